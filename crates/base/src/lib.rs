@@ -1,0 +1,14 @@
+//! What every crate of Varve shares: addresses and units as newtypes, checksums, byte readers,
+//! maps with a fixed hasher, and named random streams. No I/O, no clock, no threads.
+
+pub mod bytes;
+pub mod checksum;
+pub mod collections;
+pub mod rng;
+pub mod units;
+
+pub use ::bytes::Bytes;
+pub use collections::{Map, Set};
+pub use rng::Rng;
+pub use units::{BlockNo, Ino, Lba, Nanos, Tid, Time};
+pub use units::{BLOCK_BYTES, SECTOR_BYTES, SECTORS_PER_BLOCK};

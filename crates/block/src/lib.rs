@@ -1,0 +1,1 @@
+//! The block layer: requests, plugs, merging, ordering, queue.

@@ -1,0 +1,76 @@
+//! The sans-IO seam: a device as a state machine that knows nothing of tasks.
+
+use crate::{Caps, DevError, Reply, Request};
+use base::Time;
+use serde::Serialize;
+
+/// The outcome of a command, known when it is given.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    /// When the host learns of it. Never before the time of the call.
+    pub at: Time,
+    /// What it learns.
+    pub result: Result<Reply, DevError>,
+}
+
+/// Host commands since the device was made: `device` in `results.json`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct DeviceStats {
+    /// Read commands.
+    pub reads: u64,
+    /// Write commands, of every kind.
+    pub writes: u64,
+    /// Flush commands.
+    pub flushes: u64,
+    /// Writes with the FUA flag of the host.
+    pub fua_writes: u64,
+    /// Writes sent with the reliable-write bit.
+    pub reliable_writes: u64,
+    /// Packed commands.
+    pub packed_commands: u64,
+    /// Remap commands.
+    pub remaps: u64,
+    /// Discard commands.
+    pub discards: u64,
+}
+
+/// What happened on the flash: `flash` in `results.json`. Pages are mapping units of 4 KiB unless said otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct FlashStats {
+    /// 4 KiB units the host wrote to the flash.
+    pub host_pages: u64,
+    /// NAND page programs.
+    pub programs: u64,
+    /// NAND block erases.
+    pub erases: u64,
+    /// 4 KiB units copied by garbage collection.
+    pub gc_copies: u64,
+    /// NAND page programs that hold the map.
+    pub map_programs: u64,
+    /// Mean 4 KiB units per NAND page, times programs, over `host_pages`, as parts per thousand.
+    pub write_amplification_permille: u64,
+}
+
+/// A device model. Calls come with non-decreasing times.
+///
+/// State runs ahead of `now`: for every medium operation that ends after the last `now` the model keeps start, end and the
+/// previous content, so that [`Model::power_off`] can undo or tear it. A completion at exactly the time of the cut
+/// counts as delivered.
+pub trait Model: Send {
+    /// What survives a power cut.
+    type Media: Send;
+
+    /// The promises of the device.
+    fn caps(&self) -> &Caps;
+    /// Accepts a request at `now`.
+    fn execute(&mut self, now: Time, request: Request) -> Completion;
+    /// Lets idle background work happen up to `now`. `execute` and `power_off` do so by themselves.
+    fn advance(&mut self, now: Time);
+    /// Cuts the power at `at`: what starts at or after it never happened, what is in flight is torn as the fault table of the
+    /// medium says, with choices drawn from `seed`.
+    fn power_off(self, at: Time, seed: u64) -> Self::Media;
+    /// Host commands so far.
+    fn device_stats(&self) -> DeviceStats;
+    /// Flash operations so far; `None` for a device without flash below.
+    fn flash_stats(&self) -> Option<FlashStats>;
+}

@@ -1,0 +1,148 @@
+//! What the host asks of a device.
+
+use base::{Bytes, Lba, SECTOR_BYTES};
+
+/// Why a block is written: the rows of `blocks` in `results.json`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Class {
+    /// File data at its home address.
+    Data,
+    /// File data in the journal (`data=journal`).
+    JournalData,
+    /// JBD2 descriptor block.
+    JournalDescriptor,
+    /// A full metadata block in the journal.
+    JournalMetadata,
+    /// JBD2 revoke block.
+    JournalRevoke,
+    /// JBD2 commit block.
+    JournalCommit,
+    /// JBD2 superblock.
+    JournalSuperblock,
+    /// Metadata at its home address (checkpoint, recovery, or a file system without journal).
+    Home,
+}
+
+impl Class {
+    /// All classes, in report order.
+    pub const ALL: [Class; 8] = [
+        Class::Data,
+        Class::JournalData,
+        Class::JournalDescriptor,
+        Class::JournalMetadata,
+        Class::JournalRevoke,
+        Class::JournalCommit,
+        Class::JournalSuperblock,
+        Class::Home,
+    ];
+    /// The key of this class in `results.json`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Class::Data => "data",
+            Class::JournalData => "journal_data",
+            Class::JournalDescriptor => "journal_descriptor",
+            Class::JournalMetadata => "journal_metadata",
+            Class::JournalRevoke => "journal_revoke",
+            Class::JournalCommit => "journal_commit",
+            Class::JournalSuperblock => "journal_superblock",
+            Class::Home => "home",
+        }
+    }
+}
+
+/// A run of bytes of one class inside a write. Merged writes keep their pieces, so that figures by class survive merging.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// What the bytes are.
+    pub class: Class,
+    /// The bytes, a non-zero multiple of 512.
+    pub bytes: Bytes,
+}
+
+/// A device operation.
+#[derive(Clone, Debug)]
+pub enum Op {
+    /// Read `sectors` 512-byte sectors.
+    Read {
+        /// First sector.
+        lba: Lba,
+        /// Number of sectors, at least one.
+        sectors: u64,
+    },
+    /// Write the pieces one after the other from `lba` on.
+    Write {
+        /// First sector.
+        lba: Lba,
+        /// What to write.
+        pieces: Vec<Piece>,
+        /// Completion means non-volatile, whatever the cache does (eMMC: the reliable-write bit; NVMe: FUA).
+        fua: bool,
+    },
+    /// Everything completed before this command *started* is non-volatile when it completes.
+    Flush,
+    /// The content of these sectors is no longer needed; they may read as zeros.
+    Discard {
+        /// First sector.
+        lba: Lba,
+        /// Number of sectors, at least one.
+        sectors: u64,
+    },
+}
+
+/// One request.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// What to do.
+    pub op: Op,
+}
+
+impl Request {
+    /// Reads `sectors` sectors from `lba`.
+    pub fn read(lba: Lba, sectors: u64) -> Request {
+        Request { op: Op::Read { lba, sectors } }
+    }
+    /// Writes `bytes` of one class at `lba`.
+    pub fn write(lba: Lba, class: Class, bytes: Bytes) -> Request {
+        Request { op: Op::Write { lba, pieces: vec![Piece { class, bytes }], fua: false } }
+    }
+    /// The same, non-volatile at completion.
+    pub fn write_fua(lba: Lba, class: Class, bytes: Bytes) -> Request {
+        Request { op: Op::Write { lba, pieces: vec![Piece { class, bytes }], fua: true } }
+    }
+    /// A cache flush.
+    pub fn flush() -> Request {
+        Request { op: Op::Flush }
+    }
+    /// Discards `sectors` sectors from `lba`.
+    pub fn discard(lba: Lba, sectors: u64) -> Request {
+        Request { op: Op::Discard { lba, sectors } }
+    }
+    /// The sectors touched, as (first, count); none for a flush.
+    pub fn span(&self) -> Option<(Lba, u64)> {
+        match &self.op {
+            Op::Read { lba, sectors } | Op::Discard { lba, sectors } => Some((*lba, *sectors)),
+            Op::Write { lba, pieces, .. } => {
+                let bytes: usize = pieces.iter().map(|p| p.bytes.len()).sum();
+                Some((*lba, (bytes / SECTOR_BYTES) as u64))
+            }
+            Op::Flush => None,
+        }
+    }
+}
+
+/// What a completed request brings back.
+#[derive(Clone, Debug, Default)]
+pub struct Reply {
+    /// The bytes of a read, in order, as pieces of any length; empty for everything else.
+    pub data: Vec<Bytes>,
+}
+
+impl Reply {
+    /// The bytes of a read as one buffer; no copy if the device answered with one piece.
+    pub fn into_bytes(mut self) -> Bytes {
+        if self.data.len() == 1 {
+            return self.data.remove(0);
+        }
+        self.data.concat().into()
+    }
+}

@@ -1,0 +1,1 @@
+//! Device controllers over an FTL: eMMC.

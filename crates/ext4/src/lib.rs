@@ -1,0 +1,1 @@
+//! ext4 in user space, byte-compatible with Linux.

@@ -1,0 +1,1 @@
+//! The file-system interface: operations on inodes, errors, page cache.

@@ -1,0 +1,1 @@
+//! Flash translation layer: page map, garbage collection, TRIM, a map that survives a power cycle.

@@ -1,0 +1,1 @@
+//! Transactions, schemes, checkpoint and recovery of a JBD2-compatible journal.

@@ -1,0 +1,1 @@
+//! Workloads, metrics, crash tests and reports.

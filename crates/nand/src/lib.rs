@@ -1,0 +1,1 @@
+//! The NAND medium: geometry, timing, program and erase rules, power loss.

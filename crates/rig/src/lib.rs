@@ -1,0 +1,1 @@
+//! Builds a whole stack from one configuration value.

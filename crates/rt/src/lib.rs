@@ -1,0 +1,1 @@
+//! The runtime of both worlds: time, tasks, locks, randomness, trace.

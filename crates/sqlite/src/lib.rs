@@ -1,0 +1,1 @@
+//! An SQLite VFS over the Varve file layer.

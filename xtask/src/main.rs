@@ -1,0 +1,2 @@
+//! Tests, benches and cross-checks of Varve.
+fn main() {}
