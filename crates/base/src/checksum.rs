@@ -9,7 +9,13 @@ pub fn crc32c(seed: u32, data: &[u8]) -> u32 {
 /// CRC-16 (polynomial 0xA001, reflected) of ext4 group descriptors with feature `uninit_bg` (`gdt_csum`).
 pub fn crc16(seed: u16, data: &[u8]) -> u16 {
     data.iter().fold(seed, |crc, &byte| {
-        (0..8).fold(crc ^ u16::from(byte), |c, _| if c & 1 != 0 { (c >> 1) ^ 0xA001 } else { c >> 1 })
+        (0..8).fold(crc ^ u16::from(byte), |c, _| {
+            if c & 1 != 0 {
+                (c >> 1) ^ 0xA001
+            } else {
+                c >> 1
+            }
+        })
     })
 }
 
@@ -26,6 +32,9 @@ mod tests {
 
     #[test]
     fn crc32c_chains() {
-        assert_eq!(crc32c(crc32c(7, b"1234"), b"56789"), crc32c(7, b"123456789"));
+        assert_eq!(
+            crc32c(crc32c(7, b"1234"), b"56789"),
+            crc32c(7, b"123456789")
+        );
     }
 }

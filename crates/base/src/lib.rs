@@ -10,5 +10,5 @@ pub mod units;
 pub use ::bytes::Bytes;
 pub use collections::{Map, Set};
 pub use rng::Rng;
-pub use units::{BlockNo, Ino, Lba, Nanos, Tid, Time};
 pub use units::{BLOCK_BYTES, SECTOR_BYTES, SECTORS_PER_BLOCK};
+pub use units::{BlockNo, Ino, Lba, Nanos, Tid, Time};

@@ -12,7 +12,9 @@ pub struct Rng(Xoshiro256PlusPlus);
 impl Rng {
     /// The stream called `name` under `seed`.
     pub fn named(seed: u64, name: &str) -> Rng {
-        Rng(Xoshiro256PlusPlus::seed_from_u64(mix(seed) ^ fingerprint(name.as_bytes())))
+        Rng(Xoshiro256PlusPlus::seed_from_u64(
+            mix(seed) ^ fingerprint(name.as_bytes()),
+        ))
     }
     /// 64 random bits.
     pub fn next_u64(&mut self) -> u64 {

@@ -28,15 +28,27 @@ pub struct DevError {
 impl DevError {
     /// The answer of a device without power.
     pub fn power_lost() -> DevError {
-        DevError { kind: DevErrorKind::PowerLost, at: None, why: "the device has lost its power".into() }
+        DevError {
+            kind: DevErrorKind::PowerLost,
+            at: None,
+            why: "the device has lost its power".into(),
+        }
     }
     /// An I/O error at `at`.
     pub fn io(at: Lba, why: impl Into<String>) -> DevError {
-        DevError { kind: DevErrorKind::Io, at: Some(at), why: why.into() }
+        DevError {
+            kind: DevErrorKind::Io,
+            at: Some(at),
+            why: why.into(),
+        }
     }
     /// A request that must not be made.
     pub fn misuse(at: Option<Lba>, why: impl Into<String>) -> DevError {
-        DevError { kind: DevErrorKind::Misuse, at, why: why.into() }
+        DevError {
+            kind: DevErrorKind::Misuse,
+            at,
+            why: why.into(),
+        }
     }
 }
 

@@ -99,15 +99,29 @@ pub struct Request {
 impl Request {
     /// Reads `sectors` sectors from `lba`.
     pub fn read(lba: Lba, sectors: u64) -> Request {
-        Request { op: Op::Read { lba, sectors } }
+        Request {
+            op: Op::Read { lba, sectors },
+        }
     }
     /// Writes `bytes` of one class at `lba`.
     pub fn write(lba: Lba, class: Class, bytes: Bytes) -> Request {
-        Request { op: Op::Write { lba, pieces: vec![Piece { class, bytes }], fua: false } }
+        Request {
+            op: Op::Write {
+                lba,
+                pieces: vec![Piece { class, bytes }],
+                fua: false,
+            },
+        }
     }
     /// The same, non-volatile at completion.
     pub fn write_fua(lba: Lba, class: Class, bytes: Bytes) -> Request {
-        Request { op: Op::Write { lba, pieces: vec![Piece { class, bytes }], fua: true } }
+        Request {
+            op: Op::Write {
+                lba,
+                pieces: vec![Piece { class, bytes }],
+                fua: true,
+            },
+        }
     }
     /// A cache flush.
     pub fn flush() -> Request {
@@ -115,7 +129,9 @@ impl Request {
     }
     /// Discards `sectors` sectors from `lba`.
     pub fn discard(lba: Lba, sectors: u64) -> Request {
-        Request { op: Op::Discard { lba, sectors } }
+        Request {
+            op: Op::Discard { lba, sectors },
+        }
     }
     /// The sectors touched, as (first, count); none for a flush.
     pub fn span(&self) -> Option<(Lba, u64)> {

@@ -1,1 +1,11 @@
-//! The file-system interface: operations on inodes, errors, page cache.
+//! The file-system interface: operations on inodes, attributes, errors.
+//!
+//! `vfs` calls a file system through [`FileSystem`]; `ext4`, `f2fs` and the in-memory model implement it.
+
+mod attr;
+mod error;
+mod fs;
+
+pub use attr::{Attr, DirEntry, FileKind, FsStat, SetAttr, TimeSet};
+pub use error::{Errno, FsError, FsResult};
+pub use fs::{Creds, FileSystem, ROOT_INO_HINT, RenameMode};

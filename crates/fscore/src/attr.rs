@@ -1,0 +1,142 @@
+//! Attributes of inodes and file systems.
+
+use base::Ino;
+use rt::WallTime;
+
+/// The kind of an inode.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum FileKind {
+    /// Regular file.
+    File,
+    /// Directory.
+    Dir,
+    /// Symbolic link.
+    Symlink,
+    /// Character device.
+    Char,
+    /// Block device.
+    Block,
+    /// Named pipe.
+    Fifo,
+    /// Socket.
+    Socket,
+}
+
+impl FileKind {
+    /// The file-type bits of `st_mode`.
+    pub const fn mode_bits(self) -> u16 {
+        match self {
+            FileKind::Fifo => 0o010_000,
+            FileKind::Char => 0o020_000,
+            FileKind::Dir => 0o040_000,
+            FileKind::Block => 0o060_000,
+            FileKind::File => 0o100_000,
+            FileKind::Symlink => 0o120_000,
+            FileKind::Socket => 0o140_000,
+        }
+    }
+    /// The kind in the upper bits of `st_mode`.
+    pub const fn from_mode(mode: u16) -> Option<FileKind> {
+        Some(match mode & 0o170_000 {
+            0o010_000 => FileKind::Fifo,
+            0o020_000 => FileKind::Char,
+            0o040_000 => FileKind::Dir,
+            0o060_000 => FileKind::Block,
+            0o100_000 => FileKind::File,
+            0o120_000 => FileKind::Symlink,
+            0o140_000 => FileKind::Socket,
+            _ => return None,
+        })
+    }
+}
+
+/// What `stat` tells.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Attr {
+    /// Inode number.
+    pub ino: Ino,
+    /// Kind.
+    pub kind: FileKind,
+    /// Permission bits with set-uid, set-gid and sticky: the low 12 bits of `st_mode`.
+    pub perm: u16,
+    /// Hard links.
+    pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Device number of a device file (Linux encoding of `dev_t`), else 0.
+    pub rdev: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Allocated space in 512-byte sectors, as `st_blocks`.
+    pub sectors: u64,
+    /// Last access.
+    pub atime: WallTime,
+    /// Last change of the content.
+    pub mtime: WallTime,
+    /// Last change of the inode.
+    pub ctime: WallTime,
+    /// Creation.
+    pub crtime: WallTime,
+    /// Inode generation.
+    pub generation: u32,
+}
+
+/// A new value of a time stamp.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TimeSet {
+    /// The time of the call.
+    Now,
+    /// This time.
+    To(WallTime),
+}
+
+/// Attributes to change; `None` leaves one as it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SetAttr {
+    /// Permission bits (12 bits).
+    pub perm: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Size: truncates or extends with zeros.
+    pub size: Option<u64>,
+    /// Access time.
+    pub atime: Option<TimeSet>,
+    /// Modification time.
+    pub mtime: Option<TimeSet>,
+}
+
+/// One entry of a directory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DirEntry {
+    /// The inode.
+    pub ino: Ino,
+    /// Its kind.
+    pub kind: FileKind,
+    /// The name: any bytes but `/` and NUL.
+    pub name: Vec<u8>,
+    /// Where reading goes on after this entry. Stays valid while the entry exists.
+    pub next: u64,
+}
+
+/// What `statfs` tells.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FsStat {
+    /// Block size, bytes.
+    pub block_bytes: u32,
+    /// Blocks in the file system.
+    pub blocks: u64,
+    /// Free blocks.
+    pub blocks_free: u64,
+    /// Free blocks for unprivileged users.
+    pub blocks_available: u64,
+    /// Inodes.
+    pub inodes: u64,
+    /// Free inodes.
+    pub inodes_free: u64,
+    /// Longest name, bytes.
+    pub name_bytes_max: u32,
+}

@@ -1,0 +1,102 @@
+//! The seam between `vfs` and a file system.
+
+use crate::{Attr, DirEntry, FileKind, FsResult, FsStat, SetAttr};
+use base::{Ino, Time};
+
+/// The root inode of ext4. A file system's own answer is [`FileSystem::root`].
+pub const ROOT_INO_HINT: Ino = Ino(2);
+
+/// Who makes a new inode: its owner and group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Creds {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// What a rename does when the target exists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RenameMode {
+    /// Replaces it (POSIX `rename`).
+    Replace,
+    /// Fails with EEXIST (`RENAME_NOREPLACE`).
+    NoReplace,
+    /// Swaps the two (`RENAME_EXCHANGE`).
+    Exchange,
+}
+
+/// A mounted file system. All operations work on inode numbers; names are single components (never empty, without `/` and
+/// NUL; `vfs` answers for that and resolves `.` and `..` through [`FileSystem::lookup`]). Permissions are checked by the caller.
+///
+/// Calls block (inside `rt` primitives only) and may come from many tasks. Every inode between [`open`](Self::open) and
+/// [`release`](Self::release) stays usable after its last link is gone.
+///
+/// # Errors
+/// Each method answers the POSIX error of the system call it serves; I/O, corruption and an earlier failure come as their
+/// own classes of [`FsError`](crate::FsError).
+#[allow(clippy::missing_errors_doc)]
+pub trait FileSystem: Send + Sync {
+    /// The root directory.
+    fn root(&self) -> Ino;
+    /// The inode called `name` in `dir`; knows `.` and `..`.
+    fn lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino>;
+    /// Attributes.
+    fn getattr(&self, ino: Ino) -> FsResult<Attr>;
+    /// Changes attributes; answers the new ones.
+    fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr>;
+    /// Makes an inode of any kind but directory and symlink. `rdev` counts for device files.
+    fn create(
+        &self,
+        dir: Ino,
+        name: &[u8],
+        kind: FileKind,
+        perm: u16,
+        rdev: u32,
+        creds: Creds,
+    ) -> FsResult<Attr>;
+    /// Makes a directory.
+    fn mkdir(&self, dir: Ino, name: &[u8], perm: u16, creds: Creds) -> FsResult<Attr>;
+    /// Makes a symbolic link to `target`.
+    fn symlink(&self, dir: Ino, name: &[u8], target: &[u8], creds: Creds) -> FsResult<Attr>;
+    /// The target of a symbolic link.
+    fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>>;
+    /// A further name for `ino`.
+    fn link(&self, ino: Ino, dir: Ino, name: &[u8]) -> FsResult<Attr>;
+    /// Removes a name of anything but a directory.
+    fn unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()>;
+    /// Removes an empty directory.
+    fn rmdir(&self, dir: Ino, name: &[u8]) -> FsResult<()>;
+    /// Moves a name.
+    fn rename(
+        &self,
+        from_dir: Ino,
+        from: &[u8],
+        to_dir: Ino,
+        to: &[u8],
+        mode: RenameMode,
+    ) -> FsResult<()>;
+    /// Entries from cookie `from` on (0: the start), at most `max`; empty at the end. Includes `.` and `..`.
+    fn readdir(&self, dir: Ino, from: u64, max: usize) -> FsResult<Vec<DirEntry>>;
+    /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.
+    fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize>;
+    /// Writes all of `data` at `offset` (into the page cache). A short count says how much fitted before the error.
+    fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize>;
+    /// Pins the inode.
+    fn open(&self, ino: Ino) -> FsResult<()>;
+    /// Unpins it; the last one out frees an inode without links.
+    fn release(&self, ino: Ino) -> FsResult<()>;
+    /// Makes data and metadata of the inode durable; with `data_only` leaves out metadata not needed to read the data back.
+    fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()>;
+    /// Makes everything durable (`syncfs`).
+    fn sync(&self) -> FsResult<()>;
+    /// Starts writing back pages that became dirty before `older_than`; waits for neither device cache nor journal.
+    fn writeback(&self, older_than: Time) -> FsResult<()>;
+    /// Dirty pages in the cache, in 4 KiB pages.
+    fn dirty_pages(&self) -> u64;
+    /// Space and inodes.
+    fn statfs(&self) -> FsResult<FsStat>;
+    /// Writes everything, marks the file system clean and stops its tasks. Every later call answers ESHUTDOWN.
+    /// Dropping a mounted file system without this is a crash.
+    fn unmount(&self) -> FsResult<()>;
+}
