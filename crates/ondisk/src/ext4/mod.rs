@@ -1,0 +1,1 @@
+//! ext4: all structures little-endian.
