@@ -1,1 +1,18 @@
-//! The block layer: requests, plugs, merging, ordering, queue.
+//! The block layer: requests with class and flags, plugs, merging, and the counts that decide whether a flush is needed.
+//!
+//! ```text
+//! journal, ext4, f2fs -> Plug (sort, merge) -> Queue (marks, figures) -> BlockDevice
+//! ```
+
+mod batch;
+mod durability;
+mod plug;
+mod queue;
+mod stats;
+
+pub use batch::Batch;
+pub use blockdev::{BlockDevice, Caps, Class, DevError, DevErrorKind};
+pub use durability::WriteMark;
+pub use plug::Plug;
+pub use queue::Queue;
+pub use stats::QueueStats;

@@ -2,19 +2,30 @@
 //!
 //! 1. [`BlockDevice`]: blocking, under `block`. RAM, files and the stackable wrappers implement it.
 //! 2. [`Model`]: sans-IO, called with the current time, answers with a completion time. `ctrl` implements it.
-//! 3. `Modelled`: the only adapter from 2 to 1.
+//! 3. [`Modelled`]: the only adapter from 2 to 1.
 //!
 //! A device states its promises in one value, [`Caps`]; the block layer, the journal and the crash explorer all read
 //! that same value.
 
 mod caps;
+mod count;
 mod device;
 mod error;
+mod file;
 mod model;
+mod modelled;
+mod ram;
+mod record;
 mod request;
+mod tickets;
 
 pub use caps::{Caps, PackOrder};
+pub use count::{Count, Counts};
 pub use device::{BlockDevice, Ticket};
 pub use error::{DevError, DevErrorKind};
+pub use file::HostFile;
 pub use model::{Completion, DeviceStats, FlashStats, Model};
+pub use modelled::{Clock, Modelled};
+pub use ram::{Ram, check_request, write_block};
+pub use record::{Event, Record};
 pub use request::{Class, Op, Piece, Reply, Request};

@@ -1,0 +1,58 @@
+//! What passed the queue.
+
+use base::{SECTOR_BYTES, SECTORS_PER_BLOCK};
+use blockdev::{Class, Op, Request};
+use std::collections::BTreeMap;
+
+/// Figures since the queue was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueStats {
+    /// 512-byte sectors written, by class.
+    pub sectors_written: BTreeMap<Class, u64>,
+    /// 512-byte sectors read.
+    pub sectors_read: u64,
+    /// Write commands handed to the device.
+    pub write_commands: u64,
+    /// Those with FUA.
+    pub fua_commands: u64,
+    /// Writes that were merged into a neighbour.
+    pub merges: u64,
+    /// Flush commands handed to the device.
+    pub flushes: u64,
+    /// Flushes that were saved because one that covered the caller was done or under way.
+    pub flushes_joined: u64,
+}
+
+impl QueueStats {
+    /// 4 KiB blocks written of `class`, part blocks rounded up.
+    pub fn blocks_written(&self, class: Class) -> u64 {
+        self.sectors_written
+            .get(&class)
+            .map_or(0, |sectors| sectors.div_ceil(SECTORS_PER_BLOCK))
+    }
+
+    /// 4 KiB blocks written of all classes.
+    pub fn blocks_written_total(&self) -> u64 {
+        Class::ALL
+            .iter()
+            .map(|&class| self.blocks_written(class))
+            .sum()
+    }
+
+    /// Counts one command that goes to the device.
+    pub(crate) fn add(&mut self, request: &Request) {
+        match &request.op {
+            Op::Read { sectors, .. } => self.sectors_read += sectors,
+            Op::Write { pieces, fua, .. } => {
+                self.write_commands += 1;
+                self.fua_commands += u64::from(*fua);
+                for piece in pieces {
+                    let sectors = (piece.bytes.len() / SECTOR_BYTES) as u64;
+                    *self.sectors_written.entry(piece.class).or_default() += sectors;
+                }
+            }
+            Op::Flush => self.flushes += 1,
+            Op::Discard { .. } => {}
+        }
+    }
+}

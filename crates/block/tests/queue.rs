@@ -1,0 +1,222 @@
+//! The queue against a device whose flushes can be held back and failed.
+
+use base::{Bytes, Lba, SECTORS_PER_BLOCK};
+use blockdev::{Count, Op, Ram, Reply, Request, Ticket};
+use rt::{Condvar, Mutex};
+use std::sync::Arc;
+use varve_block::{BlockDevice, Caps, Class, DevError, Queue};
+
+fn block(fill: u8) -> Bytes {
+    vec![fill; 4096].into()
+}
+
+/// A device with a cache and without FUA whose flushes wait for a gate.
+struct Gated {
+    inner: Ram,
+    gate: Mutex<Gate>,
+    opened: Condvar,
+}
+
+#[derive(Default)]
+struct Gate {
+    flushes: Vec<Ticket>,
+    open: bool,
+    fail: bool,
+}
+
+impl BlockDevice for Gated {
+    fn caps(&self) -> Caps {
+        Caps {
+            volatile_cache: true,
+            fua: false,
+            ..self.inner.caps()
+        }
+    }
+    fn submit(&self, request: Request) -> Ticket {
+        let flush = matches!(request.op, Op::Flush);
+        let ticket = self.inner.submit(request);
+        if flush {
+            self.gate.lock().flushes.push(ticket);
+            self.opened.notify_all();
+        }
+        ticket
+    }
+    fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
+        let mut gate = self.gate.lock();
+        if gate.flushes.contains(&ticket) {
+            while !gate.open {
+                self.opened.wait(&mut gate);
+            }
+            if gate.fail {
+                return Err(DevError::io(Lba(0), "the flush failed"));
+            }
+        }
+        drop(gate);
+        self.inner.wait(ticket)
+    }
+}
+
+fn gated() -> (Arc<Gated>, Arc<Queue>) {
+    let device = Gated {
+        inner: Ram::new(1 << 20),
+        gate: Mutex::new(Gate::default()),
+        opened: Condvar::new(),
+    };
+    let device = Arc::new(device);
+    (device.clone(), Queue::new(device))
+}
+
+fn wait_for_flushes(device: &Gated, count: usize) {
+    let mut gate = device.gate.lock();
+    while gate.flushes.len() < count {
+        device.opened.wait(&mut gate);
+    }
+}
+
+#[test]
+fn h17_a_flush_under_way_does_not_cover_a_later_write() {
+    let (device, queue) = gated();
+    queue.write(Lba(0), Class::Data, block(1)).unwrap();
+    let early = queue.mark();
+    let first = {
+        let queue = queue.clone();
+        rt::spawn("first", move || queue.ensure_flushed(early))
+    };
+    wait_for_flushes(&device, 1);
+    queue.write(Lba(8), Class::Data, block(2)).unwrap();
+    let late = queue.mark();
+    let second = {
+        let queue = queue.clone();
+        rt::spawn("second", move || queue.ensure_flushed(late))
+    };
+    // The second caller must send a flush of its own: joining the first one would acknowledge a write still in the cache.
+    wait_for_flushes(&device, 2);
+    device.gate.lock().open = true;
+    device.opened.notify_all();
+    first.join().unwrap().unwrap();
+    second.join().unwrap().unwrap();
+    assert!(queue.is_flushed(late) && !queue.cache_dirty());
+    assert_eq!(queue.stats().flushes, 2);
+}
+
+#[test]
+fn callers_share_a_flush_that_covers_them() {
+    let (device, queue) = gated();
+    device.gate.lock().open = true;
+    queue.write(Lba(0), Class::Data, block(1)).unwrap();
+    let mark = queue.mark();
+    queue.ensure_flushed(mark).unwrap();
+    queue.ensure_flushed(mark).unwrap();
+    assert_eq!(
+        (queue.stats().flushes, queue.stats().flushes_joined),
+        (1, 1)
+    );
+}
+
+#[test]
+fn a_failed_flush_covers_nothing() {
+    let (device, queue) = gated();
+    {
+        let mut gate = device.gate.lock();
+        (gate.open, gate.fail) = (true, true);
+    }
+    queue.write(Lba(0), Class::Data, block(1)).unwrap();
+    let mark = queue.mark();
+    assert!(queue.ensure_flushed(mark).is_err());
+    assert!(!queue.is_flushed(mark) && queue.cache_dirty());
+    device.gate.lock().fail = false;
+    queue.ensure_flushed(mark).unwrap();
+    assert!(queue.is_flushed(mark));
+}
+
+#[test]
+fn fua_without_fua_in_the_device_is_a_write_and_a_flush() {
+    let (device, queue) = gated();
+    device.gate.lock().open = true;
+    queue
+        .write_fua(Lba(0), Class::JournalCommit, block(1))
+        .unwrap();
+    assert_eq!(
+        (queue.stats().flushes, queue.stats().fua_commands),
+        (1, 1 - 1)
+    );
+    assert!(!queue.cache_dirty());
+}
+
+#[test]
+fn a_batch_in_flight_keeps_the_cache_dirty() {
+    let (device, queue) = gated();
+    device.gate.lock().open = true;
+    let mut plug = queue.plug();
+    plug.write(Lba(0), Class::Data, block(1));
+    let batch = plug.submit();
+    queue.flush().unwrap();
+    assert!(
+        queue.cache_dirty(),
+        "the write had not completed when the flush started"
+    );
+    batch.wait().unwrap();
+    assert!(queue.cache_dirty());
+    queue.flush().unwrap();
+    assert!(!queue.cache_dirty());
+}
+
+#[test]
+fn a_plug_sorts_and_merges_neighbours_and_keeps_classes() {
+    let device = Arc::new(Count::new(Ram::new(1 << 20)));
+    let queue = Queue::new(device.clone());
+    let mut plug = queue.plug();
+    for n in [3, 1, 2, 7] {
+        plug.write(
+            Lba(n * SECTORS_PER_BLOCK),
+            Class::JournalMetadata,
+            block(n as u8),
+        );
+    }
+    plug.write(Lba(0), Class::JournalDescriptor, block(9));
+    plug.write_fua(Lba(4 * SECTORS_PER_BLOCK), Class::JournalCommit, block(4));
+    let batch = plug.submit();
+    assert_eq!(batch.len(), 3, "0..4 merged, 4 with FUA, 7 apart");
+    batch.wait().unwrap();
+    let counts = device.counts();
+    assert_eq!((counts.commands.writes, counts.commands.fua_writes), (3, 1));
+    assert_eq!(
+        counts.sectors_written[&Class::JournalMetadata],
+        4 * SECTORS_PER_BLOCK
+    );
+    assert_eq!(queue.stats().blocks_written(Class::JournalDescriptor), 1);
+    assert_eq!(queue.stats().merges, 3);
+    let back = queue.read(Lba(2 * SECTORS_PER_BLOCK), 16).unwrap();
+    assert_eq!((back[0], back[4096]), (2, 3));
+}
+
+#[test]
+fn merging_stops_at_the_largest_transfer() {
+    let device = Arc::new(Count::new(Ram::new(4 << 20)));
+    let queue = Queue::new(device.clone());
+    let mut plug = queue.plug();
+    for n in 0..600 {
+        plug.write(Lba(n * SECTORS_PER_BLOCK), Class::Data, block(1));
+    }
+    plug.submit().wait().unwrap();
+    let limit = queue.caps().max_transfer_sectors;
+    assert_eq!(
+        device.counts().commands.writes,
+        (600 * SECTORS_PER_BLOCK).div_ceil(limit)
+    );
+}
+
+#[test]
+fn an_illegal_request_is_an_error_not_a_panic() {
+    let queue = Queue::new(Arc::new(Ram::new(1 << 20)));
+    let beyond = queue
+        .write(Lba(1 << 40), Class::Data, block(1))
+        .unwrap_err();
+    assert!(beyond.to_string().contains("beyond the device"), "{beyond}");
+    assert!(
+        queue
+            .write(Lba(0), Class::Data, Bytes::from_static(b"short"))
+            .is_err()
+    );
+    assert!(queue.read(Lba(u64::MAX), 8).is_err());
+}

@@ -1,0 +1,147 @@
+//! The only adapter from a sans-IO [`Model`] to a blocking [`BlockDevice`].
+//!
+//! Invariants:
+//! - I1 the model is never called while time could pass: it is locked, called with the current time, and unlocked;
+//! - I2 nobody sleeps with the model locked;
+//! - I3 a completion later than the cut is never delivered; one at exactly the cut is.
+
+use crate::tickets::Tickets;
+use crate::{
+    BlockDevice, Caps, Completion, DevError, DeviceStats, FlashStats, Model, Reply, Request, Ticket,
+};
+use base::Time;
+use rt::Mutex;
+
+/// Which time a modelled device lives in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// The clock of `rt`: virtual inside a simulation; outside it the wall clock, so that waiting takes as long as the
+    /// modelled device would.
+    Runtime,
+    /// A clock of its own that jumps to each completion: nothing waits.
+    Unpaced,
+}
+
+/// A model as a blocking device.
+pub struct Modelled<M: Model> {
+    caps: Caps,
+    clock: Clock,
+    state: Mutex<State<M>>,
+}
+
+struct State<M> {
+    /// `None` after the cut: the media was handed out.
+    model: Option<M>,
+    done: Tickets<Completion>,
+    /// Time of [`Clock::Unpaced`].
+    own_now: Time,
+    cut_at: Option<Time>,
+}
+
+impl<M: Model> Modelled<M> {
+    /// Puts `model` behind the blocking seam.
+    pub fn new(model: M, clock: Clock) -> Modelled<M> {
+        let caps = model.caps().clone();
+        let state = State {
+            model: Some(model),
+            done: Tickets::default(),
+            own_now: Time(0),
+            cut_at: None,
+        };
+        Modelled {
+            caps,
+            clock,
+            state: Mutex::named("modelled", state),
+        }
+    }
+
+    /// Cuts the power now and hands out what survives. Every request that is not complete, and every later one, answers
+    /// power loss. `None` if the power is off already.
+    pub fn power_off(&self, seed: u64) -> Option<M::Media> {
+        let mut state = self.state.lock();
+        let now = state.now(self.clock);
+        let model = state.model.take()?;
+        state.cut_at = Some(now);
+        drop(state);
+        Some(model.power_off(now, seed))
+    }
+
+    /// What a power cut at this moment would leave, while the device runs on. `None` if the power is off.
+    pub fn snapshot(&self, seed: u64) -> Option<M::Media>
+    where
+        M: Clone,
+    {
+        let state = self.state.lock();
+        let now = state.now(self.clock);
+        let model = state.model.clone()?;
+        drop(state);
+        Some(model.power_off(now, seed))
+    }
+
+    /// Takes the model out, e.g. to read its content after unmounting. Later requests answer power loss.
+    pub fn into_model(self) -> Option<M> {
+        self.state.into_inner().model
+    }
+
+    /// Looks at the model.
+    pub fn with_model<R>(&self, look: impl FnOnce(&M) -> R) -> Option<R> {
+        self.state.lock().model.as_ref().map(look)
+    }
+
+    /// Host commands so far.
+    pub fn device_stats(&self) -> Option<DeviceStats> {
+        self.with_model(M::device_stats)
+    }
+
+    /// Flash operations so far; `None` without flash below or without power.
+    pub fn flash_stats(&self) -> Option<FlashStats> {
+        self.with_model(M::flash_stats).flatten()
+    }
+}
+
+impl<M> State<M> {
+    fn now(&self, clock: Clock) -> Time {
+        match clock {
+            Clock::Runtime => rt::now(),
+            Clock::Unpaced => self.own_now,
+        }
+    }
+}
+
+impl<M: Model> BlockDevice for Modelled<M> {
+    fn caps(&self) -> Caps {
+        self.caps.clone()
+    }
+
+    fn submit(&self, request: Request) -> Ticket {
+        let mut state = self.state.lock();
+        let now = state.now(self.clock);
+        let completion = match state.model.as_mut() {
+            Some(model) => model.execute(now, request),
+            None => Completion {
+                at: now,
+                result: Err(DevError::power_lost()),
+            },
+        };
+        assert!(
+            completion.at >= now,
+            "I1: a completion lies before its command"
+        );
+        state.done.keep(completion)
+    }
+
+    fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
+        let completion = self.state.lock().done.fetch(ticket)?;
+        match self.clock {
+            Clock::Runtime => rt::sleep_until(completion.at),
+            Clock::Unpaced => {
+                let mut state = self.state.lock();
+                state.own_now = state.own_now.max(completion.at);
+            }
+        }
+        match self.state.lock().cut_at {
+            Some(cut) if completion.at > cut => Err(DevError::power_lost()),
+            _ => completion.result,
+        }
+    }
+}
