@@ -4,11 +4,14 @@
 pub mod bytes;
 pub mod checksum;
 pub mod collections;
+pub mod cow;
+pub mod fill;
 pub mod rng;
 pub mod units;
 
 pub use ::bytes::Bytes;
 pub use collections::{Map, Set};
+pub use cow::{CowVec, Fingerprint};
 pub use rng::Rng;
 pub use units::{BLOCK_BYTES, SECTOR_BYTES, SECTORS_PER_BLOCK};
 pub use units::{BlockNo, Ino, Lba, Nanos, Tid, Time};

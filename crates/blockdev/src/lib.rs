@@ -18,6 +18,7 @@ mod ram;
 mod record;
 mod request;
 mod tickets;
+pub mod spec;
 
 pub use caps::{Caps, PackOrder};
 pub use count::{Count, Counts};
@@ -29,3 +30,4 @@ pub use modelled::{Clock, Modelled};
 pub use ram::{Ram, check_request, write_block};
 pub use record::{Event, Record};
 pub use request::{Class, Op, Piece, Reply, Request};
+pub use spec::Adversary;
