@@ -1,2 +1,60 @@
-//! Tests, benches and cross-checks of Varve.
-fn main() {}
+//! Tests, lints and cross-checks of Varve as one command: `cargo xtask <subcommand>`.
+//!
+//! Every subcommand is one module with a `run` that prints what it found and returns an error text
+//! when something is wrong. Nothing here is linked into the product.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::disallowed_macros
+)]
+
+mod layers;
+mod lint;
+mod msrv;
+mod test;
+mod tidy;
+mod workspace;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// What a subcommand answers: nothing, or a text that says what is wrong and what to do.
+type Result<T = ()> = std::result::Result<T, String>;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Tests, lints and cross-checks of Varve")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run the suites of tests.toml (what CI runs)
+    Test(test::Args),
+    /// Check sizes, wording, links and leftovers of the source tree
+    Tidy,
+    /// Compare the dependencies of the crates with the table in ARCHITECTURE.md
+    Layers,
+    /// Run clippy with warnings denied, and reject misspelt entries of clippy.toml
+    Lint,
+    /// Check that the running toolchain is at least `rust-version`, and that none is pinned
+    Msrv,
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().task {
+        Task::Test(args) => test::run(&args),
+        Task::Tidy => tidy::run(),
+        Task::Layers => layers::run(),
+        Task::Lint => lint::run(),
+        Task::Msrv => msrv::run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("xtask: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Compiles all tests of the workspace once and lists the test programs.
+
+use crate::{Result, workspace};
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+/// One compiled test program.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Package it belongs to.
+    pub package: String,
+    /// `lib`, `bin`, or the name of the file below `tests/`.
+    pub target: String,
+    /// The program.
+    pub path: PathBuf,
+    /// Directory of the package: where cargo starts its tests.
+    pub directory: PathBuf,
+}
+
+/// `cargo test --no-run` over the workspace.
+pub fn compile() -> Result<Vec<Program>> {
+    let output = workspace::cargo()
+        .args(["test", "--workspace", "--no-run", "--locked"])
+        .arg("--message-format=json-render-diagnostics")
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| format!("cannot start cargo test: {e}"))?;
+    if !output.status.success() {
+        return Err("the tests do not compile".into());
+    }
+    let names = workspace::metadata()?
+        .packages
+        .into_iter()
+        .map(|package| (package.manifest_path, package.name))
+        .collect::<Vec<_>>();
+    Ok(programs(&String::from_utf8_lossy(&output.stdout), &names))
+}
+
+#[derive(Deserialize)]
+struct Message {
+    executable: Option<PathBuf>,
+    manifest_path: Option<PathBuf>,
+    profile: Option<Profile>,
+    target: Option<Target>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+/// The test programs among cargo's messages, one JSON value per line.
+fn programs(messages: &str, names: &[(PathBuf, String)]) -> Vec<Program> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Message>(line).ok())
+        .filter_map(|message| {
+            let manifest = message.manifest_path?;
+            let target = message.target?;
+            let package = names.iter().find(|(path, _)| *path == manifest)?.1.clone();
+            let kind = target.kind.first()?;
+            Some(Program {
+                package,
+                target: if kind == "test" {
+                    target.name
+                } else {
+                    kind.clone()
+                },
+                path: message
+                    .executable
+                    .filter(|_| message.profile.is_some_and(|p| p.test))?,
+                directory: manifest.parent()?.to_path_buf(),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: &str, name: &str, test: bool, executable: &str) -> String {
+        format!(
+            "{{\"reason\":\"compiler-artifact\",\"manifest_path\":\"/w/a/Cargo.toml\",\
+             \"target\":{{\"kind\":[\"{kind}\"],\"name\":\"{name}\"}},\
+             \"profile\":{{\"test\":{test}}},\"executable\":{executable}}}\n"
+        )
+    }
+
+    #[test]
+    fn test_programs_are_picked_from_the_messages() {
+        let text = message("lib", "a", false, "null")
+            + "not json\n{\"reason\":\"build-finished\"}\n"
+            + &message("bin", "tool", false, "\"/t/tool\"")
+            + &message("lib", "a", true, "\"/t/a-1\"")
+            + &message("test", "cuts", true, "\"/t/cuts-1\"");
+        let found = programs(&text, &[("/w/a/Cargo.toml".into(), "varve-a".into())]);
+        let targets: Vec<_> = found
+            .iter()
+            .map(|p| (p.target.as_str(), p.path.to_str()))
+            .collect();
+        assert_eq!(
+            targets,
+            [("lib", Some("/t/a-1")), ("cuts", Some("/t/cuts-1"))]
+        );
+        assert!(
+            found
+                .iter()
+                .all(|p| p.package == "varve-a" && p.directory.ends_with("a"))
+        );
+        assert!(programs(&text, &[]).is_empty());
+    }
+}

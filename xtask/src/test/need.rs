@@ -1,0 +1,111 @@
+//! What this machine offers, looked up once before the suites run.
+
+use super::plan::{Need, Plan, Suite};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What was found. `None` means present, otherwise the reason why not.
+pub struct Machine {
+    root: Option<String>,
+    fuse: Option<String>,
+    free_loop: Option<String>,
+    uml: Option<String>,
+}
+
+impl Machine {
+    /// Looks.
+    pub fn probe() -> Machine {
+        let root = (!is_root()).then(|| "not running as root".to_string());
+        Machine {
+            fuse: probe_fuse(),
+            free_loop: root.clone().or_else(probe_loop),
+            uml: (!has_program("linux")).then(|| "no User Mode Linux (program `linux`)".into()),
+            root,
+        }
+    }
+
+    /// Why the suite cannot run here, or nothing.
+    pub fn lacks(&self, plan: &Plan, suite: &Suite) -> Option<String> {
+        let need = suite.need.iter().find_map(|need| match need {
+            Need::Root => self.root.clone(),
+            Need::Fuse => self.fuse.clone(),
+            Need::Loop => self.free_loop.clone(),
+            Need::Uml => self.uml.clone(),
+        });
+        need.or_else(|| {
+            let missing = suite
+                .packages
+                .iter()
+                .filter_map(|name| plan.package(name))
+                .find(|package| !has_program(&package.program))?;
+            Some(format!("Debian package {} is not installed", missing.name))
+        })
+    }
+}
+
+/// Whether we are the super-user.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Whether a program lies in the search path or in the directories of the system administrator.
+pub fn has_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let extra = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(Into::into);
+    std::env::split_paths(&path)
+        .chain(extra)
+        .any(|directory| directory.join(name).is_file())
+}
+
+fn probe_fuse() -> Option<String> {
+    if let Err(e) = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse")
+    {
+        return Some(format!("/dev/fuse does not open: {e}"));
+    }
+    (!has_program("fusermount3")).then(|| "no program fusermount3".into())
+}
+
+fn probe_loop() -> Option<String> {
+    if !Path::new("/dev/loop-control").exists() {
+        return Some("no /dev/loop-control".into());
+    }
+    let found = Command::new("losetup")
+        .arg("--find")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    (!found).then(|| "losetup finds no free loop device".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(root: Option<&str>) -> Machine {
+        Machine {
+            root: root.map(str::to_string),
+            fuse: None,
+            free_loop: None,
+            uml: None,
+        }
+    }
+
+    #[test]
+    fn a_lack_is_named() {
+        let text = "build_budget_s = 1\n\
+            [[package]]\nname = \"odd\"\nprogram = \"no-such-program-anywhere\"\n\
+            [[suite]]\nname = \"a\"\ntest = \"x\"\nneed = [\"root\"]\nbudget_s = 1\ntier = 1\n\
+            [[suite]]\nname = \"b\"\ntest = \"x\"\npackages = [\"odd\"]\nbudget_s = 1\ntier = 1\n";
+        let plan = Plan::parse(text).unwrap();
+        let lacks = |m: &Machine, i: usize| m.lacks(&plan, &plan.suite[i]);
+        assert_eq!(lacks(&machine(None), 0), None);
+        assert_eq!(lacks(&machine(Some("no")), 0).as_deref(), Some("no"));
+        let odd = "Debian package odd is not installed";
+        assert_eq!(lacks(&machine(None), 1).as_deref(), Some(odd));
+        assert!(has_program("sh"));
+    }
+}

@@ -1,0 +1,210 @@
+//! `tests.toml`: the list of suites.
+
+use super::tally::Tally;
+use crate::Result;
+use serde::Deserialize;
+use std::fmt::Write;
+
+/// The whole file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Seconds the compilation of all tests may take on two cores.
+    pub build_budget_s: u64,
+    /// Debian packages that suites may ask for.
+    #[serde(default)]
+    pub package: Vec<Package>,
+    /// All suites, in the order in which they run.
+    pub suite: Vec<Suite>,
+}
+
+/// A Debian package.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Package {
+    /// As apt knows it.
+    pub name: String,
+    /// A program of it; found in the search path, the package counts as installed.
+    pub program: String,
+}
+
+/// One suite: either the tests of a package, or a command.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suite {
+    /// Its name in reports and for `--only`.
+    pub name: String,
+    /// Run the cargo tests of this package of the workspace.
+    pub test: Option<String>,
+    /// With `test`: only this target (`lib`, or the name of a file below `tests/`).
+    pub target: Option<String>,
+    /// Arguments for the test programs, such as `--skip` or `--ignored`.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Run this command instead; `cargo xtask ...` is run in this process's own program.
+    pub run: Option<Vec<String>>,
+    /// What the machine must offer.
+    #[serde(default)]
+    pub need: Vec<Need>,
+    /// Debian packages it cannot do without.
+    #[serde(default)]
+    pub packages: Vec<String>,
+    /// Seconds it may take on two cores, compilation not counted.
+    pub budget_s: u64,
+    /// 1: always; 2: only with `--long`.
+    pub tier: u8,
+}
+
+/// What a suite may need of the machine.
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Need {
+    /// The super-user.
+    Root,
+    /// `/dev/fuse` and `fusermount3`.
+    Fuse,
+    /// A free loop device.
+    Loop,
+    /// User Mode Linux.
+    Uml,
+}
+
+impl Plan {
+    /// Parses and checks the file.
+    pub fn parse(text: &str) -> Result<Plan> {
+        let plan: Plan = toml::from_str(text).map_err(|e| format!("tests.toml: {e}"))?;
+        for (i, suite) in plan.suite.iter().enumerate() {
+            plan.check(suite)
+                .map_err(|e| format!("tests.toml: suite {}: {e}", suite.name))?;
+            if plan.suite[..i].iter().any(|other| other.name == suite.name) {
+                return Err(format!("tests.toml: two suites are named {}", suite.name));
+            }
+        }
+        Ok(plan)
+    }
+
+    fn check(&self, suite: &Suite) -> Result {
+        match (&suite.test, &suite.run) {
+            (Some(_), None) => {}
+            (None, Some(run))
+                if !run.is_empty() && suite.args.is_empty() && suite.target.is_none() => {}
+            _ => return Err("give either `test` (with `target`, `args`) or `run`".into()),
+        }
+        if !matches!(suite.tier, 1 | 2) {
+            return Err(format!("tier {} is neither 1 nor 2", suite.tier));
+        }
+        match suite
+            .packages
+            .iter()
+            .find(|name| self.package(name).is_none())
+        {
+            Some(name) => Err(format!("package {name} has no [[package]] entry")),
+            None => Ok(()),
+        }
+    }
+
+    /// The package of that name.
+    pub fn package(&self, name: &str) -> Option<&Package> {
+        self.package.iter().find(|p| p.name == name)
+    }
+
+    /// The suites to run; a name that does not exist is an error that lists the valid ones.
+    pub fn choose(&self, long: bool, only: &[String]) -> Result<Vec<&Suite>> {
+        for name in only {
+            if !self.suite.iter().any(|s| s.name == *name) {
+                let names: Vec<&str> = self.suite.iter().map(|s| s.name.as_str()).collect();
+                return Err(format!(
+                    "no suite {name:?}; there are: {}",
+                    names.join(", ")
+                ));
+            }
+        }
+        let wanted = |s: &&Suite| {
+            if only.is_empty() {
+                long || s.tier == 1
+            } else {
+                only.contains(&s.name)
+            }
+        };
+        Ok(self.suite.iter().filter(wanted).collect())
+    }
+
+    /// Says which suites a run without `--long` leaves out. They do not count as skipped.
+    pub fn name_left_out(&self, long: bool, tally: &mut Tally) {
+        for suite in self.suite.iter().filter(|s| !long && s.tier > 1) {
+            tally.note(format!("{}: long suite, runs with --long", suite.name));
+        }
+    }
+
+    /// One line per suite.
+    pub fn list(&self) -> String {
+        let mut text = String::from("tier budget  suite\n");
+        for s in &self.suite {
+            let what = match (&s.test, &s.run) {
+                (Some(test), _) => format!("cargo test -p {test}"),
+                (None, run) => run.iter().flatten().cloned().collect::<Vec<_>>().join(" "),
+            };
+            let _ = writeln!(
+                text,
+                "{:>4} {:>5}s  {:<16} {what}",
+                s.tier, s.budget_s, s.name
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(suites: &str) -> Result<Plan> {
+        Plan::parse(&format!("build_budget_s = 1\n{suites}"))
+    }
+
+    fn suite(name: &str, rest: &str) -> String {
+        format!("[[suite]]\nname = \"{name}\"\nbudget_s = 1\n{rest}\n")
+    }
+
+    #[test]
+    fn the_committed_file_is_valid() {
+        Plan::parse(&crate::workspace::read("tests.toml").unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_suite_is_either_a_test_or_a_command() {
+        assert!(plan(&suite("a", "tier = 1\ntest = \"x\"")).is_ok());
+        assert!(plan(&suite("a", "tier = 1\nrun = [\"x\"]\nneed = [\"loop\"]")).is_ok());
+        for bad in [
+            "tier = 1",
+            "tier = 1\nrun = []",
+            "tier = 1\ntest = \"x\"\nrun = [\"x\"]",
+            "tier = 1\nrun = [\"x\"]\nargs = [\"y\"]",
+            "tier = 3\ntest = \"x\"",
+            "tier = 1\ntest = \"x\"\npackages = [\"unknown\"]",
+            "tier = 1\ntest = \"x\"\nneed = [\"luck\"]",
+        ] {
+            assert!(plan(&suite("a", bad)).is_err(), "{bad}");
+        }
+        let twice = suite("a", "tier = 1\ntest = \"x\"").repeat(2);
+        assert!(plan(&twice).is_err_and(|e| e.contains("two suites")));
+    }
+
+    #[test]
+    fn tiers_and_names_choose() {
+        let text = suite("a", "tier = 1\ntest = \"x\"") + &suite("b", "tier = 2\ntest = \"y\"");
+        let plan = plan(&text).unwrap();
+        let names = |long, only: &[&str]| {
+            let only: Vec<String> = only.iter().map(ToString::to_string).collect();
+            plan.choose(long, &only)
+                .map(|s| s.iter().map(|s| s.name.clone()).collect::<Vec<_>>())
+        };
+        assert_eq!(names(false, &[]).unwrap(), ["a"]);
+        assert_eq!(names(true, &[]).unwrap(), ["a", "b"]);
+        assert_eq!(names(false, &["b"]).unwrap(), ["b"]);
+        assert_eq!(
+            names(false, &["c"]).unwrap_err(),
+            "no suite \"c\"; there are: a, b"
+        );
+    }
+}

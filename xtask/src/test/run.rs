@@ -1,0 +1,283 @@
+//! Runs the suites one after the other and measures them.
+//!
+//! - R1: a suite above its budget fails, even if all its tests pass; at three times the budget it is stopped.
+//! - R2: a suite of cargo tests in which no test ran fails: a misspelt filter must not look like success.
+//! - R3: test programs that no suite names fail the run: a new crate cannot be forgotten.
+
+use super::build::{self, Program};
+use super::need::Machine;
+use super::plan::{Plan, Suite};
+use super::tally::{Counts, Tally};
+use crate::{Result, workspace};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// Runs `suites` in order.
+pub fn all(plan: &Plan, suites: &[&Suite], machine: &Machine, tally: &mut Tally) {
+    let mut programs: Option<Result<Vec<Program>>> = None;
+    for suite in suites {
+        if let Some(reason) = machine.lacks(plan, suite) {
+            tally.skip(&suite.name, &reason);
+            continue;
+        }
+        if let Some(run) = &suite.run {
+            report(suite, tally, || run_command(suite, run));
+            continue;
+        }
+        let compiled = programs.get_or_insert_with(|| compile(plan, tally));
+        match compiled {
+            Ok(programs) => report(suite, tally, || run_programs(suite, programs)),
+            Err(reason) => tally.skip(&suite.name, reason),
+        }
+    }
+}
+
+/// Compiles the workspace, as a suite of its own.
+fn compile(plan: &Plan, tally: &mut Tally) -> Result<Vec<Program>> {
+    let started = Instant::now();
+    println!("run   build");
+    let programs = build::compile();
+    let spent = started.elapsed();
+    let outcome = programs
+        .as_ref()
+        .map(|_| Counts::one_passed())
+        .map_err(Clone::clone);
+    tally.suite(
+        "build",
+        outcome,
+        spent,
+        Duration::from_secs(plan.build_budget_s),
+    );
+    let programs = programs.map_err(|_| "the build failed".to_string())?;
+    for name in forgotten(plan, &programs) {
+        let reason = format!("R3: no suite in tests.toml runs the tests of {name}");
+        tally.suite(&name, Err(reason), Duration::ZERO, Duration::MAX);
+    }
+    Ok(programs)
+}
+
+/// R3.
+fn forgotten(plan: &Plan, programs: &[Program]) -> Vec<String> {
+    let mut names: Vec<String> = programs
+        .iter()
+        .filter(|program| !plan.suite.iter().any(|suite| matches(suite, program)))
+        .map(|program| format!("{} ({})", program.package, program.target))
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn matches(suite: &Suite, program: &Program) -> bool {
+    suite.test.as_ref() == Some(&program.package)
+        && suite
+            .target
+            .as_ref()
+            .is_none_or(|target| *target == program.target)
+}
+
+fn report(suite: &Suite, tally: &mut Tally, work: impl FnOnce() -> Result<Counts>) {
+    println!("run   {}", suite.name);
+    let _ = std::io::stdout().flush();
+    let started = Instant::now();
+    let outcome = work();
+    tally.suite(
+        &suite.name,
+        outcome,
+        started.elapsed(),
+        Duration::from_secs(suite.budget_s),
+    );
+}
+
+fn run_command(suite: &Suite, run: &[String]) -> Result<Counts> {
+    let words: Vec<&str> = run.iter().map(String::as_str).collect();
+    let mut command = match words[..] {
+        ["cargo", "xtask", ref rest @ ..] => {
+            let mut own = Command::new(own_program()?);
+            own.args(rest);
+            own
+        }
+        ["cargo", ref rest @ ..] => {
+            let mut cargo = workspace::cargo();
+            cargo.args(rest);
+            cargo
+        }
+        [program, ref rest @ ..] => {
+            let mut other = Command::new(program);
+            other.args(rest);
+            other
+        }
+        [] => return Err("nothing to run".into()),
+    };
+    command.current_dir(workspace::root());
+    let (status, output) = run_logged(&mut command, suite, &suite.name)?;
+    let counts = Counts::parse(&output);
+    match (status.success(), counts.total()) {
+        (true, 0) => Ok(Counts::one_passed()),
+        (true, _) => Ok(counts),
+        (false, _) if counts.failed > 0 => Ok(shown(counts, &output)),
+        (false, _) => Err(format!("{status}\n{output}")),
+    }
+}
+
+fn own_program() -> Result<PathBuf> {
+    std::env::current_exe().map_err(|e| format!("cannot find our own program: {e}"))
+}
+
+fn run_programs(suite: &Suite, programs: &[Program]) -> Result<Counts> {
+    let mut sum = Counts::default();
+    for program in programs.iter().filter(|program| matches(suite, program)) {
+        let mut command = Command::new(&program.path);
+        command.args(&suite.args).current_dir(&program.directory);
+        let log = format!("{}-{}", suite.name, program.target);
+        let (status, output) = run_logged(&mut command, suite, &log)?;
+        let counts = Counts::parse(&output);
+        if !status.success() && counts.failed == 0 {
+            return Err(format!("{}: {status}\n{output}", program.target));
+        }
+        sum += if counts.failed > 0 {
+            shown(counts, &output)
+        } else {
+            counts
+        };
+    }
+    if sum.passed + sum.failed == 0 {
+        return Err("R2: no test ran".into());
+    }
+    Ok(sum)
+}
+
+/// Prints the output of a test program that counted failures.
+fn shown(counts: Counts, output: &str) -> Counts {
+    print!("{output}");
+    counts
+}
+
+/// Runs to the end with the output in a file, so that a grandchild that keeps a pipe open cannot
+/// hold us; stops at three times the budget.
+fn run_logged(command: &mut Command, suite: &Suite, log: &str) -> Result<(ExitStatus, String)> {
+    let path = log_path(log)?;
+    let cannot = |e: std::io::Error| format!("{}: {e}", path.display());
+    let file = File::create(&path).map_err(cannot)?;
+    command
+        .stdout(file.try_clone().map_err(cannot)?)
+        .stderr(file);
+    let limit = Duration::from_secs(suite.budget_s.saturating_mul(3));
+    let status = wait(command, limit);
+    let output = String::from_utf8_lossy(&std::fs::read(&path).map_err(cannot)?).into_owned();
+    match status {
+        Ok(status) => Ok((status, output)),
+        Err(reason) => Err(format!("{reason}; its output:\n{output}")),
+    }
+}
+
+fn log_path(name: &str) -> Result<PathBuf> {
+    let program = own_program()?;
+    let directory = program
+        .parent()
+        .unwrap_or(Path::new("."))
+        .join("xtask-logs");
+    std::fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
+    Ok(directory.join(format!("{name}.log")))
+}
+
+fn wait(command: &mut Command, limit: Duration) -> Result<ExitStatus> {
+    let mut child = command
+        .spawn()
+        .map_err(|e| format!("cannot start {command:?}: {e}"))?;
+    let started = Instant::now();
+    loop {
+        match child
+            .try_wait()
+            .map_err(|e| format!("cannot wait for {command:?}: {e}"))?
+        {
+            Some(status) => return Ok(status),
+            None if started.elapsed() > limit => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("R1: stopped after {} s", limit.as_secs()));
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(suites: &str) -> Plan {
+        Plan::parse(&format!("build_budget_s = 1\n{suites}")).unwrap()
+    }
+
+    fn program(target: &str, script: &str) -> Program {
+        let path = log_path(&format!("fake-{target}-{}", std::process::id())).unwrap();
+        std::fs::write(&path, script).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).unwrap();
+        let directory = workspace::root();
+        Program {
+            package: "p".into(),
+            target: target.into(),
+            path,
+            directory,
+        }
+    }
+
+    const SUITE: &str = "[[suite]]\nname = \"s\"\ntest = \"p\"\nbudget_s = 10\ntier = 1\n";
+
+    #[test]
+    fn counts_of_all_programs_are_added() {
+        let line = "#!/bin/sh\necho 'test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured'\n";
+        let programs = [program("add-one", line), program("add-two", line)];
+        let counts = run_programs(&plan(SUITE).suite[0], &programs).unwrap();
+        assert_eq!(
+            counts,
+            Counts {
+                passed: 4,
+                failed: 0,
+                skipped: 2
+            }
+        );
+    }
+
+    #[test]
+    fn a_program_that_dies_without_a_count_fails() {
+        let programs = [program("dies", "#!/bin/sh\necho last words\nexit 3\n")];
+        let error = run_programs(&plan(SUITE).suite[0], &programs).unwrap_err();
+        assert!(
+            error.contains("last words") && error.contains("dies"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_suite_without_a_test_fails() {
+        let line = "#!/bin/sh\necho 'test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured'\n";
+        let error = run_programs(&plan(SUITE).suite[0], &[program("empty", line)]).unwrap_err();
+        assert!(error.starts_with("R2"), "{error}");
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_stopped() {
+        let error = wait(Command::new("sleep").arg("600"), Duration::from_millis(50)).unwrap_err();
+        assert!(error.starts_with("R1"), "{error}");
+    }
+
+    #[test]
+    fn a_crate_without_a_suite_is_found() {
+        let fake = |target: &str| Program {
+            package: "p".into(),
+            target: target.into(),
+            path: PathBuf::new(),
+            directory: PathBuf::new(),
+        };
+        let programs = [fake("lib"), fake("cuts")];
+        assert!(forgotten(&plan(SUITE), &programs).is_empty());
+        let only_lib = plan(&format!("{SUITE}target = \"lib\"\n"));
+        assert_eq!(forgotten(&only_lib, &programs), ["p (cuts)"]);
+    }
+}

@@ -1,0 +1,215 @@
+//! Counts what passed, failed and was skipped. The last line is read by machines.
+
+use std::fmt::Write;
+use std::ops::AddAssign;
+use std::time::Duration;
+
+/// Tests of one suite, or of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tests that passed.
+    pub passed: u64,
+    /// Tests that failed.
+    pub failed: u64,
+    /// Tests that were ignored.
+    pub skipped: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+impl Counts {
+    /// A suite that is no cargo test and passed.
+    pub fn one_passed() -> Counts {
+        Counts {
+            passed: 1,
+            ..Counts::default()
+        }
+    }
+
+    /// All tests seen.
+    pub fn total(self) -> u64 {
+        self.passed + self.failed + self.skipped
+    }
+
+    /// Adds up the `test result:` lines of the standard test harness.
+    pub fn parse(output: &str) -> Counts {
+        let mut sum = Counts::default();
+        for line in output
+            .lines()
+            .filter_map(|line| line.split_once("test result:"))
+        {
+            for part in line.1.split([';', '.']) {
+                let mut words = part.split_whitespace();
+                let (Some(number), Some(what)) = (words.next(), words.next()) else {
+                    continue;
+                };
+                let Ok(number) = number.parse::<u64>() else {
+                    continue;
+                };
+                match what {
+                    "passed" => sum.passed += number,
+                    "failed" => sum.failed += number,
+                    "ignored" => sum.skipped += number,
+                    _ => {}
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// The result of a whole run.
+#[derive(Default)]
+pub struct Tally {
+    passed: u64,
+    /// Tests and suites that failed.
+    pub failed: u64,
+    skipped: u64,
+    /// Lines for the end: failures, skipped suites, suites left out.
+    notes: Vec<String>,
+}
+
+impl Tally {
+    /// Enters a suite that ran, and prints its line.
+    pub fn suite(
+        &mut self,
+        name: &str,
+        outcome: Result<Counts, String>,
+        spent: Duration,
+        budget: Duration,
+    ) {
+        let mut counts = *outcome.as_ref().unwrap_or(&Counts {
+            failed: 1,
+            ..Counts::default()
+        });
+        if counts.failed > 0 {
+            self.note(format!("{name}: FAILED"));
+        }
+        if let Err(reason) = outcome {
+            println!("{reason}");
+        }
+        let mut over = "";
+        if spent > budget {
+            counts.failed += 1;
+            over = ", OVER BUDGET";
+            let (spent, budget) = (spent.as_secs(), budget.as_secs());
+            self.note(format!("{name}: R1: over budget, {spent} s of {budget} s"));
+        }
+        println!("{}", line(name, counts, spent, budget, over));
+        self.passed += counts.passed;
+        self.failed += counts.failed;
+        self.skipped += counts.skipped;
+    }
+
+    /// Enters a suite that could not run.
+    pub fn skip(&mut self, name: &str, reason: &str) {
+        println!("skip  {name}: {reason}");
+        self.skipped += 1;
+        self.note(format!("{name}: skipped: {reason}"));
+    }
+
+    /// A line for the end.
+    pub fn note(&mut self, text: String) {
+        self.notes.push(text);
+    }
+
+    /// What stands at the end of the output.
+    pub fn closing_lines(&self) -> String {
+        let mut text = String::new();
+        for note in &self.notes {
+            let _ = writeln!(text, "note  {note}");
+        }
+        let Tally {
+            passed,
+            failed,
+            skipped,
+            ..
+        } = self;
+        let _ = writeln!(text, "{passed} passed, {failed} failed, {skipped} skipped");
+        text
+    }
+}
+
+fn line(name: &str, counts: Counts, spent: Duration, budget: Duration, over: &str) -> String {
+    let word = if counts.failed > 0 { "FAIL" } else { "ok" };
+    let Counts {
+        passed,
+        failed,
+        skipped,
+    } = counts;
+    let spent = spent.as_secs_f64();
+    let budget = if budget == Duration::MAX {
+        0
+    } else {
+        budget.as_secs()
+    };
+    format!(
+        "{word:<5} {name:<16} {passed:>4} passed {failed:>3} failed {skipped:>3} skipped \
+         {spent:>7.1} s of {budget} s{over}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "\
+running 3 tests
+test a ... ok
+test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; finished in 0.00s
+
+test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.50s
+";
+
+    #[test]
+    fn harness_lines_are_added_up() {
+        assert_eq!(
+            Counts::parse(OUTPUT),
+            Counts {
+                passed: 4,
+                failed: 2,
+                skipped: 1
+            }
+        );
+        assert_eq!(Counts::parse("5 passed"), Counts::default());
+    }
+
+    #[test]
+    fn the_last_line_counts_tests_suites_and_budgets() {
+        let mut tally = Tally::default();
+        let second = Duration::from_secs(1);
+        tally.suite(
+            "a",
+            Ok(Counts {
+                passed: 3,
+                failed: 0,
+                skipped: 1,
+            }),
+            second,
+            second * 2,
+        );
+        assert_eq!(tally.closing_lines(), "3 passed, 0 failed, 1 skipped\n");
+        tally.suite("slow", Ok(Counts::one_passed()), second * 3, second * 2);
+        tally.suite("dead", Err("reason".into()), second, second * 2);
+        tally.skip("rootless", "not running as root");
+        let lines = tally.closing_lines();
+        assert!(
+            lines.ends_with("\n4 passed, 2 failed, 2 skipped\n"),
+            "{lines}"
+        );
+        assert!(
+            lines.contains("slow: R1: over budget, 3 s of 2 s"),
+            "{lines}"
+        );
+        assert!(
+            lines.contains("dead: FAILED") && lines.contains("rootless: skipped"),
+            "{lines}"
+        );
+    }
+}

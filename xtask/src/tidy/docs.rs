@@ -1,0 +1,192 @@
+//! Rules on the prose around the code.
+//!
+//! - D1: a relative link of a Markdown file leads to a file, and its anchor to a heading there.
+//! - D2: the first screen of `README.md` shows the two commands.
+//! - D3: the files every newcomer looks for exist, and the changelog has an open section.
+
+use super::Finding;
+use crate::Result;
+use std::path::Path;
+
+const COMMANDS: [&str; 2] = ["cargo run --release -- compare", "cargo xtask test"];
+/// Lines of the README that count as the first screen.
+const FIRST_SCREEN: usize = 40;
+const EXPECTED: [&str; 9] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "STYLE.md",
+    "GLOSSARY.md",
+    "CHANGELOG.md",
+    "LICENSE-MIT",
+    "LICENSE-APACHE",
+    "docs/cli.md",
+    "docs/measuring.md",
+];
+
+/// Checks all Markdown files among `files`.
+pub fn check(root: &Path, files: &[String]) -> Result<Vec<Finding>> {
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
+    let mut findings = Vec::new();
+    for path in files.iter().filter(|path| path.ends_with(".md")) {
+        let text = read(path).ok_or(format!("cannot read {path}"))?;
+        for (line, target) in links(&text) {
+            if let Some(what) = dead(path, target, &text, &read) {
+                findings.push(Finding::new(path, line, what));
+            }
+        }
+    }
+    for path in EXPECTED
+        .iter()
+        .filter(|path| !files.iter().any(|f| f == *path))
+    {
+        findings.push(Finding::new(path, 1, "D3: this file is missing"));
+    }
+    findings.extend(check_readme(&read("README.md").unwrap_or_default()));
+    if !read("CHANGELOG.md")
+        .unwrap_or_default()
+        .contains("\n## Unreleased\n")
+    {
+        findings.push(Finding::new(
+            "CHANGELOG.md",
+            1,
+            "D3: no section \"## Unreleased\"",
+        ));
+    }
+    Ok(findings)
+}
+
+fn check_readme(text: &str) -> Vec<Finding> {
+    let screen: Vec<&str> = text.lines().take(FIRST_SCREEN).collect();
+    COMMANDS
+        .iter()
+        .filter(|command| !screen.iter().any(|line| line.trim() == **command))
+        .map(|command| {
+            Finding::new(
+                "README.md",
+                1,
+                format!("D2: the first screen lacks `{command}`"),
+            )
+        })
+        .collect()
+}
+
+/// Inline links `[text](target)` outside code, with their line.
+fn links(text: &str) -> Vec<(usize, &str)> {
+    let mut links = Vec::new();
+    let mut fenced = false;
+    for (i, line) in text.lines().enumerate() {
+        fenced ^= line.trim_start().starts_with("```");
+        if fenced {
+            continue;
+        }
+        for (at, _) in line.match_indices("](") {
+            let target = &line[at + 2..];
+            if let Some(end) = target.find(')') {
+                links.push((i + 1, &target[..end]));
+            }
+        }
+    }
+    links
+}
+
+/// D1: why the link leads nowhere, or nothing.
+fn dead(
+    path: &str,
+    target: &str,
+    text: &str,
+    read: &impl Fn(&str) -> Option<String>,
+) -> Option<String> {
+    if target.contains("://") || target.starts_with("mailto:") {
+        return None;
+    }
+    let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let there = if file.is_empty() {
+        Some(text.to_string())
+    } else {
+        resolve(path, file).and_then(|full| read(&full))
+    };
+    match there {
+        None => Some(format!("D1: link to {target} leads to no file")),
+        Some(there) if anchor.is_empty() || headings(&there).any(|h| h == anchor) => None,
+        Some(_) => Some(format!("D1: link to {target}: no heading #{anchor} there")),
+    }
+}
+
+/// `file` as seen from the directory of `path`, relative to the root; nothing if it lies outside.
+fn resolve(path: &str, file: &str) -> Option<String> {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    parts.pop();
+    for part in file.split('/') {
+        match part {
+            ".." => {
+                parts.pop()?;
+            }
+            "." => {}
+            _ => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// The anchors that a Markdown viewer makes of the headings.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    text.lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| {
+            let title = line.trim_start_matches('#').trim().to_lowercase();
+            title
+                .chars()
+                .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+                .map(|c| if c == ' ' { '-' } else { c })
+                .collect()
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(target: &str) -> Option<String> {
+        let read = |path: &str| match path {
+            "docs/b.md" => Some("# Title\n## The second, part\n".to_string()),
+            "README.md" => Some(String::new()),
+            _ => None,
+        };
+        dead("docs/a.md", target, "# Here\n", &read)
+    }
+
+    #[test]
+    fn links_lead_to_files_and_headings() {
+        for good in [
+            "b.md",
+            "../README.md",
+            "./b.md#the-second-part",
+            "#here",
+            "https://a.b/c",
+        ] {
+            assert_eq!(answer(good), None, "{good}");
+        }
+        for bad in ["c.md", "../docs/c.md", "../../b.md", "b.md#third", "#there"] {
+            assert!(answer(bad).is_some(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn links_are_found_outside_code_only() {
+        let text = "see [a](x.md) and [b](y.md#z)\n```\n[c](no.md)\n```\n[d](w.md)\n";
+        assert_eq!(links(text), [(1, "x.md"), (1, "y.md#z"), (5, "w.md")]);
+    }
+
+    #[test]
+    fn a_readme_without_the_commands_is_found() {
+        assert_eq!(check_readme("# Varve\n").len(), 2);
+        assert!(check_readme(&format!("x\n    {}\n    {}\n", COMMANDS[0], COMMANDS[1])).is_empty());
+        let late = format!(
+            "{}{}\n{}\n",
+            "\n".repeat(FIRST_SCREEN),
+            COMMANDS[0],
+            COMMANDS[1]
+        );
+        assert_eq!(check_readme(&late).len(), 2);
+    }
+}

@@ -1,0 +1,110 @@
+//! House rules that neither rustc nor clippy checks. Limits are a ratchet: who breaks one today is
+//! listed in `tidy.toml`, and an entry that is no longer needed is itself a finding.
+//!
+//! - `size`: files and functions stay within their budget.
+//! - `code`: no leftovers, no bare `unwrap`, `unsafe` and statics only where listed, a head on each file.
+//! - `text`: ASCII in Rust files, the glossary's words, no notes to self.
+//! - `docs`: links lead somewhere, and what a newcomer needs is there.
+
+mod code;
+mod config;
+mod docs;
+mod size;
+mod source;
+mod text;
+
+use crate::{Result, workspace};
+use config::Config;
+use source::Source;
+use std::path::{Path, PathBuf};
+
+/// One broken rule: where, and what to do about it.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    path: String,
+    line: usize,
+    what: String,
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, what: impl Into<String>) -> Finding {
+        Finding {
+            path: path.to_string(),
+            line,
+            what: what.into(),
+        }
+    }
+}
+
+/// `cargo xtask tidy`.
+pub fn run() -> Result {
+    let root = workspace::root();
+    let config = Config::parse(&workspace::read("tidy.toml")?)?;
+    let files = files_below(&root)?;
+    let mut findings = Vec::new();
+    let mut sources = Vec::new();
+    for path in &files {
+        let Ok(text) = std::fs::read_to_string(root.join(path)) else {
+            continue;
+        };
+        findings.extend(text::check(path, &text, &config));
+        if path.ends_with(".rs") {
+            match Source::parse(path, text) {
+                Ok(source) => sources.push(source),
+                Err(finding) => findings.push(finding),
+            }
+        }
+    }
+    for source in &sources {
+        findings.extend(code::check(source, &config));
+    }
+    findings.extend(size::check(&sources, &config));
+    findings.extend(docs::check(&root, &files)?);
+    report(findings, files.len())
+}
+
+fn report(mut findings: Vec<Finding>, files: usize) -> Result {
+    findings.sort();
+    if findings.is_empty() {
+        println!("tidy: {files} files clean");
+        return Ok(());
+    }
+    for finding in &findings {
+        println!("{}:{}: {}", finding.path, finding.line, finding.what);
+    }
+    Err(format!("tidy: {} findings", findings.len()))
+}
+
+/// All files of the tree, relative, sorted; without build output and hidden directories.
+fn files_below(root: &Path) -> Result<Vec<String>> {
+    let mut files = Vec::new();
+    let mut directories = vec![PathBuf::new()];
+    while let Some(directory) = directories.pop() {
+        let entries = std::fs::read_dir(root.join(&directory))
+            .map_err(|e| format!("cannot list {}: {e}", directory.display()))?;
+        for entry in entries {
+            let entry = entry.map_err(|e| format!("cannot list {}: {e}", directory.display()))?;
+            let kind = entry.file_type().map_err(|e| e.to_string())?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let path = directory.join(&name);
+            if kind.is_dir() && !name.starts_with('.') && !OUTPUT.contains(&name.as_str()) {
+                directories.push(path);
+            } else if kind.is_file() {
+                files.push(path.to_string_lossy().into_owned());
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Directories that a build or a run leaves behind.
+const OUTPUT: [&str; 2] = ["target", "varve-report"];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_tree_is_tidy() {
+        super::run().unwrap();
+    }
+}

@@ -1,0 +1,69 @@
+//! Where the workspace is, how to call cargo, and the few fields of `cargo metadata` we read.
+
+use crate::Result;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The directory that holds the root `Cargo.toml`.
+pub fn root() -> PathBuf {
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    manifest
+        .parent()
+        .map_or_else(|| manifest.clone(), Path::to_path_buf)
+}
+
+/// A cargo command in the root of the workspace: the same cargo that started us.
+pub fn cargo() -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.current_dir(root());
+    command
+}
+
+/// Reads a file of the workspace, given relative to its root.
+pub fn read(path: &str) -> Result<String> {
+    std::fs::read_to_string(root().join(path)).map_err(|e| format!("cannot read {path}: {e}"))
+}
+
+/// The part of `cargo metadata` we use.
+#[derive(Deserialize)]
+pub struct Metadata {
+    /// Packages of the workspace (dependencies are left out with `--no-deps`).
+    pub packages: Vec<Package>,
+}
+
+/// One package of the workspace.
+#[derive(Deserialize)]
+pub struct Package {
+    /// Its name, as `varve-base`.
+    pub name: String,
+    /// What it names in its manifest.
+    pub dependencies: Vec<Dependency>,
+    /// Path of its `Cargo.toml`.
+    pub manifest_path: PathBuf,
+}
+
+/// One entry of a dependency table.
+#[derive(Deserialize)]
+pub struct Dependency {
+    /// The package it names.
+    pub name: String,
+    /// `None` for `[dependencies]`, else `dev` or `build`.
+    pub kind: Option<String>,
+}
+
+/// Asks cargo for the packages of the workspace.
+pub fn metadata() -> Result<Metadata> {
+    let output = cargo()
+        .args(["metadata", "--format-version", "1", "--no-deps"])
+        .output()
+        .map_err(|e| format!("cannot start cargo metadata: {e}"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("cargo metadata failed:\n{text}"));
+    }
+    serde_json::from_slice(&output.stdout)
+        .map_err(|e| format!("cargo metadata answered something unexpected: {e}"))
+}
