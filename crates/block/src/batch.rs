@@ -2,6 +2,7 @@
 
 use crate::Queue;
 use blockdev::{DevError, Ticket};
+use rt::Mutex;
 use std::sync::Arc;
 
 /// Submitted writes. Dropping it unwaited keeps the queue's cache marked dirty for good, so that no flush is ever
@@ -10,6 +11,35 @@ use std::sync::Arc;
 pub struct Batch {
     queue: Arc<Queue>,
     tickets: Vec<(Ticket, Kind)>,
+    watched: Vec<Watch>,
+}
+
+/// A second pair of eyes on submitted writes: whoever comes first waits for the device, the others for him.
+#[derive(Clone)]
+pub struct Watch(Arc<Mutex<Watched>>);
+
+enum Watched {
+    Pending(Batch),
+    Done(Result<(), DevError>),
+}
+
+impl Watch {
+    /// Waits until the writes are complete.
+    ///
+    /// # Errors
+    /// The first failure among them, the same for everyone.
+    pub fn wait(&self) -> Result<(), DevError> {
+        let mut state = self.0.lock();
+        if let Watched::Pending(batch) = &mut *state {
+            let empty = Batch::new(batch.queue.clone());
+            let outcome = std::mem::replace(batch, empty).wait();
+            *state = Watched::Done(outcome);
+        }
+        match &*state {
+            Watched::Done(outcome) => outcome.clone(),
+            Watched::Pending(_) => unreachable!("waited for above"),
+        }
+    }
 }
 
 /// What the completion means.
@@ -28,22 +58,37 @@ impl Batch {
         Batch {
             queue,
             tickets: Vec::new(),
+            watched: Vec::new(),
         }
+    }
+    /// Lets somebody else wait for the writes gathered so far, too: the batch may go to a journal transaction while the
+    /// page cache has to know when its pages have left.
+    pub fn watch(&mut self) -> Watch {
+        let empty = Batch::new(self.queue.clone());
+        let inner = std::mem::replace(self, empty);
+        let watch = Watch(Arc::new(Mutex::named("batch", Watched::Pending(inner))));
+        self.watched.push(watch.clone());
+        watch
     }
     pub(crate) fn push(&mut self, ticket: Ticket, kind: Kind) {
         self.tickets.push((ticket, kind));
     }
     /// Number of commands.
     pub fn len(&self) -> usize {
-        self.tickets.len()
+        let watched = self.watched.iter().map(|w| match &*w.0.lock() {
+            Watched::Pending(batch) => batch.len(),
+            Watched::Done(_) => 0,
+        });
+        self.tickets.len() + watched.sum::<usize>()
     }
     /// True if nothing was submitted.
     pub fn is_empty(&self) -> bool {
-        self.tickets.is_empty()
+        self.tickets.is_empty() && self.watched.is_empty()
     }
     /// Takes over the writes of `other`.
     pub fn merge(&mut self, other: Batch) {
         self.tickets.extend(other.tickets);
+        self.watched.extend(other.watched);
     }
     /// Waits for all of them.
     ///
@@ -56,6 +101,9 @@ impl Batch {
             let one = self.queue.wait_write(ticket, kind);
             needs_flush |= one.is_ok() && kind == Kind::FuaByFlush;
             outcome = outcome.and(one);
+        }
+        for watch in self.watched {
+            outcome = outcome.and(watch.wait());
         }
         outcome?;
         if needs_flush {

@@ -10,7 +10,7 @@ mod plug;
 mod queue;
 mod stats;
 
-pub use batch::Batch;
+pub use batch::{Batch, Watch};
 pub use blockdev::{BlockDevice, Caps, Class, DevError, DevErrorKind};
 pub use durability::WriteMark;
 pub use plug::Plug;

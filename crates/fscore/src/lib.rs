@@ -5,7 +5,9 @@
 mod attr;
 mod error;
 mod fs;
+mod page_cache;
 
 pub use attr::{Attr, DirEntry, FileKind, FsStat, SetAttr, TimeSet};
 pub use error::{Errno, FsError, FsResult};
 pub use fs::{Creds, FileSystem, ROOT_INO_HINT, RenameMode};
+pub use page_cache::{DirtyRun, Home, PageCache, PageState, Take};
