@@ -17,8 +17,8 @@ mod modelled;
 mod ram;
 mod record;
 mod request;
-mod tickets;
 pub mod spec;
+mod tickets;
 
 pub use caps::{Caps, PackOrder};
 pub use count::{Count, Counts};

@@ -1,1 +1,6 @@
 //! Workloads, metrics, crash tests and reports.
+
+pub mod metrics;
+pub mod report;
+pub mod results;
+pub mod workload;

@@ -1,0 +1,303 @@
+//! The page itself.
+
+use super::plot;
+use crate::results::{Results, Run};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use std::collections::BTreeSet;
+
+const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1b1f24}\
+h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}table{border-collapse:collapse;margin:.6rem 0}\
+th,td{padding:.25rem .7rem;border-bottom:1px solid #d5dae0;text-align:right}th:first-child,td:first-child{text-align:left}\
+thead th{border-bottom:2px solid #8b949e}figure{margin:1rem 0}svg{max-width:100%;height:auto}\
+p.note{color:#57606a}code{background:#f1f3f5;padding:0 .25rem}";
+
+/// The report of a comparison as one HTML page.
+///
+/// # Errors
+/// A plot that cannot be drawn, as text.
+pub fn page(results: &Results) -> Result<String, String> {
+    let figures = figures(&results.runs).map_err(|e| format!("drawing the plots: {e}"))?;
+    let workload = results.runs.first().map_or("", |r| r.workload.as_str());
+    let body = html! {
+        h1 { "Varve: " (results.command) }
+        p {
+            "Workload " code { (workload) } " on device profile " code { (results.profile) }
+            ", seed " (results.seed) ". Times are virtual; traffic is counted in 4 KiB blocks."
+        }
+        h2 { "Summary" }
+        (summary(&results.runs))
+        @for (caption, svg) in &figures {
+            figure { (PreEscaped(svg)) figcaption { p.note { (caption) } } }
+        }
+        h2 { "fsync latency, microseconds" }
+        (latencies(&results.runs))
+        h2 { "Blocks written, by class" }
+        (blocks(&results.runs))
+        h2 { "Device commands and flash operations" }
+        (device(&results.runs))
+        h2 { "Waits, milliseconds of virtual time" }
+        (waits(&results.runs))
+    };
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                title { "Varve: " (results.command) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body { (body) }
+        }
+    };
+    Ok(page.into_string())
+}
+
+/// Name of a run in tables and plots.
+fn name(run: &Run) -> String {
+    format!("{}/{}", run.fs, run.scheme)
+}
+
+type Figures = Vec<(&'static str, String)>;
+
+fn figures(runs: &[Run]) -> Result<Figures, Box<dyn std::error::Error>> {
+    let single = |value: fn(&Run) -> f64| -> Vec<(String, Vec<f64>)> {
+        runs.iter().map(|r| (name(r), vec![value(r)])).collect()
+    };
+    let one = |text: &str| vec![text.to_string()];
+    let classes: Vec<String> = classes(runs).into_iter().collect();
+    let by_class = |run: &Run| {
+        classes
+            .iter()
+            .map(|c| per_op(run, run.blocks.get(c).copied()))
+            .collect()
+    };
+    let blocks: Vec<_> = runs.iter().map(|r| (name(r), by_class(r))).collect();
+    let curves: Vec<_> = runs
+        .iter()
+        .map(|r| (name(r), r.latency_us.fsync_cdf.clone()))
+        .collect();
+    let mut figures = vec![
+        (
+            "Transactions per virtual second: more is better.",
+            plot::stacked_bars(
+                "Throughput",
+                "transactions/s",
+                &one("all"),
+                &single(|r| r.ops_per_s),
+            )?,
+        ),
+        (
+            "How long an fsync takes: further left is better.",
+            plot::cdf("fsync latency", "microseconds", &curves)?,
+        ),
+        (
+            "What a transaction writes: less is better.",
+            plot::stacked_bars(
+                "Blocks by class",
+                "4 KiB blocks/transaction",
+                &classes,
+                &blocks,
+            )?,
+        ),
+    ];
+    if runs.iter().any(|r| r.flash.is_some()) {
+        let programs = single(|r| per_op(r, r.flash.as_ref().map(|f| f.programs)));
+        figures.push((
+            "What the flash has to bear: less is better.",
+            plot::stacked_bars(
+                "Flash programs",
+                "page programs/transaction",
+                &one("all"),
+                &programs,
+            )?,
+        ));
+    }
+    Ok(figures)
+}
+
+fn per_op(run: &Run, count: Option<u64>) -> f64 {
+    count.unwrap_or(0) as f64 / run.ops.max(1) as f64
+}
+
+fn classes(runs: &[Run]) -> BTreeSet<String> {
+    runs.iter().flat_map(|r| r.blocks.keys().cloned()).collect()
+}
+
+/// A table with a row a run.
+fn table(head: &[String], runs: &[Run], cells: impl Fn(&Run) -> Vec<String>) -> Markup {
+    html! {
+        table {
+            thead { tr { th { "run" } @for h in head { th { (h) } } } }
+            tbody {
+                @for run in runs {
+                    tr { td { (name(run)) } @for cell in cells(run) { td { (cell) } } }
+                }
+            }
+        }
+    }
+}
+
+fn heads(words: &[&str]) -> Vec<String> {
+    words.iter().map(|w| (*w).to_string()).collect()
+}
+
+fn summary(runs: &[Run]) -> Markup {
+    let head = heads(&[
+        "tx/s",
+        "fsync p50",
+        "fsync p99",
+        "blocks/tx",
+        "journal share",
+        "flushes/tx",
+        "write amp.",
+    ]);
+    table(&head, runs, |r| {
+        let total: u64 = r.blocks.values().sum();
+        vec![
+            format!("{:.1}", r.ops_per_s),
+            format!("{:.0} us", r.latency_us.fsync.p50),
+            format!("{:.0} us", r.latency_us.fsync.p99),
+            format!("{:.2}", per_op(r, Some(total))),
+            format!("{:.1} %", r.journal_block_ratio * 100.0),
+            format!("{:.2}", per_op(r, Some(r.device.flushes))),
+            r.flash
+                .as_ref()
+                .map_or_else(|| "-".into(), |f| format!("{:.2}", f.write_amplification)),
+        ]
+    })
+}
+
+fn latencies(runs: &[Run]) -> Markup {
+    table(
+        &heads(&["mean", "p50", "p90", "p95", "p99", "p99.9", "max"]),
+        runs,
+        |r| {
+            let l = &r.latency_us.fsync;
+            let all = [l.mean, l.p50, l.p90, l.p95, l.p99, l.p99_9, l.max];
+            all.iter().map(|x| format!("{x:.0}")).collect()
+        },
+    )
+}
+
+fn blocks(runs: &[Run]) -> Markup {
+    let classes: Vec<String> = classes(runs).into_iter().collect();
+    let mut head = classes.clone();
+    head.push("all".into());
+    table(&head, runs, |r| {
+        let mut cells: Vec<u64> = classes
+            .iter()
+            .map(|c| r.blocks.get(c).copied().unwrap_or(0))
+            .collect();
+        cells.push(r.blocks.values().sum());
+        cells.iter().map(u64::to_string).collect()
+    })
+}
+
+fn device(runs: &[Run]) -> Markup {
+    let head = heads(&[
+        "reads",
+        "writes",
+        "flushes",
+        "FUA",
+        "reliable",
+        "programs",
+        "erases",
+        "GC copies",
+        "map programs",
+    ]);
+    table(&head, runs, |r| {
+        let d = &r.device;
+        let mut cells: Vec<String> = [
+            d.reads,
+            d.writes,
+            d.flushes,
+            d.fua_writes,
+            d.reliable_writes,
+        ]
+        .iter()
+        .map(u64::to_string)
+        .collect();
+        let flash = r
+            .flash
+            .as_ref()
+            .map(|f| [f.programs, f.erases, f.gc_copies, f.map_programs]);
+        cells.extend(flash.map_or(vec!["-".to_string(); 4], |f| {
+            f.iter().map(u64::to_string).collect()
+        }));
+        cells
+    })
+}
+
+fn waits(runs: &[Run]) -> Markup {
+    let causes: BTreeSet<&String> = runs.iter().flat_map(|r| r.waits_us.keys()).collect();
+    let head: Vec<String> = causes.iter().map(|c| (*c).clone()).collect();
+    table(&head, runs, |r| {
+        causes
+            .iter()
+            .map(|c| format!("{:.1}", r.waits_us.get(*c).copied().unwrap_or(0.0) / 1000.0))
+            .collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Device, Flash, SCHEMA};
+
+    fn results() -> Results {
+        let run = |scheme: &str| Run {
+            fs: "ext4".into(),
+            scheme: scheme.into(),
+            device: Device {
+                profile: "p".into(),
+                flushes: 4,
+                ..Device::default()
+            },
+            timing: "t".into(),
+            workload: "sqlite".into(),
+            virtual_seconds: 2.0,
+            ops: 10,
+            ops_per_s: 5.0,
+            latency_us: crate::results::LatencyTable {
+                fsync_cdf: vec![(100.0, 0.5), (900.0, 1.0)],
+                ..Default::default()
+            },
+            blocks: [("data".to_string(), 30), ("home".to_string(), 10)].into(),
+            journal_block_ratio: 0.0,
+            flash: Some(Flash {
+                programs: 44,
+                write_amplification: 1.25,
+                ..Flash::default()
+            }),
+            waits_us: [("flush".to_string(), 1500.0)].into(),
+            trace_hash: "0".into(),
+        };
+        let runs = vec![run("jbd2"), run("<b>none")];
+        Results {
+            schema: SCHEMA,
+            command: "compare".into(),
+            seed: 1,
+            profile: "p".into(),
+            runs,
+        }
+    }
+
+    #[test]
+    fn same_results_same_page_and_self_contained() {
+        let page = super::page(&results()).unwrap();
+        assert_eq!(page, super::page(&results()).unwrap());
+        assert_eq!(page.matches("<svg").count(), 4);
+        assert!(page.contains("ext4/jbd2") && page.contains("1.25"));
+        assert!(!page.contains("<b>none") && !page.contains("src=") && !page.contains("@import"));
+    }
+
+    #[test]
+    fn a_page_without_runs_or_flash_is_drawn() {
+        let mut empty = results();
+        empty.runs.iter_mut().for_each(|r| r.flash = None);
+        assert_eq!(super::page(&empty).unwrap().matches("<svg").count(), 3);
+        empty.runs.clear();
+        assert!(super::page(&empty).is_ok());
+    }
+}

@@ -1,0 +1,146 @@
+//! Plots as SVG text, drawn with `plotters`. Colours and order depend on the data only.
+
+use plotters::prelude::*;
+
+/// Size of every plot, pixels.
+const SIZE: (u32, u32) = (760, 360);
+/// Colours that stay apart for colour-blind readers (Okabe and Ito), in the order they are handed out.
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(213, 94, 0),
+    RGBColor(240, 228, 66),
+    RGBColor(120, 120, 120),
+];
+
+type PlotResult = Result<String, Box<dyn std::error::Error>>;
+
+fn colour(n: usize) -> RGBColor {
+    COLOURS[n % COLOURS.len()]
+}
+
+/// The largest value with some room above; never zero.
+fn top(values: impl Iterator<Item = f64>) -> f64 {
+    let max = values.fold(0.0, f64::max);
+    if max > 0.0 { max * 1.12 } else { 1.0 }
+}
+
+/// One bar a scheme, in parts stacked from the bottom. `parts` names them; each bar has as many values.
+pub fn stacked_bars(
+    title: &str,
+    unit: &str,
+    parts: &[String],
+    bars: &[(String, Vec<f64>)],
+) -> PlotResult {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        let high = top(bars.iter().map(|(_, values)| values.iter().sum()));
+        let mut chart = ChartBuilder::on(&area)
+            .caption(title, ("sans-serif", 18))
+            .margin(12)
+            .x_label_area_size(32)
+            .y_label_area_size(76)
+            .build_cartesian_2d((0..bars.len() as u32).into_segmented(), 0.0..high)?;
+        let name = |at: &SegmentValue<u32>| match at {
+            SegmentValue::CenterOf(n) => bars
+                .get(*n as usize)
+                .map_or_else(String::new, |b| b.0.clone()),
+            _ => String::new(),
+        };
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .y_desc(unit)
+            .x_labels(bars.len())
+            .x_label_formatter(&name)
+            .label_style(("sans-serif", 13))
+            .draw()?;
+        for (p, part) in parts.iter().enumerate() {
+            let rectangles = bars.iter().enumerate().map(|(n, (_, values))| {
+                let low: f64 = values[..p].iter().sum();
+                let n = n as u32;
+                let corners = [
+                    (SegmentValue::Exact(n), low),
+                    (SegmentValue::Exact(n + 1), low + values[p]),
+                ];
+                let mut bar = Rectangle::new(corners, colour(p).filled());
+                bar.set_margin(0, 0, 30, 30);
+                bar
+            });
+            chart
+                .draw_series(rectangles)?
+                .label(part)
+                .legend(move |(x, y)| {
+                    Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour(p).filled())
+                });
+        }
+        if parts.len() > 1 {
+            legend(&mut chart)?;
+        }
+        area.present()?;
+    }
+    Ok(svg)
+}
+
+/// Cumulative distributions, one line a scheme, over a logarithmic axis.
+pub fn cdf(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> PlotResult {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        let all = || {
+            lines
+                .iter()
+                .flat_map(|(_, points)| points.iter().map(|p| p.0))
+        };
+        let low = all().fold(f64::INFINITY, f64::min).clamp(0.1, 1e9);
+        let high = all().fold(low * 2.0, f64::max) * 1.2;
+        let mut chart = ChartBuilder::on(&area)
+            .caption(title, ("sans-serif", 18))
+            .margin(12)
+            .x_label_area_size(42)
+            .y_label_area_size(56)
+            .build_cartesian_2d((low..high).log_scale(), 0.0..1.02)?;
+        chart
+            .configure_mesh()
+            .x_desc(unit)
+            .y_desc("fraction at or below")
+            .x_label_formatter(&|x| format!("{x:.0}"))
+            .label_style(("sans-serif", 13))
+            .draw()?;
+        for (n, (name, points)) in lines.iter().enumerate() {
+            chart
+                .draw_series(LineSeries::new(
+                    points.iter().copied(),
+                    colour(n).stroke_width(2),
+                ))?
+                .label(name)
+                .legend(move |(x, y)| {
+                    PathElement::new([(x, y), (x + 16, y)], colour(n).stroke_width(2))
+                });
+        }
+        legend(&mut chart)?;
+        area.present()?;
+    }
+    Ok(svg)
+}
+
+fn legend<'a, X: Ranged, Y: Ranged>(
+    chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
+) -> Result<(), Box<dyn std::error::Error>>
+where
+    X: Ranged,
+{
+    chart
+        .configure_series_labels()
+        .background_style(WHITE.mix(0.85))
+        .border_style(BLACK.mix(0.2))
+        .label_font(("sans-serif", 13))
+        .draw()
+        .map_err(|e| e.to_string().into())
+}

@@ -1,0 +1,116 @@
+//! `results.json`: what a comparison found. No wall time, date, host or path inside: same seed, same bytes.
+
+use crate::metrics::{CdfPoint, LatencySummary};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the layout of `results.json`.
+pub const SCHEMA: u32 = 1;
+
+/// The whole file.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Results {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The subcommand that made it.
+    pub command: String,
+    /// The seed of every random stream.
+    pub seed: u64,
+    /// The device profile.
+    pub profile: String,
+    /// One entry per file system and scheme, in the order asked for.
+    pub runs: Vec<Run>,
+}
+
+/// One workload on one scheme.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// File system.
+    pub fs: String,
+    /// Journaling scheme.
+    pub scheme: String,
+    /// The device: its profile and the host commands it got.
+    pub device: Device,
+    /// Timing set of the profile.
+    pub timing: String,
+    /// The workload with all its parameters.
+    pub workload: String,
+    /// Virtual time of the measured part, seconds.
+    pub virtual_seconds: f64,
+    /// Operations of the workload (transactions).
+    pub ops: u64,
+    /// Operations per virtual second.
+    pub ops_per_s: f64,
+    /// Latencies in virtual microseconds.
+    pub latency_us: LatencyTable,
+    /// 4 KiB blocks written by class; classes without traffic are left out.
+    pub blocks: BTreeMap<String, u64>,
+    /// Journal blocks over all blocks.
+    pub journal_block_ratio: f64,
+    /// Flash operations; absent for a device without flash below.
+    pub flash: Option<Flash>,
+    /// Virtual time tasks spent waiting, by cause, microseconds.
+    pub waits_us: BTreeMap<String, f64>,
+    /// Fingerprint of the schedule and of every traced event.
+    pub trace_hash: String,
+}
+
+/// Latencies of the two kinds of operation.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct LatencyTable {
+    /// One operation of the workload.
+    pub op: LatencySummary,
+    /// One fsync or fdatasync.
+    pub fsync: LatencySummary,
+    /// Distribution of the fsyncs, for the plot.
+    pub fsync_cdf: Vec<CdfPoint>,
+}
+
+/// The device and the host commands it got during the measured part.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Device {
+    /// Profile name.
+    pub profile: String,
+    /// Read commands.
+    pub reads: u64,
+    /// Write commands of every kind.
+    pub writes: u64,
+    /// Cache flushes.
+    pub flushes: u64,
+    /// Writes with FUA.
+    pub fua_writes: u64,
+    /// Writes with the reliable-write bit.
+    pub reliable_writes: u64,
+    /// Packed commands.
+    pub packed_commands: u64,
+    /// Remap commands.
+    pub remaps: u64,
+    /// Discards.
+    pub discards: u64,
+}
+
+/// What happened on the flash during the measured part.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Flash {
+    /// 4 KiB units the host wrote.
+    pub host_pages: u64,
+    /// NAND page programs.
+    pub programs: u64,
+    /// NAND block erases.
+    pub erases: u64,
+    /// 4 KiB units copied by garbage collection.
+    pub gc_copies: u64,
+    /// NAND page programs that hold the map.
+    pub map_programs: u64,
+    /// Bytes programmed over bytes the host wrote.
+    pub write_amplification: f64,
+}
+
+impl Results {
+    /// The bytes of `results.json`.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("plain data serialises");
+        text.push('\n');
+        text
+    }
+}

@@ -1,0 +1,1 @@
+//! Mobibench's SQLite test.
