@@ -21,7 +21,7 @@
 
 use crate::Caps;
 use base::collections::mix;
-use base::{BLOCK_BYTES, Bytes, Lba, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
+use base::{Bytes, Lba, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -144,6 +144,20 @@ impl Ledger {
         draw.collateral(&self.writes, &visible, &mut out);
         out.into_iter().collect()
     }
+    /// The state at the cut if every open write is lost: same form as [`Ledger::draw`].
+    pub fn lost(&self, at: Time, caps: &Caps, visible: impl Fn(u64) -> Bytes) -> Vec<(u64, Bytes)> {
+        let draw = Draw {
+            at,
+            seed: 0,
+            caps,
+            mood: Mood::Oldest,
+            durable_before: self.durable_before(at),
+        };
+        let blocks = self.by_block().into_iter();
+        blocks
+            .map(|(block, writes)| (block, draw.block(block, &writes, visible(block))))
+            .collect()
+    }
     /// Writes completed by this time are covered by a flush that was complete at the cut.
     fn durable_before(&self, at: Time) -> Option<Time> {
         self.flushes
@@ -158,11 +172,8 @@ impl Ledger {
         for w in &self.writes {
             match w.kind {
                 // A discard of blocks that held nothing changes nothing.
-                Kind::Discard => w
-                    .prev
-                    .iter()
-                    .for_each(|(block, _)| drop(map.entry(*block).or_default())),
-                _ => blocks_of(w).for_each(|block| drop(map.entry(block).or_default())),
+                Kind::Discard => map.extend(w.prev.iter().map(|(block, _)| (*block, Vec::new()))),
+                _ => map.extend(blocks_of(w).map(|block| (block, Vec::new()))),
             }
         }
         for (i, w) in self.writes.iter().enumerate() {

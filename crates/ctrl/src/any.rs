@@ -1,0 +1,86 @@
+//! One type for every model that a profile can build.
+
+use crate::plain::{Plain, PlainMedia};
+use base::{Bytes, Lba, Time};
+use blockdev::{Adversary, Caps, Completion, DevError, DeviceStats, FlashStats, Model, Request};
+
+/// A device model of any kind. Cloning forks it: content is shared until written.
+#[derive(Clone)]
+pub enum AnyModel {
+    /// A cached medium without flash.
+    Plain(Box<Plain>),
+}
+
+/// What survives a power cut, of any kind.
+#[derive(Clone)]
+pub enum Media {
+    /// Of a cached medium without flash.
+    Plain(PlainMedia),
+}
+
+impl Media {
+    /// A digest of everything that the next life can see; equal media have equal digests.
+    pub fn content_hash(&self) -> u64 {
+        match self {
+            Media::Plain(m) => m.content_hash(),
+        }
+    }
+    /// The kind of device it belongs to, as profiles name it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Media::Plain(_) => "plain",
+        }
+    }
+}
+
+macro_rules! each {
+    ($self:expr, $model:ident => $body:expr) => {
+        match $self {
+            AnyModel::Plain($model) => $body,
+        }
+    };
+}
+
+impl AnyModel {
+    /// Chooses who decides what a power cut leaves; [`Adversary::Spec`] unless set.
+    pub fn set_adversary(&mut self, adversary: Adversary) {
+        each!(self, m => m.set_adversary(adversary));
+    }
+    /// Calls `f` with every 4 KiB block that is not all zero, ascending by address, as a host would read it now.
+    /// Costs no virtual time.
+    pub fn dump_logical(&self, f: impl FnMut(Lba, &[u8])) {
+        each!(self, m => m.dump_logical(f));
+    }
+    /// Puts `bytes` (whole sectors) at `lba`, durable at once. Costs no virtual time and counts in no figure.
+    ///
+    /// # Errors
+    /// Out of range, or not whole sectors, or the device is worn out.
+    pub fn load_logical(&mut self, lba: Lba, bytes: Bytes) -> Result<(), DevError> {
+        each!(self, m => m.load_logical(lba, bytes))
+    }
+}
+
+impl Model for AnyModel {
+    type Media = Media;
+
+    fn caps(&self) -> &Caps {
+        each!(self, m => m.caps())
+    }
+    fn execute(&mut self, now: Time, request: Request) -> Completion {
+        each!(self, m => m.execute(now, request))
+    }
+    fn advance(&mut self, now: Time) {
+        each!(self, m => m.advance(now));
+    }
+    fn power_off(self, at: Time, seed: u64) -> Media {
+        match self {
+            AnyModel::Plain(m) => Media::Plain(m.power_off(at, seed)),
+        }
+    }
+    fn device_stats(&self) -> DeviceStats {
+        each!(self, m => m.device_stats())
+    }
+    fn flash_stats(&self) -> Option<FlashStats> {
+        each!(self, m => m.flash_stats())
+    }
+}
