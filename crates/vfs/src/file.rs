@@ -1,0 +1,221 @@
+//! An open file.
+
+use crate::flags::OpenFlags;
+use crate::mount::{Vfs, check_truncate};
+use base::Ino;
+use fscore::{Attr, DirEntry, Errno, FileKind, FsResult, SetAttr};
+use rt::RwLock;
+use std::sync::Arc;
+
+/// Largest file offset (`loff_t`).
+const OFFSET_MAX: u64 = i64::MAX as u64;
+
+/// What all handles of one inode share.
+pub(crate) struct Node {
+    pub(crate) ino: Ino,
+    /// Shared by writes at a given place and truncation, exclusive for appending writes (V4).
+    size: RwLock<()>,
+}
+
+impl Node {
+    pub(crate) fn new(ino: Ino) -> Node {
+        Node {
+            ino,
+            size: RwLock::named("vfs append", ()),
+        }
+    }
+}
+
+/// An open file or directory. It has no seek position.
+///
+/// End it with [`close`](File::close). Dropping it does no I/O: the inode stays pinned, and
+/// [`Vfs::leaked_files`] counts it.
+pub struct File {
+    vfs: Arc<Vfs>,
+    /// `None` only while being closed.
+    node: Option<Arc<Node>>,
+    flags: OpenFlags,
+}
+
+impl File {
+    pub(crate) fn new(vfs: Arc<Vfs>, node: Arc<Node>, flags: OpenFlags) -> File {
+        File {
+            vfs,
+            node: Some(node),
+            flags,
+        }
+    }
+    fn node(&self) -> &Arc<Node> {
+        self.node
+            .as_ref()
+            .expect("the node is taken only by close, which consumes the file")
+    }
+    /// The inode number; not reused while the file is open.
+    pub fn ino(&self) -> Ino {
+        self.node().ino
+    }
+    /// The flags it was opened with.
+    pub fn flags(&self) -> OpenFlags {
+        self.flags
+    }
+    /// The mount.
+    pub fn vfs(&self) -> &Arc<Vfs> {
+        &self.vfs
+    }
+
+    fn need(&self, flag: OpenFlags) -> FsResult<()> {
+        if self.flags.has(flag) {
+            Ok(())
+        } else {
+            Err(Errno::BadF.into())
+        }
+    }
+
+    /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// EBADF without `READ`, EISDIR, EINVAL for an offset above 2^63-1; of the file system.
+    pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
+        self.need(OpenFlags::READ)?;
+        check_range(offset, buf.len())?;
+        self.vfs.fs.read(self.ino(), offset, buf)
+    }
+
+    /// Writes `data` at `offset`; on a file opened with `APPEND`, at its end. A short count says how much fitted before
+    /// an error (no space, largest file size). Waits when the cache holds too many dirty pages.
+    ///
+    /// # Errors
+    /// EBADF without `WRITE`, EINVAL for a range that ends above 2^63-1, EFBIG, ENOSPC; of the file system.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> FsResult<usize> {
+        if self.flags.has(OpenFlags::APPEND) {
+            return self.append(data).map(|(_, n)| n);
+        }
+        self.need(OpenFlags::WRITE)?;
+        check_range(offset, data.len())?;
+        if data.is_empty() {
+            return Ok(0);
+        }
+        let n = {
+            let _shared = self.node().size.read();
+            self.vfs.fs.write(self.ino(), offset, data)?
+        };
+        self.after_write()?;
+        Ok(n)
+    }
+
+    /// Writes `data` at the end of the file; answers where and how much.
+    ///
+    /// # Errors
+    /// As [`write_at`](File::write_at).
+    pub fn append(&self, data: &[u8]) -> FsResult<(u64, usize)> {
+        self.need(OpenFlags::WRITE)?;
+        let (offset, n) = {
+            let _exclusive = self.node().size.write();
+            let offset = self.vfs.fs.getattr(self.ino())?.size;
+            if data.is_empty() {
+                return Ok((offset, 0));
+            }
+            check_range(offset, data.len())?;
+            (offset, self.vfs.fs.write(self.ino(), offset, data)?)
+        };
+        self.after_write()?;
+        Ok((offset, n))
+    }
+
+    fn after_write(&self) -> FsResult<()> {
+        if self.flags.has(OpenFlags::SYNC) {
+            return self.fsync();
+        }
+        if self.flags.has(OpenFlags::DSYNC) {
+            return self.fdatasync();
+        }
+        self.vfs.writeback.throttle()
+    }
+
+    /// Cuts the file to `size` bytes, or extends it with zeros.
+    ///
+    /// # Errors
+    /// EBADF without `WRITE`, EISDIR, EFBIG; of the file system.
+    pub fn truncate(&self, size: u64) -> FsResult<()> {
+        self.need(OpenFlags::WRITE)?;
+        if size > OFFSET_MAX {
+            return Err(Errno::Inval.into());
+        }
+        let set = SetAttr {
+            size: Some(size),
+            ..SetAttr::default()
+        };
+        let _shared = self.node().size.read();
+        check_truncate(self.stat()?.kind)?;
+        self.vfs.fs.setattr(self.ino(), &set).map(drop)
+    }
+
+    /// Makes data and metadata durable.
+    ///
+    /// # Errors
+    /// EIO if this or an earlier write-back of the file failed; of the file system.
+    pub fn fsync(&self) -> FsResult<()> {
+        self.vfs.fs.fsync(self.ino(), false)
+    }
+    /// Makes the data durable, and the metadata needed to read it.
+    ///
+    /// # Errors
+    /// As [`fsync`](File::fsync).
+    pub fn fdatasync(&self) -> FsResult<()> {
+        self.vfs.fs.fsync(self.ino(), true)
+    }
+    /// Attributes.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn stat(&self) -> FsResult<Attr> {
+        self.vfs.fs.getattr(self.ino())
+    }
+    /// Changes attributes, as [`Vfs::set_attr`].
+    ///
+    /// # Errors
+    /// As [`Vfs::set_attr`].
+    pub fn set_attr(&self, set: &SetAttr) -> FsResult<Attr> {
+        let _shared = self.node().size.read();
+        self.vfs.set_attr_of(&self.stat()?, set)
+    }
+    /// Entries of a directory from cookie `from` on (0: the start; then [`DirEntry::next`] of the last one), at most
+    /// `max`; empty at the end.
+    ///
+    /// # Errors
+    /// ENOTDIR; of the file system.
+    pub fn read_dir(&self, from: u64, max: usize) -> FsResult<Vec<DirEntry>> {
+        if self.stat()?.kind != FileKind::Dir {
+            return Err(Errno::NotDir.into());
+        }
+        self.vfs.fs.readdir(self.ino(), from, max)
+    }
+
+    /// Ends the handle. The last one of an inode without names frees it. Does not make anything durable.
+    ///
+    /// # Errors
+    /// Of the file system; the handle is gone anyway.
+    pub fn close(mut self) -> FsResult<()> {
+        let node = self
+            .node
+            .take()
+            .expect("the node is taken only by close, which consumes the file");
+        self.vfs.unpin(node)
+    }
+}
+
+impl Drop for File {
+    /// Counts a handle that nobody closed. No I/O, no lock (rule 11).
+    fn drop(&mut self) {
+        if self.node.is_some() {
+            self.vfs.note_leak();
+        }
+    }
+}
+
+fn check_range(offset: u64, len: usize) -> FsResult<()> {
+    match offset.checked_add(len as u64) {
+        Some(end) if end <= OFFSET_MAX => Ok(()),
+        _ => Err(Errno::Inval.into()),
+    }
+}

@@ -1,0 +1,36 @@
+//! Locks by inode number, taken several at a time (V2). Taking all or none needs no order among them.
+
+use base::Ino;
+use rt::{Condvar, Mutex};
+use std::collections::BTreeSet;
+
+/// The inode numbers that are locked.
+pub(crate) struct LockSet {
+    held: Mutex<BTreeSet<Ino>>,
+    freed: Condvar,
+}
+
+impl LockSet {
+    pub(crate) fn new() -> LockSet {
+        LockSet {
+            held: Mutex::named("vfs directory locks", BTreeSet::new()),
+            freed: Condvar::new(),
+        }
+    }
+    /// Runs `f` with `a` and `b` (which may be equal) locked.
+    pub(crate) fn with<R>(&self, a: Ino, b: Ino, f: impl FnOnce() -> R) -> R {
+        let mut held = self.held.lock();
+        while held.contains(&a) || held.contains(&b) {
+            self.freed.wait(&mut held);
+        }
+        held.insert(a);
+        held.insert(b);
+        drop(held);
+        let result = f();
+        let mut held = self.held.lock();
+        held.remove(&a);
+        held.remove(&b);
+        self.freed.notify_all();
+        result
+    }
+}

@@ -1,0 +1,218 @@
+//! Inodes of the model.
+
+use super::FILE_BYTES_MAX;
+use base::Ino;
+use fscore::{Attr, Creds, Errno, FileKind, FsResult};
+use rt::WallTime;
+use std::collections::BTreeMap;
+
+const PAGE_BYTES: usize = 4096;
+
+/// One inode.
+pub(super) struct Inode {
+    pub(super) body: Body,
+    pub(super) perm: u16,
+    pub(super) nlink: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) atime: WallTime,
+    pub(super) mtime: WallTime,
+    pub(super) ctime: WallTime,
+    crtime: WallTime,
+    generation: u32,
+    /// Opens less releases.
+    pub(super) pins: u64,
+}
+
+/// What depends on the kind.
+pub(super) enum Body {
+    File(File),
+    Dir(Dir),
+    Symlink(Vec<u8>),
+    Special(FileKind, u32),
+}
+
+/// Content of a regular file.
+#[derive(Default)]
+pub(super) struct File {
+    size: u64,
+    /// Pages by number; a missing one is a hole. Bytes beyond `size` are zero.
+    pages: BTreeMap<u64, Box<[u8]>>,
+}
+
+/// Content of a directory.
+pub(super) struct Dir {
+    pub(super) parent: Ino,
+    pub(super) names: BTreeMap<Vec<u8>, (Ino, Cookie)>,
+    /// In the order of making; a cookie is never used twice.
+    pub(super) order: BTreeMap<Cookie, Vec<u8>>,
+    next: Cookie,
+}
+
+/// The place of an entry in the order of `readdir`.
+pub(super) type Cookie = u64;
+/// 0 is `.` and 1 is `..`.
+const FIRST_COOKIE: Cookie = 2;
+
+impl Inode {
+    pub(super) fn new(body: Body, perm: u16, creds: Creds, generation: u32) -> Inode {
+        let now = rt::wall();
+        Inode {
+            body,
+            perm,
+            nlink: 1,
+            uid: creds.uid,
+            gid: creds.gid,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            crtime: now,
+            generation,
+            pins: 0,
+        }
+    }
+    pub(super) fn kind(&self) -> FileKind {
+        match self.body {
+            Body::File(_) => FileKind::File,
+            Body::Dir(_) => FileKind::Dir,
+            Body::Symlink(_) => FileKind::Symlink,
+            Body::Special(kind, _) => kind,
+        }
+    }
+    pub(super) fn attr(&self, ino: Ino) -> Attr {
+        let (size, rdev) = match &self.body {
+            Body::File(file) => (file.size, 0),
+            Body::Dir(_) => (PAGE_BYTES as u64, 0),
+            Body::Symlink(target) => (target.len() as u64, 0),
+            Body::Special(_, rdev) => (0, *rdev),
+        };
+        Attr {
+            ino,
+            kind: self.kind(),
+            perm: self.perm,
+            nlink: self.nlink,
+            uid: self.uid,
+            gid: self.gid,
+            rdev,
+            size,
+            sectors: self.sectors(),
+            atime: self.atime,
+            mtime: self.mtime,
+            ctime: self.ctime,
+            crtime: self.crtime,
+            generation: self.generation,
+        }
+    }
+    pub(super) fn sectors(&self) -> u64 {
+        match &self.body {
+            Body::File(file) => file.pages.len() as u64 * 8,
+            Body::Dir(_) => 8,
+            Body::Symlink(_) | Body::Special(..) => 0,
+        }
+    }
+    pub(super) fn file(&mut self) -> FsResult<&mut File> {
+        match &mut self.body {
+            Body::File(file) => Ok(file),
+            Body::Dir(_) => Err(Errno::IsDir.into()),
+            _ => Err(Errno::Inval.into()),
+        }
+    }
+    pub(super) fn dir(&mut self) -> FsResult<&mut Dir> {
+        match &mut self.body {
+            Body::Dir(dir) => Ok(dir),
+            _ => Err(Errno::NotDir.into()),
+        }
+    }
+    /// The content has changed now.
+    pub(super) fn touch_content(&mut self) {
+        self.mtime = rt::wall();
+        self.ctime = self.mtime;
+    }
+    /// The inode has changed now.
+    pub(super) fn touch_inode(&mut self) {
+        self.ctime = rt::wall();
+    }
+}
+
+/// Page number and the range inside of it that begins at `at`, and ends with the page or after `left` bytes.
+fn piece(at: u64, left: usize) -> (u64, std::ops::Range<usize>) {
+    let page = at / PAGE_BYTES as u64;
+    let start = (at % PAGE_BYTES as u64) as usize;
+    (page, start..PAGE_BYTES.min(start + left))
+}
+
+impl File {
+    pub(super) fn read(&self, offset: u64, buf: &mut [u8]) -> usize {
+        let len = buf.len().min(self.size.saturating_sub(offset) as usize);
+        let mut done = 0;
+        while done < len {
+            let (page, range) = piece(offset + done as u64, len - done);
+            let out = &mut buf[done..done + range.len()];
+            done += range.len();
+            match self.pages.get(&page) {
+                Some(bytes) => out.copy_from_slice(&bytes[range]),
+                None => out.fill(0),
+            }
+        }
+        len
+    }
+    pub(super) fn write(&mut self, offset: u64, data: &[u8]) -> FsResult<usize> {
+        if offset >= FILE_BYTES_MAX {
+            return Err(Errno::FBig.into());
+        }
+        let len = data.len().min((FILE_BYTES_MAX - offset) as usize);
+        let mut done = 0;
+        while done < len {
+            let (page, range) = piece(offset + done as u64, len - done);
+            let n = range.len();
+            let bytes = self
+                .pages
+                .entry(page)
+                .or_insert_with(|| vec![0; PAGE_BYTES].into());
+            bytes[range].copy_from_slice(&data[done..done + n]);
+            done += n;
+        }
+        self.size = self.size.max(offset + len as u64);
+        Ok(len)
+    }
+    pub(super) fn truncate(&mut self, size: u64) -> FsResult<()> {
+        if size > FILE_BYTES_MAX {
+            return Err(Errno::FBig.into());
+        }
+        let first_gone = size.div_ceil(PAGE_BYTES as u64);
+        self.pages.split_off(&first_gone);
+        let (page, rest) = piece(size, PAGE_BYTES);
+        if let Some(bytes) = self.pages.get_mut(&page) {
+            bytes[rest].fill(0);
+        }
+        self.size = size;
+        Ok(())
+    }
+}
+
+impl Dir {
+    pub(super) fn new(parent: Ino) -> Dir {
+        Dir {
+            parent,
+            names: BTreeMap::new(),
+            order: BTreeMap::new(),
+            next: FIRST_COOKIE,
+        }
+    }
+    pub(super) fn insert(&mut self, name: &[u8], ino: Ino) {
+        self.names.insert(name.to_vec(), (ino, self.next));
+        self.order.insert(self.next, name.to_vec());
+        self.next += 1;
+    }
+    pub(super) fn remove(&mut self, name: &[u8]) {
+        if let Some((_, cookie)) = self.names.remove(name) {
+            self.order.remove(&cookie);
+        }
+    }
+    /// Points an existing name to another inode; its place stays.
+    pub(super) fn replace(&mut self, name: &[u8], ino: Ino) {
+        if let Some(entry) = self.names.get_mut(name) {
+            entry.0 = ino;
+        }
+    }
+}

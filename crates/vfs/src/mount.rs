@@ -1,0 +1,439 @@
+//! A mounted file system behind paths: opening files, attributes, sync, unmount.
+
+use crate::file::{File, Node};
+use crate::flags::OpenFlags;
+use crate::grace::Grace;
+use crate::lockset::LockSet;
+use crate::path;
+use crate::walk::{Follow, Last, Parent, Place, Walk};
+use crate::writeback::{Writeback, WritebackPolicy, WritebackStats};
+use base::{Ino, Map};
+use fscore::{
+    Attr, Creds, DirEntry, Errno, FileKind, FileSystem, FsError, FsResult, FsStat, SetAttr, TimeSet,
+};
+use rt::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Attempts of `open` to find or make a file that others make and remove at the same time.
+const OPEN_ATTEMPTS: u32 = 64;
+/// Entries per call when a whole directory is read.
+const READDIR_CHUNK: usize = 256;
+/// The set-user-id and set-group-id bits.
+const SET_UID: u16 = 0o4000;
+/// See [`SET_UID`]; on a directory: new inodes inherit the group.
+pub(crate) const SET_GID: u16 = 0o2000;
+const GROUP_EXEC: u16 = 0o010;
+
+/// A mounted file system behind paths. Paths are bytes; there is no current directory, relative paths start at the root.
+///
+/// Dropping it is a crash: nothing is written (see [`unmount`](Vfs::unmount)).
+pub struct Vfs {
+    pub(crate) fs: Arc<dyn FileSystem>,
+    pub(crate) creds: Creds,
+    pub(crate) grace: Grace,
+    /// Directories in which a name is being removed or replaced (V2).
+    pub(crate) dirs: LockSet,
+    /// Held by a rename from one directory to another (V3).
+    pub(crate) rename: Mutex<()>,
+    nodes: Mutex<Map<Ino, Weak<Node>>>,
+    pub(crate) writeback: Writeback,
+    open_files: AtomicU64,
+    leaked_files: AtomicU64,
+    release_errors: AtomicU64,
+}
+
+impl Vfs {
+    /// Serves `fs` without a write-back task.
+    pub fn new(fs: Arc<dyn FileSystem>) -> Arc<Vfs> {
+        Vfs::with_policy(fs, WritebackPolicy::off())
+    }
+
+    /// Serves `fs` and starts its write-back task as `policy` says. The task runs until [`unmount`](Vfs::unmount) or
+    /// [`stop_writeback`](Vfs::stop_writeback).
+    pub fn with_policy(fs: Arc<dyn FileSystem>, policy: WritebackPolicy) -> Arc<Vfs> {
+        Arc::new(Vfs {
+            writeback: Writeback::start(Arc::clone(&fs), policy),
+            fs,
+            creds: Creds::default(),
+            grace: Grace::new(),
+            dirs: LockSet::new(),
+            rename: Mutex::named("vfs rename", ()),
+            nodes: Mutex::named("vfs nodes", Map::default()),
+            open_files: AtomicU64::new(0),
+            leaked_files: AtomicU64::new(0),
+            release_errors: AtomicU64::new(0),
+        })
+    }
+
+    /// The file system below.
+    pub fn fs(&self) -> &Arc<dyn FileSystem> {
+        &self.fs
+    }
+
+    /// Runs one operation on names; inode numbers seen in it stay valid until its end (V1).
+    pub(crate) fn operation<R>(&self, f: impl FnOnce() -> FsResult<R>) -> FsResult<R> {
+        let op = self.grace.enter();
+        let result = f();
+        for ino in self.grace.leave(op) {
+            // The file system latches its own failures; the operation that happens to end last has nothing to do with this one.
+            if self.fs.release(ino).is_err() {
+                self.release_errors.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        result
+    }
+
+    pub(crate) fn parent(&self, path: &[u8]) -> FsResult<Parent> {
+        Walk::new(&*self.fs, path)?.parent()
+    }
+
+    pub(crate) fn resolve(&self, path: &[u8], follow: Follow) -> FsResult<Place> {
+        Walk::new(&*self.fs, path)?.resolve(follow)
+    }
+
+    /// Opens, and with [`OpenFlags::CREATE`] makes, a file with permission bits `perm` (no umask). The answer must be
+    /// given back to [`File::close`].
+    ///
+    /// # Errors
+    /// Those of `open(2)`; ENOTSUP for device files, pipes and sockets, which have no driver here; EINVAL for
+    /// `TRUNC` without `WRITE`, `APPEND` without `WRITE`, and `CREATE` with `DIRECTORY`.
+    pub fn open(
+        self: &Arc<Self>,
+        path: impl AsRef<[u8]>,
+        flags: OpenFlags,
+        perm: u16,
+    ) -> FsResult<File> {
+        let path = path.as_ref();
+        let has = |flag| flags.has(flag);
+        if !has(OpenFlags::WRITE) && (has(OpenFlags::TRUNC) || has(OpenFlags::APPEND))
+            || has(OpenFlags::CREATE | OpenFlags::DIRECTORY)
+        {
+            return Err(Errno::Inval.into());
+        }
+        self.operation(|| {
+            for _ in 0..OPEN_ATTEMPTS {
+                if let Some(file) = self.try_open(path, flags, perm)? {
+                    return Ok(file);
+                }
+            }
+            Err(Errno::Busy.into())
+        })
+    }
+
+    /// `None`: somebody else made the file in between.
+    fn try_open(
+        self: &Arc<Self>,
+        path: &[u8],
+        flags: OpenFlags,
+        perm: u16,
+    ) -> FsResult<Option<File>> {
+        let create = flags.has(OpenFlags::CREATE);
+        let exclusive = create && flags.has(OpenFlags::EXCL);
+        path::check(path)?;
+        if create && path::ends_in_slash(path) {
+            return Err(Errno::IsDir.into());
+        }
+        let follow = if exclusive || flags.has(OpenFlags::NOFOLLOW) {
+            Follow::No
+        } else {
+            Follow::Yes
+        };
+        let place = self.resolve(path, follow)?;
+        if let Some(attr) = place.attr {
+            if exclusive {
+                return Err(Errno::Exist.into());
+            }
+            check_kind(&attr, flags)?;
+            let file = self.pin(attr.ino, flags)?;
+            return if flags.has(OpenFlags::TRUNC) {
+                self.truncated(file).map(Some)
+            } else {
+                Ok(Some(file))
+            };
+        }
+        let Last::Name(name) = place.parent.last else {
+            return Err(Errno::NoEnt.into());
+        };
+        if !create {
+            return Err(Errno::NoEnt.into());
+        }
+        if place.parent.slash {
+            return Err(Errno::IsDir.into());
+        }
+        let dir = place.parent.dir;
+        let (creds, _) = self.inherit(dir)?;
+        match self
+            .fs
+            .create(dir, &name, FileKind::File, perm & 0o7777, 0, creds)
+        {
+            Ok(attr) => self.pin(attr.ino, flags).map(Some),
+            Err(FsError::Posix(Errno::Exist)) if !exclusive => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn truncated(&self, file: File) -> FsResult<File> {
+        match file.truncate(0) {
+            Ok(()) => Ok(file),
+            Err(error) => {
+                // The truncation's failure is the one to report.
+                let _ = file.close();
+                Err(error)
+            }
+        }
+    }
+
+    /// A handle for a pinned inode.
+    fn pin(self: &Arc<Self>, ino: Ino, flags: OpenFlags) -> FsResult<File> {
+        self.fs.open(ino)?;
+        let mut nodes = self.nodes.lock();
+        let node = nodes.get(&ino).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let node = Arc::new(Node::new(ino));
+            nodes.insert(ino, Arc::downgrade(&node));
+            node
+        });
+        drop(nodes);
+        self.open_files.fetch_add(1, Ordering::Relaxed);
+        Ok(File::new(Arc::clone(self), node, flags))
+    }
+
+    /// Ends a handle: forgets the node if this was its last one, then unpins the inode.
+    pub(crate) fn unpin(&self, node: Arc<Node>) -> FsResult<()> {
+        let ino = node.ino;
+        {
+            let mut nodes = self.nodes.lock();
+            drop(node);
+            if nodes.get(&ino).is_some_and(|weak| weak.strong_count() == 0) {
+                nodes.remove(&ino);
+            }
+        }
+        self.open_files.fetch_sub(1, Ordering::Relaxed);
+        self.fs.release(ino)
+    }
+
+    pub(crate) fn note_leak(&self) {
+        self.leaked_files.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Files that were dropped without [`File::close`]; their inodes stay pinned. A test of normal operation asserts zero.
+    pub fn leaked_files(&self) -> u64 {
+        self.leaked_files.load(Ordering::Relaxed)
+    }
+    /// Open handles, leaked ones included.
+    pub fn open_files(&self) -> u64 {
+        self.open_files.load(Ordering::Relaxed)
+    }
+    /// Failed releases of inodes that had lost their last name; the file system has latched the reason.
+    pub fn release_errors(&self) -> u64 {
+        self.release_errors.load(Ordering::Relaxed)
+    }
+
+    /// Owner of a new inode in `dir`, and the set-group-id bit that a new directory takes over.
+    pub(crate) fn inherit(&self, dir: Ino) -> FsResult<(Creds, u16)> {
+        let attr = self.fs.getattr(dir)?;
+        if attr.perm & SET_GID == 0 {
+            return Ok((self.creds, 0));
+        }
+        let creds = Creds {
+            gid: attr.gid,
+            ..self.creds
+        };
+        Ok((creds, SET_GID))
+    }
+
+    /// Attributes; follows symlinks.
+    ///
+    /// # Errors
+    /// Those of `stat(2)`.
+    pub fn stat(&self, path: impl AsRef<[u8]>) -> FsResult<Attr> {
+        self.operation(|| self.resolve(path.as_ref(), Follow::Yes)?.found())
+    }
+    /// Attributes of a symlink itself.
+    ///
+    /// # Errors
+    /// Those of `lstat(2)`.
+    pub fn lstat(&self, path: impl AsRef<[u8]>) -> FsResult<Attr> {
+        self.operation(|| self.resolve(path.as_ref(), Follow::No)?.found())
+    }
+    /// The target of a symlink.
+    ///
+    /// # Errors
+    /// EINVAL if it is none; else those of the walk.
+    pub fn readlink(&self, path: impl AsRef<[u8]>) -> FsResult<Vec<u8>> {
+        self.operation(|| {
+            let attr = self.resolve(path.as_ref(), Follow::No)?.found()?;
+            if attr.kind != FileKind::Symlink {
+                return Err(Errno::Inval.into());
+            }
+            self.fs.readlink(attr.ino)
+        })
+    }
+    /// All entries of a directory, `.` and `..` included.
+    ///
+    /// # Errors
+    /// ENOTDIR; else those of the walk.
+    pub fn readdir(&self, path: impl AsRef<[u8]>) -> FsResult<Vec<DirEntry>> {
+        self.operation(|| {
+            let attr = self.resolve(path.as_ref(), Follow::Yes)?.found()?;
+            if attr.kind != FileKind::Dir {
+                return Err(Errno::NotDir.into());
+            }
+            let mut all = Vec::new();
+            let mut from = 0;
+            loop {
+                let chunk = self.fs.readdir(attr.ino, from, READDIR_CHUNK)?;
+                let Some(last) = chunk.last() else {
+                    return Ok(all);
+                };
+                from = last.next;
+                all.extend(chunk);
+            }
+        })
+    }
+
+    /// Changes attributes; follows symlinks. Changing the owner of anything but a directory takes away set-user-id, and
+    /// set-group-id where the group may execute (Linux `chown`).
+    ///
+    /// # Errors
+    /// Those of `chmod`, `chown`, `truncate`, `utimensat`.
+    pub fn set_attr(&self, path: impl AsRef<[u8]>, set: &SetAttr) -> FsResult<Attr> {
+        self.operation(|| {
+            let attr = self.resolve(path.as_ref(), Follow::Yes)?.found()?;
+            self.set_attr_of(&attr, set)
+        })
+    }
+    pub(crate) fn set_attr_of(&self, attr: &Attr, set: &SetAttr) -> FsResult<Attr> {
+        let mut set = set.clone();
+        if set.size.is_some() {
+            check_truncate(attr.kind)?;
+        }
+        set.perm = set.perm.map(|perm| perm & 0o7777);
+        if (set.uid.is_some() || set.gid.is_some()) && attr.kind != FileKind::Dir {
+            let perm = set.perm.unwrap_or(attr.perm);
+            let drop_gid = if perm & GROUP_EXEC == 0 { 0 } else { SET_GID };
+            set.perm = Some(perm & !(SET_UID | drop_gid));
+        }
+        self.fs.setattr(attr.ino, &set)
+    }
+    /// Changes the permission bits.
+    ///
+    /// # Errors
+    /// Those of `chmod(2)`.
+    pub fn chmod(&self, path: impl AsRef<[u8]>, perm: u16) -> FsResult<()> {
+        let set = SetAttr {
+            perm: Some(perm),
+            ..SetAttr::default()
+        };
+        self.set_attr(path, &set).map(drop)
+    }
+    /// Changes owner and group; `None` leaves one as it is.
+    ///
+    /// # Errors
+    /// Those of `chown(2)`.
+    pub fn chown(
+        &self,
+        path: impl AsRef<[u8]>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    ) -> FsResult<()> {
+        let set = SetAttr {
+            uid,
+            gid,
+            ..SetAttr::default()
+        };
+        self.set_attr(path, &set).map(drop)
+    }
+    /// Sets access and modification time; `None` leaves one as it is.
+    ///
+    /// # Errors
+    /// Those of `utimensat(2)`.
+    pub fn utimes(
+        &self,
+        path: impl AsRef<[u8]>,
+        atime: Option<TimeSet>,
+        mtime: Option<TimeSet>,
+    ) -> FsResult<()> {
+        let set = SetAttr {
+            atime,
+            mtime,
+            ..SetAttr::default()
+        };
+        self.set_attr(path, &set).map(drop)
+    }
+    /// Cuts or extends a file by path.
+    ///
+    /// # Errors
+    /// Those of `truncate(2)`.
+    pub fn truncate(self: &Arc<Self>, path: impl AsRef<[u8]>, size: u64) -> FsResult<()> {
+        let file = self.open(path, OpenFlags::WRITE, 0)?;
+        let result = file.truncate(size);
+        file.close()?;
+        result
+    }
+
+    /// Space and inodes.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn statfs(&self) -> FsResult<FsStat> {
+        self.fs.statfs()
+    }
+    /// Makes everything durable (`syncfs`).
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn sync(&self) -> FsResult<()> {
+        self.fs.sync()
+    }
+    /// Opens a directory, syncs it, closes it: makes its names durable.
+    ///
+    /// # Errors
+    /// Those of the walk; ENOTDIR; of the file system.
+    pub fn sync_dir(self: &Arc<Self>, path: impl AsRef<[u8]>) -> FsResult<()> {
+        let dir = self.open(path, OpenFlags::READ | OpenFlags::DIRECTORY, 0)?;
+        let synced = dir.fsync();
+        dir.close()?;
+        synced
+    }
+    /// What the write-back task has done.
+    pub fn writeback_stats(&self) -> WritebackStats {
+        self.writeback.stats()
+    }
+    /// Stops the write-back task and waits for its end. A second call does nothing.
+    pub fn stop_writeback(&self) {
+        self.writeback.stop();
+    }
+    /// Stops the write-back task, writes everything and marks the file system clean. Every later call answers ESHUTDOWN.
+    ///
+    /// # Errors
+    /// EBUSY while files are open (nothing has happened then); else of the file system.
+    pub fn unmount(&self) -> FsResult<()> {
+        if self.open_files() > 0 {
+            return Err(Errno::Busy.into());
+        }
+        self.writeback.stop();
+        self.fs.unmount()
+    }
+}
+
+fn check_kind(attr: &Attr, flags: OpenFlags) -> FsResult<()> {
+    let writes = flags.has(OpenFlags::WRITE) || flags.has(OpenFlags::CREATE);
+    let errno = match attr.kind {
+        FileKind::Dir if writes => Errno::IsDir,
+        FileKind::Dir => return Ok(()),
+        _ if flags.has(OpenFlags::DIRECTORY) => Errno::NotDir,
+        FileKind::File => return Ok(()),
+        FileKind::Symlink => Errno::Loop,
+        FileKind::Char | FileKind::Block | FileKind::Fifo | FileKind::Socket => Errno::NotSup,
+    };
+    Err(errno.into())
+}
+
+pub(crate) fn check_truncate(kind: FileKind) -> FsResult<()> {
+    match kind {
+        FileKind::File => Ok(()),
+        FileKind::Dir => Err(Errno::IsDir.into()),
+        _ => Err(Errno::Inval.into()),
+    }
+}

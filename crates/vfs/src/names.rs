@@ -1,0 +1,329 @@
+//! Operations that change names: mkdir, mknod, symlink, link, unlink, rmdir, rename. The errors are those of the Linux
+//! system calls, trailing slashes and dots included.
+
+use crate::mount::{SET_GID, Vfs};
+use crate::path;
+use crate::walk::{Follow, Last, Parent};
+use base::Ino;
+use fscore::{Attr, Errno, FileKind, FsError, FsResult, RenameMode};
+
+impl Vfs {
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// Those of `mkdir(2)`.
+    pub fn mkdir(&self, path: impl AsRef<[u8]>, perm: u16) -> FsResult<Attr> {
+        self.operation(|| {
+            let parent = self.parent(path.as_ref())?;
+            let (dir, name) = self.new_name(parent, true)?;
+            let (creds, set_gid) = self.inherit(dir)?;
+            self.fs
+                .mkdir(dir, &name, perm & (0o7777 & !SET_GID) | set_gid, creds)
+        })
+    }
+
+    /// Makes a regular file or a special file without opening it. `rdev` counts for devices.
+    ///
+    /// # Errors
+    /// Those of `mknod(2)`; EINVAL for directories and symlinks.
+    pub fn mknod(
+        &self,
+        path: impl AsRef<[u8]>,
+        kind: FileKind,
+        perm: u16,
+        rdev: u32,
+    ) -> FsResult<Attr> {
+        if matches!(kind, FileKind::Dir | FileKind::Symlink) {
+            return Err(Errno::Inval.into());
+        }
+        self.operation(|| {
+            let parent = self.parent(path.as_ref())?;
+            let (dir, name) = self.new_name(parent, false)?;
+            let (creds, _) = self.inherit(dir)?;
+            self.fs.create(dir, &name, kind, perm & 0o7777, rdev, creds)
+        })
+    }
+
+    /// Makes a symbolic link at `path` that points to `target`.
+    ///
+    /// # Errors
+    /// Those of `symlink(2)`.
+    pub fn symlink(&self, target: impl AsRef<[u8]>, path: impl AsRef<[u8]>) -> FsResult<Attr> {
+        let target = target.as_ref();
+        path::check(target)?;
+        self.operation(|| {
+            let parent = self.parent(path.as_ref())?;
+            let (dir, name) = self.new_name(parent, false)?;
+            let (creds, _) = self.inherit(dir)?;
+            self.fs.symlink(dir, &name, target, creds)
+        })
+    }
+
+    /// A further name `new` for the file `old`; symlinks are not followed.
+    ///
+    /// # Errors
+    /// Those of `link(2)`; EPERM for a directory.
+    pub fn link(&self, old: impl AsRef<[u8]>, new: impl AsRef<[u8]>) -> FsResult<Attr> {
+        self.operation(|| {
+            let attr = self.resolve(old.as_ref(), Follow::No)?.found()?;
+            let (dir, name) = self.new_name(self.parent(new.as_ref())?, false)?;
+            if attr.kind == FileKind::Dir {
+                return match self.find(dir, &name)? {
+                    Some(_) => Err(Errno::Exist.into()),
+                    None => Err(Errno::Perm.into()),
+                };
+            }
+            self.fs.link(attr.ino, dir, &name)
+        })
+    }
+
+    /// Removes a name of anything but a directory. An open file stays usable.
+    ///
+    /// # Errors
+    /// Those of `unlink(2)`; EISDIR for a directory.
+    pub fn unlink(&self, path: impl AsRef<[u8]>) -> FsResult<()> {
+        self.operation(|| {
+            let parent = self.parent(path.as_ref())?;
+            let Last::Name(name) = &parent.last else {
+                return Err(Errno::IsDir.into());
+            };
+            self.remove(parent.dir, name, |victim| {
+                match (victim.kind, parent.slash) {
+                    (FileKind::Dir, _) => return Err(Errno::IsDir.into()),
+                    (_, true) => return Err(Errno::NotDir.into()),
+                    _ => {}
+                }
+                self.fs.unlink(parent.dir, name)
+            })
+        })
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// Those of `rmdir(2)`.
+    pub fn rmdir(&self, path: impl AsRef<[u8]>) -> FsResult<()> {
+        self.operation(|| {
+            let parent = self.parent(path.as_ref())?;
+            let name = match &parent.last {
+                Last::Name(name) => name,
+                Last::Dot => return Err(Errno::Inval.into()),
+                Last::DotDot => return Err(Errno::NotEmpty.into()),
+                Last::Root => return Err(Errno::Busy.into()),
+            };
+            self.remove(parent.dir, name, |victim| {
+                if victim.kind != FileKind::Dir {
+                    return Err(Errno::NotDir.into());
+                }
+                self.fs.rmdir(parent.dir, name)
+            })
+        })
+    }
+
+    /// Moves the name `from` to `to`.
+    ///
+    /// # Errors
+    /// Those of `renameat2(2)`: EINVAL for a directory into itself, ENOTEMPTY, EISDIR, ENOTDIR, EEXIST, EBUSY for `.` and `..`.
+    pub fn rename(
+        &self,
+        from: impl AsRef<[u8]>,
+        to: impl AsRef<[u8]>,
+        mode: RenameMode,
+    ) -> FsResult<()> {
+        self.operation(|| {
+            let from = self.parent(from.as_ref())?;
+            let to = self.parent(to.as_ref())?;
+            let (Last::Name(from_name), Last::Name(to_name)) = (&from.last, &to.last) else {
+                let taken = mode == RenameMode::NoReplace && matches!(from.last, Last::Name(_));
+                return Err(if taken { Errno::Exist } else { Errno::Busy }.into());
+            };
+            let slashes = (from.slash, to.slash);
+            self.rename_in((from.dir, from_name), (to.dir, to_name), slashes, mode)
+        })
+    }
+
+    /// Moves a name, by directories' inode numbers: for front ends that work on inodes (FUSE), which keep both pinned.
+    ///
+    /// # Errors
+    /// As [`rename`](Vfs::rename).
+    pub fn rename_at(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        mode: RenameMode,
+    ) -> FsResult<()> {
+        path::check_name(from.1)?;
+        path::check_name(to.1)?;
+        self.operation(|| self.rename_in(from, to, (false, false), mode))
+    }
+
+    /// Removes a name by its directory's inode number: see [`unlink`](Vfs::unlink) and [`rename_at`](Vfs::rename_at).
+    ///
+    /// # Errors
+    /// As [`unlink`](Vfs::unlink).
+    pub fn unlink_at(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+        path::check_name(name)?;
+        self.operation(|| {
+            self.remove(dir, name, |victim| match victim.kind {
+                FileKind::Dir => Err(Errno::IsDir.into()),
+                _ => self.fs.unlink(dir, name),
+            })
+        })
+    }
+
+    /// Removes an empty directory by its parent's inode number: see [`rmdir`](Vfs::rmdir) and [`rename_at`](Vfs::rename_at).
+    ///
+    /// # Errors
+    /// As [`rmdir`](Vfs::rmdir).
+    pub fn rmdir_at(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+        path::check_name(name)?;
+        self.operation(|| {
+            self.remove(dir, name, |victim| match victim.kind {
+                FileKind::Dir => self.fs.rmdir(dir, name),
+                _ => Err(Errno::NotDir.into()),
+            })
+        })
+    }
+
+    /// Looks a name up and pins the inode for a front end that keeps inode numbers; undo with
+    /// [`FileSystem::release`](fscore::FileSystem::release). Knows `.` and `..`.
+    ///
+    /// # Errors
+    /// ENOENT, ENOTDIR; of the file system.
+    pub fn lookup_pinned(&self, dir: Ino, name: &[u8]) -> FsResult<Attr> {
+        self.operation(|| {
+            let ino = self.fs.lookup(dir, name)?;
+            self.fs.open(ino)?;
+            self.fs.getattr(ino).inspect_err(|_| {
+                // The caller learns the first failure; the file system has latched what matters.
+                let _ = self.fs.release(ino);
+            })
+        })
+    }
+
+    /// The place of a new name. A slash after it is an error unless a directory is to be made.
+    fn new_name(&self, parent: Parent, directory: bool) -> FsResult<(Ino, Vec<u8>)> {
+        let Last::Name(name) = parent.last else {
+            return Err(Errno::Exist.into());
+        };
+        if parent.slash && !directory {
+            return Err(match self.find(parent.dir, &name)? {
+                Some(_) => Errno::Exist,
+                None => Errno::NoEnt,
+            }
+            .into());
+        }
+        Ok((parent.dir, name))
+    }
+
+    fn find(&self, dir: Ino, name: &[u8]) -> FsResult<Option<Attr>> {
+        match self.fs.lookup(dir, name) {
+            Ok(ino) => self.fs.getattr(ino).map(Some),
+            Err(FsError::Posix(Errno::NoEnt)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Looks `name` up under the directory's lock (V2), keeps its inode until no operation knows it (V1), and calls `f`.
+    fn remove(&self, dir: Ino, name: &[u8], f: impl FnOnce(&Attr) -> FsResult<()>) -> FsResult<()> {
+        self.dirs.with(dir, dir, || {
+            let victim = self.fs.getattr(self.fs.lookup(dir, name)?)?;
+            self.fs.open(victim.ino)?;
+            let result = f(&victim);
+            self.grace.retire(victim.ino);
+            result
+        })
+    }
+
+    fn rename_in(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        slashes: (bool, bool),
+        mode: RenameMode,
+    ) -> FsResult<()> {
+        let _one_at_a_time = (from.0 != to.0).then(|| self.rename.lock());
+        self.dirs.with(from.0, to.0, || {
+            let source = self
+                .find(from.0, from.1)?
+                .ok_or(FsError::Posix(Errno::NoEnt))?;
+            let target = self.find(to.0, to.1)?;
+            self.check_rename(&source, target.as_ref(), (from.0, to.0), slashes, mode)?;
+            let Some(target) = target else {
+                return self.fs.rename(from.0, from.1, to.0, to.1, mode);
+            };
+            if source.ino == target.ino {
+                return Ok(());
+            }
+            self.fs.open(target.ino)?;
+            let result = self.fs.rename(from.0, from.1, to.0, to.1, mode);
+            self.grace.retire(target.ino);
+            result
+        })
+    }
+
+    fn check_rename(
+        &self,
+        source: &Attr,
+        target: Option<&Attr>,
+        (from_dir, to_dir): (Ino, Ino),
+        (from_slash, to_slash): (bool, bool),
+        mode: RenameMode,
+    ) -> FsResult<()> {
+        let is_dir = |attr: &Attr| attr.kind == FileKind::Dir;
+        match (mode, target) {
+            (RenameMode::NoReplace, Some(_)) => return Err(Errno::Exist.into()),
+            (RenameMode::Exchange, None) => return Err(Errno::NoEnt.into()),
+            _ => {}
+        }
+        let exchange = mode == RenameMode::Exchange;
+        if !is_dir(source) && (from_slash || (to_slash && !exchange))
+            || exchange && to_slash && target.is_some_and(|t| !is_dir(t))
+        {
+            return Err(Errno::NotDir.into());
+        }
+        if from_dir != to_dir {
+            if is_dir(source) && self.is_ancestor(source.ino, to_dir)? {
+                return Err(Errno::Inval.into());
+            }
+            if let Some(target) = target
+                && is_dir(target)
+                && self.is_ancestor(target.ino, from_dir)?
+            {
+                return Err(if exchange {
+                    Errno::Inval
+                } else {
+                    Errno::NotEmpty
+                }
+                .into());
+            }
+        }
+        match target {
+            Some(t) if !exchange && is_dir(source) && !is_dir(t) => Err(Errno::NotDir.into()),
+            Some(t) if !exchange && !is_dir(source) && is_dir(t) => Err(Errno::IsDir.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// `ancestor` is `dir` or above it (V3). The caller holds the rename lock.
+    fn is_ancestor(&self, ancestor: Ino, mut dir: Ino) -> FsResult<bool> {
+        let root = self.fs.root();
+        // A corrupt tree with a loop in it ends here, too.
+        for _ in 0..DEPTH_MAX {
+            if dir == ancestor {
+                return Ok(true);
+            }
+            if dir == root {
+                return Ok(false);
+            }
+            dir = self.fs.lookup(dir, b"..")?;
+        }
+        Err(FsError::corrupt(format!(
+            "directory inode {dir} has more than {DEPTH_MAX} ancestors"
+        )))
+    }
+}
+
+/// Depth of the tree above which the walk to the root gives up. A path names at most 2048 levels, but renaming a deep
+/// tree into another adds up.
+const DEPTH_MAX: usize = 1 << 20;

@@ -1,0 +1,191 @@
+//! A file system that writes down what reaches it: for tests of what a front door asks for, and of the write-back policy.
+
+use base::{Ino, Time};
+use fscore::{Attr, Creds, DirEntry, FileKind, FileSystem, FsResult, FsStat, RenameMode, SetAttr};
+use rt::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// One call that changes or syncs something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Call {
+    Create { ino: Ino, name: Vec<u8> },
+    Link { ino: Ino, name: Vec<u8> },
+    Unlink { name: Vec<u8> },
+    Rmdir { name: Vec<u8> },
+    Rename { from: Vec<u8>, to: Vec<u8> },
+    Truncate { ino: Ino, size: u64 },
+    SetAttr { ino: Ino },
+    Write { ino: Ino, offset: u64, len: usize },
+    Fsync { ino: Ino, data_only: bool },
+    Sync,
+    Writeback { older_than: Time },
+    Unmount,
+}
+
+/// Passes everything to another file system and records the calls that succeeded.
+pub struct SpyFs {
+    below: Arc<dyn FileSystem>,
+    calls: Mutex<Vec<Call>>,
+    /// Pages written since the last write-back: what [`FileSystem::dirty_pages`] answers.
+    dirty: AtomicU64,
+    /// Write-back leaves the pages dirty, as a device that does not keep up.
+    stuck: AtomicBool,
+}
+
+impl SpyFs {
+    /// Watches `below`.
+    pub fn new(below: Arc<dyn FileSystem>) -> Arc<SpyFs> {
+        Arc::new(SpyFs {
+            below,
+            calls: Mutex::named("spy", Vec::new()),
+            dirty: AtomicU64::new(0),
+            stuck: AtomicBool::new(false),
+        })
+    }
+    /// The calls since the last `take`.
+    pub fn take(&self) -> Vec<Call> {
+        std::mem::take(&mut self.calls.lock())
+    }
+    /// From now on write-back cleans no page.
+    pub fn set_stuck(&self, stuck: bool) {
+        self.stuck.store(stuck, Ordering::Relaxed);
+    }
+    fn note(&self, call: Call) {
+        self.calls.lock().push(call);
+    }
+    fn noted<R>(&self, result: FsResult<R>, call: impl FnOnce(&R) -> Call) -> FsResult<R> {
+        result.inspect(|answer| self.note(call(answer)))
+    }
+    fn clean(&self) {
+        if !self.stuck.load(Ordering::Relaxed) {
+            self.dirty.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+impl FileSystem for SpyFs {
+    fn root(&self) -> Ino {
+        self.below.root()
+    }
+    fn lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino> {
+        self.below.lookup(dir, name)
+    }
+    fn getattr(&self, ino: Ino) -> FsResult<Attr> {
+        self.below.getattr(ino)
+    }
+    fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
+        self.noted(self.below.setattr(ino, set), |_| match set.size {
+            Some(size) => Call::Truncate { ino, size },
+            None => Call::SetAttr { ino },
+        })
+    }
+    fn create(
+        &self,
+        dir: Ino,
+        name: &[u8],
+        kind: FileKind,
+        perm: u16,
+        rdev: u32,
+        creds: Creds,
+    ) -> FsResult<Attr> {
+        let result = self.below.create(dir, name, kind, perm, rdev, creds);
+        self.noted(result, |attr| created(attr, name))
+    }
+    fn mkdir(&self, dir: Ino, name: &[u8], perm: u16, creds: Creds) -> FsResult<Attr> {
+        let result = self.below.mkdir(dir, name, perm, creds);
+        self.noted(result, |attr| created(attr, name))
+    }
+    fn symlink(&self, dir: Ino, name: &[u8], target: &[u8], creds: Creds) -> FsResult<Attr> {
+        let result = self.below.symlink(dir, name, target, creds);
+        self.noted(result, |attr| created(attr, name))
+    }
+    fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        self.below.readlink(ino)
+    }
+    fn link(&self, ino: Ino, dir: Ino, name: &[u8]) -> FsResult<Attr> {
+        let name_of = name.to_vec();
+        self.noted(self.below.link(ino, dir, name), |_| Call::Link {
+            ino,
+            name: name_of,
+        })
+    }
+    fn unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+        let gone = name.to_vec();
+        self.noted(self.below.unlink(dir, name), |()| Call::Unlink {
+            name: gone,
+        })
+    }
+    fn rmdir(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+        let gone = name.to_vec();
+        self.noted(self.below.rmdir(dir, name), |()| Call::Rmdir { name: gone })
+    }
+    fn rename(
+        &self,
+        from_dir: Ino,
+        from: &[u8],
+        to_dir: Ino,
+        to: &[u8],
+        mode: RenameMode,
+    ) -> FsResult<()> {
+        let result = self.below.rename(from_dir, from, to_dir, to, mode);
+        self.noted(result, |()| Call::Rename {
+            from: from.to_vec(),
+            to: to.to_vec(),
+        })
+    }
+    fn readdir(&self, dir: Ino, from: u64, max: usize) -> FsResult<Vec<DirEntry>> {
+        self.below.readdir(dir, from, max)
+    }
+    fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
+        self.below.read(ino, offset, buf)
+    }
+    fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize> {
+        let pages = data.len().div_ceil(base::BLOCK_BYTES) as u64;
+        self.dirty.fetch_add(pages, Ordering::Relaxed);
+        self.noted(self.below.write(ino, offset, data), |&len| Call::Write {
+            ino,
+            offset,
+            len,
+        })
+    }
+    fn open(&self, ino: Ino) -> FsResult<()> {
+        self.below.open(ino)
+    }
+    fn release(&self, ino: Ino) -> FsResult<()> {
+        self.below.release(ino)
+    }
+    fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()> {
+        self.noted(self.below.fsync(ino, data_only), |()| Call::Fsync {
+            ino,
+            data_only,
+        })
+    }
+    fn sync(&self) -> FsResult<()> {
+        self.clean();
+        self.noted(self.below.sync(), |()| Call::Sync)
+    }
+    fn writeback(&self, older_than: Time) -> FsResult<()> {
+        self.clean();
+        self.noted(self.below.writeback(older_than), |()| Call::Writeback {
+            older_than,
+        })
+    }
+    fn dirty_pages(&self) -> u64 {
+        self.dirty.load(Ordering::Relaxed)
+    }
+    fn statfs(&self) -> FsResult<FsStat> {
+        self.below.statfs()
+    }
+    fn unmount(&self) -> FsResult<()> {
+        self.noted(self.below.unmount(), |()| Call::Unmount)
+    }
+}
+
+fn created(attr: &Attr, name: &[u8]) -> Call {
+    Call::Create {
+        ino: attr.ino,
+        name: name.to_vec(),
+    }
+}
