@@ -16,54 +16,12 @@ macro_rules! codec {
     };
 }
 
-codec!(
-    get_le16,
-    put_le16,
-    u16,
-    from_le_bytes,
-    to_le_bytes,
-    "little-endian 16-bit integer"
-);
-codec!(
-    get_le32,
-    put_le32,
-    u32,
-    from_le_bytes,
-    to_le_bytes,
-    "little-endian 32-bit integer"
-);
-codec!(
-    get_le64,
-    put_le64,
-    u64,
-    from_le_bytes,
-    to_le_bytes,
-    "little-endian 64-bit integer"
-);
-codec!(
-    get_be16,
-    put_be16,
-    u16,
-    from_be_bytes,
-    to_be_bytes,
-    "big-endian 16-bit integer"
-);
-codec!(
-    get_be32,
-    put_be32,
-    u32,
-    from_be_bytes,
-    to_be_bytes,
-    "big-endian 32-bit integer"
-);
-codec!(
-    get_be64,
-    put_be64,
-    u64,
-    from_be_bytes,
-    to_be_bytes,
-    "big-endian 64-bit integer"
-);
+codec! { get_le16, put_le16, u16, from_le_bytes, to_le_bytes, "little-endian 16-bit integer" }
+codec! { get_le32, put_le32, u32, from_le_bytes, to_le_bytes, "little-endian 32-bit integer" }
+codec! { get_le64, put_le64, u64, from_le_bytes, to_le_bytes, "little-endian 64-bit integer" }
+codec! { get_be16, put_be16, u16, from_be_bytes, to_be_bytes, "big-endian 16-bit integer" }
+codec! { get_be32, put_be32, u32, from_be_bytes, to_be_bytes, "big-endian 32-bit integer" }
+codec! { get_be64, put_be64, u64, from_be_bytes, to_be_bytes, "big-endian 64-bit integer" }
 
 /// True if every byte is zero.
 pub fn is_zero(buf: &[u8]) -> bool {
