@@ -18,8 +18,7 @@ mod workspace;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// What a subcommand answers: nothing, or a text that says what is wrong and what to do (empty if
-/// that was printed already).
+/// What a subcommand answers: nothing, or a text that says what is wrong and what to do.
 type Result<T = ()> = std::result::Result<T, String>;
 
 #[derive(Parser)]
@@ -54,9 +53,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            if !text.is_empty() {
-                eprintln!("xtask: {text}");
-            }
+            eprintln!("xtask: {text}");
             ExitCode::FAILURE
         }
     }

@@ -1,5 +1,3 @@
-//! Tests of the worst-case adversary.
-
 use super::*;
 use std::collections::BTreeSet;
 
