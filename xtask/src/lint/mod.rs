@@ -59,14 +59,4 @@ fn misspelt(output: &str) -> Vec<&str> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_misspelt_entry_is_found_once() {
-        let line = "warning: `std::sync::Mutexx` does not refer to a reachable type";
-        let output = format!("    Checking varve-base\n{line}\n --> clippy.toml:5:5\n{line}\n");
-        assert_eq!(misspelt(&output), [line]);
-        assert!(misspelt("    Finished `dev` profile\n").is_empty());
-    }
-}
+mod tests;
