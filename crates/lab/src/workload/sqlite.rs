@@ -1,1 +1,235 @@
-//! Mobibench's SQLite test.
+//! Mobibench's SQLite test, and the table that each of its transactions must leave behind.
+
+use super::{SqliteSpec, Synchronous};
+use base::{Nanos, Rng};
+use rusqlite::{Connection, params};
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// Why the workload stopped.
+#[derive(Debug, Error)]
+pub enum SqliteFailure {
+    /// SQLite refused or failed a statement.
+    #[error("SQLite: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// The journal mode could not be set.
+    #[error("SQLite stays in journal mode `{got}`, `{wanted}` was asked for")]
+    JournalMode {
+        /// The mode of the workload.
+        wanted: &'static str,
+        /// The mode SQLite uses instead.
+        got: String,
+    },
+}
+
+type SqliteResult<T> = Result<T, SqliteFailure>;
+
+/// One transaction.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Transaction {
+    /// A new row.
+    Insert(i64, Row),
+    /// A new value and date in an existing row.
+    Update(i64, Row),
+    /// One row less.
+    Delete(i64),
+}
+
+/// A row without its id.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// Printable characters.
+    pub value: String,
+    /// Date and time as text.
+    pub date: String,
+}
+
+/// The content of the table.
+pub type Table = BTreeMap<i64, Row>;
+
+impl Transaction {
+    /// What the transaction does to the table.
+    pub fn apply(&self, table: &mut Table) {
+        match self {
+            Transaction::Insert(id, row) | Transaction::Update(id, row) => {
+                table.insert(*id, row.clone());
+            }
+            Transaction::Delete(id) => {
+                table.remove(id);
+            }
+        }
+    }
+}
+
+/// All transactions of the workload: a function of `spec` and `seed` only, whatever the scheme below.
+pub fn transactions(spec: &SqliteSpec, seed: u64) -> Vec<Transaction> {
+    let mut rng = Rng::named(seed, "workload/sqlite");
+    let mut live: Vec<i64> = Vec::new();
+    let mut all = Vec::new();
+    for n in 0..spec.inserts {
+        let id = i64::from(n) + 1;
+        live.push(id);
+        all.push(Transaction::Insert(id, row(&mut rng, spec, n)));
+    }
+    for n in 0..spec.updates {
+        if !live.is_empty() {
+            let id = live[rng.below(live.len() as u64) as usize];
+            all.push(Transaction::Update(id, row(&mut rng, spec, n)));
+        }
+    }
+    for _ in 0..spec.deletes {
+        if !live.is_empty() {
+            let at = rng.below(live.len() as u64) as usize;
+            all.push(Transaction::Delete(live.swap_remove(at)));
+        }
+    }
+    all
+}
+
+fn row(rng: &mut Rng, spec: &SqliteSpec, n: u32) -> Row {
+    let value = (0..spec.value_chars)
+        .map(|_| char::from(b'a' + rng.below(26) as u8))
+        .collect();
+    let date = format!(
+        "2026-01-{:02} {:02}:{:02}:{:02}",
+        n / 86400 % 28 + 1,
+        n / 3600 % 24,
+        n / 60 % 60,
+        n % 60
+    );
+    Row { value, date }
+}
+
+/// The table after the first `count` transactions.
+pub fn table_after(transactions: &[Transaction], count: usize) -> Table {
+    let mut table = Table::new();
+    transactions[..count]
+        .iter()
+        .for_each(|t| t.apply(&mut table));
+    table
+}
+
+/// Sets journal mode and level, and makes the table.
+///
+/// # Errors
+/// What SQLite says; a journal mode it does not take is an error too.
+pub fn prepare(db: &Connection, spec: &SqliteSpec) -> SqliteResult<()> {
+    set_modes(db, spec)?;
+    Ok(db.execute_batch(
+        "CREATE TABLE tblMyList (id INTEGER PRIMARY KEY, Value TEXT, creation_date TEXT)",
+    )?)
+}
+
+/// Sets journal mode and level on a connection.
+///
+/// # Errors
+/// As [`prepare`].
+pub fn set_modes(db: &Connection, spec: &SqliteSpec) -> SqliteResult<()> {
+    let wanted = spec.journal.word();
+    let got: String = db.query_row(&format!("PRAGMA journal_mode={wanted}"), [], |r| r.get(0))?;
+    if got != wanted {
+        return Err(SqliteFailure::JournalMode { wanted, got });
+    }
+    let level: Synchronous = spec.synchronous;
+    Ok(db.execute_batch(&format!("PRAGMA synchronous={}", level.word()))?)
+}
+
+/// Runs the transactions one by one. `done` learns of each, with its duration, once it is acknowledged.
+///
+/// # Errors
+/// What SQLite says of the first transaction that fails.
+pub fn run(
+    db: &Connection,
+    transactions: &[Transaction],
+    mut done: impl FnMut(Nanos),
+) -> SqliteResult<()> {
+    let mut insert =
+        db.prepare("INSERT INTO tblMyList (id, Value, creation_date) VALUES (?1, ?2, ?3)")?;
+    let mut update =
+        db.prepare("UPDATE tblMyList SET Value = ?2, creation_date = ?3 WHERE id = ?1")?;
+    let mut delete = db.prepare("DELETE FROM tblMyList WHERE id = ?1")?;
+    for transaction in transactions {
+        let start = rt::now();
+        let changed = match transaction {
+            Transaction::Insert(id, row) => insert.execute(params![id, row.value, row.date])?,
+            Transaction::Update(id, row) => update.execute(params![id, row.value, row.date])?,
+            Transaction::Delete(id) => delete.execute(params![id])?,
+        };
+        if changed != 1 {
+            return Err(rusqlite::Error::StatementChangedRows(changed).into());
+        }
+        done(rt::now() - start);
+    }
+    Ok(())
+}
+
+/// Reads the whole table.
+///
+/// # Errors
+/// What SQLite says, e.g. that the database is malformed or the table is missing.
+pub fn read_table(db: &Connection) -> SqliteResult<Table> {
+    let mut select = db.prepare("SELECT id, Value, creation_date FROM tblMyList")?;
+    let rows = select.query_map([], |r| {
+        Ok((
+            r.get(0)?,
+            Row {
+                value: r.get(1)?,
+                date: r.get(2)?,
+            },
+        ))
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// What `PRAGMA integrity_check` finds; `None` if it says ok.
+///
+/// # Errors
+/// What SQLite says.
+pub fn integrity(db: &Connection) -> SqliteResult<Option<String>> {
+    let mut check = db.prepare("PRAGMA integrity_check")?;
+    let lines: Vec<String> = check
+        .query_map([], |r| r.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok((lines != ["ok"]).then(|| lines.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::JournalMode;
+
+    #[test]
+    fn the_stream_depends_on_spec_and_seed_only_and_replays_in_sqlite() {
+        let spec = SqliteSpec {
+            inserts: 40,
+            updates: 30,
+            deletes: 20,
+            journal: JournalMode::Memory,
+            ..SqliteSpec::default()
+        };
+        let all = transactions(&spec, 3);
+        assert_eq!(all.len(), 90);
+        assert_eq!(all, transactions(&spec, 3));
+        assert_ne!(all, transactions(&spec, 4));
+        let db = Connection::open_in_memory().unwrap();
+        prepare(&db, &spec).unwrap();
+        let mut count = 0;
+        run(&db, &all, |_| count += 1).unwrap();
+        assert_eq!(count, 90);
+        assert_eq!(read_table(&db).unwrap(), table_after(&all, 90));
+        assert_eq!(integrity(&db).unwrap(), None);
+        assert_eq!(table_after(&all, 90).len(), 20);
+    }
+
+    #[test]
+    fn more_deletes_than_rows_end_with_an_empty_table() {
+        let spec = SqliteSpec {
+            inserts: 2,
+            updates: 0,
+            deletes: 5,
+            ..SqliteSpec::default()
+        };
+        let all = transactions(&spec, 1);
+        assert_eq!((all.len(), table_after(&all, all.len()).len()), (4, 0));
+    }
+}
