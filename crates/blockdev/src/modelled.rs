@@ -78,9 +78,10 @@ impl<M: Model> Modelled<M> {
         Some(model.power_off(now, seed))
     }
 
-    /// Takes the model out, e.g. to read its content after unmounting. Later requests answer power loss.
-    pub fn into_model(self) -> Option<M> {
-        self.state.into_inner().model
+    /// Takes the model out, e.g. to read its content after unmounting. Every later request answers power loss; `None` if
+    /// the power is off already.
+    pub fn take_model(&self) -> Option<M> {
+        self.state.lock().model.take()
     }
 
     /// Looks at the model.

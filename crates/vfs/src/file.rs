@@ -155,14 +155,18 @@ impl File {
     /// # Errors
     /// EIO if this or an earlier write-back of the file failed; of the file system.
     pub fn fsync(&self) -> FsResult<()> {
-        self.vfs.fs.fsync(self.ino(), false)
+        self.vfs
+            .syncs
+            .timed(false, || self.vfs.fs.fsync(self.ino(), false))
     }
     /// Makes the data durable, and the metadata needed to read it.
     ///
     /// # Errors
     /// As [`fsync`](File::fsync).
     pub fn fdatasync(&self) -> FsResult<()> {
-        self.vfs.fs.fsync(self.ino(), true)
+        self.vfs
+            .syncs
+            .timed(true, || self.vfs.fs.fsync(self.ino(), true))
     }
     /// Attributes.
     ///

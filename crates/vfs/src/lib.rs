@@ -24,6 +24,7 @@ pub mod model;
 mod names;
 mod path;
 pub mod spy;
+mod synclog;
 mod walk;
 mod writeback;
 
@@ -37,4 +38,5 @@ pub use fscore::{
 };
 pub use mount::Vfs;
 pub use path::{NAME_BYTES_MAX, PATH_BYTES_MAX, SYMLINKS_MAX};
+pub use synclog::SyncRecord;
 pub use writeback::{WritebackPolicy, WritebackStats};

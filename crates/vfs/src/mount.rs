@@ -5,6 +5,7 @@ use crate::flags::OpenFlags;
 use crate::grace::Grace;
 use crate::lockset::LockSet;
 use crate::path;
+use crate::synclog::{SyncLog, SyncRecord};
 use crate::walk::{Follow, Last, Parent, Place, Walk};
 use crate::writeback::{Writeback, WritebackPolicy, WritebackStats};
 use base::{Ino, Map};
@@ -38,6 +39,7 @@ pub struct Vfs {
     pub(crate) rename: Mutex<()>,
     nodes: Mutex<Map<Ino, Weak<Node>>>,
     pub(crate) writeback: Writeback,
+    pub(crate) syncs: SyncLog,
     open_files: AtomicU64,
     leaked_files: AtomicU64,
     release_errors: AtomicU64,
@@ -60,6 +62,7 @@ impl Vfs {
             dirs: LockSet::new(),
             rename: Mutex::named("vfs rename", ()),
             nodes: Mutex::named("vfs nodes", Map::default()),
+            syncs: SyncLog::off(),
             open_files: AtomicU64::new(0),
             leaked_files: AtomicU64::new(0),
             release_errors: AtomicU64::new(0),
@@ -69,6 +72,16 @@ impl Vfs {
     /// The file system below.
     pub fn fs(&self) -> &Arc<dyn FileSystem> {
         &self.fs
+    }
+
+    /// Records every fsync and fdatasync on an open file from now on.
+    pub fn record_syncs(&self) {
+        self.syncs.start();
+    }
+
+    /// Stops recording and hands out the records, in the order of their ends.
+    pub fn take_syncs(&self) -> Vec<SyncRecord> {
+        self.syncs.take()
     }
 
     /// Runs one operation on names; inode numbers seen in it stay valid until its end (V1).
