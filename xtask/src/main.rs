@@ -18,7 +18,8 @@ mod workspace;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// What a subcommand answers: nothing, or a text that says what is wrong and what to do.
+/// What a subcommand answers: nothing, or a text that says what is wrong and what to do (empty if
+/// that was printed already).
 type Result<T = ()> = std::result::Result<T, String>;
 
 #[derive(Parser)]
@@ -53,7 +54,9 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            eprintln!("xtask: {text}");
+            if !text.is_empty() {
+                eprintln!("xtask: {text}");
+            }
             ExitCode::FAILURE
         }
     }

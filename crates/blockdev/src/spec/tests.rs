@@ -1,3 +1,5 @@
+//! Tests of the worst-case adversary.
+
 use super::*;
 use std::collections::BTreeSet;
 
