@@ -1,11 +1,11 @@
 //! Clippy with warnings denied. A misspelt path in `clippy.toml` bans nothing and is a mere warning
-//! that `-D warnings` does not reach, so its text is looked for.
+//! ("does not refer to a reachable ...") that `-D warnings` does not reach, so it is looked for.
 
 use crate::{Result, workspace};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-const MISSPELT: &str = "does not refer to a reachable";
+const PLACE: &str = "clippy.toml:";
 
 /// `cargo xtask lint`.
 pub fn run() -> Result {
@@ -47,15 +47,17 @@ pub fn run() -> Result {
     Ok(())
 }
 
-/// The lines of clippy's output that complain about an entry of `clippy.toml`.
+/// What clippy says about entries of `clippy.toml`: the line before each place in that file.
 fn misspelt(output: &str) -> Vec<&str> {
-    let mut lines: Vec<&str> = output
-        .lines()
-        .filter(|line| line.contains(MISSPELT))
+    let lines: Vec<&str> = output.lines().collect();
+    let mut found: Vec<&str> = lines
+        .windows(2)
+        .filter(|pair| pair[1].trim_start().starts_with("-->") && pair[1].contains(PLACE))
+        .map(|pair| pair[0])
         .collect();
-    lines.sort_unstable();
-    lines.dedup();
-    lines
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 #[cfg(test)]

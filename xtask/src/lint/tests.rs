@@ -11,10 +11,14 @@ const SAMPLE: &str = include_str!("sample.rs.txt");
 
 #[test]
 fn a_misspelt_entry_is_found_once() {
-    let line = "warning: `std::sync::Mutexx` does not refer to a reachable type";
-    let output = format!("    Checking varve-base\n{line}\n --> clippy.toml:5:5\n{line}\n");
-    assert_eq!(misspelt(&output), [line]);
-    assert!(misspelt("    Finished `dev` profile\n").is_empty());
+    let one = "warning: `std::sync::Mutexx` does not refer to a reachable type\n  --> /w/clippy.toml:5:5\n";
+    let other = "warning: expected a function, found a module\n  --> /w/clippy.toml:6:5\n";
+    let output = format!("    Checking varve-base\n{one}   |\n{other}   |\n{one}");
+    let found = misspelt(&output);
+    assert_eq!(found.len(), 2);
+    assert!(found.contains(&"warning: expected a function, found a module"));
+    let elsewhere = "warning: unused variable\n  --> crates/base/src/lib.rs:1:1\n";
+    assert!(misspelt(elsewhere).is_empty());
 }
 
 #[test]
