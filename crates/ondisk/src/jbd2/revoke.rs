@@ -36,7 +36,7 @@ impl Revoke {
         let used = get_be32(block, 12) as usize;
         let record = format.revoke_record_bytes();
         let limit = format.block_bytes - format.tail_bytes();
-        if !(RECORDS_AT..=limit).contains(&used) || (used - RECORDS_AT) % record != 0 {
+        if !(RECORDS_AT..=limit).contains(&used) || !(used - RECORDS_AT).is_multiple_of(record) {
             let reason = "must be 16 plus a whole number of records inside the block";
             return Err(Corrupt::field(WHAT, "r_count", used as u64, reason).at_tid(tid));
         }

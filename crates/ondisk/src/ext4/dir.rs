@@ -1,0 +1,344 @@
+//! Directory entries: a block of a directory is filled with them without gaps.
+//!
+//! | offset | size | field | meaning |
+//! |---|---|---|---|
+//! | 0x00 | le32 | `inode` | 0 = unused |
+//! | 0x04 | le16 | `rec_len` | bytes to the next entry, multiple of 4 |
+//! | 0x06 | u8 | `name_len` | |
+//! | 0x07 | u8 | `file_type` | see [`FileType`]; part of `name_len` without feature `filetype` |
+//! | 0x08 | | `name` | |
+//!
+//! With `metadata_csum` the last 12 bytes of a leaf look like an unused entry without name and of type 0xDE; its name is
+//! the CRC32C of the bytes before it.
+
+use super::InodeSeed;
+use crate::Corrupt;
+use base::Ino;
+use base::bytes::{get_le16, get_le32, put_le16, put_le32};
+
+/// Longest name.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Smallest entry: a name of one to four bytes.
+pub const DIR_ENTRY_MIN_BYTES: usize = 12;
+/// Bytes of the checksum entry.
+pub const DIR_TAIL_BYTES: usize = 12;
+
+const WHAT: &str = "directory entry";
+const LEAF: &str = "directory block";
+const HEADER_BYTES: usize = 8;
+const TAIL_TYPE: u8 = 0xDE;
+/// `rec_len` of an entry that fills a 64 KiB block, which 16 bits cannot hold.
+const REC_LEN_64K: u16 = 0xFFFF;
+
+/// Type of a file as noted in its directory entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileType {
+    /// Not noted.
+    Unknown,
+    /// Regular file.
+    Regular,
+    /// Directory.
+    Directory,
+    /// Character device.
+    CharDevice,
+    /// Block device.
+    BlockDevice,
+    /// Named pipe.
+    Fifo,
+    /// Socket.
+    Socket,
+    /// Symbolic link.
+    Symlink,
+}
+
+impl FileType {
+    /// The number on disk.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+    /// The type with this number; `Unknown` for numbers without a meaning.
+    pub const fn from_code(code: u8) -> FileType {
+        match code {
+            1 => FileType::Regular,
+            2 => FileType::Directory,
+            3 => FileType::CharDevice,
+            4 => FileType::BlockDevice,
+            5 => FileType::Fifo,
+            6 => FileType::Socket,
+            7 => FileType::Symlink,
+            _ => FileType::Unknown,
+        }
+    }
+    /// The type that a mode means.
+    pub const fn of_mode(mode: u16) -> FileType {
+        match mode & super::MODE_TYPE_MASK {
+            super::MODE_REGULAR => FileType::Regular,
+            super::MODE_DIR => FileType::Directory,
+            super::MODE_CHAR => FileType::CharDevice,
+            super::MODE_BLOCK => FileType::BlockDevice,
+            super::MODE_FIFO => FileType::Fifo,
+            super::MODE_SOCKET => FileType::Socket,
+            super::MODE_SYMLINK => FileType::Symlink,
+            _ => FileType::Unknown,
+        }
+    }
+}
+
+/// An entry of a directory block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirEntry<'a> {
+    /// Byte offset in the block.
+    pub offset: usize,
+    /// Bytes up to the next entry.
+    pub rec_len: usize,
+    /// The file; `None` if the entry is unused.
+    pub ino: Option<Ino>,
+    /// Type of the file.
+    pub file_type: FileType,
+    /// Its name. Any bytes: a damaged volume may hold '/' or zeros.
+    pub name: &'a [u8],
+}
+
+impl DirEntry<'_> {
+    /// Bytes this entry needs at least: none if it is unused.
+    pub fn used_bytes(&self) -> usize {
+        if self.ino.is_some() {
+            dir_entry_bytes(self.name.len())
+        } else {
+            0
+        }
+    }
+    /// Bytes behind this entry that a new one can take.
+    pub fn free_bytes(&self) -> usize {
+        self.rec_len - self.used_bytes()
+    }
+}
+
+/// Bytes an entry with a name of this length needs.
+pub const fn dir_entry_bytes(name_len: usize) -> usize {
+    (HEADER_BYTES + name_len).next_multiple_of(4)
+}
+
+/// The entries of a directory block, unused ones and the checksum entry included. Ends after the first error.
+#[derive(Clone, Debug)]
+pub struct DirEntries<'a> {
+    block: &'a [u8],
+    at: usize,
+}
+
+impl<'a> DirEntries<'a> {
+    /// Starts at the first entry of `block`.
+    pub fn new(block: &'a [u8]) -> DirEntries<'a> {
+        DirEntries { block, at: 0 }
+    }
+
+    fn read(&self) -> Result<DirEntry<'a>, Corrupt> {
+        let rest = &self.block[self.at..];
+        if rest.len() < DIR_ENTRY_MIN_BYTES {
+            let reason = "the entry before leaves less than the smallest entry";
+            return Err(Corrupt::field(WHAT, "rec_len", rest.len() as u64, reason));
+        }
+        let raw = get_le16(rest, 4);
+        let rec_len = match raw {
+            0 | REC_LEN_64K if self.block.len() == 65536 => 65536,
+            n => usize::from(n),
+        };
+        let bad = |reason| Err(Corrupt::field(WHAT, "rec_len", raw.into(), reason));
+        if rec_len < DIR_ENTRY_MIN_BYTES || !rec_len.is_multiple_of(4) {
+            return bad("must be a multiple of 4, at least 12");
+        }
+        if rec_len > rest.len() {
+            return bad("passes the end of the block");
+        }
+        let name_len = usize::from(rest[6]);
+        if dir_entry_bytes(name_len) > rec_len {
+            return bad("too small for the name");
+        }
+        let ino = get_le32(rest, 0);
+        Ok(DirEntry {
+            offset: self.at,
+            rec_len,
+            ino: (ino != 0).then_some(Ino(ino)),
+            file_type: FileType::from_code(rest[7]),
+            name: &rest[HEADER_BYTES..HEADER_BYTES + name_len],
+        })
+    }
+}
+
+impl<'a> Iterator for DirEntries<'a> {
+    type Item = Result<DirEntry<'a>, Corrupt>;
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.block.len() {
+            return None;
+        }
+        let entry = self.read();
+        self.at = entry
+            .as_ref()
+            .map_or(self.block.len(), |e| e.offset + e.rec_len);
+        Some(entry)
+    }
+}
+
+/// Writes an entry at byte `offset`; `ino` `None` makes it unused. Bytes behind the name stay as they are.
+///
+/// # Panics
+/// If the name does not fit `rec_len`, or the entry does not fit the block.
+pub fn put_dir_entry(
+    block: &mut [u8],
+    offset: usize,
+    rec_len: usize,
+    ino: Option<Ino>,
+    file_type: FileType,
+    name: &[u8],
+) {
+    assert!(name.len() <= NAME_BYTES_MAX, "a name has at most 255 bytes");
+    assert!(
+        dir_entry_bytes(name.len()) <= rec_len,
+        "a name fits its entry"
+    );
+    put_le32(block, offset, ino.map_or(0, |ino| ino.0));
+    set_dir_rec_len(block, offset, rec_len);
+    block[offset + 6] = name.len() as u8;
+    block[offset + 7] = file_type.code();
+    let at = offset + HEADER_BYTES;
+    block[at..at + name.len()].copy_from_slice(name);
+}
+
+/// Changes the length of the entry at byte `offset`.
+///
+/// # Panics
+/// If the length is no multiple of 4 or the entry would pass the end of the block.
+pub fn set_dir_rec_len(block: &mut [u8], offset: usize, rec_len: usize) {
+    assert!(
+        rec_len.is_multiple_of(4) && offset + rec_len <= block.len(),
+        "entries tile the block"
+    );
+    let raw = u16::try_from(rec_len).unwrap_or(REC_LEN_64K);
+    put_le16(block, offset + 4, raw);
+}
+
+/// Writes the checksum entry at the end of a new leaf; [`update_dir_checksum`] fills in the checksum.
+///
+/// # Panics
+/// If the block is shorter than that entry.
+pub fn put_dir_tail(block: &mut [u8]) {
+    let at = block.len() - DIR_TAIL_BYTES;
+    block[at..].fill(0);
+    put_le16(block, at + 4, DIR_TAIL_BYTES as u16);
+    block[at + 7] = TAIL_TYPE;
+}
+
+/// The offset of the checksum entry, if the block ends in one.
+fn tail_at(block: &[u8]) -> Option<usize> {
+    let at = block.len().checked_sub(DIR_TAIL_BYTES)?;
+    let is_tail = get_le32(block, at) == 0
+        && usize::from(get_le16(block, at + 4)) == DIR_TAIL_BYTES
+        && block[at + 6] == 0
+        && block[at + 7] == TAIL_TYPE;
+    is_tail.then_some(at)
+}
+
+/// Stores the checksum of a leaf.
+///
+/// # Panics
+/// If the block does not end in a checksum entry.
+pub fn update_dir_checksum(seed: InodeSeed, block: &mut [u8]) {
+    let at = tail_at(block).expect("a leaf with checksum ends in its checksum entry");
+    let crc = seed.crc(&block[..at]);
+    put_le32(block, at + 8, crc);
+}
+
+/// Checks the checksum of a leaf.
+///
+/// # Errors
+/// There is none, or the stored one is another one.
+pub fn verify_dir_checksum(seed: InodeSeed, block: &[u8]) -> Result<(), Corrupt> {
+    let Some(at) = tail_at(block) else {
+        let reason = "the block does not end in a checksum entry";
+        return Err(Corrupt::field(LEAF, "det_reserved_ft", 0, reason));
+    };
+    Corrupt::check(LEAF, get_le32(block, at + 8), seed.crc(&block[..at]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn all(block: &[u8]) -> Result<Vec<DirEntry<'_>>, Corrupt> {
+        DirEntries::new(block).collect()
+    }
+
+    #[test]
+    fn new_directory() {
+        let mut block = vec![0; 1024];
+        put_dir_entry(&mut block, 0, 12, Some(Ino(2)), FileType::Directory, b".");
+        put_dir_entry(
+            &mut block,
+            12,
+            1000,
+            Some(Ino(2)),
+            FileType::Directory,
+            b"..",
+        );
+        put_dir_tail(&mut block);
+        update_dir_checksum(InodeSeed(5), &mut block);
+        verify_dir_checksum(InodeSeed(5), &block).expect("fits");
+        assert!(verify_dir_checksum(InodeSeed(6), &block).is_err());
+        assert!(verify_dir_checksum(InodeSeed(6), &[0; 40]).is_err());
+        let entries = all(&block).expect("valid");
+        let names: Vec<_> = entries
+            .iter()
+            .map(|e| (e.name, e.ino, e.free_bytes()))
+            .collect();
+        let root = Some(Ino(2));
+        assert_eq!(
+            names,
+            [(&b"."[..], root, 0), (b"..", root, 988), (b"", None, 12)]
+        );
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let block_with = |rec_len, name_len| {
+            let mut b = vec![0; 64];
+            put_le16(&mut b, 4, rec_len);
+            b[6] = name_len;
+            all(&b).expect_err("refused").to_string()
+        };
+        assert!(block_with(0, 0).contains("multiple of 4"));
+        assert!(block_with(30, 0).contains("multiple of 4"));
+        assert!(block_with(68, 0).contains("passes the end"));
+        assert!(block_with(12, 5).contains("too small"));
+        assert!(block_with(56, 5).contains("leaves less"));
+    }
+
+    #[test]
+    fn one_entry_fills_64_kib() {
+        let mut block = vec![0; 65536];
+        put_dir_entry(&mut block, 0, 65536, None, FileType::Unknown, b"");
+        assert_eq!(all(&block).expect("valid")[0].rec_len, 65536);
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_never_panic(block in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = all(&block);
+            let _ = verify_dir_checksum(InodeSeed(1), &block);
+        }
+
+        #[test]
+        fn names_survive(names in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..256), 1..8)) {
+            let mut block = vec![0xAA; 4096];
+            let mut at = 0;
+            for (n, name) in names.iter().enumerate() {
+                let last = n + 1 == names.len();
+                let len = if last { 4096 - at } else { dir_entry_bytes(name.len()) };
+                put_dir_entry(&mut block, at, len, Some(Ino(n as u32 + 1)), FileType::Symlink, name);
+                at += len;
+            }
+            let back: Vec<_> = all(&block).expect("valid").iter().map(|e| e.name.to_vec()).collect();
+            prop_assert_eq!(back, names);
+        }
+    }
+}
