@@ -154,7 +154,7 @@ fn superblock_of_mke2fs() {
     );
     assert_eq!(
         (sb.log_groups_per_flex(), sb.reserved_gdt_blocks()),
-        (4, 256)
+        (4, 255)
     );
     assert_eq!((sb.min_extra_isize(), sb.want_extra_isize()), (32, 32));
     assert_eq!(sb.default_hash(), Some(HashVersion::HalfMd4));

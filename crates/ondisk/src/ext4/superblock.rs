@@ -141,6 +141,14 @@ impl Superblock {
             per_group,
             "one bitmap block describes the group",
         )?;
+        let per_group_clusters = u64::from(self.clusters_per_group());
+        let same = per_group_clusters * ratio == per_group;
+        need(
+            same,
+            "s_clusters_per_group",
+            per_group_clusters,
+            "contradicts the blocks per group",
+        )?;
         let inodes = u64::from(self.inodes_per_group());
         need(
             (1..=block_bits).contains(&inodes),
