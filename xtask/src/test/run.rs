@@ -2,7 +2,7 @@
 //!
 //! - R1: a suite above its budget fails, even if all its tests pass; at three times the budget it is stopped.
 //! - R2: a suite of cargo tests in which no test ran fails: a misspelt filter must not look like success.
-//! - R3: test programs that no suite names fail the run: a new crate cannot be forgotten.
+//! - R3: a test program with tests that no suite names fails the run: a new crate cannot be forgotten.
 
 use super::build::{self, Program};
 use super::need::Machine;
@@ -52,7 +52,7 @@ fn compile(plan: &Plan, tally: &mut Tally) -> Result<Vec<Program>> {
         Duration::from_secs(plan.build_budget_s),
     );
     let programs = programs.map_err(|_| "the build failed".to_string())?;
-    for name in forgotten(plan, &programs) {
+    for name in forgotten(plan, &programs, has_tests) {
         let reason = format!("R3: no suite in tests.toml runs the tests of {name}");
         tally.suite(&name, Err(reason), Duration::ZERO, Duration::MAX);
     }
@@ -60,15 +60,28 @@ fn compile(plan: &Plan, tally: &mut Tally) -> Result<Vec<Program>> {
 }
 
 /// R3.
-fn forgotten(plan: &Plan, programs: &[Program]) -> Vec<String> {
+fn forgotten(
+    plan: &Plan,
+    programs: &[Program],
+    has_tests: impl Fn(&Program) -> bool,
+) -> Vec<String> {
     let mut names: Vec<String> = programs
         .iter()
         .filter(|program| !plan.suite.iter().any(|suite| matches(suite, program)))
+        .filter(|program| has_tests(program))
         .map(|program| format!("{} ({})", program.package, program.target))
         .collect();
     names.sort();
     names.dedup();
     names
+}
+
+/// Asks the program for its list; one that does not answer counts as having tests.
+fn has_tests(program: &Program) -> bool {
+    let list = Command::new(&program.path)
+        .args(["--list", "--format", "terse"])
+        .output();
+    list.map_or(true, |list| !list.stdout.is_empty())
 }
 
 fn matches(suite: &Suite, program: &Program) -> bool {
@@ -276,8 +289,14 @@ mod tests {
             directory: PathBuf::new(),
         };
         let programs = [fake("lib"), fake("cuts")];
-        assert!(forgotten(&plan(SUITE), &programs).is_empty());
+        assert!(forgotten(&plan(SUITE), &programs, |_| true).is_empty());
         let only_lib = plan(&format!("{SUITE}target = \"lib\"\n"));
-        assert_eq!(forgotten(&only_lib, &programs), ["p (cuts)"]);
+        assert_eq!(forgotten(&only_lib, &programs, |_| true), ["p (cuts)"]);
+        assert!(forgotten(&only_lib, &programs, |_| false).is_empty());
+        assert!(has_tests(&program(
+            "list-some",
+            "#!/bin/sh\necho a: test\n"
+        )));
+        assert!(!has_tests(&program("list-none", "#!/bin/sh\n")));
     }
 }
