@@ -1,0 +1,144 @@
+//! Shape and speed of a chip set.
+
+use base::Nanos;
+use serde::Deserialize;
+
+/// A physical erase block: a dense number over all dies, die first (`block % dies`), so that ascending numbers visit the dies
+/// in turn.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BlockId(pub u32);
+
+/// A physical page.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PageAddr {
+    /// Erase block.
+    pub block: BlockId,
+    /// Page inside the block.
+    pub page: u32,
+}
+
+/// Shape of a chip set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Geometry {
+    /// Channels; each has a bus of its own.
+    pub channels: u32,
+    /// Dies on each channel.
+    pub dies_per_channel: u32,
+    /// Planes in each die.
+    pub planes: u32,
+    /// Erase blocks in each plane.
+    pub blocks_per_plane: u32,
+    /// Pages in each erase block.
+    pub pages_per_block: u32,
+    /// Data bytes in each page.
+    pub page_bytes: u32,
+    /// Spare bytes in each page that the translation layer may use (what the error correction leaves).
+    pub spare_bytes: u32,
+    /// Programs allowed per page between two erases: 4 on single-bit parts of the time, 1 on multi-bit parts.
+    pub nop: u32,
+    /// Erases a block stands by its rating; each block fails somewhere between this and a quarter more.
+    pub endurance: u32,
+}
+
+impl Geometry {
+    /// Dies of all channels.
+    pub const fn dies(&self) -> u32 {
+        self.channels * self.dies_per_channel
+    }
+    /// Erase blocks of all dies.
+    pub const fn blocks(&self) -> u32 {
+        self.dies() * self.planes * self.blocks_per_plane
+    }
+    /// The die that holds a block.
+    pub const fn die_of(&self, block: BlockId) -> u32 {
+        block.0 % self.dies()
+    }
+    /// The channel that serves a die.
+    pub const fn channel_of(&self, die: u32) -> u32 {
+        die % self.channels
+    }
+    /// What is wrong with these numbers, if anything.
+    ///
+    /// # Errors
+    /// The first field that makes no chip, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let fields = [
+            ("channels", self.channels, 1, 64),
+            ("dies_per_channel", self.dies_per_channel, 1, 64),
+            ("planes", self.planes, 1, 8),
+            ("blocks_per_plane", self.blocks_per_plane, 1, 1 << 20),
+            ("pages_per_block", self.pages_per_block, 2, 1 << 12),
+            ("page_bytes", self.page_bytes, 512, 1 << 16),
+            ("spare_bytes", self.spare_bytes, 0, 1 << 13),
+            ("nop", self.nop, 1, 8),
+            ("endurance", self.endurance, 1, u32::MAX / 2),
+        ];
+        for (name, value, min, max) in fields {
+            if !(min..=max).contains(&value) {
+                return Err(format!("{name} = {value}; it may be {min} to {max}"));
+            }
+        }
+        if !self.page_bytes.is_power_of_two() {
+            return Err(format!(
+                "page_bytes = {} is not a power of two",
+                self.page_bytes
+            ));
+        }
+        if u64::from(self.dies()) * u64::from(self.planes) * u64::from(self.blocks_per_plane)
+            > 1 << 24
+        {
+            return Err("more than 16 million blocks".into());
+        }
+        Ok(())
+    }
+}
+
+/// Speed of a chip set. Firmware and host bus are no part of it.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    /// Array to page register (tR), microseconds.
+    pub read_us: f64,
+    /// Page register to array (tPROG), microseconds.
+    pub program_us: f64,
+    /// Block erase (tBERS), microseconds.
+    pub erase_us: f64,
+    /// One byte over the channel's bus, nanoseconds.
+    pub bus_ns_per_byte: f64,
+}
+
+impl Timing {
+    pub(crate) fn read(&self) -> Nanos {
+        micros(self.read_us)
+    }
+    pub(crate) fn program(&self) -> Nanos {
+        micros(self.program_us)
+    }
+    pub(crate) fn erase(&self) -> Nanos {
+        micros(self.erase_us)
+    }
+    pub(crate) fn transfer(&self, bytes: usize) -> Nanos {
+        Nanos((self.bus_ns_per_byte * bytes as f64) as u64)
+    }
+    /// What is wrong with these numbers, if anything.
+    ///
+    /// # Errors
+    /// The first field that is not a sensible time, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let fields = [
+            ("read_us", self.read_us),
+            ("program_us", self.program_us),
+            ("erase_us", self.erase_us),
+            ("bus_ns_per_byte", self.bus_ns_per_byte),
+        ];
+        match fields.iter().find(|(_, v)| !(0.0..1e6).contains(v)) {
+            Some((name, value)) => Err(format!("{name} = {value}; it may be 0 to one second")),
+            None => Ok(()),
+        }
+    }
+}
+
+fn micros(us: f64) -> Nanos {
+    Nanos((us * 1000.0) as u64)
+}

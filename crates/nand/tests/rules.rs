@@ -1,0 +1,167 @@
+//! Rules N1 to N3, wear, timing and forks.
+
+use base::{Bytes, Time, fill};
+use varve_nand::{BlockId, Cell, Geometry, Media, Nand, NandError, Page, PageAddr, Timing};
+
+const GEOMETRY: Geometry = Geometry {
+    channels: 1,
+    dies_per_channel: 2,
+    planes: 1,
+    blocks_per_plane: 4,
+    pages_per_block: 4,
+    page_bytes: 4096,
+    spare_bytes: 32,
+    nop: 1,
+    endurance: 8,
+};
+const TIMING: Timing = Timing {
+    read_us: 50.0,
+    program_us: 800.0,
+    erase_us: 3000.0,
+    bus_ns_per_byte: 5.0,
+};
+
+fn at(block: u32, page: u32) -> PageAddr {
+    PageAddr {
+        block: BlockId(block),
+        page,
+    }
+}
+
+fn page(byte: u8) -> Page {
+    Page::new(vec![fill::filled(byte, 4096)], Bytes::new())
+}
+
+fn rule(result: Result<varve_nand::Span, NandError>) -> &'static str {
+    match result {
+        Err(NandError::Rule { rule, .. }) => &rule[..2],
+        other => panic!("expected a broken rule, got {other:?}"),
+    }
+}
+
+#[test]
+fn rules_are_enforced() {
+    let mut n = Nand::new(Media::blank(GEOMETRY), TIMING);
+    n.program(Time(0), at(0, 1), page(1)).unwrap();
+    assert_eq!(rule(n.program(Time(0), at(0, 1), page(1))), "N1");
+    assert_eq!(rule(n.program(Time(0), at(0, 0), page(1))), "N2");
+    n.program(Time(0), at(0, 3), page(1)).unwrap();
+    n.erase(Time(0), BlockId(0)).unwrap();
+    n.program(Time(0), at(0, 0), page(2)).unwrap();
+    n.mark_bad(BlockId(1));
+    assert_eq!(rule(n.program(Time(0), at(1, 0), page(1))), "N3");
+    assert_eq!(rule(n.erase(Time(0), BlockId(1))), "N3");
+    assert_eq!(rule(n.program(Time(0), at(99, 0), page(1))), "N0");
+    let big = Page::new(vec![fill::zeros(4096), fill::zeros(1)], Bytes::new());
+    assert_eq!(rule(n.program(Time(0), at(2, 0), big)), "N0");
+}
+
+#[test]
+fn single_bit_parts_allow_partial_programs_that_only_clear_bits() {
+    let mut n = Nand::new(Media::blank(Geometry { nop: 2, ..GEOMETRY }), TIMING);
+    n.program(
+        Time(0),
+        at(0, 0),
+        Page::new(vec![fill::filled(0x0F, 512)], Bytes::new()),
+    )
+    .unwrap();
+    n.program(Time(0), at(0, 0), page(0xFC)).unwrap();
+    let Cell::Written(got) = n.peek(at(0, 0)) else {
+        panic!("not written")
+    };
+    assert_eq!((got.slice(0, 1)[0], got.slice(512, 1)[0]), (0x0C, 0xFC));
+    assert_eq!(rule(n.program(Time(0), at(0, 0), page(0))), "N1");
+}
+
+#[test]
+fn blocks_wear_out_near_their_rating() {
+    let mut n = Nand::new(Media::blank(GEOMETRY), TIMING);
+    let erased = (0..100)
+        .take_while(|_| n.erase(Time(0), BlockId(3)).is_ok())
+        .count();
+    assert!((8..=10).contains(&erased), "{erased}");
+}
+
+#[test]
+fn injected_failures_come_once() {
+    let mut n = Nand::new(Media::blank(GEOMETRY), TIMING);
+    n.fail_next_program(BlockId(0));
+    assert!(matches!(
+        n.program(Time(0), at(0, 0), page(1)),
+        Err(NandError::Failed { .. })
+    ));
+    assert!(matches!(n.peek(at(0, 0)), Cell::Torn));
+    n.program(Time(0), at(0, 1), page(1)).unwrap();
+    n.fail_next_erase(BlockId(0));
+    assert!(matches!(
+        n.erase(Time(0), BlockId(0)),
+        Err(NandError::Failed { .. })
+    ));
+    assert!(
+        matches!(n.peek(at(0, 1)), Cell::Written(_)),
+        "a failed erase keeps the content"
+    );
+}
+
+#[test]
+fn dies_work_side_by_side_and_share_the_bus() {
+    let mut n = Nand::new(Media::blank(GEOMETRY), TIMING);
+    let a = n.program(Time(0), at(0, 0), page(1)).unwrap();
+    let b = n.program(Time(0), at(1, 0), page(1)).unwrap();
+    let c = n.program(Time(0), at(0, 1), page(1)).unwrap();
+    let bus = 4096 * 5;
+    assert_eq!((a.start.0, a.end.0), (bus, bus + 800_000));
+    assert_eq!(b.start.0, 2 * bus, "the bus is busy, the die is not");
+    assert_eq!(c.start, a.end, "N4: the die is busy");
+    let (_, end) = n.read(Time(10_000_000), at(1, 0), 4096);
+    assert_eq!(end.0, 10_000_000 + 50_000 + bus);
+}
+
+#[test]
+fn a_fork_is_cheap_and_apart_and_hashes_follow_content() {
+    let mut n = Nand::new(Media::blank(GEOMETRY), TIMING);
+    n.program(Time(0), at(0, 0), page(1)).unwrap();
+    let media = n.clone().power_off(Time(1 << 40), 0);
+    n.program(Time(0), at(0, 1), page(2)).unwrap();
+    let later = n.power_off(Time(1 << 40), 0);
+    assert!(matches!(media.cell(at(0, 1)), Cell::Erased));
+    assert!(matches!(later.cell(at(0, 1)), Cell::Written(_)));
+    assert_ne!(media.content_hash(), later.content_hash());
+    let mut again = Nand::new(media, TIMING);
+    again.program(Time(0), at(0, 1), page(2)).unwrap();
+    assert_eq!(
+        again.power_off(Time(1 << 40), 0).content_hash(),
+        later.content_hash()
+    );
+}
+
+#[test]
+fn bad_geometry_is_named() {
+    assert!(GEOMETRY.check().is_ok() && TIMING.check().is_ok());
+    assert!(
+        Geometry {
+            pages_per_block: 0,
+            ..GEOMETRY
+        }
+        .check()
+        .unwrap_err()
+        .contains("pages_per_block")
+    );
+    assert!(
+        Geometry {
+            page_bytes: 3000,
+            ..GEOMETRY
+        }
+        .check()
+        .is_err()
+    );
+    assert!(
+        Timing {
+            read_us: f64::NAN,
+            ..TIMING
+        }
+        .check()
+        .unwrap_err()
+        .contains("read_us")
+    );
+}
