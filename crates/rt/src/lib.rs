@@ -13,6 +13,8 @@
     clippy::disallowed_macros
 )]
 
+pub mod atomic;
+mod channel;
 mod condvar;
 mod config;
 mod core;
@@ -25,6 +27,7 @@ mod power;
 mod queue;
 mod rwlock;
 mod sched;
+mod semaphore;
 mod sim;
 mod spawn;
 mod stack;
@@ -33,6 +36,7 @@ mod time;
 mod watchdog;
 mod world;
 
+pub use channel::{Receiver, RecvError, SendError, Sender, channel, channel_named};
 pub use condvar::Condvar;
 pub use config::{BadReplay, OnPanic, Policy, SimConfig};
 pub use failure::{Blocked, Failure};
@@ -40,6 +44,7 @@ pub use guards::{Payload, foreign, foreign_depth, in_simulation, no_yield, unwin
 pub use mutex::{Mutex, MutexGuard};
 pub use power::{PowerLost, power_cut, powered, sleep_until_power};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use semaphore::Semaphore;
 pub use sim::{Outcome, Sim};
 pub use spawn::{JoinHandle, Scope, ScopedJoinHandle, scope, spawn};
 pub use time::{
