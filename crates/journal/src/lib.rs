@@ -1,1 +1,55 @@
 //! Transactions, schemes, checkpoint and recovery of a JBD2-compatible journal.
+//!
+//! A file system changes metadata blocks inside [`Handle`]s. The blocks of all handles that run together form one
+//! transaction; its commit writes their images to the log by a [plan](commit::plan), and only then may they go home.
+//!
+//! ```text
+//!  handle        transaction                         log                     home
+//!  start ------> RUNNING
+//!  write ------> current content of a buffer
+//!  finish        LOCKED -> images taken ----------->  descriptor, images
+//!                                                     flush, commit record
+//!                FINISHED: images wait --------------------------------->    checkpoint, write-back
+//!                                                     tail moves on  <-----  flush
+//! ```
+//!
+//! A log is opened with [`open`]: the answer says whether it must be recovered first, and only a [`CleanLog`] can
+//! be started. Preset [`Preset::None`] keeps the same handles above no log at all ([`Journal::without_log`]).
+//!
+//! Rules of the crate:
+//! - Nobody waits for log space or for a commit with the state locked; every wait loop tests the abort latch.
+//! - The first failure is latched: from then on everything answers [`JournalError::Aborted`] with it.
+//! - Lock order: checkpoint -> superblock -> state. No lock but `state` is taken by handles.
+
+mod buffer;
+mod checkpoint;
+mod commit;
+mod cost;
+mod error;
+mod handle;
+mod home;
+mod inner;
+mod journal;
+mod log_super;
+mod options;
+mod place;
+mod recover;
+mod ring;
+mod space;
+mod state;
+mod stats;
+mod tasks;
+mod transaction;
+
+#[cfg(test)]
+mod tests;
+
+pub use commit::plan_of;
+pub use commit::{Action, Phase, Step, Wait};
+pub use error::{Failure, JournalError};
+pub use handle::Handle;
+pub use journal::Journal;
+pub use options::{Options, Preset};
+pub use place::{LogBlock, LogPlace};
+pub use recover::{CleanLog, DirtyLog, Opened, RecoveryReport, open};
+pub use stats::Stats;

@@ -1,0 +1,240 @@
+//! One commit: a job runs through the steps of its plan.
+//!
+//! - K1: ordered data is complete before the device flush starts, and that flush is complete before the commit record is sent
+//!   (F1, H19). So a durable commit record never vouches for data or log blocks that are not durable.
+//! - K2: the superblock names the log's beginning, durably, before a commit record is sent.
+//! - K3: log blocks are free when they are taken: the tail on the medium is behind them (ring R2).
+//!
+//! What a cut leaves: before the commit record is durable recovery finds no commit block and ends the log one
+//! transaction earlier; afterwards it finds all of it. There is no third state, because the record is one block and is sent last.
+
+mod compose;
+mod plan;
+
+pub use plan::{Action, Phase, Step, Wait, plan_of};
+
+use crate::JournalError;
+use crate::inner::{Inner, Log};
+use crate::ring::LogPos;
+use crate::transaction::Image;
+use base::{BlockNo, Tid};
+use block::{Batch, Class, WriteMark};
+use std::collections::BTreeSet;
+
+/// The transaction that is being committed.
+pub(crate) struct Job<'a> {
+    inner: &'a Inner,
+    log: &'a Log,
+    pub tid: Tid,
+    pub start: LogPos,
+    /// Log blocks, the commit record included.
+    pub blocks: u32,
+    pub images: Vec<Image>,
+    pub revokes: Vec<BlockNo>,
+    pub forgotten: BTreeSet<BlockNo>,
+    ordered: Option<Batch>,
+    /// Where the tail may go once the device has flushed what completed before the mark.
+    tail: Option<(Tid, LogPos, WriteMark)>,
+}
+
+/// The parts of a transaction that its handles made.
+pub(crate) struct Parts {
+    pub images: Vec<Image>,
+    pub revokes: Vec<BlockNo>,
+    pub forgotten: BTreeSet<BlockNo>,
+    pub ordered: Option<Batch>,
+}
+
+impl<'a> Job<'a> {
+    /// A job for transaction `tid`, whose `blocks` log blocks begin at `start`.
+    pub fn new(
+        inner: &'a Inner,
+        log: &'a Log,
+        tid: Tid,
+        (start, blocks): (LogPos, u32),
+        parts: Parts,
+    ) -> Job<'a> {
+        let Parts {
+            images,
+            revokes,
+            forgotten,
+            ordered,
+        } = parts;
+        let tail = None;
+        Job {
+            inner,
+            log,
+            tid,
+            start,
+            blocks,
+            images,
+            revokes,
+            forgotten,
+            ordered,
+            tail,
+        }
+    }
+
+    /// Runs the plan.
+    pub fn run(&mut self) -> Result<(), JournalError> {
+        let result = self.run_steps();
+        // After a failure somebody still has to wait for the data.
+        if let Some(batch) = self.ordered.take() {
+            let _ = batch.wait();
+        }
+        result
+    }
+
+    fn run_steps(&mut self) -> Result<(), JournalError> {
+        let mut open: Option<Batch> = None;
+        for step in self.plan() {
+            let begin = rt::now();
+            self.enter(step)?;
+            if let Some(batch) = self.act(step.action)? {
+                match &mut open {
+                    Some(all) => all.merge(batch),
+                    None => open = Some(batch),
+                }
+            }
+            if step.wait == Wait::Complete
+                && let Some(batch) = open.take()
+            {
+                batch.wait()?;
+            }
+            self.leave(step, rt::now() - begin);
+        }
+        open.map_or(Ok(()), |batch| Ok(batch.wait()?))
+    }
+
+    fn plan(&self) -> &'static [Step] {
+        #[cfg(test)]
+        return self.inner.plan;
+        #[cfg(not(test))]
+        plan_of(self.inner.options.preset)
+    }
+
+    fn enter(&self, step: &Step) -> Result<(), JournalError> {
+        let mut state = self.inner.lock()?;
+        if let Some(committing) = &mut state.committing {
+            committing.phase = step.phase;
+        }
+        Ok(())
+    }
+
+    fn leave(&self, step: &Step, span: base::Nanos) {
+        let mut state = self.inner.state.lock();
+        *state.stats.steps.entry(step.name).or_default() += span;
+    }
+
+    /// Starts the work of a step; what it returns has to be waited for.
+    fn act(&mut self, action: Action) -> Result<Option<Batch>, JournalError> {
+        match action {
+            Action::OrderedData => return Ok(self.ordered.take()),
+            Action::LogStart => self.log_start()?,
+            Action::LogBlocks => return Ok(Some(self.log_blocks())),
+            Action::Flush => self.flush()?,
+            Action::CommitRecord => return Ok(Some(self.commit_record())),
+            Action::Tail => self.move_tail()?,
+        }
+        Ok(None)
+    }
+
+    /// K2.
+    fn log_start(&mut self) -> Result<(), JournalError> {
+        let mut superblock = self.log.superblock.lock();
+        if !self.revokes.is_empty() {
+            superblock.set_revoke_feature();
+        }
+        if !superblock.sb.is_clean() && !superblock.features_dirty {
+            return Ok(());
+        }
+        // Whoever moves the tail holds the superblock, so this is the tail on the medium.
+        let ((tid, at), clean) = {
+            let mut state = self.inner.lock()?;
+            let tail = state.ring().tail();
+            let block = state.ring().block(tail);
+            ((superblock.sb.sequence(), block), superblock.sb.is_clean())
+        };
+        let tid = if clean { self.tid } else { tid };
+        superblock.write(&self.inner.queue, tid, Some(at))
+    }
+
+    fn log_blocks(&mut self) -> Batch {
+        #[cfg(test)]
+        let escaping = !self.inner.broken(crate::inner::Fault::NoEscape);
+        #[cfg(not(test))]
+        let escaping = true;
+        let blocks = compose::log_blocks(
+            &self.log.format,
+            self.tid,
+            &self.images,
+            &self.revokes,
+            escaping,
+        );
+        assert_eq!(
+            blocks.len() as u32 + 1,
+            self.blocks,
+            "K3: as many log blocks as were taken"
+        );
+        let mut plug = self.inner.queue.plug();
+        for (n, (class, bytes)) in blocks.into_iter().enumerate() {
+            plug.write(self.home_of(n as u32).lba(), class, bytes);
+        }
+        plug.submit()
+    }
+
+    /// Home of the `n`-th log block of this transaction.
+    fn home_of(&self, n: u32) -> BlockNo {
+        let at = LogPos(self.start.0 + u64::from(n));
+        let mut state = self.inner.state.lock();
+        self.log.place.block(state.ring().block(at))
+    }
+
+    /// K1.
+    fn flush(&mut self) -> Result<(), JournalError> {
+        self.tail = self.tail_worth_moving()?;
+        if !self.inner.queue.cache_dirty() {
+            self.inner.state.lock().stats.flushes_skipped += 1;
+            return Ok(());
+        }
+        Ok(self.inner.queue.ensure_flushed(self.inner.queue.mark())?)
+    }
+
+    fn tail_worth_moving(&self) -> Result<Option<(Tid, LogPos, WriteMark)>, JournalError> {
+        let mut state = self.inner.lock()?;
+        let (tid, to) = state.tail_candidate();
+        let freed = to.0 - state.ring().tail().0;
+        drop(state);
+        let worth = freed >= u64::from(self.log.limits.transaction_max);
+        // Taken after the candidate: what it vouches for completed before this mark.
+        Ok(worth.then(|| (tid, to, self.inner.queue.mark())))
+    }
+
+    fn commit_record(&self) -> Batch {
+        let block = compose::commit_record(&self.log.format, self.tid, rt::wall());
+        let mut plug = self.inner.queue.plug();
+        plug.write_fua(
+            self.home_of(self.blocks - 1).lba(),
+            Class::JournalCommit,
+            block,
+        );
+        plug.submit()
+    }
+
+    fn move_tail(&mut self) -> Result<(), JournalError> {
+        let Some((tid, to, mark)) = self.tail.take() else {
+            return Ok(());
+        };
+        let mut superblock = self.log.superblock.lock();
+        let block = {
+            let mut state = self.inner.lock()?;
+            if to <= state.ring().tail() || !self.inner.queue.is_flushed(mark) {
+                return Ok(());
+            }
+            state.ring().block(to)
+        };
+        superblock.write(&self.inner.queue, tid, Some(block))?;
+        self.inner.release_log(to);
+        Ok(())
+    }
+}

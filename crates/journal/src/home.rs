@@ -1,0 +1,157 @@
+//! Writing committed images home, and moving the tail of the log behind them.
+//!
+//! - M1: only committed images go home (H5); without a log, current ones.
+//! - M2: the tail moves after a flush that *started* when the images were home, and the superblock that names the new tail is
+//!   durable before the log blocks behind it are free (H2).
+
+use crate::inner::{Inner, Log};
+use crate::ring::LogPos;
+use crate::{JournalError, LogBlock};
+use base::{BlockNo, Bytes};
+
+/// Blocks that are written home under one plug, as in Linux.
+const BATCH: usize = 64;
+
+impl Inner {
+    /// Frees about one largest transaction's worth of log. Whoever needs space does it.
+    pub fn make_room(&self, log: &Log) -> Result<(), JournalError> {
+        let _home = self.home.lock();
+        let blocks = {
+            let mut state = self.lock()?;
+            let room = u64::from(log.limits.transaction_max);
+            let upto = LogPos(state.ring().tail().0 + room);
+            state.checkpoints.blocks_before(upto)
+        };
+        self.write_home(&blocks)?;
+        self.advance_tail(log)
+    }
+
+    /// Brings every committed image home and moves the tail to the head.
+    pub fn checkpoint_all(&self) -> Result<(), JournalError> {
+        let _home = self.home.lock();
+        let Some(log) = &self.log else {
+            self.write_home_all()?;
+            let mark = self.queue.mark();
+            return self
+                .queue
+                .ensure_flushed(mark)
+                .map_err(|e| self.fail(e.into(), "flush"));
+        };
+        let blocks = self.lock()?.checkpoints.blocks_before(LogPos(u64::MAX));
+        self.write_home(&blocks)?;
+        self.advance_tail(log)
+    }
+
+    /// Writes home what no transaction is working on. The caller holds `home`.
+    pub fn write_home_all(&self) -> Result<(), JournalError> {
+        let blocks = self.lock()?.cache.write_back_list();
+        self.write_home(&blocks)
+    }
+
+    /// Writes the pending images of these blocks home. The caller holds `home`.
+    pub fn write_home(&self, blocks: &[BlockNo]) -> Result<(), JournalError> {
+        #[cfg(test)]
+        if self.broken(crate::inner::Fault::TailEarly) && self.log.is_some() {
+            return Ok(());
+        }
+        for chunk in blocks.chunks(BATCH) {
+            self.write_home_batch(chunk)
+                .map_err(|e| self.fail(e, "home write of metadata"))?;
+        }
+        Ok(())
+    }
+
+    fn write_home_batch(&self, chunk: &[BlockNo]) -> Result<(), JournalError> {
+        let mut plug = self.queue.plug();
+        let mut images: Vec<(BlockNo, Bytes)> = Vec::with_capacity(chunk.len());
+        {
+            let mut state = self.lock()?;
+            for &block in chunk {
+                let Some((image, kind)) = state.cache.begin_home(block) else {
+                    continue;
+                };
+                #[cfg(test)]
+                let image = self.home_image(&mut state, block, image);
+                plug.write(block.lba(), kind.home_class(), image.clone());
+                images.push((block, image));
+            }
+        }
+        let result = plug.submit().wait();
+        let mut state = self.state.lock();
+        for (block, image) in &images {
+            if let Some(tid) = state.cache.end_home(*block, image, result.is_ok()) {
+                state.checkpoints.done(tid, *block);
+            }
+        }
+        state.stats.blocks_home += images.len() as u64;
+        self.buffers.notify_all();
+        self.progress.notify_all();
+        Ok(result?)
+    }
+
+    /// The image to write, or the running one if a test asked for that mistake.
+    #[cfg(test)]
+    fn home_image(&self, state: &mut crate::state::State, block: BlockNo, image: Bytes) -> Bytes {
+        match state.cache.look(block) {
+            crate::buffer::Look::Hit(current) if self.broken(crate::inner::Fault::HomeCurrent) => {
+                current
+            }
+            _ => image,
+        }
+    }
+
+    /// Moves the tail of the log as far as the checkpoint list allows (M2).
+    pub fn advance_tail(&self, log: &Log) -> Result<(), JournalError> {
+        let mut superblock = log.superblock.lock();
+        let ((tid, to), block) = {
+            let mut state = self.lock()?;
+            #[cfg(test)]
+            if self.broken(crate::inner::Fault::TailEarly) {
+                state.checkpoints = Default::default();
+            }
+            let candidate = state.tail_candidate();
+            if candidate.1 <= state.ring().tail() {
+                return Ok(());
+            }
+            (candidate, state.ring().block(candidate.1))
+        };
+        // The candidate was taken first: what it vouches for completed before this mark.
+        let mark = self.queue.mark();
+        #[cfg(test)]
+        let skip = self.broken(crate::inner::Fault::TailUnflushed);
+        #[cfg(not(test))]
+        let skip = false;
+        if !skip {
+            let flushed = self.queue.ensure_flushed(mark);
+            flushed.map_err(|e| self.fail(e.into(), "flush before the tail moves"))?;
+        }
+        let written = superblock.write(&self.queue, tid, Some(block));
+        written.map_err(|e| self.fail(e, "tail update"))?;
+        self.release_log(to);
+        Ok(())
+    }
+
+    /// The superblock on the medium names `to`: the log before it is free.
+    pub fn release_log(&self, to: LogPos) {
+        let mut state = self.state.lock();
+        state.ring().release(to);
+        state.stats.tail_updates += 1;
+        self.progress.notify_all();
+    }
+
+    /// Marks the log empty. Everything is committed and home.
+    pub fn mark_clean(&self, log: &Log) -> Result<(), JournalError> {
+        let mut superblock = log.superblock.lock();
+        let tid = {
+            let mut state = self.lock()?;
+            let (tid, at) = state.tail_candidate();
+            assert!(
+                at == state.ring().head() && state.checkpoints.oldest().is_none(),
+                "M2: an empty log has nothing that waits for its way home"
+            );
+            tid
+        };
+        let written = superblock.write(&self.queue, tid, None::<LogBlock>);
+        written.map_err(|e| self.fail(e, "marking the log clean"))
+    }
+}

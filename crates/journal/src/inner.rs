@@ -1,0 +1,266 @@
+//! What handles and tasks of one journal share: the lock, its condition variables, admission, loading.
+
+use crate::buffer::Look;
+use crate::error::Failure;
+use crate::log_super::LogSuper;
+use crate::space::{Admission, Limits};
+use crate::state::State;
+use crate::transaction::{Running, Shared};
+use crate::{JournalError, LogPlace, Options};
+use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK, Tid};
+use block::Queue;
+use ondisk::jbd2::Format;
+use rt::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The log below a journal.
+pub(crate) struct Log {
+    pub format: Format,
+    pub limits: Limits,
+    pub place: LogPlace,
+    pub superblock: Mutex<LogSuper>,
+}
+
+/// A deliberate mistake: a test sets one and demands that the crash test notices.
+#[cfg(test)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// Log images that begin with the magic number as they are.
+    NoEscape,
+    /// Move the tail without a flush of the home writes (H2).
+    TailUnflushed,
+    /// Move the tail without the home writes (H2).
+    TailEarly,
+    /// Write the current content home instead of the committed one (H5).
+    HomeCurrent,
+    /// A dropped handle counts as finished (H21).
+    DropFinishes,
+    /// Do not log revoke records (H6).
+    NoRevoke,
+    /// Write an older image home although the block was freed (H6).
+    KeepFreedPending,
+}
+
+/// See the module.
+pub(crate) struct Inner {
+    pub queue: Arc<Queue>,
+    pub options: Options,
+    /// `None`: preset none.
+    pub log: Option<Log>,
+    pub state: Mutex<State>,
+    /// Wakes the commit task.
+    pub work: Condvar,
+    /// Wakes the write-back task (only at the end).
+    pub writeback: Condvar,
+    /// A transaction changed its state, or the tail moved.
+    pub progress: Condvar,
+    /// A load or a home write ended.
+    pub buffers: Condvar,
+    /// Held by whoever writes home. Home writes of one block must not overtake each other.
+    pub home: Mutex<()>,
+    /// A handle was dropped in the middle of its work (H21). `Drop` may not lock.
+    pub dropped: AtomicBool,
+    #[cfg(test)]
+    pub fault: Option<Fault>,
+    #[cfg(test)]
+    pub plan: &'static [crate::Step],
+}
+
+impl Inner {
+    /// Locks the state; an error if the journal is aborted.
+    pub fn lock(&self) -> Result<MutexGuard<'_, State>, JournalError> {
+        let mut state = self.state.lock();
+        self.check(&mut state)?;
+        Ok(state)
+    }
+
+    /// The abort latch. Every wait loop calls it.
+    pub fn check(&self, state: &mut State) -> Result<(), JournalError> {
+        if self.dropped.load(Ordering::SeqCst) && state.failure.is_none() {
+            let why = "a handle was dropped before it was finished: half an operation must not be committed";
+            self.latch(
+                state,
+                Failure {
+                    why: why.into(),
+                    power_lost: false,
+                },
+            );
+        }
+        state.check()
+    }
+
+    /// Keeps the first failure and wakes everybody.
+    pub fn latch(&self, state: &mut State, failure: Failure) {
+        if state.failure.is_none() {
+            state.failure = Some(Arc::new(failure));
+        }
+        self.work.notify_all();
+        self.writeback.notify_all();
+        self.progress.notify_all();
+        self.buffers.notify_all();
+    }
+
+    /// Latches an error and gives it back.
+    pub fn fail(&self, error: JournalError, during: &str) -> JournalError {
+        let mut state = self.state.lock();
+        self.latch(&mut state, error.to_failure(during));
+        error
+    }
+
+    /// True if a test asked for this mistake.
+    #[cfg(test)]
+    pub fn broken(&self, fault: Fault) -> bool {
+        self.fault == Some(fault)
+    }
+
+    /// Asks the commit task for `tid`.
+    pub fn request(&self, state: &mut State, tid: Tid) {
+        if state.requested.is_none_or(|r| tid.gt(r)) {
+            state.requested = Some(tid);
+            self.work.notify_all();
+        }
+    }
+
+    /// Waits for progress and books the time.
+    pub fn wait_progress(&self, state: &mut MutexGuard<'_, State>, cause: &'static str) {
+        let start = rt::now();
+        self.progress.wait(state);
+        state.stats.waited(cause, rt::now() - start);
+    }
+
+    /// Joins the running transaction with `credits`, or starts one. Waits for a locked transaction and for log space; the
+    /// caller holds no page and no allocator lock.
+    pub fn start(&self, credits: u32) -> Result<(Tid, Arc<Shared>), JournalError> {
+        rt::charge(crate::cost::HANDLE_START);
+        let mut state = self.lock()?;
+        loop {
+            self.check(&mut state)?;
+            if state.stopping {
+                return Err(JournalError::misuse("the journal is being stopped"));
+            }
+            let Some(log) = &self.log else {
+                return Ok((state.next_tid, Arc::default()));
+            };
+            if state.running.as_ref().is_some_and(|r| r.locked) {
+                self.wait_progress(&mut state, "transaction-locked");
+                continue;
+            }
+            match self.admit(&mut state, log, credits) {
+                Admission::Granted => return Ok(join(&mut state, credits)),
+                Admission::NeverFits => {
+                    return Err(JournalError::misuse(format!(
+                        "{credits} credits never fit a transaction of this log, at most {} do",
+                        log.limits.credits_max()
+                    )));
+                }
+                Admission::TransactionFull => {
+                    let tid = state.running.as_ref().expect("a full transaction runs").tid;
+                    self.request(&mut state, tid);
+                    self.wait_progress(&mut state, "transaction-full");
+                }
+                Admission::LogFull if self.can_free(&mut state) => {
+                    let start = rt::now();
+                    drop(state);
+                    self.make_room(log)?;
+                    state = self.lock()?;
+                    state.stats.waited("log-space", rt::now() - start);
+                }
+                Admission::LogFull => {
+                    if let Some(tid) = state.running.as_ref().map(|r| r.tid) {
+                        self.request(&mut state, tid);
+                    }
+                    self.wait_progress(&mut state, "log-space");
+                }
+            }
+        }
+    }
+
+    /// Whether `credits` more fit the running transaction now.
+    pub fn admit(&self, state: &mut State, log: &Log, credits: u32) -> Admission {
+        let free = state.ring().free();
+        let (images, revokes) = match &state.running {
+            Some(r) => (r.images(), r.revokes.len() as u32),
+            None => (0, 0),
+        };
+        log.limits.admit(images, revokes, credits, free)
+    }
+
+    /// True if a checkpoint would move the tail.
+    fn can_free(&self, state: &mut State) -> bool {
+        let candidate = state.tail_candidate().1;
+        state.checkpoints.oldest().is_some() || candidate > state.ring().tail()
+    }
+
+    /// Locks the state with the content of `block` in the cache.
+    pub fn load(&self, block: BlockNo) -> Result<(MutexGuard<'_, State>, Bytes), JournalError> {
+        let mut state = self.lock()?;
+        loop {
+            self.check(&mut state)?;
+            match state.cache.look(block) {
+                Look::Hit(bytes) => return Ok((state, bytes)),
+                Look::Loading => self.buffers.wait(&mut state),
+                Look::Load(ticket) => {
+                    drop(state);
+                    let read = self.queue.read(block.lba(), SECTORS_PER_BLOCK);
+                    state = self.state.lock();
+                    state
+                        .cache
+                        .loaded(block, ticket, read.as_ref().ok().cloned());
+                    self.buffers.notify_all();
+                    if let Err(e) = read {
+                        return Err(self.read_failed(&mut state, e.into()));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A failed read is the caller's business, unless the device has no power.
+    fn read_failed(&self, state: &mut State, error: JournalError) -> JournalError {
+        if error.is_power_lost() {
+            self.latch(state, error.to_failure("read of metadata"));
+        }
+        error
+    }
+
+    /// Loads a run of blocks that are not cached, with one request.
+    pub fn load_run(&self, first: BlockNo, count: u64) -> Result<(), JournalError> {
+        let mut tickets = Vec::new();
+        {
+            let mut state = self.lock()?;
+            for n in 0..count {
+                match state.cache.look(first.plus(n)) {
+                    Look::Load(ticket) => tickets.push(Some(ticket)),
+                    _ => tickets.push(None),
+                }
+            }
+        }
+        let read = self.queue.read(first.lba(), count * SECTORS_PER_BLOCK);
+        let mut state = self.state.lock();
+        for (n, ticket) in tickets.into_iter().enumerate() {
+            let Some(ticket) = ticket else { continue };
+            let at = n * BLOCK_BYTES;
+            // A copy, so that one cached block does not keep the whole run in memory.
+            let cut = |b: &Bytes| Bytes::copy_from_slice(&b[at..at + BLOCK_BYTES]);
+            let bytes = read.as_ref().ok().map(cut);
+            state.cache.loaded(first.plus(n as u64), ticket, bytes);
+        }
+        self.buffers.notify_all();
+        match read {
+            Ok(_) => Ok(()),
+            Err(e) => Err(self.read_failed(&mut state, e.into())),
+        }
+    }
+}
+
+fn join(state: &mut State, credits: u32) -> (Tid, Arc<Shared>) {
+    if state.running.is_none() {
+        let tid = state.next_tid;
+        state.next_tid = tid.next();
+        state.running = Some(Running::new(tid, rt::now()));
+    }
+    let running = state.running.as_ref().expect("made above");
+    running.shared.join(credits);
+    (running.tid, running.shared.clone())
+}

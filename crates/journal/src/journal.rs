@@ -1,0 +1,277 @@
+//! The journal as the file system sees it.
+
+use crate::buffer::Cache;
+use crate::error::Failure;
+use crate::inner::{Inner, Log};
+use crate::ring::Ring;
+use crate::state::State;
+use crate::{Handle, JournalError, Options, Preset, Stats, tasks};
+use base::{BlockNo, Bytes, Tid};
+use block::Queue;
+use rt::{Condvar, JoinHandle, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Longest run that [`Journal::read_ahead`] reads with one request, blocks.
+const READ_AHEAD_RUN: u64 = 32;
+
+/// A running journal. Ends through [`Journal::stop`]; one that is merely dropped is a crash, and its tasks stay behind.
+pub struct Journal {
+    inner: Arc<Inner>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Journal {
+    /// The same handles above no log: changed metadata stays in the cache until [`Journal::sync_home`], write-back, or the end.
+    pub fn without_log(queue: Arc<Queue>, options: Options) -> Arc<Journal> {
+        Journal::run(Journal::inner(queue, None, None, Tid(1), options))
+    }
+
+    pub(crate) fn inner(
+        queue: Arc<Queue>,
+        log: Option<Log>,
+        ring: Option<Ring>,
+        next_tid: Tid,
+        options: Options,
+    ) -> Inner {
+        // Without a log every transaction number that is ever given out counts as committed.
+        let committed = if log.is_some() {
+            next_tid.prev()
+        } else {
+            next_tid
+        };
+        let state = State {
+            cache: Cache::new(options.cache_blocks),
+            running: None,
+            committing: None,
+            checkpoints: Default::default(),
+            ring,
+            next_tid,
+            committed,
+            requested: None,
+            failure: None,
+            stopping: false,
+            stopped: false,
+            stats: Stats::default(),
+        };
+        Inner {
+            queue,
+            #[cfg(test)]
+            plan: crate::plan_of(options.preset),
+            options,
+            log,
+            state: Mutex::named("journal", state),
+            work: Condvar::new(),
+            writeback: Condvar::new(),
+            progress: Condvar::new(),
+            buffers: Condvar::new(),
+            home: Mutex::named("journal home writes", ()),
+            dropped: AtomicBool::new(false),
+            #[cfg(test)]
+            fault: None,
+        }
+    }
+
+    pub(crate) fn run(inner: Inner) -> Arc<Journal> {
+        let inner = Arc::new(inner);
+        let mut handles = Vec::new();
+        if inner.log.is_some() {
+            let inner = inner.clone();
+            handles.push(rt::spawn("jbd2", move || tasks::commit_task(&inner)));
+        }
+        if let Some(expire) = inner.options.writeback_expire {
+            let inner = inner.clone();
+            handles.push(rt::spawn("writeback", move || {
+                tasks::writeback_task(&inner, expire)
+            }));
+        }
+        Arc::new(Journal {
+            inner,
+            tasks: Mutex::named("journal tasks", handles),
+        })
+    }
+
+    /// The scheme.
+    pub fn preset(&self) -> Preset {
+        self.inner.options.preset
+    }
+
+    /// The current content of a metadata block: with the changes of the running transaction.
+    ///
+    /// # Errors
+    /// The device fails the read, or the journal is aborted.
+    pub fn read(&self, block: BlockNo) -> Result<Bytes, JournalError> {
+        Ok(self.inner.load(block)?.1)
+    }
+
+    /// Brings blocks into the cache, neighbours with one request.
+    ///
+    /// # Errors
+    /// As [`Journal::read`].
+    pub fn read_ahead(&self, blocks: &[BlockNo]) -> Result<(), JournalError> {
+        let missing: Vec<BlockNo> = {
+            let state = self.inner.lock()?;
+            blocks
+                .iter()
+                .copied()
+                .filter(|b| !state.cache.holds(*b))
+                .collect()
+        };
+        let mut rest = &missing[..];
+        while let Some(&first) = rest.first() {
+            let mut count = 1;
+            while count < READ_AHEAD_RUN && rest.get(count as usize) == Some(&first.plus(count)) {
+                count += 1;
+            }
+            self.inner.load_run(first, count)?;
+            rest = &rest[count as usize..];
+        }
+        Ok(())
+    }
+
+    /// Starts a handle that may change up to `credits` blocks. Waits for a locked transaction and for log space: the caller
+    /// holds no page and no allocator lock, and no other handle.
+    ///
+    /// # Errors
+    /// More credits than a transaction of this log can hold, or the journal is stopped or aborted.
+    pub fn start(&self, credits: u32) -> Result<Handle<'_>, JournalError> {
+        Handle::start(&self.inner, credits)
+    }
+
+    /// Most credits that one handle can have; `u32::MAX` without a log.
+    pub fn credits_max(&self) -> u32 {
+        self.inner
+            .log
+            .as_ref()
+            .map_or(u32::MAX, |log| log.limits.credits_max())
+    }
+
+    /// The running transaction, if there is one.
+    pub fn running_tid(&self) -> Option<Tid> {
+        self.inner.state.lock().running.as_ref().map(|r| r.tid)
+    }
+
+    /// The newest durable transaction. Extents freed in `t` may be used again once `committed().geq(t)` (H18).
+    pub fn committed(&self) -> Tid {
+        self.inner.state.lock().committed
+    }
+
+    /// Returns once transaction `tid` is durable; asks for its commit if it runs. The caller holds no handle. A transaction
+    /// without any change is dropped instead of committed, which is as good.
+    ///
+    /// # Errors
+    /// The journal is aborted.
+    pub fn commit(&self, tid: Tid) -> Result<(), JournalError> {
+        let mut state = self.inner.lock()?;
+        while !state.committed.geq(tid) && state.is_open(tid) {
+            self.inner.request(&mut state, tid);
+            self.inner.wait_progress(&mut state, "commit");
+            self.inner.check(&mut state)?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable that finished handles changed. Without a log: writes it home (a flush is the caller's).
+    ///
+    /// # Errors
+    /// The journal is aborted.
+    pub fn commit_all(&self) -> Result<(), JournalError> {
+        if self.inner.log.is_none() {
+            let _home = self.inner.home.lock();
+            return self.inner.write_home_all();
+        }
+        let newest = {
+            let state = self.inner.lock()?;
+            let running = state.running.as_ref().map(|r| r.tid);
+            running.or(state.committing.map(|c| c.tid))
+        };
+        newest.map_or(Ok(()), |tid| self.commit(tid))
+    }
+
+    /// Brings all committed blocks home, durably.
+    ///
+    /// # Errors
+    /// The journal is aborted.
+    pub fn checkpoint_all(&self) -> Result<(), JournalError> {
+        self.inner.checkpoint_all()
+    }
+
+    /// Without a log: writes these blocks home now if they are dirty (fsync without a journal; the flush is the caller's). With a
+    /// log there is nothing to do.
+    ///
+    /// # Errors
+    /// The journal is aborted.
+    pub fn sync_home(&self, blocks: &[BlockNo]) -> Result<(), JournalError> {
+        if self.inner.log.is_some() {
+            return Ok(());
+        }
+        let mut sorted = blocks.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let _home = self.inner.home.lock();
+        self.inner.write_home(&sorted)
+    }
+
+    /// The first failure, if the journal is aborted.
+    pub fn aborted(&self) -> Option<String> {
+        let mut state = self.inner.state.lock();
+        self.inner.check(&mut state).err()?;
+        state.failure.as_ref().map(|f| f.why.clone())
+    }
+
+    /// Ends the journal at once: nothing more is committed.
+    pub fn abort(&self, why: impl Into<String>) {
+        let failure = Failure {
+            why: why.into(),
+            power_lost: false,
+        };
+        self.inner.latch(&mut self.inner.state.lock(), failure);
+    }
+
+    /// Figures since the start.
+    pub fn stats(&self) -> Stats {
+        self.inner.state.lock().stats.clone()
+    }
+
+    /// Commits, brings everything home, marks the log clean, and ends the tasks. May be called again. No handle is open.
+    ///
+    /// # Errors
+    /// The journal is aborted: the log stays as it is, for recovery. The tasks have ended all the same.
+    pub fn stop(&self) -> Result<(), JournalError> {
+        let result = self.wind_down();
+        let tasks = {
+            let mut state = self.inner.state.lock();
+            state.stopped = true;
+            self.inner.work.notify_all();
+            self.inner.writeback.notify_all();
+            std::mem::take(&mut *self.tasks.lock())
+        };
+        for task in tasks {
+            if task.join().is_err() {
+                let why = "a journal task panicked";
+                let failure = Failure {
+                    why: why.into(),
+                    power_lost: false,
+                };
+                self.inner.latch(&mut self.inner.state.lock(), failure);
+            }
+        }
+        result
+    }
+
+    fn wind_down(&self) -> Result<(), JournalError> {
+        {
+            let mut state = self.inner.lock()?;
+            if state.stopped {
+                return Ok(());
+            }
+            state.stopping = true;
+        }
+        self.commit_all()?;
+        self.checkpoint_all()?;
+        match &self.inner.log {
+            Some(log) => self.inner.mark_clean(log),
+            None => Ok(()),
+        }
+    }
+}

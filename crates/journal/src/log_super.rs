@@ -1,0 +1,120 @@
+//! The journal superblock of a log that may be used, as opposed to the untrusted bytes on the medium.
+//!
+//! - J1: it is written whole with FUA, so that on a device with reliable writes it is old or new, never garbage; everything
+//!   that changes lies in its first sector.
+//! - J2: whoever moves `s_start` has made durable that everything before it is home (H2).
+
+use crate::{JournalError, LogBlock, LogPlace};
+use base::{BLOCK_BYTES, Bytes, SECTORS_PER_BLOCK, Tid};
+use block::{Class, Queue};
+use ondisk::jbd2::{CHECKSUM_CRC32C, JournalCompat, JournalIncompat, SUPERBLOCK_BYTES, Superblock};
+use std::sync::Arc;
+
+/// A checked superblock with the place of its log.
+pub(crate) struct LogSuper {
+    pub place: LogPlace,
+    pub sb: Superblock,
+    /// The whole block as read; bytes behind the superblock are kept.
+    block: Bytes,
+    /// The superblock in memory differs from the medium in more than the tail.
+    pub features_dirty: bool,
+}
+
+impl LogSuper {
+    /// Reads and checks the superblock against its place.
+    pub fn read(queue: &Queue, place: LogPlace) -> Result<LogSuper, JournalError> {
+        if place.blocks_count() == 0 {
+            return Err(JournalError::Corrupt(
+                "the journal file has no blocks".into(),
+            ));
+        }
+        let home = place.block(LogBlock(0));
+        let block = queue.read(home.lba(), SECTORS_PER_BLOCK)?;
+        let sb = Superblock::parse(&block).map_err(|e| e.at_block(home))?;
+        let log = LogSuper {
+            place,
+            sb,
+            block,
+            features_dirty: false,
+        };
+        log.check()?;
+        Ok(log)
+    }
+
+    fn check(&self) -> Result<(), JournalError> {
+        let sb = &self.sb;
+        if sb.block_bytes() as usize != BLOCK_BYTES {
+            let bytes = sb.block_bytes();
+            return Err(JournalError::Incompatible(format!(
+                "the log has blocks of {bytes} bytes, only {BLOCK_BYTES} are supported"
+            )));
+        }
+        if sb.blocks_count() > self.place.blocks_count() {
+            return Err(JournalError::Corrupt(format!(
+                "the log claims {} blocks, its file has {}",
+                sb.blocks_count(),
+                self.place.blocks_count()
+            )));
+        }
+        let unknown = sb.incompat().without(JournalIncompat::KNOWN);
+        if !unknown.is_empty() || !sb.ro_compat().is_empty() {
+            return Err(JournalError::Incompatible(format!(
+                "the log has unknown features [{unknown} {}]; mount it with the system that wrote it, or run e2fsck",
+                sb.ro_compat()
+            )));
+        }
+        if sb.log_end() - sb.first() < crate::space::RING_MIN {
+            return Err(JournalError::Incompatible(format!(
+                "the ring of the log has {} blocks, at least {} are needed; make a larger journal (tune2fs -J)",
+                sb.log_end() - sb.first(),
+                crate::space::RING_MIN
+            )));
+        }
+        Ok(())
+    }
+
+    /// Sets the features that the file system asks for; the log is empty.
+    pub fn set_features(&mut self, wide_blocks: bool, checksum_v3: bool) {
+        assert!(
+            self.sb.is_clean(),
+            "J2: the format of a log changes only while it is empty"
+        );
+        let (compat, incompat) = (self.sb.compat(), self.sb.incompat());
+        let off = JournalIncompat::CHECKSUM_V2 | JournalIncompat::CHECKSUM_V3;
+        let mut new = incompat.without(off).without(JournalIncompat::ASYNC_COMMIT);
+        if wide_blocks {
+            new = new | JournalIncompat::WIDE_BLOCKS;
+        }
+        if checksum_v3 {
+            new = new | JournalIncompat::CHECKSUM_V3;
+            self.sb.set_checksum_type(CHECKSUM_CRC32C);
+        }
+        self.sb.set_incompat(new);
+        self.sb.set_compat(compat.without(JournalCompat::CHECKSUM));
+        self.features_dirty |= new != incompat || self.sb.compat() != compat;
+    }
+
+    /// Announces revoke blocks.
+    pub fn set_revoke_feature(&mut self) {
+        let new = self.sb.incompat() | JournalIncompat::REVOKE;
+        self.features_dirty |= new != self.sb.incompat();
+        self.sb.set_incompat(new);
+    }
+
+    /// Writes the superblock: the log begins with transaction `tid` at `start`; `None`: it is empty.
+    pub fn write(
+        &mut self,
+        queue: &Arc<Queue>,
+        tid: Tid,
+        start: Option<LogBlock>,
+    ) -> Result<(), JournalError> {
+        self.sb.set_sequence(tid);
+        self.sb.set_start(start.map_or(0, |b| b.0));
+        let mut block = self.block.to_vec();
+        self.sb.encode(&mut block[..SUPERBLOCK_BYTES]);
+        let home = self.place.block(LogBlock(0));
+        queue.write_fua(home.lba(), Class::JournalSuperblock, block.into())?;
+        self.features_dirty = false;
+        Ok(())
+    }
+}

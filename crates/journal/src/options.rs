@@ -1,0 +1,45 @@
+//! How a journal is run.
+
+use base::Nanos;
+
+/// A named combination of record, order and home (architecture, "A journaling scheme is three choices").
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Preset {
+    /// Full block images, flush, FUA commit record, copy home: what Linux does.
+    #[default]
+    Jbd2,
+    /// No journal: metadata is written home directly.
+    None,
+}
+
+/// Options of a running journal.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The scheme.
+    pub preset: Preset,
+    /// A running transaction is committed when it is this old (ext4 `commit=`); `None`: only on demand.
+    pub commit_interval: Option<Nanos>,
+    /// Committed blocks are written home when the oldest of them has waited this long (Linux `dirty_expire_centisecs`);
+    /// `None`: only by checkpoints.
+    pub writeback_expire: Option<Nanos>,
+    /// The file system has more than 32 bits of block numbers (ext4 feature `64bit`).
+    pub features_64bit: bool,
+    /// Write checksums v3 (ext4 feature `metadata_csum`); otherwise none.
+    pub checksum_v3: bool,
+    /// Clean metadata blocks beyond this number are dropped from the cache.
+    pub cache_blocks: usize,
+}
+
+impl Default for Options {
+    /// The defaults of Linux and of mke2fs.
+    fn default() -> Options {
+        Options {
+            preset: Preset::Jbd2,
+            commit_interval: Some(Nanos::from_secs(5)),
+            writeback_expire: Some(Nanos::from_secs(30)),
+            features_64bit: true,
+            checksum_v3: true,
+            cache_blocks: 16384,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Where the blocks of a log lie on the device.
+
+use crate::JournalError;
+use base::BlockNo;
+
+/// A block of the log, counted from the journal superblock (0).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct LogBlock(pub u32);
+
+/// The blocks of the journal file in log order, and the size of the file system around it.
+#[derive(Clone, Debug)]
+pub struct LogPlace {
+    runs: Vec<Run>,
+    blocks_count: u32,
+    fs_blocks: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// Log block of its first block.
+    at: u32,
+    home: BlockNo,
+    len: u32,
+}
+
+impl LogPlace {
+    /// A log in these runs of (first block, length) in log order, inside a file system of `fs_blocks` 4 KiB blocks.
+    ///
+    /// # Errors
+    /// A run is empty, lies outside the file system, or overlaps another one; or there are more than 2^32 blocks.
+    pub fn new(runs: &[(BlockNo, u32)], fs_blocks: u64) -> Result<LogPlace, JournalError> {
+        let mut place = LogPlace {
+            runs: Vec::with_capacity(runs.len()),
+            blocks_count: 0,
+            fs_blocks,
+        };
+        for &(home, len) in runs {
+            let end = home.0.checked_add(len.into());
+            if len == 0 || end.is_none_or(|end| end > fs_blocks) {
+                return Err(JournalError::Corrupt(format!(
+                    "the journal file has {len} blocks at block {home}, but the file system ends at block {fs_blocks}"
+                )));
+            }
+            let at = place.blocks_count;
+            place.runs.push(Run { at, home, len });
+            place.blocks_count = at.checked_add(len).ok_or_else(|| {
+                JournalError::Corrupt("the journal file has more than 2^32 blocks".into())
+            })?;
+        }
+        place.refuse_overlap()?;
+        Ok(place)
+    }
+
+    fn refuse_overlap(&self) -> Result<(), JournalError> {
+        let mut sorted = self.runs.clone();
+        sorted.sort_by_key(|r| r.home);
+        for pair in sorted.windows(2) {
+            if pair[0].home.plus(pair[0].len.into()) > pair[1].home {
+                let home = pair[1].home;
+                let why = format!("block {home} belongs to the journal file twice");
+                return Err(JournalError::Corrupt(why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of blocks, the superblock included.
+    pub fn blocks_count(&self) -> u32 {
+        self.blocks_count
+    }
+
+    /// Blocks of the file system around the log.
+    pub fn fs_blocks(&self) -> u64 {
+        self.fs_blocks
+    }
+
+    /// Address of a block of the log.
+    ///
+    /// # Panics
+    /// If the log has no such block.
+    pub fn block(&self, at: LogBlock) -> BlockNo {
+        assert!(at.0 < self.blocks_count, "log block {} exists", at.0);
+        let run = self.runs[self.runs.partition_point(|r| r.at <= at.0) - 1];
+        run.home.plus((at.0 - run.at).into())
+    }
+
+    /// True if `block` is one of the log.
+    pub fn contains(&self, block: BlockNo) -> bool {
+        self.runs
+            .iter()
+            .any(|r| r.home <= block && block < r.home.plus(r.len.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_in_log_order() {
+        let place = LogPlace::new(&[(BlockNo(100), 3), (BlockNo(10), 2)], 200).expect("fits");
+        let homes: Vec<u64> = (0..5).map(|n| place.block(LogBlock(n)).0).collect();
+        assert_eq!(homes, [100, 101, 102, 10, 11]);
+        assert!(place.contains(BlockNo(11)) && !place.contains(BlockNo(12)));
+    }
+
+    #[test]
+    fn bad_runs_are_refused() {
+        for runs in [
+            &[(BlockNo(5), 0)][..],
+            &[(BlockNo(199), 2)],
+            &[(BlockNo(u64::MAX), 2)],
+            &[(BlockNo(5), 3), (BlockNo(7), 1)],
+        ] {
+            assert!(LogPlace::new(runs, 200).is_err(), "{runs:?}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Opening a log, and recovery in three passes: SCAN, REVOKE, REPLAY.
+//!
+//! A superblock that was only read is not a log that can be used: [`open`] answers [`Opened::Clean`] or
+//! [`Opened::NeedsRecovery`], and only a [`CleanLog`] starts a journal.
+//!
+//! Damage: a torn end of the log is what a cut leaves and ends it silently; damage before a commit block that counts is refused
+//! with an error, and nothing is written (the [case table](cases) decides). An image whose checksum is wrong is refused in
+//! the same way, before anything is written home.
+
+mod cases;
+mod reader;
+mod replay;
+pub(crate) mod scan;
+
+use crate::inner::Log;
+use crate::log_super::LogSuper;
+use crate::ring::Ring;
+use crate::space::Limits;
+use crate::{Journal, JournalError, LogBlock, LogPlace, Options, Preset};
+use base::bytes::{get_le16, get_le32};
+use base::{BlockNo, SECTORS_PER_BLOCK, Tid};
+use block::Queue;
+use rt::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A log whose superblock is right.
+pub enum Opened {
+    /// Nothing to replay.
+    Clean(CleanLog),
+    /// The last user did not stop it.
+    NeedsRecovery(DirtyLog),
+}
+
+/// A log with nothing to replay.
+pub struct CleanLog {
+    queue: Arc<Queue>,
+    log: LogSuper,
+}
+
+/// A log that has to be recovered before anything of the file system is read.
+pub struct DirtyLog {
+    queue: Arc<Queue>,
+    log: LogSuper,
+}
+
+/// What a recovery did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Transactions replayed.
+    pub transactions: u64,
+    /// The first one that the log could hold.
+    pub first: Tid,
+    /// The first one that was not replayed.
+    pub end: Tid,
+    /// Blocks written home.
+    pub blocks_replayed: u64,
+    /// Images skipped because their block was revoked.
+    pub images_revoked: u64,
+    /// Revoke records read.
+    pub revoke_records: u64,
+    /// The commit record of this transaction is damaged: it was being written when the power failed, or the medium is bad.
+    pub failed_commit: Option<Tid>,
+    /// The end of the log was recognised by blocks of an older life.
+    pub stale_end: bool,
+    /// Cases of the table that the scan met, by letter.
+    pub cases: String,
+}
+
+/// Reads the superblock of a log and tells whether it needs recovery.
+///
+/// # Errors
+/// The device fails, the superblock is damaged or does not fit its place, or the log has features unknown here.
+pub fn open(queue: Arc<Queue>, place: LogPlace) -> Result<Opened, JournalError> {
+    let device_blocks = queue.caps().sectors / SECTORS_PER_BLOCK;
+    if place.fs_blocks() > device_blocks {
+        let fs = place.fs_blocks();
+        return Err(JournalError::Corrupt(format!(
+            "the file system claims {fs} blocks, the device has {device_blocks}"
+        )));
+    }
+    let log = LogSuper::read(&queue, place)?;
+    Ok(match log.sb.is_clean() {
+        true => Opened::Clean(CleanLog { queue, log }),
+        false => Opened::NeedsRecovery(DirtyLog { queue, log }),
+    })
+}
+
+impl DirtyLog {
+    /// Error that ended the previous life of the journal (`s_errno`): 0 or a negative errno.
+    pub fn errno(&self) -> i32 {
+        self.log.sb.errno()
+    }
+
+    /// Replays the log and marks it clean. May be cut and repeated at any point.
+    ///
+    /// # Errors
+    /// The device fails; or a committed transaction is damaged, or names blocks that no file system has, or the log holds fast
+    /// commits: then nothing has been written.
+    pub fn recover(self) -> Result<(CleanLog, RecoveryReport), JournalError> {
+        self.recover_with(replay::revoke_table)
+    }
+
+    pub(crate) fn recover_with(
+        self,
+        revoke_pass: fn(&[scan::Logged]) -> BTreeMap<BlockNo, Tid>,
+    ) -> Result<(CleanLog, RecoveryReport), JournalError> {
+        let DirtyLog { queue, mut log } = self;
+        let scanned = scan::scan(&queue, &log)?;
+        refuse_fast_commits(&queue, &log, scanned.end)?;
+        let revoked = revoke_pass(&scanned.transactions);
+        let (survivors, images_revoked) = replay::survivors(&scanned.transactions, &revoked);
+        let images = replay::read_images(&queue, &log, &survivors)?;
+        replay::write_home(&queue, &images)?;
+        let report = RecoveryReport {
+            transactions: scanned.transactions.len() as u64,
+            first: log.sb.sequence(),
+            end: scanned.end,
+            blocks_replayed: images.len() as u64,
+            images_revoked,
+            revoke_records: scanned
+                .transactions
+                .iter()
+                .map(|t| t.revokes.len() as u64)
+                .sum(),
+            failed_commit: scanned.failed_commit,
+            stale_end: scanned.stale,
+            cases: scanned.cases.iter().collect(),
+        };
+        // One number is skipped, so that blocks of the lost transaction never look like those of the next one (H7).
+        log.write(&queue, scanned.end.next(), None::<LogBlock>)?;
+        Ok((CleanLog { queue, log }, report))
+    }
+}
+
+/// Fast commits of Linux are not replayed here; a log that needs them is refused. They count only if they follow the last
+/// full commit, so an area of an older time is no obstacle.
+fn refuse_fast_commits(queue: &Queue, log: &LogSuper, end: Tid) -> Result<(), JournalError> {
+    const TAG_HEAD: u16 = 9;
+    if log.sb.fast_commit_blocks() == 0 {
+        return Ok(());
+    }
+    let first = log.place.block(LogBlock(log.sb.log_end()));
+    let block = queue.read(first.lba(), SECTORS_PER_BLOCK)?;
+    // TLV {le16 tag, le16 length}, then for a head {le32 features, le32 tid}.
+    if get_le16(&block, 0) == TAG_HEAD && Tid(get_le32(&block, 8)) == end {
+        return Err(JournalError::Incompatible(format!(
+            "the log holds fast commits after transaction {}, which only Linux and e2fsck replay; run e2fsck -f, \
+             or mount it once with Linux",
+            end.prev()
+        )));
+    }
+    Ok(())
+}
+
+impl CleanLog {
+    /// Error that ended the previous life of the journal (`s_errno`): 0 or a negative errno. The next start clears it.
+    pub fn errno(&self) -> i32 {
+        self.log.sb.errno()
+    }
+
+    /// The number of the next transaction.
+    pub fn next_tid(&self) -> Tid {
+        self.log.sb.sequence()
+    }
+
+    /// Starts a journal and its tasks. Nothing is written before the first commit.
+    ///
+    /// # Errors
+    /// The preset has no log.
+    pub fn start(self, options: Options) -> Result<Arc<Journal>, JournalError> {
+        Ok(Journal::run(self.prepare(options)?))
+    }
+
+    pub(crate) fn prepare(self, options: Options) -> Result<crate::inner::Inner, JournalError> {
+        if options.preset == Preset::None {
+            let why = "preset none has no log; use Journal::without_log";
+            return Err(JournalError::misuse(why));
+        }
+        let CleanLog { queue, mut log } = self;
+        log.set_features(options.features_64bit, options.checksum_v3);
+        log.sb.set_errno(0);
+        let format = log.sb.format();
+        let ring = Ring::new(log.sb.first(), log.sb.log_end());
+        let limits = Limits::new(&format, ring.len());
+        let (tid, place) = (log.sb.sequence(), log.place.clone());
+        let superblock = Mutex::named("journal superblock", log);
+        let log = Log {
+            format,
+            limits,
+            place,
+            superblock,
+        };
+        Ok(Journal::inner(queue, Some(log), Some(ring), tid, options))
+    }
+}

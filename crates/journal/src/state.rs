@@ -1,0 +1,74 @@
+//! Everything behind the one lock of a journal. Never locked over device I/O.
+
+use crate::buffer::Cache;
+use crate::checkpoint::CheckpointList;
+use crate::error::Failure;
+use crate::ring::{LogPos, Ring};
+use crate::transaction::Running;
+use crate::{JournalError, Phase, Stats};
+use base::Tid;
+use std::sync::Arc;
+
+/// The transaction that the commit task works on.
+#[derive(Clone, Copy)]
+pub(crate) struct Committing {
+    pub tid: Tid,
+    pub start: LogPos,
+    pub phase: Phase,
+}
+
+/// State of a journal.
+pub(crate) struct State {
+    pub cache: Cache,
+    pub running: Option<Running>,
+    pub committing: Option<Committing>,
+    pub checkpoints: CheckpointList,
+    /// `None` without a log.
+    pub ring: Option<Ring>,
+    /// The next transaction gets this number.
+    pub next_tid: Tid,
+    pub committed: Tid,
+    /// Somebody waits for this transaction.
+    pub requested: Option<Tid>,
+    pub failure: Option<Arc<Failure>>,
+    /// No new handles.
+    pub stopping: bool,
+    /// The tasks have to end.
+    pub stopped: bool,
+    pub stats: Stats,
+}
+
+impl State {
+    pub fn check(&self) -> Result<(), JournalError> {
+        match &self.failure {
+            Some(first) => Err(JournalError::Aborted {
+                first: first.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// The ring of a journal that has a log.
+    pub fn ring(&mut self) -> &mut Ring {
+        self.ring
+            .as_mut()
+            .expect("only journals with a log come here")
+    }
+
+    /// Where the tail of the log may go, with the transaction that begins there (C2).
+    pub fn tail_candidate(&mut self) -> (Tid, LogPos) {
+        let head = self.ring().head();
+        let committing = self.committing.map(|c| (c.tid, c.start));
+        let next = self.running.as_ref().map_or(self.next_tid, |r| r.tid);
+        self.checkpoints
+            .oldest()
+            .or(committing)
+            .unwrap_or((next, head))
+    }
+
+    /// True if `tid` is not durable yet but can become so.
+    pub fn is_open(&self, tid: Tid) -> bool {
+        let running = self.running.as_ref().is_some_and(|r| r.tid == tid);
+        running || self.committing.is_some_and(|c| c.tid == tid)
+    }
+}

@@ -1,0 +1,227 @@
+//! The tasks of a journal: the one that commits, and the one that writes home what has waited long.
+
+use crate::commit::{Job, Parts};
+use crate::inner::{Inner, Log};
+use crate::state::{Committing, State};
+use crate::transaction::Image;
+use crate::{JournalError, Phase};
+use base::Nanos;
+use rt::MutexGuard;
+use std::collections::BTreeSet;
+
+/// How often the drain looks for handles that were dropped: their `Drop` cannot wake anybody.
+const DRAIN_LOOK: Nanos = Nanos::from_millis(10);
+/// `s_errno` of an aborted journal: EIO.
+const ERRNO_IO: i32 = -5;
+
+/// Commits transactions until the journal stops or fails.
+pub(crate) fn commit_task(inner: &Inner) {
+    let log = inner
+        .log
+        .as_ref()
+        .expect("the commit task runs above a log");
+    while wait_for_work(inner) {
+        if let Err(e) = commit_one(inner, log) {
+            inner.fail(e, "commit");
+        }
+    }
+    wait_out_ordered(inner);
+    record_error(inner, log);
+}
+
+/// Waits until the running transaction has to be committed; false at the end.
+fn wait_for_work(inner: &Inner) -> bool {
+    let Ok(mut state) = inner.lock() else {
+        return false;
+    };
+    loop {
+        let running = state.running.as_ref().map(|r| (r.tid, r.started));
+        let mut deadline = None;
+        if let Some((tid, started)) = running {
+            deadline = inner.options.commit_interval.map(|i| started + i);
+            let requested = state.requested.is_some_and(|r| r.geq(tid));
+            if requested || deadline.is_some_and(|d| d <= rt::now()) {
+                return true;
+            }
+        }
+        if state.stopped {
+            return false;
+        }
+        match deadline {
+            Some(at) => drop(inner.work.wait_until(&mut state, at)),
+            None => inner.work.wait(&mut state),
+        }
+        if inner.check(&mut state).is_err() {
+            return false;
+        }
+    }
+}
+
+fn commit_one(inner: &Inner, log: &Log) -> Result<(), JournalError> {
+    let state = lock_transaction(inner)?;
+    let Some(mut job) = switch(inner, log, state) else {
+        return Ok(());
+    };
+    job.run()?;
+    publish(inner, job)
+}
+
+/// `Running -> Locked`: no new handles, those that run end.
+fn lock_transaction(inner: &Inner) -> Result<MutexGuard<'_, State>, JournalError> {
+    let mut state = inner.lock()?;
+    let running = state
+        .running
+        .as_mut()
+        .expect("the commit task alone takes it away");
+    running.locked = true;
+    let shared = running.shared.clone();
+    let start = rt::now();
+    while shared.updates() > 0 {
+        inner.work.wait_until(&mut state, rt::now() + DRAIN_LOOK);
+        inner.check(&mut state)?;
+    }
+    // A handle that was dropped half-way said so before it left (A1).
+    inner.check(&mut state)?;
+    state.stats.waited("updates", rt::now() - start);
+    Ok(state)
+}
+
+/// `Locked -> Flush`: takes the images and the log space; the next transaction may run. `None`: nothing had changed.
+fn switch<'a>(inner: &'a Inner, log: &'a Log, mut guard: MutexGuard<'_, State>) -> Option<Job<'a>> {
+    let state = &mut *guard;
+    let running = state.running.take().expect("locked above");
+    inner.progress.notify_all();
+    if running.is_empty() {
+        state.next_tid = running.tid;
+        return None;
+    }
+    let images: Vec<Image> = running
+        .blocks
+        .iter()
+        .map(|(&block, &kind)| Image {
+            block,
+            kind,
+            bytes: state.cache.take_image(block),
+        })
+        .collect();
+    let revokes: Vec<_> = running.revokes.into_iter().collect();
+    #[cfg(test)]
+    let revokes = if inner.broken(crate::inner::Fault::NoRevoke) {
+        Vec::new()
+    } else {
+        revokes
+    };
+    let blocks = log
+        .limits
+        .log_blocks(images.len() as u32, revokes.len() as u32);
+    let start = state.ring().take(blocks);
+    let tid = running.tid;
+    state.committing = Some(Committing {
+        tid,
+        start,
+        phase: Phase::Flush,
+    });
+    let (forgotten, ordered) = (running.forgotten, running.ordered);
+    let parts = Parts {
+        images,
+        revokes,
+        forgotten,
+        ordered,
+    };
+    Some(Job::new(inner, log, tid, (start, blocks), parts))
+}
+
+/// `Callback -> finished`: the transaction is durable; its images may go home, what it freed may be used again.
+fn publish(inner: &Inner, job: Job<'_>) -> Result<(), JournalError> {
+    let mut guard = inner.lock()?;
+    // An older image that is on its way home must have arrived before the block gets a new owner.
+    while job.forgotten.iter().any(|b| guard.cache.is_writing(*b)) {
+        inner.buffers.wait(&mut guard);
+        inner.check(&mut guard)?;
+    }
+    let state = &mut *guard;
+    let now = rt::now();
+    let mut waiting = BTreeSet::new();
+    state.stats.transactions += 1;
+    state.stats.blocks_logged += job.images.len() as u64;
+    state.stats.revokes_logged += job.revokes.len() as u64;
+    state.stats.transaction_blocks_max = state.stats.transaction_blocks_max.max(job.blocks);
+    for Image { block, kind, bytes } in job.images {
+        if let Some(older) = state.cache.committed(block, bytes, job.tid, kind, now) {
+            state.checkpoints.done(older, block);
+        }
+        waiting.insert(block);
+    }
+    for &block in &job.forgotten {
+        #[cfg(test)]
+        if inner.broken(crate::inner::Fault::KeepFreedPending) {
+            continue;
+        }
+        if let Some(older) = state.cache.drop_pending(block, job.tid) {
+            state.checkpoints.done(older, block);
+        }
+    }
+    state.checkpoints.push(job.tid, job.start, waiting);
+    state.committed = job.tid;
+    state.committing = None;
+    inner.progress.notify_all();
+    Ok(())
+}
+
+/// After a failure: somebody has to wait for the ordered data of the transaction that will never commit.
+fn wait_out_ordered(inner: &Inner) {
+    let batch = {
+        let mut state = inner.state.lock();
+        state.running.as_mut().and_then(|r| r.ordered.take())
+    };
+    if let Some(batch) = batch {
+        // The journal has failed already; the outcome changes nothing.
+        let _ = batch.wait();
+    }
+}
+
+/// Leaves the reason of an abort in the superblock, for the next mount and for e2fsck.
+fn record_error(inner: &Inner, log: &Log) {
+    let failed = {
+        let state = inner.state.lock();
+        state.failure.as_ref().is_some_and(|f| !f.power_lost)
+    };
+    if failed {
+        let mut superblock = log.superblock.lock();
+        let (tid, start) = (superblock.sb.sequence(), superblock.sb.start());
+        superblock.sb.set_errno(ERRNO_IO);
+        // If this fails too, the file system's own error flag has to do.
+        let _ = superblock.write(
+            &inner.queue,
+            tid,
+            (start != 0).then_some(crate::LogBlock(start)),
+        );
+    }
+}
+
+/// Writes everything home once its oldest block has waited for `expire`; no flush: the next tail update sends one.
+pub(crate) fn writeback_task(inner: &Inner, expire: Nanos) {
+    loop {
+        {
+            let Ok(mut state) = inner.lock() else { return };
+            loop {
+                let now = rt::now();
+                let due = state.cache.oldest_pending().map_or(now, |t| t) + expire;
+                if state.stopped {
+                    return;
+                }
+                if due <= now {
+                    break;
+                }
+                inner.writeback.wait_until(&mut state, due);
+                if inner.check(&mut state).is_err() {
+                    return;
+                }
+            }
+        }
+        let _home = inner.home.lock();
+        if inner.write_home_all().is_err() {
+            return;
+        }
+    }
+}

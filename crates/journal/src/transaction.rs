@@ -1,0 +1,126 @@
+//! Transactions and their life.
+//!
+//! ```text
+//!   (none) --Inner::start--> Running --tasks::lock--> Locked --tasks::switch--> Flush
+//!      Flush --commit::run "log"--> Commit --"flush"--> CommitFlush --"tail"--> Callback
+//!      Callback --tasks::publish--> (finished: its images stand in the checkpoint list)
+//!      Locked --tasks::switch, nothing changed--> (none)
+//! ```
+//!
+//! | state | what is true |
+//! |---|---|
+//! | `Running` | handles join; blocks may change |
+//! | `Locked` | no new handle; those that run end; `start` waits |
+//! | `Flush` | images are taken, log blocks are allocated, the next transaction may run; ordered data is waited for |
+//! | `Commit` | ordered data is complete (not yet durable); log blocks are being written |
+//! | `CommitFlush` | log blocks are complete; flush, then the commit record |
+//! | `Callback` | the transaction is durable; nobody knows yet |
+//! | finished | `committed()` has passed it; images wait for their way home |
+
+use base::{BlockNo, Bytes, Tid, Time};
+use block::{Batch, Class};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What a journaled block holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Metadata,
+    /// File data of `data=journal`.
+    Data,
+}
+
+impl Kind {
+    /// How its image in the log is counted.
+    pub fn log_class(self) -> Class {
+        match self {
+            Kind::Metadata => Class::JournalMetadata,
+            Kind::Data => Class::JournalData,
+        }
+    }
+    /// How its home write is counted.
+    pub fn home_class(self) -> Class {
+        match self {
+            Kind::Metadata => Class::Home,
+            Kind::Data => Class::Data,
+        }
+    }
+}
+
+/// The part of a transaction that a handle may touch without a lock, because a dropped handle must not lock (rule 11).
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// Handles that run.
+    updates: AtomicU32,
+    /// Credits handed out and not used.
+    credits: AtomicU32,
+}
+
+impl Shared {
+    pub fn join(&self, credits: u32) {
+        self.updates.fetch_add(1, Ordering::SeqCst);
+        self.credits.fetch_add(credits, Ordering::SeqCst);
+    }
+    pub fn add_credits(&self, n: u32) {
+        self.credits.fetch_add(n, Ordering::SeqCst);
+    }
+    pub fn use_credits(&self, n: u32) {
+        self.credits.fetch_sub(n, Ordering::SeqCst);
+    }
+    pub fn leave(&self, credits: u32) {
+        self.credits.fetch_sub(credits, Ordering::SeqCst);
+        self.updates.fetch_sub(1, Ordering::SeqCst);
+    }
+    pub fn updates(&self) -> u32 {
+        self.updates.load(Ordering::SeqCst)
+    }
+    pub fn credits(&self) -> u32 {
+        self.credits.load(Ordering::SeqCst)
+    }
+}
+
+/// The transaction that handles join.
+pub(crate) struct Running {
+    pub tid: Tid,
+    /// No new handle may join.
+    pub locked: bool,
+    pub shared: Arc<Shared>,
+    pub blocks: BTreeMap<BlockNo, Kind>,
+    pub revokes: BTreeSet<BlockNo>,
+    /// Blocks freed in it: their older images must not go home once it is durable.
+    pub forgotten: BTreeSet<BlockNo>,
+    /// Ordered data, submitted by the file system.
+    pub ordered: Option<Batch>,
+    pub started: Time,
+}
+
+impl Running {
+    pub fn new(tid: Tid, now: Time) -> Running {
+        Running {
+            tid,
+            locked: false,
+            shared: Arc::new(Shared::default()),
+            blocks: BTreeMap::new(),
+            revokes: BTreeSet::new(),
+            forgotten: BTreeSet::new(),
+            ordered: None,
+            started: now,
+        }
+    }
+    /// Nothing to commit.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty() && self.revokes.is_empty() && self.ordered.is_none()
+    }
+    /// Images it has or may still get.
+    pub fn images(&self) -> u32 {
+        self.blocks.len() as u32 + self.shared.credits()
+    }
+}
+
+/// One block of a transaction that is being committed.
+pub(crate) struct Image {
+    pub block: BlockNo,
+    pub kind: Kind,
+    pub bytes: Bytes,
+}
