@@ -8,6 +8,7 @@
 //! that same value.
 
 mod caps;
+pub mod conformance;
 mod count;
 mod device;
 mod error;

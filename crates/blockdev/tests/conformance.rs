@@ -1,0 +1,150 @@
+//! The devices of this crate under the contract of `BlockDevice`, and what the wrappers add.
+
+use base::{Lba, Nanos, SECTORS_PER_BLOCK, Time};
+use rt::{Sim, SimConfig};
+use std::sync::Arc;
+use varve_blockdev::{
+    BlockDevice, Caps, Class, Clock, Completion, Count, DevErrorKind, DeviceStats, FlashStats,
+    HostFile, Model, Modelled, Ram, Record, Request, check_request, conformance,
+};
+
+/// A model that answers each request a millisecond later, on top of a RAM device.
+struct Slow {
+    below: Ram,
+    caps: Caps,
+}
+
+impl Slow {
+    fn new() -> Slow {
+        let below = Ram::new(1 << 20);
+        Slow {
+            caps: below.caps(),
+            below,
+        }
+    }
+}
+
+impl Model for Slow {
+    type Media = Ram;
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+    fn execute(&mut self, now: Time, request: Request) -> Completion {
+        let legal = check_request(&self.caps, &request);
+        let result = legal.and_then(|()| self.below.wait(self.below.submit(request)));
+        Completion {
+            at: now + Nanos::from_millis(1),
+            result,
+        }
+    }
+    fn advance(&mut self, _now: Time) {}
+    fn power_off(self, _at: Time, _seed: u64) -> Ram {
+        self.below
+    }
+    fn device_stats(&self) -> DeviceStats {
+        DeviceStats::default()
+    }
+    fn flash_stats(&self) -> Option<FlashStats> {
+        None
+    }
+}
+
+fn block(fill: u8) -> base::Bytes {
+    vec![fill; 4096].into()
+}
+
+#[test]
+fn ram_and_wrappers() {
+    conformance::run(&Ram::new(1 << 20));
+    conformance::run(&Count::new(Ram::new(1 << 20)));
+    conformance::run(&Record::new(Ram::new(1 << 20)));
+    let shared: Arc<dyn BlockDevice> = Arc::new(Ram::new(1 << 20));
+    conformance::run(&shared);
+}
+
+#[test]
+fn host_file() {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len((1 << 20) + 100).unwrap();
+    conformance::run(&HostFile::new(file).unwrap());
+}
+
+#[test]
+fn modelled_unpaced_and_in_virtual_time() {
+    conformance::run(&Modelled::new(Slow::new(), Clock::Unpaced));
+    let outcome = Sim::new(SimConfig::seeded(1))
+        .run(|| conformance::run(&Modelled::new(Slow::new(), Clock::Runtime)));
+    assert!(
+        outcome.end >= Time(10_000_000),
+        "each command takes a virtual millisecond"
+    );
+    outcome.unwrap();
+}
+
+#[test]
+fn i3_what_completes_after_the_cut_is_not_delivered_at_the_cut_is() {
+    let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
+        let device = Arc::new(Modelled::new(Slow::new(), Clock::Runtime));
+        let write = |n: u64| Request::write(Lba(n * SECTORS_PER_BLOCK), Class::Data, block(1));
+        let at_the_cut = device.submit(write(0));
+        rt::sleep(Nanos(1));
+        let after_the_cut = device.submit(write(1));
+        rt::sleep_until(Time(1_000_000));
+        let media = device.power_off(1).unwrap();
+        assert_eq!(media.blocks().len(), 2);
+        assert!(device.wait(at_the_cut).is_ok());
+        let lost = device.wait(after_the_cut).unwrap_err();
+        assert_eq!(lost.kind, DevErrorKind::PowerLost);
+        let late = device.wait(device.submit(write(2))).unwrap_err();
+        assert_eq!(late.kind, DevErrorKind::PowerLost);
+        assert!(device.power_off(1).is_none() && device.with_model(|_| ()).is_none());
+    });
+    outcome.unwrap();
+}
+
+#[test]
+fn record_keeps_order_times_and_failures() {
+    let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
+        let device = Record::new(Modelled::new(Slow::new(), Clock::Runtime));
+        let first = device.submit(Request::write(Lba(0), Class::JournalCommit, block(1)));
+        let second = device.submit(Request::read(Lba(u64::MAX), 1));
+        device.wait(first).unwrap();
+        device.wait(second).unwrap_err();
+        let open = device.submit(Request::flush());
+        let events = device.take();
+        assert_eq!(events.len(), 3);
+        assert_eq!(
+            (events[0].submitted, events[0].completed),
+            (Time(0), Some(Time(1_000_000)))
+        );
+        assert!(events[1].failed && !events[0].failed);
+        assert_eq!(events[2].completed, None);
+        device.wait(open).unwrap();
+        assert!(device.take().is_empty());
+    });
+    outcome.unwrap();
+}
+
+#[test]
+fn count_counts_by_class() {
+    let device = Count::new(Ram::new(1 << 20));
+    for n in 0..3 {
+        let request = Request::write(Lba(n * SECTORS_PER_BLOCK), Class::Home, block(1));
+        device.wait(device.submit(request)).unwrap();
+    }
+    device
+        .wait(device.submit(Request::write_fua(Lba(0), Class::JournalCommit, block(2))))
+        .unwrap();
+    device.wait(device.submit(Request::flush())).unwrap();
+    let counts = device.counts();
+    assert_eq!(
+        (
+            counts.commands.writes,
+            counts.commands.fua_writes,
+            counts.commands.flushes
+        ),
+        (4, 1, 1)
+    );
+    assert_eq!(counts.sectors_written[&Class::Home], 3 * SECTORS_PER_BLOCK);
+    assert_eq!(counts.sectors_written_total(), 4 * SECTORS_PER_BLOCK);
+}
