@@ -1,0 +1,45 @@
+//! New and empty directories.
+
+use super::leaf::Leaf;
+use super::{DirFacts, DirRead, Item, is_dot, layout, read_block};
+use base::{Bytes, Ino};
+use fscore::{FileKind, FsResult};
+
+/// The first block of a new directory: `.` and `..`.
+pub fn first_block(facts: &DirFacts, parent: Ino) -> Bytes {
+    let mut block = layout::empty_leaf(facts);
+    let dot = Item { ino: facts.ino, kind: FileKind::Dir, name: b"." };
+    let dotdot = Item { ino: parent, kind: FileKind::Dir, name: b".." };
+    let at = layout::record_bytes(dot.name.len());
+    layout::put_record(facts, &mut block, 0, at, &dot);
+    layout::put_record(facts, &mut block, at, layout::leaf_limit(facts) - at, &dotdot);
+    layout::seal_leaf(facts, &mut block);
+    block.into()
+}
+
+/// True if the directory holds nothing but `.` and `..`.
+///
+/// # Errors
+/// I/O errors; `Corrupt`.
+pub fn is_empty(io: &dyn DirRead) -> FsResult<bool> {
+    for lblk in 0..io.block_count() {
+        if !block_is_empty(io, lblk)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Looks at the blocks one by one, not along the index: an entry in a leaf that the index has lost still counts.
+fn block_is_empty(io: &dyn DirRead, lblk: u32) -> FsResult<bool> {
+    let leaf = if io.is_indexed() && lblk == 0 {
+        Leaf::load_root(io)?
+    } else {
+        let bytes = read_block(io, lblk)?;
+        if io.is_indexed() && layout::looks_like_node(&bytes) {
+            return Ok(true);
+        }
+        Leaf::check(io.facts(), lblk, bytes)?
+    };
+    Ok(leaf.entries()?.iter().all(|(_, record)| lblk == 0 && is_dot(record.name)))
+}

@@ -1,0 +1,120 @@
+//! The way from the root to a leaf, and on to the next one.
+
+use super::super::layout::{self, NameHash};
+use super::super::leaf::Leaf;
+use super::super::{DirRead, corrupt};
+use super::index::Index;
+use fscore::FsResult;
+
+/// Index levels below the root that a directory without `large_dir` can have.
+pub(super) const LEVELS_MAX: u8 = 1;
+
+/// An index block and the pair in it that the path takes.
+pub(super) struct Frame {
+    pub index: Index,
+    pub at: usize,
+}
+
+/// A path to a leaf. `frames` is never empty and begins with the root.
+pub(in crate::dir) struct Path {
+    pub(super) frames: Vec<Frame>,
+    target: u32,
+}
+
+impl Path {
+    /// The path to the first leaf that can hold `name`.
+    pub(in crate::dir) fn probe_name(io: &dyn DirRead, name: &[u8]) -> FsResult<Path> {
+        let root = Index::root(io)?;
+        let target = layout::name_hash(io.facts(), root.head.hash, name).major;
+        Path::descend(io, root, target)
+    }
+    /// The path to the first leaf that can hold names of major hash `target`.
+    pub(in crate::dir) fn probe(io: &dyn DirRead, target: u32) -> FsResult<Path> {
+        let root = Index::root(io)?;
+        Path::descend(io, root, target)
+    }
+    fn descend(io: &dyn DirRead, root: Index, target: u32) -> FsResult<Path> {
+        let levels = root.head.levels;
+        if levels > LEVELS_MAX {
+            let what = format!("{levels} index levels, at most {LEVELS_MAX} without large_dir");
+            return Err(corrupt(io.facts(), 0, what));
+        }
+        let at = root.position(target);
+        let mut path = Path { frames: vec![Frame { index: root, at }], target };
+        for _ in 0..levels {
+            let index = path.load_child(io)?;
+            let at = index.position(target);
+            path.frames.push(Frame { index, at });
+        }
+        Ok(path)
+    }
+    fn load_child(&self, io: &dyn DirRead) -> FsResult<Index> {
+        Index::node(io, self.child(io)?)
+    }
+    /// The block that the last frame points to.
+    fn child(&self, io: &dyn DirRead) -> FsResult<u32> {
+        let frame = self.last();
+        let child = frame.index.pairs[frame.at].block;
+        match self.frames.iter().find(|above| above.index.lblk == child) {
+            Some(_) => Err(corrupt(io.facts(), frame.index.lblk, format!("index points back to block {child}"))),
+            None => Ok(child),
+        }
+    }
+    /// The frame above the leaf.
+    pub(super) fn last(&self) -> &Frame {
+        self.frames.last().expect("a path begins with the root")
+    }
+    /// The frame above the leaf.
+    pub(super) fn last_mut(&mut self) -> &mut Frame {
+        self.frames.last_mut().expect("a path begins with the root")
+    }
+    /// The major hash that the path was made for.
+    pub(in crate::dir) fn target(&self) -> u32 {
+        self.target
+    }
+    /// The hash of a name in this directory.
+    pub(in crate::dir) fn hash(&self, io: &dyn DirRead, name: &[u8]) -> NameHash {
+        layout::name_hash(io.facts(), self.frames[0].index.head.hash, name)
+    }
+    /// Reads the leaf at the end of the path.
+    pub(in crate::dir) fn load_leaf(&self, io: &dyn DirRead) -> FsResult<Leaf> {
+        Leaf::load(io, self.child(io)?)
+    }
+    /// Where the leaf's range begins; bit 0 marks a continuation.
+    pub(in crate::dir) fn own_hash(&self) -> u32 {
+        let frame = self.frames.iter().rev().find(|frame| frame.at > 0);
+        frame.map_or(0, |frame| frame.index.pairs[frame.at].hash)
+    }
+    /// Where the range of the next leaf begins; `None` at the last one.
+    pub(in crate::dir) fn next_hash(&self) -> Option<u32> {
+        self.frames.iter().rev().find_map(|frame| frame.index.pairs.get(frame.at + 1)).map(|pair| pair.hash)
+    }
+    /// I3: true if a name of this hash may stand in the leaf.
+    pub(in crate::dir) fn covers(&self, hash: u32) -> bool {
+        let below_next = match self.next_hash() {
+            None => true,
+            Some(next) if next & 1 == 1 => hash <= next & !1,
+            Some(next) => hash < next,
+        };
+        hash >= self.own_hash() & !1 && below_next
+    }
+    /// Moves on to the next leaf; false at the last one.
+    pub(in crate::dir) fn advance(&mut self, io: &dyn DirRead) -> FsResult<bool> {
+        let levels = self.frames.len();
+        while let Some(frame) = self.frames.last_mut() {
+            if frame.at + 1 < frame.index.pairs.len() {
+                frame.at += 1;
+                break;
+            }
+            self.frames.pop();
+        }
+        if self.frames.is_empty() {
+            return Ok(false);
+        }
+        while self.frames.len() < levels {
+            let index = self.load_child(io)?;
+            self.frames.push(Frame { index, at: 0 });
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,146 @@
+//! Inserting into a hash tree: split of a leaf, of an index block, and growth by a level.
+//!
+//! Each step appends first and writes then (I1 of `dir`), and leaves a whole tree behind, so an insert that finds the disk
+//! full half way has lost nothing.
+
+use super::super::layout::{self, IndexPair, Record};
+use super::super::leaf::{Leaf, pack};
+use super::super::{DirIo, Item, corrupt};
+use super::index::Index;
+use super::path::{Frame, LEVELS_MAX, Path};
+use fscore::{Errno, FsResult};
+
+/// Adds an entry.
+///
+/// # Errors
+/// EEXIST if the leaf of its hash has the name; ENOSPC if the disk or the index is full; I/O errors; `Corrupt`.
+pub(in crate::dir) fn insert(io: &mut dyn DirIo, item: &Item<'_>) -> FsResult<()> {
+    let mut path = Path::probe_name(io, item.name)?;
+    let leaf = path.load_leaf(io)?;
+    if let Some(room) = leaf.room(item.name)? {
+        return leaf.insert(io, room, item);
+    }
+    if pack_sparse(io, &leaf)? {
+        return insert_again(io, path.load_leaf(io)?, item);
+    }
+    make_index_room(io, &mut path)?;
+    let half = split_leaf(io, &mut path, &leaf)?;
+    insert_again(io, Leaf::load(io, half)?, item)
+}
+
+/// Inserts where there must be room now.
+fn insert_again(io: &mut dyn DirIo, leaf: Leaf, item: &Item<'_>) -> FsResult<()> {
+    let room = leaf.room(item.name)?.expect("half a leaf holds any entry");
+    leaf.insert(io, room, item)
+}
+
+/// Packs a leaf in which the entries take at most half of the space (the rest is scattered in pieces that are too small).
+fn pack_sparse(io: &mut dyn DirIo, leaf: &Leaf) -> FsResult<bool> {
+    let records: Vec<Record<'_>> = leaf.entries()?.into_iter().map(|(_, record)| record).collect();
+    let used: usize = records.iter().map(Record::bytes).sum();
+    let sparse = used <= layout::leaf_limit(io.facts()) / 2;
+    if sparse {
+        leaf.rewrite(io, &records)?;
+    }
+    Ok(sparse)
+}
+
+/// Makes sure that the index block above the leaf takes one more pair.
+fn make_index_room(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
+    if !path.last().index.is_full() {
+        return Ok(());
+    }
+    match path.frames.len() - 1 {
+        0 => add_level(io, path),
+        depth if path.frames[depth - 1].index.is_full() => {
+            // Root and node full: the tree has its greatest size.
+            debug_assert_eq!(depth, usize::from(LEVELS_MAX));
+            Err(Errno::NoSpc.into())
+        }
+        _ => split_node(io, path),
+    }
+}
+
+/// Moves the root's pairs into a new node; the root keeps one pair that points to it.
+fn add_level(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
+    let at = path.last().at;
+    let pairs = path.last().index.pairs.clone();
+    let lblk = io.append(layout::index_node(io.facts(), &pairs).into())?;
+    let root = &mut path.frames[0];
+    root.index.pairs = vec![IndexPair { hash: 0, block: lblk }];
+    root.index.head.levels += 1;
+    root.at = 0;
+    root.index.store(io)?;
+    path.frames.push(Frame { index: Index::node(io, lblk)?, at });
+    Ok(())
+}
+
+/// Moves the upper half of the last node's pairs into a new node, and the path with them if it leads there.
+fn split_node(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
+    let node = path.frames.pop().expect("a path begins with the root");
+    let Frame { mut index, at } = node;
+    let half = index.pairs.len() / 2;
+    let upper = index.pairs.split_off(half);
+    let lblk = io.append(layout::index_node(io.facts(), &upper).into())?;
+    index.store(io)?;
+    add_pair(io, path, IndexPair { hash: upper[0].hash, block: lblk })?;
+    let frame = if at >= half {
+        path.last_mut().at += 1;
+        Frame { index: Index::node(io, lblk)?, at: at - half }
+    } else {
+        Frame { index: Index::node(io, index.lblk)?, at }
+    };
+    path.frames.push(frame);
+    Ok(())
+}
+
+/// Adds a pair behind the one that the path takes.
+fn add_pair(io: &mut dyn DirIo, path: &mut Path, pair: IndexPair) -> FsResult<()> {
+    let frame = path.last_mut();
+    frame.index.pairs.insert(frame.at + 1, pair);
+    frame.index.store(io)
+}
+
+/// Moves the upper half of a leaf, by hash, into a new leaf. Answers the one in which the path's target belongs.
+fn split_leaf(io: &mut dyn DirIo, path: &mut Path, leaf: &Leaf) -> FsResult<u32> {
+    let mut sorted: Vec<(u32, Record<'_>)> = Vec::new();
+    for (_, record) in leaf.entries()? {
+        sorted.push((path.hash(io, record.name).major, record));
+    }
+    sorted.sort_by_key(|(hash, _)| *hash);
+    check_range(io, path, leaf, &sorted)?;
+    let cut = half_by_size(&sorted);
+    let (hash, below) = (sorted[cut].0, sorted[cut - 1].0);
+    let continued = u32::from(hash == below);
+    let records: Vec<Record<'_>> = sorted.iter().map(|(_, record)| *record).collect();
+    let upper = io.append(pack(io.facts(), &records[cut..]).into())?;
+    leaf.rewrite(io, &records[..cut])?;
+    add_pair(io, path, IndexPair { hash: hash | continued, block: upper })?;
+    Ok(if path.target() >= hash { upper } else { leaf.lblk })
+}
+
+/// I3: a split of a leaf with stray hashes would put an index pair out of order.
+fn check_range(io: &dyn DirIo, path: &Path, leaf: &Leaf, sorted: &[(u32, Record<'_>)]) -> FsResult<()> {
+    let stray = sorted.iter().find(|(hash, _)| !path.covers(*hash));
+    match stray {
+        Some((hash, _)) => {
+            let what = format!("a name of hash {hash:#x} lies outside of the leaf's range in the index");
+            Err(corrupt(io.facts(), leaf.lblk, what))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The index at which the entries before it take half of the space; between 1 and `len - 1`.
+fn half_by_size(sorted: &[(u32, Record<'_>)]) -> usize {
+    assert!(sorted.len() >= 2, "a leaf that is more than half full has several entries");
+    let total: usize = sorted.iter().map(|(_, record)| record.bytes()).sum();
+    let mut below = 0;
+    for (n, (_, record)) in sorted.iter().enumerate() {
+        below += record.bytes();
+        if below >= total / 2 {
+            return (n + 1).min(sorted.len() - 1);
+        }
+    }
+    sorted.len() - 1
+}

@@ -1,0 +1,145 @@
+//! Directories: linear and hash-tree (HTree), over a small view of the directory's blocks.
+//!
+//! The operations know blocks by their logical number inside the directory and change them through [`DirIo`] only, so
+//! the same code runs over an inode inside a journal handle and over a vector of blocks in a test. Sources: kernel
+//! documentation `filesystems/ext4/directory.rst`; Cao et al., "Directory Indexing in the ext3 File System".
+//!
+//! Invariants:
+//! - I1: an operation that returns an error which does not come from `DirIo` itself has changed nothing, or has left a
+//!   directory that is whole (an index block was split, the leaf was not). `append` is called before the first write of a
+//!   step, so that a full disk is such an error.
+//! - I2: every block that is written carries its checksum (leaf tail or index tail) when the file system has metadata
+//!   checksums.
+//! - I3: all names of a leaf hash into its range of the index: from its own hash to the next one, and to that hash itself
+//!   if the next one is marked as a continuation (bit 0).
+//! - I4: a cookie of [`read_entries`] stays valid over inserts, removals, splits and the change to a hash tree.
+//! - I5: no content of a block makes an operation panic or run on without end; it ends in `FsError::Corrupt` that names
+//!   inode and block.
+//!
+//! Not here: case folding, encryption, inline data and `large_dir` (a mount with them is refused).
+
+mod edit;
+mod empty;
+mod hash;
+mod htree;
+mod insert;
+mod layout;
+mod leaf;
+mod lookup;
+mod modify;
+mod readdir;
+#[cfg(test)]
+mod tests;
+
+use base::{BLOCK_BYTES, Bytes, Ino};
+use fscore::{Errno, FileKind, FsError, FsResult};
+
+pub use empty::{first_block, is_empty};
+pub use insert::insert;
+pub use layout::HashKind;
+pub use lookup::{Found, lookup};
+pub use modify::{parent, remove, replace, set_parent};
+pub use readdir::{RawEntry, read_entries};
+
+/// Longest name, in bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Most existing directory blocks that one [`insert`] writes: both index levels, their split partner, the leaf and its
+/// split partner. Of these at most [`INSERT_APPENDS`] are new.
+pub const INSERT_BLOCKS: u32 = 5;
+/// Most blocks that one [`insert`] appends.
+pub const INSERT_APPENDS: u32 = 2;
+
+/// What the blocks of a directory depend on besides their content.
+#[derive(Clone, Debug)]
+pub struct DirFacts {
+    /// The directory's inode number.
+    pub ino: Ino,
+    /// The inode's checksum seed (file-system seed, inode number, generation); `None` without `metadata_csum`.
+    pub csum_seed: Option<u32>,
+    /// Entries hold a file type (feature `filetype`).
+    pub has_file_type: bool,
+    /// New directories grow into hash trees (feature `dir_index`).
+    pub dir_index: bool,
+    /// The hash of a directory that does not name its own in its root: version of the superblock, signedness added.
+    pub hash: HashKind,
+    /// Seed of the hash (`s_hash_seed`).
+    pub hash_seed: [u32; 4],
+}
+
+/// A directory that can be read.
+pub trait DirRead {
+    /// What the blocks depend on.
+    fn facts(&self) -> &DirFacts;
+    /// Blocks of the directory (`i_size` / 4096).
+    fn block_count(&self) -> u32;
+    /// True if block 0 is the root of a hash tree (`EXT4_INDEX_FL`).
+    fn is_indexed(&self) -> bool;
+    /// Content of logical block `lblk`, 4096 bytes.
+    ///
+    /// # Errors
+    /// I/O errors; `Corrupt` if the block is a hole.
+    fn read(&self, lblk: u32) -> FsResult<Bytes>;
+}
+
+/// A directory that can be changed.
+pub trait DirIo: DirRead {
+    /// Overwrites `bytes` at byte `offset` of block `lblk`.
+    ///
+    /// # Errors
+    /// Errors of the journal.
+    fn write(&mut self, lblk: u32, offset: usize, bytes: &[u8]) -> FsResult<()>;
+    /// Adds a block with this content at the end, grows `i_size`, answers its logical number.
+    ///
+    /// # Errors
+    /// ENOSPC, with nothing changed; errors of the journal.
+    fn append(&mut self, content: Bytes) -> FsResult<u32>;
+    /// Sets `EXT4_INDEX_FL`.
+    ///
+    /// # Errors
+    /// Errors of the journal.
+    fn set_indexed(&mut self) -> FsResult<()>;
+}
+
+/// A corruption report that names the directory and the block.
+fn corrupt(facts: &DirFacts, lblk: u32, what: impl std::fmt::Display) -> FsError {
+    FsError::corrupt(format!("directory inode {}, block {lblk}: {what}", facts.ino))
+}
+
+/// Reads a block and checks that it is one.
+fn read_block(io: &dyn DirRead, lblk: u32) -> FsResult<Bytes> {
+    let blocks = io.block_count();
+    if lblk >= blocks {
+        let what = format!("referred to, but the directory has {blocks} blocks");
+        return Err(corrupt(io.facts(), lblk, what));
+    }
+    let bytes = io.read(lblk)?;
+    if bytes.len() != BLOCK_BYTES {
+        let what = format!("{} bytes instead of {BLOCK_BYTES}", bytes.len());
+        return Err(corrupt(io.facts(), lblk, what));
+    }
+    Ok(bytes)
+}
+
+/// A new entry.
+#[derive(Clone, Copy, Debug)]
+struct Item<'a> {
+    ino: Ino,
+    kind: FileKind,
+    name: &'a [u8],
+}
+
+/// Refuses what cannot be a name.
+fn check_name(name: &[u8]) -> FsResult<()> {
+    if name.is_empty() || name.iter().any(|&b| b == 0 || b == b'/') {
+        return Err(Errno::Inval.into());
+    }
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Errno::NameTooLong.into());
+    }
+    Ok(())
+}
+
+/// True for `.` and `..`.
+fn is_dot(name: &[u8]) -> bool {
+    matches!(name, b"." | b"..")
+}
