@@ -18,23 +18,31 @@ pub(super) struct Edit {
 impl Edit {
     /// Begins a change of `old`, the content of block `lblk`.
     pub(super) fn of(lblk: u32, old: &Bytes) -> Edit {
-        Edit { lblk, old: old.clone(), new: old.to_vec() }
+        Edit {
+            lblk,
+            old: old.clone(),
+            new: old.to_vec(),
+        }
     }
     /// Begins a change that ends in the content `new`.
     pub(super) fn replace(lblk: u32, old: &Bytes, new: Vec<u8>) -> Edit {
         assert_eq!(old.len(), new.len(), "a block keeps its length");
-        Edit { lblk, old: old.clone(), new }
+        Edit {
+            lblk,
+            old: old.clone(),
+            new,
+        }
     }
     /// The block, to be changed.
     pub(super) fn bytes(&mut self) -> &mut [u8] {
         &mut self.new
     }
-    /// Writes the ranges that differ.
-    pub(super) fn store(self, io: &mut dyn DirIo) -> FsResult<()> {
+    /// Writes the ranges that differ; answers the new content.
+    pub(super) fn store(self, io: &mut dyn DirIo) -> FsResult<Bytes> {
         for (start, end) in changed_ranges(&self.old, &self.new) {
             io.write(self.lblk, start, &self.new[start..end])?;
         }
-        Ok(())
+        Ok(self.new.into())
     }
 }
 
@@ -63,6 +71,9 @@ mod tests {
         new[17] = 1; // 16 equal bytes between: joined
         new[40] = 1;
         new[99] = 1;
-        assert_eq!(changed_ranges(&old, &new), vec![(0, 18), (40, 41), (99, 100)]);
+        assert_eq!(
+            changed_ranges(&old, &new),
+            vec![(0, 18), (40, 41), (99, 100)]
+        );
     }
 }

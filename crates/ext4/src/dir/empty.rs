@@ -1,18 +1,32 @@
 //! New and empty directories.
 
 use super::leaf::Leaf;
-use super::{DirFacts, DirRead, Item, is_dot, layout, read_block};
+use super::{DirFacts, DirRead, Item, is_dot, layout, no_block, read_block};
 use base::{Bytes, Ino};
 use fscore::{FileKind, FsResult};
 
 /// The first block of a new directory: `.` and `..`.
 pub fn first_block(facts: &DirFacts, parent: Ino) -> Bytes {
     let mut block = layout::empty_leaf(facts);
-    let dot = Item { ino: facts.ino, kind: FileKind::Dir, name: b"." };
-    let dotdot = Item { ino: parent, kind: FileKind::Dir, name: b".." };
-    let at = layout::record_bytes(dot.name.len());
-    layout::put_record(facts, &mut block, 0, at, &dot);
-    layout::put_record(facts, &mut block, at, layout::leaf_limit(facts) - at, &dotdot);
+    let dot = Item {
+        ino: facts.ino,
+        kind: FileKind::Dir,
+        name: b".",
+    };
+    let dotdot = Item {
+        ino: parent,
+        kind: FileKind::Dir,
+        name: b"..",
+    };
+    let at = layout::item_bytes(dot.name);
+    layout::put_item(facts, &mut block, 0, at, &dot);
+    layout::put_item(
+        facts,
+        &mut block,
+        at,
+        layout::leaf_limit(facts) - at,
+        &dotdot,
+    );
     layout::seal_leaf(facts, &mut block);
     block.into()
 }
@@ -22,6 +36,9 @@ pub fn first_block(facts: &DirFacts, parent: Ino) -> Bytes {
 /// # Errors
 /// I/O errors; `Corrupt`.
 pub fn is_empty(io: &dyn DirRead) -> FsResult<bool> {
+    if io.block_count() == 0 {
+        return Err(no_block(io));
+    }
     for lblk in 0..io.block_count() {
         if !block_is_empty(io, lblk)? {
             return Ok(false);
@@ -41,5 +58,8 @@ fn block_is_empty(io: &dyn DirRead, lblk: u32) -> FsResult<bool> {
         }
         Leaf::check(io.facts(), lblk, bytes)?
     };
-    Ok(leaf.entries()?.iter().all(|(_, record)| lblk == 0 && is_dot(record.name)))
+    Ok(leaf
+        .entries()?
+        .iter()
+        .all(|entry| lblk == 0 && is_dot(entry.name)))
 }

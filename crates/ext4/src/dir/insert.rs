@@ -1,7 +1,7 @@
 //! Adding a name.
 
-use super::leaf::{self, Leaf};
-use super::{DirIo, Item, check_name, corrupt, htree, is_dot, layout};
+use super::leaf::Leaf;
+use super::{DirIo, Item, check_name, htree, is_dot, layout, no_block};
 use base::Ino;
 use fscore::{Errno, FileKind, FsResult};
 
@@ -20,7 +20,7 @@ pub fn insert(io: &mut dyn DirIo, name: &[u8], ino: Ino, kind: FileKind) -> FsRe
         return htree::insert(io, &item);
     }
     if io.block_count() == 0 {
-        return Err(corrupt(io.facts(), 0, "missing: a directory has at least one block"));
+        return Err(no_block(io));
     }
     if into_list(io, &item)? {
         return Ok(());
@@ -50,8 +50,10 @@ fn into_list(io: &mut dyn DirIo, item: &Item<'_>) -> FsResult<bool> {
 
 /// Adds a block that holds this entry alone.
 fn append_leaf(io: &mut dyn DirIo, item: &Item<'_>) -> FsResult<()> {
-    let only = layout::Record::new(io.facts(), item);
-    let block = leaf::pack(io.facts(), &[only]);
+    let facts = io.facts();
+    let mut block = layout::empty_leaf(facts);
+    layout::put_item(facts, &mut block, 0, layout::leaf_limit(facts), item);
+    layout::seal_leaf(facts, &mut block);
     io.append(block.into())?;
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! A directory block that holds entries: checked reading, and the changes an entry can undergo.
 
 use super::edit::Edit;
-use super::layout::{self, Record};
-use super::{DirFacts, DirIo, DirRead, Item, corrupt, read_block};
+use super::{DirFacts, DirIo, DirRead, Item, corrupt, layout, read_block};
 use base::{BLOCK_BYTES, Bytes, Ino};
-use fscore::{Errno, FileKind, FsResult};
+use fscore::{Errno, FileKind, FsError, FsResult};
+use ondisk::ext4::{DirEntries, DirEntry, put_dir_entry, set_dir_rec_len};
 
 /// A block of entries whose checksum is right: a leaf, or the root of a hash tree with its two entries `.` and `..`.
 pub(super) struct Leaf {
@@ -29,6 +29,7 @@ pub(super) struct Spot {
     pub kind: Option<FileKind>,
     pub offset: usize,
     pub rec_len: usize,
+    name_len: usize,
     /// Offset of the record before it in this block, used or not.
     pub previous: Option<usize>,
 }
@@ -53,14 +54,24 @@ impl Leaf {
     /// Takes a block that has been read already.
     pub(super) fn check(facts: &DirFacts, lblk: u32, bytes: Bytes) -> FsResult<Leaf> {
         layout::verify_leaf(facts, &bytes).map_err(|why| corrupt(facts, lblk, why))?;
-        Ok(Leaf { lblk, form: Form::Leaf, facts: facts.clone(), bytes })
+        Ok(Leaf {
+            lblk,
+            form: Form::Leaf,
+            facts: facts.clone(),
+            bytes,
+        })
     }
     /// Reads the root of a hash tree for its entries `.` and `..`.
     pub(super) fn load_root(io: &dyn DirRead) -> FsResult<Leaf> {
         let bytes = read_block(io, 0)?;
         let facts = io.facts();
         layout::parse_root(facts, &bytes).map_err(|why| corrupt(facts, 0, why))?;
-        Ok(Leaf { lblk: 0, form: Form::Root, facts: facts.clone(), bytes })
+        Ok(Leaf {
+            lblk: 0,
+            form: Form::Root,
+            facts: facts.clone(),
+            bytes,
+        })
     }
     /// Where records end.
     fn limit(&self) -> usize {
@@ -70,36 +81,47 @@ impl Leaf {
         }
     }
     /// All records in order, used or not; damage ends the walk with an error.
-    fn records(&self) -> impl Iterator<Item = FsResult<(usize, Record<'_>)>> {
-        let limit = self.limit();
-        let mut next = Some(0);
-        std::iter::from_fn(move || {
-            let offset = next.filter(|&at| at < limit)?;
-            match layout::record(&self.facts, &self.bytes, offset, limit) {
-                Ok(record) => {
-                    next = Some(offset + record.rec_len);
-                    Some(Ok((offset, record)))
-                }
-                Err(why) => {
-                    next = None;
-                    let what = format!("entry at byte {offset}: {why}");
-                    Some(Err(corrupt(&self.facts, self.lblk, what)))
-                }
+    fn records(&self) -> impl Iterator<Item = FsResult<DirEntry<'_>>> {
+        DirEntries::new(&self.bytes[..self.limit()]).map(|found| match found {
+            Ok(record) if record.ino.is_some() && record.name.is_empty() => {
+                Err(self.corrupt(format!("entry at byte {} has no name", record.offset)))
             }
+            Ok(record) => Ok(record),
+            Err(why) => Err(self.corrupt(why)),
         })
     }
-    /// The records in use, in order of their place, each with its offset.
-    pub(super) fn entries(&self) -> FsResult<Vec<(usize, Record<'_>)>> {
-        self.records().filter(|found| !matches!(found, Ok((_, record)) if !record.in_use())).collect()
+    /// The entries (records in use), in order of their place.
+    pub(super) fn entries(&self) -> FsResult<Vec<DirEntry<'_>>> {
+        self.records()
+            .filter(|found| !matches!(found, Ok(record) if record.ino.is_none()))
+            .collect()
+    }
+    /// The kind that an entry of this block notes.
+    pub(super) fn kind(&self, entry: &DirEntry<'_>) -> Option<FileKind> {
+        layout::kind(&self.facts, entry)
+    }
+    /// A corruption report that names this block.
+    pub(super) fn corrupt(&self, what: impl std::fmt::Display) -> FsError {
+        corrupt(&self.facts, self.lblk, what)
     }
     /// The entry called `name`.
     pub(super) fn find(&self, name: &[u8]) -> FsResult<Option<Spot>> {
         let mut previous = None;
-        for found in self.records() {
-            let (offset, record) = found?;
-            if record.in_use() && record.name == name {
-                let (ino, kind, rec_len) = (Ino(record.ino), record.kind, record.rec_len);
-                return Ok(Some(Spot { ino, kind, offset, rec_len, previous }));
+        for record in self.records() {
+            let record = record?;
+            let DirEntry {
+                offset, rec_len, ..
+            } = record;
+            if let Some(ino) = record.ino.filter(|_| record.name == name) {
+                let (kind, name_len) = (self.kind(&record), name.len());
+                return Ok(Some(Spot {
+                    ino,
+                    kind,
+                    offset,
+                    rec_len,
+                    name_len,
+                    previous,
+                }));
             }
             previous = Some(offset);
         }
@@ -110,16 +132,22 @@ impl Leaf {
     /// # Errors
     /// EEXIST if this block has the name.
     pub(super) fn room(&self, name: &[u8]) -> FsResult<Option<Room>> {
-        let need = layout::record_bytes(name.len());
+        let need = layout::item_bytes(name);
         let mut room = None;
-        for found in self.records() {
-            let (offset, record) = found?;
-            if record.in_use() && record.name == name {
+        for record in self.records() {
+            let record = record?;
+            if record.ino.is_some() && record.name == name {
                 return Err(Errno::Exist.into());
             }
-            let keep = if record.in_use() { record.bytes() } else { 0 };
-            if room.is_none() && record.rec_len - keep >= need {
-                room = Some(Room { offset, keep, rec_len: record.rec_len });
+            if room.is_none() && record.free_bytes() >= need {
+                let DirEntry {
+                    offset, rec_len, ..
+                } = record;
+                room = Some(Room {
+                    offset,
+                    keep: record.used_bytes(),
+                    rec_len,
+                });
             }
         }
         Ok(room)
@@ -129,9 +157,15 @@ impl Leaf {
         let mut edit = Edit::of(self.lblk, &self.bytes);
         let block = edit.bytes();
         if room.keep > 0 {
-            layout::set_rec_len(block, room.offset, room.keep);
+            set_dir_rec_len(block, room.offset, room.keep);
         }
-        layout::put_record(&self.facts, block, room.offset + room.keep, room.rec_len - room.keep, item);
+        layout::put_item(
+            &self.facts,
+            block,
+            room.offset + room.keep,
+            room.rec_len - room.keep,
+            item,
+        );
         self.seal_and_store(io, edit)
     }
     /// Takes `entry` out: its space goes to the record before it, or becomes an unused record at the head of the block.
@@ -142,40 +176,65 @@ impl Leaf {
         let rec_len = entry.rec_len;
         block[entry.offset..entry.offset + rec_len].fill(0);
         match entry.previous {
-            Some(previous) => layout::set_rec_len(block, previous, entry.offset + rec_len - previous),
-            None => layout::set_rec_len(block, entry.offset, rec_len),
+            Some(previous) => set_dir_rec_len(block, previous, entry.offset + rec_len - previous),
+            None => set_dir_rec_len(block, entry.offset, rec_len),
         }
         self.seal_and_store(io, edit)
     }
     /// Points `entry` to another inode.
-    pub(super) fn set_target(&self, io: &mut dyn DirIo, entry: Spot, ino: Ino, kind: FileKind) -> FsResult<()> {
+    pub(super) fn set_target(
+        &self,
+        io: &mut dyn DirIo,
+        entry: Spot,
+        ino: Ino,
+        kind: FileKind,
+    ) -> FsResult<()> {
         let mut edit = Edit::of(self.lblk, &self.bytes);
-        layout::set_target(&self.facts, edit.bytes(), entry.offset, ino, kind);
+        let name_at = entry.offset + layout::NAME_AT;
+        let name = &self.bytes[name_at..name_at + entry.name_len];
+        let noted = layout::file_type(&self.facts, kind);
+        put_dir_entry(
+            edit.bytes(),
+            entry.offset,
+            entry.rec_len,
+            Some(ino),
+            noted,
+            name,
+        );
         self.seal_and_store(io, edit)
     }
     /// Writes this leaf anew, with `entries` packed at its head.
-    pub(super) fn rewrite(&self, io: &mut dyn DirIo, entries: &[Record<'_>]) -> FsResult<()> {
+    pub(super) fn rewrite(&self, io: &mut dyn DirIo, entries: &[DirEntry<'_>]) -> FsResult<()> {
         let packed = pack(&self.facts, entries);
-        Edit::replace(self.lblk, &self.bytes, packed).store(io)
+        Edit::replace(self.lblk, &self.bytes, packed).store(io)?;
+        Ok(())
     }
     fn seal_and_store(&self, io: &mut dyn DirIo, mut edit: Edit) -> FsResult<()> {
         match self.form {
             Form::Leaf => layout::seal_leaf(&self.facts, edit.bytes()),
-            Form::Root => layout::seal_root(&self.facts, edit.bytes()),
+            Form::Root => layout::seal_index(&self.facts, true, edit.bytes()),
         }
-        edit.store(io)
+        edit.store(io)?;
+        Ok(())
     }
 }
 
 /// A sealed leaf with these entries, one behind the other; the last one takes the space that is left.
-pub(super) fn pack(facts: &DirFacts, entries: &[Record<'_>]) -> Vec<u8> {
+pub(super) fn pack(facts: &DirFacts, entries: &[DirEntry<'_>]) -> Vec<u8> {
     let mut block = layout::empty_leaf(facts);
     let limit = layout::leaf_limit(facts);
     let mut at = 0;
     for (n, entry) in entries.iter().enumerate() {
         let last = n + 1 == entries.len();
-        let rec_len = if last { limit - at } else { entry.bytes() };
-        layout::copy_record(facts, &mut block, at, rec_len, entry);
+        let rec_len = if last { limit - at } else { entry.used_bytes() };
+        put_dir_entry(
+            &mut block,
+            at,
+            rec_len,
+            entry.ino,
+            entry.file_type,
+            entry.name,
+        );
         at += rec_len;
     }
     layout::seal_leaf(facts, &mut block);

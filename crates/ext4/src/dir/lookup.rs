@@ -21,7 +21,10 @@ pub struct Found {
 /// EINVAL and ENAMETOOLONG for impossible names; I/O errors; `Corrupt`.
 pub fn lookup(io: &dyn DirRead, name: &[u8]) -> FsResult<Option<Found>> {
     let found = locate(io, name)?;
-    Ok(found.map(|(_, spot)| Found { ino: spot.ino, kind: spot.kind }))
+    Ok(found.map(|(_, spot)| Found {
+        ino: spot.ino,
+        kind: spot.kind,
+    }))
 }
 
 /// The block with the entry called `name`, and its place there.
@@ -51,12 +54,19 @@ fn in_tree(io: &dyn DirRead, name: &[u8]) -> FsResult<Option<(Leaf, Spot)>> {
         if let Some(found) = in_block(path.load_leaf(io)?, name)? {
             return Ok(Some(found));
         }
-        if path.next_hash().is_none_or(|next| next & !1 != path.target()) {
+        if path
+            .next_hash()
+            .is_none_or(|next| next & !1 != path.target())
+        {
             return Ok(None);
         }
         path.advance(io)?;
     }
-    Err(corrupt(io.facts(), 0, "more leaves of one hash value than the directory has blocks"))
+    Err(corrupt(
+        io.facts(),
+        0,
+        "more leaves of one hash value than the directory has blocks",
+    ))
 }
 
 /// The place of the name in this block.

@@ -20,7 +20,6 @@
 
 mod edit;
 mod empty;
-mod hash;
 mod htree;
 mod insert;
 mod layout;
@@ -33,16 +32,14 @@ mod tests;
 
 use base::{BLOCK_BYTES, Bytes, Ino};
 use fscore::{Errno, FileKind, FsError, FsResult};
+use ondisk::ext4::{HashVersion, InodeSeed, NAME_BYTES_MAX};
 
 pub use empty::{first_block, is_empty};
 pub use insert::insert;
-pub use layout::HashKind;
 pub use lookup::{Found, lookup};
 pub use modify::{parent, remove, replace, set_parent};
 pub use readdir::{RawEntry, read_entries};
 
-/// Longest name, in bytes.
-pub const NAME_BYTES_MAX: usize = 255;
 /// Most existing directory blocks that one [`insert`] writes: both index levels, their split partner, the leaf and its
 /// split partner. Of these at most [`INSERT_APPENDS`] are new.
 pub const INSERT_BLOCKS: u32 = 5;
@@ -55,13 +52,13 @@ pub struct DirFacts {
     /// The directory's inode number.
     pub ino: Ino,
     /// The inode's checksum seed (file-system seed, inode number, generation); `None` without `metadata_csum`.
-    pub csum_seed: Option<u32>,
+    pub csum_seed: Option<InodeSeed>,
     /// Entries hold a file type (feature `filetype`).
     pub has_file_type: bool,
     /// New directories grow into hash trees (feature `dir_index`).
     pub dir_index: bool,
     /// The hash of a directory that does not name its own in its root: version of the superblock, signedness added.
-    pub hash: HashKind,
+    pub hash: HashVersion,
     /// Seed of the hash (`s_hash_seed`).
     pub hash_seed: [u32; 4],
 }
@@ -102,7 +99,15 @@ pub trait DirIo: DirRead {
 
 /// A corruption report that names the directory and the block.
 fn corrupt(facts: &DirFacts, lblk: u32, what: impl std::fmt::Display) -> FsError {
-    FsError::corrupt(format!("directory inode {}, block {lblk}: {what}", facts.ino))
+    FsError::corrupt(format!(
+        "directory inode {}, block {lblk}: {what}",
+        facts.ino
+    ))
+}
+
+/// The report for a directory of size 0.
+fn no_block(io: &dyn DirRead) -> FsError {
+    corrupt(io.facts(), 0, "missing: a directory has at least one block")
 }
 
 /// Reads a block and checks that it is one.

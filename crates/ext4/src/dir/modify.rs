@@ -15,7 +15,10 @@ pub fn remove(io: &mut dyn DirIo, name: &[u8]) -> FsResult<Found> {
     }
     let (leaf, spot) = locate(io, name)?.ok_or(Errno::NoEnt)?;
     leaf.remove(io, spot)?;
-    Ok(Found { ino: spot.ino, kind: spot.kind })
+    Ok(Found {
+        ino: spot.ino,
+        kind: spot.kind,
+    })
 }
 
 /// Points the entry called `name` to another inode; answers what it pointed to.
@@ -25,7 +28,10 @@ pub fn remove(io: &mut dyn DirIo, name: &[u8]) -> FsResult<Found> {
 pub fn replace(io: &mut dyn DirIo, name: &[u8], ino: Ino, kind: FileKind) -> FsResult<Found> {
     let (leaf, spot) = locate(io, name)?.ok_or(Errno::NoEnt)?;
     leaf.set_target(io, spot, ino, kind)?;
-    Ok(Found { ino: spot.ino, kind: spot.kind })
+    Ok(Found {
+        ino: spot.ino,
+        kind: spot.kind,
+    })
 }
 
 /// The inode that `..` points to.

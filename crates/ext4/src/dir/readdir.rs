@@ -5,11 +5,11 @@
 //! there an entry never moves.
 
 use super::htree::Path;
-use super::layout::{self, NameHash, Record};
 use super::leaf::Leaf;
-use super::{DirRead, corrupt, is_dot};
+use super::{DirRead, corrupt, is_dot, layout};
 use base::{BLOCK_BYTES, Ino};
 use fscore::{FileKind, FsResult};
+use ondisk::ext4::{DirEntry, DirHash};
 
 /// One entry as the directory has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,7 +30,11 @@ pub struct RawEntry {
 /// # Errors
 /// I/O errors; `Corrupt`.
 pub fn read_entries(io: &dyn DirRead, from: u64, max: usize) -> FsResult<Vec<RawEntry>> {
-    let mut out = Answer { entries: Vec::new(), from, max };
+    let mut out = Answer {
+        entries: Vec::new(),
+        from,
+        max,
+    };
     if max == 0 {
         return Ok(out.entries);
     }
@@ -55,10 +59,6 @@ impl Answer {
     fn is_full(&self) -> bool {
         self.entries.len() >= self.max
     }
-    fn push(&mut self, record: &Record<'_>, next: u64) {
-        let (ino, kind, name) = (Ino(record.ino), record.kind, record.name.to_vec());
-        self.entries.push(RawEntry { ino, kind, name, next });
-    }
 }
 
 /// Cookies of `.` and `..` in hash order; names follow.
@@ -67,7 +67,7 @@ const DOTDOT: u64 = 1;
 const NAMES: u64 = 2;
 
 /// The cookie of a name in hash order: bit 0 of a major hash is never set.
-fn cookie(hash: NameHash) -> u64 {
+fn cookie(hash: DirHash) -> u64 {
     NAMES + (u64::from(hash.major >> 1) << 32 | u64::from(hash.minor))
 }
 
@@ -78,14 +78,14 @@ fn major(cookie: u64) -> u32 {
 
 /// `.` and `..`.
 fn read_dots(block: &Leaf, out: &mut Answer) -> FsResult<()> {
-    for (_, record) in block.entries()? {
-        let at = match record.name {
+    for entry in block.entries()? {
+        let at = match entry.name {
             b"." => DOT,
             b".." => DOTDOT,
             _ => continue,
         };
         if at >= out.from && !out.is_full() {
-            out.push(&record, at + 1);
+            out.entries.push(raw_entry(block, &entry, at + 1)?);
         }
     }
     Ok(())
@@ -96,10 +96,10 @@ fn read_hashed_block(io: &dyn DirRead, out: &mut Answer) -> FsResult<()> {
     let block = Leaf::load(io, 0)?;
     read_dots(&block, out)?;
     let mut found = Vec::new();
-    for (_, record) in block.entries()? {
-        if !is_dot(record.name) {
-            let hash = layout::name_hash(io.facts(), io.facts().hash, record.name);
-            gather(io, &block, &record, hash, out.from, &mut found)?;
+    for entry in block.entries()? {
+        if !is_dot(entry.name) {
+            let hash = layout::name_hash(io.facts(), None, entry.name);
+            gather(&block, &entry, hash, out.from, &mut found)?;
         }
     }
     emit(found, out);
@@ -123,40 +123,53 @@ fn read_tree(io: &dyn DirRead, out: &mut Answer) -> FsResult<()> {
         }
         let next = path.own_hash();
         if next < begin {
-            return Err(corrupt(io.facts(), 0, format!("index not sorted: {next:#x} after {begin:#x}")));
+            return Err(corrupt(
+                io.facts(),
+                0,
+                format!("index not sorted: {next:#x} after {begin:#x}"),
+            ));
         }
         begin = next;
     }
-    Err(corrupt(io.facts(), 0, "the index has more leaves than the directory has blocks"))
+    Err(corrupt(
+        io.facts(),
+        0,
+        "the index has more leaves than the directory has blocks",
+    ))
 }
 
 /// Collects the names of the path's leaf that come at or after cookie `from`.
-fn gather_leaf(io: &dyn DirRead, path: &Path, from: u64, found: &mut Vec<RawEntry>) -> FsResult<()> {
+fn gather_leaf(
+    io: &dyn DirRead,
+    path: &Path,
+    from: u64,
+    found: &mut Vec<RawEntry>,
+) -> FsResult<()> {
     let leaf = path.load_leaf(io)?;
-    for (_, record) in leaf.entries()? {
-        let hash = path.hash(io, record.name);
+    for entry in leaf.entries()? {
+        let hash = path.hash(io, entry.name);
         if !path.covers(hash.major) {
-            let what = format!("a name of hash {:#x} lies outside of the leaf's range in the index", hash.major);
-            return Err(corrupt(io.facts(), leaf.lblk, what));
+            let what = format!(
+                "a name of hash {:#x} lies outside of the leaf's range in the index",
+                hash.major
+            );
+            return Err(leaf.corrupt(what));
         }
-        gather(io, &leaf, &record, hash, from, found)?;
+        gather(&leaf, &entry, hash, from, found)?;
     }
     Ok(())
 }
 
 fn gather(
-    io: &dyn DirRead,
     leaf: &Leaf,
-    record: &Record<'_>,
-    hash: NameHash,
+    entry: &DirEntry<'_>,
+    hash: DirHash,
     from: u64,
     found: &mut Vec<RawEntry>,
 ) -> FsResult<()> {
     let at = cookie(hash);
     if at >= from {
-        check_printable(io, leaf.lblk, record)?;
-        let (ino, kind, name) = (Ino(record.ino), record.kind, record.name.to_vec());
-        found.push(RawEntry { ino, kind, name, next: at + 1 });
+        found.push(raw_entry(leaf, entry, at + 1)?);
     }
     Ok(())
 }
@@ -182,25 +195,34 @@ fn read_list(io: &dyn DirRead, out: &mut Answer) -> FsResult<()> {
     for lblk in first..io.block_count() {
         let leaf = Leaf::load(io, lblk)?;
         let base = u64::from(lblk) * block_bytes;
-        for (offset, record) in leaf.entries()? {
-            let at = base + offset as u64;
+        for entry in leaf.entries()? {
+            let at = base + entry.offset as u64;
             if at < out.from {
                 continue;
             }
             if out.is_full() {
                 return Ok(());
             }
-            check_printable(io, lblk, &record)?;
-            out.push(&record, at + record.rec_len as u64);
+            out.entries
+                .push(raw_entry(&leaf, &entry, at + entry.rec_len as u64)?);
         }
     }
     Ok(())
 }
 
-/// A name with `/` or NUL in it must not reach a caller: it would name something else.
-fn check_printable(io: &dyn DirRead, lblk: u32, record: &Record<'_>) -> FsResult<()> {
-    match record.name.iter().any(|&b| b == b'/' || b == 0) {
-        true => Err(corrupt(io.facts(), lblk, "a name with a slash or a NUL")),
-        false => Ok(()),
+/// An entry for the caller. A name with `/` or NUL in it must not get there: it would name something else.
+fn raw_entry(leaf: &Leaf, entry: &DirEntry<'_>, next: u64) -> FsResult<RawEntry> {
+    if entry.name.iter().any(|&b| b == b'/' || b == 0) {
+        return Err(leaf.corrupt(format!(
+            "a slash or a NUL in the name at byte {}",
+            entry.offset
+        )));
     }
+    let ino = entry.ino.unwrap_or_default();
+    Ok(RawEntry {
+        ino,
+        kind: leaf.kind(entry),
+        name: entry.name.to_vec(),
+        next,
+    })
 }

@@ -1,7 +1,7 @@
 //! Growth of a one-block directory into a hash tree.
 
 use super::super::edit::Edit;
-use super::super::layout::{self, IndexPair, Record};
+use super::super::layout;
 use super::super::leaf::{Leaf, pack};
 use super::super::{DirIo, corrupt, read_block};
 use fscore::FsResult;
@@ -10,15 +10,23 @@ use fscore::FsResult;
 pub(in crate::dir) fn into_tree(io: &mut dyn DirIo) -> FsResult<()> {
     let bytes = read_block(io, 0)?;
     let leaf = Leaf::check(io.facts(), 0, bytes.clone())?;
-    let entries: Vec<Record<'_>> = leaf.entries()?.into_iter().map(|(_, record)| record).collect();
+    let entries = leaf.entries()?;
     let [dot, dotdot, others @ ..] = &entries[..] else {
-        return Err(corrupt(io.facts(), 0, "does not begin with \".\" and \"..\""));
+        return Err(corrupt(
+            io.facts(),
+            0,
+            "does not begin with \".\" and \"..\"",
+        ));
     };
     if dot.name != b"." || dotdot.name != b".." {
-        return Err(corrupt(io.facts(), 0, "does not begin with \".\" and \"..\""));
+        return Err(corrupt(
+            io.facts(),
+            0,
+            "does not begin with \".\" and \"..\"",
+        ));
     }
     let block = io.append(pack(io.facts(), others).into())?;
-    let root = layout::index_root(io.facts(), dot, dotdot, &[IndexPair { hash: 0, block }]);
+    let root = layout::new_root(io.facts(), dot, dotdot, block);
     Edit::replace(0, &bytes, root).store(io)?;
     io.set_indexed()
 }

@@ -1,10 +1,11 @@
 //! The way from the root to a leaf, and on to the next one.
 
-use super::super::layout::{self, NameHash};
+use super::super::layout;
 use super::super::leaf::Leaf;
 use super::super::{DirRead, corrupt};
 use super::index::Index;
 use fscore::FsResult;
+use ondisk::ext4::{DirHash, HashVersion};
 
 /// Index levels below the root that a directory without `large_dir` can have.
 pub(super) const LEVELS_MAX: u8 = 1;
@@ -18,32 +19,47 @@ pub(super) struct Frame {
 /// A path to a leaf. `frames` is never empty and begins with the root.
 pub(in crate::dir) struct Path {
     pub(super) frames: Vec<Frame>,
+    hash: HashVersion,
     target: u32,
 }
 
 impl Path {
     /// The path to the first leaf that can hold `name`.
     pub(in crate::dir) fn probe_name(io: &dyn DirRead, name: &[u8]) -> FsResult<Path> {
-        let root = Index::root(io)?;
-        let target = layout::name_hash(io.facts(), root.head.hash, name).major;
-        Path::descend(io, root, target)
+        let (root, hash) = Path::root(io)?;
+        let target = layout::name_hash(io.facts(), Some(hash), name).major;
+        Path::descend(io, root, hash, target)
     }
     /// The path to the first leaf that can hold names of major hash `target`.
     pub(in crate::dir) fn probe(io: &dyn DirRead, target: u32) -> FsResult<Path> {
-        let root = Index::root(io)?;
-        Path::descend(io, root, target)
+        let (root, hash) = Path::root(io)?;
+        Path::descend(io, root, hash, target)
     }
-    fn descend(io: &dyn DirRead, root: Index, target: u32) -> FsResult<Path> {
-        let levels = root.head.levels;
-        if levels > LEVELS_MAX {
-            let what = format!("{levels} index levels, at most {LEVELS_MAX} without large_dir");
+    fn root(io: &dyn DirRead) -> FsResult<(Index, HashVersion)> {
+        let root = Index::root(io)?;
+        let info = root.dx.root.expect("a root has what only a root has");
+        if info.levels > LEVELS_MAX {
+            let what = format!(
+                "{} index levels, at most {LEVELS_MAX} without large_dir",
+                info.levels
+            );
             return Err(corrupt(io.facts(), 0, what));
         }
-        let at = root.position(target);
-        let mut path = Path { frames: vec![Frame { index: root, at }], target };
+        let hash =
+            layout::root_hash(io.facts(), &info).map_err(|why| corrupt(io.facts(), 0, why))?;
+        Ok((root, hash))
+    }
+    fn descend(io: &dyn DirRead, root: Index, hash: HashVersion, target: u32) -> FsResult<Path> {
+        let levels = root.dx.root.map_or(0, |info| info.levels);
+        let at = root.dx.find(target);
+        let mut path = Path {
+            frames: vec![Frame { index: root, at }],
+            hash,
+            target,
+        };
         for _ in 0..levels {
             let index = path.load_child(io)?;
-            let at = index.position(target);
+            let at = index.dx.find(target);
             path.frames.push(Frame { index, at });
         }
         Ok(path)
@@ -54,9 +70,13 @@ impl Path {
     /// The block that the last frame points to.
     fn child(&self, io: &dyn DirRead) -> FsResult<u32> {
         let frame = self.last();
-        let child = frame.index.pairs[frame.at].block;
+        let child = frame.index.dx.entries[frame.at].block;
         match self.frames.iter().find(|above| above.index.lblk == child) {
-            Some(_) => Err(corrupt(io.facts(), frame.index.lblk, format!("index points back to block {child}"))),
+            Some(_) => Err(corrupt(
+                io.facts(),
+                frame.index.lblk,
+                format!("index points back to block {child}"),
+            )),
             None => Ok(child),
         }
     }
@@ -73,8 +93,8 @@ impl Path {
         self.target
     }
     /// The hash of a name in this directory.
-    pub(in crate::dir) fn hash(&self, io: &dyn DirRead, name: &[u8]) -> NameHash {
-        layout::name_hash(io.facts(), self.frames[0].index.head.hash, name)
+    pub(in crate::dir) fn hash(&self, io: &dyn DirRead, name: &[u8]) -> DirHash {
+        layout::name_hash(io.facts(), Some(self.hash), name)
     }
     /// Reads the leaf at the end of the path.
     pub(in crate::dir) fn load_leaf(&self, io: &dyn DirRead) -> FsResult<Leaf> {
@@ -83,11 +103,15 @@ impl Path {
     /// Where the leaf's range begins; bit 0 marks a continuation.
     pub(in crate::dir) fn own_hash(&self) -> u32 {
         let frame = self.frames.iter().rev().find(|frame| frame.at > 0);
-        frame.map_or(0, |frame| frame.index.pairs[frame.at].hash)
+        frame.map_or(0, |frame| frame.index.dx.entries[frame.at].hash)
     }
     /// Where the range of the next leaf begins; `None` at the last one.
     pub(in crate::dir) fn next_hash(&self) -> Option<u32> {
-        self.frames.iter().rev().find_map(|frame| frame.index.pairs.get(frame.at + 1)).map(|pair| pair.hash)
+        self.frames
+            .iter()
+            .rev()
+            .find_map(|frame| frame.index.dx.entries.get(frame.at + 1))
+            .map(|pair| pair.hash)
     }
     /// I3: true if a name of this hash may stand in the leaf.
     pub(in crate::dir) fn covers(&self, hash: u32) -> bool {
@@ -102,7 +126,7 @@ impl Path {
     pub(in crate::dir) fn advance(&mut self, io: &dyn DirRead) -> FsResult<bool> {
         let levels = self.frames.len();
         while let Some(frame) = self.frames.last_mut() {
-            if frame.at + 1 < frame.index.pairs.len() {
+            if frame.at + 1 < frame.index.dx.entries.len() {
                 frame.at += 1;
                 break;
             }

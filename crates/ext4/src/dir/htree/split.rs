@@ -3,12 +3,13 @@
 //! Each step appends first and writes then (I1 of `dir`), and leaves a whole tree behind, so an insert that finds the disk
 //! full half way has lost nothing.
 
-use super::super::layout::{self, IndexPair, Record};
+use super::super::layout;
 use super::super::leaf::{Leaf, pack};
 use super::super::{DirIo, Item, corrupt};
 use super::index::Index;
 use super::path::{Frame, LEVELS_MAX, Path};
 use fscore::{Errno, FsResult};
+use ondisk::ext4::{DirEntry, DxEntry};
 
 /// Adds an entry.
 ///
@@ -21,23 +22,25 @@ pub(in crate::dir) fn insert(io: &mut dyn DirIo, item: &Item<'_>) -> FsResult<()
         return leaf.insert(io, room, item);
     }
     if pack_sparse(io, &leaf)? {
-        return insert_again(io, path.load_leaf(io)?, item);
+        let packed = path.load_leaf(io)?;
+        return insert_again(io, &packed, item);
     }
     make_index_room(io, &mut path)?;
     let half = split_leaf(io, &mut path, &leaf)?;
-    insert_again(io, Leaf::load(io, half)?, item)
+    let half = Leaf::load(io, half)?;
+    insert_again(io, &half, item)
 }
 
 /// Inserts where there must be room now.
-fn insert_again(io: &mut dyn DirIo, leaf: Leaf, item: &Item<'_>) -> FsResult<()> {
+fn insert_again(io: &mut dyn DirIo, leaf: &Leaf, item: &Item<'_>) -> FsResult<()> {
     let room = leaf.room(item.name)?.expect("half a leaf holds any entry");
     leaf.insert(io, room, item)
 }
 
 /// Packs a leaf in which the entries take at most half of the space (the rest is scattered in pieces that are too small).
 fn pack_sparse(io: &mut dyn DirIo, leaf: &Leaf) -> FsResult<bool> {
-    let records: Vec<Record<'_>> = leaf.entries()?.into_iter().map(|(_, record)| record).collect();
-    let used: usize = records.iter().map(Record::bytes).sum();
+    let records: Vec<DirEntry<'_>> = leaf.entries()?;
+    let used: usize = records.iter().map(DirEntry::used_bytes).sum();
     let sparse = used <= layout::leaf_limit(io.facts()) / 2;
     if sparse {
         leaf.rewrite(io, &records)?;
@@ -64,14 +67,22 @@ fn make_index_room(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
 /// Moves the root's pairs into a new node; the root keeps one pair that points to it.
 fn add_level(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
     let at = path.last().at;
-    let pairs = path.last().index.pairs.clone();
-    let lblk = io.append(layout::index_node(io.facts(), &pairs).into())?;
+    let pairs = path.last().index.dx.entries.clone();
+    let lblk = io.append(layout::new_node(io.facts(), pairs).into())?;
     let root = &mut path.frames[0];
-    root.index.pairs = vec![IndexPair { hash: 0, block: lblk }];
-    root.index.head.levels += 1;
+    root.index.dx.entries = vec![DxEntry {
+        hash: 0,
+        block: lblk,
+    }];
+    if let Some(info) = &mut root.index.dx.root {
+        info.levels += 1;
+    }
     root.at = 0;
     root.index.store(io)?;
-    path.frames.push(Frame { index: Index::node(io, lblk)?, at });
+    path.frames.push(Frame {
+        index: Index::node(io, lblk)?,
+        at,
+    });
     Ok(())
 }
 
@@ -79,32 +90,36 @@ fn add_level(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
 fn split_node(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
     let node = path.frames.pop().expect("a path begins with the root");
     let Frame { mut index, at } = node;
-    let half = index.pairs.len() / 2;
-    let upper = index.pairs.split_off(half);
-    let lblk = io.append(layout::index_node(io.facts(), &upper).into())?;
+    let half = index.dx.entries.len() / 2;
+    let upper = index.dx.entries.split_off(half);
+    let hash = upper[0].hash;
+    let lblk = io.append(layout::new_node(io.facts(), upper).into())?;
     index.store(io)?;
-    add_pair(io, path, IndexPair { hash: upper[0].hash, block: lblk })?;
+    add_pair(io, path, DxEntry { hash, block: lblk })?;
     let frame = if at >= half {
         path.last_mut().at += 1;
-        Frame { index: Index::node(io, lblk)?, at: at - half }
+        Frame {
+            index: Index::node(io, lblk)?,
+            at: at - half,
+        }
     } else {
-        Frame { index: Index::node(io, index.lblk)?, at }
+        Frame { index, at }
     };
     path.frames.push(frame);
     Ok(())
 }
 
 /// Adds a pair behind the one that the path takes.
-fn add_pair(io: &mut dyn DirIo, path: &mut Path, pair: IndexPair) -> FsResult<()> {
+fn add_pair(io: &mut dyn DirIo, path: &mut Path, pair: DxEntry) -> FsResult<()> {
     let frame = path.last_mut();
-    frame.index.pairs.insert(frame.at + 1, pair);
+    frame.index.dx.entries.insert(frame.at + 1, pair);
     frame.index.store(io)
 }
 
 /// Moves the upper half of a leaf, by hash, into a new leaf. Answers the one in which the path's target belongs.
 fn split_leaf(io: &mut dyn DirIo, path: &mut Path, leaf: &Leaf) -> FsResult<u32> {
-    let mut sorted: Vec<(u32, Record<'_>)> = Vec::new();
-    for (_, record) in leaf.entries()? {
+    let mut sorted: Vec<(u32, DirEntry<'_>)> = Vec::new();
+    for record in leaf.entries()? {
         sorted.push((path.hash(io, record.name).major, record));
     }
     sorted.sort_by_key(|(hash, _)| *hash);
@@ -112,19 +127,36 @@ fn split_leaf(io: &mut dyn DirIo, path: &mut Path, leaf: &Leaf) -> FsResult<u32>
     let cut = half_by_size(&sorted);
     let (hash, below) = (sorted[cut].0, sorted[cut - 1].0);
     let continued = u32::from(hash == below);
-    let records: Vec<Record<'_>> = sorted.iter().map(|(_, record)| *record).collect();
+    let records: Vec<DirEntry<'_>> = sorted.iter().map(|(_, record)| *record).collect();
     let upper = io.append(pack(io.facts(), &records[cut..]).into())?;
     leaf.rewrite(io, &records[..cut])?;
-    add_pair(io, path, IndexPair { hash: hash | continued, block: upper })?;
-    Ok(if path.target() >= hash { upper } else { leaf.lblk })
+    add_pair(
+        io,
+        path,
+        DxEntry {
+            hash: hash | continued,
+            block: upper,
+        },
+    )?;
+    Ok(if path.target() >= hash {
+        upper
+    } else {
+        leaf.lblk
+    })
 }
 
 /// I3: a split of a leaf with stray hashes would put an index pair out of order.
-fn check_range(io: &dyn DirIo, path: &Path, leaf: &Leaf, sorted: &[(u32, Record<'_>)]) -> FsResult<()> {
+fn check_range(
+    io: &dyn DirIo,
+    path: &Path,
+    leaf: &Leaf,
+    sorted: &[(u32, DirEntry<'_>)],
+) -> FsResult<()> {
     let stray = sorted.iter().find(|(hash, _)| !path.covers(*hash));
     match stray {
         Some((hash, _)) => {
-            let what = format!("a name of hash {hash:#x} lies outside of the leaf's range in the index");
+            let what =
+                format!("a name of hash {hash:#x} lies outside of the leaf's range in the index");
             Err(corrupt(io.facts(), leaf.lblk, what))
         }
         None => Ok(()),
@@ -132,12 +164,15 @@ fn check_range(io: &dyn DirIo, path: &Path, leaf: &Leaf, sorted: &[(u32, Record<
 }
 
 /// The index at which the entries before it take half of the space; between 1 and `len - 1`.
-fn half_by_size(sorted: &[(u32, Record<'_>)]) -> usize {
-    assert!(sorted.len() >= 2, "a leaf that is more than half full has several entries");
-    let total: usize = sorted.iter().map(|(_, record)| record.bytes()).sum();
+fn half_by_size(sorted: &[(u32, DirEntry<'_>)]) -> usize {
+    assert!(
+        sorted.len() >= 2,
+        "a leaf that is more than half full has several entries"
+    );
+    let total: usize = sorted.iter().map(|(_, record)| record.used_bytes()).sum();
     let mut below = 0;
     for (n, (_, record)) in sorted.iter().enumerate() {
-        below += record.bytes();
+        below += record.used_bytes();
         if below >= total / 2 {
             return (n + 1).min(sorted.len() - 1);
         }
