@@ -8,6 +8,9 @@ use fscore::FsResult;
 /// Equal bytes up to which two changed ranges are stored as one.
 const JOIN_GAP: usize = 16;
 
+/// Bytes that are compared at once before they are looked at one by one.
+const PIECE: usize = 64;
+
 /// A block under change.
 pub(super) struct Edit {
     lblk: u32,
@@ -49,10 +52,14 @@ impl Edit {
 /// The ranges in which two blocks of one length differ, ascending; ranges with few equal bytes between them are joined.
 fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<(usize, usize)> {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
-    for at in (0..old.len()).filter(|&at| old[at] != new[at]) {
-        match ranges.last_mut() {
-            Some((_, end)) if at - *end <= JOIN_GAP => *end = at + 1,
-            _ => ranges.push((at, at + 1)),
+    let pieces = old.chunks(PIECE).zip(new.chunks(PIECE)).enumerate();
+    for (n, (a, b)) in pieces.filter(|(_, (a, b))| a != b) {
+        for at in (0..a.len()).filter(|&at| a[at] != b[at]) {
+            let at = n * PIECE + at;
+            match ranges.last_mut() {
+                Some((_, end)) if at - *end <= JOIN_GAP => *end = at + 1,
+                _ => ranges.push((at, at + 1)),
+            }
         }
     }
     ranges

@@ -112,7 +112,7 @@ fn damaged_entries() {
 
 #[test]
 fn damaged_checksums() {
-    let sound = filled(USUAL, 2000);
+    let sound = filled(USUAL, 700);
     assert_eq!(everything(&sound), None);
     for lblk in 0..sound.blocks.len() {
         let mut dir = Memory {
@@ -140,7 +140,7 @@ fn with_root(dir: &mut Memory, edit: impl FnOnce(&mut ondisk::ext4::DxBlock)) {
 
 #[test]
 fn damaged_roots() {
-    let sound = || filled(PLAIN, 2000);
+    let sound = || filled(PLAIN, 700);
     type Damage = fn(&mut [u8]);
     let cases: [(Damage, &str); 9] = [
         (|b| put_le16(b, 0x20, 509), "limit"),
@@ -170,7 +170,7 @@ fn damaged_roots() {
 
 #[test]
 fn leaf_in_the_place_of_another() {
-    let mut dir = filled(USUAL, 2000);
+    let mut dir = filled(USUAL, 700);
     with_root(&mut dir, |root| {
         root.entries[3].block = root.entries[1].block
     });
@@ -180,7 +180,7 @@ fn leaf_in_the_place_of_another() {
 /// An index that leads to one leaf again and again, all of it marked as one chain of collisions.
 #[test]
 fn endless_chain() {
-    let mut dir = filled(USUAL, 2000);
+    let mut dir = filled(USUAL, 700);
     with_root(&mut dir, |root| {
         for entry in &mut root.entries[1..] {
             entry.hash = 1;
@@ -215,12 +215,12 @@ fn endless_chain() {
 
 #[test]
 fn node_that_is_no_node() {
-    let mut dir = filled(USUAL, 2000);
+    let mut dir = filled(USUAL, 700);
     with_root(&mut dir, |root| {
         root.root.as_mut().expect("a root").levels = 1
     });
     refused(&dir, "block", "not an index block");
-    let mut dir = filled(PLAIN, 2000);
+    let mut dir = filled(PLAIN, 700);
     let node = layout::new_node(&dir.facts, vec![DxEntry { hash: 0, block: 0 }]);
     dir.blocks[1] = node.into();
     with_root(&mut dir, |root| {
@@ -252,7 +252,7 @@ fn random_damage() {
         for names in [10, 400] {
             let sound = filled(setup, names);
             let mut found = 0;
-            for _ in 0..150 {
+            for _ in 0..40 {
                 let mut dir = Memory {
                     blocks: sound.blocks.clone(),
                     facts: sound.facts.clone(),
@@ -271,7 +271,7 @@ fn random_damage() {
                 }
                 found += u32::from(everything(&dir).is_some());
             }
-            assert!(found > 20, "the damage is seen: {found}");
+            assert!(found > 5, "the damage is seen: {found}");
         }
     }
 }
