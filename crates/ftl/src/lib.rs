@@ -1,1 +1,42 @@
-//! Flash translation layer: page map, garbage collection, TRIM, a map that survives a power cycle.
+//! Flash translation layer: page map, garbage collection, TRIM, and a map that survives a power cycle.
+//!
+//! An [`Ftl`] owns a powered [`nand::Nand`]. Logical units of (by default) 4 KiB are appended to open blocks; the map L2P says
+//! where the newest version of each lies. Every unit carries a tag in the spare area (owner, birth version, program
+//! sequence), so data needs no map write to be durable; only TRIM needs a log. A checkpoint of the map bounds recovery.
+//!
+//! # Fault model
+//!
+//! | area | fault | what must survive |
+//! |---|---|---|
+//! | row buffer (units accepted, not yet programmed) | lost at a cut | every unit flushed before |
+//! | rows being programmed at the cut | torn (see `nand`) | every unit flushed before |
+//! | blocks being erased at the cut | mixed, weak | every unit flushed before: erases wait for the evidence that replaces them (I2) |
+//! | TRIM not flushed | may be forgotten: the old content comes back | flushed TRIMs, until the unit is written again |
+//! | checkpoint being written at the cut | incomplete: the previous root counts | everything: log and blocks it needs are untouched until the new root is durable (I5) |
+//! | block whose program or erase fails | retired; readable data is moved | every unit |
+//! | valid unit that became unreadable | reads fail until it is written again; never other content | all other units |
+//!
+//! # Invariants
+//!
+//! - I1 (function): L2P is a function, P2L is its inverse on valid slots, a block's `valid` counts its valid slots.
+//! - I2 (erase gate): a block is erased only when, for every unit it ever held durably, newer evidence (a program with a
+//!   greater version, or a logged TRIM) ended before the erase starts.
+//! - I3 (drain): a checkpoint is taken with empty row buffers, and its root is programmed after every program it describes.
+//! - I4 (order): recovery takes, per unit, the candidate with the greatest (birth, program sequence); copies keep the birth.
+//! - I5 (log life): a checkpoint area is erased only when the other area holds a durable root.
+//! - I6 (reserve): the host stream never takes the last [`RESERVE`] free blocks; garbage collection can always finish.
+//! - I7: a victim has at least one slot that is not valid.
+//! - I8: free blocks are never trusted to be erased: each is erased when it is opened.
+
+mod alloc;
+mod check;
+mod config;
+mod core;
+mod gc;
+mod meta;
+mod recover;
+mod tag;
+
+pub use crate::core::{Ftl, FtlError, FtlStats};
+pub use config::{Config, Layout, RESERVE};
+pub use nand;

@@ -1,0 +1,93 @@
+//! Checks of the invariants, for tests.
+
+use crate::config::NONE;
+use crate::core::{Ftl, State};
+use crate::tag::Kind;
+
+impl Ftl {
+    /// Asserts every invariant that one state can show. Slow: looks at every slot.
+    ///
+    /// # Panics
+    /// With the number of the invariant that does not hold.
+    pub fn check(&self) {
+        let mut valid = vec![0; self.layout.blocks as usize];
+        for (lpn, &ppn) in self.l2p.iter_present().filter(|(_, p)| **p != NONE) {
+            assert_eq!(
+                *self.p2l.get(ppn as usize),
+                lpn as u32,
+                "I1: P2L does not answer L2P at unit {lpn}"
+            );
+            valid[self.layout.place(ppn).0 as usize] += 1;
+            self.check_content(lpn as u32);
+        }
+        let owned = self
+            .p2l
+            .iter_present()
+            .filter(|(_, lpn)| **lpn != NONE)
+            .count();
+        assert_eq!(
+            owned,
+            valid.iter().sum::<u32>() as usize,
+            "I1: a slot has an owner that left it"
+        );
+        for (i, info) in self.blocks.iter().enumerate() {
+            assert_eq!(
+                info.valid, valid[i],
+                "I1: valid count of block {i} ({:?})",
+                info.state
+            );
+            let idle = matches!(info.state, State::Free | State::Bad | State::Meta);
+            assert!(
+                !idle || info.valid == 0,
+                "I1: block {i} is {:?} and holds data",
+                info.state
+            );
+            assert!(
+                info.filled <= self.layout.rows_per_block,
+                "I1: block {i} holds too many rows"
+            );
+        }
+        let free = self
+            .blocks
+            .iter()
+            .filter(|b| b.state == State::Free)
+            .count();
+        assert_eq!(free, self.free as usize, "I6: count of free blocks");
+        let failing = self
+            .blocks
+            .iter()
+            .filter(|b| b.failing && b.state == State::Closed)
+            .count();
+        assert_eq!(
+            failing, self.failing as usize,
+            "I1: count of failing blocks"
+        );
+        let lanes = self.streams.iter().flat_map(|s| s.lanes.iter().flatten());
+        for block in lanes {
+            assert_eq!(
+                self.blocks[*block as usize].state,
+                State::Open,
+                "I1: block {block} of a lane is not open"
+            );
+        }
+    }
+    /// What a mapped unit points to is a unit of that number, or is unreadable.
+    fn check_content(&self, lpn: u32) {
+        let ppn = *self.l2p.get(lpn as usize);
+        if let Some((tag, _)) = self.fetch(ppn) {
+            let right = tag.lpn == lpn && tag.kind != Kind::Pad;
+            assert!(
+                right || self.content(lpn).is_ok(),
+                "I1: unit {lpn} points to {tag:?}"
+            );
+        }
+    }
+    /// Erases of each block that carries data, for reports and tests of wear levelling.
+    pub fn wear(&self) -> Vec<u32> {
+        let data = self
+            .blocks
+            .iter()
+            .filter(|b| b.state != State::Meta && b.state != State::Bad);
+        data.map(|b| b.erases).collect()
+    }
+}

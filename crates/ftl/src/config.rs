@@ -1,0 +1,170 @@
+//! What an FTL is told, and the layout that follows from it.
+
+use crate::tag::TAG_BYTES;
+use nand::{BlockId, Geometry, PageAddr};
+use serde::Deserialize;
+
+/// Free blocks that only garbage collection may take (I6): one to copy into while one is being filled.
+pub const RESERVE: u32 = 2;
+
+/// "No unit", "no slot".
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Bytes of a block's entry in the checkpoint.
+pub(crate) const BLOCK_ENTRY: u64 = 12;
+/// Bytes of the header of a checkpoint or log page.
+pub(crate) const META_HEADER: u64 = 32;
+
+/// What an FTL is told.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Bytes of a mapping unit: 512 to 16384, a power of two.
+    pub unit_bytes: u32,
+    /// Logical units.
+    pub units: u64,
+    /// Open blocks of the host stream (at most one per die is useful).
+    pub lanes: u32,
+    /// Background collection starts when fewer blocks than this beyond the reserve and the lanes are free.
+    pub gc_slack: u32,
+    /// A checkpoint is written after this many blocks were opened, or later if the map is large.
+    pub checkpoint_blocks: u32,
+}
+
+impl Config {
+    /// The blocks an FTL of this configuration needs on such chips, with `spare` (for example 0.07) over-provisioning.
+    pub fn blocks_needed(&self, geometry: &Geometry, spare: f64) -> u64 {
+        let slots = u64::from(geometry.pages_per_block) * u64::from(geometry.page_bytes)
+            / u64::from(self.unit_bytes);
+        let data = ((self.units as f64 * (1.0 + spare)) / slots as f64).ceil() as u64;
+        let fixed = u64::from(RESERVE + self.lanes + self.gc_slack + 2);
+        let all = data + fixed;
+        // The map area depends on the number of blocks, weakly: two rounds settle it.
+        let areas = |blocks: u64| 2 * u64::from(area_blocks(self, geometry, blocks));
+        all + areas(all + areas(all))
+    }
+}
+
+/// Blocks of one map area: a full checkpoint, half as much log, and a spare block.
+fn area_blocks(config: &Config, geometry: &Geometry, blocks: u64) -> u32 {
+    let room = u64::from(geometry.page_bytes) - META_HEADER;
+    let pages = (config.units * 4).div_ceil(room) + (blocks * BLOCK_ENTRY).div_ceil(room) + 1;
+    let blocks_used = (pages + pages / 2 + 8).div_ceil(u64::from(geometry.pages_per_block));
+    let parallel = u64::from(geometry.dies()).min(blocks / 64);
+    (blocks_used + 1).max(parallel) as u32
+}
+
+/// Sizes and addresses that follow from configuration and geometry.
+///
+/// A *row* is what one append programs: one page that holds several units, or several pages that hold one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Layout {
+    /// Bytes of a mapping unit.
+    pub unit_bytes: u32,
+    /// Logical units.
+    pub units: u32,
+    /// Units in a row.
+    pub slots_per_row: u32,
+    /// Pages in a row.
+    pub pages_per_row: u32,
+    /// Rows in a block.
+    pub rows_per_block: u32,
+    /// Units in a block.
+    pub slots_per_block: u32,
+    /// Blocks of each of the two map areas: area A is blocks `0..area`, area B `area..2*area`.
+    pub area: u32,
+    /// All blocks.
+    pub blocks: u32,
+}
+
+impl Layout {
+    /// The layout, if the numbers fit together.
+    ///
+    /// # Errors
+    /// Which number does not fit, in words.
+    pub fn new(config: &Config, geometry: &Geometry) -> Result<Layout, String> {
+        geometry.check()?;
+        let (unit, page) = (config.unit_bytes, geometry.page_bytes);
+        if !unit.is_power_of_two() || !(512..=16384).contains(&unit) {
+            return Err(format!(
+                "unit_bytes = {unit}; it may be 512, 1024, ... 16384"
+            ));
+        }
+        if config.lanes == 0 || config.lanes > 256 || config.gc_slack > 1024 {
+            return Err(format!(
+                "lanes = {}, gc_slack = {}; at most 256 and 1024",
+                config.lanes, config.gc_slack
+            ));
+        }
+        let (slots_per_row, pages_per_row) = if unit <= page {
+            (page / unit, 1)
+        } else {
+            (1, unit / page)
+        };
+        let spare_needed = if pages_per_row == 1 {
+            slots_per_row * TAG_BYTES as u32
+        } else {
+            (TAG_BYTES as u32).div_ceil(pages_per_row)
+        };
+        if geometry.spare_bytes < spare_needed {
+            return Err(format!(
+                "spare_bytes = {}; the tags need {spare_needed}",
+                geometry.spare_bytes
+            ));
+        }
+        let rows_per_block = geometry.pages_per_block / pages_per_row;
+        let slots_per_block = rows_per_block * slots_per_row;
+        let blocks = geometry.blocks();
+        if rows_per_block < 2 || u64::from(slots_per_block) * u64::from(blocks) >= u64::from(NONE) {
+            return Err("more than 2^32 units, or less than two units in a block".into());
+        }
+        let area = area_blocks(config, geometry, u64::from(blocks));
+        let layout = Layout {
+            unit_bytes: unit,
+            units: u32::try_from(config.units).map_err(|_| "too many units".to_string())?,
+            slots_per_row,
+            pages_per_row,
+            rows_per_block,
+            slots_per_block,
+            area,
+            blocks,
+        };
+        let floor = layout.data_blocks_needed(config);
+        if u64::from(blocks) < u64::from(2 * area) + u64::from(floor) {
+            return Err(format!(
+                "{} units need {} blocks, there are {blocks}",
+                config.units,
+                2 * area + floor
+            ));
+        }
+        Ok(layout)
+    }
+    /// Good data blocks below which the device cannot take writes any more.
+    pub(crate) fn data_blocks_needed(&self, config: &Config) -> u32 {
+        self.units.div_ceil(self.slots_per_block) + RESERVE + config.lanes + 2
+    }
+    /// The slot number of a place.
+    pub(crate) fn ppn(&self, block: u32, row: u32, slot: u32) -> u32 {
+        block * self.slots_per_block + row * self.slots_per_row + slot
+    }
+    /// The place of a slot number: block, row, slot.
+    pub(crate) fn place(&self, ppn: u32) -> (u32, u32, u32) {
+        let inside = ppn % self.slots_per_block;
+        (
+            ppn / self.slots_per_block,
+            inside / self.slots_per_row,
+            inside % self.slots_per_row,
+        )
+    }
+    /// The first page of a row.
+    pub(crate) fn page(&self, block: u32, row: u32) -> PageAddr {
+        PageAddr {
+            block: BlockId(block),
+            page: row * self.pages_per_row,
+        }
+    }
+    /// True for the blocks of the two map areas.
+    pub(crate) fn is_meta(&self, block: u32) -> bool {
+        block < 2 * self.area
+    }
+}

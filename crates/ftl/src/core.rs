@@ -1,0 +1,660 @@
+//! The write, read, trim and flush paths.
+
+use crate::config::NONE;
+use crate::meta::{Log, Trim};
+use crate::tag::{self, Kind, Tag};
+use crate::{Config, Layout};
+use base::{Bytes, CowVec, Time, fill};
+use nand::{Cell, Media, Nand, NandError, Page, PageAddr};
+use thiserror::Error;
+
+/// Why the FTL refuses.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum FtlError {
+    /// The numbers make no device.
+    #[error("translation layer: {0}")]
+    Config(String),
+    /// The medium holds no map of this layout.
+    #[error("translation layer: {0}")]
+    NotFormatted(String),
+    /// The map on the medium contradicts itself.
+    #[error("translation layer: {0}")]
+    Corrupt(String),
+    /// End of life: the device takes no more writes.
+    #[error("the device is read-only: {0}")]
+    ReadOnly(String),
+    /// The unit's content is lost.
+    #[error("unit {0} is unreadable")]
+    Unreadable(u32),
+    /// No such unit.
+    #[error("unit {0} lies beyond the end of the device")]
+    OutOfRange(u64),
+}
+
+/// Counters since the FTL was made. Units are mapping units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FtlStats {
+    /// Units accepted from the host.
+    pub host_units: u64,
+    /// Units copied by garbage collection.
+    pub gc_units: u64,
+    /// NAND page programs.
+    pub programs: u64,
+    /// NAND page programs that hold the map (checkpoint and log).
+    pub map_programs: u64,
+    /// NAND block erases.
+    pub erases: u64,
+    /// Slots programmed empty because a row had to be closed early.
+    pub padded: u64,
+    /// Checkpoints written.
+    pub checkpoints: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    Free,
+    Open,
+    Closed,
+    Bad,
+    Meta,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockInfo {
+    pub state: State,
+    /// Slots whose content is the newest version of a unit.
+    pub valid: u32,
+    /// Erases so far.
+    pub erases: u32,
+    /// Rows programmed since the block was opened.
+    pub filled: u32,
+    /// Number of the accepted operation that took the last valid slot: the block may be erased once that is durable.
+    pub freed_at: u64,
+    /// The block failed a program: it is emptied, then retired.
+    pub failing: bool,
+}
+
+/// A unit in a row buffer.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// Unit number; `NONE`: dropped meanwhile.
+    pub lpn: u32,
+    pub data: Bytes,
+    pub lost: bool,
+    /// Version of a copied unit; `None`: a host write, which takes its number when it is programmed.
+    pub birth: Option<u64>,
+    /// Number of the operation that brought it; 0: not given yet. A unit that is put again after a failed program keeps it.
+    pub accept: u64,
+}
+
+/// A row being filled.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub block: u32,
+    pub row: u32,
+    pub entries: Vec<Entry>,
+    /// When the last copied unit has been read.
+    pub ready: Time,
+}
+
+/// Where units of one kind are appended.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    pub lanes: Vec<Option<u32>>,
+    pub turn: usize,
+    pub row: Option<Row>,
+}
+
+/// Stream of host writes.
+pub(crate) const HOST: usize = 0;
+/// Stream of garbage collection: cold data.
+pub(crate) const GC: usize = 1;
+
+/// A flash translation layer over powered chips.
+#[derive(Clone)]
+pub struct Ftl {
+    pub(crate) nand: Nand,
+    pub(crate) config: Config,
+    pub(crate) layout: Layout,
+    pub(crate) l2p: CowVec<u32, 1024>,
+    pub(crate) p2l: CowVec<u32, 1024>,
+    pub(crate) blocks: Vec<BlockInfo>,
+    pub(crate) free: u32,
+    pub(crate) streams: [Stream; 2],
+    /// Last version or program sequence given out.
+    pub(crate) version: u64,
+    /// Operations accepted so far.
+    pub(crate) accepted: u64,
+    /// When the last program that may be evidence for an erase ends.
+    pub(crate) evidence_end: Time,
+    /// When the last program that a flush waits for ends.
+    pub(crate) host_end: Time,
+    pub(crate) log: Log,
+    /// Blocks opened since the last checkpoint.
+    pub(crate) opened: u32,
+    /// The victim being emptied, and the next slot to look at.
+    pub(crate) victim: Option<(u32, u32)>,
+    /// Blocks that failed a program and are not empty yet.
+    pub(crate) failing: u32,
+    /// Least operation number among units that are neither in a buffer nor on flash (their program failed).
+    pub(crate) in_hand: Option<u64>,
+    pub(crate) read_only: Option<String>,
+    pub(crate) stats: FtlStats,
+}
+
+impl Ftl {
+    pub(crate) fn bare(nand: Nand, config: Config) -> Result<Ftl, FtlError> {
+        let layout = Layout::new(&config, nand.geometry()).map_err(FtlError::Config)?;
+        let fresh = |b: u32| BlockInfo {
+            state: match layout.is_meta(b) {
+                true => State::Meta,
+                false if nand.is_bad(nand::BlockId(b)) => State::Bad,
+                false => State::Free,
+            },
+            valid: 0,
+            erases: 0,
+            filled: 0,
+            freed_at: 0,
+            failing: false,
+        };
+        let blocks: Vec<BlockInfo> = (0..layout.blocks).map(fresh).collect();
+        let stream = |lanes| Stream {
+            lanes: vec![None; lanes],
+            turn: 0,
+            row: None,
+        };
+        Ok(Ftl {
+            l2p: CowVec::new(layout.units as usize, NONE),
+            p2l: CowVec::new((layout.blocks * layout.slots_per_block) as usize, NONE),
+            free: blocks.iter().filter(|b| b.state == State::Free).count() as u32,
+            blocks,
+            streams: [stream(config.lanes as usize), stream(1)],
+            version: 0,
+            accepted: 0,
+            evidence_end: Time(0),
+            host_end: Time(0),
+            log: Log::default(),
+            opened: 0,
+            victim: None,
+            failing: 0,
+            in_hand: None,
+            read_only: None,
+            stats: FtlStats::default(),
+            nand,
+            config,
+            layout,
+        })
+    }
+    /// Sizes and addresses.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+    /// Counters since the FTL was made.
+    pub fn stats(&self) -> FtlStats {
+        let nand = self.nand.stats();
+        FtlStats {
+            programs: nand.programs,
+            erases: nand.erases,
+            ..self.stats
+        }
+    }
+    /// Why the device takes no more writes, if so.
+    pub fn read_only(&self) -> Option<&str> {
+        self.read_only.as_deref()
+    }
+    /// No cut before `now` will come: old undo records can go.
+    pub fn advance(&mut self, now: Time) {
+        self.nand.advance(now);
+    }
+    /// Cuts the power: what the chips hold then. The FTL has no part in it.
+    pub fn power_off(self, at: Time, seed: u64) -> Media {
+        self.nand.power_off(at, seed)
+    }
+    /// Access to the chips, for tests that make them fail.
+    pub fn nand_mut(&mut self) -> &mut Nand {
+        &mut self.nand
+    }
+
+    /// Accepts a unit at `now`; volatile until a flush. At most one bounded step of garbage collection comes first. If this
+    /// filled a row, answers when its program ends.
+    ///
+    /// # Errors
+    /// Out of range, or the device is read-only.
+    pub fn write(&mut self, now: Time, lpn: u32, data: Bytes) -> Result<Option<Time>, FtlError> {
+        assert_eq!(
+            data.len(),
+            self.layout.unit_bytes as usize,
+            "a write is one whole unit"
+        );
+        self.writable(lpn)?;
+        if self.opened >= self.checkpoint_every() {
+            self.checkpoint(now)?;
+        }
+        self.background_step(now)?;
+        self.stats.host_units += 1;
+        self.put(
+            now,
+            HOST,
+            Entry {
+                lpn,
+                data,
+                lost: false,
+                birth: None,
+                accept: 0,
+            },
+        )
+    }
+    /// Reads units, in order; reads as zeros what was never written. Answers when the last of them has crossed the bus.
+    /// Neighbours in one row cost one array read.
+    ///
+    /// # Errors
+    /// A unit is unreadable or out of range.
+    pub fn read(
+        &mut self,
+        now: Time,
+        lpns: std::ops::Range<u32>,
+    ) -> (Result<Vec<Bytes>, FtlError>, Time) {
+        let mut out = Vec::with_capacity(lpns.len());
+        let mut end = now;
+        let mut run: Option<(u32, u32, usize)> = None;
+        for lpn in lpns {
+            if lpn >= self.layout.units {
+                return (Err(FtlError::OutOfRange(lpn.into())), end);
+            }
+            let ppn = *self.l2p.get(lpn as usize);
+            let at = self.on_flash(ppn);
+            match (&mut run, at) {
+                (Some((block, row, n)), Some((b, r))) if *block == b && *row == r => *n += 1,
+                _ => {
+                    end = end.max(self.charge_read(now, run));
+                    run = at.map(|(b, r)| (b, r, 1));
+                }
+            }
+            match self.content(lpn) {
+                Ok(bytes) => out.push(bytes),
+                Err(e) => return (Err(e), end.max(self.charge_read(now, run))),
+            }
+        }
+        let end = end.max(self.charge_read(now, run));
+        (Ok(out), end)
+    }
+    /// The content of a unit as a read would bring it, at no cost.
+    ///
+    /// # Errors
+    /// The unit is unreadable.
+    pub fn content(&self, lpn: u32) -> Result<Bytes, FtlError> {
+        let ppn = *self.l2p.get(lpn as usize);
+        if ppn == NONE {
+            return Ok(fill::zeros(self.layout.unit_bytes as usize));
+        }
+        if let Some(entry) = self.buffered(ppn) {
+            return if entry.lost {
+                Err(FtlError::Unreadable(lpn))
+            } else {
+                Ok(entry.data.clone())
+            };
+        }
+        match self.fetch(ppn) {
+            Some((tag, data)) if tag.kind == Kind::Data && tag.lpn == lpn => Ok(data),
+            _ => Err(FtlError::Unreadable(lpn)),
+        }
+    }
+    /// True if the unit was written and not trimmed since.
+    pub fn is_mapped(&self, lpn: u32) -> bool {
+        *self.l2p.get(lpn as usize) != NONE
+    }
+    /// The mapped units, ascending.
+    pub fn mapped(&self) -> impl Iterator<Item = u32> {
+        self.l2p
+            .iter_present()
+            .filter(|(_, ppn)| **ppn != NONE)
+            .map(|(lpn, _)| lpn as u32)
+    }
+    /// Forgets the content of units; they read as zeros at once, durably so after a flush.
+    ///
+    /// # Errors
+    /// Out of range, or the device is read-only.
+    pub fn trim(&mut self, now: Time, lpns: std::ops::Range<u32>) -> Result<(), FtlError> {
+        if lpns.is_empty() {
+            return Ok(());
+        }
+        self.writable(lpns.end - 1)?;
+        let mut any = false;
+        for lpn in lpns.clone() {
+            let ppn = *self.l2p.get(lpn as usize);
+            if ppn != NONE {
+                if !any {
+                    self.accepted += 1;
+                    any = true;
+                }
+                self.drop_buffered(ppn);
+                self.invalidate(ppn);
+                self.l2p.set(lpn as usize, NONE);
+            }
+        }
+        if any {
+            // The version is taken after buffered writes of these units were dropped: they can no longer get a greater one.
+            self.version += 1;
+            let record = Trim {
+                first: lpns.start,
+                count: lpns.len() as u32,
+                version: self.version,
+            };
+            self.log.pending.push((record, self.accepted));
+            if self.log.pending.len() >= self.log_page_records() {
+                self.write_log(now)?;
+            }
+        }
+        Ok(())
+    }
+    /// Makes everything accepted so far durable; answers when it is.
+    ///
+    /// # Errors
+    /// The device became read-only.
+    pub fn flush(&mut self, now: Time) -> Result<Time, FtlError> {
+        self.issue(now, HOST)?;
+        self.write_log(now)?;
+        Ok(self.host_end.max(now))
+    }
+    /// Does work that costs no virtual time and counts in no figure; all of it is durable afterwards.
+    ///
+    /// # Errors
+    /// Those of the work, or of the flush after it.
+    pub fn quietly<R>(
+        &mut self,
+        work: impl FnOnce(&mut Ftl) -> Result<R, FtlError>,
+    ) -> Result<R, FtlError> {
+        let (stats, nand) = (self.stats, self.nand.stats());
+        let done = work(self).and_then(|r| self.flush(Time(0)).map(|_| r));
+        self.settle();
+        self.stats = stats;
+        self.nand.set_stats(nand);
+        done
+    }
+    /// Lets every operation be over and the clock of the chips start again at 0.
+    pub fn settle(&mut self) {
+        self.nand.settle();
+        (self.evidence_end, self.host_end, self.log.root_end) = (Time(0), Time(0), Time(0));
+        self.streams
+            .iter_mut()
+            .filter_map(|s| s.row.as_mut())
+            .for_each(|row| row.ready = Time(0));
+    }
+
+    pub(crate) fn writable(&self, lpn: u32) -> Result<(), FtlError> {
+        if lpn >= self.layout.units {
+            return Err(FtlError::OutOfRange(lpn.into()));
+        }
+        match &self.read_only {
+            Some(why) => Err(FtlError::ReadOnly(why.clone())),
+            None => Ok(()),
+        }
+    }
+    /// Appends a unit to a stream. The new place is the newest one at once.
+    pub(crate) fn put(
+        &mut self,
+        now: Time,
+        stream: usize,
+        mut entry: Entry,
+    ) -> Result<Option<Time>, FtlError> {
+        if self.streams[stream].row.is_none() {
+            self.open_row(now, stream)?;
+        }
+        self.accepted += 1;
+        if entry.accept == 0 {
+            entry.accept = self.accepted;
+        }
+        let lpn = entry.lpn;
+        let old = *self.l2p.get(lpn as usize);
+        let layout = self.layout;
+        let row = self.streams[stream].row.as_mut().expect("opened above");
+        let slot = row.entries.len() as u32;
+        let ppn = layout.ppn(row.block, row.row, slot);
+        let (block, full) = (row.block, slot + 1 == layout.slots_per_row);
+        row.entries.push(entry);
+        self.blocks[block as usize].valid += 1;
+        self.p2l.set(ppn as usize, lpn);
+        self.l2p.set(lpn as usize, ppn);
+        if old != NONE {
+            self.drop_buffered(old);
+            self.invalidate(old);
+        }
+        if full {
+            self.issue(now, stream)
+        } else {
+            Ok(None)
+        }
+    }
+    fn open_row(&mut self, now: Time, stream: usize) -> Result<(), FtlError> {
+        let lane = self.streams[stream].turn;
+        let block = match self.streams[stream].lanes[lane] {
+            Some(block) => block,
+            None => self.open_block(now, stream, lane)?,
+        };
+        let s = &mut self.streams[stream];
+        s.lanes[lane] = Some(block);
+        s.turn = (lane + 1) % s.lanes.len();
+        let row = self.blocks[block as usize].filled;
+        s.row = Some(Row {
+            block,
+            row,
+            entries: Vec::with_capacity(self.layout.slots_per_row as usize),
+            ready: Time(0),
+        });
+        Ok(())
+    }
+    /// Programs the row being filled, if there is one; answers when the program ends.
+    pub(crate) fn issue(&mut self, now: Time, stream: usize) -> Result<Option<Time>, FtlError> {
+        let Some(row) = self.streams[stream].row.take() else {
+            return Ok(None);
+        };
+        if row.entries.is_empty() {
+            self.streams[stream].row = Some(row);
+            return Ok(None);
+        }
+        let (tags, data) = self.tagged(&row);
+        match self.program_row(now.max(row.ready), &row, &tags, data) {
+            Ok(end) => {
+                self.stats.padded +=
+                    u64::from(self.layout.slots_per_row) - row.entries.len() as u64;
+                let info = &mut self.blocks[row.block as usize];
+                info.filled += 1;
+                if info.filled == self.layout.rows_per_block {
+                    self.close(stream, row.block);
+                }
+                self.evidence_end = self.evidence_end.max(end);
+                if stream == HOST {
+                    self.host_end = self.host_end.max(end);
+                }
+                Ok(Some(end))
+            }
+            Err(_failed) => {
+                self.fail_block(stream, row.block);
+                self.replace(now, stream, row)
+            }
+        }
+    }
+    /// The tags and pieces of a row; host writes take their version here.
+    fn tagged(&mut self, row: &Row) -> (Vec<Tag>, Vec<Bytes>) {
+        let erases = self.blocks[row.block as usize].erases;
+        let mut tags = Vec::with_capacity(row.entries.len());
+        let mut data = Vec::with_capacity(row.entries.len());
+        for entry in &row.entries {
+            self.version += 1;
+            let prog = self.version;
+            let kind = match entry.lpn {
+                NONE => Kind::Pad,
+                _ if entry.lost => Kind::Lost,
+                _ => Kind::Data,
+            };
+            tags.push(Tag {
+                kind,
+                lpn: entry.lpn,
+                birth: entry.birth.unwrap_or(prog),
+                prog,
+                erases,
+            });
+            data.push(entry.data.clone());
+        }
+        (tags, data)
+    }
+    fn program_row(
+        &mut self,
+        now: Time,
+        row: &Row,
+        tags: &[Tag],
+        data: Vec<Bytes>,
+    ) -> Result<Time, NandError> {
+        let first = self.layout.page(row.block, row.row);
+        if let [spare] = &tag::spares(tags, self.layout.pages_per_row)[..]
+            && self.layout.pages_per_row == 1
+        {
+            return broken_rules_panic(self.nand.program(
+                now,
+                first,
+                Page::new(data, spare.clone()),
+            ))
+            .map(|s| s.end);
+        }
+        let page_bytes = (self.layout.unit_bytes / self.layout.pages_per_row) as usize;
+        let mut end = now;
+        for (i, spare) in tag::spares(tags, self.layout.pages_per_row)
+            .into_iter()
+            .enumerate()
+        {
+            let piece = data[0].slice(i * page_bytes..(i + 1) * page_bytes);
+            let at = PageAddr {
+                page: first.page + i as u32,
+                ..first
+            };
+            end =
+                broken_rules_panic(self.nand.program(now, at, Page::new(vec![piece], spare)))?.end;
+        }
+        Ok(end)
+    }
+    /// Puts the units of a row whose program failed into another one.
+    fn replace(&mut self, now: Time, stream: usize, row: Row) -> Result<Option<Time>, FtlError> {
+        let outer = self.in_hand;
+        self.in_hand = row.entries.iter().map(|e| e.accept).chain(outer).min();
+        let mut result = Ok(None);
+        for (slot, entry) in row.entries.into_iter().enumerate() {
+            let here = self.layout.ppn(row.block, row.row, slot as u32);
+            if entry.lpn != NONE && *self.l2p.get(entry.lpn as usize) == here {
+                result = self.put(now, stream, entry);
+                if result.is_err() {
+                    break;
+                }
+            }
+        }
+        self.in_hand = outer;
+        result?;
+        self.issue(now, stream)
+    }
+    /// The slot no longer holds the newest version of its unit.
+    pub(crate) fn invalidate(&mut self, ppn: u32) {
+        let (block, ..) = self.layout.place(ppn);
+        self.p2l.set(ppn as usize, NONE);
+        let info = &mut self.blocks[block as usize];
+        info.valid -= 1;
+        if info.valid == 0 && info.state == State::Closed {
+            self.release(block);
+        }
+    }
+    /// The row buffer's unit at a slot, if the slot has not been programmed yet.
+    fn buffered(&self, ppn: u32) -> Option<&Entry> {
+        let (block, r, slot) = self.layout.place(ppn);
+        let rows = self.streams.iter().filter_map(|s| s.row.as_ref());
+        rows.filter(|row| row.block == block && row.row == r)
+            .find_map(|row| row.entries.get(slot as usize))
+    }
+    /// Drops a unit that is still in a row buffer: its slot will be programmed as padding, so that it cannot take a version
+    /// greater than that of a later TRIM.
+    fn drop_buffered(&mut self, ppn: u32) {
+        let (block, r, slot) = self.layout.place(ppn);
+        for row in self.streams.iter_mut().filter_map(|s| s.row.as_mut()) {
+            if row.block == block
+                && row.row == r
+                && let Some(entry) = row.entries.get_mut(slot as usize)
+            {
+                entry.lpn = NONE;
+            }
+        }
+    }
+    /// Block and row of a slot that has been programmed.
+    fn on_flash(&self, ppn: u32) -> Option<(u32, u32)> {
+        if ppn == NONE || self.buffered(ppn).is_some() {
+            return None;
+        }
+        let (block, row, _) = self.layout.place(ppn);
+        Some((block, row))
+    }
+    /// Lets the chips read `n` units of a row.
+    fn charge_read(&mut self, now: Time, run: Option<(u32, u32, usize)>) -> Time {
+        let Some((block, row, n)) = run else {
+            return now;
+        };
+        let first = self.layout.page(block, row);
+        let bytes = n * self.layout.unit_bytes as usize / self.layout.pages_per_row as usize;
+        let pages = 0..self.layout.pages_per_row;
+        let ends = pages.map(|i| {
+            self.nand
+                .read(
+                    now,
+                    PageAddr {
+                        page: first.page + i,
+                        ..first
+                    },
+                    bytes,
+                )
+                .1
+        });
+        ends.max().unwrap_or(now)
+    }
+    pub(crate) fn charge_row_read(
+        &mut self,
+        now: Time,
+        block: u32,
+        row: u32,
+        units: usize,
+    ) -> Time {
+        self.charge_read(now, Some((block, row, units)))
+    }
+    /// Tag and content of a programmed slot, at no cost; `None` if it is unreadable or holds no tag.
+    pub(crate) fn fetch(&self, ppn: u32) -> Option<(Tag, Bytes)> {
+        let (block, row, slot) = self.layout.place(ppn);
+        let first = self.layout.page(block, row);
+        let unit = self.layout.unit_bytes as usize;
+        if self.layout.pages_per_row == 1 {
+            let Cell::Written(page) = self.nand.peek(first) else {
+                return None;
+            };
+            let tag = tag::of_row(&[page.spare()], slot)?;
+            return Some((tag, page.slice(slot as usize * unit, unit)));
+        }
+        let mut pages = Vec::new();
+        for i in 0..self.layout.pages_per_row {
+            let Cell::Written(page) = self.nand.peek(PageAddr {
+                page: first.page + i,
+                ..first
+            }) else {
+                return None;
+            };
+            pages.push(page.clone());
+        }
+        let spares: Vec<&[u8]> = pages.iter().map(|p| &p.spare()[..]).collect();
+        let tag = tag::of_row(&spares, slot)?;
+        let part = unit / pages.len();
+        let data: Vec<Bytes> = pages.iter().map(|p| p.slice(0, part)).collect();
+        Some((tag, fill::compact(data.concat().into())))
+    }
+}
+
+/// Only an error of the FTL itself can break a rule of the chips.
+pub(crate) fn broken_rules_panic<T>(result: Result<T, NandError>) -> Result<T, NandError> {
+    match result {
+        Err(rule @ NandError::Rule { .. }) => {
+            panic!("the translation layer broke a rule of the chips: {rule}")
+        }
+        other => other,
+    }
+}

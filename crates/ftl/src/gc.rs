@@ -1,0 +1,113 @@
+//! Garbage collection: greedy victims, bounded steps.
+
+use crate::config::{NONE, RESERVE};
+use crate::core::{Entry, Ftl, FtlError, GC, State};
+use crate::tag::Kind;
+use base::{Time, fill};
+
+impl Ftl {
+    /// The bounded step that a host write pays for: enough copies to keep pace with the writes, for the victim at hand.
+    pub(crate) fn background_step(&mut self, now: Time) -> Result<(), FtlError> {
+        let low = RESERVE + self.config.lanes + self.config.gc_slack;
+        if self.free > low && self.failing == 0 {
+            return Ok(());
+        }
+        let Some((block, _)) = self.pick_victim() else {
+            return Ok(());
+        };
+        let valid = self.blocks[block as usize].valid;
+        let gain = (self.layout.slots_per_block - valid).max(1);
+        self.collect(now, valid.div_ceil(gain) + 1)
+    }
+    /// Empties one victim, in one go; `false` if there is none.
+    pub(crate) fn collect_victim(&mut self, now: Time) -> Result<bool, FtlError> {
+        if self.pick_victim().is_none() {
+            return Ok(false);
+        }
+        self.collect(now, u32::MAX)?;
+        Ok(true)
+    }
+    /// The victim at hand, or the next: failing blocks first, then the least valid, then the least worn (I7).
+    fn pick_victim(&mut self) -> Option<(u32, u32)> {
+        if self.victim.is_none() {
+            let slots = self.layout.slots_per_block;
+            let closed = self
+                .blocks
+                .iter()
+                .enumerate()
+                .filter(|(_, b)| b.state == State::Closed);
+            let eligible = closed.filter(|(_, b)| b.failing || b.valid < slots);
+            let best = eligible.min_by_key(|(i, b)| (!b.failing, b.valid, b.erases, *i));
+            self.victim = best.map(|(i, _)| (i as u32, 0));
+        }
+        self.victim
+    }
+    /// Copies up to `budget` units of the victim; the block is released when its last valid slot has moved.
+    fn collect(&mut self, now: Time, budget: u32) -> Result<(), FtlError> {
+        let Some((block, mut slot)) = self.victim else {
+            return Ok(());
+        };
+        let mut copied = 0;
+        let end = self.layout.slots_per_block;
+        while slot < end && copied < budget && self.victim.is_some() {
+            let row = slot / self.layout.slots_per_row;
+            let next = (row + 1) * self.layout.slots_per_row;
+            let first = self.layout.ppn(block, row, 0);
+            let live: Vec<u32> = (first..first + self.layout.slots_per_row)
+                .filter(|p| *self.p2l.get(*p as usize) != NONE)
+                .collect();
+            if !live.is_empty() {
+                let read = self.charge_row_read(now, block, row, live.len());
+                for ppn in live {
+                    self.copy(now, read, ppn)?;
+                    copied += 1;
+                }
+            }
+            slot = next;
+            if let Some(victim) = &mut self.victim {
+                victim.1 = slot;
+            }
+        }
+        if slot >= end && self.victim.is_some_and(|(v, _)| v == block) {
+            assert_eq!(
+                self.blocks[block as usize].valid, 0,
+                "I1: a collected block has valid slots left"
+            );
+            self.victim = None;
+        }
+        Ok(())
+    }
+    /// Moves one valid unit into the cold stream; its birth version travels with it (I4).
+    fn copy(&mut self, now: Time, read: Time, ppn: u32) -> Result<(), FtlError> {
+        let lpn = *self.p2l.get(ppn as usize);
+        if lpn == NONE {
+            return Ok(());
+        }
+        let entry = match self.fetch(ppn) {
+            Some((tag, data)) if tag.lpn == lpn && tag.kind != Kind::Pad => Entry {
+                lpn,
+                data,
+                lost: tag.kind == Kind::Lost,
+                birth: Some(tag.birth),
+                accept: 0,
+            },
+            // The page decayed: what was there is lost, and says so when it is read.
+            _ => {
+                let data = fill::zeros(self.layout.unit_bytes as usize);
+                Entry {
+                    lpn,
+                    data,
+                    lost: true,
+                    birth: None,
+                    accept: 0,
+                }
+            }
+        };
+        self.stats.gc_units += 1;
+        self.put(now.max(read), GC, entry)?;
+        if let Some(row) = &mut self.streams[GC].row {
+            row.ready = row.ready.max(read);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,312 @@
+//! The map on flash: checkpoints in two alternating areas, each followed by its log of TRIMs.
+//!
+//! An area is a stripe over its good blocks. A checkpoint is numbered pages: block table, map segments (those that are all
+//! unmapped are left out), and last the root. The log pages follow the root. Pages carry checkpoint number and index, so
+//! reading needs no knowledge of which blocks were good when they were written.
+
+use crate::config::{BLOCK_ENTRY, META_HEADER, NONE};
+use crate::core::{BlockInfo, Ftl, FtlError, State, broken_rules_panic};
+use base::bytes::{get_le32, get_le64, put_le32, put_le64};
+use base::checksum::crc32c;
+use base::{Bytes, Time};
+use nand::{BlockId, Page, PageAddr};
+
+const MAGIC: u32 = 0x4C54_4656;
+/// Bytes of a TRIM record.
+const RECORD: usize = 16;
+/// Bytes of the root's content.
+pub(crate) const ROOT_BYTES: usize = 40;
+
+/// "These units hold nothing", with its place in the order of all writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Trim {
+    pub first: u32,
+    pub count: u32,
+    pub version: u64,
+}
+
+/// The log: what is not on flash yet, and where the next page goes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log {
+    /// Records not logged yet, each with the number of its operation.
+    pub pending: Vec<(Trim, u64)>,
+    /// Number of the current checkpoint.
+    pub seq: u64,
+    /// Next page index in the current area.
+    pub index: u32,
+    /// Blocks of the current area that were good when its checkpoint began.
+    pub stripe: Vec<u32>,
+    /// When the root of the current checkpoint is durable.
+    pub root_end: Time,
+}
+
+/// What a page of an area holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MetaKind {
+    Table,
+    Segment,
+    Root,
+    Log,
+}
+
+/// A decoded page of an area.
+#[derive(Clone, Debug)]
+pub(crate) struct MetaPage {
+    pub kind: MetaKind,
+    pub seq: u64,
+    pub index: u32,
+    /// Number of the table part or of the map segment.
+    pub part: u32,
+    pub body: Bytes,
+}
+
+impl MetaPage {
+    fn encode(&self) -> Bytes {
+        let mut raw = vec![0; META_HEADER as usize + self.body.len()];
+        put_le32(&mut raw, 0, MAGIC);
+        raw[4] = match self.kind {
+            MetaKind::Table => 1,
+            MetaKind::Segment => 2,
+            MetaKind::Root => 3,
+            MetaKind::Log => 4,
+        };
+        put_le64(&mut raw, 8, self.seq);
+        put_le32(&mut raw, 16, self.index);
+        put_le32(&mut raw, 20, self.part);
+        put_le32(&mut raw, 24, self.body.len() as u32);
+        raw[META_HEADER as usize..].copy_from_slice(&self.body);
+        let crc = crc32c(crc32c(!0, &raw[..28]), &self.body);
+        put_le32(&mut raw, 28, crc);
+        raw.into()
+    }
+    /// The page, or `None` if these bytes are none.
+    pub fn decode(raw: &Bytes) -> Option<MetaPage> {
+        let header = META_HEADER as usize;
+        if raw.len() < header || get_le32(raw, 0) != MAGIC {
+            return None;
+        }
+        let len = get_le32(raw, 24) as usize;
+        let body = raw.get(header..header.checked_add(len)?)?;
+        if get_le32(raw, 28) != crc32c(crc32c(!0, &raw[..28]), body) {
+            return None;
+        }
+        let kind = match raw[4] {
+            1 => MetaKind::Table,
+            2 => MetaKind::Segment,
+            3 => MetaKind::Root,
+            4 => MetaKind::Log,
+            _ => return None,
+        };
+        let body = raw.slice(header..header + len);
+        Some(MetaPage {
+            kind,
+            seq: get_le64(raw, 8),
+            index: get_le32(raw, 16),
+            part: get_le32(raw, 20),
+            body,
+        })
+    }
+    /// The records of a log page.
+    pub fn trims(&self) -> Vec<Trim> {
+        let record = |r: &[u8]| Trim {
+            first: get_le32(r, 0),
+            count: get_le32(r, 4),
+            version: get_le64(r, 8),
+        };
+        self.body.chunks_exact(RECORD).map(record).collect()
+    }
+}
+
+fn encode_block(info: &BlockInfo) -> [u8; BLOCK_ENTRY as usize] {
+    let mut raw = [0; BLOCK_ENTRY as usize];
+    raw[0] = match info.state {
+        State::Free => 0,
+        State::Open => 1,
+        State::Closed => 2,
+        State::Bad => 3,
+        State::Meta => 4,
+    };
+    raw[1] = u8::from(info.failing);
+    put_le32(&mut raw, 4, info.filled);
+    put_le32(&mut raw, 8, info.erases);
+    raw
+}
+
+/// State, rows filled, erases and the failing mark out of a block's entry.
+pub(crate) fn decode_block(raw: &[u8]) -> Option<(State, u32, u32, bool)> {
+    let state = match raw[0] {
+        0 => State::Free,
+        1 => State::Open,
+        2 => State::Closed,
+        3 => State::Bad,
+        4 => State::Meta,
+        _ => return None,
+    };
+    Some((state, get_le32(raw, 4), get_le32(raw, 8), raw[1] != 0))
+}
+
+impl Ftl {
+    /// Bytes of content that a page of an area takes.
+    pub(crate) fn meta_room(&self) -> usize {
+        self.nand.geometry().page_bytes as usize - META_HEADER as usize
+    }
+    pub(crate) fn log_page_records(&self) -> usize {
+        self.meta_room() / RECORD
+    }
+    /// Blocks that may be opened between two checkpoints; large maps are written less often.
+    pub(crate) fn checkpoint_every(&self) -> u32 {
+        self.config.checkpoint_blocks.max(self.layout.area * 16)
+    }
+    /// The blocks of an area, 0 or 1.
+    pub(crate) fn area(&self, which: u32) -> std::ops::Range<u32> {
+        which * self.layout.area..(which + 1) * self.layout.area
+    }
+    /// Logs the pending TRIMs; opens a new checkpoint instead if the area is full.
+    pub(crate) fn write_log(&mut self, now: Time) -> Result<(), FtlError> {
+        while !self.log.pending.is_empty() {
+            let n = self.log.pending.len().min(self.log_page_records());
+            let mut body = vec![0; n * RECORD];
+            for (raw, (trim, _)) in body.chunks_exact_mut(RECORD).zip(&self.log.pending) {
+                put_le32(raw, 0, trim.first);
+                put_le32(raw, 4, trim.count);
+                put_le64(raw, 8, trim.version);
+            }
+            let page = self.meta_page(MetaKind::Log, 0, body);
+            match self.append_meta(now.max(self.log.root_end), page) {
+                Some(end) => {
+                    self.log.pending.drain(..n);
+                    self.host_end = self.host_end.max(end);
+                    self.evidence_end = self.evidence_end.max(end);
+                }
+                None => return self.checkpoint(now),
+            }
+        }
+        Ok(())
+    }
+    /// Writes the whole map into the other area. Blocks opened and TRIMs before it need no more recovery.
+    pub(crate) fn checkpoint(&mut self, now: Time) -> Result<(), FtlError> {
+        let pending = std::mem::take(&mut self.log.pending);
+        let drained = self
+            .issue(now, crate::core::GC)
+            .and_then(|_| self.issue(now, crate::core::HOST));
+        if let Err(e) = drained {
+            self.log.pending = pending;
+            return Err(e);
+        }
+        self.stats.checkpoints += 1;
+        // The area to write is that of the older checkpoint; the current root is durable before it is erased (I5).
+        let start = now.max(self.log.root_end);
+        for _ in 0..=self.layout.area {
+            if let Some(end) = self.try_checkpoint(start) {
+                self.log.root_end = end;
+                self.host_end = self.host_end.max(end);
+                self.evidence_end = self.evidence_end.max(end);
+                self.opened = 0;
+                return Ok(());
+            }
+        }
+        self.log.pending = pending;
+        Err(self.end_of_life("the blocks that hold the map are worn out"))
+    }
+    /// One attempt; `None` if a block failed and the area must be started again without it.
+    fn try_checkpoint(&mut self, start: Time) -> Option<Time> {
+        let old = self.log.clone();
+        self.log.seq = old.seq + 1;
+        self.log.index = 0;
+        self.log.stripe.clear();
+        let area = self.area((self.log.seq % 2) as u32);
+        for block in area
+            .filter(|b| !self.nand.is_bad(BlockId(*b)))
+            .collect::<Vec<_>>()
+        {
+            match broken_rules_panic(self.nand.erase(start, BlockId(block))) {
+                Ok(_) => self.log.stripe.push(block),
+                Err(_) => self.nand.mark_bad(BlockId(block)),
+            }
+        }
+        let done = self.write_pages(start);
+        if done.is_none() {
+            self.log = old;
+        }
+        done
+    }
+    fn write_pages(&mut self, start: Time) -> Option<Time> {
+        let mut end = start;
+        let per_page = self.meta_room() / BLOCK_ENTRY as usize;
+        let table: Vec<Vec<u8>> = self
+            .blocks
+            .chunks(per_page)
+            .map(|c| c.iter().flat_map(encode_block).collect())
+            .collect();
+        for (part, body) in table.into_iter().enumerate() {
+            let page = self.meta_page(MetaKind::Table, part as u32, body);
+            end = end.max(self.append_meta(start, page)?);
+        }
+        let per_page = self.meta_room() / 4;
+        for part in 0..(self.layout.units as usize).div_ceil(per_page) {
+            let range = part * per_page..((part + 1) * per_page).min(self.layout.units as usize);
+            if let Some(body) = self.segment(range) {
+                let page = self.meta_page(MetaKind::Segment, part as u32, body);
+                end = end.max(self.append_meta(start, page)?);
+            }
+        }
+        let mut root = vec![0; ROOT_BYTES];
+        put_le64(&mut root, 0, self.version);
+        put_le32(&mut root, 8, self.log.index);
+        put_le32(&mut root, 12, self.layout.units);
+        put_le32(&mut root, 16, self.layout.unit_bytes);
+        put_le32(&mut root, 20, self.layout.blocks);
+        put_le32(&mut root, 24, self.layout.slots_per_block);
+        put_le32(&mut root, 28, self.layout.area);
+        // I3: the root vouches for every program before it, so it starts when they have ended.
+        let page = self.meta_page(MetaKind::Root, 0, root);
+        self.append_meta(end.max(self.evidence_end), page)
+    }
+    /// A part of the map, or `None` if nothing in it is mapped.
+    fn segment(&self, range: std::ops::Range<usize>) -> Option<Vec<u8>> {
+        let mut body = vec![0; range.len() * 4];
+        let mut any = false;
+        for (raw, lpn) in body.chunks_exact_mut(4).zip(range) {
+            let ppn = *self.l2p.get(lpn);
+            any |= ppn != NONE;
+            raw.copy_from_slice(&ppn.to_le_bytes());
+        }
+        any.then_some(body)
+    }
+    fn meta_page(&self, kind: MetaKind, part: u32, body: Vec<u8>) -> MetaPage {
+        MetaPage {
+            kind,
+            seq: self.log.seq,
+            index: self.log.index,
+            part,
+            body: body.into(),
+        }
+    }
+    /// Programs the next page of the current area; `None` if it is full or the block failed.
+    fn append_meta(&mut self, now: Time, page: MetaPage) -> Option<Time> {
+        let width = self.log.stripe.len() as u32;
+        if width == 0 || self.log.index / width >= self.nand.geometry().pages_per_block {
+            return None;
+        }
+        let block = BlockId(self.log.stripe[(self.log.index % width) as usize]);
+        let at = PageAddr {
+            block,
+            page: self.log.index / width,
+        };
+        self.stats.map_programs += 1;
+        match broken_rules_panic(self.nand.program(
+            now,
+            at,
+            Page::new(vec![page.encode()], Bytes::new()),
+        )) {
+            Ok(span) => {
+                self.log.index += 1;
+                Some(span.end)
+            }
+            Err(_) => {
+                self.nand.mark_bad(block);
+                None
+            }
+        }
+    }
+}
