@@ -392,7 +392,7 @@ impl Core {
     /// CPU time on the earliest free virtual core, first come first served, without preemption.
     pub(crate) fn charge(&self, span: u64, site: Site) {
         if !self.powered.get() {
-            return self.yield_now(site);
+            return self.scheduling_point(site);
         }
         let until = {
             let mut st = self.st.borrow_mut();

@@ -4,6 +4,7 @@
 //! Any other fault goes to the handler that was there before.
 
 use crate::world::core;
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::OnceLock;
@@ -31,6 +32,12 @@ pub(crate) fn install() {
 
 /// std gives its own threads an alternate stack; threads made by C have none.
 fn give_alt_stack() {
+    thread_local! {
+        static DONE: Cell<bool> = const { Cell::new(false) };
+    }
+    if DONE.replace(true) {
+        return;
+    }
     // SAFETY: queries, then sets, this thread's alternate stack; the new one is never freed.
     unsafe {
         let mut old: libc::stack_t = MaybeUninit::zeroed().assume_init();

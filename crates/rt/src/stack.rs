@@ -39,25 +39,33 @@ impl Extent {
         (self.bottom..self.bottom + GUARD_BYTES).contains(&addr)
     }
     /// Deepest use in bytes (whole pages, at least [`KEEP_BYTES`]).
+    ///
+    /// Looks downwards in windows of the size of the guard and stops at the first untouched one: a frame that jumps
+    /// a whole window would jump the guard too.
     pub(crate) fn high_water(self) -> usize {
+        const WINDOW: usize = GUARD_BYTES / PAGE;
         let low = self.bottom + GUARD_BYTES;
-        let pages = (self.top - KEEP_BYTES - low) / PAGE;
-        let mut resident = vec![0u8; pages];
-        // SAFETY: the range is mapped (the extent of a live stack) and the vector has one byte per page.
-        let rc = unsafe {
-            libc::mincore(
-                low as *mut libc::c_void,
-                pages * PAGE,
-                resident.as_mut_ptr(),
-            )
-        };
-        if rc != 0 {
-            return KEEP_BYTES;
+        let mut end = self.top - KEEP_BYTES;
+        let mut deepest = end;
+        while end > low {
+            let start = end.saturating_sub(WINDOW * PAGE).max(low);
+            let pages = (end - start) / PAGE;
+            let mut resident = [0u8; WINDOW];
+            // SAFETY: the range is mapped (the extent of a live stack), and the array has a byte for each page.
+            let rc = unsafe {
+                libc::mincore(
+                    start as *mut libc::c_void,
+                    pages * PAGE,
+                    resident.as_mut_ptr(),
+                )
+            };
+            match resident.iter().position(|r| r & 1 != 0) {
+                Some(first) if rc == 0 => deepest = start + first * PAGE,
+                _ => break,
+            }
+            end = start;
         }
-        match resident.iter().position(|r| r & 1 != 0) {
-            Some(first) => self.top - (low + first * PAGE),
-            None => KEEP_BYTES,
-        }
+        self.top - deepest
     }
     /// Gives everything below the kept part back to the kernel.
     ///

@@ -24,12 +24,6 @@ pub(crate) fn core<'a>() -> Option<&'a Core> {
     unsafe { CORE.get().as_ref() }
 }
 
-/// The number of this thread's world.
-#[inline]
-pub(crate) fn current() -> u64 {
-    core().map_or(REAL, |c| c.world)
-}
-
 /// A number for a new simulation.
 pub(crate) fn fresh() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -78,7 +72,7 @@ impl Binding {
     pub(crate) fn check(&self, kind: &str, name: &str, is_held: impl Fn() -> bool) {
         #[cfg(debug_assertions)]
         {
-            let world = current();
+            let world = core().map_or(REAL, |c| c.world);
             let bound = self.0.load(Ordering::Relaxed);
             if bound != world {
                 self.rebind(bound, world, kind, name, is_held());

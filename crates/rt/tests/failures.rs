@@ -452,6 +452,77 @@ fn many_tasks_and_a_dropped_handle() {
     out.unwrap();
 }
 
+#[test]
+fn a_panic_in_a_scope_ends_the_simulation_before_the_borrow_ends() {
+    let after = AtomicU64::new(0);
+    let out = run(|| {
+        let local = vec![1u64; 100];
+        rt::scope(|s| {
+            s.spawn("borrows", || {
+                rt::sleep(MS);
+                after.fetch_add(local[7], Ordering::SeqCst);
+            });
+            panic!("in the body");
+        })
+    });
+    assert!(panic_of(&out).starts_with("in the body"));
+    assert!(out.payload.is_some() && after.into_inner() == 0);
+}
+
+#[test]
+fn a_scope_waits_for_its_tasks_and_hands_on_their_panics() {
+    let join = SimConfig {
+        quiet: true,
+        on_panic: rt::OnPanic::Join,
+        ..SimConfig::default()
+    };
+    let out = Sim::new(join.clone()).run(|| {
+        let mut done = false;
+        rt::scope(|s| {
+            s.spawn("late", || {
+                rt::sleep(MS);
+                done = true;
+            });
+            let bad = s.spawn("joined", || panic!("planted"));
+            assert!(bad.join().is_err());
+        });
+        done
+    });
+    assert_eq!(out.value, Some(true));
+    let out = Sim::new(join).run(|| {
+        rt::scope(|s| {
+            s.spawn("not joined", || panic!("planted"));
+        });
+    });
+    assert!(out.value.is_none());
+    assert_eq!(
+        out.payload.unwrap().downcast_ref::<&str>(),
+        Some(&"a scoped task panicked")
+    );
+}
+
+#[test]
+fn channels_end_when_one_side_is_gone() {
+    run(|| {
+        let (send, recv) = rt::channel::<u8>(1);
+        let waiting = rt::spawn("receiver", move || (recv.recv(), recv.recv()));
+        rt::yield_now();
+        send.send(1).unwrap();
+        drop(send);
+        assert_eq!(
+            waiting.join().unwrap(),
+            (Ok(1), Err(rt::RecvError::Disconnected))
+        );
+        let (send, recv) = rt::channel::<u8>(1);
+        let waiting = rt::spawn("sender", move || (send.send(1), send.send(2)));
+        rt::yield_now();
+        drop(recv);
+        let (first, second) = waiting.join().unwrap();
+        assert!(first.is_ok() && second == Err(rt::SendError::Disconnected(2)));
+    })
+    .unwrap();
+}
+
 // ---- power -----------------------------------------------------------------------------------------------------
 
 /// A task that writes to a device with 1 ms per command until that fails.

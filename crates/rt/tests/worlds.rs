@@ -373,6 +373,32 @@ fn two_simulations_run_in_parallel_threads() {
     assert_eq!(alone, together);
 }
 
+fn all_hashes() -> Vec<u64> {
+    let run = |seed| PROGRAMS.map(|(_, program, _)| Sim::new(config(seed)).run(program).trace_hash);
+    [run(None), run(Some(5))].concat()
+}
+
+/// Run by the next test in processes of their own.
+#[test]
+#[ignore = "prints the hashes for another test"]
+#[allow(clippy::disallowed_macros)]
+fn child_prints_hashes() {
+    println!("hashes {:?}", all_hashes());
+}
+
+#[test]
+fn another_process_with_other_addresses_gives_the_same_runs() {
+    let expected = format!("hashes {:?}", all_hashes());
+    for _ in 0..2 {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "child_prints_hashes", "--nocapture"])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&child.stdout);
+        assert!(text.contains(&expected), "{text}\nexpected {expected}");
+    }
+}
+
 #[test]
 fn streams_depend_on_seed_and_name_only() {
     let draw = |seed, name: &'static str| {
