@@ -16,6 +16,7 @@
 //! Lock order: rename lock -> directory lock set -> append lock -> locks of the file system. The [`grace`] lock and the node
 //! table are leaves.
 
+pub mod conformance;
 mod file;
 mod flags;
 mod grace;
