@@ -67,6 +67,12 @@ fn ok<T>(result: FsResult<T>, what: &str) -> T {
     result.unwrap_or_else(|error| panic!("{what}: expected success, got {error:?}"))
 }
 
+/// As [`ok`], for calls whose answer does not matter.
+#[track_caller]
+fn done<T>(result: FsResult<T>, what: &str) {
+    ok(result, what);
+}
+
 /// An open file that exists afterwards.
 #[track_caller]
 fn open(vfs: &Arc<Vfs>, path: &str) -> File {

@@ -147,7 +147,7 @@ impl Writeback {
                 Err(_) => return Ok(()),
                 Ok(()) => {}
             }
-            if !above(self.shared.fs.dirty_pages(), policy.limit_pages) {
+            if !above(self.shared.fs.dirty_pages(), policy.limit_pages) || !rt::powered() {
                 return Ok(());
             }
             self.shared.state.lock().stats.pauses += 1;
@@ -170,10 +170,10 @@ impl Shared {
         let mut next = rt::now() + interval;
         loop {
             let mut state = self.state.lock();
-            while !state.stop && !state.kicked && rt::now() < next {
+            while rt::powered() && !state.stop && !state.kicked && rt::now() < next {
                 self.wake.wait_until(&mut state, next);
             }
-            if state.stop {
+            if state.stop || !rt::powered() {
                 return;
             }
             state.kicked = false;

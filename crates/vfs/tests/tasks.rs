@@ -1,0 +1,194 @@
+//! Several tasks on one mount, under random schedules: what the locks of `Vfs` are for.
+
+use base::{Ino, Nanos};
+use rt::{Sim, SimConfig};
+use std::sync::Arc;
+use varve_vfs::model::ModelFs;
+use varve_vfs::{Errno, FileKind, FsError, OpenFlags, RenameMode, SetAttr, Vfs};
+
+/// Runs `body` under this many random schedules, on the model.
+fn schedules(count: u64, body: impl Fn(&Arc<Vfs>)) {
+    for seed in 0..count {
+        let outcome = Sim::new(SimConfig::random(seed)).run(|| {
+            let vfs = Vfs::new(ModelFs::new());
+            body(&vfs);
+            assert_eq!((vfs.leaked_files(), vfs.release_errors()), (0, 0));
+            vfs.unmount().unwrap();
+        });
+        outcome.unwrap();
+    }
+}
+
+fn create(vfs: &Arc<Vfs>, path: &str) -> Ino {
+    let flags = OpenFlags::WRITE | OpenFlags::CREATE;
+    let file = vfs.open(path, flags, 0o644).unwrap();
+    let ino = file.ino();
+    file.close().unwrap();
+    ino
+}
+
+/// V4: without the append lock two writers find the same end.
+#[test]
+fn appends_do_not_overwrite_each_other() {
+    schedules(40, |vfs| {
+        let tasks: Vec<_> = (0..3u8)
+            .map(|id| {
+                let vfs = Arc::clone(vfs);
+                rt::spawn("writer", move || {
+                    let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::APPEND;
+                    let file = vfs.open("/log", flags, 0o644).unwrap();
+                    for _ in 0..10 {
+                        file.write_at(0, &[id; 7]).unwrap();
+                    }
+                    file.close().unwrap();
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|t| t.join().unwrap());
+        let file = vfs.open("/log", OpenFlags::READ, 0).unwrap();
+        let mut all = vec![0xFF; 300];
+        assert_eq!(file.read_at(0, &mut all).unwrap(), 210);
+        file.close().unwrap();
+        let (records, _) = all[..210].as_chunks::<7>();
+        assert!(records.iter().all(|r| r.iter().all(|b| *b == r[0])));
+        for id in 0..3 {
+            assert_eq!(records.iter().filter(|r| r[0] == id).count(), 10);
+        }
+    });
+}
+
+/// V3: without the rename lock and the look upwards two renames make a loop that hangs on nothing.
+#[test]
+fn crossing_renames_make_no_loop() {
+    schedules(60, |vfs| {
+        for dir in ["/a", "/a/x", "/b", "/b/y"] {
+            vfs.mkdir(dir, 0o755).unwrap();
+        }
+        let mover = |from: &'static str, to: &'static str| {
+            let vfs = Arc::clone(vfs);
+            rt::spawn("mover", move || vfs.rename(from, to, RenameMode::Replace))
+        };
+        let (one, two) = (mover("/a", "/b/y/a"), mover("/b", "/a/x/b"));
+        let results = [one.join().unwrap(), two.join().unwrap()];
+        assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 1);
+        let top = vfs.readdir("/").unwrap();
+        assert_eq!(top.len(), 3, "one of the two still hangs on the root");
+        let missing = |e: &FsError| matches!(e.errno(), Errno::Inval | Errno::NoEnt);
+        assert!(results.iter().filter_map(|r| r.as_ref().err()).all(missing));
+    });
+}
+
+/// V1: the number of a removed inode is not used again while somebody who looked it up is still at work. The model
+/// uses the lowest free number first; without the grace period the reader would open another file than it named.
+#[test]
+fn a_walk_never_ends_at_another_inode() {
+    schedules(150, |vfs| {
+        vfs.mkdir("/d", 0o755).unwrap();
+        let reader = {
+            let vfs = Arc::clone(vfs);
+            rt::spawn("reader", move || {
+                for _ in 0..12 {
+                    match vfs.open("/d/victim", OpenFlags::READ, 0) {
+                        Ok(file) => {
+                            let attr = file.stat().unwrap();
+                            assert_eq!(attr.perm, 0o600, "V1: this is the other file");
+                            file.close().unwrap();
+                        }
+                        Err(error) => assert_eq!(error.errno(), Errno::NoEnt),
+                    }
+                }
+            })
+        };
+        for i in 0..12 {
+            let flags = OpenFlags::WRITE | OpenFlags::CREATE;
+            let file = vfs.open("/d/victim", flags, 0o600).unwrap();
+            file.close().unwrap();
+            if i % 2 == 0 {
+                vfs.unlink("/d/victim").unwrap();
+                create(vfs, "/d/other");
+            } else {
+                create(vfs, "/d/other");
+                vfs.rename("/d/other", "/d/gone", RenameMode::Replace)
+                    .unwrap();
+                vfs.unlink("/d/victim").unwrap();
+            }
+        }
+        reader.join().unwrap();
+    });
+}
+
+/// Removing and making the same name from several tasks: exclusive creation has one winner at a time.
+#[test]
+fn exclusive_creation_is_a_lock() {
+    schedules(40, |vfs| {
+        let tasks: Vec<_> = (0..3)
+            .map(|_| {
+                let vfs = Arc::clone(vfs);
+                rt::spawn("locker", move || {
+                    let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::EXCL;
+                    let mut taken = 0;
+                    while taken < 4 {
+                        match vfs.open("/lock", flags, 0o600) {
+                            Ok(file) => {
+                                file.close().unwrap();
+                                let mark = vfs.mknod("/inside", FileKind::File, 0o600, 0);
+                                mark.expect("nobody else is inside");
+                                rt::yield_now();
+                                vfs.unlink("/inside").unwrap();
+                                vfs.unlink("/lock").unwrap();
+                                taken += 1;
+                            }
+                            Err(error) => {
+                                assert_eq!(error.errno(), Errno::Exist);
+                                rt::sleep(Nanos::from_micros(10));
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|t| t.join().unwrap());
+    });
+}
+
+#[test]
+fn a_dropped_file_is_counted_and_keeps_the_mount_busy() {
+    let vfs = Vfs::new(ModelFs::new());
+    let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE;
+    let file = vfs.open("/f", flags, 0o644).unwrap();
+    let ino = file.ino();
+    vfs.unlink("/f").unwrap();
+    drop(file);
+    assert_eq!((vfs.leaked_files(), vfs.open_files()), (1, 1));
+    vfs.fs().getattr(ino).expect("the inode stays pinned");
+    assert_eq!(vfs.unmount().unwrap_err().errno(), Errno::Busy);
+}
+
+#[test]
+fn operations_by_inode_number_check_names() {
+    let vfs = Vfs::new(ModelFs::new());
+    let root = vfs.fs().root();
+    vfs.mkdir("/d", 0o755).unwrap();
+    create(&vfs, "/d/f");
+    let d = vfs.lookup_pinned(root, b"d").unwrap();
+    for bad in [&b""[..], b".", b"..", b"a/b", b"a\0"] {
+        assert!(vfs.unlink_at(d.ino, bad).is_err());
+        assert!(vfs.rmdir_at(root, bad).is_err());
+        let renamed = vfs.rename_at((d.ino, b"f"), (root, bad), RenameMode::Replace);
+        assert!(renamed.is_err());
+    }
+    let into_itself = vfs.rename_at((root, b"d"), (d.ino, b"x"), RenameMode::Replace);
+    assert_eq!(into_itself.unwrap_err().errno(), Errno::Inval);
+    vfs.rename_at((d.ino, b"f"), (root, b"g"), RenameMode::NoReplace)
+        .unwrap();
+    assert_eq!(vfs.rmdir_at(root, b"g").unwrap_err().errno(), Errno::NotDir);
+    assert_eq!(vfs.unlink_at(root, b"d").unwrap_err().errno(), Errno::IsDir);
+    vfs.unlink_at(root, b"g").unwrap();
+    vfs.rmdir_at(root, b"d").unwrap();
+    vfs.fs().getattr(d.ino).expect("pinned by the lookup");
+    vfs.fs().release(d.ino).unwrap();
+    vfs.fs().getattr(d.ino).unwrap_err();
+    let set = SetAttr::default();
+    vfs.set_attr("/", &set).unwrap();
+    vfs.unmount().unwrap();
+}
