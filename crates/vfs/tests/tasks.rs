@@ -60,19 +60,19 @@ fn appends_do_not_overwrite_each_other() {
 /// V3: without the rename lock and the look upwards two renames make a loop that hangs on nothing.
 #[test]
 fn crossing_renames_make_no_loop() {
-    schedules(60, |vfs| {
-        for dir in ["/a", "/a/x", "/b", "/b/y"] {
+    schedules(100, |vfs| {
+        for dir in ["/p", "/p/a", "/p/a/x", "/q", "/q/b", "/q/b/y"] {
             vfs.mkdir(dir, 0o755).unwrap();
         }
         let mover = |from: &'static str, to: &'static str| {
             let vfs = Arc::clone(vfs);
             rt::spawn("mover", move || vfs.rename(from, to, RenameMode::Replace))
         };
-        let (one, two) = (mover("/a", "/b/y/a"), mover("/b", "/a/x/b"));
+        let (one, two) = (mover("/p/a", "/q/b/y/a"), mover("/q/b", "/p/a/x/b"));
         let results = [one.join().unwrap(), two.join().unwrap()];
         assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 1);
-        let top = vfs.readdir("/").unwrap();
-        assert_eq!(top.len(), 3, "one of the two still hangs on the root");
+        let left = ["/p", "/q"].map(|dir| vfs.readdir(dir).unwrap().len());
+        assert_eq!(left[0] + left[1], 5, "one of the two is where it was");
         let missing = |e: &FsError| matches!(e.errno(), Errno::Inval | Errno::NoEnt);
         assert!(results.iter().filter_map(|r| r.as_ref().err()).all(missing));
     });
@@ -114,6 +114,39 @@ fn a_walk_never_ends_at_another_inode() {
             }
         }
         reader.join().unwrap();
+    });
+}
+
+/// V2: with two removers at one name, each pins the inode that it removes.
+#[test]
+fn two_removers_pin_what_they_remove() {
+    schedules(300, |vfs| {
+        let remake = |vfs: &Arc<Vfs>| {
+            for _ in 0..6 {
+                let flags = OpenFlags::WRITE | OpenFlags::CREATE;
+                vfs.open("/victim", flags, 0o600).unwrap().close().unwrap();
+                if let Err(error) = vfs.unlink("/victim") {
+                    assert_eq!(error.errno(), Errno::NoEnt);
+                }
+                create(vfs, "/other");
+                if let Err(error) = vfs.unlink("/other") {
+                    assert_eq!(error.errno(), Errno::NoEnt);
+                }
+            }
+        };
+        let tasks: Vec<_> = (0..2)
+            .map(|_| {
+                let vfs = Arc::clone(vfs);
+                rt::spawn("remover", move || remake(&vfs))
+            })
+            .collect();
+        for _ in 0..12 {
+            match vfs.stat("/victim") {
+                Ok(attr) => assert_eq!(attr.perm, 0o600, "V2: this is the other file"),
+                Err(error) => assert_eq!(error.errno(), Errno::NoEnt),
+            }
+        }
+        tasks.into_iter().for_each(|t| t.join().unwrap());
     });
 }
 
