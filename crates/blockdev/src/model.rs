@@ -47,8 +47,8 @@ pub struct FlashStats {
     pub gc_copies: u64,
     /// NAND page programs that hold the map.
     pub map_programs: u64,
-    /// Mean 4 KiB units per NAND page, times programs, over `host_pages`, as parts per thousand.
-    pub write_amplification_permille: u64,
+    /// Bytes of data in a NAND page: bytes programmed are `programs` times this, whatever part of a page was padding.
+    pub page_bytes: u32,
 }
 
 /// A device model. Calls come with non-decreasing times.
