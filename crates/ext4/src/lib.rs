@@ -1,3 +1,52 @@
 //! ext4 in user space, byte-compatible with Linux.
+//!
+//! ```text
+//!  vfs -> fs (FileSystem) -> namei -> dir -> dirio --+
+//!                         -> file (read, write, write-back, truncate, fsync)
+//!                              |-> extent, map       |
+//!                              |-> balloc, ialloc, inode, orphan
+//!                                     |              |
+//!                                     tx ------------+--> journal (metadata) , block (data)
+//! ```
+//!
+//! Metadata changes only inside [`Ext4::transact`](fs::Ext4), through a `Tx`. Locks: see `inode`.
+//!
+//! How an operation on names is written on top of this (gates first, by ascending inode number; then a handle; the last
+//! step outside of both):
+//!
+//! ```text
+//! let dir = self.inode(dir)?;  let gate = dir.gate.write();
+//! self.transact_promised(credits, self.space.promise_up_to(n), |tx| {
+//!     let inode = self.new_inode(tx, &dir, NewKind { .. })?;
+//!     if let Err(e) = dir::insert(&mut self.edit_dir(&dir, tx), name, ..) {
+//!         self.discard_new_inode(tx, &inode)?;  return Err(e);          // T1: POSIX errors leave it consistent
+//!     }
+//!     dir.core().touch(true);  self.put_inode(tx, &dir)?;               // N1: fields, then put
+//!     Ok(inode)
+//! })?;
+//! // unlink: links to 0, orphan_add(tx, &inode) in the handle; after it and the gates: self.evict_if_unused(&inode)
+//! ```
 
+mod balloc;
+mod bitmap;
 pub mod dir;
+mod dirio;
+mod extent;
+mod fault;
+mod file;
+mod fs;
+mod group;
+mod ialloc;
+mod inode;
+mod map;
+mod mount;
+mod namei;
+mod options;
+mod orphan;
+mod space;
+mod superblock;
+mod tx;
+
+pub use fs::Ext4;
+pub(crate) use inode::Inode;
+pub use options::{Atime, DataMode, MountOptions};

@@ -1,0 +1,321 @@
+//! The block allocator: finds runs near a goal, and keeps freed blocks out of use until their transaction is committed.
+//!
+//! Invariants:
+//! - A1 a block is handed out only if its bit is clear in the allocator's map, which keeps the bits of pending frees set (H18);
+//! - A2 a freed block is discarded only after its transaction committed, and before it can be handed out again;
+//! - A3 nothing with a fixed place (superblocks, descriptors, bitmaps, inode tables) is handed out or freed.
+
+use crate::Ext4;
+use crate::bitmap::{self, Run};
+use crate::fault;
+use crate::group::{GroupState, PendingFree};
+use crate::tx::Tx;
+use base::{BlockNo, SECTORS_PER_BLOCK};
+use fscore::{Errno, FsError, FsResult};
+use ondisk::ext4::{BitmapChecksum, GroupFlags};
+
+/// Blocks that were allocated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Got {
+    pub start: BlockNo,
+    pub len: u32,
+}
+
+/// How well a group has to fit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// At the goal itself: all of it, or any part if that continues the file.
+    Goal { partly: bool },
+    /// A run of the full length.
+    Full,
+    /// The longest run.
+    Any,
+}
+
+impl Ext4 {
+    /// Allocates up to `want` neighbouring blocks as near to `goal` as possible. `continues`: blocks right at the goal
+    /// are worth more than a longer run elsewhere.
+    ///
+    /// # Errors
+    /// ENOSPC, with nothing changed; damage; errors of the journal.
+    pub(crate) fn alloc_blocks(
+        &self,
+        tx: &mut Tx<'_>,
+        goal: BlockNo,
+        want: u32,
+        continues: bool,
+    ) -> FsResult<Got> {
+        self.reap_pending()?;
+        let want = want.min(self.geo.blocks_per_group());
+        let claimed = self.space.claim(want.into(), &mut tx.pool);
+        if claimed == 0 {
+            return Err(Errno::NoSpc.into());
+        }
+        let claimed = claimed as u32;
+        let found = self.search(tx, goal, claimed, continues);
+        let used = found.as_ref().map_or(0, |got| got.len);
+        self.space.unclaim((claimed - used).into());
+        found
+    }
+
+    fn search(&self, tx: &mut Tx<'_>, goal: BlockNo, want: u32, continues: bool) -> FsResult<Got> {
+        let groups = self.groups.count();
+        let (first, bit) = self.geo.block_place(goal).unwrap_or((0, 0));
+        if let Some(got) = self.try_group(tx, first, bit, want, Fit::Goal { partly: continues })? {
+            return Ok(got);
+        }
+        for fit in [Fit::Full, Fit::Any] {
+            for n in 0..groups {
+                let group = (first + n) % groups;
+                let bit = if n == 0 { bit } else { 0 };
+                if let Some(got) = self.try_group(tx, group, bit, want, fit)? {
+                    return Ok(got);
+                }
+            }
+        }
+        Err(FsError::corrupt(format!(
+            "block bitmaps: the group descriptors promise {} free blocks, the bitmaps have none",
+            self.space.on_disk()
+        )))
+    }
+
+    fn try_group(
+        &self,
+        tx: &mut Tx<'_>,
+        group: u32,
+        bit: u32,
+        want: u32,
+        fit: Fit,
+    ) -> FsResult<Option<Got>> {
+        let mut state = self.groups.get(group).lock();
+        let usable = state.desc.free_blocks().saturating_sub(state.waiting);
+        if usable == 0 || (fit == Fit::Full && usable < want) {
+            return Ok(None);
+        }
+        self.load_map(group, &mut state)?;
+        let map = state.map.as_deref().expect("loaded above");
+        let end = self.geo.group_blocks(group);
+        let run = match fit {
+            Fit::Goal { partly } => {
+                bitmap::run_at(map, bit, end, want).filter(|r| partly || r.len == want)
+            }
+            Fit::Full => bitmap::find_run(map, bit, end, want).filter(|r| r.len == want),
+            Fit::Any => bitmap::find_run(map, bit, end, want),
+        };
+        let Some(run) = run else {
+            return Ok(None);
+        };
+        self.take(tx, group, &mut state, run)?;
+        let start = self.geo.group_first_block(group).plus(run.start.into());
+        Ok(Some(Got {
+            start,
+            len: run.len,
+        }))
+    }
+
+    /// Loads and checks the bitmap of a group.
+    fn load_map(&self, group: u32, state: &mut GroupState) -> FsResult<()> {
+        if state.map.is_some() {
+            return Ok(());
+        }
+        if self.group_flags(&state.desc).has(GroupFlags::BLOCK_UNINIT) {
+            state.map = Some(self.fresh_block_bitmap(group, &state.desc));
+            return Ok(());
+        }
+        let block = state.desc.block_bitmap();
+        let bytes = self.read_meta(block)?;
+        BitmapChecksum::Block
+            .verify(&self.geo, group, &state.desc, &bytes)
+            .map_err(fault::corrupt)?;
+        let free = bitmap::count_zeros(&bytes, self.geo.group_blocks(group));
+        if free != state.desc.free_blocks() {
+            return Err(FsError::corrupt(format!(
+                "block bitmap of group {group} at block {block}: {free} blocks are free, the descriptor says {}",
+                state.desc.free_blocks()
+            )));
+        }
+        state.map = Some(bytes[..].into());
+        Ok(())
+    }
+
+    /// Writes a bitmap that was never written. The map must be loaded.
+    pub(crate) fn init_block_bitmap(
+        &self,
+        tx: &mut Tx<'_>,
+        group: u32,
+        state: &mut GroupState,
+    ) -> FsResult<()> {
+        let flags = self.group_flags(&state.desc);
+        if !flags.has(GroupFlags::BLOCK_UNINIT) {
+            return Ok(());
+        }
+        let map = self.fresh_block_bitmap(group, &state.desc);
+        let free = bitmap::count_zeros(&map, self.geo.group_blocks(group));
+        if free != state.desc.free_blocks() {
+            return Err(FsError::corrupt(format!(
+                "group descriptor {group}: {} free blocks, but {free} in a group that was never used",
+                state.desc.free_blocks()
+            )));
+        }
+        let before = state.desc.clone();
+        state
+            .desc
+            .set_flags(flags.without(GroupFlags::BLOCK_UNINIT));
+        BitmapChecksum::Block.update(&self.geo, &mut state.desc, &map);
+        tx.create(state.desc.block_bitmap(), map.into_vec().into())?;
+        self.put_desc(tx, group, state, &before)
+    }
+
+    /// Sets the bits of a run that is free.
+    fn take(&self, tx: &mut Tx<'_>, group: u32, state: &mut GroupState, run: Run) -> FsResult<()> {
+        let start = self.geo.group_first_block(group).plus(run.start.into());
+        if self.groups.is_system(start, run.len.into()) {
+            return Err(FsError::corrupt(format!(
+                "block bitmap of group {group}: block {start} and {} more are free but hold metadata",
+                run.len - 1
+            )));
+        }
+        self.init_block_bitmap(tx, group, state)?;
+        self.flip(tx, group, state, run, true)?;
+        let map = state.map.as_deref_mut().expect("A1: the map is loaded");
+        bitmap::fill(map, run.start, run.len, true);
+        Ok(())
+    }
+
+    /// Changes the bits on the device, the count and the checksums.
+    fn flip(
+        &self,
+        tx: &mut Tx<'_>,
+        group: u32,
+        state: &mut GroupState,
+        run: Run,
+        value: bool,
+    ) -> FsResult<()> {
+        let block = state.desc.block_bitmap();
+        let mut bytes = self.read_meta(block)?.to_vec();
+        let range = run.start as usize / 8..(run.start + run.len).div_ceil(8) as usize;
+        if bitmap::next(&bytes, run.start, run.start + run.len, value) < run.start + run.len {
+            return Err(FsError::corrupt(format!(
+                "block bitmap of group {group} at block {block}: blocks {}..{} of the group are not all {}",
+                run.start,
+                run.start + run.len,
+                if value { "free" } else { "in use" }
+            )));
+        }
+        bitmap::fill(&mut bytes, run.start, run.len, value);
+        tx.write(block, range.start, &bytes[range])?;
+        let before = state.desc.clone();
+        let free = state.desc.free_blocks();
+        let free = if value {
+            free.checked_sub(run.len)
+        } else {
+            Some(free + run.len)
+        };
+        let free = free.filter(|&n| n <= self.geo.group_blocks(group));
+        state.desc.set_free_blocks(free.ok_or_else(|| {
+            FsError::corrupt(format!("group descriptor {group}: free blocks miscounted"))
+        })?);
+        BitmapChecksum::Block.update(&self.geo, &mut state.desc, &bytes);
+        self.put_desc(tx, group, state, &before)
+    }
+
+    /// Frees blocks. Metadata blocks must be forgotten by the caller.
+    ///
+    /// # Errors
+    /// Damage (blocks outside the volume, with a fixed place, or free already); errors of the journal.
+    pub(crate) fn free_blocks(&self, tx: &mut Tx<'_>, start: BlockNo, len: u32) -> FsResult<()> {
+        self.check_range(start, len, "freed extent")?;
+        let mut at = start;
+        let mut left = len;
+        while left > 0 {
+            let (group, bit) = self.geo.block_place(at).expect("checked above");
+            let part = left.min(self.geo.group_blocks(group) - bit);
+            let run = Run {
+                start: bit,
+                len: part,
+            };
+            self.free_in_group(tx, group, run)?;
+            at = at.plus(part.into());
+            left -= part;
+        }
+        Ok(())
+    }
+
+    fn free_in_group(&self, tx: &mut Tx<'_>, group: u32, run: Run) -> FsResult<()> {
+        let mut state = self.groups.get(group).lock();
+        self.load_map(group, &mut state)?;
+        self.init_block_bitmap(tx, group, &mut state)?;
+        self.flip(tx, group, &mut state, run, false)?;
+        state.waiting += run.len;
+        drop(state);
+        self.space.freed_pending(run.len.into());
+        let free = PendingFree {
+            tid: tx.tid(),
+            group,
+            start: run.start,
+            len: run.len,
+        };
+        self.groups.pending.lock().push_back(free);
+        Ok(())
+    }
+
+    /// Makes usable what was freed in transactions that are committed by now (A1, A2).
+    pub(crate) fn reap_pending(&self) -> FsResult<()> {
+        loop {
+            let Some(free) = self.next_ripe() else {
+                return Ok(());
+            };
+            if self.options.discard {
+                let start = self
+                    .geo
+                    .group_first_block(free.group)
+                    .plus(free.start.into());
+                self.queue
+                    .discard(start.lba(), u64::from(free.len) * SECTORS_PER_BLOCK)
+                    .map_err(fault::device("discarding freed blocks"))?;
+            }
+            let mut state = self.groups.get(free.group).lock();
+            let map = state.map.as_deref_mut().expect("G2: freeing loads the map");
+            bitmap::fill(map, free.start, free.len, false);
+            state.waiting -= free.len;
+            drop(state);
+            self.space.matured(free.len.into());
+        }
+    }
+
+    fn next_ripe(&self) -> Option<PendingFree> {
+        let mut pending = self.groups.pending.lock();
+        let first = pending.front()?;
+        let ripe = !self.has_log() || self.journal.committed().geq(first.tid);
+        if ripe { pending.pop_front() } else { None }
+    }
+
+    /// Refuses blocks outside the volume and such with a fixed place (A3).
+    pub(crate) fn check_range(&self, start: BlockNo, len: u32, what: &str) -> FsResult<()> {
+        let end = start.0.saturating_add(len.into());
+        let first = u64::from(self.geo.first_data_block());
+        if start.0 <= first || end > self.geo.blocks_count() {
+            return Err(FsError::corrupt(format!(
+                "{what}: blocks {start}..{end} lie outside the file system of {} blocks",
+                self.geo.blocks_count()
+            )));
+        }
+        if self.groups.is_system(start, len.into()) {
+            return Err(FsError::corrupt(format!(
+                "{what}: blocks {start}..{end} overlap bitmaps, inode tables or descriptors"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Refuses a block outside the volume.
+    pub(crate) fn check_block(&self, block: BlockNo, what: &str) -> FsResult<()> {
+        if block.0 < self.geo.blocks_count() {
+            return Ok(());
+        }
+        Err(FsError::corrupt(format!(
+            "{what}: block {block} lies outside the file system of {} blocks",
+            self.geo.blocks_count()
+        )))
+    }
+}

@@ -1,0 +1,137 @@
+//! The blocks of a directory inode, as module `dir` wants to see them.
+
+use crate::Ext4;
+use crate::dir::{DirFacts, DirIo, DirRead};
+use crate::inode::Inode;
+use crate::map::Span;
+use crate::tx::Tx;
+use base::{BLOCK_BYTES, BlockNo, Bytes};
+use fscore::{Errno, FsError, FsResult};
+use ondisk::ext4::{Compat, HashVersion, Incompat, InodeFlags, SuperblockFlags};
+
+/// A directory outside of a handle: for looking only. The gate is held.
+pub(crate) struct DirView<'a> {
+    fs: &'a Ext4,
+    inode: &'a Inode,
+    facts: DirFacts,
+}
+
+/// A directory inside a handle. The gate is held exclusively.
+pub(crate) struct DirEdit<'a, 't> {
+    view: DirView<'a>,
+    tx: &'a mut Tx<'t>,
+}
+
+impl Ext4 {
+    /// What the blocks of this directory depend on.
+    pub(crate) fn dir_facts(&self, inode: &Inode) -> DirFacts {
+        let geo = &self.geo;
+        let version = geo.default_hash().unwrap_or(HashVersion::HalfMd4);
+        let unsigned = geo.flags().has(SuperblockFlags::UNSIGNED_HASH);
+        DirFacts {
+            ino: inode.ino,
+            csum_seed: self.inode_seed(inode),
+            has_file_type: geo.incompat().has(Incompat::FILETYPE),
+            dir_index: geo.compat().has(Compat::DIR_INDEX),
+            hash: version.with_unsigned(unsigned),
+            hash_seed: geo.hash_seed(),
+        }
+    }
+
+    pub(crate) fn view_dir<'a>(&'a self, inode: &'a Inode) -> DirView<'a> {
+        DirView {
+            fs: self,
+            inode,
+            facts: self.dir_facts(inode),
+        }
+    }
+
+    pub(crate) fn edit_dir<'a, 't>(
+        &'a self,
+        inode: &'a Inode,
+        tx: &'a mut Tx<'t>,
+    ) -> DirEdit<'a, 't> {
+        DirEdit {
+            view: self.view_dir(inode),
+            tx,
+        }
+    }
+}
+
+impl DirView<'_> {
+    fn block(&self, lblk: u32) -> FsResult<BlockNo> {
+        match self.fs.lookup_span(self.inode, lblk, 1)? {
+            Span::Data { start, .. } => Ok(start),
+            Span::Hole { .. } | Span::Unwritten { .. } => Err(FsError::corrupt(format!(
+                "directory inode {}, block {lblk}: a hole",
+                self.inode.ino
+            ))),
+        }
+    }
+}
+
+impl DirRead for DirView<'_> {
+    fn facts(&self) -> &DirFacts {
+        &self.facts
+    }
+    fn block_count(&self) -> u32 {
+        (self.inode.core().disk.size() / BLOCK_BYTES as u64) as u32
+    }
+    fn is_indexed(&self) -> bool {
+        self.inode.core().disk.flags().has(InodeFlags::INDEX)
+    }
+    fn read(&self, lblk: u32) -> FsResult<Bytes> {
+        self.fs.read_meta(self.block(lblk)?)
+    }
+}
+
+impl DirRead for DirEdit<'_, '_> {
+    fn facts(&self) -> &DirFacts {
+        &self.view.facts
+    }
+    fn block_count(&self) -> u32 {
+        self.view.block_count()
+    }
+    fn is_indexed(&self) -> bool {
+        self.view.is_indexed()
+    }
+    fn read(&self, lblk: u32) -> FsResult<Bytes> {
+        self.view.read(lblk)
+    }
+}
+
+impl DirIo for DirEdit<'_, '_> {
+    fn write(&mut self, lblk: u32, offset: usize, bytes: &[u8]) -> FsResult<()> {
+        let block = self.view.block(lblk)?;
+        self.tx.write(block, offset, bytes)
+    }
+
+    fn append(&mut self, content: Bytes) -> FsResult<u32> {
+        let (fs, inode) = (self.view.fs, self.view.inode);
+        fs.need_extents(inode)?;
+        let lblk = self.view.block_count();
+        // Directories of 2 GiB and more need feature large_dir.
+        if u64::from(lblk + 1) * BLOCK_BYTES as u64 >= 1 << 31 {
+            return Err(Errno::NoSpc.into());
+        }
+        let (block, _) = {
+            let _tree = inode.tree.write();
+            fs.map_hole(self.tx, inode, lblk, 1)?
+        };
+        self.tx.create(block, content)?;
+        inode
+            .core()
+            .set_size(u64::from(lblk + 1) * BLOCK_BYTES as u64);
+        fs.put_inode(self.tx, inode)?;
+        Ok(lblk)
+    }
+
+    fn set_indexed(&mut self) -> FsResult<()> {
+        {
+            let mut core = self.view.inode.core();
+            let flags = core.disk.flags() | InodeFlags::INDEX;
+            core.disk.set_flags(flags);
+        }
+        self.view.fs.put_inode(self.tx, self.view.inode)
+    }
+}

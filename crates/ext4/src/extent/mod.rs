@@ -1,0 +1,23 @@
+//! The extent tree of an inode: finding, inserting, converting, removing.
+//!
+//! Whoever reads holds the inode's `tree` lock shared, whoever changes holds it exclusively inside a handle.
+//!
+//! Invariants:
+//! - E1 the first record of a node has the logical block of the index record that points to it;
+//! - E2 only the root may be empty;
+//! - E3 every block of the tree is allocated before the first node is changed, so that a full disk changes nothing;
+//! - E4 the extents of an inode never overlap, neither logically nor (among inodes) physically.
+
+mod insert;
+mod node;
+mod path;
+mod remove;
+mod walk;
+
+pub(crate) use insert::INSERT_NODES_MAX;
+pub(crate) use path::Aim;
+pub(crate) use remove::{STEP_CREDITS, Step};
+pub(crate) use walk::{Source, runs_of};
+
+/// Deepest tree that the format allows.
+pub(crate) const DEPTH_MAX: u16 = 5;

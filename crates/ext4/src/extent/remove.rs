@@ -1,0 +1,81 @@
+//! Removing the end of a file, in steps that each leave a whole tree.
+
+use super::path::{Aim, Path};
+use crate::Ext4;
+use crate::inode::Inode;
+use crate::tx::Tx;
+use fscore::FsResult;
+use ondisk::ext4::{ExtentEntries, ExtentNode};
+
+/// Blocks that one step may change: data in up to two groups, the inode, revoke records, the leaf, and for each level a node and where it is freed.
+pub(crate) const STEP_CREDITS: u32 = 8 + 4 * (super::DEPTH_MAX as u32 + 1);
+
+/// Most blocks of journaled data that one step frees: each needs a revoke record.
+const LOGGED_MAX: u32 = 256;
+
+/// What a step did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// Nothing is mapped from there on.
+    Done,
+    /// There may be more.
+    More,
+}
+
+impl Ext4 {
+    /// Removes the last extent if it reaches beyond logical block `from`, or its part beyond. The inode is put by the
+    /// caller before the handle can be restarted.
+    pub(crate) fn remove_last(&self, tx: &mut Tx<'_>, inode: &Inode, from: u64) -> FsResult<Step> {
+        let _tree = inode.tree.write();
+        inode.core().recent = None;
+        let mut path = self.find_path(inode, Aim::Last)?;
+        let mut leaf = path.leaf().to_vec();
+        let Some(mut last) = leaf.pop() else {
+            return Ok(Step::Done);
+        };
+        if last.logical_end() <= from {
+            return Ok(Step::Done);
+        }
+        let mut keep = from.saturating_sub(last.logical.into()) as u32;
+        if self.logs_data(inode) {
+            keep = keep.max(last.len.saturating_sub(LOGGED_MAX));
+        }
+        let freed = last.len - keep;
+        let start = last.physical.plus(keep.into());
+        self.free_data(tx, inode, start, freed)?;
+        self.add_blocks(inode, -i64::from(freed))?;
+        if keep > 0 {
+            last.len = keep;
+            leaf.push(last);
+        }
+        let leaf_level = path.levels.len() - 1;
+        if leaf.is_empty() && leaf_level > 0 {
+            self.drop_leaf(tx, inode, &mut path)?;
+        } else {
+            self.rewrite(tx, inode, &mut path, leaf_level, ExtentEntries::Leaf(leaf))?;
+        }
+        Ok(Step::More)
+    }
+
+    /// The leaf has become empty: it is freed, and so is every node above that has no other child (E2).
+    fn drop_leaf(&self, tx: &mut Tx<'_>, inode: &Inode, path: &mut Path) -> FsResult<()> {
+        for level in (1..path.levels.len()).rev() {
+            let block = path.levels[level]
+                .place
+                .expect("only the root is in the inode");
+            tx.forget(block)?;
+            self.free_blocks(tx, block, 1)?;
+            self.add_blocks(inode, -1)?;
+            let parent = &path.levels[level - 1];
+            let ExtentEntries::Index(index) = &parent.node.entries else {
+                unreachable!("an inner node holds index records")
+            };
+            let mut index = index.clone();
+            index.remove(parent.at);
+            if !index.is_empty() {
+                return self.rewrite(tx, inode, path, level - 1, ExtentEntries::Index(index));
+            }
+        }
+        self.write_node(tx, inode, None, &ExtentNode::inline_root())
+    }
+}

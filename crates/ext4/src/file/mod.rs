@@ -1,0 +1,23 @@
+//! Content of files: reading, writing, write-back, truncation, fsync.
+//!
+//! Invariants:
+//! - F1 a page that a write made dirty has a block, or a promise of one (delayed allocation); a write for which there is no
+//!   promise left is allocated before it returns;
+//! - F2 data of new blocks is submitted before the handle that maps them finishes, and travels with its transaction
+//!   (data=ordered);
+//! - F3 nobody frees or maps blocks of pages that are on their way: `wb` is held and flights are landed first.
+
+mod journaled;
+mod promise;
+mod read;
+mod sync;
+mod truncate;
+mod write;
+mod writeback;
+
+use base::BLOCK_BYTES;
+
+/// Bytes of a block as an offset.
+pub(crate) const BLOCK: u64 = BLOCK_BYTES as u64;
+/// Largest file: 2^32 - 1 blocks of 4 KiB (as Linux: the last block number is not used).
+pub(crate) const SIZE_MAX: u64 = ((1 << 32) - 1) * BLOCK;

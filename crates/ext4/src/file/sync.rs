@@ -1,0 +1,110 @@
+//! fsync, fdatasync, sync.
+//!
+//! Invariant F4 (hazard H17): an fsync returns only after a flush of the device that *started* after the last data write of the
+//! caller had completed. The queue's marks decide; a commit on the way may or may not have sent that flush.
+
+use crate::Ext4;
+use crate::fault;
+use crate::inode::Inode;
+use base::BlockNo;
+use fscore::FsResult;
+use std::sync::Arc;
+
+/// Directories above a new file that an fsync without journal writes as well, at most.
+const PARENTS_MAX: usize = 64;
+
+impl Ext4 {
+    /// Makes an inode durable.
+    pub(crate) fn sync_inode(&self, inode: &Inode, data_only: bool) -> FsResult<()> {
+        let written = self.write_pages(inode, 0..u64::MAX);
+        self.land_flights(inode);
+        written?;
+        let (tid, error) = {
+            let mut core = inode.core();
+            let tid = if data_only {
+                core.datasync_tid
+            } else {
+                core.sync_tid
+            };
+            (tid, core.write_error.take())
+        };
+        if let Some(e) = error {
+            return Err(e);
+        }
+        if self.has_log() {
+            if !self.journal.committed().geq(tid) {
+                self.journal.commit(tid).map_err(fault::journal)?;
+            }
+        } else {
+            self.sync_without_log(inode)?;
+        }
+        // After everything of the caller has completed, metadata written home above included.
+        self.flush_device()
+    }
+
+    /// No journal: inode and mapping go home, and so do the directories through which a new file is reached.
+    fn sync_without_log(&self, inode: &Inode) -> FsResult<()> {
+        let mut blocks = self.own_blocks(inode)?;
+        let mut parent = inode.core().born_in.take();
+        for _ in 0..PARENTS_MAX {
+            let Some(dir) = parent.and_then(|ino| self.inodes.get(ino)) else {
+                break;
+            };
+            blocks.extend(self.own_blocks(&dir)?);
+            blocks.extend(self.directory_blocks(&dir)?);
+            parent = dir.core().born_in.take();
+        }
+        self.journal.sync_home(&blocks).map_err(fault::journal)
+    }
+
+    /// The table block of an inode and the blocks of its mapping.
+    fn own_blocks(&self, inode: &Inode) -> FsResult<Vec<BlockNo>> {
+        let mut blocks = vec![self.inode_home(inode.ino)?.0];
+        if inode.core().has_extents() {
+            let _tree = inode.tree.read();
+            blocks.extend(self.tree_blocks_of(inode)?);
+        }
+        if inode.is_dir() {
+            blocks.extend(self.directory_blocks(inode)?);
+        }
+        Ok(blocks)
+    }
+
+    fn directory_blocks(&self, dir: &Inode) -> FsResult<Vec<BlockNo>> {
+        let mut blocks = Vec::new();
+        let count = (dir.core().disk.size() / super::BLOCK) as u32;
+        let mut lblk = 0;
+        while lblk < count {
+            let span = self.lookup_span(dir, lblk, count - lblk)?;
+            if let crate::map::Span::Data { start, len } = span {
+                blocks.extend((0..len).map(|n| start.plus(n.into())));
+            }
+            lblk += span.len();
+        }
+        Ok(blocks)
+    }
+
+    /// Makes everything durable.
+    pub(crate) fn sync_all(&self) -> FsResult<()> {
+        self.write_everything()?;
+        self.journal.commit_all().map_err(fault::journal)?;
+        self.flush_device()
+    }
+
+    /// Writes all dirty pages and waits for them.
+    pub(crate) fn write_everything(&self) -> FsResult<()> {
+        let inodes: Vec<Arc<Inode>> = self.inodes.all();
+        for inode in &inodes {
+            if self.pages.is_dirty(inode.ino) {
+                self.write_pages(inode, 0..u64::MAX)?;
+            }
+        }
+        for inode in &inodes {
+            self.land_flights(inode);
+            if let Some(e) = &inode.core().write_error {
+                return Err(e.clone());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,127 @@
+//! Changing the size of a file.
+//!
+//! Shrinking takes many transactions if need be: the first one sets the size and puts the inode on the list of orphans, so that a
+//! mount after a crash goes on where this one stopped; the last one takes it off.
+
+use super::read::zero_page;
+use super::{BLOCK, SIZE_MAX};
+use crate::Ext4;
+use crate::extent::{STEP_CREDITS, Step};
+use crate::fault;
+use crate::inode::Inode;
+use crate::map::Span;
+use base::{BLOCK_BYTES, BlockNo, Bytes};
+use fscore::{Errno, FsResult, Home};
+
+/// Inode, superblock, predecessor in the list of orphans.
+pub(crate) const ORPHAN_CREDITS: u32 = 3;
+
+impl Ext4 {
+    /// Sets the size of a file. The gate is held exclusively.
+    pub(crate) fn set_file_size(&self, inode: &Inode, size: u64) -> FsResult<()> {
+        if size > SIZE_MAX {
+            return Err(Errno::FBig.into());
+        }
+        self.need_extents(inode)?;
+        let old = inode.core().size;
+        if size >= old {
+            return self.extend_file(inode, size);
+        }
+        let _wb = inode.wb.lock();
+        self.land_flights(inode);
+        let zeroed = self.zero_tail(inode, size)?;
+        let dropped = self
+            .pages
+            .drop_range(inode.ino, size.div_ceil(BLOCK)..u64::MAX);
+        self.drop_promise(inode, dropped);
+        self.transact(ORPHAN_CREDITS, |tx| {
+            self.orphan_add(tx, inode)?;
+            if zeroed {
+                self.submit_ordered(tx, inode, size / BLOCK)?;
+            }
+            {
+                let mut core = inode.core();
+                core.set_size(size);
+                core.touch(true);
+                core.datasync_tid = tx.tid();
+            }
+            self.put_inode(tx, inode)
+        })?;
+        self.finish_truncate(inode, size)
+    }
+
+    /// Growing maps nothing: the new part is a hole.
+    fn extend_file(&self, inode: &Inode, size: u64) -> FsResult<()> {
+        self.transact(1, |tx| {
+            {
+                let mut core = inode.core();
+                if size > core.size {
+                    core.set_size(size);
+                }
+                core.touch(true);
+            }
+            self.put_inode(tx, inode)
+        })
+    }
+
+    /// Frees what lies beyond `size` and takes the inode off the list of orphans.
+    pub(crate) fn finish_truncate(&self, inode: &Inode, size: u64) -> FsResult<()> {
+        self.transact(STEP_CREDITS + ORPHAN_CREDITS, |tx| {
+            let from = size.div_ceil(BLOCK);
+            while self.remove_last(tx, inode, from)? == Step::More {
+                inode.core().datasync_tid = tx.tid();
+                self.put_inode(tx, inode)?;
+                tx.ensure(STEP_CREDITS + ORPHAN_CREDITS)?;
+            }
+            if inode.core().disk.links() > 0 {
+                self.orphan_del(tx, inode)?;
+            }
+            inode.core().touch(true);
+            self.put_inode(tx, inode)
+        })
+    }
+
+    /// Zeroes the last page from the new end on. `wb` is held. True if a page has to be written for it.
+    fn zero_tail(&self, inode: &Inode, size: u64) -> FsResult<bool> {
+        let (index, at) = (size / BLOCK, (size % BLOCK) as usize);
+        if at == 0 {
+            return Ok(false);
+        }
+        let state = self.pages.state(inode.ino, index);
+        let known = state.is_some_and(|s| s.home != Home::Unknown);
+        let span = self.lookup_span(inode, index as u32, 1)?;
+        let mapped = matches!(span, Span::Data { .. });
+        if !known && !mapped {
+            // A hole or an unwritten block: zeros already, cached or not.
+            return Ok(false);
+        }
+        if let (Span::Data { start, .. }, true) = (span, self.logs_data(inode)) {
+            self.zero_journaled_tail(inode, start, index, at)?;
+            return Ok(false);
+        }
+        let base = match self.pages.get(inode.ino, index) {
+            Some(page) => page,
+            None => self.fill(inode, index, index + 1)?,
+        };
+        let zeros = &zero_page()[..BLOCK_BYTES - at];
+        self.pages
+            .write(inode.ino, index, at, zeros, &base, Home::Known);
+        Ok(mapped)
+    }
+
+    fn zero_journaled_tail(
+        &self,
+        inode: &Inode,
+        start: BlockNo,
+        index: u64,
+        at: usize,
+    ) -> FsResult<()> {
+        let mut page = self.journal.read(start).map_err(fault::journal)?.to_vec();
+        page[at..].fill(0);
+        let page = Bytes::from(page);
+        self.transact(1, |tx| tx.write_data(start, page.clone()))?;
+        self.pages.drop_range(inode.ino, index..index + 1);
+        self.pages.fill(inode.ino, index, page, Home::Known);
+        Ok(())
+    }
+}

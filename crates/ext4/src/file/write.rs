@@ -1,0 +1,187 @@
+//! Writing into the page cache.
+
+use super::read::zero_page;
+use super::{BLOCK, SIZE_MAX};
+use crate::Ext4;
+use crate::inode::{Inode, coarse_now};
+use crate::map::Span;
+use base::{BLOCK_BYTES, Bytes};
+use fscore::{Errno, FsResult, Home};
+
+/// One page of a write.
+struct Part<'a> {
+    index: u64,
+    /// Byte offset inside the page.
+    at: usize,
+    data: &'a [u8],
+}
+
+impl Part<'_> {
+    fn end(&self) -> u64 {
+        self.index * BLOCK + (self.at + self.data.len()) as u64
+    }
+}
+
+impl Ext4 {
+    /// Writes file content; answers how much of it.
+    pub(crate) fn write_file(&self, inode: &Inode, offset: u64, data: &[u8]) -> FsResult<usize> {
+        if data.is_empty() {
+            return Ok(0);
+        }
+        let end = offset.checked_add(data.len() as u64);
+        if end.is_none_or(|end| end > SIZE_MAX) {
+            return Err(Errno::FBig.into());
+        }
+        self.balance_dirty(data.len())?;
+        let _gate = inode.gate.write();
+        if inode.core().gone {
+            return Err(Errno::Stale.into());
+        }
+        self.need_extents(inode)?;
+        self.update_times(inode)?;
+        if self.logs_data(inode) {
+            return self.write_journaled(inode, offset, data);
+        }
+        let mut done = 0;
+        while done < data.len() {
+            let pos = offset + done as u64;
+            let at = (pos % BLOCK) as usize;
+            let len = (BLOCK_BYTES - at).min(data.len() - done);
+            let part = Part {
+                index: pos / BLOCK,
+                at,
+                data: &data[done..done + len],
+            };
+            match self.write_part(inode, &part) {
+                Ok(()) => done += len,
+                Err(_) if done > 0 => break,
+                Err(e) => return Err(e),
+            }
+        }
+        self.settle_size(inode, offset + done as u64)?;
+        Ok(done)
+    }
+
+    fn write_part(&self, inode: &Inode, part: &Part<'_>) -> FsResult<()> {
+        let state = self.pages.state(inode.ino, part.index);
+        let has_place = matches!(state, Some(s) if s.home != Home::Unknown);
+        let home = if has_place {
+            Home::Known
+        } else {
+            self.find_home(inode, part.index)?
+        };
+        let base = self.base_of(inode, part, home)?;
+        if home == Home::Unknown && !self.promise_or_make_room(inode)? {
+            return self.write_through(inode, part, &base);
+        }
+        // A promise was made for what is not mapped yet.
+        let home = if home == Home::Unknown {
+            Home::Delayed
+        } else {
+            Home::Known
+        };
+        self.pages
+            .write(inode.ino, part.index, part.at, part.data, &base, home);
+        self.extend(inode, part.end());
+        Ok(())
+    }
+
+    fn extend(&self, inode: &Inode, end: u64) {
+        let mut core = inode.core();
+        core.size = core.size.max(end);
+    }
+
+    /// Known if the page has a written block; Unknown if it needs write-back to find or convert one.
+    fn find_home(&self, inode: &Inode, index: u64) -> FsResult<Home> {
+        Ok(match self.lookup_span(inode, index as u32, 1)? {
+            Span::Data { .. } => Home::Known,
+            Span::Hole { .. } | Span::Unwritten { .. } => Home::Unknown,
+        })
+    }
+
+    /// The content that the page has before the write, as far as the write leaves any of it.
+    fn base_of(&self, inode: &Inode, part: &Part<'_>, home: Home) -> FsResult<Bytes> {
+        if let Some(page) = self.pages.get(inode.ino, part.index) {
+            return Ok(page);
+        }
+        let whole = part.data.len() == BLOCK_BYTES;
+        if whole || home == Home::Unknown || part.index * BLOCK >= inode.core().size {
+            return Ok(zero_page());
+        }
+        self.fill(inode, part.index, part.index + 1)
+    }
+
+    /// No promise is left: the page is allocated and submitted now, or refused (F1).
+    fn write_through(&self, inode: &Inode, part: &Part<'_>, base: &Bytes) -> FsResult<()> {
+        let size = inode.core().size;
+        let index = part.index;
+        self.pages
+            .write(inode.ino, index, part.at, part.data, base, Home::Unknown);
+        self.extend(inode, part.end());
+        let written = self.write_pages(inode, index..index + 1);
+        if written.is_err() {
+            let _wb = inode.wb.lock();
+            self.land_flights(inode);
+            // It has never had a block: what is read again is a hole.
+            let delayed = self.pages.drop_range(inode.ino, index..index + 1);
+            self.drop_promise(inode, delayed);
+            inode.core().size = size;
+        }
+        written
+    }
+
+    /// Modification and change time, at most once per tick.
+    pub(super) fn update_times(&self, inode: &Inode) -> FsResult<()> {
+        let now = coarse_now();
+        {
+            let core = inode.core();
+            if core.disk.modify_time() == now && core.disk.change_time() == now {
+                return Ok(());
+            }
+        }
+        self.transact(1, |tx| {
+            inode.core().touch(true);
+            self.put_inode(tx, inode)
+        })
+    }
+
+    /// If the write ended in a mapped block, the size on the device follows at once; else write-back takes it along.
+    fn settle_size(&self, inode: &Inode, end: u64) -> FsResult<()> {
+        if end <= inode.core().disk.size() {
+            return Ok(());
+        }
+        let last = (end - 1) / BLOCK;
+        let known = self
+            .pages
+            .state(inode.ino, last)
+            .is_some_and(|s| s.home == Home::Known);
+        if !known {
+            return Ok(());
+        }
+        self.transact(1, |tx| {
+            {
+                let mut core = inode.core();
+                let size = core.size.min(end);
+                if size > core.disk.size() {
+                    core.disk.set_size(size);
+                }
+            }
+            self.put_inode(tx, inode)
+        })
+    }
+
+    /// Writes pages back when they fill too much of the cache. No lock is held.
+    fn balance_dirty(&self, bytes: usize) -> FsResult<()> {
+        let limit = self.pages.limit_pages() / 2;
+        if self.pages.dirty_pages() + bytes as u64 / BLOCK <= limit {
+            return Ok(());
+        }
+        for ino in self.pages.dirty_files(None) {
+            if let Some(inode) = self.inodes.get(ino) {
+                self.write_pages(&inode, 0..u64::MAX)?;
+                self.land_flights(&inode);
+            }
+        }
+        Ok(())
+    }
+}

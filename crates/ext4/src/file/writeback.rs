@@ -1,0 +1,293 @@
+//! Write-back: dirty pages get blocks, go to the device, and what maps them goes into the running transaction.
+
+use super::BLOCK;
+use crate::Ext4;
+use crate::extent::INSERT_NODES_MAX;
+use crate::fault;
+use crate::inode::{Flight, Inode};
+use crate::map::Span;
+use crate::options::DataMode;
+use crate::tx::Tx;
+use base::{BlockNo, Bytes, Time};
+use block::{Class, Plug};
+use fscore::{DirtyRun, Errno, FsError, FsResult, Take};
+use ondisk::ext4::Extent;
+use std::ops::Range;
+
+/// Most pages taken at once (Linux: 2048 blocks per extent of write-back).
+const RUN_PAGES_MAX: usize = 2048;
+/// Blocks that mapping one piece may change: bitmap, descriptor, inode; and for each new tree block bitmap, descriptor, itself and
+/// the node it splits.
+const MAP_CREDITS: u32 = 4 + 4 * INSERT_NODES_MAX;
+
+impl Ext4 {
+    /// Submits the dirty pages of `range`. Waits for no data, but for pages that are on their way for the second time.
+    ///
+    /// # Errors
+    /// ENOSPC for pages without promise (they stay dirty); damage; errors of the journal.
+    pub(crate) fn write_pages(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
+        let _wb = inode.wb.lock();
+        let mut from = range.start;
+        let mut plain = Plain::new(self);
+        let outcome = loop {
+            match self
+                .pages
+                .take_dirty(inode.ino, from..range.end, RUN_PAGES_MAX)
+            {
+                Take::Nothing => break Ok(()),
+                Take::Busy(_) => {
+                    plain.send(self, inode);
+                    self.land_flights(inode);
+                }
+                Take::Run(run) => {
+                    from = run.range().end;
+                    if let Err(e) = self.write_run(inode, &run, &mut plain) {
+                        break Err(e);
+                    }
+                }
+            }
+        };
+        plain.send(self, inode);
+        outcome
+    }
+
+    fn write_run(&self, inode: &Inode, run: &DirtyRun, plain: &mut Plain) -> FsResult<()> {
+        let mut i = 0;
+        while i < run.pages.len() {
+            let lblk = (run.first + i as u64) as u32;
+            let want = (run.pages.len() - i) as u32;
+            let step = match self.lookup_span(inode, lblk, want) {
+                Ok(Span::Data { start, len }) => {
+                    let pages = &run.pages[i..i + len as usize];
+                    plain.add(start, pages, u64::from(lblk));
+                    self.settle_mapped(inode, u64::from(lblk)..u64::from(lblk) + u64::from(len));
+                    Ok(len)
+                }
+                Ok(span) => self.write_new(inode, run, i, span),
+                Err(e) => Err(e),
+            };
+            match step {
+                Ok(len) => i += len as usize,
+                Err(e) => {
+                    self.pages.give_back(inode.ino, run, i);
+                    return Err(e);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Pages turned out to be mapped: promises made for them end.
+    fn settle_mapped(&self, inode: &Inode, range: Range<u64>) {
+        let were = self.pages.mapped(inode.ino, range);
+        if were > 0 {
+            self.drop_promise(inode, were);
+        }
+    }
+
+    /// Maps and submits pages from position `i` on, over a hole or an unwritten extent. Answers how many.
+    fn write_new(&self, inode: &Inode, run: &DirtyRun, i: usize, span: Span) -> FsResult<u32> {
+        self.need_extents(inode)?;
+        let delayed = &run.delayed[i..i + span.len() as usize];
+        let delayed = delayed.iter().filter(|&&d| d).count() as u64;
+        let promised = self.take_promise(inode, delayed);
+        self.transact_promised(MAP_CREDITS, promised, |tx| {
+            let mapped = self.map_piece(tx, inode, run.first as u32 + i as u32, span);
+            let first = run.first + i as u64;
+            let len = mapped.as_ref().map_or(0, |(_, len)| *len);
+            let done = self.pages.mapped(inode.ino, first..first + u64::from(len));
+            self.return_promise(inode, &mut tx.pool, delayed - done)?;
+            let (start, len) = mapped?;
+            self.submit_mapped(tx, inode, run, i, start, len)?;
+            Ok(len)
+        })
+    }
+
+    /// Makes `span`, or the front of it, a written extent.
+    fn map_piece(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        lblk: u32,
+        span: Span,
+    ) -> FsResult<(BlockNo, u32)> {
+        let _tree = inode.tree.write();
+        match span {
+            Span::Data { start, len } => Ok((start, len)),
+            Span::Unwritten { start, len } => {
+                self.convert_written(tx, inode, lblk, len)?;
+                Ok((start, len))
+            }
+            Span::Hole { len } => self.map_hole(tx, inode, lblk, len),
+        }
+    }
+
+    /// Allocates blocks for the front of a hole. The `tree` lock is held.
+    pub(crate) fn map_hole(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        lblk: u32,
+        len: u32,
+    ) -> FsResult<(BlockNo, u32)> {
+        let (goal, continues) = self.goal_for(inode, lblk)?;
+        let got = self.alloc_blocks(tx, goal, len, continues)?;
+        let new = Extent {
+            logical: lblk,
+            len: got.len,
+            physical: got.start,
+            unwritten: false,
+        };
+        if let Err(e) = self.insert_extent(tx, inode, new) {
+            if matches!(e, FsError::Posix(_)) {
+                self.free_blocks(tx, got.start, got.len)?;
+            }
+            return Err(e);
+        }
+        self.add_blocks(inode, got.len.into())?;
+        Ok((got.start, got.len))
+    }
+
+    /// Submits pages that have just been mapped, and brings the inode up to date (F2).
+    fn submit_mapped(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        run: &DirtyRun,
+        i: usize,
+        start: BlockNo,
+        len: u32,
+    ) -> FsResult<()> {
+        let end = run.first + i as u64 + u64::from(len);
+        self.send_ordered(tx, inode, run, i, start, len)?;
+        {
+            let mut core = inode.core();
+            let size = core.size.min(end * BLOCK);
+            if size > core.disk.size() {
+                core.disk.set_size(size);
+            }
+            core.datasync_tid = tx.tid();
+            core.sync_tid = tx.tid();
+        }
+        self.put_inode(tx, inode)
+    }
+
+    /// Submits one dirty page that has a block, and makes the transaction wait for it (data=ordered). `wb` is held.
+    pub(super) fn submit_ordered(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        index: u64,
+    ) -> FsResult<()> {
+        let Take::Run(run) = self.pages.take_dirty(inode.ino, index..index + 1, 1) else {
+            return Ok(());
+        };
+        let span = self.lookup_span(inode, index as u32, 1);
+        let Ok(Span::Data { start, .. }) = span else {
+            self.pages.give_back(inode.ino, &run, 0);
+            return span.map(|_| ());
+        };
+        self.send_ordered(tx, inode, &run, 0, start, 1)
+    }
+
+    /// Submits `len` pages of a run, from position `i` on, to blocks from `start` on.
+    fn send_ordered(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        run: &DirtyRun,
+        i: usize,
+        start: BlockNo,
+        len: u32,
+    ) -> FsResult<()> {
+        let first = run.first + i as u64;
+        let mut plug = self.queue.plug();
+        fill_plug(&mut plug, start, &run.pages[i..i + len as usize]);
+        let mut batch = plug.submit();
+        let watch = batch.watch();
+        inode.flights.lock().push(Flight {
+            pages: first..first + u64::from(len),
+            watch,
+        });
+        if self.options.data == DataMode::Ordered && self.has_log() {
+            tx.add_ordered(batch)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for all data of the inode that is on its way. A failure is kept for the next fsync.
+    pub(crate) fn land_flights(&self, inode: &Inode) {
+        let mut flights = inode.flights.lock();
+        for flight in flights.drain(..) {
+            let outcome = flight.watch.wait();
+            self.pages.written(inode.ino, flight.pages);
+            if let Err(e) = outcome {
+                let what = format!("writing data of inode {}", inode.ino);
+                inode
+                    .core()
+                    .write_error
+                    .get_or_insert(fault::device(&what)(e));
+            }
+        }
+    }
+
+    /// Starts write-back of old pages; lands what earlier calls sent.
+    pub(crate) fn write_old_pages(&self, older_than: Option<Time>) -> FsResult<()> {
+        for inode in self.inodes.all() {
+            if !inode.flights.lock().is_empty() {
+                self.land_flights(&inode);
+            }
+        }
+        for ino in self.pages.dirty_files(older_than) {
+            let Some(inode) = self.inodes.get(ino) else {
+                continue;
+            };
+            match self.write_pages(&inode, 0..u64::MAX) {
+                // Pages without promise belong to a write that is under way and will say so itself.
+                Err(e) if e.errno() == Errno::NoSpc => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Pages over blocks that are mapped and written: no handle, no order.
+struct Plain {
+    plug: Plug,
+    pages: Vec<Range<u64>>,
+}
+
+impl Plain {
+    fn new(fs: &Ext4) -> Plain {
+        Plain {
+            plug: fs.queue.plug(),
+            pages: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, start: BlockNo, pages: &[Bytes], first: u64) {
+        fill_plug(&mut self.plug, start, pages);
+        self.pages.push(first..first + pages.len() as u64);
+    }
+
+    /// Submits what was gathered.
+    fn send(&mut self, fs: &Ext4, inode: &Inode) {
+        if self.plug.is_empty() {
+            return;
+        }
+        let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
+        let watch = plug.submit().watch();
+        let flights = self.pages.drain(..).map(|pages| Flight {
+            pages,
+            watch: watch.clone(),
+        });
+        inode.flights.lock().extend(flights);
+    }
+}
+
+fn fill_plug(plug: &mut Plug, start: BlockNo, pages: &[Bytes]) {
+    for (n, page) in (0..).zip(pages) {
+        plug.write(start.plus(n).lba(), Class::Data, page.clone());
+    }
+}

@@ -1,0 +1,407 @@
+//! A mounted ext4, and its face towards `vfs`.
+
+use crate::Inode;
+use crate::fault;
+use crate::group::Groups;
+use crate::inode::{InodeCache, coarse_now, from_wall, to_wall};
+use crate::options::MountOptions;
+use crate::orphan::Orphans;
+use crate::space::Space;
+use crate::superblock::write_in_place;
+use base::{BLOCK_BYTES, BlockNo, Ino, Rng, Tid, Time};
+use block::Queue;
+use fscore::{
+    Attr, Creds, DirEntry, Errno, FileKind, FileSystem, FsError, FsResult, FsStat, PageCache,
+    RenameMode, SetAttr, TimeSet,
+};
+use journal::Journal;
+use ondisk::ext4 as disk;
+use ondisk::ext4::{FsSeed, RoCompat, State, Superblock};
+use rt::Mutex;
+use std::sync::Arc;
+
+/// A mounted ext4 file system.
+pub struct Ext4 {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) options: MountOptions,
+    /// The superblock as it was at mount: geometry and features.
+    pub(crate) geo: Superblock,
+    /// Where checksums start; `None` without metadata checksums.
+    pub(crate) seed: Option<FsSeed>,
+    /// The superblock as it is.
+    pub(crate) sb: Mutex<Superblock>,
+    pub(crate) groups: Groups,
+    pub(crate) space: Space,
+    pub(crate) inodes: InodeCache,
+    pub(crate) pages: PageCache,
+    pub(crate) orphans: Orphans,
+    pub(crate) random: Mutex<Rng>,
+    pub(crate) latch: Mutex<Latch>,
+}
+
+/// Whether operations are let in.
+#[derive(Clone, Debug)]
+pub(crate) enum Latch {
+    /// All.
+    Alive,
+    /// Damage or an I/O error: reading goes on, changing is over.
+    Failed(String),
+    /// None.
+    Unmounted,
+}
+
+impl Ext4 {
+    /// The options in force.
+    pub fn options(&self) -> &MountOptions {
+        &self.options
+    }
+
+    /// The journal, for its figures.
+    pub fn journal(&self) -> &Arc<Journal> {
+        &self.journal
+    }
+
+    /// The queue, for its figures.
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    /// The first failure, if the mount is latched.
+    pub fn failed(&self) -> Option<String> {
+        match &*self.latch.lock() {
+            Latch::Failed(first) => Some(first.clone()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn has_log(&self) -> bool {
+        self.journal.preset() != journal::Preset::None
+    }
+
+    pub(crate) fn has_group_checksums(&self) -> bool {
+        let ro = self.geo.ro_compat();
+        ro.has(RoCompat::GDT_CSUM) || ro.has(RoCompat::METADATA_CSUM)
+    }
+
+    /// The transaction in which an unknown past change may be.
+    pub(crate) fn newest_tid(&self) -> Tid {
+        self.journal
+            .running_tid()
+            .unwrap_or_else(|| self.journal.committed())
+    }
+
+    pub(crate) fn check_alive(&self) -> FsResult<()> {
+        match &*self.latch.lock() {
+            Latch::Unmounted => Err(Errno::Shutdown.into()),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_writable(&self) -> FsResult<()> {
+        if self.options.read_only {
+            return Err(Errno::RoFs.into());
+        }
+        match &*self.latch.lock() {
+            Latch::Failed(first) => Err(FsError::Aborted {
+                first: first.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn can_write(&self) -> bool {
+        self.check_writable().is_ok()
+    }
+
+    /// The file system is being unmounted: no operation is let in any more.
+    pub(crate) fn close_latch(&self) -> FsResult<()> {
+        let mut latch = self.latch.lock();
+        match &*latch {
+            Latch::Unmounted => return Err(Errno::Shutdown.into()),
+            Latch::Alive => *latch = Latch::Unmounted,
+            Latch::Failed(first) => {
+                let first = first.clone();
+                *latch = Latch::Unmounted;
+                drop(latch);
+                self.journal.abort(first.clone());
+                // The tasks end; the log stays for recovery.
+                let _ = self.journal.stop();
+                return Err(FsError::Aborted { first });
+            }
+        }
+        Ok(())
+    }
+
+    /// Half an operation is in the running transaction: nothing may be committed any more.
+    pub(crate) fn fail(&self, why: &FsError) {
+        self.journal.abort(why.to_string());
+        self.latch_failure(why);
+    }
+
+    fn latch_failure(&self, why: &FsError) {
+        let mut latch = self.latch.lock();
+        if !matches!(*latch, Latch::Alive) {
+            return;
+        }
+        *latch = Latch::Failed(why.to_string());
+        drop(latch);
+        if matches!(why, FsError::Corrupt { .. }) && !self.options.read_only {
+            self.record_damage(why);
+        }
+    }
+
+    /// Notes damage in the superblock, in place, for e2fsck. The outcome does not matter: the mount is latched anyway.
+    fn record_damage(&self, why: &FsError) {
+        let mut sb = self.sb.lock();
+        let now = rt::wall().secs.max(0) as u64;
+        let state = sb.state() | State::ERRORS;
+        sb.set_state(state);
+        let code = match why.errno() {
+            Errno::UClean => 13,
+            _ => 0,
+        };
+        sb.record_error(now, Ino(0), BlockNo(0), "varve", code);
+        let _ = write_in_place(&self.queue, &mut sb);
+    }
+
+    /// Lets an operation in, and latches the mount if it finds damage.
+    pub(crate) fn guarded<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
+        self.check_alive()?;
+        let answer = operation();
+        if let Err(e @ FsError::Corrupt { .. }) = &answer {
+            self.latch_failure(e);
+        }
+        answer
+    }
+
+    /// What `stat` tells of an inode.
+    pub(crate) fn attr_of(&self, inode: &Inode) -> FsResult<Attr> {
+        let kind = inode.kind()?;
+        let huge = self.has_huge_files();
+        let core = inode.core();
+        let disk = &core.disk;
+        let (major, minor) = match kind {
+            FileKind::Char | FileKind::Block => disk.device(),
+            _ => (0, 0),
+        };
+        Ok(Attr {
+            ino: inode.ino,
+            kind,
+            perm: disk.mode() & 0o7777,
+            nlink: disk.links().into(),
+            uid: disk.uid(),
+            gid: disk.gid(),
+            rdev: (minor & 0xFF) | (major << 8) | ((minor & 0xF_FF00) << 12),
+            size: core.size,
+            // Delayed pages count, as in Linux.
+            sectors: disk.sectors(huge, BLOCK_BYTES as u32)
+                + core.promise.data * base::SECTORS_PER_BLOCK,
+            atime: to_wall(disk.access_time()),
+            mtime: to_wall(disk.modify_time()),
+            ctime: to_wall(disk.change_time()),
+            crtime: to_wall(disk.create_time().unwrap_or_default()),
+            generation: disk.generation(),
+        })
+    }
+
+    fn change_attr(&self, inode: &Inode, set: &SetAttr) -> FsResult<Attr> {
+        let _gate = inode.gate.write();
+        if inode.core().gone {
+            return Err(Errno::Stale.into());
+        }
+        if let Some(size) = set.size {
+            match inode.kind()? {
+                FileKind::File => self.set_file_size(inode, size)?,
+                FileKind::Dir => return Err(Errno::IsDir.into()),
+                _ => return Err(Errno::Inval.into()),
+            }
+        }
+        let only_size = SetAttr {
+            size: set.size,
+            ..SetAttr::default()
+        };
+        if *set != only_size {
+            self.transact(1, |tx| {
+                self.apply(inode, set);
+                self.put_inode(tx, inode)
+            })?;
+        }
+        self.attr_of(inode)
+    }
+
+    fn apply(&self, inode: &Inode, set: &SetAttr) {
+        let time = |t: TimeSet| match t {
+            TimeSet::Now => coarse_now(),
+            TimeSet::To(t) => from_wall(t),
+        };
+        let mut core = inode.core();
+        core.touch(false);
+        let disk = &mut core.disk;
+        if let Some(perm) = set.perm {
+            disk.set_mode(disk.mode() & !0o7777 | perm & 0o7777);
+        }
+        if let Some(uid) = set.uid {
+            disk.set_uid(uid);
+        }
+        if let Some(gid) = set.gid {
+            disk.set_gid(gid);
+        }
+        if let Some(t) = set.atime {
+            disk.set_access_time(time(t));
+        }
+        if let Some(t) = set.mtime {
+            disk.set_modify_time(time(t));
+        }
+    }
+
+    fn file(&self, ino: Ino) -> FsResult<Arc<Inode>> {
+        let inode = self.inode(ino)?;
+        match inode.kind()? {
+            FileKind::File => Ok(inode),
+            FileKind::Dir => Err(Errno::IsDir.into()),
+            _ => Err(Errno::Inval.into()),
+        }
+    }
+
+    fn stat_fs(&self) -> FsStat {
+        let overhead = match u64::from(self.geo.overhead_clusters()) {
+            0 => self.groups.system_blocks(),
+            known => known,
+        };
+        let free = self.space.free();
+        let (_, inodes_free) = self.groups.free_counts();
+        FsStat {
+            block_bytes: BLOCK_BYTES as u32,
+            blocks: self.geo.blocks_count().saturating_sub(overhead),
+            blocks_free: free,
+            blocks_available: free.saturating_sub(self.geo.reserved_blocks()),
+            inodes: self.geo.inodes_count().into(),
+            inodes_free,
+            name_bytes_max: 255,
+        }
+    }
+}
+
+impl FileSystem for Ext4 {
+    fn root(&self) -> Ino {
+        disk::ROOT_INO
+    }
+    fn lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino> {
+        self.guarded(|| self.op_lookup(dir, name))
+    }
+    fn getattr(&self, ino: Ino) -> FsResult<Attr> {
+        self.guarded(|| self.attr_of(&*self.inode(ino)?))
+    }
+    fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
+        self.guarded(|| {
+            self.check_writable()?;
+            self.change_attr(&*self.inode(ino)?, set)
+        })
+    }
+    fn create(
+        &self,
+        dir: Ino,
+        name: &[u8],
+        kind: FileKind,
+        perm: u16,
+        rdev: u32,
+        creds: Creds,
+    ) -> FsResult<Attr> {
+        self.guarded(|| self.op_create(dir, name, kind, perm, rdev, creds))
+    }
+    fn mkdir(&self, dir: Ino, name: &[u8], perm: u16, creds: Creds) -> FsResult<Attr> {
+        self.guarded(|| self.op_mkdir(dir, name, perm, creds))
+    }
+    fn symlink(&self, dir: Ino, name: &[u8], target: &[u8], creds: Creds) -> FsResult<Attr> {
+        self.guarded(|| self.op_symlink(dir, name, target, creds))
+    }
+    fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        self.guarded(|| self.op_readlink(ino))
+    }
+    fn link(&self, ino: Ino, dir: Ino, name: &[u8]) -> FsResult<Attr> {
+        self.guarded(|| self.op_link(ino, dir, name))
+    }
+    fn unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+        self.guarded(|| self.op_unlink(dir, name))
+    }
+    fn rmdir(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+        self.guarded(|| self.op_rmdir(dir, name))
+    }
+    fn rename(
+        &self,
+        from_dir: Ino,
+        from: &[u8],
+        to_dir: Ino,
+        to: &[u8],
+        mode: RenameMode,
+    ) -> FsResult<()> {
+        self.guarded(|| self.op_rename(from_dir, from, to_dir, to, mode))
+    }
+    fn readdir(&self, dir: Ino, from: u64, max: usize) -> FsResult<Vec<DirEntry>> {
+        self.guarded(|| self.op_readdir(dir, from, max))
+    }
+    fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
+        self.guarded(|| self.read_file(&*self.file(ino)?, offset, buf))
+    }
+    fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize> {
+        self.guarded(|| {
+            self.check_writable()?;
+            self.write_file(&*self.file(ino)?, offset, data)
+        })
+    }
+    fn open(&self, ino: Ino) -> FsResult<()> {
+        self.guarded(|| self.pin(&*self.inode(ino)?))
+    }
+    fn release(&self, ino: Ino) -> FsResult<()> {
+        self.guarded(|| {
+            let inode = self.inodes.get(ino).ok_or(Errno::BadF)?;
+            self.unpin(&inode)
+        })
+    }
+    fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()> {
+        self.guarded(|| {
+            if self.options.read_only {
+                return Ok(());
+            }
+            self.check_writable()?;
+            self.sync_inode(&*self.inode(ino)?, data_only)
+        })
+    }
+    fn sync(&self) -> FsResult<()> {
+        self.guarded(|| {
+            if self.options.read_only {
+                return Ok(());
+            }
+            self.check_writable()?;
+            self.sync_all()
+        })
+    }
+    fn writeback(&self, older_than: Time) -> FsResult<()> {
+        self.guarded(|| {
+            if !self.can_write() {
+                return Ok(());
+            }
+            self.write_old_pages(Some(older_than))
+        })
+    }
+    fn dirty_pages(&self) -> u64 {
+        self.pages.dirty_pages()
+    }
+    fn statfs(&self) -> FsResult<FsStat> {
+        self.guarded(|| Ok(self.stat_fs()))
+    }
+    fn unmount(&self) -> FsResult<()> {
+        self.shut_down()
+    }
+}
+
+impl Ext4 {
+    /// Flushes the device when something completed since the last flush: the end of operations that need it.
+    pub(crate) fn flush_device(&self) -> FsResult<()> {
+        let mark = self.queue.mark();
+        self.queue
+            .ensure_flushed(mark)
+            .map_err(fault::device("flushing"))
+    }
+}

@@ -1,0 +1,231 @@
+//! Block groups in memory.
+//!
+//! Invariants:
+//! - G1 the descriptor in memory is the one in the running content of its block; both change under the group's lock;
+//! - G2 `map`, once loaded, is the block bitmap with the bits of pending frees still set (hazard H18);
+//! - G3 `waiting` counts those bits.
+
+use crate::Ext4;
+use crate::fault;
+use crate::superblock::read_block;
+use crate::tx::Tx;
+use base::{BlockNo, Tid};
+use block::Queue;
+use fscore::{FsError, FsResult};
+use ondisk::ext4::{GroupDesc, GroupFlags, Superblock};
+use rt::Mutex;
+use std::collections::VecDeque;
+
+/// One group.
+pub(crate) struct GroupState {
+    pub desc: GroupDesc,
+    /// The allocator's bitmap (G2).
+    pub map: Option<Box<[u8]>>,
+    /// Blocks whose freeing is not committed (G3).
+    pub waiting: u32,
+}
+
+/// Blocks freed in a transaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PendingFree {
+    pub tid: Tid,
+    pub group: u32,
+    pub start: u32,
+    pub len: u32,
+}
+
+/// All groups.
+pub(crate) struct Groups {
+    list: Vec<Mutex<GroupState>>,
+    pub pending: Mutex<VecDeque<PendingFree>>,
+    /// Ranges that hold superblocks, descriptors, bitmaps and inode tables: (first, one past the last), ascending.
+    system: Vec<(u64, u64)>,
+}
+
+impl Groups {
+    /// Reads and checks all descriptors.
+    pub fn load(queue: &Queue, sb: &Superblock) -> FsResult<Groups> {
+        let mut list = Vec::new();
+        let mut block = None;
+        for group in 0..sb.groups_count() {
+            let (at, offset) = sb.desc_place(group);
+            if block.as_ref().is_none_or(|(n, _)| *n != at) {
+                block = Some((at, read_block(queue, at)?));
+            }
+            let (_, bytes) = block.as_ref().expect("read above");
+            let desc = GroupDesc::parse(&bytes[offset..], sb.desc_bytes())
+                .map_err(|e| fault::corrupt(e.at_group(group).at_block(at)))?;
+            desc.verify_checksum(sb, group)
+                .map_err(|e| fault::corrupt(e.at_block(at)))?;
+            check_desc(sb, group, &desc)?;
+            list.push(desc);
+        }
+        let system = system_zone(sb, &list);
+        let state = |desc| {
+            Mutex::named(
+                "group",
+                GroupState {
+                    desc,
+                    map: None,
+                    waiting: 0,
+                },
+            )
+        };
+        Ok(Groups {
+            list: list.into_iter().map(state).collect(),
+            pending: Mutex::named("pending frees", VecDeque::new()),
+            system,
+        })
+    }
+
+    pub fn count(&self) -> u32 {
+        self.list.len() as u32
+    }
+
+    pub fn get(&self, group: u32) -> &Mutex<GroupState> {
+        &self.list[group as usize]
+    }
+
+    /// Free blocks and inodes of all groups.
+    pub fn free_counts(&self) -> (u64, u64) {
+        self.list.iter().fold((0, 0), |(blocks, inodes), group| {
+            let desc = &group.lock().desc;
+            (
+                blocks + u64::from(desc.free_blocks()),
+                inodes + u64::from(desc.free_inodes()),
+            )
+        })
+    }
+
+    /// True if the range touches metadata that has a fixed place.
+    pub fn is_system(&self, start: BlockNo, len: u64) -> bool {
+        let after = self.system.partition_point(|&(_, end)| end <= start.0);
+        self.system
+            .get(after)
+            .is_some_and(|&(first, _)| first < start.0 + len)
+    }
+
+    /// Blocks with a fixed place.
+    pub fn system_blocks(&self) -> u64 {
+        self.system.iter().map(|(first, end)| end - first).sum()
+    }
+}
+
+fn check_desc(sb: &Superblock, group: u32, desc: &GroupDesc) -> FsResult<()> {
+    let places = [
+        ("bg_block_bitmap", desc.block_bitmap(), 1),
+        ("bg_inode_bitmap", desc.inode_bitmap(), 1),
+        (
+            "bg_inode_table",
+            desc.inode_table(),
+            sb.inode_table_blocks(),
+        ),
+    ];
+    let bad = |what: String| {
+        Err(FsError::corrupt(format!(
+            "group descriptor {group}: {what}"
+        )))
+    };
+    for (field, block, len) in places {
+        if block.0 <= u64::from(sb.first_data_block()) || block.0 + len > sb.blocks_count() {
+            return bad(format!("{field} = {block} lies outside the file system"));
+        }
+    }
+    if desc.free_blocks() > sb.group_blocks(group) {
+        return bad(format!(
+            "{} free blocks in a group of {}",
+            desc.free_blocks(),
+            sb.group_blocks(group)
+        ));
+    }
+    let inodes = sb.inodes_per_group();
+    if desc.free_inodes() > inodes || desc.unused_inodes() > inodes {
+        return bad(format!(
+            "{} free and {} unused inodes in a group of {inodes}",
+            desc.free_inodes(),
+            desc.unused_inodes()
+        ));
+    }
+    Ok(())
+}
+
+/// Blocks at the start of a group that hold the superblock, descriptors and the blocks reserved for more descriptors.
+fn head_blocks(sb: &Superblock, group: u32) -> u64 {
+    if !sb.has_superblock(group) {
+        return 0;
+    }
+    1 + u64::from(sb.desc_blocks()) + u64::from(sb.reserved_gdt_blocks())
+}
+
+fn system_zone(sb: &Superblock, descs: &[GroupDesc]) -> Vec<(u64, u64)> {
+    let mut ranges = Vec::new();
+    for (group, desc) in (0..).zip(descs) {
+        let first = sb.group_first_block(group).0;
+        let table = desc.inode_table().0;
+        ranges.push((first, first + head_blocks(sb, group)));
+        ranges.push((desc.block_bitmap().0, desc.block_bitmap().0 + 1));
+        ranges.push((desc.inode_bitmap().0, desc.inode_bitmap().0 + 1));
+        ranges.push((table, table + sb.inode_table_blocks()));
+    }
+    ranges.retain(|(first, end)| first < end);
+    ranges.sort_unstable();
+    let mut merged: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
+    for (first, end) in ranges {
+        match merged.last_mut() {
+            Some(last) if first <= last.1 => last.1 = last.1.max(end),
+            _ => merged.push((first, end)),
+        }
+    }
+    merged
+}
+
+impl Ext4 {
+    /// Flags of a group; without checksums of descriptors nothing is ever uninitialised.
+    pub(crate) fn group_flags(&self, desc: &GroupDesc) -> GroupFlags {
+        use ondisk::ext4::RoCompat;
+        let ro = self.geo.ro_compat();
+        if ro.has(RoCompat::GDT_CSUM) || ro.has(RoCompat::METADATA_CSUM) {
+            desc.flags()
+        } else {
+            GroupFlags::NONE
+        }
+    }
+
+    /// Writes what changed in a descriptor since `before`, with its checksum.
+    pub(crate) fn put_desc(
+        &self,
+        tx: &mut Tx<'_>,
+        group: u32,
+        state: &mut GroupState,
+        before: &GroupDesc,
+    ) -> FsResult<()> {
+        state.desc.update_checksum(&self.geo, group);
+        let (block, offset) = self.geo.desc_place(group);
+        tx.update(block, offset, before.bytes(), state.desc.bytes())
+    }
+
+    /// The block bitmap of a group that was never written: what has a fixed place is taken, and so is what lies beyond the end.
+    pub(crate) fn fresh_block_bitmap(&self, group: u32, desc: &GroupDesc) -> Box<[u8]> {
+        let sb = &self.geo;
+        let mut map = vec![0; base::BLOCK_BYTES].into_boxed_slice();
+        let blocks = sb.group_blocks(group);
+        crate::bitmap::fill(&mut map, 0, head_blocks(sb, group) as u32, true);
+        let own = [
+            (desc.block_bitmap(), 1),
+            (desc.inode_bitmap(), 1),
+            (desc.inode_table(), sb.inode_table_blocks()),
+        ];
+        for (start, len) in own {
+            for n in 0..len {
+                if let Some((g, bit)) = sb.block_place(start.plus(n)) {
+                    if g == group {
+                        crate::bitmap::fill(&mut map, bit, 1, true);
+                    }
+                }
+            }
+        }
+        let bits = (base::BLOCK_BYTES * 8) as u32;
+        crate::bitmap::fill(&mut map, blocks, bits - blocks, true);
+        map
+    }
+}

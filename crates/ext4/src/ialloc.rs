@@ -1,0 +1,239 @@
+//! The inode allocator.
+//!
+//! A file goes to the group of its directory, else to a group near it. Directories are spread as Orlov's allocator does: top-level ones
+//! over the volume, deeper ones near their parent unless that part is crowded. The unit of spreading is the flexible group.
+
+use crate::Ext4;
+use crate::bitmap::{self, Run};
+use crate::fault;
+use crate::group::GroupState;
+use crate::tx::Tx;
+use base::{BLOCK_BYTES, Ino};
+use fscore::{Errno, FsError, FsResult};
+use ondisk::ext4::{BitmapChecksum, GroupFlags};
+
+/// What is known of a new inode when its place is chosen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placement {
+    /// Group of the parent directory.
+    pub parent: u32,
+    pub is_dir: bool,
+    /// The parent is the root or marked as the top of a hierarchy.
+    pub top_level: bool,
+}
+
+/// A new inode number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewInode {
+    pub ino: Ino,
+    /// No other inode of its table block is in use, so what lies there on the device does not count.
+    pub alone: bool,
+}
+
+/// Sums over a flexible group.
+#[derive(Clone, Copy, Default)]
+struct FlexStat {
+    inodes: u64,
+    blocks: u64,
+    dirs: u64,
+}
+
+impl Ext4 {
+    /// Marks an inode as used. Its table entry is the caller's.
+    ///
+    /// # Errors
+    /// ENOSPC, with nothing changed; damage; errors of the journal.
+    pub(crate) fn alloc_ino(&self, tx: &mut Tx<'_>, place: Placement) -> FsResult<NewInode> {
+        for group in self.group_order(place) {
+            let mut state = self.groups.get(group).lock();
+            if state.desc.free_inodes() == 0 {
+                continue;
+            }
+            if let Some(index) = self.find_ino(group, &state)? {
+                return self.take_ino(tx, group, &mut state, index, place.is_dir);
+            }
+        }
+        Err(Errno::NoSpc.into())
+    }
+
+    fn flex_groups(&self) -> u32 {
+        1 << self.geo.log_groups_per_flex().min(16)
+    }
+
+    /// Groups in the order in which they are tried.
+    fn group_order(&self, place: Placement) -> Vec<u32> {
+        let groups = self.groups.count();
+        let flex = self.flex_groups();
+        let start = if place.is_dir {
+            self.orlov(place) * flex
+        } else {
+            place.parent - place.parent % flex
+        };
+        let near = start..(start + flex).min(groups);
+        let rest = (near.end..groups).chain(0..near.start);
+        let mut order = Vec::with_capacity(groups as usize + 1);
+        if !place.is_dir {
+            order.push(place.parent);
+        }
+        order.extend(near.chain(rest));
+        order
+    }
+
+    fn flex_stats(&self) -> Vec<FlexStat> {
+        let flex = self.flex_groups();
+        let mut stats = vec![FlexStat::default(); self.groups.count().div_ceil(flex) as usize];
+        for group in 0..self.groups.count() {
+            let state = self.groups.get(group).lock();
+            let stat = &mut stats[(group / flex) as usize];
+            stat.inodes += u64::from(state.desc.free_inodes());
+            stat.blocks += u64::from(state.desc.free_blocks());
+            stat.dirs += u64::from(state.desc.used_dirs());
+        }
+        stats
+    }
+
+    /// The flexible group for a new directory.
+    fn orlov(&self, place: Placement) -> u32 {
+        let stats = self.flex_stats();
+        let count = stats.len() as u64;
+        let parent = place.parent / self.flex_groups();
+        let mean = |f: fn(&FlexStat) -> u64| stats.iter().map(f).sum::<u64>() / count;
+        let (inodes, blocks) = (mean(|s| s.inodes), mean(|s| s.blocks));
+        let roomy = |s: &FlexStat| s.inodes > 0 && s.inodes >= inodes && s.blocks >= blocks;
+        if place.top_level {
+            let best = (0..).zip(&stats).filter(|(_, s)| roomy(s));
+            return best.min_by_key(|(_, s)| s.dirs).map_or(parent, |(n, _)| n);
+        }
+        // Not top level: the parent's flexible group, unless it is clearly worse than the mean.
+        let flex = u64::from(self.flex_groups());
+        let slack_inodes = u64::from(self.geo.inodes_per_group()) * flex / 4;
+        let slack_blocks = u64::from(self.geo.blocks_per_group()) * flex / 4;
+        let fits = |s: &FlexStat| {
+            s.inodes > 0
+                && s.inodes >= inodes.saturating_sub(slack_inodes)
+                && s.blocks >= blocks.saturating_sub(slack_blocks)
+        };
+        let n = stats.len() as u32;
+        let mut order = (0..n).map(|i| (parent + i) % n);
+        order.find(|&g| fits(&stats[g as usize])).unwrap_or(parent)
+    }
+
+    /// The first free inode of a group.
+    fn find_ino(&self, group: u32, state: &GroupState) -> FsResult<Option<u32>> {
+        let end = self.geo.inodes_per_group();
+        // Inodes below the first ordinary one are never given out.
+        let first = (self.geo.first_ino().0 - 1).saturating_sub(group.saturating_mul(end));
+        let first = if group == 0 { first } else { 0 };
+        if self.group_flags(&state.desc).has(GroupFlags::INODE_UNINIT) {
+            return Ok((first < end).then_some(first));
+        }
+        let block = state.desc.inode_bitmap();
+        let bytes = self.read_meta(block)?;
+        BitmapChecksum::Inode
+            .verify(&self.geo, group, &state.desc, &bytes)
+            .map_err(fault::corrupt)?;
+        let index = bitmap::next(&bytes, first.min(end), end, false);
+        Ok((index < end).then_some(index))
+    }
+
+    fn take_ino(
+        &self,
+        tx: &mut Tx<'_>,
+        group: u32,
+        state: &mut GroupState,
+        index: u32,
+        is_dir: bool,
+    ) -> FsResult<NewInode> {
+        let per_group = self.geo.inodes_per_group();
+        let before = state.desc.clone();
+        let uninit = self.group_flags(&before).has(GroupFlags::INODE_UNINIT);
+        let block = before.inode_bitmap();
+        // An allocated inode makes the group's block bitmap real as well, as in Linux.
+        self.init_block_bitmap(tx, group, state)?;
+        let before = if uninit { state.desc.clone() } else { before };
+        let mut map = if uninit {
+            let mut map = vec![0; BLOCK_BYTES];
+            let bits = (BLOCK_BYTES * 8) as u32;
+            bitmap::fill(&mut map, per_group, bits - per_group, true);
+            map
+        } else {
+            self.read_meta(block)?.to_vec()
+        };
+        let alone = self.is_alone(&state.desc, &map, index);
+        bitmap::fill(&mut map, index, 1, true);
+        if uninit {
+            tx.create(block, map.clone().into())?;
+        } else {
+            let byte = index as usize / 8;
+            tx.write(block, byte, &map[byte..=byte])?;
+        }
+        let desc = &mut state.desc;
+        desc.set_flags(desc.flags().without(GroupFlags::INODE_UNINIT));
+        let used = per_group - desc.unused_inodes();
+        if self.has_group_checksums() && used < index + 1 {
+            desc.set_unused_inodes(per_group - index - 1);
+        }
+        let free = desc.free_inodes();
+        desc.set_free_inodes(free.checked_sub(1).ok_or_else(|| miscounted(group))?);
+        desc.set_used_dirs(desc.used_dirs() + u32::from(is_dir));
+        BitmapChecksum::Inode.update(&self.geo, desc, &map);
+        self.put_desc(tx, group, state, &before)?;
+        Ok(NewInode {
+            ino: Ino(group * per_group + index + 1),
+            alone,
+        })
+    }
+
+    /// True if no inode in the table block of `index` is in use by this bitmap.
+    fn is_alone(&self, desc: &ondisk::ext4::GroupDesc, map: &[u8], index: u32) -> bool {
+        let per_block = (BLOCK_BYTES / self.geo.inode_bytes()) as u32;
+        let first = index - index % per_block;
+        let end = (first + per_block).min(self.geo.inodes_per_group());
+        let used = self.geo.inodes_per_group() - desc.unused_inodes();
+        let never_used = self.has_group_checksums() && first >= used;
+        never_used || bitmap::next(map, first, end, true) == end
+    }
+
+    /// Marks an inode as free.
+    ///
+    /// # Errors
+    /// It is free already, or the bitmap is damaged; errors of the journal.
+    pub(crate) fn free_ino(&self, tx: &mut Tx<'_>, ino: Ino, was_dir: bool) -> FsResult<()> {
+        let place = self.inode_place(ino)?;
+        let (group, index) = (place.group, place.index);
+        let mut state = self.groups.get(group).lock();
+        let block = state.desc.inode_bitmap();
+        let mut map = self.read_meta(block)?.to_vec();
+        if self.group_flags(&state.desc).has(GroupFlags::INODE_UNINIT) || !bitmap::get(&map, index)
+        {
+            return Err(FsError::corrupt(format!(
+                "inode bitmap of group {group} at block {block}: inode {ino} is to be freed and is free already"
+            )));
+        }
+        let Run { start, len } = Run {
+            start: index,
+            len: 1,
+        };
+        bitmap::fill(&mut map, start, len, false);
+        let byte = index as usize / 8;
+        tx.write(block, byte, &map[byte..=byte])?;
+        let before = state.desc.clone();
+        let desc = &mut state.desc;
+        if desc.free_inodes() >= self.geo.inodes_per_group() {
+            return Err(miscounted(group));
+        }
+        desc.set_free_inodes(desc.free_inodes() + 1);
+        if was_dir {
+            let dirs = desc.used_dirs().checked_sub(1);
+            desc.set_used_dirs(dirs.ok_or_else(|| miscounted(group))?);
+        }
+        BitmapChecksum::Inode.update(&self.geo, desc, &map);
+        self.put_desc(tx, group, &mut state, &before)
+    }
+}
+
+fn miscounted(group: u32) -> FsError {
+    FsError::corrupt(format!(
+        "group descriptor {group}: inodes or directories miscounted"
+    ))
+}

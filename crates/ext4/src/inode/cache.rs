@@ -1,0 +1,133 @@
+//! Finding inodes, and the cache of those in memory.
+
+use super::{Core, Inode};
+use crate::Ext4;
+use crate::fault;
+use base::Ino;
+use fscore::{Errno, FsError, FsResult};
+use ondisk::ext4 as disk;
+use ondisk::ext4::InodeFlags;
+use rt::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Inodes kept beyond those in use.
+const IDLE_MAX: usize = 4096;
+
+/// The inodes in memory.
+pub(crate) struct InodeCache {
+    map: Mutex<BTreeMap<Ino, Arc<Inode>>>,
+}
+
+impl InodeCache {
+    pub fn new() -> InodeCache {
+        InodeCache {
+            map: Mutex::named("inode cache", BTreeMap::new()),
+        }
+    }
+
+    pub fn get(&self, ino: Ino) -> Option<Arc<Inode>> {
+        self.map.lock().get(&ino).cloned()
+    }
+
+    /// Adds an inode; answers the one that was there already, if any.
+    pub fn add(&self, inode: Arc<Inode>) -> Arc<Inode> {
+        let mut map = self.map.lock();
+        map.entry(inode.ino).or_insert(inode).clone()
+    }
+
+    pub fn remove(&self, ino: Ino) {
+        self.map.lock().remove(&ino);
+    }
+
+    pub fn all(&self) -> Vec<Arc<Inode>> {
+        self.map.lock().values().cloned().collect()
+    }
+
+    fn len(&self) -> usize {
+        self.map.lock().len()
+    }
+}
+
+impl Ext4 {
+    /// The inode with this number.
+    ///
+    /// # Errors
+    /// ESTALE if it is not in use; damage; I/O errors.
+    pub(crate) fn inode(&self, ino: Ino) -> FsResult<Arc<Inode>> {
+        if let Some(inode) = self.inodes.get(ino) {
+            if inode.core().gone {
+                return Err(Errno::Stale.into());
+            }
+            return Ok(inode);
+        }
+        let disk = self.read_inode(ino)?;
+        self.check_inode(ino, &disk)?;
+        self.prune_inodes();
+        // As in Linux: nothing is known of the past, so the running transaction may hold a change of this inode.
+        let core = Core::new(disk, self.newest_tid());
+        Ok(self.inodes.add(Arc::new(Inode::new(ino, core))))
+    }
+
+    /// Reads an inode from its table and checks its checksum.
+    pub(crate) fn read_inode(&self, ino: Ino) -> FsResult<disk::Inode> {
+        let (block, offset) = self.inode_home(ino)?;
+        let bytes = self.read_meta(block)?;
+        let at_inode = |e: ondisk::Corrupt| fault::corrupt(e.at_inode(ino).at_block(block));
+        let disk =
+            disk::Inode::parse(&bytes[offset..], self.geo.inode_bytes()).map_err(at_inode)?;
+        if disk.is_blank() {
+            return Err(Errno::Stale.into());
+        }
+        if let Some(seed) = self.seed {
+            disk.verify_checksum(seed, ino).map_err(at_inode)?;
+        }
+        Ok(disk)
+    }
+
+    fn check_inode(&self, ino: Ino, disk: &disk::Inode) -> FsResult<()> {
+        if disk.links() == 0 {
+            return Err(Errno::Stale.into());
+        }
+        let bad = |what: String| Err(FsError::corrupt(format!("inode {ino}: {what}")));
+        if fscore::FileKind::from_mode(disk.mode()).is_none() {
+            return bad(format!("mode {:#o} has no file type", disk.mode()));
+        }
+        let unknown = [
+            InodeFlags::ENCRYPT,
+            InodeFlags::INLINE_DATA,
+            InodeFlags::CASEFOLD,
+            InodeFlags::VERITY,
+            InodeFlags::EA_INODE,
+        ];
+        if let Some(flag) = unknown.into_iter().find(|&f| disk.flags().has(f)) {
+            return Err(FsError::incompatible(format!(
+                "inode {ino} has flag {flag}"
+            )));
+        }
+        if disk.size() > crate::file::SIZE_MAX {
+            return bad(format!("size {} is beyond what can be mapped", disk.size()));
+        }
+        if disk.is_dir()
+            && (disk.size() == 0 || !disk.size().is_multiple_of(base::BLOCK_BYTES as u64))
+        {
+            return bad(format!("a directory of {} bytes", disk.size()));
+        }
+        Ok(())
+    }
+
+    /// Drops idle inodes when there are many (N3).
+    fn prune_inodes(&self) {
+        if self.inodes.len() <= IDLE_MAX {
+            return;
+        }
+        let mut map = self.inodes.map.lock();
+        map.retain(|&ino, inode| {
+            let busy = Arc::strong_count(inode) > 1 || self.pages.is_dirty(ino);
+            busy || !inode.flights.lock().is_empty() || {
+                let core = inode.core();
+                core.pins > 0 || core.orphan || core.disk.links() == 0 || core.promise.data > 0
+            }
+        });
+    }
+}

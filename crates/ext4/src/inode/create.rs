@@ -1,0 +1,139 @@
+//! Making an inode.
+
+use super::{Core, Inode, coarse_now};
+use crate::Ext4;
+use crate::ialloc::Placement;
+use crate::tx::Tx;
+use base::Ino;
+use fscore::{Creds, FileKind, FsResult};
+use ondisk::ext4 as disk;
+use ondisk::ext4::{ExtentNode, Incompat, InodeFlags};
+use std::sync::Arc;
+
+/// What a new inode is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NewKind {
+    /// Its kind.
+    pub kind: FileKind,
+    /// The low 12 bits of its mode.
+    pub perm: u16,
+    /// Device number of a device file (Linux encoding).
+    pub rdev: u32,
+    /// Owner and group.
+    pub creds: Creds,
+}
+
+/// Flags a new inode takes over from its directory.
+const INHERITED: InodeFlags = InodeFlags(
+    InodeFlags::SYNC.0
+        | InodeFlags::NO_DUMP.0
+        | InodeFlags::NO_ATIME.0
+        | InodeFlags::JOURNAL_DATA.0,
+);
+const MODE_SETGID: u16 = 0o2000;
+
+/// Blocks that making an inode may change: inode bitmap, block bitmap, descriptor, table.
+pub(crate) const CREDITS_NEW_INODE: u32 = 4;
+
+impl Ext4 {
+    /// Allocates an inode and writes it: one link (a directory: two), no blocks, an empty extent tree. The caller adds its name, or
+    /// undoes it with [`discard_new_inode`](Self::discard_new_inode) in the same handle. The parent's gate is held.
+    pub(crate) fn new_inode(
+        &self,
+        tx: &mut Tx<'_>,
+        parent: &Inode,
+        new: NewKind,
+    ) -> FsResult<Arc<Inode>> {
+        let is_dir = new.kind == FileKind::Dir;
+        let (parent_flags, parent_mode, parent_gid) = {
+            let core = parent.core();
+            (core.disk.flags(), core.disk.mode(), core.disk.gid())
+        };
+        let place = Placement {
+            parent: self.inode_place(parent.ino)?.group,
+            is_dir,
+            top_level: parent.ino == disk::ROOT_INO || parent_flags.has(InodeFlags::TOP_DIR),
+        };
+        let got = self.alloc_ino(tx, place)?;
+        let mut inode = self.blank_inode(new);
+        let mut flags = InodeFlags(parent_flags.0 & INHERITED.0);
+        if is_dir {
+            flags = flags | InodeFlags(parent_flags.0 & InodeFlags::DIR_SYNC.0);
+        } else if !matches!(new.kind, FileKind::File) {
+            flags = InodeFlags(flags.0 & (InodeFlags::NO_DUMP.0 | InodeFlags::NO_ATIME.0));
+        }
+        self.map_nothing(&mut inode, new, &mut flags);
+        inode.set_flags(flags);
+        if parent_mode & MODE_SETGID != 0 {
+            inode.set_gid(parent_gid);
+            if is_dir {
+                inode.set_mode(inode.mode() | MODE_SETGID);
+            }
+        }
+        self.adopt_new_inode(tx, got.ino, got.alone, inode, parent.ino)
+    }
+
+    fn blank_inode(&self, new: NewKind) -> disk::Inode {
+        let bytes = self.geo.inode_bytes();
+        let room = (bytes - disk::INODE_BYTES_OLD) as u16;
+        let extra = disk::INODE_EXTRA_BYTES_DEFAULT.max(self.geo.want_extra_isize());
+        let mut inode = disk::Inode::blank(bytes, extra.min(room) & !3);
+        let now = coarse_now();
+        inode.set_mode(new.kind.mode_bits() | (new.perm & 0o7777));
+        inode.set_uid(new.creds.uid);
+        inode.set_gid(new.creds.gid);
+        inode.set_links(if new.kind == FileKind::Dir { 2 } else { 1 });
+        inode.set_access_time(now);
+        inode.set_change_time(now);
+        inode.set_modify_time(now);
+        inode.set_create_time(now);
+        inode.set_generation(self.random.lock().next_u64() as u32);
+        inode
+    }
+
+    fn map_nothing(&self, inode: &mut disk::Inode, new: NewKind, flags: &mut InodeFlags) {
+        let maps = matches!(new.kind, FileKind::File | FileKind::Dir | FileKind::Symlink);
+        if maps && self.geo.incompat().has(Incompat::EXTENTS) {
+            *flags = *flags | InodeFlags::EXTENTS;
+            ExtentNode::inline_root().encode(inode.block_area_mut());
+        }
+        if matches!(new.kind, FileKind::Char | FileKind::Block) {
+            // Linux's dev_t in user space: 12 bits major at bit 8, minor in bits 0..8 and 20..32.
+            let major = (new.rdev >> 8) & 0xFFF;
+            let minor = (new.rdev & 0xFF) | ((new.rdev >> 12) & 0xF_FF00);
+            inode.set_device(major, minor);
+        }
+    }
+
+    fn adopt_new_inode(
+        &self,
+        tx: &mut Tx<'_>,
+        ino: Ino,
+        alone: bool,
+        disk: disk::Inode,
+        parent: Ino,
+    ) -> FsResult<Arc<Inode>> {
+        let mut core = Core::new(disk, tx.tid());
+        core.born_in = Some(parent);
+        // What the cache still holds under this number belongs to a freed inode.
+        self.inodes.remove(ino);
+        let inode = self.inodes.add(Arc::new(Inode::new(ino, core)));
+        self.put_new_inode(tx, &inode, alone)?;
+        Ok(inode)
+    }
+
+    /// Undoes [`new_inode`](Self::new_inode) in the same handle: the name could not be added. The inode has no blocks.
+    pub(crate) fn discard_new_inode(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
+        let was_dir = inode.is_dir();
+        {
+            let mut core = inode.core();
+            core.disk.set_links(0);
+            core.disk.set_deletion_time(coarse_now().secs as u32);
+            core.gone = true;
+        }
+        self.put_inode(tx, inode)?;
+        self.free_ino(tx, inode.ino, was_dir)?;
+        self.inodes.remove(inode.ino);
+        Ok(())
+    }
+}

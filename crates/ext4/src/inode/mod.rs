@@ -1,0 +1,203 @@
+//! Inodes in memory.
+//!
+//! Locks of an inode, in their order (rule 12):
+//!
+//! | lock | held by | guards |
+//! |---|---|---|
+//! | `gate` | operations, from start to end; several inodes by ascending number | content, name space (Linux `i_rwsem`) |
+//! | `wb` | write-back and truncation | which pages are on their way |
+//! | (a journal handle) | | |
+//! | `tree` | whoever reads or changes the block mapping | the extent tree (Linux `i_data_sem`) |
+//! | `core` | short looks and changes | the fields |
+//!
+//! Invariants:
+//! - N1 a change of `disk` reaches the journal (`put_inode`) in the handle in which it was made;
+//! - N2 `disk.size()` (Linux `i_disksize`) never exceeds `size`; blocks below it are mapped, or holes by intent;
+//! - N3 an inode that is dirty, pinned, an orphan or without links stays in the cache.
+
+mod cache;
+mod create;
+mod evict;
+mod table;
+
+pub(crate) use cache::InodeCache;
+pub(crate) use create::{CREDITS_NEW_INODE, NewKind};
+
+use base::{Bytes, Ino, Tid};
+use block::Watch;
+use fscore::{FileKind, FsError, FsResult};
+use ondisk::ext4 as disk;
+use ondisk::ext4::{Extent, InodeFlags, Timestamp};
+use rt::{Mutex, MutexGuard, RwLock, WallTime};
+use std::ops::Range;
+
+/// Granule of time stamps: Linux takes the time of the last tick (CONFIG_HZ=250).
+const TICK_NANOS: u32 = 4_000_000;
+
+/// An inode in memory.
+pub(crate) struct Inode {
+    /// Its number.
+    pub ino: Ino,
+    /// See the module.
+    pub gate: RwLock<()>,
+    pub(crate) tree: RwLock<()>,
+    pub(crate) wb: Mutex<()>,
+    pub(crate) flights: Mutex<Vec<Flight>>,
+    core: Mutex<Core>,
+}
+
+/// Data on its way to the device.
+pub(crate) struct Flight {
+    pub pages: Range<u64>,
+    pub watch: Watch,
+}
+
+/// The fields of an inode. Public ones belong to whoever holds the gate.
+pub(crate) struct Core {
+    /// The inode as it will be on the device; its size is the size on the device.
+    pub disk: disk::Inode,
+    /// The bytes of `disk` as last handed to the journal.
+    logged: Bytes,
+    /// Bytes of the file as `stat` tells (Linux `i_size`).
+    pub size: u64,
+    /// Opens.
+    pub pins: u32,
+    /// Last transaction with a change of this inode.
+    pub(crate) sync_tid: Tid,
+    /// Last transaction with a change needed to read the data back.
+    pub(crate) datasync_tid: Tid,
+    /// In the list of orphans.
+    pub(crate) orphan: bool,
+    /// Freed; a handle to it is stale.
+    pub(crate) gone: bool,
+    /// Blocks promised for its delayed pages and what may map them.
+    pub(crate) promise: Promise,
+    /// A failure of write-back that no fsync has reported yet.
+    pub(crate) write_error: Option<FsError>,
+    /// Where the last read ended, to notice sequential reading.
+    pub(crate) read_end: u64,
+    /// The extent found last.
+    pub(crate) recent: Option<Extent>,
+    /// Made since mount in this directory, whose entry an fsync without journal has to write as well.
+    pub(crate) born_in: Option<Ino>,
+}
+
+/// Promised blocks of one inode.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(crate) struct Promise {
+    /// For delayed pages, one each.
+    pub data: u64,
+    /// For extent blocks.
+    pub meta: u64,
+}
+
+impl Inode {
+    pub(crate) fn new(ino: Ino, core: Core) -> Inode {
+        Inode {
+            ino,
+            gate: RwLock::named("inode gate", ()),
+            tree: RwLock::named("inode tree", ()),
+            wb: Mutex::named("inode write-back", ()),
+            flights: Mutex::named("inode flights", Vec::new()),
+            core: Mutex::named("inode core", core),
+        }
+    }
+
+    /// The fields. Never held over an operation of the file system.
+    pub fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock()
+    }
+
+    /// Its kind.
+    ///
+    /// # Errors
+    /// The mode holds none.
+    pub fn kind(&self) -> FsResult<FileKind> {
+        self.core().kind(self.ino)
+    }
+
+    /// True for a directory.
+    pub fn is_dir(&self) -> bool {
+        self.core().disk.is_dir()
+    }
+}
+
+impl Core {
+    pub(crate) fn new(disk: disk::Inode, tid: Tid) -> Core {
+        Core {
+            logged: Bytes::copy_from_slice(disk.bytes()),
+            size: disk.size(),
+            disk,
+            pins: 0,
+            sync_tid: tid,
+            datasync_tid: tid,
+            orphan: false,
+            gone: false,
+            promise: Promise::default(),
+            write_error: None,
+            read_end: 0,
+            recent: None,
+            born_in: None,
+        }
+    }
+
+    fn kind(&self, ino: Ino) -> FsResult<FileKind> {
+        let mode = self.disk.mode();
+        FileKind::from_mode(mode).ok_or_else(|| {
+            FsError::corrupt(format!("inode {ino}: mode {mode:#o} has no file type"))
+        })
+    }
+
+    /// Sets the size in memory and on the device.
+    pub fn set_size(&mut self, size: u64) {
+        self.size = size;
+        self.disk.set_size(size);
+    }
+
+    /// Sets change time, and with `modify` the modification time, to now.
+    pub fn touch(&mut self, modify: bool) {
+        let now = coarse_now();
+        self.disk.set_change_time(now);
+        if modify {
+            self.disk.set_modify_time(now);
+        }
+    }
+
+    /// True if blocks are mapped by extents.
+    pub(crate) fn has_extents(&self) -> bool {
+        self.disk.flags().has(InodeFlags::EXTENTS)
+    }
+
+    /// True for kinds of inodes whose block area maps blocks.
+    pub(crate) fn maps_blocks(&self) -> bool {
+        self.disk.is_regular() || self.disk.is_dir() || self.disk.is_symlink()
+    }
+
+    /// True for a symbolic link whose target lies in the inode.
+    pub(crate) fn is_fast_symlink(&self) -> bool {
+        self.disk.is_symlink() && !self.has_extents() && self.size < disk::BLOCK_AREA_BYTES as u64
+    }
+}
+
+/// The time of the last tick.
+pub(crate) fn coarse_now() -> Timestamp {
+    let WallTime { secs, nanos } = rt::wall();
+    Timestamp {
+        secs,
+        nanos: nanos - nanos % TICK_NANOS,
+    }
+}
+
+pub(crate) fn to_wall(t: Timestamp) -> WallTime {
+    WallTime {
+        secs: t.secs,
+        nanos: t.nanos,
+    }
+}
+
+pub(crate) fn from_wall(t: WallTime) -> Timestamp {
+    Timestamp {
+        secs: t.secs,
+        nanos: t.nanos,
+    }
+}

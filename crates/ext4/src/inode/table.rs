@@ -1,0 +1,100 @@
+//! Where inodes lie, and writing them there.
+
+use super::Inode;
+use crate::Ext4;
+use crate::tx::Tx;
+use base::{BLOCK_BYTES, BlockNo, Bytes, Ino};
+use fscore::{FsError, FsResult};
+use ondisk::ext4::{InodePlace, InodeSeed, RoCompat};
+
+impl Ext4 {
+    pub(crate) fn inode_place(&self, ino: Ino) -> FsResult<InodePlace> {
+        self.geo.inode_place(ino).ok_or_else(|| {
+            FsError::corrupt(format!(
+                "inode {ino}: there are only {} inodes",
+                self.geo.inodes_count()
+            ))
+        })
+    }
+
+    /// Block and byte offset of an inode.
+    pub(crate) fn inode_home(&self, ino: Ino) -> FsResult<(BlockNo, usize)> {
+        let place = self.inode_place(ino)?;
+        let table = self.groups.get(place.group).lock().desc.inode_table();
+        Ok((table.plus(place.table_block), place.offset))
+    }
+
+    /// Checksum seed of what belongs to an inode; `None` without metadata checksums.
+    pub(crate) fn inode_seed(&self, inode: &Inode) -> Option<InodeSeed> {
+        let generation = inode.core().disk.generation();
+        self.seed.map(|seed| seed.inode(inode.ino, generation))
+    }
+
+    pub(crate) fn has_huge_files(&self) -> bool {
+        self.geo.ro_compat().has(RoCompat::HUGE_FILE)
+    }
+
+    /// Hands the changes of an inode to the journal (N1).
+    pub(crate) fn put_inode(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
+        let (block, offset) = self.inode_home(inode.ino)?;
+        let mut core = inode.core();
+        if let Some(seed) = self.seed {
+            core.disk.update_checksum(seed, inode.ino);
+        }
+        let new = Bytes::copy_from_slice(core.disk.bytes());
+        if new == core.logged {
+            return Ok(());
+        }
+        debug_assert!(
+            core.disk.size() <= core.size || core.disk.is_dir(),
+            "N2: size on the device {} exceeds {}",
+            core.disk.size(),
+            core.size
+        );
+        tx.update(block, offset, &core.logged, &new)?;
+        core.sync_tid = tx.tid();
+        let size = [0x04..0x08, 0x6C..0x70];
+        if size.into_iter().any(|r| core.logged[r.clone()] != new[r]) {
+            core.datasync_tid = tx.tid();
+        }
+        core.logged = new;
+        Ok(())
+    }
+
+    /// The same for an inode that was just allocated. If no other inode of its table block is in use, the block is made anew.
+    pub(crate) fn put_new_inode(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        alone: bool,
+    ) -> FsResult<()> {
+        let (block, offset) = self.inode_home(inode.ino)?;
+        let bytes = self.geo.inode_bytes();
+        let old = if alone {
+            tx.create(block, vec![0; BLOCK_BYTES].into())?;
+            Bytes::from(vec![0; bytes])
+        } else {
+            self.read_meta(block)?.slice(offset..offset + bytes)
+        };
+        inode.core().logged = old;
+        self.put_inode(tx, inode)
+    }
+
+    /// Counts blocks of an inode, extent blocks included.
+    pub(crate) fn add_blocks(&self, inode: &Inode, blocks: i64) -> FsResult<()> {
+        let huge = self.has_huge_files();
+        let mut core = inode.core();
+        let sectors = core.disk.sectors(huge, BLOCK_BYTES as u32);
+        let change = blocks * base::SECTORS_PER_BLOCK as i64;
+        let new = sectors.checked_add_signed(change).ok_or_else(|| {
+            FsError::corrupt(format!(
+                "inode {}: {sectors} sectors, and {} more are freed",
+                inode.ino, -change
+            ))
+        })?;
+        if !core.disk.set_sectors(new, huge, BLOCK_BYTES as u32) {
+            return Err(fscore::Errno::FBig.into());
+        }
+        Ok(())
+    }
+}

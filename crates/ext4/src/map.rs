@@ -1,0 +1,200 @@
+//! From blocks of a file to blocks of the device: extents, or (for reading) the block maps of ext2 and ext3.
+
+use crate::Ext4;
+use crate::extent::Aim;
+use crate::inode::Inode;
+use crate::tx::Tx;
+use base::bytes::get_le32;
+use base::{BLOCK_BYTES, BlockNo};
+use fscore::{FsError, FsResult};
+use ondisk::ext4::{BlockPath, Extent};
+
+/// A stretch of a file with one kind of mapping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Span {
+    /// Not mapped: reads as zeros.
+    Hole { len: u32 },
+    /// Allocated, never written: reads as zeros.
+    Unwritten { start: BlockNo, len: u32 },
+    /// Data.
+    Data { start: BlockNo, len: u32 },
+}
+
+impl Span {
+    /// Blocks.
+    pub fn len(&self) -> u32 {
+        match *self {
+            Span::Hole { len } | Span::Unwritten { len, .. } | Span::Data { len, .. } => len,
+        }
+    }
+
+    fn of(extent: &Extent, lblk: u32, want: u32) -> Span {
+        let skip = lblk - extent.logical;
+        let len = want.min(extent.len - skip);
+        let start = extent.physical.plus(skip.into());
+        if extent.unwritten {
+            Span::Unwritten { start, len }
+        } else {
+            Span::Data { start, len }
+        }
+    }
+}
+
+impl Ext4 {
+    /// What the blocks from `lblk` on are mapped to; at most `want` of them. Takes the `tree` lock.
+    pub(crate) fn lookup_span(&self, inode: &Inode, lblk: u32, want: u32) -> FsResult<Span> {
+        let _tree = inode.tree.read();
+        self.lookup_locked(inode, lblk, want)
+    }
+
+    /// The same with the `tree` lock held.
+    pub(crate) fn lookup_locked(&self, inode: &Inode, lblk: u32, want: u32) -> FsResult<Span> {
+        debug_assert!(want > 0, "somebody wants something");
+        {
+            let core = inode.core();
+            if let Some(e) = core.recent {
+                if e.logical <= lblk && u64::from(lblk) < e.logical_end() {
+                    return Ok(Span::of(&e, lblk, want));
+                }
+            }
+            if !core.has_extents() {
+                drop(core);
+                return self.lookup_block_map(inode, lblk, want);
+            }
+        }
+        let path = self.find_path(inode, Aim::Block(lblk))?;
+        let leaf = path.leaf();
+        let at = leaf.partition_point(|e| e.logical <= lblk);
+        if let Some(e) = at.checked_sub(1).map(|i| leaf[i]) {
+            if u64::from(lblk) < e.logical_end() {
+                self.check_range(e.physical, e.len, &format!("extent of inode {}", inode.ino))?;
+                inode.core().recent = Some(e);
+                return Ok(Span::of(&e, lblk, want));
+            }
+        }
+        let next = leaf.get(at).map(|e| e.logical).or(path.next_leaf());
+        let len = next.map_or(want, |n| want.min(n - lblk));
+        Ok(Span::Hole { len })
+    }
+
+    fn lookup_block_map(&self, inode: &Inode, lblk: u32, want: u32) -> FsResult<Span> {
+        let first = self.block_map_pointer(inode, lblk)?;
+        let mut len = 1;
+        while len < want {
+            let Some(next) = lblk.checked_add(len) else {
+                break;
+            };
+            let pointer = self.block_map_pointer(inode, next)?;
+            let joins = match first {
+                None => pointer.is_none(),
+                Some(start) => pointer == Some(start.plus(len.into())),
+            };
+            if !joins {
+                break;
+            }
+            len += 1;
+        }
+        Ok(match first {
+            None => Span::Hole { len },
+            Some(start) => Span::Data { start, len },
+        })
+    }
+
+    fn block_map_pointer(&self, inode: &Inode, lblk: u32) -> FsResult<Option<BlockNo>> {
+        let what = format!("block map of inode {}", inode.ino);
+        let Some(path) = BlockPath::to(lblk, BLOCK_BYTES as u32) else {
+            return Ok(None);
+        };
+        let mut pointer = get_le32(inode.core().disk.block_area(), path.slot * 4);
+        for &index in path.indexes() {
+            if pointer == 0 {
+                return Ok(None);
+            }
+            let block = BlockNo(pointer.into());
+            self.check_range(block, 1, &what)?;
+            pointer = get_le32(&self.read_meta(block)?, index as usize * 4);
+        }
+        if pointer == 0 {
+            return Ok(None);
+        }
+        let block = BlockNo(pointer.into());
+        self.check_range(block, 1, &what)?;
+        Ok(Some(block))
+    }
+
+    /// Refuses to change files mapped the old way.
+    pub(crate) fn need_extents(&self, inode: &Inode) -> FsResult<()> {
+        if inode.core().has_extents() {
+            return Ok(());
+        }
+        Err(FsError::incompatible(format!(
+            "inode {} is mapped by a block map (ext2/ext3); such files can be read only",
+            inode.ino
+        )))
+    }
+
+    /// Where blocks of an inode go if it has none yet: files to the second group of the inode's flexible group, the rest to
+    /// the first, as in Linux.
+    pub(crate) fn inode_goal(&self, inode: &Inode) -> BlockNo {
+        let group = (inode.ino.0 - 1) / self.geo.inodes_per_group();
+        let flex = 1 << self.geo.log_groups_per_flex().min(16);
+        let group = if flex >= 4 {
+            let first = group - group % flex;
+            let second = first + u32::from(!inode.is_dir());
+            if second < self.groups.count() {
+                second
+            } else {
+                first
+            }
+        } else {
+            group
+        };
+        self.geo.group_first_block(group)
+    }
+
+    /// Where the block `lblk` should go, and whether that continues an extent.
+    pub(crate) fn goal_for(&self, inode: &Inode, lblk: u32) -> FsResult<(BlockNo, bool)> {
+        let path = self.find_path(inode, Aim::Block(lblk))?;
+        let leaf = path.leaf();
+        let at = leaf.partition_point(|e| e.logical <= lblk);
+        if let Some(left) = at.checked_sub(1).map(|i| leaf[i]) {
+            let goal = left.physical.plus(u64::from(lblk - left.logical));
+            return Ok((goal, left.logical_end() == u64::from(lblk)));
+        }
+        if let Some(right) = leaf.get(at) {
+            let goal = right
+                .physical
+                .0
+                .saturating_sub((right.logical - lblk).into());
+            return Ok((BlockNo(goal), false));
+        }
+        Ok((self.inode_goal(inode), false))
+    }
+
+    /// Frees data blocks of an inode. Blocks whose images may stand in the log are revoked.
+    pub(crate) fn free_data(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        start: BlockNo,
+        len: u32,
+    ) -> FsResult<()> {
+        self.check_range(start, len, &format!("extent of inode {}", inode.ino))?;
+        if self.logs_data(inode) {
+            for n in 0..len {
+                tx.forget(start.plus(n.into()))?;
+            }
+        }
+        self.free_blocks(tx, start, len)
+    }
+
+    /// True if the blocks of an inode pass through the journal: directories, long symlinks, and files with data=journal.
+    pub(crate) fn logs_data(&self, inode: &Inode) -> bool {
+        use crate::options::DataMode;
+        use ondisk::ext4::InodeFlags;
+        let core = inode.core();
+        !core.disk.is_regular()
+            || self.options.data == DataMode::Journal
+            || core.disk.flags().has(InodeFlags::JOURNAL_DATA)
+    }
+}

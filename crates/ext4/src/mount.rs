@@ -1,0 +1,364 @@
+//! Mount and unmount.
+//!
+//! | step of mount | refused if |
+//! |---|---|
+//! | superblock; a torn one is replaced by its first backup | neither has a good checksum |
+//! | features | one is unknown or not supported; it is named |
+//! | journal: recovery | damage that recovery must not write over |
+//! | superblock again, group descriptors | checksums or places are wrong |
+//! | needs_recovery set, durable before the first commit | |
+//! | orphans | the list leads out of the volume or in a circle |
+//!
+//! Invariants:
+//! - M1 needs_recovery is durable before the first transaction commits, and cleared only when the log is empty;
+//! - M2 a superblock whose in-place write was torn (H22) is rebuilt from its backup: at those moments log and list of
+//!   orphans were empty, so nothing but counters and times differs.
+
+use crate::Ext4;
+use crate::extent::{Source, runs_of};
+use crate::fault;
+use crate::group::Groups;
+use crate::inode::InodeCache;
+use crate::options::{DataMode, MountOptions};
+use crate::orphan::Orphans;
+use crate::space::Space;
+use crate::superblock::{SUPERBLOCK_AT, read_block, write_in_place};
+use base::{BLOCK_BYTES, BlockNo, SECTORS_PER_BLOCK};
+use block::Queue;
+use fscore::{FsError, FsResult, PageCache};
+use journal::{CleanLog, Journal, LogPlace, Opened, Preset};
+use ondisk::ext4 as disk;
+use ondisk::ext4::{Compat, Incompat, RoCompat, State, Superblock};
+use rt::Mutex;
+use std::sync::Arc;
+
+const INCOMPAT_SUPPORTED: Incompat = Incompat(
+    Incompat::FILETYPE.0
+        | Incompat::RECOVER.0
+        | Incompat::EXTENTS.0
+        | Incompat::WIDE_BLOCKS.0
+        | Incompat::FLEX_BG.0
+        | Incompat::CSUM_SEED.0,
+);
+const RO_COMPAT_SUPPORTED: RoCompat = RoCompat(
+    RoCompat::SPARSE_SUPER.0
+        | RoCompat::LARGE_FILE.0
+        | RoCompat::HUGE_FILE.0
+        | RoCompat::GDT_CSUM.0
+        | RoCompat::DIR_NLINK.0
+        | RoCompat::EXTRA_ISIZE.0
+        | RoCompat::METADATA_CSUM.0
+        | RoCompat::ORPHAN_PRESENT.0,
+);
+/// Group 1 of a volume of 4 KiB blocks begins here: the first backup of the superblock.
+const BACKUP: BlockNo = BlockNo(32768);
+
+impl Ext4 {
+    /// Mounts the file system on `queue`.
+    ///
+    /// # Errors
+    /// `Incompatible` for a feature or an option, `Corrupt` for damage, I/O errors; nothing was changed but by recovery.
+    pub fn mount(queue: Arc<Queue>, options: MountOptions) -> FsResult<Arc<Ext4>> {
+        let (sb, torn) = read_superblock(&queue)?;
+        check_features(&sb, &options)?;
+        check_size(&queue, &sb)?;
+        let log = open_log(&queue, &sb, &options, torn)?;
+        let recovered = matches!(&log, Some((_, true)));
+        // Recovery may have brought a newer superblock home.
+        let (sb, torn) = if recovered {
+            read_superblock(&queue)?
+        } else {
+            (sb, torn)
+        };
+        let groups = Groups::load(&queue, &sb)?;
+        let journal = start_journal(&queue, log.map(|(log, _)| log), &sb, &options)?;
+        let fs = Arc::new(Ext4::assemble(queue, journal, options, sb, groups));
+        if let Err(e) = fs.bring_up(torn) {
+            fs.journal.abort(format!("mount: {e}"));
+            // The tasks end; the log stays as it is.
+            let _ = fs.journal.stop();
+            return Err(e);
+        }
+        Ok(fs)
+    }
+
+    fn assemble(
+        queue: Arc<Queue>,
+        journal: Arc<Journal>,
+        options: MountOptions,
+        sb: Superblock,
+        groups: Groups,
+    ) -> Ext4 {
+        let (free, _) = groups.free_counts();
+        let held_back = if options.privileged {
+            0
+        } else {
+            sb.reserved_blocks()
+        };
+        let geo = sb.clone();
+        Ext4 {
+            queue,
+            journal,
+            pages: PageCache::new(options.cache_bytes),
+            seed: geo.has_metadata_checksums().then(|| geo.seed()),
+            sb: Mutex::named("superblock", sb),
+            geo,
+            groups,
+            space: Space::new(free, held_back),
+            inodes: InodeCache::new(),
+            orphans: Orphans::new(),
+            random: Mutex::named("ext4 random", rt::rng("ext4")),
+            latch: Mutex::named("ext4 latch", crate::fs::Latch::Alive),
+            options,
+        }
+    }
+
+    fn bring_up(&self, torn: bool) -> FsResult<()> {
+        let root = self.inode(disk::ROOT_INO).map_err(|e| match e {
+            FsError::Posix(_) => FsError::corrupt("the root directory (inode 2) is not in use"),
+            other => other,
+        })?;
+        if !root.is_dir() {
+            return Err(FsError::corrupt("inode 2, the root, is not a directory"));
+        }
+        if self.options.read_only {
+            return Ok(());
+        }
+        self.mark_mounted(torn)?;
+        self.clean_orphans()?;
+        Ok(())
+    }
+
+    /// M1: the superblock says that it is mounted, durably.
+    fn mark_mounted(&self, torn: bool) -> FsResult<()> {
+        let now = rt::wall().secs.max(0) as u64;
+        let has_log = self.has_log();
+        let change = |sb: &mut Superblock| {
+            sb.set_mount_count(sb.mount_count().saturating_add(1));
+            sb.set_mount_time(now);
+            sb.set_write_time(now);
+            if has_log {
+                sb.set_incompat(sb.incompat() | Incompat::RECOVER);
+            } else {
+                sb.set_state(sb.state().without(State::VALID));
+            }
+        };
+        let marked = self.sb.lock().incompat().has(Incompat::RECOVER);
+        if has_log && marked && !torn {
+            // After recovery the mark is there; a write in place could only tear it.
+            return self.transact(1, |tx| self.update_superblock(tx, change));
+        }
+        let mut sb = self.sb.lock();
+        change(&mut sb);
+        write_in_place(&self.queue, &mut sb)?;
+        self.queue.flush().map_err(fault::device("flushing"))
+    }
+
+    /// Writes everything, marks the file system clean, and stops its tasks.
+    pub(crate) fn shut_down(&self) -> FsResult<()> {
+        self.close_latch()?;
+        let outcome = self.wind_down();
+        // Tasks must end whatever happened.
+        let stopped = self.journal.stop().map_err(fault::journal);
+        outcome.and(stopped)?;
+        if self.options.read_only {
+            return Ok(());
+        }
+        let mut sb = self.sb.lock();
+        let sb = &mut *sb;
+        self.count_into(sb);
+        let features = sb.incompat().without(Incompat::RECOVER);
+        sb.set_incompat(features);
+        let state = sb.state() | State::VALID;
+        sb.set_state(state);
+        write_in_place(&self.queue, sb)?;
+        self.queue.flush().map_err(fault::device("flushing"))
+    }
+
+    fn wind_down(&self) -> FsResult<()> {
+        if self.options.read_only {
+            return Ok(());
+        }
+        self.write_everything()?;
+        // Files that are still open go now: nobody can reach them any more.
+        for inode in self.inodes.all() {
+            inode.core().pins = 0;
+            self.evict_if_unused(&inode)?;
+        }
+        self.journal.commit_all().map_err(fault::journal)?;
+        self.reap_pending()
+    }
+}
+
+/// The superblock, from its backup if the primary one is damaged (M2).
+fn read_superblock(queue: &Queue) -> FsResult<(Superblock, bool)> {
+    let block = read_block(queue, BlockNo(0))?;
+    let primary = match Superblock::parse(&block[SUPERBLOCK_AT..]) {
+        Ok(sb) => return Ok((sb, false)),
+        Err(e) => e,
+    };
+    let damaged = || fault::corrupt(primary.clone().at_block(BlockNo(0)));
+    if !primary.is_checksum() || queue.caps().sectors < BACKUP.plus(1).lba().0 {
+        return Err(damaged());
+    }
+    let block = read_block(queue, BACKUP)?;
+    let Ok(mut sb) = Superblock::parse(&block) else {
+        return Err(damaged());
+    };
+    if sb.blocks_per_group() != BACKUP.0 as u32 || sb.group_of_copy() != 1 {
+        return Err(damaged());
+    }
+    sb.set_group_of_copy(0);
+    Ok((sb, true))
+}
+
+fn check_features(sb: &Superblock, options: &MountOptions) -> FsResult<()> {
+    let unknown = sb.incompat().without(INCOMPAT_SUPPORTED);
+    if !unknown.is_empty() {
+        return Err(FsError::incompatible(format!("feature {unknown}")));
+    }
+    let unknown = sb.ro_compat().without(RO_COMPAT_SUPPORTED);
+    if !unknown.is_empty() && !options.read_only {
+        let what = format!("feature {unknown} cannot be written; mount read-only (option `ro`)");
+        return Err(FsError::incompatible(what));
+    }
+    if sb.block_bytes() as usize != BLOCK_BYTES {
+        let what = format!(
+            "blocks of {} bytes; only 4096 are supported",
+            sb.block_bytes()
+        );
+        return Err(FsError::incompatible(what));
+    }
+    if !sb.inodes_per_group().is_multiple_of(8) {
+        let n = sb.inodes_per_group();
+        return Err(FsError::corrupt(format!(
+            "superblock: {n} inodes per group"
+        )));
+    }
+    if options.preset == Preset::None && options.data == DataMode::Journal {
+        let what = "data=journal needs a journal; use data=ordered with scheme=none";
+        return Err(FsError::incompatible(what));
+    }
+    Ok(())
+}
+
+fn check_size(queue: &Queue, sb: &Superblock) -> FsResult<()> {
+    let device = queue.caps().sectors / SECTORS_PER_BLOCK;
+    if sb.blocks_count() <= device {
+        return Ok(());
+    }
+    Err(FsError::corrupt(format!(
+        "the file system has {} blocks of 4096 bytes, the device {device}: the image is cut off",
+        sb.blocks_count()
+    )))
+}
+
+/// The log, recovered if need be; true if it was.
+fn open_log(
+    queue: &Arc<Queue>,
+    sb: &Superblock,
+    options: &MountOptions,
+    torn: bool,
+) -> FsResult<Option<(CleanLog, bool)>> {
+    let dirty = sb.incompat().has(Incompat::RECOVER);
+    if !sb.compat().has(Compat::HAS_JOURNAL) {
+        if options.preset != Preset::None && !options.read_only {
+            let what = "the file system has no journal; mount with scheme=none";
+            return Err(FsError::incompatible(what));
+        }
+        return Ok(None);
+    }
+    if options.preset == Preset::None {
+        if dirty || torn {
+            let what = "the journal must be recovered first; mount with scheme=jbd2, or run e2fsck";
+            return Err(FsError::incompatible(what));
+        }
+        return Ok(None);
+    }
+    let place = journal_place(queue, sb)?;
+    match journal::open(queue.clone(), place).map_err(fault::journal)? {
+        Opened::Clean(log) => Ok(Some((log, false))),
+        Opened::NeedsRecovery(log) => {
+            let (log, _report) = log.recover().map_err(fault::journal)?;
+            Ok(Some((log, true)))
+        }
+    }
+}
+
+/// The blocks of the journal file, read straight from the device.
+fn journal_place(queue: &Queue, sb: &Superblock) -> FsResult<LogPlace> {
+    let ino = sb.journal_ino();
+    let place = sb.inode_place(ino).ok_or_else(|| {
+        FsError::corrupt(format!(
+            "superblock: there is no inode {ino} for the journal"
+        ))
+    })?;
+    let (at, offset) = sb.desc_place(place.group);
+    let group = read_block(queue, at)?;
+    let desc = disk::GroupDesc::parse(&group[offset..], sb.desc_bytes()).map_err(fault::corrupt)?;
+    let block = desc.inode_table().plus(place.table_block);
+    let inside = |block: BlockNo| {
+        if block.0 < sb.blocks_count() {
+            return Ok(());
+        }
+        Err(FsError::corrupt(format!(
+            "journal inode {ino}: block {block} lies outside the file system"
+        )))
+    };
+    inside(block)?;
+    let bytes = read_block(queue, block)?;
+    let at_inode = |e: ondisk::Corrupt| fault::corrupt(e.at_inode(ino).at_block(block));
+    let inode = disk::Inode::parse(&bytes[place.offset..], sb.inode_bytes()).map_err(at_inode)?;
+    let seed = sb.has_metadata_checksums().then(|| sb.seed());
+    if let Some(seed) = seed {
+        inode.verify_checksum(seed, ino).map_err(at_inode)?;
+    }
+    if !inode.flags().has(disk::InodeFlags::EXTENTS) {
+        let what = "a journal that is mapped by a block map (ext3)";
+        return Err(FsError::incompatible(what));
+    }
+    let source = Source {
+        ino,
+        seed: seed.map(|s| s.inode(ino, inode.generation())),
+        read: &|block| {
+            inside(block)?;
+            read_block(queue, block)
+        },
+    };
+    let mut runs = runs_of(&source, inode.block_area())?;
+    clip(&mut runs, inode.size() / BLOCK_BYTES as u64);
+    LogPlace::new(&runs, sb.blocks_count()).map_err(fault::journal)
+}
+
+/// Cuts runs off at the end of the file.
+fn clip(runs: &mut Vec<(BlockNo, u32)>, blocks: u64) {
+    let mut left = blocks;
+    for (_, len) in runs.iter_mut() {
+        *len = (*len).min(left.min(u64::from(u32::MAX)) as u32);
+        left -= u64::from(*len);
+    }
+    runs.retain(|(_, len)| *len > 0);
+}
+
+fn start_journal(
+    queue: &Arc<Queue>,
+    log: Option<CleanLog>,
+    sb: &Superblock,
+    options: &MountOptions,
+) -> FsResult<Arc<Journal>> {
+    let mut settings = journal::Options {
+        preset: options.preset,
+        commit_interval: options.commit_interval,
+        writeback_expire: options.writeback_expire,
+        features_64bit: sb.incompat().has(Incompat::WIDE_BLOCKS),
+        checksum_v3: sb.has_metadata_checksums(),
+        ..journal::Options::default()
+    };
+    match log {
+        Some(log) if !options.read_only => log.start(settings).map_err(fault::journal),
+        _ => {
+            settings.preset = Preset::None;
+            Ok(Journal::without_log(queue.clone(), settings))
+        }
+    }
+}

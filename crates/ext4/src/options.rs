@@ -1,0 +1,155 @@
+//! Mount options: typed, and as `key=value,...`.
+
+use base::Nanos;
+use fscore::{FsError, FsResult};
+use journal::Preset;
+
+/// How file data relates to the journal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DataMode {
+    /// Data reaches its home before the transaction that maps it commits.
+    #[default]
+    Ordered,
+    /// No order between data and metadata.
+    Writeback,
+    /// Data goes through the journal.
+    Journal,
+}
+
+/// When reading changes the access time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Atime {
+    /// If it is not newer than the last change, or older than a day (Linux's default).
+    #[default]
+    Relative,
+    /// Always.
+    Strict,
+    /// Never.
+    Never,
+}
+
+/// How to mount.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MountOptions {
+    /// Journaling scheme.
+    pub preset: Preset,
+    /// Data mode.
+    pub data: DataMode,
+    /// Commit timer; `None`: off.
+    pub commit_interval: Option<Nanos>,
+    /// Age at which committed metadata is written home by itself; `None`: only when the log fills.
+    pub writeback_expire: Option<Nanos>,
+    /// Refuse every change; a journal that needs recovery is still recovered.
+    pub read_only: bool,
+    /// Discard freed extents, once their transaction is committed.
+    pub discard: bool,
+    /// Access times.
+    pub atime: Atime,
+    /// Page cache bound, bytes.
+    pub cache_bytes: usize,
+    /// Callers may use the blocks reserved for the superuser.
+    pub privileged: bool,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        MountOptions {
+            preset: Preset::Jbd2,
+            data: DataMode::Ordered,
+            commit_interval: Some(Nanos::from_secs(5)),
+            writeback_expire: Some(Nanos::from_secs(30)),
+            read_only: false,
+            discard: false,
+            atime: Atime::Relative,
+            cache_bytes: 64 << 20,
+            privileged: true,
+        }
+    }
+}
+
+const KEYS: &str = "scheme=jbd2|none, data=ordered|writeback|journal, commit=SECONDS, ro, rw, discard, nodiscard, \
+                    relatime, strictatime, noatime, cache=MIB, resuid=0|nobody";
+
+impl MountOptions {
+    /// Reads `key=value,...`; an empty text gives the defaults. `commit=0` means the default of 5 seconds, as in the kernel.
+    ///
+    /// # Errors
+    /// `Incompatible`, naming the key or value and what there is.
+    pub fn parse(text: &str) -> FsResult<MountOptions> {
+        let mut options = MountOptions::default();
+        for item in text.split(',').map(str::trim).filter(|i| !i.is_empty()) {
+            options.set(item)?;
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, item: &str) -> FsResult<()> {
+        let (key, value) = item.split_once('=').unwrap_or((item, ""));
+        match (key, value) {
+            ("scheme", "jbd2") => self.preset = Preset::Jbd2,
+            ("scheme", "none") => self.preset = Preset::None,
+            ("data", "ordered") => self.data = DataMode::Ordered,
+            ("data", "writeback") => self.data = DataMode::Writeback,
+            ("data", "journal") => self.data = DataMode::Journal,
+            ("commit", _) => self.commit_interval = Some(commit(item, value)?),
+            ("ro", "") => self.read_only = true,
+            ("rw", "") => self.read_only = false,
+            ("discard", "") => self.discard = true,
+            ("nodiscard", "") => self.discard = false,
+            ("relatime", "") => self.atime = Atime::Relative,
+            ("strictatime", "") => self.atime = Atime::Strict,
+            ("noatime", "") => self.atime = Atime::Never,
+            ("cache", _) => self.cache_bytes = cache(item, value)?,
+            ("resuid", "0") => self.privileged = true,
+            ("resuid", "nobody") => self.privileged = false,
+            _ => return Err(bad(item)),
+        }
+        Ok(())
+    }
+}
+
+fn commit(item: &str, value: &str) -> FsResult<Nanos> {
+    match value.parse::<u64>() {
+        Ok(0) => Ok(Nanos::from_secs(5)),
+        Ok(seconds) if seconds <= 1 << 30 => Ok(Nanos::from_secs(seconds)),
+        _ => Err(bad(item)),
+    }
+}
+
+fn cache(item: &str, value: &str) -> FsResult<usize> {
+    match value.parse::<usize>() {
+        Ok(mib @ 1..=65536) => Ok(mib << 20),
+        _ => Err(bad(item)),
+    }
+}
+
+fn bad(item: &str) -> FsError {
+    FsError::incompatible(format!("mount option `{item}`; there are: {KEYS}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_or_refused_by_name() {
+        let o = MountOptions::parse("data=journal, commit=600,ro,cache=16").expect("valid");
+        assert_eq!(
+            (o.data, o.commit_interval, o.read_only, o.cache_bytes),
+            (
+                DataMode::Journal,
+                Some(Nanos::from_secs(600)),
+                true,
+                16 << 20
+            )
+        );
+        assert_eq!(
+            MountOptions::parse("").expect("valid"),
+            MountOptions::default()
+        );
+        for bad in ["data=jounral", "comit=5", "commit=x", "ro=1", "cache=0"] {
+            let e = MountOptions::parse(bad).expect_err(bad).to_string();
+            assert!(e.contains(bad) && e.contains("data=ordered|"), "{e}");
+        }
+    }
+}

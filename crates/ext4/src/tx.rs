@@ -1,0 +1,187 @@
+//! Handles of the journal as the file system uses them.
+//!
+//! [`Ext4::transact`] is the only way to change metadata. It ends the handle on every path (rule 11, hazard H21):
+//!
+//! - T1 a body that answers a POSIX error has left everything consistent (nothing changed, or undone); its handle is finished
+//!   and may commit;
+//! - T2 any other error after a change aborts the journal and latches the mount: half an operation never commits;
+//! - T3 blocks promised to the handle and not allocated are released when it ends.
+
+use crate::Ext4;
+use crate::fault;
+use base::{BLOCK_BYTES, BlockNo, Bytes, Tid};
+use block::Batch;
+use fscore::{FsError, FsResult};
+use journal::Handle;
+
+/// Bytes that did not change but are written along with their neighbours on both sides, rather than split the range.
+const GAP_BYTES_MAX: usize = 8;
+
+/// A running handle.
+pub(crate) struct Tx<'f> {
+    /// `None` only inside [`Tx::restart`].
+    handle: Option<Handle<'f>>,
+    changed: bool,
+    /// Blocks promised to this handle and not allocated yet.
+    pub pool: u64,
+}
+
+impl Ext4 {
+    /// Runs `body` inside a handle of `credits` blocks. See the module for what errors do.
+    pub(crate) fn transact<'f, T>(
+        &'f self,
+        credits: u32,
+        body: impl FnOnce(&mut Tx<'f>) -> FsResult<T>,
+    ) -> FsResult<T> {
+        self.transact_promised(credits, 0, |tx| body(tx))
+    }
+
+    /// The same with `promised` blocks that the caller got from [`Space`](crate::space::Space).
+    pub(crate) fn transact_promised<'f, T>(
+        &'f self,
+        credits: u32,
+        promised: u64,
+        body: impl FnOnce(&mut Tx<'f>) -> FsResult<T>,
+    ) -> FsResult<T> {
+        let handle = match self.begin(credits) {
+            Ok(handle) => handle,
+            Err(e) => {
+                self.space.release(promised);
+                return Err(e);
+            }
+        };
+        let mut tx = Tx {
+            handle: Some(handle),
+            changed: false,
+            pool: promised,
+        };
+        let answer = body(&mut tx);
+        self.space.release(std::mem::take(&mut tx.pool));
+        match &answer {
+            Err(e) if tx.changed && !matches!(e, FsError::Posix(_)) => {
+                self.fail(e);
+                drop(tx);
+            }
+            _ => {
+                if let Some(handle) = tx.handle.take() {
+                    handle.finish().map_err(fault::journal)?;
+                }
+            }
+        }
+        answer
+    }
+
+    fn begin(&self, credits: u32) -> FsResult<Handle<'_>> {
+        self.check_writable()?;
+        self.journal.start(credits).map_err(fault::journal)
+    }
+
+    /// The content of a metadata block.
+    pub(crate) fn read_meta(&self, block: BlockNo) -> FsResult<Bytes> {
+        self.check_block(block, "metadata")?;
+        self.journal.read(block).map_err(fault::journal)
+    }
+}
+
+impl<'f> Tx<'f> {
+    fn handle(&mut self) -> &mut Handle<'f> {
+        self.handle.as_mut().expect("a handle is open")
+    }
+
+    /// The transaction.
+    pub fn tid(&self) -> Tid {
+        self.handle.as_ref().expect("a handle is open").tid()
+    }
+
+    /// Overwrites bytes of a metadata block.
+    pub fn write(&mut self, block: BlockNo, offset: usize, bytes: &[u8]) -> FsResult<()> {
+        self.changed = true;
+        self.handle()
+            .write(block, offset, bytes)
+            .map_err(fault::journal)
+    }
+
+    /// Writes those bytes at `offset` in which `new` differs from `old`.
+    pub fn update(
+        &mut self,
+        block: BlockNo,
+        offset: usize,
+        old: &[u8],
+        new: &[u8],
+    ) -> FsResult<()> {
+        for (from, to) in changed_ranges(old, new) {
+            self.write(block, offset + from, &new[from..to])?;
+        }
+        Ok(())
+    }
+
+    /// Gives a new metadata block its content; what lies on the device is not read.
+    pub fn create(&mut self, block: BlockNo, content: Bytes) -> FsResult<()> {
+        debug_assert_eq!(content.len(), BLOCK_BYTES, "blocks are whole");
+        self.changed = true;
+        self.handle().create(block, content).map_err(fault::journal)
+    }
+
+    /// A metadata block was freed.
+    pub fn forget(&mut self, block: BlockNo) -> FsResult<()> {
+        self.changed = true;
+        self.handle().forget(block).map_err(fault::journal)
+    }
+
+    /// File data that goes through the journal.
+    pub fn write_data(&mut self, block: BlockNo, content: Bytes) -> FsResult<()> {
+        self.changed = true;
+        self.handle()
+            .write_journaled_data(block, content)
+            .map_err(fault::journal)
+    }
+
+    /// Data that must be complete before this transaction commits.
+    pub fn add_ordered(&mut self, data: Batch) -> FsResult<()> {
+        self.changed = true;
+        self.handle().add_ordered(data).map_err(fault::journal)
+    }
+
+    /// Makes sure of `credits` blocks; false if the handle had to be restarted for it: another transaction may have
+    /// taken over, so everything must be consistent at this point and no lock of an inode's mapping may be held.
+    pub fn ensure(&mut self, credits: u32) -> FsResult<bool> {
+        let missing = credits.saturating_sub(self.handle().credits());
+        if missing == 0 || self.handle().extend(missing).map_err(fault::journal)? {
+            return Ok(true);
+        }
+        let old = self.handle.take().expect("a handle is open");
+        self.handle = Some(old.restart(credits).map_err(fault::journal)?);
+        self.changed = false;
+        Ok(false)
+    }
+}
+
+/// Ranges in which the two differ; near neighbours joined.
+fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<(usize, usize)> {
+    debug_assert_eq!(old.len(), new.len(), "the same structure");
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    let differs = |i: &usize| old[*i] != new[*i];
+    for i in (0..new.len()).filter(differs) {
+        match ranges.last_mut() {
+            Some((_, end)) if i - *end <= GAP_BYTES_MAX => *end = i + 1,
+            _ => ranges.push((i, i + 1)),
+        }
+    }
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_joined_over_small_gaps_only() {
+        let old = [0; 64];
+        let mut new = old;
+        for i in [3, 5, 14, 40] {
+            new[i] = 1;
+        }
+        assert_eq!(changed_ranges(&old, &new), [(3, 15), (40, 41)]);
+        assert_eq!(changed_ranges(&old, &old), []);
+    }
+}
