@@ -16,6 +16,9 @@ const PARENTS_MAX: usize = 64;
 impl Ext4 {
     /// Makes an inode durable.
     pub(crate) fn sync_inode(&self, inode: &Inode, data_only: bool) -> FsResult<()> {
+        if inode.is_dir() && self.has_log() {
+            return self.sync_directory();
+        }
         let written = self.write_pages(inode, 0..u64::MAX);
         self.land_flights(inode);
         written?;
@@ -31,15 +34,25 @@ impl Ext4 {
         if let Some(e) = error {
             return Err(e);
         }
+        // F4: the data of the caller has completed; whatever others complete from here on is not his to wait for.
+        let mut mark = self.queue.mark();
         if self.has_log() {
             if !self.journal.committed().geq(tid) {
                 self.journal.commit(tid).map_err(fault::journal)?;
             }
         } else {
             self.sync_without_log(inode)?;
+            mark = self.queue.mark();
         }
-        // After everything of the caller has completed, metadata written home above included.
-        self.flush_device()
+        self.queue
+            .ensure_flushed(mark)
+            .map_err(fault::device("flushing"))
+    }
+
+    /// A directory has no data of its own: all of it is in the journal. Commits the running transaction if there is one and
+    /// sends nothing otherwise, as Linux does (`ext4_force_commit` for whatever is no regular file).
+    fn sync_directory(&self) -> FsResult<()> {
+        self.journal.commit_all().map_err(fault::journal)
     }
 
     /// No journal: inode and mapping go home, and so do the directories through which a new file is reached.
