@@ -1,4 +1,4 @@
-//! From chips to a running FTL: formatting, and recovery after a power cut (ftl.md 3.5).
+//! From chips to a running FTL: formatting, and recovery after a power cut.
 //!
 //! | step | what |
 //! |---|---|

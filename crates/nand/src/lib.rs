@@ -5,7 +5,7 @@
 //! which the operation ends. State runs ahead of that time, so the undo log keeps every operation that ends after the last
 //! [`Nand::advance`].
 //!
-//! # Fault model (ftl.md 2.6, level 1 with half-erased blocks)
+//! # Fault model (a cut in the middle of a program or an erase)
 //!
 //! With `f` the part of the array time that has passed at the cut:
 //!

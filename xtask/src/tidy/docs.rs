@@ -3,8 +3,10 @@
 //! - D1: a relative link of a Markdown file leads to a file, and its anchor to a heading there.
 //! - D2: the first screen of `README.md` shows the two commands.
 //! - D3: the files every newcomer looks for exist, and the changelog has an open section.
+//! - D4: a page that a comment of a Rust file names is a page of this tree.
 
 use super::Finding;
+use super::source::Source;
 use crate::Result;
 use std::path::Path;
 
@@ -23,10 +25,13 @@ const EXPECTED: [&str; 9] = [
     "docs/measuring.md",
 ];
 
-/// Checks all Markdown files among `files`.
-pub fn check(root: &Path, files: &[String]) -> Result<Vec<Finding>> {
+/// Checks all Markdown files among `files`, and what the Rust files say of them.
+pub fn check(root: &Path, files: &[String], sources: &[Source]) -> Result<Vec<Finding>> {
     let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = sources
+        .iter()
+        .flat_map(|s| strange_pages(s, files))
+        .collect();
     for path in files.iter().filter(|path| path.ends_with(".md")) {
         let text = read(path).ok_or(format!("cannot read {path}"))?;
         for (line, target) in links(&text) {
@@ -68,6 +73,31 @@ fn check_readme(text: &str) -> Vec<Finding> {
             )
         })
         .collect()
+}
+
+/// D4. Test code may name pages that are not there.
+fn strange_pages(source: &Source, files: &[String]) -> Vec<Finding> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
+    let mut findings = Vec::new();
+    for (i, line) in source
+        .text
+        .lines()
+        .enumerate()
+        .filter(|(i, _)| !source.is_test(i + 1))
+    {
+        let comment = line.split_once("//").map_or("", |(_, comment)| comment);
+        for word in comment.split(|c| !is_word(c)) {
+            let word = word.trim_end_matches('.');
+            if !word.ends_with(".md") {
+                continue;
+            }
+            if !files.iter().any(|file| file.ends_with(word)) {
+                let what = format!("D4: {word} is no page of this tree");
+                findings.push(Finding::new(&source.path, i + 1, what));
+            }
+        }
+    }
+    findings
 }
 
 /// Inline links `[text](target)` outside code, with their line.
@@ -175,6 +205,15 @@ mod tests {
     fn links_are_found_outside_code_only() {
         let text = "see [a](x.md) and [b](y.md#z)\n```\n[c](no.md)\n```\n[d](w.md)\n";
         assert_eq!(links(text), [(1, "x.md"), (1, "y.md#z"), (5, "w.md")]);
+    }
+
+    #[test]
+    fn pages_named_in_comments_exist() {
+        let text = "//! See docs/a.md.\nfn f() {} // c.md 1.2\n";
+        let source = Source::parse("crates/base/src/a.rs", text.to_string()).unwrap();
+        let found = strange_pages(&source, &["docs/a.md".to_string()]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].what, "D4: c.md is no page of this tree");
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub fn run() -> Result {
         findings.extend(code::check(source, &config));
     }
     findings.extend(size::check(&sources, &config));
-    findings.extend(docs::check(&root, &files)?);
+    findings.extend(docs::check(&root, &files, &sources)?);
     report(findings, files.len())
 }
 
