@@ -103,26 +103,17 @@ impl DirRead for DirEdit<'_, '_> {
 impl DirIo for DirEdit<'_, '_> {
     fn write(&mut self, lblk: u32, offset: usize, bytes: &[u8]) -> FsResult<()> {
         let block = self.view.block(lblk)?;
-        self.tx.write(block, offset, bytes)
+        self.tx.write(block, offset, bytes)?;
+        self.view.fs.entries_changed(self.tx, self.view.inode);
+        Ok(())
     }
 
     fn append(&mut self, content: Bytes) -> FsResult<u32> {
-        let (fs, inode) = (self.view.fs, self.view.inode);
-        fs.need_extents(inode)?;
-        let lblk = self.view.block_count();
-        // Directories of 2 GiB and more need feature large_dir.
-        if u64::from(lblk + 1) * BLOCK_BYTES as u64 >= 1 << 31 {
-            return Err(Errno::NoSpc.into());
-        }
-        let (block, _) = {
-            let _tree = inode.tree.write();
-            fs.map_hole(self.tx, inode, lblk, 1)?
-        };
-        self.tx.create(block, content)?;
-        inode
-            .core()
-            .set_size(u64::from(lblk + 1) * BLOCK_BYTES as u64);
-        fs.put_inode(self.tx, inode)?;
+        let lblk = self
+            .view
+            .fs
+            .append_block(self.tx, self.view.inode, content)?;
+        self.view.fs.entries_changed(self.tx, self.view.inode);
         Ok(lblk)
     }
 
@@ -133,5 +124,42 @@ impl DirIo for DirEdit<'_, '_> {
             core.disk.set_flags(flags);
         }
         self.view.fs.put_inode(self.tx, self.view.inode)
+    }
+}
+
+impl Ext4 {
+    /// An fsync of the directory has to wait for this transaction even if its inode stays the same to the byte, as it does
+    /// within a tick of the clock.
+    fn entries_changed(&self, tx: &Tx<'_>, dir: &Inode) {
+        let mut core = dir.core();
+        core.sync_tid = tx.tid();
+        core.datasync_tid = tx.tid();
+    }
+
+    /// Adds a block to a directory or symbolic link; answers its logical number.
+    ///
+    /// # Errors
+    /// ENOSPC, with nothing changed; ENOSPC as well at the size from which `large_dir` would be needed.
+    pub(crate) fn append_block(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        content: Bytes,
+    ) -> FsResult<u32> {
+        self.need_extents(inode)?;
+        let lblk = (inode.core().disk.size() / BLOCK_BYTES as u64) as u32;
+        let size = u64::from(lblk + 1) * BLOCK_BYTES as u64;
+        // Directories of 2 GiB and more need feature large_dir.
+        if size >= 1 << 31 {
+            return Err(Errno::NoSpc.into());
+        }
+        let (block, _) = {
+            let _tree = inode.tree.write();
+            self.map_hole(tx, inode, lblk, 1)?
+        };
+        tx.create(block, content)?;
+        inode.core().set_size(size);
+        self.put_inode(tx, inode)?;
+        Ok(lblk)
     }
 }

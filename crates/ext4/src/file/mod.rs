@@ -15,6 +15,8 @@ mod truncate;
 mod write;
 mod writeback;
 
+pub(crate) use truncate::ORPHAN_CREDITS;
+
 use base::BLOCK_BYTES;
 
 /// Bytes of a block as an offset.

@@ -1,0 +1,71 @@
+//! How many blocks a handle may change.
+//!
+//! | part | blocks |
+//! |---|---|
+//! | new block of a directory or symbolic link | block bitmap, descriptor; extent blocks on the path; for each level, and a new one, an extent block with bitmap and descriptor |
+//! | new inode | inode bitmap, block bitmap of its group (first use), descriptor, table ([`CREDITS_NEW_INODE`]) |
+//! | name added | [`dir::INSERT_BLOCKS`], [`dir::INSERT_APPENDS`] new blocks, the directory's inode |
+//! | name taken or replaced | a leaf, the directory's inode |
+//! | `..` changed | block 0 of the directory that moved |
+//! | orphan | its inode, superblock, and the neighbour in the list ([`ORPHAN_CREDITS`]) |
+
+use crate::file::ORPHAN_CREDITS;
+use crate::inode::CREDITS_NEW_INODE;
+use crate::{Ext4, Inode, dir, fault};
+use fscore::FsResult;
+use ondisk::ext4::ExtentNode;
+
+/// A leaf and the directory's inode.
+pub(super) const TAKE_NAME: u32 = 2;
+/// An inode of which only fields change.
+pub(super) const INODE: u32 = 1;
+/// The block with `..`.
+pub(super) const PARENT_ENTRY: u32 = 1;
+/// An inode that loses a name, maybe its last one.
+pub(super) const DROP_LINK: u32 = INODE + ORPHAN_CREDITS;
+
+/// A new block of an inode whose extent tree has `depth` levels below its root.
+const fn append(depth: u32) -> u32 {
+    2 + depth + 3 * (depth + 1)
+}
+
+/// A new inode with at most one block.
+pub(super) const NEW_INODE: u32 = CREDITS_NEW_INODE + 1 + append(0);
+
+impl Ext4 {
+    /// Adding a name to `dir`.
+    pub(super) fn add_name_credits(&self, dir: &Inode) -> FsResult<u32> {
+        let depth = self.tree_depth(dir)?;
+        // The first of the new blocks may make the tree deeper for the next.
+        let appends: u32 = (0..dir::INSERT_APPENDS).map(|n| append(depth + n)).sum();
+        Ok(dir::INSERT_BLOCKS + appends + INODE)
+    }
+
+    fn tree_depth(&self, inode: &Inode) -> FsResult<u32> {
+        let core = inode.core();
+        if !core.has_extents() {
+            return Ok(0);
+        }
+        let root = ExtentNode::parse(core.disk.block_area());
+        root.map(|root| root.depth.into())
+            .map_err(|why| fault::corrupt(why.at_inode(inode.ino)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_handle_fits_the_smallest_journal() {
+        // 1024 blocks, of which a transaction may take a quarter.
+        let add = dir::INSERT_BLOCKS + append(1) + append(2) + INODE;
+        let rename = add + TAKE_NAME + INODE + PARENT_ENTRY + DROP_LINK;
+        assert!(rename.max(add + NEW_INODE) < 200);
+        assert_eq!(
+            append(0),
+            5,
+            "bitmap and descriptor, twice, and the first extent block"
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! New inodes with their first name: create, mkdir, symlink.
+
+use super::{check_alive, credits, is_dir};
+use crate::inode::NewKind;
+use crate::tx::Tx;
+use crate::{Ext4, Inode, dir};
+use base::Ino;
+use fscore::{Attr, Creds, Errno, FileKind, FsError, FsResult};
+use std::sync::Arc;
+
+/// What a new inode holds from the start.
+#[derive(Clone, Copy)]
+pub(super) enum Content<'a> {
+    Nothing,
+    /// `.` and `..`.
+    Dots,
+    /// The target of a symbolic link.
+    Target(&'a [u8]),
+}
+
+impl Ext4 {
+    pub(crate) fn op_create(
+        &self,
+        dir: Ino,
+        name: &[u8],
+        kind: FileKind,
+        perm: u16,
+        rdev: u32,
+        creds: Creds,
+    ) -> FsResult<Attr> {
+        if matches!(kind, FileKind::Dir | FileKind::Symlink) {
+            return Err(Errno::Inval.into());
+        }
+        let new = NewKind {
+            kind,
+            perm,
+            rdev,
+            creds,
+        };
+        self.make(dir, name, new, Content::Nothing)
+    }
+
+    pub(crate) fn op_mkdir(
+        &self,
+        dir: Ino,
+        name: &[u8],
+        perm: u16,
+        creds: Creds,
+    ) -> FsResult<Attr> {
+        let new = NewKind {
+            kind: FileKind::Dir,
+            perm,
+            rdev: 0,
+            creds,
+        };
+        self.make(dir, name, new, Content::Dots)
+    }
+
+    /// Makes an inode called `name`.
+    pub(super) fn make(
+        &self,
+        dir: Ino,
+        name: &[u8],
+        new: NewKind,
+        content: Content<'_>,
+    ) -> FsResult<Attr> {
+        self.check_writable()?;
+        let dir = self.directory(dir)?;
+        let _gate = dir.gate.write();
+        self.check_new_name(&dir, name)?;
+        if is_dir(new.kind) {
+            self.check_subdirs(&dir)?;
+        }
+        let inode = self.with_room(|| {
+            let credits = credits::NEW_INODE + self.add_name_credits(&dir)?;
+            self.transact(credits, |tx| self.make_in(tx, &dir, name, new, content))
+        })?;
+        self.attr_of(&inode)
+    }
+
+    fn make_in(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: &Inode,
+        name: &[u8],
+        new: NewKind,
+        content: Content<'_>,
+    ) -> FsResult<Arc<Inode>> {
+        check_alive(dir)?;
+        let inode = self.new_inode(tx, dir, new)?;
+        if let Err(e) = dir::insert(&mut self.edit_dir(dir, tx), name, inode.ino, new.kind) {
+            return self.unmake(tx, &inode, e);
+        }
+        if let Err(e) = self.fill_new(tx, dir, &inode, content) {
+            if matches!(e, FsError::Posix(_)) {
+                dir::remove(&mut self.edit_dir(dir, tx), name)?;
+            }
+            return self.unmake(tx, &inode, e);
+        }
+        if is_dir(new.kind) {
+            self.subdir_came(dir);
+        }
+        dir.core().touch(true);
+        self.put_inode(tx, dir)?;
+        Ok(inode)
+    }
+
+    /// A POSIX error leaves nothing of the new inode behind (D3).
+    fn unmake(&self, tx: &mut Tx<'_>, inode: &Inode, why: FsError) -> FsResult<Arc<Inode>> {
+        if matches!(why, FsError::Posix(_)) {
+            self.discard_new_inode(tx, inode)?;
+        }
+        Err(why)
+    }
+
+    fn fill_new(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: &Inode,
+        inode: &Inode,
+        content: Content<'_>,
+    ) -> FsResult<()> {
+        match content {
+            Content::Nothing => Ok(()),
+            Content::Dots => {
+                let block = dir::first_block(&self.dir_facts(inode), dir.ino);
+                self.append_block(tx, inode, block).map(drop)
+            }
+            Content::Target(target) => self.store_target(tx, inode, target),
+        }
+    }
+}

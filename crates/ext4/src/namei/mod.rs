@@ -1,0 +1,125 @@
+//! Operations on names: lookup, create, mkdir, symlink, link, unlink, rmdir, rename, readdir.
+//!
+//! Each changes the file system inside one handle, so a crash leaves all of it or nothing.
+//!
+//! Invariants:
+//! - D1 the gates of all inodes that an operation changes are held from before the last look at the names until the handle is
+//!   finished, taken by ascending inode number. What a name stands for is learned under the directory's gate alone, so it is
+//!   looked up again once all gates are held;
+//! - D2 an inode whose last name goes is on the list of orphans in the same handle; it is freed after handle and gates, unless
+//!   it is open;
+//! - D3 what can fail for want of space comes before what cannot, or is undone, before a POSIX error is answered (T1 of `tx`);
+//! - D4 links of a directory: 2 and one per subdirectory; 1 stands for "too many to count" (feature `dir_nlink`, beyond
+//!   65000).
+//!
+//! Credits of a handle are counted in [`credits`].
+
+mod credits;
+mod links;
+mod list;
+mod make;
+mod rename;
+mod symlink;
+mod unlink;
+
+use crate::{Ext4, Inode, dir};
+use base::Ino;
+use fscore::{Errno, FileKind, FsError, FsResult};
+use ondisk::ext4 as disk;
+use rt::RwLockWriteGuard;
+use std::sync::Arc;
+
+impl Ext4 {
+    pub(crate) fn op_lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino> {
+        let dir = self.directory(dir)?;
+        let _gate = dir.gate.read();
+        Ok(self.find(&dir, name)?.ok_or(Errno::NoEnt)?.ino)
+    }
+
+    /// The directory with this number.
+    fn directory(&self, ino: Ino) -> FsResult<Arc<Inode>> {
+        let inode = self.inode(ino)?;
+        match inode.is_dir() {
+            true => Ok(inode),
+            false => Err(Errno::NotDir.into()),
+        }
+    }
+
+    /// What `name` stands for. The directory's gate is held.
+    fn find(&self, dir: &Inode, name: &[u8]) -> FsResult<Option<Arc<Inode>>> {
+        let Some(found) = dir::lookup(&self.view_dir(dir), name)? else {
+            return Ok(None);
+        };
+        let bad = |what: &str| {
+            let name = name.escape_ascii();
+            FsError::corrupt(format!(
+                "directory inode {}: entry \"{name}\" points to inode {}, {what}",
+                dir.ino, found.ino
+            ))
+        };
+        if found.ino < self.geo.first_ino() && found.ino != disk::ROOT_INO {
+            return Err(bad("which is reserved"));
+        }
+        match self.inode(found.ino) {
+            Err(FsError::Posix(Errno::Stale)) => Err(bad("which is not in use")),
+            other => other.map(Some),
+        }
+    }
+
+    /// What `name` stands for at this moment. No gate is held.
+    fn peek(&self, dir: &Inode, name: &[u8]) -> FsResult<Option<Arc<Inode>>> {
+        let _gate = dir.gate.read();
+        self.find(dir, name)
+    }
+
+    /// A name can be made here. The gate is held.
+    fn check_new_name(&self, dir: &Inode, name: &[u8]) -> FsResult<()> {
+        if dir::lookup(&self.view_dir(dir), name)?.is_some() {
+            return Err(Errno::Exist.into());
+        }
+        check_alive(dir)
+    }
+
+    /// Runs `operation`; if it finds no space, makes room out of what is promised or waits for a commit, and runs it again.
+    fn with_room<T>(&self, operation: impl Fn() -> FsResult<T>) -> FsResult<T> {
+        match operation() {
+            Err(FsError::Posix(Errno::NoSpc))
+                if self.space.promised() + self.space.pending() > 0 =>
+            {
+                self.make_room()?;
+                operation()
+            }
+            other => other,
+        }
+    }
+}
+
+/// The directory has not been removed.
+fn check_alive(dir: &Inode) -> FsResult<()> {
+    match dir.core().disk.links() {
+        0 => Err(Errno::NoEnt.into()),
+        _ => Ok(()),
+    }
+}
+
+/// `.` and `..` are no names that can be given or taken away.
+fn is_dot(name: &[u8]) -> bool {
+    matches!(name, b"." | b"..")
+}
+
+fn is_dir(kind: FileKind) -> bool {
+    kind == FileKind::Dir
+}
+
+/// Takes the gates of these inodes, each once (D1).
+fn lock_gates<'a>(inodes: &[&'a Inode]) -> Vec<RwLockWriteGuard<'a, ()>> {
+    let mut order = inodes.to_vec();
+    order.sort_by_key(|inode| inode.ino);
+    order.dedup_by_key(|inode| inode.ino);
+    order.into_iter().map(|inode| inode.gate.write()).collect()
+}
+
+/// True if both are the same inode, or both nothing.
+fn same(a: Option<&Arc<Inode>>, b: Option<&Arc<Inode>>) -> bool {
+    a.map(|inode| inode.ino) == b.map(|inode| inode.ino)
+}

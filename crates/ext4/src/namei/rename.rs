@@ -1,0 +1,209 @@
+//! Rename: move, replace, exchange.
+//!
+//! Whether a directory would come to lie below itself is asked by `vfs`, which holds a lock against other renames between
+//! directories; here only the nearest cases are refused.
+
+use super::{check_alive, credits, is_dir, is_dot, lock_gates, same};
+use crate::tx::Tx;
+use crate::{Ext4, Inode, dir};
+use base::Ino;
+use fscore::{Errno, FileKind, FsResult, RenameMode};
+use std::sync::Arc;
+
+/// One end of a rename: the directory, the name, and what the name stands for.
+struct End<'a> {
+    dir: Arc<Inode>,
+    name: &'a [u8],
+    inode: Option<Arc<Inode>>,
+}
+
+/// A name with the inode behind it, looked up again under all gates.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    dir: &'a Inode,
+    name: &'a [u8],
+    inode: &'a Inode,
+    kind: FileKind,
+}
+
+impl<'a> End<'a> {
+    fn known(&'a self) -> FsResult<Option<Known<'a>>> {
+        let Some(inode) = &self.inode else {
+            return Ok(None);
+        };
+        Ok(Some(Known {
+            dir: &self.dir,
+            name: self.name,
+            inode,
+            kind: inode.kind()?,
+        }))
+    }
+}
+
+impl Ext4 {
+    pub(crate) fn op_rename(
+        &self,
+        from_dir: Ino,
+        from_name: &[u8],
+        to_dir: Ino,
+        to_name: &[u8],
+        mode: RenameMode,
+    ) -> FsResult<()> {
+        self.check_writable()?;
+        if is_dot(from_name) || is_dot(to_name) {
+            return Err(Errno::Busy.into());
+        }
+        let mut from = End {
+            dir: self.directory(from_dir)?,
+            name: from_name,
+            inode: None,
+        };
+        let mut to = End {
+            dir: self.directory(to_dir)?,
+            name: to_name,
+            inode: None,
+        };
+        loop {
+            from.inode = self.peek(&from.dir, from_name)?;
+            to.inode = self.peek(&to.dir, to_name)?;
+            let mut inodes: Vec<&Inode> = vec![&from.dir, &to.dir];
+            inodes.extend(from.inode.iter().chain(&to.inode).map(|inode| &**inode));
+            let gates = lock_gates(&inodes);
+            let settled = same(
+                self.find(&from.dir, from_name)?.as_ref(),
+                from.inode.as_ref(),
+            ) && same(self.find(&to.dir, to_name)?.as_ref(), to.inode.as_ref());
+            if settled {
+                self.rename_locked(&from, &to, mode)?;
+                drop(gates);
+                break;
+            }
+        }
+        match &to.inode {
+            Some(target) => self.evict_if_unused(target),
+            None => Ok(()),
+        }
+    }
+
+    /// All gates are held, and the names stand for what `from` and `to` say.
+    fn rename_locked(&self, from: &End<'_>, to: &End<'_>, mode: RenameMode) -> FsResult<()> {
+        let source = from.known()?.ok_or(Errno::NoEnt)?;
+        if source.inode.ino == to.dir.ino {
+            return Err(Errno::Inval.into());
+        }
+        let Some(target) = to.known()? else {
+            if mode == RenameMode::Exchange {
+                return Err(Errno::NoEnt.into());
+            }
+            check_alive(&to.dir)?;
+            self.check_arrival(source, &to.dir)?;
+            return self.move_name(source, &to.dir, to.name);
+        };
+        match mode {
+            RenameMode::NoReplace => Err(Errno::Exist.into()),
+            _ if source.inode.ino == target.inode.ino => Ok(()),
+            RenameMode::Exchange => self.exchange(source, target),
+            RenameMode::Replace => self.replace(source, target),
+        }
+    }
+
+    /// The directory `to` can count one more subdirectory, if one arrives.
+    fn check_arrival(&self, source: Known<'_>, to: &Inode) -> FsResult<()> {
+        match is_dir(source.kind) && source.dir.ino != to.ino {
+            true => self.check_subdirs(to),
+            false => Ok(()),
+        }
+    }
+
+    fn move_name(&self, source: Known<'_>, to: &Inode, name: &[u8]) -> FsResult<()> {
+        self.with_room(|| {
+            let add = self.add_name_credits(to)?;
+            let credits = add + credits::TAKE_NAME + credits::INODE + credits::PARENT_ENTRY;
+            self.transact(credits, |tx| {
+                dir::insert(
+                    &mut self.edit_dir(to, tx),
+                    name,
+                    source.inode.ino,
+                    source.kind,
+                )?;
+                self.leave(tx, source, to)
+            })
+        })
+    }
+
+    fn replace(&self, source: Known<'_>, target: Known<'_>) -> FsResult<()> {
+        match (is_dir(source.kind), is_dir(target.kind)) {
+            (true, false) => return Err(Errno::NotDir.into()),
+            (false, true) => return Err(Errno::IsDir.into()),
+            (true, true) if target.inode.ino == source.dir.ino => {
+                return Err(Errno::NotEmpty.into());
+            }
+            (true, true) => self.check_empty(target.inode)?,
+            (false, false) => {}
+        }
+        let names = 2 * credits::TAKE_NAME + credits::INODE + credits::PARENT_ENTRY;
+        self.transact(names + credits::DROP_LINK, |tx| {
+            let mut to = self.edit_dir(target.dir, tx);
+            dir::replace(&mut to, target.name, source.inode.ino, source.kind)?;
+            if is_dir(target.kind) {
+                self.subdir_went(target.dir);
+                self.drop_dir(tx, target.inode)?;
+            } else {
+                self.drop_link(tx, target.inode)?;
+            }
+            self.leave(tx, source, target.dir)
+        })
+    }
+
+    /// Takes the source's old name away after it got its new one in `to`.
+    fn leave(&self, tx: &mut Tx<'_>, source: Known<'_>, to: &Inode) -> FsResult<()> {
+        dir::remove(&mut self.edit_dir(source.dir, tx), source.name)?;
+        self.arrive(tx, source, to)?;
+        for dir in [source.dir, to] {
+            dir.core().touch(true);
+            self.put_inode(tx, dir)?;
+        }
+        Ok(())
+    }
+
+    /// The source has a name in `to` now: `..` and counts of links follow.
+    fn arrive(&self, tx: &mut Tx<'_>, source: Known<'_>, to: &Inode) -> FsResult<()> {
+        if is_dir(source.kind) && source.dir.ino != to.ino {
+            dir::set_parent(&mut self.edit_dir(source.inode, tx), to.ino)?;
+            self.subdir_went(source.dir);
+            self.subdir_came(to);
+        }
+        {
+            let mut core = source.inode.core();
+            core.touch(false);
+            // Linux commits a rename with an fsync of what was renamed, even within one tick of the clock.
+            core.sync_tid = tx.tid();
+            if core.born_in.is_some() {
+                core.born_in = Some(to.ino);
+            }
+        }
+        self.put_inode(tx, source.inode)
+    }
+
+    fn exchange(&self, a: Known<'_>, b: Known<'_>) -> FsResult<()> {
+        if b.inode.ino == a.dir.ino {
+            return Err(Errno::Inval.into());
+        }
+        if is_dir(a.kind) != is_dir(b.kind) {
+            self.check_arrival(a, b.dir)?;
+            self.check_arrival(b, a.dir)?;
+        }
+        let each = credits::TAKE_NAME + credits::INODE + credits::PARENT_ENTRY;
+        self.transact(2 * each, |tx| {
+            dir::replace(&mut self.edit_dir(a.dir, tx), a.name, b.inode.ino, b.kind)?;
+            dir::replace(&mut self.edit_dir(b.dir, tx), b.name, a.inode.ino, a.kind)?;
+            self.arrive(tx, a, b.dir)?;
+            self.arrive(tx, b, a.dir)?;
+            for dir in [a.dir, b.dir] {
+                dir.core().touch(true);
+                self.put_inode(tx, dir)?;
+            }
+            Ok(())
+        })
+    }
+}

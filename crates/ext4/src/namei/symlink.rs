@@ -1,0 +1,100 @@
+//! Symbolic links: a short target lies in the inode, where other inodes have their block mapping; a longer one has a block,
+//! which passes through the journal like a directory's.
+
+use super::make::Content;
+use crate::inode::NewKind;
+use crate::map::Span;
+use crate::tx::Tx;
+use crate::{Ext4, Inode};
+use base::{BLOCK_BYTES, Ino};
+use fscore::{Attr, Creds, Errno, FileKind, FsError, FsResult};
+use ondisk::ext4::{BLOCK_AREA_BYTES, InodeFlags};
+
+/// Longest target: a NUL must follow it in the block.
+const TARGET_BYTES_MAX: usize = BLOCK_BYTES - 1;
+
+impl Ext4 {
+    pub(crate) fn op_symlink(
+        &self,
+        dir: Ino,
+        name: &[u8],
+        target: &[u8],
+        creds: Creds,
+    ) -> FsResult<Attr> {
+        if target.is_empty() {
+            return Err(Errno::NoEnt.into());
+        }
+        if target.contains(&0) {
+            return Err(Errno::Inval.into());
+        }
+        if target.len() > TARGET_BYTES_MAX {
+            return Err(Errno::NameTooLong.into());
+        }
+        let new = NewKind {
+            kind: FileKind::Symlink,
+            perm: 0o777,
+            rdev: 0,
+            creds,
+        };
+        self.make(dir, name, new, Content::Target(target))
+    }
+
+    /// Gives a new symbolic link its target.
+    pub(super) fn store_target(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        target: &[u8],
+    ) -> FsResult<()> {
+        let size = target.len();
+        if size < BLOCK_AREA_BYTES {
+            let mut core = inode.core();
+            let flags = core.disk.flags().without(InodeFlags::EXTENTS);
+            core.disk.set_flags(flags);
+            let area = core.disk.block_area_mut();
+            area.fill(0);
+            area[..size].copy_from_slice(target);
+        } else {
+            let mut block = target.to_vec();
+            block.resize(BLOCK_BYTES, 0);
+            self.append_block(tx, inode, block.into())?;
+        }
+        inode.core().set_size(size as u64);
+        self.put_inode(tx, inode)
+    }
+
+    pub(crate) fn op_readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        let inode = self.inode(ino)?;
+        if inode.kind()? != FileKind::Symlink {
+            return Err(Errno::Inval.into());
+        }
+        let _gate = inode.gate.read();
+        let target = self.load_target(&inode)?;
+        self.note_access(&inode)?;
+        Ok(target)
+    }
+
+    fn load_target(&self, inode: &Inode) -> FsResult<Vec<u8>> {
+        let bad =
+            |what: String| FsError::corrupt(format!("symbolic link inode {}: {what}", inode.ino));
+        let size = inode.core().size;
+        if size == 0 || size > TARGET_BYTES_MAX as u64 {
+            return Err(bad(format!("a target of {size} bytes")));
+        }
+        let size = size as usize;
+        let target = if inode.core().is_fast_symlink() {
+            inode.core().disk.block_area()[..size].to_vec()
+        } else {
+            match self.lookup_span(inode, 0, 1)? {
+                Span::Data { start, .. } => self.read_meta(start)?[..size].to_vec(),
+                Span::Hole { .. } | Span::Unwritten { .. } => {
+                    return Err(bad("no block holds the target".into()));
+                }
+            }
+        };
+        match target.contains(&0) {
+            true => Err(bad(format!("a NUL within the {size} bytes of the target"))),
+            false => Ok(target),
+        }
+    }
+}

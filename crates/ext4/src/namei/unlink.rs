@@ -1,0 +1,141 @@
+//! Names that come to, and go from, inodes that exist: link, unlink, rmdir.
+
+use super::links::LINKS_MAX;
+use super::{credits, is_dir, is_dot, lock_gates};
+use crate::tx::Tx;
+use crate::{Ext4, Inode, dir};
+use base::Ino;
+use fscore::{Attr, Errno, FsResult};
+use std::sync::Arc;
+
+impl Ext4 {
+    pub(crate) fn op_link(&self, ino: Ino, dir: Ino, name: &[u8]) -> FsResult<Attr> {
+        self.check_writable()?;
+        let inode = self.inode(ino)?;
+        let dir = self.directory(dir)?;
+        let kind = inode.kind()?;
+        if is_dir(kind) {
+            return Err(Errno::Perm.into());
+        }
+        let _gates = lock_gates(&[&dir, &inode]);
+        self.check_new_name(&dir, name)?;
+        match inode.core().disk.links() {
+            0 => return Err(Errno::NoEnt.into()),
+            LINKS_MAX.. => return Err(Errno::MLink.into()),
+            _ => {}
+        }
+        self.with_room(|| {
+            let credits = self.add_name_credits(&dir)? + credits::INODE;
+            self.transact(credits, |tx| {
+                dir::insert(&mut self.edit_dir(&dir, tx), name, ino, kind)?;
+                {
+                    let mut core = inode.core();
+                    let links = core.disk.links();
+                    core.disk.set_links(links + 1);
+                    core.touch(false);
+                }
+                self.put_inode(tx, &inode)?;
+                dir.core().touch(true);
+                self.put_inode(tx, &dir)
+            })
+        })?;
+        self.attr_of(&inode)
+    }
+
+    pub(crate) fn op_unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+        self.check_writable()?;
+        let dir = self.directory(dir)?;
+        let victim = self.with_victim(&dir, name, |victim| {
+            if victim.is_dir() {
+                return Err(Errno::IsDir.into());
+            }
+            self.transact(credits::TAKE_NAME + credits::DROP_LINK, |tx| {
+                dir::remove(&mut self.edit_dir(&dir, tx), name)?;
+                dir.core().touch(true);
+                self.put_inode(tx, &dir)?;
+                self.drop_link(tx, victim)
+            })
+        })?;
+        self.evict_if_unused(&victim)
+    }
+
+    pub(crate) fn op_rmdir(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+        self.check_writable()?;
+        match name {
+            b"." => return Err(Errno::Inval.into()),
+            b".." => return Err(Errno::NotEmpty.into()),
+            _ => {}
+        }
+        let dir = self.directory(dir)?;
+        let victim = self.with_victim(&dir, name, |victim| {
+            if !victim.is_dir() {
+                return Err(Errno::NotDir.into());
+            }
+            self.check_empty(victim)?;
+            self.transact(credits::TAKE_NAME + credits::DROP_LINK, |tx| {
+                dir::remove(&mut self.edit_dir(&dir, tx), name)?;
+                self.subdir_went(&dir);
+                dir.core().touch(true);
+                self.put_inode(tx, &dir)?;
+                self.drop_dir(tx, victim)
+            })
+        })?;
+        self.evict_if_unused(&victim)
+    }
+
+    /// Calls `f` with what `name` stands for, the gates of both held (D1).
+    fn with_victim(
+        &self,
+        dir: &Arc<Inode>,
+        name: &[u8],
+        f: impl FnOnce(&Arc<Inode>) -> FsResult<()>,
+    ) -> FsResult<Arc<Inode>> {
+        loop {
+            let victim = self.peek(dir, name)?.ok_or(Errno::NoEnt)?;
+            let gates = lock_gates(&[dir, &victim]);
+            let still = dir::lookup(&self.view_dir(dir), name)?;
+            if still.is_some_and(|still| still.ino == victim.ino) {
+                debug_assert!(!is_dot(name) || victim.is_dir(), "dots are directories");
+                f(&victim)?;
+                drop(gates);
+                return Ok(victim);
+            }
+            // Somebody else has changed the name in between, so this loop makes progress for all together.
+        }
+    }
+
+    /// ENOTEMPTY unless the directory holds `.` and `..` alone.
+    pub(super) fn check_empty(&self, dir: &Inode) -> FsResult<()> {
+        match dir::is_empty(&self.view_dir(dir))? {
+            true => Ok(()),
+            false => Err(Errno::NotEmpty.into()),
+        }
+    }
+
+    /// Anything but a directory has lost a name (D2).
+    pub(super) fn drop_link(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
+        let links = {
+            let mut core = inode.core();
+            // More names than links is damage, but this is no reason to keep the name.
+            let links = core.disk.links().saturating_sub(1);
+            core.disk.set_links(links);
+            core.touch(false);
+            links
+        };
+        if links == 0 {
+            self.orphan_add(tx, inode)?;
+        }
+        self.put_inode(tx, inode)
+    }
+
+    /// An empty directory has lost its name (D2).
+    pub(super) fn drop_dir(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
+        {
+            let mut core = inode.core();
+            core.disk.set_links(0);
+            core.touch(false);
+        }
+        self.orphan_add(tx, inode)?;
+        self.put_inode(tx, inode)
+    }
+}
