@@ -39,6 +39,7 @@ mod group;
 mod ialloc;
 mod inode;
 mod map;
+pub mod mkfs;
 mod mount;
 mod namei;
 mod options;

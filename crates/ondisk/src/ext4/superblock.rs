@@ -99,122 +99,109 @@ impl Superblock {
     }
 
     fn check_geometry(&self) -> Result<(), Corrupt> {
-        let need = |ok: bool, field, value: u64, reason| {
-            if ok {
-                Ok(())
-            } else {
-                Err(Corrupt::field(WHAT, field, value, reason))
-            }
-        };
+        self.check_units()?;
+        self.check_sizes()?;
+        self.check_counts()
+    }
+
+    /// Sizes of block, cluster and group.
+    fn check_units(&self) -> Result<(), Corrupt> {
         let log = self.log_block_size();
         need(
             log <= 6,
             "s_log_block_size",
-            log.into(),
+            log,
             "blocks have 1 KiB to 64 KiB",
         )?;
-        let block_bits = u64::from(self.block_bytes()) * 8;
         let log_cluster = self.log_cluster_size();
-        let clusters = self.ro_compat().has(RoCompat::BIGALLOC);
-        let cluster_ok = if clusters {
-            log <= log_cluster && log_cluster <= 20
-        } else {
-            true
-        };
+        let has_clusters = self.ro_compat().has(RoCompat::BIGALLOC);
+        let possible = !has_clusters || (log <= log_cluster && log_cluster <= 20);
         need(
-            cluster_ok,
+            possible,
             "s_log_cluster_size",
-            log_cluster.into(),
+            log_cluster,
             "no possible cluster size",
         )?;
-        let ratio = if clusters {
+        let ratio = if has_clusters {
             1u64 << (log_cluster - log)
         } else {
             1
         };
 
-        let per_group = u64::from(self.blocks_per_group());
-        let fits = (8..=block_bits * ratio).contains(&per_group) && per_group.is_multiple_of(8);
+        let bits = u64::from(self.block_bytes()) * 8;
+        let blocks = u64::from(self.blocks_per_group());
+        let fits = (8..=bits * ratio).contains(&blocks) && blocks.is_multiple_of(8);
         need(
             fits,
             "s_blocks_per_group",
-            per_group,
+            blocks,
             "one bitmap block describes the group",
         )?;
-        let per_group_clusters = u64::from(self.clusters_per_group());
-        let same = per_group_clusters * ratio == per_group;
+        let clusters = u64::from(self.clusters_per_group());
+        let same = clusters * ratio == blocks;
         need(
             same,
             "s_clusters_per_group",
-            per_group_clusters,
+            clusters,
             "contradicts the blocks per group",
         )?;
         let inodes = u64::from(self.inodes_per_group());
+        let fits = (1..=bits).contains(&inodes);
         need(
-            (1..=block_bits).contains(&inodes),
+            fits,
             "s_inodes_per_group",
             inodes,
-            "one bitmap block",
-        )?;
+            "one bitmap block describes the group",
+        )
+    }
 
-        let size = u64::from(self.inode_bytes() as u32);
-        let size_ok = size.is_power_of_two()
-            && (INODE_BYTES_OLD as u64..=u64::from(self.block_bytes())).contains(&size);
+    /// Sizes of inode and descriptor.
+    fn check_sizes(&self) -> Result<(), Corrupt> {
+        let inode = self.inode_bytes();
+        let possible = INODE_BYTES_OLD..=self.block_bytes() as usize;
+        let ok = inode.is_power_of_two() && possible.contains(&inode);
         need(
-            size_ok,
+            ok,
             "s_inode_size",
-            size,
+            inode as u64,
             "a power of two from 128 to the block size",
         )?;
-        let desc = u64::from(self.desc_size_raw());
+        let desc = self.desc_size_raw();
         let wide = self.incompat().has(Incompat::WIDE_BLOCKS);
-        let desc_ok = !wide || (desc.is_power_of_two() && (64..=1024).contains(&desc));
+        let ok = !wide || (desc.is_power_of_two() && (64..=1024).contains(&desc));
+        need(ok, "s_desc_size", desc, "a power of two from 64 to 1024")?;
+        let flex = self.log_groups_per_flex();
+        need(flex < 32, "s_log_groups_per_flex", flex, "too many groups")?;
+        let reserved = self.reserved_gdt_blocks();
+        let fits = u32::from(reserved) <= self.block_bytes() / 4;
         need(
-            desc_ok,
-            "s_desc_size",
-            desc,
-            "a power of two from 64 to 1024",
-        )?;
+            fits,
+            "s_reserved_gdt_blocks",
+            reserved,
+            "one indirect block lists them",
+        )
+    }
 
-        let first = u64::from(self.first_data_block());
+    /// Counts of blocks, groups and inodes.
+    fn check_counts(&self) -> Result<(), Corrupt> {
+        let first = self.first_data_block();
         let blocks = self.blocks_count();
-        need(
-            first <= 1 && first < blocks,
-            "s_first_data_block",
-            first,
-            "0 or 1",
-        )?;
+        let inside = first <= 1 && u64::from(first) < blocks;
+        need(inside, "s_first_data_block", first, "0 or 1")?;
         need(
             blocks < 1 << 48,
             "s_blocks_count",
             blocks,
             "blocks have 48-bit numbers",
         )?;
-        let groups = (blocks - first).div_ceil(per_group);
-        let total = groups
-            .checked_mul(inodes)
-            .filter(|&n| n <= u64::from(u32::MAX));
+        let groups = (blocks - u64::from(first)).div_ceil(u64::from(self.blocks_per_group()));
+        let total = groups.checked_mul(u64::from(self.inodes_per_group()));
         let listed = u64::from(self.inodes_count());
         need(
             total == Some(listed),
             "s_inodes_count",
             listed,
             "inodes per group times groups",
-        )?;
-        let flex = self.log_groups_per_flex();
-        need(
-            flex < 32,
-            "s_log_groups_per_flex",
-            flex.into(),
-            "too many groups",
-        )?;
-        let gdt = u64::from(self.reserved_gdt_blocks());
-        let gdt_ok = gdt <= u64::from(self.block_bytes()) / 4;
-        need(
-            gdt_ok,
-            "s_reserved_gdt_blocks",
-            gdt,
-            "one indirect block lists them",
         )
     }
 
@@ -578,6 +565,19 @@ impl Superblock {
             put_le32(&mut self.raw[..], CHECKSUM_AT, crc);
         }
         buf[..SUPERBLOCK_BYTES].copy_from_slice(&self.raw[..]);
+    }
+}
+
+fn need(
+    ok: bool,
+    field: &'static str,
+    value: impl Into<u64>,
+    reason: &'static str,
+) -> Result<(), Corrupt> {
+    if ok {
+        Ok(())
+    } else {
+        Err(Corrupt::field(WHAT, field, value.into(), reason))
     }
 }
 

@@ -1,0 +1,38 @@
+//! Makes an ext4 volume: 4 KiB blocks and the default features of mke2fs 1.47, in the same places with the same bytes.
+//!
+//! Three steps, the first two pure:
+//! 1. [`Geometry`] decides numbers: groups, inodes, reserved blocks, journal (`geometry.rs`).
+//! 2. [`plan`] decides places (`layout.rs`, first fit in the order of mke2fs) and fills in bytes (`image.rs`).
+//!    The plan lists the blocks that are not zero, and the ranges that must read as zeros.
+//! 3. [`Plan::write`] puts the plan on a device.
+//!
+//! Nothing comes from outside but the options: equal options give equal bytes. With the UUID, the hash seed and the time
+//! of a volume of mke2fs the plan is equal to that volume except for the count of KiB written (a test compares them).
+//!
+//! - I1: every block of the volume has at most one owner.
+//! - I2: the free counts of descriptors and superblock are computed from the same set of taken blocks as the bitmaps.
+//! - I3: the primary superblock is written last, after a flush: before that, the device holds no ext4 volume.
+
+mod geometry;
+mod image;
+mod layout;
+mod options;
+mod resize;
+mod space;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use geometry::Geometry;
+pub use options::{JournalSize, MkfsError, MkfsOptions};
+pub use write::{DeviceContent, Plan};
+
+/// Plans a volume.
+///
+/// # Errors
+/// An option is impossible, or the size is too small or too large; the message says what would do.
+pub fn plan(options: &MkfsOptions) -> Result<Plan, MkfsError> {
+    let geometry = Geometry::new(options)?;
+    let layout = layout::Layout::new(&geometry)?;
+    Ok(image::build(options, &geometry, &layout))
+}

@@ -1,0 +1,462 @@
+//! The plan against mke2fs, dumpe2fs and e2fsck; each test says `skipped: no ...` where the tool is missing.
+
+use super::*;
+use base::bytes::get_le64;
+use base::{BLOCK_BYTES, BlockNo};
+use ondisk::ext4::{SUPERBLOCK_AT, Superblock};
+use rt::WallTime;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+const UUID: [u8; 16] = *b"\x12\x34\x56\x78\x12\x34\x12\x34\x12\x34\x12\x34\x56\x78\x9a\xbc";
+const HASH_SEED: [u8; 16] = [0x5A; 16];
+const UUID_TEXT: &str = "12345678-1234-1234-1234-123456789abc";
+const HASH_SEED_TEXT: &str = "5a5a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a5a";
+const SECS: i64 = 1_700_000_000;
+const MIB: u64 = 1 << 20;
+
+fn options(size_bytes: u64) -> MkfsOptions {
+    MkfsOptions::new(
+        size_bytes,
+        UUID,
+        HASH_SEED,
+        WallTime {
+            secs: SECS,
+            nanos: 0,
+        },
+    )
+}
+
+fn planned(options: &MkfsOptions) -> Plan {
+    plan(options).expect("possible options")
+}
+
+/// Runs a tool of e2fsprogs; `None` and a line on stderr if it is not installed.
+fn tool(name: &str, args: &[&str], image: &Path) -> Option<Output> {
+    let sbin = format!("/usr/sbin/{name}");
+    let program = if Path::new(&sbin).exists() {
+        sbin
+    } else {
+        name.to_string()
+    };
+    let mut command = Command::new(program);
+    command
+        .args(args)
+        .arg(image)
+        .env("E2FSPROGS_FAKE_TIME", SECS.to_string());
+    match command.env("MKE2FS_CONFIG", "/dev/null").output() {
+        Ok(output) => Some(output),
+        Err(_) => {
+            eprintln!("skipped: no {name}");
+            None
+        }
+    }
+}
+
+/// The defaults that mke2fs.conf of e2fsprogs 1.47 holds, so that the host's copy does not matter.
+fn mke2fs(image: &Path, small: bool, extra: &[&str]) -> Option<()> {
+    let features = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,\
+                    flex_bg,sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum";
+    let hash = format!("hash_seed={HASH_SEED_TEXT}");
+    let ratio = if small { "4096" } else { "16384" };
+    let mut args = vec![
+        "-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-i", ratio,
+    ];
+    args.extend(["-O", features, "-U", UUID_TEXT, "-E", &hash]);
+    args.extend(extra);
+    let output = tool("mke2fs", &args, image)?;
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Some(())
+}
+
+fn sparse(size: u64) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().expect("temporary file");
+    file.as_file().set_len(size).expect("sparse file");
+    file
+}
+
+fn image_of(plan: &Plan, size: u64) -> tempfile::NamedTempFile {
+    let file = sparse(size);
+    for (block, bytes) in plan.blocks() {
+        file.as_file()
+            .write_all_at(bytes, block.0 * BLOCK_BYTES as u64)
+            .expect("room on disk");
+    }
+    file
+}
+
+/// The blocks of a sparse file that are not zero.
+fn blocks_of(file: &File) -> BTreeMap<u64, Vec<u8>> {
+    use rustix::fs::{SeekFrom, seek};
+    let mut out = BTreeMap::new();
+    let mut at = 0;
+    while let Ok(data) = seek(file, SeekFrom::Data(at)) {
+        let hole = seek(file, SeekFrom::Hole(data)).expect("data ends somewhere");
+        for block in data / BLOCK_BYTES as u64..hole.div_ceil(BLOCK_BYTES as u64) {
+            let mut bytes = vec![0; BLOCK_BYTES];
+            file.read_exact_at(&mut bytes, block * BLOCK_BYTES as u64)
+                .expect("readable");
+            if !base::bytes::is_zero(&bytes) {
+                out.insert(block, bytes);
+            }
+        }
+        at = hole;
+    }
+    out
+}
+
+/// Takes out what may differ: the count of KiB written and the checksum over it.
+fn mask_superblocks(blocks: &mut BTreeMap<u64, Vec<u8>>) {
+    for (n, block) in blocks.iter_mut() {
+        let at = if *n == 0 { SUPERBLOCK_AT as usize } else { 0 };
+        if Superblock::parse(&block[at..]).is_ok() {
+            block[at + 0x178..at + 0x180].fill(0);
+            block[at + 0x3FC..at + 0x400].fill(0);
+        }
+    }
+}
+
+/// Compares a plan with the volume that mke2fs makes of the same options, byte by byte.
+fn compare(options: &MkfsOptions, extra: &[&str]) {
+    let plan = planned(options);
+    let mut ours: BTreeMap<u64, Vec<u8>> = plan
+        .blocks()
+        .iter()
+        .map(|(n, b)| (n.0, b.to_vec()))
+        .collect();
+    let file = sparse(options.size_bytes);
+    if mke2fs(file.path(), options.size_bytes < 512 * MIB, extra).is_none() {
+        return;
+    }
+    let mut theirs = blocks_of(file.as_file());
+    mask_superblocks(&mut ours);
+    mask_superblocks(&mut theirs);
+    let all: std::collections::BTreeSet<u64> = ours.keys().chain(theirs.keys()).copied().collect();
+    let zeros = vec![0; BLOCK_BYTES];
+    let mut differences = Vec::new();
+    for n in all {
+        let (a, b) = (
+            ours.get(&n).unwrap_or(&zeros),
+            theirs.get(&n).unwrap_or(&zeros),
+        );
+        if let Some(at) = (0..BLOCK_BYTES).find(|&i| a[i] != b[i]) {
+            let end = (at + 8).min(BLOCK_BYTES);
+            differences.push(format!(
+                "{n}+{at:#x}: {:02x?} / {:02x?}",
+                &a[at..end],
+                &b[at..end]
+            ));
+        }
+    }
+    let shown = differences
+        .iter()
+        .take(12)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join("\n");
+    let size = options.size_bytes;
+    assert!(
+        differences.is_empty(),
+        "{size} bytes {extra:?}, ours / mke2fs, of {}:\n{shown}",
+        differences.len()
+    );
+}
+
+fn check(options: &MkfsOptions) {
+    let file = image_of(&planned(options), options.size_bytes);
+    let Some(output) = tool("e2fsck", &["-f", "-n"], file.path()) else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{} bytes: {text}",
+        options.size_bytes
+    );
+}
+
+/// Sizes around every rule: one group, two, flexible groups with one and some members, journal steps, left-out last group.
+const SIZES_MIB: [u64; 17] = [
+    8, 16, 64, 127, 128, 129, 160, 256, 257, 512, 640, 1024, 2048, 2176, 2305, 8192, 131_072,
+];
+
+#[test]
+fn equal_to_mke2fs() {
+    for mib in SIZES_MIB {
+        compare(&options(mib * MIB), &[]);
+    }
+    compare(&options(200 * MIB + 12345), &[]);
+}
+
+#[test]
+fn equal_to_mke2fs_with_options() {
+    let label = MkfsOptions {
+        label: "sediment".into(),
+        ..options(64 * MIB)
+    };
+    compare(&label, &["-L", "sediment"]);
+    let reserved = MkfsOptions {
+        reserved_percent: 0,
+        ..options(64 * MIB)
+    };
+    compare(&reserved, &["-m", "0"]);
+    let journal = MkfsOptions {
+        journal: JournalSize::Blocks(25600),
+        ..options(1024 * MIB)
+    };
+    compare(&journal, &["-J", "size=100"]);
+    let ratio = MkfsOptions {
+        inode_ratio: Some(65536),
+        ..options(1024 * MIB)
+    };
+    compare(&ratio, &["-i", "65536"]);
+    let none = MkfsOptions {
+        journal: JournalSize::None,
+        ..options(64 * MIB)
+    };
+    compare(&none, &["-O", "^has_journal"]);
+    let owner = MkfsOptions {
+        root_owner: (1000, 100),
+        ..options(64 * MIB)
+    };
+    let both = format!("hash_seed={HASH_SEED_TEXT},root_owner=1000:100");
+    compare(&owner, &["-E", &both]);
+    let dense = MkfsOptions {
+        inode_ratio: Some(4096),
+        ..options(3000 * MIB)
+    };
+    compare(&dense, &["-i", "4096"]);
+    // Seven extents: the journal needs an extent node.
+    let journal = MkfsOptions {
+        journal: JournalSize::Blocks(199_680),
+        ..options(3000 * MIB)
+    };
+    compare(&journal, &["-J", "size=780"]);
+}
+
+#[test]
+fn e2fsck_finds_nothing() {
+    for mib in SIZES_MIB {
+        check(&options(mib * MIB));
+    }
+    check(&MkfsOptions {
+        journal: JournalSize::Blocks(199_680),
+        ..options(3000 * MIB)
+    });
+    check(&MkfsOptions {
+        journal: JournalSize::None,
+        ..options(2 * MIB)
+    });
+    check(&MkfsOptions {
+        inode_ratio: Some(4096),
+        ..options(3000 * MIB)
+    });
+}
+
+#[test]
+fn dumpe2fs_prints_the_same() {
+    let size = 1024 * MIB;
+    let ours = image_of(&planned(&options(size)), size);
+    let theirs = sparse(size);
+    if mke2fs(theirs.path(), false, &[]).is_none() {
+        return;
+    }
+    let dump = |path: &Path| {
+        let output = tool("dumpe2fs", &[], path)?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let differs = |line: &&str| line.starts_with("Lifetime") || line.starts_with("Checksum: ");
+        Some(
+            text.lines()
+                .filter(|l| !differs(l))
+                .map(String::from)
+                .collect::<Vec<_>>(),
+        )
+    };
+    let (Some(ours), Some(theirs)) = (dump(ours.path()), dump(theirs.path())) else {
+        return;
+    };
+    assert!(
+        ours.iter()
+            .any(|l| l.contains("has_journal ext_attr resize_inode"))
+    );
+    assert_eq!(ours, theirs);
+}
+
+#[test]
+fn equal_options_give_equal_plans() {
+    let o = options(300 * MIB);
+    assert_eq!(planned(&o), planned(&o));
+    let other = MkfsOptions {
+        hash_seed: [1; 16],
+        ..o.clone()
+    };
+    assert_ne!(planned(&o), planned(&other));
+}
+
+#[test]
+fn the_plan_adds_up() {
+    let plan = planned(&options(1024 * MIB));
+    let numbers: Vec<u64> = plan.blocks().iter().map(|(n, _)| n.0).collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b) && numbers[0] == 0);
+    let block = &plan.blocks()[0].1;
+    let sb = Superblock::parse(&block[SUPERBLOCK_AT as usize..]).expect("valid");
+    assert_eq!(
+        get_le64(&block[..], SUPERBLOCK_AT as usize + 0x178),
+        4 * numbers.len() as u64
+    );
+    assert_eq!(plan.zeroed().len(), sb.groups_count() as usize + 1);
+    assert_eq!(sb.label(), b"");
+}
+
+#[test]
+fn impossible_options_are_explained() {
+    let say = |o: MkfsOptions| plan(&o).expect_err("impossible").to_string();
+    assert!(say(options(0)).contains("0 bytes are too small"));
+    assert!(say(options(4 * MIB)).contains("a journal wants 8388608 bytes"));
+    let bare = |n| MkfsOptions {
+        journal: JournalSize::None,
+        ..options(n)
+    };
+    assert!(say(bare(40 * 4096)).contains("at least"));
+    assert!(say(options(1 << 44)).contains("below 16 TiB"));
+    assert!(
+        say(MkfsOptions {
+            inode_ratio: Some(1024),
+            ..options(64 * MIB)
+        })
+        .contains("4096")
+    );
+    let journal = |n| MkfsOptions {
+        journal: JournalSize::Blocks(n),
+        ..options(64 * MIB)
+    };
+    assert!(say(journal(1023)).contains("choose 1024 to 7"));
+    assert!(say(journal(9000)).contains("choose 1024 to 7"));
+    let label = "seventeen letters".to_string();
+    assert!(
+        say(MkfsOptions {
+            label,
+            ..options(64 * MIB)
+        })
+        .contains("has 17 bytes")
+    );
+    assert!(
+        say(MkfsOptions {
+            reserved_percent: 51,
+            ..options(64 * MIB)
+        })
+        .contains("51 percent")
+    );
+}
+
+#[test]
+fn any_size_is_planned_or_refused() {
+    let mut rng = base::Rng::named(1, "mkfs sizes");
+    for n in 0..300 {
+        let size = rng.below(1 << (20 + n % 14));
+        let mut o = options(size);
+        o.journal = [
+            JournalSize::Default,
+            JournalSize::None,
+            JournalSize::Blocks(3000),
+        ][n % 3];
+        o.inode_ratio = [None, Some(4096), Some(1 << 20)][n / 3 % 3];
+        let Ok(plan) = plan(&o) else { continue };
+        let (first, bytes) = &plan.blocks()[0];
+        assert_eq!(*first, BlockNo(0));
+        let sb = Superblock::parse(&bytes[SUPERBLOCK_AT as usize..]).expect("valid");
+        assert!(sb.blocks_count() * BLOCK_BYTES as u64 <= size);
+        let last = plan.blocks().last().expect("not empty").0;
+        assert!(last.0 < sb.blocks_count());
+    }
+}
+
+#[test]
+fn written_over_rubbish() {
+    let size = 64 * MIB;
+    let plan = planned(&options(size));
+    let rubbish = vec![0xA5; size as usize];
+    let device = Arc::new(blockdev::Ram::from_image(&rubbish));
+    let queue = block::Queue::new(device.clone());
+    plan.write(&queue, DeviceContent::Unknown)
+        .expect("a RAM device does not fail");
+    let image = device.image();
+    let zeros = vec![0; BLOCK_BYTES];
+    let planned: BTreeMap<u64, &[u8]> = plan.blocks().iter().map(|(n, b)| (n.0, &b[..])).collect();
+    for (start, len) in plan.zeroed() {
+        for n in start.0..start.0 + len {
+            let at = n as usize * BLOCK_BYTES;
+            let expected = planned.get(&n).copied().unwrap_or(&zeros);
+            assert!(
+                &image[at..at + BLOCK_BYTES] == expected,
+                "block {n} must be zero"
+            );
+        }
+    }
+    let file = sparse(size);
+    file.as_file()
+        .write_all_at(&image, 0)
+        .expect("room on disk");
+    let Some(output) = tool("e2fsck", &["-f", "-n"], file.path()) else {
+        return;
+    };
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+}
+
+/// A RAM device that says it has a volatile cache, so that flushes reach it; records what comes.
+struct Cached(blockdev::Record<blockdev::Ram>);
+
+impl block::BlockDevice for Cached {
+    fn caps(&self) -> block::Caps {
+        block::Caps {
+            volatile_cache: true,
+            ..self.0.caps()
+        }
+    }
+    fn submit(&self, request: blockdev::Request) -> blockdev::Ticket {
+        self.0.submit(request)
+    }
+    fn wait(&self, ticket: blockdev::Ticket) -> Result<blockdev::Reply, block::DevError> {
+        self.0.wait(ticket)
+    }
+}
+
+#[test]
+fn the_superblock_comes_last() {
+    let size = 16 * MIB;
+    let device = Arc::new(Cached(blockdev::Record::new(blockdev::Ram::new(size))));
+    let queue = block::Queue::new(device.clone());
+    let plan = planned(&options(size));
+    plan.write(&queue, DeviceContent::Unknown)
+        .expect("a RAM device does not fail");
+    let word = |request: &blockdev::Request| match (&request.op, request.span()) {
+        (blockdev::Op::Flush, _) => "flush",
+        (blockdev::Op::Write { .. }, Some((base::Lba(0), _))) => "superblock",
+        _ => "other",
+    };
+    let mut words: Vec<&str> = device.0.take().iter().map(|e| word(&e.request)).collect();
+    words.dedup();
+    let expected = [
+        "superblock",
+        "flush",
+        "other",
+        "flush",
+        "superblock",
+        "flush",
+    ];
+    assert_eq!(words, expected);
+}
