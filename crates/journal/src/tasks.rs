@@ -92,7 +92,10 @@ fn switch<'a>(inner: &'a Inner, log: &'a Log, mut guard: MutexGuard<'_, State>) 
     let running = state.running.take().expect("locked above");
     inner.progress.notify_all();
     if running.is_empty() {
+        // The number is used again: a request for it must not pass for one of the next transaction, which would then
+        // neither be committed nor wake this task when it is asked for.
         state.next_tid = running.tid;
+        state.requested = state.requested.filter(|r| *r != running.tid);
         return None;
     }
     let images: Vec<Image> = running
