@@ -386,3 +386,122 @@ impl std::fmt::Debug for Inode {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SEED: FsSeed = FsSeed(0x1234_5678);
+
+    #[test]
+    fn setters_reach_every_getter() {
+        let time = |secs| Timestamp { secs, nanos: 7 };
+        let mut i = Inode::blank(256, 32);
+        i.set_mode(MODE_SYMLINK | 0o777);
+        i.set_uid(0x1_0002);
+        i.set_gid(0x3_0004);
+        i.set_size(5 << 33);
+        i.set_xattr_block(BlockNo(6 << 34));
+        i.set_version(7 << 35);
+        i.set_project(8);
+        i.set_access_time(time(1));
+        i.set_change_time(time(2));
+        i.set_modify_time(time(3));
+        i.set_create_time(time(4));
+        let i = Inode::parse(i.bytes(), 256).expect("valid");
+        assert!(i.is_symlink() && !i.is_dir() && !i.is_regular());
+        assert_eq!((i.uid(), i.gid(), i.size()), (0x1_0002, 0x3_0004, 5 << 33));
+        assert_eq!(
+            (i.xattr_block(), i.version(), i.project()),
+            (BlockNo(6 << 34), 7 << 35, 8)
+        );
+        assert_eq!((i.access_time(), i.change_time()), (time(1), time(2)));
+        assert_eq!((i.modify_time(), i.create_time()), (time(3), Some(time(4))));
+    }
+
+    #[test]
+    fn old_inodes_have_no_extra_fields() {
+        let mut i = Inode::blank(128, 0);
+        i.set_access_time(Timestamp { secs: 9, nanos: 7 });
+        i.set_create_time(Timestamp { secs: 9, nanos: 7 });
+        i.set_project(5);
+        assert_eq!(i.access_time(), Timestamp { secs: 9, nanos: 0 });
+        assert_eq!(
+            (i.create_time(), i.project(), i.xattr_area()),
+            (None, 0, &[][..])
+        );
+        i.update_checksum(SEED, Ino(12));
+        i.verify_checksum(SEED, Ino(12))
+            .expect("16 bits of checksum");
+        let e = i.verify_checksum(SEED, Ino(13)).expect_err("another inode");
+        assert!(
+            e.to_string().starts_with("inode of inode 13: checksum"),
+            "{e}"
+        );
+    }
+
+    #[test]
+    fn block_counts_by_feature_and_flag() {
+        let mut i = Inode::blank(256, 32);
+        assert!(i.set_sectors(u64::from(u32::MAX), false, 4096));
+        assert!(!i.set_sectors(1 << 32, false, 4096));
+        for sectors in [8, 1 << 40, 1 << 50] {
+            assert!(i.set_sectors(sectors, true, 4096));
+            assert_eq!(i.sectors(true, 4096), sectors);
+            assert_eq!(i.flags().has(InodeFlags::HUGE_FILE), sectors == 1 << 50);
+        }
+        assert!(!i.set_sectors(1 << 52, true, 4096));
+    }
+
+    #[test]
+    fn device_numbers() {
+        for (major, minor) in [
+            (8, 1),
+            (255, 255),
+            (256, 0),
+            (4095, 0xF_FFFF),
+            (0, 0),
+            (1, 256),
+        ] {
+            let mut i = Inode::blank(256, 32);
+            i.set_device(major, minor);
+            assert_eq!(i.device(), (major, minor));
+        }
+    }
+
+    #[test]
+    fn attributes_survive_an_edit() {
+        let mut raw = Inode::blank(256, 32).bytes().to_vec();
+        raw[160..].fill(0x77);
+        let mut i = Inode::parse(&raw, 256).expect("valid");
+        i.set_size(1);
+        i.update_checksum(SEED, Ino(12));
+        assert_eq!(i.xattr_area(), &[0x77; 96]);
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_never_panic(
+            mut raw in proptest::collection::vec(any::<u8>(), 0..300),
+            bytes in prop_oneof![Just(128usize), Just(130), Just(131), Just(256)],
+            extra in 0u8..64,
+        ) {
+            if raw.len() > 0x81 {
+                raw[0x80..0x82].copy_from_slice(&[extra * 4, 0]);
+            }
+            if let Ok(mut i) = Inode::parse(&raw, bytes) {
+                let times = (i.access_time(), i.change_time(), i.modify_time(), i.create_time());
+                i.set_access_time(times.0);
+                i.set_change_time(times.1);
+                i.set_modify_time(times.2);
+                i.set_create_time(times.3.unwrap_or_default());
+                let _ = (i.sectors(true, 4096), i.device(), i.project(), i.version());
+                let _ = (crate::ext4::inode_xattrs(&i), i.verify_checksum(SEED, Ino(1)));
+                i.update_checksum(SEED, Ino(1));
+                prop_assert_eq!(i.verify_checksum(SEED, Ino(1)), Ok(()));
+                prop_assert_eq!(Inode::parse(i.bytes(), bytes), Ok(i.clone()));
+            }
+        }
+    }
+}
