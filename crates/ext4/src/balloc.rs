@@ -47,14 +47,13 @@ impl Ext4 {
     ) -> FsResult<Got> {
         self.reap_pending()?;
         let want = want.min(self.geo.blocks_per_group());
-        let claimed = self.space.claim(want.into(), &mut tx.pool);
-        if claimed == 0 {
+        let claim = self.space.claim(want.into(), &mut tx.pool);
+        if claim.blocks == 0 {
             return Err(Errno::NoSpc.into());
         }
-        let claimed = claimed as u32;
-        let found = self.search(tx, goal, claimed, continues);
+        let found = self.search(tx, goal, claim.blocks as u32, continues);
         let used = found.as_ref().map_or(0, |got| got.len);
-        self.space.unclaim((claimed - used).into());
+        self.space.settle(claim, used.into(), &mut tx.pool);
         found
     }
 

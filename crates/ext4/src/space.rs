@@ -10,6 +10,13 @@
 
 use rt::Mutex;
 
+/// Blocks taken off the account for which bits are being looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Claim {
+    pub blocks: u64,
+    from_pool: u64,
+}
+
 /// The account. See the module.
 pub(crate) struct Space {
     state: Mutex<State>,
@@ -68,8 +75,8 @@ impl Space {
         state.promised -= blocks;
     }
 
-    /// Claims up to `want` blocks: first out of the caller's promise `pool` (which shrinks), then free ones. 0: no space.
-    pub fn claim(&self, want: u64, pool: &mut u64) -> u64 {
+    /// Claims up to `want` blocks: first out of the caller's promise `pool` (which shrinks), then free ones. None: no space.
+    pub fn claim(&self, want: u64, pool: &mut u64) -> Claim {
         let mut state = self.state.lock();
         let from_pool = want.min(*pool);
         let more = (want - from_pool).min(state.room());
@@ -80,12 +87,19 @@ impl Space {
         state.promised -= from_pool;
         *pool -= from_pool;
         state.usable -= from_pool + more;
-        from_pool + more
+        Claim {
+            blocks: from_pool + more,
+            from_pool,
+        }
     }
 
-    /// Gives back claimed blocks for which no bit was set.
-    pub fn unclaim(&self, blocks: u64) {
-        self.state.lock().usable += blocks;
+    /// Settles a claim of which `used` blocks were found: the rest is usable again, or promised again if it came from `pool`.
+    pub fn settle(&self, claim: Claim, used: u64, pool: &mut u64) {
+        let again = claim.from_pool - used.min(claim.from_pool);
+        let mut state = self.state.lock();
+        state.usable += claim.blocks - used;
+        state.promised += again;
+        *pool += again;
     }
 
     /// Blocks were freed and wait for their commit.
@@ -144,17 +158,23 @@ mod tests {
         let space = Space::new(10, 0);
         assert!(space.promise(8) && !space.promise(3));
         let mut none = 0;
-        assert_eq!(space.claim(5, &mut none), 2, "only the unpromised ones");
+        let claim = space.claim(5, &mut none);
+        assert_eq!(claim.blocks, 2, "only the unpromised ones");
         let mut pool = 8;
-        assert_eq!(space.claim(9, &mut pool), 8);
-        assert_eq!((pool, space.free(), space.promised()), (0, 0, 0));
+        let other = space.claim(9, &mut pool);
+        assert_eq!((other.blocks, pool), (8, 0));
+        assert_eq!((space.free(), space.promised()), (0, 0));
+        space.settle(other, 5, &mut pool);
+        assert_eq!((pool, space.promised(), space.room()), (3, 3, 0));
+        space.settle(claim, 0, &mut none);
+        assert_eq!((none, space.room()), (0, 2));
     }
 
     #[test]
     fn pending_blocks_are_free_but_not_usable() {
         let space = Space::new(4, 1);
         let mut none = 0;
-        assert_eq!(space.claim(9, &mut none), 3, "one is held back");
+        assert_eq!(space.claim(9, &mut none).blocks, 3, "one is held back");
         space.freed_pending(3);
         assert_eq!((space.free(), space.room()), (4, 0));
         space.matured(3);

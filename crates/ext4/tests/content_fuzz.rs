@@ -30,7 +30,9 @@ impl Run {
         let ram = image.load();
         let fs = mount(&ram, options);
         let files = (0..FILES).map(|n| {
-            let ino = fs.lookup(fs.root(), format!("f{n}").as_bytes()).expect("there");
+            let ino = fs
+                .lookup(fs.root(), format!("f{n}").as_bytes())
+                .expect("there");
             Shadow {
                 ino,
                 now: Vec::new(),
@@ -61,13 +63,24 @@ impl Run {
     }
 
     fn write(&mut self, n: usize) {
-        let reach = if self.rng.one_in(3) { 3_000_000 } else { 120_000 };
+        let reach = if self.rng.one_in(3) {
+            3_000_000
+        } else {
+            120_000
+        };
         let offset = self.rng.below(reach) as usize;
-        let len = if self.rng.one_in(4) { self.rng.below(60_000) } else { self.rng.below(6_000) };
+        let len = if self.rng.one_in(4) {
+            self.rng.below(60_000)
+        } else {
+            self.rng.below(6_000)
+        };
         let mut data = vec![0; len as usize + 1];
         self.rng.fill(&mut data);
         let file = &mut self.files[n];
-        let wrote = self.fs.write(file.ino, offset as u64, &data).expect("write");
+        let wrote = self
+            .fs
+            .write(file.ino, offset as u64, &data)
+            .expect("write");
         assert_eq!(wrote, data.len());
         if file.now.len() < offset + data.len() {
             file.now.resize(offset + data.len(), 0);
@@ -80,7 +93,10 @@ impl Run {
         let file = &self.files[n];
         let offset = self.rng.below(file.now.len() as u64 + 5000) as usize;
         let mut buf = vec![0xEE; self.rng.below(70_000) as usize];
-        let got = self.fs.read(file.ino, offset as u64, &mut buf).expect("read");
+        let got = self
+            .fs
+            .read(file.ino, offset as u64, &mut buf)
+            .expect("read");
         let end = file.now.len().min(offset + buf.len());
         let expected = file.now.get(offset..end).unwrap_or_default();
         assert!(buf[..got] == *expected, "file {n} at {offset}: {got} bytes");
@@ -132,7 +148,10 @@ impl Run {
         let fs = mount(&fork(&self.ram), &self.options);
         for (n, file) in self.files.iter().enumerate() {
             if let Some(synced) = &file.synced {
-                assert!(read_all(&fs, file.ino) == *synced, "file {n} after the crash");
+                assert!(
+                    read_all(&fs, file.ino) == *synced,
+                    "file {n} after the crash"
+                );
             }
         }
         fs.unmount().expect("unmount");
@@ -144,7 +163,9 @@ fn fuzz(mkfs: &[&str], mount_options: &str, seed: u64, steps: usize) {
         return;
     }
     let image = Image::new(48, mkfs);
-    let names: Vec<String> = (0..FILES).map(|n| format!("write /dev/null f{n}")).collect();
+    let names: Vec<String> = (0..FILES)
+        .map(|n| format!("write /dev/null f{n}"))
+        .collect();
     image.debugfs_write(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let mut run = Run::new(&image, seed, mount_options);
     for _ in 0..steps {
@@ -155,7 +176,10 @@ fn fuzz(mkfs: &[&str], mount_options: &str, seed: u64, steps: usize) {
     image.store(&run.ram);
     image.fsck();
     for (n, file) in run.files.iter().enumerate() {
-        assert!(image.cat(&format!("f{n}")) == file.now, "debugfs reads file {n}");
+        assert!(
+            image.cat(&format!("f{n}")) == file.now,
+            "debugfs reads file {n}"
+        );
     }
 }
 

@@ -7,7 +7,10 @@ use fscore::{FileSystem, SetAttr};
 
 fn with_files(mib: u64, options: &[&str], names: &[&str]) -> Image {
     let image = Image::new(mib, options);
-    let commands: Vec<String> = names.iter().map(|n| format!("write /dev/null {n}")).collect();
+    let commands: Vec<String> = names
+        .iter()
+        .map(|n| format!("write /dev/null {n}"))
+        .collect();
     image.debugfs_write(&commands.iter().map(String::as_str).collect::<Vec<_>>());
     image
 }

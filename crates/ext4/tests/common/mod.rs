@@ -4,7 +4,6 @@
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use block::{BlockDevice, Class, Queue};
 use blockdev::{Ram, write_block};
-use varve_ext4::{Ext4, MountOptions};
 use fscore::FsResult;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -12,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 use tempfile::TempDir;
+use varve_ext4::{Ext4, MountOptions};
 
 /// A tool of e2fsprogs; they live outside of many users' PATH.
 pub fn tool(name: &str) -> Command {
@@ -23,7 +23,9 @@ pub fn tool(name: &str) -> Command {
 }
 
 fn run(command: &mut Command) -> Output {
-    command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"))
+    command
+        .output()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}"))
 }
 
 /// True if all of e2fsprogs is here; else says that the test is skipped.
@@ -48,11 +50,20 @@ impl Image {
     pub fn new(mib: u64, options: &[&str]) -> Image {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("image");
-        File::create(&path).and_then(|f| f.set_len(mib << 20)).expect("an image file");
+        File::create(&path)
+            .and_then(|f| f.set_len(mib << 20))
+            .expect("an image file");
         let mut command = tool("mke2fs");
-        command.args(["-q", "-F", "-t", "ext4", "-b", "4096"]).args(options).arg(&path);
+        command
+            .args(["-q", "-F", "-t", "ext4", "-b", "4096"])
+            .args(options)
+            .arg(&path);
         let out = run(&mut command);
-        assert!(out.status.success(), "mke2fs: {}", String::from_utf8_lossy(&out.stderr));
+        assert!(
+            out.status.success(),
+            "mke2fs: {}",
+            String::from_utf8_lossy(&out.stderr)
+        );
         Image { dir, path }
     }
 
@@ -60,8 +71,16 @@ impl Image {
     pub fn debugfs_write(&self, commands: &[&str]) {
         let script = self.dir.path().join("script");
         std::fs::write(&script, commands.join("\n")).expect("a script");
-        let out = run(tool("debugfs").arg("-w").arg("-f").arg(&script).arg(&self.path));
-        assert!(out.status.success(), "debugfs: {}", String::from_utf8_lossy(&out.stderr));
+        let out = run(tool("debugfs")
+            .arg("-w")
+            .arg("-f")
+            .arg(&script)
+            .arg(&self.path));
+        assert!(
+            out.status.success(),
+            "debugfs: {}",
+            String::from_utf8_lossy(&out.stderr)
+        );
     }
 
     /// What debugfs answers to one request.
@@ -72,7 +91,11 @@ impl Image {
 
     /// The content of a file as debugfs reads it.
     pub fn cat(&self, path: &str) -> Vec<u8> {
-        run(tool("debugfs").arg("-R").arg(format!("cat {path}")).arg(&self.path)).stdout
+        run(tool("debugfs")
+            .arg("-R")
+            .arg(format!("cat {path}"))
+            .arg(&self.path))
+        .stdout
     }
 
     /// What `e2fsck -fn` says; panics unless it is content.
@@ -86,7 +109,10 @@ impl Image {
     /// `e2fsck -fy`: its exit code and what it said.
     pub fn fsck_repair(&self) -> (Option<i32>, String) {
         let out = run(tool("e2fsck").arg("-fy").arg(&self.path));
-        (out.status.code(), String::from_utf8_lossy(&out.stdout).into_owned())
+        (
+            out.status.code(),
+            String::from_utf8_lossy(&out.stdout).into_owned(),
+        )
     }
 
     /// The image as a device in memory.
@@ -99,7 +125,8 @@ impl Image {
         let mut file = File::create(&self.path).expect("the image file");
         file.set_len(ram.caps().sectors * 512).expect("room");
         for (n, block) in ram.blocks() {
-            file.seek(SeekFrom::Start(n * BLOCK_BYTES as u64)).expect("seek");
+            file.seek(SeekFrom::Start(n * BLOCK_BYTES as u64))
+                .expect("seek");
             file.write_all(&block).expect("room for the image");
         }
     }
@@ -112,10 +139,12 @@ pub fn load(path: &Path) -> Arc<Ram> {
     let ram = Ram::new(len);
     let mut at = 0;
     while let Ok(start) = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(at)) {
-        let end = rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(start)).expect("a hole or the end");
+        let end =
+            rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(start)).expect("a hole or the end");
         let first = start / BLOCK_BYTES as u64;
         let last = end.div_ceil(BLOCK_BYTES as u64);
-        file.seek(SeekFrom::Start(first * BLOCK_BYTES as u64)).expect("seek");
+        file.seek(SeekFrom::Start(first * BLOCK_BYTES as u64))
+            .expect("seek");
         for n in first..last {
             let mut block = vec![0; BLOCK_BYTES];
             file.read_exact(&mut block).expect("whole blocks");
