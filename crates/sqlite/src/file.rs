@@ -1,0 +1,174 @@
+//! An open file of SQLite: reading, writing, syncing, locking. No pointers here; the border to C is in `io`.
+
+use crate::error::During;
+use crate::locks::Level;
+use crate::mount::{Mount, Node};
+use crate::registration::SyncCall;
+use crate::shm::{Held, Shm};
+use libsqlite3_sys as ffi;
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use vfs::{FsError, FsResult, OpenFlags};
+
+/// State of one `sqlite3_file`.
+pub(crate) struct SqliteFile {
+    pub(crate) mount: Arc<Mount>,
+    pub(crate) file: vfs::File,
+    pub(crate) path: Vec<u8>,
+    /// Locks and WAL index; main databases only.
+    pub(crate) node: Option<Arc<Node>>,
+    pub(crate) level: Level,
+    pub(crate) shm: Option<Held>,
+    /// The next sync is followed by one of the directory: the name is new (S6).
+    pub(crate) sync_dir: bool,
+    pub(crate) powersafe_overwrite: bool,
+    pub(crate) persist_wal: bool,
+    /// `SQLITE_FCNTL_CHUNK_SIZE`, bytes; 0: none.
+    pub(crate) chunk: u64,
+    pub(crate) last_errno: i32,
+}
+
+impl SqliteFile {
+    pub(crate) fn fail(&mut self, during: During, error: &FsError) -> c_int {
+        self.last_errno = error.errno().code();
+        self.mount.fail(during, &self.path, error)
+    }
+    /// SQLITE_OK, or the code of the error.
+    pub(crate) fn outcome(&mut self, during: During, result: FsResult<()>) -> c_int {
+        match result {
+            Ok(()) => ffi::SQLITE_OK,
+            Err(error) => self.fail(during, &error),
+        }
+    }
+
+    /// Fills `buf`, with zeros beyond the end of the file.
+    pub(crate) fn read(&mut self, offset: u64, buf: &mut [u8]) -> c_int {
+        match self.file.read_at(offset, buf) {
+            Ok(n) if n == buf.len() => ffi::SQLITE_OK,
+            Ok(n) => {
+                buf[n..].fill(0);
+                ffi::SQLITE_IOERR_SHORT_READ
+            }
+            Err(error) => self.fail(During::Read, &error),
+        }
+    }
+
+    pub(crate) fn write(&mut self, mut offset: u64, mut data: &[u8]) -> c_int {
+        while !data.is_empty() {
+            match self.file.write_at(offset, data) {
+                Ok(0) => return ffi::SQLITE_FULL,
+                Ok(n) => {
+                    offset += n as u64;
+                    data = &data[n..];
+                }
+                Err(error) => return self.fail(During::Write, &error),
+            }
+        }
+        ffi::SQLITE_OK
+    }
+
+    /// Rounded up to whole chunks, as the unix VFS does.
+    pub(crate) fn truncate(&mut self, size: u64) -> c_int {
+        let size = match self.chunk {
+            0 => size,
+            chunk => size.next_multiple_of(chunk),
+        };
+        let result = self.file.truncate(size);
+        self.outcome(During::Truncate, result)
+    }
+
+    /// S6. `flags` are ignored: fdatasync writes what SQLite needs, the size included, and Linux has no stronger sync.
+    pub(crate) fn sync(&mut self) -> c_int {
+        let result = sync(&self.mount, &self.file);
+        let code = self.outcome(During::Sync, result);
+        if code != ffi::SQLITE_OK || !self.sync_dir {
+            return code;
+        }
+        let result = sync_parent(&self.mount, &self.path);
+        let code = self.outcome(During::DirSync, result);
+        self.sync_dir = code != ffi::SQLITE_OK;
+        code
+    }
+
+    pub(crate) fn size(&mut self) -> Result<u64, c_int> {
+        let attr = self.file.stat();
+        attr.map(|a| a.size)
+            .map_err(|e| self.fail(During::Stat, &e))
+    }
+
+    pub(crate) fn lock(&mut self, want: c_int) -> c_int {
+        let (Some(want), Some(node)) = (Level::from_code(want), &self.node) else {
+            return ffi::SQLITE_OK;
+        };
+        match node.locks.lock().lock(&mut self.level, want) {
+            Ok(()) => ffi::SQLITE_OK,
+            Err(crate::locks::Busy) => ffi::SQLITE_BUSY,
+        }
+    }
+    pub(crate) fn unlock(&mut self, to: c_int) -> c_int {
+        if let (Some(to), Some(node)) = (Level::from_code(to), &self.node) {
+            node.locks.lock().unlock(&mut self.level, to);
+        }
+        ffi::SQLITE_OK
+    }
+    pub(crate) fn is_reserved(&self) -> bool {
+        let node = self.node.as_ref();
+        node.is_some_and(|node| node.locks.lock().is_reserved())
+    }
+
+    /// Maps the WAL index if this connection has not yet, and calls `f` with it.
+    pub(crate) fn with_shm<R>(&mut self, f: impl FnOnce(&mut Shm, &mut Held) -> R) -> Option<R> {
+        let node = self.node.as_ref()?;
+        let mut shm = node.shm.lock();
+        let held = self.shm.get_or_insert_with(|| shm.attach());
+        Some(f(&mut shm, held))
+    }
+    pub(crate) fn unmap_shm(&mut self) {
+        if let (Some(held), Some(node)) = (self.shm.take(), &self.node) {
+            node.shm.lock().detach(held);
+        }
+    }
+
+    pub(crate) fn device_characteristics(&self) -> c_int {
+        let powersafe = if self.powersafe_overwrite {
+            ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE
+        } else {
+            0
+        };
+        powersafe | ffi::SQLITE_IOCAP_SUBPAGE_READ
+    }
+
+    pub(crate) fn close(mut self) -> c_int {
+        self.unmap_shm();
+        self.unlock(Level::None as c_int);
+        if let Some(node) = self.node.take() {
+            self.mount.put(node);
+        }
+        self.mount.files.fetch_sub(1, Ordering::Relaxed);
+        match self.file.close() {
+            Ok(()) => ffi::SQLITE_OK,
+            Err(error) => self.mount.fail(During::Close, &self.path, &error),
+        }
+    }
+}
+
+fn sync(mount: &Mount, file: &vfs::File) -> FsResult<()> {
+    match mount.options.sync_call {
+        SyncCall::Fdatasync => file.fdatasync(),
+        SyncCall::Fsync => file.fsync(),
+    }
+}
+
+/// Makes the names in the directory of `path` durable.
+pub(crate) fn sync_parent(mount: &Mount, path: &[u8]) -> FsResult<()> {
+    let parent = match path.iter().rposition(|&b| b == b'/') {
+        None | Some(0) => &b"/"[..],
+        Some(end) => &path[..end],
+    };
+    let flags = OpenFlags::READ | OpenFlags::DIRECTORY;
+    let dir = mount.vfs.open(parent, flags, 0)?;
+    let result = sync(mount, &dir);
+    dir.close()?;
+    result
+}

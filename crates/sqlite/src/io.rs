@@ -1,0 +1,292 @@
+//! The border to C: `sqlite3_io_methods`. Each callback is an `rt::foreign` (S3); the work is in `file`, `control`, `shm`.
+
+use crate::control;
+use crate::file::SqliteFile;
+use crate::shm;
+use crate::table::Slot;
+use libsqlite3_sys as ffi;
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+/// Our `sqlite3_file`: SQLite allocates it, we put our state behind the pointer.
+#[repr(C)]
+pub(crate) struct RawFile {
+    base: ffi::sqlite3_file,
+    state: *mut State,
+}
+
+/// What the pointer leads to.
+struct State {
+    file: SqliteFile,
+    slot: &'static Slot,
+}
+
+pub(crate) static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
+    iVersion: 3,
+    xClose: Some(close),
+    xRead: Some(read),
+    xWrite: Some(write),
+    xTruncate: Some(truncate),
+    xSync: Some(sync),
+    xFileSize: Some(file_size),
+    xLock: Some(lock),
+    xUnlock: Some(unlock),
+    xCheckReservedLock: Some(check_reserved_lock),
+    xFileControl: Some(file_control),
+    xSectorSize: Some(sector_size),
+    xDeviceCharacteristics: Some(device_characteristics),
+    xShmMap: Some(shm_map),
+    xShmLock: Some(shm_lock),
+    xShmBarrier: Some(shm_barrier),
+    xShmUnmap: Some(shm_unmap),
+    xFetch: Some(fetch),
+    xUnfetch: Some(unfetch),
+};
+
+/// Turns what SQLite allocated into an open file.
+///
+/// # Safety
+/// `out` points to `szOsFile` bytes of ours.
+pub(crate) unsafe fn install(out: *mut ffi::sqlite3_file, file: SqliteFile, slot: &'static Slot) {
+    let state = Box::into_raw(Box::new(State { file, slot }));
+    let raw = RawFile {
+        base: ffi::sqlite3_file { pMethods: &METHODS },
+        state,
+    };
+    // SAFETY: the caller's promise; szOsFile is the size of RawFile.
+    unsafe { out.cast::<RawFile>().write(raw) };
+}
+
+/// Runs a callback on the state of `file`; a panic becomes SQLITE_IOERR.
+///
+/// # Safety
+/// `file` was made by [`install`] and not closed.
+unsafe fn call(file: *mut ffi::sqlite3_file, f: impl FnOnce(&mut State) -> c_int) -> c_int {
+    // SAFETY: the caller's promise. A connection is used by one task at a time (S5), so this is the only reference.
+    let state = unsafe { &mut *(*file.cast::<RawFile>()).state };
+    let mount = Arc::clone(&state.file.mount);
+    match rt::foreign(|| f(state)) {
+        Ok(code) => code,
+        Err(payload) => {
+            mount.keep_panic(payload);
+            ffi::SQLITE_IOERR
+        }
+    }
+}
+
+unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
+    // SAFETY: SQLite closes an open file once; the box comes from `install`.
+    let state = unsafe {
+        let raw = &mut *file.cast::<RawFile>();
+        raw.base.pMethods = std::ptr::null();
+        Box::from_raw(std::mem::replace(&mut raw.state, std::ptr::null_mut()))
+    };
+    let mount = Arc::clone(&state.file.mount);
+    match rt::foreign(|| state.file.close()) {
+        Ok(code) => code,
+        Err(payload) => {
+            mount.keep_panic(payload);
+            ffi::SQLITE_IOERR_CLOSE
+        }
+    }
+}
+
+/// Offset and length as SQLite passes them, or nothing if they are negative.
+fn span(amount: c_int, offset: i64) -> Option<(usize, u64)> {
+    Some((usize::try_from(amount).ok()?, u64::try_from(offset).ok()?))
+}
+
+unsafe extern "C" fn read(
+    file: *mut ffi::sqlite3_file,
+    out: *mut c_void,
+    amount: c_int,
+    offset: i64,
+) -> c_int {
+    let Some((len, offset)) = span(amount, offset) else {
+        return ffi::SQLITE_IOERR_READ;
+    };
+    // SAFETY: SQLite passes an open file and `amount` bytes that only this call uses.
+    unsafe {
+        call(file, |state| {
+            let buf = std::slice::from_raw_parts_mut(out.cast::<u8>(), len);
+            state.file.read(offset, buf)
+        })
+    }
+}
+
+unsafe extern "C" fn write(
+    file: *mut ffi::sqlite3_file,
+    data: *const c_void,
+    amount: c_int,
+    offset: i64,
+) -> c_int {
+    let Some((len, offset)) = span(amount, offset) else {
+        return ffi::SQLITE_IOERR_WRITE;
+    };
+    // SAFETY: SQLite passes an open file and `amount` bytes that nobody changes meanwhile.
+    unsafe {
+        call(file, |state| {
+            let data = std::slice::from_raw_parts(data.cast::<u8>(), len);
+            state.file.write(offset, data)
+        })
+    }
+}
+
+unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: i64) -> c_int {
+    let Ok(size) = u64::try_from(size) else {
+        return ffi::SQLITE_IOERR_TRUNCATE;
+    };
+    // SAFETY: an open file.
+    unsafe { call(file, |state| state.file.truncate(size)) }
+}
+
+unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, _flags: c_int) -> c_int {
+    // SAFETY: an open file.
+    unsafe { call(file, |state| state.file.sync()) }
+}
+
+unsafe extern "C" fn file_size(file: *mut ffi::sqlite3_file, out: *mut i64) -> c_int {
+    // SAFETY: an open file and a place for the answer.
+    unsafe {
+        call(file, |state| match state.file.size() {
+            Ok(size) => {
+                *out = i64::try_from(size).unwrap_or(i64::MAX);
+                ffi::SQLITE_OK
+            }
+            Err(code) => code,
+        })
+    }
+}
+
+unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
+    // SAFETY: an open file.
+    unsafe { call(file, |state| state.file.lock(level)) }
+}
+
+unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
+    // SAFETY: an open file.
+    unsafe { call(file, |state| state.file.unlock(level)) }
+}
+
+unsafe extern "C" fn check_reserved_lock(file: *mut ffi::sqlite3_file, out: *mut c_int) -> c_int {
+    // SAFETY: an open file and a place for the answer.
+    unsafe {
+        call(file, |state| {
+            *out = c_int::from(state.file.is_reserved());
+            ffi::SQLITE_OK
+        })
+    }
+}
+
+unsafe extern "C" fn file_control(
+    file: *mut ffi::sqlite3_file,
+    op: c_int,
+    arg: *mut c_void,
+) -> c_int {
+    // SAFETY: an open file, and the argument that belongs to `op`.
+    unsafe {
+        call(file, |state| {
+            control::file_control(&mut state.file, state.slot.name(), op, arg)
+        })
+    }
+}
+
+unsafe extern "C" fn sector_size(file: *mut ffi::sqlite3_file) -> c_int {
+    // SAFETY: an open file.
+    unsafe { call(file, |state| state.file.mount.options.sector_bytes) }
+}
+
+unsafe extern "C" fn device_characteristics(file: *mut ffi::sqlite3_file) -> c_int {
+    // SAFETY: an open file.
+    unsafe { call(file, |state| state.file.device_characteristics()) }
+}
+
+unsafe extern "C" fn shm_map(
+    file: *mut ffi::sqlite3_file,
+    region: c_int,
+    bytes: c_int,
+    extend: c_int,
+    out: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: an open file and a place for the answer.
+    unsafe {
+        *out = std::ptr::null_mut();
+        call(file, |state| {
+            let (Ok(region), Ok(bytes)) = (usize::try_from(region), usize::try_from(bytes)) else {
+                return ffi::SQLITE_IOERR_SHMMAP;
+            };
+            let found = state
+                .file
+                .with_shm(|shm, _| shm.region(region, bytes, extend != 0));
+            let Some(Some(start)) = found else {
+                return ffi::SQLITE_IOERR_SHMMAP;
+            };
+            *out = start.cast();
+            ffi::SQLITE_OK
+        })
+    }
+}
+
+unsafe extern "C" fn shm_lock(
+    file: *mut ffi::sqlite3_file,
+    first: c_int,
+    count: c_int,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: an open file.
+    unsafe {
+        call(file, |state| {
+            let (Some(slots), true) = (shm::slots(first, count), state.file.shm.is_some()) else {
+                return ffi::SQLITE_IOERR_SHMLOCK;
+            };
+            let exclusive = flags & ffi::SQLITE_SHM_EXCLUSIVE != 0;
+            let done = state.file.with_shm(|shm, held| {
+                if flags & ffi::SQLITE_SHM_UNLOCK != 0 {
+                    shm.unlock(held, slots);
+                    return Ok(());
+                }
+                shm.lock(held, slots, exclusive)
+            });
+            match done {
+                Some(Ok(())) => ffi::SQLITE_OK,
+                Some(Err(shm::Busy)) => ffi::SQLITE_BUSY,
+                None => ffi::SQLITE_IOERR_SHMLOCK,
+            }
+        })
+    }
+}
+
+unsafe extern "C" fn shm_barrier(_file: *mut ffi::sqlite3_file) {
+    fence(Ordering::SeqCst);
+}
+
+unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, _delete: c_int) -> c_int {
+    // SAFETY: an open file.
+    unsafe {
+        call(file, |state| {
+            state.file.unmap_shm();
+            ffi::SQLITE_OK
+        })
+    }
+}
+
+/// No memory mapping: SQLite reads.
+unsafe extern "C" fn fetch(
+    _file: *mut ffi::sqlite3_file,
+    _offset: i64,
+    _amount: c_int,
+    out: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: a place for the answer.
+    unsafe { *out = std::ptr::null_mut() };
+    ffi::SQLITE_OK
+}
+
+unsafe extern "C" fn unfetch(
+    _file: *mut ffi::sqlite3_file,
+    _offset: i64,
+    _page: *mut c_void,
+) -> c_int {
+    ffi::SQLITE_OK
+}

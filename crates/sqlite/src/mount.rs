@@ -1,0 +1,106 @@
+//! What the connections of one [`Registration`](crate::Registration) share.
+
+use crate::error::{self, During};
+use crate::locks::FileLocks;
+use crate::registration::Options;
+use crate::shm::Shm;
+use base::{Ino, Map};
+use rt::{Mutex, Payload};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use vfs::{FsError, Vfs};
+
+/// Locks and WAL index of one database file, shared by all its open files.
+pub(crate) struct Node {
+    pub(crate) ino: Ino,
+    pub(crate) locks: Mutex<FileLocks>,
+    pub(crate) shm: Mutex<Shm>,
+}
+
+/// A [`Vfs`] as SQLite sees it.
+pub(crate) struct Mount {
+    pub(crate) vfs: Arc<Vfs>,
+    pub(crate) options: Options,
+    nodes: Mutex<Map<Ino, Weak<Node>>>,
+    /// Open files of SQLite.
+    pub(crate) files: AtomicUsize,
+    temp_names: AtomicU64,
+    last_errno: AtomicI32,
+    first_error: Mutex<Option<String>>,
+    panic: Mutex<Option<Payload>>,
+}
+
+impl Mount {
+    pub(crate) fn new(vfs: Arc<Vfs>, options: Options) -> Mount {
+        Mount {
+            vfs,
+            options,
+            nodes: Mutex::named("sqlite nodes", Map::default()),
+            files: AtomicUsize::new(0),
+            temp_names: AtomicU64::new(0),
+            last_errno: AtomicI32::new(0),
+            first_error: Mutex::named("sqlite first error", None),
+            panic: Mutex::named("sqlite panic", None),
+        }
+    }
+
+    /// The node of an inode that the caller holds open.
+    pub(crate) fn node(&self, ino: Ino) -> Arc<Node> {
+        let mut nodes = self.nodes.lock();
+        if let Some(node) = nodes.get(&ino).and_then(Weak::upgrade) {
+            return node;
+        }
+        let node = Arc::new(Node {
+            ino,
+            locks: Mutex::named("sqlite file lock", FileLocks::default()),
+            shm: Mutex::named("sqlite wal index", Shm::default()),
+        });
+        nodes.insert(ino, Arc::downgrade(&node));
+        node
+    }
+
+    /// Gives a node back, before the inode is closed: its number may be used again after that.
+    pub(crate) fn put(&self, node: Arc<Node>) {
+        let mut nodes = self.nodes.lock();
+        let ino = node.ino;
+        drop(node);
+        if nodes.get(&ino).is_some_and(|weak| weak.strong_count() == 0) {
+            nodes.remove(&ino);
+        }
+    }
+
+    /// A name for a temporary file that no other one of this mount has.
+    pub(crate) fn temp_name(&self) -> Vec<u8> {
+        let n = self.temp_names.fetch_add(1, Ordering::Relaxed);
+        format!("/.varve-sqlite-temp-{n}").into_bytes()
+    }
+
+    /// Notes an error of the file system and answers SQLite's code for it.
+    pub(crate) fn fail(&self, during: During, path: &[u8], error: &FsError) -> c_int {
+        let code = error::code(during, error);
+        self.last_errno
+            .store(error.errno().code(), Ordering::Relaxed);
+        let expected = matches!(error, FsError::Posix(errno) if errno.code() == libc::ENOENT);
+        if !expected {
+            let path = String::from_utf8_lossy(path);
+            let text = format!("{during:?} of {path}: {error}");
+            self.first_error.lock().get_or_insert(text);
+        }
+        code
+    }
+
+    pub(crate) fn last_errno(&self) -> i32 {
+        self.last_errno.load(Ordering::Relaxed)
+    }
+    pub(crate) fn first_error(&self) -> Option<String> {
+        self.first_error.lock().clone()
+    }
+    /// Keeps the first panic (S3).
+    pub(crate) fn keep_panic(&self, payload: Payload) {
+        self.panic.lock().get_or_insert(payload);
+    }
+    pub(crate) fn take_panic(&self) -> Option<Payload> {
+        self.panic.lock().take()
+    }
+}

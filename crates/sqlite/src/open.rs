@@ -1,0 +1,160 @@
+//! xOpen and xDelete without pointers: flags, permissions, temporary files.
+
+use crate::error::During;
+use crate::file::{SqliteFile, sync_parent};
+use crate::locks::Level;
+use crate::mount::Mount;
+use libsqlite3_sys as ffi;
+use std::ffi::c_int;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use vfs::{Errno, FsError, OpenFlags};
+
+/// Permission bits of a database (`SQLITE_DEFAULT_FILE_PERMISSIONS`).
+const DATABASE_PERM: u16 = 0o644;
+/// Permission bits of a temporary file.
+const TEMP_PERM: u16 = 0o600;
+/// The bits of xOpen's flags that say which kind of file it is.
+const KIND_MASK: c_int = 0x000F_FF00;
+
+/// What xOpen is asked for.
+pub(crate) struct Request {
+    /// `None`: a temporary file.
+    pub(crate) path: Option<Vec<u8>>,
+    pub(crate) flags: c_int,
+    /// The `psow` parameter of the name, or its default.
+    pub(crate) powersafe_overwrite: bool,
+}
+
+/// Opens a file; answers it with the flags that came true.
+///
+/// # Errors
+/// SQLite's code.
+pub(crate) fn open(mount: &Arc<Mount>, request: Request) -> Result<(SqliteFile, c_int), c_int> {
+    let Request { path, flags, .. } = request;
+    let kind = flags & KIND_MASK;
+    let path = path.unwrap_or_else(|| mount.temp_name());
+    let (perm, owner) = permissions(mount, &path, flags);
+    let (file, flags) = open_or_read_only(mount, &path, flags, perm)?;
+    if let Some((uid, gid)) = owner {
+        give_to(&file, uid, gid).map_err(|e| mount.fail(During::Open, &path, &e))?;
+    }
+    if flags & ffi::SQLITE_OPEN_DELETEONCLOSE != 0 {
+        mount
+            .vfs
+            .unlink(&path)
+            .map_err(|e| mount.fail(During::Open, &path, &e))?;
+    }
+    let is_new_journal = flags & ffi::SQLITE_OPEN_CREATE != 0
+        && matches!(
+            kind,
+            ffi::SQLITE_OPEN_MAIN_JOURNAL | ffi::SQLITE_OPEN_SUPER_JOURNAL | ffi::SQLITE_OPEN_WAL
+        );
+    let node = (kind == ffi::SQLITE_OPEN_MAIN_DB).then(|| mount.node(file.ino()));
+    mount.files.fetch_add(1, Ordering::Relaxed);
+    let file = SqliteFile {
+        mount: Arc::clone(mount),
+        file,
+        path,
+        node,
+        level: Level::None,
+        shm: None,
+        sync_dir: is_new_journal,
+        powersafe_overwrite: request.powersafe_overwrite,
+        persist_wal: false,
+        chunk: 0,
+        last_errno: 0,
+    };
+    Ok((file, flags))
+}
+
+/// Opens as asked; what cannot be written is opened for reading, as the unix VFS does.
+fn open_or_read_only(
+    mount: &Mount,
+    path: &[u8],
+    flags: c_int,
+    perm: u16,
+) -> Result<(vfs::File, c_int), c_int> {
+    let has = |flag| flags & flag != 0;
+    let mut wanted = OpenFlags::READ | OpenFlags::NOFOLLOW;
+    for (flag, ours) in [
+        (ffi::SQLITE_OPEN_READWRITE, OpenFlags::WRITE),
+        (ffi::SQLITE_OPEN_CREATE, OpenFlags::CREATE),
+        (ffi::SQLITE_OPEN_EXCLUSIVE, OpenFlags::EXCL),
+    ] {
+        if has(flag) {
+            wanted = wanted | ours;
+        }
+    }
+    let error = match mount.vfs.open(path, wanted, perm) {
+        Ok(file) => return Ok((file, flags)),
+        Err(error) => error,
+    };
+    let read_only = matches!(error, FsError::Posix(Errno::RoFs | Errno::Access));
+    if !read_only || !has(ffi::SQLITE_OPEN_READWRITE) {
+        return Err(mount.fail(During::Open, path, &error));
+    }
+    let changed = flags & !(ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE);
+    let file = mount
+        .vfs
+        .open(path, OpenFlags::READ | OpenFlags::NOFOLLOW, 0);
+    match file {
+        Ok(file) => Ok((file, changed | ffi::SQLITE_OPEN_READONLY)),
+        Err(_) => Err(mount.fail(During::Open, path, &error)),
+    }
+}
+
+/// Permission bits of a file that is made, and the owner of the database if a journal must be given to it.
+fn permissions(mount: &Mount, path: &[u8], flags: c_int) -> (u16, Option<(u32, u32)>) {
+    if flags & ffi::SQLITE_OPEN_DELETEONCLOSE != 0 {
+        return (TEMP_PERM, None);
+    }
+    if flags & (ffi::SQLITE_OPEN_WAL | ffi::SQLITE_OPEN_MAIN_JOURNAL) == 0 {
+        return (DATABASE_PERM, None);
+    }
+    // The journal's name is the database's with `-journal` or `-wal` behind it.
+    let database = path
+        .iter()
+        .rposition(|&b| b == b'-')
+        .map(|end| &path[..end]);
+    match database.map(|database| mount.vfs.stat(database)) {
+        Some(Ok(attr)) => (attr.perm & 0o777, Some((attr.uid, attr.gid))),
+        _ => (DATABASE_PERM, None),
+    }
+}
+
+fn give_to(file: &vfs::File, uid: u32, gid: u32) -> vfs::FsResult<()> {
+    let attr = file.stat()?;
+    if (attr.uid, attr.gid) == (uid, gid) {
+        return Ok(());
+    }
+    let set = vfs::SetAttr {
+        uid: Some(uid),
+        gid: Some(gid),
+        ..vfs::SetAttr::default()
+    };
+    file.set_attr(&set).map(drop)
+}
+
+/// Removes a file, and makes that durable if asked to.
+pub(crate) fn delete(mount: &Mount, path: &[u8], sync_dir: bool) -> c_int {
+    if let Err(error) = mount.vfs.unlink(path) {
+        return mount.fail(During::Delete, path, &error);
+    }
+    match sync_dir.then(|| sync_parent(mount, path)) {
+        Some(Err(error)) => mount.fail(During::DirSync, path, &error),
+        _ => ffi::SQLITE_OK,
+    }
+}
+
+/// xAccess: an empty file counts as none, since it cannot be a hot journal.
+pub(crate) fn exists(mount: &Mount, path: &[u8], flags: c_int) -> Result<bool, c_int> {
+    match mount.vfs.stat(path) {
+        Ok(attr) if flags == ffi::SQLITE_ACCESS_EXISTS => {
+            Ok(attr.kind != vfs::FileKind::File || attr.size > 0)
+        }
+        Ok(_) => Ok(true),
+        Err(FsError::Posix(Errno::NoEnt | Errno::NotDir)) => Ok(false),
+        Err(error) => Err(mount.fail(During::Access, path, &error)),
+    }
+}

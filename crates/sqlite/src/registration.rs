@@ -1,0 +1,169 @@
+//! Registering a [`Vfs`] with SQLite for the time of a simulation (or of a mount), and opening connections on it.
+
+use crate::mount::Mount;
+use crate::process;
+use crate::table::Table;
+use rusqlite::{Connection, OpenFlags};
+use std::ffi::{CStr, c_int};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use thiserror::Error;
+use vfs::Vfs;
+
+/// Which system call syncs a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SyncCall {
+    /// fdatasync: SQLite as Debian, Fedora and Android build it (`HAVE_FDATASYNC`, `-Dfdatasync=fdatasync`).
+    #[default]
+    Fdatasync,
+    /// fsync: SQLite's amalgamation compiled without `HAVE_FDATASYNC`.
+    Fsync,
+}
+
+/// How SQLite sees the mount.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// The call behind xSync.
+    pub sync_call: SyncCall,
+    /// A write never changes bytes outside of its range, even at a power cut (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`, the
+    /// default of the unix VFS; the URI parameter `psow` overrides it). Without it SQLite pads journals to sectors.
+    pub powersafe_overwrite: bool,
+    /// Answer of xSectorSize, bytes: 4096 in the unix VFS (`SQLITE_DEFAULT_SECTOR_SIZE`).
+    pub sector_bytes: c_int,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            sync_call: SyncCall::Fdatasync,
+            powersafe_overwrite: true,
+            sector_bytes: 4096,
+        }
+    }
+}
+
+/// Why a mount could not be registered.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum SetupError {
+    /// SQLite was in use before the first registration of the process.
+    #[error(
+        "SQLite was initialised before varve-sqlite; call sqlite::register before the first other use of SQLite in this process"
+    )]
+    InUse,
+    /// SQLite refused.
+    #[error("SQLite refused `{what}` with code {code}")]
+    Refused {
+        /// The call.
+        what: &'static str,
+        /// Its result code.
+        code: i32,
+    },
+    /// Files are still open at the end of the registration.
+    #[error("{files} SQLite files are still open; close all connections before unregistering")]
+    FilesOpen {
+        /// How many.
+        files: usize,
+    },
+}
+
+/// A [`Vfs`] that SQLite knows under a name of its own. Share it between tasks in an `Arc`.
+///
+/// End it with [`unregister`](Registration::unregister); dropping it does the same without complaints.
+pub struct Registration {
+    mount: Arc<Mount>,
+    table: Option<Table>,
+}
+
+/// Makes `vfs` known to SQLite. In a simulation this also starts its stream of random numbers, so call it once, at the
+/// beginning, from inside of the simulation.
+///
+/// # Errors
+/// [`SetupError`]; the first call of the process sets SQLite up and must come before any other use of SQLite.
+pub fn register(vfs: &Arc<Vfs>, options: Options) -> Result<Registration, SetupError> {
+    process::set_up()?;
+    process::start_stream();
+    let mount = Arc::new(Mount::new(Arc::clone(vfs), options));
+    let table = Table::register(Arc::clone(&mount)).map_err(|code| SetupError::Refused {
+        what: "sqlite3_vfs_register",
+        code,
+    })?;
+    Ok(Registration {
+        mount,
+        table: Some(table),
+    })
+}
+
+impl Registration {
+    /// The name of the VFS, for `sqlite3_open_v2`, `ATTACH 'file:/x?vfs=...'` and others.
+    pub fn name(&self) -> &'static CStr {
+        self.table
+            .expect("the table is taken only at the end of the registration")
+            .name()
+    }
+
+    /// Opens a connection on `path` of the mount, for reading and writing; makes the database if there is none. The
+    /// connection must stay with one task at a time, and be closed before [`unregister`](Self::unregister).
+    ///
+    /// # Errors
+    /// What SQLite says; [`first_error`](Self::first_error) tells what the file system said.
+    pub fn open(&self, path: impl AsRef<Path>) -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        self.open_with_flags(path, flags)
+    }
+
+    /// As [`open`](Self::open), with other flags; `SQLITE_OPEN_NOMUTEX` is added (S5).
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with_flags(
+        &self,
+        path: impl AsRef<Path>,
+        flags: OpenFlags,
+    ) -> rusqlite::Result<Connection> {
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+        Connection::open_with_flags_and_vfs(path, flags, self.name())
+    }
+
+    /// The mount's files.
+    pub fn vfs(&self) -> &Arc<Vfs> {
+        &self.mount.vfs
+    }
+    /// Files that SQLite has open.
+    pub fn open_files(&self) -> usize {
+        self.mount.files.load(Ordering::Relaxed)
+    }
+    /// What the file system said when it first failed a call: SQLite's own codes only tell that something failed.
+    pub fn first_error(&self) -> Option<String> {
+        self.mount.first_error()
+    }
+    /// The payload of the first panic in a callback (S3), for `std::panic::resume_unwind`.
+    pub fn take_panic(&self) -> Option<rt::Payload> {
+        self.mount.take_panic()
+    }
+
+    /// Ends the registration.
+    ///
+    /// # Errors
+    /// [`SetupError::FilesOpen`]; the registration has ended all the same, and the open files keep their mount.
+    pub fn unregister(mut self) -> Result<(), SetupError> {
+        self.end();
+        match self.open_files() {
+            0 => Ok(()),
+            files => Err(SetupError::FilesOpen { files }),
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(table) = self.table.take() {
+            table.unregister(&self.mount);
+        }
+    }
+}
+
+impl Drop for Registration {
+    /// Takes the name off SQLite's list: no I/O, no wait, no lock of `rt` (rule 11).
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,197 @@
+//! The WAL index of one database: regions of shared memory and eight locks (S7).
+
+pub(crate) use crate::locks::Busy;
+
+/// Locks of the WAL index (`SQLITE_SHM_NLOCK`).
+const LOCKS: usize = 8;
+/// Largest region that is served, bytes; SQLite asks for 32 KiB.
+const REGION_BYTES_MAX: usize = 1 << 20;
+/// Most regions: each indexes 4096 frames, so this is a WAL of 2^28 frames.
+const REGIONS_MAX: usize = 1 << 16;
+
+/// One region: zeroed words whose address does not change. SQLite's connections read and write it concurrently, so no
+/// reference into it is ever made.
+struct Region {
+    start: *mut u64,
+    words: usize,
+}
+
+// SAFETY: a region is plain memory that is reached through the raw pointer only. SQLite orders accesses to it by its own
+// locks and by barriers (xShmBarrier), in all its connections.
+unsafe impl Send for Region {}
+
+impl Region {
+    fn new(bytes: usize) -> Region {
+        let words = bytes.div_ceil(size_of::<u64>());
+        let memory = vec![0u64; words].into_boxed_slice();
+        Region {
+            start: Box::into_raw(memory).cast(),
+            words,
+        }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        let memory = std::ptr::slice_from_raw_parts_mut(self.start, self.words);
+        // SAFETY: `start` and `words` come from Box::into_raw in `new`. Regions are dropped when no connection has the
+        // index mapped (Shm::detach), so SQLite holds no pointer any more.
+        drop(unsafe { Box::from_raw(memory) });
+    }
+}
+
+/// What one connection holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Held {
+    shared: u8,
+    exclusive: u8,
+}
+
+/// The index of one database.
+#[derive(Default)]
+pub(crate) struct Shm {
+    regions: Vec<Region>,
+    /// Number of shared holders, or -1 for an exclusive one.
+    locks: [i32; LOCKS],
+    /// Connections that have it mapped.
+    users: u32,
+}
+
+impl Shm {
+    /// One more connection maps the index.
+    pub(crate) fn attach(&mut self) -> Held {
+        self.users += 1;
+        Held::default()
+    }
+    /// A connection unmaps it; the last one frees it.
+    pub(crate) fn detach(&mut self, held: Held) {
+        for slot in 0..LOCKS {
+            let bit = 1u8 << slot;
+            if held.exclusive & bit != 0 {
+                self.locks[slot] = 0;
+            } else if held.shared & bit != 0 {
+                self.locks[slot] -= 1;
+            }
+        }
+        self.users -= 1;
+        if self.users == 0 {
+            self.regions.clear();
+        }
+    }
+    /// Address of region `index`; null if it does not exist and `extend` is false. `None`: beyond the limits.
+    pub(crate) fn region(&mut self, index: usize, bytes: usize, extend: bool) -> Option<*mut u64> {
+        if index >= REGIONS_MAX || bytes == 0 || bytes > REGION_BYTES_MAX {
+            return None;
+        }
+        if index >= self.regions.len() && !extend {
+            return Some(std::ptr::null_mut());
+        }
+        while self.regions.len() <= index {
+            self.regions.push(Region::new(bytes));
+        }
+        Some(self.regions[index].start)
+    }
+    /// Takes locks `slots`, shared (one lock only) or exclusive.
+    pub(crate) fn lock(
+        &mut self,
+        held: &mut Held,
+        slots: std::ops::Range<usize>,
+        exclusive: bool,
+    ) -> Result<(), Busy> {
+        let mask = mask(&slots);
+        if exclusive {
+            if self.locks[slots.clone()].iter().any(|&n| n != 0) {
+                return Err(Busy);
+            }
+            self.locks[slots].fill(-1);
+            held.exclusive |= mask;
+        } else if held.shared & mask == 0 {
+            if self.locks[slots.clone()].iter().any(|&n| n < 0) {
+                return Err(Busy);
+            }
+            self.locks[slots].iter_mut().for_each(|n| *n += 1);
+            held.shared |= mask;
+        }
+        Ok(())
+    }
+    /// Gives locks `slots` back; those not held are left alone.
+    pub(crate) fn unlock(&mut self, held: &mut Held, slots: std::ops::Range<usize>) {
+        for slot in slots {
+            let bit = 1u8 << slot;
+            if held.exclusive & bit != 0 {
+                self.locks[slot] = 0;
+            } else if held.shared & bit != 0 {
+                self.locks[slot] -= 1;
+            }
+            held.exclusive &= !bit;
+            held.shared &= !bit;
+        }
+    }
+}
+
+/// The slots as bits.
+fn mask(slots: &std::ops::Range<usize>) -> u8 {
+    slots.clone().fold(0, |mask, slot| mask | 1u8 << slot)
+}
+
+/// `first` and `count` of xShmLock as a range, if they are in bounds.
+pub(crate) fn slots(first: i32, count: i32) -> Option<std::ops::Range<usize>> {
+    let first = usize::try_from(first).ok()?;
+    let count = usize::try_from(count).ok().filter(|n| *n > 0)?;
+    let end = first.checked_add(count)?;
+    (end <= LOCKS).then_some(first..end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_and_exclusive_exclude_each_other() {
+        let mut shm = Shm::default();
+        let (mut a, mut b) = (shm.attach(), shm.attach());
+        shm.lock(&mut a, 3..4, false).unwrap();
+        shm.lock(&mut b, 3..4, false).unwrap();
+        assert_eq!(shm.lock(&mut a, 0..8, true), Err(Busy));
+        shm.lock(&mut a, 0..3, true).unwrap();
+        assert_eq!(shm.lock(&mut b, 1..2, false), Err(Busy));
+        shm.unlock(&mut a, 0..3);
+        shm.lock(&mut b, 1..2, false).unwrap();
+        shm.unlock(&mut b, 3..4);
+        assert_eq!(shm.lock(&mut b, 3..4, true), Err(Busy), "a shares it still");
+        shm.detach(a);
+        shm.lock(&mut b, 3..4, true).unwrap();
+        shm.detach(b);
+        assert_eq!(shm.locks, [0; LOCKS]);
+    }
+
+    #[test]
+    fn regions_keep_their_address_and_are_fresh_after_the_last_user() {
+        let mut shm = Shm::default();
+        let (a, b) = (shm.attach(), shm.attach());
+        assert_eq!(shm.region(0, 32_768, false), Some(std::ptr::null_mut()));
+        let first = shm.region(0, 32_768, true).unwrap();
+        // SAFETY: the region has 4096 words and nobody else uses it.
+        unsafe { first.write(7) };
+        shm.region(100, 32_768, true).unwrap();
+        assert_eq!(shm.region(0, 32_768, false), Some(first));
+        shm.detach(a);
+        assert_eq!(shm.region(0, 32_768, false), Some(first));
+        shm.detach(b);
+        let c = shm.attach();
+        let again = shm.region(0, 32_768, true).unwrap();
+        // SAFETY: as above.
+        assert_eq!(unsafe { again.read() }, 0);
+        shm.detach(c);
+        assert_eq!(shm.region(0, usize::MAX, true), None);
+        assert_eq!(shm.region(usize::MAX, 32_768, true), None);
+    }
+
+    #[test]
+    fn slot_ranges_are_checked() {
+        assert_eq!(slots(0, 8), Some(0..8));
+        for (first, count) in [(-1, 1), (0, 0), (0, 9), (8, 1), (1, i32::MAX)] {
+            assert_eq!(slots(first, count), None);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Files beside the database, file controls, paths.
+
+mod common;
+
+use common::{connect, files, integrity, on, rows, simulated, workload};
+use rt::SimConfig;
+use rusqlite::ffi;
+use std::ffi::{CStr, c_int, c_void};
+use varve_sqlite::rusqlite;
+use vfs::model::ModelFs;
+
+fn control<T>(db: &rusqlite::Connection, op: c_int, arg: &mut T) -> c_int {
+    let arg: *mut T = arg;
+    // SAFETY: an open connection, its main database, and the argument that belongs to `op`.
+    unsafe { ffi::sqlite3_file_control(db.handle(), c"main".as_ptr(), op, arg.cast::<c_void>()) }
+}
+
+#[test]
+fn temporary_files_leave_nothing_behind() {
+    simulated(SimConfig::default(), |sqlite| {
+        let db = connect(sqlite, "delete", "full");
+        db.execute_batch(
+            "PRAGMA temp_store=file; PRAGMA cache_size=10; PRAGMA cache_spill=1;
+             CREATE TEMP TABLE big(v); BEGIN;",
+        )
+        .unwrap();
+        for _ in 0..200 {
+            db.execute("INSERT INTO big VALUES(randomblob(3000))", [])
+                .unwrap();
+        }
+        db.execute_batch("COMMIT; CREATE INDEX temp.i ON big(v)")
+            .unwrap();
+        assert!(sqlite.open_files() >= 2, "the temporary database is a file");
+        let sorted: i64 = db
+            .query_row(
+                "SELECT count(*) FROM (SELECT v FROM big ORDER BY substr(v, 2))",
+                [],
+                |r| r.get(0),
+            )
+            .unwrap();
+        assert_eq!(sorted, 200);
+        db.close().unwrap();
+        let left: Vec<_> = files(sqlite.vfs()).into_iter().map(|f| f.0).collect();
+        assert!(left.iter().all(|name| name == "t.db"), "{left:?}");
+    })
+    .unwrap();
+}
+
+#[test]
+fn attached_databases_commit_together() {
+    on(ModelFs::new(), |sqlite| {
+        let mut db = connect(sqlite, "delete", "full");
+        workload(&mut db);
+        db.execute_batch("ATTACH '/second.db' AS s; CREATE TABLE s.t2(v); BEGIN; INSERT INTO s.t2 SELECT v FROM t; DELETE FROM t; COMMIT")
+            .unwrap();
+        let moved: i64 = db
+            .query_row("SELECT count(*) FROM s.t2", [], |r| r.get(0))
+            .unwrap();
+        assert_eq!((moved, rows(&db).len()), (21, 0));
+        integrity(&db);
+        db.close().unwrap();
+        let left: Vec<_> = files(sqlite.vfs()).into_iter().map(|f| f.0).collect();
+        assert_eq!(left, ["second.db", "t.db"], "the super-journal is gone");
+    });
+}
+
+#[test]
+fn journals_take_the_permissions_of_the_database() {
+    on(ModelFs::new(), |sqlite| {
+        let db = connect(sqlite, "persist", "full");
+        sqlite.vfs().chmod("/t.db", 0o660).unwrap();
+        sqlite.vfs().chown("/t.db", Some(10), Some(20)).unwrap();
+        db.execute_batch("CREATE TABLE t(id)").unwrap();
+        db.close().unwrap();
+        let attr = sqlite.vfs().stat("/t.db-journal").unwrap();
+        assert_eq!((attr.perm, attr.uid, attr.gid), (0o660, 10, 20));
+    });
+}
+
+#[test]
+fn symlinks_lead_to_one_database() {
+    on(ModelFs::new(), |sqlite| {
+        sqlite.vfs().mkdir("/dir", 0o755).unwrap();
+        sqlite.vfs().symlink("/dir/real.db", "/link.db").unwrap();
+        let a = sqlite.open("/link.db").unwrap();
+        a.execute_batch("CREATE TABLE t(id); BEGIN IMMEDIATE; INSERT INTO t VALUES(1)")
+            .unwrap();
+        sqlite.vfs().stat("/dir/real.db-journal").unwrap();
+        let b = sqlite.open("dir/../dir/real.db").unwrap();
+        b.execute_batch("BEGIN IMMEDIATE").unwrap_err();
+        a.execute_batch("COMMIT").unwrap();
+        b.execute_batch("BEGIN IMMEDIATE; COMMIT").unwrap();
+        a.close().unwrap();
+        b.close().unwrap();
+    });
+}
+
+#[test]
+fn file_controls() {
+    on(ModelFs::new(), |sqlite| {
+        let db = connect(sqlite, "wal", "full");
+        db.execute_batch("CREATE TABLE t(id)").unwrap();
+        let mut name: *mut std::ffi::c_char = std::ptr::null_mut();
+        assert_eq!(control(&db, ffi::SQLITE_FCNTL_VFSNAME, &mut name), 0);
+        // SAFETY: SQLite's own string, to be freed by us.
+        unsafe {
+            assert_eq!(CStr::from_ptr(name), sqlite.name());
+            ffi::sqlite3_free(name.cast());
+        }
+        let mut moved = 1;
+        assert_eq!(control(&db, ffi::SQLITE_FCNTL_HAS_MOVED, &mut moved), 0);
+        assert_eq!(moved, 0);
+        let mut powersafe = -1;
+        assert_eq!(
+            control(&db, ffi::SQLITE_FCNTL_POWERSAFE_OVERWRITE, &mut powersafe),
+            0
+        );
+        assert_eq!(powersafe, 1);
+        let mut unknown = 0;
+        assert_eq!(control(&db, 9999, &mut unknown), ffi::SQLITE_NOTFOUND);
+        let mut persist = 1;
+        assert_eq!(control(&db, ffi::SQLITE_FCNTL_PERSIST_WAL, &mut persist), 0);
+        db.close().unwrap();
+        sqlite.vfs().stat("/t.db-wal").expect("the WAL persists");
+    });
+}
+
+#[test]
+fn chunks_are_allocated_ahead() {
+    on(ModelFs::new(), |sqlite| {
+        let db = connect(sqlite, "delete", "full");
+        let mut chunk: c_int = 100_000;
+        assert_eq!(control(&db, ffi::SQLITE_FCNTL_CHUNK_SIZE, &mut chunk), 0);
+        db.execute_batch("CREATE TABLE t(id, v); INSERT INTO t VALUES(1, zeroblob(20000))")
+            .unwrap();
+        let attr = sqlite.vfs().stat("/t.db").unwrap();
+        assert_eq!(attr.size, 100_000);
+        assert!(attr.sectors >= 100_000 / 512, "no holes");
+        integrity(&db);
+        db.close().unwrap();
+    });
+}
+
+#[test]
+fn the_uri_decides_about_powersafe_overwrite() {
+    on(ModelFs::new(), |sqlite| {
+        let db = sqlite.open("file:/t.db?psow=0").unwrap();
+        let mut powersafe = -1;
+        let op = ffi::SQLITE_FCNTL_POWERSAFE_OVERWRITE;
+        assert_eq!(control(&db, op, &mut powersafe), 0);
+        assert_eq!(powersafe, 0);
+        db.close().unwrap();
+    });
+}
+
+#[test]
+fn mapping_is_asked_for_and_pages_are_read_all_the_same() {
+    on(ModelFs::new(), |sqlite| {
+        let mut db = connect(sqlite, "delete", "full");
+        db.execute_batch("PRAGMA mmap_size=1000000").unwrap();
+        let expected = workload(&mut db);
+        assert_eq!(rows(&db), expected);
+        integrity(&db);
+        db.close().unwrap();
+    });
+}
