@@ -17,6 +17,8 @@
 //! - **S7** The WAL index is memory of the process, at stable addresses, freed with the last connection of a database. It
 //!   has no `-shm` file; its traffic (one small file that is never synced) does not exist here.
 
+#![allow(clippy::disallowed_macros)] // `thread_local!` in `process`; the lint does not look at the module's attribute.
+
 mod control;
 mod error;
 mod file;

@@ -2,7 +2,7 @@
 //! SQLite is used (S1, S2, S4).
 
 // This is the set-up of a C library of the process: one-time statics, no call below them waits.
-#![allow(clippy::disallowed_types, clippy::disallowed_macros)]
+#![allow(clippy::disallowed_types)]
 
 use crate::registration::SetupError;
 use libsqlite3_sys as ffi;

@@ -20,7 +20,7 @@ fn temporary_files_leave_nothing_behind() {
     simulated(SimConfig::default(), |sqlite| {
         let db = connect(sqlite, "delete", "full");
         db.execute_batch(
-            "PRAGMA temp_store=file; PRAGMA cache_size=10; PRAGMA cache_spill=1;
+            "PRAGMA temp_store=file; PRAGMA temp.cache_size=10;
              CREATE TEMP TABLE big(v); BEGIN;",
         )
         .unwrap();
@@ -87,6 +87,7 @@ fn symlinks_lead_to_one_database() {
             .unwrap();
         sqlite.vfs().stat("/dir/real.db-journal").unwrap();
         let b = sqlite.open("dir/../dir/real.db").unwrap();
+        b.busy_timeout(std::time::Duration::ZERO).unwrap();
         b.execute_batch("BEGIN IMMEDIATE").unwrap_err();
         a.execute_batch("COMMIT").unwrap();
         b.execute_batch("BEGIN IMMEDIATE; COMMIT").unwrap();
