@@ -43,8 +43,17 @@ pub enum Kind {
     Normal,
     /// Non-volatile at completion (FUA, eMMC reliable write).
     Fua,
+    /// Non-volatile at completion, without a promise about what a cut in flight leaves (cache switched off).
+    Through,
     /// Zeros from now on, as volatile as a normal write.
     Discard,
+}
+
+impl Kind {
+    /// True if completion means non-volatile.
+    fn is_durable(self) -> bool {
+        matches!(self, Kind::Fua | Kind::Through)
+    }
 }
 
 /// One write, as the ledger keeps it.
@@ -119,7 +128,7 @@ impl Ledger {
                 .sum();
         }
         while let Some(front) = self.writes.front() {
-            let durable = front.kind == Kind::Fua || self.bytes > self.limit;
+            let durable = front.kind.is_durable() || self.bytes > self.limit;
             if !durable || front.end > now {
                 break;
             }
@@ -275,7 +284,7 @@ impl Draw<'_> {
         fill::compact(out.into())
     }
     fn durable(&self, w: &Write) -> bool {
-        w.end <= self.at && (w.kind == Kind::Fua || self.durable_before.is_some_and(|t| w.end <= t))
+        w.end <= self.at && (w.kind.is_durable() || self.durable_before.is_some_and(|t| w.end <= t))
     }
     /// The granule in which the device may tear `w` at `lba`, as an index that is equal within the granule.
     fn granule(&self, w: &Write, lba: u64) -> u64 {
@@ -339,7 +348,7 @@ impl Draw<'_> {
     }
     fn garbled(&self, id: usize, w: &Write, lba: u64) -> bool {
         let whole = match w.kind {
-            Kind::Normal => self.atomic(w),
+            Kind::Normal | Kind::Through => self.atomic(w),
             Kind::Fua => self.atomic(w) || self.caps.reliable_granule.is_some(),
             Kind::Discard => true,
         };
@@ -373,9 +382,9 @@ impl Draw<'_> {
         if self.caps.no_collateral || self.mood != Mood::Garbage {
             return;
         }
-        let in_flight = writes
-            .iter()
-            .filter(|w| w.kind == Kind::Normal && w.start < self.at && w.end > self.at);
+        let in_flight = writes.iter().filter(|w| {
+            matches!(w.kind, Kind::Normal | Kind::Through) && w.start < self.at && w.end > self.at
+        });
         for w in in_flight {
             let span = blocks_of(w);
             let unit = span.start / UNIT_BLOCKS * UNIT_BLOCKS;

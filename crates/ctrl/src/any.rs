@@ -1,5 +1,6 @@
 //! One type for every model that a profile can build.
 
+use crate::emmc::{Emmc, EmmcMedia};
 use crate::plain::{Plain, PlainMedia};
 use base::{Bytes, Lba, Time};
 use blockdev::{Adversary, Caps, Completion, DevError, DeviceStats, FlashStats, Model, Request};
@@ -9,6 +10,8 @@ use blockdev::{Adversary, Caps, Completion, DevError, DeviceStats, FlashStats, M
 pub enum AnyModel {
     /// A cached medium without flash.
     Plain(Box<Plain>),
+    /// An eMMC.
+    Emmc(Box<Emmc>),
 }
 
 /// What survives a power cut, of any kind.
@@ -16,6 +19,8 @@ pub enum AnyModel {
 pub enum Media {
     /// Of a cached medium without flash.
     Plain(PlainMedia),
+    /// Of an eMMC.
+    Emmc(EmmcMedia),
 }
 
 impl Media {
@@ -23,12 +28,14 @@ impl Media {
     pub fn content_hash(&self) -> u64 {
         match self {
             Media::Plain(m) => m.content_hash(),
+            Media::Emmc(m) => m.content_hash(),
         }
     }
     /// The kind of device it belongs to, as profiles name it.
     pub fn kind(&self) -> &'static str {
         match self {
             Media::Plain(_) => "plain",
+            Media::Emmc(_) => "emmc",
         }
     }
 }
@@ -37,6 +44,7 @@ macro_rules! each {
     ($self:expr, $model:ident => $body:expr) => {
         match $self {
             AnyModel::Plain($model) => $body,
+            AnyModel::Emmc($model) => $body,
         }
     };
 }
@@ -75,6 +83,7 @@ impl Model for AnyModel {
     fn power_off(self, at: Time, seed: u64) -> Media {
         match self {
             AnyModel::Plain(m) => Media::Plain(m.power_off(at, seed)),
+            AnyModel::Emmc(m) => Media::Emmc(m.power_off(at, seed)),
         }
     }
     fn device_stats(&self) -> DeviceStats {

@@ -4,6 +4,7 @@
 //! Power loss is ownership: `power_off` consumes the model and yields [`Media`], from which `build` makes the next life.
 
 mod any;
+pub mod emmc;
 pub mod plain;
 mod profile;
 mod span;

@@ -1,15 +1,24 @@
 //! Device profiles: TOML tables with the source of each number beside it.
 
+use crate::emmc::{CardConfig, Emmc, EmmcMedia, EmmcTiming};
 use crate::plain::{Plain, PlainTiming};
 use crate::{AnyModel, Media};
 use base::{BLOCK_BYTES, SECTORS_PER_BLOCK};
 use blockdev::Caps;
+use ftl::nand::{self, Geometry, Nand};
+use ftl::{Config, Ftl};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// The profiles that come with the program: name, text.
-const BUILTIN: [(&str, &str); 1] = [("loop-like", include_str!("../profiles/loop-like.toml"))];
+const BUILTIN: [(&str, &str); 2] = [
+    (
+        "emmc-odroid-xu4",
+        include_str!("../profiles/emmc-odroid-xu4.toml"),
+    ),
+    ("loop-like", include_str!("../profiles/loop-like.toml")),
+];
 
 /// Smallest and largest device that a profile builds, bytes.
 const CAPACITY_RANGE: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
@@ -46,6 +55,14 @@ pub enum ProfileError {
         /// Which value, and what it may be.
         what: String,
     },
+    /// The medium cannot be used: damaged map, or the chips are worn out.
+    #[error("device of profile `{profile}`: {why}")]
+    Device {
+        /// The profile.
+        profile: String,
+        /// What the device says.
+        why: String,
+    },
     /// The medium does not belong to this profile.
     #[error("this medium is not of profile `{profile}`: {what}")]
     Media {
@@ -59,7 +76,7 @@ pub enum ProfileError {
 /// A cached medium without flash.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PlainProfile {
+struct PlainProfile {
     name: String,
     capacity_mib: u64,
     max_transfer_kib: u64,
@@ -69,10 +86,49 @@ pub struct PlainProfile {
     timing: BTreeMap<String, PlainTiming>,
 }
 
+/// The chips of a flash device: a geometry without the number of blocks, which follows from the capacity.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Chips {
+    channels: u32,
+    dies_per_channel: u32,
+    planes: u32,
+    pages_per_block: u32,
+    page_bytes: u32,
+    spare_bytes: u32,
+    nop: u32,
+    endurance: u32,
+    timing: nand::Timing,
+}
+
+/// The translation layer of a flash device.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Translation {
+    over_provisioning: f64,
+    lanes: u32,
+    gc_slack: u32,
+    checkpoint_blocks: u32,
+}
+
+/// An eMMC.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EmmcProfile {
+    name: String,
+    capacity_mib: u64,
+    card: CardConfig,
+    nand: Chips,
+    ftl: Translation,
+    default_timing: String,
+    timing: BTreeMap<String, EmmcTiming>,
+}
+
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 enum Kind {
     Plain(PlainProfile),
+    Emmc(Box<EmmcProfile>),
 }
 
 /// A device description from which models are built.
@@ -108,12 +164,14 @@ impl Profile {
         let kind: Kind = toml::from_str(text).map_err(|e| ProfileError::Syntax(e.to_string()))?;
         let timing = match &kind {
             Kind::Plain(p) => p.default_timing.clone(),
+            Kind::Emmc(p) => p.default_timing.clone(),
         };
         let profile = Profile {
             kind,
             timing: String::new(),
         };
         profile.check_capacity(profile.capacity_bytes())?;
+        profile.check_numbers()?;
         profile.with_timing(&timing)
     }
     /// The same profile with the timing table called `name`.
@@ -123,6 +181,7 @@ impl Profile {
     pub fn with_timing(mut self, name: &str) -> Result<Profile, ProfileError> {
         let names: Vec<&str> = match &self.kind {
             Kind::Plain(p) => p.timing.keys().map(String::as_str).collect(),
+            Kind::Emmc(p) => p.timing.keys().map(String::as_str).collect(),
         };
         if !names.contains(&name) {
             let valid = join(names.into_iter());
@@ -139,6 +198,7 @@ impl Profile {
     pub fn name(&self) -> &str {
         match &self.kind {
             Kind::Plain(p) => &p.name,
+            Kind::Emmc(p) => &p.name,
         }
     }
     /// The name of the timing table in use.
@@ -149,6 +209,7 @@ impl Profile {
     pub fn capacity_bytes(&self) -> u64 {
         match &self.kind {
             Kind::Plain(p) => p.capacity_mib.saturating_mul(1 << 20),
+            Kind::Emmc(p) => p.capacity_mib.saturating_mul(1 << 20),
         }
     }
     /// Builds the device: blank with `capacity_bytes` (rounded down to 4 KiB; the profile's own if `None`), or on the
@@ -161,16 +222,65 @@ impl Profile {
         capacity_bytes: Option<u64>,
         media: Option<Media>,
     ) -> Result<AnyModel, ProfileError> {
-        let bytes = capacity_bytes.unwrap_or(self.capacity_bytes());
+        let found = match &media {
+            Some(Media::Plain(m)) => Some(m.capacity_bytes()),
+            Some(Media::Emmc(m)) => Some(m.capacity_bytes()),
+            None => None,
+        };
+        if let Some(found) = found {
+            self.check_media(capacity_bytes, found)?;
+        }
+        let bytes = found.or(capacity_bytes).unwrap_or(self.capacity_bytes());
         self.check_capacity(bytes)?;
         let blocks = bytes / BLOCK_BYTES as u64;
         match (&self.kind, media) {
             (Kind::Plain(p), None) => Ok(p.build(&self.timing, blocks, None)),
             (Kind::Plain(p), Some(Media::Plain(media))) => {
-                self.check_media(capacity_bytes, media.capacity_bytes())?;
                 Ok(p.build(&self.timing, blocks, Some(media)))
             }
+            (Kind::Emmc(p), None) => self.device(p.build(&self.timing, blocks, None)),
+            (Kind::Emmc(p), Some(Media::Emmc(media))) => {
+                self.device(p.build(&self.timing, blocks, Some(media)))
+            }
+            (_, Some(other)) => {
+                let what = format!("it belongs to a device of kind {}", other.kind());
+                Err(ProfileError::Media {
+                    profile: self.name().into(),
+                    what,
+                })
+            }
         }
+    }
+    fn device(&self, built: Result<AnyModel, String>) -> Result<AnyModel, ProfileError> {
+        built.map_err(|why| ProfileError::Device {
+            profile: self.name().into(),
+            why,
+        })
+    }
+    fn check_numbers(&self) -> Result<(), ProfileError> {
+        let Kind::Emmc(p) = &self.kind else {
+            return Ok(());
+        };
+        let spare = p.ftl.over_provisioning;
+        let timing = || {
+            p.timing
+                .iter()
+                .try_for_each(|(name, t)| t.check().map_err(|e| format!("timing {name}: {e}")))
+        };
+        let checked = p
+            .nand
+            .timing
+            .check()
+            .and_then(|()| p.geometry(1).check())
+            .and_then(|()| timing())
+            .and_then(|()| match (0.01..=1.0).contains(&spare) {
+                true => Ok(()),
+                false => Err(format!("over_provisioning = {spare}; it may be 0.01 to 1")),
+            });
+        checked.map_err(|what| ProfileError::Invalid {
+            profile: self.name().into(),
+            what,
+        })
     }
     fn check_capacity(&self, bytes: u64) -> Result<(), ProfileError> {
         if CAPACITY_RANGE.contains(&bytes) {
@@ -224,6 +334,63 @@ impl PlainProfile {
             blocks,
             media,
         )))
+    }
+}
+
+impl EmmcProfile {
+    fn geometry(&self, blocks_per_plane: u32) -> Geometry {
+        let n = &self.nand;
+        Geometry {
+            channels: n.channels,
+            dies_per_channel: n.dies_per_channel,
+            planes: n.planes,
+            blocks_per_plane,
+            pages_per_block: n.pages_per_block,
+            page_bytes: n.page_bytes,
+            spare_bytes: n.spare_bytes,
+            nop: n.nop,
+            endurance: n.endurance,
+        }
+    }
+    fn build(
+        &self,
+        timing: &str,
+        units: u64,
+        media: Option<EmmcMedia>,
+    ) -> Result<AnyModel, String> {
+        let config = Config {
+            unit_bytes: BLOCK_BYTES as u32,
+            units,
+            lanes: self.ftl.lanes,
+            gc_slack: self.ftl.gc_slack,
+            checkpoint_blocks: self.ftl.checkpoint_blocks,
+        };
+        let say = |e: &dyn std::fmt::Display| e.to_string();
+        let power_up = |media| Nand::new(media, self.nand.timing);
+        let (mut ftl, patch) = match media {
+            Some(media) => {
+                let mounted =
+                    Ftl::mount(power_up(media.nand), config, base::Time(0)).map_err(|e| say(&e))?;
+                (mounted.0, media.patch)
+            }
+            None => {
+                let blocks = config.blocks_needed(&self.geometry(1), self.ftl.over_provisioning);
+                let per_plane = blocks.div_ceil(u64::from(self.geometry(1).blocks()));
+                let geometry = self.geometry(u32::try_from(per_plane).map_err(|e| say(&e))?);
+                geometry.check()?;
+                (
+                    Ftl::format(power_up(nand::Media::blank(geometry)), config)
+                        .map_err(|e| say(&e))?,
+                    Vec::new(),
+                )
+            }
+        };
+        // Formatting and recovery are over before the host's clock starts.
+        let quiet = ftl.begin_quiet();
+        ftl.end_quiet(quiet).map_err(|e| say(&e))?;
+        let mut emmc = Emmc::new(&self.card, self.timing[timing], ftl).map_err(|e| say(&e))?;
+        emmc.apply(patch).map_err(|e| say(&e))?;
+        Ok(AnyModel::Emmc(Box::new(emmc)))
     }
 }
 

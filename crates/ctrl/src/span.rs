@@ -49,6 +49,28 @@ impl<'a> Source<'a> {
     pub fn new(pieces: &'a [Bytes]) -> Source<'a> {
         Source { pieces, used: 0 }
     }
+    /// The bytes from offset `skip` on.
+    pub fn at(pieces: &'a [Bytes], mut skip: usize) -> Source<'a> {
+        let mut source = Source::new(pieces);
+        while let Some((first, rest)) = source.pieces.split_first()
+            && skip >= first.len()
+        {
+            skip -= first.len();
+            source.pieces = rest;
+        }
+        source.used = skip;
+        source
+    }
+    /// The next `len` bytes as they lie in the pieces; never copies.
+    pub fn take_pieces(&mut self, mut len: usize) -> Vec<Bytes> {
+        let mut out = Vec::new();
+        while len > 0 {
+            let n = len.min(self.pieces[0].len() - self.used);
+            out.push(self.take(n));
+            len -= n;
+        }
+        out
+    }
     /// The next `len` bytes, which must be there.
     pub fn take(&mut self, len: usize) -> Bytes {
         let (piece, rest) = self

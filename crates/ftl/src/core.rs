@@ -50,6 +50,13 @@ pub struct FtlStats {
     pub checkpoints: u64,
 }
 
+/// Counters from before quiet work: see [`Ftl::begin_quiet`].
+#[derive(Clone, Copy, Debug)]
+pub struct Quiet {
+    stats: FtlStats,
+    nand: nand::NandStats,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     Free,
@@ -356,20 +363,23 @@ impl Ftl {
         self.write_log(now)?;
         Ok(self.host_end.max(now))
     }
-    /// Does work that costs no virtual time and counts in no figure; all of it is durable afterwards.
+    /// Remembers the counters before work that is to cost no virtual time and count in no figure.
+    pub fn begin_quiet(&self) -> Quiet {
+        Quiet {
+            stats: self.stats,
+            nand: self.nand.stats(),
+        }
+    }
+    /// Ends such work: all of it is durable and over, the clock of the chips starts again at 0.
     ///
     /// # Errors
-    /// Those of the work, or of the flush after it.
-    pub fn quietly<R>(
-        &mut self,
-        work: impl FnOnce(&mut Ftl) -> Result<R, FtlError>,
-    ) -> Result<R, FtlError> {
-        let (stats, nand) = (self.stats, self.nand.stats());
-        let done = work(self).and_then(|r| self.flush(Time(0)).map(|_| r));
+    /// The device became read-only.
+    pub fn end_quiet(&mut self, quiet: Quiet) -> Result<(), FtlError> {
+        let done = self.flush(Time(0));
         self.settle();
-        self.stats = stats;
-        self.nand.set_stats(nand);
-        done
+        self.stats = quiet.stats;
+        self.nand.set_stats(quiet.nand);
+        done.map(|_| ())
     }
     /// Lets every operation be over and the clock of the chips start again at 0.
     pub fn settle(&mut self) {

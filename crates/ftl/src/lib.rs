@@ -37,6 +37,6 @@ mod meta;
 mod recover;
 mod tag;
 
-pub use crate::core::{Ftl, FtlError, FtlStats};
+pub use crate::core::{Ftl, FtlError, FtlStats, Quiet};
 pub use config::{Config, Layout, RESERVE};
 pub use nand;

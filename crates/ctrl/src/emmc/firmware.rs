@@ -1,0 +1,517 @@
+//! Inside the card: the cache, the path to the chips, and what a cut leaves.
+
+use super::cache::{Cache, Line};
+use super::{CardConfig, EmmcMedia, EmmcTiming};
+use crate::span::{self, Part, Source};
+use base::{BLOCK_BYTES, Bytes, Fingerprint, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
+use blockdev::spec::{Kind, Ledger, Write};
+use blockdev::{Adversary, Caps, FlashStats};
+use ftl::{Ftl, FtlError, Quiet};
+use std::collections::VecDeque;
+
+/// Open writes beyond this many bytes count as durable for the `spec` adversary, oldest first.
+const LEDGER_BYTES: u64 = 64 << 20;
+
+/// How a write travels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// Into the cache.
+    Cached,
+    /// To the chips, because the cache is off or the host asked for it (forced programming).
+    Through,
+    /// To the chips, each sector old or new (reliable write).
+    Reliable,
+}
+
+/// Cache, FTL and the path between them.
+#[derive(Clone)]
+pub(crate) struct Firmware {
+    ftl: Ftl,
+    cache: Cache,
+    /// Lines the cache holds, units on their way to the chips included (E4).
+    capacity: usize,
+    timing: EmmcTiming,
+    /// When the path to the chips can take the next unit.
+    path_free: Time,
+    /// When the newest line arrived: background work on the lines that are there begins no earlier.
+    last_arrival: Time,
+    /// Units handed to the FTL whose row is not programmed yet.
+    staged: usize,
+    /// Rows being programmed: end, units.
+    in_flight: VecDeque<(Time, usize)>,
+    /// TRIMs since the last flush.
+    trimmed: bool,
+    /// The writes whose durability is open; `None`: the adversary is `own`.
+    ledger: Option<Ledger>,
+    /// Counters from before the image was loaded, while it is being loaded.
+    loading: Option<Quiet>,
+}
+
+impl Firmware {
+    pub fn new(config: &CardConfig, timing: EmmcTiming, ftl: Ftl) -> Firmware {
+        Firmware {
+            ftl,
+            cache: Cache::new(config.cache_fifo),
+            capacity: (config.cache_kib as usize / 4).max(1),
+            timing,
+            path_free: Time(0),
+            last_arrival: Time(0),
+            staged: 0,
+            in_flight: VecDeque::new(),
+            trimmed: false,
+            ledger: Some(Ledger::new(LEDGER_BYTES)),
+            loading: None,
+        }
+    }
+    pub fn set_adversary(&mut self, adversary: Adversary) {
+        self.ledger = match adversary {
+            Adversary::Own => None,
+            Adversary::Spec => Some(
+                self.ledger
+                    .take()
+                    .unwrap_or_else(|| Ledger::new(LEDGER_BYTES)),
+            ),
+        };
+    }
+    pub fn units(&self) -> u64 {
+        u64::from(self.ftl.layout().units)
+    }
+    /// Lets everything be over, the clock at 0.
+    pub fn settle(&mut self) {
+        self.ftl.settle();
+        (self.path_free, self.last_arrival) = (Time(0), Time(0));
+        self.in_flight.clear();
+    }
+    /// Writes back in the background while more than three quarters of the cache are in use, and forgets what no cut can touch
+    /// any more. Work starts when the path is free, not when somebody looks.
+    pub fn advance(&mut self, now: Time) {
+        self.finish_loading();
+        self.ftl.advance(now);
+        if let Some(ledger) = &mut self.ledger {
+            ledger.advance(now);
+        }
+        while self.in_flight.front().is_some_and(|(end, _)| *end <= now) {
+            self.in_flight.pop_front();
+        }
+        self.pump(now, self.capacity * 3 / 4);
+    }
+    /// Starts to write lines back, as long as more than `keep` are dirty and the path is free by `now`.
+    fn pump(&mut self, now: Time, keep: usize) {
+        while self.cache.len() > keep && self.path_free.max(self.last_arrival) <= now {
+            // An error latches the FTL as read-only; the next command that needs it reports.
+            if self.write_back_one(self.last_arrival).is_err() {
+                break;
+            }
+        }
+    }
+
+    // Reading.
+
+    /// The content of a block as reads see it (E2), at no cost. Unreadable blocks show as zeros.
+    pub fn visible(&self, block: u64) -> Bytes {
+        let below = || {
+            self.ftl
+                .content(block as u32)
+                .unwrap_or_else(|_| fill::zeros(BLOCK_BYTES))
+        };
+        match self.cache.get(block) {
+            Some(line) if line.is_whole() => line.data.clone(),
+            Some(line) => line.over(&below()),
+            None => below(),
+        }
+    }
+    /// Reads sectors; the end is when the last has crossed the host bus.
+    pub fn read(
+        &mut self,
+        now: Time,
+        lba: Lba,
+        sectors: u64,
+    ) -> (Result<Vec<Bytes>, FtlError>, Time) {
+        let mut out = Vec::with_capacity(sectors.div_ceil(SECTORS_PER_BLOCK) as usize);
+        let mut ready = now;
+        let first = lba.0 / SECTORS_PER_BLOCK;
+        let end = (lba.0 + sectors).div_ceil(SECTORS_PER_BLOCK);
+        let mut block = first;
+        while block < end {
+            let cached = |fw: &Firmware, b: u64| {
+                fw.cache
+                    .get(b)
+                    .filter(|l| l.is_whole())
+                    .map(|l| l.data.clone())
+            };
+            if let Some(data) = cached(self, block) {
+                out.push(data);
+                block += 1;
+                continue;
+            }
+            let run = (block..end)
+                .take_while(|b| cached(self, *b).is_none())
+                .count() as u64;
+            let (data, read) = self.ftl.read(now, block as u32..(block + run) as u32);
+            ready = ready.max(read);
+            match data {
+                Ok(data) => {
+                    for (b, below) in (block..).zip(data) {
+                        out.push(
+                            self.cache
+                                .get(b)
+                                .map_or(below.clone(), |line| line.over(&below)),
+                        );
+                    }
+                }
+                Err(e) => return (Err(e), ready),
+            }
+            block += run;
+        }
+        for (part, data) in span::parts(lba, sectors).zip(&mut out) {
+            if !part.is_whole() {
+                *data = data.slice(part.from..part.to);
+            }
+        }
+        // Blocks cross the bus while the next ones are read.
+        let bytes = sectors * SECTOR_BYTES as u64;
+        let last = bytes.min(BLOCK_BYTES as u64);
+        let end = ready.max(now + self.timing.bus(bytes - last)) + self.timing.bus(last);
+        (Ok(out), end)
+    }
+
+    // Writing.
+
+    /// Takes in a write whose transfer begins at `start`; answers when the card is ready again.
+    pub fn write(
+        &mut self,
+        start: Time,
+        lba: Lba,
+        pieces: Vec<Bytes>,
+        way: Way,
+    ) -> Result<Time, FtlError> {
+        let sectors = pieces.iter().map(|p| p.len() as u64).sum::<u64>() / SECTOR_BYTES as u64;
+        let prev = self.ledger.is_some().then(|| self.before(lba, sectors));
+        let end = match way {
+            Way::Cached => self.write_cached(start, lba, sectors, &pieces),
+            _ => self.write_through(start, lba, sectors, &pieces, way == Way::Reliable),
+        };
+        if let (Some(ledger), Some(prev)) = (&mut self.ledger, prev) {
+            let kind = match way {
+                Way::Cached => Kind::Normal,
+                Way::Through => Kind::Through,
+                Way::Reliable => Kind::Fua,
+            };
+            let end = *end.as_ref().unwrap_or(&start);
+            ledger.write(Write {
+                start,
+                end,
+                kind,
+                lba,
+                sectors,
+                new: pieces,
+                prev,
+            });
+        }
+        end
+    }
+    fn write_cached(
+        &mut self,
+        start: Time,
+        lba: Lba,
+        sectors: u64,
+        pieces: &[Bytes],
+    ) -> Result<Time, FtlError> {
+        let mut source = Source::new(pieces);
+        let mut t = start + self.timing.write();
+        for part in span::parts(lba, sectors) {
+            let bytes = fill::compact(source.take(part.to - part.from));
+            t += self.timing.bus(bytes.len() as u64);
+            if !self.cache.contains(part.block) {
+                if !part.is_whole() {
+                    // The rest of the block would have to be merged later: refuse now what cannot be read.
+                    self.ftl.content(part.block as u32)?;
+                }
+                t = self.wait_for_room(t)?;
+            }
+            self.cache.put(part, bytes);
+        }
+        self.last_arrival = t;
+        Ok(t)
+    }
+    /// Waits until one more line fits (E4).
+    fn wait_for_room(&mut self, mut t: Time) -> Result<Time, FtlError> {
+        loop {
+            let moving: usize = self
+                .in_flight
+                .iter()
+                .filter(|(end, _)| *end > t)
+                .map(|(_, n)| n)
+                .sum();
+            if self.cache.len() + self.staged + moving < self.capacity {
+                return Ok(t);
+            }
+            if self.cache.len() > 0 && self.path_free <= t {
+                self.write_back_one(t)?;
+            } else if self.cache.len() == 0 && moving == 0 {
+                self.sync(t)?;
+            } else {
+                let landing = self
+                    .in_flight
+                    .iter()
+                    .map(|(end, _)| *end)
+                    .filter(|end| *end > t)
+                    .min();
+                let path = (self.cache.len() > 0).then_some(self.path_free);
+                t = landing.into_iter().chain(path).min().unwrap_or(t).max(t);
+            }
+        }
+    }
+    /// Sends one line to the chips, not before `t`.
+    fn write_back_one(&mut self, t: Time) -> Result<(), FtlError> {
+        let Some((block, line)) = self.cache.take_next() else {
+            return Ok(());
+        };
+        let begin = self.path_free.max(t);
+        let data = match self.whole(begin, block, &line) {
+            Ok((data, read)) => {
+                self.path_free = read;
+                data
+            }
+            Err(_) => line.data.clone(),
+        };
+        self.to_chips(t, block, data, false).inspect_err(|_| {
+            let part = Part {
+                block,
+                from: 0,
+                to: BLOCK_BYTES,
+            };
+            self.cache.put(part, line.data);
+        })
+    }
+    /// The whole block of a line: sectors that are missing are read from the chips.
+    fn whole(&mut self, now: Time, block: u64, line: &Line) -> Result<(Bytes, Time), FtlError> {
+        if line.is_whole() {
+            return Ok((line.data.clone(), now));
+        }
+        let (below, read) = self.ftl.read(now, block as u32..block as u32 + 1);
+        Ok((line.over(&below?[0]), read))
+    }
+    /// One unit through the firmware path into the FTL.
+    fn to_chips(
+        &mut self,
+        t: Time,
+        block: u64,
+        data: Bytes,
+        reliable: bool,
+    ) -> Result<(), FtlError> {
+        self.path_free = self.path_free.max(t) + self.timing.program_unit(reliable);
+        let programmed = self.ftl.write(self.path_free, block as u32, data)?;
+        self.staged += 1;
+        if let Some(end) = programmed {
+            self.in_flight
+                .push_back((end, std::mem::take(&mut self.staged)));
+        }
+        Ok(())
+    }
+    fn write_through(
+        &mut self,
+        start: Time,
+        lba: Lba,
+        sectors: u64,
+        pieces: &[Bytes],
+        rel: bool,
+    ) -> Result<Time, FtlError> {
+        let mut source = Source::new(pieces);
+        let mut t = start + self.timing.write() + self.timing.bus(sectors * SECTOR_BYTES as u64);
+        if rel {
+            t += self.timing.reliable();
+        }
+        for part in span::parts(lba, sectors) {
+            let bytes = source.take(part.to - part.from);
+            let data = match part.is_whole() {
+                true => bytes,
+                // Only sectors of this write may become durable with it: merge with the chips, not with the cache.
+                false => {
+                    let (below, read) = self.ftl.read(t, part.block as u32..part.block as u32 + 1);
+                    t = t.max(read);
+                    span::merged(&below?[0], part, &bytes)
+                }
+            };
+            self.to_chips(t, part.block, fill::compact(data), rel)?;
+            self.cache.remove(part);
+        }
+        self.sync(t)
+    }
+    /// Makes everything that was handed to the FTL durable.
+    fn sync(&mut self, t: Time) -> Result<Time, FtlError> {
+        let end = self.ftl.flush(self.path_free.max(t))?;
+        if self.staged > 0 {
+            self.in_flight
+                .push_back((end, std::mem::take(&mut self.staged)));
+        }
+        Ok(end)
+    }
+    /// Writes back all lines; everything accepted before `start` is durable at the end (E5).
+    pub fn flush(&mut self, start: Time) -> Result<Time, FtlError> {
+        let idle = self.cache.len() == 0
+            && self.staged == 0
+            && !self.trimmed
+            && self.in_flight.iter().all(|(end, _)| *end <= start);
+        let t = start + self.timing.flush(idle);
+        while self.cache.len() > 0 {
+            self.write_back_one(t)?;
+        }
+        let end = if idle { t } else { self.sync(t)? };
+        self.trimmed = false;
+        if let Some(ledger) = &mut self.ledger {
+            ledger.flush(start, end);
+        }
+        Ok(end)
+    }
+    /// Forgets sectors. Whole blocks read as zeros afterwards; of the edges only `zero_edges` (TRIM, not DISCARD) clears the
+    /// sectors.
+    pub fn discard(
+        &mut self,
+        start: Time,
+        lba: Lba,
+        sectors: u64,
+        zero_edges: bool,
+    ) -> Result<Time, FtlError> {
+        let mut end = start + self.timing.erase();
+        let prev = self.ledger.is_some().then(|| self.before(lba, sectors));
+        let (mut first, mut last) = (None, 0);
+        for part in span::parts(lba, sectors) {
+            if part.is_whole() {
+                self.cache.remove(part);
+                first.get_or_insert(part.block);
+                last = part.block + 1;
+            } else if zero_edges {
+                end = self.wait_for_room(end)?;
+                self.cache.put(part, fill::zeros(part.to - part.from));
+            }
+        }
+        if let Some(first) = first {
+            self.ftl.trim(end, first as u32..last as u32)?;
+            self.trimmed = true;
+        }
+        if let (Some(ledger), Some(prev)) = (&mut self.ledger, prev) {
+            let (lba, sectors, prev) = match (zero_edges, first) {
+                (true, _) => (lba, sectors, prev),
+                (false, Some(first)) => {
+                    let range = first..last;
+                    let whole = prev
+                        .into_iter()
+                        .filter(|(b, _)| range.contains(b))
+                        .collect();
+                    (
+                        Lba(first * SECTORS_PER_BLOCK),
+                        (last - first) * SECTORS_PER_BLOCK,
+                        whole,
+                    )
+                }
+                (false, None) => return Ok(end),
+            };
+            ledger.write(Write {
+                start,
+                end,
+                kind: Kind::Discard,
+                lba,
+                sectors,
+                new: Vec::new(),
+                prev,
+            });
+        }
+        Ok(end)
+    }
+
+    // Power, images, figures.
+
+    /// The blocks of a run as reads see them, without those that hold zeros.
+    fn before(&self, lba: Lba, sectors: u64) -> Vec<(u64, Bytes)> {
+        let blocks = lba.0 / SECTORS_PER_BLOCK..(lba.0 + sectors).div_ceil(SECTORS_PER_BLOCK);
+        let present = blocks.filter(|b| self.cache.contains(*b) || self.ftl.is_mapped(*b as u32));
+        present.map(|b| (b, self.visible(b))).collect()
+    }
+    pub fn power_off(mut self, at: Time, seed: u64, caps: &Caps) -> EmmcMedia {
+        self.finish_loading();
+        let patch = match &self.ledger {
+            Some(ledger) => ledger.draw(at, seed, caps, |block| self.visible(block)),
+            None => Vec::new(),
+        };
+        EmmcMedia {
+            units: self.units(),
+            nand: self.ftl.power_off(at, seed),
+            patch,
+        }
+    }
+    pub fn dump(&self, mut f: impl FnMut(Lba, &[u8])) {
+        let cached = self.cache.blocks();
+        let mut cached = cached.into_iter().peekable();
+        let mut show = |block: u64| {
+            let bytes = self.visible(block);
+            if bytes.fingerprint() != 0 {
+                f(Lba(block * SECTORS_PER_BLOCK), &bytes);
+            }
+        };
+        for block in self.ftl.mapped().map(u64::from) {
+            while let Some(c) = cached.next_if(|c| *c <= block) {
+                if c < block {
+                    show(c);
+                }
+            }
+            show(block);
+        }
+        cached.for_each(show);
+    }
+    /// Puts bytes in place, durable, at no cost; a run of such calls is closed by the next command.
+    pub fn load(&mut self, lba: Lba, bytes: Bytes) -> Result<(), FtlError> {
+        if self.loading.is_none() {
+            self.loading = Some(self.ftl.begin_quiet());
+        }
+        let pieces = [bytes];
+        let mut source = Source::new(&pieces);
+        let sectors = pieces[0].len() as u64 / SECTOR_BYTES as u64;
+        for part in span::parts(lba, sectors) {
+            let new = source.take(part.to - part.from);
+            let data = if part.is_whole() {
+                // A copy, so that one block does not keep a large buffer alive.
+                fill::uniform(&new).map_or_else(
+                    || Bytes::copy_from_slice(&new),
+                    |byte| fill::filled(byte, BLOCK_BYTES),
+                )
+            } else {
+                span::merged(&self.visible(part.block), part, &new)
+            };
+            self.cache.remove(Part {
+                from: 0,
+                to: BLOCK_BYTES,
+                ..part
+            });
+            if self.ftl.is_mapped(part.block as u32) || data.fingerprint() != 0 {
+                self.ftl.advance(Time(u64::MAX));
+                self.ftl.write(Time(0), part.block as u32, data)?;
+            }
+        }
+        Ok(())
+    }
+    fn finish_loading(&mut self) {
+        if let Some(quiet) = self.loading.take() {
+            // A failure here means the device has become read-only, which the next write reports.
+            let _ = self.ftl.end_quiet(quiet);
+        }
+    }
+    pub fn flash_stats(&self) -> FlashStats {
+        let s = self.ftl.stats();
+        let per_page =
+            f64::from(self.ftl.layout().slots_per_row) / f64::from(self.ftl.layout().pages_per_row);
+        let amplification = if s.host_units == 0 {
+            0.0
+        } else {
+            per_page * s.programs as f64 / s.host_units as f64
+        };
+        FlashStats {
+            host_pages: s.host_units,
+            programs: s.programs,
+            erases: s.erases,
+            gc_copies: s.gc_units,
+            map_programs: s.map_programs,
+            write_amplification_permille: (amplification * 1000.0).round() as u64,
+        }
+    }
+}

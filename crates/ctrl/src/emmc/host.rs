@@ -1,0 +1,321 @@
+//! The host side: what the block driver of a kernel does with a card (emmc-jbd2.md 2.6).
+//!
+//! Requests become CMD23 + CMD25 / CMD18; FUA becomes the reliable-write bit; a flush becomes CMD6 on byte 32; discard becomes
+//! CMD35, 36, 38. Transfers are split at the largest length; nothing is skipped, merged or reordered here.
+
+use super::CardConfig;
+use super::card::{Card, Command, Data, Outcome, Response, status};
+use super::ext_csd::field;
+use crate::span::{self, Source};
+use base::bytes::get_le32;
+use base::{Bytes, Lba, Nanos, SECTOR_BYTES, Time};
+use blockdev::{Caps, Completion, DevError, DeviceStats, Op, Piece, Reply};
+
+/// CMD38 argument of a discard.
+const DISCARD: u32 = 3;
+/// CMD23 argument: reliable write request.
+const RELIABLE: u32 = 1 << 31;
+/// Blocks that fit into a CMD23 argument.
+const COUNT_LIMIT: u64 = 0xFFFF;
+
+/// The driver of one card.
+#[derive(Clone, Debug)]
+pub struct Host {
+    rca: u32,
+    /// Addresses count sectors, not bytes.
+    by_sector: bool,
+    cache_on: bool,
+    en_rel_wr: bool,
+    max_sectors: u64,
+    request_cost: Nanos,
+    stats: DeviceStats,
+}
+
+/// CMD6 argument that writes a byte.
+fn write_byte(index: usize, value: u8) -> u32 {
+    3 << 24 | (index as u32) << 16 | u32::from(value) << 8 | 1
+}
+
+impl Host {
+    /// Brings a card from power-up to the transfer state and switches its cache on.
+    ///
+    /// # Errors
+    /// The card refused a command, or reports what this driver cannot use.
+    pub fn identify(
+        card: &mut Card,
+        config: &CardConfig,
+        request_cost: Nanos,
+    ) -> Result<Host, DevError> {
+        let mut host = Host {
+            rca: 1,
+            by_sector: false,
+            cache_on: false,
+            en_rel_wr: false,
+            max_sectors: (u64::from(config.max_transfer_kib) * 2).clamp(1, COUNT_LIMIT),
+            request_cost,
+            stats: DeviceStats::default(),
+        };
+        card.command(card.ready(), Command::new(0, 0));
+        let Response::R3(ocr) = card
+            .command(card.ready(), Command::new(1, 0x40FF_8080))
+            .response
+        else {
+            return Err(DevError::io(Lba(0), "the card does not answer CMD1"));
+        };
+        host.by_sector = ocr >> 29 & 3 == 2;
+        card.command(card.ready(), Command::new(2, 0));
+        for (index, arg) in [
+            (3, host.rca << 16),
+            (9, host.rca << 16),
+            (7, host.rca << 16),
+        ] {
+            if card
+                .command(card.ready(), Command::new(index, arg))
+                .response
+                == Response::None
+            {
+                return Err(DevError::io(
+                    Lba(0),
+                    format!("the card does not answer CMD{index}"),
+                ));
+            }
+        }
+        let ext_csd = card
+            .command(
+                card.ready(),
+                Command {
+                    index: 8,
+                    arg: 0,
+                    data: Data::Read(1),
+                },
+            )
+            .data
+            .concat();
+        if ext_csd.len() != 512 || ext_csd[field::DATA_SECTOR_SIZE] != 0 {
+            return Err(DevError::io(
+                Lba(0),
+                "the card has no EXT_CSD, or sectors of other than 512 bytes",
+            ));
+        }
+        host.en_rel_wr = ext_csd[field::WR_REL_PARAM] & 4 != 0;
+        if config.cache_on && get_le32(&ext_csd, field::CACHE_SIZE) > 0 {
+            host.step(
+                card,
+                card.ready(),
+                Command::new(6, write_byte(field::CACHE_CTRL, 1)),
+                Lba(0),
+            )?;
+            host.cache_on = true;
+        }
+        Ok(host)
+    }
+    /// What the card promises through this driver.
+    pub(crate) fn caps(&self, config: &CardConfig, sectors: u64) -> Caps {
+        Caps {
+            sectors,
+            sector_bytes: SECTOR_BYTES as u32,
+            volatile_cache: self.cache_on,
+            fua: true,
+            reliable_granule: Some(SECTOR_BYTES as u32),
+            atomic_write_bytes: 0,
+            no_collateral: config.wr_rel_set,
+            packed: None,
+            discard: true,
+            max_transfer_sectors: self.max_sectors,
+        }
+    }
+    /// Host commands so far.
+    pub fn stats(&self) -> DeviceStats {
+        self.stats
+    }
+    /// Carries out a legal request.
+    pub(crate) fn execute(&mut self, card: &mut Card, now: Time, op: Op) -> Completion {
+        let start = card.ready().max(now) + self.request_cost;
+        let (at, result) = match op {
+            Op::Read { lba, sectors } => self.read(card, start, lba, sectors),
+            Op::Write { lba, pieces, fua } => self.write(card, start, lba, pieces, fua),
+            Op::Flush => self.flush(card, start),
+            Op::Discard { lba, sectors } => self.discard(card, start, lba, sectors),
+        };
+        Completion { at, result }
+    }
+    fn read(
+        &mut self,
+        card: &mut Card,
+        mut t: Time,
+        lba: Lba,
+        sectors: u64,
+    ) -> (Time, Result<Reply, DevError>) {
+        let mut data = Vec::new();
+        let mut done = 0;
+        while done < sectors {
+            let n = (sectors - done).min(self.max_sectors);
+            let at = lba.plus(done);
+            self.stats.reads += 1;
+            let sent = self
+                .step(card, t, Command::new(23, n as u32), at)
+                .and_then(|out| {
+                    let command = Command {
+                        index: 18,
+                        arg: self.address(at),
+                        data: Data::Read(n),
+                    };
+                    self.step(card, out.ready, command, at)
+                });
+            match sent {
+                Ok(out) => {
+                    t = out.ready;
+                    data.extend(out.data);
+                }
+                Err(e) => return (card.ready().max(t), Err(e)),
+            }
+            done += n;
+        }
+        (t, Ok(Reply { data }))
+    }
+    fn write(
+        &mut self,
+        card: &mut Card,
+        mut t: Time,
+        lba: Lba,
+        pieces: Vec<Piece>,
+        fua: bool,
+    ) -> (Time, Result<Reply, DevError>) {
+        let pieces = span::keepable(pieces);
+        let sectors = pieces.iter().map(|p| p.len() as u64).sum::<u64>() / SECTOR_BYTES as u64;
+        // With the cache off every write is non-volatile at completion, but only reliable ones are old or new.
+        let flag = if fua { RELIABLE } else { 0 };
+        let limit = if fua && !self.en_rel_wr {
+            1
+        } else {
+            self.max_sectors
+        };
+        let mut chunks = Chunks::new(pieces, sectors, limit);
+        let mut at = lba;
+        while let Some((n, data)) = chunks.next() {
+            self.stats.writes += 1;
+            self.stats.fua_writes += u64::from(fua);
+            self.stats.reliable_writes += u64::from(fua);
+            let sent = self
+                .step(card, t, Command::new(23, flag | n as u32), at)
+                .and_then(|out| {
+                    let command = Command {
+                        index: 25,
+                        arg: self.address(at),
+                        data: Data::Write(data),
+                    };
+                    self.step(card, out.ready, command, at)
+                });
+            match sent {
+                Ok(out) => t = out.ready,
+                Err(e) => return (card.ready().max(t), Err(e)),
+            }
+            at = at.plus(n);
+        }
+        (t, Ok(Reply::default()))
+    }
+    fn flush(&mut self, card: &mut Card, t: Time) -> (Time, Result<Reply, DevError>) {
+        self.stats.flushes += 1;
+        match self.step(
+            card,
+            t,
+            Command::new(6, write_byte(field::FLUSH_CACHE, 1)),
+            Lba(0),
+        ) {
+            Ok(out) => (out.ready, Ok(Reply::default())),
+            Err(e) => (card.ready().max(t), Err(e)),
+        }
+    }
+    fn discard(
+        &mut self,
+        card: &mut Card,
+        t: Time,
+        lba: Lba,
+        sectors: u64,
+    ) -> (Time, Result<Reply, DevError>) {
+        self.stats.discards += 1;
+        let (first, last) = (self.address(lba), self.address(lba.plus(sectors - 1)));
+        let mut t = t;
+        for (index, arg) in [(35, first), (36, last), (38, DISCARD)] {
+            match self.step(card, t, Command::new(index, arg), lba) {
+                Ok(out) => t = out.ready,
+                Err(e) => return (card.ready().max(t), Err(e)),
+            }
+        }
+        (t, Ok(Reply::default()))
+    }
+    fn address(&self, lba: Lba) -> u32 {
+        // The card's capacity was checked to fit when it was built.
+        if self.by_sector {
+            lba.0 as u32
+        } else {
+            (lba.0 * SECTOR_BYTES as u64) as u32
+        }
+    }
+    /// Sends a command and judges the card status; errors that show only when busy is over are fetched with CMD13.
+    fn step(
+        &mut self,
+        card: &mut Card,
+        t: Time,
+        command: Command,
+        at: Lba,
+    ) -> Result<Outcome, DevError> {
+        let index = command.index;
+        let out = card.command(t, command);
+        let bits = match out.response {
+            Response::R1(bits) => bits & status::ERRORS,
+            _ => match card
+                .command(
+                    out.ready.max(card.ready()),
+                    Command::new(13, self.rca << 16),
+                )
+                .response
+            {
+                Response::R1(bits) => bits & status::ERRORS | status::ILLEGAL_COMMAND,
+                _ => status::ILLEGAL_COMMAND,
+            },
+        };
+        if bits == 0 {
+            return Ok(out);
+        }
+        let why = card
+            .take_why()
+            .unwrap_or_else(|| "the card reports an error".into());
+        Err(DevError::io(
+            at,
+            format!("CMD{index}: {why} (R1 {bits:#010x})"),
+        ))
+    }
+}
+
+/// The data of a write in transfers of at most `limit` sectors.
+struct Chunks {
+    pieces: Vec<Bytes>,
+    sectors: u64,
+    limit: u64,
+    done: u64,
+}
+
+impl Chunks {
+    fn new(pieces: Vec<Bytes>, sectors: u64, limit: u64) -> Chunks {
+        Chunks {
+            pieces,
+            sectors,
+            limit,
+            done: 0,
+        }
+    }
+    fn next(&mut self) -> Option<(u64, Vec<Bytes>)> {
+        let n = (self.sectors - self.done).min(self.limit);
+        if n == 0 {
+            return None;
+        }
+        if self.done == 0 && n == self.sectors {
+            self.done = n;
+            return Some((n, std::mem::take(&mut self.pieces)));
+        }
+        let mut source = Source::at(&self.pieces, self.done as usize * SECTOR_BYTES);
+        self.done += n;
+        Some((n, source.take_pieces(n as usize * SECTOR_BYTES)))
+    }
+}

@@ -1,0 +1,170 @@
+//! eMMC 5.1 at command level over the FTL.
+//!
+//! [`Emmc`] is a [`Host`] (what the block driver of a kernel does) and a [`Card`] (commands, states, cache, firmware). It takes
+//! requests, speaks commands, and answers with the time at which the card is ready again.
+//!
+//! # What survives a power cut (emmc-jbd2.md 2.5)
+//!
+//! | write kind | at completion | cut while it executes |
+//! |---|---|---|
+//! | normal, cache on | volatile until a flush that starts afterwards completes | sectors old, new or garbage; cached lines survive in any subset |
+//! | normal, cache off | non-volatile | its sectors old, new or garbage |
+//! | reliable (CMD23 bit 31) | non-volatile, over every cached copy | each 512-byte sector old or new |
+//! | flush (CMD6 byte 32) | all accepted before is non-volatile | any subset is flushed |
+//! | TRIM / DISCARD (CMD38) | volatile until a flush | old content or zeros |
+//!
+//! With [`Adversary::Own`] a cut leaves what this card really leaves: the cache is lost, chips tear what is in flight, the FTL
+//! recovers. With [`Adversary::Spec`] every sector whose fate the table leaves open is drawn by [`blockdev::spec`].
+//!
+//! # Invariants
+//!
+//! - E1: one command at a time; completion times do not decrease.
+//! - E2: what reads see is, per sector, the cached copy if there is one, else the FTL's.
+//! - E3: a reliable write leaves no cached copy of its sectors, so that no older content can overtake it.
+//! - E4: lines, staged units and units being programmed together never exceed the cache size; a write waits for room.
+//! - E5: when a flush completes there is no dirty line, and everything handed to the FTL is programmed.
+
+mod cache;
+mod card;
+mod ext_csd;
+mod firmware;
+mod host;
+mod timing;
+
+pub use card::{Card, Command, Data, Outcome, Response, status};
+pub use ext_csd::{ExtCsd, field};
+pub use host::Host;
+pub use timing::EmmcTiming;
+
+use base::collections::mix;
+use base::{BLOCK_BYTES, Bytes, Fingerprint, Lba, Time};
+use blockdev::{Adversary, Caps, Completion, DevError, DeviceStats, FlashStats, Model, Request};
+use ftl::Ftl;
+use ftl::nand;
+use serde::Deserialize;
+
+/// What a card is, apart from its chips.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CardConfig {
+    /// Volatile write cache, KiB; 0: none.
+    pub cache_kib: u32,
+    /// The cache is written back in the order of arrival; else in an order of the card's own.
+    pub cache_fifo: bool,
+    /// EN_REL_WR: reliable writes of any length.
+    pub en_rel_wr: bool,
+    /// WR_REL_SET: content that is not being written is safe at a cut.
+    pub wr_rel_set: bool,
+    /// Largest transfer the host asks for in one command, KiB.
+    pub max_transfer_kib: u32,
+    /// The host switches the cache on at power-up, as Linux does.
+    pub cache_on: bool,
+}
+
+/// What survives a power cut of an [`Emmc`].
+#[derive(Clone)]
+pub struct EmmcMedia {
+    pub(crate) nand: nand::Media,
+    pub(crate) units: u64,
+    /// Blocks whose content the `spec` adversary decided: they replace what the FTL finds.
+    pub(crate) patch: Vec<(u64, Bytes)>,
+}
+
+impl EmmcMedia {
+    /// A digest of the chips and of what the adversary decided.
+    pub fn content_hash(&self) -> u64 {
+        let patch = self
+            .patch
+            .iter()
+            .map(|(block, bytes)| mix(*block ^ mix(bytes.fingerprint())));
+        patch.fold(self.nand.content_hash(), |h, p| mix(h.rotate_left(9) ^ p))
+    }
+    /// Capacity in bytes.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.units * BLOCK_BYTES as u64
+    }
+}
+
+/// An eMMC with its host driver.
+#[derive(Clone)]
+pub struct Emmc {
+    host: Host,
+    card: Card,
+    caps: Caps,
+}
+
+impl Emmc {
+    /// Puts a card over a settled FTL of 4 KiB units, identifies it and configures it. All of that is over at time 0.
+    ///
+    /// # Errors
+    /// The card refused a command of the identification.
+    pub fn new(config: &CardConfig, timing: EmmcTiming, ftl: Ftl) -> Result<Emmc, DevError> {
+        let sectors = u64::from(ftl.layout().units) * base::SECTORS_PER_BLOCK;
+        let mut card = Card::new(config, timing, ftl);
+        let host = Host::identify(&mut card, config, timing.request())?;
+        card.settle();
+        let caps = host.caps(config, sectors);
+        Ok(Emmc { host, card, caps })
+    }
+    /// Chooses who decides what a power cut leaves.
+    pub fn set_adversary(&mut self, adversary: Adversary) {
+        self.card.set_adversary(adversary);
+    }
+    /// The card, to speak commands to it directly.
+    pub fn card_mut(&mut self) -> &mut Card {
+        &mut self.card
+    }
+    /// Calls `f` with every 4 KiB block that is not all zero, ascending, as reads see them.
+    pub fn dump_logical(&self, f: impl FnMut(Lba, &[u8])) {
+        self.card.dump(f);
+    }
+    /// Puts `bytes` at `lba`, durable at once, at no cost.
+    ///
+    /// # Errors
+    /// Out of range, not whole sectors, or the device is read-only.
+    pub fn load_logical(&mut self, lba: Lba, bytes: Bytes) -> Result<(), DevError> {
+        let request = Request::write(lba, blockdev::Class::Data, bytes.clone());
+        blockdev::check_request(&self.caps, &request)?;
+        self.card.load(lba, bytes)
+    }
+    /// Puts blocks in place before the first command, as an adversary decided them.
+    pub(crate) fn apply(&mut self, patch: Vec<(u64, Bytes)>) -> Result<(), DevError> {
+        for (block, bytes) in patch {
+            if self.card.visible(block) != bytes {
+                self.card
+                    .load(Lba(block * base::SECTORS_PER_BLOCK), bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Model for Emmc {
+    type Media = EmmcMedia;
+
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+    fn execute(&mut self, now: Time, request: Request) -> Completion {
+        self.card.advance(now);
+        match blockdev::check_request(&self.caps, &request) {
+            Ok(()) => self.host.execute(&mut self.card, now, request.op),
+            Err(e) => Completion {
+                at: now,
+                result: Err(e),
+            },
+        }
+    }
+    fn advance(&mut self, now: Time) {
+        self.card.advance(now);
+    }
+    fn power_off(self, at: Time, seed: u64) -> EmmcMedia {
+        self.card.power_off(at, seed, &self.caps)
+    }
+    fn device_stats(&self) -> DeviceStats {
+        self.host.stats()
+    }
+    fn flash_stats(&self) -> Option<FlashStats> {
+        Some(self.card.flash_stats())
+    }
+}

@@ -1,0 +1,99 @@
+//! Bus, driver and firmware costs of an eMMC. The chips' own times stand in the geometry.
+
+use base::Nanos;
+use serde::Deserialize;
+
+/// What the path to the chips costs, microseconds unless said otherwise.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EmmcTiming {
+    /// Host driver and interrupt, each request.
+    pub request_us: f64,
+    /// Each command with its response.
+    pub command_us: f64,
+    /// Each KiB over the host bus.
+    pub bus_us_per_kib: f64,
+    /// Firmware, each read command.
+    pub read_us: f64,
+    /// Firmware, each write command, until the cache has accepted it.
+    pub write_us: f64,
+    /// Firmware path to the chips (map update, error correction), each KiB programmed; one KiB at a time.
+    pub program_us_per_kib: f64,
+    /// Firmware, each reliable write, on top of a normal one.
+    pub reliable_us: f64,
+    /// The same, each KiB.
+    pub reliable_us_per_kib: f64,
+    /// Firmware, each flush that has something to write.
+    pub flush_us: f64,
+    /// Firmware, each flush that has nothing to write.
+    pub flush_idle_us: f64,
+    /// Firmware, each erase, TRIM or DISCARD command.
+    pub erase_us: f64,
+}
+
+fn nanos(us: f64) -> Nanos {
+    Nanos((us * 1000.0) as u64)
+}
+
+impl EmmcTiming {
+    /// What is wrong with these numbers, if anything.
+    ///
+    /// # Errors
+    /// The first field that is no sensible time, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let fields = [
+            ("request_us", self.request_us),
+            ("command_us", self.command_us),
+            ("bus_us_per_kib", self.bus_us_per_kib),
+            ("read_us", self.read_us),
+            ("write_us", self.write_us),
+            ("program_us_per_kib", self.program_us_per_kib),
+            ("reliable_us", self.reliable_us),
+            ("reliable_us_per_kib", self.reliable_us_per_kib),
+            ("flush_us", self.flush_us),
+            ("flush_idle_us", self.flush_idle_us),
+            ("erase_us", self.erase_us),
+        ];
+        match fields.iter().find(|(_, v)| !(0.0..1e7).contains(v)) {
+            Some((name, value)) => Err(format!("{name} = {value}; it may be 0 to ten seconds")),
+            None => Ok(()),
+        }
+    }
+    pub(crate) fn request(&self) -> Nanos {
+        nanos(self.request_us)
+    }
+    pub(crate) fn command(&self) -> Nanos {
+        nanos(self.command_us)
+    }
+    pub(crate) fn bus(&self, bytes: u64) -> Nanos {
+        nanos(self.bus_us_per_kib * bytes as f64 / 1024.0)
+    }
+    pub(crate) fn read(&self) -> Nanos {
+        nanos(self.read_us)
+    }
+    pub(crate) fn write(&self) -> Nanos {
+        nanos(self.write_us)
+    }
+    /// One 4 KiB unit through the firmware to the chips.
+    pub(crate) fn program_unit(&self, reliable: bool) -> Nanos {
+        let extra = if reliable {
+            self.reliable_us_per_kib
+        } else {
+            0.0
+        };
+        nanos((self.program_us_per_kib + extra) * 4.0)
+    }
+    pub(crate) fn reliable(&self) -> Nanos {
+        nanos(self.reliable_us)
+    }
+    pub(crate) fn flush(&self, idle: bool) -> Nanos {
+        nanos(if idle {
+            self.flush_idle_us
+        } else {
+            self.flush_us
+        })
+    }
+    pub(crate) fn erase(&self) -> Nanos {
+        nanos(self.erase_us)
+    }
+}

@@ -1,0 +1,147 @@
+//! `emmc-odroid-xu4` against device figures: timing set B (emmc-jbd2.md 7.4, raw costs of Fig. 8) and the reads of 7.2, within 10 %.
+
+use base::{Bytes, Lba, Rng, Time};
+use blockdev::{Adversary, Class, Model, Request};
+use varve_ctrl::{AnyModel, Profile};
+
+fn device() -> AnyModel {
+    let mut m = Profile::builtin("emmc-odroid-xu4")
+        .unwrap()
+        .build(Some(64 << 20), None)
+        .unwrap();
+    m.set_adversary(Adversary::Own);
+    m
+}
+
+fn data(kib: u64) -> Bytes {
+    let mut rng = Rng::named(kib, "calibration");
+    let mut bytes = vec![0; kib as usize * 1024];
+    rng.fill(&mut bytes);
+    bytes.into()
+}
+
+fn run(m: &mut AnyModel, now: &mut Time, request: Request) -> f64 {
+    let start = *now;
+    let done = m.execute(start, request);
+    done.result.unwrap();
+    *now = done.at;
+    (done.at - start).0 as f64 / 1000.0
+}
+
+/// Mean over many operations at places of their own, erases included: writes of `kib`, each after `each` has been done.
+fn mean(kib: u64, mut each: impl FnMut(&mut AnyModel, &mut Time, Lba, Bytes) -> f64) -> f64 {
+    let (mut m, mut now, payload) = (device(), Time(0), data(kib));
+    let mut rng = Rng::named(kib, "places");
+    let rounds = 150;
+    let blocks = (64 << 10) / kib;
+    let total: f64 = (0..rounds)
+        .map(|_| {
+            each(
+                &mut m,
+                &mut now,
+                Lba(rng.below(blocks) * kib * 2),
+                payload.clone(),
+            )
+        })
+        .sum();
+    total / f64::from(rounds)
+}
+
+fn close(what: &str, got: f64, want: f64) {
+    let off = got / want - 1.0;
+    println!(
+        "{what}: {got:.0} us, device {want:.0} us, {:+.1} %",
+        off * 100.0
+    );
+    assert!(
+        off.abs() < 0.10,
+        "{what}: {got:.0} us, the device takes {want:.0} us ({:+.1} %)",
+        off * 100.0
+    );
+}
+
+const SIZES: [u64; 7] = [4, 8, 16, 32, 64, 128, 256];
+
+#[test]
+fn cached_writes() {
+    for kib in SIZES {
+        let got = mean(kib, |m, now, lba, bytes| {
+            let took = run(m, now, Request::write(lba, Class::Data, bytes));
+            // Room in the cache is not what is measured here.
+            run(m, now, Request::flush());
+            took
+        });
+        close(&format!("write {kib} KiB"), got, 125.0 + 3.5 * kib as f64);
+    }
+}
+
+#[test]
+fn flush_after_write() {
+    for kib in SIZES {
+        let got = mean(kib, |m, now, lba, bytes| {
+            run(m, now, Request::write(lba, Class::Data, bytes));
+            run(m, now, Request::flush())
+        });
+        close(
+            &format!("flush of {kib} KiB"),
+            got,
+            1400.0 + 21.0 * kib as f64,
+        );
+    }
+}
+
+#[test]
+fn fua_writes() {
+    for kib in SIZES {
+        let got = mean(kib, |m, now, lba, bytes| {
+            run(m, now, Request::write_fua(lba, Class::Data, bytes))
+        });
+        close(
+            &format!("FUA write {kib} KiB"),
+            got,
+            125.0 + 900.0 + (3.5 + 25.0) * kib as f64,
+        );
+    }
+}
+
+#[test]
+fn random_reads() {
+    let (mut m, mut now) = (device(), Time(0));
+    for i in 0..64 {
+        run(
+            &mut m,
+            &mut now,
+            Request::write(Lba(i * 512), Class::Data, data(256)),
+        );
+    }
+    run(&mut m, &mut now, Request::flush());
+    let mut rng = Rng::named(1, "reads");
+    let total: f64 = (0..200)
+        .map(|_| {
+            run(
+                &mut m,
+                &mut now,
+                Request::read(Lba(rng.below(64 * 64) * 8), 8),
+            )
+        })
+        .sum();
+    close("random read 4 KiB", total / 200.0, 137.0);
+}
+
+#[test]
+fn large_writes_run_at_the_speed_of_the_chips() {
+    let (mut m, mut now) = (device(), Time(0));
+    let start = now;
+    for i in 0..32 {
+        run(
+            &mut m,
+            &mut now,
+            Request::write(Lba(i * 1024), Class::Data, data(512)),
+        );
+    }
+    let mb_per_s = 32.0 * 0.524_288 / ((now - start).0 as f64 / 1e9);
+    assert!(
+        (43.0..53.0).contains(&mb_per_s),
+        "the 16 GB part writes 48 MB/s (7.2), the model {mb_per_s:.1}"
+    );
+}
