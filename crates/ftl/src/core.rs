@@ -196,6 +196,10 @@ impl Ftl {
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
+    /// Data bytes of a NAND page.
+    pub fn page_bytes(&self) -> u32 {
+        self.nand.geometry().page_bytes
+    }
     /// Counters since the FTL was made.
     pub fn stats(&self) -> FtlStats {
         let nand = self.nand.stats();

@@ -428,8 +428,9 @@ impl Firmware {
         let present = blocks.filter(|b| self.cache.contains(*b) || self.ftl.is_mapped(*b as u32));
         present.map(|b| (b, self.visible(b))).collect()
     }
+    /// The cut. Background work happens up to it; the FTL has no part in it.
     pub fn power_off(mut self, at: Time, seed: u64, caps: &Caps) -> EmmcMedia {
-        self.finish_loading();
+        self.advance(at);
         let patch = match &self.ledger {
             Some(ledger) => ledger.draw(at, seed, caps, |block| self.visible(block)),
             None => Vec::new(),
@@ -498,20 +499,13 @@ impl Firmware {
     }
     pub fn flash_stats(&self) -> FlashStats {
         let s = self.ftl.stats();
-        let per_page =
-            f64::from(self.ftl.layout().slots_per_row) / f64::from(self.ftl.layout().pages_per_row);
-        let amplification = if s.host_units == 0 {
-            0.0
-        } else {
-            per_page * s.programs as f64 / s.host_units as f64
-        };
         FlashStats {
             host_pages: s.host_units,
             programs: s.programs,
             erases: s.erases,
             gc_copies: s.gc_units,
             map_programs: s.map_programs,
-            write_amplification_permille: (amplification * 1000.0).round() as u64,
+            page_bytes: self.ftl.page_bytes(),
         }
     }
 }
