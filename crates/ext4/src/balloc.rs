@@ -14,6 +14,9 @@ use base::{BlockNo, SECTORS_PER_BLOCK};
 use fscore::{Errno, FsError, FsResult};
 use ondisk::ext4::{BitmapChecksum, GroupFlags};
 
+/// Passes over all groups for any free block before the counts are called wrong.
+const ANY_PASSES: usize = 8;
+
 /// Blocks that were allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Got {
@@ -63,7 +66,10 @@ impl Ext4 {
         if let Some(got) = self.try_group(tx, first, bit, want, Fit::Goal { partly: continues })? {
             return Ok(got);
         }
-        for fit in [Fit::Full, Fit::Any] {
+        // The claimed blocks exist (S2 of `space`), but while one group after the other is looked at, others may take what
+        // lies ahead and free what lies behind: then another pass finds it.
+        let passes = std::iter::once(Fit::Full).chain([Fit::Any; ANY_PASSES]);
+        for fit in passes {
             for n in 0..groups {
                 let group = (first + n) % groups;
                 let bit = if n == 0 { bit } else { 0 };

@@ -86,9 +86,7 @@ impl Ext4 {
 
     /// The transaction in which an unknown past change may be.
     pub(crate) fn newest_tid(&self) -> Tid {
-        self.journal
-            .running_tid()
-            .unwrap_or_else(|| self.journal.committed())
+        self.journal.newest_tid()
     }
 
     pub(crate) fn check_alive(&self) -> FsResult<()> {

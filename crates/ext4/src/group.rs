@@ -127,7 +127,9 @@ fn check_desc(sb: &Superblock, group: u32, desc: &GroupDesc) -> FsResult<()> {
         )))
     };
     for (field, block, len) in places {
-        if block.0 <= u64::from(sb.first_data_block()) || block.0 + len > sb.blocks_count() {
+        let end = block.0.checked_add(len);
+        let inside = end.is_some_and(|end| end <= sb.blocks_count());
+        if block.0 <= u64::from(sb.first_data_block()) || !inside {
             return bad(format!("{field} = {block} lies outside the file system"));
         }
     }
@@ -209,7 +211,8 @@ impl Ext4 {
         let sb = &self.geo;
         let mut map = vec![0; base::BLOCK_BYTES].into_boxed_slice();
         let blocks = sb.group_blocks(group);
-        crate::bitmap::fill(&mut map, 0, head_blocks(sb, group) as u32, true);
+        let head = head_blocks(sb, group).min(blocks.into()) as u32;
+        crate::bitmap::fill(&mut map, 0, head, true);
         let own = [
             (desc.block_bitmap(), 1),
             (desc.inode_bitmap(), 1),

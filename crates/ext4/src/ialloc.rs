@@ -122,7 +122,7 @@ impl Ext4 {
     fn find_ino(&self, group: u32, state: &GroupState) -> FsResult<Option<u32>> {
         let end = self.geo.inodes_per_group();
         // Inodes below the first ordinary one are never given out.
-        let first = (self.geo.first_ino().0 - 1).saturating_sub(group.saturating_mul(end));
+        let first = self.geo.first_ino().0.saturating_sub(1);
         let first = if group == 0 { first } else { 0 };
         if self.group_flags(&state.desc).has(GroupFlags::INODE_UNINIT) {
             return Ok((first < end).then_some(first));

@@ -296,7 +296,8 @@ fn journal_place(queue: &Queue, sb: &Superblock) -> FsResult<LogPlace> {
     let (at, offset) = sb.desc_place(place.group);
     let group = read_block(queue, at)?;
     let desc = disk::GroupDesc::parse(&group[offset..], sb.desc_bytes()).map_err(fault::corrupt)?;
-    let block = desc.inode_table().plus(place.table_block);
+    let table = desc.inode_table().0;
+    let block = BlockNo(table.saturating_add(place.table_block));
     let inside = |block: BlockNo| {
         if block.0 < sb.blocks_count() {
             return Ok(());

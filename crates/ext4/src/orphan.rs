@@ -16,6 +16,9 @@ use ondisk::ext4::{Compat, OrphanBlock, RoCompat, update_orphan_checksum, verify
 use rt::Mutex;
 use std::sync::Arc;
 
+/// Largest orphan file, blocks: far more than e2fsprogs makes (512), so that a damaged size does not stop the mount for hours.
+const ORPHAN_FILE_BLOCKS_MAX: u64 = 8192;
+
 /// The list of orphans.
 pub(crate) struct Orphans {
     list: Mutex<Vec<Ino>>,
@@ -146,6 +149,11 @@ impl Ext4 {
         let file = self.inode(ino)?;
         let blocks = file.core().disk.size() / base::BLOCK_BYTES as u64;
         let mut count = 0;
+        if blocks > ORPHAN_FILE_BLOCKS_MAX {
+            return Err(FsError::corrupt(format!(
+                "orphan file (inode {ino}) of {blocks} blocks; at most {ORPHAN_FILE_BLOCKS_MAX} make sense"
+            )));
+        }
         for lblk in 0..blocks as u32 {
             if let crate::map::Span::Data { start, .. } = self.lookup_span(&file, lblk, 1)? {
                 count += self.clean_orphan_block(&file, start)?;

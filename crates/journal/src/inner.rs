@@ -147,7 +147,13 @@ impl Inner {
                 continue;
             }
             match self.admit(&mut state, log, credits) {
-                Admission::Granted => return Ok(join(&mut state, credits)),
+                Admission::Granted => {
+                    if state.running.is_none() && self.options.commit_interval.is_some() {
+                        // The commit task sets its timer by the age of the running transaction.
+                        self.work.notify_all();
+                    }
+                    return Ok(join(&mut state, credits));
+                }
                 Admission::NeverFits => {
                     return Err(JournalError::misuse(format!(
                         "{credits} credits never fit a transaction of this log, at most {} do",

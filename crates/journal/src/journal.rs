@@ -151,6 +151,16 @@ impl Journal {
         self.inner.state.lock().running.as_ref().map(|r| r.tid)
     }
 
+    /// The newest transaction that may hold a change of the past: the running one, else the one being committed, else the
+    /// newest durable one. Who knows nothing of a block's past waits for this one (as Linux does for an inode it reads).
+    pub fn newest_tid(&self) -> Tid {
+        let state = self.inner.state.lock();
+        let running = state.running.as_ref().map(|r| r.tid);
+        running
+            .or(state.committing.map(|c| c.tid))
+            .unwrap_or(state.committed)
+    }
+
     /// The newest durable transaction. Extents freed in `t` may be used again once `committed().geq(t)` (H18).
     pub fn committed(&self) -> Tid {
         self.inner.state.lock().committed

@@ -9,6 +9,10 @@ use fscore::{FsError, FsResult};
 use ondisk::ext4::{ExtentEntries, ExtentNode, InodeSeed};
 use ondisk::ext4::{update_extent_checksum, verify_extent_checksum};
 
+/// Records that a node in a block must have room for. Splitting one that holds two more than fit leaves both halves within
+/// this bound.
+const MIN_RECORDS: u16 = 2;
+
 /// Parses a node that lies in a block and must have `depth`.
 pub(super) fn parse_block(
     ino: Ino,
@@ -28,6 +32,10 @@ pub(super) fn parse_block(
             block,
             format!("depth {} below a node of depth {}", node.depth, depth + 1),
         ));
+    }
+    if node.max < MIN_RECORDS {
+        let what = format!("eh_max = {}, a split needs room for two", node.max);
+        return Err(bad(ino, block, what));
     }
     if node.entries.is_empty() {
         return Err(bad(ino, block, "E2: no records".into()));

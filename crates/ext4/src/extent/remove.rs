@@ -5,7 +5,7 @@ use crate::Ext4;
 use crate::inode::Inode;
 use crate::tx::Tx;
 use fscore::FsResult;
-use ondisk::ext4::{ExtentEntries, ExtentNode};
+use ondisk::ext4::{Extent, ExtentEntries, ExtentNode};
 
 /// Blocks that one step may change: data in up to two groups, the inode, revoke records, the leaf, and for each level a node and where it is freed.
 pub(crate) const STEP_CREDITS: u32 = 8 + 4 * (super::DEPTH_MAX as u32 + 1);
@@ -40,6 +40,8 @@ impl Ext4 {
         if self.logs_data(inode) {
             keep = keep.max(last.len.saturating_sub(LOGGED_MAX));
         }
+        // Within the last two groups it touches: small groups could lie below one extent by the dozen.
+        keep = keep.max(self.before_last_groups(&last));
         let freed = last.len - keep;
         let start = last.physical.plus(keep.into());
         self.free_data(tx, inode, start, freed)?;
@@ -55,6 +57,17 @@ impl Ext4 {
             self.rewrite(tx, inode, &mut path, leaf_level, ExtentEntries::Leaf(leaf))?;
         }
         Ok(Step::More)
+    }
+
+    /// Blocks of an extent that lie before the last two groups that it touches.
+    fn before_last_groups(&self, extent: &Extent) -> u32 {
+        let last = extent.physical.plus(u64::from(extent.len) - 1);
+        let Some((group, _)) = self.geo.block_place(last) else {
+            // Outside the volume: freeing it says so.
+            return 0;
+        };
+        let first = self.geo.group_first_block(group.saturating_sub(1));
+        first.0.saturating_sub(extent.physical.0) as u32
     }
 
     /// The leaf has become empty: it is freed, and so is every node above that has no other child (E2).

@@ -58,6 +58,7 @@ impl crate::Ext4 {
     /// Blocks that hold nodes of an inode's tree. The `tree` lock is held.
     pub(crate) fn tree_blocks_of(&self, inode: &crate::Inode) -> FsResult<Vec<BlockNo>> {
         let mut blocks = Vec::new();
+        let mut seen = std::collections::BTreeSet::new();
         let mut level = vec![self.read_root(inode)?];
         // Ends: the depth falls in each turn.
         while let Some(depth) = level.first().map(|n| n.depth).filter(|&d| d > 0) {
@@ -65,6 +66,11 @@ impl crate::Ext4 {
             for node in &level {
                 if let ExtentEntries::Index(index) = &node.entries {
                     for record in index {
+                        // A node that is its own cousin would be visited once for each way that leads to it.
+                        if !seen.insert(record.child) {
+                            let what = "two index records point to it".into();
+                            return Err(super::node::bad(inode.ino, record.child, what));
+                        }
                         blocks.push(record.child);
                         below.push(self.read_node(inode, record.child, depth - 1)?);
                     }

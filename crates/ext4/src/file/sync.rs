@@ -19,6 +19,7 @@ impl Ext4 {
         if inode.is_dir() && self.has_log() {
             return self.sync_directory();
         }
+        let errors = inode.core().write_errors.count();
         let written = self.write_pages(inode, 0..u64::MAX);
         self.land_flights(inode);
         written?;
@@ -29,7 +30,7 @@ impl Ext4 {
             } else {
                 core.sync_tid
             };
-            (tid, core.write_error.take())
+            (tid, core.write_errors.report(errors))
         };
         if let Some(e) = error {
             return Err(e);
@@ -114,7 +115,7 @@ impl Ext4 {
         }
         for inode in &inodes {
             self.land_flights(inode);
-            if let Some(e) = &inode.core().write_error {
+            if let Some(e) = inode.core().write_errors.unreported() {
                 return Err(e.clone());
             }
         }

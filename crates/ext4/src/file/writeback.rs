@@ -12,6 +12,7 @@ use base::{BlockNo, Bytes, Time};
 use block::{Class, Plug};
 use fscore::{DirtyRun, Errno, FsError, FsResult, Take};
 use ondisk::ext4::Extent;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Most pages taken at once (Linux: 2048 blocks per extent of write-back).
@@ -27,6 +28,10 @@ impl Ext4 {
     /// ENOSPC for pages without promise (they stay dirty); damage; errors of the journal.
     pub(crate) fn write_pages(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
         let _wb = inode.wb.lock();
+        if inode.core().gone {
+            // Freed while we waited: pages under this number belong to a new inode by now.
+            return Ok(());
+        }
         let mut from = range.start;
         let mut plain = Plain::new(self);
         let outcome = loop {
@@ -59,6 +64,10 @@ impl Ext4 {
             let step = match self.lookup_span(inode, lblk, want) {
                 Ok(Span::Data { start, len }) => {
                     let pages = &run.pages[i..i + len as usize];
+                    if plain.holds(start, len) {
+                        // Only a damaged mapping leads to one block twice; one plug must not hold it twice.
+                        plain.send(self, inode);
+                    }
                     plain.add(start, pages, u64::from(lblk));
                     self.settle_mapped(inode, u64::from(lblk)..u64::from(lblk) + u64::from(len));
                     Ok(len)
@@ -90,8 +99,9 @@ impl Ext4 {
         self.need_extents(inode)?;
         let delayed = &run.delayed[i..i + span.len() as usize];
         let delayed = delayed.iter().filter(|&&d| d).count() as u64;
-        let promised = self.take_promise(inode, delayed);
-        self.transact_promised(MAP_CREDITS, promised, |tx| {
+        self.transact(MAP_CREDITS, |tx| {
+            // Not before there is a handle: if none starts, the pages keep their promise.
+            tx.pool = self.take_promise(inode, delayed);
             let mapped = self.map_piece(tx, inode, run.first as u32 + i as u32, span);
             let first = run.first + i as u64;
             let len = mapped.as_ref().map_or(0, |(_, len)| *len);
@@ -223,10 +233,8 @@ impl Ext4 {
             self.pages.written(inode.ino, flight.pages);
             if let Err(e) = outcome {
                 let what = format!("writing data of inode {}", inode.ino);
-                inode
-                    .core()
-                    .write_error
-                    .get_or_insert(fault::device(&what)(e));
+                let error = fault::device(&what)(e);
+                inode.core().write_errors.note(error);
             }
         }
     }
@@ -256,6 +264,8 @@ impl Ext4 {
 struct Plain {
     plug: Plug,
     pages: Vec<Range<u64>>,
+    /// The blocks in the plug: one past the last, by the first.
+    blocks: BTreeMap<u64, u64>,
 }
 
 impl Plain {
@@ -263,12 +273,20 @@ impl Plain {
         Plain {
             plug: fs.queue.plug(),
             pages: Vec::new(),
+            blocks: BTreeMap::new(),
         }
+    }
+
+    /// True if one of these blocks is in the plug.
+    fn holds(&self, start: BlockNo, len: u32) -> bool {
+        let before = self.blocks.range(..start.0 + u64::from(len)).next_back();
+        before.is_some_and(|(_, &end)| end > start.0)
     }
 
     fn add(&mut self, start: BlockNo, pages: &[Bytes], first: u64) {
         fill_plug(&mut self.plug, start, pages);
         self.pages.push(first..first + pages.len() as u64);
+        self.blocks.insert(start.0, start.0 + pages.len() as u64);
     }
 
     /// Submits what was gathered.
@@ -276,6 +294,7 @@ impl Plain {
         if self.plug.is_empty() {
             return;
         }
+        self.blocks.clear();
         let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
         let watch = plug.submit().watch();
         let flights = self.pages.drain(..).map(|pages| Flight {

@@ -126,7 +126,9 @@ impl Ext4 {
             let busy = Arc::strong_count(inode) > 1 || self.pages.is_dirty(ino);
             busy || !inode.flights.lock().is_empty() || {
                 let core = inode.core();
-                core.pins > 0 || core.orphan || core.disk.links() == 0 || core.promise.data > 0
+                let used = core.pins > 0 || core.orphan || core.disk.links() == 0;
+                // A failed write that no fsync has reported yet must not be forgotten.
+                used || core.promise.data > 0 || core.write_errors.unreported().is_some()
             }
         });
     }

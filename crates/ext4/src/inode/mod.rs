@@ -72,14 +72,47 @@ pub(crate) struct Core {
     pub(crate) gone: bool,
     /// Blocks promised for its delayed pages and what may map them.
     pub(crate) promise: Promise,
-    /// A failure of write-back that no fsync has reported yet.
-    pub(crate) write_error: Option<FsError>,
+    /// Failures of write-back.
+    pub(crate) write_errors: WriteErrors,
     /// Where the last read ended, to notice sequential reading.
     pub(crate) read_end: u64,
     /// The extent found last.
     pub(crate) recent: Option<Extent>,
     /// Made since mount in this directory, whose entry an fsync without journal has to write as well.
     pub(crate) born_in: Option<Ino>,
+}
+
+/// Failures of write-back, numbered: each is reported by the next fsync, and by every fsync that was under way when it
+/// happened, whoever of them waited for the data first.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct WriteErrors {
+    count: u64,
+    reported: u64,
+    last: Option<FsError>,
+}
+
+impl WriteErrors {
+    /// Notes a failure.
+    pub fn note(&mut self, e: FsError) {
+        self.count += 1;
+        self.last = Some(e);
+    }
+    /// The failures so far: an fsync remembers this when it begins.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+    /// The newest failure, if one of them was never reported.
+    pub fn unreported(&self) -> Option<&FsError> {
+        self.last.as_ref().filter(|_| self.count > self.reported)
+    }
+    /// What an fsync that began after `begin` failures has to say.
+    pub fn report(&mut self, begin: u64) -> Option<FsError> {
+        if self.count <= begin.min(self.reported) {
+            return None;
+        }
+        self.reported = self.count;
+        self.last.clone()
+    }
 }
 
 /// Promised blocks of one inode.
@@ -134,7 +167,7 @@ impl Core {
             orphan: false,
             gone: false,
             promise: Promise::default(),
-            write_error: None,
+            write_errors: WriteErrors::default(),
             read_end: 0,
             recent: None,
             born_in: None,
