@@ -8,6 +8,7 @@
     clippy::disallowed_macros
 )]
 
+mod crosscheck;
 mod layers;
 mod lint;
 mod msrv;
@@ -33,6 +34,8 @@ struct Cli {
 enum Task {
     /// Run the suites of tests.toml (what CI runs)
     Test(test::Args),
+    /// Compare Varve with the running kernel, side by side
+    Crosscheck(crosscheck::Args),
     /// Check sizes, wording, links and leftovers of the source tree
     Tidy,
     /// Compare the dependencies of the crates with the table in ARCHITECTURE.md
@@ -46,6 +49,7 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Test(args) => test::run(&args),
+        Task::Crosscheck(args) => crosscheck::run(&args),
         Task::Tidy => tidy::run(),
         Task::Layers => layers::run(),
         Task::Lint => lint::run(),

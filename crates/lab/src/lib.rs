@@ -4,4 +4,5 @@ pub mod fsck;
 pub mod metrics;
 pub mod report;
 pub mod results;
+pub mod run;
 pub mod workload;

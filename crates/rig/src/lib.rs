@@ -1,1 +1,20 @@
-//! Builds a whole stack from one configuration value.
+//! Builds a whole stack from one configuration value: device model, block queue, file system, `vfs`.
+//!
+//! ```text
+//! Config --format--> AnyModel --Stack::mount--> Stack { device, queue, fs, vfs } --unmount--> AnyModel --write_image--> file
+//! ```
+
+mod config;
+mod error;
+mod image;
+mod stack;
+
+pub use blockdev::{
+    Adversary, BlockDevice, Class, Clock, DeviceStats, FlashStats, Model, Modelled,
+};
+pub use config::{Config, Fs, Scheme};
+pub use ctrl::{AnyModel, Media, Profile};
+pub use error::RigError;
+pub use ext4::DataMode;
+pub use image::{load_image, write_image};
+pub use stack::Stack;

@@ -4,6 +4,7 @@ use super::{SqliteSpec, Synchronous};
 use base::{Nanos, Rng};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
+use std::path::Path;
 use thiserror::Error;
 
 /// Why the workload stopped.
@@ -107,6 +108,14 @@ pub fn table_after(transactions: &[Transaction], count: usize) -> Table {
         .iter()
         .for_each(|t| t.apply(&mut table));
     table
+}
+
+/// A connection to a file of the host, through SQLite's own file layer.
+///
+/// # Errors
+/// What SQLite says.
+pub fn open_on_host(database: &Path) -> SqliteResult<Connection> {
+    Ok(Connection::open(database)?)
 }
 
 /// Sets journal mode and level, and makes the table.

@@ -1,0 +1,154 @@
+//! `varve compare`.
+
+use crate::args::{CompareArgs, Timers};
+use crate::failure::{Failure, failed, usage};
+use crate::out::OutFolder;
+use crate::table;
+use crate::worker::{self, Checked, Done};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use lab::report;
+use lab::results::{Results, SCHEMA};
+use lab::run::RunConfig;
+use lab::workload::Workload;
+use rig::{Config, Fs, Scheme};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Largest device that is accepted: a simulated device costs memory for what is written to it.
+const MIB_RANGE: std::ops::RangeInclusive<u64> = 16..=64 * 1024;
+
+/// Parses, runs each file system and scheme in a worker process, reports.
+pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
+    let configs = configs(args)?;
+    let out = OutFolder::prepare(&args.out)?;
+    let jobs = jobs(args, configs.len());
+    let done = run_all(&configs, jobs, !args.json)?;
+    let results = Results {
+        schema: SCHEMA,
+        command: "compare".into(),
+        seed: args.seed,
+        profile: args.device.clone(),
+        runs: done.iter().map(|d| d.run.clone()).collect(),
+    };
+    out.write("results.json", &results.to_json())?;
+    out.write("index.html", &report::page(&results).map_err(failed)?)?;
+    if args.json {
+        print!("{}", results.to_json());
+    } else {
+        println!("{}", table::summary(&results.runs));
+        println!("report: {}", out.path().join("index.html").display());
+    }
+    judge(&done, args.json)
+}
+
+/// One configuration per file system and scheme, everything validated before anything runs.
+fn configs(args: &CompareArgs) -> Result<Vec<RunConfig>, Failure> {
+    let workload: Workload = args.workload.parse().map_err(usage)?;
+    if !MIB_RANGE.contains(&args.size) {
+        let (low, high) = (MIB_RANGE.start(), MIB_RANGE.end());
+        return Err(usage(format!(
+            "--size {} MiB; it may be {low} to {high}",
+            args.size
+        )));
+    }
+    let mut configs = Vec::new();
+    for fs in &args.fs {
+        for scheme in &args.schemes {
+            let fs: Fs = fs.parse().map_err(usage)?;
+            let scheme: Scheme = scheme.parse().map_err(usage)?;
+            let mut stack = Config::new(scheme, &args.device, args.seed);
+            (stack.fs, stack.timing, stack.bytes) = (fs, args.timing.clone(), args.size << 20);
+            stack.timers = args.timers == Timers::On;
+            stack.profile().map_err(usage)?;
+            let workload = workload.to_string();
+            let config = RunConfig {
+                stack,
+                workload,
+                seed: args.seed,
+            };
+            if configs.contains(&config) {
+                return Err(usage(format!("{fs}/{scheme} is asked for twice")));
+            }
+            configs.push(config);
+        }
+    }
+    Ok(configs)
+}
+
+fn jobs(args: &CompareArgs, runs: usize) -> usize {
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    args.jobs.unwrap_or(cores).clamp(1, runs.max(1))
+}
+
+/// Runs all configurations, `jobs` at once. The order of the results is that of the configurations.
+fn run_all(configs: &[RunConfig], jobs: usize, bars: bool) -> Result<Vec<Done>, Failure> {
+    let screen = MultiProgress::new();
+    let bars: Vec<ProgressBar> = configs
+        .iter()
+        .map(|config| {
+            if bars {
+                screen.add(bar(config))
+            } else {
+                ProgressBar::hidden()
+            }
+        })
+        .collect();
+    let next = AtomicUsize::new(0);
+    let results: Mutex<Vec<Option<Result<Done, Failure>>>> =
+        Mutex::new(configs.iter().map(|_| None).collect());
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while let Some((n, config)) = {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    configs.get(n).map(|config| (n, config))
+                } {
+                    let done = worker::run_in_process(config, |done, all| {
+                        bars[n].set_length(all);
+                        bars[n].set_position(done);
+                    });
+                    bars[n].finish();
+                    results.lock().expect("no thread panics with it")[n] = Some(done);
+                }
+            });
+        }
+    });
+    let results = results.into_inner().expect("no thread panics with it");
+    results
+        .into_iter()
+        .map(|r| r.expect("every configuration was run"))
+        .collect()
+}
+
+fn bar(config: &RunConfig) -> ProgressBar {
+    let style = ProgressStyle::with_template(
+        "{prefix:>12} [{bar:40}] {pos}/{len} transactions, {eta} left",
+    )
+    .expect("the template is valid")
+    .progress_chars("=> ");
+    let bar = ProgressBar::new(0).with_style(style);
+    bar.set_prefix(format!("{}/{}", config.stack.fs, config.stack.scheme));
+    bar
+}
+
+/// What the checkers said; findings are a failure of the command.
+fn judge(done: &[Done], quiet: bool) -> Result<(), Failure> {
+    let name = |d: &Done| format!("{}/{}", d.run.fs, d.run.scheme);
+    for d in done {
+        if let Checked::Findings(words) = &d.e2fsck {
+            return Err(failed(format!(
+                "e2fsck -fn finds fault with {}:\n{words}",
+                name(d)
+            )));
+        }
+    }
+    if !quiet {
+        let e2fsck = match done.iter().all(|d| d.e2fsck == Checked::Clean) {
+            true => "e2fsck -fn clean",
+            false => "e2fsck not installed, so the images were not checked by it",
+        };
+        println!("checked after every run: integrity_check ok, all rows as written, {e2fsck}");
+    }
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! `varve host-sqlite`: the SQLite workload on a real file, through SQLite's own file layer. For cross-checks against the
+//! running kernel: it says `ready` before the measured part and `done` after it, and leaves the connection open until
+//! its input ends.
+
+use crate::args::HostSqliteArgs;
+use crate::failure::{Failure, failed, usage};
+use lab::workload::{Workload, sqlite};
+use std::io::Write;
+
+/// Prepares, waits for a line, runs, waits for the end of the input.
+pub fn run(args: &HostSqliteArgs) -> Result<(), Failure> {
+    let workload: Workload = args.workload.parse().map_err(usage)?;
+    let Workload::Sqlite(spec) = &workload;
+    let transactions = sqlite::transactions(spec, args.seed);
+    let db = sqlite::open_on_host(&args.database).map_err(failed)?;
+    sqlite::prepare(&db, spec).map_err(failed)?;
+    let mut input = std::io::stdin().lines();
+    say("ready")?;
+    if input.next().is_none() {
+        return Ok(());
+    }
+    sqlite::run(&db, &transactions, |_| {}).map_err(failed)?;
+    say("done")?;
+    input.by_ref().for_each(drop);
+    Ok(())
+}
+
+fn say(word: &str) -> Result<(), Failure> {
+    writeln!(std::io::stdout(), "{word}").map_err(failed)
+}

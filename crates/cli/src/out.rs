@@ -1,0 +1,80 @@
+//! The output folder: checked before the run, filled after it.
+
+use crate::failure::{Failure, failed};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Room for the results and, for a while, a sparse image of each run.
+const BYTES_NEEDED: u64 = 64 << 20;
+
+/// An output folder that can be written.
+pub struct OutFolder(PathBuf);
+
+impl OutFolder {
+    /// Makes the folder if need be, and finds out before the run whether it can be written and has room.
+    pub fn prepare(path: &Path) -> Result<OutFolder, Failure> {
+        let name = path.display();
+        let why =
+            |what: &str, e: std::io::Error| failed(format!("output folder {name}: {what}: {e}"));
+        fs::create_dir_all(path).map_err(|e| why("cannot be made", e))?;
+        let probe = path.join(".varve-probe");
+        fs::write(&probe, b"probe")
+            .map_err(|e| why("cannot be written; choose another with --out", e))?;
+        fs::remove_file(&probe)
+            .map_err(|e| why("cannot be written; choose another with --out", e))?;
+        let room = rustix::fs::statvfs(path).map_err(|e| why("cannot be examined", e.into()))?;
+        let free = room.f_bavail.saturating_mul(room.f_frsize);
+        if free < BYTES_NEEDED {
+            let (free, needed) = (free >> 20, BYTES_NEEDED >> 20);
+            return Err(failed(format!(
+                "output folder {name}: {free} MiB free, {needed} MiB needed; make room or choose another with --out"
+            )));
+        }
+        Ok(OutFolder(path.into()))
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes one file: first beside it, then renamed, so that a full disk never leaves half of one.
+    pub fn write(&self, name: &str, content: &str) -> Result<(), Failure> {
+        let (target, part) = (self.0.join(name), self.0.join(format!(".{name}.part")));
+        let written = fs::write(&part, content).and_then(|()| fs::rename(&part, &target));
+        written.map_err(|e| {
+            // The first error is the one to tell; a leftover part file is harmless.
+            let _ = fs::remove_file(&part);
+            failed(format!("writing {}: {e}", target.display()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_in_the_way_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "x").unwrap();
+        let failure = OutFolder::prepare(&file).err().unwrap().to_string();
+        assert!(
+            failure.contains("file") && failure.contains("output folder"),
+            "{failure}"
+        );
+    }
+
+    #[test]
+    fn a_folder_is_made_and_filled() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = OutFolder::prepare(&dir.path().join("a/b")).unwrap();
+        out.write("results.json", "{}").unwrap();
+        assert_eq!(
+            fs::read_to_string(out.path().join("results.json")).unwrap(),
+            "{}"
+        );
+        assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1);
+    }
+}

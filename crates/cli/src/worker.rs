@@ -1,0 +1,123 @@
+//! One simulation in a process of its own: SQLite's random generator is one per process, so two simulations in one
+//! process could disturb each other.
+//!
+//! The parent writes a configuration as one JSON line to standard input; the worker answers with JSON lines on standard
+//! output: `{"progress":[done,all]}` now and then, and at the end `{"done":...}` or `{"failed":"..."}`.
+
+use crate::failure::{Failure, failed};
+use lab::fsck::Verdict;
+use lab::results::Run;
+use lab::run::{self, RunConfig};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+
+/// A line from a worker.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Line {
+    /// Transactions done and in all.
+    Progress(u64, u64),
+    /// The run ended well.
+    Done(Box<Done>),
+    /// It did not.
+    Failed(String),
+}
+
+/// A run that ended well, with what the outside checker says of the image.
+#[derive(Serialize, Deserialize)]
+pub struct Done {
+    /// The figures.
+    pub run: Run,
+    /// `e2fsck -fn` on what remained.
+    pub e2fsck: Checked,
+}
+
+/// The outside checker's word.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Checked {
+    /// It finds nothing.
+    Clean,
+    /// It finds something.
+    Findings(String),
+    /// It is not installed.
+    NotInstalled,
+}
+
+/// The worker's side.
+pub fn serve() -> Result<(), Failure> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).map_err(failed)?;
+    let config: RunConfig = serde_json::from_str(&text).map_err(failed)?;
+    let line = match work(&config) {
+        Ok(done) => Line::Done(Box::new(done)),
+        Err(why) => Line::Failed(why.to_string()),
+    };
+    say(&line);
+    Ok(())
+}
+
+fn work(config: &RunConfig) -> Result<Done, Failure> {
+    let finished =
+        run::run(config, &mut |done, all| say(&Line::Progress(done, all))).map_err(failed)?;
+    let folder =
+        tempfile::tempdir().map_err(|e| failed(format!("temporary folder for the image: {e}")))?;
+    let verdict = run::second_opinion(&finished.model, folder.path()).map_err(failed)?;
+    let e2fsck = match verdict {
+        Verdict::Clean => Checked::Clean,
+        Verdict::NotInstalled => Checked::NotInstalled,
+        Verdict::Findings(words) | Verdict::Repaired(words) => Checked::Findings(words),
+    };
+    Ok(Done {
+        run: finished.run,
+        e2fsck,
+    })
+}
+
+fn say(line: &Line) {
+    let text = serde_json::to_string(line).expect("plain data serialises");
+    // A parent that is gone needs no answer.
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// The parent's side: starts a worker for `config` and listens to it.
+pub fn run_in_process(config: &RunConfig, progress: impl Fn(u64, u64)) -> Result<Done, Failure> {
+    let what = format!("{}/{}", config.stack.fs, config.stack.scheme);
+    let why = |e: &dyn std::fmt::Display| failed(format!("worker for {what}: {e}"));
+    let program = std::env::current_exe().map_err(|e| why(&e))?;
+    let mut child = Command::new(program)
+        .arg("worker")
+        .env("TZ", "UTC")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|e| why(&e))?;
+    let answer = converse(&mut child, config, progress);
+    let status = child.wait().map_err(|e| why(&e))?;
+    match answer {
+        Ok(Some(Line::Done(done))) => Ok(*done),
+        Ok(Some(Line::Failed(words))) => Err(why(&words)),
+        Ok(_) => Err(why(&format!("it ended without a result ({status})"))),
+        Err(e) => Err(why(&e)),
+    }
+}
+
+/// Sends the configuration and reads lines up to the last one.
+fn converse(
+    child: &mut Child,
+    config: &RunConfig,
+    progress: impl Fn(u64, u64),
+) -> std::io::Result<Option<Line>> {
+    let mut stdin = child.stdin.take().expect("standard input is piped");
+    stdin.write_all(serde_json::to_string(config)?.as_bytes())?;
+    drop(stdin);
+    let stdout = child.stdout.take().expect("standard output is piped");
+    for line in BufReader::new(stdout).lines() {
+        match serde_json::from_str(&line?)? {
+            Line::Progress(done, all) => progress(done, all),
+            last => return Ok(Some(last)),
+        }
+    }
+    Ok(None)
+}

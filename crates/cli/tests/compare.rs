@@ -1,0 +1,108 @@
+//! `varve compare` as a user runs it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const SMALL: &str = "sqlite:insert=12,update=6,delete=4";
+
+fn varve(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_varve")).args(args).output().expect("the program starts")
+}
+
+fn compare(out: &Path, more: &[&str]) -> Output {
+    let out = out.to_str().expect("the path is UTF-8");
+    varve(&[&["compare", "--size", "64", "--workload", SMALL, "--out", out][..], more].concat())
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+#[test]
+fn same_seed_same_bytes_on_one_and_two_processes() {
+    let dirs = [(); 4].map(|()| tempfile::tempdir().unwrap());
+    let runs: [&[&str]; 4] =
+        [&["--jobs", "1"], &["--jobs", "2"], &["--jobs", "2"], &["--jobs", "2", "--seed", "2"]];
+    let mut files = Vec::new();
+    for (dir, more) in dirs.iter().zip(runs) {
+        let output = compare(dir.path(), more);
+        assert!(output.status.success(), "{}", words(&output));
+        let read = |name| fs::read(dir.path().join(name)).unwrap();
+        files.push((read("results.json"), read("index.html")));
+    }
+    assert_eq!(files[0], files[1], "one process and two");
+    assert_eq!(files[1], files[2], "twice the same");
+    assert_ne!(files[2].0, files[3].0, "another seed gives another run");
+}
+
+#[test]
+fn the_results_add_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = compare(dir.path(), &["--json"]);
+    assert!(output.status.success(), "{}", words(&output));
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(results["schema"], 1);
+    let runs = results["runs"].as_array().unwrap();
+    let schemes: Vec<_> = runs.iter().map(|r| r["scheme"].as_str().unwrap()).collect();
+    assert_eq!(schemes, ["jbd2", "none"]);
+    for run in runs {
+        assert_eq!(run["ops"], 22);
+        assert!(run["virtual_seconds"].as_f64().unwrap() > 0.0);
+        let fsync = &run["latency_us"]["fsync"];
+        let at = |p: &str| fsync[p].as_f64().unwrap();
+        assert!(0.0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("max") * 1.001);
+        assert!(run["device"]["flushes"].as_u64().unwrap() > 0);
+        assert!(run["flash"]["programs"].as_u64().unwrap() > 0);
+    }
+    let blocks = |n: usize, class: &str| runs[n]["blocks"][class].as_u64().unwrap_or(0);
+    assert!(blocks(0, "journal_commit") > 0 && blocks(0, "journal_descriptor") > 0);
+    assert!(blocks(1, "journal_commit") == 0 && runs[1]["journal_block_ratio"] == 0.0);
+    assert!(blocks(0, "data") > 0 && blocks(1, "home") > 0);
+    let speed = |n: usize| runs[n]["ops_per_s"].as_f64().unwrap();
+    assert!(speed(1) > speed(0), "a journal costs something: {} and {}", speed(0), speed(1));
+}
+
+#[test]
+fn wrong_words_are_named_with_the_right_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |more: &[&str], wrong: &str, right: &str| {
+        let output = compare(dir.path(), more);
+        let words = words(&output);
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(words.contains(wrong) && words.contains(right), "{more:?}: {words}");
+        assert!(!words.contains("panicked"), "{words}");
+    };
+    refused(&["--schemes", "jbd2,jbd3"], "jbd3", "none");
+    refused(&["--fs", "ext5"], "ext5", "ext4");
+    refused(&["--device", "floppy"], "floppy", "emmc-odroid-xu4");
+    refused(&["--timing", "fast"], "fast", "valid");
+    refused(&["--schemes", "none,none"], "none", "twice");
+    refused(&["--wrong-option"], "--wrong-option", "--help");
+    let spec = varve(&["compare", "--workload", "sqlite:rows=4"]);
+    assert!(words(&spec).contains("rows") && words(&spec).contains("insert"));
+    assert_eq!(varve(&["compare", "--size", "1"]).status.code(), Some(2));
+}
+
+#[test]
+fn an_output_folder_that_cannot_be_written_is_said_before_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("in-the-way");
+    fs::write(&file, "").unwrap();
+    let output = compare(&file.join("below"), &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(words(&output).contains("in-the-way"), "{}", words(&output));
+}
+
+#[test]
+fn a_device_too_small_for_the_workload_is_an_error_in_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let big = "sqlite:insert=400,update=0,delete=0,value=100000";
+    let out = dir.path().to_str().unwrap();
+    let output = varve(&["compare", "--size", "16", "--workload", big, "--out", out]);
+    let words = words(&output);
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(words.contains("full") && !words.contains("panicked"), "{words}");
+}

@@ -1,0 +1,322 @@
+//! One workload on one stack, simulated: what a worker process does.
+
+use crate::fsck::{self, Verdict};
+use crate::metrics::{Latencies, micros, round};
+use crate::results::{Device, Flash, LatencyTable, Run};
+use crate::workload::sqlite::{self, SqliteFailure, Transaction};
+use crate::workload::{SqliteSpec, Workload};
+use base::{BLOCK_BYTES, Nanos, SECTORS_PER_BLOCK, Time};
+use rig::{AnyModel, Class, Clock, Config, DeviceStats, FlashStats, RigError, Stack};
+use rt::{Sim, SimConfig};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use thiserror::Error;
+
+/// What to run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RunConfig {
+    /// The stack.
+    pub stack: Config,
+    /// The workload, as text.
+    pub workload: String,
+    /// Seed of the workload and the schedule.
+    pub seed: u64,
+}
+
+/// Why a run did not end well.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The stack.
+    #[error("{0}")]
+    Rig(#[from] RigError),
+    /// The workload text.
+    #[error("{0}")]
+    Spec(#[from] crate::workload::SpecError),
+    /// The workload itself.
+    #[error("workload: {0}")]
+    Workload(#[from] SqliteFailure),
+    /// Opening the database.
+    #[error("opening the database: {0}")]
+    Open(#[from] rusqlite::Error),
+    /// A file-system operation of the run itself.
+    #[error("file system: {0}")]
+    Fs(#[from] vfs::FsError),
+    /// The simulation failed: a panic, a deadlock, a limit.
+    #[error("the simulation failed: {0}")]
+    Simulation(String),
+    /// What remained is wrong.
+    #[error("after the run: {0}")]
+    Check(String),
+    /// The host.
+    #[error("{doing}: {source}")]
+    Host {
+        /// What was being done.
+        doing: String,
+        /// What the host says.
+        source: io::Error,
+    },
+}
+
+/// A finished run.
+pub struct Finished {
+    /// The figures.
+    pub run: Run,
+    /// The device after unmounting.
+    pub model: AnyModel,
+}
+
+/// Where the database lies.
+pub const DATABASE: &str = "/test.db";
+
+/// Runs the workload and checks what remains: `PRAGMA integrity_check`, and every row against the oracle.
+/// `progress` gets (done, all) transactions now and then.
+///
+/// # Errors
+/// Whatever went wrong, first failure first.
+pub fn run(config: &RunConfig, progress: &mut dyn FnMut(u64, u64)) -> Result<Finished, RunError> {
+    let workload: Workload = config.workload.parse()?;
+    let Workload::Sqlite(spec) = &workload;
+    let model = config.stack.format()?;
+    let transactions = sqlite::transactions(spec, config.seed);
+    let sim = Sim::new(SimConfig::seeded(config.seed));
+    let outcome = sim.run(|| simulate(config, spec, &transactions, model, progress));
+    if let Some(failure) = &outcome.first_failure {
+        return Err(RunError::Simulation(format!(
+            "{failure}; replay: {}",
+            outcome.replay
+        )));
+    }
+    let (taken, model) = outcome.value.expect("a run without failure has a value")?;
+    let timing = config.stack.profile()?.timing().to_string();
+    let run = taken.into_run(config, &workload, timing, outcome.trace_hash);
+    Ok(Finished { run, model })
+}
+
+/// Everything taken while the workload ran.
+struct Taken {
+    start: Reading,
+    end: Reading,
+    ops: Latencies,
+    fsyncs: Latencies,
+}
+
+/// Mounts, measures the transactions, checks the table, unmounts.
+fn simulate(
+    config: &RunConfig,
+    spec: &SqliteSpec,
+    transactions: &[Transaction],
+    model: AnyModel,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(Taken, AnyModel), RunError> {
+    let stack = Stack::mount(model, &config.stack, Clock::Runtime)?;
+    let sqlite = ::sqlite::register(&stack.vfs)?;
+    let db = ::sqlite::open(DATABASE)?;
+    sqlite::prepare(&db, spec)?;
+    let start = Reading::take(&stack);
+    stack.vfs.record_syncs();
+    let (mut ops, mut done) = (Latencies::default(), 0);
+    sqlite::run(&db, transactions, |took| {
+        ops.add(took);
+        done += 1;
+        if done % PROGRESS_EVERY == 0 {
+            progress(done, transactions.len() as u64);
+        }
+    })?;
+    let end = Reading::take(&stack);
+    let mut fsyncs = Latencies::default();
+    stack
+        .vfs
+        .take_syncs()
+        .iter()
+        .for_each(|sync| fsyncs.add(sync.took));
+    check_table(&db, transactions)?;
+    db.close().map_err(|(_, e)| e)?;
+    drop(sqlite);
+    let model = stack.unmount()?;
+    Ok((
+        Taken {
+            start,
+            end,
+            ops,
+            fsyncs,
+        },
+        model,
+    ))
+}
+
+/// Transactions between two calls of the progress function.
+const PROGRESS_EVERY: u64 = 16;
+
+fn check_table(db: &rusqlite::Connection, transactions: &[Transaction]) -> Result<(), RunError> {
+    if let Some(findings) = sqlite::integrity(db)? {
+        return Err(RunError::Check(format!(
+            "PRAGMA integrity_check says: {findings}"
+        )));
+    }
+    let (found, wanted) = (
+        sqlite::read_table(db)?,
+        sqlite::table_after(transactions, transactions.len()),
+    );
+    if found != wanted {
+        let what = format!(
+            "the table has {} rows that differ from the {} written",
+            found.len(),
+            wanted.len()
+        );
+        return Err(RunError::Check(what));
+    }
+    Ok(())
+}
+
+/// All counters at one moment; what the measured part did is the difference of two.
+struct Reading {
+    at: Time,
+    sectors: BTreeMap<Class, u64>,
+    device: DeviceStats,
+    flash: Option<FlashStats>,
+    waits: BTreeMap<&'static str, Nanos>,
+}
+
+impl Reading {
+    fn take(stack: &Stack) -> Reading {
+        let journal = stack.fs.journal_stats();
+        let mut waits = journal.waits;
+        waits.extend(journal.steps);
+        Reading {
+            at: rt::now(),
+            sectors: stack.queue.stats().sectors_written,
+            device: stack.device.device_stats().unwrap_or_default(),
+            flash: stack.device.flash_stats(),
+            waits,
+        }
+    }
+}
+
+impl Taken {
+    fn into_run(
+        self,
+        config: &RunConfig,
+        workload: &Workload,
+        timing: String,
+        trace_hash: u64,
+    ) -> Run {
+        let span = self.end.at - self.start.at;
+        let seconds = span.0 as f64 / 1e9;
+        let ops = self.ops.count();
+        let blocks = self.blocks();
+        let all: u64 = blocks.values().sum();
+        let journal: u64 = blocks
+            .iter()
+            .filter(|(class, _)| class.starts_with("journal"))
+            .map(|(_, n)| n)
+            .sum();
+        Run {
+            fs: config.stack.fs.to_string(),
+            scheme: config.stack.scheme.to_string(),
+            device: self.device(&config.stack.device),
+            timing,
+            workload: workload.to_string(),
+            virtual_seconds: round(seconds),
+            ops,
+            ops_per_s: if span.0 == 0 {
+                0.0
+            } else {
+                round(ops as f64 / seconds)
+            },
+            latency_us: LatencyTable {
+                op: self.ops.summary(),
+                fsync: self.fsyncs.summary(),
+                fsync_cdf: self.fsyncs.cdf(),
+            },
+            journal_block_ratio: if all == 0 {
+                0.0
+            } else {
+                round(journal as f64 / all as f64)
+            },
+            blocks,
+            flash: self.flash(),
+            waits_us: self.waits(),
+            trace_hash: format!("{trace_hash:016x}"),
+        }
+    }
+
+    fn blocks(&self) -> BTreeMap<String, u64> {
+        let sectors = |reading: &Reading, class| reading.sectors.get(&class).copied().unwrap_or(0);
+        let blocks = Class::ALL.iter().map(|&class| {
+            let written = sectors(&self.end, class) - sectors(&self.start, class);
+            (
+                class.name().to_string(),
+                written.div_ceil(SECTORS_PER_BLOCK),
+            )
+        });
+        blocks.filter(|(_, n)| *n > 0).collect()
+    }
+
+    fn device(&self, profile: &str) -> Device {
+        let (a, b) = (&self.start.device, &self.end.device);
+        Device {
+            profile: profile.into(),
+            reads: b.reads - a.reads,
+            writes: b.writes - a.writes,
+            flushes: b.flushes - a.flushes,
+            fua_writes: b.fua_writes - a.fua_writes,
+            reliable_writes: b.reliable_writes - a.reliable_writes,
+            packed_commands: b.packed_commands - a.packed_commands,
+            remaps: b.remaps - a.remaps,
+            discards: b.discards - a.discards,
+        }
+    }
+
+    fn flash(&self) -> Option<Flash> {
+        let (a, b) = (self.start.flash?, self.end.flash?);
+        let host_pages = b.host_pages - a.host_pages;
+        let programs = b.programs - a.programs;
+        let programmed = programs * u64::from(b.page_bytes);
+        let hosted = host_pages * BLOCK_BYTES as u64;
+        Some(Flash {
+            host_pages,
+            programs,
+            erases: b.erases - a.erases,
+            gc_copies: b.gc_copies - a.gc_copies,
+            map_programs: b.map_programs - a.map_programs,
+            write_amplification: if hosted == 0 {
+                0.0
+            } else {
+                round(programmed as f64 / hosted as f64)
+            },
+        })
+    }
+
+    fn waits(&self) -> BTreeMap<String, f64> {
+        let earlier = |cause| self.start.waits.get(cause).copied().unwrap_or_default();
+        let waits = self
+            .end
+            .waits
+            .iter()
+            .map(|(&cause, span)| (cause.to_string(), micros(span.0 - earlier(cause).0)));
+        waits.filter(|(_, us)| *us > 0.0).collect()
+    }
+}
+
+/// Writes the image of a finished run to `folder` and asks `e2fsck -fn` about it.
+///
+/// # Errors
+/// The image cannot be written, or the checker cannot be run.
+pub fn second_opinion(model: &AnyModel, folder: &Path) -> Result<Verdict, RunError> {
+    let image = folder.join("image");
+    rig::write_image(model, &image)?;
+    let verdict = fsck::e2fsck_check(&image);
+    let host = |source| RunError::Host {
+        doing: "running e2fsck".into(),
+        source,
+    };
+    let verdict = verdict.map_err(host)?;
+    // A folder that stays behind is swept by its owner; the image is large, so it goes at once.
+    std::fs::remove_file(&image).map_err(|source| RunError::Host {
+        doing: "removing the image".into(),
+        source,
+    })?;
+    Ok(verdict)
+}

@@ -1,0 +1,196 @@
+//! One value that says what to build.
+
+use crate::RigError;
+use base::{BlockNo, Bytes, Nanos, Rng};
+use ctrl::{AnyModel, Media, Profile};
+use ext4::mkfs::{self, MkfsOptions};
+use ext4::{DataMode, MountOptions};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A kind of file system.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fs {
+    /// ext4.
+    Ext4,
+}
+
+/// A journaling scheme: a preset of record, order and home.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheme {
+    /// Stock JBD2: full blocks, flush before a FUA commit block, copy home.
+    Jbd2,
+    /// No journal.
+    None,
+}
+
+macro_rules! words {
+    ($name:ident, $what:literal, $($variant:ident = $word:literal),+) => {
+        impl $name {
+            /// All of them.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+            /// The word for it on the command line and in results.
+            pub const fn word(self) -> &'static str {
+                match self { $($name::$variant => $word),+ }
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.word())
+            }
+        }
+        impl FromStr for $name {
+            type Err = RigError;
+            fn from_str(given: &str) -> Result<$name, RigError> {
+                Self::ALL.iter().copied().find(|v| v.word() == given).ok_or_else(|| RigError::Unknown {
+                    what: $what,
+                    given: given.into(),
+                    valid: Self::ALL.iter().map(|v| v.word()).collect::<Vec<_>>().join(", "),
+                })
+            }
+        }
+    };
+}
+words!(Fs, "file system", Ext4 = "ext4");
+words!(Scheme, "scheme", Jbd2 = "jbd2", None = "none");
+
+/// What to build. The same value builds the same stack, to the bit.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Config {
+    /// Kind of file system.
+    pub fs: Fs,
+    /// Journaling scheme.
+    pub scheme: Scheme,
+    /// Name of a built-in device profile.
+    pub device: String,
+    /// Timing set of the profile; `None`: its default.
+    pub timing: Option<String>,
+    /// Size of the device and the file system, bytes.
+    pub bytes: u64,
+    /// Size of the journal, 4 KiB blocks; `None`: as `mke2fs` would choose.
+    pub journal_blocks: Option<u32>,
+    /// How data relates to the journal.
+    pub data: Data,
+    /// Commit timer and write-back timers run as in Linux; without them only syncs and lack of space write.
+    pub timers: bool,
+    /// Seeds the UUID and hash seed of the file system and the choices of the device.
+    pub seed: u64,
+}
+
+/// [`DataMode`] in a configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Data {
+    /// Data before the commit that maps it.
+    #[default]
+    Ordered,
+    /// No order.
+    Writeback,
+    /// Data through the journal.
+    Journal,
+}
+
+impl From<Data> for DataMode {
+    fn from(data: Data) -> DataMode {
+        match data {
+            Data::Ordered => DataMode::Ordered,
+            Data::Writeback => DataMode::Writeback,
+            Data::Journal => DataMode::Journal,
+        }
+    }
+}
+
+impl Config {
+    /// ext4 of 1 GiB on `device` with the defaults of Linux.
+    pub fn new(scheme: Scheme, device: &str, seed: u64) -> Config {
+        Config {
+            fs: Fs::Ext4,
+            scheme,
+            device: device.into(),
+            timing: None,
+            bytes: 1 << 30,
+            journal_blocks: None,
+            data: Data::Ordered,
+            timers: true,
+            seed,
+        }
+    }
+
+    /// The device profile with the timing set that was asked for.
+    ///
+    /// # Errors
+    /// Unknown profile or timing; the message lists the valid ones.
+    pub fn profile(&self) -> Result<Profile, RigError> {
+        let profile = Profile::builtin(&self.device)?;
+        Ok(match &self.timing {
+            Some(timing) => profile.with_timing(timing)?,
+            None => profile,
+        })
+    }
+
+    /// A device with a fresh file system on it. Costs no virtual time and counts in no figure of the device.
+    ///
+    /// # Errors
+    /// Unknown profile, a size that is not possible.
+    pub fn format(&self) -> Result<AnyModel, RigError> {
+        let mut model = self.profile()?.build(Some(self.bytes), None)?;
+        for (block, content) in self.fresh_blocks()? {
+            model.load_logical(block.lba(), content)?;
+        }
+        Ok(model)
+    }
+
+    /// A blank device of this profile.
+    ///
+    /// # Errors
+    /// Unknown profile, a size that is not possible.
+    pub fn blank(&self) -> Result<AnyModel, RigError> {
+        Ok(self.profile()?.build(Some(self.bytes), None)?)
+    }
+
+    /// The next life of a device that lost its power.
+    ///
+    /// # Errors
+    /// The media is of another profile or size.
+    pub fn attach(&self, media: Media) -> Result<AnyModel, RigError> {
+        Ok(self.profile()?.build(Some(self.bytes), Some(media))?)
+    }
+
+    /// All non-zero blocks of a fresh file system.
+    fn fresh_blocks(&self) -> Result<Vec<(BlockNo, Bytes)>, RigError> {
+        let mut rng = Rng::named(self.seed, "mkfs");
+        let (mut uuid, mut hash_seed) = ([0; 16], [0; 16]);
+        rng.fill(&mut uuid);
+        rng.fill(&mut hash_seed);
+        let mut options = MkfsOptions::new(
+            self.bytes,
+            uuid,
+            hash_seed,
+            rt::WallTime {
+                secs: 1_704_067_200,
+                nanos: 0,
+            },
+        );
+        options.journal_blocks = self.journal_blocks;
+        options.journal = self.scheme != Scheme::None;
+        Ok(mkfs::plan(&options)?)
+    }
+
+    /// The mount options for this configuration.
+    pub fn mount_options(&self) -> MountOptions {
+        let timer = |span: Nanos| self.timers.then_some(span);
+        MountOptions {
+            preset: match self.scheme {
+                Scheme::Jbd2 => journal::Preset::Jbd2,
+                Scheme::None => journal::Preset::None,
+            },
+            data: self.data.into(),
+            commit_interval: timer(Nanos::from_secs(5)),
+            writeback_expire: timer(Nanos::from_secs(30)),
+            ..MountOptions::default()
+        }
+    }
+}

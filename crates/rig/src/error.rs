@@ -1,0 +1,53 @@
+//! Why a stack cannot be built.
+
+use blockdev::DevError;
+use ctrl::ProfileError;
+use std::io;
+use thiserror::Error;
+use vfs::FsError;
+
+/// Why a stack cannot be built, mounted or taken down.
+#[derive(Debug, Error)]
+pub enum RigError {
+    /// Unknown word for a file system or scheme.
+    #[error("unknown {what} `{given}`; there is: {valid}")]
+    Unknown {
+        /// What kind of word it should have been.
+        what: &'static str,
+        /// What was given.
+        given: String,
+        /// What would be valid.
+        valid: String,
+    },
+    /// The device profile.
+    #[error("{0}")]
+    Profile(#[from] ProfileError),
+    /// Making the file system.
+    #[error("mkfs: {0}")]
+    Mkfs(#[from] ext4::mkfs::MkfsError),
+    /// Mounting, using or unmounting it.
+    #[error("file system: {0}")]
+    Fs(#[from] FsError),
+    /// The device.
+    #[error("{0}")]
+    Device(#[from] DevError),
+    /// An image file.
+    #[error("image {path}: {source}")]
+    Image {
+        /// The file.
+        path: String,
+        /// What the host says.
+        source: io::Error,
+    },
+    /// An image file of a size that no device has.
+    #[error("image {path}: {what}")]
+    ImageSize {
+        /// The file.
+        path: String,
+        /// What is wrong with its size.
+        what: String,
+    },
+    /// The power of the device is off.
+    #[error("the device has no power any more")]
+    PowerOff,
+}

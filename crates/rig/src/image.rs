@@ -1,0 +1,63 @@
+//! Between device models and image files of the host.
+
+use crate::{Config, RigError};
+use base::{BLOCK_BYTES, Lba, SECTOR_BYTES};
+use blockdev::Model;
+use ctrl::AnyModel;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+/// Writes the logical content of `model` as a sparse image file.
+///
+/// # Errors
+/// What the host says, e.g. that its disk is full.
+pub fn write_image(model: &AnyModel, path: &Path) -> Result<(), RigError> {
+    let fail = |source| RigError::Image {
+        path: path.display().to_string(),
+        source,
+    };
+    let mut file = File::create(path).map_err(fail)?;
+    file.set_len(model.caps().sectors * SECTOR_BYTES as u64)
+        .map_err(fail)?;
+    let mut outcome = Ok(());
+    model.dump_logical(|lba, bytes| {
+        if outcome.is_ok() {
+            let at = SeekFrom::Start(lba.0 * SECTOR_BYTES as u64);
+            outcome = file.seek(at).and_then(|_| file.write_all(bytes));
+        }
+    });
+    outcome.map_err(fail)
+}
+
+/// Puts an image file on a blank device of the same size, as `config` describes it (whose own size does not count).
+///
+/// # Errors
+/// The file cannot be read, or its size is not a positive multiple of 4 KiB.
+pub fn load_image(path: &Path, config: &Config) -> Result<AnyModel, RigError> {
+    let name = || path.display().to_string();
+    let fail = |source: io::Error| RigError::Image {
+        path: name(),
+        source,
+    };
+    let mut file = File::open(path).map_err(fail)?;
+    let bytes = file.metadata().map_err(fail)?.len();
+    if bytes == 0 || !bytes.is_multiple_of(BLOCK_BYTES as u64) {
+        let what = format!("its {bytes} bytes are not a positive multiple of {BLOCK_BYTES}");
+        return Err(RigError::ImageSize { path: name(), what });
+    }
+    let mut model = Config {
+        bytes,
+        ..config.clone()
+    }
+    .blank()?;
+    let mut block = vec![0; BLOCK_BYTES];
+    for n in 0..bytes / BLOCK_BYTES as u64 {
+        file.read_exact(&mut block).map_err(fail)?;
+        if !base::bytes::is_zero(&block) {
+            let lba = Lba(n * (BLOCK_BYTES / SECTOR_BYTES) as u64);
+            model.load_logical(lba, block.clone().into())?;
+        }
+    }
+    Ok(model)
+}

@@ -1,0 +1,54 @@
+//! A mounted stack, from the device model to the paths.
+
+use crate::{Config, RigError};
+use block::Queue;
+use blockdev::{Clock, Modelled};
+use ctrl::AnyModel;
+use ext4::Ext4;
+use std::sync::Arc;
+use vfs::{FileSystem, Vfs, WritebackPolicy};
+
+/// A mounted file system and all below it. Dropping it is a crash; [`Stack::unmount`] is the clean way.
+pub struct Stack {
+    /// The device.
+    pub device: Arc<Modelled<AnyModel>>,
+    /// The queue in front of it.
+    pub queue: Arc<Queue>,
+    /// The file system.
+    pub fs: Arc<Ext4>,
+    /// Paths and open files.
+    pub vfs: Arc<Vfs>,
+}
+
+impl Stack {
+    /// Mounts what is on `model`, recovering the journal if need be.
+    ///
+    /// # Errors
+    /// The device or the file system refuses.
+    pub fn mount(model: AnyModel, config: &Config, clock: Clock) -> Result<Stack, RigError> {
+        let device = Arc::new(Modelled::new(model, clock));
+        let queue = Queue::new(device.clone());
+        let fs = Ext4::mount(queue.clone(), config.mount_options())?;
+        let policy = if config.timers {
+            WritebackPolicy::default()
+        } else {
+            WritebackPolicy::off()
+        };
+        let vfs = Vfs::with_policy(fs.clone() as Arc<dyn FileSystem>, policy);
+        Ok(Stack {
+            device,
+            queue,
+            fs,
+            vfs,
+        })
+    }
+
+    /// Unmounts and hands out the device.
+    ///
+    /// # Errors
+    /// The unmount fails, or the device has lost its power.
+    pub fn unmount(self) -> Result<AnyModel, RigError> {
+        self.vfs.unmount()?;
+        self.device.take_model().ok_or(RigError::PowerOff)
+    }
+}

@@ -1,0 +1,233 @@
+//! `cargo xtask crosscheck ext4-traffic`: does Varve's ext4 write what the kernel's writes?
+//!
+//! Both sides: ext4 of 1 GiB with 4 KiB blocks, timers off, the same bundled SQLite, one-row insert transactions with
+//! synchronous=FULL, the connection left open while the figures are read. The kernel sits on a buffered loop device
+//! (volatile cache, no FUA: each FUA commit becomes a second flush), Varve on profile `loop-like`.
+
+use super::loop_mount::LoopMount;
+use crate::{Result, workspace};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Transactions per mode
+    #[arg(long, default_value_t = 300)]
+    transactions: u32,
+    /// Kernel runs per mode
+    #[arg(long, default_value_t = 3)]
+    repeats: u32,
+}
+
+/// SQLite journal modes and how far Varve may be off, as a fraction.
+const MODES: [(&str, f64); 4] = [
+    ("delete", 0.10),
+    ("truncate", 0.10),
+    ("persist", 0.10),
+    ("wal", 0.15),
+];
+const MIB: u64 = 1024;
+
+/// Figures per transaction.
+#[derive(Clone, Copy)]
+struct Traffic {
+    blocks: f64,
+    commands: f64,
+    flushes: f64,
+}
+
+pub fn run(args: &Args) -> Result {
+    let varve = build()?;
+    println!(
+        "{:<10}{:>26}{:>26}{:>10}",
+        "mode", "kernel blk/cmd/flush", "varve blk/cmd/flush", "within"
+    );
+    let mut off = Vec::new();
+    for (mode, tolerance) in MODES {
+        let spec = format!(
+            "sqlite:insert={},update=0,delete=0,journal={mode},synchronous=full",
+            args.transactions
+        );
+        let kernel = repeat(args.repeats, || kernel(&varve, &spec, args.transactions))?;
+        let ours = ours(&varve, &spec)?;
+        let near = |a: f64, b: f64| (a - b).abs() <= tolerance * b.max(0.01);
+        let within = near(ours.blocks, kernel.blocks) && near(ours.flushes, kernel.flushes);
+        println!(
+            "{mode:<10}{}{}{:>10}",
+            show(kernel),
+            show(ours),
+            if within { "yes" } else { "NO" }
+        );
+        if !within {
+            off.push(mode);
+        }
+    }
+    match off.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "traffic differs by more than the tolerance in: {}",
+            off.join(", ")
+        )),
+    }
+}
+
+fn show(t: Traffic) -> String {
+    format!(
+        "{:>26}",
+        format!("{:.2} / {:.2} / {:.2}", t.blocks, t.commands, t.flushes)
+    )
+}
+
+/// The mean of some runs.
+fn repeat(times: u32, one: impl Fn() -> Result<Traffic>) -> Result<Traffic> {
+    let mut sum = Traffic {
+        blocks: 0.0,
+        commands: 0.0,
+        flushes: 0.0,
+    };
+    for _ in 0..times.max(1) {
+        let t = one()?;
+        sum.blocks += t.blocks;
+        sum.commands += t.commands;
+        sum.flushes += t.flushes;
+    }
+    let n = f64::from(times.max(1));
+    Ok(Traffic {
+        blocks: sum.blocks / n,
+        commands: sum.commands / n,
+        flushes: sum.flushes / n,
+    })
+}
+
+/// Builds `varve` as the tests do, and says where it is.
+fn build() -> Result<PathBuf> {
+    let status = workspace::cargo()
+        .args(["build", "--quiet", "--package", "varve-cli"])
+        .status();
+    match status {
+        Ok(s) if s.success() => Ok(workspace::metadata()?.target_directory.join("debug/varve")),
+        Ok(s) => Err(format!("cargo build failed ({s})")),
+        Err(e) => Err(format!("cargo build: {e}")),
+    }
+}
+
+/// The kernel's figures: SQLite through its own file layer, on the loop mount.
+fn kernel(varve: &Path, spec: &str, transactions: u32) -> Result<Traffic> {
+    let folder = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
+    let mount = LoopMount::new(folder.path(), MIB)?;
+    let mut host = HostSqlite::start(varve, &mount.dir.join("test.db"), spec)?;
+    let before = mount.figures()?;
+    host.go()?;
+    let after = mount.figures()?;
+    host.end()?;
+    let n = f64::from(transactions);
+    Ok(Traffic {
+        blocks: (after.sectors_written - before.sectors_written) as f64 / 8.0 / n,
+        commands: (after.writes - before.writes) as f64 / n,
+        flushes: (after.flushes - before.flushes) as f64 / n,
+    })
+}
+
+/// `varve host-sqlite`: prepares, says `ready`, waits for a line, runs, says `done`, waits for the end of its input.
+struct HostSqlite {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl HostSqlite {
+    fn start(varve: &Path, database: &Path, spec: &str) -> Result<HostSqlite> {
+        let mut child = Command::new(varve)
+            .args(["host-sqlite", "--workload", spec, "--database"])
+            .arg(database)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|e| format!("{}: {e}", varve.display()))?;
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().expect("standard output is piped"));
+        let mut host = HostSqlite {
+            child,
+            input,
+            output,
+        };
+        host.expect("ready")?;
+        Ok(host)
+    }
+
+    fn go(&mut self) -> Result {
+        let input = self
+            .input
+            .as_mut()
+            .expect("the input is open until the end");
+        writeln!(input, "go").map_err(|e| format!("host-sqlite: {e}"))?;
+        self.expect("done")
+    }
+
+    fn end(mut self) -> Result {
+        drop(self.input.take());
+        match self.child.wait() {
+            Ok(s) if s.success() => Ok(()),
+            other => Err(format!("host-sqlite ended badly: {other:?}")),
+        }
+    }
+
+    fn expect(&mut self, word: &str) -> Result {
+        let mut line = String::new();
+        self.output
+            .read_line(&mut line)
+            .map_err(|e| format!("host-sqlite: {e}"))?;
+        match line.trim() == word {
+            true => Ok(()),
+            false => Err(format!(
+                "host-sqlite said `{}`, `{word}` was expected",
+                line.trim()
+            )),
+        }
+    }
+}
+
+/// Varve's figures, from `results.json`.
+fn ours(varve: &Path, spec: &str) -> Result<Traffic> {
+    let out = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
+    let size = MIB.to_string();
+    let output = Command::new(varve)
+        .args([
+            "compare",
+            "--json",
+            "--timers",
+            "off",
+            "--device",
+            "loop-like",
+            "--schemes",
+            "jbd2",
+        ])
+        .args(["--size", &size, "--workload", spec, "--out"])
+        .arg(out.path())
+        .output()
+        .map_err(|e| format!("{}: {e}", varve.display()))?;
+    if !output.status.success() {
+        return Err(format!(
+            "varve compare failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ));
+    }
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .map_err(|e| format!("results of varve compare: {e}"))?;
+    let run = &results["runs"][0];
+    let number = |v: &serde_json::Value| v.as_f64().ok_or("results of varve compare lack a figure");
+    let ops = number(&run["ops"])?;
+    let blocks = run["blocks"]
+        .as_object()
+        .ok_or("results of varve compare lack `blocks`")?;
+    let mut total = 0.0;
+    for count in blocks.values() {
+        total += number(count)?;
+    }
+    Ok(Traffic {
+        blocks: total / ops,
+        commands: number(&run["device"]["writes"])? / ops,
+        flushes: number(&run["device"]["flushes"])? / ops,
+    })
+}

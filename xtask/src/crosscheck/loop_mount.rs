@@ -1,0 +1,107 @@
+//! A fresh ext4 on a loop device, mounted by the running kernel with every timer off, and the block figures of its device.
+
+use crate::Result;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Dirty pages are written back by this timer (vm.dirty_writeback_centisecs); 0 turns it off.
+const WRITEBACK_TIMER: &str = "/proc/sys/vm/dirty_writeback_centisecs";
+
+/// The mount; dropping it takes everything down again.
+pub struct LoopMount {
+    device: String,
+    pub dir: PathBuf,
+    timer: String,
+}
+
+/// Counters of a block device (Documentation/admin-guide/iostats.rst).
+#[derive(Clone, Copy)]
+pub struct BlockFigures {
+    pub writes: u64,
+    pub sectors_written: u64,
+    pub flushes: u64,
+}
+
+impl LoopMount {
+    /// Makes an image of `mib` MiB in `folder` and mounts it.
+    pub fn new(folder: &Path, mib: u64) -> Result<LoopMount> {
+        let image = folder.join("kernel.img");
+        let file = fs::File::create(&image).map_err(|e| format!("{}: {e}", image.display()))?;
+        file.set_len(mib << 20)
+            .map_err(|e| format!("{}: {e}", image.display()))?;
+        let init = "lazy_itable_init=0,lazy_journal_init=0";
+        let path = image.to_string_lossy();
+        sh(
+            "mke2fs",
+            &["-q", "-t", "ext4", "-b", "4096", "-E", init, &path],
+        )?;
+        let device = sh("losetup", &["-f", "--show", &path])?;
+        let dir = folder.join("mnt");
+        let timer =
+            fs::read_to_string(WRITEBACK_TIMER).map_err(|e| format!("{WRITEBACK_TIMER}: {e}"))?;
+        let mount = LoopMount { device, dir, timer };
+        fs::write(WRITEBACK_TIMER, "0").map_err(|e| format!("{WRITEBACK_TIMER}: {e}"))?;
+        fs::create_dir_all(&mount.dir).map_err(|e| format!("{}: {e}", mount.dir.display()))?;
+        sh(
+            "mount",
+            &[
+                "-o",
+                "commit=600",
+                &mount.device,
+                &mount.dir.to_string_lossy(),
+            ],
+        )?;
+        Ok(mount)
+    }
+
+    /// The counters now.
+    pub fn figures(&self) -> Result<BlockFigures> {
+        let name = self.device.trim_start_matches("/dev/");
+        let path = format!("/sys/block/{name}/stat");
+        let text = fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
+        let numbers: Vec<u64> = text
+            .split_whitespace()
+            .filter_map(|n| n.parse().ok())
+            .collect();
+        let field = |n: usize| {
+            numbers
+                .get(n)
+                .copied()
+                .ok_or_else(|| format!("{path} has no field {n}"))
+        };
+        Ok(BlockFigures {
+            writes: field(4)?,
+            sectors_written: field(6)?,
+            flushes: field(15)?,
+        })
+    }
+}
+
+impl Drop for LoopMount {
+    fn drop(&mut self) {
+        // Best effort: whatever is not there any more needs no taking down.
+        let _ = sh("umount", &[&self.dir.to_string_lossy()]);
+        let _ = sh("losetup", &["-d", &self.device]);
+        let _ = fs::write(WRITEBACK_TIMER, self.timer.trim());
+    }
+}
+
+/// Runs a program and returns what it prints.
+fn sh(program: &str, args: &[&str]) -> Result<String> {
+    let shown = || format!("{program} {}", args.join(" "));
+    let output = Command::new(program)
+        .args(args)
+        .output()
+        .map_err(|e| format!("{}: {e}", shown()))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        return Err(format!(
+            "{} failed ({}): {}",
+            shown(),
+            output.status,
+            words.trim()
+        ));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
+}

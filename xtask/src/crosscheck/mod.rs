@@ -1,0 +1,25 @@
+//! Cross-checks of Varve against the running kernel, side by side in one run.
+
+mod ext4_traffic;
+mod loop_mount;
+
+use crate::Result;
+use clap::Subcommand;
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Blocks, commands and flushes of one-row SQLite transactions: kernel ext4 on a loop device against Varve (root)
+    Ext4Traffic(ext4_traffic::Args),
+}
+
+pub fn run(args: &Args) -> Result {
+    match &args.what {
+        What::Ext4Traffic(args) => ext4_traffic::run(args),
+    }
+}
