@@ -1,5 +1,6 @@
 //! Workloads, metrics, crash tests and reports.
 
+pub mod cuts;
 pub mod fsck;
 pub mod metrics;
 pub mod report;

@@ -1,0 +1,197 @@
+//! Recovery of one remainder, and the properties it must have.
+
+use super::{Cut, CutConfig, Tree, walk};
+use crate::fsck::{self, Verdict};
+use crate::run::{DATABASE, RunError};
+use crate::workload::sqlite::{self, Table, Transaction};
+use crate::workload::{SqliteSpec, Workload};
+use rig::{AnyModel, Clock, Stack};
+use rt::{Sim, SimConfig};
+use std::path::Path;
+
+/// What was found of one cut.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Judgement {
+    /// Violated properties, each with its number and what was found. Empty: all is well.
+    pub violations: Vec<String>,
+    /// Acknowledged transactions that are missing from the table, if it can be read.
+    pub lost: Option<usize>,
+    /// Outside checkers that were not there.
+    pub unchecked: bool,
+}
+
+/// What Varve's own recovery gives.
+struct Recovered {
+    tree: Tree,
+    integrity: Result<Option<String>, String>,
+    table: Result<Table, String>,
+    model: AnyModel,
+}
+
+/// Recovers the remainder of `cut` and judges it. `folder` takes image files for the outside checker.
+///
+/// # Errors
+/// Something that is no property of the remainder failed, e.g. writing an image file.
+pub fn judge(
+    config: &CutConfig,
+    transactions: &[Transaction],
+    cut: &Cut,
+    folder: &Path,
+) -> Result<Judgement, RunError> {
+    let Workload::Sqlite(spec) = config.run.workload.parse()?;
+    let model = config.run.stack.attach(cut.media.clone())?;
+    let repaired = folder.join("repaired");
+    rig::write_image(&model, &repaired)?;
+    let mut judgement = Judgement::default();
+    let recovered = match in_simulation(config, || recover(config, &spec, model)) {
+        Ok(recovered) => recovered,
+        Err(why) => {
+            judgement
+                .violations
+                .push(format!("P1: recovery by Varve fails: {why}"));
+            return Ok(judgement);
+        }
+    };
+    second_opinions(config, &recovered, &repaired, folder, &mut judgement)?;
+    database(&recovered, transactions, cut, &mut judgement);
+    Ok(judgement)
+}
+
+/// Each recovery is a simulation of its own: nothing of the cut life can leak into it.
+fn in_simulation<T>(
+    config: &CutConfig,
+    body: impl FnOnce() -> Result<T, RunError>,
+) -> Result<T, RunError> {
+    let outcome = Sim::new(SimConfig::seeded(config.run.seed)).run(body);
+    match outcome.first_failure {
+        Some(failure) => Err(RunError::Simulation(failure.to_string())),
+        None => outcome.value.expect("a run without failure has a value"),
+    }
+}
+
+fn recover(config: &CutConfig, spec: &SqliteSpec, model: AnyModel) -> Result<Recovered, RunError> {
+    let stack = Stack::mount(model, &config.run.stack, Clock::Runtime)?;
+    let tree = walk(&stack.vfs)?;
+    let registration = ::sqlite::register(&stack.vfs)?;
+    let (integrity, table) = match ::sqlite::open(DATABASE) {
+        Ok(db) => {
+            let modes = sqlite::set_modes(&db, spec).map_err(|e| e.to_string());
+            let integrity = modes.and_then(|()| sqlite::integrity(&db).map_err(|e| e.to_string()));
+            let table = sqlite::read_table(&db).map_err(|e| e.to_string());
+            db.close().map_err(|(_, e)| e)?;
+            (integrity, table)
+        }
+        Err(e) => (Err(e.to_string()), Err(e.to_string())),
+    };
+    drop(registration);
+    let model = stack.unmount()?;
+    Ok(Recovered {
+        tree,
+        integrity,
+        table,
+        model,
+    })
+}
+
+/// P2 and P3.
+fn second_opinions(
+    config: &CutConfig,
+    recovered: &Recovered,
+    repaired: &Path,
+    folder: &Path,
+    judgement: &mut Judgement,
+) -> Result<(), RunError> {
+    let host = |source| RunError::Host {
+        doing: "running e2fsck".into(),
+        source,
+    };
+    let ours = folder.join("recovered");
+    rig::write_image(&recovered.model, &ours)?;
+    match fsck::e2fsck_check(&ours).map_err(host)? {
+        Verdict::Clean => {}
+        Verdict::NotInstalled => judgement.unchecked = true,
+        Verdict::Repaired(words) | Verdict::Findings(words) => {
+            judgement
+                .violations
+                .push(format!("P3: e2fsck -fn after Varve's recovery: {words}"));
+        }
+    }
+    match fsck::e2fsck_repair(repaired).map_err(host)? {
+        Verdict::NotInstalled => judgement.unchecked = true,
+        Verdict::Findings(words) => judgement
+            .violations
+            .push(format!("P2: e2fsck -fy gives up: {words}")),
+        Verdict::Clean | Verdict::Repaired(_) => {
+            let theirs = in_simulation(config, || {
+                let model = rig::load_image(repaired, &config.run.stack)?;
+                let stack = Stack::mount(model, &config.run.stack, Clock::Runtime)?;
+                let tree = walk(&stack.vfs)?;
+                stack.unmount()?;
+                Ok(tree)
+            });
+            match theirs {
+                Ok(tree) => judgement
+                    .violations
+                    .extend(differences(&recovered.tree, &tree)),
+                Err(why) => judgement
+                    .violations
+                    .push(format!("P2: what e2fsck leaves cannot be read: {why}")),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn differences(ours: &Tree, theirs: &Tree) -> Option<String> {
+    let paths: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    let differing = paths
+        .into_iter()
+        .filter(|path| ours.get(*path) != theirs.get(*path));
+    let lines: Vec<String> = differing
+        .map(|p| format!("{p}: Varve {:?}, e2fsck {:?}", ours.get(p), theirs.get(p)))
+        .collect();
+    (!lines.is_empty()).then(|| format!("P2: trees differ: {}", lines.join("; ")))
+}
+
+/// P4 and P5.
+fn database(
+    recovered: &Recovered,
+    transactions: &[Transaction],
+    cut: &Cut,
+    judgement: &mut Judgement,
+) {
+    match &recovered.integrity {
+        Ok(None) => {}
+        Ok(Some(findings)) => judgement
+            .violations
+            .push(format!("P4: integrity_check: {findings}")),
+        Err(why) => judgement
+            .violations
+            .push(format!("P4: integrity_check fails: {why}")),
+    }
+    let table = match &recovered.table {
+        Ok(table) => table,
+        Err(why) => {
+            judgement
+                .violations
+                .push(format!("P5: the table cannot be read: {why}"));
+            return;
+        }
+    };
+    let matching = |count: usize| sqlite::table_after(transactions, count) == *table;
+    let acknowledged = cut.acknowledged;
+    let newest = (acknowledged + 1).min(transactions.len());
+    if let Some(count) = (0..=newest).rev().find(|&count| matching(count)) {
+        let lost = acknowledged.saturating_sub(count);
+        judgement.lost = Some(lost);
+        if lost > 0 {
+            judgement.violations.push(format!(
+                "P5: {lost} of {acknowledged} acknowledged transactions are lost"
+            ));
+        }
+    } else {
+        judgement
+            .violations
+            .push("P5: the table is that of no prefix of the transactions".into());
+    }
+}
