@@ -181,7 +181,7 @@ struct Reading {
 
 impl Reading {
     fn take(stack: &Stack) -> Reading {
-        let journal = stack.fs.journal_stats();
+        let journal = stack.fs.journal().stats();
         let mut waits = journal.waits;
         waits.extend(journal.steps);
         Reading {

@@ -1,9 +1,9 @@
 //! One value that says what to build.
 
 use crate::RigError;
-use base::{BlockNo, Bytes, Nanos, Rng};
+use base::{Nanos, Rng};
 use ctrl::{AnyModel, Media, Profile};
-use ext4::mkfs::{self, MkfsOptions};
+use ext4::mkfs::{self, JournalSize, MkfsOptions};
 use ext4::{DataMode, MountOptions};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -137,8 +137,8 @@ impl Config {
     /// Unknown profile, a size that is not possible.
     pub fn format(&self) -> Result<AnyModel, RigError> {
         let mut model = self.profile()?.build(Some(self.bytes), None)?;
-        for (block, content) in self.fresh_blocks()? {
-            model.load_logical(block.lba(), content)?;
+        for (block, content) in self.fresh()?.blocks() {
+            model.load_logical(block.lba(), content.clone())?;
         }
         Ok(model)
     }
@@ -159,8 +159,8 @@ impl Config {
         Ok(self.profile()?.build(Some(self.bytes), Some(media))?)
     }
 
-    /// All non-zero blocks of a fresh file system.
-    fn fresh_blocks(&self) -> Result<Vec<(BlockNo, Bytes)>, RigError> {
+    /// A fresh file system. A blank device reads as zeros, so only what is not zero counts.
+    fn fresh(&self) -> Result<mkfs::Plan, RigError> {
         let mut rng = Rng::named(self.seed, "mkfs");
         let (mut uuid, mut hash_seed) = ([0; 16], [0; 16]);
         rng.fill(&mut uuid);
@@ -174,8 +174,11 @@ impl Config {
                 nanos: 0,
             },
         );
-        options.journal_blocks = self.journal_blocks;
-        options.journal = self.scheme != Scheme::None;
+        options.journal = match (self.scheme, self.journal_blocks) {
+            (Scheme::None, _) => JournalSize::None,
+            (_, Some(blocks)) => JournalSize::Blocks(blocks),
+            (_, None) => JournalSize::Default,
+        };
         Ok(mkfs::plan(&options)?)
     }
 
