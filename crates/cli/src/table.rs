@@ -6,7 +6,7 @@ use lab::results::Run;
 /// One row a run: what people decide by.
 pub fn summary(runs: &[Run]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header([
         "fs/scheme",
         "tx/s",

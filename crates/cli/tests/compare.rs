@@ -9,12 +9,21 @@ use std::process::{Command, Output};
 const SMALL: &str = "sqlite:insert=12,update=6,delete=4";
 
 fn varve(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_varve")).args(args).output().expect("the program starts")
+    Command::new(env!("CARGO_BIN_EXE_varve"))
+        .args(args)
+        .output()
+        .expect("the program starts")
 }
 
 fn compare(out: &Path, more: &[&str]) -> Output {
     let out = out.to_str().expect("the path is UTF-8");
-    varve(&[&["compare", "--size", "64", "--workload", SMALL, "--out", out][..], more].concat())
+    varve(
+        &[
+            &["compare", "--size", "64", "--workload", SMALL, "--out", out][..],
+            more,
+        ]
+        .concat(),
+    )
 }
 
 fn words(output: &Output) -> String {
@@ -24,8 +33,12 @@ fn words(output: &Output) -> String {
 #[test]
 fn same_seed_same_bytes_on_one_and_two_processes() {
     let dirs = [(); 4].map(|()| tempfile::tempdir().unwrap());
-    let runs: [&[&str]; 4] =
-        [&["--jobs", "1"], &["--jobs", "2"], &["--jobs", "2"], &["--jobs", "2", "--seed", "2"]];
+    let runs: [&[&str]; 4] = [
+        &["--jobs", "1"],
+        &["--jobs", "2"],
+        &["--jobs", "2"],
+        &["--jobs", "2", "--seed", "2"],
+    ];
     let mut files = Vec::new();
     for (dir, more) in dirs.iter().zip(runs) {
         let output = compare(dir.path(), more);
@@ -62,7 +75,12 @@ fn the_results_add_up() {
     assert!(blocks(1, "journal_commit") == 0 && runs[1]["journal_block_ratio"] == 0.0);
     assert!(blocks(0, "data") > 0 && blocks(1, "home") > 0);
     let speed = |n: usize| runs[n]["ops_per_s"].as_f64().unwrap();
-    assert!(speed(1) > speed(0), "a journal costs something: {} and {}", speed(0), speed(1));
+    assert!(
+        speed(1) > speed(0),
+        "a journal costs something: {} and {}",
+        speed(0),
+        speed(1)
+    );
 }
 
 #[test]
@@ -72,7 +90,10 @@ fn wrong_words_are_named_with_the_right_ones() {
         let output = compare(dir.path(), more);
         let words = words(&output);
         assert_eq!(output.status.code(), Some(2), "{words}");
-        assert!(words.contains(wrong) && words.contains(right), "{more:?}: {words}");
+        assert!(
+            words.contains(wrong) && words.contains(right),
+            "{more:?}: {words}"
+        );
         assert!(!words.contains("panicked"), "{words}");
     };
     refused(&["--schemes", "jbd2,jbd3"], "jbd3", "none");
@@ -104,5 +125,8 @@ fn a_device_too_small_for_the_workload_is_an_error_in_words() {
     let output = varve(&["compare", "--size", "16", "--workload", big, "--out", out]);
     let words = words(&output);
     assert_eq!(output.status.code(), Some(1), "{words}");
-    assert!(words.contains("full") && !words.contains("panicked"), "{words}");
+    assert!(
+        words.contains("full") && !words.contains("panicked"),
+        "{words}"
+    );
 }

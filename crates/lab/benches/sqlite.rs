@@ -12,19 +12,27 @@ fn main() {
 const WORKLOAD: &str = "sqlite:insert=300,update=300,delete=300";
 
 fn config(scheme: Scheme, device: &str) -> RunConfig {
-    RunConfig { stack: Config::new(scheme, device, 1), workload: WORKLOAD.into(), seed: 1 }
+    RunConfig {
+        stack: Config::new(scheme, device, 1),
+        workload: WORKLOAD.into(),
+        seed: 1,
+    }
 }
 
 #[divan::bench(args = ["emmc-odroid-xu4", "loop-like"], sample_count = 5)]
 fn jbd2(bencher: Bencher, device: &str) {
-    bencher
-        .counter(ItemsCount::new(900_u32))
-        .bench(|| run(&config(Scheme::Jbd2, device), &mut |_, _| {}).map(|f| f.run.ops).unwrap());
+    bencher.counter(ItemsCount::new(900_u32)).bench(|| {
+        run(&config(Scheme::Jbd2, device), &mut |_, _| {})
+            .map(|f| f.run.ops)
+            .unwrap()
+    });
 }
 
 #[divan::bench(args = ["emmc-odroid-xu4", "loop-like"], sample_count = 5)]
 fn none(bencher: Bencher, device: &str) {
-    bencher
-        .counter(ItemsCount::new(900_u32))
-        .bench(|| run(&config(Scheme::None, device), &mut |_, _| {}).map(|f| f.run.ops).unwrap());
+    bencher.counter(ItemsCount::new(900_u32)).bench(|| {
+        run(&config(Scheme::None, device), &mut |_, _| {})
+            .map(|f| f.run.ops)
+            .unwrap()
+    });
 }

@@ -5,6 +5,7 @@ use crate::metrics::{Latencies, micros, round};
 use crate::results::{Device, Flash, LatencyTable, Run};
 use crate::workload::sqlite::{self, SqliteFailure, Transaction};
 use crate::workload::{SqliteSpec, Workload};
+use ::sqlite::Registration;
 use base::{BLOCK_BYTES, Nanos, SECTORS_PER_BLOCK, Time};
 use rig::{AnyModel, Class, Clock, Config, DeviceStats, FlashStats, RigError, Stack};
 use rt::{Sim, SimConfig};
@@ -37,9 +38,20 @@ pub enum RunError {
     /// The workload itself.
     #[error("workload: {0}")]
     Workload(#[from] SqliteFailure),
-    /// Opening the database.
-    #[error("opening the database: {0}")]
+    /// Registering the mount with SQLite, or taking it back.
+    #[error("SQLite: {0}")]
+    Setup(#[from] ::sqlite::SetupError),
+    /// Opening or closing the database.
+    #[error("opening or closing the database: {0}")]
     Open(#[from] rusqlite::Error),
+    /// SQLite failed because the file system below it did.
+    #[error("{sqlite}; the file system said: {below}")]
+    Below {
+        /// What SQLite says.
+        sqlite: String,
+        /// What the file system said first.
+        below: String,
+    },
     /// A file-system operation of the run itself.
     #[error("file system: {0}")]
     Fs(#[from] vfs::FsError),
@@ -111,10 +123,36 @@ fn simulate(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Taken, AnyModel), RunError> {
     let stack = Stack::mount(model, &config.stack, Clock::Runtime)?;
-    let sqlite = ::sqlite::register(&stack.vfs)?;
-    let db = ::sqlite::open(DATABASE)?;
+    let sqlite = ::sqlite::register(&stack.vfs, ::sqlite::Options::default())?;
+    let taken = measure(&stack, &sqlite, spec, transactions, progress);
+    let taken = taken.map_err(|e| explain(e, &sqlite))?;
+    sqlite.unregister()?;
+    let model = stack.unmount()?;
+    Ok((taken, model))
+}
+
+/// Adds what the file system said, if SQLite failed because of it.
+fn explain(error: RunError, sqlite: &Registration) -> RunError {
+    match sqlite.first_error() {
+        Some(below) => RunError::Below {
+            sqlite: error.to_string(),
+            below,
+        },
+        None => error,
+    }
+}
+
+/// Prepares, runs and measures the transactions, checks the table.
+fn measure(
+    stack: &Stack,
+    sqlite: &Registration,
+    spec: &SqliteSpec,
+    transactions: &[Transaction],
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Taken, RunError> {
+    let db = sqlite.open(DATABASE)?;
     sqlite::prepare(&db, spec)?;
-    let start = Reading::take(&stack);
+    let start = Reading::take(stack);
     stack.vfs.record_syncs();
     let (mut ops, mut done) = (Latencies::default(), 0);
     sqlite::run(&db, transactions, |took| {
@@ -124,7 +162,7 @@ fn simulate(
             progress(done, transactions.len() as u64);
         }
     })?;
-    let end = Reading::take(&stack);
+    let end = Reading::take(stack);
     let mut fsyncs = Latencies::default();
     stack
         .vfs
@@ -133,17 +171,12 @@ fn simulate(
         .for_each(|sync| fsyncs.add(sync.took));
     check_table(&db, transactions)?;
     db.close().map_err(|(_, e)| e)?;
-    drop(sqlite);
-    let model = stack.unmount()?;
-    Ok((
-        Taken {
-            start,
-            end,
-            ops,
-            fsyncs,
-        },
-        model,
-    ))
+    Ok(Taken {
+        start,
+        end,
+        ops,
+        fsyncs,
+    })
 }
 
 /// Transactions between two calls of the progress function.

@@ -8,8 +8,16 @@ use varve_lab::run::RunConfig;
 fn config(scheme: Scheme, workload: &str, cuts: usize) -> CutConfig {
     let mut stack = Config::new(scheme, "emmc-odroid-xu4", 11);
     stack.bytes = 64 << 20;
-    let run = RunConfig { stack, workload: workload.into(), seed: 11 };
-    CutConfig { run, cuts, warm_up: 1 }
+    let run = RunConfig {
+        stack,
+        workload: workload.into(),
+        seed: 11,
+    };
+    CutConfig {
+        run,
+        cuts,
+        warm_up: 1,
+    }
 }
 
 /// All judgements; says on standard error when the outside checker is missing.
@@ -21,8 +29,14 @@ fn judge_all(config: &CutConfig) -> Vec<(String, Judgement)> {
         .cuts
         .iter()
         .map(|cut| {
-            let name = format!("seed {} cut {} at {} ns", config.run.seed, cut.number, cut.at);
-            (name, judge(config, &recording.transactions, cut, folder.path()).unwrap())
+            let name = format!(
+                "seed {} cut {} at {} ns",
+                config.run.seed, cut.number, cut.at
+            );
+            (
+                name,
+                judge(config, &recording.transactions, cut, folder.path()).unwrap(),
+            )
         })
         .collect();
     if judgements.iter().any(|(_, j)| j.unchecked) {
@@ -42,7 +56,11 @@ fn assert_all_well(config: &CutConfig) {
 
 #[test]
 fn jbd2_survives_200_cuts() {
-    assert_all_well(&config(Scheme::Jbd2, "sqlite:insert=40,update=30,delete=20", 200));
+    assert_all_well(&config(
+        Scheme::Jbd2,
+        "sqlite:insert=40,update=30,delete=20",
+        200,
+    ));
 }
 
 #[test]
@@ -59,10 +77,17 @@ fn jbd2_survives_cuts_in_every_mode_that_promises_to() {
 fn delete_mode_with_full_loses_at_most_the_last_transaction_and_nothing_else() {
     let workload = "sqlite:insert=20,update=10,delete=10,journal=delete,synchronous=full";
     let judgements = judge_all(&config(Scheme::Jbd2, workload, 40));
-    let lost: Vec<usize> = judgements.iter().map(|(_, j)| j.lost.expect("readable")).collect();
+    let lost: Vec<usize> = judgements
+        .iter()
+        .map(|(_, j)| j.lost.expect("readable"))
+        .collect();
     assert!(lost.iter().all(|&n| n <= 1), "{lost:?}");
-    assert!(lost.contains(&1), "no cut fell between the commit and the next sync: {lost:?}");
-    let other = |j: &&(String, Judgement)| j.1.violations.iter().any(|v| !v.starts_with("P5: 1 of"));
+    assert!(
+        lost.contains(&1),
+        "no cut fell between the commit and the next sync: {lost:?}"
+    );
+    let other =
+        |j: &&(String, Judgement)| j.1.violations.iter().any(|v| !v.starts_with("P5: 1 of"));
     let others: Vec<_> = judgements.iter().filter(other).collect();
     assert!(others.is_empty(), "{others:?}");
 }
@@ -70,7 +95,17 @@ fn delete_mode_with_full_loses_at_most_the_last_transaction_and_nothing_else() {
 /// The positive control: were this test to see no damage, the others would be blind.
 #[test]
 fn without_a_journal_some_cut_shows_damage() {
-    let judgements = judge_all(&config(Scheme::None, "sqlite:insert=40,update=30,delete=20", 60));
-    let damaged = judgements.iter().filter(|(_, j)| !j.violations.is_empty()).count();
-    assert!(damaged > 0, "60 cuts without a journal and no damage: the judge is blind");
+    let judgements = judge_all(&config(
+        Scheme::None,
+        "sqlite:insert=40,update=30,delete=20",
+        60,
+    ));
+    let damaged = judgements
+        .iter()
+        .filter(|(_, j)| !j.violations.is_empty())
+        .count();
+    assert!(
+        damaged > 0,
+        "60 cuts without a journal and no damage: the judge is blind"
+    );
 }

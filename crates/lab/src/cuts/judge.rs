@@ -72,8 +72,8 @@ fn in_simulation<T>(
 fn recover(config: &CutConfig, spec: &SqliteSpec, model: AnyModel) -> Result<Recovered, RunError> {
     let stack = Stack::mount(model, &config.run.stack, Clock::Runtime)?;
     let tree = walk(&stack.vfs)?;
-    let registration = ::sqlite::register(&stack.vfs)?;
-    let (integrity, table) = match ::sqlite::open(DATABASE) {
+    let registration = ::sqlite::register(&stack.vfs, ::sqlite::Options::default())?;
+    let (integrity, table) = match registration.open(DATABASE) {
         Ok(db) => {
             let modes = sqlite::set_modes(&db, spec).map_err(|e| e.to_string());
             let integrity = modes.and_then(|()| sqlite::integrity(&db).map_err(|e| e.to_string()));
@@ -83,7 +83,7 @@ fn recover(config: &CutConfig, spec: &SqliteSpec, model: AnyModel) -> Result<Rec
         }
         Err(e) => (Err(e.to_string()), Err(e.to_string())),
     };
-    drop(registration);
+    registration.unregister()?;
     let model = stack.unmount()?;
     Ok(Recovered {
         tree,

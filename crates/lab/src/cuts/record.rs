@@ -111,7 +111,7 @@ fn workload(
 ) -> Result<Seen, RunError> {
     let Workload::Sqlite(spec) = config.run.workload.parse()?;
     let stack = Stack::mount(model, &config.run.stack, Clock::Runtime)?;
-    let registration = ::sqlite::register(&stack.vfs)?;
+    let registration = ::sqlite::register(&stack.vfs, ::sqlite::Options::default())?;
     let snapshots = Arc::new(Mutex::named("cuts", Vec::new()));
     let cutter = {
         let (device, snapshots, seed) = (stack.device.clone(), snapshots.clone(), config.run.seed);
@@ -119,7 +119,7 @@ fn workload(
             cut_at(&device, &moments, seed, &snapshots)
         })
     };
-    let db = ::sqlite::open(DATABASE)?;
+    let db = registration.open(DATABASE)?;
     sqlite::prepare(&db, &spec)?;
     let mut acknowledged = Vec::new();
     sqlite::run(&db, transactions, |_| acknowledged.push(rt::now()))?;
@@ -127,7 +127,7 @@ fn workload(
         .join()
         .map_err(|_| RunError::Simulation("the cutter panicked".into()))?;
     db.close().map_err(|(_, e)| e)?;
-    drop(registration);
+    registration.unregister()?;
     stack.unmount()?;
     let snapshots = std::mem::take(&mut *snapshots.lock());
     Ok(Seen {
