@@ -1,0 +1,191 @@
+//! Images go both ways between Varve and the running kernel.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use rig::{Clock, Config, Scheme, Stack};
+use rt::{Sim, SimConfig};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use varve_lab::fsck::{Verdict, e2fsck_check};
+use varve_lab::run::{DATABASE, RunConfig, run};
+use vfs::{OpenFlags, RenameMode};
+
+fn sh(program: &str, args: &[&str]) -> Result<String, String> {
+    let output = Command::new(program)
+        .args(args)
+        .output()
+        .map_err(|e| format!("{program}: {e}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).trim().into()),
+        false => Err(format!(
+            "{program} {args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        )),
+    }
+}
+
+/// A kernel mount of an image through a loop device; taken down when dropped.
+struct KernelMount {
+    device: String,
+    dir: PathBuf,
+}
+
+impl KernelMount {
+    fn new(image: &Path, dir: PathBuf, options: &str) -> Result<KernelMount, String> {
+        let device = sh("losetup", &["-f", "--show", &image.to_string_lossy()])?;
+        fs::create_dir_all(&dir).map_err(|e| e.to_string())?;
+        let mount = KernelMount { device, dir };
+        sh(
+            "mount",
+            &[
+                "-t",
+                "ext4",
+                "-o",
+                options,
+                &mount.device,
+                &mount.dir.to_string_lossy(),
+            ],
+        )?;
+        Ok(mount)
+    }
+}
+
+impl Drop for KernelMount {
+    fn drop(&mut self) {
+        let _ = sh("umount", &[&self.dir.to_string_lossy()]);
+        let _ = sh("losetup", &["-d", &self.device]);
+    }
+}
+
+/// Mounts or says why the test cannot run here.
+fn kernel_mount(image: &Path, dir: PathBuf, options: &str) -> Option<KernelMount> {
+    KernelMount::new(image, dir, options)
+        .map_err(|why| eprintln!("skipped: no kernel mount here: {why}"))
+        .ok()
+}
+
+fn clean(image: &Path) {
+    match e2fsck_check(image).unwrap() {
+        Verdict::Clean => {}
+        Verdict::NotInstalled => eprintln!("skipped: e2fsck is not installed"),
+        other => panic!("e2fsck -fn: {other:?}"),
+    }
+}
+
+fn small(scheme: Scheme) -> Config {
+    let mut config = Config::new(scheme, "loop-like", 5);
+    config.bytes = 64 << 20;
+    config
+}
+
+fn read_file(stack: &Stack, path: &str) -> Vec<u8> {
+    let file = stack.vfs.open(path, OpenFlags::READ, 0).unwrap();
+    let mut data = vec![0; file.stat().unwrap().size as usize];
+    let got = file.read_at(0, &mut data).unwrap();
+    assert_eq!(got, data.len());
+    file.close().unwrap();
+    data
+}
+
+#[test]
+fn the_kernel_reads_the_same_bytes_after_every_run() {
+    for scheme in [Scheme::Jbd2, Scheme::None] {
+        let config = small(scheme);
+        let run_config = RunConfig {
+            stack: config.clone(),
+            workload: "sqlite:insert=30,update=20,delete=10".into(),
+            seed: 5,
+        };
+        let finished = run(&run_config, &mut |_, _| {}).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        rig::write_image(&finished.model, &image).unwrap();
+        clean(&image);
+        let ours = Sim::new(SimConfig::seeded(1))
+            .run(|| {
+                let stack = Stack::mount(finished.model, &config, Clock::Runtime).unwrap();
+                let data = read_file(&stack, DATABASE);
+                stack.unmount().unwrap();
+                data
+            })
+            .unwrap();
+        let Some(mount) = kernel_mount(&image, folder.path().join("mnt"), "ro") else {
+            return;
+        };
+        let theirs = fs::read(mount.dir.join("test.db")).unwrap();
+        assert!(
+            ours.len() >= 8192 && ours == theirs,
+            "{scheme}: the database differs"
+        );
+    }
+}
+
+#[test]
+fn an_image_filled_by_the_kernel_is_changed_and_given_back_clean() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+    if let Err(why) = sh(
+        "mke2fs",
+        &["-q", "-t", "ext4", "-b", "4096", &image.to_string_lossy()],
+    ) {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let Some(mount) = kernel_mount(&image, folder.path().join("mnt"), "rw") else {
+        return;
+    };
+    let dir = mount.dir.join("dir");
+    fs::create_dir(&dir).unwrap();
+    for n in 0..500_usize {
+        fs::write(dir.join(format!("file-{n}")), vec![n as u8; n * 37 + 1]).unwrap();
+    }
+    fs::write(mount.dir.join("large"), vec![0xAB; 5 << 20]).unwrap();
+    std::os::unix::fs::symlink("dir/file-7", mount.dir.join("link")).unwrap();
+    drop(mount);
+    let config = small(Scheme::Jbd2);
+    let model = rig::load_image(&image, &config).unwrap();
+    let model = Sim::new(SimConfig::seeded(1))
+        .run(|| {
+            let stack = Stack::mount(model, &config, Clock::Runtime).unwrap();
+            for n in (0..500).step_by(3) {
+                let path = format!("/dir/file-{n}");
+                assert_eq!(read_file(&stack, &path), vec![n as u8; n * 37 + 1]);
+                stack.vfs.unlink(&path).unwrap();
+            }
+            assert_eq!(read_file(&stack, "/link"), vec![7; 7 * 37 + 1]);
+            let flags = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREATE;
+            let file = stack.vfs.open("/dir/ours", flags, 0o644).unwrap();
+            assert_eq!(file.write_at(0, &vec![0xCD; 100_000]).unwrap(), 100_000);
+            file.close().unwrap();
+            stack
+                .vfs
+                .rename("/large", "/dir/moved", RenameMode::Replace)
+                .unwrap();
+            stack.vfs.truncate("/dir/moved", 3 << 20).unwrap();
+            stack.vfs.mkdir("/new", 0o755).unwrap();
+            stack.unmount().unwrap()
+        })
+        .unwrap();
+    rig::write_image(&model, &image).unwrap();
+    clean(&image);
+    let Some(mount) = kernel_mount(&image, folder.path().join("mnt"), "rw") else {
+        return;
+    };
+    assert_eq!(
+        fs::read(mount.dir.join("dir/ours")).unwrap(),
+        vec![0xCD; 100_000]
+    );
+    assert_eq!(
+        fs::read(mount.dir.join("dir/moved")).unwrap(),
+        vec![0xAB; 3 << 20]
+    );
+    assert!(mount.dir.join("new").is_dir() && !mount.dir.join("dir/file-3").exists());
+    assert_eq!(
+        fs::read_dir(mount.dir.join("dir")).unwrap().count(),
+        500 - 167 + 2
+    );
+    fs::remove_dir_all(mount.dir.join("dir")).unwrap();
+    drop(mount);
+    clean(&image);
+}
