@@ -103,18 +103,11 @@ impl DirRead for DirEdit<'_, '_> {
 impl DirIo for DirEdit<'_, '_> {
     fn write(&mut self, lblk: u32, offset: usize, bytes: &[u8]) -> FsResult<()> {
         let block = self.view.block(lblk)?;
-        self.tx.write(block, offset, bytes)?;
-        self.view.fs.entries_changed(self.tx, self.view.inode);
-        Ok(())
+        self.tx.write(block, offset, bytes)
     }
 
     fn append(&mut self, content: Bytes) -> FsResult<u32> {
-        let lblk = self
-            .view
-            .fs
-            .append_block(self.tx, self.view.inode, content)?;
-        self.view.fs.entries_changed(self.tx, self.view.inode);
-        Ok(lblk)
+        self.view.fs.append_block(self.tx, self.view.inode, content)
     }
 
     fn set_indexed(&mut self) -> FsResult<()> {
@@ -128,14 +121,6 @@ impl DirIo for DirEdit<'_, '_> {
 }
 
 impl Ext4 {
-    /// An fsync of the directory has to wait for this transaction even if its inode stays the same to the byte, as it does
-    /// within a tick of the clock.
-    fn entries_changed(&self, tx: &Tx<'_>, dir: &Inode) {
-        let mut core = dir.core();
-        core.sync_tid = tx.tid();
-        core.datasync_tid = tx.tid();
-    }
-
     /// Adds a block to a directory or symbolic link; answers its logical number.
     ///
     /// # Errors

@@ -1,0 +1,14 @@
+//! Names: create, mkdir, symlink, link, unlink, rmdir, rename, readdir, against a shadow in memory, e2fsck, debugfs and the
+//! kernel.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod crash;
+mod foreign;
+mod hostile;
+mod limits;
+mod shadow;
+mod tasks;
+mod trees;
+mod walk;

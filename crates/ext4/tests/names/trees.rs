@@ -1,0 +1,86 @@
+//! Thousands of operations, then every reader there is.
+
+use crate::common::{Image, have_tools, mount};
+use crate::shadow::{Mix, Shadow};
+use crate::walk::{compare_with_debugfs, kernel_mount, walk};
+use base::Rng;
+use fscore::FileSystem;
+
+/// Random operations, with a remount in the middle; then unmount, `e2fsck`, `debugfs`, the kernel.
+fn run(features: &[&str], options: &str, seed: u64, steps: u32, mix: Mix) {
+    if !have_tools() {
+        return;
+    }
+    let image = Image::new(64, features);
+    let ram = image.load();
+    let mut rng = Rng::named(seed, "names");
+    let mut fs = mount(&ram, options);
+    let mut shadow = Shadow::new(&fs);
+    for round in 0..2 {
+        for _ in 0..steps / 2 {
+            shadow.step(&fs, &mut rng, mix);
+        }
+        assert_eq!(walk(&fs, 7), shadow.tree());
+        if round == 0 {
+            fs.unmount().expect("unmount");
+            fs = mount(&ram, options);
+            assert_eq!(walk(&fs, 100), shadow.tree());
+        }
+    }
+    fs.unmount().expect("unmount");
+    image.store(&ram);
+    image.fsck();
+    compare_with_debugfs(&image, &shadow.tree());
+    if let Some(mounted) = kernel_mount(&image, "ro") {
+        let tree = mounted.walk();
+        mounted.unmount();
+        assert_eq!(tree, shadow.tree());
+    }
+}
+
+const TREE: Mix = Mix {
+    names: 60,
+    dirs: 25,
+    longest: 40,
+};
+const FLAT: Mix = Mix {
+    names: 2500,
+    dirs: 2,
+    longest: 200,
+};
+
+#[test]
+fn deep_trees() {
+    run(&[], "", 1, 3000, TREE);
+}
+
+#[test]
+fn deep_trees_without_checksums_and_index() {
+    run(
+        &["-O", "^metadata_csum,^64bit,^dir_index"],
+        "",
+        2,
+        2000,
+        TREE,
+    );
+}
+
+#[test]
+fn deep_trees_without_journal() {
+    run(&["-O", "^has_journal"], "scheme=none", 3, 2000, TREE);
+}
+
+#[test]
+fn one_large_directory() {
+    run(&[], "", 4, 5000, FLAT);
+}
+
+#[test]
+fn one_large_directory_without_file_types_and_checksums() {
+    run(&["-O", "^metadata_csum,^filetype"], "", 5, 3000, FLAT);
+}
+
+#[test]
+fn one_large_linear_directory() {
+    run(&["-O", "^dir_index"], "", 6, 2000, FLAT);
+}

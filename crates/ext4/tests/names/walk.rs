@@ -1,0 +1,207 @@
+//! The tree of a file system, found by reading it: through Varve, through debugfs, through the kernel.
+
+use crate::common::{Image, tool};
+use base::Ino;
+use fscore::{FileKind, FileSystem};
+use std::collections::BTreeMap;
+use varve_ext4::Ext4;
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    pub ino: Ino,
+    pub kind: FileKind,
+    pub links: u32,
+    pub target: Vec<u8>,
+}
+
+/// Paths, each with a slash at its end.
+pub type Tree = BTreeMap<Vec<u8>, Entry>;
+
+/// Reads all directories, in pieces of `batch` entries.
+pub fn walk(fs: &Ext4, batch: usize) -> Tree {
+    let mut tree = Tree::new();
+    below(
+        fs,
+        fs.root(),
+        fs.root(),
+        &mut b"/".to_vec(),
+        batch,
+        &mut tree,
+    );
+    tree
+}
+
+fn below(fs: &Ext4, ino: Ino, parent: Ino, path: &mut Vec<u8>, batch: usize, tree: &mut Tree) {
+    let attr = fs.getattr(ino).expect("getattr");
+    let mut target = Vec::new();
+    if attr.kind == FileKind::Symlink {
+        target = fs.readlink(ino).expect("readlink");
+        assert_eq!(attr.size, target.len() as u64);
+    }
+    let entry = Entry {
+        ino,
+        kind: attr.kind,
+        links: attr.nlink,
+        target,
+    };
+    assert!(tree.insert(path.clone(), entry).is_none(), "each name once");
+    if attr.kind != FileKind::Dir {
+        return;
+    }
+    let mut cookie = 0;
+    let mut dots = BTreeMap::new();
+    loop {
+        let entries = fs.readdir(ino, cookie, batch).expect("readdir");
+        let Some(last) = entries.last() else { break };
+        cookie = last.next;
+        for entry in entries {
+            if matches!(&entry.name[..], b"." | b"..") {
+                assert!(dots.insert(entry.name, entry.ino).is_none());
+                continue;
+            }
+            assert_eq!(fs.lookup(ino, &entry.name).expect("lookup"), entry.ino);
+            let len = path.len();
+            path.extend_from_slice(&entry.name);
+            path.push(b'/');
+            below(fs, entry.ino, ino, path, batch, tree);
+            assert_eq!(tree[path].kind, entry.kind, "the kind in the entry");
+            path.truncate(len);
+        }
+    }
+    assert_eq!(
+        dots,
+        BTreeMap::from([(b".".to_vec(), ino), (b"..".to_vec(), parent)])
+    );
+}
+
+/// `debugfs` lists the same names with the same inodes in the directories of the tree.
+pub fn compare_with_debugfs(image: &Image, tree: &Tree) {
+    for (path, entry) in tree.iter().filter(|(_, entry)| entry.kind == FileKind::Dir) {
+        let mut expected: Vec<(Vec<u8>, u32)> = Vec::new();
+        for (other, below) in tree.range(path.clone()..) {
+            let Some(rest) = other.strip_prefix(&path[..]) else {
+                break;
+            };
+            if let Some(name) = rest.strip_suffix(b"/").filter(|name| !name.contains(&b'/')) {
+                expected.push((name.to_vec(), below.ino.0));
+            }
+        }
+        expected.sort();
+        let request = format!("ls -p <{}>", entry.ino);
+        let out = tool("debugfs")
+            .arg("-R")
+            .arg(request)
+            .arg(&image.path)
+            .output()
+            .expect("starts");
+        // /ino/mode/uid/gid/name/size/
+        let lines = out
+            .stdout
+            .split(|&b| b == b'\n')
+            .filter(|line| line.starts_with(b"/"));
+        let mut listed: Vec<(Vec<u8>, u32)> = Vec::new();
+        for line in lines {
+            let fields: Vec<&[u8]> = line.split(|&b| b == b'/').collect();
+            let ino: u32 = String::from_utf8_lossy(fields[1])
+                .parse()
+                .expect("a number");
+            if ino != 0 && !matches!(fields[5], b"." | b"..") {
+                listed.push((fields[5].to_vec(), ino));
+            }
+        }
+        listed.sort();
+        assert_eq!(listed, expected, "{}", path.escape_ascii());
+    }
+}
+
+/// A mount of the image by the kernel; `None`, with a word, where that cannot be.
+pub struct Mounted<'a> {
+    image: &'a Image,
+    pub at: std::path::PathBuf,
+}
+
+pub fn kernel_mount<'a>(image: &'a Image, options: &str) -> Option<Mounted<'a>> {
+    let at = image.dir.path().join("mnt");
+    std::fs::create_dir_all(&at).expect("a mount point");
+    let options = format!("loop,{options}");
+    let out = tool("mount")
+        .args(["-t", "ext4", "-o", &options])
+        .arg(&image.path)
+        .arg(&at)
+        .output();
+    match out {
+        Ok(out) if out.status.success() => Some(Mounted { image, at }),
+        Ok(out) => {
+            let why = String::from_utf8_lossy(&out.stderr).into_owned();
+            // A refusal of this image is a failure of the test, lack of rights or of a loop device is not.
+            assert!(
+                !why.contains("wrong fs type") && !why.contains("Structure needs cleaning"),
+                "{why}"
+            );
+            eprintln!("skipped: no loop mount here: {why}");
+            None
+        }
+        Err(why) => {
+            eprintln!("skipped: no mount here: {why}");
+            None
+        }
+    }
+}
+
+impl Mounted<'_> {
+    /// The tree as the kernel reads it.
+    pub fn walk(&self) -> Tree {
+        let out = tool("find")
+            .arg(&self.at)
+            .args(["-printf", "%i %y %n %P\\0%l\\0"])
+            .output()
+            .expect("find");
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        let mut tree = Tree::new();
+        let mut fields = out.stdout.split(|&b| b == 0);
+        while let (Some(line), Some(target)) =
+            (fields.next().filter(|line| !line.is_empty()), fields.next())
+        {
+            let parts: Vec<&[u8]> = line.splitn(4, |&b| b == b' ').collect();
+            let number = |field: &[u8]| String::from_utf8_lossy(field).parse().expect("a number");
+            let kind = match parts[1] {
+                b"f" => FileKind::File,
+                b"d" => FileKind::Dir,
+                b"l" => FileKind::Symlink,
+                b"p" => FileKind::Fifo,
+                b"s" => FileKind::Socket,
+                b"c" => FileKind::Char,
+                other => panic!("find knows the kind {}", other.escape_ascii()),
+            };
+            let mut path = b"/".to_vec();
+            if !parts[3].is_empty() {
+                path.extend_from_slice(parts[3]);
+                path.push(b'/');
+            }
+            let (ino, links) = (Ino(number(parts[0])), number(parts[2]));
+            tree.insert(
+                path,
+                Entry {
+                    ino,
+                    kind,
+                    links,
+                    target: target.to_vec(),
+                },
+            );
+        }
+        tree
+    }
+    pub fn unmount(self) {
+        let out = tool("umount").arg(&self.at).output().expect("umount");
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        assert!(self.image.path.exists());
+    }
+}
