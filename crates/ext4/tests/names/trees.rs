@@ -4,14 +4,21 @@ use crate::common::{Image, have_tools, mount};
 use crate::shadow::{Mix, Shadow};
 use crate::walk::{compare_with_debugfs, kernel_mount, walk};
 use base::Rng;
+use block::Queue;
+use blockdev::Ram;
 use fscore::FileSystem;
+use std::sync::Arc;
+use varve_ext4::mkfs::{self, DeviceContent, MkfsOptions};
 
 /// Random operations, with a remount in the middle; then unmount, `e2fsck`, `debugfs`, the kernel.
 fn run(features: &[&str], options: &str, seed: u64, steps: u32, mix: Mix) {
     if !have_tools() {
         return;
     }
-    let image = Image::new(64, features);
+    run_on(&Image::new(64, features), options, seed, steps, mix);
+}
+
+fn run_on(image: &Image, options: &str, seed: u64, steps: u32, mix: Mix) {
     let ram = image.load();
     let mut rng = Rng::named(seed, "names");
     let mut fs = mount(&ram, options);
@@ -30,8 +37,8 @@ fn run(features: &[&str], options: &str, seed: u64, steps: u32, mix: Mix) {
     fs.unmount().expect("unmount");
     image.store(&ram);
     image.fsck();
-    compare_with_debugfs(&image, &shadow.tree());
-    if let Some(mounted) = kernel_mount(&image, "ro") {
+    compare_with_debugfs(image, &shadow.tree());
+    if let Some(mounted) = kernel_mount(image, "ro") {
         let tree = mounted.walk();
         mounted.unmount();
         assert_eq!(tree, shadow.tree());
@@ -83,4 +90,25 @@ fn one_large_directory_without_file_types_and_checksums() {
 #[test]
 fn one_large_linear_directory() {
     run(&["-O", "^dir_index"], "", 6, 2000, FLAT);
+}
+
+#[test]
+fn an_image_of_our_own_mkfs() {
+    if !have_tools() {
+        return;
+    }
+    let options = MkfsOptions::new(64 << 20, [0x5A; 16], [0xA5; 16], rt::wall());
+    let plan = mkfs::plan(&options).expect("64 MiB are enough");
+    let ram = Ram::new(64 << 20);
+    let queue = Queue::new(Arc::new(ram));
+    plan.write(&queue, DeviceContent::Zeros).expect("writes");
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("image");
+    let image = Image { dir, path };
+    std::fs::write(
+        &image.path,
+        queue.read(base::Lba(0), (64 << 20) / 512).expect("reads"),
+    )
+    .expect("stores");
+    run_on(&image, "", 7, 1500, TREE);
 }
