@@ -32,9 +32,12 @@ pub enum RenameMode {
 /// Calls block (inside `rt` primitives only) and may come from many tasks. Every inode between [`open`](Self::open) and
 /// [`release`](Self::release) stays usable after its last link is gone.
 ///
+/// Inodes of every kind can be pinned, directories too. `vfs::conformance` checks what is promised here.
+///
 /// # Errors
 /// Each method answers the POSIX error of the system call it serves; I/O, corruption and an earlier failure come as their
-/// own classes of [`FsError`](crate::FsError).
+/// own classes of [`FsError`](crate::FsError). A number that is not in use is ESTALE. Making a name in a directory that
+/// has been removed is ENOENT, reading it gives nothing. A write or truncation beyond the largest file size is EFBIG.
 #[allow(clippy::missing_errors_doc)]
 pub trait FileSystem: Send + Sync {
     /// The root directory.

@@ -32,5 +32,6 @@ mod registration;
 mod shm;
 mod table;
 
+pub use process::set_up;
 pub use registration::{Options, Registration, SetupError, SyncCall, register};
 pub use rusqlite;

@@ -50,14 +50,18 @@ fn setup() -> &'static Setup {
     }
 }
 
-/// Sets SQLite up, once per process.
-pub(crate) fn set_up() -> Result<(), SetupError> {
+/// Sets SQLite up for both worlds, once per process; later calls do nothing. [`register`](crate::register) does it by
+/// itself; call this first where a process uses SQLite in other ways before it registers anything.
+///
+/// # Errors
+/// [`SetupError::InUse`] if SQLite was initialised already: its mutexes cannot be changed then.
+pub fn set_up() -> Result<(), SetupError> {
     let done = SETUP.get_or_init(|| {
         let (mutexes, host) = configure()?;
         Ok(Setup { mutexes, host })
     });
     done.as_ref().map_err(Clone::clone)?;
-    // Once more each time: it is cheap, and the first caller needs `SETUP` for it.
+    // Not in the initialiser above: SQLite's mutexes lead to callbacks that read `SETUP`.
     finish()
 }
 

@@ -48,7 +48,7 @@ impl Default for Options {
 pub enum SetupError {
     /// SQLite was in use before the first registration of the process.
     #[error(
-        "SQLite was initialised before varve-sqlite; call sqlite::register before the first other use of SQLite in this process"
+        "SQLite was initialised before varve-sqlite; call sqlite::set_up before the first use of SQLite in this process"
     )]
     InUse,
     /// SQLite refused.

@@ -176,3 +176,30 @@ fn an_impatient_writer_is_busy() {
     })
     .unwrap();
 }
+
+/// Rule of the runtime: after a cut nothing waits for time. SQLite's busy handler counts its sleeps, so it ends, too.
+#[test]
+fn a_power_cut_ends_busy_waits() {
+    let outcome = simulated(SimConfig::default(), |sqlite| {
+        let a = connect(sqlite, "delete", "full");
+        a.execute_batch("CREATE TABLE t(id); BEGIN IMMEDIATE")
+            .unwrap();
+        let waiter = {
+            let sqlite = Arc::clone(sqlite);
+            rt::spawn("waiter", move || {
+                let b = sqlite.open("/t.db").unwrap();
+                b.busy_timeout(Duration::from_secs(600)).unwrap();
+                let refused = b.execute_batch("BEGIN IMMEDIATE").unwrap_err();
+                b.close().unwrap();
+                refused.sqlite_error_code()
+            })
+        };
+        rt::sleep(Nanos::from_secs(1));
+        rt::power_cut();
+        let refused = waiter.join().unwrap();
+        assert_eq!(refused, Some(rusqlite::ErrorCode::DatabaseBusy));
+        a.close().unwrap();
+    });
+    assert_eq!(outcome.end, base::Time(1_000_000_000));
+    outcome.unwrap();
+}
