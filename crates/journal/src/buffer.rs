@@ -298,6 +298,12 @@ impl Cache {
             .min()
     }
 
+    /// The content, if it is here.
+    #[cfg(test)]
+    pub fn current(&self, block: BlockNo) -> Option<Bytes> {
+        self.buffers.get(&block).and_then(|b| b.current.clone())
+    }
+
     /// Number of buffers.
     #[cfg(test)]
     pub fn len(&self) -> usize {
@@ -314,26 +320,26 @@ impl Cache {
     /// Second chance: passes over a few buffers and drops clean ones that nobody read since the last time.
     fn sweep(&mut self) {
         const STEPS_MAX: usize = 64;
-        if self.buffers.len() <= self.limit {
+        let excess = self.buffers.len().saturating_sub(self.limit);
+        if excess == 0 {
             return;
         }
-        let mut victims = Vec::new();
-        let mut last = None;
-        for (block, buffer) in self.buffers.range_mut(self.hand..).take(STEPS_MAX) {
-            last = Some(*block);
-            if !buffer.is_clean() {
+        let ahead = self.buffers.range(self.hand..);
+        let around = ahead.chain(self.buffers.range(..self.hand));
+        let passed: Vec<BlockNo> = around.take(STEPS_MAX).map(|(block, _)| *block).collect();
+        let mut dropped = 0;
+        for block in passed {
+            self.hand = block.plus(1);
+            let buffer = self.buffer(block);
+            if buffer.used || !buffer.is_clean() {
+                buffer.used = false;
                 continue;
             }
-            if buffer.used {
-                buffer.used = false;
-            } else {
-                victims.push(*block);
-            }
-        }
-        self.hand = last.map_or(BlockNo(0), |b| b.plus(1));
-        let excess = self.buffers.len() - self.limit;
-        for block in victims.into_iter().take(excess) {
             self.buffers.remove(&block);
+            dropped += 1;
+            if dropped == excess {
+                return;
+            }
         }
     }
 }

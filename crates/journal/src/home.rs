@@ -71,8 +71,10 @@ impl Inner {
                     continue;
                 };
                 #[cfg(test)]
-                let image = self.home_image(&mut state, block, image);
-                plug.write(block.lba(), kind.home_class(), image.clone());
+                let sent = self.home_image(&state, block, &image);
+                #[cfg(not(test))]
+                let sent = image.clone();
+                plug.write(block.lba(), kind.home_class(), sent);
                 images.push((block, image));
             }
         }
@@ -91,12 +93,10 @@ impl Inner {
 
     /// The image to write, or the running one if a test asked for that mistake.
     #[cfg(test)]
-    fn home_image(&self, state: &mut crate::state::State, block: BlockNo, image: Bytes) -> Bytes {
-        match state.cache.look(block) {
-            crate::buffer::Look::Hit(current) if self.broken(crate::inner::Fault::HomeCurrent) => {
-                current
-            }
-            _ => image,
+    fn home_image(&self, state: &crate::state::State, block: BlockNo, image: &Bytes) -> Bytes {
+        match state.cache.current(block) {
+            Some(current) if self.broken(crate::inner::Fault::HomeCurrent) => current,
+            _ => image.clone(),
         }
     }
 

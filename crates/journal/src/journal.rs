@@ -238,6 +238,13 @@ impl Journal {
         self.inner.latch(&mut self.inner.state.lock(), failure);
     }
 
+    /// What the write-back task does when its time comes.
+    #[cfg(test)]
+    pub(crate) fn write_back_now(&self) -> Result<(), JournalError> {
+        let _home = self.inner.home.lock();
+        self.inner.write_home_all()
+    }
+
     /// Figures since the start.
     pub fn stats(&self) -> Stats {
         self.inner.state.lock().stats.clone()

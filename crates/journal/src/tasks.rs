@@ -35,11 +35,12 @@ fn wait_for_work(inner: &Inner) -> bool {
         return false;
     };
     loop {
-        let running = state.running.as_ref().map(|r| (r.tid, r.started));
-        let mut deadline = None;
-        if let Some((tid, started)) = running {
-            deadline = inner.options.commit_interval.map(|i| started + i);
-            let requested = state.requested.is_some_and(|r| r.geq(tid));
+        // Without a running transaction a look once per interval is enough: none can become older before it is seen.
+        let interval = inner.options.commit_interval;
+        let mut deadline = interval.map(|i| rt::now() + i);
+        if let Some(running) = &state.running {
+            deadline = interval.map(|i| running.started + i);
+            let requested = state.requested.is_some_and(|r| r.geq(running.tid));
             if requested || deadline.is_some_and(|d| d <= rt::now()) {
                 return true;
             }
@@ -91,6 +92,10 @@ fn switch<'a>(inner: &'a Inner, log: &'a Log, mut guard: MutexGuard<'_, State>) 
     let state = &mut *guard;
     let running = state.running.take().expect("locked above");
     inner.progress.notify_all();
+    // The number of a dropped transaction is given out again: its request must not outlive it.
+    if state.requested.is_some_and(|r| running.tid.geq(r)) {
+        state.requested = None;
+    }
     if running.is_empty() {
         // The number is used again: a request for it must not pass for one of the next transaction, which would then
         // neither be committed nor wake this task when it is asked for.
