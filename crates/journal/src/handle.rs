@@ -123,7 +123,7 @@ impl<'j> Handle<'j> {
         let mut state = self.inner.lock()?;
         let Some(log) = &self.inner.log else {
             while state.cache.is_writing(block) {
-                self.inner.buffers.wait(&mut state);
+                self.inner.sleep(&self.inner.buffers, &mut state);
                 self.inner.check(&mut state)?;
             }
             self.dirtied = true;

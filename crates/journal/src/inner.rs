@@ -77,17 +77,30 @@ impl Inner {
 
     /// The abort latch. Every wait loop calls it.
     pub fn check(&self, state: &mut State) -> Result<(), JournalError> {
-        if self.dropped.load(Ordering::SeqCst) && state.failure.is_none() {
-            let why = "a handle was dropped before it was finished: half an operation must not be committed";
-            self.latch(
-                state,
-                Failure {
+        if state.failure.is_none() {
+            if !rt::powered() {
+                let why = "the power is gone".into();
+                let failure = Failure {
+                    why,
+                    power_lost: true,
+                };
+                self.latch(state, failure);
+            } else if self.dropped.load(Ordering::SeqCst) {
+                let why = "a handle was dropped before it was finished: half an operation must not be committed";
+                let failure = Failure {
                     why: why.into(),
                     power_lost: false,
-                },
-            );
+                };
+                self.latch(state, failure);
+            }
         }
         state.check()
+    }
+
+    /// Waits on one of the condition variables; also ends at a power cut, which the next [`check`](Inner::check) sees.
+    pub fn sleep(&self, on: &Condvar, state: &mut MutexGuard<'_, State>) {
+        // The error says nothing that the latch does not say.
+        let _ = on.wait_powered(state);
     }
 
     /// Keeps the first failure and wakes everybody.
@@ -125,7 +138,7 @@ impl Inner {
     /// Waits for progress and books the time.
     pub fn wait_progress(&self, state: &mut MutexGuard<'_, State>, cause: &'static str) {
         let start = rt::now();
-        self.progress.wait(state);
+        self.sleep(&self.progress, state);
         state.stats.waited(cause, rt::now() - start);
     }
 
@@ -147,13 +160,7 @@ impl Inner {
                 continue;
             }
             match self.admit(&mut state, log, credits) {
-                Admission::Granted => {
-                    if state.running.is_none() && self.options.commit_interval.is_some() {
-                        // The commit task sets its timer by the age of the running transaction.
-                        self.work.notify_all();
-                    }
-                    return Ok(join(&mut state, credits));
-                }
+                Admission::Granted => return Ok(join(&mut state, credits)),
                 Admission::NeverFits => {
                     return Err(JournalError::misuse(format!(
                         "{credits} credits never fit a transaction of this log, at most {} do",
@@ -205,7 +212,7 @@ impl Inner {
             self.check(&mut state)?;
             match state.cache.look(block) {
                 Look::Hit(bytes) => return Ok((state, bytes)),
-                Look::Loading => self.buffers.wait(&mut state),
+                Look::Loading => self.sleep(&self.buffers, &mut state),
                 Look::Load(ticket) => {
                     drop(state);
                     let read = self.queue.read(block.lba(), SECTORS_PER_BLOCK);

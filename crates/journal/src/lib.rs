@@ -1,7 +1,7 @@
 //! Transactions, schemes, checkpoint and recovery of a JBD2-compatible journal.
 //!
 //! A file system changes metadata blocks inside [`Handle`]s. The blocks of all handles that run together form one
-//! transaction; its commit writes their images to the log by a [plan](commit::plan), and only then may they go home.
+//! transaction; its commit writes their images to the log by a plan ([`plan_of`]), and only then may they go home.
 //!
 //! ```text
 //!  handle        transaction                         log                     home

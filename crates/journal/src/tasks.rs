@@ -50,7 +50,7 @@ fn wait_for_work(inner: &Inner) -> bool {
         }
         match deadline {
             Some(at) => drop(inner.work.wait_until(&mut state, at)),
-            None => inner.work.wait(&mut state),
+            None => inner.sleep(&inner.work, &mut state),
         }
         if inner.check(&mut state).is_err() {
             return false;
@@ -92,10 +92,6 @@ fn switch<'a>(inner: &'a Inner, log: &'a Log, mut guard: MutexGuard<'_, State>) 
     let state = &mut *guard;
     let running = state.running.take().expect("locked above");
     inner.progress.notify_all();
-    // The number of a dropped transaction is given out again: its request must not outlive it.
-    if state.requested.is_some_and(|r| running.tid.geq(r)) {
-        state.requested = None;
-    }
     if running.is_empty() {
         // The number is used again: a request for it must not pass for one of the next transaction, which would then
         // neither be committed nor wake this task when it is asked for.
@@ -144,7 +140,7 @@ fn publish(inner: &Inner, job: Job<'_>) -> Result<(), JournalError> {
     let mut guard = inner.lock()?;
     // An older image that is on its way home must have arrived before the block gets a new owner.
     while job.forgotten.iter().any(|b| guard.cache.is_writing(*b)) {
-        inner.buffers.wait(&mut guard);
+        inner.sleep(&inner.buffers, &mut guard);
         inner.check(&mut guard)?;
     }
     let state = &mut *guard;

@@ -4,7 +4,7 @@
 //! [`Opened::NeedsRecovery`], and only a [`CleanLog`] starts a journal.
 //!
 //! Damage: a torn end of the log is what a cut leaves and ends it silently; damage before a commit block that counts is refused
-//! with an error, and nothing is written (the [case table](cases) decides). An image whose checksum is wrong is refused in
+//! with an error, and nothing is written (the case table in `cases.rs` decides). An image whose checksum is wrong is refused in
 //! the same way, before anything is written home.
 
 mod cases;

@@ -215,6 +215,42 @@ fn group_commit_of_os_threads() {
 }
 
 #[test]
+fn group_commit_of_simulated_tasks() {
+    for seed in 0..12 {
+        rt::Sim::new(rt::SimConfig::random(seed))
+            .run(|| group_commit(6, 10))
+            .unwrap();
+    }
+}
+
+#[test]
+fn power_cut_wakes_who_waits() {
+    let outcome = rt::Sim::new(rt::SimConfig::seeded(3)).run(|| {
+        let rig = Rig::new(60, 16);
+        let journal = rig.start(Options::default());
+        commit_one(&rig, &journal, 0, 1);
+        let mut held = journal.start(1).expect("room");
+        held.create(rig.first(), filled(2)).expect("credit");
+        let waiter = journal.clone();
+        let tid = held.tid();
+        let waiter = rt::spawn("fsync", move || waiter.commit(tid));
+        rt::sleep(Nanos::from_millis(50));
+        rig.disk.cut_power_at(0);
+        rt::power_cut();
+        assert!(
+            waiter
+                .join()
+                .unwrap()
+                .expect_err("no power")
+                .is_power_lost()
+        );
+        assert!(held.finish().expect_err("no power").is_power_lost());
+        assert!(journal.stop().expect_err("no power").is_power_lost());
+    });
+    outcome.unwrap();
+}
+
+#[test]
 fn commit_timer_and_write_back() {
     let rig = Rig::new(60, 16);
     let journal = rig.start(Options {
