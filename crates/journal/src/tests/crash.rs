@@ -253,7 +253,7 @@ impl History {
                 return Err(format!("Q3: recovery changed file data in block {block}"));
             }
         }
-        if seed % 4 == 0 {
+        if seed.is_multiple_of(4) {
             self.check_nested(&after, seed)
         } else {
             Ok(())
