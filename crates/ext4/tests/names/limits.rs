@@ -93,6 +93,29 @@ fn a_full_disk_refuses_and_recovers() {
     }
 }
 
+/// Blocks freed a moment ago are no space yet (H18): the operation waits for their commit.
+#[test]
+fn freed_blocks_are_waited_for() {
+    if !have_tools() {
+        return;
+    }
+    let image = Image::new(12, &["-N", "6000", "-J", "size=4"]);
+    let fs = mount(&image.load(), "commit=600");
+    let root = fs.root();
+    let mut made = 0;
+    while mkdir(&fs, root, &format!("d{made}")).is_ok() {
+        made += 1;
+    }
+    fs.sync().expect("sync");
+    for n in 0..3 {
+        let name = format!("d{n}");
+        fs.rmdir(root, name.as_bytes()).expect("rmdir");
+        mkdir(&fs, root, &name).expect("its block is free");
+    }
+    assert_eq!(errno(mkdir(&fs, root, "one more")), Errno::NoSpc);
+    fs.unmount().expect("unmount");
+}
+
 /// Sets the count of links of root's entry `name` by debugfs.
 fn forge(image: &Image, name: &str, links: u32) {
     image.debugfs_write(&[&format!("set_inode_field {name} links_count {links}")]);

@@ -229,6 +229,77 @@ fn node_that_is_no_node() {
     refused(&dir, "block 1", "points back");
 }
 
+/// Two leaves have changed places: a split must not carry their names into the index.
+#[test]
+fn leaf_with_stray_names_is_not_split() {
+    let mut dir = filled(USUAL, 700);
+    with_root(&mut dir, |root| {
+        let (a, b) = (root.entries[1].block, root.entries[3].block);
+        (root.entries[1].block, root.entries[3].block) = (b, a);
+    });
+    let errors =
+        (0..2000).filter_map(|n| insert(&mut dir, &name(5000 + n), Ino(20), FileKind::File).err());
+    let mut errors = errors.map(|error| error.to_string()).peekable();
+    assert!(errors.peek().is_some(), "both leaves fill up");
+    assert!(
+        errors.all(|text| text.contains("outside of the leaf's range")),
+        "I3"
+    );
+}
+
+/// A node that begins again at the hashes of the node before it: reading would go back.
+#[test]
+fn nodes_out_of_order() {
+    let mut dir = filled(USUAL, 700);
+    let root = layout::parse_root(&dir.facts, &dir.blocks[0]).expect("whole");
+    let lblk = dir.blocks.len() as u32;
+    let mut again = root.entries.clone();
+    again[0].block = lblk;
+    let mut empty = layout::empty_leaf(&dir.facts);
+    layout::seal_leaf(&dir.facts, &mut empty);
+    let first = layout::new_node(&dir.facts, root.entries);
+    let second = layout::new_node(&dir.facts, again);
+    dir.blocks
+        .extend([empty, first, second].map(base::Bytes::from));
+    with_root(&mut dir, |root| {
+        root.root.as_mut().expect("a root").levels = 1;
+        let last = DxEntry {
+            hash: 0xFFFF_FF00,
+            block: lblk + 2,
+        };
+        root.entries = vec![
+            DxEntry {
+                hash: 0,
+                block: lblk + 1,
+            },
+            last,
+        ];
+    });
+    let text = read_entries(&dir, 0, usize::MAX)
+        .expect_err("refused")
+        .to_string();
+    assert!(text.contains("not sorted"), "{text}");
+}
+
+/// A leaf of unused records, each too small for the name: packed, not split.
+#[test]
+fn leaf_of_small_unused_records() {
+    let mut dir = filled(PLAIN, 700);
+    for lblk in 1..dir.blocks.len() {
+        change(&mut dir, lblk, |block| {
+            block.fill(0);
+            for at in (0..BLOCK_BYTES - 16).step_by(12) {
+                put_le16(block, at + 4, 12);
+            }
+            put_le16(block, BLOCK_BYTES - 16 + 4, 16);
+        });
+    }
+    let blocks = dir.blocks.len();
+    insert(&mut dir, &[b'x'; 200], Ino(20), FileKind::File).expect("there is a lot of room");
+    assert!(lookup(&dir, &[b'x'; 200]).expect("reads").is_some());
+    assert_eq!(dir.blocks.len(), blocks);
+}
+
 #[test]
 fn empty_of_blocks() {
     let mut dir = Memory::new(USUAL);
