@@ -1,17 +1,21 @@
 //! The device is stopped at seeded moments over the SQLite workload.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use rig::{Config, Scheme};
+use rig::{Config, Data, Scheme};
 use varve_lab::cuts::{CutConfig, Judgement, judge, record};
 use varve_lab::run::RunConfig;
 
 fn config(scheme: Scheme, workload: &str, cuts: usize) -> CutConfig {
-    let mut stack = Config::new(scheme, "emmc-odroid-xu4", 11);
+    seeded(11, scheme, workload, cuts)
+}
+
+fn seeded(seed: u64, scheme: Scheme, workload: &str, cuts: usize) -> CutConfig {
+    let mut stack = Config::new(scheme, "emmc-odroid-xu4", seed);
     stack.bytes = 64 << 20;
     let run = RunConfig {
         stack,
         workload: workload.into(),
-        seed: 11,
+        seed,
     };
     CutConfig {
         run,
@@ -108,4 +112,24 @@ fn without_a_journal_some_cut_shows_damage() {
         damaged > 0,
         "60 cuts without a journal and no damage: the judge is blind"
     );
+}
+
+/// Thousands of cuts: every mode that promises to lose nothing, every data mode, both kinds of device, many seeds.
+#[test]
+#[ignore = "long: cargo xtask test --long"]
+fn campaign() {
+    let modes = ["delete,synchronous=extra", "truncate", "persist", "wal"];
+    for seed in 100..108 {
+        for mode in modes {
+            for data in [Data::Ordered, Data::Writeback, Data::Journal] {
+                for device in ["emmc-odroid-xu4", "loop-like"] {
+                    let workload = format!("sqlite:insert=20,update=10,delete=10,journal={mode}");
+                    let mut config = seeded(seed, Scheme::Jbd2, &workload, 25);
+                    config.run.stack.data = data;
+                    config.run.stack.device = device.into();
+                    assert_all_well(&config);
+                }
+            }
+        }
+    }
 }

@@ -12,7 +12,7 @@ mod stack;
 pub use blockdev::{
     Adversary, BlockDevice, Class, Clock, DeviceStats, FlashStats, Model, Modelled,
 };
-pub use config::{Config, Fs, Scheme};
+pub use config::{Config, Data, Fs, Scheme};
 pub use ctrl::{AnyModel, Media, Profile};
 pub use error::RigError;
 pub use ext4::DataMode;

@@ -119,7 +119,7 @@ fn names(vfs: &Vfs, path: &str) -> Vec<String> {
     names
 }
 
-/// Lets the clock move on, so that a new time stamp differs from an older one.
+/// Lets more time pass than the tick of a file system's time stamps (Linux: up to 10 ms, at HZ=100).
 fn tick() {
-    rt::sleep(base::Nanos::from_millis(2));
+    rt::sleep(base::Nanos::from_millis(12));
 }

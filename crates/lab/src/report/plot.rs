@@ -45,7 +45,10 @@ pub fn stacked_bars(
             .margin(12)
             .x_label_area_size(32)
             .y_label_area_size(76)
-            .build_cartesian_2d((0..bars.len() as u32).into_segmented(), 0.0..high)?;
+            .build_cartesian_2d(
+                (0..bars.len().saturating_sub(1) as u32).into_segmented(),
+                0.0..high,
+            )?;
         let name = |at: &SegmentValue<u32>| match at {
             SegmentValue::CenterOf(n) => bars
                 .get(*n as usize)
@@ -87,7 +90,18 @@ pub fn stacked_bars(
     Ok(svg)
 }
 
-/// Cumulative distributions, one line a scheme, over a logarithmic axis.
+/// The corners of a distribution drawn as steps: between two latencies nothing completes.
+fn steps(points: &[(f64, f64)], low: f64) -> Vec<(f64, f64)> {
+    let mut corners = vec![(low, 0.0)];
+    for &(x, y) in points {
+        let before = corners.last().map_or(0.0, |c| c.1);
+        corners.extend([(x.max(low), before), (x.max(low), y)]);
+    }
+    corners
+}
+
+/// Cumulative distributions, one line a scheme, over a logarithmic axis that starts at a microsecond: what is faster counts
+/// as one.
 pub fn cdf(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> PlotResult {
     let mut svg = String::new();
     {
@@ -98,7 +112,7 @@ pub fn cdf(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> Plot
                 .iter()
                 .flat_map(|(_, points)| points.iter().map(|p| p.0))
         };
-        let low = all().fold(f64::INFINITY, f64::min).clamp(0.1, 1e9);
+        let low = all().fold(f64::INFINITY, f64::min).clamp(1.0, 1e9);
         let high = all().fold(low * 2.0, f64::max) * 1.2;
         let mut chart = ChartBuilder::on(&area)
             .caption(title, ("sans-serif", 18))
@@ -116,7 +130,7 @@ pub fn cdf(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> Plot
         for (n, (name, points)) in lines.iter().enumerate() {
             chart
                 .draw_series(LineSeries::new(
-                    points.iter().copied(),
+                    steps(points, low),
                     colour(n).stroke_width(2),
                 ))?
                 .label(name)
