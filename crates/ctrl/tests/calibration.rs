@@ -49,10 +49,6 @@ fn mean(kib: u64, mut each: impl FnMut(&mut AnyModel, &mut Time, Lba, Bytes) -> 
 
 fn close(what: &str, got: f64, want: f64) {
     let off = got / want - 1.0;
-    println!(
-        "{what}: {got:.0} us, device {want:.0} us, {:+.1} %",
-        off * 100.0
-    );
     assert!(
         off.abs() < 0.10,
         "{what}: {got:.0} us, the device takes {want:.0} us ({:+.1} %)",

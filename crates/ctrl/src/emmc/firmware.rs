@@ -275,7 +275,7 @@ impl Firmware {
             }
             Err(_) => line.data.clone(),
         };
-        self.to_chips(t, block, data, false).inspect_err(|_| {
+        self.program_unit(t, block, data, false).inspect_err(|_| {
             let part = Part {
                 block,
                 from: 0,
@@ -293,7 +293,7 @@ impl Firmware {
         Ok((line.over(&below?[0]), read))
     }
     /// One unit through the firmware path into the FTL.
-    fn to_chips(
+    fn program_unit(
         &mut self,
         t: Time,
         block: u64,
@@ -333,7 +333,7 @@ impl Firmware {
                     span::merged(&below?[0], part, &bytes)
                 }
             };
-            self.to_chips(t, part.block, fill::compact(data), rel)?;
+            self.program_unit(t, part.block, fill::compact(data), rel)?;
             self.cache.remove(part);
         }
         self.sync(t)

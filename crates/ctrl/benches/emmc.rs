@@ -1,0 +1,100 @@
+//! eMMC commands per wall second, snapshots, and rebuilding after a cut.
+
+use base::{Lba, Rng, Time, fill};
+use blockdev::{Adversary, Class, Model, Request};
+use divan::counter::ItemsCount;
+use varve_ctrl::{AnyModel, Profile};
+
+const BATCH: u32 = 10_000;
+const BLOCKS: u64 = (256 << 20) / 4096;
+
+fn device(adversary: Adversary) -> AnyModel {
+    let profile = Profile::builtin("emmc-odroid-xu4").expect("profile");
+    let mut model = profile.build(Some(BLOCKS * 4096), None).expect("device");
+    model.set_adversary(adversary);
+    model
+}
+
+fn step(model: &mut AnyModel, now: &mut Time, request: Request) {
+    let done = model.execute(*now, request);
+    done.result.expect("request");
+    *now = done.at;
+}
+
+/// 4 KiB writes at random places, a flush after each 64.
+fn writes(model: &mut AnyModel, rng: &mut Rng, now: &mut Time, fua: bool) {
+    for i in 0..BATCH {
+        let block = rng.below(BLOCKS);
+        let data = fill::filled(block as u8, 4096);
+        let request = match fua {
+            true => Request::write_fua(Lba(block * 8), Class::Data, data),
+            false => Request::write(Lba(block * 8), Class::Data, data),
+        };
+        step(model, now, request);
+        if i % 64 == 63 {
+            step(model, now, Request::flush());
+        }
+    }
+}
+
+#[divan::bench(args = [Adversary::Own, Adversary::Spec])]
+fn cached_writes(bencher: divan::Bencher, adversary: Adversary) {
+    let (mut model, mut rng, mut now) = (device(adversary), Rng::named(1, "bench"), Time(0));
+    bencher
+        .counter(ItemsCount::new(BATCH))
+        .bench_local(|| writes(&mut model, &mut rng, &mut now, false));
+}
+
+#[divan::bench]
+fn reliable_writes(bencher: divan::Bencher) {
+    let (mut model, mut rng, mut now) = (device(Adversary::Spec), Rng::named(1, "bench"), Time(0));
+    bencher
+        .counter(ItemsCount::new(BATCH))
+        .bench_local(|| writes(&mut model, &mut rng, &mut now, true));
+}
+
+#[divan::bench]
+fn reads(bencher: divan::Bencher) {
+    let (mut model, mut rng, mut now) = (device(Adversary::Spec), Rng::named(1, "bench"), Time(0));
+    writes(&mut model, &mut rng, &mut now, false);
+    bencher.counter(ItemsCount::new(BATCH)).bench_local(|| {
+        (0..BATCH).for_each(|_| {
+            step(
+                &mut model,
+                &mut now,
+                Request::read(Lba(rng.below(BLOCKS) * 8), 8),
+            )
+        });
+    });
+}
+
+#[divan::bench]
+fn snapshot_and_cut(bencher: divan::Bencher) {
+    let (mut model, mut rng, mut now) = (device(Adversary::Spec), Rng::named(1, "bench"), Time(0));
+    writes(&mut model, &mut rng, &mut now, false);
+    bencher.bench_local(|| {
+        step(
+            &mut model,
+            &mut now,
+            Request::write(
+                Lba(rng.below(BLOCKS) * 8),
+                Class::Data,
+                fill::filled(1, 4096),
+            ),
+        );
+        model.clone().power_off(now, 1)
+    });
+}
+
+#[divan::bench]
+fn rebuild_after_cut(bencher: divan::Bencher) {
+    let (mut model, mut rng, mut now) = (device(Adversary::Spec), Rng::named(1, "bench"), Time(0));
+    writes(&mut model, &mut rng, &mut now, false);
+    let profile = Profile::builtin("emmc-odroid-xu4").expect("profile");
+    let media = model.power_off(now, 1);
+    bencher.bench_local(|| profile.build(None, Some(media.clone())).expect("device"));
+}
+
+fn main() {
+    divan::main();
+}
