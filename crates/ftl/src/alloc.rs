@@ -13,6 +13,7 @@ impl Ftl {
         stream: usize,
         lane: usize,
     ) -> Result<u32, FtlError> {
+        let mut drained = false;
         loop {
             if stream == HOST {
                 self.make_room(now)?;
@@ -22,6 +23,11 @@ impl Ftl {
                     return Err(self.end_of_life("no free block is left"));
                 }
                 // Every free block waits for evidence that is still in a buffer (I2).
+                if std::mem::replace(&mut drained, true) {
+                    return Err(
+                        self.end_of_life("every free block waits for a unit whose program failed")
+                    );
+                }
                 self.drain(now)?;
                 continue;
             };
@@ -66,7 +72,7 @@ impl Ftl {
     fn durable_before(&self) -> u64 {
         let rows = self.streams.iter().filter_map(|s| s.row.as_ref());
         let rows = rows.filter_map(|r| r.entries.iter().map(|e| e.accept).min());
-        let trims = self.log.pending.first().map(|(_, accept)| *accept);
+        let trims = self.log.pending.iter().map(|(_, accept)| *accept);
         rows.chain(trims)
             .chain(self.in_hand)
             .min()

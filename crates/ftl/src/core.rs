@@ -330,20 +330,24 @@ impl Ftl {
             return Ok(());
         }
         self.writable(lpns.end - 1)?;
-        let mut any = false;
+        let mut since = None;
         for lpn in lpns.clone() {
             let ppn = *self.l2p.get(lpn as usize);
             if ppn != NONE {
-                if !any {
+                if since.is_none() {
                     self.accepted += 1;
-                    any = true;
                 }
-                self.drop_buffered(ppn);
+                let dropped = self.drop_buffered(ppn);
+                since = since
+                    .or(Some(self.accepted))
+                    .into_iter()
+                    .chain(dropped)
+                    .min();
                 self.invalidate(ppn);
                 self.l2p.set(lpn as usize, NONE);
             }
         }
-        if any {
+        if let Some(accept) = since {
             // The version is taken after buffered writes of these units were dropped: they can no longer get a greater one.
             self.version += 1;
             let record = Trim {
@@ -351,7 +355,7 @@ impl Ftl {
                 count: lpns.len() as u32,
                 version: self.version,
             };
-            self.log.pending.push((record, self.accepted));
+            self.log.pending.push((record, accept));
             if self.log.pending.len() >= self.log_page_records() {
                 self.write_log(now)?;
             }
@@ -430,7 +434,12 @@ impl Ftl {
         self.p2l.set(ppn as usize, lpn);
         self.l2p.set(lpn as usize, ppn);
         if old != NONE {
-            self.drop_buffered(old);
+            if let Some(accept) = self.drop_buffered(old)
+                && let Some(row) = &mut self.streams[stream].row
+            {
+                let entry = &mut row.entries[slot as usize];
+                entry.accept = entry.accept.min(accept);
+            }
             self.invalidate(old);
         }
         if full {
@@ -582,17 +591,15 @@ impl Ftl {
             .find_map(|row| row.entries.get(slot as usize))
     }
     /// Drops a unit that is still in a row buffer: its slot will be programmed as padding, so that it cannot take a version
-    /// greater than that of a later TRIM.
-    fn drop_buffered(&mut self, ppn: u32) {
+    /// greater than that of a later TRIM. Answers with the number of the operation that brought it: what it was to be the
+    /// evidence for (I2) now waits for the operation that drops it.
+    fn drop_buffered(&mut self, ppn: u32) -> Option<u64> {
         let (block, r, slot) = self.layout.place(ppn);
-        for row in self.streams.iter_mut().filter_map(|s| s.row.as_mut()) {
-            if row.block == block
-                && row.row == r
-                && let Some(entry) = row.entries.get_mut(slot as usize)
-            {
-                entry.lpn = NONE;
-            }
-        }
+        let mut rows = self.streams.iter_mut().filter_map(|s| s.row.as_mut());
+        let row = rows.find(|row| row.block == block && row.row == r)?;
+        let entry = row.entries.get_mut(slot as usize)?;
+        entry.lpn = NONE;
+        Some(entry.accept)
     }
     /// Block and row of a slot that has been programmed.
     fn on_flash(&self, ppn: u32) -> Option<(u32, u32)> {

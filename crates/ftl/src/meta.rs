@@ -185,14 +185,9 @@ impl Ftl {
     }
     /// Writes the whole map into the other area. Blocks opened and TRIMs before it need no more recovery.
     pub(crate) fn checkpoint(&mut self, now: Time) -> Result<(), FtlError> {
+        self.issue(now, crate::core::GC)?;
+        self.issue(now, crate::core::HOST)?;
         let pending = std::mem::take(&mut self.log.pending);
-        let drained = self
-            .issue(now, crate::core::GC)
-            .and_then(|_| self.issue(now, crate::core::HOST));
-        if let Err(e) = drained {
-            self.log.pending = pending;
-            return Err(e);
-        }
         self.stats.checkpoints += 1;
         // The area to write is that of the older checkpoint; the current root is durable before it is erased (I5).
         let start = now.max(self.log.root_end);

@@ -3,12 +3,15 @@
 mod common;
 
 use base::{Rng, Time};
-use common::{BIG_UNITS, CONFIG, GEOMETRY, Oracle, SMALL_PAGES, TIMING, fresh, step};
+use common::{
+    BIG_UNITS, BURST, CALM, CONFIG, FAILING, GEOMETRY, Mix, Oracle, SMALL_PAGES, TIMING, WIDE,
+    WIDE_CONFIG, fresh, step, step_of,
+};
 use varve_ftl::nand::{BlockId, Geometry, Media, Nand, PageAddr};
 use varve_ftl::{Config, Ftl, FtlError};
 
 /// Lives of one device: run, cut, recover (with cuts inside recovery), check, run on.
-fn lives(geometry: Geometry, config: Config, seed: u64, count: u64) {
+fn lives(geometry: Geometry, config: Config, mix: Mix, seed: u64, count: u64) {
     let mut rng = Rng::named(seed, "ftl lives");
     let mut ftl = fresh(geometry, config);
     let mut oracle = Oracle::default();
@@ -16,10 +19,11 @@ fn lives(geometry: Geometry, config: Config, seed: u64, count: u64) {
     for life in 0..count {
         for _ in 0..20 + rng.below(400) {
             id += 1;
-            now = step(&mut ftl, &mut oracle, &mut rng, now, id);
+            now = step_of(mix, &mut ftl, &mut oracle, &mut rng, now, id);
         }
         ftl.check();
-        let cut = Time(now.0 + rng.below(1_500_000));
+        let within = 1 + rng.below(4_000_000);
+        let cut = Time(now.0 + rng.below(within));
         let what = format!("seed {seed}, life {life}, cut at {cut}");
         let mut media = ftl.power_off(cut, rng.next_u64());
         for _ in 0..rng.below(3) {
@@ -41,12 +45,26 @@ fn cut_in_recovery(media: Media, config: Config, rng: &mut Rng) -> Media {
 
 #[test]
 fn random_lives_with_several_units_in_a_page() {
-    (0..12).for_each(|seed| lives(GEOMETRY, CONFIG, seed, 12));
+    (0..12).for_each(|seed| lives(GEOMETRY, CONFIG, CALM, seed, 12));
 }
 
 #[test]
 fn random_lives_with_several_pages_in_a_unit() {
-    (100..106).for_each(|seed| lives(SMALL_PAGES, BIG_UNITS, seed, 10));
+    (100..106).for_each(|seed| lives(SMALL_PAGES, BIG_UNITS, CALM, seed, 10));
+}
+
+#[test]
+fn random_lives_of_a_host_that_runs_ahead_of_the_chips() {
+    (200..230).for_each(|seed| lives(WIDE, WIDE_CONFIG, BURST, seed, 8));
+}
+
+#[test]
+fn random_lives_with_failing_blocks() {
+    let roomy = Geometry {
+        blocks_per_plane: 100,
+        ..WIDE
+    };
+    (300..330).for_each(|seed| lives(roomy, WIDE_CONFIG, FAILING, seed, 4));
 }
 
 #[test]

@@ -95,6 +95,47 @@ fn greedy_write_amplification_meets_the_closed_form() {
 }
 
 #[test]
+fn a_device_without_any_spare_room_still_collects() {
+    // As many units as the layout lets these chips carry.
+    let mut config = Config {
+        gc_slack: 0,
+        ..CONFIG
+    };
+    while varve_ftl::Layout::new(
+        &Config {
+            units: config.units + 1,
+            ..config
+        },
+        &GEOMETRY,
+    )
+    .is_ok()
+    {
+        config.units += 1;
+    }
+    let mut ftl = fresh(GEOMETRY, config);
+    let units = config.units as u32;
+    for lpn in 0..units {
+        ftl.advance(Time(u64::MAX));
+        ftl.write(Time(0), lpn, common::unit(512, lpn, 1)).unwrap();
+    }
+    assert_eq!(
+        ftl.stats().gc_units,
+        0,
+        "I7: blocks that are all valid are not collected"
+    );
+    let mut rng = Rng::named(7, "tight");
+    for id in 0..20_000 {
+        let lpn = rng.below(u64::from(units)) as u32;
+        ftl.advance(Time(u64::MAX));
+        ftl.write(Time(0), lpn, common::unit(512, lpn, id)).unwrap();
+        if rng.one_in(50) {
+            ftl.flush(Time(0)).unwrap();
+        }
+    }
+    ftl.check();
+}
+
+#[test]
 fn wear_stays_even_under_uniform_load() {
     let mut ftl = fresh(GEOMETRY, CONFIG);
     let mut rng = Rng::named(4, "wear");

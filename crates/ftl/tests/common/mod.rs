@@ -3,7 +3,7 @@
 
 use base::{Bytes, Rng, Time};
 use std::collections::BTreeMap;
-use varve_ftl::nand::{Geometry, Media, Nand, Timing};
+use varve_ftl::nand::{BlockId, Geometry, Media, Nand, Timing};
 use varve_ftl::{Config, Ftl};
 
 pub const TIMING: Timing = Timing {
@@ -32,6 +32,14 @@ pub const CONFIG: Config = Config {
     gc_slack: 1,
     checkpoint_blocks: 12,
 };
+
+/// Four dies that run far apart from each other.
+pub const WIDE: Geometry = Geometry {
+    dies_per_channel: 4,
+    blocks_per_plane: 12,
+    ..GEOMETRY
+};
+pub const WIDE_CONFIG: Config = Config { lanes: 4, ..CONFIG };
 
 /// Units larger than pages, as on the device of the JFTL paper.
 pub const SMALL_PAGES: Geometry = Geometry {
@@ -121,32 +129,86 @@ impl Oracle {
     }
 }
 
-/// One random operation; answers with the new time.
+/// Kinds of load.
+#[derive(Clone, Copy)]
+pub struct Mix {
+    /// Longest pause between two writes, nanoseconds.
+    pub pause: u64,
+    /// One operation in this many is a TRIM.
+    pub trims: u64,
+    /// One operation in this many is a flush.
+    pub flushes: u64,
+    /// One operation in this many makes a block fail; 0: none.
+    pub failures: u64,
+}
+
+/// A host that keeps up with the chips.
+pub const CALM: Mix = Mix {
+    pause: 60_000,
+    trims: 20,
+    flushes: 10,
+    failures: 0,
+};
+/// A host that runs far ahead of the chips.
+pub const BURST: Mix = Mix {
+    pause: 3_000,
+    trims: 5,
+    flushes: 60,
+    failures: 0,
+};
+/// Chips that fail all the time.
+pub const FAILING: Mix = Mix {
+    pause: 20_000,
+    trims: 20,
+    flushes: 20,
+    failures: 12,
+};
+
+/// One random operation of the calm mix; answers with the new time.
 pub fn step(ftl: &mut Ftl, oracle: &mut Oracle, rng: &mut Rng, now: Time, id: u32) -> Time {
+    step_of(CALM, ftl, oracle, rng, now, id)
+}
+
+/// One random operation; answers with the new time.
+pub fn step_of(
+    mix: Mix,
+    ftl: &mut Ftl,
+    oracle: &mut Oracle,
+    rng: &mut Rng,
+    now: Time,
+    id: u32,
+) -> Time {
     let units = ftl.layout().units;
     let lpn = match rng.one_in(2) {
         true => rng.below(u64::from(units)) as u32,
         false => rng.below(u64::from(units) / 8) as u32,
     };
     ftl.advance(now);
-    match rng.below(20) {
-        0 | 1 => {
-            let end = ftl.flush(now).unwrap();
-            oracle.flush(end);
-            // A host usually waits for its flush, but need not.
-            if rng.one_in(4) { now } else { end }
-        }
-        2 => {
-            let count = 1 + rng.below(6.min(u64::from(units - lpn))) as u32;
-            ftl.trim(now, lpn..lpn + count).unwrap();
-            (lpn..lpn + count).for_each(|l| oracle.write(l, 0));
-            now
-        }
-        _ => {
-            let data = unit(ftl.layout().unit_bytes, lpn, id);
-            ftl.write(now, lpn, data).unwrap();
-            oracle.write(lpn, id);
-            now + base::Nanos(rng.below(60_000))
+    if mix.failures > 0 && rng.one_in(mix.failures) {
+        let block = BlockId(rng.below(u64::from(ftl.layout().blocks)) as u32);
+        match rng.one_in(4) {
+            true => ftl.nand_mut().fail_next_erase(block),
+            false => ftl.nand_mut().fail_next_program(block),
         }
     }
+    if rng.one_in(mix.flushes) {
+        let end = ftl.flush(now).unwrap();
+        oracle.flush(end);
+        // A host usually waits for its flush, but need not.
+        return if rng.one_in(4) || mix.pause < 10_000 {
+            now
+        } else {
+            end
+        };
+    }
+    if rng.one_in(mix.trims) {
+        let count = 1 + rng.below(6.min(u64::from(units - lpn))) as u32;
+        ftl.trim(now, lpn..lpn + count).unwrap();
+        (lpn..lpn + count).for_each(|l| oracle.write(l, 0));
+        return now;
+    }
+    let data = unit(ftl.layout().unit_bytes, lpn, id);
+    ftl.write(now, lpn, data).unwrap();
+    oracle.write(lpn, id);
+    now + base::Nanos(rng.below(mix.pause))
 }
