@@ -2,6 +2,7 @@
 
 pub mod cuts;
 pub mod fsck;
+pub mod life;
 pub mod metrics;
 pub mod report;
 pub mod results;

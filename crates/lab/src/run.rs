@@ -1,14 +1,14 @@
 //! One workload on one stack, simulated: what a worker process does.
 
 use crate::fsck::{self, Verdict};
+use crate::life::live;
 use crate::metrics::{Latencies, micros, round};
 use crate::results::{Device, Flash, LatencyTable, Run};
 use crate::workload::sqlite::{self, SqliteFailure, Transaction};
 use crate::workload::{SqliteSpec, Workload};
 use ::sqlite::Registration;
 use base::{BLOCK_BYTES, Nanos, SECTORS_PER_BLOCK, Time};
-use rig::{AnyModel, Class, Clock, Config, DeviceStats, FlashStats, RigError, Stack};
-use rt::{Sim, SimConfig};
+use rig::{AnyModel, Class, Config, DeviceStats, FlashStats, RigError, Stack};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -92,17 +92,14 @@ pub fn run(config: &RunConfig, progress: &mut dyn FnMut(u64, u64)) -> Result<Fin
     let Workload::Sqlite(spec) = &workload;
     let model = config.stack.format()?;
     let transactions = sqlite::transactions(spec, config.seed);
-    let sim = Sim::new(SimConfig::seeded(config.seed));
-    let outcome = sim.run(|| simulate(config, spec, &transactions, model, progress));
-    if let Some(failure) = &outcome.first_failure {
-        return Err(RunError::Simulation(format!(
-            "{failure}; replay: {}",
-            outcome.replay
-        )));
-    }
-    let (taken, model) = outcome.value.expect("a run without failure has a value")?;
+    let life = live(&config.stack, config.seed, model, |stack, sqlite| {
+        measure(stack, sqlite, spec, &transactions, progress)
+    })?;
     let timing = config.stack.profile()?.timing().to_string();
-    let run = taken.into_run(config, &workload, timing, outcome.trace_hash);
+    let run = life
+        .value
+        .into_run(config, &workload, timing, life.trace_hash);
+    let model = life.model;
     Ok(Finished { run, model })
 }
 
@@ -112,34 +109,6 @@ struct Taken {
     end: Reading,
     ops: Latencies,
     fsyncs: Latencies,
-}
-
-/// Mounts, measures the transactions, checks the table, unmounts.
-fn simulate(
-    config: &RunConfig,
-    spec: &SqliteSpec,
-    transactions: &[Transaction],
-    model: AnyModel,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<(Taken, AnyModel), RunError> {
-    let stack = Stack::mount(model, &config.stack, Clock::Runtime)?;
-    let sqlite = ::sqlite::register(&stack.vfs, ::sqlite::Options::default())?;
-    let taken = measure(&stack, &sqlite, spec, transactions, progress);
-    let taken = taken.map_err(|e| explain(e, &sqlite))?;
-    sqlite.unregister()?;
-    let model = stack.unmount()?;
-    Ok((taken, model))
-}
-
-/// Adds what the file system said, if SQLite failed because of it.
-fn explain(error: RunError, sqlite: &Registration) -> RunError {
-    match sqlite.first_error() {
-        Some(below) => RunError::Below {
-            sqlite: error.to_string(),
-            below,
-        },
-        None => error,
-    }
 }
 
 /// Prepares, runs and measures the transactions, checks the table.

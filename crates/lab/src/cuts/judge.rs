@@ -2,11 +2,12 @@
 
 use super::{Cut, CutConfig, Tree, walk};
 use crate::fsck::{self, Verdict};
+use crate::life::live;
 use crate::run::{DATABASE, RunError};
 use crate::workload::sqlite::{self, Table, Transaction};
 use crate::workload::{SqliteSpec, Workload};
-use rig::{AnyModel, Clock, Stack};
-use rt::{Sim, SimConfig};
+use rig::AnyModel;
+use rusqlite::Connection;
 use std::path::Path;
 
 /// What was found of one cut.
@@ -20,10 +21,13 @@ pub struct Judgement {
     pub unchecked: bool,
 }
 
+/// The findings of `PRAGMA integrity_check`, or why it could not run.
+type Integrity = Result<Option<String>, String>;
+
 /// What Varve's own recovery gives.
 struct Recovered {
     tree: Tree,
-    integrity: Result<Option<String>, String>,
+    integrity: Integrity,
     table: Result<Table, String>,
     model: AnyModel,
 }
@@ -43,7 +47,7 @@ pub fn judge(
     let repaired = folder.join("repaired");
     rig::write_image(&model, &repaired)?;
     let mut judgement = Judgement::default();
-    let recovered = match in_simulation(config, || recover(config, &spec, model)) {
+    let recovered = match recover(config, &spec, model) {
         Ok(recovered) => recovered,
         Err(why) => {
             judgement
@@ -57,40 +61,32 @@ pub fn judge(
     Ok(judgement)
 }
 
-/// Each recovery is a simulation of its own: nothing of the cut life can leak into it.
-fn in_simulation<T>(
-    config: &CutConfig,
-    body: impl FnOnce() -> Result<T, RunError>,
-) -> Result<T, RunError> {
-    let outcome = Sim::new(SimConfig::seeded(config.run.seed)).run(body);
-    match outcome.first_failure {
-        Some(failure) => Err(RunError::Simulation(failure.to_string())),
-        None => outcome.value.expect("a run without failure has a value"),
-    }
-}
-
 fn recover(config: &CutConfig, spec: &SqliteSpec, model: AnyModel) -> Result<Recovered, RunError> {
-    let stack = Stack::mount(model, &config.run.stack, Clock::Runtime)?;
-    let tree = walk(&stack.vfs)?;
-    let registration = ::sqlite::register(&stack.vfs, ::sqlite::Options::default())?;
-    let (integrity, table) = match registration.open(DATABASE) {
-        Ok(db) => {
-            let modes = sqlite::set_modes(&db, spec).map_err(|e| e.to_string());
-            let integrity = modes.and_then(|()| sqlite::integrity(&db).map_err(|e| e.to_string()));
-            let table = sqlite::read_table(&db).map_err(|e| e.to_string());
-            db.close().map_err(|(_, e)| e)?;
-            (integrity, table)
-        }
-        Err(e) => (Err(e.to_string()), Err(e.to_string())),
-    };
-    registration.unregister()?;
-    let model = stack.unmount()?;
+    let (stack, seed) = (&config.run.stack, config.run.seed);
+    let life = live(stack, seed, model, |stack, sqlite| {
+        let tree = walk(&stack.vfs)?;
+        let (integrity, table) = match sqlite.open(DATABASE) {
+            Ok(db) => examine(&db, spec),
+            Err(e) => (Err(e.to_string()), Err(e.to_string())),
+        };
+        Ok((tree, integrity, table))
+    })?;
+    let (tree, integrity, table) = life.value;
+    let model = life.model;
     Ok(Recovered {
         tree,
         integrity,
         table,
         model,
     })
+}
+
+/// What SQLite makes of the database, its own recovery included.
+fn examine(db: &Connection, spec: &SqliteSpec) -> (Integrity, Result<Table, String>) {
+    let modes = sqlite::set_modes(db, spec).map_err(|e| e.to_string());
+    let integrity = modes.and_then(|()| sqlite::integrity(db).map_err(|e| e.to_string()));
+    let table = sqlite::read_table(db).map_err(|e| e.to_string());
+    (integrity, table)
 }
 
 /// P2 and P3.
@@ -122,17 +118,14 @@ fn second_opinions(
             .violations
             .push(format!("P2: e2fsck -fy gives up: {words}")),
         Verdict::Clean | Verdict::Repaired(_) => {
-            let theirs = in_simulation(config, || {
-                let model = rig::load_image(repaired, &config.run.stack)?;
-                let stack = Stack::mount(model, &config.run.stack, Clock::Runtime)?;
-                let tree = walk(&stack.vfs)?;
-                stack.unmount()?;
-                Ok(tree)
-            });
+            let stack = &config.run.stack;
+            let theirs = rig::load_image(repaired, stack).map_err(RunError::from);
+            let theirs = theirs
+                .and_then(|model| live(stack, config.run.seed, model, |s, _| Ok(walk(&s.vfs)?)));
             match theirs {
-                Ok(tree) => judgement
+                Ok(life) => judgement
                     .violations
-                    .extend(differences(&recovered.tree, &tree)),
+                    .extend(differences(&recovered.tree, &life.value)),
                 Err(why) => judgement
                     .violations
                     .push(format!("P2: what e2fsck leaves cannot be read: {why}")),

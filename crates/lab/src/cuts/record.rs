@@ -1,12 +1,14 @@
 //! The run that is cut.
 
 use super::CutConfig;
+use crate::life::live;
 use crate::run::{DATABASE, RunError};
 use crate::workload::Workload;
 use crate::workload::sqlite::{self, Transaction};
+use ::sqlite::Registration;
 use base::{Nanos, Rng, Time};
-use rig::{AnyModel, Clock, Media, Modelled, Stack};
-use rt::{Mutex, Sim, SimConfig};
+use rig::{AnyModel, Media, Modelled, Stack};
+use rt::Mutex;
 use std::sync::Arc;
 
 /// What a cut leaves.
@@ -91,27 +93,22 @@ fn simulate(
     transactions: &[Transaction],
     moments: Vec<Time>,
 ) -> Result<Seen, RunError> {
-    let model = config.run.stack.format()?;
-    let sim = Sim::new(SimConfig::seeded(config.run.seed));
-    let outcome = sim.run(|| workload(config, transactions, model, moments));
-    match &outcome.first_failure {
-        Some(failure) => Err(RunError::Simulation(format!(
-            "{failure}; replay: {}",
-            outcome.replay
-        ))),
-        None => outcome.value.expect("a run without failure has a value"),
-    }
+    let stack = &config.run.stack;
+    let seed = config.run.seed;
+    let life = live(stack, seed, stack.format()?, |stack, sqlite| {
+        workload(config, transactions, moments, stack, sqlite)
+    })?;
+    Ok(life.value)
 }
 
 fn workload(
     config: &CutConfig,
     transactions: &[Transaction],
-    model: AnyModel,
     moments: Vec<Time>,
+    stack: &Stack,
+    registration: &Registration,
 ) -> Result<Seen, RunError> {
     let Workload::Sqlite(spec) = config.run.workload.parse()?;
-    let stack = Stack::mount(model, &config.run.stack, Clock::Runtime)?;
-    let registration = ::sqlite::register(&stack.vfs, ::sqlite::Options::default())?;
     let snapshots = Arc::new(Mutex::named("cuts", Vec::new()));
     let cutter = {
         let (device, snapshots, seed) = (stack.device.clone(), snapshots.clone(), config.run.seed);
@@ -127,8 +124,6 @@ fn workload(
         .join()
         .map_err(|_| RunError::Simulation("the cutter panicked".into()))?;
     db.close().map_err(|(_, e)| e)?;
-    registration.unregister()?;
-    stack.unmount()?;
     let snapshots = std::mem::take(&mut *snapshots.lock());
     Ok(Seen {
         acknowledged,

@@ -146,10 +146,7 @@ pub fn cdf(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> Plot
 
 fn legend<'a, X: Ranged, Y: Ranged>(
     chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
-) -> Result<(), Box<dyn std::error::Error>>
-where
-    X: Ranged,
-{
+) -> Result<(), Box<dyn std::error::Error>> {
     chart
         .configure_series_labels()
         .background_style(WHITE.mix(0.85))

@@ -1,0 +1,78 @@
+//! One life of a stack: a simulation of its own from mount to unmount, so that nothing in memory leaks into the next.
+
+use crate::run::RunError;
+use rig::{AnyModel, Clock, Config, Stack};
+use rt::{Sim, SimConfig};
+use sqlite::Registration;
+
+/// What a life leaves.
+pub struct Life<T> {
+    /// What its body returned.
+    pub value: T,
+    /// The device after unmounting.
+    pub model: AnyModel,
+    /// Fingerprint of the schedule and of every traced event.
+    pub trace_hash: u64,
+}
+
+/// Mounts what is on `model`, makes it known to SQLite, runs `body`, unmounts. When the body fails, the power of the device is
+/// cut instead, so that every task of the mount ends.
+///
+/// # Errors
+/// The first thing that went wrong; the simulation itself may fail too (a panic, a deadlock, a limit).
+pub fn live<T>(
+    config: &Config,
+    seed: u64,
+    model: AnyModel,
+    body: impl FnOnce(&Stack, &Registration) -> Result<T, RunError>,
+) -> Result<Life<T>, RunError> {
+    let outcome = Sim::new(SimConfig::seeded(seed)).run(|| mounted(config, model, body));
+    if let Some(failure) = &outcome.first_failure {
+        let what = format!("{failure}; replay: {}", outcome.replay);
+        return Err(RunError::Simulation(what));
+    }
+    let (value, model) = outcome.value.expect("a run without failure has a value")?;
+    Ok(Life {
+        value,
+        model,
+        trace_hash: outcome.trace_hash,
+    })
+}
+
+fn mounted<T>(
+    config: &Config,
+    model: AnyModel,
+    body: impl FnOnce(&Stack, &Registration) -> Result<T, RunError>,
+) -> Result<(T, AnyModel), RunError> {
+    let stack = Stack::mount(model, config, Clock::Runtime)?;
+    match registered(&stack, body) {
+        Ok(value) => Ok((value, stack.unmount()?)),
+        Err(e) => {
+            // The remainder of a failed life is of no use to anybody.
+            drop(stack.device.power_off(0));
+            rt::power_cut();
+            Err(e)
+        }
+    }
+}
+
+fn registered<T>(
+    stack: &Stack,
+    body: impl FnOnce(&Stack, &Registration) -> Result<T, RunError>,
+) -> Result<T, RunError> {
+    let registration = sqlite::register(&stack.vfs, sqlite::Options::default())?;
+    let value = body(stack, &registration).map_err(|e| explain(e, &registration))?;
+    registration.unregister()?;
+    Ok(value)
+}
+
+/// Adds what the file system said, if SQLite failed because of it.
+fn explain(error: RunError, sqlite: &Registration) -> RunError {
+    match sqlite.first_error() {
+        Some(below) => RunError::Below {
+            sqlite: error.to_string(),
+            below,
+        },
+        None => error,
+    }
+}
