@@ -21,7 +21,11 @@ impl Mounted {
     fn new(image: &Image) -> Option<Mounted> {
         let point = image.dir.path().join("mnt");
         fs::create_dir_all(&point).expect("a mount point");
-        let out = tool("mount").args(["-o", "loop"]).arg(&image.path).arg(&point).output();
+        let out = tool("mount")
+            .args(["-o", "loop"])
+            .arg(&image.path)
+            .arg(&point)
+            .output();
         match out {
             Ok(out) if out.status.success() => Some(Mounted { point }),
             Ok(out) => {
@@ -38,7 +42,11 @@ impl Mounted {
 
     fn unmount(self) {
         let out = tool("umount").arg(&self.point).output().expect("umount");
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
     }
 }
 
@@ -63,7 +71,10 @@ fn kernel_tree(root: &Path) -> Tree {
                 ('f', fs::read(entry.path()).expect("read"))
             };
             let owner = (meta.uid(), meta.gid());
-            tree.insert(name, (kind, meta.mode() & 0o7777, meta.nlink(), owner, content));
+            tree.insert(
+                name,
+                (kind, meta.mode() & 0o7777, meta.nlink(), owner, content),
+            );
         }
     }
     tree
@@ -92,7 +103,10 @@ fn our_tree(fs: &Ext4) -> Tree {
                     _ => ('f', read_all(fs, entry.ino)),
                 };
                 let owner = (attr.uid, attr.gid);
-                tree.insert(name, (kind, attr.perm.into(), attr.nlink.into(), owner, content));
+                tree.insert(
+                    name,
+                    (kind, attr.perm.into(), attr.nlink.into(), owner, content),
+                );
             }
         }
     }
@@ -104,7 +118,11 @@ fn same_trees(a: &Tree, b: &Tree) {
     assert_eq!(names(a), names(b));
     for (name, entry) in a {
         let other = &b[name];
-        assert_eq!((entry.0, entry.1, entry.2, entry.3), (other.0, other.1, other.2, other.3), "{name}");
+        assert_eq!(
+            (entry.0, entry.1, entry.2, entry.3),
+            (other.0, other.1, other.2, other.3),
+            "{name}"
+        );
         assert!(entry.4 == other.4, "content of {name}");
     }
 }
@@ -121,13 +139,19 @@ fn fill_by_kernel(root: &Path) {
     let many = root.join("many");
     fs::create_dir(&many).expect("mkdir");
     for n in 0..1500 {
-        fs::write(many.join(format!("a rather long name for a file, number {n}")), b"x").expect("write");
+        fs::write(
+            many.join(format!("a rather long name for a file, number {n}")),
+            b"x",
+        )
+        .expect("write");
     }
     fs::write(root.join("large"), pattern(77, 9 << 20)).expect("write");
     let sparse = fs::File::create(root.join("sparse")).expect("create");
     use std::os::unix::fs::FileExt;
     for n in 0..600u64 {
-        sparse.write_at(&n.to_le_bytes(), n * 20_000).expect("write");
+        sparse
+            .write_at(&n.to_le_bytes(), n * 20_000)
+            .expect("write");
     }
     rustix::fs::fallocate(
         &fs::File::create(root.join("unwritten")).expect("create"),
@@ -149,32 +173,51 @@ fn change(fs: &Ext4) {
     let lookup = |dir: Ino, name: &str| fs.lookup(dir, name.as_bytes()).expect(name);
     let dir0 = lookup(root, "dir0");
     for n in 0..20 {
-        fs.unlink(dir0, format!("file{n}").as_bytes()).expect("unlink");
+        fs.unlink(dir0, format!("file{n}").as_bytes())
+            .expect("unlink");
     }
     let many = lookup(root, "many");
     for n in (0..1500).step_by(3) {
         let name = format!("a rather long name for a file, number {n}");
         fs.unlink(many, name.as_bytes()).expect("unlink");
     }
-    let made = fs.mkdir(root, b"made here", 0o755, Creds { uid: 5, gid: 6 }).expect("mkdir");
+    let made = fs
+        .mkdir(root, b"made here", 0o755, Creds { uid: 5, gid: 6 })
+        .expect("mkdir");
     for n in 0..300u64 {
         let name = format!("new file {n}");
-        let creds = Creds { uid: 66_000, gid: 7 };
-        let file = fs.create(made.ino, name.as_bytes(), FileKind::File, 0o640, 0, creds).expect("create");
-        fs.write(file.ino, n * 11, &pattern(n, (n * 331 % 20_000) as usize)).expect("write");
+        let creds = Creds {
+            uid: 66_000,
+            gid: 7,
+        };
+        let file = fs
+            .create(made.ino, name.as_bytes(), FileKind::File, 0o640, 0, creds)
+            .expect("create");
+        fs.write(file.ino, n * 11, &pattern(n, (n * 331 % 20_000) as usize))
+            .expect("write");
     }
     let sparse = lookup(root, "sparse");
     for n in 0..500u64 {
-        fs.write(sparse, n * 24_000 + 4096, &pattern(n, 5000)).expect("write");
+        fs.write(sparse, n * 24_000 + 4096, &pattern(n, 5000))
+            .expect("write");
     }
-    fs.write(lookup(root, "unwritten"), 100_000, &pattern(9, 50_000)).expect("write");
+    fs.write(lookup(root, "unwritten"), 100_000, &pattern(9, 50_000))
+        .expect("write");
     let set = SetAttr {
         size: Some(5_000_001),
         ..SetAttr::default()
     };
     fs.setattr(lookup(root, "large"), &set).expect("truncate");
-    fs.rename(root, b"dir3", made.ino, b"moved", fscore::RenameMode::Replace).expect("rename");
-    fs.symlink(made.ino, b"link", &[b'y'; 200], Creds::default()).expect("symlink");
+    fs.rename(
+        root,
+        b"dir3",
+        made.ino,
+        b"moved",
+        fscore::RenameMode::Replace,
+    )
+    .expect("rename");
+    fs.symlink(made.ino, b"link", &[b'y'; 200], Creds::default())
+        .expect("symlink");
 }
 
 fn kernel_then_us(mkfs: &[&str], options: &str) {

@@ -55,16 +55,14 @@ impl Ext4 {
 
     /// Fills the page `index` and those up to `stop` that are missing too and continue it on the device. Answers the page.
     pub(super) fn fill(&self, inode: &Inode, index: u64, stop: u64) -> FsResult<Bytes> {
-        let missing = (index + 1..stop).take_while(|&i| self.pages.state(inode.ino, i).is_none());
         let limit = self.queue.caps().max_transfer_sectors / SECTORS_PER_BLOCK;
-        let want = (1 + missing.count() as u64).min(limit.max(1)) as u32;
+        let stop = stop.min(index + limit.max(1));
+        let missing = (index + 1..stop).take_while(|&i| self.pages.state(inode.ino, i).is_none());
+        let want = 1 + missing.count() as u32;
         let (start, len) = match self.lookup_span(inode, index as u32, want)? {
             Span::Data { start, len } => (start, len),
-            Span::Hole { .. } | Span::Unwritten { .. } => {
-                self.pages
-                    .fill(inode.ino, index, zero_page(), Home::Unknown);
-                return Ok(zero_page());
-            }
+            // Not worth a place in the cache.
+            Span::Hole { .. } | Span::Unwritten { .. } => return Ok(zero_page()),
         };
         if self.logs_data(inode) {
             let page = self.journal.read(start).map_err(fault::journal)?;
