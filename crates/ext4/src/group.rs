@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! - G1 the descriptor in memory is the one in the running content of its block; both change under the group's lock;
-//! - G2 `map`, once loaded, is the block bitmap with the bits of pending frees still set (hazard H18);
-//! - G3 `waiting` counts those bits.
+//! - G2 `map`, once loaded, is the block bitmap with the bits of pending frees (hazard H18) and of windows set;
+//! - G3 `waiting` counts the bits of pending frees, `held` those of windows.
 
 use crate::Ext4;
 use crate::fault;
@@ -23,6 +23,8 @@ pub(crate) struct GroupState {
     pub map: Option<Box<[u8]>>,
     /// Blocks whose freeing is not committed (G3).
     pub waiting: u32,
+    /// Blocks kept free for files to grow into (G3).
+    pub held: u32,
 }
 
 /// Blocks freed in a transaction.
@@ -68,6 +70,7 @@ impl Groups {
                     desc,
                     map: None,
                     waiting: 0,
+                    held: 0,
                 },
             )
         };
@@ -132,6 +135,9 @@ fn check_desc(sb: &Superblock, group: u32, desc: &GroupDesc) -> FsResult<()> {
         if block.0 <= u64::from(sb.first_data_block()) || !inside {
             return bad(format!("{field} = {block} lies outside the file system"));
         }
+    }
+    if head_blocks(sb, group) > sb.group_blocks(group).into() {
+        return bad("the group is too small for the descriptors at its start".into());
     }
     if desc.free_blocks() > sb.group_blocks(group) {
         return bad(format!(
