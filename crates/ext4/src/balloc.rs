@@ -54,34 +54,75 @@ impl Ext4 {
         if claim.blocks == 0 {
             return Err(Errno::NoSpc.into());
         }
-        let found = self.search(tx, goal, claim.blocks as u32, continues);
+        let want = claim.blocks as u32;
+        let mut found = self.search(tx, goal, want, continues, 1);
+        if matches!(found, Ok(None)) {
+            self.close_windows();
+            found = self.search(tx, goal, want, continues, ANY_PASSES);
+        }
+        let found = found.and_then(|got| got.ok_or_else(|| self.no_bits()));
         let used = found.as_ref().map_or(0, |got| got.len);
         self.space.settle(claim, used.into(), &mut tx.pool);
         found
     }
 
-    fn search(&self, tx: &mut Tx<'_>, goal: BlockNo, want: u32, continues: bool) -> FsResult<Got> {
+    fn no_bits(&self) -> FsError {
+        FsError::corrupt(format!(
+            "block bitmaps: the group descriptors promise {} free blocks, the bitmaps have none",
+            self.space.on_disk()
+        ))
+    }
+
+    fn search(
+        &self,
+        tx: &mut Tx<'_>,
+        goal: BlockNo,
+        want: u32,
+        continues: bool,
+        passes: usize,
+    ) -> FsResult<Option<Got>> {
         let groups = self.groups.count();
         let (first, bit) = self.geo.block_place(goal).unwrap_or((0, 0));
         if let Some(got) = self.try_group(tx, first, bit, want, Fit::Goal { partly: continues })? {
-            return Ok(got);
+            return Ok(Some(got));
         }
         // The claimed blocks exist (S2 of `space`), but while one group after the other is looked at, others may take what
         // lies ahead and free what lies behind: then another pass finds it.
-        let passes = std::iter::once(Fit::Full).chain([Fit::Any; ANY_PASSES]);
+        let passes = std::iter::once(Fit::Full).chain(std::iter::repeat_n(Fit::Any, passes));
         for fit in passes {
             for n in 0..groups {
                 let group = (first + n) % groups;
                 let bit = if n == 0 { bit } else { 0 };
                 if let Some(got) = self.try_group(tx, group, bit, want, fit)? {
-                    return Ok(got);
+                    return Ok(Some(got));
                 }
             }
         }
-        Err(FsError::corrupt(format!(
-            "block bitmaps: the group descriptors promise {} free blocks, the bitmaps have none",
-            self.space.on_disk()
-        )))
+        Ok(None)
+    }
+
+    /// Where `len` free blocks lie in a row, near `goal`; nothing is allocated.
+    pub(crate) fn find_free_run(&self, goal: BlockNo, len: u32) -> FsResult<Option<BlockNo>> {
+        let groups = self.groups.count();
+        let (first, bit) = self.geo.block_place(goal).unwrap_or((0, 0));
+        for n in 0..groups {
+            let group = (first + n) % groups;
+            let mut state = self.groups.get(group).lock();
+            let taken = state.waiting + state.held;
+            if state.desc.free_blocks().saturating_sub(taken) < len {
+                continue;
+            }
+            self.load_map(group, &mut state)?;
+            let map = state.map.as_deref().expect("loaded above");
+            let end = self.geo.group_blocks(group);
+            let run = bitmap::find_run(map, if n == 0 { bit } else { 0 }, end, len);
+            if let Some(run) = run.filter(|r| r.len == len) {
+                return Ok(Some(
+                    self.geo.group_first_block(group).plus(run.start.into()),
+                ));
+            }
+        }
+        Ok(None)
     }
 
     fn try_group(
@@ -93,7 +134,8 @@ impl Ext4 {
         fit: Fit,
     ) -> FsResult<Option<Got>> {
         let mut state = self.groups.get(group).lock();
-        let usable = state.desc.free_blocks().saturating_sub(state.waiting);
+        let taken = state.waiting + state.held;
+        let usable = state.desc.free_blocks().saturating_sub(taken);
         if usable == 0 || (fit == Fit::Full && usable < want) {
             return Ok(None);
         }
@@ -173,6 +215,20 @@ impl Ext4 {
 
     /// Sets the bits of a run that is free.
     fn take(&self, tx: &mut Tx<'_>, group: u32, state: &mut GroupState, run: Run) -> FsResult<()> {
+        self.take_bits(tx, group, state, run)?;
+        let map = state.map.as_deref_mut().expect("A1: the map is loaded");
+        bitmap::fill(map, run.start, run.len, true);
+        Ok(())
+    }
+
+    /// The same for a run whose bits are set in the allocator's map already.
+    pub(crate) fn take_bits(
+        &self,
+        tx: &mut Tx<'_>,
+        group: u32,
+        state: &mut GroupState,
+        run: Run,
+    ) -> FsResult<()> {
         let start = self.geo.group_first_block(group).plus(run.start.into());
         if self.groups.is_system(start, run.len.into()) {
             return Err(FsError::corrupt(format!(
@@ -181,10 +237,7 @@ impl Ext4 {
             )));
         }
         self.init_block_bitmap(tx, group, state)?;
-        self.flip(tx, group, state, run, true)?;
-        let map = state.map.as_deref_mut().expect("A1: the map is loaded");
-        bitmap::fill(map, run.start, run.len, true);
-        Ok(())
+        self.flip(tx, group, state, run, true)
     }
 
     /// Changes the bits on the device, the count and the checksums.

@@ -6,6 +6,7 @@ use crate::group::Groups;
 use crate::inode::{InodeCache, coarse_now, from_wall, to_wall};
 use crate::options::MountOptions;
 use crate::orphan::Orphans;
+use crate::prealloc::Window;
 use crate::space::Space;
 use crate::superblock::write_in_place;
 use base::{BLOCK_BYTES, BlockNo, Ino, Rng, Tid, Time};
@@ -36,6 +37,8 @@ pub struct Ext4 {
     pub(crate) inodes: InodeCache,
     pub(crate) pages: PageCache,
     pub(crate) orphans: Orphans,
+    /// Free blocks kept for small files.
+    pub(crate) small_window: Mutex<Option<Window>>,
     pub(crate) random: Mutex<Rng>,
     pub(crate) latch: Mutex<Latch>,
 }

@@ -29,6 +29,7 @@
 
 mod balloc;
 mod bitmap;
+mod check;
 pub mod dir;
 mod dirio;
 mod extent;
@@ -44,6 +45,7 @@ mod mount;
 mod namei;
 mod options;
 mod orphan;
+mod prealloc;
 mod space;
 mod superblock;
 mod tx;

@@ -107,6 +107,7 @@ impl Ext4 {
             space: Space::new(free, held_back),
             inodes: InodeCache::new(),
             orphans: Orphans::new(),
+            small_window: Mutex::named("small files", None),
             random: Mutex::named("ext4 random", rt::rng("ext4")),
             latch: Mutex::named("ext4 latch", crate::fs::Latch::Alive),
             options,

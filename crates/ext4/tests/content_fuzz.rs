@@ -60,6 +60,7 @@ impl Run {
             98 => self.remount(),
             _ => self.crash(),
         }
+        self.fs.check();
     }
 
     fn write(&mut self, n: usize) {
@@ -135,8 +136,11 @@ impl Run {
         self.fs.unmount().expect("unmount");
         self.fs = mount(&self.ram, &self.options);
         self.compare(&self.fs);
-        for file in &mut self.files {
+        for (n, file) in self.files.iter_mut().enumerate() {
             file.synced = Some(file.now.clone());
+            if n % 2 == 0 {
+                self.fs.open(file.ino).expect("open");
+            }
         }
     }
 

@@ -94,3 +94,31 @@ fn what_was_synced_survives_a_crash() {
     assert!(matches!(code, Some(0 | 1)), "{text}");
     assert_eq!(image.cat("a"), content);
 }
+
+#[test]
+fn files_that_grow_side_by_side_stay_in_one_piece() {
+    if !have_tools() {
+        return;
+    }
+    let image = with_files(64, &[], &["a", "b"]);
+    let ram = image.load();
+    let fs = mount(&ram, "");
+    let inos = [b"a", b"b"].map(|n| fs.lookup(fs.root(), n).expect("there"));
+    inos.map(|ino| fs.open(ino).expect("open"));
+    for n in 0..500 {
+        for ino in inos {
+            fs.write(ino, n * 4096, &[n as u8; 4096]).expect("write");
+            fs.fsync(ino, false).expect("fsync");
+        }
+    }
+    fs.check();
+    inos.map(|ino| fs.release(ino).expect("release"));
+    fs.check();
+    fs.unmount().expect("unmount");
+    image.store(&ram);
+    image.fsck();
+    for name in ["a", "b"] {
+        let extents = image.debugfs(&format!("dump_extents -l {name}")).lines().count() - 1;
+        assert!(extents <= 8, "{name} has {extents} extents of 500 blocks");
+    }
+}

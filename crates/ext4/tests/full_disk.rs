@@ -28,6 +28,7 @@ fn fill(fs: &Ext4, ino: Ino, chunk: usize) -> Vec<u8> {
             Ok(n) => content.extend(&data[..n]),
             Err(e) => {
                 assert_eq!(e.errno(), Errno::NoSpc, "{e}");
+                fs.check();
                 return content;
             }
         }

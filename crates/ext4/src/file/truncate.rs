@@ -23,6 +23,7 @@ impl Ext4 {
             return Err(Errno::FBig.into());
         }
         self.need_extents(inode)?;
+        self.close_window_of(inode);
         let old = inode.core().size;
         if size >= old {
             return self.extend_file(inode, size);

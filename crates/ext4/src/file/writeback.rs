@@ -140,8 +140,8 @@ impl Ext4 {
         lblk: u32,
         len: u32,
     ) -> FsResult<(BlockNo, u32)> {
-        let (goal, continues) = self.goal_for(inode, lblk)?;
-        let got = self.alloc_blocks(tx, goal, len, continues)?;
+        let goal = self.goal_for(inode, lblk)?;
+        let got = self.alloc_data(tx, inode, lblk, len, goal)?;
         let new = Extent {
             logical: lblk,
             len: got.len,

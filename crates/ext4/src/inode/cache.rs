@@ -36,8 +36,20 @@ impl InodeCache {
         map.entry(inode.ino).or_insert(inode).clone()
     }
 
-    pub fn remove(&self, ino: Ino) {
-        self.map.lock().remove(&ino);
+    /// Drops a freed inode, unless its number has a new owner already.
+    pub fn remove(&self, inode: &Inode) {
+        let mut map = self.map.lock();
+        if map
+            .get(&inode.ino)
+            .is_some_and(|known| std::ptr::eq(&**known, inode))
+        {
+            map.remove(&inode.ino);
+        }
+    }
+
+    /// Puts a new inode in the place of what had its number before.
+    pub fn replace(&self, inode: Arc<Inode>) {
+        self.map.lock().insert(inode.ino, inode);
     }
 
     pub fn all(&self) -> Vec<Arc<Inode>> {
@@ -124,7 +136,8 @@ impl Ext4 {
         let mut map = self.inodes.map.lock();
         map.retain(|&ino, inode| {
             let busy = Arc::strong_count(inode) > 1 || self.pages.is_dirty(ino);
-            busy || !inode.flights.lock().is_empty() || {
+            let flying = inode.flights.try_lock().is_none_or(|f| !f.is_empty());
+            busy || flying || {
                 let core = inode.core();
                 let used = core.pins > 0 || core.orphan || core.disk.links() == 0;
                 // A failed write that no fsync has reported yet must not be forgotten.

@@ -115,9 +115,9 @@ impl Ext4 {
     ) -> FsResult<Arc<Inode>> {
         let mut core = Core::new(disk, tx.tid());
         core.born_in = Some(parent);
+        let inode = Arc::new(Inode::new(ino, core));
         // What the cache still holds under this number belongs to a freed inode.
-        self.inodes.remove(ino);
-        let inode = self.inodes.add(Arc::new(Inode::new(ino, core)));
+        self.inodes.replace(inode.clone());
         self.put_new_inode(tx, &inode, alone)?;
         Ok(inode)
     }
@@ -133,7 +133,7 @@ impl Ext4 {
         }
         self.put_inode(tx, inode)?;
         self.free_ino(tx, inode.ino, was_dir)?;
-        self.inodes.remove(inode.ino);
+        self.inodes.remove(inode);
         Ok(())
     }
 }

@@ -29,6 +29,9 @@ impl Ext4 {
             let mut core = inode.core();
             core.pins = core.pins.checked_sub(1).ok_or(Errno::BadF)?;
         }
+        if inode.core().pins == 0 {
+            self.close_window_of(inode);
+        }
         self.evict_if_unused(inode)
     }
 
@@ -51,6 +54,7 @@ impl Ext4 {
         self.land_flights(inode);
         let dropped = self.pages.drop_range(inode.ino, 0..u64::MAX);
         self.drop_promise(inode, dropped);
+        self.close_window_of(inode);
         let has_tree = inode.core().has_extents();
         if has_tree {
             self.transact(1, |tx| {
@@ -74,7 +78,7 @@ impl Ext4 {
             self.put_inode(tx, inode)?;
             self.free_ino(tx, inode.ino, was_dir)
         })?;
-        self.inodes.remove(inode.ino);
+        self.inodes.remove(inode);
         Ok(())
     }
 

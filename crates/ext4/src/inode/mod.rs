@@ -23,6 +23,7 @@ mod table;
 pub(crate) use cache::InodeCache;
 pub(crate) use create::{CREDITS_NEW_INODE, NewKind};
 
+use crate::prealloc::Window;
 use base::{Bytes, Ino, Tid};
 use block::Watch;
 use fscore::{FileKind, FsError, FsResult};
@@ -76,6 +77,8 @@ pub(crate) struct Core {
     pub(crate) write_errors: WriteErrors,
     /// Where the last read ended, to notice sequential reading.
     pub(crate) read_end: u64,
+    /// Free blocks kept for it to grow into.
+    pub(crate) window: Option<Window>,
     /// The extent found last.
     pub(crate) recent: Option<Extent>,
     /// Made since mount in this directory, whose entry an fsync without journal has to write as well.
@@ -169,6 +172,7 @@ impl Core {
             promise: Promise::default(),
             write_errors: WriteErrors::default(),
             read_end: 0,
+            window: None,
             recent: None,
             born_in: None,
         }

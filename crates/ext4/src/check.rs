@@ -1,0 +1,46 @@
+//! Invariants of a mounted file system that can be checked cheaply, for tests.
+
+use crate::Ext4;
+
+impl Ext4 {
+    /// Checks the accounts of memory against each other: free blocks, promises, windows, pages. Nothing may be under way.
+    ///
+    /// # Panics
+    /// If two of them disagree; the message begins with the number of the invariant.
+    pub fn check(&self) {
+        self.pages.check();
+        let (mut free, mut waiting) = (0, 0);
+        for group in 0..self.groups.count() {
+            let state = self.groups.get(group).lock();
+            free += u64::from(state.desc.free_blocks());
+            waiting += u64::from(state.waiting);
+            let Some(map) = state.map.as_deref() else {
+                continue;
+            };
+            let clear = crate::bitmap::count_zeros(map, self.geo.group_blocks(group));
+            assert_eq!(
+                clear + state.waiting + state.held,
+                state.desc.free_blocks(),
+                "G2, G3, W1: free bits of group {group}, pending frees and windows"
+            );
+        }
+        assert_eq!(self.space.on_disk(), free, "S2: free blocks");
+        assert_eq!(self.space.pending(), waiting, "G3: pending frees");
+        let pending = self.groups.pending.lock();
+        let listed: u64 = pending.iter().map(|free| u64::from(free.len)).sum();
+        assert_eq!(listed, waiting, "G3: list of pending frees");
+        drop(pending);
+        let mut promised = 0;
+        for inode in self.inodes.all() {
+            let core = inode.core();
+            promised += core.promise.data + core.promise.meta;
+            assert_eq!(
+                core.promise.data,
+                self.pages.delayed(inode.ino),
+                "F1: one promise per delayed page of inode {}",
+                inode.ino
+            );
+        }
+        assert_eq!(self.space.promised(), promised, "F1: promises");
+    }
+}

@@ -1,0 +1,179 @@
+//! Windows: free blocks kept for one file, or for small files together, so that files that grow side by side stay contiguous.
+//!
+//! As in Linux (mballoc): a file above 64 KiB that is open and grows gets a window behind its last block, up to the next round size;
+//! smaller files share a window of 2 MiB, one behind the other. Windows live in memory only, and give way when nothing else is free.
+//!
+//! Invariants:
+//! - W1 the bits of a window are set in the allocator's map and clear on the device; `held` of the group counts them;
+//! - W2 windows are not taken off the account of free blocks: before a search fails they are all closed.
+
+use crate::Ext4;
+use crate::balloc::Got;
+use crate::bitmap::{self, Run};
+use crate::inode::Inode;
+use crate::tx::Tx;
+use base::BlockNo;
+use fscore::{Errno, FsResult};
+
+/// Blocks of a file up to which it shares the window for small files (`mb_stream_req`).
+const SMALL_BLOCKS: u64 = 16;
+/// Blocks of the shared window (`mb_group_prealloc`).
+const SHARED_BLOCKS: u32 = 512;
+/// Up to here the round sizes are powers of two, beyond it multiples of twice this.
+const POWER_BLOCKS: u64 = 256;
+
+/// Blocks kept free for somebody.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Window {
+    group: u32,
+    start: u32,
+    len: u32,
+}
+
+/// The size, in blocks, up to which a file that reaches `end` is given room.
+fn round_size(end: u64) -> u64 {
+    if end <= POWER_BLOCKS {
+        end.next_power_of_two()
+    } else {
+        end.next_multiple_of(2 * POWER_BLOCKS)
+    }
+}
+
+impl Ext4 {
+    /// Allocates data blocks of a regular file for a hole of `len` blocks at `lblk`. The `tree` lock is held.
+    pub(crate) fn alloc_data(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        lblk: u32,
+        len: u32,
+        (goal, continues): (BlockNo, bool),
+    ) -> FsResult<Got> {
+        let mut core = inode.core();
+        let size = core.size.div_ceil(crate::file::BLOCK);
+        let end = (u64::from(lblk) + u64::from(len)).max(size);
+        if core.pins == 0 || !core.disk.is_regular() {
+            drop(core);
+            return self.alloc_blocks(tx, goal, len, continues);
+        }
+        if end <= SMALL_BLOCKS && !continues {
+            drop(core);
+            return self.alloc_small(tx, goal, len);
+        }
+        // Windows are used and replaced under the lock that guards them, so that `close_windows` sees them all.
+        match &mut core.window {
+            Some(w) if w.len > 0 && self.window_start(w) == goal => {
+                return self.alloc_from(tx, w, len);
+            }
+            other => self.close_window(other.take()),
+        }
+        drop(core);
+        let got = self.alloc_blocks(tx, goal, len, continues)?;
+        let next = u64::from(lblk) + u64::from(got.len);
+        if next >= size && end > SMALL_BLOCKS {
+            let more = round_size(end).saturating_sub(next) as u32;
+            let mut core = inode.core();
+            core.window = self.open_window(got.start.plus(got.len.into()), more);
+        }
+        Ok(got)
+    }
+
+    /// Small files lie one behind the other.
+    fn alloc_small(&self, tx: &mut Tx<'_>, goal: BlockNo, len: u32) -> FsResult<Got> {
+        let mut shared = self.small_window.lock();
+        if shared.is_none_or(|w| w.len < len) {
+            self.close_window(shared.take());
+            let at = self.find_free_run(goal, SHARED_BLOCKS)?;
+            *shared = at.and_then(|start| self.open_window(start, SHARED_BLOCKS));
+        }
+        if let Some(w) = &mut *shared {
+            return self.alloc_from(tx, w, len);
+        }
+        drop(shared);
+        self.alloc_blocks(tx, goal, len, false)
+    }
+
+    fn window_start(&self, w: &Window) -> BlockNo {
+        self.geo.group_first_block(w.group).plus(w.start.into())
+    }
+
+    /// Allocates the front of a window.
+    fn alloc_from(&self, tx: &mut Tx<'_>, w: &mut Window, len: u32) -> FsResult<Got> {
+        let claim = self.space.claim(len.min(w.len).into(), &mut tx.pool);
+        if claim.blocks == 0 {
+            return Err(Errno::NoSpc.into());
+        }
+        let run = Run {
+            start: w.start,
+            len: claim.blocks as u32,
+        };
+        let start = self.window_start(w);
+        let mut state = self.groups.get(w.group).lock();
+        let taken = self.take_bits(tx, w.group, &mut state, run);
+        let used = if taken.is_ok() { claim.blocks } else { 0 };
+        self.space.settle(claim, used, &mut tx.pool);
+        taken?;
+        state.held -= run.len;
+        w.start += run.len;
+        w.len -= run.len;
+        Ok(Got {
+            start,
+            len: run.len,
+        })
+    }
+
+    /// Keeps up to `len` free blocks from `start` on; `None` if the first one is taken.
+    fn open_window(&self, start: BlockNo, len: u32) -> Option<Window> {
+        let (group, bit) = self.geo.block_place(start)?;
+        if len == 0 {
+            return None;
+        }
+        let mut state = self.groups.get(group).lock();
+        let end = self.geo.group_blocks(group);
+        // A group without a map was never allocated from: then there is nothing to keep contiguous with.
+        let map = state.map.as_deref_mut()?;
+        let run = bitmap::run_at(map, bit, end, len)?;
+        bitmap::fill(map, run.start, run.len, true);
+        state.held += run.len;
+        Some(Window {
+            group,
+            start: run.start,
+            len: run.len,
+        })
+    }
+
+    /// Gives the blocks of a window up.
+    pub(crate) fn close_window(&self, window: Option<Window>) {
+        let Some(w) = window else { return };
+        let mut state = self.groups.get(w.group).lock();
+        let map = state.map.as_deref_mut();
+        bitmap::fill(map.expect("W1: the map is loaded"), w.start, w.len, false);
+        state.held -= w.len;
+    }
+
+    /// Closes the window of an inode.
+    pub(crate) fn close_window_of(&self, inode: &Inode) {
+        let window = inode.core().window.take();
+        self.close_window(window);
+    }
+
+    /// Closes all windows (W2).
+    pub(crate) fn close_windows(&self) {
+        let shared = self.small_window.lock().take();
+        self.close_window(shared);
+        for inode in self.inodes.all() {
+            self.close_window_of(&inode);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_sizes() {
+        let sizes = [1, 17, 255, 256, 257, 1000, 1024, 1025].map(round_size);
+        assert_eq!(sizes, [1, 32, 256, 256, 512, 1024, 1024, 1536]);
+    }
+}
