@@ -56,7 +56,7 @@ impl Ext4 {
             drop(core);
             return self.alloc_blocks(tx, goal, len, continues);
         }
-        if end <= SMALL_BLOCKS && !continues {
+        if end <= SMALL_BLOCKS {
             drop(core);
             return self.alloc_small(tx, goal, len);
         }
