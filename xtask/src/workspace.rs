@@ -32,8 +32,6 @@ pub fn read(path: &str) -> Result<String> {
 pub struct Metadata {
     /// Packages of the workspace (dependencies are left out with `--no-deps`).
     pub packages: Vec<Package>,
-    /// Where cargo builds.
-    pub target_directory: PathBuf,
 }
 
 /// One package of the workspace.

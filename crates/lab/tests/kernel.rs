@@ -30,22 +30,17 @@ struct KernelMount {
     dir: PathBuf,
 }
 
+/// A loop device for the image, or the reason why there is none here.
+fn attach(image: &Path) -> Result<String, String> {
+    sh("losetup", &["-f", "--show", &image.to_string_lossy()])
+}
+
 impl KernelMount {
-    fn new(image: &Path, dir: PathBuf, options: &str) -> Result<KernelMount, String> {
-        let device = sh("losetup", &["-f", "--show", &image.to_string_lossy()])?;
-        fs::create_dir_all(&dir).map_err(|e| e.to_string())?;
+    fn new(device: String, dir: PathBuf, options: &str) -> Result<KernelMount, String> {
         let mount = KernelMount { device, dir };
-        sh(
-            "mount",
-            &[
-                "-t",
-                "ext4",
-                "-o",
-                options,
-                &mount.device,
-                &mount.dir.to_string_lossy(),
-            ],
-        )?;
+        fs::create_dir_all(&mount.dir).map_err(|e| e.to_string())?;
+        let to = mount.dir.to_string_lossy();
+        sh("mount", &["-t", "ext4", "-o", options, &mount.device, &to])?;
         Ok(mount)
     }
 }
@@ -57,11 +52,12 @@ impl Drop for KernelMount {
     }
 }
 
-/// Mounts or says why the test cannot run here.
+/// Mounts. Without a loop device it says why the test cannot run here; an image that the kernel refuses is a failure.
 fn kernel_mount(image: &Path, dir: PathBuf, options: &str) -> Option<KernelMount> {
-    KernelMount::new(image, dir, options)
-        .map_err(|why| eprintln!("skipped: no kernel mount here: {why}"))
-        .ok()
+    let device = attach(image)
+        .map_err(|why| eprintln!("skipped: no loop device here: {why}"))
+        .ok()?;
+    Some(KernelMount::new(device, dir, options).expect("the kernel mounts the image"))
 }
 
 fn clean(image: &Path) {

@@ -5,9 +5,10 @@
 //! (volatile cache, no FUA: each FUA commit becomes a second flush), Varve on profile `loop-like`.
 
 use super::loop_mount::LoopMount;
-use crate::{Result, workspace};
+use crate::Result;
+use crate::test::build;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 #[derive(clap::Args)]
@@ -38,7 +39,7 @@ struct Traffic {
 }
 
 pub fn run(args: &Args) -> Result {
-    let varve = build()?;
+    let varve = build::binary("varve")?;
     println!(
         "{:<10}{:>26}{:>26}{:>10}",
         "mode", "kernel blk/cmd/flush", "varve blk/cmd/flush", "within"
@@ -98,18 +99,6 @@ fn repeat(times: u32, one: impl Fn() -> Result<Traffic>) -> Result<Traffic> {
         commands: sum.commands / n,
         flushes: sum.flushes / n,
     })
-}
-
-/// Builds `varve` as the tests do, and says where it is.
-fn build() -> Result<PathBuf> {
-    let status = workspace::cargo()
-        .args(["build", "--quiet", "--package", "varve-cli"])
-        .status();
-    match status {
-        Ok(s) if s.success() => Ok(workspace::metadata()?.target_directory.join("debug/varve")),
-        Ok(s) => Err(format!("cargo build failed ({s})")),
-        Err(e) => Err(format!("cargo build: {e}")),
-    }
 }
 
 /// The kernel's figures: SQLite through its own file layer, on the loop mount.

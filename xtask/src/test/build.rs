@@ -18,8 +18,24 @@ pub struct Program {
     pub directory: PathBuf,
 }
 
-/// `cargo test --no-run` over the workspace.
+/// Compiles and lists the test programs.
 pub fn compile() -> Result<Vec<Program>> {
+    let names = workspace::metadata()?
+        .packages
+        .into_iter()
+        .map(|package| (package.manifest_path, package.name))
+        .collect::<Vec<_>>();
+    Ok(programs(&build()?, &names))
+}
+
+/// The program `name` of the workspace, as the tests start it. After [`compile`] there is nothing left to build:
+/// `cargo build -p` would compile SQLite a second time, with other features.
+pub fn binary(name: &str) -> Result<PathBuf> {
+    find_binary(&build()?, name).ok_or_else(|| format!("no test of the workspace starts {name}"))
+}
+
+/// `cargo test --no-run` over the workspace; cargo's messages.
+fn build() -> Result<String> {
     let output = workspace::cargo()
         .args(["test", "--workspace", "--no-run", "--locked"])
         .arg("--message-format=json-render-diagnostics")
@@ -29,12 +45,7 @@ pub fn compile() -> Result<Vec<Program>> {
     if !output.status.success() {
         return Err("the tests do not compile".into());
     }
-    let names = workspace::metadata()?
-        .packages
-        .into_iter()
-        .map(|package| (package.manifest_path, package.name))
-        .collect::<Vec<_>>();
-    Ok(programs(&String::from_utf8_lossy(&output.stdout), &names))
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[derive(Deserialize)]
@@ -56,11 +67,25 @@ struct Target {
     kind: Vec<String>,
 }
 
-/// The test programs among cargo's messages, one JSON value per line.
-fn programs(messages: &str, names: &[(PathBuf, String)]) -> Vec<Program> {
+/// Cargo's messages, one JSON value per line.
+fn parse(messages: &str) -> impl Iterator<Item = Message> {
     messages
         .lines()
-        .filter_map(|line| serde_json::from_str::<Message>(line).ok())
+        .filter_map(|line| serde_json::from_str(line).ok())
+}
+
+/// The program `name` among them that is no test program.
+fn find_binary(messages: &str, name: &str) -> Option<PathBuf> {
+    parse(messages).find_map(|message| {
+        let target = message.target?;
+        let plain = message.profile.is_some_and(|p| !p.test);
+        (plain && target.name == name && target.kind == ["bin"]).then_some(message.executable?)
+    })
+}
+
+/// The test programs among them.
+fn programs(messages: &str, names: &[(PathBuf, String)]) -> Vec<Program> {
+    parse(messages)
         .filter_map(|message| {
             let manifest = message.manifest_path?;
             let target = message.target?;
@@ -116,5 +141,7 @@ mod tests {
                 .all(|p| p.package == "varve-a" && p.directory.ends_with("a"))
         );
         assert!(programs(&text, &[]).is_empty());
+        assert_eq!(find_binary(&text, "tool"), Some("/t/tool".into()));
+        assert_eq!(find_binary(&text, "cuts"), None, "a test program");
     }
 }

@@ -7,7 +7,7 @@
 //! 3. `tally`: what passed, failed and was skipped, and why; the last line is
 //!    `N passed, N failed, N skipped`.
 
-mod build;
+pub mod build;
 mod need;
 mod packages;
 mod plan;
