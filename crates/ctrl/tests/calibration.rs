@@ -1,4 +1,4 @@
-//! `emmc-odroid-xu4` against device figures: timing set B (emmc-jbd2.md 7.4, raw costs of Fig. 8) and the reads of 7.2, within 10 %.
+//! `emmc-odroid-xu4` against device figures: the table "Device figures" of docs/measuring.md, within 10 %.
 
 use base::{Bytes, Lba, Rng, Time};
 use blockdev::{Adversary, Class, Model, Request};
@@ -138,6 +138,6 @@ fn large_writes_run_at_the_speed_of_the_chips() {
     let mb_per_s = 32.0 * 0.524_288 / ((now - start).0 as f64 / 1e9);
     assert!(
         (43.0..53.0).contains(&mb_per_s),
-        "the 16 GB part writes 48 MB/s (7.2), the model {mb_per_s:.1}"
+        "the 16 GB part writes 48 MB/s, the model {mb_per_s:.1}"
     );
 }

@@ -1,4 +1,4 @@
-//! The card as its command interface shows it: states, R1 bits, CMD23 arming, the erase sequence (emmc-jbd2.md 2.1, 2.2).
+//! The card as its command interface shows it: states, R1 bits, CMD23 arming, the erase sequence (JESD84-B51).
 
 use super::ext_csd::{ExtCsd, field};
 use super::firmware::{Firmware, Way};

@@ -3,7 +3,7 @@
 use super::CardConfig;
 use base::bytes::put_le32;
 
-/// Byte offsets (JESD84-B51 7.4; emmc-jbd2.md 2.4).
+/// Byte offsets (JESD84-B51 7.4).
 pub mod field {
     /// W: bit 0 starts a flush of the cache.
     pub const FLUSH_CACHE: usize = 32;

@@ -1,4 +1,4 @@
-//! The host side: what the block driver of a kernel does with a card (emmc-jbd2.md 2.6).
+//! The host side: what the block driver of a kernel does with a card.
 //!
 //! Requests become CMD23 + CMD25 / CMD18; FUA becomes the reliable-write bit; a flush becomes CMD6 on byte 32; discard becomes
 //! CMD35, 36, 38. Transfers are split at the largest length; nothing is skipped, merged or reordered here.

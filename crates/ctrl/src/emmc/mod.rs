@@ -3,7 +3,7 @@
 //! [`Emmc`] is a [`Host`] (what the block driver of a kernel does) and a [`Card`] (commands, states, cache, firmware). It takes
 //! requests, speaks commands, and answers with the time at which the card is ready again.
 //!
-//! # What survives a power cut (emmc-jbd2.md 2.5)
+//! # What survives a power cut (JESD84-B51; reliable write: 6.6.8.1)
 //!
 //! | write kind | at completion | cut while it executes |
 //! |---|---|---|
