@@ -12,7 +12,10 @@
 //! Invariants:
 //! - M1 needs_recovery is durable before the first transaction commits, and cleared only when the log is empty;
 //! - M2 a superblock whose in-place write was torn (H22) is rebuilt from its backup: at those moments log and list of
-//!   orphans were empty, so nothing but counters and times differs.
+//!   orphans were empty, so nothing but counters and times differs;
+//! - M3 a cut in the middle of a home write may have torn what leads to the log: then the superblock's backup and its copy of
+//!   the journal's mapping lead there, and recovery mends the rest. A volume of one group has no backup: there a torn
+//!   superblock is for e2fsck.
 
 use crate::Ext4;
 use crate::extent::{Source, runs_of};
@@ -199,7 +202,7 @@ fn read_superblock(queue: &Queue) -> FsResult<(Superblock, bool)> {
         Err(e) => e,
     };
     let damaged = || fault::corrupt(primary.clone().at_block(BlockNo(0)));
-    if !primary.is_checksum() || queue.caps().sectors < BACKUP.plus(1).lba().0 {
+    if queue.caps().sectors < BACKUP.plus(1).lba().0 {
         return Err(damaged());
     }
     let block = read_block(queue, BACKUP)?;
@@ -210,7 +213,26 @@ fn read_superblock(queue: &Queue) -> FsResult<(Superblock, bool)> {
         return Err(damaged());
     }
     sb.set_group_of_copy(0);
+    // Without the magic number this may be a volume of another kind by now, over what is left of an old one.
+    if !primary.is_checksum() && !has_own_descriptor(queue, &sb)? {
+        return Err(damaged());
+    }
     Ok((sb, true))
+}
+
+/// True if a group descriptor behind the primary superblock belongs to this volume by its checksum.
+fn has_own_descriptor(queue: &Queue, sb: &Superblock) -> FsResult<bool> {
+    if !sb.has_metadata_checksums() || sb.block_bytes() as usize != BLOCK_BYTES {
+        return Ok(false);
+    }
+    let (first, _) = sb.desc_place(0);
+    let block = read_block(queue, first)?;
+    let groups = sb.groups_count().min(sb.descs_per_block());
+    Ok((0..groups).any(|group| {
+        let (_, offset) = sb.desc_place(group);
+        let desc = disk::GroupDesc::parse(&block[offset..], sb.desc_bytes());
+        desc.is_ok_and(|desc| desc.verify_checksum(sb, group).is_ok())
+    }))
 }
 
 fn check_features(sb: &Superblock, options: &MountOptions) -> FsResult<()> {
@@ -286,8 +308,42 @@ fn open_log(
     }
 }
 
-/// The blocks of the journal file, read straight from the device.
+/// The blocks of the journal file, read straight from the device: from its inode, or, if a cut has torn the descriptor or
+/// the table block that leads there (their images are in the log), from the copy in the superblock.
 fn journal_place(queue: &Queue, sb: &Superblock) -> FsResult<LogPlace> {
+    journal_inode_place(queue, sb).or_else(|damage| match damage {
+        FsError::Corrupt { .. } | FsError::Incompatible { .. } => {
+            journal_backup_place(queue, sb).ok_or(damage)
+        }
+        other => Err(other),
+    })
+}
+
+/// As the superblock remembers it (`s_jnl_blocks`); `None` if it does not, or that is no log.
+fn journal_backup_place(queue: &Queue, sb: &Superblock) -> Option<LogPlace> {
+    if sb.journal_backup_type() != 1 {
+        return None;
+    }
+    let words = sb.journal_backup();
+    let (map, size) = words.split_at(disk::BLOCK_AREA_BYTES / 4);
+    let area: Vec<u8> = map.iter().flat_map(|w| w.to_le_bytes()).collect();
+    let bytes = u64::from(size[0]) << 32 | u64::from(size[1]);
+    let ino = sb.journal_ino();
+    let source = Source {
+        ino,
+        // Generation 0: what mke2fs gives the journal.
+        seed: sb.has_metadata_checksums().then(|| sb.seed().inode(ino, 0)),
+        read: &|block| match block.0 < sb.blocks_count() {
+            true => read_block(queue, block),
+            false => Err(FsError::corrupt(format!("block {block} is outside"))),
+        },
+    };
+    let mut runs = runs_of(&source, &area).ok()?;
+    clip(&mut runs, bytes / BLOCK_BYTES as u64);
+    LogPlace::new(&runs, sb.blocks_count()).ok()
+}
+
+fn journal_inode_place(queue: &Queue, sb: &Superblock) -> FsResult<LogPlace> {
     let ino = sb.journal_ino();
     let place = sb.inode_place(ino).ok_or_else(|| {
         FsError::corrupt(format!(
