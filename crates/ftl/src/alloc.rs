@@ -69,7 +69,7 @@ impl Ftl {
         ready.min_by_key(key).map(|(i, _)| i as u32)
     }
     /// Operations with a number below this are on flash or were superseded there.
-    fn durable_before(&self) -> u64 {
+    pub(crate) fn durable_before(&self) -> u64 {
         let rows = self.streams.iter().filter_map(|s| s.row.as_ref());
         let rows = rows.filter_map(|r| r.entries.iter().map(|e| e.accept).min());
         let trims = self.log.pending.iter().map(|(_, accept)| *accept);

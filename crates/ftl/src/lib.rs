@@ -33,6 +33,8 @@ mod check;
 mod config;
 mod core;
 mod gc;
+#[cfg(test)]
+mod guards;
 mod meta;
 mod recover;
 mod tag;

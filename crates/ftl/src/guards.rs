@@ -1,0 +1,213 @@
+//! Tests of single guards that random runs rarely reach.
+
+use crate::Config;
+use crate::config::NONE;
+use crate::core::{Ftl, GC, HOST, State};
+use base::{Bytes, Time, fill};
+use nand::{BlockId, Geometry, Media, Nand, Timing};
+
+const TIMING: Timing = Timing {
+    read_us: 25.0,
+    program_us: 100.0,
+    erase_us: 500.0,
+    bus_ns_per_byte: 1.0,
+};
+const GEOMETRY: Geometry = Geometry {
+    channels: 1,
+    dies_per_channel: 4,
+    planes: 1,
+    blocks_per_plane: 12,
+    pages_per_block: 8,
+    page_bytes: 2048,
+    spare_bytes: 96,
+    nop: 1,
+    endurance: 1000,
+};
+const CONFIG: Config = Config {
+    unit_bytes: 512,
+    units: 600,
+    lanes: 1,
+    gc_slack: 1,
+    checkpoint_blocks: 100,
+};
+
+fn fresh() -> Ftl {
+    let mut ftl = Ftl::format(Nand::new(Media::blank(GEOMETRY), TIMING), CONFIG).unwrap();
+    ftl.settle();
+    ftl
+}
+
+fn unit(byte: u8) -> Bytes {
+    fill::filled(byte, 512)
+}
+
+/// A device whose block `f` is full, closed and flushed, and holds the units 0..32 with content 1.
+fn with_a_full_block() -> (Ftl, u32) {
+    let mut ftl = fresh();
+    for lpn in 0..32 {
+        ftl.write(Time(0), lpn, unit(1)).unwrap();
+    }
+    ftl.flush(Time(0)).unwrap();
+    ftl.settle();
+    let f = ftl.layout.place(*ftl.l2p.get(0)).0;
+    assert_eq!(
+        (ftl.blocks[f as usize].state, ftl.blocks[f as usize].valid),
+        (State::Closed, 32)
+    );
+    (ftl, f)
+}
+
+/// Moves every unit of `f`; those from 28 on, of the last row, stay in the cold row buffer.
+fn collected(ftl: &mut Ftl, f: u32) {
+    for lpn in 0..3 {
+        ftl.write(Time(0), lpn, unit(2)).unwrap();
+    }
+    ftl.flush(Time(0)).unwrap();
+    ftl.victim = Some((f, 0));
+    assert!(ftl.collect_victim(Time(0)).unwrap());
+    assert_eq!(ftl.blocks[f as usize].state, State::Free);
+    assert!(
+        ftl.streams[GC]
+            .row
+            .as_ref()
+            .is_some_and(|r| r.entries.iter().any(|e| e.lpn == 31))
+    );
+}
+
+fn may_be_erased(ftl: &Ftl, block: u32) -> bool {
+    ftl.blocks[block as usize].freed_at < ftl.durable_before()
+}
+
+#[test]
+fn a_collected_block_waits_for_the_copies_in_the_buffer() {
+    let (mut ftl, f) = with_a_full_block();
+    collected(&mut ftl, f);
+    assert!(!may_be_erased(&ftl, f));
+    ftl.issue(Time(0), GC).unwrap();
+    assert!(may_be_erased(&ftl, f));
+}
+
+#[test]
+fn it_waits_for_the_write_that_replaced_a_buffered_copy() {
+    let (mut ftl, f) = with_a_full_block();
+    collected(&mut ftl, f);
+    ftl.write(Time(0), 31, unit(3)).unwrap();
+    ftl.issue(Time(0), GC).unwrap();
+    assert!(
+        !may_be_erased(&ftl, f),
+        "I2: the only durable copy of unit 31 is in it"
+    );
+    ftl.flush(Time(0)).unwrap();
+    assert!(may_be_erased(&ftl, f));
+}
+
+#[test]
+fn it_waits_for_the_trim_that_dropped_a_buffered_copy() {
+    let (mut ftl, f) = with_a_full_block();
+    collected(&mut ftl, f);
+    ftl.trim(Time(0), 31..32).unwrap();
+    ftl.issue(Time(0), GC).unwrap();
+    assert!(
+        !may_be_erased(&ftl, f),
+        "I2: the record of the TRIM is not logged"
+    );
+    ftl.flush(Time(0)).unwrap();
+    assert!(may_be_erased(&ftl, f));
+}
+
+#[test]
+fn units_whose_program_failed_still_count_as_not_durable() {
+    for failures in 1..=2 {
+        let (mut ftl, f) = with_a_full_block();
+        // Rewrite all of the block but the last row; then only that row's rewrite stands between it and its erase.
+        for lpn in 0..28 {
+            ftl.write(Time(0), lpn, unit(2)).unwrap();
+        }
+        ftl.flush(Time(0)).unwrap();
+        // The block is the first choice of the host stream, should its gate be open; others fail.
+        for (i, info) in ftl
+            .blocks
+            .iter_mut()
+            .enumerate()
+            .filter(|(i, _)| *i as u32 != f)
+        {
+            info.erases += 10 + i as u32;
+        }
+        let lane = ftl.streams[HOST].lanes[0].expect("seven of eight rows are filled");
+        ftl.nand.fail_next_program(BlockId(lane));
+        if failures == 2 {
+            let next = ftl
+                .blocks
+                .iter()
+                .enumerate()
+                .filter(|(_, b)| b.state == State::Free);
+            let second = next
+                .min_by_key(|(i, b)| (*i % 4 != 0, b.erases))
+                .map(|(i, _)| i as u32);
+            ftl.nand
+                .fail_next_program(BlockId(second.expect("free blocks")));
+        }
+        for lpn in 28..32 {
+            ftl.write(Time(0), lpn, unit(2)).unwrap();
+        }
+        let bad = ftl
+            .blocks
+            .iter()
+            .filter(|b| b.failing || b.state == State::Bad)
+            .count();
+        assert_eq!(bad, failures, "the failures must happen");
+        assert_eq!(
+            ftl.blocks[f as usize].state,
+            State::Free,
+            "I2: erased before its units were on flash again"
+        );
+        ftl.check();
+    }
+}
+
+#[test]
+fn a_root_waits_for_the_programs_it_describes() {
+    let mut ftl = fresh();
+    // All on one die, far behind the dies that take the checkpoint.
+    for lpn in 0..30 {
+        ftl.write(Time(0), lpn, unit(1)).unwrap();
+    }
+    ftl.issue(Time(0), HOST).unwrap();
+    let data = ftl.evidence_end;
+    ftl.checkpoint(Time(0)).unwrap();
+    assert!(
+        ftl.log.root_end.0 >= data.0 + 100_000,
+        "I3: root at {}, data until {data}",
+        ftl.log.root_end
+    );
+}
+
+#[test]
+fn two_checkpoints_in_a_row_leave_a_root_at_every_moment() {
+    let mut ftl = fresh();
+    for lpn in 0..30 {
+        ftl.write(Time(0), lpn, unit(1)).unwrap();
+    }
+    ftl.checkpoint(Time(0)).unwrap();
+    ftl.checkpoint(Time(0)).unwrap();
+    for at in (0..ftl.log.root_end.0 + 50_000).step_by(25_000) {
+        let media = ftl.clone().power_off(Time(at), at);
+        let mounted = Ftl::mount(Nand::new(media, TIMING), CONFIG, Time(0));
+        assert!(
+            mounted.is_ok(),
+            "I5: no root after a cut at {at}: {:?}",
+            mounted.err()
+        );
+    }
+}
+
+#[test]
+fn full_blocks_are_no_victims() {
+    let (mut ftl, f) = with_a_full_block();
+    assert!(
+        !ftl.collect_victim(Time(0)).unwrap(),
+        "I7: block {f} has nothing to gain"
+    );
+    assert_eq!(ftl.stats().gc_units, 0);
+    assert_ne!(*ftl.l2p.get(0), NONE);
+}
