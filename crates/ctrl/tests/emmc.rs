@@ -348,6 +348,28 @@ fn images_are_loaded_for_free_and_survive() {
 }
 
 #[test]
+fn a_flush_makes_discards_durable_and_nothing_else_needs_to_be_dirty() {
+    let mut m = device();
+    m.set_adversary(Adversary::Own);
+    let mut now = Time(0);
+    ok(
+        &mut m,
+        &mut now,
+        Request::write_fua(Lba(8), Class::Data, stamp(5, 8)),
+    );
+    ok(&mut m, &mut now, Request::discard(Lba(8), 8));
+    let read_after_cut = |m: &AnyModel, now: Time| {
+        let mut next = profile()
+            .build(None, Some(m.clone().power_off(now, 1)))
+            .unwrap();
+        id_of(&ok(&mut next, &mut Time(0), Request::read(Lba(8), 1)))
+    };
+    assert_eq!(read_after_cut(&m, now), Some(5), "volatile until a flush");
+    ok(&mut m, &mut now, Request::flush());
+    assert_eq!(read_after_cut(&m, now), Some(0));
+}
+
+#[test]
 fn media_go_back_only_into_their_own_kind_and_size() {
     let media = device().power_off(Time(0), 0);
     let error = Profile::builtin("loop-like")

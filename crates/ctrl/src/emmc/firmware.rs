@@ -326,7 +326,7 @@ impl Firmware {
             let bytes = source.take(part.to - part.from);
             let data = match part.is_whole() {
                 true => bytes,
-                // Only sectors of this write may become durable with it: merge with the chips, not with the cache.
+                // Merged with the chips, not with the cache: other cached sectors keep their line.
                 false => {
                     let (below, read) = self.ftl.read(t, part.block as u32..part.block as u32 + 1);
                     t = t.max(read);
