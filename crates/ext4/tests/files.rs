@@ -118,8 +118,15 @@ fn files_that_grow_side_by_side_stay_in_one_piece() {
     image.store(&ram);
     image.fsck();
     for name in ["a", "b"] {
-        let extents = image.debugfs(&format!("dump_extents -l {name}")).lines().count() - 1;
+        let extents = image
+            .debugfs(&format!("dump_extents -l {name}"))
+            .lines()
+            .count()
+            - 1;
         // As in Linux the first 16 blocks come one by one from the window of small files.
-        assert!(extents <= 16 + 6, "{name} has {extents} extents of 500 blocks");
+        assert!(
+            extents <= 16 + 6,
+            "{name} has {extents} extents of 500 blocks"
+        );
     }
 }

@@ -1,0 +1,238 @@
+//! Damaged volumes: bytes of metadata blocks are garbled, half of the time with checksums made good afterwards; then mount,
+//! walk, a few changes, unmount. Whatever the outcome is, it is an answer: no panic, no endless loop.
+
+mod spec_disk;
+
+use base::bytes::{get_le32, put_le32};
+use base::checksum::crc32c;
+use base::{Ino, Rng};
+use block::Queue;
+use fscore::{Creds, FileKind, FileSystem, SetAttr};
+use ondisk::ext4::{GroupDesc, Inode, Superblock};
+use rt::{Sim, SimConfig};
+use spec_disk::{Content, ram};
+use std::sync::Arc;
+use varve_ext4::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
+use varve_ext4::{Ext4, MountOptions};
+
+const BYTES: u64 = 16 << 20;
+const ROOT: Creds = Creds { uid: 0, gid: 0 };
+/// Root directory: entries looked at.
+const NAMES_MAX: usize = 64;
+
+fn volume() -> Content {
+    let time = rt::WallTime {
+        secs: 1_700_000_000,
+        nanos: 0,
+    };
+    let mut options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
+    options.journal = JournalSize::Blocks(1024);
+    let filled = Sim::new(SimConfig::seeded(1)).run(|| {
+        let device = Arc::new(blockdev::Ram::new(BYTES));
+        let plan = mkfs::plan(&options).expect("a volume");
+        plan.write(&Queue::new(device.clone()), DeviceContent::Zeros)
+            .expect("written");
+        let queue = Queue::new(device.clone());
+        let fs = Ext4::mount(queue, MountOptions::default()).expect("mounts");
+        for n in 0..12 {
+            let name = format!("file {n}");
+            let file = fs
+                .create(fs.root(), name.as_bytes(), FileKind::File, 0o644, 0, ROOT)
+                .expect("room");
+            // Every second block, so that the larger trees get a level.
+            for page in 0..n * 2 {
+                fs.write(file.ino, page * 8192, &[n as u8; 4096])
+                    .expect("room");
+            }
+            fs.fsync(file.ino, false).expect("durable");
+        }
+        let dir = fs.mkdir(fs.root(), b"dir", 0o755, ROOT).expect("room");
+        fs.symlink(dir.ino, b"link", &[b'x'; 200], ROOT)
+            .expect("room");
+        fs.unmount().expect("unmounts");
+        // Blocks of the device, kept for all cases.
+        device.blocks().into_iter().collect::<Content>()
+    });
+    assert!(filled.first_failure.is_none(), "{:?}", filled.first_failure);
+    filled.value.expect("a volume")
+}
+
+fn edit(content: &mut Content, block: u64, f: impl FnOnce(&mut [u8])) {
+    let mut bytes = content
+        .get(&block)
+        .cloned()
+        .unwrap_or_else(spec_disk::zeros)
+        .to_vec();
+    f(&mut bytes);
+    content.insert(block, bytes.into());
+}
+
+/// Changes one to four fields somewhere in `bytes`.
+fn garble(rng: &mut Rng, bytes: &mut [u8]) {
+    for _ in 0..1 + rng.below(4) {
+        let width = 1 << rng.below(3);
+        let at = rng.below((bytes.len() / width) as u64) as usize * width;
+        let values = [
+            0,
+            1,
+            0x7FFF_FFFF,
+            u64::MAX,
+            u64::MAX - 1,
+            0x8000_8000,
+            rng.next_u64(),
+        ];
+        let value = values[rng.below(values.len() as u64) as usize];
+        bytes[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
+    }
+}
+
+struct Places {
+    sb: Superblock,
+    table: u64,
+    bitmaps: [u64; 2],
+}
+
+fn places(content: &Content) -> Places {
+    let sb = Superblock::parse(&content[&0][1024..]).expect("a volume");
+    let desc = GroupDesc::parse(&content[&1], sb.desc_bytes()).expect("64 bytes");
+    Places {
+        table: desc.inode_table().0,
+        bitmaps: [desc.block_bitmap().0, desc.inode_bitmap().0],
+        sb,
+    }
+}
+
+fn damage(rng: &mut Rng, content: &mut Content, at: &Places) {
+    let fix = rng.below(4) > 0;
+    match rng.below(8) {
+        0 | 1 => edit(content, 0, |b| {
+            garble(rng, &mut b[1024..1024 + 0x180]);
+            if fix {
+                b[1024 + 0x38..1024 + 0x3A].copy_from_slice(&[0x53, 0xEF]);
+                let crc = crc32c(!0, &b[1024..2044]);
+                put_le32(b, 2044, crc);
+            }
+        }),
+        2 => edit(content, 1, |b| {
+            garble(rng, &mut b[..64]);
+            if fix {
+                let mut desc = GroupDesc::parse(b, 64).expect("64 bytes");
+                desc.update_checksum(&at.sb, 0);
+                desc.encode(b);
+            }
+        }),
+        3..=5 => {
+            let index = rng.below(26) as usize;
+            let (block, offset) = (at.table + index as u64 / 16, index % 16 * 256);
+            edit(content, block, |b| {
+                // The block area most of all.
+                let part = if rng.below(2) == 0 {
+                    0x28..0x64
+                } else {
+                    0..0x9C
+                };
+                garble(rng, &mut b[offset..][part]);
+                if let (true, Ok(mut inode)) = (fix, Inode::parse(&b[offset..], 256)) {
+                    inode.update_checksum(at.sb.seed(), Ino(index as u32 + 1));
+                    b[offset..offset + 256].copy_from_slice(inode.bytes());
+                }
+            });
+        }
+        6 => {
+            let block = at.bitmaps[rng.below(2) as usize];
+            edit(content, block, |b| garble(rng, &mut b[..512]));
+        }
+        _ => {
+            // Any block in use: directories, extent nodes, the log's superblock.
+            let used: Vec<u64> = content.keys().copied().collect();
+            let block = used[rng.below(used.len() as u64) as usize];
+            edit(content, block, |b| garble(rng, b));
+        }
+    }
+}
+
+/// Looks at everything and changes a little; errors are fine.
+fn use_it(fs: &Ext4) {
+    let names = fs.readdir(fs.root(), 0, NAMES_MAX).unwrap_or_default();
+    let mut buf = vec![0; 65536];
+    for entry in &names {
+        let _ = fs.getattr(entry.ino);
+        let _ = fs.lookup(fs.root(), &entry.name);
+        let _ = fs.readlink(entry.ino);
+        let _ = fs.readdir(entry.ino, 0, NAMES_MAX);
+        let _ = fs.read(entry.ino, 0, &mut buf);
+    }
+    for (n, entry) in names.iter().enumerate() {
+        let _ = match n % 4 {
+            0 => fs.write(entry.ino, 4096, &buf[..10_000]).map(drop),
+            1 => fs.unlink(fs.root(), &entry.name),
+            2 => {
+                let size = Some(5000);
+                fs.setattr(
+                    entry.ino,
+                    &SetAttr {
+                        size,
+                        ..SetAttr::default()
+                    },
+                )
+                .map(drop)
+            }
+            _ => fs.fsync(entry.ino, false),
+        };
+    }
+    let _ = fs.mkdir(fs.root(), b"new", 0o755, ROOT);
+    if let Ok(new) = fs.create(fs.root(), b"new file", FileKind::File, 0o644, 0, ROOT) {
+        let _ = fs.write(new.ino, 0, &buf);
+        let _ = fs.fsync(new.ino, false);
+    }
+    let _ = fs.statfs();
+    let _ = fs.sync();
+}
+
+fn cases(seeds: std::ops::Range<u64>) {
+    let good = volume();
+    let at = places(&good);
+    let mut mounted = 0;
+    for seed in seeds.clone() {
+        let mut content = good.clone();
+        let mut rng = Rng::named(seed, "hostile");
+        for _ in 0..1 + rng.below(2) {
+            damage(&mut rng, &mut content, &at);
+        }
+        let options = ["", "scheme=none", "data=journal", "ro"][rng.below(4) as usize];
+        let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
+            let queue = Queue::new(Arc::new(ram(BYTES, &content)));
+            let fs = Ext4::mount(queue, MountOptions::parse(options).expect("options"))?;
+            use_it(&fs);
+            // A failed volume says so; its tasks end all the same.
+            let _ = fs.unmount();
+            Ok::<(), fscore::FsError>(())
+        });
+        assert!(
+            outcome.first_failure.is_none(),
+            "seed {seed} {options}: {:?}",
+            outcome.first_failure
+        );
+        mounted += u32::from(matches!(outcome.value, Some(Ok(()))));
+    }
+    let all = (seeds.end - seeds.start) as u32;
+    assert!(
+        mounted > all / 10 && mounted < all,
+        "{mounted} of {all} mounted"
+    );
+    assert_eq!(get_le32(&good[&0], 1024 + 0x18), 2, "4 KiB blocks");
+}
+
+#[test]
+fn garbled_metadata_is_answered() {
+    cases(0..400);
+}
+
+/// By hand: `FROM=1000 SEEDS=5000`.
+#[test]
+#[ignore = "as many seeds as asked for"]
+fn many() {
+    let number = |key| std::env::var(key).ok().and_then(|s| s.parse().ok());
+    let from = number("FROM").unwrap_or(0);
+    cases(from..from + number("SEEDS").unwrap_or(1000));
+}
