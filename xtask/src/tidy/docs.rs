@@ -4,6 +4,7 @@
 //! - D2: the first screen of `README.md` shows the two commands.
 //! - D3: the files every newcomer looks for exist, and the changelog has an open section.
 //! - D4: a page that a comment of a Rust file names is a page of this tree.
+//! - D5: a hazard (H and a number) that a comment names has a row in docs/hazards.md.
 
 use super::Finding;
 use super::source::Source;
@@ -13,7 +14,8 @@ use std::path::Path;
 const COMMANDS: [&str; 2] = ["cargo run --release -- compare", "cargo xtask test"];
 /// Lines of the README that count as the first screen.
 const FIRST_SCREEN: usize = 40;
-const EXPECTED: [&str; 9] = [
+const HAZARDS: &str = "docs/hazards.md";
+const EXPECTED: [&str; 10] = [
     "README.md",
     "ARCHITECTURE.md",
     "STYLE.md",
@@ -23,6 +25,7 @@ const EXPECTED: [&str; 9] = [
     "LICENSE-APACHE",
     "docs/cli.md",
     "docs/measuring.md",
+    HAZARDS,
 ];
 
 /// Checks all Markdown files among `files`, and what the Rust files say of them.
@@ -32,6 +35,8 @@ pub fn check(root: &Path, files: &[String], sources: &[Source]) -> Result<Vec<Fi
         .iter()
         .flat_map(|s| strange_pages(s, files))
         .collect();
+    let hazards = read(HAZARDS).unwrap_or_default();
+    findings.extend(sources.iter().flat_map(|s| strange_hazards(s, &hazards)));
     for path in files.iter().filter(|path| path.ends_with(".md")) {
         let text = read(path).ok_or(format!("cannot read {path}"))?;
         for (line, target) in links(&text) {
@@ -93,6 +98,27 @@ fn strange_pages(source: &Source, files: &[String]) -> Vec<Finding> {
             }
             if !files.iter().any(|file| file.ends_with(word)) {
                 let what = format!("D4: {word} is no page of this tree");
+                findings.push(Finding::new(&source.path, i + 1, what));
+            }
+        }
+    }
+    findings
+}
+
+/// D5.
+fn strange_hazards(source: &Source, page: &str) -> Vec<Finding> {
+    let known = |word: &str| {
+        page.lines()
+            .any(|row| row.starts_with(&format!("| {word} |")))
+    };
+    let mut findings = Vec::new();
+    for (i, line) in source.text.lines().enumerate() {
+        let comment = line.split_once("//").map_or("", |(_, comment)| comment);
+        for word in comment.split(|c: char| !c.is_ascii_alphanumeric()) {
+            let number = word.strip_prefix('H').unwrap_or_default();
+            let is_hazard = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+            if is_hazard && !known(word) {
+                let what = format!("D5: {HAZARDS} has no row {word}");
                 findings.push(Finding::new(&source.path, i + 1, what));
             }
         }
@@ -214,6 +240,15 @@ mod tests {
         let found = strange_pages(&source, &["docs/a.md".to_string()]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].what, "D4: c.md is no page of this tree");
+    }
+
+    #[test]
+    fn hazards_named_in_comments_have_a_row() {
+        let text = "// Guards H2, not H3 (HX).\nfn f() {}\n";
+        let source = Source::parse("crates/base/src/a.rs", text.to_string()).unwrap();
+        let found = strange_hazards(&source, "| no |\n|---|\n| H2 | what | guard |\n");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].what, "D5: docs/hazards.md has no row H3");
     }
 
     #[test]
