@@ -226,10 +226,10 @@ impl Ext4 {
         ];
         for (start, len) in own {
             for n in 0..len {
-                if let Some((g, bit)) = sb.block_place(start.plus(n)) {
-                    if g == group {
-                        crate::bitmap::fill(&mut map, bit, 1, true);
-                    }
+                if let Some((g, bit)) = sb.block_place(start.plus(n))
+                    && g == group
+                {
+                    crate::bitmap::fill(&mut map, bit, 1, true);
                 }
             }
         }

@@ -52,10 +52,11 @@ impl Ext4 {
         debug_assert!(want > 0, "somebody wants something");
         {
             let core = inode.core();
-            if let Some(e) = core.recent {
-                if e.logical <= lblk && u64::from(lblk) < e.logical_end() {
-                    return Ok(Span::of(&e, lblk, want));
-                }
+            if let Some(e) = core.recent
+                && e.logical <= lblk
+                && u64::from(lblk) < e.logical_end()
+            {
+                return Ok(Span::of(&e, lblk, want));
             }
             if !core.has_extents() {
                 drop(core);
@@ -65,12 +66,12 @@ impl Ext4 {
         let path = self.find_path(inode, Aim::Block(lblk))?;
         let leaf = path.leaf();
         let at = leaf.partition_point(|e| e.logical <= lblk);
-        if let Some(e) = at.checked_sub(1).map(|i| leaf[i]) {
-            if u64::from(lblk) < e.logical_end() {
-                self.check_range(e.physical, e.len, &format!("extent of inode {}", inode.ino))?;
-                inode.core().recent = Some(e);
-                return Ok(Span::of(&e, lblk, want));
-            }
+        if let Some(e) = at.checked_sub(1).map(|i| leaf[i])
+            && u64::from(lblk) < e.logical_end()
+        {
+            self.check_range(e.physical, e.len, &format!("extent of inode {}", inode.ino))?;
+            inode.core().recent = Some(e);
+            return Ok(Span::of(&e, lblk, want));
         }
         let next = leaf.get(at).map(|e| e.logical).or(path.next_leaf());
         let len = next.map_or(want, |n| want.min(n - lblk));

@@ -121,6 +121,7 @@ impl Space {
     }
 
     /// Blocks that could be promised now.
+    #[cfg(test)]
     pub fn room(&self) -> u64 {
         self.state.lock().room()
     }

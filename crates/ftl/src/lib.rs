@@ -33,11 +33,11 @@ mod check;
 mod config;
 mod core;
 mod gc;
-#[cfg(test)]
-mod guards;
 mod meta;
 mod recover;
 mod tag;
+#[cfg(test)]
+mod tests;
 
 pub use crate::core::{Ftl, FtlError, FtlStats, Quiet};
 pub use config::{Config, Layout, RESERVE};
