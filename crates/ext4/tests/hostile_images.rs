@@ -1,5 +1,6 @@
 //! Damaged volumes: bytes of metadata blocks are garbled, half of the time with checksums made good afterwards; then mount,
 //! walk, a few changes, unmount. Whatever the outcome is, it is an answer: no panic, no endless loop.
+#![allow(clippy::disallowed_methods)]
 
 mod spec_disk;
 

@@ -1,5 +1,7 @@
 //! Simulated SQLite transactions per wall second, through the whole stack.
 
+#![allow(clippy::disallowed_types)] // The attribute of divan expands to a LazyLock.
+
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use rig::{Config, Scheme};

@@ -38,6 +38,9 @@ pub struct Suite {
     pub test: Option<String>,
     /// With `test`: only this target (`lib`, or the name of a file below `tests/`).
     pub target: Option<String>,
+    /// With `test`: all targets but these, which another suite runs.
+    #[serde(default)]
+    pub but: Vec<String>,
     /// Arguments for the test programs, such as `--skip` or `--ignored`.
     #[serde(default)]
     pub args: Vec<String>,
@@ -87,8 +90,11 @@ impl Plan {
         match (&suite.test, &suite.run) {
             (Some(_), None) => {}
             (None, Some(run))
-                if !run.is_empty() && suite.args.is_empty() && suite.target.is_none() => {}
-            _ => return Err("give either `test` (with `target`, `args`) or `run`".into()),
+                if !run.is_empty()
+                    && suite.args.is_empty()
+                    && suite.but.is_empty()
+                    && suite.target.is_none() => {}
+            _ => return Err("give either `test` (with `target`, `but`, `args`) or `run`".into()),
         }
         if !matches!(suite.tier, 1 | 2) {
             return Err(format!("tier {} is neither 1 nor 2", suite.tier));
@@ -180,6 +186,7 @@ mod tests {
             "tier = 1\nrun = []",
             "tier = 1\ntest = \"x\"\nrun = [\"x\"]",
             "tier = 1\nrun = [\"x\"]\nargs = [\"y\"]",
+            "tier = 1\nrun = [\"x\"]\nbut = [\"y\"]",
             "tier = 3\ntest = \"x\"",
             "tier = 1\ntest = \"x\"\npackages = [\"unknown\"]",
             "tier = 1\ntest = \"x\"\nneed = [\"luck\"]",

@@ -90,6 +90,7 @@ fn matches(suite: &Suite, program: &Program) -> bool {
             .target
             .as_ref()
             .is_none_or(|target| *target == program.target)
+        && !suite.but.contains(&program.target)
 }
 
 fn report(suite: &Suite, tally: &mut Tally, work: impl FnOnce() -> Result<Counts>) {
@@ -293,6 +294,8 @@ mod tests {
         let only_lib = plan(&format!("{SUITE}target = \"lib\"\n"));
         assert_eq!(forgotten(&only_lib, &programs, |_| true), ["p (cuts)"]);
         assert!(forgotten(&only_lib, &programs, |_| false).is_empty());
+        let all_but = plan(&format!("{SUITE}but = [\"cuts\"]\n"));
+        assert_eq!(forgotten(&all_but, &programs, |_| true), ["p (cuts)"]);
         assert!(has_tests(&program(
             "list-some",
             "#!/bin/sh\necho a: test\n"

@@ -1,5 +1,5 @@
 //! Images made by mke2fs, loaded into a RAM device; checked by e2fsck and debugfs afterwards.
-#![allow(dead_code, missing_docs)]
+#![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use block::{BlockDevice, Class, Queue};
@@ -32,7 +32,7 @@ fn run(command: &mut Command) -> Output {
 pub fn have_tools() -> bool {
     for name in ["mke2fs", "e2fsck", "debugfs", "dumpe2fs"] {
         if tool(name).arg("-V").output().is_err() {
-            println!("skipped: {name} is not installed (e2fsprogs)");
+            eprintln!("skipped: {name} is not installed (e2fsprogs)");
             return false;
         }
     }

@@ -321,9 +321,7 @@ fn node(kind: FileKind, parent: Ino) -> Node {
 fn agree<T: std::fmt::Debug>(got: FsResult<T>, expected: Result<(), Errno>) -> Option<T> {
     match (got, expected) {
         (Ok(value), Ok(())) => Some(value),
-        (Err(error), Err(errno)) if matches!(error, fscore::FsError::Posix(e) if e == errno) => {
-            None
-        }
+        (Err(fscore::FsError::Posix(e)), Err(errno)) if e == errno => None,
         (got, expected) => panic!("the file system says {got:?}, expected {expected:?}"),
     }
 }

@@ -160,7 +160,7 @@ impl State {
                 self.write(Kind::Discard, *lba, &bytes, (start, end));
             }
             Op::Flush => {
-                end = end + FLUSH;
+                end += FLUSH;
                 self.ledger.flush(start, end);
             }
         }
