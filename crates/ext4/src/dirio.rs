@@ -131,7 +131,6 @@ impl Ext4 {
         inode: &Inode,
         content: Bytes,
     ) -> FsResult<u32> {
-        self.need_extents(inode)?;
         let lblk = (inode.core().disk.size() / BLOCK_BYTES as u64) as u32;
         let size = u64::from(lblk + 1) * BLOCK_BYTES as u64;
         // Directories of 2 GiB and more need feature large_dir.

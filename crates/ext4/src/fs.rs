@@ -141,31 +141,43 @@ impl Ext4 {
     }
 
     fn latch_failure(&self, why: &FsError) {
-        let mut latch = self.latch.lock();
-        if !matches!(*latch, Latch::Alive) {
+        if !matches!(*self.latch.lock(), Latch::Alive) {
             return;
         }
-        *latch = Latch::Failed(why.to_string());
-        drop(latch);
         if matches!(why, FsError::Corrupt { .. }) && !self.options.read_only {
-            self.record_damage(why);
+            self.record_damage();
+        }
+        let mut latch = self.latch.lock();
+        if matches!(*latch, Latch::Alive) {
+            *latch = Latch::Failed(why.to_string());
         }
     }
 
-    /// Notes damage in the superblock, in place, for e2fsck. The outcome does not matter: the mount is latched anyway.
-    fn record_damage(&self, why: &FsError) {
-        let mut sb = self.sb.lock();
-        let now = rt::wall().secs.max(0) as u64;
-        let state = sb.state() | State::ERRORS;
-        sb.set_state(state);
-        let code = match why.errno() {
-            Errno::UClean => 13,
-            _ => 0,
-        };
-        sb.record_error(now, Ino(0), BlockNo(0), "varve", code);
-        let _ = write_in_place(&self.queue, &mut sb);
+    /// Notes damage in the superblock, for e2fsck: through the journal, or in place if that is over (H22). The outcome does not
+    /// matter: the mount is latched anyway.
+    fn record_damage(&self) {
+        let noted = self
+            .transact(1, |tx| self.update_superblock(tx, note_damage))
+            .and_then(|()| self.journal.commit_all().map_err(fault::journal));
+        if noted.is_err() {
+            let mut sb = self.sb.lock();
+            note_damage(&mut sb);
+            let _ = write_in_place(&self.queue, &mut sb);
+        }
     }
+}
 
+/// Error state, and the record of first and last error.
+fn note_damage(sb: &mut Superblock) {
+    /// EFSCORRUPTED among the codes of `s_last_error_errcode`.
+    const CODE_CORRUPT: u8 = 13;
+    let now = rt::wall().secs.max(0) as u64;
+    let state = sb.state() | State::ERRORS;
+    sb.set_state(state);
+    sb.record_error(now, Ino(0), BlockNo(0), "varve", CODE_CORRUPT);
+}
+
+impl Ext4 {
     /// Lets an operation in, and latches the mount if it finds damage.
     pub(crate) fn guarded<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
         self.check_alive()?;

@@ -29,6 +29,7 @@
 
 mod balloc;
 mod bitmap;
+mod blockmap;
 mod check;
 pub mod dir;
 mod dirio;

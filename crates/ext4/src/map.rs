@@ -1,13 +1,12 @@
-//! From blocks of a file to blocks of the device: extents, or (for reading) the block maps of ext2 and ext3.
+//! From blocks of a file to blocks of the device: by extents, or by the block maps of ext2 and ext3.
 
 use crate::Ext4;
 use crate::extent::Aim;
 use crate::inode::Inode;
 use crate::tx::Tx;
-use base::bytes::get_le32;
-use base::{BLOCK_BYTES, BlockNo};
-use fscore::{FsError, FsResult};
-use ondisk::ext4::{BlockPath, Extent};
+use base::BlockNo;
+use fscore::FsResult;
+use ondisk::ext4::Extent;
 
 /// A stretch of a file with one kind of mapping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,62 +75,6 @@ impl Ext4 {
         let next = leaf.get(at).map(|e| e.logical).or(path.next_leaf());
         let len = next.map_or(want, |n| want.min(n - lblk));
         Ok(Span::Hole { len })
-    }
-
-    fn lookup_block_map(&self, inode: &Inode, lblk: u32, want: u32) -> FsResult<Span> {
-        let first = self.block_map_pointer(inode, lblk)?;
-        let mut len = 1;
-        while len < want {
-            let Some(next) = lblk.checked_add(len) else {
-                break;
-            };
-            let pointer = self.block_map_pointer(inode, next)?;
-            let joins = match first {
-                None => pointer.is_none(),
-                Some(start) => pointer == Some(start.plus(len.into())),
-            };
-            if !joins {
-                break;
-            }
-            len += 1;
-        }
-        Ok(match first {
-            None => Span::Hole { len },
-            Some(start) => Span::Data { start, len },
-        })
-    }
-
-    fn block_map_pointer(&self, inode: &Inode, lblk: u32) -> FsResult<Option<BlockNo>> {
-        let what = format!("block map of inode {}", inode.ino);
-        let Some(path) = BlockPath::to(lblk, BLOCK_BYTES as u32) else {
-            return Ok(None);
-        };
-        let mut pointer = get_le32(inode.core().disk.block_area(), path.slot * 4);
-        for &index in path.indexes() {
-            if pointer == 0 {
-                return Ok(None);
-            }
-            let block = BlockNo(pointer.into());
-            self.check_range(block, 1, &what)?;
-            pointer = get_le32(&self.read_meta(block)?, index as usize * 4);
-        }
-        if pointer == 0 {
-            return Ok(None);
-        }
-        let block = BlockNo(pointer.into());
-        self.check_range(block, 1, &what)?;
-        Ok(Some(block))
-    }
-
-    /// Refuses to change files mapped the old way.
-    pub(crate) fn need_extents(&self, inode: &Inode) -> FsResult<()> {
-        if inode.core().has_extents() {
-            return Ok(());
-        }
-        Err(FsError::incompatible(format!(
-            "inode {} is mapped by a block map (ext2/ext3); such files can be read only",
-            inode.ino
-        )))
     }
 
     /// Where blocks of an inode go if it has none yet: files to the second group of the inode's flexible group, the rest to

@@ -18,6 +18,7 @@
 //!   superblock is for e2fsck.
 
 use crate::Ext4;
+use crate::blockmap::runs_of_map;
 use crate::extent::{Source, runs_of};
 use crate::fault;
 use crate::group::Groups;
@@ -76,7 +77,7 @@ impl Ext4 {
         let groups = Groups::load(&queue, &sb)?;
         let journal = start_journal(&queue, log.map(|(log, _)| log), &sb, &options)?;
         let fs = Arc::new(Ext4::assemble(queue, journal, options, sb, groups));
-        if let Err(e) = fs.bring_up(torn) {
+        if let Err(e) = fs.bring_up(torn, recovered) {
             fs.journal.abort(format!("mount: {e}"));
             // The tasks end; the log stays as it is.
             let _ = fs.journal.stop();
@@ -117,7 +118,7 @@ impl Ext4 {
         }
     }
 
-    fn bring_up(&self, torn: bool) -> FsResult<()> {
+    fn bring_up(&self, torn: bool, recovered: bool) -> FsResult<()> {
         let root = self.inode(disk::ROOT_INO).map_err(|e| match e {
             FsError::Posix(_) => FsError::corrupt("the root directory (inode 2) is not in use"),
             other => other,
@@ -126,11 +127,22 @@ impl Ext4 {
             return Err(FsError::corrupt("inode 2, the root, is not a directory"));
         }
         if self.options.read_only {
-            return Ok(());
+            return self.settle_read_only(recovered);
         }
         self.mark_mounted(torn)?;
         self.clean_orphans()?;
         Ok(())
+    }
+
+    /// Recovery has emptied the log, and nothing will be written to it.
+    fn settle_read_only(&self, recovered: bool) -> FsResult<()> {
+        if !recovered {
+            return Ok(());
+        }
+        let mut sb = self.sb.lock();
+        let features = sb.incompat().without(Incompat::RECOVER);
+        sb.set_incompat(features);
+        write_in_place(&self.queue, &mut sb)
     }
 
     /// M1: the superblock says that it is mounted, durably.
@@ -371,10 +383,6 @@ fn journal_inode_place(queue: &Queue, sb: &Superblock) -> FsResult<LogPlace> {
     if let Some(seed) = seed {
         inode.verify_checksum(seed, ino).map_err(at_inode)?;
     }
-    if !inode.flags().has(disk::InodeFlags::EXTENTS) {
-        let what = "a journal that is mapped by a block map (ext3)";
-        return Err(FsError::incompatible(what));
-    }
     let source = Source {
         ino,
         seed: seed.map(|s| s.inode(ino, inode.generation())),
@@ -383,8 +391,13 @@ fn journal_inode_place(queue: &Queue, sb: &Superblock) -> FsResult<LogPlace> {
             read_block(queue, block)
         },
     };
-    let mut runs = runs_of(&source, inode.block_area())?;
-    clip(&mut runs, inode.size() / BLOCK_BYTES as u64);
+    let blocks = inode.size() / BLOCK_BYTES as u64;
+    let mut runs = if inode.flags().has(disk::InodeFlags::EXTENTS) {
+        runs_of(&source, inode.block_area())?
+    } else {
+        runs_of_map(&source, inode.block_area(), blocks.min(sb.blocks_count()))?
+    };
+    clip(&mut runs, blocks);
     LogPlace::new(&runs, sb.blocks_count()).map_err(fault::journal)
 }
 

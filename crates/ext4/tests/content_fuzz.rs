@@ -220,6 +220,13 @@ fn old_formats() {
 }
 
 #[test]
+fn block_maps() {
+    fuzz(&["-t", "ext3"], "cache=4", 60, 400);
+    fuzz(&["-t", "ext3"], "data=journal", 61, 200);
+    fuzz(&["-t", "ext2"], "scheme=none", 62, 200);
+}
+
+#[test]
 fn tiny_log() {
     fuzz(&["-J", "size=4"], "commit=600,cache=4", 50, 400);
 }

@@ -40,8 +40,12 @@ fn one_file_takes_every_block() {
     if !have_tools() {
         return;
     }
-    for options in ["", "data=writeback", "data=journal", "scheme=none"] {
-        let image = Image::new(32, &["-m", "0"]);
+    for options in ["", "data=writeback", "data=journal", "scheme=none", "ext3"] {
+        let (format, options) = match options {
+            "ext3" => ("ext3", ""),
+            other => ("ext4", other),
+        };
+        let image = Image::new(32, &["-m", "0", "-t", format]);
         let ram = image.load();
         let fs = mount(&ram, options);
         let ino = create(&fs, "big").expect("room for a name");

@@ -180,6 +180,11 @@ fn without_checksums() {
 }
 
 #[test]
+fn block_maps() {
+    rounds(&["-t", "ext3", "-N", "512", "-J", "size=4"], 3, 40);
+}
+
+#[test]
 fn with_checksums() {
     rounds(&["-N", "512", "-J", "size=4"], 2, 40);
 }
@@ -221,6 +226,9 @@ fn damage_latches_the_mount_and_is_noted_for_e2fsck() {
         .expect_err("latched");
     assert!(matches!(e, FsError::Aborted { .. }), "{e}");
     assert!(fs.unmount().is_err());
+    // It stands in the log, as a read-only mount, which recovers only, brings to light.
+    let fs = mount(&ram, "ro");
+    fs.unmount().expect("unmount");
     let image = Image::new(16, &[]);
     image.store(&ram);
     assert!(

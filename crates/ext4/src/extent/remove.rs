@@ -8,7 +8,7 @@ use fscore::FsResult;
 use ondisk::ext4::{Extent, ExtentEntries, ExtentNode};
 
 /// Blocks that one step may change: data in up to two groups, the inode, revoke records, the leaf, and for each level a node and where it is freed.
-pub(crate) const STEP_CREDITS: u32 = 8 + 4 * (super::DEPTH_MAX as u32 + 1);
+pub(crate) const STEP_CREDITS: u32 = 12 + 4 * (super::DEPTH_MAX as u32 + 1);
 
 /// Most blocks of journaled data that one step frees: each needs a revoke record.
 const LOGGED_MAX: u32 = 256;

@@ -74,9 +74,20 @@ impl Ext4 {
     /// The table block of an inode and the blocks of its mapping.
     fn own_blocks(&self, inode: &Inode) -> FsResult<Vec<BlockNo>> {
         let mut blocks = vec![self.inode_home(inode.ino)?.0];
-        if inode.core().has_extents() {
+        let (extents, maps) = {
+            let core = inode.core();
+            (
+                core.has_extents(),
+                core.maps_blocks() && !core.is_fast_symlink(),
+            )
+        };
+        {
             let _tree = inode.tree.read();
-            blocks.extend(self.tree_blocks_of(inode)?);
+            match (extents, maps) {
+                (true, _) => blocks.extend(self.tree_blocks_of(inode)?),
+                (false, true) => blocks.extend(self.pointer_blocks_of(inode)?),
+                (false, false) => {}
+            }
         }
         if inode.is_dir() {
             blocks.extend(self.directory_blocks(inode)?);

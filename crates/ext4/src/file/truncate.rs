@@ -3,13 +3,14 @@
 //! Shrinking takes many transactions if need be: the first one sets the size and puts the inode on the list of orphans, so that a
 //! mount after a crash goes on where this one stopped; the last one takes it off.
 
+use super::BLOCK;
 use super::read::zero_page;
-use super::{BLOCK, SIZE_MAX};
 use crate::Ext4;
 use crate::extent::{STEP_CREDITS, Step};
 use crate::fault;
 use crate::inode::Inode;
 use crate::map::Span;
+use crate::tx::Tx;
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use fscore::{Errno, FsResult, Home};
 
@@ -19,10 +20,9 @@ pub(crate) const ORPHAN_CREDITS: u32 = 3;
 impl Ext4 {
     /// Sets the size of a file. The gate is held exclusively.
     pub(crate) fn set_file_size(&self, inode: &Inode, size: u64) -> FsResult<()> {
-        if size > SIZE_MAX {
+        if size > inode.core().size_max() {
             return Err(Errno::FBig.into());
         }
-        self.need_extents(inode)?;
         self.close_window_of(inode);
         let old = inode.core().size;
         if size >= old {
@@ -69,7 +69,7 @@ impl Ext4 {
     pub(crate) fn finish_truncate(&self, inode: &Inode, size: u64) -> FsResult<()> {
         self.transact(STEP_CREDITS + ORPHAN_CREDITS, |tx| {
             let from = size.div_ceil(BLOCK);
-            while self.remove_last(tx, inode, from)? == Step::More {
+            while self.remove_some(tx, inode, from)? == Step::More {
                 inode.core().datasync_tid = tx.tid();
                 self.put_inode(tx, inode)?;
                 tx.ensure(STEP_CREDITS + ORPHAN_CREDITS)?;
@@ -80,6 +80,15 @@ impl Ext4 {
             inode.core().touch(true);
             self.put_inode(tx, inode)
         })
+    }
+
+    fn remove_some(&self, tx: &mut Tx<'_>, inode: &Inode, from: u64) -> FsResult<Step> {
+        let has_extents = inode.core().has_extents();
+        if has_extents {
+            self.remove_last(tx, inode, from)
+        } else {
+            self.trim_block_map(tx, inode, from)
+        }
     }
 
     /// Zeroes the last page from the new end on. `wb` is held. True if a page has to be written for it.

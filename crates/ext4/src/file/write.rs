@@ -1,7 +1,7 @@
 //! Writing into the page cache.
 
+use super::BLOCK;
 use super::read::zero_page;
-use super::{BLOCK, SIZE_MAX};
 use crate::Ext4;
 use crate::inode::{Inode, coarse_now};
 use crate::map::Span;
@@ -29,7 +29,7 @@ impl Ext4 {
             return Ok(0);
         }
         let end = offset.checked_add(data.len() as u64);
-        if end.is_none_or(|end| end > SIZE_MAX) {
+        if end.is_none_or(|end| end > inode.core().size_max()) {
             return Err(Errno::FBig.into());
         }
         self.balance_dirty(data.len())?;
@@ -37,7 +37,6 @@ impl Ext4 {
         if inode.core().gone {
             return Err(Errno::Stale.into());
         }
-        self.need_extents(inode)?;
         self.update_times(inode)?;
         if self.logs_data(inode) {
             return self.write_journaled(inode, offset, data);

@@ -96,7 +96,6 @@ impl Ext4 {
 
     /// Maps and submits pages from position `i` on, over a hole or an unwritten extent. Answers how many.
     fn write_new(&self, inode: &Inode, run: &DirtyRun, i: usize, span: Span) -> FsResult<u32> {
-        self.need_extents(inode)?;
         let delayed = &run.delayed[i..i + span.len() as usize];
         let delayed = delayed.iter().filter(|&&d| d).count() as u64;
         self.transact(MAP_CREDITS, |tx| {
@@ -140,6 +139,11 @@ impl Ext4 {
         lblk: u32,
         len: u32,
     ) -> FsResult<(BlockNo, u32)> {
+        if !inode.core().has_extents() {
+            let got = self.map_hole_by_pointers(tx, inode, lblk, len)?;
+            self.add_blocks(inode, got.len.into())?;
+            return Ok((got.start, got.len));
+        }
         let goal = self.goal_for(inode, lblk)?;
         let got = self.alloc_data(tx, inode, lblk, len, goal)?;
         let new = Extent {

@@ -55,16 +55,7 @@ impl Ext4 {
         let dropped = self.pages.drop_range(inode.ino, 0..u64::MAX);
         self.drop_promise(inode, dropped);
         self.close_window_of(inode);
-        let has_tree = inode.core().has_extents();
-        if has_tree {
-            self.transact(1, |tx| {
-                inode.core().set_size(0);
-                self.put_inode(tx, inode)
-            })?;
-            self.finish_truncate(inode, 0)?;
-        } else {
-            self.free_block_map(inode)?;
-        }
+        self.free_content(inode)?;
         self.transact(EVICT_CREDITS, |tx| {
             let was_dir = inode.is_dir();
             self.drop_xattr_block(tx, inode)?;
@@ -111,19 +102,23 @@ impl Ext4 {
         self.add_blocks(inode, -1)
     }
 
-    /// Frees the blocks of an inode without extents. Devices and short symbolic links have none.
-    fn free_block_map(&self, inode: &Inode) -> FsResult<()> {
-        let core = inode.core();
-        if core.is_fast_symlink() || !core.maps_blocks() {
+    /// Frees all blocks of an inode. Devices and short symbolic links have none.
+    fn free_content(&self, inode: &Inode) -> FsResult<()> {
+        let (maps, has_size) = {
+            let core = inode.core();
+            let maps = core.maps_blocks() && !core.is_fast_symlink();
+            // The size of a symbolic link tells whether it has a block; after a crash somebody may have to ask again.
+            (maps, !core.disk.is_symlink())
+        };
+        if !maps {
             return Ok(());
         }
-        let blocks = core
-            .disk
-            .sectors(self.has_huge_files(), base::BLOCK_BYTES as u32);
-        drop(core);
-        if blocks == 0 {
-            return Ok(());
+        if has_size {
+            self.transact(1, |tx| {
+                inode.core().set_size(0);
+                self.put_inode(tx, inode)
+            })?;
         }
-        self.need_extents(inode)
+        self.finish_truncate(inode, 0)
     }
 }

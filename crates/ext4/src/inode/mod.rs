@@ -205,6 +205,15 @@ impl Core {
         self.disk.flags().has(InodeFlags::EXTENTS)
     }
 
+    /// Largest size of this file, bytes.
+    pub(crate) fn size_max(&self) -> u64 {
+        if self.has_extents() {
+            crate::file::SIZE_MAX
+        } else {
+            crate::blockmap::size_max()
+        }
+    }
+
     /// True for kinds of inodes whose block area maps blocks.
     pub(crate) fn maps_blocks(&self) -> bool {
         self.disk.is_regular() || self.disk.is_dir() || self.disk.is_symlink()

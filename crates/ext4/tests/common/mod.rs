@@ -55,7 +55,12 @@ impl Image {
             .expect("an image file");
         let mut command = tool("mke2fs");
         command
-            .args(["-q", "-F", "-t", "ext4", "-b", "4096"])
+            .args(["-q", "-F", "-b", "4096"])
+            .args(if options.contains(&"-t") {
+                &[][..]
+            } else {
+                &["-t", "ext4"]
+            })
             .args(options)
             .arg(&path);
         let out = run(&mut command);
