@@ -47,10 +47,10 @@ impl Ext4 {
 
     /// Behind the block before, if that is mapped.
     fn goal_by_pointers(&self, inode: &Inode, lblk: u32) -> FsResult<(BlockNo, bool)> {
-        if let Some(before) = lblk.checked_sub(1) {
-            if let Span::Data { start, .. } = self.lookup_block_map(inode, before, 1)? {
-                return Ok((start.plus(1), true));
-            }
+        if let Some(before) = lblk.checked_sub(1)
+            && let Span::Data { start, .. } = self.lookup_block_map(inode, before, 1)?
+        {
+            return Ok((start.plus(1), true));
         }
         Ok((self.inode_goal(inode), false))
     }
