@@ -1,9 +1,6 @@
 //! Damaged images: every operation answers, with an error or without; nothing panics, nothing runs on without end.
 #![allow(clippy::disallowed_methods)]
 
-// How long to fuzz.
-#![allow(clippy::disallowed_methods)]
-
 mod common;
 
 use base::{BLOCK_BYTES, BlockNo, Ino, Rng};

@@ -1,9 +1,6 @@
 //! Images filled by the running kernel are read and changed here, and images filled here are read by the kernel.
 #![allow(clippy::disallowed_methods)]
 
-// Why a test is skipped; names are compared as sorted maps.
-#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
-
 mod common;
 
 use base::Ino;
