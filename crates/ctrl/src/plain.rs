@@ -2,7 +2,7 @@
 //!
 //! | area | fault at a power cut | what must survive |
 //! |---|---|---|
-//! | writes and discards since the last completed flush | `own`: all lost; `spec`: see [`blockdev::spec`] | flushed content |
+//! | writes and discards since the last completed flush | `own`: all lost; `spec`: see [`blockdev::spec`] | flushed content, FUA writes |
 //!
 //! Invariants:
 //! - I1: the content that reads see is the medium plus every write of the ledger, in order.
@@ -147,6 +147,11 @@ impl Plain {
         let us = self.timing.request_us + self.timing.per_kib_us * sectors as f64 / 2.0;
         Nanos((us * 1000.0) as u64)
     }
+    /// The part of a flush, or of a FUA write, that brings `kib` to the medium.
+    fn flush_cost(&self, kib: u64) -> Nanos {
+        let us = self.timing.flush_us + self.timing.flush_per_kib_us * kib as f64;
+        Nanos((us * 1000.0) as u64)
+    }
     fn open_write(
         &mut self,
         span: (Time, Time),
@@ -178,15 +183,21 @@ impl Plain {
                     },
                 )
             }
-            Op::Write { lba, pieces, .. } => {
+            Op::Write { lba, pieces, fua } => {
                 self.stats.writes += 1;
+                self.stats.fua_writes += u64::from(fua);
                 let pieces = span::keepable(pieces);
                 let sectors =
                     pieces.iter().map(|p| p.len() as u64).sum::<u64>() / base::SECTOR_BYTES as u64;
-                let end = start + self.cost(sectors);
-                self.open_write((start, end), Kind::Normal, lba, sectors, pieces.clone());
+                let kib = sectors.div_ceil(2);
+                let (kind, through) = match fua {
+                    true => (Kind::Fua, self.flush_cost(kib)),
+                    false => (Kind::Normal, Nanos(0)),
+                };
+                let end = start + self.cost(sectors) + through;
+                self.open_write((start, end), kind, lba, sectors, pieces.clone());
                 self.store(lba, &pieces);
-                self.dirty_kib += sectors.div_ceil(2);
+                self.dirty_kib += if fua { 0 } else { kib };
                 (end, Reply::default())
             }
             Op::Discard { lba, sectors } => {
@@ -209,10 +220,8 @@ impl Plain {
             }
             Op::Flush => {
                 self.stats.flushes += 1;
-                let us =
-                    self.timing.flush_us + self.timing.flush_per_kib_us * self.dirty_kib as f64;
+                let end = start + self.cost(0) + self.flush_cost(self.dirty_kib);
                 self.dirty_kib = 0;
-                let end = start + self.cost(0) + Nanos((us * 1000.0) as u64);
                 self.ledger.flush(start, end);
                 (end, Reply::default())
             }

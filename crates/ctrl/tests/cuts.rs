@@ -1,0 +1,300 @@
+//! The cut, at every boundary of random traces, against a naive reference that knows requests and times only.
+//!
+//! The reference keeps per sector every version with the span and kind of its write, and takes no notice of caches, flash or
+//! ledgers. A state after a cut is legal if each sector holds a version that is still open at that time, or garbage where a
+//! normal write leaves it open and the adversary is `spec`.
+
+use base::{Bytes, Lba, Nanos, Rng, Time};
+use blockdev::{Adversary, Class, Model, Request};
+use std::collections::BTreeSet;
+use varve_ctrl::{AnyModel, Profile};
+
+const CAPACITY: u64 = 16 << 20;
+/// A request that was issued so long ago has reached the device.
+const UNDER_WAY: Nanos = Nanos(50_000);
+/// Sectors that the traces write to.
+const SPAN: u64 = 160;
+
+fn emmc(changes: &[(&str, &str)]) -> Profile {
+    let mut text = include_str!("../profiles/emmc-odroid-xu4.toml").to_string();
+    for (from, to) in changes {
+        assert!(text.contains(from), "{from}");
+        text = text.replace(from, to);
+    }
+    Profile::from_toml(&text).unwrap()
+}
+
+fn plain(fua: bool) -> Profile {
+    let text = include_str!("../profiles/loop-like.toml");
+    Profile::from_toml(&text.replace("fua = false", &format!("fua = {fua}"))).unwrap()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Normal,
+    Durable,
+    Discard,
+    Flush,
+}
+
+/// A request as the host saw it.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    issued: Time,
+    done: Time,
+    kind: Kind,
+    lba: u64,
+    sectors: u64,
+    id: u32,
+}
+
+fn stamp(id: u32, sectors: u64) -> Bytes {
+    id.to_le_bytes().repeat(sectors as usize * 128).into()
+}
+
+fn id_of(sector: &[u8]) -> Option<u32> {
+    let same = sector.chunks(4).all(|c| c == &sector[..4]);
+    same.then(|| u32::from_le_bytes(sector[..4].try_into().unwrap()))
+}
+
+/// What may lie in a sector.
+#[derive(Clone, Debug)]
+struct Open {
+    ids: BTreeSet<u32>,
+    garbage: bool,
+}
+
+/// Per sector what a cut at `at` may leave. `first` is what was there before the trace; `whole`: the device promises that
+/// durable writes in flight leave old or new sectors.
+fn legal(trace: &[Event], first: &[u32], whole: bool, at: Time) -> Vec<Open> {
+    let only = |id| Open {
+        ids: BTreeSet::from([id]),
+        garbage: false,
+    };
+    let mut now: Vec<Open> = first.iter().map(|id| only(*id)).collect();
+    let mut newest: Vec<u32> = first.to_vec();
+    for e in trace.iter().filter(|e| e.issued < at) {
+        let done = e.done <= at;
+        if e.kind == Kind::Flush {
+            if done {
+                now = newest.iter().map(|id| only(*id)).collect();
+            }
+            continue;
+        }
+        for lba in e.lba as usize..(e.lba + e.sectors) as usize {
+            let open = &mut now[lba];
+            newest[lba] = e.id;
+            match e.kind {
+                Kind::Durable if done => *open = only(e.id),
+                Kind::Durable => {
+                    open.ids.insert(e.id);
+                    // Old or new: what lies there while it runs is whole.
+                    open.garbage = if whole {
+                        open.garbage && at < e.issued + UNDER_WAY
+                    } else {
+                        true
+                    };
+                }
+                kind => {
+                    open.ids.insert(e.id);
+                    open.garbage |= kind == Kind::Normal;
+                }
+            }
+        }
+    }
+    now
+}
+
+/// Figures that show that the cuts were worth something.
+#[derive(Default, Debug)]
+struct Seen {
+    cuts: usize,
+    old: usize,
+    garbage: usize,
+}
+
+struct Run<'a> {
+    profile: &'a Profile,
+    adversary: Adversary,
+    fua: bool,
+    durable: bool,
+}
+
+impl Run<'_> {
+    fn start(&self, media: Option<varve_ctrl::Media>) -> AnyModel {
+        let mut m = self
+            .profile
+            .build(media.is_none().then_some(CAPACITY), media)
+            .unwrap();
+        m.set_adversary(self.adversary);
+        m
+    }
+    fn request(&self, rng: &mut Rng, id: u32) -> (Request, Kind, u64, u64) {
+        let n = 1 + rng.below(12);
+        let lba = rng.below(SPAN - n);
+        let write = if self.durable {
+            Kind::Durable
+        } else {
+            Kind::Normal
+        };
+        match rng.below(9) {
+            0 => (Request::flush(), Kind::Flush, 0, 0),
+            1 => {
+                let (lba, n) = (lba / 8 * 8, n.div_ceil(8) * 8);
+                (Request::discard(Lba(lba), n), Kind::Discard, lba, n)
+            }
+            2 | 3 if self.fua => (
+                Request::write_fua(Lba(lba), Class::Data, stamp(id, n)),
+                Kind::Durable,
+                lba,
+                n,
+            ),
+            _ => (
+                Request::write(Lba(lba), Class::Data, stamp(id, n)),
+                write,
+                lba,
+                n,
+            ),
+        }
+    }
+    fn read(m: &mut AnyModel) -> Vec<Option<u32>> {
+        let done = m.execute(Time(0), Request::read(Lba(0), SPAN));
+        let bytes = done.result.unwrap().into_bytes();
+        bytes.chunks(512).map(id_of).collect()
+    }
+    fn judge(&self, got: &[Option<u32>], legal: &[Open], what: &str, seen: &mut Seen) {
+        for (lba, (got, open)) in got.iter().zip(legal).enumerate() {
+            let known = got.filter(|id| open.ids.contains(id));
+            let junk = open.garbage && self.adversary == Adversary::Spec;
+            assert!(
+                known.is_some() || junk,
+                "{what}: sector {lba} holds {got:?}, legal is {open:?}"
+            );
+            seen.old += usize::from(known.is_some_and(|id| Some(&id) != open.ids.last()));
+            seen.garbage += usize::from(known.is_none());
+        }
+        seen.cuts += 1;
+    }
+    /// A trace with cuts in every request: before, at and after its start and its completion, and inside.
+    fn trace(&self, seed: u64, media: Option<varve_ctrl::Media>, depth: u32, seen: &mut Seen) {
+        let mut rng = Rng::named(seed, "cut trace");
+        let mut m = self.start(media);
+        let first: Vec<u32> = Run::read(&mut m.clone())
+            .into_iter()
+            .map(|id| id.unwrap_or(u32::MAX))
+            .collect();
+        // What a former cut garbled cannot be told apart: such sectors are written over first.
+        let mut trace = Vec::new();
+        let mut now = Time(0);
+        let whole = Request::write_fua(Lba(0), Class::Data, stamp(1, SPAN));
+        let first = if self.fua && first.contains(&u32::MAX) {
+            now = m.execute(now, whole).at;
+            vec![1; SPAN as usize]
+        } else if first.contains(&u32::MAX) {
+            now = m
+                .execute(now, Request::write(Lba(0), Class::Data, stamp(1, SPAN)))
+                .at;
+            now = m.execute(now, Request::flush()).at;
+            vec![1; SPAN as usize]
+        } else {
+            first
+        };
+        let steps = if depth == 0 { 36 } else { 5 };
+        for step in 0..steps {
+            let id = (seed as u32) << 16 | depth << 12 | (step + 2);
+            let (request, kind, lba, sectors) = self.request(&mut rng, id);
+            let done = m.execute(now, request);
+            done.result.unwrap();
+            let id = if kind == Kind::Discard { 0 } else { id };
+            trace.push(Event {
+                issued: now,
+                done: done.at,
+                kind,
+                lba,
+                sectors,
+                id,
+            });
+            let span = (done.at - now).0;
+            let inside = now.0 + rng.below(span.max(1));
+            let mut cuts = BTreeSet::from([now.0, now.0 + 1, inside, done.at.0 - 1, done.at.0]);
+            cuts.retain(|t| *t >= now.0);
+            for at in cuts.into_iter().map(Time) {
+                let draw = rng.next_u64();
+                let media = m.clone().power_off(at, draw);
+                let what = format!("seed {seed}, depth {depth}, step {step}, cut at {at}");
+                let mut next = self.start(Some(media.clone()));
+                let whole = m.caps().reliable_granule.is_some();
+                let legal = legal(&trace, &first, whole, at);
+                self.judge(&Run::read(&mut next), &legal, &what, seen);
+                if depth < 2 && rng.one_in(24) {
+                    self.trace(seed ^ u64::from(step) << 8, Some(media), depth + 1, seen);
+                }
+            }
+            now = done.at;
+            if rng.one_in(3) {
+                now.0 += rng.below(3_000_000);
+            }
+        }
+    }
+}
+
+fn survey(profile: &Profile, adversary: Adversary, fua: bool, durable: bool) -> Seen {
+    let run = Run {
+        profile,
+        adversary,
+        fua,
+        durable,
+    };
+    let mut seen = Seen::default();
+    for seed in 1..3 {
+        run.trace(seed, None, 0, &mut seen);
+    }
+    seen
+}
+
+#[test]
+fn every_cut_of_the_own_emmc_is_one_of_the_reference() {
+    // A small cache, so that lines are written back all the time.
+    let seen = survey(
+        &emmc(&[("cache_kib = 512", "cache_kib = 32")]),
+        Adversary::Own,
+        true,
+        false,
+    );
+    assert!(seen.old > 0 && seen.garbage == 0, "{seen:?}");
+}
+
+#[test]
+fn every_cut_of_the_spec_emmc_is_one_of_the_reference() {
+    let seen = survey(&emmc(&[]), Adversary::Spec, true, false);
+    assert!(seen.old > 0 && seen.garbage > 0, "{seen:?}");
+}
+
+#[test]
+fn every_cut_of_a_legacy_emmc_is_one_of_the_reference() {
+    let profile = emmc(&[("en_rel_wr = true", "en_rel_wr = false")]);
+    for adversary in [Adversary::Own, Adversary::Spec] {
+        survey(&profile, adversary, true, false);
+    }
+}
+
+#[test]
+fn without_a_cache_completed_writes_of_the_own_emmc_are_durable() {
+    let profile = emmc(&[("cache_on = true", "cache_on = false")]);
+    survey(&profile, Adversary::Own, true, true);
+}
+
+#[test]
+fn every_cut_of_a_plain_device_is_one_of_the_reference() {
+    for adversary in [Adversary::Own, Adversary::Spec] {
+        let seen = survey(&plain(false), adversary, false, false);
+        assert!(seen.old > 0, "{seen:?}");
+    }
+}
+
+#[test]
+fn fua_writes_of_a_plain_device_are_durable_at_completion() {
+    for adversary in [Adversary::Own, Adversary::Spec] {
+        survey(&plain(true), adversary, true, false);
+    }
+}
