@@ -25,6 +25,10 @@ pub struct Caps {
     pub fua: bool,
     /// A FUA write leaves each granule of this many bytes old or new, never garbage; `None`: no such promise.
     pub reliable_granule: Option<u32>,
+    /// A write through the cache leaves each granule of this many bytes old or new, never garbage, whenever the power goes
+    /// (SQLite's "powersafe overwrite", and what JBD2 and ext4 expect below their superblocks); `None`: no such promise, as
+    /// for an eMMC write without the reliable-write bit.
+    pub tear_granule: Option<u32>,
     /// Largest aligned write that is all old or all new after a power cut, bytes; 0: none.
     pub atomic_write_bytes: u32,
     /// A power cut never damages sectors that were not being written (eMMC WR_REL_SET).

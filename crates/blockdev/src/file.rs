@@ -30,6 +30,7 @@ impl HostFile {
             volatile_cache: true,
             fua: false,
             reliable_granule: None,
+            tear_granule: Some(512),
             atomic_write_bytes: 0,
             no_collateral: true,
             packed: None,

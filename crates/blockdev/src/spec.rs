@@ -11,6 +11,7 @@
 //! | completed write, covered by a completed flush that started after it | nothing | the write |
 //! | completed FUA write | nothing | the write, over all older versions |
 //! | FUA write in flight, `reliable_granule = g` | each granule of `g` bytes old or new | no garbage in its sectors |
+//! | normal write, `tear_granule = g` | each granule of `g` bytes old or new | no garbage in its sectors |
 //! | write of at most `atomic_write_bytes`, aligned to its size | all old or all new | no mixture |
 //! | discard, not flushed | each sector old or zeros | the same |
 //!
@@ -288,10 +289,12 @@ impl Draw<'_> {
     }
     /// The granule in which the device may tear `w` at `lba`, as an index that is equal within the granule.
     fn granule(&self, w: &Write, lba: u64) -> u64 {
-        let bytes = match (w.kind, self.caps.reliable_granule) {
-            (Kind::Fua, Some(granule)) => granule.max(self.caps.sector_bytes),
-            _ => self.caps.sector_bytes,
+        let promised = match w.kind {
+            Kind::Fua => self.caps.reliable_granule,
+            Kind::Normal | Kind::Through => self.caps.tear_granule,
+            Kind::Discard => None,
         };
+        let bytes = promised.unwrap_or(0).max(self.caps.sector_bytes);
         lba * SECTOR_BYTES as u64 / u64::from(bytes.max(SECTOR_BYTES as u32))
     }
     fn sector(&self, lba: u64, chain: &[(usize, &Write)]) -> Bytes {
@@ -348,7 +351,7 @@ impl Draw<'_> {
     }
     fn garbled(&self, id: usize, w: &Write, lba: u64) -> bool {
         let whole = match w.kind {
-            Kind::Normal | Kind::Through => self.atomic(w),
+            Kind::Normal | Kind::Through => self.atomic(w) || self.caps.tear_granule.is_some(),
             Kind::Fua => self.atomic(w) || self.caps.reliable_granule.is_some(),
             Kind::Discard => true,
         };

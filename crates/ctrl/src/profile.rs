@@ -322,6 +322,8 @@ impl PlainProfile {
             volatile_cache: true,
             fua: self.fua,
             reliable_granule: None,
+            // The file below lies on a disk that, as disks do, writes a sector whole or not at all.
+            tear_granule: Some(base::SECTOR_BYTES as u32),
             atomic_write_bytes: 0,
             no_collateral: true,
             packed: None,

@@ -1,6 +1,7 @@
 //! One life of a stack: a simulation of its own from mount to unmount, so that nothing in memory leaks into the next.
 
-use crate::run::RunError;
+use crate::run::{RunConfig, RunError};
+use crate::workload::Workload;
 use rig::{AnyModel, Clock, Config, Stack};
 use rt::{Sim, SimConfig};
 use sqlite::Registration;
@@ -21,12 +22,17 @@ pub struct Life<T> {
 /// # Errors
 /// The first thing that went wrong; the simulation itself may fail too (a panic, a deadlock, a limit).
 pub fn live<T>(
-    config: &Config,
-    seed: u64,
+    config: &RunConfig,
     model: AnyModel,
     body: impl FnOnce(&Stack, &Registration) -> Result<T, RunError>,
 ) -> Result<Life<T>, RunError> {
-    let outcome = Sim::new(SimConfig::seeded(seed)).run(|| mounted(config, model, body));
+    let Workload::Sqlite(spec) = config.workload.parse()?;
+    let options = sqlite::Options {
+        powersafe_overwrite: spec.powersafe_overwrite,
+        ..sqlite::Options::default()
+    };
+    let sim = Sim::new(SimConfig::seeded(config.seed));
+    let outcome = sim.run(|| mounted(&config.stack, options, model, body));
     if let Some(failure) = &outcome.first_failure {
         let what = format!("{failure}; replay: {}", outcome.replay);
         return Err(RunError::Simulation(what));
@@ -41,11 +47,12 @@ pub fn live<T>(
 
 fn mounted<T>(
     config: &Config,
+    options: sqlite::Options,
     model: AnyModel,
     body: impl FnOnce(&Stack, &Registration) -> Result<T, RunError>,
 ) -> Result<(T, AnyModel), RunError> {
     let stack = Stack::mount(model, config, Clock::Runtime)?;
-    match registered(&stack, body) {
+    match registered(&stack, options, body) {
         Ok(value) => Ok((value, stack.unmount()?)),
         Err(e) => {
             // The remainder of a failed life is of no use to anybody.
@@ -58,9 +65,10 @@ fn mounted<T>(
 
 fn registered<T>(
     stack: &Stack,
+    options: sqlite::Options,
     body: impl FnOnce(&Stack, &Registration) -> Result<T, RunError>,
 ) -> Result<T, RunError> {
-    let registration = sqlite::register(&stack.vfs, sqlite::Options::default())?;
+    let registration = sqlite::register(&stack.vfs, options)?;
     let value = body(stack, &registration).map_err(|e| explain(e, &registration))?;
     registration.unregister()?;
     Ok(value)

@@ -92,7 +92,7 @@ pub fn run(config: &RunConfig, progress: &mut dyn FnMut(u64, u64)) -> Result<Fin
     let Workload::Sqlite(spec) = &workload;
     let model = config.stack.format()?;
     let transactions = sqlite::transactions(spec, config.seed);
-    let life = live(&config.stack, config.seed, model, |stack, sqlite| {
+    let life = live(config, model, |stack, sqlite| {
         measure(stack, sqlite, spec, &transactions, progress)
     })?;
     let timing = config.stack.profile()?.timing().to_string();

@@ -12,6 +12,7 @@ fn caps() -> Caps {
         volatile_cache: true,
         fua: true,
         reliable_granule: Some(512),
+        tear_granule: None,
         atomic_write_bytes: 0,
         no_collateral: true,
         packed: None,
@@ -155,6 +156,24 @@ fn granules_tear_as_one() {
     assert!((0..200).all(|seed| {
         fill::uniform(&atomic.draw(Time(15), seed, &promise, |_| fill::zeros(4096))[0].1).is_some()
     }));
+}
+
+#[test]
+fn a_tear_granule_forbids_garbage_under_normal_writes_only_where_it_is_promised() {
+    let mut ledger = Ledger::new(1 << 20);
+    ledger.write(write(Kind::Normal, 1, 5, 0, &[2; 4], OLD));
+    ledger.write(write(Kind::Normal, 10, 20, 0, &[3; 2], 2));
+    let whole = Caps {
+        tear_granule: Some(512),
+        ..caps()
+    };
+    let seen = outcomes(&ledger, 15, &whole, &[1, 2, 3]);
+    assert_eq!((&seen[0], &seen[3]), (&set(&[1, 2, 3]), &set(&[1, 2])));
+    let seen = outcomes(&ledger, 15, &caps(), &[1, 2, 3]);
+    assert_eq!(
+        (&seen[0], &seen[3]),
+        (&set(&[1, 2, 3, 256]), &set(&[1, 2, 256]))
+    );
 }
 
 #[test]

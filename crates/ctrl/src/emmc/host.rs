@@ -117,6 +117,7 @@ impl Host {
             volatile_cache: self.cache_on,
             fua: true,
             reliable_granule: Some(SECTOR_BYTES as u32),
+            tear_granule: None,
             atomic_write_bytes: 0,
             no_collateral: config.wr_rel_set,
             packed: None,

@@ -54,6 +54,7 @@ impl SpecDisk {
             volatile_cache: true,
             fua: true,
             reliable_granule: Some(SECTOR_BYTES as u32),
+            tear_granule: None,
             atomic_write_bytes: atomic as u32,
             no_collateral: true,
             packed: None,

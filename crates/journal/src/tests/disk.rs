@@ -178,6 +178,7 @@ impl BlockDevice for CrashDisk {
             volatile_cache: true,
             fua: true,
             reliable_granule: Some(SECTOR_BYTES as u32),
+            tear_granule: Some(512),
             atomic_write_bytes: SECTOR_BYTES as u32,
             no_collateral: true,
             packed: None,

@@ -62,8 +62,7 @@ pub fn judge(
 }
 
 fn recover(config: &CutConfig, spec: &SqliteSpec, model: AnyModel) -> Result<Recovered, RunError> {
-    let (stack, seed) = (&config.run.stack, config.run.seed);
-    let life = live(stack, seed, model, |stack, sqlite| {
+    let life = live(&config.run, model, |stack, sqlite| {
         let tree = walk(&stack.vfs)?;
         let (integrity, table) = match sqlite.open(DATABASE) {
             Ok(db) => examine(&db, spec),
@@ -118,10 +117,9 @@ fn second_opinions(
             .violations
             .push(format!("P2: e2fsck -fy gives up: {words}")),
         Verdict::Clean | Verdict::Repaired(_) => {
-            let stack = &config.run.stack;
-            let theirs = rig::load_image(repaired, stack).map_err(RunError::from);
-            let theirs = theirs
-                .and_then(|model| live(stack, config.run.seed, model, |s, _| Ok(walk(&s.vfs)?)));
+            let theirs = rig::load_image(repaired, &config.run.stack).map_err(RunError::from);
+            let theirs =
+                theirs.and_then(|model| live(&config.run, model, |s, _| Ok(walk(&s.vfs)?)));
             match theirs {
                 Ok(life) => judgement
                     .violations

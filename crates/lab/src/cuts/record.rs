@@ -93,9 +93,8 @@ fn simulate(
     transactions: &[Transaction],
     moments: Vec<Time>,
 ) -> Result<Seen, RunError> {
-    let stack = &config.run.stack;
-    let seed = config.run.seed;
-    let life = live(stack, seed, stack.format()?, |stack, sqlite| {
+    let model = config.run.stack.format()?;
+    let life = live(&config.run, model, |stack, sqlite| {
         workload(config, transactions, moments, stack, sqlite)
     })?;
     Ok(life.value)

@@ -27,6 +27,9 @@ pub struct SqliteSpec {
     pub journal: JournalMode,
     /// `PRAGMA synchronous`.
     pub synchronous: Synchronous,
+    /// SQLite may assume that a write changes nothing beside it, whenever the power goes ("powersafe overwrite"): its default
+    /// on Linux. False on a device that can leave a sector as garbage; SQLite then pads its log to whole sectors.
+    pub powersafe_overwrite: bool,
 }
 
 impl Default for SqliteSpec {
@@ -38,6 +41,7 @@ impl Default for SqliteSpec {
             value_chars: 100,
             journal: JournalMode::Truncate,
             synchronous: Synchronous::Full,
+            powersafe_overwrite: true,
         }
     }
 }
@@ -126,7 +130,7 @@ pub enum SpecError {
     },
 }
 
-const KEYS: &str = "insert, update, delete, value, journal, synchronous";
+const KEYS: &str = "insert, update, delete, value, journal, synchronous, psow";
 /// Above this the run would not end in a day.
 const TRANSACTIONS_MAX: u32 = 10_000_000;
 /// A value must fit SQLite's own limit by far.
@@ -161,6 +165,7 @@ impl SqliteSpec {
             "value" => self.value_chars = number(value, VALUE_CHARS_MAX)?,
             "journal" => self.journal = JournalMode::parse(value)?,
             "synchronous" => self.synchronous = Synchronous::parse(value)?,
+            "psow" => self.powersafe_overwrite = switch(value)?,
             _ => {
                 return Err(SpecError::Key {
                     given: key.into(),
@@ -174,6 +179,17 @@ impl SqliteSpec {
     /// Transactions in all.
     pub fn transactions(&self) -> u64 {
         u64::from(self.inserts) + u64::from(self.updates) + u64::from(self.deletes)
+    }
+}
+
+fn switch(text: &str) -> Result<bool, SpecError> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(SpecError::Value {
+            given: text.into(),
+            valid: "on, off".into(),
+        }),
     }
 }
 
@@ -195,11 +211,9 @@ impl fmt::Display for Workload {
             s.inserts, s.updates, s.deletes
         )?;
         let (journal, synchronous) = (s.journal.word(), s.synchronous.word());
-        write!(
-            f,
-            "value={},journal={journal},synchronous={synchronous}",
-            s.value_chars
-        )
+        let psow = if s.powersafe_overwrite { "on" } else { "off" };
+        write!(f, "value={},journal={journal},", s.value_chars)?;
+        write!(f, "synchronous={synchronous},psow={psow}")
     }
 }
 
@@ -212,7 +226,7 @@ mod tests {
         for text in [
             "sqlite",
             "sqlite:",
-            "sqlite:insert=5,journal=wal,synchronous=normal,value=9",
+            "sqlite:insert=5,journal=wal,synchronous=normal,value=9,psow=off",
         ] {
             let parsed: Workload = text.parse().unwrap();
             assert_eq!(parsed.to_string().parse::<Workload>().unwrap(), parsed);
