@@ -1,6 +1,7 @@
 //! The command line.
 
 use clap::{Parser, Subcommand, ValueEnum};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Journaling on flash storage: compare schemes, trust them, use them.
@@ -57,7 +58,7 @@ pub struct CompareArgs {
     pub json: bool,
     /// Simulations at once, each in a process of its own [default: one a core].
     #[arg(long, value_name = "N")]
-    pub jobs: Option<usize>,
+    pub jobs: Option<NonZeroUsize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

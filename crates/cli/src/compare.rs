@@ -2,7 +2,7 @@
 
 use crate::args::{CompareArgs, Timers};
 use crate::failure::{Failure, failed, usage};
-use crate::out::OutFolder;
+use crate::out::{OutFolder, say};
 use crate::table;
 use crate::worker::{self, Checked, Done};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -11,6 +11,7 @@ use lab::results::{Results, SCHEMA};
 use lab::run::RunConfig;
 use lab::workload::Workload;
 use rig::{Config, Fs, Scheme};
+use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -34,10 +35,14 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     out.write("results.json", &results.to_json())?;
     out.write("index.html", &report::page(&results).map_err(failed)?)?;
     if args.json {
-        print!("{}", results.to_json());
+        say(&results.to_json())?;
     } else {
-        println!("{}", table::summary(&results.runs));
-        println!("report: {}", out.path().join("index.html").display());
+        let page = out.path().join("index.html");
+        say(&format!(
+            "{}\nreport: {}\n",
+            table::summary(&results.runs),
+            page.display()
+        ))?;
     }
     judge(&done, args.json)
 }
@@ -77,8 +82,8 @@ fn configs(args: &CompareArgs) -> Result<Vec<RunConfig>, Failure> {
 }
 
 fn jobs(args: &CompareArgs, runs: usize) -> usize {
-    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    args.jobs.unwrap_or(cores).clamp(1, runs.max(1))
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    args.jobs.map_or(cores, NonZeroUsize::get).min(runs.max(1))
 }
 
 /// Runs all configurations, `jobs` at once. The order of the results is that of the configurations.
@@ -148,7 +153,9 @@ fn judge(done: &[Done], quiet: bool) -> Result<(), Failure> {
             true => "e2fsck -fn clean",
             false => "e2fsck not installed, so the images were not checked by it",
         };
-        println!("checked after every run: integrity_check ok, all rows as written, {e2fsck}");
+        say(&format!(
+            "checked after every run: integrity_check ok, all rows as written, {e2fsck}\n"
+        ))?;
     }
     Ok(())
 }

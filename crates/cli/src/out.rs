@@ -1,8 +1,17 @@
-//! The output folder: checked before the run, filled after it.
+//! Where results go: standard output, and the output folder: checked before the run, filled after it.
 
 use crate::failure::{Failure, failed};
 use std::fs;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+
+/// Prints `text`. A reader that has gone, as `head` does, has all it wants.
+pub fn say(text: &str) -> Result<(), Failure> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(failed(format!("standard output: {e}"))),
+        _ => Ok(()),
+    }
+}
 
 /// Room for the results and, for a while, a sparse image of each run.
 const BYTES_NEEDED: u64 = 64 << 20;

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 const SMALL: &str = "sqlite:insert=12,update=6,delete=4";
 
@@ -101,6 +101,7 @@ fn wrong_words_are_named_with_the_right_ones() {
     refused(&["--device", "floppy"], "floppy", "emmc-odroid-xu4");
     refused(&["--timing", "fast"], "fast", "valid");
     refused(&["--schemes", "none,none"], "none", "twice");
+    refused(&["--jobs", "0"], "--jobs", "zero");
     refused(&["--wrong-option"], "--wrong-option", "--help");
     let spec = varve(&["compare", "--workload", "sqlite:rows=4"]);
     assert!(words(&spec).contains("rows") && words(&spec).contains("insert"));
@@ -115,6 +116,28 @@ fn an_output_folder_that_cannot_be_written_is_said_before_the_run() {
     let output = compare(&file.join("below"), &[]);
     assert_eq!(output.status.code(), Some(1));
     assert!(words(&output).contains("in-the-way"), "{}", words(&output));
+}
+
+#[test]
+fn a_full_or_closed_standard_output_is_no_panic() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |stdout: Stdio| {
+        Command::new(env!("CARGO_BIN_EXE_varve"))
+            .args(["compare", "--size", "64", "--workload", SMALL, "--out"])
+            .arg(dir.path())
+            .stdout(stdout)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts")
+    };
+    let mut closed = run(Stdio::piped());
+    drop(closed.stdout.take());
+    let output = closed.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = run(full.into()).wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", words(&output));
+    assert!(words(&output).contains("standard output"));
 }
 
 #[test]
