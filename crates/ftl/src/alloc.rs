@@ -29,6 +29,9 @@ impl Ftl {
                     );
                 }
                 self.drain(now)?;
+                if stream == HOST && !self.failed.is_empty() {
+                    self.empty_buffers(now)?;
+                }
                 continue;
             };
             let start = now.max(self.evidence_end);
@@ -70,13 +73,10 @@ impl Ftl {
     }
     /// Operations with a number below this are on flash or were superseded there.
     pub(crate) fn durable_before(&self) -> u64 {
-        let rows = self.streams.iter().filter_map(|s| s.row.as_ref());
+        let rows = self.pending_rows();
         let rows = rows.filter_map(|r| r.entries.iter().map(|e| e.accept).min());
         let trims = self.log.pending.iter().map(|(_, accept)| *accept);
-        rows.chain(trims)
-            .chain(self.in_hand)
-            .min()
-            .unwrap_or(u64::MAX)
+        rows.chain(trims).min().unwrap_or(u64::MAX)
     }
     /// Programs everything that is buffered.
     pub(crate) fn drain(&mut self, now: Time) -> Result<(), FtlError> {
@@ -86,11 +86,19 @@ impl Ftl {
     }
     /// A full block leaves its lane.
     pub(crate) fn close(&mut self, stream: usize, block: u32) {
+        self.leave_lane(stream, block);
+        self.close_block(block);
+    }
+    /// Nothing more is appended to a block.
+    pub(crate) fn leave_lane(&mut self, stream: usize, block: u32) {
         for lane in &mut self.streams[stream].lanes {
             if *lane == Some(block) {
                 *lane = None;
             }
         }
+    }
+    /// From now on collection may take the block.
+    pub(crate) fn close_block(&mut self, block: u32) {
         self.blocks[block as usize].state = State::Closed;
         if self.blocks[block as usize].valid == 0 {
             self.release(block);
@@ -111,17 +119,10 @@ impl Ftl {
             self.free += 1;
         }
     }
-    /// A program failed: no more programs there; what it holds stays readable until it is moved.
-    pub(crate) fn fail_block(&mut self, stream: usize, block: u32) {
-        self.nand.mark_bad(BlockId(block));
-        self.blocks[block as usize].failing = true;
-        self.failing += 1;
-        self.close(stream, block);
-        self.check_life();
-    }
     /// Collects until the host stream may take a block (I6).
     fn make_room(&mut self, now: Time) -> Result<(), FtlError> {
         while self.free <= RESERVE {
+            self.rescue(now)?;
             if !self.collect_victim(now)? {
                 return Err(self.end_of_life("nothing is left to collect"));
             }

@@ -92,6 +92,8 @@ pub(crate) struct Entry {
     pub birth: Option<u64>,
     /// Number of the operation that brought it; 0: not given yet. A unit that is put again after a failed program keeps it.
     pub accept: u64,
+    /// The host wrote it: a flush waits for it, in whichever row it is.
+    pub host: bool,
 }
 
 /// A row being filled.
@@ -143,8 +145,10 @@ pub struct Ftl {
     pub(crate) victim: Option<(u32, u32)>,
     /// Blocks that failed a program and are not empty yet.
     pub(crate) failing: u32,
-    /// Least operation number among units that are neither in a buffer nor on flash (their program failed).
-    pub(crate) in_hand: Option<u64>,
+    /// Rows whose program failed and whose units are not in another row yet.
+    pub(crate) failed: Vec<Row>,
+    /// A block is being opened for the cold stream: nothing can be put there now.
+    pub(crate) opening_cold: bool,
     pub(crate) read_only: Option<String>,
     pub(crate) stats: FtlStats,
 }
@@ -184,7 +188,8 @@ impl Ftl {
             opened: 0,
             victim: None,
             failing: 0,
-            in_hand: None,
+            failed: Vec::new(),
+            opening_cold: false,
             read_only: None,
             stats: FtlStats::default(),
             nand,
@@ -243,17 +248,17 @@ impl Ftl {
         }
         self.background_step(now)?;
         self.stats.host_units += 1;
-        self.put(
-            now,
-            HOST,
-            Entry {
-                lpn,
-                data,
-                lost: false,
-                birth: None,
-                accept: 0,
-            },
-        )
+        let entry = Entry {
+            lpn,
+            data,
+            lost: false,
+            birth: None,
+            accept: 0,
+            host: true,
+        };
+        let programmed = self.put(now, HOST, entry)?;
+        self.rescue(now)?;
+        Ok(programmed)
     }
     /// Reads units, in order; reads as zeros what was never written. Answers when the last of them has crossed the bus.
     /// Neighbours in one row cost one array read.
@@ -368,6 +373,14 @@ impl Ftl {
     /// The device became read-only.
     pub fn flush(&mut self, now: Time) -> Result<Time, FtlError> {
         self.issue(now, HOST)?;
+        loop {
+            self.rescue(now)?;
+            let cold = self.streams[GC].row.as_ref();
+            if !cold.is_some_and(|row| row.entries.iter().any(|e| e.host)) {
+                break;
+            }
+            self.issue(now, GC)?;
+        }
         self.write_log(now)?;
         Ok(self.host_end.max(now))
     }
@@ -452,7 +465,12 @@ impl Ftl {
         let lane = self.streams[stream].turn;
         let block = match self.streams[stream].lanes[lane] {
             Some(block) => block,
-            None => self.open_block(now, stream, lane)?,
+            None => {
+                self.opening_cold = stream == GC;
+                let opened = self.open_block(now, stream, lane);
+                self.opening_cold = false;
+                opened?
+            }
         };
         let s = &mut self.streams[stream];
         s.lanes[lane] = Some(block);
@@ -466,7 +484,7 @@ impl Ftl {
         });
         Ok(())
     }
-    /// Programs the row being filled, if there is one; answers when the program ends.
+    /// Programs the row being filled, if there is one; answers when the program ends. If it fails, the row is set aside.
     pub(crate) fn issue(&mut self, now: Time, stream: usize) -> Result<Option<Time>, FtlError> {
         let Some(row) = self.streams[stream].row.take() else {
             return Ok(None);
@@ -486,14 +504,14 @@ impl Ftl {
                     self.close(stream, row.block);
                 }
                 self.evidence_end = self.evidence_end.max(end);
-                if stream == HOST {
+                if row.entries.iter().any(|e| e.host) {
                     self.host_end = self.host_end.max(end);
                 }
                 Ok(Some(end))
             }
             Err(_failed) => {
-                self.fail_block(stream, row.block);
-                self.replace(now, stream, row)
+                self.set_aside(stream, row);
+                Ok(None)
             }
         }
     }
@@ -555,24 +573,6 @@ impl Ftl {
         }
         Ok(end)
     }
-    /// Puts the units of a row whose program failed into another one.
-    fn replace(&mut self, now: Time, stream: usize, row: Row) -> Result<Option<Time>, FtlError> {
-        let outer = self.in_hand;
-        self.in_hand = row.entries.iter().map(|e| e.accept).chain(outer).min();
-        let mut result = Ok(None);
-        for (slot, entry) in row.entries.into_iter().enumerate() {
-            let here = self.layout.ppn(row.block, row.row, slot as u32);
-            if entry.lpn != NONE && *self.l2p.get(entry.lpn as usize) == here {
-                result = self.put(now, stream, entry);
-                if result.is_err() {
-                    break;
-                }
-            }
-        }
-        self.in_hand = outer;
-        result?;
-        self.issue(now, stream)
-    }
     /// The slot no longer holds the newest version of its unit.
     pub(crate) fn invalidate(&mut self, ppn: u32) {
         let (block, ..) = self.layout.place(ppn);
@@ -583,11 +583,16 @@ impl Ftl {
             self.release(block);
         }
     }
+    /// Rows whose units are in memory only.
+    pub(crate) fn pending_rows(&self) -> impl Iterator<Item = &Row> {
+        let open = self.streams.iter().filter_map(|s| s.row.as_ref());
+        open.chain(&self.failed)
+    }
     /// The row buffer's unit at a slot, if the slot has not been programmed yet.
     fn buffered(&self, ppn: u32) -> Option<&Entry> {
         let (block, r, slot) = self.layout.place(ppn);
-        let rows = self.streams.iter().filter_map(|s| s.row.as_ref());
-        rows.filter(|row| row.block == block && row.row == r)
+        self.pending_rows()
+            .filter(|row| row.block == block && row.row == r)
             .find_map(|row| row.entries.get(slot as usize))
     }
     /// Drops a unit that is still in a row buffer: its slot will be programmed as padding, so that it cannot take a version
@@ -595,8 +600,10 @@ impl Ftl {
     /// evidence for (I2) now waits for the operation that drops it.
     fn drop_buffered(&mut self, ppn: u32) -> Option<u64> {
         let (block, r, slot) = self.layout.place(ppn);
-        let mut rows = self.streams.iter_mut().filter_map(|s| s.row.as_mut());
-        let row = rows.find(|row| row.block == block && row.row == r)?;
+        let rows = self.streams.iter_mut().filter_map(|s| s.row.as_mut());
+        let row = rows
+            .chain(&mut self.failed)
+            .find(|row| row.block == block && row.row == r)?;
         let entry = row.entries.get_mut(slot as usize)?;
         entry.lpn = NONE;
         Some(entry.accept)

@@ -90,6 +90,7 @@ impl Ftl {
                 lost: tag.kind == Kind::Lost,
                 birth: Some(tag.birth),
                 accept: 0,
+                host: false,
             },
             // The page decayed: what was there is lost, and says so when it is read.
             _ => {
@@ -100,6 +101,7 @@ impl Ftl {
                     lost: true,
                     birth: None,
                     accept: 0,
+                    host: false,
                 }
             }
         };

@@ -27,11 +27,14 @@
 //! - I6 (reserve): the host stream never takes the last [`RESERVE`] free blocks; garbage collection can always finish.
 //! - I7: a victim has at least one slot that is not valid.
 //! - I8: free blocks are never trusted to be erased: each is erased when it is opened.
+//! - I9 (rescue): a unit whose program failed stays readable in memory, holds up erases like any buffered unit (I2), and is in
+//!   another row before the next flush or checkpoint is done.
 
 mod alloc;
 mod check;
 mod config;
 mod core;
+mod failed;
 mod gc;
 mod meta;
 mod recover;

@@ -185,8 +185,7 @@ impl Ftl {
     }
     /// Writes the whole map into the other area. Blocks opened and TRIMs before it need no more recovery.
     pub(crate) fn checkpoint(&mut self, now: Time) -> Result<(), FtlError> {
-        self.issue(now, crate::core::GC)?;
-        self.issue(now, crate::core::HOST)?;
+        self.empty_buffers(now)?;
         let pending = std::mem::take(&mut self.log.pending);
         self.stats.checkpoints += 1;
         // The area to write is that of the older checkpoint; the current root is durable before it is erased (I5).
@@ -288,6 +287,10 @@ impl Ftl {
             block,
             page: self.log.index / width,
         };
+        // It failed before, and the checkpoint that was to follow could not be written.
+        if self.nand.is_bad(block) {
+            return None;
+        }
         self.stats.map_programs += 1;
         match broken_rules_panic(self.nand.program(
             now,

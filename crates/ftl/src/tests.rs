@@ -125,26 +125,15 @@ fn units_whose_program_failed_still_count_as_not_durable() {
             ftl.write(Time(0), lpn, unit(2)).unwrap();
         }
         ftl.flush(Time(0)).unwrap();
-        // The block is the first choice of the host stream, should its gate be open; others fail.
-        for (i, info) in ftl
-            .blocks
-            .iter_mut()
-            .enumerate()
-            .filter(|(i, _)| *i as u32 != f)
-        {
-            info.erases += 10 + i as u32;
-        }
+        // The block is the first choice of the cold stream, should its gate be open; others fail.
+        ftl.blocks[f as usize].erases += 100;
         let lane = ftl.streams[HOST].lanes[0].expect("seven of eight rows are filled");
         ftl.nand.fail_next_program(BlockId(lane));
         if failures == 2 {
-            let next = ftl
-                .blocks
-                .iter()
-                .enumerate()
-                .filter(|(_, b)| b.state == State::Free);
-            let second = next
-                .min_by_key(|(i, b)| (*i % 4 != 0, b.erases))
-                .map(|(i, _)| i as u32);
+            let free = (0u32..).zip(&ftl.blocks);
+            let free = free.filter(|(i, b)| b.state == State::Free && *i != f);
+            let second = free.min_by_key(|(i, b)| (u32::MAX - b.erases, *i));
+            let second = second.map(|(i, _)| i);
             ftl.nand
                 .fail_next_program(BlockId(second.expect("free blocks")));
         }
