@@ -6,8 +6,9 @@
 //! | area | what the adversary may do | what must survive |
 //! |---|---|---|
 //! | write that starts at or after the cut | nothing: it never happened | the content before it |
-//! | normal write in flight | each sector old, new or garbage | sectors it does not name (unless `no_collateral` is off) |
+//! | normal write in flight | each sector old, new or garbage | sectors it does not name |
 //! | completed write, not flushed | each sector any version since the last durable one, or garbage (eviction in flight) | the same |
+//! | the same two without `no_collateral` | garbage in sectors of the same 16 KiB, durable ones included | all other sectors |
 //! | completed write, covered by a completed flush that started after it | nothing | the write |
 //! | completed FUA write | nothing | the write, over all older versions |
 //! | FUA write in flight, `reliable_granule = g` | each granule of `g` bytes old or new | no garbage in its sectors |
@@ -22,7 +23,7 @@
 
 use crate::Caps;
 use base::collections::mix;
-use base::{Bytes, Lba, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
+use base::{BLOCK_BYTES, Bytes, Lba, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -93,7 +94,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// An empty ledger. Beyond `limit_bytes` of open writes the oldest completed ones count as durable (memory stays bounded).
+    /// An empty ledger. When open writes keep more than `limit_bytes` of old and new content, the oldest completed ones
+    /// count as durable (memory stays bounded).
     pub fn new(limit_bytes: u64) -> Ledger {
         Ledger {
             writes: VecDeque::new(),
@@ -104,7 +106,7 @@ impl Ledger {
     }
     /// Enters a write. Writes are entered in the order in which they become visible to reads.
     pub fn write(&mut self, write: Write) {
-        self.bytes += write.sectors * SECTOR_BYTES as u64;
+        self.bytes += weight(&write);
         self.writes.push_back(write);
     }
     /// Enters a flush: writes completed by `start` are durable from `end` on.
@@ -122,18 +124,14 @@ impl Ledger {
                 break;
             };
             self.writes.retain(|w| w.end > flush.start);
-            self.bytes = self
-                .writes
-                .iter()
-                .map(|w| w.sectors * SECTOR_BYTES as u64)
-                .sum();
+            self.bytes = self.writes.iter().map(weight).sum();
         }
         while let Some(front) = self.writes.front() {
             let durable = front.kind.is_durable() || self.bytes > self.limit;
             if !durable || front.end > now {
                 break;
             }
-            self.bytes -= front.sectors * SECTOR_BYTES as u64;
+            self.bytes -= weight(front);
             self.writes.pop_front();
         }
     }
@@ -192,6 +190,13 @@ impl Ledger {
         }
         map
     }
+}
+
+/// Bytes of content that an open write keeps alive; a discard of blocks that held nothing weighs nothing.
+fn weight(w: &Write) -> u64 {
+    let new: usize = w.new.iter().map(Bytes::len).sum();
+    let prev: usize = w.prev.iter().map(|(_, bytes)| bytes.len()).sum();
+    (new + prev) as u64 + 64
 }
 
 fn blocks_of(w: &Write) -> std::ops::Range<u64> {
@@ -287,15 +292,16 @@ impl Draw<'_> {
     fn durable(&self, w: &Write) -> bool {
         w.end <= self.at && (w.kind.is_durable() || self.durable_before.is_some_and(|t| w.end <= t))
     }
-    /// The granule in which the device may tear `w` at `lba`, as an index that is equal within the granule.
-    fn granule(&self, w: &Write, lba: u64) -> u64 {
+    /// The granule in which the device may tear `w` at `lba`, as an index that is equal within the granule; granules are at
+    /// least `min` bytes.
+    fn granule(&self, w: &Write, lba: u64, min: usize) -> u64 {
         let promised = match w.kind {
             Kind::Fua => self.caps.reliable_granule,
             Kind::Normal | Kind::Through => self.caps.tear_granule,
             Kind::Discard => None,
         };
         let bytes = promised.unwrap_or(0).max(self.caps.sector_bytes);
-        lba * SECTOR_BYTES as u64 / u64::from(bytes.max(SECTOR_BYTES as u32))
+        lba * SECTOR_BYTES as u64 / u64::from(bytes.max(min as u32))
     }
     fn sector(&self, lba: u64, chain: &[(usize, &Write)]) -> Bytes {
         let started: Vec<(usize, &Write)> = chain
@@ -337,14 +343,14 @@ impl Draw<'_> {
         let granule = if self.atomic(w) {
             w.lba.0
         } else {
-            self.granule(w, lba)
+            self.granule(w, lba, SECTOR_BYTES)
         };
         match self.mood {
             Mood::Oldest => false,
             Mood::Newest => true,
             Mood::PerWrite => self.pick([1, id, 0]) & 1 == 1,
             Mood::PerBlock if !self.atomic(w) => {
-                self.pick([2, id, lba / SECTORS_PER_BLOCK]) & 1 == 1
+                self.pick([2, id, self.granule(w, lba, BLOCK_BYTES)]) & 1 == 1
             }
             _ => self.pick([3, id, granule]) & 1 == 1,
         }
@@ -359,7 +365,7 @@ impl Draw<'_> {
             return false;
         }
         let one_in = if w.end > self.at { 3 } else { 16 };
-        self.pick([4, id as u64, self.granule(w, lba)])
+        self.pick([4, id as u64, self.granule(w, lba, SECTOR_BYTES)])
             .is_multiple_of(one_in)
     }
     fn garbage(&self, lba: u64) -> Bytes {
@@ -373,41 +379,57 @@ impl Draw<'_> {
             }
         }
     }
-    /// Damages stored sectors that share a programming unit with a normal write in flight, where the Caps allow it.
+    /// Damages stored sectors that share a programming unit with a normal write that reaches the medium at the cut, where the
+    /// Caps allow it: one in flight, or a cached one that is just being written back.
     fn collateral(
         &self,
         writes: &VecDeque<Write>,
         visible: &impl Fn(u64) -> Bytes,
         out: &mut BTreeMap<u64, Bytes>,
     ) {
-        /// 4 KiB blocks in a programming unit (16 KiB page).
-        const UNIT_BLOCKS: u64 = 4;
         if self.caps.no_collateral || self.mood != Mood::Garbage {
             return;
         }
-        let in_flight = writes.iter().filter(|w| {
-            matches!(w.kind, Kind::Normal | Kind::Through) && w.start < self.at && w.end > self.at
-        });
-        for w in in_flight {
-            let span = blocks_of(w);
-            let unit = span.start / UNIT_BLOCKS * UNIT_BLOCKS;
-            let end = (span.end.div_ceil(UNIT_BLOCKS) * UNIT_BLOCKS)
-                .min(self.caps.sectors / SECTORS_PER_BLOCK);
-            for block in (unit..end).filter(|b| !span.contains(b)) {
-                let mut content = out
-                    .get(&block)
-                    .cloned()
-                    .unwrap_or_else(|| visible(block))
-                    .to_vec();
-                for s in 0..SECTORS_PER_BLOCK {
-                    let lba = block * SECTORS_PER_BLOCK + s;
-                    if self.pick([5, lba, 0]).is_multiple_of(3) {
-                        content[s as usize * SECTOR_BYTES..][..SECTOR_BYTES]
-                            .copy_from_slice(&self.garbage(lba));
-                    }
-                }
-                out.insert(block, content.into());
+        for (id, w) in writes.iter().enumerate() {
+            let normal = matches!(w.kind, Kind::Normal | Kind::Through);
+            let written_back = || self.pick([6, id as u64, 0]).is_multiple_of(8);
+            if normal
+                && w.start < self.at
+                && !self.durable(w)
+                && (w.end > self.at || written_back())
+            {
+                self.damage_around(w, visible, out);
             }
+        }
+    }
+    fn damage_around(
+        &self,
+        w: &Write,
+        visible: &impl Fn(u64) -> Bytes,
+        out: &mut BTreeMap<u64, Bytes>,
+    ) {
+        /// 4 KiB blocks in a programming unit (16 KiB page).
+        const UNIT_BLOCKS: u64 = 4;
+        let span = blocks_of(w);
+        let unit = span.start / UNIT_BLOCKS * UNIT_BLOCKS;
+        let end = (span.end.div_ceil(UNIT_BLOCKS) * UNIT_BLOCKS)
+            .min(self.caps.sectors / SECTORS_PER_BLOCK);
+        let sectors_of = |block: u64| block * SECTORS_PER_BLOCK..(block + 1) * SECTORS_PER_BLOCK;
+        let named = w.lba.0..w.lba.0 + w.sectors;
+        for block in unit..end {
+            let hit: Vec<u64> = sectors_of(block)
+                .filter(|lba| !named.contains(lba) && self.pick([5, *lba, 0]).is_multiple_of(3))
+                .collect();
+            if hit.is_empty() {
+                continue;
+            }
+            let drawn = out.get(&block).cloned();
+            let mut content = drawn.unwrap_or_else(|| visible(block)).to_vec();
+            for lba in hit {
+                content[(lba % SECTORS_PER_BLOCK) as usize * SECTOR_BYTES..][..SECTOR_BYTES]
+                    .copy_from_slice(&self.garbage(lba));
+            }
+            out.insert(block, content.into());
         }
     }
 }

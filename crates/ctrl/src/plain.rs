@@ -17,8 +17,8 @@ use blockdev::{
 };
 use serde::Deserialize;
 
-/// Open writes beyond this many bytes count as durable, oldest first.
-const LEDGER_BYTES: u64 = 64 << 20;
+/// When open writes keep more than this many bytes of old and new content, the oldest count as durable.
+const LEDGER_BYTES: u64 = 128 << 20;
 
 /// What commands cost.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]

@@ -187,28 +187,129 @@ fn discards_are_zeros_or_old() {
     );
 }
 
+/// Sectors outside of 8..12 that differ from `OLD` in some draw.
+fn damaged(ledger: &Ledger, at: u64, caps: &Caps) -> BTreeSet<u64> {
+    let mut hit = BTreeSet::new();
+    for seed in 0..1500 {
+        for (block, content) in ledger.draw(Time(at), seed, caps, |_| fill::filled(OLD, 4096)) {
+            let sectors = (block * 8..).zip(content.chunks(512));
+            let other = sectors.filter(|(lba, s)| fill::uniform(s) != Some(OLD) && *lba / 4 != 2);
+            hit.extend(other.map(|(lba, _)| lba));
+        }
+    }
+    hit
+}
+
 #[test]
 fn collateral_damage_only_where_the_caps_allow_it() {
+    // Half of block 1: its other half and the rest of the 16 KiB may suffer, and nothing else.
+    let all: BTreeSet<u64> = (0..8).chain(12..32).collect();
     let mut ledger = Ledger::new(1 << 20);
-    ledger.write(write(Kind::Normal, 10, 20, 8, &[2; 8], OLD));
-    let damaged = |caps: &Caps| {
-        (0..200)
-            .flat_map(|s| ledger.draw(Time(15), s, caps, |_| fill::filled(OLD, 4096)))
-            .any(|(b, _)| b != 1)
-    };
-    assert!(!damaged(&caps()));
-    assert!(damaged(&Caps {
+    ledger.write(write(Kind::Normal, 10, 20, 8, &[2; 4], OLD));
+    let risky = Caps {
         no_collateral: false,
         ..caps()
-    }));
+    };
+    for (what, at) in [("in flight", 15), ("being written back", 30)] {
+        assert_eq!(damaged(&ledger, at, &caps()), BTreeSet::new(), "{what}");
+        assert_eq!(damaged(&ledger, at, &risky), all, "{what}");
+    }
+    ledger.flush(Time(40), Time(50));
+    assert_eq!(damaged(&ledger, 50, &risky), BTreeSet::new(), "flushed");
+    let mut reliable = Ledger::new(1 << 20);
+    reliable.write(write(Kind::Fua, 10, 20, 8, &[2; 4], OLD));
+    assert_eq!(damaged(&reliable, 15, &risky), BTreeSet::new(), "reliable");
+}
+
+/// Which of `n` writes to blocks of their own are there at the cut, in whole, for each of 1500 seeds.
+fn subsets(ledger: &Ledger, at: u64, n: u64) -> BTreeSet<Vec<bool>> {
+    let whole = |seed| {
+        let drawn = ledger.draw(Time(at), seed, &caps(), |b| {
+            fill::filled(b as u8 + 10, 4096)
+        });
+        let fills: Vec<Option<u8>> = drawn.iter().map(|(_, c)| fill::uniform(c)).collect();
+        let old_or_new = (0..n)
+            .all(|b| matches!(fills[b as usize], Some(f) if f == OLD || u64::from(f) == b + 10));
+        old_or_new.then(|| fills.iter().map(|f| *f != Some(OLD)).collect())
+    };
+    (0..1500).filter_map(whole).collect()
+}
+
+#[test]
+fn any_subset_of_cached_writes_survives_in_any_order_also_under_a_flush_in_flight() {
+    let mut ledger = Ledger::new(1 << 20);
+    for b in 0..4 {
+        ledger.write(write(
+            Kind::Normal,
+            10 * b,
+            10 * b + 5,
+            8 * b,
+            &[b as u8 + 10; 8],
+            OLD,
+        ));
+    }
+    assert_eq!(subsets(&ledger, 50, 4).len(), 16);
+    ledger.flush(Time(50), Time(60));
+    assert_eq!(subsets(&ledger, 55, 4).len(), 16, "a flush in flight");
+    assert_eq!(
+        subsets(&ledger, 60, 4),
+        BTreeSet::from([vec![true; 4]]),
+        "flushed"
+    );
+}
+
+#[test]
+fn large_granules_tear_as_one() {
+    let caps = Caps {
+        reliable_granule: Some(16384),
+        tear_granule: Some(16384),
+        ..caps()
+    };
+    for kind in [Kind::Fua, Kind::Normal] {
+        let mut ledger = Ledger::new(1 << 20);
+        ledger.write(write(kind, 10, 20, 0, &[2; 64], OLD));
+        let mut seen = BTreeSet::new();
+        for seed in 0..300 {
+            let drawn = ledger.draw(Time(15), seed, &caps, |_| fill::filled(2, 4096));
+            let halves = drawn.chunks(4).map(|granule| {
+                let all: Vec<u8> = granule.iter().flat_map(|(_, c)| c.to_vec()).collect();
+                fill::uniform(&all).expect("a granule of 16 KiB is torn")
+            });
+            seen.insert(halves.collect::<Vec<u8>>());
+        }
+        assert_eq!(seen.len(), 4, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_discard_of_the_whole_device_does_not_make_other_writes_durable() {
+    let mut ledger = Ledger::new(1 << 20);
+    ledger.write(write(Kind::Normal, 10, 20, 0, &[2; 8], OLD));
+    ledger.write(Write {
+        sectors: 1 << 30,
+        prev: vec![(9, fill::filled(OLD, 4096))],
+        ..write(Kind::Discard, 20, 30, 64, &[0; 8], OLD)
+    });
+    ledger.advance(Time(40));
+    assert_eq!(ledger.open_writes(), 2);
+    let drawn = |seed| ledger.draw(Time(40), seed, &caps(), |_| fill::zeros(4096));
+    assert!((0..50).any(|seed| fill::uniform(&drawn(seed)[0].1) == Some(OLD)));
+    assert!((0..50).any(|seed| fill::uniform(&drawn(seed)[1].1) == Some(OLD)));
 }
 
 #[test]
 fn the_limit_bounds_memory() {
-    let mut ledger = Ledger::new(64 * 4096);
+    let mut ledger = Ledger::new(64 * 8192);
     for i in 0..1000 {
         ledger.advance(Time(i));
         ledger.write(write(Kind::Normal, i, i + 1, 0, &[2; 8], OLD));
     }
     assert!(ledger.open_writes() <= 66, "{}", ledger.open_writes());
+    // One sector keeps the whole block that it replaced a part of.
+    let mut small = Ledger::new(64 * 8192);
+    for i in 0..1000 {
+        small.advance(Time(i));
+        small.write(write(Kind::Normal, i, i + 1, 0, &[2], OLD));
+    }
+    assert!(small.open_writes() <= 116, "{}", small.open_writes());
 }

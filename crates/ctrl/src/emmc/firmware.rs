@@ -9,8 +9,8 @@ use blockdev::{Adversary, Caps, FlashStats};
 use ftl::{Ftl, FtlError, Quiet};
 use std::collections::VecDeque;
 
-/// Open writes beyond this many bytes count as durable for the `spec` adversary, oldest first.
-const LEDGER_BYTES: u64 = 64 << 20;
+/// When open writes keep more than this many bytes of old and new content, the oldest count as durable.
+const LEDGER_BYTES: u64 = 128 << 20;
 
 /// How a write travels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
