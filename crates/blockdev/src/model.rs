@@ -2,7 +2,7 @@
 
 use crate::{Caps, DevError, Reply, Request};
 use base::Time;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The outcome of a command, known when it is given.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub struct Completion {
 }
 
 /// Host commands since the device was made: `device` in `results.json`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceStats {
     /// Read commands.
     pub reads: u64,
@@ -32,6 +32,22 @@ pub struct DeviceStats {
     pub remaps: u64,
     /// Discard commands.
     pub discards: u64,
+}
+
+impl DeviceStats {
+    /// The commands since `earlier`, a reading of the same device.
+    pub fn since(&self, earlier: &DeviceStats) -> DeviceStats {
+        DeviceStats {
+            reads: self.reads - earlier.reads,
+            writes: self.writes - earlier.writes,
+            flushes: self.flushes - earlier.flushes,
+            fua_writes: self.fua_writes - earlier.fua_writes,
+            reliable_writes: self.reliable_writes - earlier.reliable_writes,
+            packed_commands: self.packed_commands - earlier.packed_commands,
+            remaps: self.remaps - earlier.remaps,
+            discards: self.discards - earlier.discards,
+        }
+    }
 }
 
 /// What happened on the flash: `flash` in `results.json`. Pages are mapping units of 4 KiB unless said otherwise.

@@ -29,7 +29,7 @@ pub fn summary(runs: &[Run]) -> Table {
             format!("{:.0}", run.latency_us.fsync.p99),
             per_op(blocks),
             format!("{:.1}", run.journal_block_ratio * 100.0),
-            per_op(run.device.flushes),
+            per_op(run.device.commands.flushes),
             flash.map_or("-".into(), |f| per_op(f.programs)),
             flash.map_or("-".into(), |f| format!("{:.2}", f.write_amplification)),
         ]);

@@ -5,9 +5,10 @@
 //! output: `{"progress":[done,all]}` now and then, and at the end `{"done":...}` or `{"failed":"..."}`.
 
 use crate::failure::{Failure, failed};
+use lab::RunConfig;
 use lab::fsck::Verdict;
 use lab::results::Run;
-use lab::run::{self, RunConfig};
+use lab::run;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};

@@ -5,7 +5,8 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use rig::{Config, Scheme};
-use varve_lab::run::{RunConfig, run};
+use varve_lab::RunConfig;
+use varve_lab::run::run;
 
 fn main() {
     divan::main();

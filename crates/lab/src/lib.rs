@@ -1,6 +1,8 @@
 //! Workloads, metrics, crash tests and reports.
 
+mod config;
 pub mod cuts;
+mod error;
 pub mod fsck;
 pub mod life;
 pub mod metrics;
@@ -8,3 +10,6 @@ pub mod report;
 pub mod results;
 pub mod run;
 pub mod workload;
+
+pub use config::RunConfig;
+pub use error::RunError;

@@ -1,7 +1,7 @@
 //! One life of a stack: a simulation of its own from mount to unmount, so that nothing in memory leaks into the next.
 
-use crate::run::{RunConfig, RunError};
 use crate::workload::Workload;
+use crate::{RunConfig, RunError};
 use rig::{AnyModel, Clock, Config, Stack};
 use rt::{Sim, SimConfig};
 use sqlite::Registration;

@@ -1,6 +1,7 @@
 //! `results.json`: what a comparison found. No wall time, date, host or path inside: same seed, same bytes.
 
 use crate::metrics::{CdfPoint, LatencySummary};
+use rig::DeviceStats;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -71,22 +72,9 @@ pub struct LatencyTable {
 pub struct Device {
     /// Profile name.
     pub profile: String,
-    /// Read commands.
-    pub reads: u64,
-    /// Write commands of every kind.
-    pub writes: u64,
-    /// Cache flushes.
-    pub flushes: u64,
-    /// Writes with FUA.
-    pub fua_writes: u64,
-    /// Writes with the reliable-write bit.
-    pub reliable_writes: u64,
-    /// Packed commands.
-    pub packed_commands: u64,
-    /// Remap commands.
-    pub remaps: u64,
-    /// Discards.
-    pub discards: u64,
+    /// The commands, key by key beside the profile.
+    #[serde(flatten)]
+    pub commands: DeviceStats,
 }
 
 /// What happened on the flash during the measured part.

@@ -4,72 +4,14 @@ use crate::fsck::{self, Verdict};
 use crate::life::live;
 use crate::metrics::{Latencies, micros, round};
 use crate::results::{Device, Flash, LatencyTable, Run};
-use crate::workload::sqlite::{self, SqliteFailure, Transaction};
+use crate::workload::sqlite::{self, Transaction};
 use crate::workload::{SqliteSpec, Workload};
+use crate::{RunConfig, RunError};
 use ::sqlite::Registration;
 use base::{BLOCK_BYTES, Nanos, SECTORS_PER_BLOCK, Time};
-use rig::{AnyModel, Class, Config, DeviceStats, FlashStats, RigError, Stack};
-use serde::{Deserialize, Serialize};
+use rig::{AnyModel, Class, DeviceStats, FlashStats, Stack};
 use std::collections::BTreeMap;
-use std::io;
 use std::path::Path;
-use thiserror::Error;
-
-/// What to run.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct RunConfig {
-    /// The stack.
-    pub stack: Config,
-    /// The workload, as text.
-    pub workload: String,
-    /// Seed of the workload and the schedule.
-    pub seed: u64,
-}
-
-/// Why a run did not end well.
-#[derive(Debug, Error)]
-pub enum RunError {
-    /// The stack.
-    #[error("{0}")]
-    Rig(#[from] RigError),
-    /// The workload text.
-    #[error("{0}")]
-    Spec(#[from] crate::workload::SpecError),
-    /// The workload itself.
-    #[error("workload: {0}")]
-    Workload(#[from] SqliteFailure),
-    /// Registering the mount with SQLite, or taking it back.
-    #[error("SQLite: {0}")]
-    Setup(#[from] ::sqlite::SetupError),
-    /// Opening or closing the database.
-    #[error("opening or closing the database: {0}")]
-    Open(#[from] rusqlite::Error),
-    /// SQLite failed because the file system below it did.
-    #[error("{sqlite}; the file system said: {below}")]
-    Below {
-        /// What SQLite says.
-        sqlite: String,
-        /// What the file system said first.
-        below: String,
-    },
-    /// A file-system operation of the run itself.
-    #[error("file system: {0}")]
-    Fs(#[from] vfs::FsError),
-    /// The simulation failed: a panic, a deadlock, a limit.
-    #[error("the simulation failed: {0}")]
-    Simulation(String),
-    /// What remained is wrong.
-    #[error("after the run: {0}")]
-    Check(String),
-    /// The host.
-    #[error("{doing}: {source}")]
-    Host {
-        /// What was being done.
-        doing: String,
-        /// What the host says.
-        source: io::Error,
-    },
-}
 
 /// A finished run.
 pub struct Finished {
@@ -257,17 +199,9 @@ impl Taken {
     }
 
     fn device(&self, profile: &str) -> Device {
-        let (a, b) = (&self.start.device, &self.end.device);
         Device {
             profile: profile.into(),
-            reads: b.reads - a.reads,
-            writes: b.writes - a.writes,
-            flushes: b.flushes - a.flushes,
-            fua_writes: b.fua_writes - a.fua_writes,
-            reliable_writes: b.reliable_writes - a.reliable_writes,
-            packed_commands: b.packed_commands - a.packed_commands,
-            remaps: b.remaps - a.remaps,
-            discards: b.discards - a.discards,
+            commands: self.end.device.since(&self.start.device),
         }
     }
 

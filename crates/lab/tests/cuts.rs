@@ -2,8 +2,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use rig::{Config, Data, Scheme};
+use varve_lab::RunConfig;
 use varve_lab::cuts::{CutConfig, Judgement, judge, record};
-use varve_lab::run::RunConfig;
 
 fn config(scheme: Scheme, workload: &str, cuts: usize) -> CutConfig {
     seeded(11, scheme, workload, cuts)

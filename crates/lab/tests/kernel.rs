@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
+use varve_lab::RunConfig;
 use varve_lab::fsck::{Verdict, e2fsck_check};
-use varve_lab::run::{DATABASE, RunConfig, run};
+use varve_lab::run::{DATABASE, run};
 use vfs::{OpenFlags, RenameMode};
 
 fn sh(program: &str, args: &[&str]) -> Result<String, String> {

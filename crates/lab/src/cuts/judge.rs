@@ -1,9 +1,10 @@
 //! Recovery of one remainder, and the properties it must have.
 
 use super::{Cut, CutConfig, Tree, walk};
+use crate::RunError;
 use crate::fsck::{self, Verdict};
 use crate::life::live;
-use crate::run::{DATABASE, RunError};
+use crate::run::DATABASE;
 use crate::workload::sqlite::{self, Table, Transaction};
 use crate::workload::{SqliteSpec, Workload};
 use rig::AnyModel;

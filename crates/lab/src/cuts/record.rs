@@ -1,8 +1,9 @@
 //! The run that is cut.
 
 use super::CutConfig;
+use crate::RunError;
 use crate::life::live;
-use crate::run::{DATABASE, RunError};
+use crate::run::DATABASE;
 use crate::workload::Workload;
 use crate::workload::sqlite::{self, Transaction};
 use ::sqlite::Registration;

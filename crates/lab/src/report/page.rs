@@ -160,7 +160,7 @@ fn summary(runs: &[Run]) -> Markup {
             format!("{:.0} us", r.latency_us.fsync.p99),
             format!("{:.2}", per_op(r, Some(total))),
             format!("{:.1} %", r.journal_block_ratio * 100.0),
-            format!("{:.2}", per_op(r, Some(r.device.flushes))),
+            format!("{:.2}", per_op(r, Some(r.device.commands.flushes))),
             r.flash
                 .as_ref()
                 .map_or_else(|| "-".into(), |f| format!("{:.2}", f.write_amplification)),
@@ -207,7 +207,7 @@ fn device(runs: &[Run]) -> Markup {
         "map programs",
     ]);
     table(&head, runs, |r| {
-        let d = &r.device;
+        let d = &r.device.commands;
         let mut cells: Vec<String> = [
             d.reads,
             d.writes,
@@ -244,6 +244,7 @@ fn waits(runs: &[Run]) -> Markup {
 mod tests {
     use super::*;
     use crate::results::{Device, Flash, SCHEMA};
+    use rig::DeviceStats;
 
     fn results() -> Results {
         let run = |scheme: &str| Run {
@@ -251,8 +252,10 @@ mod tests {
             scheme: scheme.into(),
             device: Device {
                 profile: "p".into(),
-                flushes: 4,
-                ..Device::default()
+                commands: DeviceStats {
+                    flushes: 4,
+                    ..DeviceStats::default()
+                },
             },
             timing: "t".into(),
             workload: "sqlite".into(),
