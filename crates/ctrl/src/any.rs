@@ -54,6 +54,11 @@ impl AnyModel {
     pub fn set_adversary(&mut self, adversary: Adversary) {
         each!(self, m => m.set_adversary(adversary));
     }
+    /// Records kept so that a cut can undo or redraw what is open: operations on the chips, rows on their way, places in the
+    /// cache, open writes. Bounded in a run of any length; for tests.
+    pub fn backlog(&self) -> usize {
+        each!(self, m => m.backlog())
+    }
     /// Calls `f` with every 4 KiB block that is not all zero, ascending by address, as a host would read it now.
     /// Costs no virtual time.
     pub fn dump_logical(&self, f: impl FnMut(Lba, &[u8])) {

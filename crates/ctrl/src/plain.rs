@@ -90,6 +90,10 @@ impl Plain {
     pub fn set_adversary(&mut self, adversary: Adversary) {
         self.adversary = adversary;
     }
+    /// Open writes of the ledger.
+    pub fn backlog(&self) -> usize {
+        self.ledger.open_writes()
+    }
     /// Calls `f` with every 4 KiB block that is not all zero, ascending. Costs no virtual time.
     pub fn dump_logical(&self, mut f: impl FnMut(Lba, &[u8])) {
         for (block, bytes) in self.blocks.iter_present() {

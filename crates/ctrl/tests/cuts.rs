@@ -238,7 +238,13 @@ impl Run<'_> {
     }
 }
 
-fn survey(profile: &Profile, adversary: Adversary, fua: bool, durable: bool) -> Seen {
+fn survey(
+    seeds: std::ops::Range<u64>,
+    profile: &Profile,
+    adversary: Adversary,
+    fua: bool,
+    durable: bool,
+) -> Seen {
     let run = Run {
         profile,
         adversary,
@@ -246,7 +252,7 @@ fn survey(profile: &Profile, adversary: Adversary, fua: bool, durable: bool) -> 
         durable,
     };
     let mut seen = Seen::default();
-    for seed in 1..3 {
+    for seed in seeds {
         run.trace(seed, None, 0, &mut seen);
     }
     seen
@@ -256,6 +262,7 @@ fn survey(profile: &Profile, adversary: Adversary, fua: bool, durable: bool) -> 
 fn every_cut_of_the_own_emmc_is_one_of_the_reference() {
     // A small cache, so that lines are written back all the time.
     let seen = survey(
+        1..3,
         &emmc(&[("cache_kib = 512", "cache_kib = 32")]),
         Adversary::Own,
         true,
@@ -266,7 +273,7 @@ fn every_cut_of_the_own_emmc_is_one_of_the_reference() {
 
 #[test]
 fn every_cut_of_the_spec_emmc_is_one_of_the_reference() {
-    let seen = survey(&emmc(&[]), Adversary::Spec, true, false);
+    let seen = survey(1..3, &emmc(&[]), Adversary::Spec, true, false);
     assert!(seen.old > 0 && seen.garbage > 0, "{seen:?}");
 }
 
@@ -274,20 +281,20 @@ fn every_cut_of_the_spec_emmc_is_one_of_the_reference() {
 fn every_cut_of_a_legacy_emmc_is_one_of_the_reference() {
     let profile = emmc(&[("en_rel_wr = true", "en_rel_wr = false")]);
     for adversary in [Adversary::Own, Adversary::Spec] {
-        survey(&profile, adversary, true, false);
+        survey(1..2, &profile, adversary, true, false);
     }
 }
 
 #[test]
 fn without_a_cache_completed_writes_of_the_own_emmc_are_durable() {
     let profile = emmc(&[("cache_on = true", "cache_on = false")]);
-    survey(&profile, Adversary::Own, true, true);
+    survey(1..2, &profile, Adversary::Own, true, true);
 }
 
 #[test]
 fn every_cut_of_a_plain_device_is_one_of_the_reference() {
     for adversary in [Adversary::Own, Adversary::Spec] {
-        let seen = survey(&plain(false), adversary, false, false);
+        let seen = survey(1..2, &plain(false), adversary, false, false);
         assert!(seen.old > 0, "{seen:?}");
     }
 }
@@ -295,6 +302,6 @@ fn every_cut_of_a_plain_device_is_one_of_the_reference() {
 #[test]
 fn fua_writes_of_a_plain_device_are_durable_at_completion() {
     for adversary in [Adversary::Own, Adversary::Spec] {
-        survey(&plain(true), adversary, true, false);
+        survey(1..2, &plain(true), adversary, true, false);
     }
 }

@@ -226,6 +226,10 @@ impl Ftl {
     pub fn power_off(self, at: Time, seed: u64) -> Media {
         self.nand.power_off(at, seed)
     }
+    /// Operations on the chips that a cut could still undo or tear.
+    pub fn undo_len(&self) -> usize {
+        self.nand.undo_len()
+    }
     /// Access to the chips, for tests that make them fail.
     pub fn nand_mut(&mut self) -> &mut Nand {
         &mut self.nand

@@ -54,6 +54,10 @@ impl Cache {
     pub fn len(&self) -> usize {
         self.lines.len()
     }
+    /// Entries of the order of arrival, those of lines that have left included.
+    pub fn places(&self) -> usize {
+        self.order.len()
+    }
     pub fn get(&self, block: u64) -> Option<&Line> {
         if self.lines.is_empty() {
             None

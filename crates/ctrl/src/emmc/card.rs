@@ -199,6 +199,9 @@ impl Card {
     pub(crate) fn power_off(self, at: Time, seed: u64, caps: &Caps) -> EmmcMedia {
         self.fw.power_off(at, seed, caps)
     }
+    pub(crate) fn backlog(&self) -> usize {
+        self.fw.backlog()
+    }
     pub(crate) fn flash_stats(&self) -> FlashStats {
         self.fw.flash_stats()
     }
@@ -446,7 +449,7 @@ impl Card {
             }
             false => u64::from(arg) / SECTOR_BYTES as u64,
         };
-        if sector + blocks > self.sectors {
+        if blocks > self.sectors || sector > self.sectors - blocks {
             self.fail(status::OUT_OF_RANGE, "the transfer ends beyond the card");
             return None;
         }

@@ -111,9 +111,15 @@ impl ExtCsd {
     pub fn en_rel_wr(&self) -> bool {
         self.raw[field::WR_REL_PARAM] & 4 != 0
     }
-    /// Writes a byte as CMD6 does. Answers with the new value, or `None` if the byte is not writable (SWITCH_ERROR).
+    /// Writes a byte as CMD6 does. Answers with the new value, or `None` if the byte is not writable or the card lacks what the
+    /// value asks for: a cache, another partition (SWITCH_ERROR).
     pub fn switch(&mut self, at: usize, value: u8) -> Option<u8> {
-        if !WRITABLE.contains(&at) {
+        let lacks = match at {
+            field::CACHE_CTRL => value & 1 != 0 && self.raw[field::CACHE_SIZE..][..4] == [0; 4],
+            field::PARTITION_CONFIG => value & 7 != 0,
+            _ => false,
+        };
+        if lacks || !WRITABLE.contains(&at) {
             return None;
         }
         // A command byte keeps no value.

@@ -219,6 +219,10 @@ impl Firmware {
     ) -> Result<Time, FtlError> {
         let mut source = Source::new(pieces);
         let mut t = start + self.timing.write();
+        // One request may be as many commands as it likes: what has landed before this one takes no room any more.
+        while self.in_flight.front().is_some_and(|(end, _)| *end <= start) {
+            self.in_flight.pop_front();
+        }
         for part in span::parts(lba, sectors) {
             let bytes = fill::compact(source.take(part.to - part.from));
             t += self.timing.bus(bytes.len() as u64);
@@ -384,6 +388,7 @@ impl Firmware {
             } else if zero_edges {
                 end = self.wait_for_room(end)?;
                 self.cache.put(part, fill::zeros(part.to - part.from));
+                self.last_arrival = end;
             }
         }
         if let Some(first) = first {
@@ -496,6 +501,10 @@ impl Firmware {
             // A failure here means the device has become read-only, which the next write reports.
             let _ = self.ftl.end_quiet(quiet);
         }
+    }
+    pub fn backlog(&self) -> usize {
+        let open = self.ledger.as_ref().map_or(0, Ledger::open_writes);
+        self.ftl.undo_len() + self.in_flight.len() + self.cache.places() + open
     }
     pub fn flash_stats(&self) -> FlashStats {
         let s = self.ftl.stats();

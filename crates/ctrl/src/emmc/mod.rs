@@ -114,6 +114,10 @@ impl Emmc {
     pub fn card_mut(&mut self) -> &mut Card {
         &mut self.card
     }
+    /// Records kept for a cut, and places in the cache.
+    pub fn backlog(&self) -> usize {
+        self.card.backlog()
+    }
     /// Calls `f` with every 4 KiB block that is not all zero, ascending, as reads see them.
     pub fn dump_logical(&self, f: impl FnMut(Lba, &[u8])) {
         self.card.dump(f);

@@ -1,0 +1,147 @@
+//! Memory: what a device costs follows what is written and what is open, not its size and not its age. And equal runs are equal
+//! in another process. The figure of the memory is that of the whole process, so the tests here are few and small.
+
+use base::{Bytes, Lba, Rng, Time};
+use blockdev::{Adversary, Class, Model, Request};
+use varve_ctrl::{AnyModel, Profile};
+
+fn device(bytes: u64, adversary: Adversary) -> AnyModel {
+    let profile = Profile::builtin("emmc-odroid-xu4").unwrap();
+    let mut m = profile.build(Some(bytes), None).unwrap();
+    m.set_adversary(adversary);
+    m
+}
+
+fn random(rng: &mut Rng, sectors: u64) -> Bytes {
+    let mut bytes = vec![0; sectors as usize * 512];
+    rng.fill(&mut bytes);
+    bytes.into()
+}
+
+/// Random requests of all kinds over the first `span` sectors.
+fn load(
+    m: &mut AnyModel,
+    seed: u64,
+    requests: u64,
+    span: u64,
+    mut each: impl FnMut(&AnyModel),
+) -> Time {
+    let mut rng = Rng::named(seed, "load");
+    let payload = random(&mut rng, 32);
+    let mut now = Time(0);
+    for _ in 0..requests {
+        let n = 1 + rng.below(16);
+        let lba = Lba(rng.below(span - n));
+        let bytes = payload.slice(..n as usize * 512);
+        let request = match rng.below(16) {
+            0 => Request::flush(),
+            1 => Request::discard(lba, n),
+            2 | 3 => Request::write_fua(lba, Class::Data, bytes),
+            4 => Request::read(lba, n),
+            _ => Request::write(lba, Class::Data, bytes),
+        };
+        let done = m.execute(now, request);
+        done.result.unwrap();
+        now = done.at + base::Nanos(rng.below(100_000));
+        each(m);
+    }
+    now
+}
+
+#[cfg(target_os = "linux")]
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// 32 GiB, 8 MiB written all over it, and a power cycle.
+#[cfg(target_os = "linux")]
+fn a_large_device_costs_what_is_written() {
+    let before = resident_bytes();
+    let mut m = device(32 << 30, Adversary::Spec);
+    let mut rng = Rng::named(1, "all over");
+    let mut now = Time(0);
+    for _ in 0..2048 {
+        let lba = Lba(rng.below((32 << 30) / 4096) * 8);
+        let bytes = random(&mut rng, 8);
+        now = m.execute(now, Request::write(lba, Class::Data, bytes)).at;
+    }
+    now = m.execute(now, Request::flush()).at;
+    let profile = Profile::builtin("emmc-odroid-xu4").unwrap();
+    let next = profile
+        .build(None, Some(m.clone().power_off(now, 1)))
+        .unwrap();
+    let grown = (resident_bytes() - before) >> 20;
+    assert_eq!(next.caps().sectors, (32 << 30) / 512);
+    assert!(grown < 100, "{grown} MiB for 8 MiB of data");
+}
+
+/// What the model keeps for a cut, at its largest, over a run.
+fn largest_backlog(adversary: Adversary, requests: u64) -> usize {
+    let mut m = device(32 << 20, adversary);
+    let mut largest = 0;
+    load(&mut m, 2, requests, 8192, |m| {
+        largest = largest.max(m.backlog());
+    });
+    largest
+}
+
+fn the_backlog_of_a_long_run_is_that_of_a_short_one() {
+    // VARVE_LONG: a million requests.
+    let long = if std::env::var_os("VARVE_LONG").is_some() {
+        1_000_000
+    } else {
+        20_000
+    };
+    for adversary in [Adversary::Own, Adversary::Spec] {
+        let (short, after) = (
+            largest_backlog(adversary, 5000),
+            largest_backlog(adversary, long),
+        );
+        assert!(
+            after < 2 * short + 100 && short > 0,
+            "{adversary:?}: {short}, then {after}"
+        );
+    }
+}
+
+#[test]
+fn memory_follows_content_and_open_operations() {
+    #[cfg(target_os = "linux")]
+    a_large_device_costs_what_is_written();
+    the_backlog_of_a_long_run_is_that_of_a_short_one();
+}
+
+/// Set in the child process of the next test.
+const CHILD: &str = "VARVE_TEST_PRINT_HASHES";
+
+#[test]
+fn equal_runs_leave_equal_media_in_two_processes() {
+    let hashes: Vec<u64> = [Adversary::Own, Adversary::Spec]
+        .into_iter()
+        .map(|adversary| {
+            let mut m = device(16 << 20, adversary);
+            let now = load(&mut m, 3, 1500, 4096, |_| {});
+            m.power_off(Time(now.0 - 50_000), 9).content_hash()
+        })
+        .collect();
+    let line = format!("hashes {hashes:x?}");
+    if std::env::var_os(CHILD).is_some() {
+        println!("{line}");
+        return;
+    }
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "equal_runs_leave_equal_media_in_two_processes",
+            "--nocapture",
+        ])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout);
+    assert!(
+        said.contains(&line),
+        "this process: {line}; the other: {said}"
+    );
+}
