@@ -132,7 +132,13 @@ impl<M: Model> BlockDevice for Modelled<M> {
     }
 
     fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
-        let completion = self.state.lock().done.fetch(ticket)?;
+        let (completion, cut) = {
+            let mut state = self.state.lock();
+            (state.done.fetch(ticket)?, state.cut_at)
+        };
+        if cut.is_some_and(|cut| completion.at > cut) {
+            return Err(DevError::power_lost());
+        }
         match self.clock {
             Clock::Runtime => rt::sleep_until(completion.at),
             Clock::Unpaced => {

@@ -51,7 +51,7 @@ fn close(what: &str, got: f64, want: f64) {
     let off = got / want - 1.0;
     assert!(
         off.abs() < 0.10,
-        "{what}: {got:.0} us, the device takes {want:.0} us ({:+.1} %)",
+        "{what}: {got:.2}, the device takes {want:.2} ({:+.1} %)",
         off * 100.0
     );
 }
@@ -67,7 +67,11 @@ fn cached_writes() {
             run(m, now, Request::flush());
             took
         });
-        close(&format!("write {kib} KiB"), got, 125.0 + 3.5 * kib as f64);
+        close(
+            &format!("us for a write of {kib} KiB"),
+            got,
+            125.0 + 3.5 * kib as f64,
+        );
     }
 }
 
@@ -79,7 +83,7 @@ fn flush_after_write() {
             run(m, now, Request::flush())
         });
         close(
-            &format!("flush of {kib} KiB"),
+            &format!("us for a flush of {kib} KiB"),
             got,
             1400.0 + 21.0 * kib as f64,
         );
@@ -93,7 +97,7 @@ fn fua_writes() {
             run(m, now, Request::write_fua(lba, Class::Data, bytes))
         });
         close(
-            &format!("FUA write {kib} KiB"),
+            &format!("us for a FUA write of {kib} KiB"),
             got,
             125.0 + 900.0 + (3.5 + 25.0) * kib as f64,
         );
@@ -121,7 +125,7 @@ fn random_reads() {
             )
         })
         .sum();
-    close("random read 4 KiB", total / 200.0, 137.0);
+    close("us for a random read of 4 KiB", total / 200.0, 137.0);
 }
 
 #[test]
@@ -140,4 +144,51 @@ fn large_writes_run_at_the_speed_of_the_chips() {
         (43.0..53.0).contains(&mb_per_s),
         "the 16 GB part writes 48 MB/s, the model {mb_per_s:.1}"
     );
+}
+
+/// Fig. 8 of the paper in the figures that emmc-jbd2.md 7.4 derives from it: the ratio of write and flush to a FUA write at each
+/// size, and the totals with a 4 KiB FUA commit behind, flush-at-end against direct, in milliseconds.
+#[test]
+fn flush_at_end_against_direct_writes_as_in_figure_8() {
+    let fua = |kib| {
+        mean(kib, |m, now, lba, bytes| {
+            run(m, now, Request::write_fua(lba, Class::Data, bytes))
+        }) / 1000.0
+    };
+    let flushed = |kib| {
+        let mut share = 0.0;
+        let total = mean(kib, |m, now, lba, bytes| {
+            let write = run(m, now, Request::write(lba, Class::Data, bytes));
+            let flush = run(m, now, Request::flush());
+            share += flush / (write + flush) / 150.0;
+            write + flush
+        });
+        (total / 1000.0, share)
+    };
+    let figure = [
+        (4, 1.43, Some((2.76, 2.28))),
+        (8, 1.37, None),
+        (16, 1.30, None),
+        (32, 1.19, None),
+        (64, 1.09, Some((4.24, 3.99))),
+        (128, 1.00, None),
+        (256, 0.94, Some((8.96, 9.46))),
+    ];
+    let commit = fua(4);
+    for (kib, ratio, totals) in figure {
+        let ((at_end, share), direct) = (flushed(kib), fua(kib));
+        close(&format!("ratio at {kib} KiB"), at_end / direct, ratio);
+        assert!(
+            share > 0.4,
+            "{kib} KiB: flush takes {share:.2} of the time, Fig. 8 more than 0.4"
+        );
+        if let Some((want_end, want_direct)) = totals {
+            close(
+                &format!("flush-at-end, {kib} KiB"),
+                at_end + commit,
+                want_end,
+            );
+            close(&format!("direct, {kib} KiB"), direct + commit, want_direct);
+        }
+    }
 }

@@ -12,7 +12,7 @@
 //! | area | fault at a power cut | what must survive |
 //! |---|---|---|
 //! | page whose program starts at or after the cut | none: it stays as it was | everything |
-//! | page being programmed, `f < 0.05` | stays erased, or is torn (uncorrectable) | all other pages, the block's earlier pages included |
+//! | page being programmed, `f < 0.05` | stays as it was (erased, or what an earlier partial program left), or is torn (uncorrectable) | all other pages, the block's earlier pages included |
 //! | page being programmed, `0.05 <= f < 0.95` | torn: data and spare area uncorrectable | the same |
 //! | page being programmed, `f >= 0.95` | complete, or torn | the same |
 //! | block being erased, `f < 0.05` | untouched, or mixed | all other blocks |

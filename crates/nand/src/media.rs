@@ -126,6 +126,10 @@ pub(crate) struct Slot(pub Option<Arc<Block>>);
 impl Fingerprint for Slot {
     fn fingerprint(&self) -> u64 {
         let Some(block) = &self.0 else { return 0 };
+        let untouched = block.wear == 0 && block.next == 0 && !block.weak && !block.bad;
+        if untouched && block.cells.iter().all(|c| matches!(c, Cell::Erased)) {
+            return 0;
+        }
         let flags = u64::from(block.wear) << 32 | u64::from(block.next) << 2;
         let h = mix(flags | u64::from(block.weak) << 1 | u64::from(block.bad));
         block

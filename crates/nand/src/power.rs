@@ -23,6 +23,15 @@ pub(crate) enum Effect {
     },
 }
 
+impl Effect {
+    fn block(&self) -> BlockId {
+        match self {
+            Effect::Program { at, .. } => at.block,
+            Effect::Erase { block, .. } => *block,
+        }
+    }
+}
+
 /// Every operation that ends after the last trim, in the order of issue.
 #[derive(Clone, Default)]
 pub(crate) struct Undo {
@@ -58,11 +67,13 @@ impl Nand {
     /// Cuts the power at `at`, which must not lie before the last [`Nand::advance`]: invariant N5.
     pub fn power_off(mut self, at: Time, seed: u64) -> Media {
         let log = std::mem::take(&mut self.undo.log);
-        for (i, (span, effect)) in log.into_iter().enumerate().rev() {
+        for (span, effect) in log.into_iter().rev() {
             if span.start >= at {
                 self.undo_one(effect);
             } else if span.end > at {
-                let rng = Rng::named(mix(seed ^ mix(at.0)) ^ i as u64, "nand cut");
+                // One stream per die (N4), so that the draw does not depend on how far the log was trimmed.
+                let die = u64::from(self.media.geometry.die_of(effect.block()));
+                let rng = Rng::named(mix(seed ^ mix(at.0)) ^ die, "nand cut");
                 self.tear(effect, share_done(span, at), rng);
             }
         }
@@ -89,11 +100,11 @@ impl Nand {
     }
     fn tear(&mut self, effect: Effect, done: f64, mut rng: Rng) {
         match effect {
-            Effect::Program { at, .. } => {
+            Effect::Program { at, old, .. } => {
                 let cell = &mut self.media.block_mut(at.block).cells[at.page as usize];
                 let lucky = rng.one_in(2);
                 if done < 0.05 && lucky {
-                    *cell = Cell::Erased;
+                    *cell = old;
                 } else if done < 0.95 || lucky {
                     *cell = Cell::Torn;
                 }

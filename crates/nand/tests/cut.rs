@@ -227,3 +227,52 @@ fn all_faults_of_the_table_occur() {
     ];
     assert_eq!(seen, BTreeSet::from(want));
 }
+
+#[test]
+fn what_never_happened_leaves_no_trace() {
+    let blank = Media::blank(GEOMETRY).content_hash();
+    let (nand, trace) = run(3, 40);
+    let first = trace.iter().map(|(s, _)| s.start).min().unwrap();
+    assert_eq!(nand.power_off(first, 1).content_hash(), blank);
+}
+
+#[test]
+fn the_draw_does_not_depend_on_how_far_the_log_was_trimmed() {
+    let mut torn = 0;
+    for seed in 20..24 {
+        let (nand, trace) = run(seed, 120);
+        for (span, _) in &trace[60..] {
+            let at = Time((span.start.0 + span.end.0) / 2);
+            let whole = nand.clone().power_off(at, seed);
+            let mut trimmed = nand.clone();
+            trimmed.advance(at);
+            let same = trimmed.power_off(at, seed).content_hash();
+            assert_eq!(whole.content_hash(), same, "seed {seed}, cut at {at}");
+            torn += 1;
+        }
+    }
+    assert!(torn > 100);
+}
+
+#[test]
+fn an_early_cut_of_a_partial_program_keeps_what_was_there() {
+    let geometry = Geometry { nop: 4, ..GEOMETRY };
+    let at = PageAddr {
+        block: BlockId(0),
+        page: 0,
+    };
+    let page = |byte| Page::new(vec![fill::filled(byte, 512)], Bytes::new());
+    let mut kept = 0;
+    for seed in 0..40 {
+        let mut nand = Nand::new(Media::blank(geometry), TIMING);
+        let first = nand.program(Time(0), at, page(0xF0)).unwrap();
+        let second = nand.program(first.end, at, page(0xFE)).unwrap();
+        let media = nand.power_off(Time(second.start.0 + 1), seed);
+        match media.cell(at) {
+            Cell::Written(p) => kept += usize::from(p.slice(0, 1)[0] == 0xF0),
+            Cell::Torn => {}
+            Cell::Erased => panic!("seed {seed}: a programmed page became erased"),
+        }
+    }
+    assert!(kept > 5, "{kept} of 40");
+}
