@@ -40,15 +40,15 @@ pub fn stacked_bars(
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
         let high = top(bars.iter().map(|(_, values)| values.iter().sum()));
+        // Several parts have a legend: an empty place at the end keeps it off the bars.
+        let places = bars.len() + usize::from(parts.len() > 1);
+        let last = places.saturating_sub(1) as u32;
         let mut chart = ChartBuilder::on(&area)
             .caption(title, ("sans-serif", 18))
             .margin(12)
             .x_label_area_size(32)
             .y_label_area_size(76)
-            .build_cartesian_2d(
-                (0..bars.len().saturating_sub(1) as u32).into_segmented(),
-                0.0..high,
-            )?;
+            .build_cartesian_2d((0..last).into_segmented(), 0.0..high)?;
         let name = |at: &SegmentValue<u32>| match at {
             SegmentValue::CenterOf(n) => bars
                 .get(*n as usize)
