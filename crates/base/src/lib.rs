@@ -6,12 +6,14 @@ pub mod checksum;
 pub mod collections;
 pub mod cow;
 pub mod fill;
+mod mutant;
 pub mod rng;
 pub mod units;
 
 pub use ::bytes::Bytes;
 pub use collections::{Map, Set};
 pub use cow::{CowVec, Fingerprint};
+pub use mutant::{Mutant, UnknownMutant};
 pub use rng::Rng;
 pub use units::{BLOCK_BYTES, SECTOR_BYTES, SECTORS_PER_BLOCK};
 pub use units::{BlockNo, Ino, Lba, Nanos, Tid, Time};

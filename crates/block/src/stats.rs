@@ -13,8 +13,10 @@ pub struct QueueStats {
     pub sectors_read: u64,
     /// Write commands handed to the device.
     pub write_commands: u64,
-    /// Those with FUA.
+    /// Those with FUA; a pack counts once.
     pub fua_commands: u64,
+    /// Those that pack several writes.
+    pub packed_commands: u64,
     /// Writes that were merged into a neighbour.
     pub merges: u64,
     /// Flush commands handed to the device.
@@ -43,16 +45,20 @@ impl QueueStats {
     pub(crate) fn add(&mut self, request: &Request) {
         match &request.op {
             Op::Read { sectors, .. } => self.sectors_read += sectors,
-            Op::Write { pieces, fua, .. } => {
+            Op::Write { .. } => self.write_commands += 1,
+            Op::Pack { .. } => {
                 self.write_commands += 1;
-                self.fua_commands += u64::from(*fua);
-                for piece in pieces {
-                    let sectors = (piece.bytes.len() / SECTOR_BYTES) as u64;
-                    *self.sectors_written.entry(piece.class).or_default() += sectors;
-                }
+                self.packed_commands += 1;
             }
+            Op::Barrier => {}
             Op::Flush => self.flushes += 1,
             Op::Discard { .. } => {}
+        }
+        let written = request.written();
+        self.fua_commands += u64::from(written.iter().any(|(_, _, fua)| *fua));
+        for piece in written.iter().flat_map(|(_, pieces, _)| *pieces) {
+            let sectors = (piece.bytes.len() / SECTOR_BYTES) as u64;
+            *self.sectors_written.entry(piece.class).or_default() += sectors;
         }
     }
 }

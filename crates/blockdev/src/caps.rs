@@ -12,6 +12,15 @@ pub enum PackOrder {
     AnySubset,
 }
 
+/// Packed writes: several writes in one command (eMMC 4.5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Packed {
+    /// What a cut inside the command leaves.
+    pub order: PackOrder,
+    /// Most writes in one command (MAX_PACKED_WRITES), at least 3.
+    pub writes_max: u16,
+}
+
 /// The promises of a device. The crash explorer's adversary never takes more than this leaves open.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Caps {
@@ -33,10 +42,22 @@ pub struct Caps {
     pub atomic_write_bytes: u32,
     /// A power cut never damages sectors that were not being written (eMMC WR_REL_SET).
     pub no_collateral: bool,
-    /// Order inside packed writes; `None`: no packed writes.
-    pub packed: Option<PackOrder>,
+    /// Packed writes; `None`: the device has none.
+    pub packed: Option<Packed>,
+    /// Cached writes reach the medium in the order of their arrival (eMMC CACHE_FLUSH_POLICY, FIFO).
+    pub cache_fifo: bool,
+    /// The device takes cache barriers: writes before one reach the medium before any write behind it.
+    pub barrier: bool,
     /// Sectors can be discarded.
     pub discard: bool,
     /// Largest transfer of one command, sectors.
     pub max_transfer_sectors: u64,
+}
+
+impl Caps {
+    /// True if a FUA write leaves every byte old or new whenever the power goes: what home writes of deltas need (A2 of
+    /// journal coalition).
+    pub fn writes_old_or_new(&self) -> bool {
+        self.fua && self.reliable_granule.is_some()
+    }
 }

@@ -28,16 +28,21 @@ impl Counts {
                 self.commands.reads += 1;
                 self.sectors_read += sectors;
             }
-            Op::Write { pieces, fua, .. } => {
+            Op::Write { .. } => self.commands.writes += 1,
+            Op::Pack { .. } => {
                 self.commands.writes += 1;
-                self.commands.fua_writes += u64::from(*fua);
-                for piece in pieces {
-                    let sectors = (piece.bytes.len() / SECTOR_BYTES) as u64;
-                    *self.sectors_written.entry(piece.class).or_default() += sectors;
-                }
+                self.commands.packed_commands += 1;
             }
+            Op::Barrier => {}
             Op::Flush => self.commands.flushes += 1,
             Op::Discard { .. } => self.commands.discards += 1,
+        }
+        for (_, pieces, fua) in request.written() {
+            self.commands.fua_writes += u64::from(fua);
+            for piece in pieces {
+                let sectors = (piece.bytes.len() / SECTOR_BYTES) as u64;
+                *self.sectors_written.entry(piece.class).or_default() += sectors;
+            }
         }
     }
 }

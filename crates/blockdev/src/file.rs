@@ -1,6 +1,6 @@
 //! A device on a file or block device of the host.
 
-use crate::ram::check_request;
+use crate::check::check_request;
 use crate::tickets::Tickets;
 use crate::{BlockDevice, Caps, DevError, Op, Reply, Request, Ticket};
 use base::{BLOCK_BYTES, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK};
@@ -34,6 +34,8 @@ impl HostFile {
             atomic_write_bytes: 0,
             no_collateral: true,
             packed: None,
+            cache_fifo: false,
+            barrier: false,
             discard: false,
             max_transfer_sectors: 2048,
         };
@@ -68,6 +70,12 @@ impl HostFile {
                 if *fua {
                     self.sync(*lba)?;
                 }
+            }
+            Op::Pack { .. } | Op::Barrier => {
+                return Err(DevError::misuse(
+                    None,
+                    "a host file has neither packs nor barriers",
+                ));
             }
             Op::Flush => self.sync(Lba(0))?,
             Op::Discard { lba, .. } => {

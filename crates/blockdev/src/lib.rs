@@ -8,6 +8,7 @@
 //! that same value.
 
 mod caps;
+mod check;
 pub mod conformance;
 mod count;
 mod device;
@@ -21,14 +22,15 @@ mod request;
 pub mod spec;
 mod tickets;
 
-pub use caps::{Caps, PackOrder};
+pub use caps::{Caps, PackOrder, Packed};
+pub use check::check_request;
 pub use count::{Count, Counts};
 pub use device::{BlockDevice, Ticket};
 pub use error::{DevError, DevErrorKind};
 pub use file::HostFile;
 pub use model::{Completion, DeviceStats, FlashStats, Model};
 pub use modelled::{Clock, Modelled};
-pub use ram::{Ram, check_request, write_block};
+pub use ram::{Ram, write_block};
 pub use record::{Event, Record};
-pub use request::{Class, Op, Piece, Reply, Request};
+pub use request::{Class, Op, PackedWrite, Piece, Reply, Request};
 pub use spec::Adversary;

@@ -1,5 +1,6 @@
 //! A device in memory: every write is non-volatile at completion, nothing takes time.
 
+use crate::check::check_request;
 use crate::tickets::Tickets;
 use crate::{BlockDevice, Caps, Class, DevError, Op, Piece, Reply, Request, Ticket};
 use base::{BLOCK_BYTES, Bytes, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK};
@@ -71,42 +72,11 @@ fn caps(bytes: u64) -> Caps {
         atomic_write_bytes: SECTOR_BYTES as u32,
         no_collateral: true,
         packed: None,
+        cache_fifo: false,
+        barrier: false,
         discard: true,
         max_transfer_sectors: 2048,
     }
-}
-
-/// Refuses what no device of `caps` can do: out of range, empty, or not a whole number of sectors.
-pub fn check_request(caps: &Caps, request: &Request) -> Result<(), DevError> {
-    let Some((lba, sectors)) = request.span() else {
-        return Ok(());
-    };
-    let unit = u64::from(caps.sector_bytes) / SECTOR_BYTES as u64;
-    let whole = match &request.op {
-        Op::Write { pieces, .. } => pieces
-            .iter()
-            .all(|p| p.bytes.len().is_multiple_of(SECTOR_BYTES)),
-        _ => true,
-    };
-    if sectors == 0 || !whole || !lba.0.is_multiple_of(unit) || !sectors.is_multiple_of(unit) {
-        let why = format!(
-            "{sectors} sectors are not a positive multiple of {} bytes",
-            caps.sector_bytes
-        );
-        return Err(DevError::misuse(Some(lba), why));
-    }
-    if lba
-        .0
-        .checked_add(sectors)
-        .is_none_or(|end| end > caps.sectors)
-    {
-        let why = format!(
-            "{sectors} sectors end beyond the device of {} sectors",
-            caps.sectors
-        );
-        return Err(DevError::misuse(Some(lba), why));
-    }
-    Ok(())
 }
 
 impl State {
@@ -116,7 +86,8 @@ impl State {
             Op::Read { lba, sectors } => return Ok(self.read(*lba, *sectors)),
             Op::Write { lba, pieces, .. } => self.write(*lba, pieces),
             Op::Discard { lba, sectors } => self.discard(*lba, *sectors),
-            Op::Flush => {}
+            Op::Pack { writes } => writes.iter().for_each(|w| self.write(w.lba, &w.pieces)),
+            Op::Barrier | Op::Flush => {}
         }
         Ok(Reply::default())
     }

@@ -19,13 +19,15 @@ pub enum Class {
     JournalCommit,
     /// JBD2 superblock.
     JournalSuperblock,
+    /// Coalition block: the modified bytes of all metadata of a transaction.
+    Coalition,
     /// Metadata at its home address (checkpoint, recovery, or a file system without journal).
     Home,
 }
 
 impl Class {
     /// All classes, in report order.
-    pub const ALL: [Class; 8] = [
+    pub const ALL: [Class; 9] = [
         Class::Data,
         Class::JournalData,
         Class::JournalDescriptor,
@@ -33,6 +35,7 @@ impl Class {
         Class::JournalRevoke,
         Class::JournalCommit,
         Class::JournalSuperblock,
+        Class::Coalition,
         Class::Home,
     ];
     /// The key of this class in `results.json`.
@@ -45,6 +48,7 @@ impl Class {
             Class::JournalRevoke => "journal_revoke",
             Class::JournalCommit => "journal_commit",
             Class::JournalSuperblock => "journal_superblock",
+            Class::Coalition => "coalition",
             Class::Home => "home",
         }
     }
@@ -57,6 +61,29 @@ pub struct Piece {
     pub class: Class,
     /// The bytes, a non-zero multiple of 512.
     pub bytes: Bytes,
+}
+
+/// One write of a packed command.
+#[derive(Clone, Debug)]
+pub struct PackedWrite {
+    /// First sector.
+    pub lba: Lba,
+    /// What to write.
+    pub pieces: Vec<Piece>,
+    /// As in [`Op::Write`].
+    pub fua: bool,
+}
+
+impl PackedWrite {
+    /// Number of 512-byte sectors.
+    pub fn sectors(&self) -> u64 {
+        sectors_of(&self.pieces)
+    }
+}
+
+fn sectors_of(pieces: &[Piece]) -> u64 {
+    let bytes: usize = pieces.iter().map(|p| p.bytes.len()).sum();
+    (bytes / SECTOR_BYTES) as u64
 }
 
 /// A device operation.
@@ -78,6 +105,15 @@ pub enum Op {
         /// Completion means non-volatile, whatever the cache does (eMMC: the reliable-write bit; NVMe: FUA).
         fua: bool,
     },
+    /// Several writes as one command, at most `Caps::packed` allows, no sector twice. What a cut inside it leaves says
+    /// [`PackOrder`](crate::PackOrder).
+    Pack {
+        /// The writes, in their order.
+        writes: Vec<PackedWrite>,
+    },
+    /// Cached writes completed before it reach the medium before any that come later; nothing is durable by it. Only
+    /// with [`Caps::barrier`](crate::Caps::barrier).
+    Barrier,
     /// Everything completed before this command *started* is non-volatile when it completes.
     Flush,
     /// The content of these sectors is no longer needed; they may read as zeros.
@@ -127,21 +163,46 @@ impl Request {
     pub fn flush() -> Request {
         Request { op: Op::Flush }
     }
+    /// Several writes as one command.
+    pub fn pack(writes: Vec<PackedWrite>) -> Request {
+        Request {
+            op: Op::Pack { writes },
+        }
+    }
+    /// A cache barrier.
+    pub fn barrier() -> Request {
+        Request { op: Op::Barrier }
+    }
     /// Discards `sectors` sectors from `lba`.
     pub fn discard(lba: Lba, sectors: u64) -> Request {
         Request {
             op: Op::Discard { lba, sectors },
         }
     }
-    /// The sectors touched, as (first, count); none for a flush.
+    /// The sectors touched, as (first, count); none for a flush, a barrier, and a pack (see [`Request::spans`]).
     pub fn span(&self) -> Option<(Lba, u64)> {
         match &self.op {
             Op::Read { lba, sectors } | Op::Discard { lba, sectors } => Some((*lba, *sectors)),
-            Op::Write { lba, pieces, .. } => {
-                let bytes: usize = pieces.iter().map(|p| p.bytes.len()).sum();
-                Some((*lba, (bytes / SECTOR_BYTES) as u64))
-            }
-            Op::Flush => None,
+            Op::Write { lba, pieces, .. } => Some((*lba, sectors_of(pieces))),
+            Op::Pack { .. } | Op::Barrier | Op::Flush => None,
+        }
+    }
+    /// All runs of sectors touched, in order.
+    pub fn spans(&self) -> Vec<(Lba, u64)> {
+        match &self.op {
+            Op::Pack { writes } => writes.iter().map(|w| (w.lba, w.sectors())).collect(),
+            _ => self.span().into_iter().collect(),
+        }
+    }
+    /// What is written, with its place and its FUA flag: one item for a write, several for a pack.
+    pub fn written(&self) -> Vec<(Lba, &[Piece], bool)> {
+        match &self.op {
+            Op::Write { lba, pieces, fua } => vec![(*lba, pieces, *fua)],
+            Op::Pack { writes } => writes
+                .iter()
+                .map(|w| (w.lba, &w.pieces[..], w.fua))
+                .collect(),
+            _ => Vec::new(),
         }
     }
 }

@@ -222,6 +222,8 @@ impl Plain {
                 }
                 (end, Reply::default())
             }
+            // Refused before they come here: the Caps offer neither.
+            Op::Pack { .. } | Op::Barrier => (start, Reply::default()),
             Op::Flush => {
                 self.stats.flushes += 1;
                 let end = start + self.cost(0) + self.flush_cost(self.dirty_kib);

@@ -327,6 +327,8 @@ impl PlainProfile {
             atomic_write_bytes: 0,
             no_collateral: true,
             packed: None,
+            cache_fifo: false,
+            barrier: false,
             discard: self.discard,
             max_transfer_sectors: self.max_transfer_kib * 2,
         };

@@ -79,7 +79,7 @@ impl Ext4 {
     }
 
     pub(crate) fn has_log(&self) -> bool {
-        self.journal.preset() != journal::Preset::None
+        self.journal.scheme().is_some()
     }
 
     pub(crate) fn has_group_checksums(&self) -> bool {

@@ -30,7 +30,7 @@ use crate::superblock::{SUPERBLOCK_AT, read_block, write_in_place};
 use base::{BLOCK_BYTES, BlockNo, SECTORS_PER_BLOCK};
 use block::Queue;
 use fscore::{FsError, FsResult, PageCache};
-use journal::{CleanLog, Journal, LogPlace, Opened, Preset};
+use journal::{CleanLog, Journal, LogPlace, Opened};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Compat, Incompat, RoCompat, State, Superblock};
 use rt::Mutex;
@@ -270,7 +270,7 @@ fn check_features(sb: &Superblock, options: &MountOptions) -> FsResult<()> {
             "superblock: {n} inodes per group"
         )));
     }
-    if options.preset == Preset::None && options.data == DataMode::Journal {
+    if options.scheme.is_none() && options.data == DataMode::Journal {
         let what = "data=journal needs a journal; use data=ordered with scheme=none";
         return Err(FsError::incompatible(what));
     }
@@ -297,13 +297,13 @@ fn open_log(
 ) -> FsResult<Option<(CleanLog, bool)>> {
     let dirty = sb.incompat().has(Incompat::RECOVER);
     if !sb.compat().has(Compat::HAS_JOURNAL) {
-        if options.preset != Preset::None && !options.read_only {
+        if options.scheme.is_some() && !options.read_only {
             let what = "the file system has no journal; mount with scheme=none";
             return Err(FsError::incompatible(what));
         }
         return Ok(None);
     }
-    if options.preset == Preset::None {
+    if options.scheme.is_none() {
         if dirty || torn {
             let what = "the journal must be recovered first; mount with scheme=jbd2, or run e2fsck";
             return Err(FsError::incompatible(what));
@@ -418,7 +418,7 @@ fn start_journal(
     options: &MountOptions,
 ) -> FsResult<Arc<Journal>> {
     let mut settings = journal::Options {
-        preset: options.preset,
+        scheme: options.scheme,
         commit_interval: options.commit_interval,
         writeback_expire: options.writeback_expire,
         features_64bit: sb.incompat().has(Incompat::WIDE_BLOCKS),
@@ -428,7 +428,7 @@ fn start_journal(
     match log {
         Some(log) if !options.read_only => log.start(settings).map_err(fault::journal),
         _ => {
-            settings.preset = Preset::None;
+            settings.scheme = None;
             Ok(Journal::without_log(queue.clone(), settings))
         }
     }

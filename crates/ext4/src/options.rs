@@ -2,7 +2,7 @@
 
 use base::Nanos;
 use fscore::{FsError, FsResult};
-use journal::Preset;
+use journal::{Preset, Scheme};
 
 /// How file data relates to the journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,8 +31,8 @@ pub enum Atime {
 /// How to mount.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MountOptions {
-    /// Journaling scheme.
-    pub preset: Preset,
+    /// Journaling scheme; `None`: no journal.
+    pub scheme: Option<Scheme>,
     /// Data mode.
     pub data: DataMode,
     /// Commit timer; `None`: off.
@@ -54,7 +54,7 @@ pub struct MountOptions {
 impl Default for MountOptions {
     fn default() -> Self {
         MountOptions {
-            preset: Preset::Jbd2,
+            scheme: Preset::Jbd2.scheme(),
             data: DataMode::Ordered,
             commit_interval: Some(Nanos::from_secs(5)),
             writeback_expire: Some(Nanos::from_secs(30)),
@@ -67,7 +67,7 @@ impl Default for MountOptions {
     }
 }
 
-const KEYS: &str = "scheme=jbd2|none, data=ordered|writeback|journal, commit=SECONDS, ro, rw, discard, nodiscard, \
+const KEYS: &str = "scheme=jbd2|coalition|coalition-paper|flush-ahead|emmc|adaptive|none, data=ordered|writeback|journal, commit=SECONDS, ro, rw, discard, nodiscard, \
                     relatime, strictatime, noatime, cache=MIB, resuid=0|nobody";
 
 impl MountOptions {
@@ -86,8 +86,10 @@ impl MountOptions {
     fn set(&mut self, item: &str) -> FsResult<()> {
         let (key, value) = item.split_once('=').unwrap_or((item, ""));
         match (key, value) {
-            ("scheme", "jbd2") => self.preset = Preset::Jbd2,
-            ("scheme", "none") => self.preset = Preset::None,
+            ("scheme", word) => {
+                let preset = word.parse::<Preset>();
+                self.scheme = preset.map_err(|_| bad(item))?.scheme();
+            }
             ("data", "ordered") => self.data = DataMode::Ordered,
             ("data", "writeback") => self.data = DataMode::Writeback,
             ("data", "journal") => self.data = DataMode::Journal,

@@ -64,7 +64,7 @@ pub(crate) struct Inner {
     #[cfg(test)]
     pub fault: Option<Fault>,
     #[cfg(test)]
-    pub plan: &'static [crate::Step],
+    pub plan: Option<&'static [crate::Step]>,
 }
 
 impl Inner {

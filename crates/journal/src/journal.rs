@@ -5,7 +5,7 @@ use crate::error::Failure;
 use crate::inner::{Inner, Log};
 use crate::ring::Ring;
 use crate::state::State;
-use crate::{Handle, JournalError, Options, Preset, Stats, tasks};
+use crate::{Handle, JournalError, Options, Scheme, Stats, tasks};
 use base::{BlockNo, Bytes, Tid};
 use block::Queue;
 use rt::{Condvar, JoinHandle, Mutex};
@@ -57,7 +57,7 @@ impl Journal {
         Inner {
             queue,
             #[cfg(test)]
-            plan: crate::plan_of(options.preset),
+            plan: None,
             options,
             log,
             state: Mutex::named("journal", state),
@@ -91,9 +91,9 @@ impl Journal {
         })
     }
 
-    /// The scheme.
-    pub fn preset(&self) -> Preset {
-        self.inner.options.preset
+    /// The scheme; `None`: no journal.
+    pub fn scheme(&self) -> Option<Scheme> {
+        self.inner.options.scheme
     }
 
     /// The current content of a metadata block: with the changes of the running transaction.

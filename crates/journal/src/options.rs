@@ -1,22 +1,13 @@
 //! How a journal is run.
 
+use crate::{Preset, Scheme};
 use base::Nanos;
-
-/// A named combination of record, order and home (architecture, "A journaling scheme is three choices").
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Preset {
-    /// Full block images, flush, FUA commit record, copy home: what Linux does.
-    #[default]
-    Jbd2,
-    /// No journal: metadata is written home directly.
-    None,
-}
 
 /// Options of a running journal.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The scheme.
-    pub preset: Preset,
+    /// The scheme; `None`: no journal.
+    pub scheme: Option<Scheme>,
     /// A running transaction is committed when it is this old (ext4 `commit=`); `None`: only on demand.
     pub commit_interval: Option<Nanos>,
     /// Committed blocks are written home when the oldest of them has waited this long (Linux `dirty_expire_centisecs`);
@@ -34,7 +25,7 @@ impl Default for Options {
     /// The defaults of Linux and of mke2fs.
     fn default() -> Options {
         Options {
-            preset: Preset::Jbd2,
+            scheme: Preset::Jbd2.scheme(),
             commit_interval: Some(Nanos::from_secs(5)),
             writeback_expire: Some(Nanos::from_secs(30)),
             features_64bit: true,

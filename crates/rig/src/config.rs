@@ -23,6 +23,16 @@ pub enum Fs {
 pub enum Scheme {
     /// Stock JBD2: full blocks, flush before a FUA commit block, copy home.
     Jbd2,
+    /// Coalition records, flush before them, reliable home writes.
+    Coalition,
+    /// The same with a separate commit block, as published.
+    CoalitionPaper,
+    /// Full blocks, flushed ahead.
+    FlushAhead,
+    /// Coalition records, flushed ahead: the eMMC paper whole.
+    Emmc,
+    /// Coalition records, the order chosen per commit.
+    Adaptive,
     /// No journal.
     None,
 }
@@ -55,7 +65,32 @@ macro_rules! words {
     };
 }
 words!(Fs, "file system", Ext4 = "ext4");
-words!(Scheme, "scheme", Jbd2 = "jbd2", None = "none");
+words!(
+    Scheme,
+    "scheme",
+    Jbd2 = "jbd2",
+    Coalition = "coalition",
+    CoalitionPaper = "coalition-paper",
+    FlushAhead = "flush-ahead",
+    Emmc = "emmc",
+    Adaptive = "adaptive",
+    None = "none"
+);
+
+impl Scheme {
+    /// The journal's own name for it.
+    pub const fn preset(self) -> journal::Preset {
+        match self {
+            Scheme::Jbd2 => journal::Preset::Jbd2,
+            Scheme::Coalition => journal::Preset::Coalition,
+            Scheme::CoalitionPaper => journal::Preset::CoalitionPaper,
+            Scheme::FlushAhead => journal::Preset::FlushAhead,
+            Scheme::Emmc => journal::Preset::Emmc,
+            Scheme::Adaptive => journal::Preset::Adaptive,
+            Scheme::None => journal::Preset::None,
+        }
+    }
+}
 
 /// What to build. The same value builds the same stack, to the bit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -186,10 +221,7 @@ impl Config {
     pub fn mount_options(&self) -> MountOptions {
         let timer = |span: Nanos| self.timers.then_some(span);
         MountOptions {
-            preset: match self.scheme {
-                Scheme::Jbd2 => journal::Preset::Jbd2,
-                Scheme::None => journal::Preset::None,
-            },
+            scheme: self.scheme.preset().scheme(),
             data: self.data.into(),
             commit_interval: timer(Nanos::from_secs(5)),
             writeback_expire: timer(Nanos::from_secs(30)),

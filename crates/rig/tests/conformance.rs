@@ -26,7 +26,7 @@ fn fresh(preset: journal::Preset, data: DataMode) -> Arc<dyn FileSystem> {
         .write(&queue, DeviceContent::Zeros)
         .unwrap();
     let options = MountOptions {
-        preset,
+        scheme: preset.scheme(),
         data,
         ..MountOptions::default()
     };

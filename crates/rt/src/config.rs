@@ -1,7 +1,7 @@
 //! Configuration of a simulation, and the one line that reproduces it.
 
 use crate::WallTime;
-use base::{Nanos, Time};
+use base::{Mutant, Nanos, Time};
 use std::fmt;
 use std::str::FromStr;
 
@@ -57,6 +57,8 @@ pub struct SimConfig {
     pub watchdog: Nanos,
     /// Do not print panics of tasks; the outcome has them.
     pub quiet: bool,
+    /// The guard that is left out; without effect unless the feature `mutants` is on.
+    pub mutant: Option<Mutant>,
 }
 
 /// 2024-01-01T00:00:00Z: a time that ext4, F2FS and their checkers find plausible.
@@ -82,6 +84,7 @@ impl Default for SimConfig {
             fast_path: true,
             watchdog: Nanos::from_secs(10),
             quiet: false,
+            mutant: None,
         }
     }
 }
@@ -129,6 +132,9 @@ impl fmt::Display for SimConfig {
         if self.on_panic == OnPanic::Join {
             write!(f, " on-panic=join")?;
         }
+        if let Some(mutant) = self.mutant {
+            write!(f, " mutant={mutant}")?;
+        }
         Ok(())
     }
 }
@@ -175,6 +181,7 @@ impl FromStr for SimConfig {
                 "time-limit" => c.time_limit = Time(number()?),
                 "no-progress" => c.no_progress_limit = number()?,
                 "run-out" => c.run_out = number()?,
+                "mutant" => c.mutant = Some(value.parse().map_err(|_| bad())?),
                 "epoch" => c.epoch.secs = number()? as i64,
                 "on-panic" if value == "join" => c.on_panic = OnPanic::Join,
                 "policy" => {
@@ -204,6 +211,7 @@ mod tests {
             run_out: 7,
             stack: 65_536,
             on_panic: OnPanic::Join,
+            mutant: Some(Mutant::SkipFlush),
             ..SimConfig::random(99)
         };
         assert_eq!(c.to_string().parse::<SimConfig>(), Ok(c));

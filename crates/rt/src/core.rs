@@ -86,6 +86,8 @@ pub(crate) struct Core {
     pub(crate) random: bool,
     yields: RefCell<Rng>,
     pub(crate) watch: Watch,
+    #[cfg(feature = "mutants")]
+    pub(crate) reached: RefCell<crate::Reached>,
     pub(crate) st: RefCell<State>,
 }
 
@@ -125,6 +127,8 @@ impl Core {
             random,
             yields: RefCell::new(Rng::named(cfg.seed, "rt/yield")),
             watch: Watch::new(Duration::from_nanos(cfg.watchdog.0)),
+            #[cfg(feature = "mutants")]
+            reached: RefCell::default(),
             st: RefCell::new(st),
             cfg,
         };

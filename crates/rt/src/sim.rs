@@ -37,6 +37,8 @@ pub struct Outcome<T> {
     pub stack_high_water: usize,
     /// Tasks that the watchdog caught running for long without any `rt` call.
     pub stalls: Vec<String>,
+    /// How often the guard of each mutant was reached; empty without the feature `mutants`.
+    pub reached: crate::Reached,
     /// The line that reproduces this run: `replay.parse::<SimConfig>()`.
     pub replay: String,
 }
@@ -90,6 +92,10 @@ impl Sim {
         let size = core.cfg.stack;
         let (end, trace_hash, switches) =
             (Time(core.now.get()), core.hash.get(), core.switches.get());
+        #[cfg(feature = "mutants")]
+        let reached = core.reached.take();
+        #[cfg(not(feature = "mutants"))]
+        let reached = crate::Reached::new();
         let Core { st, .. } = core;
         let State {
             failure,
@@ -115,6 +121,7 @@ impl Sim {
             tasks: tasks.len() as u64,
             stack_high_water: deepest,
             stalls,
+            reached,
             replay,
         }
     }

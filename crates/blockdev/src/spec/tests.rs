@@ -16,6 +16,8 @@ fn caps() -> Caps {
         atomic_write_bytes: 0,
         no_collateral: true,
         packed: None,
+        cache_fifo: false,
+        barrier: false,
         discard: true,
         max_transfer_sectors: 1024,
     }

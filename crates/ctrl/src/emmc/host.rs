@@ -121,6 +121,8 @@ impl Host {
             atomic_write_bytes: 0,
             no_collateral: config.wr_rel_set,
             packed: None,
+            cache_fifo: false,
+            barrier: false,
             discard: true,
             max_transfer_sectors: self.max_sectors,
         }
@@ -135,6 +137,8 @@ impl Host {
         let (at, result) = match op {
             Op::Read { lba, sectors } => self.read(card, start, lba, sectors),
             Op::Write { lba, pieces, fua } => self.write(card, start, lba, pieces, fua),
+            // Refused before they come here: the Caps offer neither.
+            Op::Pack { .. } | Op::Barrier => (start, Ok(Reply::default())),
             Op::Flush => self.flush(card, start),
             Op::Discard { lba, sectors } => self.discard(card, start, lba, sectors),
         };

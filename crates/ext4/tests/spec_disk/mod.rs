@@ -58,6 +58,8 @@ impl SpecDisk {
             atomic_write_bytes: atomic as u32,
             no_collateral: true,
             packed: None,
+            cache_fifo: false,
+            barrier: false,
             discard: true,
             max_transfer_sectors: 256,
         };
@@ -159,6 +161,9 @@ impl State {
             Op::Discard { lba, .. } => {
                 let bytes = vec![zeros(); blocks as usize];
                 self.write(Kind::Discard, *lba, &bytes, (start, end));
+            }
+            Op::Pack { .. } | Op::Barrier => {
+                return (now, Err(DevError::misuse(None, "not offered")));
             }
             Op::Flush => {
                 end += FLUSH;

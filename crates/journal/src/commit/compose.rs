@@ -8,8 +8,30 @@ use ondisk::jbd2::{Commit, DescriptorWriter, Format, Revoke, Tag, escape, needs_
 /// One log block and how it is counted.
 pub(crate) type LogImage = (Class, Bytes);
 
+/// The log blocks of one transaction, in log order.
+pub(crate) struct Composed {
+    pub blocks: Vec<LogImage>,
+    /// Number of the block without which recovery does not recognise the transaction.
+    pub record: usize,
+}
+
+/// A transaction of full images with its commit block.
+pub(crate) fn full(
+    format: &Format,
+    tid: Tid,
+    images: &[Image],
+    revokes: &[BlockNo],
+    escaping: bool,
+) -> Composed {
+    let mut blocks = log_blocks(format, tid, images, revokes, escaping);
+    let record = blocks.len();
+    let commit = commit_record(format, tid, rt::wall());
+    blocks.push((Class::JournalCommit, commit));
+    Composed { blocks, record }
+}
+
 /// All log blocks of a transaction but its commit record, in log order.
-pub(crate) fn log_blocks(
+fn log_blocks(
     format: &Format,
     tid: Tid,
     images: &[Image],
@@ -56,7 +78,7 @@ fn escaped_copy(image: &Bytes) -> Bytes {
 }
 
 /// The commit record.
-pub(crate) fn commit_record(format: &Format, tid: Tid, now: rt::WallTime) -> Bytes {
+fn commit_record(format: &Format, tid: Tid, now: rt::WallTime) -> Bytes {
     let mut block = vec![0; BLOCK_BYTES];
     let secs = u64::try_from(now.secs).unwrap_or(0);
     Commit {

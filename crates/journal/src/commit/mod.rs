@@ -18,7 +18,8 @@ use crate::inner::{Inner, Log};
 use crate::ring::LogPos;
 use crate::transaction::Image;
 use base::{BlockNo, Tid};
-use block::{Batch, Class, WriteMark};
+use block::{Batch, WriteMark};
+use compose::Composed;
 use std::collections::BTreeSet;
 
 /// The transaction that is being committed.
@@ -33,6 +34,7 @@ pub(crate) struct Job<'a> {
     pub revokes: Vec<BlockNo>,
     pub forgotten: BTreeSet<BlockNo>,
     ordered: Option<Batch>,
+    composed: Option<Composed>,
     /// Where the tail may go once the device has flushed what completed before the mark.
     tail: Option<(Tid, LogPos, WriteMark)>,
 }
@@ -71,6 +73,7 @@ impl<'a> Job<'a> {
             revokes,
             forgotten,
             ordered,
+            composed: None,
             tail,
         }
     }
@@ -108,9 +111,11 @@ impl<'a> Job<'a> {
 
     fn plan(&self) -> &'static [Step] {
         #[cfg(test)]
-        return self.inner.plan;
-        #[cfg(not(test))]
-        plan_of(self.inner.options.preset)
+        if let Some(plan) = self.inner.plan {
+            return plan;
+        }
+        let scheme = self.inner.options.scheme;
+        plan_of(&scheme.expect("only journals with a log commit"))
     }
 
     fn enter(&self, step: &Step) -> Result<(), JournalError> {
@@ -131,9 +136,15 @@ impl<'a> Job<'a> {
         match action {
             Action::OrderedData => return Ok(self.ordered.take()),
             Action::LogStart => self.log_start()?,
-            Action::LogBlocks => return Ok(Some(self.log_blocks())),
+            Action::Compose => self.compose(),
+            Action::LogBody => return Ok(Some(self.write_body(false))),
+            Action::CommitRecord => return Ok(Some(self.write_record())),
+            Action::LogWhole => return Ok(Some(self.write_whole())),
+            Action::LogInOrder => {
+                self.write_body(true).wait()?;
+                return Ok(Some(self.write_record()));
+            }
             Action::Flush => self.flush()?,
-            Action::CommitRecord => return Ok(Some(self.commit_record())),
             Action::Tail => self.move_tail()?,
         }
         Ok(None)
@@ -159,12 +170,16 @@ impl<'a> Job<'a> {
         superblock.write(&self.inner.queue, tid, Some(at))
     }
 
-    fn log_blocks(&mut self) -> Batch {
+    /// The log blocks, composed once; gives back the ring blocks that they do not need (K3).
+    fn compose(&mut self) {
+        if self.composed.is_some() {
+            return;
+        }
         #[cfg(test)]
         let escaping = !self.inner.broken(crate::inner::Fault::NoEscape);
         #[cfg(not(test))]
         let escaping = true;
-        let blocks = compose::log_blocks(
+        let composed = compose::full(
             &self.log.format,
             self.tid,
             &self.images,
@@ -172,15 +187,47 @@ impl<'a> Job<'a> {
             escaping,
         );
         assert_eq!(
-            blocks.len() as u32 + 1,
+            composed.blocks.len() as u32,
             self.blocks,
             "K3: as many log blocks as were taken"
         );
+        self.composed = Some(composed);
+    }
+
+    fn composed(&mut self) -> &Composed {
+        self.compose();
+        self.composed.as_ref().expect("composed above")
+    }
+
+    /// Writes the log blocks that `which` names by (their number, number of the record).
+    fn write(&mut self, fua: bool, which: impl Fn(usize, usize) -> bool) -> Batch {
+        let composed = self.composed();
+        let record = composed.record;
+        let blocks: Vec<_> = composed.blocks.iter().cloned().enumerate().collect();
         let mut plug = self.inner.queue.plug();
-        for (n, (class, bytes)) in blocks.into_iter().enumerate() {
-            plug.write(self.home_of(n as u32).lba(), class, bytes);
+        for (n, (class, bytes)) in blocks {
+            if !which(n, record) {
+                continue;
+            }
+            let lba = self.home_of(n as u32).lba();
+            match fua {
+                true => plug.write_fua(lba, class, bytes),
+                false => plug.write(lba, class, bytes),
+            }
         }
         plug.submit()
+    }
+
+    fn write_body(&mut self, fua: bool) -> Batch {
+        self.write(fua, |n, record| n != record)
+    }
+
+    fn write_record(&mut self) -> Batch {
+        self.write(true, |n, record| n == record)
+    }
+
+    fn write_whole(&mut self) -> Batch {
+        self.write(true, |_, _| true)
     }
 
     /// Home of the `n`-th log block of this transaction.
@@ -208,17 +255,6 @@ impl<'a> Job<'a> {
         let worth = freed >= u64::from(self.log.limits.transaction_max);
         // Taken after the candidate: what it vouches for completed before this mark.
         Ok(worth.then(|| (tid, to, self.inner.queue.mark())))
-    }
-
-    fn commit_record(&self) -> Batch {
-        let block = compose::commit_record(&self.log.format, self.tid, rt::wall());
-        let mut plug = self.inner.queue.plug();
-        plug.write_fua(
-            self.home_of(self.blocks - 1).lba(),
-            Class::JournalCommit,
-            block,
-        );
-        plug.submit()
     }
 
     fn move_tail(&mut self) -> Result<(), JournalError> {

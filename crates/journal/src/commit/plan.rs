@@ -3,7 +3,7 @@
 //! A plan is a list of named steps, run by one short loop (`Job::run`). The name of a step is a crash point, a line of the
 //! report, and a row of the test table. What is inside a step is ordinary code; order and waiting stand here alone.
 
-use crate::Preset;
+use crate::{Order, Record, Scheme};
 
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +38,20 @@ pub enum Action {
     OrderedData,
     /// Name the log's beginning in the superblock, if it still says "empty" or lacks a feature bit.
     LogStart,
-    /// Write revoke blocks, descriptors and images.
-    LogBlocks,
+    /// Compose the log blocks in memory. A step that needs them does it if it has not been done.
+    Compose,
+    /// Write the log blocks but the one that makes the transaction recognisable (the record), through the cache.
+    LogBody,
+    /// Write the record, non-volatile at completion.
+    CommitRecord,
+    /// Write all log blocks, the record included, non-volatile at completion: only where checksums say that the
+    /// transaction is complete.
+    LogWhole,
+    /// Write the body, then the record, non-volatile and in this order: one packed command where a cut keeps a prefix of it,
+    /// otherwise one after the other (H20).
+    LogInOrder,
     /// Flush the device cache, unless it holds nothing that the commit vouches for (H19).
     Flush,
-    /// Write the commit record, non-volatile at completion.
-    CommitRecord,
     /// Move the tail, if that frees as much as a largest transaction needs (as in Linux).
     Tail,
 }
@@ -66,20 +74,45 @@ const fn arrow(name: &'static str, phase: Phase, action: Action) -> Step {
     }
 }
 
-/// `jbd2`: D -> descriptor+metadata -> flush -> FUA commit.
-const JBD2: &[Step] = &[
-    arrow("data", Phase::Flush, Action::OrderedData),
-    arrow("log-start", Phase::Commit, Action::LogStart),
-    arrow("log", Phase::Commit, Action::LogBlocks),
-    arrow("flush", Phase::CommitFlush, Action::Flush),
-    arrow("commit-record", Phase::CommitFlush, Action::CommitRecord),
-    arrow("tail", Phase::Callback, Action::Tail),
-];
+const fn beside(name: &'static str, phase: Phase, action: Action) -> Step {
+    Step {
+        name,
+        phase,
+        action,
+        wait: Wait::Overlap,
+    }
+}
 
-/// The plan of a preset; empty without a log.
-pub fn plan_of(preset: Preset) -> &'static [Step] {
-    match preset {
-        Preset::Jbd2 => JBD2,
-        Preset::None => &[],
+const DATA: Step = arrow("data", Phase::Flush, Action::OrderedData);
+const LOG_START: Step = arrow("log-start", Phase::Commit, Action::LogStart);
+const COMPOSE: Step = arrow("compose", Phase::Commit, Action::Compose);
+const FLUSH: Step = arrow("flush", Phase::CommitFlush, Action::Flush);
+const EARLY_FLUSH: Step = beside("flush", Phase::Commit, Action::Flush);
+const RECORD: Step = arrow("commit-record", Phase::CommitFlush, Action::CommitRecord);
+const TAIL: Step = arrow("tail", Phase::Callback, Action::Tail);
+const BODY: Step = arrow("log", Phase::Commit, Action::LogBody);
+const WHOLE: Step = arrow("log", Phase::CommitFlush, Action::LogWhole);
+const IN_ORDER: Step = arrow("log", Phase::CommitFlush, Action::LogInOrder);
+
+/// Full records, or coalition with a commit block, flushed at the end: D -> log -> flush -> FUA record.
+const BODY_FLUSH_RECORD: &[Step] = &[DATA, LOG_START, BODY, FLUSH, RECORD, TAIL];
+/// `flush-ahead`: D -> flush, composing meanwhile -> body, record in order.
+const AHEAD_IN_ORDER: &[Step] = &[DATA, LOG_START, EARLY_FLUSH, COMPOSE, IN_ORDER, TAIL];
+/// `coalition`: D -> compose -> flush -> FUA coalition.
+const FLUSH_WHOLE: &[Step] = &[DATA, LOG_START, COMPOSE, FLUSH, WHOLE, TAIL];
+/// `emmc`: D -> flush, composing meanwhile -> FUA coalition.
+const AHEAD_WHOLE: &[Step] = &[DATA, LOG_START, EARLY_FLUSH, COMPOSE, WHOLE, TAIL];
+
+/// The plan of a scheme; for `Order::Adaptive` the one it starts from.
+pub fn plan_of(scheme: &Scheme) -> &'static [Step] {
+    let self_committing = scheme.record
+        == Record::Coalition {
+            commit_block: false,
+        };
+    match (scheme.order, self_committing) {
+        (Order::FlushEnd, false) => BODY_FLUSH_RECORD,
+        (Order::FlushEnd, true) => FLUSH_WHOLE,
+        (Order::FlushAhead | Order::Adaptive, false) => AHEAD_IN_ORDER,
+        (Order::FlushAhead | Order::Adaptive, true) => AHEAD_WHOLE,
     }
 }

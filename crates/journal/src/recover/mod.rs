@@ -16,7 +16,7 @@ use crate::inner::Log;
 use crate::log_super::LogSuper;
 use crate::ring::Ring;
 use crate::space::Limits;
-use crate::{Journal, JournalError, LogBlock, LogPlace, Options, Preset};
+use crate::{Journal, JournalError, LogBlock, LogPlace, Options};
 use base::bytes::{get_le16, get_le32};
 use base::{BlockNo, SECTORS_PER_BLOCK, Tid};
 use block::Queue;
@@ -173,10 +173,13 @@ impl CleanLog {
     }
 
     pub(crate) fn prepare(self, options: Options) -> Result<crate::inner::Inner, JournalError> {
-        if options.preset == Preset::None {
+        let Some(scheme) = options.scheme else {
             let why = "preset none has no log; use Journal::without_log";
             return Err(JournalError::misuse(why));
-        }
+        };
+        scheme
+            .check(self.queue.caps())
+            .map_err(JournalError::Incompatible)?;
         let CleanLog { queue, mut log } = self;
         log.set_features(options.features_64bit, options.checksum_v3);
         log.sb.set_errno(0);

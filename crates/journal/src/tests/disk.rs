@@ -164,6 +164,7 @@ impl State {
                 }
             }
             Op::Flush => self.events.push(Event::Flush),
+            Op::Pack { .. } | Op::Barrier => return Err(DevError::misuse(None, "not offered")),
             Op::Discard { .. } => {}
         }
         Ok(Reply::default())
@@ -182,6 +183,8 @@ impl BlockDevice for CrashDisk {
             atomic_write_bytes: SECTOR_BYTES as u32,
             no_collateral: true,
             packed: None,
+            cache_fifo: false,
+            barrier: false,
             discard: false,
             max_transfer_sectors: 2048,
         }

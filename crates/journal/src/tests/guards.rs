@@ -19,7 +19,7 @@ fn must_be_noticed(name: &str, broken: Broken) {
 }
 
 fn plan_without(action: Action) -> &'static [Step] {
-    let plan = plan_of(crate::Preset::Jbd2);
+    let plan = plan_of(&crate::Preset::Jbd2.scheme().expect("journaled"));
     let kept: Vec<Step> = plan
         .iter()
         .copied()

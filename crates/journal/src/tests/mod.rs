@@ -125,7 +125,7 @@ impl Broken {
     fn apply(&self, inner: &mut Inner) {
         inner.fault = self.fault;
         if let Some(plan) = self.plan {
-            inner.plan = plan;
+            inner.plan = Some(plan);
         }
     }
 }

@@ -1,0 +1,134 @@
+//! Deliberate mistakes, one for each guard: a crash test that does not notice its mutant is blind.
+//!
+//! The place of a guard asks `rt::mutant(Mutant::X)`. Without the feature `mutants` of `rt` the answer is the constant false;
+//! with it, the asking counts that the guard was reached, and the answer is true in a simulation that runs this
+//! mutant. The numbers are those of `docs/hazards.md`.
+
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! mutants {
+    ($($(#[$doc:meta])* $variant:ident = $word:literal, $hazard:literal;)+) => {
+        /// A mistake that a test can ask for.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[non_exhaustive]
+        pub enum Mutant { $($(#[$doc])* $variant,)+ }
+
+        impl Mutant {
+            /// All of them.
+            pub const ALL: &'static [Mutant] = &[$(Mutant::$variant),+];
+            /// Its name on the command line and in replay lines.
+            pub const fn word(self) -> &'static str {
+                match self { $(Mutant::$variant => $word),+ }
+            }
+            /// The hazard whose guard it removes: n of Hn.
+            pub const fn hazard(self) -> u32 {
+                match self { $(Mutant::$variant => $hazard),+ }
+            }
+        }
+    };
+}
+
+mutants! {
+    /// Deltas' home writes without FUA on a device that tears other writes.
+    NormalHomeWrite = "normal-home-write", 1;
+    /// A block whose older deltas are not home moves to the newest transaction's checkpoint list (JBD2's rule).
+    RefileDeltas = "refile-deltas", 2;
+    /// The tail moves without a flush of the home writes behind it.
+    TailUnflushed = "tail-unflushed", 2;
+    /// The first record of a block whose home was never read is a delta.
+    BaseAlwaysValid = "base-always-valid", 3;
+    /// A short store is not marked as modified.
+    UntrackedStore = "untracked-store", 4;
+    /// The content of the running transaction goes home.
+    HomeCurrent = "home-current", 5;
+    /// Revoke records are not written.
+    NoRevoke = "no-revoke", 6;
+    /// Recovery gives the number of the torn transaction out again.
+    ReuseTid = "reuse-tid", 7;
+    /// A block goes twice into one pack.
+    PackTwice = "pack-twice", 8;
+    /// The superblock is written in place between commits.
+    SuperblockDirect = "superblock-direct", 9;
+    /// A logged image that begins with the magic number is not escaped.
+    NoEscape = "no-escape", 10;
+    /// Recovery marks the log clean before the home writes are complete and durable.
+    CleanBeforeHome = "clean-before-home", 11;
+    /// Recovery takes an unreadable home for zeros.
+    UnreadableIsZero = "unreadable-is-zero", 12;
+    /// Deltas without a full image first, on a device whose home writes may tear.
+    NoFullFirst = "no-full-first", 13;
+    /// Checksums of coalition blocks are not checked.
+    NoCoalitionChecksum = "no-coalition-checksum", 14;
+    /// Parts of a transaction are read beyond the end of the ring instead of from its beginning.
+    NoWrap = "no-wrap", 15;
+    /// The early flush starts before the ordered data is complete.
+    FlushBeforeData = "flush-before-data", 16;
+    /// An fsync returns with its commit, whatever that commit's flush covered.
+    AckAtCommit = "ack-at-commit", 17;
+    /// Freed extents are used again at once.
+    ReuseBeforeCommit = "reuse-before-commit", 18;
+    /// The flush step is always skipped.
+    SkipFlush = "skip-flush", 19;
+    /// Full records and their commit block share a pack on a device that keeps any subset of it.
+    PackAnySubset = "pack-any-subset", 20;
+    /// A dropped handle counts as finished.
+    DropFinishes = "drop-finishes", 21;
+    /// A torn superblock has no other copy to fall back to.
+    NoSuperblockFallback = "no-superblock-fallback", 22;
+}
+
+impl fmt::Display for Mutant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// A word that names no mutant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownMutant(String);
+
+impl fmt::Display for UnknownMutant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let valid: Vec<&str> = Mutant::ALL.iter().map(|m| m.word()).collect();
+        write!(
+            f,
+            "unknown mutant `{}`; valid are: {}",
+            self.0,
+            valid.join(", ")
+        )
+    }
+}
+
+impl std::error::Error for UnknownMutant {}
+
+impl FromStr for Mutant {
+    type Err = UnknownMutant;
+    fn from_str(word: &str) -> Result<Mutant, UnknownMutant> {
+        let found = Mutant::ALL.iter().copied().find(|m| m.word() == word);
+        found.ok_or_else(|| UnknownMutant(word.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_hazard_has_a_mutant_and_words_read_back() {
+        for hazard in 1..=22 {
+            assert!(
+                Mutant::ALL.iter().any(|m| m.hazard() == hazard),
+                "H{hazard}"
+            );
+        }
+        for m in Mutant::ALL {
+            assert_eq!(m.word().parse(), Ok(*m));
+        }
+        let e = "no-such"
+            .parse::<Mutant>()
+            .expect_err("unknown")
+            .to_string();
+        assert!(e.contains("`no-such`") && e.contains("skip-flush"), "{e}");
+    }
+}

@@ -1,0 +1,199 @@
+//! A journaling scheme is three choices: record, order, home (ARCHITECTURE.md, "A journaling scheme").
+
+use block::Caps;
+use std::fmt;
+use std::str::FromStr;
+
+/// What a commit writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Record {
+    /// Full block images behind descriptors, and a commit block (JBD2).
+    Full,
+    /// The modified bytes of all metadata in coalition blocks (eMMC paper, IV.A).
+    Coalition {
+        /// A commit block of its own ends the transaction, as published; otherwise the checksums in the coalition blocks
+        /// say that it is complete.
+        commit_block: bool,
+    },
+}
+
+/// How a commit becomes durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Flush when everything but the commit record is written, then the record with FUA (JBD2).
+    FlushEnd,
+    /// Flush first, while the log blocks are composed; then all of them with FUA (eMMC paper, IV.B).
+    FlushAhead,
+    /// One of the two, or no flush at all because the data went out with FUA: by a cost model, each commit anew.
+    Adaptive,
+}
+
+/// How committed blocks reach their home.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Home {
+    /// Ordinary writes.
+    Copy,
+    /// FUA writes, which an eMMC turns into reliable writes: every byte is old or new whenever the power goes.
+    CopyReliable,
+}
+
+/// When the first record of a block after each durable home write is a full image.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FullFirst {
+    /// Where home writes may tear, or a cut may damage what is not being written.
+    #[default]
+    Auto,
+    /// Always: the log can then heal any home block that it still covers.
+    On,
+    /// Never; refused where `Auto` would need it.
+    Off,
+}
+
+/// A journaling scheme.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scheme {
+    /// What a commit writes.
+    pub record: Record,
+    /// How it becomes durable.
+    pub order: Order,
+    /// How it reaches home.
+    pub home: Home,
+    /// Guard against torn home writes of deltas.
+    pub full_first: FullFirst,
+}
+
+impl Scheme {
+    /// True if transactions are recorded as deltas.
+    pub fn is_coalition(&self) -> bool {
+        matches!(self.record, Record::Coalition { .. })
+    }
+
+    /// True if every home write of this scheme on such a device leaves each byte old or new, and nothing else damages a home.
+    fn home_is_safe(&self, caps: &Caps) -> bool {
+        self.home == Home::CopyReliable && caps.writes_old_or_new() && caps.no_collateral
+    }
+
+    /// Whether the guard full-first applies on this device (H1, H13).
+    pub fn full_first_applies(&self, caps: &Caps) -> bool {
+        self.is_coalition()
+            && match self.full_first {
+                FullFirst::Auto => !self.home_is_safe(caps),
+                FullFirst::On => true,
+                FullFirst::Off => false,
+            }
+    }
+
+    /// Refuses what would be unsafe on this device.
+    ///
+    /// # Errors
+    /// The reason, and what to choose instead.
+    pub fn check(&self, caps: &Caps) -> Result<(), String> {
+        if self.is_coalition() && self.full_first == FullFirst::Off && !self.home_is_safe(caps) {
+            return Err(
+                "full-first=off with record=coalition needs home=copy-reliable on a device with reliable writes that \
+                 protects stored data (EN_REL_WR, WR_REL_SET): a torn home write could not be repaired from deltas; use \
+                 full-first=auto"
+                    .into(),
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A named scheme.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Preset {
+    /// Full block images, flush, FUA commit record, copy home: what Linux does.
+    #[default]
+    Jbd2,
+    /// The same records, flushed ahead.
+    FlushAhead,
+    /// Coalition, flush at the end, reliable home writes.
+    Coalition,
+    /// The same with a separate commit block, as published.
+    CoalitionPaper,
+    /// Coalition, flushed ahead: the eMMC paper whole.
+    Emmc,
+    /// Coalition, with the order chosen per commit.
+    Adaptive,
+    /// No journal: metadata is written home directly.
+    None,
+}
+
+impl Preset {
+    /// All of them.
+    pub const ALL: [Preset; 7] = [
+        Preset::Jbd2,
+        Preset::Coalition,
+        Preset::CoalitionPaper,
+        Preset::FlushAhead,
+        Preset::Emmc,
+        Preset::Adaptive,
+        Preset::None,
+    ];
+
+    /// Its name in options and results.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Preset::Jbd2 => "jbd2",
+            Preset::FlushAhead => "flush-ahead",
+            Preset::Coalition => "coalition",
+            Preset::CoalitionPaper => "coalition-paper",
+            Preset::Emmc => "emmc",
+            Preset::Adaptive => "adaptive",
+            Preset::None => "none",
+        }
+    }
+
+    /// What it stands for; `None` for no journal.
+    pub const fn scheme(self) -> Option<Scheme> {
+        const DELTAS: Record = Record::Coalition {
+            commit_block: false,
+        };
+        let (record, order, home) = match self {
+            Preset::Jbd2 => (Record::Full, Order::FlushEnd, Home::Copy),
+            Preset::FlushAhead => (Record::Full, Order::FlushAhead, Home::Copy),
+            Preset::Coalition => (DELTAS, Order::FlushEnd, Home::CopyReliable),
+            Preset::CoalitionPaper => {
+                let record = Record::Coalition { commit_block: true };
+                (record, Order::FlushEnd, Home::CopyReliable)
+            }
+            Preset::Emmc => (DELTAS, Order::FlushAhead, Home::CopyReliable),
+            Preset::Adaptive => (DELTAS, Order::Adaptive, Home::CopyReliable),
+            Preset::None => return None,
+        };
+        Some(Scheme {
+            record,
+            order,
+            home,
+            full_first: FullFirst::Auto,
+        })
+    }
+}
+
+impl fmt::Display for Preset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// A word that names no preset.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownPreset(String);
+
+impl fmt::Display for UnknownPreset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let valid = Preset::ALL.map(Preset::word).join(", ");
+        write!(f, "unknown scheme `{}`; valid are: {valid}", self.0)
+    }
+}
+
+impl std::error::Error for UnknownPreset {}
+
+impl FromStr for Preset {
+    type Err = UnknownPreset;
+    fn from_str(word: &str) -> Result<Preset, UnknownPreset> {
+        let found = Preset::ALL.into_iter().find(|p| p.word() == word);
+        found.ok_or_else(|| UnknownPreset(word.into()))
+    }
+}
