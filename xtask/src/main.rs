@@ -12,6 +12,7 @@ mod crosscheck;
 mod layers;
 mod lint;
 mod msrv;
+mod mutants;
 mod test;
 mod tidy;
 mod workspace;
@@ -44,6 +45,8 @@ enum Task {
     Lint,
     /// Check that the running toolchain is at least `rust-version`, and that none is pinned
     Msrv,
+    /// Remove every guard once and demand that a crash test notices
+    Mutants(mutants::Args),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Task::Layers => layers::run(),
         Task::Lint => lint::run(),
         Task::Msrv => msrv::run(),
+        Task::Mutants(args) => mutants::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

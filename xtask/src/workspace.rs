@@ -2,6 +2,7 @@
 
 use crate::Result;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -43,6 +44,17 @@ pub struct Package {
     pub dependencies: Vec<Dependency>,
     /// Path of its `Cargo.toml`.
     pub manifest_path: PathBuf,
+    /// Its features, and what each turns on.
+    pub features: BTreeMap<String, Vec<String>>,
+    /// Its libraries, programs and test programs.
+    pub targets: Vec<Target>,
+}
+
+/// Something that cargo builds of a package.
+#[derive(Deserialize)]
+pub struct Target {
+    /// Its name.
+    pub name: String,
 }
 
 /// One entry of a dependency table.
@@ -52,6 +64,8 @@ pub struct Dependency {
     pub name: String,
     /// `None` for `[dependencies]`, else `dev` or `build`.
     pub kind: Option<String>,
+    /// Features asked of it by name.
+    pub features: Vec<String>,
 }
 
 /// Asks cargo for the packages of the workspace.

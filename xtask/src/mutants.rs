@@ -1,0 +1,215 @@
+//! `cargo xtask mutants`: every guard is removed once, and a crash test has to notice.
+//!
+//! The catalogues are test targets that exist only with the feature `mutants` of their package (`required-features`); it turns
+//! on `varve-rt/mutants`. They are built into a target directory of their own, so that no other build ever holds a switch. Each
+//! mutant is one test; a test that passes prints one line (see [`Line`]), which ends up in the table.
+
+use crate::{Result, workspace};
+use base::Mutant;
+use clap::Args as ClapArgs;
+use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::time::Instant;
+
+/// Package and test target of each catalogue.
+const CATALOGUES: [(&str, &str); 2] = [("varve-journal", "mutants"), ("varve-lab", "mutants")];
+/// The feature that must be on here and off everywhere else.
+const FEATURE: &str = "mutants";
+
+#[derive(ClapArgs)]
+pub struct Args {
+    /// Print the mutants and the hazards whose guards they remove, and run nothing
+    #[arg(long)]
+    list: bool,
+    /// Only these, by name
+    names: Vec<String>,
+}
+
+/// Runs the catalogues.
+pub fn run(args: &Args) -> Result {
+    let wanted: Vec<Mutant> = args
+        .names
+        .iter()
+        .map(|name| name.parse::<Mutant>().map_err(|e| e.to_string()))
+        .collect::<Result<_>>()?;
+    if args.list {
+        for mutant in Mutant::ALL {
+            println!("H{:<3} {mutant}", mutant.hazard());
+        }
+        return Ok(());
+    }
+    let mut caught = Vec::new();
+    let mut failed = Vec::new();
+    for (package, target) in CATALOGUES {
+        if !exists(package, target)? {
+            continue;
+        }
+        let started = Instant::now();
+        let (lines, ok) = catalogue(package, target, &wanted)?;
+        if !ok {
+            failed.push(format!("{package} ({target})"));
+        }
+        let seconds = started.elapsed().as_secs();
+        println!("{package}: {} in {seconds} s, build included", lines.len());
+        caught.extend(lines);
+    }
+    print(&caught);
+    if !failed.is_empty() {
+        return Err(format!("mutants survive in {}", failed.join(", ")));
+    }
+    let missing = missing(&wanted, &caught);
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(format!("no catalogue catches {}", missing.join(", "))),
+    }
+}
+
+/// True if the package has that test target.
+fn exists(package: &str, target: &str) -> Result<bool> {
+    let packages = workspace::metadata()?.packages;
+    let found = packages.into_iter().find(|p| p.name == package);
+    Ok(found.is_some_and(|p| p.targets.iter().any(|t| t.name == target)))
+}
+
+/// Builds and runs one catalogue; its lines, and whether all its tests passed.
+fn catalogue(package: &str, target: &str, wanted: &[Mutant]) -> Result<(Vec<Line>, bool)> {
+    let directory = workspace::root().join("target").join("mutants");
+    let mut command = workspace::cargo();
+    command
+        .args(["test", "--locked", "--package", package, "--test", target])
+        .args(["--features", FEATURE, "--target-dir"])
+        .arg(directory)
+        .args(["--", "--nocapture"])
+        .args(wanted.iter().map(|m| test_name(*m)))
+        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
+        .stderr(Stdio::inherit());
+    let output = command
+        .output()
+        .map_err(|e| format!("cannot start cargo test: {e}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines = text.lines().filter_map(Line::parse).collect();
+    if !output.status.success() {
+        print!("{text}");
+    }
+    Ok((lines, output.status.success()))
+}
+
+/// The test of a mutant is named by its word.
+fn test_name(mutant: Mutant) -> String {
+    mutant.word().replace('-', "_")
+}
+
+/// What a catalogue says about one mutant: `mutant|word|workload|reached|property|after|clean`.
+#[derive(Debug, PartialEq, Eq)]
+struct Line {
+    mutant: Mutant,
+    /// Scheme, device and history that reach the guard.
+    workload: String,
+    /// How often the guard was asked in the run that was caught.
+    reached: u64,
+    /// The property that was violated.
+    property: String,
+    /// States judged until then, at most 200.
+    after: u64,
+    /// States of the unmutated code under the same cuts, all without a violation.
+    clean: u64,
+}
+
+impl Line {
+    fn parse(text: &str) -> Option<Line> {
+        // The test runner prints "test name ... " before it on the same line.
+        let text = &text[text.find("mutant|")?..];
+        let mut fields = text.split('|').skip(1);
+        let mut next = || fields.next().map(str::to_string);
+        Some(Line {
+            mutant: next()?.parse().ok()?,
+            workload: next()?,
+            reached: next()?.parse().ok()?,
+            property: next()?,
+            after: next()?.parse().ok()?,
+            clean: next()?.parse().ok()?,
+        })
+    }
+}
+
+fn print(lines: &[Line]) {
+    let mut rows: Vec<&Line> = lines.iter().collect();
+    rows.sort_by_key(|l| (l.mutant.hazard(), l.mutant));
+    let row = |cells: [&str; 7]| {
+        let [a, b, c, d, e, f, g] = cells;
+        println!("{a:<4} {b:<22} {c:<34} {d:>8} {e:<28} {f:>6} {g:>6}");
+    };
+    row([
+        "no",
+        "mutant",
+        "workload",
+        "reached",
+        "caught by",
+        "after",
+        "clean",
+    ]);
+    for l in rows {
+        let hazard = format!("H{}", l.mutant.hazard());
+        let numbers = [l.reached, l.after, l.clean].map(|n| n.to_string());
+        let [reached, after, clean] = &numbers;
+        let word = l.mutant.word();
+        row([
+            &hazard,
+            word,
+            &l.workload,
+            reached,
+            &l.property,
+            after,
+            clean,
+        ]);
+    }
+}
+
+/// The wanted mutants (all if none is named) that no line is about.
+fn missing(wanted: &[Mutant], caught: &[Line]) -> Vec<&'static str> {
+    let seen: BTreeSet<Mutant> = caught.iter().map(|l| l.mutant).collect();
+    let wanted = if wanted.is_empty() {
+        Mutant::ALL
+    } else {
+        wanted
+    };
+    let missing = wanted.iter().filter(|m| !seen.contains(m));
+    missing.map(|m| m.word()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_reads_back_and_others_are_skipped() {
+        let text =
+            "test no_escape ... mutant|no-escape|jbd2, plain|12|Q1 metadata is not one state|7|200";
+        let line = Line::parse(text).expect("a line");
+        assert_eq!((line.mutant, line.reached), (Mutant::NoEscape, 12));
+        assert_eq!((line.after, line.clean), (7, 200));
+        assert_eq!(Line::parse("mutant|no-such|x|1|y|2|3"), None);
+        assert_eq!(Line::parse("test no_escape ... ok"), None);
+        let missing = missing(&[Mutant::NoEscape, Mutant::NoWrap], &[line]);
+        assert_eq!(missing, ["no-wrap"]);
+    }
+
+    /// A normal build holds no switch: no package turns the feature on for itself or for another, unless the feature of the
+    /// same name was asked for.
+    #[test]
+    fn nothing_turns_the_switches_on_by_default() {
+        let mut declared = 0;
+        for package in workspace::metadata().expect("metadata").packages {
+            for (name, turns_on) in &package.features {
+                let on = turns_on.iter().any(|f| f.contains(FEATURE));
+                assert!(!on || name == FEATURE, "{}: feature {name}", package.name);
+                declared += u32::from(name == FEATURE);
+            }
+            for dependency in &package.dependencies {
+                let on = dependency.features.iter().any(|f| f == FEATURE);
+                assert!(!on, "{} for {}", package.name, dependency.name);
+            }
+        }
+        assert!(declared >= 2, "the feature is declared: {declared}");
+    }
+}
