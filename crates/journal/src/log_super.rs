@@ -3,6 +3,8 @@
 //! - J1: it is written whole with FUA, so that on a device with reliable writes it is old or new, never garbage; everything
 //!   that changes lies in its first sector.
 //! - J2: whoever moves `s_start` has made durable that everything before it is home (H2).
+//! - J3: the feature COALITION is set in every superblock that names a log with coalition blocks, and in no superblock of an
+//!   empty log: other programs refuse the first and accept the second.
 
 use crate::{JournalError, LogBlock, LogPlace};
 use base::{BLOCK_BYTES, Bytes, SECTORS_PER_BLOCK, Tid};
@@ -81,7 +83,10 @@ impl LogSuper {
         );
         let (compat, incompat) = (self.sb.compat(), self.sb.incompat());
         let off = JournalIncompat::CHECKSUM_V2 | JournalIncompat::CHECKSUM_V3;
-        let mut new = incompat.without(off).without(JournalIncompat::ASYNC_COMMIT);
+        let mut new = incompat
+            .without(off)
+            .without(JournalIncompat::ASYNC_COMMIT)
+            .without(JournalIncompat::COALITION);
         if wide_blocks {
             new = new | JournalIncompat::WIDE_BLOCKS;
         }
@@ -101,6 +106,14 @@ impl LogSuper {
         self.sb.set_incompat(new);
     }
 
+    /// Announces coalition blocks: before the first one is in the log, and in the same write that makes the log non-empty.
+    /// Only a clean log loses the feature again, in the write that makes it clean.
+    pub fn set_coalition_feature(&mut self) {
+        let new = self.sb.incompat() | JournalIncompat::COALITION;
+        self.features_dirty |= new != self.sb.incompat();
+        self.sb.set_incompat(new);
+    }
+
     /// Writes the superblock: the log begins with transaction `tid` at `start`; `None`: it is empty.
     pub fn write(
         &mut self,
@@ -110,6 +123,10 @@ impl LogSuper {
     ) -> Result<(), JournalError> {
         self.sb.set_sequence(tid);
         self.sb.set_start(start.map_or(0, |b| b.0));
+        if start.is_none() {
+            let incompat = self.sb.incompat().without(JournalIncompat::COALITION);
+            self.sb.set_incompat(incompat);
+        }
         let mut block = self.block.to_vec();
         self.sb.encode(&mut block[..SUPERBLOCK_BYTES]);
         let home = self.place.block(LogBlock(0));

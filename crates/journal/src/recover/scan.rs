@@ -148,7 +148,9 @@ impl Scan<'_> {
                 Err(e) => (Some(Parsed::Revoke(Vec::new())), Some(e)),
             },
             BlockKind::Commit => self.parse_commit(block),
-            BlockKind::SuperblockV1 | BlockKind::SuperblockV2 => (Some(Parsed::Other), None),
+            BlockKind::SuperblockV1 | BlockKind::SuperblockV2 | BlockKind::Coalition => {
+                (Some(Parsed::Other), None)
+            }
         })
     }
 

@@ -3,7 +3,7 @@
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
 //! | 0x00 | be32 | `h_magic` | 0xC03B3998 |
-//! | 0x04 | be32 | `h_blocktype` | 1 descriptor, 2 commit, 3 superblock v1, 4 superblock v2, 5 revoke |
+//! | 0x04 | be32 | `h_blocktype` | 1 descriptor, 2 commit, 3 superblock v1, 4 superblock v2, 5 revoke, 6 coalition (ours) |
 //! | 0x08 | be32 | `h_sequence` | transaction number |
 
 use crate::Corrupt;
@@ -30,6 +30,8 @@ pub enum BlockKind {
     SuperblockV2,
     /// Lists blocks that replay must skip.
     Revoke,
+    /// Modified bytes of many blocks (our extension, see [`CoalitionPart`](super::CoalitionPart)).
+    Coalition,
 }
 
 impl BlockKind {
@@ -41,6 +43,7 @@ impl BlockKind {
             BlockKind::SuperblockV1 => 3,
             BlockKind::SuperblockV2 => 4,
             BlockKind::Revoke => 5,
+            BlockKind::Coalition => 6,
         }
     }
     /// The kind with this number.
@@ -51,6 +54,7 @@ impl BlockKind {
             3 => BlockKind::SuperblockV1,
             4 => BlockKind::SuperblockV2,
             5 => BlockKind::Revoke,
+            6 => BlockKind::Coalition,
             _ => return None,
         })
     }
@@ -140,11 +144,11 @@ mod tests {
             tid: Tid(9),
         }
         .encode(&mut buf);
-        buf[7] = 6;
-        let e = Header::parse(&buf).expect_err("type 6 does not exist");
+        buf[7] = 7;
+        let e = Header::parse(&buf).expect_err("type 7 does not exist");
         assert_eq!(
             e.to_string(),
-            "journal block header in transaction 9: h_blocktype = 6 (0x6): unknown block type"
+            "journal block header in transaction 9: h_blocktype = 7 (0x7): unknown block type"
         );
     }
 }

@@ -9,6 +9,7 @@
 //!
 //! Source: kernel documentation `filesystems/ext4/journal.rst`, checked against logs made by debugfs 1.47 and Linux.
 
+mod coalition;
 mod commit;
 mod crc32_be;
 mod descriptor;
@@ -21,6 +22,10 @@ mod header;
 mod revoke;
 mod superblock;
 
+pub use coalition::{
+    COALITION_HEADER_BYTES, CoalitionEnd, CoalitionPart, CoalitionRecord, CoalitionWriter, Segment,
+    full_image_checksum, post_image_checksum, record_bytes, transaction_checksum,
+};
 pub use commit::Commit;
 pub use crc32_be::crc32_be;
 pub use descriptor::{DescriptorReader, DescriptorWriter, Tag};
