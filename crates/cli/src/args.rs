@@ -32,8 +32,9 @@ pub struct CompareArgs {
     /// Device profile.
     #[arg(long, default_value = "emmc-odroid-xu4", value_name = "PROFILE")]
     pub device: String,
-    /// Journaling schemes, separated by commas.
-    #[arg(long, value_delimiter = ',', default_value = "jbd2,none")]
+    /// Journaling schemes, separated by commas. Each is a preset, or single choices, or both, with `+` between: `emmc`,
+    /// `emmc+full-first=on`, `record=coalition+order=flush-end+home=copy`.
+    #[arg(long, value_delimiter = ',', default_value = "jbd2,flush-ahead,none")]
     pub schemes: Vec<String>,
     /// Workload, e.g. `sqlite:insert=1000,update=1000,delete=1000,journal=truncate,synchronous=full`.
     #[arg(long, default_value = "sqlite", value_name = "SPEC")]

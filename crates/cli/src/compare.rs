@@ -10,7 +10,7 @@ use lab::RunConfig;
 use lab::report;
 use lab::results::{Results, SCHEMA};
 use lab::workload::Workload;
-use rig::{Config, Fs, Scheme};
+use rig::{Config, Fs, Preset};
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -61,11 +61,11 @@ fn configs(args: &CompareArgs) -> Result<Vec<RunConfig>, Failure> {
     for fs in &args.fs {
         for scheme in &args.schemes {
             let fs: Fs = fs.parse().map_err(usage)?;
-            let scheme: Scheme = scheme.parse().map_err(usage)?;
-            let mut stack = Config::new(scheme, &args.device, args.seed);
+            let mut stack = Config::new(Preset::default(), &args.device, args.seed);
+            stack.set_scheme(scheme).map_err(usage)?;
             (stack.fs, stack.timing, stack.bytes) = (fs, args.timing.clone(), args.size << 20);
             stack.timers = args.timers == Timers::On;
-            stack.profile().map_err(usage)?;
+            stack.check().map_err(usage)?;
             let workload = workload.to_string();
             let config = RunConfig {
                 stack,
@@ -73,6 +73,7 @@ fn configs(args: &CompareArgs) -> Result<Vec<RunConfig>, Failure> {
                 seed: args.seed,
             };
             if configs.contains(&config) {
+                let scheme = config.stack.scheme_text();
                 return Err(usage(format!("{fs}/{scheme} is asked for twice")));
             }
             configs.push(config);
@@ -133,7 +134,11 @@ fn bar(config: &RunConfig) -> ProgressBar {
     .expect("the template is valid")
     .progress_chars("=> ");
     let bar = ProgressBar::new(0).with_style(style);
-    bar.set_prefix(format!("{}/{}", config.stack.fs, config.stack.scheme));
+    bar.set_prefix(format!(
+        "{}/{}",
+        config.stack.fs,
+        config.stack.scheme_text()
+    ));
     bar
 }
 

@@ -84,7 +84,7 @@ fn say(line: &Line) {
 
 /// The parent's side: starts a worker for `config` and listens to it.
 pub fn run_in_process(config: &RunConfig, progress: impl Fn(u64, u64)) -> Result<Done, Failure> {
-    let what = format!("{}/{}", config.stack.fs, config.stack.scheme);
+    let what = format!("{}/{}", config.stack.fs, config.stack.scheme_text());
     let why = |e: &dyn std::fmt::Display| failed(format!("worker for {what}: {e}"));
     let program = std::env::current_exe().map_err(|e| why(&e))?;
     let mut child = Command::new(program)

@@ -60,7 +60,7 @@ fn the_results_add_up() {
     assert_eq!(results["schema"], 1);
     let runs = results["runs"].as_array().unwrap();
     let schemes: Vec<_> = runs.iter().map(|r| r["scheme"].as_str().unwrap()).collect();
-    assert_eq!(schemes, ["jbd2", "none"]);
+    assert_eq!(schemes, ["jbd2", "flush-ahead", "none"]);
     for run in runs {
         assert_eq!(run["ops"], 22);
         assert!(run["virtual_seconds"].as_f64().unwrap() > 0.0);
@@ -70,16 +70,17 @@ fn the_results_add_up() {
         assert!(run["device"]["flushes"].as_u64().unwrap() > 0);
         assert!(run["flash"]["programs"].as_u64().unwrap() > 0);
     }
+    let none = runs.len() - 1;
     let blocks = |n: usize, class: &str| runs[n]["blocks"][class].as_u64().unwrap_or(0);
     assert!(blocks(0, "journal_commit") > 0 && blocks(0, "journal_descriptor") > 0);
-    assert!(blocks(1, "journal_commit") == 0 && runs[1]["journal_block_ratio"] == 0.0);
-    assert!(blocks(0, "data") > 0 && blocks(1, "home") > 0);
+    assert!(blocks(none, "journal_commit") == 0 && runs[none]["journal_block_ratio"] == 0.0);
+    assert!(blocks(0, "data") > 0 && blocks(none, "home") > 0);
     let speed = |n: usize| runs[n]["ops_per_s"].as_f64().unwrap();
     assert!(
-        speed(1) > speed(0),
+        speed(none) > speed(0),
         "a journal costs something: {} and {}",
         speed(0),
-        speed(1)
+        speed(none)
     );
 }
 
@@ -96,11 +97,22 @@ fn wrong_words_are_named_with_the_right_ones() {
         );
         assert!(!words.contains("panicked"), "{words}");
     };
-    refused(&["--schemes", "jbd2,jbd3"], "jbd3", "none");
+    refused(&["--schemes", "jbd2,jbd3"], "jbd3", "coalition-paper");
+    refused(&["--schemes", "record=delta"], "delta", "coalition");
+    refused(&["--schemes", "jbd2+data=all"], "all", "writeback");
+    refused(&["--schemes", "emmc+home=remap"], "remap", "whole block");
+    refused(&["--schemes", "home=remap"], "home=remap", "copy-reliable");
+    refused(
+        &["--device", "loop-like", "--schemes", "emmc+full-first=off"],
+        "emmc+full-first=off on device loop-like",
+        "full-first=auto",
+    );
     refused(&["--fs", "ext5"], "ext5", "ext4");
     refused(&["--device", "floppy"], "floppy", "emmc-odroid-xu4");
     refused(&["--timing", "fast"], "fast", "valid");
     refused(&["--schemes", "none,none"], "none", "twice");
+    let same = "emmc,record=coalition+order=flush-ahead+home=copy-reliable";
+    refused(&["--schemes", same], "ext4/emmc", "twice");
     refused(&["--jobs", "0"], "--jobs", "zero");
     refused(&["--wrong-option"], "--wrong-option", "--help");
     let spec = varve(&["compare", "--workload", "sqlite:rows=4"]);

@@ -2,7 +2,7 @@
 
 use base::Nanos;
 use fscore::{FsError, FsResult};
-use journal::{Preset, Scheme};
+use journal::{Choices, Preset, Scheme};
 
 /// How file data relates to the journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -67,29 +67,32 @@ impl Default for MountOptions {
     }
 }
 
-const KEYS: &str = "scheme=jbd2|coalition|coalition-paper|flush-ahead|emmc|adaptive|none, data=ordered|writeback|journal, commit=SECONDS, ro, rw, discard, nodiscard, \
-                    relatime, strictatime, noatime, cache=MIB, resuid=0|nobody";
+const KEYS: &str = "data=ordered|writeback|journal, commit=SECONDS, ro, rw, discard, nodiscard, relatime, strictatime, noatime, \
+                    cache=MIB, resuid=0|nobody";
 
 impl MountOptions {
     /// Reads `key=value,...`; an empty text gives the defaults. `commit=0` means the default of 5 seconds, as in the kernel.
+    /// The scheme is a preset, single choices, or both ([`Choices`]).
     ///
     /// # Errors
     /// `Incompatible`, naming the key or value and what there is.
     pub fn parse(text: &str) -> FsResult<MountOptions> {
         let mut options = MountOptions::default();
+        let mut scheme = Choices::default();
+        let refused = |e| FsError::incompatible(format!("mount options `{text}`: {e}"));
         for item in text.split(',').map(str::trim).filter(|i| !i.is_empty()) {
-            options.set(item)?;
+            let (key, value) = item.split_once('=').unwrap_or((item, ""));
+            if !scheme.set(key, value).map_err(refused)? {
+                options.set(item)?;
+            }
         }
+        options.scheme = scheme.scheme().map_err(refused)?;
         Ok(options)
     }
 
     fn set(&mut self, item: &str) -> FsResult<()> {
         let (key, value) = item.split_once('=').unwrap_or((item, ""));
         match (key, value) {
-            ("scheme", word) => {
-                let preset = word.parse::<Preset>();
-                self.scheme = preset.map_err(|_| bad(item))?.scheme();
-            }
             ("data", "ordered") => self.data = DataMode::Ordered,
             ("data", "writeback") => self.data = DataMode::Writeback,
             ("data", "journal") => self.data = DataMode::Journal,
@@ -126,7 +129,10 @@ fn cache(item: &str, value: &str) -> FsResult<usize> {
 }
 
 fn bad(item: &str) -> FsError {
-    FsError::incompatible(format!("mount option `{item}`; there are: {KEYS}"))
+    let scheme = Choices::SYNTAX;
+    FsError::incompatible(format!(
+        "mount option `{item}`; there are: {scheme}, {KEYS}"
+    ))
 }
 
 #[cfg(test)]
@@ -152,6 +158,31 @@ mod tests {
         for bad in ["data=jounral", "comit=5", "commit=x", "ro=1", "cache=0"] {
             let e = MountOptions::parse(bad).expect_err(bad).to_string();
             assert!(e.contains(bad) && e.contains("data=ordered|"), "{e}");
+        }
+    }
+
+    #[test]
+    fn the_scheme_is_a_preset_or_single_choices() {
+        for (text, preset) in [
+            ("scheme=emmc", Preset::Emmc),
+            ("scheme=none,ro", Preset::None),
+            (
+                "record=coalition,ro,order=flush-ahead,home=copy-reliable",
+                Preset::Emmc,
+            ),
+            ("order=flush-end,scheme=emmc", Preset::Coalition),
+        ] {
+            let scheme = MountOptions::parse(text).expect(text).scheme;
+            assert_eq!(scheme, preset.scheme(), "{text}");
+        }
+        for (bad, words) in [
+            ("scheme=jftl", "coalition-paper"),
+            ("order=last", "flush-end, flush-ahead"),
+            ("record=coalition,home=remap", "whole block"),
+            ("home=remap", "device that can remap"),
+        ] {
+            let e = MountOptions::parse(bad).expect_err(bad).to_string();
+            assert!(e.contains(bad) && e.contains(words), "{e}");
         }
     }
 }

@@ -23,6 +23,7 @@
 
 mod buffer;
 mod checkpoint;
+mod choices;
 mod commit;
 mod cost;
 mod error;
@@ -45,6 +46,7 @@ mod transaction;
 #[cfg(test)]
 mod tests;
 
+pub use choices::{ChoiceError, Choices, scheme_text};
 pub use commit::plan_of;
 pub use commit::{Action, Phase, Step, Wait};
 pub use error::{Failure, JournalError};

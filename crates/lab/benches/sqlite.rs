@@ -4,7 +4,7 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use rig::{Config, Scheme};
+use rig::{Config, Preset};
 use varve_lab::RunConfig;
 use varve_lab::run::run;
 
@@ -14,7 +14,7 @@ fn main() {
 
 const WORKLOAD: &str = "sqlite:insert=300,update=300,delete=300";
 
-fn config(scheme: Scheme, device: &str) -> RunConfig {
+fn config(scheme: Preset, device: &str) -> RunConfig {
     RunConfig {
         stack: Config::new(scheme, device, 1),
         workload: WORKLOAD.into(),
@@ -25,7 +25,7 @@ fn config(scheme: Scheme, device: &str) -> RunConfig {
 #[divan::bench(args = ["emmc-odroid-xu4", "loop-like"], sample_count = 5)]
 fn jbd2(bencher: Bencher, device: &str) {
     bencher.counter(ItemsCount::new(900_u32)).bench(|| {
-        run(&config(Scheme::Jbd2, device), &mut |_, _| {})
+        run(&config(Preset::Jbd2, device), &mut |_, _| {})
             .map(|f| f.run.ops)
             .unwrap()
     });
@@ -34,7 +34,7 @@ fn jbd2(bencher: Bencher, device: &str) {
 #[divan::bench(args = ["emmc-odroid-xu4", "loop-like"], sample_count = 5)]
 fn none(bencher: Bencher, device: &str) {
     bencher.counter(ItemsCount::new(900_u32)).bench(|| {
-        run(&config(Scheme::None, device), &mut |_, _| {})
+        run(&config(Preset::None, device), &mut |_, _| {})
             .map(|f| f.run.ops)
             .unwrap()
     });

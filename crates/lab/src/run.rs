@@ -158,7 +158,7 @@ impl Taken {
             .sum();
         Run {
             fs: config.stack.fs.to_string(),
-            scheme: config.stack.scheme.to_string(),
+            scheme: config.stack.scheme_text(),
             device: self.device(&config.stack.device),
             timing,
             workload: workload.to_string(),

@@ -1,15 +1,15 @@
 //! The device is stopped at seeded moments over the SQLite workload.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use rig::{Config, Data, Scheme};
+use rig::{Config, Data, Preset};
 use varve_lab::RunConfig;
 use varve_lab::cuts::{CutConfig, Judgement, judge, record};
 
-fn config(scheme: Scheme, workload: &str, cuts: usize) -> CutConfig {
+fn config(scheme: Preset, workload: &str, cuts: usize) -> CutConfig {
     seeded(11, scheme, workload, cuts)
 }
 
-fn seeded(seed: u64, scheme: Scheme, workload: &str, cuts: usize) -> CutConfig {
+fn seeded(seed: u64, scheme: Preset, workload: &str, cuts: usize) -> CutConfig {
     let mut stack = Config::new(scheme, "emmc-odroid-xu4", seed);
     stack.bytes = 64 << 20;
     let run = RunConfig {
@@ -67,7 +67,7 @@ fn assert_all_well(config: &CutConfig) {
 #[test]
 fn jbd2_survives_200_cuts() {
     assert_all_well(&config(
-        Scheme::Jbd2,
+        Preset::Jbd2,
         "sqlite:insert=40,update=30,delete=20",
         200,
     ));
@@ -77,7 +77,7 @@ fn jbd2_survives_200_cuts() {
 fn jbd2_survives_cuts_in_every_mode_that_promises_to() {
     for mode in ["delete,synchronous=extra", "persist", "wal,psow=off"] {
         let workload = format!("sqlite:insert=20,update=10,delete=10,journal={mode}");
-        assert_all_well(&config(Scheme::Jbd2, &workload, 20));
+        assert_all_well(&config(Preset::Jbd2, &workload, 20));
     }
 }
 
@@ -86,7 +86,7 @@ fn jbd2_survives_cuts_in_every_mode_that_promises_to() {
 #[test]
 fn delete_mode_with_full_loses_at_most_the_last_transaction_and_nothing_else() {
     let workload = "sqlite:insert=20,update=10,delete=10,journal=delete,synchronous=full";
-    let judgements = judge_all(&config(Scheme::Jbd2, workload, 40));
+    let judgements = judge_all(&config(Preset::Jbd2, workload, 40));
     let lost: Vec<usize> = judgements
         .iter()
         .map(|(_, j)| j.lost.expect("readable"))
@@ -109,17 +109,17 @@ fn delete_mode_with_full_loses_at_most_the_last_transaction_and_nothing_else() {
 fn wal_on_a_device_that_garbles_sectors_needs_powersafe_overwrite_off() {
     let workload =
         |psow| format!("sqlite:insert=40,update=20,delete=20,journal=wal,psow={psow},value=300");
-    let judgements = judge_all(&config(Scheme::Jbd2, &workload("on"), 150));
+    let judgements = judge_all(&config(Preset::Jbd2, &workload("on"), 150));
     let lost = judgements.iter().filter(|(_, j)| j.lost != Some(0)).count();
     assert!(lost > 0, "the adversary never garbled a shared sector");
-    assert_all_well(&config(Scheme::Jbd2, &workload("off"), 30));
+    assert_all_well(&config(Preset::Jbd2, &workload("off"), 30));
 }
 
 /// The positive control: were this test to see no damage, the others would be blind.
 #[test]
 fn without_a_journal_some_cut_shows_damage() {
     let judgements = judge_all(&config(
-        Scheme::None,
+        Preset::None,
         "sqlite:insert=40,update=30,delete=20",
         60,
     ));
@@ -145,7 +145,7 @@ fn campaign() {
                 for (device, psow) in devices {
                     let workload =
                         format!("sqlite:insert=20,update=10,delete=10,{psow},journal={mode}");
-                    let mut config = seeded(seed, Scheme::Jbd2, &workload, 25);
+                    let mut config = seeded(seed, Preset::Jbd2, &workload, 25);
                     config.run.stack.data = data;
                     config.run.stack.device = device.into();
                     assert_all_well(&config);

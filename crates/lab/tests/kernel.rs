@@ -1,7 +1,7 @@
 //! Images go both ways between Varve and the running kernel.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use rig::{Clock, Config, Scheme, Stack};
+use rig::{Clock, Config, Preset, Stack};
 use rt::{Sim, SimConfig};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ fn clean(image: &Path) {
     }
 }
 
-fn small(scheme: Scheme) -> Config {
+fn small(scheme: Preset) -> Config {
     let mut config = Config::new(scheme, "loop-like", 5);
     config.bytes = 64 << 20;
     config
@@ -102,7 +102,7 @@ fn read_file(stack: &Stack, path: &str) -> Vec<u8> {
 
 #[test]
 fn the_kernel_reads_the_same_bytes_after_every_run() {
-    for scheme in [Scheme::Jbd2, Scheme::None] {
+    for scheme in [Preset::Jbd2, Preset::None] {
         let config = small(scheme);
         let run_config = RunConfig {
             stack: config.clone(),
@@ -156,7 +156,7 @@ fn an_image_filled_by_the_kernel_is_changed_and_given_back_clean() {
     fs::write(mount.dir.join("large"), vec![0xAB; 5 << 20]).unwrap();
     std::os::unix::fs::symlink("dir/file-7", mount.dir.join("link")).unwrap();
     drop(mount);
-    let config = small(Scheme::Jbd2);
+    let config = small(Preset::Jbd2);
     let model = rig::load_image(&image, &config).unwrap();
     let model = Sim::new(SimConfig::seeded(1))
         .run(|| {

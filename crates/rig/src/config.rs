@@ -1,10 +1,12 @@
 //! One value that says what to build.
 
-use crate::RigError;
+use crate::{RigError, Scheme};
 use base::{Nanos, Rng};
+use blockdev::Model;
 use ctrl::{AnyModel, Media, Profile};
 use ext4::mkfs::{self, JournalSize, MkfsOptions};
 use ext4::{DataMode, MountOptions};
+use journal::Preset;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -15,26 +17,6 @@ use std::str::FromStr;
 pub enum Fs {
     /// ext4.
     Ext4,
-}
-
-/// A journaling scheme: a preset of record, order and home.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scheme {
-    /// Stock JBD2: full blocks, flush before a FUA commit block, copy home.
-    Jbd2,
-    /// Coalition records, flush before them, reliable home writes.
-    Coalition,
-    /// The same with a separate commit block, as published.
-    CoalitionPaper,
-    /// Full blocks, flushed ahead.
-    FlushAhead,
-    /// Coalition records, flushed ahead: the eMMC paper whole.
-    Emmc,
-    /// Coalition records, the order chosen per commit.
-    Adaptive,
-    /// No journal.
-    None,
 }
 
 macro_rules! words {
@@ -66,32 +48,12 @@ macro_rules! words {
 }
 words!(Fs, "file system", Ext4 = "ext4");
 words!(
-    Scheme,
-    "scheme",
-    Jbd2 = "jbd2",
-    Coalition = "coalition",
-    CoalitionPaper = "coalition-paper",
-    FlushAhead = "flush-ahead",
-    Emmc = "emmc",
-    Adaptive = "adaptive",
-    None = "none"
+    Data,
+    "data mode",
+    Ordered = "ordered",
+    Writeback = "writeback",
+    Journal = "journal"
 );
-
-impl Scheme {
-    /// The journal's own name for it.
-    pub const fn preset(self) -> journal::Preset {
-        match self {
-            Scheme::Jbd2 => journal::Preset::Jbd2,
-            Scheme::Coalition => journal::Preset::Coalition,
-            Scheme::CoalitionPaper => journal::Preset::CoalitionPaper,
-            Scheme::FlushAhead => journal::Preset::FlushAhead,
-            Scheme::Emmc => journal::Preset::Emmc,
-            Scheme::Adaptive => journal::Preset::Adaptive,
-            Scheme::None => journal::Preset::None,
-        }
-    }
-}
-
 /// What to build. The same value builds the same stack, to the bit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Config {
@@ -140,10 +102,10 @@ impl From<Data> for DataMode {
 
 impl Config {
     /// ext4 of 1 GiB on `device` with the defaults of Linux.
-    pub fn new(scheme: Scheme, device: &str, seed: u64) -> Config {
+    pub fn new(scheme: impl Into<Scheme>, device: &str, seed: u64) -> Config {
         Config {
             fs: Fs::Ext4,
-            scheme,
+            scheme: scheme.into(),
             device: device.into(),
             timing: None,
             bytes: 1 << 30,
@@ -151,6 +113,33 @@ impl Config {
             data: Data::Ordered,
             timers: true,
             seed,
+        }
+    }
+
+    /// Takes the scheme from its text: `PRESET`, `KEY=VALUE`, or several of them with `+` between; `data=MODE` may be among them.
+    ///
+    /// # Errors
+    /// An unknown word or a contradiction, with what would be valid.
+    pub fn set_scheme(&mut self, text: &str) -> Result<(), RigError> {
+        let (data, rest): (Vec<&str>, Vec<&str>) = text
+            .split('+')
+            .partition(|item| item.trim().starts_with("data="));
+        self.data = match data.last() {
+            Some(item) => item.trim().trim_start_matches("data=").parse()?,
+            None => Data::Ordered,
+        };
+        self.scheme = match rest.is_empty() {
+            true => Preset::default().into(),
+            false => rest.join("+").parse()?,
+        };
+        Ok(())
+    }
+
+    /// The shortest text that [`Config::set_scheme`] makes the same of: the name of the scheme in results.
+    pub fn scheme_text(&self) -> String {
+        match self.data {
+            Data::Ordered => self.scheme.to_string(),
+            data => format!("{}+data={data}", self.scheme),
         }
     }
 
@@ -164,6 +153,14 @@ impl Config {
             Some(timing) => profile.with_timing(timing)?,
             None => profile,
         })
+    }
+
+    /// Refuses a scheme that would not be safe on the device, before anything runs.
+    ///
+    /// # Errors
+    /// [`RigError::Unsafe`] with the reason; unknown profile, a size that is not possible.
+    pub fn check(&self) -> Result<(), RigError> {
+        self.scheme.check(&self.device, &self.blank()?.caps())
     }
 
     /// A device with a fresh file system on it. Costs no virtual time and counts in no figure of the device.
@@ -209,8 +206,8 @@ impl Config {
                 nanos: 0,
             },
         );
-        options.journal = match (self.scheme, self.journal_blocks) {
-            (Scheme::None, _) => JournalSize::None,
+        options.journal = match (self.scheme.0, self.journal_blocks) {
+            (None, _) => JournalSize::None,
             (_, Some(blocks)) => JournalSize::Blocks(blocks),
             (_, None) => JournalSize::Default,
         };
@@ -221,7 +218,7 @@ impl Config {
     pub fn mount_options(&self) -> MountOptions {
         let timer = |span: Nanos| self.timers.then_some(span);
         MountOptions {
-            scheme: self.scheme.preset().scheme(),
+            scheme: self.scheme.0,
             data: self.data.into(),
             commit_interval: timer(Nanos::from_secs(5)),
             writeback_expire: timer(Nanos::from_secs(30)),

@@ -19,6 +19,19 @@ pub enum RigError {
         /// What would be valid.
         valid: String,
     },
+    /// No scheme, or choices that contradict each other.
+    #[error("{0}")]
+    Scheme(journal::ChoiceError),
+    /// A scheme that would not be safe on the device.
+    #[error("scheme {scheme} on device {device}: {why}")]
+    Unsafe {
+        /// The scheme.
+        scheme: String,
+        /// The profile of the device.
+        device: String,
+        /// The reason, and what to choose instead.
+        why: String,
+    },
     /// The device profile.
     #[error("{0}")]
     Profile(#[from] ProfileError),

@@ -7,14 +7,17 @@
 mod config;
 mod error;
 mod image;
+mod scheme;
 mod stack;
 
 pub use blockdev::{
     Adversary, BlockDevice, Class, Clock, DeviceStats, FlashStats, Model, Modelled,
 };
-pub use config::{Config, Data, Fs, Scheme};
+pub use config::{Config, Data, Fs};
 pub use ctrl::{AnyModel, Media, Profile};
 pub use error::RigError;
 pub use ext4::DataMode;
 pub use image::{load_image, write_image};
+pub use journal::Preset;
+pub use scheme::Scheme;
 pub use stack::Stack;

@@ -1,0 +1,324 @@
+//! A scheme as text, the same on the command line and among mount options: a preset, single choices, or a preset of which single
+//! choices are changed.
+
+use crate::{FullFirst, Home, Order, Preset, Record, Scheme};
+use std::fmt;
+use std::str::FromStr;
+
+/// Between the choices of one scheme: `emmc+full-first=on`. A comma separates schemes and mount options.
+const SEPARATOR: char = '+';
+
+/// Choices as they come in, in any order; the last word on a key counts, a preset is the ground for all others.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choices {
+    preset: Option<Preset>,
+    coalition: Option<bool>,
+    order: Option<Order>,
+    home: Option<HomeWord>,
+    full_first: Option<FullFirst>,
+    commit_block: Option<bool>,
+}
+
+/// `home=` as written: one of the words is known, but nothing can do it yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum HomeWord {
+    Can(Home),
+    Remap,
+}
+
+/// Why a text names no scheme.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChoiceError(String);
+
+impl fmt::Display for ChoiceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ChoiceError {}
+
+type Words<T> = &'static [(&'static str, T)];
+
+const RECORDS: Words<bool> = &[("full", false), ("coalition", true)];
+const ORDERS: Words<Order> = &[
+    ("flush-end", Order::FlushEnd),
+    ("flush-ahead", Order::FlushAhead),
+    ("adaptive", Order::Adaptive),
+];
+const HOMES: Words<HomeWord> = &[
+    ("copy", HomeWord::Can(Home::Copy)),
+    ("copy-reliable", HomeWord::Can(Home::CopyReliable)),
+    ("remap", HomeWord::Remap),
+];
+const FULL_FIRSTS: Words<FullFirst> = &[
+    ("auto", FullFirst::Auto),
+    ("on", FullFirst::On),
+    ("off", FullFirst::Off),
+];
+const SWITCH: Words<bool> = &[("on", true), ("off", false)];
+
+/// The value that `word` stands for under `key`.
+fn value_of<T: Copy>(key: &str, word: &str, words: Words<T>) -> Result<T, ChoiceError> {
+    let found = words.iter().find(|(w, _)| *w == word);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let valid: Vec<&str> = words.iter().map(|(w, _)| *w).collect();
+        let valid = valid.join(", ");
+        ChoiceError(format!("unknown {key} `{word}`; valid are: {valid}"))
+    })
+}
+
+/// The word for a value.
+fn word_of<T: PartialEq>(value: &T, words: Words<T>) -> &'static str {
+    let found = words.iter().find(|(_, v)| v == value);
+    found.map_or("?", |(word, _)| word)
+}
+
+impl Choices {
+    /// The keys and their values, for messages.
+    pub const SYNTAX: &str = "scheme=jbd2|coalition|coalition-paper|flush-ahead|emmc|adaptive|none, record=full|coalition, \
+                              order=flush-end|flush-ahead|adaptive, home=copy|copy-reliable|remap, full-first=auto|on|off, \
+                              commit-block=on|off";
+
+    /// Takes one choice; false if `key` is none of the keys of a scheme.
+    ///
+    /// # Errors
+    /// An unknown value, with the valid ones.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<bool, ChoiceError> {
+        match key {
+            "scheme" => {
+                let preset = value.parse::<Preset>();
+                self.preset = Some(preset.map_err(|e| ChoiceError(e.to_string()))?);
+            }
+            "record" => self.coalition = Some(value_of(key, value, RECORDS)?),
+            "order" => self.order = Some(value_of(key, value, ORDERS)?),
+            "home" => self.home = Some(value_of(key, value, HOMES)?),
+            "full-first" => self.full_first = Some(value_of(key, value, FULL_FIRSTS)?),
+            "commit-block" => self.commit_block = Some(value_of(key, value, SWITCH)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// What the choices amount to; without a preset they change `jbd2`. `None`: no journal.
+    ///
+    /// # Errors
+    /// Choices that contradict each other, or that no device can do.
+    pub fn scheme(&self) -> Result<Option<Scheme>, ChoiceError> {
+        let refuse = |why: &str| Err(ChoiceError(why.into()));
+        let Some(mut scheme) = self.preset.unwrap_or_default().scheme() else {
+            return match self.first_single() {
+                None => Ok(None),
+                Some(key) => refuse(&format!(
+                    "scheme=none has no journal, so {key}= says nothing; leave it out"
+                )),
+            };
+        };
+        scheme.record = self.record(scheme.record)?;
+        match self.home {
+            Some(HomeWord::Remap) if scheme.is_coalition() => {
+                return refuse(
+                    "home=remap with record=coalition: a remapped page of the journal must be a whole block, and a coalition \
+                     holds only modified bytes; choose record=full or home=copy-reliable",
+                );
+            }
+            Some(HomeWord::Remap) => {
+                return refuse(
+                    "home=remap needs a device that can remap a home address to a page of the journal, and none of the \
+                     devices here can; choose home=copy or home=copy-reliable",
+                );
+            }
+            Some(HomeWord::Can(home)) => scheme.home = home,
+            None => {}
+        }
+        scheme.order = self.order.unwrap_or(scheme.order);
+        if let Some(full_first) = self.full_first {
+            if !scheme.is_coalition() && full_first != FullFirst::Auto {
+                return refuse(
+                    "full-first= says when a coalition holds whole blocks; record=full always does; leave it out",
+                );
+            }
+            scheme.full_first = full_first;
+        }
+        Ok(Some(scheme))
+    }
+
+    fn record(&self, ground: Record) -> Result<Record, ChoiceError> {
+        let coalition = self
+            .coalition
+            .unwrap_or(matches!(ground, Record::Coalition { .. }));
+        if !coalition {
+            return match self.commit_block {
+                None => Ok(Record::Full),
+                Some(_) => Err(ChoiceError(
+                    "commit-block= is a choice of record=coalition; record=full always has one; leave it out".into(),
+                )),
+            };
+        }
+        let commit_block = self
+            .commit_block
+            .unwrap_or(ground == Record::Coalition { commit_block: true });
+        Ok(Record::Coalition { commit_block })
+    }
+
+    fn first_single(&self) -> Option<&'static str> {
+        let given = [
+            (self.coalition.is_some(), "record"),
+            (self.order.is_some(), "order"),
+            (self.home.is_some(), "home"),
+            (self.full_first.is_some(), "full-first"),
+            (self.commit_block.is_some(), "commit-block"),
+        ];
+        given.iter().find(|(given, _)| *given).map(|(_, key)| *key)
+    }
+}
+
+impl FromStr for Choices {
+    type Err = ChoiceError;
+
+    /// Reads `PRESET`, `KEY=VALUE`, or several of them with `+` between.
+    fn from_str(text: &str) -> Result<Choices, ChoiceError> {
+        let mut choices = Choices::default();
+        for item in text.split(SEPARATOR).map(str::trim) {
+            let (key, value) = item.split_once('=').unwrap_or(("scheme", item));
+            if !choices.set(key, value)? {
+                let syntax = Choices::SYNTAX;
+                return Err(ChoiceError(format!(
+                    "unknown choice `{key}` in scheme `{text}`; there are: {syntax}"
+                )));
+            }
+        }
+        Ok(choices)
+    }
+}
+
+/// The shortest text for a scheme: a preset, and what differs from it. Equal schemes have equal texts.
+pub fn scheme_text(scheme: &Option<Scheme>) -> String {
+    let Some(scheme) = scheme else {
+        return Preset::None.word().into();
+    };
+    let texts = Preset::ALL.iter().filter_map(|preset| {
+        let ground = preset.scheme()?;
+        let other_record = ground.is_coalition() != scheme.is_coalition();
+        Some((other_record, changes(&ground, scheme), preset))
+    });
+    let (_, changes, preset) = texts
+        .min_by_key(|(other_record, changes, _)| (*other_record, changes.len()))
+        .expect("there are presets");
+    let mut text = preset.word().to_string();
+    changes.iter().for_each(|change| {
+        text.push(SEPARATOR);
+        text.push_str(change);
+    });
+    text
+}
+
+/// What turns `from` into `to`, of the same kind of record.
+fn changes(from: &Scheme, to: &Scheme) -> Vec<String> {
+    let mut all = Vec::new();
+    let commit_block = |s: &Scheme| s.record == Record::Coalition { commit_block: true };
+    if commit_block(from) != commit_block(to) {
+        all.push(format!(
+            "commit-block={}",
+            word_of(&commit_block(to), SWITCH)
+        ));
+    }
+    if from.order != to.order {
+        all.push(format!("order={}", word_of(&to.order, ORDERS)));
+    }
+    if from.home != to.home {
+        all.push(format!("home={}", word_of(&HomeWord::Can(to.home), HOMES)));
+    }
+    if from.full_first != to.full_first {
+        all.push(format!(
+            "full-first={}",
+            word_of(&to.full_first, FULL_FIRSTS)
+        ));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Option<Scheme>, ChoiceError> {
+        text.parse::<Choices>()?.scheme()
+    }
+
+    #[test]
+    fn a_preset_and_its_choices_are_the_same_scheme_with_one_text() {
+        for (text, short) in [
+            ("jbd2", "jbd2"),
+            ("none", "none"),
+            ("scheme=emmc", "emmc"),
+            ("record=full+order=flush-ahead", "flush-ahead"),
+            ("record=coalition+home=copy-reliable", "coalition"),
+            ("coalition+commit-block=on", "coalition-paper"),
+            ("coalition-paper+commit-block=off", "coalition"),
+            ("coalition+order=flush-ahead", "emmc"),
+            ("order=flush-ahead+scheme=coalition", "emmc"),
+            ("emmc+record=full+home=copy", "flush-ahead"),
+            (
+                "emmc+home=copy+full-first=on",
+                "emmc+home=copy+full-first=on",
+            ),
+            ("order=adaptive", "jbd2+order=adaptive"),
+            ("order=adaptive+order=flush-end", "jbd2"),
+        ] {
+            let scheme = parsed(text).expect(text);
+            assert_eq!(scheme_text(&scheme), short, "{text}");
+            assert_eq!(parsed(short), Ok(scheme), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_combination_has_a_text_that_reads_back() {
+        let mut texts = std::collections::BTreeSet::new();
+        for record in [
+            "full",
+            "coalition+commit-block=on",
+            "coalition+commit-block=off",
+        ] {
+            for order in ORDERS {
+                for home in ["copy", "copy-reliable"] {
+                    for full_first in FULL_FIRSTS {
+                        let text = format!(
+                            "record={record}+order={}+home={home}+full-first={}",
+                            order.0, full_first.0
+                        );
+                        let Ok(scheme) = parsed(&text) else {
+                            assert!(record == "full" && full_first.0 != "auto", "{text}");
+                            continue;
+                        };
+                        let short = scheme_text(&scheme);
+                        assert_eq!(parsed(&short), Ok(scheme), "{text}: {short}");
+                        texts.insert(short);
+                    }
+                }
+            }
+        }
+        assert_eq!(texts.len(), 6 + 2 * 3 * 2 * 3);
+    }
+
+    #[test]
+    fn what_is_unknown_or_contradicts_itself_is_refused_with_the_reason() {
+        for (text, wrong, right) in [
+            ("jbd3", "`jbd3`", "coalition-paper"),
+            ("", "``", "jbd2"),
+            ("jbd2+recrod=full", "`recrod`", "record=full|coalition"),
+            ("record=delta", "`delta`", "full, coalition"),
+            ("order=first", "`first`", "flush-ahead"),
+            ("home=away", "`away`", "copy-reliable"),
+            ("emmc+full-first=maybe", "`maybe`", "auto, on, off"),
+            ("home=remap", "home=remap", "needs a device that can remap"),
+            ("coalition+home=remap", "record=coalition", "whole block"),
+            ("jbd2+commit-block=off", "commit-block", "record=coalition"),
+            ("jbd2+full-first=off", "full-first", "record=full"),
+            ("none+order=adaptive", "scheme=none", "order="),
+        ] {
+            let e = parsed(text).expect_err(text).to_string();
+            assert!(e.contains(wrong) && e.contains(right), "{text}: {e}");
+        }
+    }
+}
