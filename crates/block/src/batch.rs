@@ -1,6 +1,8 @@
 //! Submitted writes that somebody has to wait for.
 
 use crate::Queue;
+use crate::durability::WriteMark;
+use crate::observe::Probe;
 use blockdev::{DevError, Ticket};
 use rt::Mutex;
 use std::sync::Arc;
@@ -10,8 +12,26 @@ use std::sync::Arc;
 #[must_use = "somebody has to wait for these writes"]
 pub struct Batch {
     queue: Arc<Queue>,
-    tickets: Vec<(Ticket, Kind)>,
+    tickets: Vec<Sent>,
     watched: Vec<Watch>,
+    probe: Option<Probe>,
+}
+
+/// One command on its way.
+pub(crate) struct Sent {
+    pub ticket: Ticket,
+    pub kind: Kind,
+    pub sectors: u64,
+}
+
+/// What became of writes.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Written {
+    /// A flush that covers it covers all of them; [`WriteMark::NONE`] if none went through the cache (H19).
+    pub mark: WriteMark,
+    /// The first failure among them.
+    pub result: Result<(), DevError>,
 }
 
 /// A second pair of eyes on submitted writes: whoever comes first waits for the device, the others for him.
@@ -20,7 +40,7 @@ pub struct Watch(Arc<Mutex<Watched>>);
 
 enum Watched {
     Pending(Batch),
-    Done(Result<(), DevError>),
+    Done(Written),
 }
 
 impl Watch {
@@ -29,10 +49,15 @@ impl Watch {
     /// # Errors
     /// The first failure among them, the same for everyone.
     pub fn wait(&self) -> Result<(), DevError> {
+        self.wait_written().result
+    }
+
+    /// The same; also answers what a flush has to cover.
+    pub fn wait_written(&self) -> Written {
         let mut state = self.0.lock();
         if let Watched::Pending(batch) = &mut *state {
             let empty = Batch::new(batch.queue.clone());
-            let outcome = std::mem::replace(batch, empty).wait();
+            let outcome = std::mem::replace(batch, empty).wait_written();
             *state = Watched::Done(outcome);
         }
         match &*state {
@@ -59,6 +84,7 @@ impl Batch {
             queue,
             tickets: Vec::new(),
             watched: Vec::new(),
+            probe: None,
         }
     }
     /// Lets somebody else wait for the writes gathered so far, too: the batch may go to a journal transaction while the
@@ -70,8 +96,11 @@ impl Batch {
         self.watched.push(watch.clone());
         watch
     }
-    pub(crate) fn push(&mut self, ticket: Ticket, kind: Kind) {
-        self.tickets.push((ticket, kind));
+    pub(crate) fn push(&mut self, sent: Sent) {
+        self.tickets.push(sent);
+    }
+    pub(crate) fn set_probe(&mut self, probe: Option<Probe>) {
+        self.probe = probe;
     }
     /// Number of commands.
     pub fn len(&self) -> usize {
@@ -87,6 +116,7 @@ impl Batch {
     }
     /// Takes over the writes of `other`.
     pub fn merge(&mut self, other: Batch) {
+        self.probe = None;
         self.tickets.extend(other.tickets);
         self.watched.extend(other.watched);
     }
@@ -95,21 +125,35 @@ impl Batch {
     /// # Errors
     /// The first failure; the others are waited for all the same.
     pub fn wait(self) -> Result<(), DevError> {
-        let mut outcome = Ok(());
+        self.wait_written().result
+    }
+    /// The same; also answers what a flush has to cover.
+    pub fn wait_written(self) -> Written {
+        let mut mark = WriteMark::NONE;
+        let mut result = Ok(());
         let mut needs_flush = false;
-        for (ticket, kind) in self.tickets {
-            let one = self.queue.wait_write(ticket, kind);
+        let mut before_last = rt::now();
+        for sent in self.tickets {
+            before_last = rt::now();
+            let kind = sent.kind;
+            let (one, covers) = self.queue.wait_write(sent);
+            mark = mark.max(covers);
             needs_flush |= one.is_ok() && kind == Kind::FuaByFlush;
-            outcome = outcome.and(one);
+            result = result.and(one);
         }
         for watch in self.watched {
-            outcome = outcome.and(watch.wait());
+            let written = watch.wait_written();
+            mark = mark.max(written.mark);
+            result = result.and(written.result);
         }
-        outcome?;
-        if needs_flush {
-            self.queue.flush()
-        } else {
-            Ok(())
+        let mut probe = self.probe;
+        if needs_flush && result.is_ok() {
+            result = self.queue.ensure_flushed(mark);
+            probe.as_mut().into_iter().for_each(Probe::flush_of_its_own);
         }
+        if let Some(probe) = probe {
+            self.queue.observed(probe, before_last, result.is_ok());
+        }
+        Written { mark, result }
     }
 }

@@ -8,9 +8,14 @@
 //! - B2 a flush remembers `completed` at its start; when it succeeds, `durable` rises to that number, never further;
 //! - B3 a failed flush covers nothing.
 
-/// "All cached writes that had completed at some moment."
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+/// "All cached writes that had completed at some moment." The larger of two marks covers both.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct WriteMark(pub(crate) u64);
+
+impl WriteMark {
+    /// Of writes none of which is volatile: every flush covers it, even none at all.
+    pub const NONE: WriteMark = WriteMark(0);
+}
 
 /// The numbers behind B1 to B3.
 #[derive(Debug, Default)]
@@ -22,6 +27,10 @@ pub(crate) struct Durability {
     durable: u64,
     /// Starts of the flushes under way.
     flushing: Vec<u64>,
+    /// Sectors of all completed cached writes.
+    sectors_completed: u64,
+    /// `sectors_completed` at the start of the newest flush that has succeeded.
+    sectors_durable: u64,
 }
 
 impl Durability {
@@ -41,26 +50,43 @@ impl Durability {
     pub fn submitted(&mut self, writes: u64) {
         self.in_flight += writes;
     }
-    /// Counts failed writes too: part of them may sit in the cache.
-    pub fn completed(&mut self, writes: u64) {
+    /// Counts failed writes too: part of them may sit in the cache. Answers the mark that covers this write.
+    pub fn completed(&mut self, sectors: u64) -> WriteMark {
         assert!(
-            self.in_flight >= writes,
+            self.in_flight > 0,
             "B1: more cached writes completed than were submitted"
         );
-        self.in_flight -= writes;
-        self.completed += writes;
-    }
-    pub fn flush_started(&mut self) -> WriteMark {
-        self.last_start = self.completed;
-        self.flushing.push(self.completed);
+        self.in_flight -= 1;
+        self.completed += 1;
+        self.sectors_completed += sectors;
         WriteMark(self.completed)
     }
-    pub fn flush_ended(&mut self, start: WriteMark, ok: bool) {
-        let at = self.flushing.iter().position(|&s| s == start.0);
+    /// Sectors written through the cache that no flush has covered: an upper bound of what the cache holds.
+    pub fn dirty_sectors(&self) -> u64 {
+        self.sectors_completed - self.sectors_durable
+    }
+    pub fn flush_started(&mut self) -> FlushStart {
+        self.last_start = self.completed;
+        self.flushing.push(self.completed);
+        FlushStart {
+            mark: WriteMark(self.completed),
+            sectors: self.sectors_completed,
+        }
+    }
+    pub fn flush_ended(&mut self, start: FlushStart, ok: bool) {
+        let at = self.flushing.iter().position(|&s| s == start.mark.0);
         self.flushing
             .swap_remove(at.expect("B2: a flush ends that has started"));
         if ok {
-            self.durable = self.durable.max(start.0);
+            self.durable = self.durable.max(start.mark.0);
+            self.sectors_durable = self.sectors_durable.max(start.sectors);
         }
     }
+}
+
+/// What a flush covers if it succeeds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FlushStart {
+    pub mark: WriteMark,
+    sectors: u64,
 }

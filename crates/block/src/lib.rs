@@ -6,13 +6,17 @@
 
 mod batch;
 mod durability;
+mod flushing;
+mod observe;
 mod plug;
 mod queue;
 mod stats;
 
-pub use batch::{Batch, Watch};
+pub use batch::{Batch, Watch, Written};
 pub use blockdev::{BlockDevice, Caps, Class, DevError, DevErrorKind};
 pub use durability::WriteMark;
+pub use flushing::Flushing;
+pub use observe::{Sample, Work};
 pub use plug::Plug;
 pub use queue::Queue;
 pub use stats::QueueStats;

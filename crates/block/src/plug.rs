@@ -68,11 +68,12 @@ impl Plug {
         let gathered = self.writes.len();
         let merged = merge(self.writes, limit);
         self.queue.count_merges((gathered - merged.len()) as u64);
+        let probe = self.queue.probe_writes(&merged);
         let mut batch = Batch::new(self.queue.clone());
         for write in merged {
-            let (ticket, kind) = self.queue.send_write(write);
-            batch.push(ticket, kind);
+            batch.push(self.queue.send_write(write));
         }
+        batch.set_probe(probe);
         batch
     }
 }

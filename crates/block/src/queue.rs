@@ -1,11 +1,13 @@
 //! The queue in front of one device.
 
-use crate::batch::{Batch, Kind};
+use crate::batch::{Batch, Kind, Sent};
 use crate::durability::{Durability, WriteMark};
+use crate::flushing::{Flushing, UnderWay};
+use crate::observe::{Observer, Probe, Sample, Work};
 use crate::plug::{Plug, Write};
 use crate::stats::QueueStats;
-use base::{Bytes, Lba};
-use blockdev::{BlockDevice, Caps, Class, DevError, Op, Request, Ticket};
+use base::{Bytes, Lba, SECTORS_PER_BLOCK, Time};
+use blockdev::{BlockDevice, Caps, Class, DevError, Op, Request};
 use rt::{Condvar, Mutex};
 use std::sync::Arc;
 
@@ -21,6 +23,7 @@ pub struct Queue {
 struct State {
     durability: Durability,
     stats: QueueStats,
+    observer: Observer,
 }
 
 impl Queue {
@@ -73,9 +76,10 @@ impl Queue {
     }
 
     fn write_one(self: &Arc<Self>, write: Write) -> Result<(), DevError> {
-        let (ticket, kind) = self.send_write(write);
         let mut batch = Batch::new(self.clone());
-        batch.push(ticket, kind);
+        let probe = self.probe_writes(std::slice::from_ref(&write));
+        batch.push(self.send_write(write));
+        batch.set_probe(probe);
         batch.wait()
     }
 
@@ -84,19 +88,24 @@ impl Queue {
         Plug::new(self.clone())
     }
 
-    /// Discards sectors; a no-op on a device that cannot.
+    /// Discards sectors; a no-op on a device that cannot. A discard is volatile like a cached write: the answer is the
+    /// mark that a flush has to cover before anything may vouch for it (H19).
     ///
     /// # Errors
     /// What the device says.
-    pub fn discard(&self, lba: Lba, sectors: u64) -> Result<(), DevError> {
+    pub fn discard(&self, lba: Lba, sectors: u64) -> Result<WriteMark, DevError> {
         if !self.caps.discard {
-            return Ok(());
+            return Ok(WriteMark::NONE);
         }
-        // A discard is volatile until the next flush, like a cached write (H19).
         let request = Request::discard(lba, sectors);
         self.begin(&request, Kind::Cached);
         let ticket = self.device.submit(request);
-        self.wait_write(ticket, Kind::Cached)
+        let (result, mark) = self.wait_write(Sent {
+            ticket,
+            kind: Kind::Cached,
+            sectors: 0,
+        });
+        result.map(|()| mark)
     }
 
     /// Sends a flush and waits for it. Without a volatile cache there is nothing to send.
@@ -104,23 +113,61 @@ impl Queue {
     /// # Errors
     /// What the device says.
     pub fn flush(&self) -> Result<(), DevError> {
+        let under_way = self.begin_flush();
+        self.end_flush(under_way)
+    }
+
+    /// Sends a flush and does not wait for it. It covers what had completed by now (H17), and others may join it.
+    pub fn start_flush(self: &Arc<Self>) -> Flushing {
+        Flushing {
+            queue: self.clone(),
+            under_way: self.begin_flush(),
+        }
+    }
+
+    fn begin_flush(&self) -> UnderWay {
         let request = Request::flush();
-        let start = {
+        let (start, probe) = {
             let mut state = self.state.lock();
+            let mut probe = None;
             if self.caps.volatile_cache {
+                let dirty = state.durability.dirty_sectors();
+                probe = state
+                    .observer
+                    .begin(Work::Flush, 1, dirty.div_ceil(SECTORS_PER_BLOCK));
+                state.observer.submitted(true);
                 state.stats.add(&request);
             }
-            state.durability.flush_started()
+            // Numbered before the device sees it: what completes in between is not counted as covered.
+            (state.durability.flush_started(), probe)
         };
-        let result = if self.caps.volatile_cache {
-            self.device.wait(self.device.submit(request)).map(|_| ())
-        } else {
-            Ok(())
+        let ticket = self
+            .caps
+            .volatile_cache
+            .then(|| self.device.submit(request));
+        UnderWay {
+            ticket,
+            start,
+            probe,
+        }
+    }
+
+    pub(crate) fn end_flush(&self, flush: UnderWay) -> Result<(), DevError> {
+        let since = rt::now();
+        let result = match flush.ticket {
+            Some(ticket) => self.device.wait(ticket).map(|_| ()),
+            None => Ok(()),
         };
-        self.state
-            .lock()
-            .durability
-            .flush_ended(start, result.is_ok());
+        {
+            let mut state = self.state.lock();
+            state.durability.flush_ended(flush.start, result.is_ok());
+            if flush.ticket.is_some() {
+                state.observer.completed(true);
+            }
+            if let Some(probe) = flush.probe {
+                state.observer.end(probe, since, result.is_ok());
+            }
+        }
         self.flush_ended.notify_all();
         result
     }
@@ -138,6 +185,23 @@ impl Queue {
     /// True if a flush would have something to do, as far as the host knows.
     pub fn cache_dirty(&self) -> bool {
         self.caps.volatile_cache && self.state.lock().durability.cache_dirty()
+    }
+
+    /// 4 KiB blocks written through the cache that no flush has covered, as far as the host knows: an upper bound of what the
+    /// cache holds, for it may have evicted some.
+    pub fn dirty_blocks(&self) -> u64 {
+        let sectors = self.state.lock().durability.dirty_sectors();
+        sectors.div_ceil(SECTORS_PER_BLOCK)
+    }
+
+    /// Begins or ends taking samples of what commands cost.
+    pub fn observe(&self, on: bool) {
+        self.state.lock().observer.switch(on);
+    }
+
+    /// The samples taken since the last call, oldest first; the newest 64 at most.
+    pub fn take_samples(&self) -> Vec<Sample> {
+        self.state.lock().observer.take()
     }
 
     /// Returns once a flush that started after `mark` has completed: one that has, one that is under way, or its own (H17).
@@ -169,13 +233,10 @@ impl Queue {
         self.state.lock().stats.merges += merges;
     }
 
-    pub(crate) fn send_write(&self, write: Write) -> (Ticket, Kind) {
-        let kind = match (write.fua, self.caps.fua, self.caps.volatile_cache) {
-            (_, _, false) | (true, true, true) => Kind::Durable,
-            (true, false, true) => Kind::FuaByFlush,
-            (false, _, true) => Kind::Cached,
-        };
+    pub(crate) fn send_write(&self, write: Write) -> Sent {
+        let kind = self.kind_of(write.fua);
         let fua = write.fua && self.caps.fua;
+        let sectors = write.sectors;
         let request = Request {
             op: Op::Write {
                 lba: write.lba,
@@ -184,22 +245,59 @@ impl Queue {
             },
         };
         self.begin(&request, kind);
-        (self.device.submit(request), kind)
+        let ticket = self.device.submit(request);
+        Sent {
+            ticket,
+            kind,
+            sectors,
+        }
     }
 
-    pub(crate) fn wait_write(&self, ticket: Ticket, kind: Kind) -> Result<(), DevError> {
-        let result = self.device.wait(ticket).map(|_| ());
-        if kind != Kind::Durable {
-            self.state.lock().durability.completed(1);
+    /// What the completion of a write means on this device.
+    pub(crate) fn kind_of(&self, fua: bool) -> Kind {
+        match (fua, self.caps.fua, self.caps.volatile_cache) {
+            (_, _, false) | (true, true, true) => Kind::Durable,
+            (true, false, true) => Kind::FuaByFlush,
+            (false, _, true) => Kind::Cached,
         }
-        result
+    }
+
+    /// Waits for one command; also answers the mark that covers it.
+    pub(crate) fn wait_write(&self, sent: Sent) -> (Result<(), DevError>, WriteMark) {
+        let result = self.device.wait(sent.ticket).map(|_| ());
+        let mut state = self.state.lock();
+        state.observer.completed(sent.kind != Kind::Cached);
+        let mark = match sent.kind {
+            Kind::Durable => WriteMark::NONE,
+            Kind::Cached | Kind::FuaByFlush => state.durability.completed(sent.sectors),
+        };
+        (result, mark)
     }
 
     fn begin(&self, request: &Request, kind: Kind) {
         let mut state = self.state.lock();
         state.stats.add(request);
+        state.observer.submitted(kind != Kind::Cached);
         if kind != Kind::Durable {
             state.durability.submitted(1);
         }
+    }
+
+    /// Begins to measure writes that are about to be sent together, if all of them are of one kind.
+    pub(crate) fn probe_writes(&self, writes: &[Write]) -> Option<Probe> {
+        let fua = writes.first()?.fua;
+        if writes.iter().any(|w| w.fua != fua) {
+            return None;
+        }
+        let work = if fua { Work::Fua } else { Work::Cached };
+        let sectors: u64 = writes.iter().map(|w| w.sectors).sum();
+        let blocks = sectors.div_ceil(SECTORS_PER_BLOCK);
+        let state = self.state.lock();
+        state.observer.begin(work, writes.len() as u64, blocks)
+    }
+
+    pub(crate) fn observed(&self, probe: Probe, waiting_since: Time, ok: bool) {
+        let mut state = self.state.lock();
+        state.observer.end(probe, waiting_since, ok);
     }
 }

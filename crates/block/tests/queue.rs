@@ -220,3 +220,120 @@ fn an_illegal_request_is_an_error_not_a_panic() {
     );
     assert!(queue.read(Lba(u64::MAX), 8).is_err());
 }
+
+#[test]
+fn h17_a_started_flush_covers_what_had_completed_when_it_was_started() {
+    let (device, queue) = gated();
+    queue.write(Lba(0), Class::Data, block(1)).unwrap();
+    let early = queue.mark();
+    let flushing = queue.start_flush();
+    queue.write(Lba(8), Class::Data, block(2)).unwrap();
+    let late = queue.mark();
+    assert!(!queue.is_flushed(early), "it has not ended");
+    let joins = {
+        let queue = queue.clone();
+        rt::spawn("joins", move || queue.ensure_flushed(early))
+    };
+    device.gate.lock().open = true;
+    device.opened.notify_all();
+    flushing.wait().unwrap();
+    joins.join().unwrap().unwrap();
+    assert!(queue.is_flushed(early) && !queue.is_flushed(late));
+    assert_eq!(queue.stats().flushes, 1, "the second caller joined");
+    assert_eq!(queue.dirty_blocks(), 1);
+    queue.ensure_flushed(late).unwrap();
+    assert_eq!(queue.dirty_blocks(), 0);
+    assert_eq!(queue.stats().flushes, 2);
+}
+
+#[test]
+fn a_started_flush_that_fails_covers_nothing() {
+    let (device, queue) = gated();
+    queue.write(Lba(0), Class::Data, block(1)).unwrap();
+    let mark = queue.mark();
+    let flushing = queue.start_flush();
+    device.gate.lock().fail = true;
+    device.gate.lock().open = true;
+    device.opened.notify_all();
+    assert!(flushing.wait().is_err());
+    assert!(!queue.is_flushed(mark) && queue.dirty_blocks() == 1);
+}
+
+#[test]
+fn h19_writes_report_the_mark_that_covers_them_and_no_foreign_one() {
+    let (device, queue) = gated();
+    device.gate.lock().open = true;
+    let mut plug = queue.plug();
+    plug.write(Lba(0), Class::Data, block(1));
+    let mut batch = plug.submit();
+    let watch = batch.watch();
+    let written = batch.wait_written();
+    written.result.unwrap();
+    assert_eq!(watch.wait_written().mark, written.mark, "for everyone");
+    queue.ensure_flushed(written.mark).unwrap();
+    queue.write(Lba(8), Class::Home, block(2)).unwrap();
+    assert!(queue.cache_dirty() && queue.is_flushed(written.mark));
+    // Without FUA in the device a FUA write is volatile, until the flush that follows it.
+    let mut plug = queue.plug();
+    plug.write_fua(Lba(16), Class::Data, block(3));
+    let written = plug.submit().wait_written();
+    assert!(queue.is_flushed(written.mark) && written.mark > varve_block::WriteMark::NONE);
+}
+
+/// RAM whose commands take a virtual time each.
+struct Slow(Ram);
+
+impl BlockDevice for Slow {
+    fn caps(&self) -> Caps {
+        Caps {
+            volatile_cache: true,
+            fua: true,
+            ..self.0.caps()
+        }
+    }
+    fn submit(&self, request: Request) -> Ticket {
+        self.0.submit(request)
+    }
+    fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
+        rt::sleep(base::Nanos::from_millis(1));
+        self.0.wait(ticket)
+    }
+}
+
+#[test]
+fn samples_are_taken_of_work_that_had_the_device_for_itself() {
+    let samples = rt::Sim::new(rt::SimConfig::seeded(1))
+        .run(|| {
+            let queue = Queue::new(Arc::new(Slow(Ram::new(1 << 20))));
+            queue.write(Lba(0), Class::Data, block(1)).unwrap();
+            assert_eq!(queue.take_samples(), [], "nobody asked");
+            queue.observe(true);
+            queue.write(Lba(0), Class::Data, block(1)).unwrap();
+            let mut plug = queue.plug();
+            for n in 0..3 {
+                plug.write_fua(Lba(16 * n), Class::Data, block(1));
+            }
+            let batch = plug.submit();
+            batch.wait().unwrap();
+            queue.flush().unwrap();
+            // One that another one overtakes says nothing.
+            let mut plug = queue.plug();
+            plug.write_fua(Lba(0), Class::Data, block(1));
+            let batch = plug.submit();
+            queue.write(Lba(8), Class::Data, block(1)).unwrap();
+            batch.wait().unwrap();
+            queue.take_samples()
+        })
+        .unwrap();
+    let seen: Vec<_> = samples
+        .iter()
+        .map(|s| (s.work, s.commands, s.blocks, s.span.0 / 1_000_000))
+        .collect();
+    use varve_block::Work;
+    let expected = [
+        (Work::Cached, 1, 1, 1),
+        (Work::Fua, 3, 3, 3),
+        (Work::Flush, 1, 2, 1),
+    ];
+    assert_eq!(seen, expected);
+}
