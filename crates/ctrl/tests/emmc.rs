@@ -62,7 +62,7 @@ fn every_builtin_profile_builds_and_keeps_its_promises_in_range() {
         caps.fua
             && caps.reliable_granule == Some(512)
             && caps.no_collateral
-            && caps.packed.is_none()
+            && caps.packed.is_some()
     );
 }
 
@@ -514,8 +514,8 @@ fn cmd23_arms_only_the_next_command_and_its_count_binds() {
     );
     send(card, 12, 0, Data::None);
     assert!(
-        r1(&send(card, 23, 1 << 30 | 3, Data::None)) & status::ERROR != 0,
-        "packed is not supported"
+        r1(&send(card, 23, 1 << 30 | 1, Data::None)) & status::ERROR != 0,
+        "a packed command has more than its header"
     );
 }
 
@@ -560,7 +560,7 @@ fn switch_writes_modes_and_refuses_properties() {
             ext[field::MAX_PACKED_WRITES],
             ext[field::CACHE_CTRL]
         ),
-        (8, 0, 1)
+        (8, 63, 1)
     );
     assert_eq!(
         u32::from_le_bytes(ext[212..216].try_into().unwrap()) as u64 * 512,

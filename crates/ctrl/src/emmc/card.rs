@@ -1,7 +1,11 @@
 //! The card as its command interface shows it: states, R1 bits, CMD23 arming, the erase sequence (JESD84-B51).
 
-use super::ext_csd::{ExtCsd, field};
-use super::firmware::{Firmware, Way};
+mod modes;
+mod transfer;
+
+use super::ext_csd::ExtCsd;
+use super::firmware::Firmware;
+use super::packed;
 use super::{CardConfig, EmmcMedia, EmmcTiming};
 use base::{Bytes, Lba, SECTOR_BYTES, Time};
 use blockdev::{Adversary, Caps, DevError, FlashStats};
@@ -29,9 +33,11 @@ pub mod status {
     pub const ERASE_RESET: u32 = 1 << 13;
     /// Ready for the next transfer.
     pub const READY_FOR_DATA: u32 = 1 << 8;
+    /// An event of EXCEPTION_EVENTS_STATUS that the host has asked for.
+    pub const EXCEPTION_EVENT: u32 = 1 << 6;
     /// CMD6 named a byte that cannot be written.
     pub const SWITCH_ERROR: u32 = 1 << 7;
-    /// All bits that mean an error.
+    /// All bits that mean an error; [`EXCEPTION_EVENT`] is none by itself.
     pub const ERRORS: u32 = OUT_OF_RANGE
         | ADDRESS_ERROR
         | BLOCK_LEN_ERROR
@@ -285,21 +291,14 @@ impl Card {
                 self.r1(t)
             }
             (23, Data::None) => {
-                // Bit 30, packed: MAX_PACKED_WRITES is 0, so the card refuses it.
-                if command.arg & 1 << 30 != 0 {
-                    self.fail(
-                        status::ERROR,
-                        "packed commands are not supported by this card",
-                    );
-                } else {
-                    self.armed = Some(command.arg);
-                }
+                self.arm(command.arg);
                 self.r1(t)
             }
             (17, Data::Read(1)) => self.read(t, command.arg, 1, false),
             (18, Data::Read(n)) => self.read_multiple(t, command.arg, n, armed),
             (24, Data::Write(data)) => self.write(t, command.arg, data, Some(1), 0),
             (25, Data::Write(data)) => match armed {
+                Some(a) if a & packed::PACKED != 0 => self.write_packed(t, command.arg, data, a),
                 Some(a) if a & 0xFFFF != 0 => {
                     self.write(t, command.arg, data, Some(u64::from(a & 0xFFFF)), a)
                 }
@@ -329,7 +328,10 @@ impl Card {
     /// The card status: errors are shown once.
     fn r1(&mut self, ready: Time) -> Outcome {
         let busy = self.state == State::Programming || self.state == State::Disconnect;
-        let bits = std::mem::take(&mut self.errors) | (self.state as u32) << 9;
+        let mut bits = std::mem::take(&mut self.errors) | (self.state as u32) << 9;
+        if self.ext_csd.exception() {
+            bits |= status::EXCEPTION_EVENT;
+        }
         let response = Response::R1(if busy {
             bits
         } else {
@@ -372,15 +374,6 @@ impl Card {
         (self.state, self.rca, self.armed, self.errors) = (State::Idle, 0, None, 0);
         self.answer(end, Response::None)
     }
-    fn cache_off(&mut self, t: Time) -> Time {
-        if !self.ext_csd.cache_on() {
-            return t;
-        }
-        self.fw.flush(t).unwrap_or_else(|e| {
-            self.fail_with(&e);
-            t
-        })
-    }
     fn select(&mut self, t: Time, command: &Command) -> Outcome {
         let next = match (self.state, self.is_mine(command)) {
             (State::Standby, true) => State::Transfer,
@@ -407,177 +400,5 @@ impl Card {
         raw[5] = 0x09;
         raw[6..9].copy_from_slice(&[0x03, 0xFF, 0xC0]);
         raw
-    }
-    /// CMD6: access mode, byte, value.
-    fn switch(&mut self, t: Time, arg: u32) -> Outcome {
-        let (access, index, value) = (arg >> 24 & 3, (arg >> 16 & 0xFF) as usize, (arg >> 8) as u8);
-        let old = self.ext_csd.get(index);
-        let value = match access {
-            1 => old | value,
-            2 => old & !value,
-            3 => value,
-            _ => return self.r1(t),
-        };
-        let mut end = t;
-        let turns_off = index == field::CACHE_CTRL && value & 1 == 0;
-        let barrier = index == field::FLUSH_CACHE && value & 2 != 0;
-        if turns_off || index == field::FLUSH_CACHE && value & 1 != 0 {
-            end = self.cache_off(t);
-        }
-        if barrier || self.ext_csd.switch(index, value).is_none() {
-            self.fail(
-                status::SWITCH_ERROR,
-                "this EXT_CSD byte takes no such value",
-            );
-        }
-        // R1b: the host polls CMD13 until busy is over and finds the errors there.
-        let out = self.r1(end);
-        self.state = if end > t {
-            State::Programming
-        } else {
-            State::Transfer
-        };
-        out
-    }
-    /// The sector that a data command names.
-    fn address(&mut self, arg: u32, blocks: u64) -> Option<Lba> {
-        let sector = match self.sectors > BYTE_ADDRESS_LIMIT {
-            true => u64::from(arg),
-            false if !arg.is_multiple_of(SECTOR_BYTES as u32) => {
-                self.fail(status::ADDRESS_ERROR, "the address is no multiple of 512");
-                return None;
-            }
-            false => u64::from(arg) / SECTOR_BYTES as u64,
-        };
-        if blocks > self.sectors || sector > self.sectors - blocks {
-            self.fail(status::OUT_OF_RANGE, "the transfer ends beyond the card");
-            return None;
-        }
-        Some(Lba(sector))
-    }
-    fn read_multiple(&mut self, t: Time, arg: u32, blocks: u64, armed: Option<u32>) -> Outcome {
-        let announced = armed.map_or(0, |a| u64::from(a & 0xFFFF));
-        if announced != 0 && announced != blocks || blocks == 0 {
-            self.fail(
-                status::BLOCK_LEN_ERROR,
-                "the transfer is not as long as CMD23 said",
-            );
-            return self.r1(t);
-        }
-        self.read(t, arg, blocks, announced == 0)
-    }
-    fn read(&mut self, t: Time, arg: u32, blocks: u64, open_ended: bool) -> Outcome {
-        let Some(lba) = self.address(arg, blocks) else {
-            return self.r1(t);
-        };
-        let (data, end) = self.fw.read(t + self.timing.read(), lba, blocks);
-        let data = data.unwrap_or_else(|e| {
-            self.fail_with(&e);
-            Vec::new()
-        });
-        let out = Outcome {
-            data,
-            ..self.r1(end)
-        };
-        if open_ended {
-            self.state = State::Sending;
-        }
-        out
-    }
-    fn write(
-        &mut self,
-        t: Time,
-        arg: u32,
-        data: Vec<Bytes>,
-        announced: Option<u64>,
-        sbc: u32,
-    ) -> Outcome {
-        let bytes: usize = data.iter().map(Bytes::len).sum();
-        let blocks = (bytes / SECTOR_BYTES) as u64;
-        let whole = data.iter().all(|d| d.len().is_multiple_of(SECTOR_BYTES));
-        if !whole || blocks == 0 || announced.is_some_and(|n| n != blocks) {
-            self.fail(
-                status::BLOCK_LEN_ERROR,
-                "the transfer is not as long as announced",
-            );
-            return self.r1(t);
-        }
-        let Some(lba) = self.address(arg, blocks) else {
-            return self.r1(t);
-        };
-        let (reliable, forced) = (sbc & 1 << 31 != 0, sbc & 1 << 24 != 0);
-        let legal = !reliable || self.ext_csd.en_rel_wr() || blocks == 1;
-        if !legal {
-            self.fail(status::ERROR, "a legacy reliable write is one sector long");
-            return self.r1(t);
-        }
-        let way = match (reliable, forced || !self.ext_csd.cache_on()) {
-            (true, _) => Way::Reliable,
-            (false, true) => Way::Through,
-            (false, false) => Way::Cached,
-        };
-        let end = self.fw.write(t, lba, data, way).unwrap_or_else(|e| {
-            self.fail_with(&e);
-            t
-        });
-        let out = self.r1(end);
-        self.state = State::Programming;
-        out
-    }
-    fn erase_bound(&mut self, t: Time, index: u8, arg: u32) -> Outcome {
-        let Some(lba) = self.address(arg, 1) else {
-            return self.r1(t);
-        };
-        match (index, self.erase) {
-            (35, (None, None)) => self.erase.0 = Some(lba),
-            (36, (Some(_), None)) => self.erase.1 = Some(lba),
-            _ => {
-                self.erase = (None, None);
-                self.fail(
-                    status::ERASE_SEQ_ERROR,
-                    "CMD35, CMD36 and CMD38 come in this order",
-                );
-            }
-        }
-        self.r1(t)
-    }
-    /// CMD38. Argument 0: erase groups; 1: TRIM; 3: DISCARD.
-    fn erase(&mut self, t: Time, arg: u32) -> Outcome {
-        let (Some(first), Some(last)) = std::mem::take(&mut self.erase) else {
-            self.fail(status::ERASE_SEQ_ERROR, "CMD38 without CMD35 and CMD36");
-            return self.r1(t);
-        };
-        let group = u64::from(self.ext_csd.get(field::HC_ERASE_GRP_SIZE)) * 1024;
-        let (from, to) = match arg {
-            0 => (
-                first.0 / group * group,
-                ((last.0 / group + 1) * group).min(self.sectors),
-            ),
-            _ => (first.0, last.0 + 1),
-        };
-        if from >= to || !matches!(arg, 0 | 1 | 3) {
-            self.fail(
-                status::ERASE_PARAM,
-                "the range to erase is empty, or the argument is not supported",
-            );
-            return self.r1(t);
-        }
-        let cache_on = self.ext_csd.cache_on();
-        let done = self.fw.discard(t, Lba(from), to - from, arg != 3);
-        // Without a cache there is no flush to wait for.
-        let done = done.and_then(|end| {
-            if cache_on {
-                Ok(end)
-            } else {
-                self.fw.flush(end)
-            }
-        });
-        let end = done.unwrap_or_else(|e| {
-            self.fail_with(&e);
-            t
-        });
-        let out = self.r1(end);
-        self.state = State::Programming;
-        out
     }
 }

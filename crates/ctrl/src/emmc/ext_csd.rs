@@ -11,6 +11,12 @@ pub mod field {
     pub const CACHE_CTRL: usize = 33;
     /// Power-off notification.
     pub const POWER_OFF_NOTIFICATION: usize = 34;
+    /// Entry of the last packed command that failed, from 1 on.
+    pub const PACKED_FAILURE_INDEX: usize = 35;
+    /// Bit 0: the last packed command failed; bit 1: byte 35 says where.
+    pub const PACKED_COMMAND_STATUS: usize = 36;
+    /// Exception events that are the case, two bytes: bit 0 urgent background work, bit 3 packed command failed.
+    pub const EXCEPTION_EVENTS_STATUS: usize = 54;
     /// Exception events the host asks for, two bytes.
     pub const EXCEPTION_EVENTS_CTRL: usize = 56;
     /// Sector size in use: 0 = 512 bytes.
@@ -55,6 +61,12 @@ pub mod field {
     pub const MAX_PACKED_READS: usize = 501;
 }
 
+/// Exception events: bits of bytes 54 and 56.
+pub mod event {
+    /// The last packed command failed.
+    pub const PACKED_FAILURE: u8 = 1 << 3;
+}
+
 /// Modes that CMD6 may write.
 const WRITABLE: [usize; 10] = [
     field::FLUSH_CACHE,
@@ -93,6 +105,7 @@ impl ExtCsd {
         raw[field::CACHE_FLUSH_POLICY] = u8::from(config.cache_fifo);
         raw[field::GENERIC_CMD6_TIME] = 10;
         put_le32(&mut raw, field::CACHE_SIZE, config.cache_kib);
+        raw[field::MAX_PACKED_WRITES] = config.max_packed_writes;
         ExtCsd { raw }
     }
     /// The byte at `at`.
@@ -110,6 +123,48 @@ impl ExtCsd {
     /// True if reliable writes may have any length.
     pub fn en_rel_wr(&self) -> bool {
         self.raw[field::WR_REL_PARAM] & 4 != 0
+    }
+    /// Entries of a packed write, if the host has asked for its failure event; else 0.
+    pub fn packed_writes_max(&self) -> usize {
+        match self.raw[field::EXCEPTION_EVENTS_CTRL] & event::PACKED_FAILURE {
+            0 => 0,
+            _ => usize::from(self.raw[field::MAX_PACKED_WRITES]),
+        }
+    }
+    /// Bytes of the header of a packed command.
+    pub fn packed_header_bytes(&self) -> usize {
+        if self.raw[field::DATA_SECTOR_SIZE] == 0 {
+            512
+        } else {
+            4096
+        }
+    }
+    /// True if an event that the host asked for is the case: bit EXCEPTION_EVENT of R1.
+    pub fn exception(&self) -> bool {
+        let both = |i| {
+            self.raw[field::EXCEPTION_EVENTS_STATUS + i]
+                & self.raw[field::EXCEPTION_EVENTS_CTRL + i]
+        };
+        both(0) | both(1) != 0
+    }
+    /// Notes how a packed command ended: `None` well; else the entry that failed, from 1 on, if it was one.
+    pub(crate) fn packed_ended(&mut self, failed: Option<Option<usize>>) {
+        let (status, index) = match failed {
+            None => (0, 0),
+            Some(None) => (1, 0),
+            Some(Some(index)) => (3, index as u8),
+        };
+        self.raw[field::PACKED_COMMAND_STATUS] = status;
+        self.raw[field::PACKED_FAILURE_INDEX] = index;
+        self.set_event(event::PACKED_FAILURE, status != 0);
+    }
+    fn set_event(&mut self, event: u8, is: bool) {
+        let status = &mut self.raw[field::EXCEPTION_EVENTS_STATUS];
+        *status = if is {
+            *status | event
+        } else {
+            *status & !event
+        };
     }
     /// Writes a byte as CMD6 does. Answers with the new value, or `None` if the byte is not writable or the card lacks what the
     /// value asks for: a cache, another partition (SWITCH_ERROR).

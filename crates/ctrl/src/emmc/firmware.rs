@@ -1,11 +1,15 @@
 //! Inside the card: the cache, the path to the chips, and what a cut leaves.
 
+mod pack;
+
+pub(crate) use pack::PackEntry;
+
 use super::cache::{Cache, Line};
 use super::{CardConfig, EmmcMedia, EmmcTiming};
 use crate::span::{self, Part, Source};
 use base::{BLOCK_BYTES, Bytes, Fingerprint, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
 use blockdev::spec::{Kind, Ledger, Write};
-use blockdev::{Adversary, Caps, FlashStats};
+use blockdev::{Adversary, Caps, FlashStats, PackOrder};
 use ftl::{Ftl, FtlError, Quiet};
 use std::collections::VecDeque;
 
@@ -28,6 +32,7 @@ pub(crate) enum Way {
 pub(crate) struct Firmware {
     ftl: Ftl,
     cache: Cache,
+    pack_order: PackOrder,
     /// Lines the cache holds, units on their way to the chips included (E4).
     capacity: usize,
     timing: EmmcTiming,
@@ -52,6 +57,7 @@ impl Firmware {
         Firmware {
             ftl,
             cache: Cache::new(config.cache_fifo),
+            pack_order: config.pack_order,
             capacity: (config.cache_kib as usize / 4).max(1),
             timing,
             path_free: Time(0),
@@ -217,25 +223,33 @@ impl Firmware {
         sectors: u64,
         pieces: &[Bytes],
     ) -> Result<Time, FtlError> {
-        let mut source = Source::new(pieces);
+        self.forget_landed(start);
         let mut t = start + self.timing.write();
-        // One request may be as many commands as it likes: what has landed before this one takes no room any more.
+        let mut source = Source::new(pieces);
+        for part in span::parts(lba, sectors) {
+            let bytes = source.take(part.to - part.from);
+            t += self.timing.bus(bytes.len() as u64);
+            t = self.cache_part(t, part, bytes)?;
+        }
+        self.last_arrival = t;
+        Ok(t)
+    }
+    /// One request may be as many commands as it likes: what has landed before this one takes no room any more.
+    fn forget_landed(&mut self, start: Time) {
         while self.in_flight.front().is_some_and(|(end, _)| *end <= start) {
             self.in_flight.pop_front();
         }
-        for part in span::parts(lba, sectors) {
-            let bytes = fill::compact(source.take(part.to - part.from));
-            t += self.timing.bus(bytes.len() as u64);
-            if !self.cache.contains(part.block) {
-                if !part.is_whole() {
-                    // The rest of the block would have to be merged later: refuse now what cannot be read.
-                    self.ftl.content(part.block as u32)?;
-                }
-                t = self.wait_for_room(t)?;
+    }
+    /// Takes a part of a block into the cache, as soon as there is room.
+    fn cache_part(&mut self, mut t: Time, part: Part, bytes: Bytes) -> Result<Time, FtlError> {
+        if !self.cache.contains(part.block) {
+            if !part.is_whole() {
+                // The rest of the block would have to be merged later: refuse now what cannot be read.
+                self.ftl.content(part.block as u32)?;
             }
-            self.cache.put(part, bytes);
+            t = self.wait_for_room(t)?;
         }
-        self.last_arrival = t;
+        self.cache.put(part, fill::compact(bytes));
         Ok(t)
     }
     /// Waits until one more line fits (E4).
@@ -328,19 +342,30 @@ impl Firmware {
         }
         for part in span::parts(lba, sectors) {
             let bytes = source.take(part.to - part.from);
-            let data = match part.is_whole() {
-                true => bytes,
-                // Merged with the chips, not with the cache: other cached sectors keep their line.
-                false => {
-                    let (below, read) = self.ftl.read(t, part.block as u32..part.block as u32 + 1);
-                    t = t.max(read);
-                    span::merged(&below?[0], part, &bytes)
-                }
-            };
-            self.program_unit(t, part.block, fill::compact(data), rel)?;
-            self.cache.remove(part);
+            t = self.program_part(t, part, bytes, rel)?;
         }
         self.sync(t)
+    }
+    /// Programs a part of a block, over every cached copy of it (E3); answers when its programming could begin.
+    fn program_part(
+        &mut self,
+        mut t: Time,
+        part: Part,
+        bytes: Bytes,
+        rel: bool,
+    ) -> Result<Time, FtlError> {
+        let data = match part.is_whole() {
+            true => bytes,
+            // Merged with the chips, not with the cache: other cached sectors keep their line.
+            false => {
+                let (below, read) = self.ftl.read(t, part.block as u32..part.block as u32 + 1);
+                t = t.max(read);
+                span::merged(&below?[0], part, &bytes)
+            }
+        };
+        self.program_unit(t, part.block, fill::compact(data), rel)?;
+        self.cache.remove(part);
+        Ok(t)
     }
     /// Makes everything that was handed to the FTL durable.
     fn sync(&mut self, t: Time) -> Result<Time, FtlError> {

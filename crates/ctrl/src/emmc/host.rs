@@ -3,18 +3,19 @@
 //! Requests become CMD23 + CMD25 / CMD18; FUA becomes the reliable-write bit; a flush becomes CMD6 on byte 32; discard becomes
 //! CMD35, 36, 38. Transfers are split at the largest length; nothing is skipped, merged or reordered here.
 
+mod pack;
+
 use super::CardConfig;
 use super::card::{Card, Command, Data, Outcome, Response, status};
-use super::ext_csd::field;
+use super::ext_csd::{event, field};
+use super::packed::{self, RELIABLE};
 use crate::span::{self, Source};
 use base::bytes::get_le32;
 use base::{Bytes, Lba, Nanos, SECTOR_BYTES, Time};
-use blockdev::{Caps, Completion, DevError, DeviceStats, Op, Piece, Reply};
+use blockdev::{Caps, Completion, DevError, DeviceStats, Op, Packed, Piece, Reply};
 
 /// CMD38 argument of a discard.
 const DISCARD: u32 = 3;
-/// CMD23 argument: reliable write request.
-const RELIABLE: u32 = 1 << 31;
 /// Blocks that fit into a CMD23 argument.
 const COUNT_LIMIT: u64 = 0xFFFF;
 
@@ -27,8 +28,16 @@ pub struct Host {
     cache_on: bool,
     en_rel_wr: bool,
     max_sectors: u64,
+    packed: Option<Packed>,
+    /// Bytes of the header of a packed command.
+    header_bytes: usize,
     request_cost: Nanos,
     stats: DeviceStats,
+}
+
+/// CMD6 argument that sets bits of a byte.
+fn set_bits(index: usize, value: u8) -> u32 {
+    1 << 24 | (index as u32) << 16 | u32::from(value) << 8 | 1
 }
 
 /// CMD6 argument that writes a byte.
@@ -52,6 +61,8 @@ impl Host {
             cache_on: false,
             en_rel_wr: false,
             max_sectors: (u64::from(config.max_transfer_kib) * 2).clamp(1, COUNT_LIMIT),
+            packed: None,
+            header_bytes: SECTOR_BYTES,
             request_cost,
             stats: DeviceStats::default(),
         };
@@ -107,7 +118,28 @@ impl Host {
             )?;
             host.cache_on = true;
         }
+        host.use_packed(card, config, &ext_csd)?;
         Ok(host)
+    }
+    /// Packed writes, under the conditions of Linux: at least three entries, failures are reported as an exception event, and
+    /// FUA writes may be among them (EN_REL_WR).
+    fn use_packed(
+        &mut self,
+        card: &mut Card,
+        config: &CardConfig,
+        ext_csd: &[u8],
+    ) -> Result<(), DevError> {
+        let max = ext_csd[field::MAX_PACKED_WRITES];
+        if max < 3 || !self.en_rel_wr {
+            return Ok(());
+        }
+        let event = set_bits(field::EXCEPTION_EVENTS_CTRL, event::PACKED_FAILURE);
+        self.step(card, card.ready(), Command::new(6, event), Lba(0))?;
+        self.packed = Some(Packed {
+            order: config.pack_order,
+            writes_max: u16::from(max).min(packed::entries_max(self.header_bytes) as u16),
+        });
+        Ok(())
     }
     /// What the card promises through this driver.
     pub(crate) fn caps(&self, config: &CardConfig, sectors: u64) -> Caps {
@@ -120,7 +152,7 @@ impl Host {
             tear_granule: None,
             atomic_write_bytes: 0,
             no_collateral: config.wr_rel_set,
-            packed: None,
+            packed: self.packed,
             cache_fifo: false,
             barrier: false,
             discard: true,
@@ -137,8 +169,9 @@ impl Host {
         let (at, result) = match op {
             Op::Read { lba, sectors } => self.read(card, start, lba, sectors),
             Op::Write { lba, pieces, fua } => self.write(card, start, lba, pieces, fua),
-            // Refused before they come here: the Caps offer neither.
-            Op::Pack { .. } | Op::Barrier => (start, Ok(Reply::default())),
+            Op::Pack { writes } => self.pack(card, start, writes),
+            // Refused before it comes here: the Caps do not offer it.
+            Op::Barrier => (start, Ok(Reply::default())),
             Op::Flush => self.flush(card, start),
             Op::Discard { lba, sectors } => self.discard(card, start, lba, sectors),
         };

@@ -29,6 +29,7 @@ mod card;
 mod ext_csd;
 mod firmware;
 mod host;
+pub mod packed;
 mod timing;
 
 pub use card::{Card, Command, Data, Outcome, Response, status};
@@ -38,7 +39,9 @@ pub use timing::EmmcTiming;
 
 use base::collections::mix;
 use base::{BLOCK_BYTES, Bytes, Fingerprint, Lba, Time};
-use blockdev::{Adversary, Caps, Completion, DevError, DeviceStats, FlashStats, Model, Request};
+use blockdev::{
+    Adversary, Caps, Completion, DevError, DeviceStats, FlashStats, Model, PackOrder, Request,
+};
 use ftl::Ftl;
 use ftl::nand;
 use serde::Deserialize;
@@ -59,6 +62,10 @@ pub struct CardConfig {
     pub max_transfer_kib: u32,
     /// The host switches the cache on at power-up, as Linux does.
     pub cache_on: bool,
+    /// MAX_PACKED_WRITES: entries of a packed write, 3 to 255 (63 fit a header of 512 bytes); 0: none.
+    pub max_packed_writes: u8,
+    /// What a cut inside a packed write leaves.
+    pub pack_order: PackOrder,
 }
 
 /// What survives a power cut of an [`Emmc`].
