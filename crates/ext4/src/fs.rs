@@ -9,7 +9,8 @@ use crate::orphan::Orphans;
 use crate::prealloc::Window;
 use crate::space::Space;
 use crate::superblock::write_in_place;
-use base::{BLOCK_BYTES, BlockNo, Ino, Rng, Tid, Time};
+use crate::times::SyncTimes;
+use base::{BLOCK_BYTES, BlockNo, Ino, Nanos, Rng, Tid, Time};
 use block::Queue;
 use fscore::{
     Attr, Creds, DirEntry, Errno, FileKind, FileSystem, FsError, FsResult, FsStat, PageCache,
@@ -19,6 +20,7 @@ use journal::Journal;
 use ondisk::ext4 as disk;
 use ondisk::ext4::{FsSeed, RoCompat, State, Superblock};
 use rt::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A mounted ext4 file system.
@@ -41,6 +43,7 @@ pub struct Ext4 {
     pub(crate) small_window: Mutex<Option<Window>>,
     pub(crate) random: Mutex<Rng>,
     pub(crate) latch: Mutex<Latch>,
+    pub(crate) sync_times: SyncTimes,
 }
 
 /// Whether operations are let in.
@@ -68,6 +71,12 @@ impl Ext4 {
     /// The queue, for its figures.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
+    }
+
+    /// Time of all fsync and fdatasync calls by part: `fsync-data` (dirty pages), `fsync-commit` (the journal), `fsync-home`
+    /// (metadata of a file system without journal), `fsync-flush` (the flush that the call itself waits for).
+    pub fn sync_times(&self) -> BTreeMap<&'static str, Nanos> {
+        self.sync_times.sums()
     }
 
     /// The first failure, if the mount is latched.

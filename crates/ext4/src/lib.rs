@@ -49,6 +49,7 @@ mod orphan;
 mod prealloc;
 mod space;
 mod superblock;
+mod times;
 mod tx;
 
 pub use fs::Ext4;

@@ -114,6 +114,7 @@ impl Ext4 {
             small_window: Mutex::named("small files", None),
             random: Mutex::named("ext4 random", rt::rng("ext4")),
             latch: Mutex::named("ext4 latch", crate::fs::Latch::Alive),
+            sync_times: crate::times::SyncTimes::new(),
             options,
         }
     }

@@ -20,9 +20,11 @@ impl Ext4 {
             return self.sync_directory();
         }
         let errors = inode.core().write_errors.count();
-        let written = self.write_pages(inode, 0..u64::MAX);
-        self.land_flights(inode);
-        written?;
+        self.sync_times.part("fsync-data", || {
+            let written = self.write_pages(inode, 0..u64::MAX);
+            self.land_flights(inode);
+            written
+        })?;
         let (tid, error) = {
             let mut core = inode.core();
             let tid = if data_only {
@@ -39,21 +41,26 @@ impl Ext4 {
         let mut mark = self.queue.mark();
         if self.has_log() {
             if !self.journal.committed().geq(tid) {
-                self.journal.commit(tid).map_err(fault::journal)?;
+                self.sync_times
+                    .part("fsync-commit", || self.journal.commit(tid))
+                    .map_err(fault::journal)?;
             }
         } else {
-            self.sync_without_log(inode)?;
+            self.sync_times
+                .part("fsync-home", || self.sync_without_log(inode))?;
             mark = self.queue.mark();
         }
-        self.queue
-            .ensure_flushed(mark)
+        self.sync_times
+            .part("fsync-flush", || self.queue.ensure_flushed(mark))
             .map_err(fault::device("flushing"))
     }
 
     /// A directory has no data of its own: all of it is in the journal. Commits the running transaction if there is one and
     /// sends nothing otherwise, as Linux does (`ext4_force_commit` for whatever is no regular file).
     fn sync_directory(&self) -> FsResult<()> {
-        self.journal.commit_all().map_err(fault::journal)
+        self.sync_times
+            .part("fsync-commit", || self.journal.commit_all())
+            .map_err(fault::journal)
     }
 
     /// No journal: inode and mapping go home, and so do the directories through which a new file is reached.

@@ -1,0 +1,30 @@
+//! Where the time of fsync and fdatasync calls goes.
+
+use base::Nanos;
+use rt::Mutex;
+use std::collections::BTreeMap;
+
+/// Sums over all calls since the mount, by part; the parts of one call do not overlap: `fsync-data` dirty pages written and
+/// waited for, `fsync-commit` waiting for the journal, `fsync-home` metadata written home (no journal), `fsync-flush` the device
+/// flush that the caller waits for himself.
+pub(crate) struct SyncTimes(Mutex<BTreeMap<&'static str, Nanos>>);
+
+impl SyncTimes {
+    pub fn new() -> SyncTimes {
+        SyncTimes(Mutex::named("sync times", BTreeMap::new()))
+    }
+
+    /// Runs one part of a call.
+    pub fn part<R>(&self, name: &'static str, work: impl FnOnce() -> R) -> R {
+        let start = rt::now();
+        let result = work();
+        let took = rt::now() - start;
+        *self.0.lock().entry(name).or_default() += took;
+        result
+    }
+
+    /// The sums so far.
+    pub fn sums(&self) -> BTreeMap<&'static str, Nanos> {
+        self.0.lock().clone()
+    }
+}
