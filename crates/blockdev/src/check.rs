@@ -13,6 +13,9 @@ pub fn check_request(caps: &Caps, request: &Request) -> Result<(), DevError> {
     }
     match &request.op {
         Op::Pack { .. } => check_pack(caps, request),
+        Op::Discard { lba, .. } if !caps.discard => {
+            Err(DevError::misuse(Some(*lba), "this device does not discard"))
+        }
         Op::Barrier if !caps.barrier => {
             Err(DevError::misuse(None, "this device has no cache barrier"))
         }

@@ -122,7 +122,10 @@ fn tickets_complete_in_any_order_and_once(device: &dyn BlockDevice) {
         .wait(tickets[0])
         .expect_err("a ticket is good for one wait");
     assert_eq!(again.kind, DevErrorKind::Misuse);
-    assert_eq!(read(device, 320 + 7 * SECTORS_PER_BLOCK, 1)[0], 8);
+    assert_eq!(
+        read(device, 320 + 7 * SECTORS_PER_BLOCK, unit(device))[0],
+        8
+    );
 }
 
 fn a_discard_answers(device: &dyn BlockDevice) {

@@ -11,21 +11,35 @@
 //! | the same two without `no_collateral` | garbage in sectors of the same 16 KiB, durable ones included | all other sectors |
 //! | completed write, covered by a completed flush that started after it | nothing | the write |
 //! | completed FUA write | nothing | the write, over all older versions |
+//! | write in flight, cache off | each sector old, new or garbage | sectors it does not name |
+//! | completed write, cache off | nothing | the write |
 //! | FUA write in flight, `reliable_granule = g` | each granule of `g` bytes old or new | no garbage in its sectors |
 //! | normal write, `tear_granule = g` | each granule of `g` bytes old or new | no garbage in its sectors |
 //! | write of at most `atomic_write_bytes`, aligned to its size | all old or all new | no mixture |
 //! | discard, not flushed | each sector old or zeros | the same |
+//! | pack in flight, `prefix` | it was executed up to some entry: those before it as completed writes of their kind, that entry as a write in flight, those after it not at all | header order |
+//! | pack in flight, `any-subset` | each entry as a write of its own | each entry's own promise |
+//! | `cache_fifo` | cached writes were written back up to one of them, in order of arrival; that one as without FIFO, those after it not at all | those before it, but for a granule that a later write replaced in the cache before its turn came |
+//! | barrier | if a cached write that began after its end left anything on the medium | all cached writes completed before its start |
+//!
+//! Flushed and FUA writes need no order: they are there. FUA writes pass the cache by, so neither FIFO nor barriers hold them
+//! back; discards are not held back either.
 //!
 //! Invariants:
 //! - I1: a sector without an open write keeps its content (but for collateral damage where the Caps allow it).
 //! - I2: a drawn sector is one of its versions since the last durable one, or garbage where the table says so.
-//! - I3: with equal ledger, cut and seed the draw is equal.
+//! - I3: with equal history, cut and seed the draw is equal, whenever [`Ledger::advance`] was called in between.
+//! - I4: every state that the table allows is drawn by some seed, collateral damage aside.
 
 use crate::Caps;
-use base::collections::mix;
-use base::{BLOCK_BYTES, Bytes, Lba, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
+use base::{Bytes, Lba, SECTORS_PER_BLOCK, Time};
+use draw::Draw;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+
+mod draw;
+mod mood;
+mod order;
 
 /// Who decides what a power cut leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -84,11 +98,32 @@ struct Flush {
     end: Time,
 }
 
+/// A write in the ledger.
+#[derive(Clone, Debug)]
+struct Entry {
+    /// Its number in the order of entry.
+    id: u64,
+    write: Write,
+    /// Its pack, and its place in it.
+    pack: Option<(u64, usize)>,
+    /// Covered by a flush that the ledger has forgotten.
+    flushed: bool,
+}
+
+/// Cached writes completed by `start` reach the medium before those that begin at or after `end`.
+#[derive(Clone, Copy, Debug)]
+struct Barrier {
+    start: Time,
+    end: Time,
+}
+
 /// The writes whose durability is open. Times of calls do not decrease.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    writes: VecDeque<Write>,
+    entries: VecDeque<Entry>,
     flushes: VecDeque<Flush>,
+    barriers: VecDeque<Barrier>,
+    next_id: u64,
     bytes: u64,
     limit: u64,
 }
@@ -98,24 +133,47 @@ impl Ledger {
     /// count as durable (memory stays bounded).
     pub fn new(limit_bytes: u64) -> Ledger {
         Ledger {
-            writes: VecDeque::new(),
+            entries: VecDeque::new(),
             flushes: VecDeque::new(),
+            barriers: VecDeque::new(),
+            next_id: 0,
             bytes: 0,
             limit: limit_bytes,
         }
     }
     /// Enters a write. Writes are entered in the order in which they become visible to reads.
     pub fn write(&mut self, write: Write) {
+        self.enter(write, None);
+    }
+    /// Enters the writes of one packed command, in their order; all have the span of the command. What a cut inside it leaves
+    /// says [`Caps::packed`] at the draw.
+    pub fn pack(&mut self, writes: Vec<Write>) {
+        let pack = self.next_id;
+        for (place, write) in writes.into_iter().enumerate() {
+            self.enter(write, Some((pack, place)));
+        }
+    }
+    fn enter(&mut self, write: Write, pack: Option<(u64, usize)>) {
         self.bytes += weight(&write);
-        self.writes.push_back(write);
+        self.entries.push_back(Entry {
+            id: self.next_id,
+            write,
+            pack,
+            flushed: false,
+        });
+        self.next_id += 1;
     }
     /// Enters a flush: writes completed by `start` are durable from `end` on.
     pub fn flush(&mut self, start: Time, end: Time) {
         self.flushes.push_back(Flush { start, end });
     }
+    /// Enters a cache barrier.
+    pub fn barrier(&mut self, start: Time, end: Time) {
+        self.barriers.push_back(Barrier { start, end });
+    }
     /// Number of writes whose durability is open.
     pub fn open_writes(&self) -> usize {
-        self.writes.len()
+        self.entries.iter().filter(|e| !e.flushed).count()
     }
     /// Forgets what no cut at or after `now` can touch.
     pub fn advance(&mut self, now: Time) {
@@ -123,17 +181,35 @@ impl Ledger {
             let Some(flush) = self.flushes.pop_front() else {
                 break;
             };
-            self.writes.retain(|w| w.end > flush.start);
-            self.bytes = self.writes.iter().map(weight).sum();
+            self.forget_flushed(flush);
         }
-        while let Some(front) = self.writes.front() {
-            let durable = front.kind.is_durable() || self.bytes > self.limit;
-            if !durable || front.end > now {
+        while let Some(front) = self.entries.front() {
+            let durable = front.flushed || front.write.kind.is_durable() || self.bytes > self.limit;
+            if !durable || front.write.end > now {
                 break;
             }
-            self.bytes -= weight(front);
-            self.writes.pop_front();
+            self.bytes -= weight(&front.write);
+            self.entries.pop_front();
         }
+        // A barrier without an open write before it orders nothing.
+        let oldest = self.entries.iter().map(|e| e.write.end).min();
+        let orders = |b: &Barrier| b.end > now || oldest.is_some_and(|end| end <= b.start);
+        while self.barriers.front().is_some_and(|b| !orders(b)) {
+            self.barriers.pop_front();
+        }
+    }
+    /// What the flush covers is durable. It stays while an older write is open that it may have replaced.
+    fn forget_flushed(&mut self, flush: Flush) {
+        let mut kept_open = false;
+        let mut bytes = 0;
+        self.entries.retain_mut(|e| {
+            e.flushed |= e.write.end <= flush.start;
+            kept_open |= !e.flushed;
+            let keep = !e.flushed || kept_open;
+            bytes += if keep { weight(&e.write) } else { 0 };
+            keep
+        });
+        self.bytes = bytes;
     }
     /// One legal state at the cut: the 4 KiB blocks that have open sectors, with their content, ascending. All other
     /// blocks are as they were. `visible` gives the content of a block as reads see it after all writes of the ledger.
@@ -144,49 +220,33 @@ impl Ledger {
         caps: &Caps,
         visible: impl Fn(u64) -> Bytes,
     ) -> Vec<(u64, Bytes)> {
-        let draw = Draw::new(at, seed, caps, self.durable_before(at));
-        let mut out: BTreeMap<u64, Bytes> = BTreeMap::new();
-        for (block, writes) in self.by_block() {
-            out.insert(block, draw.block(block, &writes, visible(block)));
-        }
-        draw.collateral(&self.writes, &visible, &mut out);
-        out.into_iter().collect()
+        self.state(&Draw::new(self, at, seed, caps), visible)
     }
     /// The state at the cut if every open write is lost: same form as [`Ledger::draw`].
     pub fn lost(&self, at: Time, caps: &Caps, visible: impl Fn(u64) -> Bytes) -> Vec<(u64, Bytes)> {
-        let draw = Draw {
-            at,
-            seed: 0,
-            caps,
-            mood: Mood::Oldest,
-            durable_before: self.durable_before(at),
-        };
-        let blocks = self.by_block().into_iter();
-        blocks
-            .map(|(block, writes)| (block, draw.block(block, &writes, visible(block))))
-            .collect()
+        self.state(&Draw::lost(self, at, caps), visible)
     }
-    /// Writes completed by this time are covered by a flush that was complete at the cut.
-    fn durable_before(&self, at: Time) -> Option<Time> {
-        self.flushes
-            .iter()
-            .filter(|f| f.end <= at)
-            .map(|f| f.start)
-            .max()
+    fn state(&self, draw: &Draw<'_>, visible: impl Fn(u64) -> Bytes) -> Vec<(u64, Bytes)> {
+        let mut out: BTreeMap<u64, Bytes> = BTreeMap::new();
+        for (block, writes) in self.by_block() {
+            out.insert(block, draw.block(block, &writes, &visible));
+        }
+        draw.collateral(&visible, &mut out);
+        out.into_iter().collect()
     }
-    /// The open writes of each block, in order.
-    fn by_block(&self) -> BTreeMap<u64, Vec<(usize, &Write)>> {
-        let mut map: BTreeMap<u64, Vec<(usize, &Write)>> = BTreeMap::new();
-        for w in &self.writes {
+    /// The open writes of each block, in order, as places in `entries`.
+    fn by_block(&self) -> BTreeMap<u64, Vec<usize>> {
+        let mut map: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for w in self.entries.iter().map(|e| &e.write) {
             match w.kind {
                 // A discard of blocks that held nothing changes nothing.
                 Kind::Discard => map.extend(w.prev.iter().map(|(block, _)| (*block, Vec::new()))),
                 _ => map.extend(blocks_of(w).map(|block| (block, Vec::new()))),
             }
         }
-        for (i, w) in self.writes.iter().enumerate() {
-            map.range_mut(blocks_of(w))
-                .for_each(|(_, list)| list.push((i, w)));
+        for (i, e) in self.entries.iter().enumerate() {
+            map.range_mut(blocks_of(&e.write))
+                .for_each(|(_, list)| list.push(i));
         }
         map
     }
@@ -201,237 +261,6 @@ fn weight(w: &Write) -> u64 {
 
 fn blocks_of(w: &Write) -> std::ops::Range<u64> {
     w.lba.0 / SECTORS_PER_BLOCK..(w.lba.0 + w.sectors).div_ceil(SECTORS_PER_BLOCK)
-}
-
-/// The sector `lba` of the new content of `w`.
-fn new_sector(w: &Write, lba: u64) -> Bytes {
-    let mut skip = ((lba - w.lba.0) as usize) * SECTOR_BYTES;
-    for piece in &w.new {
-        if skip < piece.len() {
-            return piece.slice(skip..skip + SECTOR_BYTES);
-        }
-        skip -= piece.len();
-    }
-    fill::zeros(SECTOR_BYTES)
-}
-
-/// The sector `lba` before `w`.
-fn old_sector(w: &Write, lba: u64) -> Bytes {
-    let block = lba / SECTORS_PER_BLOCK;
-    let skip = (lba % SECTORS_PER_BLOCK) as usize * SECTOR_BYTES;
-    match w.prev.binary_search_by_key(&block, |(b, _)| *b) {
-        Ok(i) => w.prev[i].1.slice(skip..skip + SECTOR_BYTES),
-        Err(_) => fill::zeros(SECTOR_BYTES),
-    }
-}
-
-/// How a cut treats the writes it may choose about; drawn once per cut, so that extremes are as likely as mixtures.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mood {
-    /// Every open write is lost.
-    Oldest,
-    /// Every open write is kept.
-    Newest,
-    /// Whole writes are kept or lost.
-    PerWrite,
-    /// Whole 4 KiB blocks are kept or lost.
-    PerBlock,
-    /// Sectors are kept or lost one by one.
-    PerSector,
-    /// The same, with garbage.
-    Garbage,
-}
-
-const MOODS: [Mood; 6] = [
-    Mood::Oldest,
-    Mood::Newest,
-    Mood::PerWrite,
-    Mood::PerBlock,
-    Mood::PerSector,
-    Mood::Garbage,
-];
-
-struct Draw<'a> {
-    at: Time,
-    seed: u64,
-    caps: &'a Caps,
-    mood: Mood,
-    durable_before: Option<Time>,
-}
-
-impl Draw<'_> {
-    fn new(at: Time, seed: u64, caps: &Caps, durable_before: Option<Time>) -> Draw<'_> {
-        let seed = mix(seed ^ mix(at.0 ^ 0x5bec));
-        let mood = MOODS[Rng::named(seed, "spec mood").below(MOODS.len() as u64) as usize];
-        Draw {
-            at,
-            seed,
-            caps,
-            mood,
-            durable_before,
-        }
-    }
-    /// A number that depends on the seed and on `what` only.
-    fn pick(&self, what: [u64; 3]) -> u64 {
-        what.iter().fold(self.seed, |h, x| mix(h ^ mix(*x)))
-    }
-    fn block(&self, block: u64, writes: &[(usize, &Write)], visible: Bytes) -> Bytes {
-        let mut out = visible.to_vec();
-        for s in 0..SECTORS_PER_BLOCK {
-            let lba = block * SECTORS_PER_BLOCK + s;
-            let covers = |w: &Write| w.lba.0 <= lba && lba < w.lba.0 + w.sectors;
-            let chain: Vec<(usize, &Write)> =
-                writes.iter().copied().filter(|(_, w)| covers(w)).collect();
-            if !chain.is_empty() {
-                let sector = self.sector(lba, &chain);
-                out[s as usize * SECTOR_BYTES..][..SECTOR_BYTES].copy_from_slice(&sector);
-            }
-        }
-        fill::compact(out.into())
-    }
-    fn durable(&self, w: &Write) -> bool {
-        w.end <= self.at && (w.kind.is_durable() || self.durable_before.is_some_and(|t| w.end <= t))
-    }
-    /// The granule in which the device may tear `w` at `lba`, as an index that is equal within the granule; granules are at
-    /// least `min` bytes.
-    fn granule(&self, w: &Write, lba: u64, min: usize) -> u64 {
-        let promised = match w.kind {
-            Kind::Fua => self.caps.reliable_granule,
-            Kind::Normal | Kind::Through => self.caps.tear_granule,
-            Kind::Discard => None,
-        };
-        let bytes = promised.unwrap_or(0).max(self.caps.sector_bytes);
-        lba * SECTOR_BYTES as u64 / u64::from(bytes.max(min as u32))
-    }
-    fn sector(&self, lba: u64, chain: &[(usize, &Write)]) -> Bytes {
-        let started: Vec<(usize, &Write)> = chain
-            .iter()
-            .copied()
-            .filter(|(_, w)| w.start < self.at)
-            .collect();
-        let base = started.iter().rposition(|(_, w)| self.durable(w));
-        let open = &started[base.map_or(0, |i| i + 1)..];
-        let floor = match base {
-            Some(i) => new_sector(started[i].1, lba),
-            None => old_sector(chain[0].1, lba),
-        };
-        // The newest write that the draw keeps wins; what lies below it is history.
-        let mut kept = floor;
-        for (id, w) in open {
-            if self.garbled(*id, w, lba) {
-                kept = self.garbage(lba);
-            } else if self.kept(*id, w, lba) {
-                kept = new_sector(w, lba);
-            } else if w.kind == Kind::Fua && self.caps.reliable_granule.is_some() {
-                // Old or new, never garbage: what lay here before this write was issued is whole.
-                if open.iter().any(|(i, o)| i < id && self.garbled(*i, o, lba)) {
-                    kept = old_sector(w, lba);
-                }
-            }
-        }
-        kept
-    }
-    /// True if this write is all or nothing by `atomic_write_bytes`.
-    fn atomic(&self, w: &Write) -> bool {
-        let bytes = w.sectors * SECTOR_BYTES as u64;
-        bytes <= u64::from(self.caps.atomic_write_bytes)
-            && bytes.is_power_of_two()
-            && (w.lba.0 * SECTOR_BYTES as u64).is_multiple_of(bytes)
-    }
-    fn kept(&self, id: usize, w: &Write, lba: u64) -> bool {
-        let id = id as u64;
-        let granule = if self.atomic(w) {
-            w.lba.0
-        } else {
-            self.granule(w, lba, SECTOR_BYTES)
-        };
-        match self.mood {
-            Mood::Oldest => false,
-            Mood::Newest => true,
-            Mood::PerWrite => self.pick([1, id, 0]) & 1 == 1,
-            Mood::PerBlock if !self.atomic(w) => {
-                self.pick([2, id, self.granule(w, lba, BLOCK_BYTES)]) & 1 == 1
-            }
-            _ => self.pick([3, id, granule]) & 1 == 1,
-        }
-    }
-    fn garbled(&self, id: usize, w: &Write, lba: u64) -> bool {
-        let whole = match w.kind {
-            Kind::Normal | Kind::Through => self.atomic(w) || self.caps.tear_granule.is_some(),
-            Kind::Fua => self.atomic(w) || self.caps.reliable_granule.is_some(),
-            Kind::Discard => true,
-        };
-        if whole || self.mood != Mood::Garbage {
-            return false;
-        }
-        let one_in = if w.end > self.at { 3 } else { 16 };
-        self.pick([4, id as u64, self.granule(w, lba, SECTOR_BYTES)])
-            .is_multiple_of(one_in)
-    }
-    fn garbage(&self, lba: u64) -> Bytes {
-        let mut rng = Rng::named(self.seed ^ lba, "spec garbage");
-        match rng.below(4) {
-            0 => fill::filled(0xFF, SECTOR_BYTES),
-            _ => {
-                let mut junk = vec![0; SECTOR_BYTES];
-                rng.fill(&mut junk);
-                junk.into()
-            }
-        }
-    }
-    /// Damages stored sectors that share a programming unit with a normal write that reaches the medium at the cut, where the
-    /// Caps allow it: one in flight, or a cached one that is just being written back.
-    fn collateral(
-        &self,
-        writes: &VecDeque<Write>,
-        visible: &impl Fn(u64) -> Bytes,
-        out: &mut BTreeMap<u64, Bytes>,
-    ) {
-        if self.caps.no_collateral || self.mood != Mood::Garbage {
-            return;
-        }
-        for (id, w) in writes.iter().enumerate() {
-            let normal = matches!(w.kind, Kind::Normal | Kind::Through);
-            let written_back = || self.pick([6, id as u64, 0]).is_multiple_of(8);
-            if normal
-                && w.start < self.at
-                && !self.durable(w)
-                && (w.end > self.at || written_back())
-            {
-                self.damage_around(w, visible, out);
-            }
-        }
-    }
-    fn damage_around(
-        &self,
-        w: &Write,
-        visible: &impl Fn(u64) -> Bytes,
-        out: &mut BTreeMap<u64, Bytes>,
-    ) {
-        /// 4 KiB blocks in a programming unit (16 KiB page).
-        const UNIT_BLOCKS: u64 = 4;
-        let span = blocks_of(w);
-        let unit = span.start / UNIT_BLOCKS * UNIT_BLOCKS;
-        let end = (span.end.div_ceil(UNIT_BLOCKS) * UNIT_BLOCKS)
-            .min(self.caps.sectors / SECTORS_PER_BLOCK);
-        let sectors_of = |block: u64| block * SECTORS_PER_BLOCK..(block + 1) * SECTORS_PER_BLOCK;
-        let named = w.lba.0..w.lba.0 + w.sectors;
-        for block in unit..end {
-            let hit: Vec<u64> = sectors_of(block)
-                .filter(|lba| !named.contains(lba) && self.pick([5, *lba, 0]).is_multiple_of(3))
-                .collect();
-            if hit.is_empty() {
-                continue;
-            }
-            let drawn = out.get(&block).cloned();
-            let mut content = drawn.unwrap_or_else(|| visible(block)).to_vec();
-            for lba in hit {
-                content[(lba % SECTORS_PER_BLOCK) as usize * SECTOR_BYTES..][..SECTOR_BYTES]
-                    .copy_from_slice(&self.garbage(lba));
-            }
-            out.insert(block, content.into());
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Tests of the worst-case adversary.
 
 use super::*;
+use base::fill;
 use std::collections::BTreeSet;
 
 const OLD: u8 = 1;

@@ -1,0 +1,304 @@
+//! Which writes a cut may choose about at all: what packs, the FIFO policy of the cache and barriers leave open.
+
+use super::draw::{pick, unit};
+use super::mood::Mood;
+use super::{Barrier, Kind, Ledger, Write};
+use crate::{Caps, PackOrder};
+use base::{Map, Set, Time};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What the order of things leaves open about one write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    /// Nothing of it is on the medium.
+    Lost,
+    /// Each of its granules may be there or not, or torn if its promises allow it.
+    Free,
+    /// All of it is there, but for [`Fates::dropped`].
+    Sure,
+    /// All of it is there for good: nothing older can show.
+    Durable,
+}
+
+/// The fates of all writes of a ledger.
+pub(super) struct Fates {
+    /// By place in the ledger.
+    pub of: Vec<Fate>,
+    /// Granules that a later write replaced in the FIFO cache before their turn came: (place in the ledger, first sector).
+    pub dropped: Set<(usize, u64)>,
+}
+
+struct Decide<'a> {
+    ledger: &'a Ledger,
+    at: Time,
+    caps: &'a Caps,
+    mood: Mood,
+    seed: u64,
+    of: Vec<Fate>,
+}
+
+impl Fates {
+    pub fn decide(ledger: &Ledger, at: Time, caps: &Caps, mood: Mood, seed: u64) -> Fates {
+        let mut decide = Decide {
+            ledger,
+            at,
+            caps,
+            mood,
+            seed,
+            of: Vec::with_capacity(ledger.entries.len()),
+        };
+        decide.alone();
+        decide.packs();
+        let barriers = decide.barriers();
+        let dropped = if caps.cache_fifo {
+            decide.fifo(&barriers)
+        } else {
+            decide.epochs(&barriers);
+            Set::default()
+        };
+        Fates {
+            of: decide.of,
+            dropped,
+        }
+    }
+}
+
+impl Decide<'_> {
+    /// A number of things that happened before the cut, 0 to `n`.
+    fn progress(&self, n: u64, what: u64, of: u64) -> u64 {
+        let draw = |salt| pick(self.seed, [what, of, salt]);
+        match self.mood {
+            Mood::Oldest => 0,
+            Mood::Newest => n,
+            _ => match draw(0) % 6 {
+                0 => 0,
+                1 | 2 => n,
+                _ => draw(1) % (n + 1),
+            },
+        }
+    }
+
+    fn write(&self, place: usize) -> &Write {
+        &self.ledger.entries[place].write
+    }
+
+    /// What each write's own promise says.
+    fn alone(&mut self) {
+        let complete = self.ledger.flushes.iter().filter(|f| f.end <= self.at);
+        let flushed_before = complete.map(|f| f.start).max();
+        for e in &self.ledger.entries {
+            let w = &e.write;
+            let flushed = e.flushed || flushed_before.is_some_and(|t| w.end <= t);
+            self.of.push(match w {
+                w if w.start >= self.at => Fate::Lost,
+                w if w.end <= self.at && (flushed || w.kind.is_durable()) => Fate::Durable,
+                _ => Fate::Free,
+            });
+        }
+    }
+
+    /// A pack of prefix order that is in flight was executed up to one of its entries.
+    fn packs(&mut self) {
+        if self.caps.packed.map(|p| p.order) != Some(PackOrder::Prefix) {
+            return;
+        }
+        let mut packs: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (place, e) in self.ledger.entries.iter().enumerate() {
+            let in_flight = e.write.start < self.at && self.at < e.write.end;
+            if let (true, Some((pack, _))) = (in_flight, e.pack) {
+                packs.entry(pack).or_default().push(place);
+            }
+        }
+        for (pack, places) in packs {
+            let executed = self.progress(places.len() as u64, 10, pack) as usize;
+            for (n, place) in places.into_iter().enumerate() {
+                let durable = self.write(place).kind.is_durable();
+                self.of[place] = match n.cmp(&executed) {
+                    std::cmp::Ordering::Less if durable => Fate::Sure,
+                    std::cmp::Ordering::Greater => Fate::Lost,
+                    _ => Fate::Free,
+                };
+            }
+        }
+    }
+
+    /// A write whose order the cache decides.
+    fn is_cached(&self, place: usize) -> bool {
+        self.write(place).kind == Kind::Normal && self.of[place] == Fate::Free
+    }
+
+    fn cached(&self) -> Vec<usize> {
+        let all = 0..self.of.len();
+        all.filter(|place| self.is_cached(*place)).collect()
+    }
+
+    /// The barriers with a cached write before them, by time.
+    fn barriers(&self) -> Vec<Barrier> {
+        let first = self.cached().iter().map(|p| self.write(*p).end).min();
+        let orders = |b: &&Barrier| first.is_some_and(|end| end <= b.start);
+        self.ledger
+            .barriers
+            .iter()
+            .filter(orders)
+            .copied()
+            .collect()
+    }
+
+    /// Write-back has passed some of the barriers: what lies before these is there, what lies behind the next is not.
+    fn epochs(&mut self, barriers: &[Barrier]) {
+        let passed = self.progress(barriers.len() as u64, 11, 0) as usize;
+        let behind = passed.checked_sub(1).map(|last| barriers[last].start);
+        let ahead = barriers.get(passed).map(|next| next.end);
+        for place in self.cached() {
+            let w = self.write(place);
+            if behind.is_some_and(|t| w.end <= t) {
+                self.of[place] = Fate::Sure;
+            } else if ahead.is_some_and(|t| w.start >= t) {
+                self.of[place] = Fate::Lost;
+            }
+        }
+    }
+
+    /// The cache was written back in order of arrival up to one write. Answers the granules that never came to their turn.
+    fn fifo(&mut self, barriers: &[Barrier]) -> Set<(usize, u64)> {
+        let arrivals = self.arrivals();
+        let queue: Vec<usize> = arrivals
+            .iter()
+            .copied()
+            .filter(|p| self.is_cached(*p))
+            .collect();
+        let written = self.progress(queue.len() as u64, 12, 0) as usize;
+        let replaced = self.replaced(&arrivals);
+        let kept = self.behind_barriers(&queue, written, barriers);
+        let turns = self.turns(&arrivals, &queue, written, &replaced, &kept);
+        let mut dropped = Set::default();
+        for (turn, place) in queue.into_iter().enumerate() {
+            for (granule, by) in replaced.get(&place).into_iter().flatten() {
+                let late = pick(self.seed, [13, self.ledger.entries[place].id, *granule]) & 1 == 1;
+                let gone = turns[*by] < turn || (turns[*by] == turn && late);
+                if gone {
+                    dropped.insert((place, *granule));
+                }
+            }
+            self.of[place] = match turn.cmp(&written) {
+                std::cmp::Ordering::Less => Fate::Sure,
+                std::cmp::Ordering::Equal => Fate::Free,
+                std::cmp::Ordering::Greater => Fate::Lost,
+            };
+        }
+        dropped
+    }
+
+    /// All writes that had begun, in the order in which they came to the card. Commands that overlap may come in any order.
+    fn arrivals(&self) -> Vec<usize> {
+        let began = (0..self.of.len()).filter(|p| self.of[*p] != Fate::Lost);
+        let mut keyed: Vec<(u64, usize)> = began
+            .map(|place| {
+                let e = &self.ledger.entries[place];
+                let span = e.write.end.min(self.at).0 - e.write.start.0;
+                let command = match (e.pack, self.caps.packed.map(|p| p.order)) {
+                    (Some((pack, _)), Some(PackOrder::Prefix)) => pack,
+                    _ => e.id,
+                };
+                let late = pick(self.seed, [14, command, 0]) % (span + 1);
+                (e.write.start.0 + late, place)
+            })
+            .collect();
+        keyed.sort_unstable();
+        keyed.into_iter().map(|(_, place)| place).collect()
+    }
+
+    /// For each cached write its granules that later writes replaced as a whole: (first sector, the arrival that completed
+    /// it).
+    fn replaced(&self, arrivals: &[usize]) -> Map<usize, Vec<(u64, usize)>> {
+        let mut arrival = vec![None; self.of.len()];
+        for (n, place) in arrivals.iter().enumerate() {
+            arrival[*place] = Some(n);
+        }
+        // The first arrival of a later write, by sector; discards may be long and are kept as runs.
+        let mut by_sector: Map<u64, usize> = Map::default();
+        let mut discards: Vec<(Range<u64>, usize)> = Vec::new();
+        let mut out: Map<usize, Vec<(u64, usize)>> = Map::default();
+        for place in (0..self.of.len()).rev() {
+            let Some(n) = arrival[place] else { continue };
+            let w = self.write(place);
+            let end = w.lba.0 + w.sectors;
+            if self.is_cached(place) {
+                let first = |lba: u64| {
+                    let runs = discards.iter().filter(|(run, _)| run.contains(&lba));
+                    runs.map(|(_, n)| *n)
+                        .chain(by_sector.get(&lba).copied())
+                        .min()
+                };
+                let mut lba = w.lba.0;
+                while lba < end {
+                    let granule = unit(self.caps, w, lba, 0);
+                    let by = granule
+                        .clone()
+                        .map(first)
+                        .try_fold(0, |a, b| Some(a.max(b?)));
+                    if let Some(by) = by {
+                        out.entry(place).or_default().push((granule.start, by));
+                    }
+                    lba = granule.end;
+                }
+            }
+            if w.kind == Kind::Discard {
+                discards.push((w.lba.0..end, n));
+            } else {
+                for lba in w.lba.0..end {
+                    let first = by_sector.entry(lba).or_insert(n);
+                    *first = n.min(*first);
+                }
+            }
+        }
+        out
+    }
+
+    /// The cached writes that must not be dropped, because something behind a barrier behind them was written back.
+    fn behind_barriers(&self, queue: &[usize], written: usize, barriers: &[Barrier]) -> Set<usize> {
+        let reached = queue.iter().take(written + 1);
+        let newest = reached.map(|p| self.write(*p).start).max();
+        let passed = barriers
+            .iter()
+            .filter(|b| newest.is_some_and(|t| t >= b.end));
+        let until = passed.map(|b| b.start).max();
+        let before = |p: &usize| until.is_some_and(|t| self.write(*p).end <= t);
+        queue.iter().copied().filter(before).collect()
+    }
+
+    /// How many of the queue were written back when each arrival came.
+    fn turns(
+        &self,
+        arrivals: &[usize],
+        queue: &[usize],
+        written: usize,
+        replaced: &Map<usize, Vec<(u64, usize)>>,
+        kept: &Set<usize>,
+    ) -> Vec<usize> {
+        let mut least = vec![0; arrivals.len()];
+        for (turn, place) in queue.iter().enumerate().filter(|(_, p)| kept.contains(p)) {
+            for (_, by) in replaced.get(place).into_iter().flatten() {
+                least[*by] = least[*by].max(turn + 1);
+            }
+        }
+        let manner = pick(self.seed, [15, 0, 0]) % 4;
+        let mut turns = Vec::with_capacity(arrivals.len());
+        let (mut came, mut now) = (0, 0);
+        for (n, place) in arrivals.iter().enumerate() {
+            let most = came.min(written);
+            let draw = pick(self.seed, [16, n as u64, 0]);
+            let free = match manner {
+                0 => 0,
+                1 => most,
+                _ if draw % 4 == 0 => now + (draw >> 8) as usize % (most.max(now) - now + 1),
+                _ => now,
+            };
+            now = now.max(free).max(least[n]);
+            turns.push(now);
+            came += usize::from(self.is_cached(*place));
+        }
+        turns
+    }
+}

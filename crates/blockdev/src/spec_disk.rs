@@ -1,0 +1,351 @@
+//! A device in memory that takes time and leaves after a cut whatever the `spec` adversary likes: for crash tests.
+//!
+//! Commands overlap and overtake each other: each takes a seeded random time of up to 0.7 ms. What the [`Caps`] do not
+//! promise does not happen: a FUA write, a pack, a barrier or a discard without its promise is refused.
+//!
+//! - I1: reads see every write that was submitted before them; a snapshot changes nothing.
+//! - I2: after the power is off, what completes later than the cut is never delivered, what completes at the cut is.
+
+use crate::check::check_request;
+use crate::spec::{Kind, Ledger, Write};
+use crate::tickets::Tickets;
+use crate::{
+    BlockDevice, Caps, Class, DevError, Image, Op, PackedWrite, Piece, Reply, Request, Ticket,
+};
+use base::{BLOCK_BYTES, Bytes, Lba, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
+use rt::Mutex;
+use std::ops::Range;
+use std::sync::Arc;
+
+const COMMAND: Nanos = Nanos(20_000);
+const PER_BLOCK: Nanos = Nanos(5_000);
+/// Most that a command may take longer than another one of its size, ns.
+const JITTER: u64 = 600_000;
+const FLUSH: Nanos = Nanos(150_000);
+
+/// The device. It lives in the clock of `rt`.
+pub struct SpecDisk {
+    caps: Caps,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// As reads see it.
+    image: Image,
+    ledger: Ledger,
+    rng: Rng,
+    done: Tickets<(Time, Result<Reply, DevError>)>,
+    cut_at: Option<Time>,
+    /// Reads that touch these sectors fail.
+    broken_reads: Vec<Range<u64>>,
+    /// Writes of this class fail.
+    broken_writes: Option<Class>,
+}
+
+impl SpecDisk {
+    /// A blank device of these promises. Its times depend on `seed`.
+    pub fn new(caps: Caps, seed: u64) -> Arc<SpecDisk> {
+        SpecDisk::from_image(caps, Image::new(), seed)
+    }
+
+    /// A device with the content of `image`, all of it durable.
+    pub fn from_image(caps: Caps, image: Image, seed: u64) -> Arc<SpecDisk> {
+        let state = State {
+            image,
+            ledger: Ledger::new(u64::MAX),
+            rng: Rng::named(seed, "spec disk"),
+            done: Tickets::default(),
+            cut_at: None,
+            broken_reads: Vec::new(),
+            broken_writes: None,
+        };
+        Arc::new(SpecDisk {
+            caps,
+            state: Mutex::named("spec disk", state),
+        })
+    }
+
+    /// One state that a power cut at this moment may leave; the device runs on. A function of the device's history, the
+    /// time and `seed`.
+    pub fn snapshot(&self, seed: u64) -> Image {
+        self.state
+            .lock()
+            .at_cut(|ledger, image| ledger.draw(rt::now(), seed, &self.caps, |n| image.block(n)))
+    }
+
+    /// The state after a cut at this moment if everything is lost that may be lost.
+    pub fn snapshot_lost(&self) -> Image {
+        self.state
+            .lock()
+            .at_cut(|ledger, image| ledger.lost(rt::now(), &self.caps, |n| image.block(n)))
+    }
+
+    /// The content as reads see it.
+    pub fn visible(&self) -> Image {
+        self.state.lock().image.clone()
+    }
+
+    /// Number of writes whose durability is open.
+    pub fn open_writes(&self) -> usize {
+        let mut state = self.state.lock();
+        state.ledger.advance(rt::now());
+        state.ledger.open_writes()
+    }
+
+    /// Cuts the power now: every request that is not complete, and every later one, answers power loss. The image is that of
+    /// [`SpecDisk::snapshot`].
+    pub fn power_off(&self, seed: u64) -> Image {
+        let image = self.snapshot(seed);
+        let mut state = self.state.lock();
+        state.cut_at.get_or_insert(rt::now());
+        image
+    }
+
+    /// Reads that touch these sectors fail from now on.
+    pub fn fail_reads(&self, sectors: Range<u64>) {
+        self.state.lock().broken_reads.push(sectors);
+    }
+
+    /// Writes with a piece of this class fail from now on; they leave nothing. In a pack the entries before the failing one
+    /// are executed.
+    pub fn fail_writes(&self, class: Option<Class>) {
+        self.state.lock().broken_writes = class;
+    }
+
+    /// Nothing fails any more.
+    pub fn heal(&self) {
+        let mut state = self.state.lock();
+        state.broken_reads.clear();
+        state.broken_writes = None;
+    }
+}
+
+impl State {
+    fn at_cut(&self, draw: impl FnOnce(&Ledger, &Image) -> Vec<(u64, Bytes)>) -> Image {
+        let mut image = self.image.clone();
+        for (n, bytes) in draw(&self.ledger, &self.image) {
+            image.set_block(n, bytes);
+        }
+        image
+    }
+
+    fn execute(&mut self, caps: &Caps, request: &Request) -> (Time, Result<Reply, DevError>) {
+        let now = rt::now();
+        if let Err(e) = self.legal(caps, request) {
+            return (now, Err(e));
+        }
+        self.ledger.advance(now);
+        let sectors: u64 = match &request.op {
+            Op::Discard { .. } => 0,
+            _ => request.spans().iter().map(|s| s.1).sum(),
+        };
+        let work = Nanos(PER_BLOCK.0 * sectors.div_ceil(SECTORS_PER_BLOCK));
+        let mut end = now + COMMAND + work + Nanos(self.rng.below(JITTER));
+        let mut reply = Reply::default();
+        match &request.op {
+            Op::Read { lba, sectors } => match self.read(*lba, *sectors) {
+                Ok(data) => reply.data = data,
+                Err(e) => return (end, Err(e)),
+            },
+            Op::Write { lba, pieces, fua } => {
+                if let Err(e) = self.check_broken(*lba, pieces) {
+                    return (end, Err(e));
+                }
+                let write = self.write(caps, (now, end), *lba, pieces, *fua);
+                self.ledger.write(write);
+            }
+            Op::Pack { writes } => {
+                if let Err(e) = self.pack(caps, (now, end), writes) {
+                    return (end, Err(e));
+                }
+            }
+            Op::Discard { lba, sectors } => self.discard((now, end), *lba, *sectors),
+            Op::Barrier => self.ledger.barrier(now, end),
+            Op::Flush => {
+                end += FLUSH;
+                self.ledger.flush(now, end);
+            }
+        }
+        (end, Ok(reply))
+    }
+
+    fn legal(&self, caps: &Caps, request: &Request) -> Result<(), DevError> {
+        if self.cut_at.is_some() {
+            return Err(DevError::power_lost());
+        }
+        check_request(caps, request)?;
+        match request.written().iter().find(|w| w.2 && !caps.fua) {
+            Some((lba, _, _)) => Err(DevError::misuse(
+                Some(*lba),
+                "this device has no FUA: flush instead",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn check_broken(&self, lba: Lba, pieces: &[Piece]) -> Result<(), DevError> {
+        match self.broken_writes {
+            Some(class) if pieces.iter().any(|p| p.class == class) => {
+                let why = format!("a write of class {} fails", class.name());
+                Err(DevError::io(lba, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn read(&self, lba: Lba, sectors: u64) -> Result<Vec<Bytes>, DevError> {
+        let broken = self
+            .broken_reads
+            .iter()
+            .find(|bad| bad.start < lba.0 + sectors && lba.0 < bad.end);
+        if let Some(bad) = broken {
+            let at = Lba(bad.start.max(lba.0));
+            return Err(DevError::io(at, "this sector cannot be read"));
+        }
+        let parts = parts(lba, sectors);
+        Ok(parts
+            .map(|part| self.image.block(part.block).slice(part.bytes))
+            .collect())
+    }
+
+    /// Makes a write visible; the answer is what the ledger has to know.
+    fn write(
+        &mut self,
+        caps: &Caps,
+        (start, end): (Time, Time),
+        lba: Lba,
+        pieces: &[Piece],
+        fua: bool,
+    ) -> Write {
+        let kind = match (fua, caps.volatile_cache) {
+            (true, _) => Kind::Fua,
+            (false, true) => Kind::Normal,
+            (false, false) => Kind::Through,
+        };
+        let new: Vec<Bytes> = pieces.iter().map(|p| p.bytes.clone()).collect();
+        let sectors = new.iter().map(|b| (b.len() / SECTOR_BYTES) as u64).sum();
+        let mut prev = Vec::new();
+        let mut at = lba;
+        for bytes in &new {
+            let mut rest = bytes.clone();
+            let sectors = (bytes.len() / SECTOR_BYTES) as u64;
+            for part in parts(at, sectors) {
+                let new = rest.split_to(part.bytes.len());
+                self.put(part, new, &mut prev);
+            }
+            at = at.plus(sectors);
+        }
+        Write {
+            start,
+            end,
+            kind,
+            lba,
+            sectors,
+            new,
+            prev,
+        }
+    }
+
+    /// Replaces a part of a block; its content before the command goes to `prev`.
+    fn put(&mut self, part: Part, bytes: Bytes, prev: &mut Vec<(u64, Bytes)>) {
+        let old = self.image.block(part.block);
+        if prev.last().is_none_or(|(block, _)| *block != part.block) {
+            prev.push((part.block, old.clone()));
+        }
+        if bytes.len() == BLOCK_BYTES {
+            self.image.set_block(part.block, bytes);
+        } else {
+            let mut new = old.to_vec();
+            new[part.bytes].copy_from_slice(&bytes);
+            self.image.set_block(part.block, new.into());
+        }
+    }
+
+    fn pack(
+        &mut self,
+        caps: &Caps,
+        span: (Time, Time),
+        writes: &[PackedWrite],
+    ) -> Result<(), DevError> {
+        let mut entered = Vec::with_capacity(writes.len());
+        let mut outcome = Ok(());
+        for (i, w) in writes.iter().enumerate() {
+            if let Err(e) = self.check_broken(w.lba, &w.pieces) {
+                let why = format!("entry {} of {} of the pack: {}", i + 1, writes.len(), e.why);
+                outcome = Err(DevError::io(w.lba, why));
+                break;
+            }
+            entered.push(self.write(caps, span, w.lba, &w.pieces, w.fua));
+        }
+        self.ledger.pack(entered);
+        outcome
+    }
+
+    fn discard(&mut self, (start, end): (Time, Time), lba: Lba, sectors: u64) {
+        let touched = lba.0 / SECTORS_PER_BLOCK..(lba.0 + sectors).div_ceil(SECTORS_PER_BLOCK);
+        let held: Vec<u64> = self.image.blocks_in(touched).map(|(n, _)| n).collect();
+        let mut prev = Vec::new();
+        for block in held {
+            let first = (block * SECTORS_PER_BLOCK).max(lba.0);
+            let last = ((block + 1) * SECTORS_PER_BLOCK).min(lba.0 + sectors);
+            for part in parts(Lba(first), last - first) {
+                let zeros = fill::zeros(part.bytes.len());
+                self.put(part, zeros, &mut prev);
+            }
+        }
+        self.ledger.write(Write {
+            start,
+            end,
+            kind: Kind::Discard,
+            lba,
+            sectors,
+            new: Vec::new(),
+            prev,
+        });
+    }
+}
+
+/// The part of a run of sectors inside one 4 KiB block.
+struct Part {
+    block: u64,
+    bytes: Range<usize>,
+}
+
+fn parts(lba: Lba, sectors: u64) -> impl Iterator<Item = Part> {
+    let end = lba.0 + sectors;
+    let blocks = lba.0 / SECTORS_PER_BLOCK..end.div_ceil(SECTORS_PER_BLOCK);
+    blocks.map(move |block| {
+        let first = block * SECTORS_PER_BLOCK;
+        let from = lba.0.saturating_sub(first) as usize * SECTOR_BYTES;
+        let to = (end - first).min(SECTORS_PER_BLOCK) as usize * SECTOR_BYTES;
+        Part {
+            block,
+            bytes: from..to,
+        }
+    })
+}
+
+impl BlockDevice for SpecDisk {
+    fn caps(&self) -> Caps {
+        self.caps.clone()
+    }
+    fn submit(&self, request: Request) -> Ticket {
+        let mut state = self.state.lock();
+        let done = state.execute(&self.caps, &request);
+        state.done.keep(done)
+    }
+    fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
+        let ((at, result), cut) = {
+            let mut state = self.state.lock();
+            (state.done.fetch(ticket)?, state.cut_at)
+        };
+        if cut.is_some_and(|cut| at > cut) {
+            return Err(DevError::power_lost());
+        }
+        rt::sleep_until(at);
+        match self.state.lock().cut_at {
+            Some(cut) if at > cut => Err(DevError::power_lost()),
+            _ => result,
+        }
+    }
+}
