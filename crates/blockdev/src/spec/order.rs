@@ -292,7 +292,9 @@ impl Decide<'_> {
             let free = match manner {
                 0 => 0,
                 1 => most,
-                _ if draw % 4 == 0 => now + (draw >> 8) as usize % (most.max(now) - now + 1),
+                _ if draw.is_multiple_of(4) => {
+                    now + (draw >> 8) as usize % (most.max(now) - now + 1)
+                }
                 _ => now,
             };
             now = now.max(free).max(least[n]);
