@@ -34,6 +34,22 @@ pub struct PlainTiming {
     pub flush_per_kib_us: f64,
 }
 
+impl PlainTiming {
+    /// The first field that is no sensible time, in words.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let fields = [
+            ("request_us", self.request_us),
+            ("per_kib_us", self.per_kib_us),
+            ("flush_us", self.flush_us),
+            ("flush_per_kib_us", self.flush_per_kib_us),
+        ];
+        match fields.iter().find(|(_, v)| !(0.0..1e7).contains(v)) {
+            Some((name, value)) => Err(format!("{name} = {value}; it may be 0 to ten seconds")),
+            None => Ok(()),
+        }
+    }
+}
+
 /// What survives a power cut of a [`Plain`].
 #[derive(Clone)]
 pub struct PlainMedia {

@@ -1,5 +1,7 @@
 //! Device profiles: TOML tables with the source of each number beside it.
 
+mod overrides;
+
 use crate::emmc::{CardConfig, Emmc, EmmcMedia, EmmcTiming};
 use crate::plain::{Plain, PlainTiming};
 use crate::{AnyModel, Media};
@@ -148,8 +150,45 @@ impl Profile {
     /// # Errors
     /// [`ProfileError::Unknown`], which lists the valid names.
     pub fn builtin(name: &str) -> Result<Profile, ProfileError> {
+        Profile::from_toml(Profile::text(name)?)
+    }
+    /// A profile with changes: `NAME[,KEY=VALUE...]`, where a key is the dotted path of a field of the profile's TOML, e.g.
+    /// `emmc-odroid-xu4,card.cache_on=false,card.pack_order=any-subset`.
+    ///
+    /// # Errors
+    /// An unknown name or field (the message lists the valid ones), or a value that the field cannot take.
+    pub fn parse(text: &str) -> Result<Profile, ProfileError> {
+        let mut parts = text.split(',').map(str::trim);
+        let name = parts.next().unwrap_or_default();
+        let changes: Vec<&str> = parts.collect();
+        let text = Profile::text(name)?;
+        let mut table = text
+            .parse::<toml::Table>()
+            .map_err(|e| ProfileError::Syntax(e.to_string()))?;
+        // Each change by itself, so that an error can name it.
+        let mut one = |change: &str| {
+            overrides::apply(&mut table, change)?;
+            Kind::deserialize(table.clone()).map_err(|e| {
+                let why = e.to_string();
+                let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+                format!("{change}: {why}")
+            })
+        };
+        let mut kind = None;
+        for change in changes {
+            kind = Some(one(change).map_err(|what| ProfileError::Invalid {
+                profile: name.into(),
+                what,
+            })?);
+        }
+        match kind {
+            Some(kind) => Profile::checked(kind),
+            None => Profile::from_toml(text),
+        }
+    }
+    fn text(name: &str) -> Result<&'static str, ProfileError> {
         match BUILTIN.iter().find(|(n, _)| *n == name) {
-            Some((_, text)) => Profile::from_toml(text),
+            Some((_, text)) => Ok(text),
             None => Err(ProfileError::Unknown {
                 name: name.into(),
                 valid: join(Profile::names()),
@@ -161,7 +200,9 @@ impl Profile {
     /// # Errors
     /// Not TOML, a field is missing, unknown, or out of range.
     pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
-        let kind: Kind = toml::from_str(text).map_err(|e| ProfileError::Syntax(e.to_string()))?;
+        Profile::checked(toml::from_str(text).map_err(|e| ProfileError::Syntax(e.to_string()))?)
+    }
+    fn checked(kind: Kind) -> Result<Profile, ProfileError> {
         let timing = match &kind {
             Kind::Plain(p) => p.default_timing.clone(),
             Kind::Emmc(p) => p.default_timing.clone(),
@@ -258,25 +299,10 @@ impl Profile {
         })
     }
     fn check_numbers(&self) -> Result<(), ProfileError> {
-        let Kind::Emmc(p) = &self.kind else {
-            return Ok(());
+        let checked = match &self.kind {
+            Kind::Plain(p) => p.check(),
+            Kind::Emmc(p) => p.check(),
         };
-        let spare = p.ftl.over_provisioning;
-        let timing = || {
-            p.timing
-                .iter()
-                .try_for_each(|(name, t)| t.check().map_err(|e| format!("timing {name}: {e}")))
-        };
-        let checked = p
-            .nand
-            .timing
-            .check()
-            .and_then(|()| p.geometry(1).check())
-            .and_then(|()| timing())
-            .and_then(|()| match (0.01..=1.0).contains(&spare) {
-                true => Ok(()),
-                false => Err(format!("over_provisioning = {spare}; it may be 0.01 to 1")),
-            });
         checked.map_err(|what| ProfileError::Invalid {
             profile: self.name().into(),
             what,
@@ -287,7 +313,8 @@ impl Profile {
             return Ok(());
         }
         let (min, max) = (CAPACITY_RANGE.start() >> 20, CAPACITY_RANGE.end() >> 20);
-        let what = format!("capacity of {bytes} bytes; it may be {min} MiB to {max} MiB");
+        let what =
+            format!("capacity_mib: {bytes} bytes; the capacity may be {min} MiB to {max} MiB");
         Err(ProfileError::Invalid {
             profile: self.name().into(),
             what,
@@ -310,6 +337,17 @@ impl Profile {
 }
 
 impl PlainProfile {
+    /// The first field that makes no device, in words.
+    fn check(&self) -> Result<(), String> {
+        let transfer = self.max_transfer_kib;
+        if !(4..=1 << 20).contains(&transfer) {
+            return Err(format!(
+                "max_transfer_kib = {transfer}; it may be 4 to 1048576"
+            ));
+        }
+        let mut sets = self.timing.iter();
+        sets.try_for_each(|(name, t)| t.check().map_err(|e| format!("timing.{name}.{e}")))
+    }
     fn build(
         &self,
         timing: &str,
@@ -342,6 +380,33 @@ impl PlainProfile {
 }
 
 impl EmmcProfile {
+    /// The first field that makes no device, in words.
+    fn check(&self) -> Result<(), String> {
+        self.card.check().map_err(|e| format!("card.{e}"))?;
+        self.geometry(1).check().map_err(|e| format!("nand.{e}"))?;
+        let chips = self.nand.timing.check();
+        chips.map_err(|e| format!("nand.timing.{e}"))?;
+        for (name, timing) in &self.timing {
+            let checked = timing.check();
+            checked.map_err(|e| format!("timing.{name}.{e}"))?;
+        }
+        let spare = self.ftl.over_provisioning;
+        if !(0.01..=1.0).contains(&spare) {
+            return Err(format!(
+                "ftl.over_provisioning = {spare}; it may be 0.01 to 1"
+            ));
+        }
+        for (name, value, min, max) in [
+            ("lanes", self.ftl.lanes, 1, 256),
+            ("gc_slack", self.ftl.gc_slack, 0, 1024),
+            ("checkpoint_blocks", self.ftl.checkpoint_blocks, 1, 1 << 20),
+        ] {
+            if !(min..=max).contains(&value) {
+                return Err(format!("ftl.{name} = {value}; it may be {min} to {max}"));
+            }
+        }
+        Ok(())
+    }
     fn geometry(&self, blocks_per_plane: u32) -> Geometry {
         let n = &self.nand;
         Geometry {

@@ -61,7 +61,7 @@ pub struct Config {
     pub fs: Fs,
     /// Journaling scheme.
     pub scheme: Scheme,
-    /// Name of a built-in device profile.
+    /// Built-in device profile with changes, as [`Profile::parse`] reads it.
     pub device: String,
     /// Timing set of the profile; `None`: its default.
     pub timing: Option<String>,
@@ -148,7 +148,7 @@ impl Config {
     /// # Errors
     /// Unknown profile or timing; the message lists the valid ones.
     pub fn profile(&self) -> Result<Profile, RigError> {
-        let profile = Profile::builtin(&self.device)?;
+        let profile = Profile::parse(&self.device)?;
         Ok(match &self.timing {
             Some(timing) => profile.with_timing(timing)?,
             None => profile,

@@ -105,7 +105,7 @@ impl ExtCsd {
         raw[field::CACHE_FLUSH_POLICY] = u8::from(config.cache_fifo);
         raw[field::GENERIC_CMD6_TIME] = 10;
         put_le32(&mut raw, field::CACHE_SIZE, config.cache_kib);
-        raw[field::MAX_PACKED_WRITES] = config.max_packed_writes;
+        raw[field::MAX_PACKED_WRITES] = config.max_packed_writes.min(255) as u8;
         ExtCsd { raw }
     }
     /// The byte at `at`.

@@ -26,6 +26,7 @@
 
 mod cache;
 mod card;
+mod config;
 mod ext_csd;
 mod firmware;
 mod host;
@@ -33,40 +34,16 @@ pub mod packed;
 mod timing;
 
 pub use card::{Card, Command, Data, Outcome, Response, status};
-pub use ext_csd::{ExtCsd, field};
+pub use config::{Bkops, CardConfig};
+pub use ext_csd::{ExtCsd, event, field};
 pub use host::Host;
 pub use timing::EmmcTiming;
 
 use base::collections::mix;
 use base::{BLOCK_BYTES, Bytes, Fingerprint, Lba, Time};
-use blockdev::{
-    Adversary, Caps, Completion, DevError, DeviceStats, FlashStats, Model, PackOrder, Request,
-};
+use blockdev::{Adversary, Caps, Completion, DevError, DeviceStats, FlashStats, Model, Request};
 use ftl::Ftl;
 use ftl::nand;
-use serde::Deserialize;
-
-/// What a card is, apart from its chips.
-#[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CardConfig {
-    /// Volatile write cache, KiB; 0: none.
-    pub cache_kib: u32,
-    /// The cache is written back in the order of arrival; else in an order of the card's own.
-    pub cache_fifo: bool,
-    /// EN_REL_WR: reliable writes of any length.
-    pub en_rel_wr: bool,
-    /// WR_REL_SET: content that is not being written is safe at a cut.
-    pub wr_rel_set: bool,
-    /// Largest transfer the host asks for in one command, KiB.
-    pub max_transfer_kib: u32,
-    /// The host switches the cache on at power-up, as Linux does.
-    pub cache_on: bool,
-    /// MAX_PACKED_WRITES: entries of a packed write, 3 to 255 (63 fit a header of 512 bytes); 0: none.
-    pub max_packed_writes: u8,
-    /// What a cut inside a packed write leaves.
-    pub pack_order: PackOrder,
-}
 
 /// What survives a power cut of an [`Emmc`].
 #[derive(Clone)]

@@ -1,0 +1,160 @@
+//! Device strings: every field can be set, impossible values are refused by field.
+
+use blockdev::{Model, PackOrder};
+use varve_ctrl::{Profile, ProfileError};
+
+fn caps(text: &str) -> blockdev::Caps {
+    let built = Profile::parse(text).unwrap().build(Some(16 << 20), None);
+    built.unwrap().caps().clone()
+}
+
+fn refused(text: &str) -> String {
+    Profile::parse(text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_name_alone_is_the_built_in_profile() {
+    for name in Profile::names() {
+        assert_eq!(Profile::parse(name), Profile::builtin(name));
+    }
+    let error = Profile::parse("floppy,card.cache_on=false").unwrap_err();
+    assert!(matches!(error, ProfileError::Unknown { .. }), "{error}");
+    assert!(error.to_string().contains("emmc-odroid-xu4"));
+}
+
+#[test]
+fn changes_reach_the_device() {
+    let caps_of = caps("emmc-odroid-xu4, card.cache_on=false ,card.wr_rel_set=false");
+    assert!(!caps_of.volatile_cache && !caps_of.no_collateral);
+    assert!(
+        caps("emmc-odroid-xu4,card.en_rel_wr=false")
+            .packed
+            .is_none()
+    );
+    assert!(
+        caps("emmc-odroid-xu4,card.max_packed_writes=0")
+            .packed
+            .is_none()
+    );
+    let packed = caps("emmc-odroid-xu4,card.pack_order=any-subset,card.max_packed_writes=5").packed;
+    let packed = packed.unwrap();
+    assert_eq!((packed.order, packed.writes_max), (PackOrder::AnySubset, 5));
+    let large = Profile::parse("emmc-odroid-xu4,capacity_mib=32").unwrap();
+    assert_eq!(large.capacity_bytes(), 32 << 20);
+    assert!(caps("loop-like,fua=true").fua && !caps("loop-like").fua);
+    assert_eq!(
+        Profile::parse("emmc-odroid-xu4,nand.timing.program_us=900")
+            .unwrap()
+            .name(),
+        "emmc-odroid-xu4"
+    );
+}
+
+#[test]
+fn impossible_values_are_refused_by_field_with_what_is_allowed() {
+    for (change, field, allowed) in [
+        ("card.cache_on=maybe", "card.cache_on", "true or false"),
+        ("card.cache_kib=3", "card.cache_kib", "4 to 1048576"),
+        ("card.cache_kib=-4", "card.cache_kib", "from 0 on"),
+        ("card.cache_kib=6", "card.cache_kib", "multiple of 4"),
+        (
+            "card.max_packed_writes=2",
+            "card.max_packed_writes",
+            "3 to 255, or 0",
+        ),
+        (
+            "card.max_packed_writes=300",
+            "card.max_packed_writes",
+            "3 to 255",
+        ),
+        ("card.pack_order=random", "card.pack_order", "any-subset"),
+        ("card.bkops=soon", "card.bkops", "manual"),
+        (
+            "card.native_sector=1024",
+            "card.native_sector",
+            "512 or 4096",
+        ),
+        ("card.rel_wr_sec_c=0", "card.rel_wr_sec_c", "1 to 255"),
+        ("card.slc_kib=1", "card.slc_kib", "64 to"),
+        ("card.slc_program_us=0", "card.slc_program_us", "1 to"),
+        (
+            "card.max_transfer_kib=65536",
+            "card.max_transfer_kib",
+            "4 to 32764",
+        ),
+        (
+            "card.barrier=true,card.cache_kib=0",
+            "card.barrier",
+            "without a cache",
+        ),
+        ("card.colour=3", "card.colour", "cache_kib"),
+        ("cards.cache_kib=4", "cards.cache_kib", "card"),
+        ("card=4", "card", "capacity_mib"),
+        ("card.cache_kib.x=4", "card.cache_kib.x", "cache_kib"),
+        ("name=fast", "name", "cannot be changed"),
+        ("card.cache_on", "card.cache_on", "FIELD=VALUE"),
+        (
+            "nand.timing.program_us=-1",
+            "nand.timing.program_us",
+            "0 to",
+        ),
+        (
+            "nand.timing.program_us=nan",
+            "nand.timing.program_us",
+            "a number",
+        ),
+        ("nand.page_bytes=1000", "nand.page_bytes", "power of two"),
+        (
+            "ftl.over_provisioning=2.5",
+            "ftl.over_provisioning",
+            "0.01 to 1",
+        ),
+        ("ftl.lanes=0", "ftl.lanes", "1 to 256"),
+        ("timing.fig8.write_us=-3", "timing.fig8.write_us", "0 to"),
+        ("capacity_mib=0", "capacity_mib", "1 MiB to"),
+        ("capacity_mib=99999999999", "capacity_mib", "1 MiB to"),
+        ("default_timing=fast", "fast", "fig8"),
+        ("", "``", "FIELD=VALUE"),
+    ] {
+        let error = refused(&format!("emmc-odroid-xu4,{change}"));
+        assert!(
+            error.contains(field) && error.contains(allowed) && error.contains("emmc-odroid-xu4"),
+            "{change}: {error}"
+        );
+    }
+    let error = refused("loop-like,max_transfer_kib=0");
+    assert!(error.contains("max_transfer_kib"), "{error}");
+    let error = refused("loop-like,timing.buffered-file.flush_us=-1");
+    assert!(error.contains("timing.buffered-file.flush_us"), "{error}");
+}
+
+#[test]
+fn random_device_strings_never_panic() {
+    let mut rng = base::Rng::named(1, "device strings");
+    let bits = [
+        "emmc-odroid-xu4",
+        ",",
+        "card",
+        ".",
+        "=",
+        "cache_kib",
+        "-1",
+        "18446744073709551616",
+        "true",
+        "timing",
+        "fig8",
+        "\u{e9}",
+        "nand",
+        "page_bytes",
+        "1e400",
+        "\n",
+        "capacity_mib",
+        "0",
+    ];
+    for _ in 0..5000 {
+        let n = rng.below(9);
+        let mut text = String::from("emmc-odroid-xu4,");
+        (0..n).for_each(|_| text.push_str(bits[rng.below(bits.len() as u64) as usize]));
+        let _ = Profile::parse(&text);
+    }
+}
