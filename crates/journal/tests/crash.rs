@@ -1,0 +1,124 @@
+//! Every scheme on every device, cut anywhere: each behaves as the committed table (`harness/cells.rs`) says.
+//!
+//! A test per column. In the long form (`--ignored`) each cell is judged in 10,000 states; `VARVE_STATES` sets another number.
+//! A violation names its seed; the history of that seed alone is `explore(&setup, SEED, 1, None, true)`.
+
+mod harness;
+
+use harness::cells::{CELLS, COLUMNS, Cell, Column, Expect, TABLE};
+use harness::{Setup, Tally, explore};
+
+/// States in each safe cell of the short form; a preset is judged in ten times as many.
+const STATES: u64 = 500;
+/// States until a cell that is not safe has shown it.
+const STATES_DAMAGE: u64 = 3_000;
+
+fn setup(column: &Column, cell: &Cell) -> Setup {
+    let mut setup = Setup::of(column.scheme(), (cell.caps)());
+    setup.workload.apart = cell.apart;
+    setup
+}
+
+fn judge(column: &Column, cell: &Cell, expect: Expect, states: u64) -> Result<Tally, String> {
+    let setup = setup(column, cell);
+    let refused = setup.scheme.check(&setup.caps).err();
+    let what = format!("{} on {}", column.name, cell.name);
+    // Other histories in every cell.
+    let first = 1 + base::collections::fingerprint(what.as_bytes()) % 1_000_000 * 10_000;
+    match (expect, refused) {
+        (Expect::Refused, Some(why)) if why.contains("full-first") => Ok(Tally::default()),
+        (Expect::Refused, why) => Err(format!("{what}: not refused as it must be: {why:?}")),
+        (_, Some(why)) => Err(format!("{what}: refused: {why}")),
+        (Expect::Safe, None) => {
+            let tally = explore(&setup, first, states, None, true);
+            match tally.first() {
+                None => Ok(tally),
+                Some(found) => Err(format!("{what}: {found}")),
+            }
+        }
+        (Expect::Damage(why), None) => {
+            let tally = explore(&setup, first, STATES_DAMAGE, None, true);
+            match tally.first() {
+                Some(_) => Ok(tally),
+                None => Err(format!("{what}: no violation, but expected: {why:?}")),
+            }
+        }
+    }
+}
+
+fn column(name: &str, states: u64) {
+    let at = COLUMNS
+        .iter()
+        .position(|c| c.name == name)
+        .expect("a column");
+    let column = &COLUMNS[at];
+    let mut wrong = Vec::new();
+    let (mut judged, mut distinct) = (0, 0);
+    for (cell, (row, expected)) in CELLS.iter().zip(TABLE) {
+        assert_eq!(cell.name, *row, "the table has the rows of the matrix");
+        match judge(column, cell, expected[at], states) {
+            Ok(tally) => {
+                judged += tally.states;
+                distinct += tally.distinct.len();
+                let found = tally.first().unwrap_or_default();
+                println!("{name} on {row}: {} states {found}", tally.states);
+            }
+            Err(text) => wrong.push(text),
+        }
+    }
+    println!("{name}: {judged} states judged, {distinct} different cuts");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn long() -> u64 {
+    let states = std::env::var("VARVE_STATES").ok();
+    states.and_then(|s| s.parse().ok()).unwrap_or(10_000)
+}
+
+macro_rules! columns {
+    ($($test:ident $long:ident = $name:literal,)+) => {
+        $(
+            #[test]
+            fn $test() {
+                column($name, STATES);
+            }
+            #[test]
+            #[ignore = "long"]
+            fn $long() {
+                column($name, long());
+            }
+        )+
+        #[test]
+        fn every_column_is_tested() {
+            let names: Vec<&str> = COLUMNS.iter().map(|c| c.name).collect();
+            assert_eq!(names, [$($name),+]);
+        }
+    };
+}
+
+columns! {
+    jbd2 jbd2_long = "jbd2",
+    flush_ahead flush_ahead_long = "flush-ahead",
+    coalition_paper coalition_paper_long = "coalition-paper",
+    coalition coalition_long = "coalition",
+    emmc emmc_long = "emmc",
+    adaptive adaptive_long = "adaptive",
+    emmc_full_first emmc_full_first_long = "emmc, full-first=on",
+    emmc_no_full_first emmc_no_full_first_long = "emmc, full-first=off",
+    coalition_home_copy coalition_home_copy_long = "coalition, home=copy",
+}
+
+/// A normal build holds no switch: the answer is a constant.
+#[cfg(not(feature = "mutants"))]
+#[test]
+fn no_guard_can_be_switched_off() {
+    const SWITCHED: bool = varve_rt_is_without_mutants();
+    const { assert!(!SWITCHED) }
+    assert!(!rt::MUTANTS, "feature mutants of varve-rt");
+}
+
+/// Compiles only if `rt::mutant` is a `const fn`.
+#[cfg(not(feature = "mutants"))]
+const fn varve_rt_is_without_mutants() -> bool {
+    rt::mutant(base::Mutant::SkipFlush)
+}
