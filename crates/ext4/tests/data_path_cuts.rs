@@ -5,22 +5,51 @@
 //! (H5, H6, H7, H15, H17, H19), another file's bytes (H16, H18, H2) and half an operation (H21) all show.
 #![allow(clippy::disallowed_methods)]
 
-mod spec_disk;
-
 use base::{Ino, Nanos, Rng, SECTOR_BYTES, Time};
-use block::Queue;
+use block::{Caps, Queue};
+use blockdev::{Image, SpecDisk};
 use fscore::{Creds, FileKind, FileSystem, FsError, SetAttr};
 use rt::{Mutex, Sim, SimConfig};
-use spec_disk::{Content, SpecDisk, Tear, ram};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use varve_ext4::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
+/// What the adversary may do to one write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Tear {
+    /// Blocks are old or new.
+    Blocks,
+    /// Sectors are old, new or garbage, but those of FUA writes old or new.
+    Sectors,
+}
+
+fn caps(bytes: u64, tear: Tear) -> Caps {
+    let (reliable, normal) = match tear {
+        Tear::Blocks => (4096, Some(4096)),
+        Tear::Sectors => (512, None),
+    };
+    Caps {
+        sectors: bytes / SECTOR_BYTES as u64,
+        sector_bytes: SECTOR_BYTES as u32,
+        volatile_cache: true,
+        fua: true,
+        reliable_granule: Some(reliable),
+        tear_granule: normal,
+        atomic_write_bytes: 0,
+        no_collateral: true,
+        packed: None,
+        cache_fifo: false,
+        barrier: false,
+        discard: true,
+        max_transfer_sectors: 256,
+    }
+}
+
 const MIB: u64 = 1 << 20;
 const SECTORS_MAX: usize = 30 * 8;
 
-fn new_volume(mib: u64) -> Content {
+fn new_volume(mib: u64) -> Image {
     let time = rt::WallTime {
         secs: 1_700_000_000,
         nanos: 0,
@@ -282,17 +311,17 @@ impl Task {
 
 /// One possible future: what the medium holds, and what was promised until then.
 struct Cut {
-    content: Content,
+    content: Image,
     names: Names,
 }
 
-fn life_of(seed: u64, start: &Content, bytes: u64, tear: Tear, options: &str) -> Vec<Cut> {
+fn life_of(seed: u64, start: &Image, bytes: u64, tear: Tear, options: &str) -> Vec<Cut> {
     let mut options = MountOptions::parse(options).expect("options");
     // Metadata goes home all the time, and the tail of the log moves behind it.
     options.writeback_expire = Some(Nanos::from_millis(2));
     let content = start.clone();
     let outcome = Sim::new(SimConfig::random(seed)).run(move || {
-        let disk = Arc::new(SpecDisk::new(bytes, content, tear, seed));
+        let disk = SpecDisk::from_image(caps(bytes, tear), content, seed);
         let fs = Ext4::mount(Queue::new(disk.clone()), options).expect("mounts");
         let names = Arc::new(Mutex::new(Names::new()));
         let ids = Arc::new(Mutex::new(0));
@@ -341,7 +370,7 @@ fn life_of(seed: u64, start: &Content, bytes: u64, tear: Tear, options: &str) ->
             // What was promised before the cut; the cut comes later or at once.
             let names = names.lock().clone();
             cuts.push(Cut {
-                content: disk.cut(rng.next_u64()),
+                content: disk.snapshot(rng.next_u64()),
                 names,
             });
         }
@@ -365,7 +394,7 @@ fn life_of(seed: u64, start: &Content, bytes: u64, tear: Tear, options: &str) ->
 fn judge(cut: &Cut, bytes: u64, tear: Tear, options: &str) -> Result<(), String> {
     let options = MountOptions::parse(options).expect("options");
     let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
-        let device = Arc::new(ram(bytes, &cut.content));
+        let device = Arc::new(cut.content.to_ram(bytes));
         let fs = Ext4::mount(Queue::new(device), options).map_err(|e| format!("mount: {e}"))?;
         for (name, promised) in &cut.names {
             judge_name(&fs, name, promised, tear)

@@ -2,16 +2,14 @@
 //! walk, a few changes, unmount. Whatever the outcome is, it is an answer: no panic, no endless loop.
 #![allow(clippy::disallowed_methods)]
 
-mod spec_disk;
-
 use base::bytes::{get_le32, put_le32};
 use base::checksum::crc32c;
 use base::{Ino, Rng};
 use block::Queue;
+use blockdev::Image;
 use fscore::{Creds, FileKind, FileSystem, SetAttr};
 use ondisk::ext4::{GroupDesc, Inode, Superblock};
 use rt::{Sim, SimConfig};
-use spec_disk::{Content, ram};
 use std::sync::Arc;
 use varve_ext4::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
@@ -21,7 +19,7 @@ const ROOT: Creds = Creds { uid: 0, gid: 0 };
 /// Root directory: entries looked at.
 const NAMES_MAX: usize = 64;
 
-fn volume() -> Content {
+fn volume() -> Image {
     let time = rt::WallTime {
         secs: 1_700_000_000,
         nanos: 0,
@@ -52,20 +50,10 @@ fn volume() -> Content {
             .expect("room");
         fs.unmount().expect("unmounts");
         // Blocks of the device, kept for all cases.
-        device.blocks().into_iter().collect::<Content>()
+        device.blocks().into_iter().collect::<Image>()
     });
     assert!(filled.first_failure.is_none(), "{:?}", filled.first_failure);
     filled.value.expect("a volume")
-}
-
-fn edit(content: &mut Content, block: u64, f: impl FnOnce(&mut [u8])) {
-    let mut bytes = content
-        .get(&block)
-        .cloned()
-        .unwrap_or_else(spec_disk::zeros)
-        .to_vec();
-    f(&mut bytes);
-    content.insert(block, bytes.into());
 }
 
 /// Changes one to four fields somewhere in `bytes`.
@@ -93,9 +81,9 @@ struct Places {
     bitmaps: [u64; 2],
 }
 
-fn places(content: &Content) -> Places {
-    let sb = Superblock::parse(&content[&0][1024..]).expect("a volume");
-    let desc = GroupDesc::parse(&content[&1], sb.desc_bytes()).expect("64 bytes");
+fn places(content: &Image) -> Places {
+    let sb = Superblock::parse(&content.block(0)[1024..]).expect("a volume");
+    let desc = GroupDesc::parse(&content.block(1), sb.desc_bytes()).expect("64 bytes");
     Places {
         table: desc.inode_table().0,
         bitmaps: [desc.block_bitmap().0, desc.inode_bitmap().0],
@@ -103,10 +91,10 @@ fn places(content: &Content) -> Places {
     }
 }
 
-fn damage(rng: &mut Rng, content: &mut Content, at: &Places) {
+fn damage(rng: &mut Rng, content: &mut Image, at: &Places) {
     let fix = rng.below(4) > 0;
     match rng.below(8) {
-        0 | 1 => edit(content, 0, |b| {
+        0 | 1 => content.edit_block(0, |b| {
             garble(rng, &mut b[1024..1024 + 0x180]);
             if fix {
                 b[1024 + 0x38..1024 + 0x3A].copy_from_slice(&[0x53, 0xEF]);
@@ -114,7 +102,7 @@ fn damage(rng: &mut Rng, content: &mut Content, at: &Places) {
                 put_le32(b, 2044, crc);
             }
         }),
-        2 => edit(content, 1, |b| {
+        2 => content.edit_block(1, |b| {
             garble(rng, &mut b[..64]);
             if fix {
                 let mut desc = GroupDesc::parse(b, 64).expect("64 bytes");
@@ -125,7 +113,7 @@ fn damage(rng: &mut Rng, content: &mut Content, at: &Places) {
         3..=5 => {
             let index = rng.below(26) as usize;
             let (block, offset) = (at.table + index as u64 / 16, index % 16 * 256);
-            edit(content, block, |b| {
+            content.edit_block(block, |b| {
                 // The block area most of all.
                 let part = if rng.below(2) == 0 {
                     0x28..0x64
@@ -141,13 +129,13 @@ fn damage(rng: &mut Rng, content: &mut Content, at: &Places) {
         }
         6 => {
             let block = at.bitmaps[rng.below(2) as usize];
-            edit(content, block, |b| garble(rng, &mut b[..512]));
+            content.edit_block(block, |b| garble(rng, &mut b[..512]));
         }
         _ => {
             // Any block in use: directories, extent nodes, the log's superblock.
-            let used: Vec<u64> = content.keys().copied().collect();
+            let used: Vec<u64> = content.blocks().map(|(n, _)| n).collect();
             let block = used[rng.below(used.len() as u64) as usize];
-            edit(content, block, |b| garble(rng, b));
+            content.edit_block(block, |b| garble(rng, b));
         }
     }
 }
@@ -202,7 +190,7 @@ fn cases(seeds: std::ops::Range<u64>) {
         }
         let options = ["", "scheme=none", "data=journal", "ro"][rng.below(4) as usize];
         let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
-            let queue = Queue::new(Arc::new(ram(BYTES, &content)));
+            let queue = Queue::new(Arc::new(content.to_ram(BYTES)));
             let fs = Ext4::mount(queue, MountOptions::parse(options).expect("options"))?;
             use_it(&fs);
             // A failed volume says so; its tasks end all the same.
@@ -221,7 +209,7 @@ fn cases(seeds: std::ops::Range<u64>) {
         mounted > all / 10 && mounted < all,
         "{mounted} of {all} mounted"
     );
-    assert_eq!(get_le32(&good[&0], 1024 + 0x18), 2, "4 KiB blocks");
+    assert_eq!(get_le32(&good.block(0), 1024 + 0x18), 2, "4 KiB blocks");
 }
 
 #[test]
