@@ -1,13 +1,15 @@
 //! The block layer: requests with class and flags, plugs, merging, and the counts that decide whether a flush is needed.
 //!
 //! ```text
-//! journal, ext4, f2fs -> Plug (sort, merge) -> Queue (marks, figures) -> BlockDevice
+//! journal, ext4, f2fs -> Plug (sort, merge), OrderPlug (groups, packs) -> Queue (marks, figures) -> BlockDevice
 //! ```
 
 mod batch;
+mod command;
 mod durability;
 mod flushing;
 mod observe;
+mod order_plug;
 mod plug;
 mod queue;
 mod stats;
@@ -17,6 +19,7 @@ pub use blockdev::{BlockDevice, Caps, Class, DevError, DevErrorKind};
 pub use durability::WriteMark;
 pub use flushing::Flushing;
 pub use observe::{Sample, Work};
+pub use order_plug::OrderPlug;
 pub use plug::Plug;
 pub use queue::Queue;
 pub use stats::QueueStats;

@@ -1,6 +1,8 @@
 //! Gathers writes, so that neighbours become one command.
 
 use crate::batch::Batch;
+use crate::command::{Command, merge};
+use crate::order_plug::send;
 use crate::{Class, Queue};
 use base::{Bytes, Lba, SECTOR_BYTES};
 use blockdev::Piece;
@@ -30,6 +32,33 @@ impl Write {
             fua,
             pieces: vec![Piece { class, bytes }],
         }
+    }
+
+    /// True if a sector belongs to both.
+    pub fn overlaps(&self, other: &Write) -> bool {
+        self.lba < other.lba.plus(other.sectors) && other.lba < self.lba.plus(self.sectors)
+    }
+
+    /// Keeps the first `sectors` sectors; answers the rest.
+    pub fn split_off(&mut self, sectors: u64) -> Write {
+        let mut room = sectors as usize * SECTOR_BYTES;
+        let (mut head, mut tail) = (Vec::new(), Vec::new());
+        for mut piece in std::mem::take(&mut self.pieces) {
+            let rest = piece.bytes.split_off(room.min(piece.bytes.len()));
+            room -= piece.bytes.len();
+            let class = piece.class;
+            head.extend((!piece.bytes.is_empty()).then_some(piece));
+            tail.extend((!rest.is_empty()).then_some(Piece { class, bytes: rest }));
+        }
+        let rest = Write {
+            lba: self.lba.plus(sectors),
+            sectors: self.sectors - sectors,
+            fua: self.fua,
+            pieces: tail,
+        };
+        self.sectors = sectors;
+        self.pieces = head;
+        rest
     }
 }
 
@@ -62,41 +91,9 @@ impl Plug {
     }
 
     /// Sorts by address, merges neighbours of equal flags up to the largest transfer, and sends all of it.
-    pub fn submit(mut self) -> Batch {
-        self.writes.sort_by_key(|w| w.lba);
-        let limit = self.queue.caps().max_transfer_sectors;
-        let gathered = self.writes.len();
-        let merged = merge(self.writes, limit);
-        self.queue.count_merges((gathered - merged.len()) as u64);
-        let probe = self.queue.probe_writes(&merged);
-        let mut batch = Batch::new(self.queue.clone());
-        for write in merged {
-            batch.push(self.queue.send_write(write));
-        }
-        batch.set_probe(probe);
-        batch
+    pub fn submit(self) -> Batch {
+        let (merged, joined) = merge(self.writes, self.queue.caps());
+        self.queue.count_merges(joined);
+        send(&self.queue, merged.into_iter().map(Command::Single))
     }
-}
-
-/// Joins writes that touch, of equal flags, as long as they fit one command.
-fn merge(sorted: Vec<Write>, limit: u64) -> Vec<Write> {
-    let mut out: Vec<Write> = Vec::with_capacity(sorted.len());
-    for write in sorted {
-        match out.last_mut() {
-            Some(last)
-                if last.lba.plus(last.sectors) == write.lba
-                    && last.fua == write.fua
-                    && last.sectors + write.sectors <= limit =>
-            {
-                last.sectors += write.sectors;
-                last.pieces.extend(write.pieces);
-            }
-            last => {
-                let apart = last.is_none_or(|l| l.lba.plus(l.sectors) <= write.lba);
-                debug_assert!(apart, "sector {} is written twice in one plug", write.lba);
-                out.push(write);
-            }
-        }
-    }
-    out
 }

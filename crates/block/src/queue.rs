@@ -1,13 +1,15 @@
 //! The queue in front of one device.
 
-use crate::batch::{Batch, Kind, Sent};
+use crate::batch::{Kind, Sent};
+use crate::command::Command;
 use crate::durability::{Durability, WriteMark};
 use crate::flushing::{Flushing, UnderWay};
 use crate::observe::{Observer, Probe, Sample, Work};
+use crate::order_plug::{OrderPlug, send};
 use crate::plug::{Plug, Write};
 use crate::stats::QueueStats;
 use base::{Bytes, Lba, SECTORS_PER_BLOCK, Time};
-use blockdev::{BlockDevice, Caps, Class, DevError, Op, Request};
+use blockdev::{BlockDevice, Caps, Class, DevError, Op, PackedWrite, Request};
 use rt::{Condvar, Mutex};
 use std::sync::Arc;
 
@@ -76,16 +78,17 @@ impl Queue {
     }
 
     fn write_one(self: &Arc<Self>, write: Write) -> Result<(), DevError> {
-        let mut batch = Batch::new(self.clone());
-        let probe = self.probe_writes(std::slice::from_ref(&write));
-        batch.push(self.send_write(write));
-        batch.set_probe(probe);
-        batch.wait()
+        send(self, [Command::Single(write)]).wait()
     }
 
     /// Starts to gather writes.
     pub fn plug(self: &Arc<Self>) -> Plug {
         Plug::new(self.clone())
+    }
+
+    /// Starts to gather groups of non-volatile writes whose order a power cut respects.
+    pub fn order_plug(self: &Arc<Self>) -> OrderPlug {
+        OrderPlug::new(self.clone())
     }
 
     /// Discards sectors; a no-op on a device that cannot. A discard is volatile like a cached write: the answer is the
@@ -253,6 +256,25 @@ impl Queue {
         }
     }
 
+    /// Sends writes as one packed command. All of them are non-volatile at completion.
+    pub(crate) fn send_pack(&self, writes: Vec<Write>) -> Sent {
+        let sectors = writes.iter().map(|w| w.sectors).sum();
+        let entry = |write: Write| PackedWrite {
+            lba: write.lba,
+            fua: write.fua && self.caps.fua,
+            pieces: write.pieces,
+        };
+        let request = Request::pack(writes.into_iter().map(entry).collect());
+        let kind = Kind::Durable;
+        self.begin(&request, kind);
+        let ticket = self.device.submit(request);
+        Sent {
+            ticket,
+            kind,
+            sectors,
+        }
+    }
+
     /// What the completion of a write means on this device.
     pub(crate) fn kind_of(&self, fua: bool) -> Kind {
         match (fua, self.caps.fua, self.caps.volatile_cache) {
@@ -283,17 +305,18 @@ impl Queue {
         }
     }
 
-    /// Begins to measure writes that are about to be sent together, if all of them are of one kind.
-    pub(crate) fn probe_writes(&self, writes: &[Write]) -> Option<Probe> {
-        let fua = writes.first()?.fua;
-        if writes.iter().any(|w| w.fua != fua) {
+    /// Begins to measure commands that are about to be sent together, if all of them are of one kind.
+    pub(crate) fn probe_commands(&self, commands: &[Command]) -> Option<Probe> {
+        let writes = || commands.iter().flat_map(Command::writes);
+        let fua = writes().next()?.fua;
+        if writes().any(|w| w.fua != fua) {
             return None;
         }
         let work = if fua { Work::Fua } else { Work::Cached };
-        let sectors: u64 = writes.iter().map(|w| w.sectors).sum();
+        let sectors: u64 = writes().map(|w| w.sectors).sum();
         let blocks = sectors.div_ceil(SECTORS_PER_BLOCK);
         let state = self.state.lock();
-        state.observer.begin(work, writes.len() as u64, blocks)
+        state.observer.begin(work, commands.len() as u64, blocks)
     }
 
     pub(crate) fn observed(&self, probe: Probe, waiting_since: Time, ok: bool) {

@@ -1,0 +1,119 @@
+//! Gathers groups of non-volatile writes whose order a power cut must respect: the three helpers of the eMMC paper (start,
+//! barrier, finish) as one object.
+//!
+//! - O1: for groups a < b and any cut, if any sector of b is new then all sectors of a are.
+//! - O2: when `finish` answers Ok, all of it is non-volatile.
+//! - O3: nothing is merged across groups, and no sector occurs twice in one command (H8).
+
+use crate::batch::{Batch, Kind};
+use crate::command::{Command, merge, pack};
+use crate::plug::Write;
+use crate::{Class, DevError, Queue};
+use base::{Bytes, Lba, Mutant};
+use blockdev::PackOrder;
+use std::sync::Arc;
+
+/// Groups of writes held back until [`OrderPlug::finish`]. Inside a group the order is free, but a write over a sector of its own
+/// group begins a new one.
+#[must_use = "a plug holds its writes back until it is finished"]
+pub struct OrderPlug {
+    queue: Arc<Queue>,
+    /// The last one is open; only that may be empty.
+    groups: Vec<Vec<Write>>,
+}
+
+impl OrderPlug {
+    pub(crate) fn new(queue: Arc<Queue>) -> OrderPlug {
+        OrderPlug {
+            queue,
+            groups: vec![Vec::new()],
+        }
+    }
+
+    /// Adds a write to the open group. `bytes` is a non-zero multiple of 512.
+    pub fn write_fua(&mut self, lba: Lba, class: Class, bytes: Bytes) {
+        let write = Write::new(lba, class, bytes, true);
+        let open = self.groups.last();
+        if open.is_some_and(|group| group.iter().any(|w| w.overlaps(&write))) {
+            self.barrier();
+        }
+        if let Some(open) = self.groups.last_mut() {
+            open.push(write);
+        }
+    }
+
+    /// Closes the group: what is added from now on reaches the medium after it.
+    pub fn barrier(&mut self) {
+        if self.groups.last().is_some_and(|group| !group.is_empty()) {
+            self.groups.push(Vec::new());
+        }
+    }
+
+    /// Number of writes held.
+    pub fn len(&self) -> usize {
+        self.groups.iter().map(Vec::len).sum()
+    }
+
+    /// True if it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Sends the groups in their order and waits until all of it is non-volatile. On a device that keeps a prefix of a pack
+    /// all groups go as one pack if they fit, otherwise as several, one after the other; on any other device each group has
+    /// commands of its own and is waited for, and flushed if the device has no FUA.
+    ///
+    /// # Errors
+    /// The first failure. Nothing of a later group has been sent then, but groups may share a pack: the error names the address
+    /// of the write that failed.
+    pub fn finish(mut self) -> Result<(), DevError> {
+        self.groups.retain(|group| !group.is_empty());
+        let mut joined = 0;
+        let groups: Vec<Vec<Write>> = self
+            .groups
+            .into_iter()
+            .map(|group| {
+                let (merged, n) = merge(group, self.queue.caps());
+                joined += n;
+                merged
+            })
+            .collect();
+        self.queue.count_merges(joined);
+        if may_share_packs(&self.queue, groups.len()) {
+            let all = groups.into_iter().flatten().collect();
+            for command in pack(all, self.queue.caps()) {
+                send(&self.queue, [command]).wait()?;
+            }
+            return Ok(());
+        }
+        for group in groups {
+            send(&self.queue, group.into_iter().map(Command::Single)).wait()?;
+        }
+        Ok(())
+    }
+}
+
+/// True if a cut inside a pack respects the order of the groups in it (H20).
+fn may_share_packs(queue: &Queue, groups: usize) -> bool {
+    let durable = queue.kind_of(true) == Kind::Durable;
+    match queue.caps().packed.map(|p| p.order) {
+        _ if !durable => false,
+        Some(PackOrder::Prefix) => true,
+        Some(PackOrder::AnySubset) => groups > 1 && rt::mutant(Mutant::PackAnySubset),
+        None => false,
+    }
+}
+
+/// Sends commands side by side.
+pub(crate) fn send(queue: &Arc<Queue>, commands: impl IntoIterator<Item = Command>) -> Batch {
+    let commands: Vec<Command> = commands.into_iter().collect();
+    let mut batch = Batch::new(queue.clone());
+    batch.set_probe(queue.probe_commands(&commands));
+    for command in commands {
+        batch.push(match command {
+            Command::Single(write) => queue.send_write(write),
+            Command::Pack(writes) => queue.send_pack(writes),
+        });
+    }
+    batch
+}
