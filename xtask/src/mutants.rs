@@ -12,7 +12,11 @@ use std::process::Stdio;
 use std::time::Instant;
 
 /// Package and test target of each catalogue.
-const CATALOGUES: [(&str, &str); 2] = [("varve-journal", "mutants"), ("varve-lab", "mutants")];
+const CATALOGUES: [(&str, &str); 3] = [
+    ("varve-block", "mutants"),
+    ("varve-journal", "mutants"),
+    ("varve-lab", "mutants"),
+];
 /// The feature that must be on here and off everywhere else.
 const FEATURE: &str = "mutants";
 
