@@ -10,7 +10,7 @@ use crate::inner::{Inner, Log};
 use crate::space::Admission;
 use crate::state::State;
 use crate::transaction::{Kind, Running, Shared};
-use base::{BLOCK_BYTES, BlockNo, Bytes, Tid};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, Tid};
 use block::Batch;
 use rt::MutexGuard;
 use std::sync::Arc;
@@ -296,10 +296,9 @@ impl Drop for Handle<'_> {
         if self.finished {
             return;
         }
+        let abort = self.dirtied && !rt::mutant(Mutant::DropFinishes);
         #[cfg(test)]
-        let abort = self.dirtied && !self.inner.broken(crate::inner::Fault::DropFinishes);
-        #[cfg(not(test))]
-        let abort = self.dirtied;
+        let abort = abort && !self.inner.broken(crate::inner::Fault::DropFinishes);
         if abort {
             self.inner.dropped.store(true, Ordering::SeqCst);
         }
