@@ -8,18 +8,20 @@
 //!   that `current` has to go home.
 //! - U3: at most one home write of a block is in flight (`writing`).
 //! - U4: a load that was overtaken by `create` or `forget` changes nothing.
+//! - U5: a block has a `rec` (`track.rs`) if and only if an image of it is pending; it waits in that transaction's checkpoint list.
 
+use crate::track::{Basis, Logged, Track};
 use crate::transaction::Kind;
-use base::{BlockNo, Bytes, Tid, Time};
+use crate::words::WordMap;
+use base::{BlockNo, Bytes, Mutant, Tid, Time};
 use std::collections::BTreeMap;
 
 /// What has to be written home.
 #[derive(Clone, Debug)]
 pub(crate) enum Pending {
-    /// The image that transaction `tid` committed.
+    /// The newest committed image.
     Committed {
         image: Bytes,
-        tid: Tid,
         kind: Kind,
         since: Time,
     },
@@ -40,22 +42,54 @@ impl Pending {
     }
 }
 
+/// Whether modified bytes are tracked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tracking {
+    /// Every record is a full image, or there is no log.
+    Off,
+    /// Journal coalition; `full_first` as in D2 of `track.rs`.
+    On { full_first: bool },
+}
+
+/// What the transaction being committed logs of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Promise {
+    /// A full image, or nothing if nothing changed.
+    Full,
+    /// Not known before it is composed.
+    Any,
+}
+
+/// A block changes its place in the checkpoint lists.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[must_use = "the checkpoint lists have to follow (U5)"]
+pub(crate) struct Refile {
+    pub leave: Option<Tid>,
+    pub join: Option<Tid>,
+}
+
 #[derive(Default)]
 struct Buffer {
     current: Option<Bytes>,
+    /// `current` was read while a newer image was not home (D5).
+    stale: bool,
     /// Ticket of the load under way.
     loading: Option<u64>,
     running: bool,
-    committing: bool,
+    committing: Option<Promise>,
     pending: Option<Pending>,
+    /// U5.
+    rec: Option<Tid>,
     writing: bool,
+    /// What was modified, while anything of the block is not home.
+    track: Option<Box<Track>>,
     /// Read since the sweep passed by.
     used: bool,
 }
 
 impl Buffer {
     fn is_clean(&self) -> bool {
-        let member = self.running || self.committing;
+        let member = self.running || self.committing.is_some();
         !member && self.pending.is_none() && !self.writing && self.loading.is_none()
     }
 }
@@ -74,16 +108,18 @@ pub(crate) enum Look {
 pub(crate) struct Cache {
     buffers: BTreeMap<BlockNo, Buffer>,
     limit: usize,
+    tracking: Tracking,
     tickets: u64,
     /// Where the sweep goes on.
     hand: BlockNo,
 }
 
 impl Cache {
-    pub fn new(limit: usize) -> Cache {
+    pub fn new(limit: usize, tracking: Tracking) -> Cache {
         Cache {
             buffers: BTreeMap::new(),
             limit,
+            tracking,
             tickets: 0,
             hand: BlockNo(0),
         }
@@ -104,6 +140,7 @@ impl Cache {
         if buffer.loading.is_some() {
             return Look::Loading;
         }
+        buffer.stale = !buffer.is_clean();
         buffer.loading = Some(ticket);
         self.tickets += 1;
         Look::Load(ticket)
@@ -121,10 +158,11 @@ impl Cache {
         let buffer = self.buffer(block);
         if buffer.loading == Some(ticket) {
             buffer.loading = None;
+            buffer.stale |= !buffer.is_clean();
             buffer.current = bytes;
             buffer.used = true;
         }
-        self.drop_if_empty(block);
+        self.settle(block);
         self.sweep();
     }
 
@@ -136,6 +174,9 @@ impl Cache {
             .take()
             .expect("U1: content is loaded before it is changed");
         let range = offset..offset + bytes.len();
+        if let (true, Some(track)) = (buffer.running, &mut buffer.track) {
+            track.stored(offset, bytes.len());
+        }
         buffer.current = Some(match content.try_into_mut() {
             Ok(mut own) => {
                 own[range].copy_from_slice(bytes);
@@ -154,13 +195,28 @@ impl Cache {
     pub fn create(&mut self, block: BlockNo, content: Bytes) {
         let buffer = self.buffer(block);
         buffer.loading = None;
+        buffer.stale = false;
         buffer.current = Some(content);
+        if let (true, Some(track)) = (buffer.running, &mut buffer.track) {
+            track.created();
+        }
         self.sweep();
     }
 
-    /// Makes the block one of the running transaction.
+    /// Makes the block one of the running transaction, before its content changes.
     pub fn join_running(&mut self, block: BlockNo) {
-        self.buffer(block).running = true;
+        let tracking = self.tracking;
+        let buffer = self.buffer(block);
+        if std::mem::replace(&mut buffer.running, true) {
+            return;
+        }
+        if let Tracking::On { full_first } = tracking {
+            let track = buffer.track.get_or_insert_with(|| {
+                // Everything of it is home.
+                Box::new(Track::new(full_first))
+            });
+            track.joined(buffer.current.clone().filter(|_| !buffer.stale));
+        }
     }
 
     /// No log: the current content has to go home.
@@ -175,66 +231,90 @@ impl Cache {
         let buffer = self.buffer(block);
         buffer.loading = None;
         buffer.current = None;
+        buffer.stale = false;
         buffer.running = false;
+        if let Some(track) = &mut buffer.track {
+            track.forgotten();
+        }
         if matches!(buffer.pending, Some(Pending::Current { .. })) {
             buffer.pending = None;
         }
-        self.drop_if_empty(block);
+        self.settle(block);
     }
 
-    /// Takes the image of a block of the running transaction for its commit.
-    pub fn take_image(&mut self, block: BlockNo) -> Bytes {
+    /// Takes the image of a block of the running transaction for its commit, and what its record is made from.
+    pub fn take_image(&mut self, block: BlockNo) -> (Bytes, Option<Basis>) {
         let buffer = self.buffer(block);
         assert!(
             buffer.running,
             "U1: block {block} belongs to the running transaction"
         );
         buffer.running = false;
-        buffer.committing = true;
-        buffer.current.clone().expect("U1: a member has content")
+        buffer.stale = false;
+        let rec = buffer.rec;
+        let basis = buffer.track.as_mut().map(|track| track.switched(rec));
+        buffer.committing = Some(match &basis {
+            Some(basis) if !basis.must_be_full() => Promise::Any,
+            _ => Promise::Full,
+        });
+        let image = buffer.current.clone().expect("U1: a member has content");
+        (image, basis)
     }
 
-    /// The transaction is durable: its image waits for its way home. Returns the transaction that the block waited for so far.
+    /// The transaction `tid` is durable: the image waits for its way home.
     pub fn committed(
         &mut self,
         block: BlockNo,
         image: Bytes,
         tid: Tid,
-        kind: Kind,
+        (kind, logged, changed): (Kind, Logged, &WordMap),
         now: Time,
-    ) -> Option<Tid> {
+    ) -> Refile {
         let buffer = self.buffer(block);
-        buffer.committing = false;
+        let promise = buffer.committing.take();
+        if logged == Logged::Unchanged {
+            if let Some(track) = &mut buffer.track {
+                track.unchanged(promise == Some(Promise::Full));
+            }
+            self.settle(block);
+            return Refile::default();
+        }
+        if let Some(track) = &mut buffer.track {
+            track.published(tid, logged, changed, buffer.writing);
+        }
         let since = buffer.pending.as_ref().map_or(now, Pending::since);
-        let new = Pending::Committed {
-            image,
-            tid,
-            kind,
-            since,
-        };
-        match buffer.pending.replace(new) {
-            Some(Pending::Committed { tid, .. }) => Some(tid),
-            _ => None,
+        buffer.pending = Some(Pending::Committed { image, kind, since });
+        match buffer.rec {
+            // R1. H2: JBD2's rule would move it.
+            Some(_) if !logged.supersedes() && !rt::mutant(Mutant::RefileDeltas) => {
+                Refile::default()
+            }
+            _ => Refile {
+                leave: buffer.rec.replace(tid),
+                join: Some(tid),
+            },
         }
     }
 
-    /// A freeing is durable: an older image no longer goes home. Returns the transaction it waited for.
-    pub fn drop_pending(&mut self, block: BlockNo, freed_in: Tid) -> Option<Tid> {
-        let buffer = self.buffers.get_mut(&block)?;
-        assert!(!buffer.writing, "U3: block {block} is not on its way home");
-        let dropped = match &buffer.pending {
-            Some(Pending::Committed { tid, .. }) if !tid.geq(freed_in) => Some(*tid),
-            _ => None,
+    /// A freeing is durable: an older image no longer goes home.
+    pub fn drop_pending(&mut self, block: BlockNo) -> Refile {
+        let Some(buffer) = self.buffers.get_mut(&block) else {
+            return Refile::default();
         };
-        if dropped.is_some() {
-            buffer.pending = None;
-        }
-        self.drop_if_empty(block);
-        dropped
+        assert!(!buffer.writing, "U3: block {block} is not on its way home");
+        assert!(
+            buffer.committing.is_none(),
+            "U5: block {block} was freed by the transaction that has just been published, so it has no image in it"
+        );
+        buffer.pending = None;
+        let leave = buffer.rec.take();
+        self.settle(block);
+        Refile { leave, join: None }
     }
 
     /// Takes the image that has to go home, if there is one that is not on its way.
     pub fn begin_home(&mut self, block: BlockNo) -> Option<(Bytes, Kind)> {
+        let tracking = self.tracking;
         let buffer = self.buffers.get_mut(&block)?;
         if buffer.writing {
             return None;
@@ -246,34 +326,44 @@ impl Cache {
         };
         let kind = pending.kind();
         buffer.writing = true;
+        if let (Some(track), Tracking::On { full_first }) = (&mut buffer.track, tracking) {
+            track.home_begins(full_first);
+        }
         Some((image, kind))
     }
 
-    /// A home write of `image` has ended. If it succeeded and is still the newest, nothing is pending any more; returns the
-    /// transaction that waited for it.
-    pub fn end_home(&mut self, block: BlockNo, image: &Bytes, ok: bool) -> Option<Tid> {
-        let buffer = self.buffers.get_mut(&block)?;
+    /// A home write of `image` has ended (R3).
+    pub fn end_home(&mut self, block: BlockNo, image: &Bytes, ok: bool) -> Refile {
+        let full_first = self.tracking == Tracking::On { full_first: true };
+        let Some(buffer) = self.buffers.get_mut(&block) else {
+            return Refile::default();
+        };
         buffer.writing = false;
-        let mut done = None;
+        let track = buffer.track.as_mut();
+        let next = track.and_then(|track| track.home_ended(ok));
         let newest = match &buffer.pending {
-            Some(Pending::Committed {
-                image: newest, tid, ..
-            }) => {
-                done = Some(*tid);
-                same(newest, image)
-            }
+            Some(Pending::Committed { image: newest, .. }) => same(newest, image),
             Some(Pending::Current { .. }) => {
                 buffer.current.as_ref().is_some_and(|c| same(c, image))
             }
             None => false,
         };
+        let mut refile = Refile::default();
         if ok && newest {
-            buffer.pending = None;
-        } else {
-            done = None;
+            // D2: the delta that is being committed leans on the full image at `rec`.
+            let leant_on = full_first && buffer.committing == Some(Promise::Any);
+            if !leant_on {
+                buffer.pending = None;
+                refile.leave = buffer.rec.take();
+            }
+        } else if let Some(next) = next.filter(|_| !full_first)
+            && buffer.rec != Some(next)
+        {
+            refile.leave = buffer.rec.replace(next);
+            refile.join = Some(next);
         }
-        self.drop_if_empty(block);
-        done
+        self.settle(block);
+        refile
     }
 
     /// True while a home write of this block is in flight.
@@ -283,14 +373,14 @@ impl Cache {
 
     /// Blocks with something pending that no transaction is working on, ascending.
     pub fn write_back_list(&self) -> Vec<BlockNo> {
-        let idle = |b: &Buffer| b.pending.is_some() && !b.running && !b.committing;
+        let idle = |b: &Buffer| b.pending.is_some() && !b.running && b.committing.is_none();
         let list = self.buffers.iter().filter(|(_, b)| idle(b));
         list.map(|(n, _)| *n).collect()
     }
 
     /// The earliest time at which something that could be written back became pending.
     pub fn oldest_pending(&self) -> Option<Time> {
-        let idle = |b: &&Buffer| !b.running && !b.committing;
+        let idle = |b: &&Buffer| !b.running && b.committing.is_none();
         let pending = self.buffers.values().filter(idle);
         pending
             .filter_map(|b| b.pending.as_ref())
@@ -298,10 +388,19 @@ impl Cache {
             .min()
     }
 
-    /// The content, if it is here.
+    /// The content of a block that a transaction is working on: it is not durable yet.
+    pub fn uncommitted(&self, block: BlockNo) -> Option<Bytes> {
+        let working = |b: &&Buffer| b.running || b.committing.is_some();
+        let buffer = self.buffers.get(&block).filter(working);
+        buffer.and_then(|b| b.current.clone())
+    }
+
+    /// Takes everything for home.
     #[cfg(test)]
-    pub fn current(&self, block: BlockNo) -> Option<Bytes> {
-        self.buffers.get(&block).and_then(|b| b.current.clone())
+    pub fn drop_all_pending(&mut self) {
+        for buffer in self.buffers.values_mut() {
+            (buffer.pending, buffer.rec) = (None, None);
+        }
     }
 
     /// Number of buffers.
@@ -310,10 +409,21 @@ impl Cache {
         self.buffers.len()
     }
 
-    fn drop_if_empty(&mut self, block: BlockNo) {
-        let empty = |b: &Buffer| b.current.is_none() && b.is_clean();
-        if self.buffers.get(&block).is_some_and(empty) {
-            self.buffers.remove(&block);
+    /// Forgets what need not be known of a block any more.
+    fn settle(&mut self, block: BlockNo) {
+        let Some(buffer) = self.buffers.get_mut(&block) else {
+            return;
+        };
+        debug_assert_eq!(
+            buffer.rec.is_some(),
+            matches!(buffer.pending, Some(Pending::Committed { .. })),
+            "U5: block {block}"
+        );
+        if buffer.is_clean() {
+            buffer.track = None;
+            if buffer.current.is_none() {
+                self.buffers.remove(&block);
+            }
         }
     }
 
@@ -355,6 +465,8 @@ mod tests {
     use base::BLOCK_BYTES;
 
     const B: BlockNo = BlockNo(7);
+    const DELTAS: Tracking = Tracking::On { full_first: false };
+    const FULL_FIRST: Tracking = Tracking::On { full_first: true };
 
     fn block(byte: u8) -> Bytes {
         vec![byte; BLOCK_BYTES].into()
@@ -367,44 +479,233 @@ mod tests {
         }
     }
 
+    fn load(c: &mut Cache, byte: u8) {
+        let Look::Load(ticket) = c.look(B) else {
+            panic!("miss")
+        };
+        c.loaded(B, ticket, Some(block(byte)));
+    }
+
+    /// A transaction that stores one byte.
+    fn store(c: &mut Cache, at: usize, byte: u8) -> (Bytes, Option<Basis>) {
+        c.join_running(B);
+        c.modify(B, at, &[byte]);
+        c.take_image(B)
+    }
+
+    fn changed(at: usize) -> WordMap {
+        let mut map = WordMap::NONE;
+        map.mark(at, 1);
+        map
+    }
+
+    fn publish(c: &mut Cache, image: Bytes, tid: u32, logged: Logged, words: WordMap) -> Refile {
+        let record = (Kind::Metadata, logged, &words);
+        c.committed(B, image, Tid(tid), record, Time(0))
+    }
+
+    /// Stores a byte and logs it in `tid`.
+    fn log(c: &mut Cache, tid: u32, at: usize, logged: Logged) -> Refile {
+        let (image, _) = store(c, at, tid as u8);
+        publish(c, image, tid, logged, changed(at))
+    }
+
+    fn refile(leave: Option<u32>, join: Option<u32>) -> Refile {
+        Refile {
+            leave: leave.map(Tid),
+            join: join.map(Tid),
+        }
+    }
+
     #[test]
     fn image_survives_a_later_change() {
-        let mut c = Cache::new(10);
-        c.create(B, block(1));
+        let mut c = Cache::new(10, Tracking::Off);
         c.join_running(B);
-        let image = c.take_image(B);
+        c.create(B, block(1));
+        let (image, basis) = c.take_image(B);
+        assert!(basis.is_none());
         c.modify(B, 0, &[2]);
         assert_eq!((image[0], content(&mut c)), (1, 2));
-        assert_eq!(c.committed(B, image, Tid(4), Kind::Metadata, Time(0)), None);
+        let first = publish(&mut c, image, 4, Logged::Full, WordMap::ALL);
+        assert_eq!(first, refile(None, Some(4)));
         let (home, _) = c.begin_home(B).expect("pending");
         assert_eq!(home[0], 1);
         assert!(c.begin_home(B).is_none(), "U3");
-        assert_eq!(c.end_home(B, &home, true), Some(Tid(4)));
+        assert_eq!(c.end_home(B, &home, true), refile(Some(4), None));
         assert!(c.begin_home(B).is_none());
     }
 
     #[test]
     fn home_write_of_an_older_image_leaves_the_newer_pending() {
-        let mut c = Cache::new(10);
-        c.create(B, block(1));
-        c.join_running(B);
-        let old = c.take_image(B);
-        c.committed(B, old, Tid(1), Kind::Metadata, Time(0));
+        let mut c = Cache::new(10, Tracking::Off);
+        load(&mut c, 1);
+        assert_eq!(log(&mut c, 1, 0, Logged::Full), refile(None, Some(1)));
         let (home, _) = c.begin_home(B).expect("pending");
-        c.modify(B, 0, &[2]);
-        c.join_running(B);
-        let new = c.take_image(B);
-        assert_eq!(
-            c.committed(B, new, Tid(2), Kind::Metadata, Time(0)),
-            Some(Tid(1))
-        );
-        assert_eq!(c.end_home(B, &home, true), None);
+        assert_eq!(log(&mut c, 2, 0, Logged::Full), refile(Some(1), Some(2)));
+        assert_eq!(c.end_home(B, &home, true), Refile::default());
         assert_eq!(c.begin_home(B).expect("still pending").0[0], 2);
     }
 
     #[test]
+    fn delta_stays_with_the_oldest_transaction_and_others_move() {
+        let mut c = Cache::new(10, DELTAS);
+        load(&mut c, 0);
+        assert_eq!(log(&mut c, 1, 0, Logged::Delta), refile(None, Some(1)));
+        assert_eq!(log(&mut c, 2, 64, Logged::Delta), Refile::default(), "R1");
+        let (image, basis) = store(&mut c, 128, 3);
+        let basis = basis.expect("tracked");
+        assert_eq!((basis.rec, basis.must_be_full()), (Some(Tid(1)), false));
+        assert_eq!(basis.since_home.runs(), [0..8, 64..72], "D7");
+        assert_eq!(basis.marked.runs(), [128..136], "D4");
+        let base = basis.base.expect("known");
+        assert_eq!((base[64], base[128], image[128]), (2, 0, 3), "D5");
+        let moved = publish(&mut c, image, 3, Logged::Cumulative, changed(128));
+        assert_eq!(moved, refile(Some(1), Some(3)), "R2");
+        assert_eq!(log(&mut c, 4, 0, Logged::Full), refile(Some(3), Some(4)));
+        let (home, _) = c.begin_home(B).expect("pending");
+        assert_eq!(c.end_home(B, &home, true), refile(Some(4), None), "R3");
+        assert!(
+            store(&mut c, 0, 9)
+                .1
+                .expect("tracked")
+                .since_home
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn home_write_of_an_older_image_moves_to_the_first_record_after_it() {
+        let mut c = Cache::new(10, DELTAS);
+        load(&mut c, 0);
+        assert_eq!(log(&mut c, 1, 0, Logged::Delta), refile(None, Some(1)));
+        // Switched before the home write begins, published while it is in flight.
+        let (second, _) = store(&mut c, 64, 2);
+        let (home, _) = c.begin_home(B).expect("pending");
+        assert_eq!((home[0], home[64]), (1, 0), "D1");
+        let stays = publish(&mut c, second, 2, Logged::Delta, changed(64));
+        assert_eq!(stays, Refile::default());
+        assert_eq!(log(&mut c, 3, 128, Logged::Delta), Refile::default());
+        let (image, basis) = store(&mut c, 256, 4);
+        let unsaved = basis.expect("tracked").since_home;
+        assert_eq!(
+            unsaved.runs(),
+            [0..8, 64..72, 128..136],
+            "D7: not yet complete"
+        );
+        assert_eq!(c.end_home(B, &home, true), refile(Some(1), Some(2)), "R3");
+        let _ = publish(&mut c, image, 4, Logged::Unchanged, WordMap::NONE);
+        let basis = store(&mut c, 512, 5).1.expect("tracked");
+        assert_eq!(basis.since_home.runs(), [64..72, 128..136], "D7");
+        assert_eq!(basis.rec, Some(Tid(2)));
+    }
+
+    #[test]
+    fn failed_home_write_changes_nothing() {
+        let mut c = Cache::new(10, DELTAS);
+        load(&mut c, 0);
+        let _ = log(&mut c, 1, 0, Logged::Delta);
+        let (home, _) = c.begin_home(B).expect("pending");
+        let _ = log(&mut c, 2, 64, Logged::Delta);
+        assert_eq!(c.end_home(B, &home, false), Refile::default());
+        let basis = store(&mut c, 128, 3).1.expect("tracked");
+        assert_eq!(basis.since_home.runs(), [0..8, 64..72]);
+        assert_eq!(basis.rec, Some(Tid(1)));
+    }
+
+    #[test]
+    fn full_first_after_load_and_after_each_home_write() {
+        let mut c = Cache::new(10, FULL_FIRST);
+        load(&mut c, 0);
+        let (image, basis) = store(&mut c, 0, 1);
+        assert!(basis.expect("tracked").full, "D2: after a load");
+        assert_eq!(
+            publish(&mut c, image, 1, Logged::Full, changed(0)),
+            refile(None, Some(1))
+        );
+        let (image, basis) = store(&mut c, 0, 2);
+        assert!(!basis.expect("tracked").full);
+        let (home, _) = c.begin_home(B).expect("pending");
+        assert_eq!(
+            c.end_home(B, &home, true),
+            Refile::default(),
+            "D2: the delta being committed leans on the full image"
+        );
+        assert_eq!(
+            publish(&mut c, image, 2, Logged::Delta, changed(0)),
+            Refile::default()
+        );
+        let (image, basis) = store(&mut c, 0, 3);
+        assert!(basis.expect("tracked").full, "D2: a home write began");
+        assert_eq!(
+            publish(&mut c, image, 3, Logged::Full, changed(0)),
+            refile(Some(1), Some(3))
+        );
+        let (home, _) = c.begin_home(B).expect("pending");
+        let (image, basis) = store(&mut c, 0, 3);
+        assert!(basis.expect("tracked").full);
+        assert_eq!(c.end_home(B, &home, true), refile(Some(3), None));
+        let _ = publish(&mut c, image, 4, Logged::Unchanged, WordMap::NONE);
+        assert!(
+            store(&mut c, 0, 5).1.expect("tracked").full,
+            "D8: still owed"
+        );
+    }
+
+    #[test]
+    fn older_home_write_leaves_the_full_image_needed() {
+        let mut c = Cache::new(10, FULL_FIRST);
+        load(&mut c, 0);
+        let _ = log(&mut c, 1, 0, Logged::Full);
+        let (image, _) = store(&mut c, 8, 2);
+        let (home, _) = c.begin_home(B).expect("pending");
+        assert_eq!(
+            publish(&mut c, image, 2, Logged::Delta, changed(8)),
+            Refile::default()
+        );
+        assert_eq!(c.end_home(B, &home, true), Refile::default(), "D2");
+    }
+
+    #[test]
+    fn made_anew_is_logged_in_full_and_differs_from_home_everywhere() {
+        let mut c = Cache::new(10, DELTAS);
+        load(&mut c, 1);
+        c.join_running(B);
+        c.modify(B, 0, &[2]);
+        c.create(B, block(3));
+        c.modify(B, 9, &[4]);
+        let (image, basis) = c.take_image(B);
+        let basis = basis.expect("tracked");
+        assert!(basis.must_be_full() && basis.base.is_none(), "D5");
+        let _ = publish(&mut c, image, 1, Logged::Full, WordMap::ALL);
+        let basis = store(&mut c, 0, 5).1.expect("tracked");
+        assert_eq!(basis.since_home, WordMap::ALL, "D7");
+    }
+
+    #[test]
+    fn content_read_while_a_newer_image_is_pending_is_no_base() {
+        let mut c = Cache::new(10, DELTAS);
+        load(&mut c, 0);
+        let _ = log(&mut c, 1, 0, Logged::Delta);
+        c.join_running(B);
+        c.forget(B);
+        load(&mut c, 0);
+        let basis = store(&mut c, 8, 2).1.expect("tracked");
+        assert!(basis.must_be_full(), "D5");
+    }
+
+    #[test]
+    fn freed_block_leaves_its_list() {
+        let mut c = Cache::new(10, DELTAS);
+        load(&mut c, 0);
+        let _ = log(&mut c, 1, 0, Logged::Delta);
+        c.forget(B);
+        assert_eq!(c.drop_pending(B), refile(Some(1), None));
+        assert_eq!((c.len(), c.drop_pending(B)), (0, Refile::default()));
+    }
+
+    #[test]
     fn overtaken_load_is_ignored() {
-        let mut c = Cache::new(10);
+        let mut c = Cache::new(10, Tracking::Off);
         let Look::Load(ticket) = c.look(B) else {
             panic!("miss")
         };
@@ -418,7 +719,7 @@ mod tests {
 
     #[test]
     fn stays_near_its_limit_and_keeps_dirty_buffers() {
-        let mut c = Cache::new(8);
+        let mut c = Cache::new(8, Tracking::Off);
         c.create(BlockNo(0), block(1));
         c.mark_dirty(BlockNo(0), Kind::Metadata, Time(0));
         for n in 1..200 {

@@ -1,7 +1,7 @@
 //! The finished transactions whose images are not all home, oldest first.
 //!
-//! - C1: a block waits in the list of the *newest* finished transaction that logged it (JBD2's re-file rule; right because
-//!   every image is full).
+//! - C1: a block waits in the list of the oldest finished transaction of which recovery needs a record of it (`rec`, D3 of
+//!   `track.rs`): where every record is a full image that is the *newest* one that logged it, JBD2's rule.
 //! - C2: the tail of the log may move to the oldest transaction that still waits for a block, not beyond (H2), and only
 //!   after a device flush that started when all earlier blocks were home.
 
@@ -32,12 +32,39 @@ impl CheckpointList {
         self.trim();
     }
 
-    /// A block of transaction `tid` is home, was logged again, or was freed.
-    pub fn done(&mut self, tid: Tid, block: BlockNo) {
-        if let Some(f) = self.finished.iter_mut().find(|f| f.tid == tid) {
-            f.waiting.remove(&block);
-        }
+    /// Numbers are consecutive, so the place of a transaction follows from the oldest one.
+    fn place(&self, tid: Tid) -> usize {
+        let oldest = self.finished.front().map_or(tid, |f| f.tid);
+        let place = tid.0.wrapping_sub(oldest.0) as usize;
+        assert!(
+            self.finished.get(place).is_some_and(|f| f.tid == tid),
+            "C1: a block waits in the list of a transaction that is still listed, not of {tid}"
+        );
+        place
+    }
+
+    fn find(&mut self, tid: Tid) -> &mut Finished {
+        let place = self.place(tid);
+        &mut self.finished[place]
+    }
+
+    /// Where a listed transaction begins.
+    pub fn start_of(&self, tid: Tid) -> LogPos {
+        self.finished[self.place(tid)].start
+    }
+
+    /// A block of transaction `tid` is home, moves elsewhere, or was freed.
+    pub fn leave(&mut self, tid: Tid, block: BlockNo) {
+        let waited = self.find(tid).waiting.remove(&block);
+        assert!(waited, "C1: block {block} waits for transaction {tid}");
         self.trim();
+    }
+
+    /// A block moves. The list of `to` is younger than that of `from`, so it is still there.
+    pub fn refile(&mut self, block: BlockNo, from: Tid, to: Tid) {
+        assert!(to.gt(from), "C1: a block moves to a younger transaction");
+        self.find(to).waiting.insert(block);
+        self.leave(from, block);
     }
 
     fn trim(&mut self) {
@@ -72,11 +99,21 @@ mod tests {
         let mut list = CheckpointList::default();
         list.push(Tid(1), LogPos(0), set(&[10, 11]));
         list.push(Tid(2), LogPos(4), set(&[12]));
-        list.done(Tid(2), BlockNo(12));
+        list.leave(Tid(2), BlockNo(12));
         assert_eq!(list.oldest(), Some((Tid(1), LogPos(0))));
-        list.done(Tid(1), BlockNo(10));
+        list.leave(Tid(1), BlockNo(10));
         assert_eq!(list.blocks_before(LogPos(1)), [BlockNo(11)]);
-        list.done(Tid(1), BlockNo(11));
+        list.leave(Tid(1), BlockNo(11));
         assert_eq!(list.oldest(), None);
+    }
+
+    #[test]
+    fn block_moves_to_a_younger_transaction() {
+        let mut list = CheckpointList::default();
+        list.push(Tid(u32::MAX), LogPos(0), set(&[10]));
+        list.push(Tid(0), LogPos(4), set(&[]));
+        list.push(Tid(1), LogPos(8), set(&[]));
+        list.refile(BlockNo(10), Tid(u32::MAX), Tid(1));
+        assert_eq!(list.oldest(), Some((Tid(1), LogPos(8))));
     }
 }

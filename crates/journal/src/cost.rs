@@ -12,3 +12,5 @@ pub(crate) const HANDLE_START: Nanos = Nanos(520);
 pub(crate) const BLOCK_COPY: Nanos = Nanos(330);
 /// Per block of a commit: CRC32C of 4 KiB, its tag included.
 pub(crate) const COMMIT_PER_BLOCK: Nanos = Nanos(920);
+/// Comparing the marked words of a block with its previous image, in journal coalition.
+pub(crate) const DELTA_DIFF: Nanos = Nanos(400);

@@ -10,7 +10,7 @@ use crate::inner::{Inner, Log};
 use crate::space::Admission;
 use crate::state::State;
 use crate::transaction::{Kind, Running, Shared};
-use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, Tid};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Tid};
 use block::Batch;
 use rt::MutexGuard;
 use std::sync::Arc;
@@ -296,9 +296,10 @@ impl Drop for Handle<'_> {
         if self.finished {
             return;
         }
-        let abort = self.dirtied && !rt::mutant(Mutant::DropFinishes);
         #[cfg(test)]
-        let abort = abort && !self.inner.broken(crate::inner::Fault::DropFinishes);
+        let abort = self.dirtied && !self.inner.broken(crate::inner::Fault::DropFinishes);
+        #[cfg(not(test))]
+        let abort = self.dirtied;
         if abort {
             self.inner.dropped.store(true, Ordering::SeqCst);
         }

@@ -1,13 +1,16 @@
 //! Writing committed images home, and moving the tail of the log behind them.
 //!
 //! - M1: only committed images go home (H5); without a log, current ones.
-//! - M2: the tail moves after a flush that *started* when the images were home, and the superblock that names the new tail is
-//!   durable before the log blocks behind it are free (H2).
+//! - M2: the tail moves when the images are home and durable: written with FUA, or followed by a flush that *started* when they had
+//!   completed; and the superblock that names the new tail is durable before the log blocks behind it are free (H2).
+//! - M3: every home write of a running journal passes `write_home_batch`, so that those of deltas leave each byte old or new (H1). It
+//!   writes the committed image of blocks that a transaction is working on, too: hot blocks hold no tail back for ever.
 
 use crate::inner::{Inner, Log};
 use crate::ring::LogPos;
-use crate::{JournalError, LogBlock};
-use base::{BlockNo, Bytes};
+use crate::state::State;
+use crate::{Home, JournalError, LogBlock};
+use base::{BlockNo, Bytes, Mutant};
 
 /// Blocks that are written home under one plug, as in Linux.
 const BATCH: usize = 64;
@@ -62,6 +65,9 @@ impl Inner {
     }
 
     fn write_home_batch(&self, chunk: &[BlockNo]) -> Result<(), JournalError> {
+        let reliable = self.writes_home_reliably();
+        // H1: where nothing but FUA keeps a home write from leaving garbage.
+        let fua = reliable && (self.full_first || !rt::mutant(Mutant::NormalHomeWrite));
         let mut plug = self.queue.plug();
         let mut images: Vec<(BlockNo, Bytes)> = Vec::with_capacity(chunk.len());
         {
@@ -70,20 +76,22 @@ impl Inner {
                 let Some((image, kind)) = state.cache.begin_home(block) else {
                     continue;
                 };
-                #[cfg(test)]
                 let sent = self.home_image(&state, block, &image);
-                #[cfg(not(test))]
-                let sent = image.clone();
-                plug.write(block.lba(), kind.home_class(), sent);
+                match fua {
+                    true => plug.write_fua(block.lba(), kind.home_class(), sent),
+                    false => plug.write(block.lba(), kind.home_class(), sent),
+                }
                 images.push((block, image));
             }
         }
         let result = plug.submit().wait();
         let mut state = self.state.lock();
         for (block, image) in &images {
-            if let Some(tid) = state.cache.end_home(*block, image, result.is_ok()) {
-                state.checkpoints.done(tid, *block);
-            }
+            let refile = state.cache.end_home(*block, image, result.is_ok());
+            state.refile(*block, refile);
+        }
+        if !reliable {
+            state.home_mark = Some(self.queue.mark());
         }
         state.stats.blocks_home += images.len() as u64;
         self.buffers.notify_all();
@@ -91,37 +99,49 @@ impl Inner {
         Ok(result?)
     }
 
-    /// The image to write, or the running one if a test asked for that mistake.
-    #[cfg(test)]
-    fn home_image(&self, state: &crate::state::State, block: BlockNo, image: &Bytes) -> Bytes {
-        match state.cache.current(block) {
-            Some(current) if self.broken(crate::inner::Fault::HomeCurrent) => current,
+    /// True if a home write is durable when it completes.
+    fn writes_home_reliably(&self) -> bool {
+        let scheme = self.options.scheme.filter(|_| self.log.is_some());
+        scheme.is_some_and(|s| s.home == Home::CopyReliable)
+    }
+
+    /// The image to write (M1), or the running one if a test asked for that mistake.
+    fn home_image(&self, state: &State, block: BlockNo, image: &Bytes) -> Bytes {
+        match state.cache.uncommitted(block) {
+            Some(current) if self.sends_running() => current,
             _ => image.clone(),
         }
+    }
+
+    /// H5.
+    fn sends_running(&self) -> bool {
+        #[cfg(test)]
+        if self.broken(crate::inner::Fault::HomeCurrent) {
+            return true;
+        }
+        rt::mutant(Mutant::HomeCurrent)
     }
 
     /// Moves the tail of the log as far as the checkpoint list allows (M2).
     pub fn advance_tail(&self, log: &Log) -> Result<(), JournalError> {
         let mut superblock = log.superblock.lock();
-        let ((tid, to), block) = {
+        let ((tid, to), block, home) = {
             let mut state = self.lock()?;
             #[cfg(test)]
             if self.broken(crate::inner::Fault::TailEarly) {
                 state.checkpoints = Default::default();
+                state.cache.drop_all_pending();
             }
             let candidate = state.tail_candidate();
             if candidate.1 <= state.ring().tail() {
                 return Ok(());
             }
-            (candidate, state.ring().block(candidate.1))
+            let block = state.ring().block(candidate.1);
+            (candidate, block, state.home_mark)
         };
-        // The candidate was taken first: what it vouches for completed before this mark.
-        let mark = self.queue.mark();
-        #[cfg(test)]
-        let skip = self.broken(crate::inner::Fault::TailUnflushed);
-        #[cfg(not(test))]
-        let skip = false;
-        if !skip {
+        if let Some(mark) = home.filter(|mark| !self.queue.is_flushed(*mark))
+            && !self.leaves_home_unflushed()
+        {
             let flushed = self.queue.ensure_flushed(mark);
             flushed.map_err(|e| self.fail(e.into(), "flush before the tail moves"))?;
         }
@@ -129,6 +149,15 @@ impl Inner {
         written.map_err(|e| self.fail(e, "tail update"))?;
         self.release_log(to);
         Ok(())
+    }
+
+    /// H2.
+    fn leaves_home_unflushed(&self) -> bool {
+        #[cfg(test)]
+        if self.broken(crate::inner::Fault::TailUnflushed) {
+            return true;
+        }
+        rt::mutant(Mutant::TailUnflushed)
     }
 
     /// The superblock on the medium names `to`: the log before it is free.

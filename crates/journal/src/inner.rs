@@ -48,6 +48,8 @@ pub(crate) struct Inner {
     pub options: Options,
     /// `None`: preset none.
     pub log: Option<Log>,
+    /// D2 of `track.rs`.
+    pub full_first: bool,
     pub state: Mutex<State>,
     /// Wakes the commit task.
     pub work: Condvar,

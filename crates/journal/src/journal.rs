@@ -1,6 +1,6 @@
 //! The journal as the file system sees it.
 
-use crate::buffer::Cache;
+use crate::buffer::{Cache, Tracking};
 use crate::error::Failure;
 use crate::inner::{Inner, Log};
 use crate::ring::Ring;
@@ -40,11 +40,18 @@ impl Journal {
         } else {
             next_tid
         };
+        let scheme = options.scheme.filter(|_| log.is_some());
+        let full_first = scheme.is_some_and(|s| s.full_first_applies(queue.caps()));
+        let tracking = match scheme.is_some_and(|s| s.is_coalition()) {
+            true => Tracking::On { full_first },
+            false => Tracking::Off,
+        };
         let state = State {
-            cache: Cache::new(options.cache_blocks),
+            cache: Cache::new(options.cache_blocks, tracking),
             running: None,
             committing: None,
             checkpoints: Default::default(),
+            home_mark: None,
             ring,
             next_tid,
             committed,
@@ -60,6 +67,7 @@ impl Journal {
             plan: None,
             options,
             log,
+            full_first,
             state: Mutex::named("journal", state),
             work: Condvar::new(),
             writeback: Condvar::new(),

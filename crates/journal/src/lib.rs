@@ -41,7 +41,9 @@ mod space;
 mod state;
 mod stats;
 mod tasks;
+mod track;
 mod transaction;
+mod words;
 
 #[cfg(test)]
 mod tests;

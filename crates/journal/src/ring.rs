@@ -61,6 +61,18 @@ impl Ring {
         self.head.0 += u64::from(n);
         start
     }
+    /// Gives back the last of `taken` blocks at `start`, of which `used` are needed. Nobody took any behind them.
+    pub fn give_back(&mut self, start: LogPos, taken: u32, used: u32) {
+        assert!(
+            self.head.0 == start.0 + u64::from(taken),
+            "K3: log blocks are given back by who took them last"
+        );
+        assert!(
+            used <= taken,
+            "K3: {used} log blocks are needed, {taken} were taken"
+        );
+        self.head.0 = start.0 + u64::from(used);
+    }
     /// Frees everything before `to`; the superblock on the medium already names it.
     pub fn release(&mut self, to: LogPos) {
         assert!(
@@ -84,6 +96,8 @@ mod tests {
         let at = ring.take(3);
         let blocks: Vec<u32> = (0..3).map(|n| ring.block(LogPos(at.0 + n)).0).collect();
         assert_eq!(blocks, [1, 2, 3]);
+        ring.give_back(at, 3, 1);
+        assert_eq!((ring.free(), ring.head()), (2, LogPos(6)));
         ring.release(ring.head());
         assert_eq!(ring.free(), 5);
     }

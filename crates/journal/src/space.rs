@@ -3,15 +3,25 @@
 //! - S1: the running transaction with all credits handed out always fits into the free part of the ring. So a commit never
 //!   waits for log space, and checkpoints never wait for a commit that waits for them.
 //! - S2: one revoke block is reserved from the start, and another one whenever the last is full.
+//! - S3: of a coalition the worst case is reserved: every image in full, and its parts. A delta takes less of a part than
+//!   the block that it saves. What composing does not need is given back (K3).
 
+use crate::Record;
 use ondisk::jbd2::Format;
 
 /// Smallest ring that is accepted, blocks.
 pub(crate) const RING_MIN: u32 = 8;
 
+/// Bytes that a coalition part holds at least before another one begins: a block less its header, the head of a
+/// record that is split, and what is too small to be worth splitting.
+const PART_FILLED: u32 = 4096 - 48 - 64;
+/// Bytes of the record of a full image.
+const FULL_RECORD: u32 = 16;
+
 /// The limits of one log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
+    record: Record,
     tags_per_descriptor: u32,
     revokes_per_block: u32,
     /// Log blocks that one transaction may need at most: a quarter of the ring, as in Linux.
@@ -32,17 +42,22 @@ pub(crate) enum Admission {
 }
 
 impl Limits {
-    pub fn new(format: &Format, ring_len: u32) -> Limits {
+    pub fn new(format: &Format, ring_len: u32, record: Record) -> Limits {
         assert!(ring_len >= RING_MIN, "S1: a ring holds one transaction");
         Limits {
+            record,
             tags_per_descriptor: format.tags_per_descriptor() as u32,
             revokes_per_block: format.revokes_per_block() as u32,
             transaction_max: (ring_len / 4).max(RING_MIN),
         }
     }
 
-    /// Log blocks of a transaction with these numbers of images and revoke records.
+    /// Log blocks of a transaction with these numbers of images and revoke records, at most.
     pub fn log_blocks(&self, images: u32, revokes: u32) -> u32 {
+        if let Record::Coalition { commit_block } = self.record {
+            let bytes = images * FULL_RECORD + revokes * 9 + 12;
+            return images + 1 + bytes / PART_FILLED + u32::from(commit_block);
+        }
         images
             + images.div_ceil(self.tags_per_descriptor)
             + revokes.div_ceil(self.revokes_per_block)
@@ -84,7 +99,14 @@ mod tests {
     fn limits(ring: u32) -> Limits {
         let incompat = JournalIncompat::WIDE_BLOCKS | JournalIncompat::CHECKSUM_V3;
         let format = Format::new(4096, JournalCompat::NONE, incompat, &[0; 16]);
-        Limits::new(&format, ring)
+        Limits::new(&format, ring, Record::Full)
+    }
+
+    fn coalition(ring: u32) -> Limits {
+        Limits {
+            record: Record::Coalition { commit_block: true },
+            ..limits(ring)
+        }
     }
 
     #[test]
@@ -97,9 +119,19 @@ mod tests {
     }
 
     #[test]
+    fn counts_parts() {
+        let l = coalition(4096);
+        assert_eq!(l.log_blocks(0, 0), 2);
+        assert_eq!(l.log_blocks(1, 0), 3);
+        assert_eq!(l.log_blocks(249, 0), 249 + 2 + 1);
+        assert_eq!(l.log_blocks(0, 900), 1 + 2 + 1);
+    }
+
+    #[test]
     fn largest_handle_fits_an_empty_log() {
-        for ring in [8, 15, 63, 1023, 4095] {
-            let l = limits(ring);
+        let rings = [8, 15, 63, 1023, 4095];
+        for l in rings.map(limits).into_iter().chain(rings.map(coalition)) {
+            let ring = l.transaction_max;
             assert!(l.credits_max() >= 1);
             assert_eq!(l.admit(0, 0, l.credits_max(), ring), Admission::Granted);
             assert_eq!(

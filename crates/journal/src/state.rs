@@ -1,12 +1,13 @@
 //! Everything behind the one lock of a journal. Never locked over device I/O.
 
-use crate::buffer::Cache;
+use crate::buffer::{Cache, Refile};
 use crate::checkpoint::CheckpointList;
 use crate::error::Failure;
 use crate::ring::{LogPos, Ring};
 use crate::transaction::Running;
 use crate::{JournalError, Phase, Stats};
-use base::Tid;
+use base::{BlockNo, Tid};
+use block::WriteMark;
 use std::sync::Arc;
 
 /// The transaction that the commit task works on.
@@ -23,6 +24,8 @@ pub(crate) struct State {
     pub running: Option<Running>,
     pub committing: Option<Committing>,
     pub checkpoints: CheckpointList,
+    /// The last home writes that may still sit in the device cache had completed at this mark; `None`: there were none.
+    pub home_mark: Option<WriteMark>,
     /// `None` without a log.
     pub ring: Option<Ring>,
     /// The next transaction gets this number.
@@ -64,6 +67,28 @@ impl State {
             .oldest()
             .or(committing)
             .unwrap_or((next, head))
+    }
+
+    /// A block changes its place in the checkpoint lists (U5).
+    pub fn refile(&mut self, block: BlockNo, refile: Refile) {
+        match (refile.leave, refile.join) {
+            (Some(from), Some(to)) => self.checkpoints.refile(block, from, to),
+            (Some(from), None) => self.checkpoints.leave(from, block),
+            (None, None) => {}
+            (None, Some(_)) => unreachable!("C1: only publishing puts a block on a first list"),
+        }
+    }
+
+    /// The log is short of space: less than a quarter of it is free.
+    pub fn is_tight(&mut self) -> bool {
+        let ring = self.ring();
+        ring.free() < ring.len() / 4
+    }
+
+    /// True if transaction `tid` begins in the oldest quarter of the log, where it will soon be in the way.
+    pub fn is_old(&mut self, tid: Tid) -> bool {
+        let near = LogPos(self.ring().tail().0 + u64::from(self.ring().len() / 4));
+        self.checkpoints.start_of(tid) < near
     }
 
     /// True if `tid` is not durable yet but can become so.

@@ -1,6 +1,9 @@
 //! What a journal did.
 
+use crate::commit::Composed;
+use crate::track::Logged;
 use base::Nanos;
+use block::Class;
 use std::collections::BTreeMap;
 
 /// Figures since the journal was started.
@@ -10,8 +13,20 @@ pub struct Stats {
     pub handles: u64,
     /// Transactions committed.
     pub transactions: u64,
-    /// Images logged, all transactions.
+    /// Blocks logged, in full or as deltas, all transactions.
     pub blocks_logged: u64,
+    /// Of them as full images.
+    pub fulls_logged: u64,
+    /// Of them as the bytes that their transaction changed.
+    pub deltas_logged: u64,
+    /// Of them as every byte that may differ from home.
+    pub cumulatives_logged: u64,
+    /// Blocks of transactions that came out as they were before, and were not logged (coalition).
+    pub blocks_unchanged: u64,
+    /// Coalition parts logged.
+    pub parts_logged: u64,
+    /// Bytes of the records in them.
+    pub record_bytes: u64,
     /// Revoke records logged.
     pub revokes_logged: u64,
     /// Largest transaction, log blocks.
@@ -29,6 +44,24 @@ pub struct Stats {
 }
 
 impl Stats {
+    pub(crate) fn composed(&mut self, composed: &Composed) {
+        let parts = composed.blocks.iter();
+        self.parts_logged += parts.filter(|(c, _)| *c == Class::Coalition).count() as u64;
+        self.record_bytes += composed.record_bytes;
+    }
+    pub(crate) fn logged(&mut self, logged: Logged) {
+        let counter = match logged {
+            Logged::Unchanged => {
+                self.blocks_unchanged += 1;
+                return;
+            }
+            Logged::Full => &mut self.fulls_logged,
+            Logged::Delta => &mut self.deltas_logged,
+            Logged::Cumulative => &mut self.cumulatives_logged,
+        };
+        *counter += 1;
+        self.blocks_logged += 1;
+    }
     pub(crate) fn waited(&mut self, cause: &'static str, span: Nanos) {
         *self.waits.entry(cause).or_default() += span;
     }

@@ -3,11 +3,13 @@
 use crate::commit::{Job, Parts};
 use crate::inner::{Inner, Log};
 use crate::state::{Committing, State};
-use crate::transaction::Image;
+use crate::track::Logged;
+use crate::transaction::{Image, Kind};
+use crate::words::WordMap;
 use crate::{JournalError, Phase};
-use base::Nanos;
+use base::{BlockNo, Mutant, Nanos};
 use rt::MutexGuard;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How often the drain looks for handles that were dropped: their `Drop` cannot wake anybody.
 const DRAIN_LOOK: Nanos = Nanos::from_millis(10);
@@ -99,18 +101,16 @@ fn switch<'a>(inner: &'a Inner, log: &'a Log, mut guard: MutexGuard<'_, State>) 
         state.requested = state.requested.filter(|r| *r != running.tid);
         return None;
     }
-    let images: Vec<Image> = running
-        .blocks
-        .iter()
-        .map(|(&block, &kind)| Image {
-            block,
-            kind,
-            bytes: state.cache.take_image(block),
-        })
-        .collect();
+    let images = take_images(state, &running.blocks);
     let revokes: Vec<_> = running.revokes.into_iter().collect();
     #[cfg(test)]
     let revokes = if inner.broken(crate::inner::Fault::NoRevoke) {
+        Vec::new()
+    } else {
+        revokes
+    };
+    // H6.
+    let revokes = if !revokes.is_empty() && rt::mutant(Mutant::NoRevoke) {
         Vec::new()
     } else {
         revokes
@@ -135,6 +135,25 @@ fn switch<'a>(inner: &'a Inner, log: &'a Log, mut guard: MutexGuard<'_, State>) 
     Some(Job::new(inner, log, tid, (start, blocks), parts))
 }
 
+fn take_images(state: &mut State, blocks: &BTreeMap<BlockNo, Kind>) -> Vec<Image> {
+    let tight = state.is_tight();
+    let mut take = |(&block, &kind): (&BlockNo, &Kind)| {
+        let (bytes, mut basis) = state.cache.take_image(block);
+        if let Some(basis) = &mut basis {
+            basis.pinned = tight && basis.rec.is_some_and(|rec| state.is_old(rec));
+        }
+        Image {
+            block,
+            kind,
+            bytes,
+            basis,
+            logged: Logged::Full,
+            changed: WordMap::ALL,
+        }
+    };
+    blocks.iter().map(&mut take).collect()
+}
+
 /// `Callback -> finished`: the transaction is durable; its images may go home, what it freed may be used again.
 fn publish(inner: &Inner, job: Job<'_>) -> Result<(), JournalError> {
     let mut guard = inner.lock()?;
@@ -147,23 +166,27 @@ fn publish(inner: &Inner, job: Job<'_>) -> Result<(), JournalError> {
     let now = rt::now();
     let mut waiting = BTreeSet::new();
     state.stats.transactions += 1;
-    state.stats.blocks_logged += job.images.len() as u64;
     state.stats.revokes_logged += job.revokes.len() as u64;
     state.stats.transaction_blocks_max = state.stats.transaction_blocks_max.max(job.blocks);
-    for Image { block, kind, bytes } in job.images {
-        if let Some(older) = state.cache.committed(block, bytes, job.tid, kind, now) {
-            state.checkpoints.done(older, block);
+    for image in job.images {
+        let record = (image.kind, image.logged, &image.changed);
+        state.stats.logged(image.logged);
+        let cache = &mut state.cache;
+        let refile = cache.committed(image.block, image.bytes, job.tid, record, now);
+        if let Some(older) = refile.leave {
+            state.checkpoints.leave(older, image.block);
         }
-        waiting.insert(block);
+        if refile.join.is_some() {
+            waiting.insert(image.block);
+        }
     }
     for &block in &job.forgotten {
         #[cfg(test)]
         if inner.broken(crate::inner::Fault::KeepFreedPending) {
             continue;
         }
-        if let Some(older) = state.cache.drop_pending(block, job.tid) {
-            state.checkpoints.done(older, block);
-        }
+        let refile = state.cache.drop_pending(block);
+        state.refile(block, refile);
     }
     state.checkpoints.push(job.tid, job.start, waiting);
     state.committed = job.tid;

@@ -17,6 +17,8 @@
 //! | `Callback` | the transaction is durable; nobody knows yet |
 //! | finished | `committed()` has passed it; images wait for their way home |
 
+use crate::track::{Basis, Logged};
+use crate::words::WordMap;
 use base::{BlockNo, Bytes, Tid, Time};
 use block::{Batch, Class};
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,4 +125,9 @@ pub(crate) struct Image {
     pub block: BlockNo,
     pub kind: Kind,
     pub bytes: Bytes,
+    /// What a delta is made from; `None` where every record is a full image.
+    pub basis: Option<Basis>,
+    /// What was logged, and the words that the transaction changed: known when it is composed.
+    pub logged: Logged,
+    pub changed: WordMap,
 }

@@ -13,13 +13,13 @@ mod plan;
 
 pub use plan::{Action, Phase, Step, Wait, plan_of};
 
-use crate::JournalError;
 use crate::inner::{Inner, Log};
 use crate::ring::LogPos;
 use crate::transaction::Image;
+use crate::{JournalError, Record};
 use base::{BlockNo, Tid};
 use block::{Batch, WriteMark};
-use compose::Composed;
+pub(crate) use compose::Composed;
 use std::collections::BTreeSet;
 
 /// The transaction that is being committed.
@@ -153,7 +153,10 @@ impl<'a> Job<'a> {
     /// K2.
     fn log_start(&mut self) -> Result<(), JournalError> {
         let mut superblock = self.log.superblock.lock();
-        if !self.revokes.is_empty() {
+        let scheme = self.inner.options.scheme;
+        if scheme.is_some_and(|s| s.is_coalition()) {
+            superblock.set_coalition_feature();
+        } else if !self.revokes.is_empty() {
             superblock.set_revoke_feature();
         }
         if !superblock.sb.is_clean() && !superblock.features_dirty {
@@ -179,19 +182,36 @@ impl<'a> Job<'a> {
         let escaping = !self.inner.broken(crate::inner::Fault::NoEscape);
         #[cfg(not(test))]
         let escaping = true;
-        let composed = compose::full(
-            &self.log.format,
-            self.tid,
-            &self.images,
-            &self.revokes,
-            escaping,
-        );
-        assert_eq!(
-            composed.blocks.len() as u32,
-            self.blocks,
-            "K3: as many log blocks as were taken"
-        );
+        let composed = self.encode(escaping);
+        let used = composed.blocks.len() as u32;
+        let mut state = self.inner.state.lock();
+        state.ring().give_back(self.start, self.blocks, used);
+        state.stats.composed(&composed);
+        // Whoever waits for log space may have enough now.
+        self.inner.progress.notify_all();
+        drop(state);
+        self.blocks = used;
         self.composed = Some(composed);
+    }
+
+    fn encode(&mut self, escaping: bool) -> Composed {
+        let scheme = self.inner.options.scheme;
+        match scheme.expect("only journals with a log commit").record {
+            Record::Full => {
+                let format = &self.log.format;
+                compose::full(format, self.tid, &self.images, &self.revokes, escaping)
+            }
+            Record::Coalition { commit_block } => {
+                let how = compose::Coalition {
+                    format: &self.log.format,
+                    tid: self.tid,
+                    commit_block,
+                    full_first: self.inner.full_first,
+                    escaping,
+                };
+                compose::coalition(&how, &mut self.images, &self.revokes)
+            }
+        }
     }
 
     fn composed(&mut self) -> &Composed {

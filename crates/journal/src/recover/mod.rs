@@ -185,7 +185,7 @@ impl CleanLog {
         log.sb.set_errno(0);
         let format = log.sb.format();
         let ring = Ring::new(log.sb.first(), log.sb.log_end());
-        let limits = Limits::new(&format, ring.len());
+        let limits = Limits::new(&format, ring.len(), scheme.record);
         let (tid, place) = (log.sb.sequence(), log.place.clone());
         let superblock = Mutex::named("journal superblock", log);
         let log = Log {

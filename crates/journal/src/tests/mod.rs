@@ -1,5 +1,6 @@
 //! Tests of the whole journal.
 
+mod coalition;
 mod crash;
 mod disk;
 mod e2fsprogs;

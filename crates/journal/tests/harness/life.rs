@@ -69,7 +69,8 @@ impl Life {
             now: state.clone(),
             ..Model::default()
         };
-        for block in layout.homes() {
+        for n in layout.first..layout.end {
+            let block = BlockNo(n);
             if state.data.contains_key(&block) {
                 model.owned.push(model::Owned {
                     block,

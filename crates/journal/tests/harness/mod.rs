@@ -57,7 +57,7 @@ pub struct Workload {
     pub tasks: u64,
     /// Lives: each ends with a cut, the next begins with its recovery.
     pub lives: u64,
-    /// No programming unit of the device holds both metadata and file data, or two blocks of file data.
+    /// Metadata and file data never share a programming unit of the device.
     pub apart: bool,
     /// One in so many images poses as a control block of the log.
     pub pose_one_in: u64,
@@ -132,18 +132,15 @@ pub struct Layout {
 }
 
 const HOMES: u64 = 16;
-/// Programming units for file data alone.
 const DATA: u64 = 8;
-/// Blocks in a programming unit.
-const UNIT: u64 = 4;
 /// Blocks of the log that lie at the end of the device, to exercise the mapping.
-const TAIL_RUN: u64 = UNIT;
+const TAIL_RUN: u64 = 4;
 
 impl Layout {
-    pub fn new(log_blocks: u64, apart: bool) -> Layout {
-        let first = log_blocks.next_multiple_of(UNIT);
+    fn new(log_blocks: u64, apart: bool) -> Layout {
+        let first = log_blocks.next_multiple_of(4);
         let middle = first + HOMES;
-        let end = if apart { middle + DATA * UNIT } else { middle };
+        let end = if apart { middle + DATA } else { middle };
         let blocks = end + TAIL_RUN;
         let runs = [
             (BlockNo(0), (log_blocks - TAIL_RUN) as u32),
@@ -157,13 +154,8 @@ impl Layout {
             end,
         }
     }
-    /// All blocks but those of the log and those that stay empty beside file data.
-    pub fn homes(&self) -> impl Iterator<Item = BlockNo> + '_ {
-        let used = |n: &u64| *n < self.middle || n.is_multiple_of(UNIT);
-        (self.first..self.end).filter(used).map(BlockNo)
-    }
     /// A device with an empty log, known metadata in half of the homes and old bytes everywhere else.
-    pub fn image(&self, rng: &mut Rng) -> Image {
+    fn image(&self, rng: &mut Rng) -> Image {
         let mut image = Image::new();
         let mut log = vec![0; BLOCK_BYTES];
         let blocks = self.place.blocks_count();
@@ -192,12 +184,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn add(&mut self, reached: Reached) {
+    fn add(&mut self, reached: Reached) {
         for (mutant, n) in reached {
             *self.reached.entry(mutant).or_default() += n;
         }
     }
-    pub fn violated(&mut self, seed: u64, violation: Violation) {
+    fn violated(&mut self, seed: u64, violation: Violation) {
         if self.violations.is_empty() {
             self.first_after = self.states;
         }
