@@ -30,6 +30,7 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
         command: "compare".into(),
         seed: args.seed,
         profile: args.device.clone(),
+        reproduce: reproduce(args, &configs),
         runs: done.iter().map(|d| d.run.clone()).collect(),
     };
     out.write("results.json", &results.to_json())?;
@@ -37,11 +38,17 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     if args.json {
         say(&results.to_json())?;
     } else {
+        let runs = &results.runs;
+        let more = [table::kinds(runs), table::fsync_parts(runs)];
+        say(&format!("{}\n", table::summary(runs)))?;
+        for table in more.into_iter().flatten() {
+            say(&format!("{table}\n"))?;
+        }
         let page = out.path().join("index.html");
         say(&format!(
-            "{}\nreport: {}\n",
-            table::summary(&results.runs),
-            page.display()
+            "report: {}\nagain: {}\n",
+            page.display(),
+            results.reproduce
         ))?;
     }
     judge(&done, args.json)
@@ -80,6 +87,35 @@ fn configs(args: &CompareArgs) -> Result<Vec<RunConfig>, Failure> {
         }
     }
     Ok(configs)
+}
+
+/// The command line that makes the same runs again, defaults spelled out. `+` needs no quotes in a shell, `;` would.
+fn reproduce(args: &CompareArgs, configs: &[RunConfig]) -> String {
+    let unique = |words: Vec<String>| {
+        let mut seen: Vec<String> = Vec::new();
+        words.into_iter().for_each(|w| {
+            if !seen.contains(&w) {
+                seen.push(w);
+            }
+        });
+        seen.join(",")
+    };
+    let fs = unique(configs.iter().map(|c| c.stack.fs.to_string()).collect());
+    let schemes = unique(configs.iter().map(|c| c.stack.scheme_text()).collect());
+    let workload = configs.first().map_or(&args.workload, |c| &c.workload);
+    let timing = args
+        .timing
+        .as_ref()
+        .map_or_else(String::new, |t| format!(" --timing {t}"));
+    let timers = if args.timers == Timers::On {
+        ""
+    } else {
+        " --timers off"
+    };
+    format!(
+        "varve compare --fs {fs} --device {} --schemes {schemes} --workload {workload} --seed {} --size {}{timing}{timers}",
+        args.device, args.seed, args.size
+    )
 }
 
 fn jobs(args: &CompareArgs, runs: usize) -> usize {
@@ -128,11 +164,10 @@ fn run_all(configs: &[RunConfig], jobs: usize, bars: bool) -> Result<Vec<Done>, 
 }
 
 fn bar(config: &RunConfig) -> ProgressBar {
-    let style = ProgressStyle::with_template(
-        "{prefix:>12} [{bar:40}] {pos}/{len} transactions, {eta} left",
-    )
-    .expect("the template is valid")
-    .progress_chars("=> ");
+    let style =
+        ProgressStyle::with_template("{prefix:>12} [{bar:40}] {pos}/{len} operations, {eta} left")
+            .expect("the template is valid")
+            .progress_chars("=> ");
     let bar = ProgressBar::new(0).with_style(style);
     bar.set_prefix(format!(
         "{}/{}",

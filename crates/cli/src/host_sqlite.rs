@@ -10,7 +10,7 @@ use std::io::Write;
 /// Prepares, waits for a line, runs, waits for the end of the input.
 pub fn run(args: &HostSqliteArgs) -> Result<(), Failure> {
     let workload: Workload = args.workload.parse().map_err(usage)?;
-    let Workload::Sqlite(spec) = &workload;
+    let spec = &workload.into_sqlite().map_err(usage)?;
     let transactions = sqlite::transactions(spec, args.seed);
     let db = sqlite::open_on_host(&args.database).map_err(failed)?;
     sqlite::prepare(&db, spec).map_err(failed)?;
@@ -19,7 +19,7 @@ pub fn run(args: &HostSqliteArgs) -> Result<(), Failure> {
     if input.next().is_none() {
         return Ok(());
     }
-    sqlite::run(&db, &transactions, |_| {}).map_err(failed)?;
+    sqlite::run(&db, &transactions, |_, _| {}).map_err(failed)?;
     say("done")?;
     input.by_ref().for_each(drop);
     Ok(())

@@ -26,9 +26,9 @@ pub fn live<T>(
     model: AnyModel,
     body: impl FnOnce(&Stack, &Registration) -> Result<T, RunError>,
 ) -> Result<Life<T>, RunError> {
-    let Workload::Sqlite(spec) = config.workload.parse()?;
+    let workload: Workload = config.workload.parse()?;
     let options = sqlite::Options {
-        powersafe_overwrite: spec.powersafe_overwrite,
+        powersafe_overwrite: workload.powersafe_overwrite(),
         ..sqlite::Options::default()
     };
     let sim = Sim::new(SimConfig::seeded(config.seed));

@@ -59,6 +59,11 @@ impl Latencies {
         self.histogram.len()
     }
 
+    /// Their sum.
+    pub fn sum(&self) -> Nanos {
+        Nanos(u64::try_from(self.sum).unwrap_or(u64::MAX))
+    }
+
     /// The figures for `results.json`.
     pub fn summary(&self) -> LatencySummary {
         if self.count() == 0 {

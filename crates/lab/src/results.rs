@@ -1,6 +1,7 @@
 //! `results.json`: what a comparison found. No wall time, date, host or path inside: same seed, same bytes.
 
-use crate::metrics::{CdfPoint, LatencySummary};
+use crate::metrics::{CdfPoint, LatencySummary, round};
+use base::Nanos;
 use rig::DeviceStats;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,6 +20,8 @@ pub struct Results {
     pub seed: u64,
     /// The device profile.
     pub profile: String,
+    /// The command line that makes the same runs again.
+    pub reproduce: String,
     /// One entry per file system and scheme, in the order asked for.
     pub runs: Vec<Run>,
 }
@@ -42,6 +45,8 @@ pub struct Run {
     pub ops: u64,
     /// Operations per virtual second.
     pub ops_per_s: f64,
+    /// The same by kind of operation, each over the time of its own operations.
+    pub ops_by_kind: BTreeMap<String, Kind>,
     /// Latencies in virtual microseconds.
     pub latency_us: LatencyTable,
     /// 4 KiB blocks written by class; classes without traffic are left out.
@@ -50,10 +55,36 @@ pub struct Run {
     pub journal_block_ratio: f64,
     /// Flash operations; absent for a device without flash below.
     pub flash: Option<Flash>,
+    /// Transactions that the journal committed.
+    pub commits: u64,
+    /// One fsync in its parts, mean microseconds; the parts do not overlap and add up to the mean.
+    pub fsync_us: BTreeMap<String, f64>,
     /// Virtual time tasks spent waiting, by cause, microseconds.
     pub waits_us: BTreeMap<String, f64>,
     /// Fingerprint of the schedule and of every traced event.
     pub trace_hash: String,
+}
+
+/// Operations of one kind.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Kind {
+    /// How many.
+    pub ops: u64,
+    /// Over the time that they took.
+    pub ops_per_s: f64,
+}
+
+impl Kind {
+    /// `ops` operations that took `span` together.
+    pub fn of((ops, span): (u64, Nanos)) -> Kind {
+        let seconds = span.0 as f64 / 1e9;
+        let ops_per_s = if span.0 == 0 {
+            0.0
+        } else {
+            round(ops as f64 / seconds)
+        };
+        Kind { ops, ops_per_s }
+    }
 }
 
 /// Latencies of the two kinds of operation.

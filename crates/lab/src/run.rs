@@ -3,13 +3,15 @@
 use crate::fsck::{self, Verdict};
 use crate::life::live;
 use crate::metrics::{Latencies, micros, round};
-use crate::results::{Device, Flash, LatencyTable, Run};
+use crate::results::{Device, Flash, Kind, LatencyTable, Run};
+use crate::workload::files::FilesRun;
+use crate::workload::fsync::FsyncRun;
 use crate::workload::sqlite::{self, Transaction};
-use crate::workload::{SqliteSpec, Workload};
+use crate::workload::{Background, Done, FilesSpec, FsyncSpec, SqliteSpec, Workload, Writer};
 use crate::{RunConfig, RunError};
 use ::sqlite::Registration;
 use base::{BLOCK_BYTES, Nanos, SECTORS_PER_BLOCK, Time};
-use rig::{AnyModel, Class, DeviceStats, FlashStats, Stack};
+use rig::{AnyModel, Class, DeviceStats, FlashStats, JournalStats, Stack};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -24,18 +26,19 @@ pub struct Finished {
 /// Where the database lies.
 pub const DATABASE: &str = "/test.db";
 
-/// Runs the workload and checks what remains: `PRAGMA integrity_check`, and every row against the oracle.
-/// `progress` gets (done, all) transactions now and then.
+/// Runs the workload and checks what remains: of SQLite `PRAGMA integrity_check` and every row against the oracle, of files
+/// their names, sizes and content. `progress` gets (done, all) operations now and then.
 ///
 /// # Errors
 /// Whatever went wrong, first failure first.
 pub fn run(config: &RunConfig, progress: &mut dyn FnMut(u64, u64)) -> Result<Finished, RunError> {
     let workload: Workload = config.workload.parse()?;
-    let Workload::Sqlite(spec) = &workload;
     let model = config.stack.format()?;
-    let transactions = sqlite::transactions(spec, config.seed);
-    let life = live(config, model, |stack, sqlite| {
-        measure(stack, sqlite, spec, &transactions, progress)
+    let seed = config.seed;
+    let life = live(config, model, |stack, registration| match &workload {
+        Workload::Sqlite(spec) => measure_sqlite(stack, registration, spec, seed, progress),
+        Workload::Fsync(spec) => measure_fsync(stack, spec, seed, progress),
+        Workload::Files(spec) => measure_files(stack, spec, seed, progress),
     })?;
     let timing = config.stack.profile()?.timing().to_string();
     let run = life
@@ -45,64 +48,103 @@ pub fn run(config: &RunConfig, progress: &mut dyn FnMut(u64, u64)) -> Result<Fin
     Ok(Finished { run, model })
 }
 
-/// Everything taken while the workload ran.
-struct Taken {
-    start: Reading,
-    end: Reading,
-    ops: Latencies,
-    fsyncs: Latencies,
-}
-
-/// Prepares, runs and measures the transactions, checks the table.
-fn measure(
+/// Runs the measured part between two readings of all counters.
+fn metered(
     stack: &Stack,
-    sqlite: &Registration,
-    spec: &SqliteSpec,
-    transactions: &[Transaction],
+    all: u64,
+    background: Background,
+    seed: u64,
     progress: &mut dyn FnMut(u64, u64),
+    work: impl FnOnce(&mut Done<'_>) -> Result<(), RunError>,
 ) -> Result<Taken, RunError> {
-    let db = sqlite.open(DATABASE)?;
-    sqlite::prepare(&db, spec)?;
+    let writer = background.start(&stack.vfs, seed)?;
     let start = Reading::take(stack);
     stack.vfs.record_syncs();
-    let (mut ops, mut done) = (Latencies::default(), 0);
-    sqlite::run(&db, transactions, |took| {
+    let (mut ops, mut kinds, mut done) = (Latencies::default(), BTreeMap::new(), 0);
+    work(&mut |kind, took| {
         ops.add(took);
+        let sum: &mut (u64, Nanos) = kinds.entry(kind).or_default();
+        *sum = (sum.0 + 1, sum.1 + took);
         done += 1;
         if done % PROGRESS_EVERY == 0 {
-            progress(done, transactions.len() as u64);
+            progress(done, all);
         }
     })?;
     let end = Reading::take(stack);
+    let syncs = stack.vfs.take_syncs();
+    writer.map_or(Ok(()), Writer::stop)?;
     let mut fsyncs = Latencies::default();
-    stack
-        .vfs
-        .take_syncs()
-        .iter()
-        .for_each(|sync| fsyncs.add(sync.took));
-    check_table(&db, transactions)?;
-    db.close().map_err(|(_, e)| e)?;
+    syncs.iter().for_each(|sync| fsyncs.add(sync.took));
     Ok(Taken {
         start,
         end,
         ops,
+        kinds,
         fsyncs,
     })
 }
 
-/// Transactions between two calls of the progress function.
+/// Operations between two calls of the progress function.
 const PROGRESS_EVERY: u64 = 16;
 
-fn check_table(db: &rusqlite::Connection, transactions: &[Transaction]) -> Result<(), RunError> {
+fn measure_sqlite(
+    stack: &Stack,
+    registration: &Registration,
+    spec: &SqliteSpec,
+    seed: u64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Taken, RunError> {
+    let transactions = sqlite::transactions(spec, seed);
+    let db = registration.open(DATABASE)?;
+    sqlite::prepare(&db, spec)?;
+    let all = transactions.len() as u64;
+    let taken = metered(stack, all, spec.background, seed, progress, |done| {
+        Ok(sqlite::run(&db, &transactions, done)?)
+    })?;
+    check_table(&db, spec, &transactions)?;
+    db.close().map_err(|(_, e)| e)?;
+    Ok(taken)
+}
+
+fn measure_fsync(
+    stack: &Stack,
+    spec: &FsyncSpec,
+    seed: u64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Taken, RunError> {
+    let mut run = FsyncRun::prepare(spec, &stack.vfs, seed)?;
+    let all = spec.count.into();
+    let taken = metered(stack, all, spec.background, seed, progress, |done| {
+        run.run(done)
+    })?;
+    run.check()?;
+    Ok(taken)
+}
+
+fn measure_files(
+    stack: &Stack,
+    spec: &FilesSpec,
+    seed: u64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Taken, RunError> {
+    let mut run = FilesRun::prepare(spec, &stack.vfs, seed)?;
+    let (all, quiet) = (spec.operations(), Background::default());
+    metered(stack, all, quiet, seed, progress, |done| run.run(done))
+}
+
+fn check_table(
+    db: &rusqlite::Connection,
+    spec: &SqliteSpec,
+    transactions: &[Transaction],
+) -> Result<(), RunError> {
     if let Some(findings) = sqlite::integrity(db)? {
         return Err(RunError::Check(format!(
             "PRAGMA integrity_check says: {findings}"
         )));
     }
-    let (found, wanted) = (
-        sqlite::read_table(db)?,
-        sqlite::table_after(transactions, transactions.len()),
-    );
+    let mut wanted = sqlite::prefill(spec);
+    transactions.iter().for_each(|t| t.apply(&mut wanted));
+    let found = sqlite::read_table(db)?;
     if found != wanted {
         let what = format!(
             "the table has {} rows that differ from the {} written",
@@ -114,26 +156,35 @@ fn check_table(db: &rusqlite::Connection, transactions: &[Transaction]) -> Resul
     Ok(())
 }
 
+/// Everything taken while the workload ran.
+struct Taken {
+    start: Reading,
+    end: Reading,
+    ops: Latencies,
+    /// Number and time of the operations of each kind.
+    kinds: BTreeMap<&'static str, (u64, Nanos)>,
+    fsyncs: Latencies,
+}
+
 /// All counters at one moment; what the measured part did is the difference of two.
 struct Reading {
     at: Time,
     sectors: BTreeMap<Class, u64>,
     device: DeviceStats,
     flash: Option<FlashStats>,
-    waits: BTreeMap<&'static str, Nanos>,
+    journal: JournalStats,
+    syncs: BTreeMap<&'static str, Nanos>,
 }
 
 impl Reading {
     fn take(stack: &Stack) -> Reading {
-        let journal = stack.fs.journal().stats();
-        let mut waits = journal.waits;
-        waits.extend(journal.steps);
         Reading {
             at: rt::now(),
             sectors: stack.queue.stats().sectors_written,
             device: stack.device.device_stats().unwrap_or_default(),
             flash: stack.device.flash_stats(),
-            waits,
+            journal: stack.fs.journal().stats(),
+            syncs: stack.fs.sync_times(),
         }
     }
 }
@@ -181,7 +232,14 @@ impl Taken {
             },
             blocks,
             flash: self.flash(),
+            commits: self.end.journal.transactions - self.start.journal.transactions,
+            fsync_us: self.fsync_parts(),
             waits_us: self.waits(),
+            ops_by_kind: self
+                .kinds
+                .iter()
+                .map(|(kind, sum)| (kind.to_string(), Kind::of(*sum)))
+                .collect(),
             trace_hash: format!("{trace_hash:016x}"),
         }
     }
@@ -226,14 +284,73 @@ impl Taken {
     }
 
     fn waits(&self) -> BTreeMap<String, f64> {
-        let earlier = |cause| self.start.waits.get(cause).copied().unwrap_or_default();
-        let waits = self
-            .end
-            .waits
-            .iter()
-            .map(|(&cause, span)| (cause.to_string(), micros(span.0 - earlier(cause).0)));
-        waits.filter(|(_, us)| *us > 0.0).collect()
+        let mut all = spans(&self.start.journal.waits, &self.end.journal.waits);
+        all.extend(self.steps());
+        all.extend(spans(&self.start.syncs, &self.end.syncs));
+        let waits = all.into_iter().filter(|(_, span)| span.0 > 0);
+        waits
+            .map(|(cause, span)| (cause.to_string(), micros(span.0)))
+            .collect()
     }
+
+    fn steps(&self) -> Spans {
+        spans(&self.start.journal.steps, &self.end.journal.steps)
+    }
+
+    /// One fsync in its parts, mean microseconds; their sum is the mean of all.
+    fn fsync_parts(&self) -> BTreeMap<String, f64> {
+        let count = self.fsyncs.count();
+        if count == 0 {
+            return BTreeMap::new();
+        }
+        let calls = spans(&self.start.syncs, &self.end.syncs);
+        let parts = breakdown(self.fsyncs.sum(), &calls, &self.steps());
+        let mean = |nanos: f64| round(nanos / 1e3 / count as f64);
+        let parts = parts
+            .into_iter()
+            .map(|(part, nanos)| (part.to_string(), mean(nanos)));
+        parts.filter(|(_, us)| *us > 0.0).collect()
+    }
+}
+
+type Spans = BTreeMap<&'static str, Nanos>;
+
+/// What was added between two readings.
+fn spans(start: &Spans, end: &Spans) -> Spans {
+    let earlier = |cause| start.get(cause).copied().unwrap_or_default();
+    end.iter()
+        .map(|(&cause, &span)| (cause, Nanos(span.0.saturating_sub(earlier(cause).0))))
+        .collect()
+}
+
+/// Takes the time of all fsyncs apart: what the calls did themselves, and of their waiting for commits the steps of the plan.
+/// What the steps do not account for is `hand-over` (waking the commit task and back, commits of others that were under way);
+/// what the parts of the calls do not account for is `other` (CPU time, locks). Where commits ran that no fsync waited for, the steps
+/// count in proportion.
+fn breakdown(all: Nanos, calls: &Spans, steps: &Spans) -> BTreeMap<&'static str, f64> {
+    let of = |part| calls.get(part).map_or(0.0, |span: &Nanos| span.0 as f64);
+    let commit = of("fsync-commit");
+    let stepped: f64 = steps.values().map(|span| span.0 as f64).sum();
+    let share = if stepped > commit {
+        commit / stepped
+    } else {
+        1.0
+    };
+    let mut parts: BTreeMap<&'static str, f64> = steps
+        .iter()
+        .map(|(&step, span)| (step, span.0 as f64 * share))
+        .collect();
+    for (part, call) in [
+        ("data", "fsync-data"),
+        ("home", "fsync-home"),
+        ("flush", "fsync-flush"),
+    ] {
+        *parts.entry(part).or_default() += of(call);
+    }
+    *parts.entry("hand-over").or_default() += commit - stepped * share;
+    let known: f64 = calls.values().map(|span| span.0 as f64).sum();
+    *parts.entry("other").or_default() += (all.0 as f64 - known).max(0.0);
+    parts
 }
 
 /// Writes the image of a finished run to `folder` and asks `e2fsck -fn` about it.
@@ -255,4 +372,37 @@ pub fn second_opinion(model: &AnyModel, folder: &Path) -> Result<Verdict, RunErr
         source,
     })?;
     Ok(verdict)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_an_fsync_add_up() {
+        let us = Nanos::from_micros;
+        let calls: Spans = [
+            ("fsync-data", us(100)),
+            ("fsync-commit", us(500)),
+            ("fsync-flush", us(50)),
+        ]
+        .into();
+        let steps: Spans = [("flush", us(300)), ("log", us(150))].into();
+        let parts = breakdown(us(700), &calls, &steps);
+        let wanted = [
+            ("data", 100e3),
+            ("flush", 350e3),
+            ("hand-over", 50e3),
+            ("home", 0.0),
+            ("log", 150e3),
+            ("other", 50e3),
+        ];
+        assert_eq!(parts, wanted.into());
+        let timer_too: Spans = [("flush", us(750)), ("log", us(250))].into();
+        let parts = breakdown(us(700), &calls, &timer_too);
+        assert_eq!(
+            (parts["flush"], parts["log"], parts["hand-over"]),
+            (425e3, 125e3, 0.0)
+        );
+    }
 }

@@ -18,6 +18,6 @@ pub use ctrl::{AnyModel, Media, Profile};
 pub use error::RigError;
 pub use ext4::DataMode;
 pub use image::{load_image, write_image};
-pub use journal::Preset;
+pub use journal::{Preset, Stats as JournalStats};
 pub use scheme::Scheme;
 pub use stack::Stack;

@@ -43,7 +43,7 @@ pub fn judge(
     cut: &Cut,
     folder: &Path,
 ) -> Result<Judgement, RunError> {
-    let Workload::Sqlite(spec) = config.run.workload.parse()?;
+    let spec = config.run.workload.parse::<Workload>()?.into_sqlite()?;
     let model = config.run.stack.attach(cut.media.clone())?;
     let repaired = folder.join("repaired");
     rig::write_image(&model, &repaired)?;

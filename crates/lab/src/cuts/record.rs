@@ -44,7 +44,7 @@ struct Seen {
 /// # Errors
 /// The run itself fails.
 pub fn record(config: &CutConfig) -> Result<Recording, RunError> {
-    let Workload::Sqlite(spec) = config.run.workload.parse()?;
+    let spec = config.run.workload.parse::<Workload>()?.into_sqlite()?;
     let transactions = sqlite::transactions(&spec, config.run.seed);
     let probe = simulate(config, &transactions, Vec::new())?;
     let first = probe
@@ -108,7 +108,7 @@ fn workload(
     stack: &Stack,
     registration: &Registration,
 ) -> Result<Seen, RunError> {
-    let Workload::Sqlite(spec) = config.run.workload.parse()?;
+    let spec = config.run.workload.parse::<Workload>()?.into_sqlite()?;
     let snapshots = Arc::new(Mutex::named("cuts", Vec::new()));
     let cutter = {
         let (device, snapshots, seed) = (stack.device.clone(), snapshots.clone(), config.run.seed);
@@ -119,7 +119,7 @@ fn workload(
     let db = registration.open(DATABASE)?;
     sqlite::prepare(&db, &spec)?;
     let mut acknowledged = Vec::new();
-    sqlite::run(&db, transactions, |_| acknowledged.push(rt::now()))?;
+    sqlite::run(&db, transactions, |_, _| acknowledged.push(rt::now()))?;
     cutter
         .join()
         .map_err(|_| RunError::Simulation("the cutter panicked".into()))?;

@@ -24,6 +24,7 @@ pub fn page(results: &Results) -> Result<String, String> {
             "Workload " code { (workload) } " on device profile " code { (results.profile) }
             ", seed " (results.seed) ". Times are virtual; traffic is counted in 4 KiB blocks."
         }
+        p { "Made by " code { (results.reproduce) } }
         h2 { "Summary" }
         (summary(&results.runs))
         @for (caption, svg) in &figures {
@@ -31,6 +32,8 @@ pub fn page(results: &Results) -> Result<String, String> {
         }
         h2 { "fsync latency, microseconds" }
         (latencies(&results.runs))
+        h2 { "One fsync in its parts, mean microseconds" }
+        (parts(&results.runs))
         h2 { "Blocks written, by class" }
         (blocks(&results.runs))
         h2 { "Device commands and flash operations" }
@@ -73,16 +76,22 @@ fn figures(runs: &[Run]) -> Result<Figures, Box<dyn std::error::Error>> {
             .collect()
     };
     let blocks: Vec<_> = runs.iter().map(|r| (name(r), by_class(r))).collect();
+    let parts = super::fsync_parts(runs);
+    let by_part = |run: &Run| {
+        let part = |p| run.fsync_us.get(p).copied().unwrap_or(0.0);
+        parts.iter().map(part).collect()
+    };
+    let fsyncs: Vec<_> = runs.iter().map(|r| (name(r), by_part(r))).collect();
     let curves: Vec<_> = runs
         .iter()
         .map(|r| (name(r), r.latency_us.fsync_cdf.clone()))
         .collect();
     let mut figures = vec![
         (
-            "Transactions per virtual second: more is better.",
+            "Operations per virtual second: more is better.",
             plot::stacked_bars(
                 "Throughput",
-                "transactions/s",
+                "operations/s",
                 &one("all"),
                 &single(|r| r.ops_per_s),
             )?,
@@ -92,10 +101,14 @@ fn figures(runs: &[Run]) -> Result<Figures, Box<dyn std::error::Error>> {
             plot::cdf("fsync latency", "microseconds", &curves)?,
         ),
         (
-            "What a transaction writes: less is better.",
+            "Where the time of an fsync goes, mean over all: less is better.",
+            plot::stacked_bars("One fsync", "microseconds", &parts, &fsyncs)?,
+        ),
+        (
+            "What an operation writes: less is better.",
             plot::stacked_bars(
                 "Blocks by class",
-                "4 KiB blocks/transaction",
+                "4 KiB blocks/operation",
                 &classes,
                 &blocks,
             )?,
@@ -107,7 +120,7 @@ fn figures(runs: &[Run]) -> Result<Figures, Box<dyn std::error::Error>> {
             "What the flash has to bear: less is better.",
             plot::stacked_bars(
                 "Flash programs",
-                "page programs/transaction",
+                "page programs/operation",
                 &one("all"),
                 &programs,
             )?,
@@ -144,12 +157,13 @@ fn heads(words: &[&str]) -> Vec<String> {
 
 fn summary(runs: &[Run]) -> Markup {
     let head = heads(&[
-        "tx/s",
+        "ops/s",
         "fsync p50",
         "fsync p99",
-        "blocks/tx",
+        "blocks/op",
         "journal share",
-        "flushes/tx",
+        "flushes/op",
+        "FUA/op",
         "write amp.",
     ]);
     table(&head, runs, |r| {
@@ -161,6 +175,7 @@ fn summary(runs: &[Run]) -> Markup {
             format!("{:.2}", per_op(r, Some(total))),
             format!("{:.1} %", r.journal_block_ratio * 100.0),
             format!("{:.2}", per_op(r, Some(r.device.commands.flushes))),
+            format!("{:.2}", per_op(r, Some(r.device.commands.fua_writes))),
             r.flash
                 .as_ref()
                 .map_or_else(|| "-".into(), |f| format!("{:.2}", f.write_amplification)),
@@ -178,6 +193,18 @@ fn latencies(runs: &[Run]) -> Markup {
             all.iter().map(|x| format!("{x:.0}")).collect()
         },
     )
+}
+
+fn parts(runs: &[Run]) -> Markup {
+    let mut head = super::fsync_parts(runs);
+    let shown = head.clone();
+    head.push("mean".into());
+    table(&head, runs, |r| {
+        let part = |p: &String| r.fsync_us.get(p).copied().unwrap_or(0.0);
+        let mut cells: Vec<String> = shown.iter().map(|p| format!("{:.0}", part(p))).collect();
+        cells.push(format!("{:.0}", r.latency_us.fsync.mean));
+        cells
+    })
 }
 
 fn blocks(runs: &[Run]) -> Markup {
@@ -201,6 +228,7 @@ fn device(runs: &[Run]) -> Markup {
         "flushes",
         "FUA",
         "reliable",
+        "packed",
         "programs",
         "erases",
         "GC copies",
@@ -214,6 +242,7 @@ fn device(runs: &[Run]) -> Markup {
             d.flushes,
             d.fua_writes,
             d.reliable_writes,
+            d.packed_commands,
         ]
         .iter()
         .map(u64::to_string)
@@ -262,6 +291,9 @@ mod tests {
             virtual_seconds: 2.0,
             ops: 10,
             ops_per_s: 5.0,
+            ops_by_kind: Default::default(),
+            commits: 10,
+            fsync_us: [("data".to_string(), 100.0), ("flush".to_string(), 900.0)].into(),
             latency_us: crate::results::LatencyTable {
                 fsync_cdf: vec![(100.0, 0.5), (900.0, 1.0)],
                 ..Default::default()
@@ -282,6 +314,7 @@ mod tests {
             command: "compare".into(),
             seed: 1,
             profile: "p".into(),
+            reproduce: "varve compare".into(),
             runs,
         }
     }
@@ -290,7 +323,7 @@ mod tests {
     fn same_results_same_page_and_self_contained() {
         let page = super::page(&results()).unwrap();
         assert_eq!(page, super::page(&results()).unwrap());
-        assert_eq!(page.matches("<svg").count(), 4);
+        assert_eq!(page.matches("<svg").count(), 5);
         assert!(page.contains("ext4/jbd2") && page.contains("1.25"));
         assert!(!page.contains("<b>none") && !page.contains("src=") && !page.contains("@import"));
     }
@@ -299,7 +332,7 @@ mod tests {
     fn a_page_without_runs_or_flash_is_drawn() {
         let mut empty = results();
         empty.runs.iter_mut().for_each(|r| r.flash = None);
-        assert_eq!(super::page(&empty).unwrap().matches("<svg").count(), 3);
+        assert_eq!(super::page(&empty).unwrap().matches("<svg").count(), 4);
         empty.runs.clear();
         assert!(super::page(&empty).is_ok());
     }

@@ -1,6 +1,28 @@
 //! Workloads: what runs on a mounted file system while the figures are taken.
 
+mod background;
+pub mod files;
+pub mod fsync;
 mod spec;
 pub mod sqlite;
+mod sqlite_spec;
 
-pub use spec::{JournalMode, SpecError, SqliteSpec, Synchronous, Workload};
+pub use background::{Background, Writer};
+pub use files::FilesSpec;
+pub use fsync::FsyncSpec;
+pub use spec::{SpecError, Workload};
+pub use sqlite_spec::{JournalMode, SqliteSpec, Synchronous};
+
+use base::Nanos;
+
+/// Told of each operation that is done: its kind and how long it took.
+pub type Done<'a> = dyn FnMut(&'static str, Nanos) + 'a;
+
+/// Number of names in a directory, less its own two.
+fn names(vfs: &vfs::Vfs, dir: &str) -> Result<usize, crate::RunError> {
+    let all = vfs.readdir(dir)?;
+    Ok(all
+        .iter()
+        .filter(|entry| !matches!(&entry.name[..], b"." | b".."))
+        .count())
+}

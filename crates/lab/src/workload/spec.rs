@@ -1,6 +1,8 @@
 //! The text form of a workload: `sqlite:insert=1000,journal=truncate`.
 
+use super::{FilesSpec, FsyncSpec, SqliteSpec};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use thiserror::Error;
 
@@ -9,96 +11,10 @@ use thiserror::Error;
 pub enum Workload {
     /// Mobibench's SQLite test.
     Sqlite(SqliteSpec),
-}
-
-/// Mobibench's SQLite test (`-d 0|1|2 -n .. -j .. -s ..`): a table of (id, 100 characters, date), one row per
-/// transaction; first the inserts, then the updates of random rows, then the deletes of random rows.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SqliteSpec {
-    /// Transactions that insert one row each.
-    pub inserts: u32,
-    /// Transactions that update one random row each.
-    pub updates: u32,
-    /// Transactions that delete one random row each.
-    pub deletes: u32,
-    /// Characters of the value column.
-    pub value_chars: u32,
-    /// `PRAGMA journal_mode`.
-    pub journal: JournalMode,
-    /// `PRAGMA synchronous`.
-    pub synchronous: Synchronous,
-    /// SQLite may assume that a write changes nothing beside it, whenever the power goes ("powersafe overwrite"): its default
-    /// on Linux. False on a device that can leave a sector as garbage; SQLite then pads its log to whole sectors.
-    pub powersafe_overwrite: bool,
-}
-
-impl Default for SqliteSpec {
-    fn default() -> Self {
-        SqliteSpec {
-            inserts: 1000,
-            updates: 1000,
-            deletes: 1000,
-            value_chars: 100,
-            journal: JournalMode::Truncate,
-            synchronous: Synchronous::Full,
-            powersafe_overwrite: true,
-        }
-    }
-}
-
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum $name { $($(#[$vdoc])* $variant,)* }
-        impl $name {
-            /// All of them, in the order of SQLite's documentation.
-            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
-            /// The word for it, in workload texts and pragmas alike.
-            pub const fn word(self) -> &'static str {
-                match self { $($name::$variant => $word,)* }
-            }
-            fn parse(word: &str) -> Result<$name, SpecError> {
-                let found = Self::ALL.iter().find(|v| v.word() == word);
-                found.copied().ok_or_else(|| SpecError::Value {
-                    given: word.into(),
-                    valid: Self::ALL.iter().map(|v| v.word()).collect::<Vec<_>>().join(", "),
-                })
-            }
-        }
-    };
-}
-
-words! {
-    /// SQLite's journal modes.
-    JournalMode {
-        /// The rollback journal is deleted at commit.
-        Delete = "delete",
-        /// It is truncated to nothing.
-        Truncate = "truncate",
-        /// Its header is overwritten with zeros.
-        Persist = "persist",
-        /// Write-ahead log.
-        Wal = "wal",
-        /// The rollback journal is in memory: a crash may damage the database.
-        Memory = "memory",
-        /// No rollback journal: likewise.
-        Off = "off",
-    }
-}
-
-words! {
-    /// SQLite's `synchronous` levels.
-    Synchronous {
-        /// Never syncs.
-        Off = "off",
-        /// Syncs at the critical moments less one.
-        Normal = "normal",
-        /// Syncs at every critical moment.
-        Full = "full",
-        /// As full, and syncs the directory after deleting a rollback journal.
-        Extra = "extra",
-    }
+    /// One kind of file operation, each made durable.
+    Fsync(FsyncSpec),
+    /// PostMark's mix on many small files.
+    Files(FilesSpec),
 }
 
 /// Why a workload text is not valid.
@@ -113,8 +29,10 @@ pub enum SpecError {
         valid: String,
     },
     /// No parameter of that name.
-    #[error("workload `sqlite` has no parameter `{given}`; it has: {valid}")]
+    #[error("workload `{workload}` has no parameter `{given}`; it has: {valid}")]
     Key {
+        /// The workload.
+        workload: String,
         /// What was given.
         given: String,
         /// What would be valid.
@@ -128,61 +46,46 @@ pub enum SpecError {
         /// What would be valid.
         valid: String,
     },
+    /// The parameters do not fit together.
+    #[error("{0}")]
+    Together(String),
 }
 
-const KEYS: &str = "insert, update, delete, value, journal, synchronous, psow";
-/// Above this the run would not end in a day.
-const TRANSACTIONS_MAX: u32 = 10_000_000;
-/// A value must fit SQLite's own limit by far.
-const VALUE_CHARS_MAX: u32 = 1_000_000;
-
-impl FromStr for Workload {
-    type Err = SpecError;
-
-    fn from_str(text: &str) -> Result<Workload, SpecError> {
-        let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
-        if name != "sqlite" {
-            return Err(SpecError::Name {
-                given: name.into(),
-                valid: "sqlite".into(),
-            });
-        }
-        let mut spec = SqliteSpec::default();
-        for part in parameters.split(',').filter(|p| !p.is_empty()) {
-            spec.set(part)?;
-        }
-        Ok(Workload::Sqlite(spec))
-    }
-}
-
-impl SqliteSpec {
-    fn set(&mut self, part: &str) -> Result<(), SpecError> {
-        let (key, value) = part.split_once('=').unwrap_or((part, ""));
-        match key {
-            "insert" => self.inserts = number(value, TRANSACTIONS_MAX)?,
-            "update" => self.updates = number(value, TRANSACTIONS_MAX)?,
-            "delete" => self.deletes = number(value, TRANSACTIONS_MAX)?,
-            "value" => self.value_chars = number(value, VALUE_CHARS_MAX)?,
-            "journal" => self.journal = JournalMode::parse(value)?,
-            "synchronous" => self.synchronous = Synchronous::parse(value)?,
-            "psow" => self.powersafe_overwrite = switch(value)?,
-            _ => {
-                return Err(SpecError::Key {
-                    given: key.into(),
-                    valid: KEYS.into(),
-                });
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $name { $($(#[$vdoc])* $variant,)* }
+        impl $name {
+            /// All of them, in the order of SQLite's documentation.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
+            /// The word for it, in workload texts and pragmas alike.
+            pub const fn word(self) -> &'static str {
+                match self { $($name::$variant => $word,)* }
+            }
+            pub(crate) fn parse(word: &str) -> Result<$name, $crate::workload::SpecError> {
+                let found = Self::ALL.iter().find(|v| v.word() == word);
+                found.copied().ok_or_else(|| $crate::workload::SpecError::Value {
+                    given: word.into(),
+                    valid: Self::ALL.iter().map(|v| v.word()).collect::<Vec<_>>().join(", "),
+                })
             }
         }
-        Ok(())
-    }
+    };
+}
 
-    /// Transactions in all.
-    pub fn transactions(&self) -> u64 {
-        u64::from(self.inserts) + u64::from(self.updates) + u64::from(self.deletes)
+pub(crate) use words;
+
+/// An unknown parameter.
+pub(super) fn key(workload: &str, given: &str, valid: &str) -> SpecError {
+    SpecError::Key {
+        workload: workload.into(),
+        given: given.into(),
+        valid: valid.into(),
     }
 }
 
-fn switch(text: &str) -> Result<bool, SpecError> {
+pub(super) fn switch(text: &str) -> Result<bool, SpecError> {
     match text {
         "on" => Ok(true),
         "off" => Ok(false),
@@ -193,27 +96,111 @@ fn switch(text: &str) -> Result<bool, SpecError> {
     }
 }
 
-fn number(text: &str, max: u32) -> Result<u32, SpecError> {
-    let parsed = text.parse().ok().filter(|n| *n <= max);
+pub(super) fn number(text: &str, range: RangeInclusive<u64>) -> Result<u64, SpecError> {
+    let parsed = text.parse().ok().filter(|n| range.contains(n));
     parsed.ok_or_else(|| SpecError::Value {
         given: text.into(),
-        valid: format!("a whole number from 0 to {max}"),
+        valid: format!("a whole number from {} to {}", range.start(), range.end()),
     })
+}
+
+/// Bytes, with `k` or `m` behind for KiB and MiB.
+pub(super) fn size(text: &str, range: RangeInclusive<u64>) -> Result<u64, SpecError> {
+    let (digits, unit) = match text.as_bytes().last() {
+        Some(b'k') => (&text[..text.len() - 1], 1 << 10),
+        Some(b'm') => (&text[..text.len() - 1], 1 << 20),
+        _ => (text, 1),
+    };
+    let parsed = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
+    parsed
+        .filter(|n| range.contains(n))
+        .ok_or_else(|| SpecError::Value {
+            given: text.into(),
+            valid: format!(
+                "bytes from {} to {}, as 512, 4k or 16m",
+                size_text(*range.start()),
+                size_text(*range.end())
+            ),
+        })
+}
+
+/// The shortest text that [`size`] reads as `bytes`.
+pub(super) fn size_text(bytes: u64) -> String {
+    match bytes {
+        n if n > 0 && n.is_multiple_of(1 << 20) => format!("{}m", n >> 20),
+        n if n > 0 && n.is_multiple_of(1 << 10) => format!("{}k", n >> 10),
+        n => n.to_string(),
+    }
+}
+
+impl FromStr for Workload {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Workload, SpecError> {
+        let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
+        let mut workload = match name {
+            "sqlite" => Workload::Sqlite(SqliteSpec::default()),
+            "fsync" => Workload::Fsync(FsyncSpec::default()),
+            "files" => Workload::Files(FilesSpec::default()),
+            _ => {
+                return Err(SpecError::Name {
+                    given: name.into(),
+                    valid: "sqlite, fsync, files".into(),
+                });
+            }
+        };
+        for part in parameters
+            .split(',')
+            .map(str::trim)
+            .filter(|p| !p.is_empty())
+        {
+            let (key, value) = part.split_once('=').unwrap_or((part, ""));
+            match &mut workload {
+                Workload::Sqlite(spec) => spec.set(key, value)?,
+                Workload::Fsync(spec) => spec.set(key, value)?,
+                Workload::Files(spec) => spec.set(key, value)?,
+            }
+        }
+        match &workload {
+            Workload::Sqlite(_) => {}
+            Workload::Fsync(spec) => spec.check()?,
+            Workload::Files(spec) => spec.check()?,
+        }
+        Ok(workload)
+    }
+}
+
+impl Workload {
+    /// The SQLite workload, for whoever can judge only that one, row by row from an empty table.
+    ///
+    /// # Errors
+    /// Another workload, or one with rows that are there before.
+    pub fn into_sqlite(self) -> Result<SqliteSpec, SpecError> {
+        match self {
+            Workload::Sqlite(spec) if spec.prefill == 0 => Ok(spec),
+            other => Err(SpecError::Together(format!(
+                "workload `{other}`: here only sqlite without prefill can run"
+            ))),
+        }
+    }
+
+    /// True if SQLite may assume powersafe overwrite.
+    pub fn powersafe_overwrite(&self) -> bool {
+        match self {
+            Workload::Sqlite(spec) => spec.powersafe_overwrite,
+            Workload::Fsync(_) | Workload::Files(_) => true,
+        }
+    }
 }
 
 impl fmt::Display for Workload {
     /// The full text, every parameter named: two workloads are the same if their texts are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Workload::Sqlite(s) = self;
-        write!(
-            f,
-            "sqlite:insert={},update={},delete={},",
-            s.inserts, s.updates, s.deletes
-        )?;
-        let (journal, synchronous) = (s.journal.word(), s.synchronous.word());
-        let psow = if s.powersafe_overwrite { "on" } else { "off" };
-        write!(f, "value={},journal={journal},", s.value_chars)?;
-        write!(f, "synchronous={synchronous},psow={psow}")
+        match self {
+            Workload::Sqlite(spec) => spec.fmt(f),
+            Workload::Fsync(spec) => spec.fmt(f),
+            Workload::Files(spec) => spec.fmt(f),
+        }
     }
 }
 
@@ -226,7 +213,10 @@ mod tests {
         for text in [
             "sqlite",
             "sqlite:",
-            "sqlite:insert=5,journal=wal,synchronous=normal,value=9,psow=off",
+            "sqlite:insert=5,journal=wal,synchronous=normal,value=9,psow=off,prefill=7,writer=4096",
+            "fsync",
+            "fsync:op=random,size=128k,count=9,file=32m,sync=fdatasync,writer=100",
+            "files:count=10,transactions=20,min=1,max=5000,sync=on",
         ] {
             let parsed: Workload = text.parse().unwrap();
             assert_eq!(parsed.to_string().parse::<Workload>().unwrap(), parsed);
@@ -236,12 +226,26 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_what_is_right() {
         let fail = |text: &str| text.parse::<Workload>().unwrap_err().to_string();
-        assert!(fail("fio").contains("`fio`") && fail("fio").contains("sqlite"));
-        assert!(
-            fail("sqlite:rows=3").contains("`rows`") && fail("sqlite:rows=3").contains("insert")
-        );
-        assert!(fail("sqlite:journal=none").contains("truncate"));
-        assert!(fail("sqlite:insert=-1").contains("whole number"));
-        assert!(fail("sqlite:insert").contains("whole number"));
+        for (text, wrong, right) in [
+            ("fio", "`fio`", "sqlite, fsync, files"),
+            (
+                "sqlite:rows=3",
+                "`sqlite` has no parameter `rows`",
+                "insert",
+            ),
+            ("sqlite:journal=none", "none", "truncate"),
+            ("sqlite:insert=-1", "-1", "whole number"),
+            ("sqlite:insert", "``", "whole number"),
+            ("sqlite:writer=x", "`x`", "whole number"),
+            ("fsync:op=mkdir", "mkdir", "append, overwrite"),
+            ("fsync:size=4q", "4q", "4k"),
+            ("fsync:size=0", "`0`", "1 to"),
+            ("fsync:op=random,size=8m,file=4m", "size=8m", "file=4m"),
+            ("files:min=9,max=3", "min=9", "max=3"),
+            ("files:depth=3", "depth", "transactions"),
+        ] {
+            let e = fail(text);
+            assert!(e.contains(wrong) && e.contains(right), "{text}: {e}");
+        }
     }
 }

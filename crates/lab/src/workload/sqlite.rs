@@ -45,6 +45,17 @@ pub struct Row {
     pub date: String,
 }
 
+impl Transaction {
+    /// What it is called in results.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Transaction::Insert(..) => "insert",
+            Transaction::Update(..) => "update",
+            Transaction::Delete(_) => "delete",
+        }
+    }
+}
+
 /// The content of the table.
 pub type Table = BTreeMap<i64, Row>;
 
@@ -65,10 +76,10 @@ impl Transaction {
 /// All transactions of the workload: a function of `spec` and `seed` only, whatever the scheme below.
 pub fn transactions(spec: &SqliteSpec, seed: u64) -> Vec<Transaction> {
     let mut rng = Rng::named(seed, "workload/sqlite");
-    let mut live: Vec<i64> = Vec::new();
+    let mut live: Vec<i64> = (1..=i64::from(spec.prefill)).collect();
     let mut all = Vec::new();
     for n in 0..spec.inserts {
-        let id = i64::from(n) + 1;
+        let id = i64::from(spec.prefill) + i64::from(n) + 1;
         live.push(id);
         all.push(Transaction::Insert(id, row(&mut rng, spec, n)));
     }
@@ -85,6 +96,14 @@ pub fn transactions(spec: &SqliteSpec, seed: u64) -> Vec<Transaction> {
         }
     }
     all
+}
+
+/// The rows that are there before the first transaction: a function of `spec` only.
+pub fn prefill(spec: &SqliteSpec) -> Table {
+    let mut rng = Rng::named(0, "workload/sqlite prefill");
+    let ids = 0..spec.prefill;
+    ids.map(|n| (i64::from(n) + 1, row(&mut rng, spec, n)))
+        .collect()
 }
 
 fn row(rng: &mut Rng, spec: &SqliteSpec, n: u32) -> Row {
@@ -118,16 +137,27 @@ pub fn open_on_host(database: &Path) -> SqliteResult<Connection> {
     Ok(Connection::open(database)?)
 }
 
-/// Sets journal mode and level, and makes the table.
+/// Sets journal mode and level, and makes the table with the rows that are there before.
 ///
 /// # Errors
 /// What SQLite says; a journal mode it does not take is an error too.
 pub fn prepare(db: &Connection, spec: &SqliteSpec) -> SqliteResult<()> {
     set_modes(db, spec)?;
-    Ok(db.execute_batch(
+    db.execute_batch(
         "CREATE TABLE tblMyList (id INTEGER PRIMARY KEY, Value TEXT, creation_date TEXT)",
-    )?)
+    )?;
+    if spec.prefill > 0 {
+        db.execute_batch("BEGIN")?;
+        let mut insert = db.prepare(INSERT)?;
+        for (id, row) in prefill(spec) {
+            insert.execute(params![id, row.value, row.date])?;
+        }
+        db.execute_batch("COMMIT")?;
+    }
+    Ok(())
 }
+
+const INSERT: &str = "INSERT INTO tblMyList (id, Value, creation_date) VALUES (?1, ?2, ?3)";
 
 /// Sets journal mode and level on a connection.
 ///
@@ -143,17 +173,16 @@ pub fn set_modes(db: &Connection, spec: &SqliteSpec) -> SqliteResult<()> {
     Ok(db.execute_batch(&format!("PRAGMA synchronous={}", level.word()))?)
 }
 
-/// Runs the transactions one by one. `done` learns of each, with its duration, once it is acknowledged.
+/// Runs the transactions one by one. `done` learns of each, its kind and its duration, once it is acknowledged.
 ///
 /// # Errors
 /// What SQLite says of the first transaction that fails.
 pub fn run(
     db: &Connection,
     transactions: &[Transaction],
-    mut done: impl FnMut(Nanos),
+    mut done: impl FnMut(&'static str, Nanos),
 ) -> SqliteResult<()> {
-    let mut insert =
-        db.prepare("INSERT INTO tblMyList (id, Value, creation_date) VALUES (?1, ?2, ?3)")?;
+    let mut insert = db.prepare(INSERT)?;
     let mut update =
         db.prepare("UPDATE tblMyList SET Value = ?2, creation_date = ?3 WHERE id = ?1")?;
     let mut delete = db.prepare("DELETE FROM tblMyList WHERE id = ?1")?;
@@ -167,7 +196,7 @@ pub fn run(
         if changed != 1 {
             return Err(rusqlite::Error::StatementChangedRows(changed).into());
         }
-        done(rt::now() - start);
+        done(transaction.kind(), rt::now() - start);
     }
     Ok(())
 }
@@ -223,11 +252,33 @@ mod tests {
         let db = Connection::open_in_memory().unwrap();
         prepare(&db, &spec).unwrap();
         let mut count = 0;
-        run(&db, &all, |_| count += 1).unwrap();
+        run(&db, &all, |_, _| count += 1).unwrap();
         assert_eq!(count, 90);
         assert_eq!(read_table(&db).unwrap(), table_after(&all, 90));
         assert_eq!(integrity(&db).unwrap(), None);
         assert_eq!(table_after(&all, 90).len(), 20);
+    }
+
+    #[test]
+    fn updates_and_deletes_find_the_rows_that_were_there_before() {
+        let spec = SqliteSpec {
+            prefill: 30,
+            inserts: 0,
+            updates: 5,
+            deletes: 10,
+            journal: JournalMode::Memory,
+            ..SqliteSpec::default()
+        };
+        let all = transactions(&spec, 1);
+        assert_eq!(all.len(), 15);
+        let db = Connection::open_in_memory().unwrap();
+        prepare(&db, &spec).unwrap();
+        let mut kinds = Vec::new();
+        run(&db, &all, |kind, _| kinds.push(kind)).unwrap();
+        assert_eq!(kinds, [["update"; 5].as_slice(), &["delete"; 10]].concat());
+        let mut table = prefill(&spec);
+        all.iter().for_each(|t| t.apply(&mut table));
+        assert_eq!((table.len(), read_table(&db).unwrap()), (20, table));
     }
 
     #[test]

@@ -1,0 +1,241 @@
+//! PostMark's mix: many small files in one directory, created, read, appended to and removed.
+//!
+//! As PostMark 1.5 with its defaults: sizes are equally distributed, each transaction is a read or an append of one random file and then
+//! the creation or the removal of one, all four equally likely; reads and writes go through buffers of 512 bytes, which is the unit of
+//! an append's length here too.
+
+use super::spec::{SpecError, key, number, size, size_text, switch};
+use super::{Done, names};
+use crate::RunError;
+use base::Rng;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use vfs::{OpenFlags, Vfs};
+
+/// Parameters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FilesSpec {
+    /// Files created at first (`set number`).
+    pub files: u32,
+    /// Transactions (`set transactions`).
+    pub transactions: u32,
+    /// Smallest and largest size of a file, bytes (`set size`).
+    pub sizes: (u64, u64),
+    /// fsync after each creation and append; PostMark itself has none.
+    pub sync: bool,
+}
+
+impl Default for FilesSpec {
+    fn default() -> Self {
+        FilesSpec {
+            files: 500,
+            transactions: 1000,
+            sizes: (1000, 10240),
+            sync: false,
+        }
+    }
+}
+
+const COUNT_MAX: u64 = 1_000_000;
+const BYTES_MAX: u64 = 16 << 20;
+const APPEND_UNIT: u64 = 512;
+const DIR: &str = "/postmark";
+
+impl FilesSpec {
+    const KEYS: &'static str = "count, transactions, min, max, sync";
+
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
+        match name {
+            "count" => self.files = number(value, 1..=COUNT_MAX)? as u32,
+            "transactions" => self.transactions = number(value, 0..=COUNT_MAX)? as u32,
+            "min" => self.sizes.0 = size(value, 1..=BYTES_MAX)?,
+            "max" => self.sizes.1 = size(value, 1..=BYTES_MAX)?,
+            "sync" => self.sync = switch(value)?,
+            _ => return Err(key("files", name, Self::KEYS)),
+        }
+        Ok(())
+    }
+
+    pub(super) fn check(&self) -> Result<(), SpecError> {
+        let (min, max) = self.sizes;
+        if min > max {
+            let (min, max) = (size_text(min), size_text(max));
+            return Err(SpecError::Together(format!("min={min} is above max={max}")));
+        }
+        Ok(())
+    }
+
+    /// Operations at least: creations, transactions, and the removals at the end.
+    pub fn operations(&self) -> u64 {
+        2 * u64::from(self.files) + 2 * u64::from(self.transactions)
+    }
+}
+
+impl fmt::Display for FilesSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (min, max) = (size_text(self.sizes.0), size_text(self.sizes.1));
+        let sync = if self.sync { "on" } else { "off" };
+        write!(
+            f,
+            "files:count={},transactions={},",
+            self.files, self.transactions
+        )?;
+        write!(f, "min={min},max={max},sync={sync}")
+    }
+}
+
+/// The workload while it runs.
+pub struct FilesRun<'a> {
+    spec: &'a FilesSpec,
+    vfs: Arc<Vfs>,
+    rng: Rng,
+    /// The files there are: number and size.
+    live: Vec<(u32, u64)>,
+    next: u32,
+}
+
+impl<'a> FilesRun<'a> {
+    /// Makes the directory.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn prepare(
+        spec: &'a FilesSpec,
+        vfs: &Arc<Vfs>,
+        seed: u64,
+    ) -> Result<FilesRun<'a>, RunError> {
+        vfs.mkdir(DIR, 0o755)?;
+        vfs.sync()?;
+        Ok(FilesRun {
+            spec,
+            vfs: vfs.clone(),
+            rng: Rng::named(seed, "workload/files"),
+            live: Vec::new(),
+            next: 0,
+        })
+    }
+
+    /// The three phases: create, transactions, remove all; the file system is synced after each.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn run(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
+        for _ in 0..self.spec.files {
+            self.timed("create", done, Self::create)?;
+        }
+        self.vfs.sync()?;
+        for _ in 0..self.spec.transactions {
+            match self.rng.below(2) {
+                0 => self.timed("read", done, Self::read)?,
+                _ => self.timed("append", done, Self::append)?,
+            }
+            match self.rng.below(2) {
+                0 => self.timed("create", done, Self::create)?,
+                _ => self.timed("delete", done, Self::delete)?,
+            }
+        }
+        self.vfs.sync()?;
+        self.check_sizes()?;
+        while !self.live.is_empty() {
+            self.timed("delete", done, Self::delete)?;
+        }
+        Ok(self.vfs.sync()?)
+    }
+
+    fn timed(
+        &mut self,
+        kind: &'static str,
+        done: &mut Done<'_>,
+        operation: fn(&mut Self) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        let start = rt::now();
+        operation(self)?;
+        done(kind, rt::now() - start);
+        Ok(())
+    }
+
+    fn path(n: u32) -> String {
+        format!("{DIR}/{n}")
+    }
+
+    fn write(&self, n: u32, at: u64, bytes: u64) -> Result<(), RunError> {
+        let flags = OpenFlags::WRITE | OpenFlags::CREATE;
+        let file = self.vfs.open(Self::path(n), flags, 0o644)?;
+        file.write_at(at, &vec![n as u8; bytes as usize])?;
+        if self.spec.sync {
+            file.fsync()?;
+        }
+        Ok(file.close()?)
+    }
+
+    fn create(&mut self) -> Result<(), RunError> {
+        let (min, max) = self.spec.sizes;
+        let bytes = min + self.rng.below(max - min + 1);
+        let n = self.next;
+        self.next += 1;
+        self.live.push((n, bytes));
+        self.write(n, 0, bytes)
+    }
+
+    /// Some file there is; none if all are gone.
+    fn pick(&mut self) -> Option<usize> {
+        match self.live.len() {
+            0 => None,
+            len => Some(self.rng.below(len as u64) as usize),
+        }
+    }
+
+    fn read(&mut self) -> Result<(), RunError> {
+        let Some(at) = self.pick() else { return Ok(()) };
+        let (n, bytes) = self.live[at];
+        let file = self.vfs.open(Self::path(n), OpenFlags::READ, 0)?;
+        let mut found = vec![0; bytes as usize];
+        let length = file.read_at(0, &mut found)?;
+        file.close()?;
+        if length as u64 != bytes || found.iter().any(|b| *b != n as u8) {
+            return Err(RunError::Check(format!(
+                "file {n} is not as it was written"
+            )));
+        }
+        Ok(())
+    }
+
+    fn append(&mut self) -> Result<(), RunError> {
+        let Some(at) = self.pick() else { return Ok(()) };
+        let (n, old) = self.live[at];
+        let room = self.spec.sizes.1.saturating_sub(old);
+        let bytes = (1 + self.rng.below(room / APPEND_UNIT + 1)) * APPEND_UNIT;
+        self.live[at].1 = old + bytes;
+        self.write(n, old, bytes)
+    }
+
+    fn delete(&mut self) -> Result<(), RunError> {
+        let Some(at) = self.pick() else { return Ok(()) };
+        let (n, _) = self.live.swap_remove(at);
+        Ok(self.vfs.unlink(Self::path(n))?)
+    }
+
+    fn check_sizes(&self) -> Result<(), RunError> {
+        let wanted: BTreeMap<String, u64> = self
+            .live
+            .iter()
+            .map(|(n, bytes)| (Self::path(*n), *bytes))
+            .collect();
+        for (path, bytes) in &wanted {
+            let found = self.vfs.stat(path)?.size;
+            if found != *bytes {
+                return Err(RunError::Check(format!(
+                    "{path} has {found} bytes, {bytes} were written"
+                )));
+            }
+        }
+        match names(&self.vfs, DIR)? {
+            found if found == wanted.len() => Ok(()),
+            found => Err(RunError::Check(format!(
+                "{DIR} has {found} files, it should have {}",
+                wanted.len()
+            ))),
+        }
+    }
+}

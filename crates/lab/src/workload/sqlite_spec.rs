@@ -1,0 +1,135 @@
+//! Parameters of the SQLite workload.
+
+use super::background::Background;
+use super::spec::{SpecError, key, number, switch, words};
+use std::fmt;
+
+/// Mobibench's SQLite test (`-d 0|1|2 -n .. -j .. -s ..`): a table of (id, 100 characters, date), one row per
+/// transaction; first the inserts, then the updates of random rows, then the deletes of random rows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SqliteSpec {
+    /// Rows that are there before the measured part begins.
+    pub prefill: u32,
+    /// Transactions that insert one row each.
+    pub inserts: u32,
+    /// Transactions that update one random row each.
+    pub updates: u32,
+    /// Transactions that delete one random row each.
+    pub deletes: u32,
+    /// Characters of the value column.
+    pub value_chars: u32,
+    /// `PRAGMA journal_mode`.
+    pub journal: JournalMode,
+    /// `PRAGMA synchronous`.
+    pub synchronous: Synchronous,
+    /// SQLite may assume that a write changes nothing beside it, whenever the power goes ("powersafe overwrite"): its default
+    /// on Linux. False on a device that can leave a sector as garbage; SQLite then pads its log to whole sectors.
+    pub powersafe_overwrite: bool,
+    /// What writes beside it.
+    pub background: Background,
+}
+
+impl Default for SqliteSpec {
+    fn default() -> Self {
+        SqliteSpec {
+            prefill: 0,
+            inserts: 1000,
+            updates: 1000,
+            deletes: 1000,
+            value_chars: 100,
+            journal: JournalMode::Truncate,
+            synchronous: Synchronous::Full,
+            powersafe_overwrite: true,
+            background: Background::default(),
+        }
+    }
+}
+
+words! {
+    /// SQLite's journal modes.
+    JournalMode {
+        /// The rollback journal is deleted at commit.
+        Delete = "delete",
+        /// It is truncated to nothing.
+        Truncate = "truncate",
+        /// Its header is overwritten with zeros.
+        Persist = "persist",
+        /// Write-ahead log.
+        Wal = "wal",
+        /// The rollback journal is in memory: a crash may damage the database.
+        Memory = "memory",
+        /// No rollback journal: likewise.
+        Off = "off",
+    }
+}
+
+words! {
+    /// SQLite's `synchronous` levels.
+    Synchronous {
+        /// Never syncs.
+        Off = "off",
+        /// Syncs at the critical moments less one.
+        Normal = "normal",
+        /// Syncs at every critical moment.
+        Full = "full",
+        /// As full, and syncs the directory after deleting a rollback journal.
+        Extra = "extra",
+    }
+}
+
+/// Above this the run would not end in a day.
+const TRANSACTIONS_MAX: u64 = 10_000_000;
+/// A value must fit SQLite's own limit by far.
+const VALUE_CHARS_MAX: u64 = 1_000_000;
+
+impl SqliteSpec {
+    pub(super) const KEYS: &'static str =
+        "prefill, insert, update, delete, value, journal, synchronous, psow, writer";
+
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
+        match name {
+            "prefill" => self.prefill = number(value, 0..=TRANSACTIONS_MAX)? as u32,
+            "insert" => self.inserts = number(value, 0..=TRANSACTIONS_MAX)? as u32,
+            "update" => self.updates = number(value, 0..=TRANSACTIONS_MAX)? as u32,
+            "delete" => self.deletes = number(value, 0..=TRANSACTIONS_MAX)? as u32,
+            "value" => self.value_chars = number(value, 0..=VALUE_CHARS_MAX)? as u32,
+            "journal" => self.journal = JournalMode::parse(value)?,
+            "synchronous" => self.synchronous = Synchronous::parse(value)?,
+            "psow" => self.powersafe_overwrite = switch(value)?,
+            "writer" => self.background = Background::parse(value)?,
+            _ => return Err(key("sqlite", name, Self::KEYS)),
+        }
+        Ok(())
+    }
+
+    /// Transactions in all.
+    pub fn transactions(&self) -> u64 {
+        u64::from(self.inserts) + u64::from(self.updates) + u64::from(self.deletes)
+    }
+}
+
+impl fmt::Display for SqliteSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (journal, synchronous) = (self.journal.word(), self.synchronous.word());
+        let psow = if self.powersafe_overwrite {
+            "on"
+        } else {
+            "off"
+        };
+        write!(
+            f,
+            "sqlite:prefill={},insert={},update={},",
+            self.prefill, self.inserts, self.updates
+        )?;
+        write!(
+            f,
+            "delete={},value={},journal={journal},",
+            self.deletes, self.value_chars
+        )?;
+        write!(
+            f,
+            "synchronous={synchronous},psow={psow},writer={}",
+            self.background
+        )
+    }
+}
