@@ -13,6 +13,9 @@ use blockdev::{BlockDevice, Caps, Class, DevError, Op, PackedWrite, Request};
 use rt::{Condvar, Mutex};
 use std::sync::Arc;
 
+/// Reads at the device at once: the depth of an eMMC command queue.
+const READS_DEPTH: usize = 32;
+
 /// All requests of a file system and its journal pass here.
 pub struct Queue {
     device: Arc<dyn BlockDevice>,
@@ -54,6 +57,22 @@ impl Queue {
         let request = Request::read(lba, sectors);
         self.state.lock().stats.add(&request);
         Ok(self.device.wait(self.device.submit(request))?.into_bytes())
+    }
+
+    /// Reads many runs of (first sector, sectors) with up to 32 commands at the device. One answer per run, in their order.
+    pub fn read_many(&self, runs: &[(Lba, u64)]) -> Vec<Result<Bytes, DevError>> {
+        let mut answers = Vec::with_capacity(runs.len());
+        for chunk in runs.chunks(READS_DEPTH) {
+            let send = |&(lba, sectors): &(Lba, u64)| {
+                let request = Request::read(lba, sectors);
+                self.state.lock().stats.add(&request);
+                self.device.submit(request)
+            };
+            let tickets: Vec<_> = chunk.iter().map(send).collect();
+            let wait = |ticket| self.device.wait(ticket).map(|r| r.into_bytes());
+            answers.extend(tickets.into_iter().map(wait));
+        }
+        answers
     }
 
     /// Writes and waits; the data may sit in the device cache afterwards.

@@ -4,6 +4,10 @@ use block::{DevError, DevErrorKind};
 use ondisk::Corrupt;
 use std::sync::Arc;
 
+/// e2fsck refuses a log with coalition blocks, so it is no help before the log is given up.
+const COALITION_ADVICE: &str = "nothing was written. Copy the device first; to give up what the log holds: \
+     tune2fs -f -O ^has_journal, then e2fsck -f, then tune2fs -j";
+
 /// The failure that ended a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -28,6 +32,9 @@ pub enum JournalError {
     /// The bytes of the log are damaged; nothing was written home.
     #[error("journal is damaged: {0}; run e2fsck -f on the file system")]
     Corrupt(String),
+    /// A log with coalition transactions is damaged, or home is not what they were made against; nothing was written home.
+    #[error("journal is damaged: {0}; {COALITION_ADVICE}")]
+    Coalition(String),
     /// The journal was ended by an earlier failure.
     #[error("journal is aborted: {}", first.why)]
     Aborted {

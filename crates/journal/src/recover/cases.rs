@@ -8,6 +8,10 @@ pub(crate) enum Control {
     Descriptor,
     Revoke,
     Commit,
+    /// A part of a coalition transaction.
+    Coalition,
+    /// A descriptor, revoke, commit block or superblock of `t` where a coalition part of `t` belongs, or its commit block.
+    Misplaced,
     /// A superblock: never inside a log.
     Other,
 }
@@ -18,14 +22,31 @@ pub(crate) struct Facts {
     /// It has the magic number, a known type, and the number `t`.
     pub ours: bool,
     pub control: Control,
-    /// Its own checksum and structure are right (a v1 commit: the checksum of the whole transaction).
+    /// Its own checksum and structure are right (a v1 commit: the checksum of the whole transaction; a coalition part: the
+    /// checksum).
     pub sound: bool,
     /// An earlier block of `t` was not sound.
     pub doubted: bool,
-    /// A commit whose time lies before the commit time of the previous transaction.
+    /// A commit or last part whose time lies before the commit time of the previous transaction.
     pub older: bool,
     /// The log has the feature ASYNC_COMMIT.
     pub async_commit: bool,
+    /// The log has the feature COALITION.
+    pub feature: bool,
+    /// Coalition parts of `t` stand before it: a part is expected, or the commit block behind the images.
+    pub begun: bool,
+    /// A part: its structure is right, it is the one whose turn it is, its blocks belong to the file system, and what it
+    /// announces fits the ring.
+    pub possible: bool,
+    /// A part: the last one.
+    pub last: bool,
+    /// A last part: no commit block follows.
+    pub self_commit: bool,
+    /// A last part: the checksums of the transaction and of each image are right.
+    pub whole: bool,
+    /// The log goes on behind `t`: there is a commit block of `t`, or a sound block of the next transaction. Looked for
+    /// only when something of a coalition transaction is missing or damaged, and never replayed.
+    pub followed: bool,
 }
 
 /// What to do.
@@ -41,6 +62,8 @@ pub(crate) enum Decision {
     TakeDescriptor,
     /// Note the revoked blocks.
     TakeRevoke,
+    /// Note the records of a coalition part, and the images behind the last one.
+    TakePart,
     /// Go on, but decide about `t` at its commit block.
     Doubt,
     /// `t` is complete.
@@ -58,6 +81,13 @@ pub(crate) struct Case {
     doubted: Option<bool>,
     older: Option<bool>,
     async_commit: Option<bool>,
+    feature: Option<bool>,
+    begun: Option<bool>,
+    possible: Option<bool>,
+    last: Option<bool>,
+    self_commit: Option<bool>,
+    whole: Option<bool>,
+    followed: Option<bool>,
     pub decision: Decision,
 }
 
@@ -69,6 +99,13 @@ const ANY: Case = Case {
     doubted: None,
     older: None,
     async_commit: None,
+    feature: None,
+    begun: None,
+    possible: None,
+    last: None,
+    self_commit: None,
+    whole: None,
+    followed: None,
     decision: End,
 };
 const DESCRIPTOR: Case = Case {
@@ -98,6 +135,31 @@ const DAMAGED: Case = Case {
     sound: Some(false),
     ..TRUSTED
 };
+const PART: Case = Case {
+    ours: Some(true),
+    control: Some(Control::Coalition),
+    feature: Some(true),
+    ..ANY
+};
+const TORN: Case = Case {
+    sound: Some(false),
+    ..PART
+};
+const POSSIBLE: Case = Case {
+    sound: Some(true),
+    possible: Some(true),
+    ..PART
+};
+const WHOLE: Case = Case {
+    last: Some(true),
+    whole: Some(true),
+    ..POSSIBLE
+};
+const NOT_WHOLE: Case = Case {
+    last: Some(true),
+    whole: Some(false),
+    ..POSSIBLE
+};
 
 /// The table. The story of each letter:
 ///
@@ -112,10 +174,27 @@ const DAMAGED: Case = Case {
 /// - J: as G, found at the commit block itself.
 /// - K: the commit block was torn by the cut; the transaction was never acknowledged. Reported, because damage looks the same.
 /// - L: with ASYNC_COMMIT a damaged commit block is expected after a cut.
+///
+/// Coalition transactions; none of them was acknowledged before all of it was durable:
+/// - M: the power failed before all parts, or the commit block behind them, were written.
+/// - N: as M, but the log goes on behind `t`, so `t` was durable: a part or the commit block was lost since.
+/// - O: an ordinary part.
+/// - P: the ordinary end of a transaction without commit block.
+/// - Q: a whole transaction of an old life of the ring that happens to carry the number (H7).
+/// - R: the power failed while parts and images were written, the last part was faster (H14). Reported, as K.
+/// - S: as R, but the log goes on: an image or a part was damaged since.
+/// - T: the part was torn by the cut (H14). Reported, as K.
+/// - U: as T, but the log goes on: damaged since.
+/// - V: written so, for its checksum is right, but not by us: parts in wrong order, of another number of parts or among
+///   stock blocks, impossible records, blocks outside the file system, more images than the ring has. No cut leaves that.
+/// - W: the same, the other way round: a stock block of `t` among its parts.
+/// - X: the superblock lost the feature, or the log is not what it says: no cut leaves that either.
+/// - Y: all parts and images are there; a commit block decides.
 pub(crate) const CASES: &[Case] = &[
     Case {
         letter: 'A',
         ours: Some(false),
+        begun: Some(false),
         decision: End,
         ..ANY
     },
@@ -188,6 +267,94 @@ pub(crate) const CASES: &[Case] = &[
         decision: End,
         ..DAMAGED
     },
+    Case {
+        letter: 'M',
+        ours: Some(false),
+        begun: Some(true),
+        followed: Some(false),
+        decision: End,
+        ..ANY
+    },
+    Case {
+        letter: 'N',
+        ours: Some(false),
+        begun: Some(true),
+        followed: Some(true),
+        decision: Refuse,
+        ..ANY
+    },
+    Case {
+        letter: 'O',
+        last: Some(false),
+        decision: TakePart,
+        ..POSSIBLE
+    },
+    Case {
+        letter: 'P',
+        older: Some(false),
+        self_commit: Some(true),
+        decision: Complete,
+        ..WHOLE
+    },
+    Case {
+        letter: 'Q',
+        older: Some(true),
+        decision: EndStale,
+        ..WHOLE
+    },
+    Case {
+        letter: 'R',
+        followed: Some(false),
+        decision: EndFailedCommit,
+        ..NOT_WHOLE
+    },
+    Case {
+        letter: 'S',
+        followed: Some(true),
+        decision: Refuse,
+        ..NOT_WHOLE
+    },
+    Case {
+        letter: 'T',
+        followed: Some(false),
+        decision: EndFailedCommit,
+        ..TORN
+    },
+    Case {
+        letter: 'U',
+        followed: Some(true),
+        decision: Refuse,
+        ..TORN
+    },
+    Case {
+        letter: 'V',
+        sound: Some(true),
+        possible: Some(false),
+        decision: Refuse,
+        ..PART
+    },
+    Case {
+        letter: 'W',
+        ours: Some(true),
+        control: Some(Control::Misplaced),
+        decision: Refuse,
+        ..ANY
+    },
+    Case {
+        letter: 'X',
+        ours: Some(true),
+        control: Some(Control::Coalition),
+        feature: Some(false),
+        decision: Refuse,
+        ..ANY
+    },
+    Case {
+        letter: 'Y',
+        older: Some(false),
+        self_commit: Some(false),
+        decision: TakePart,
+        ..WHOLE
+    },
 ];
 
 impl Case {
@@ -201,6 +368,13 @@ impl Case {
             && fits(self.doubted, f.doubted)
             && fits(self.older, f.older)
             && fits(self.async_commit, f.async_commit)
+            && fits(self.feature, f.feature)
+            && fits(self.begun, f.begun)
+            && fits(self.possible, f.possible)
+            && fits(self.last, f.last)
+            && fits(self.self_commit, f.self_commit)
+            && fits(self.whole, f.whole)
+            && fits(self.followed, f.followed)
     }
 }
 
@@ -217,12 +391,14 @@ mod tests {
     #[test]
     fn every_combination_has_exactly_one_case() {
         let mut used = std::collections::BTreeSet::new();
-        for bits in 0..32u32 {
+        for bits in 0..4096u32 {
             let bit = |n: u32| bits >> n & 1 == 1;
             for control in [
                 Control::Descriptor,
                 Control::Revoke,
                 Control::Commit,
+                Control::Coalition,
+                Control::Misplaced,
                 Control::Other,
             ] {
                 let facts = Facts {
@@ -232,6 +408,13 @@ mod tests {
                     doubted: bit(2),
                     older: bit(3),
                     async_commit: bit(4),
+                    feature: bit(5),
+                    begun: bit(6),
+                    possible: bit(7),
+                    last: bit(8),
+                    self_commit: bit(9),
+                    whole: bit(10),
+                    followed: bit(11),
                 };
                 let hits: Vec<char> = CASES
                     .iter()

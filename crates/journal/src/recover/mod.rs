@@ -5,9 +5,12 @@
 //!
 //! Damage: a torn end of the log is what a cut leaves and ends it silently; damage before a commit block that counts is refused
 //! with an error, and nothing is written (the case table in `cases.rs` decides). An image whose checksum is wrong is refused in
-//! the same way, before anything is written home.
+//! the same way, before anything is written home. So is a coalition log whose deltas do not lead to the blocks they foretell.
 
 mod cases;
+mod content;
+mod insure;
+mod parts;
 mod reader;
 mod replay;
 pub(crate) mod scan;
@@ -18,8 +21,9 @@ use crate::ring::Ring;
 use crate::space::Limits;
 use crate::{Journal, JournalError, LogBlock, LogPlace, Options};
 use base::bytes::{get_le16, get_le32};
-use base::{BlockNo, SECTORS_PER_BLOCK, Tid};
+use base::{BlockNo, Mutant, SECTORS_PER_BLOCK, Tid};
 use block::Queue;
+use replay::Replay;
 use rt::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,13 +53,23 @@ pub struct DirtyLog {
 pub struct RecoveryReport {
     /// Transactions replayed.
     pub transactions: u64,
+    /// Those of them that are recorded as coalition.
+    pub coalitions: u64,
+    /// Coalition blocks of these.
+    pub coalition_parts: u64,
     /// The first one that the log could hold.
     pub first: Tid,
     /// The first one that was not replayed.
     pub end: Tid,
     /// Blocks written home.
     pub blocks_replayed: u64,
-    /// Images skipped because their block was revoked.
+    /// Home blocks that had to be read because the log has only changed bytes of them.
+    pub home_reads: u64,
+    /// Read commands for these.
+    pub home_read_commands: u64,
+    /// Blocks of these whose full image was logged first, because a home write on this device may be torn.
+    pub blocks_insured: u64,
+    /// Images and deltas skipped because their block was revoked.
     pub images_revoked: u64,
     /// Revoke records read.
     pub revoke_records: u64,
@@ -109,27 +123,73 @@ impl DirtyLog {
         let scanned = scan::scan(&queue, &log)?;
         refuse_fast_commits(&queue, &log, scanned.end)?;
         let revoked = revoke_pass(&scanned.transactions);
-        let (survivors, images_revoked) = replay::survivors(&scanned.transactions, &revoked);
-        let images = replay::read_images(&queue, &log, &survivors)?;
-        replay::write_home(&queue, &images)?;
+        let (targets, images_revoked) = replay::targets(&scanned.transactions, &revoked);
+        let mut replay = Replay::new(&queue, &log);
+        let images = replay.check(&targets)?;
+        let insured = insure_deltas(&mut replay, &queue, &log, &scanned, &targets)?;
         let report = RecoveryReport {
-            transactions: scanned.transactions.len() as u64,
-            first: log.sb.sequence(),
-            end: scanned.end,
-            blocks_replayed: images.len() as u64,
             images_revoked,
-            revoke_records: scanned
-                .transactions
-                .iter()
-                .map(|t| t.revokes.len() as u64)
-                .sum(),
+            home_reads: replay.reads.blocks,
+            home_read_commands: replay.reads.commands,
+            blocks_insured: insured,
+            blocks_replayed: targets.len() as u64,
+            ..RecoveryReport::of_scan(log.sb.sequence(), &scanned)
+        };
+        // An insured log has used the number of the torn transaction.
+        let torn = if insured > 0 {
+            scanned.end.next()
+        } else {
+            scanned.end
+        };
+        // One number is skipped, so that blocks of the torn transaction never look like those of the next one (H7).
+        let next = if rt::mutant(Mutant::ReuseTid) {
+            torn
+        } else {
+            torn.next()
+        };
+        if rt::mutant(Mutant::CleanBeforeHome) {
+            let mut early = LogSuper::read(&queue, log.place.clone())?;
+            early.write(&queue, next, None::<LogBlock>)?;
+        }
+        replay.write(&targets, images)?;
+        log.write(&queue, next, None::<LogBlock>)?;
+        Ok((CleanLog { queue, log }, report))
+    }
+}
+
+/// P4: where a home write may be torn, blocks that the log knows by deltas only get a full image first. Says of how many.
+fn insure_deltas(
+    replay: &mut Replay<'_>,
+    queue: &Arc<Queue>,
+    log: &LogSuper,
+    scanned: &scan::Scanned,
+    targets: &[replay::Target],
+) -> Result<u64, JournalError> {
+    if replay::home_is_safe(queue.caps()) || !targets.iter().any(replay::Target::needs_home) {
+        return Ok(0);
+    }
+    let count = targets.iter().filter(|t| t.needs_home()).count();
+    insure::check_room(log, scanned, count)?;
+    let images = replay.images_from_home(targets)?;
+    insure::insure(queue, log, scanned, &images)?;
+    Ok(count as u64)
+}
+
+impl RecoveryReport {
+    fn of_scan(first: Tid, scanned: &scan::Scanned) -> RecoveryReport {
+        let revokes = |t: &scan::Logged| t.revokes.len() as u64;
+        RecoveryReport {
+            transactions: scanned.transactions.len() as u64,
+            coalitions: scanned.coalitions,
+            coalition_parts: scanned.parts,
+            first,
+            end: scanned.end,
+            revoke_records: scanned.transactions.iter().map(revokes).sum(),
             failed_commit: scanned.failed_commit,
             stale_end: scanned.stale,
             cases: scanned.cases.iter().collect(),
-        };
-        // One number is skipped, so that blocks of the lost transaction never look like those of the next one (H7).
-        log.write(&queue, scanned.end.next(), None::<LogBlock>)?;
-        Ok((CleanLog { queue, log }, report))
+            ..RecoveryReport::default()
+        }
     }
 }
 

@@ -1,22 +1,37 @@
-//! Pass 2, REVOKE: the newest revoking transaction of each block. Pass 3, REPLAY: the newest image of each block goes home.
+//! Pass 2, REVOKE: the newest revoking transaction of each block. Pass 3, REPLAY: the newest content of each block goes home.
 //!
-//! - P1: an image is skipped if its block is revoked in the same or a later transaction.
-//! - P2: all images are read and checked before the first one is written, so a damaged log changes nothing.
-//! - P3: the log is marked clean after a flush of the home writes. Until then recovery can be repeated, with the same
-//!   result: it reads only the log and writes only full images.
+//! What has to go home of a block is made from its last full image in the log and the deltas behind that; if there is none, from
+//! what home holds and all deltas.
+//!
+//! - P1: a record is skipped if its block is revoked in the same or a later transaction.
+//! - P2: everything is read, put together and checked before the first block is written: checksums of images, and of a block
+//!   that ends with a delta the CRC32C which that delta foretold. So a damaged log, a home that cannot be read (H12), or a
+//!   home that is not what the deltas were made against, changes nothing.
+//! - P3: the log is marked clean after a flush of the home writes (H11). Until then recovery can be repeated with the same
+//!   result. For a block with a full image in the log this is so whatever home holds. A block made from home and deltas is
+//!   written so that a cut leaves each of its bytes old or new (FUA on a device with reliable writes); each byte that any
+//!   delta names is set by the last one that does, all others are the same in the old and the new version.
+//! - P4: where the device cannot do that, there is a full image of every block in the log: by the rule full-first when it
+//!   was written there, otherwise (a device image that was moved) by `insure.rs` before the first home write.
+//! - P5: memory is bounded by the log and one chunk of images: what does not fit is put together twice, first to be
+//!   checked, then to be written. Each home block is read before it is written, and only for itself.
 
+use super::content::{Content, Logged, Patch};
 use super::reader::LogReader;
-use super::scan::Logged;
 use crate::log_super::LogSuper;
 use crate::{JournalError, LogBlock};
-use base::{BlockNo, Bytes, Tid};
-use block::{Class, Queue};
-use ondisk::jbd2::{Tag, unescape};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, SECTORS_PER_BLOCK, Tid};
+use block::{Caps, Class, DevError, DevErrorKind, Queue};
+use ondisk::jbd2::{Format, Tag, full_image_checksum, post_image_checksum, unescape};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Home writes under one plug.
 const BATCH: usize = 64;
+/// Images held at once: 32 MiB.
+const CHUNK: usize = 8192;
+/// Longest run of home blocks read with one command: 128 KiB.
+const READ_RUN: u64 = 32;
 
 /// Pass 2: by block, the newest transaction that revokes it.
 pub(crate) fn revoke_table(transactions: &[Logged]) -> BTreeMap<BlockNo, Tid> {
@@ -28,86 +43,362 @@ pub(crate) fn revoke_table(transactions: &[Logged]) -> BTreeMap<BlockNo, Tid> {
     table
 }
 
-/// An image that has to go home.
-pub(crate) struct Survivor {
-    pub home: BlockNo,
-    at: LogBlock,
-    tid: Tid,
-    tag: Tag,
+/// What a block is made from.
+enum Base {
+    Home,
+    Tagged {
+        at: LogBlock,
+        tid: Tid,
+        tag: Tag,
+    },
+    Full {
+        at: LogBlock,
+        tid: Tid,
+        escaped: bool,
+        crc: u32,
+    },
 }
 
-/// The newest image of each block that no later transaction revokes (P1), in log order; and how many images fell to a revoke.
-pub(crate) fn survivors(
+impl Base {
+    fn log_block(&self) -> Option<LogBlock> {
+        match self {
+            Base::Home => None,
+            Base::Tagged { at, .. } | Base::Full { at, .. } => Some(*at),
+        }
+    }
+}
+
+/// A block that has to go home, and how its content comes about.
+pub(crate) struct Target {
+    pub home: BlockNo,
+    base: Base,
+    patches: Vec<Patch>,
+    /// What the last delta foretold.
+    post_crc: Option<u32>,
+}
+
+impl Target {
+    /// True if the log has no full image of it.
+    pub fn needs_home(&self) -> bool {
+        matches!(self.base, Base::Home)
+    }
+}
+
+/// The blocks that have to go home, by address, and how many records fell to a revoke (P1).
+pub(crate) fn targets(
     transactions: &[Logged],
     revoked: &BTreeMap<BlockNo, Tid>,
-) -> (Vec<Survivor>, u64) {
-    let mut newest: BTreeMap<BlockNo, Survivor> = BTreeMap::new();
+) -> (Vec<Target>, u64) {
+    let mut by_home: BTreeMap<BlockNo, Target> = BTreeMap::new();
     let mut skipped = 0;
     for t in transactions {
-        for &(at, tag) in &t.images {
-            let home = tag.block;
-            if revoked.get(&home).is_some_and(|r| r.geq(t.tid)) {
+        let tid = t.tid;
+        for (home, content) in &t.writes {
+            if revoked.get(home).is_some_and(|r| r.geq(tid)) {
                 skipped += 1;
                 continue;
             }
-            newest.insert(
-                home,
-                Survivor {
-                    home,
-                    at,
-                    tid: t.tid,
-                    tag,
-                },
-            );
+            let target = by_home.entry(*home).or_insert_with(|| Target {
+                home: *home,
+                base: Base::Home,
+                patches: Vec::new(),
+                post_crc: None,
+            });
+            target.add(tid, content);
         }
     }
-    let mut list: Vec<Survivor> = newest.into_values().collect();
-    list.sort_by_key(|s| s.at);
-    (list, skipped)
+    (by_home.into_values().collect(), skipped)
 }
 
-/// Reads and checks every image (P2). The result is sorted by home address.
-pub(crate) fn read_images(
-    queue: &Queue,
-    log: &LogSuper,
-    survivors: &[Survivor],
-) -> Result<Vec<(BlockNo, Bytes)>, JournalError> {
-    let format = log.sb.format();
-    let mut reader = LogReader::new(queue, log);
-    let mut images = Vec::with_capacity(survivors.len());
-    for s in survivors {
-        let logged = reader.read(s.at)?;
-        s.tag.verify(&format, s.tid, &logged)?;
-        images.push((
-            s.home,
-            if s.tag.escaped {
-                unescaped(&logged)
-            } else {
-                logged
+impl Target {
+    fn add(&mut self, tid: Tid, content: &Content) {
+        self.base = match *content {
+            Content::Delta {
+                post_crc,
+                ref patch,
+            } => {
+                self.patches.push(patch.clone());
+                self.post_crc = Some(post_crc);
+                return;
+            }
+            Content::Tagged { at, tag } => Base::Tagged { at, tid, tag },
+            Content::Full { at, escaped, crc } => Base::Full {
+                at,
+                tid,
+                escaped,
+                crc,
             },
-        ));
+        };
+        self.patches.clear();
+        self.post_crc = None;
     }
-    images.sort_by_key(|(home, _)| *home);
-    Ok(images)
 }
 
-fn unescaped(logged: &Bytes) -> Bytes {
-    let mut image = logged.to_vec();
-    unescape(&mut image);
-    image.into()
+/// Homes that were read.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Reads {
+    pub blocks: u64,
+    pub commands: u64,
 }
 
-/// Writes the images home and flushes.
-pub(crate) fn write_home(
-    queue: &Arc<Queue>,
-    images: &[(BlockNo, Bytes)],
-) -> Result<(), JournalError> {
-    for chunk in images.chunks(BATCH) {
-        let mut plug = queue.plug();
-        for (home, image) in chunk {
-            plug.write(home.lba(), Class::Home, image.clone());
+/// Pass 3.
+pub(crate) struct Replay<'a> {
+    queue: &'a Arc<Queue>,
+    log: &'a LogSuper,
+    format: Format,
+    pub reads: Reads,
+    unreadable: Vec<(BlockNo, DevError)>,
+    foreign: Vec<BlockNo>,
+}
+
+/// Blocks put together, in the order of their targets.
+pub(crate) type Images = Vec<(BlockNo, Bytes)>;
+
+impl<'a> Replay<'a> {
+    pub fn new(queue: &'a Arc<Queue>, log: &'a LogSuper) -> Replay<'a> {
+        Replay {
+            queue,
+            log,
+            format: log.sb.format(),
+            reads: Reads::default(),
+            unreadable: Vec::new(),
+            foreign: Vec::new(),
         }
-        plug.submit().wait()?;
     }
-    Ok(queue.flush()?)
+
+    /// Puts all blocks together and checks them (P2). Few enough are kept for [`write`](Self::write).
+    pub fn check(&mut self, targets: &[Target]) -> Result<Option<Images>, JournalError> {
+        let keep = targets.len() <= CHUNK;
+        let mut kept = Vec::new();
+        for chunk in targets.chunks(CHUNK) {
+            let images = self.images(chunk)?;
+            if keep {
+                kept = images;
+            }
+        }
+        self.complain()?;
+        Ok(keep.then_some(kept))
+    }
+
+    /// Writes the blocks home and flushes.
+    pub fn write(
+        &mut self,
+        targets: &[Target],
+        images: Option<Images>,
+    ) -> Result<(), JournalError> {
+        match images {
+            Some(images) => self.write_chunk(targets, &images)?,
+            None => {
+                for chunk in targets.chunks(CHUNK) {
+                    let images = self.images(chunk)?;
+                    self.complain()?;
+                    self.write_chunk(chunk, &images)?;
+                }
+            }
+        }
+        Ok(self.queue.flush()?)
+    }
+
+    /// The content of these blocks; faults of single blocks are noted.
+    pub fn images(&mut self, targets: &[Target]) -> Result<Images, JournalError> {
+        let mut images: Vec<Option<Vec<u8>>> = vec![None; targets.len()];
+        self.from_log(targets, &mut images)?;
+        self.from_home(targets, &mut images)?;
+        let mut out = Vec::with_capacity(targets.len());
+        for (target, image) in targets.iter().zip(images) {
+            let Some(mut image) = image else {
+                continue;
+            };
+            target.patches.iter().for_each(|p| p.apply(&mut image));
+            let crc = post_image_checksum(&self.format, &image);
+            if target.post_crc.is_some_and(|expected| expected != crc)
+                && !(target.needs_home() && rt::mutant(Mutant::UnreadableIsZero))
+            {
+                self.foreign.push(target.home);
+            }
+            out.push((target.home, image.into()));
+        }
+        Ok(out)
+    }
+
+    /// The content of the blocks that the log knows by deltas only.
+    pub fn images_from_home(&mut self, targets: &[Target]) -> Result<Images, JournalError> {
+        let mut out = Images::new();
+        for chunk in targets.chunks(CHUNK) {
+            let images = self.images(chunk)?;
+            self.complain()?;
+            let pairs = chunk.iter().zip(images);
+            out.extend(pairs.filter(|(t, _)| t.needs_home()).map(|(_, i)| i));
+        }
+        Ok(out)
+    }
+
+    fn from_log(
+        &self,
+        targets: &[Target],
+        images: &mut [Option<Vec<u8>>],
+    ) -> Result<(), JournalError> {
+        let mut order: Vec<(LogBlock, usize)> = targets
+            .iter()
+            .enumerate()
+            .filter_map(|(n, t)| Some((t.base.log_block()?, n)))
+            .collect();
+        order.sort_unstable();
+        let mut reader = LogReader::new(self.queue, self.log);
+        for (at, n) in order {
+            let logged = reader.read(at)?;
+            images[n] = Some(self.unlogged(&targets[n], &logged)?);
+        }
+        Ok(())
+    }
+
+    /// A home image from a checked log image (H10).
+    fn unlogged(&self, target: &Target, logged: &[u8]) -> Result<Vec<u8>, JournalError> {
+        let escaped = match &target.base {
+            Base::Home => false,
+            Base::Tagged { tid, tag, .. } => {
+                tag.verify(&self.format, *tid, logged)?;
+                tag.escaped
+            }
+            Base::Full {
+                tid, escaped, crc, ..
+            } => {
+                // The scan has seen this image with its right checksum.
+                if full_image_checksum(&self.format, *tid, logged) != *crc {
+                    let home = target.home;
+                    let why = format!("the image of block {home} in transaction {tid} has changed");
+                    return Err(JournalError::Coalition(why));
+                }
+                *escaped
+            }
+        };
+        let mut image = logged.to_vec();
+        if escaped {
+            unescape(&mut image);
+        }
+        Ok(image)
+    }
+
+    /// Reads homes, neighbours with one command, many commands at once.
+    fn from_home(
+        &mut self,
+        targets: &[Target],
+        images: &mut [Option<Vec<u8>>],
+    ) -> Result<(), JournalError> {
+        let wanted: Vec<usize> = (0..targets.len())
+            .filter(|&n| targets[n].needs_home())
+            .collect();
+        let mut runs: Vec<(usize, u64)> = Vec::new();
+        for (i, &n) in wanted.iter().enumerate() {
+            match runs.last_mut() {
+                Some((from, blocks))
+                    if *blocks < READ_RUN
+                        && targets[n].home == targets[wanted[*from]].home.plus(*blocks) =>
+                {
+                    *blocks += 1;
+                }
+                _ => runs.push((i, 1)),
+            }
+        }
+        let requests: Vec<_> = runs
+            .iter()
+            .map(|&(from, blocks)| (targets[wanted[from]].home.lba(), blocks * SECTORS_PER_BLOCK))
+            .collect();
+        self.reads.commands += requests.len() as u64;
+        self.reads.blocks += wanted.len() as u64;
+        let answers = self.queue.read_many(&requests);
+        for (&(from, blocks), answer) in runs.iter().zip(answers) {
+            let run = &wanted[from..from + blocks as usize];
+            match answer {
+                Ok(bytes) => {
+                    for (n, block) in run.iter().zip(bytes.chunks_exact(BLOCK_BYTES)) {
+                        images[*n] = Some(block.to_vec());
+                    }
+                }
+                Err(e) if e.kind == DevErrorKind::PowerLost => return Err(e.into()),
+                Err(_) => self.one_by_one(targets, run, images)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// A run of homes that cannot be read as one: finds the blocks that cannot be read at all (H12).
+    fn one_by_one(
+        &mut self,
+        targets: &[Target],
+        run: &[usize],
+        images: &mut [Option<Vec<u8>>],
+    ) -> Result<(), JournalError> {
+        for &n in run {
+            let home = targets[n].home;
+            self.reads.commands += 1;
+            match self.queue.read(home.lba(), SECTORS_PER_BLOCK) {
+                Ok(bytes) => images[n] = Some(bytes.to_vec()),
+                Err(e) if e.kind == DevErrorKind::PowerLost => return Err(e.into()),
+                Err(_) if rt::mutant(Mutant::UnreadableIsZero) => {
+                    images[n] = Some(vec![0; BLOCK_BYTES]);
+                }
+                Err(e) => self.unreadable.push((home, e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses if single blocks could not be put together: all of them are named, nothing is written.
+    fn complain(&self) -> Result<(), JournalError> {
+        if let Some((_, first)) = self.unreadable.first() {
+            let list = block_list(self.unreadable.iter().map(|(b, _)| *b));
+            return Err(JournalError::Coalition(format!(
+                "the log has only changed bytes, no full image, of {list}, and there home cannot be read ({first})"
+            )));
+        }
+        if !self.foreign.is_empty() {
+            let list = block_list(self.foreign.iter().copied());
+            return Err(JournalError::Coalition(format!(
+                "the changes of the log do not lead to the content they foretell at {list}: home was changed or damaged \
+                 behind the journal's back"
+            )));
+        }
+        Ok(())
+    }
+
+    /// P3: blocks made from home go with FUA, which leaves each byte old or new; the others heal from the log.
+    fn write_chunk(&self, targets: &[Target], images: &Images) -> Result<(), JournalError> {
+        assert_eq!(
+            targets.len(),
+            images.len(),
+            "P2: every block was put together before the first is written"
+        );
+        let reliable = self.queue.caps().writes_old_or_new();
+        for (chunk, targets) in images.chunks(BATCH).zip(targets.chunks(BATCH)) {
+            let mut plug = self.queue.plug();
+            for ((home, image), target) in chunk.iter().zip(targets) {
+                if reliable && target.needs_home() && !rt::mutant(Mutant::NormalHomeWrite) {
+                    plug.write_fua(home.lba(), Class::Home, image.clone());
+                } else {
+                    plug.write(home.lba(), Class::Home, image.clone());
+                }
+            }
+            plug.submit().wait()?;
+        }
+        Ok(())
+    }
+}
+
+/// True if a cut during a home write leaves each byte old or new, and nothing else is damaged (P3).
+pub(crate) fn home_is_safe(caps: &Caps) -> bool {
+    caps.writes_old_or_new() && caps.no_collateral
+}
+
+/// "blocks 1, 2, 3 and 4 more".
+fn block_list(blocks: impl ExactSizeIterator<Item = BlockNo>) -> String {
+    const SHOWN: usize = 16;
+    let total = blocks.len();
+    let names: Vec<String> = blocks.take(SHOWN).map(|b| b.to_string()).collect();
+    let rest = match total.saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let noun = if total == 1 { "block" } else { "blocks" };
+    format!("{noun} {}{rest}", names.join(", "))
 }

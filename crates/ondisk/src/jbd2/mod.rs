@@ -24,7 +24,7 @@ mod superblock;
 
 pub use coalition::{
     COALITION_HEADER_BYTES, CoalitionEnd, CoalitionPart, CoalitionRecord, CoalitionWriter, Segment,
-    full_image_checksum, post_image_checksum, record_bytes, transaction_checksum,
+    TransactionCrc, full_image_checksum, post_image_checksum, record_bytes, transaction_checksum,
 };
 pub use commit::Commit;
 pub use crc32_be::crc32_be;

@@ -138,11 +138,39 @@ pub fn transaction_checksum<'a>(
     parts: impl IntoIterator<Item = &'a [u8]>,
     images: impl IntoIterator<Item = &'a [u8]>,
 ) -> u32 {
-    let begin = crc32c(format.seed, &tid.0.to_be_bytes());
-    let crc = parts.into_iter().fold(begin, |crc, part| {
-        crc32c(crc, &bare_checksum(format, part).to_be_bytes())
-    });
-    images.into_iter().fold(crc, crc32c)
+    let mut crc = TransactionCrc::new(format, tid);
+    parts.into_iter().for_each(|part| crc.part(part));
+    images.into_iter().for_each(|image| crc.image(image));
+    crc.value()
+}
+
+/// [`transaction_checksum`] in the making: for a reader that sees one block at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct TransactionCrc {
+    format: Format,
+    crc: u32,
+}
+
+impl TransactionCrc {
+    /// Nothing read yet.
+    pub fn new(format: &Format, tid: Tid) -> TransactionCrc {
+        let crc = crc32c(format.seed, &tid.0.to_be_bytes());
+        let format = *format;
+        TransactionCrc { format, crc }
+    }
+    /// Adds the next part, a whole block.
+    pub fn part(&mut self, part: &[u8]) {
+        let bare = bare_checksum(&self.format, part);
+        self.crc = crc32c(self.crc, &bare.to_be_bytes());
+    }
+    /// Adds the next full image, behind all parts.
+    pub fn image(&mut self, logged: &[u8]) {
+        self.crc = crc32c(self.crc, logged);
+    }
+    /// The checksum over what was added.
+    pub fn value(&self) -> u32 {
+        self.crc
+    }
 }
 
 /// CRC32C of a part with both checksum fields zero.

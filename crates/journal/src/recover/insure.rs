@@ -1,0 +1,101 @@
+//! Insurance: full images of the blocks that the log knows by deltas only, before recovery overwrites them on a device whose
+//! home writes may be torn.
+//!
+//! A log written under the rule full-first never needs it. It is for a device image that was moved, say from an eMMC with
+//! reliable writes to a file: there a second cut, during recovery, would tear a home that no log record could repair (H11).
+//! The images become one more transaction, whose number is that of the transaction the cut tore.
+//!
+//! - Q1: the block where recovery looks for that transaction is first made one that is none, then images and further parts
+//!   are written and flushed, then that block. So a cut leaves no such transaction, or all of it; never parts of the torn one
+//!   with the same number.
+//! - Q2: its images are what the log leads to: with or without it, recovery has the same result.
+
+use super::replay::Images;
+use super::scan::Scanned;
+use crate::log_super::LogSuper;
+use crate::{JournalError, LogBlock};
+use base::{BLOCK_BYTES, Bytes};
+use block::{Class, Queue};
+use ondisk::jbd2::{
+    COALITION_HEADER_BYTES, CoalitionRecord, CoalitionWriter, escape, full_image_checksum,
+    needs_escape,
+};
+use std::sync::Arc;
+
+/// Refuses if the ring has no room for full images of so many blocks.
+pub(crate) fn check_room(
+    log: &LogSuper,
+    scanned: &Scanned,
+    images: usize,
+) -> Result<(), JournalError> {
+    let room = log.sb.log_end() - log.sb.first() - scanned.blocks_used;
+    let parts = images.div_ceil((BLOCK_BYTES - COALITION_HEADER_BYTES) / 16);
+    if (images + parts) as u64 <= u64::from(room) {
+        return Ok(());
+    }
+    Err(JournalError::Incompatible(format!(
+        "a power cut during this recovery could not be repaired: home writes of this device may be torn, and {images} \
+         blocks are known by their changes only, with {room} blocks of log left to save them; recover on a device with \
+         reliable writes, as the one it comes from"
+    )))
+}
+
+/// Logs full images of these blocks behind the complete transactions. [`check_room`] has said that they fit.
+pub(crate) fn insure(
+    queue: &Arc<Queue>,
+    log: &LogSuper,
+    scanned: &Scanned,
+    images: &Images,
+) -> Result<(), JournalError> {
+    let (format, tid) = (log.sb.format(), scanned.end);
+    let mut writer = CoalitionWriter::new(&format, tid);
+    let mut logged: Vec<Bytes> = Vec::with_capacity(images.len());
+    for (home, image) in images {
+        let escaped = needs_escape(image);
+        let mut bytes = image.to_vec();
+        if escaped {
+            escape(&mut bytes);
+        }
+        let crc = full_image_checksum(&format, tid, &bytes);
+        writer.push(CoalitionRecord::Full {
+            block: *home,
+            escaped,
+            crc,
+        });
+        logged.push(bytes.into());
+    }
+    let now = rt::wall();
+    let time = (u64::try_from(now.secs).unwrap_or(0), now.nanos).max(scanned.last_commit);
+    let parts = writer.finish(time, true, &logged);
+    let blocks: Vec<(Class, Bytes)> = parts
+        .into_iter()
+        .map(|p| (Class::Coalition, p.into()))
+        .chain(logged.into_iter().map(|i| (Class::JournalMetadata, i)))
+        .collect();
+    write(queue, log, scanned.end_at, &blocks)
+}
+
+/// Q1.
+fn write(
+    queue: &Arc<Queue>,
+    log: &LogSuper,
+    start: LogBlock,
+    blocks: &[(Class, Bytes)],
+) -> Result<(), JournalError> {
+    let home = |at: LogBlock| log.place.block(at).lba();
+    let none = vec![0; BLOCK_BYTES].into();
+    queue.write_fua(home(start), Class::Coalition, none)?;
+    let mut at = start;
+    let mut plug = queue.plug();
+    for (class, bytes) in &blocks[1..] {
+        at = match at.0 + 1 == log.sb.log_end() {
+            true => LogBlock(log.sb.first()),
+            false => LogBlock(at.0 + 1),
+        };
+        plug.write(home(at), *class, bytes.clone());
+    }
+    plug.submit().wait()?;
+    queue.flush()?;
+    let (class, bytes) = &blocks[0];
+    Ok(queue.write_fua(home(start), *class, bytes.clone())?)
+}
