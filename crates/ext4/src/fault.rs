@@ -24,7 +24,7 @@ pub(crate) fn journal(e: JournalError) -> FsError {
             first: first.why.clone(),
         },
         JournalError::Incompatible(_) => FsError::Incompatible { what },
-        JournalError::Corrupt(_) => FsError::Corrupt { what },
+        JournalError::Corrupt(_) | JournalError::Coalition(_) => FsError::Corrupt { what },
         JournalError::Misuse(_) => FsError::Aborted { first: what },
     }
 }
