@@ -14,6 +14,7 @@ pub struct Batch {
     queue: Arc<Queue>,
     tickets: Vec<Sent>,
     watched: Vec<Watch>,
+    volatile: bool,
     probe: Option<Probe>,
 }
 
@@ -84,19 +85,27 @@ impl Batch {
             queue,
             tickets: Vec::new(),
             watched: Vec::new(),
+            volatile: false,
             probe: None,
         }
+    }
+    /// True if some of it may be volatile at completion.
+    pub fn is_volatile(&self) -> bool {
+        self.volatile
     }
     /// Lets somebody else wait for the writes gathered so far, too: the batch may go to a journal transaction while the
     /// page cache has to know when its pages have left.
     pub fn watch(&mut self) -> Watch {
+        let volatile = self.volatile;
         let empty = Batch::new(self.queue.clone());
         let inner = std::mem::replace(self, empty);
         let watch = Watch(Arc::new(Mutex::named("batch", Watched::Pending(inner))));
+        self.volatile = volatile;
         self.watched.push(watch.clone());
         watch
     }
     pub(crate) fn push(&mut self, sent: Sent) {
+        self.volatile |= sent.kind == Kind::Cached;
         self.tickets.push(sent);
     }
     pub(crate) fn set_probe(&mut self, probe: Option<Probe>) {
@@ -117,6 +126,7 @@ impl Batch {
     /// Takes over the writes of `other`.
     pub fn merge(&mut self, other: Batch) {
         self.probe = None;
+        self.volatile |= other.volatile;
         self.tickets.extend(other.tickets);
         self.watched.extend(other.watched);
     }

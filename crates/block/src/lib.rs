@@ -15,7 +15,7 @@ mod queue;
 mod stats;
 
 pub use batch::{Batch, Watch, Written};
-pub use blockdev::{BlockDevice, Caps, Class, DevError, DevErrorKind};
+pub use blockdev::{BlockDevice, Caps, Class, DevError, DevErrorKind, PackOrder, Packed};
 pub use durability::WriteMark;
 pub use flushing::Flushing;
 pub use observe::{Sample, Work};

@@ -204,6 +204,11 @@ impl Queue {
         !self.caps.volatile_cache || self.state.lock().durability.is_durable(mark)
     }
 
+    /// True if a flush is under way that started after `mark` was taken: [`Queue::ensure_flushed`] would join it.
+    pub fn is_flushing(&self, mark: WriteMark) -> bool {
+        self.state.lock().durability.is_flushing(mark)
+    }
+
     /// True if a flush would have something to do, as far as the host knows.
     pub fn cache_dirty(&self) -> bool {
         self.caps.volatile_cache && self.state.lock().durability.cache_dirty()

@@ -1,5 +1,6 @@
 //! What handles and tasks of one journal share: the lock, its condition variables, admission, loading.
 
+use crate::adapt::Adapt;
 use crate::buffer::Look;
 use crate::error::Failure;
 use crate::log_super::LogSuper;
@@ -59,6 +60,8 @@ pub(crate) struct Inner {
     pub progress: Condvar,
     /// A load or a home write ended.
     pub buffers: Condvar,
+    /// The cost model of `order=adaptive`. Locked for a moment, under no other lock.
+    pub adapt: Option<Mutex<Adapt>>,
     /// Held by whoever writes home. Home writes of one block must not overtake each other.
     pub home: Mutex<()>,
     /// A handle was dropped in the middle of its work (H21). `Drop` may not lock.

@@ -1,13 +1,15 @@
 //! The journal as the file system sees it.
 
+use crate::adapt::Adapt;
 use crate::buffer::{Cache, Tracking};
+use crate::commit::self_committing;
 use crate::error::Failure;
 use crate::inner::{Inner, Log};
 use crate::ring::Ring;
 use crate::state::State;
-use crate::{Handle, JournalError, Options, Scheme, Stats, tasks};
+use crate::{DataNeed, DataPath, Handle, JournalError, Options, Order, Scheme, Stats, tasks};
 use base::{BlockNo, Bytes, Tid};
-use block::Queue;
+use block::{Queue, WriteMark};
 use rt::{Condvar, JoinHandle, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,6 +21,14 @@ const READ_AHEAD_RUN: u64 = 32;
 pub struct Journal {
     inner: Arc<Inner>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// The cost model, if the scheme asks for one.
+fn adaptive(queue: &Queue, options: &Options) -> Option<Mutex<Adapt>> {
+    let scheme = options.scheme.filter(|s| s.order == Order::Adaptive)?;
+    queue.observe(true);
+    let adapt = Adapt::new(queue.caps(), self_committing(&scheme));
+    Some(Mutex::named("journal cost model", adapt))
 }
 
 impl Journal {
@@ -56,13 +66,16 @@ impl Journal {
             next_tid,
             committed,
             requested: None,
+            asked: WriteMark::NONE,
             failure: None,
             stopping: false,
             stopped: false,
             stats: Stats::default(),
         };
+        let adapt = adaptive(&queue, &options);
         Inner {
             queue,
+            adapt,
             #[cfg(test)]
             plan: None,
             options,
@@ -187,6 +200,40 @@ impl Journal {
             self.inner.check(&mut state)?;
         }
         Ok(())
+    }
+
+    /// The same for a caller who also needs `mark` flushed: if the commit sends a flush, it covers the mark where it still can. No
+    /// promise: the flush of a commit under way may have begun before (H17), so the caller looks afterwards.
+    ///
+    /// # Errors
+    /// As [`Journal::commit`].
+    pub fn commit_covering(&self, tid: Tid, mark: WriteMark) -> Result<(), JournalError> {
+        {
+            let mut state = self.inner.lock()?;
+            state.asked = state.asked.max(mark);
+        }
+        self.commit(tid)
+    }
+
+    /// How an fsync should send its data (`order=adaptive`; otherwise always through the cache). Either way is safe, whatever
+    /// the answer was for other data of the transaction.
+    pub fn data_path(&self, mut need: DataNeed) -> DataPath {
+        let Some(adapt) = &self.inner.adapt else {
+            return DataPath::Cached;
+        };
+        if need.commits {
+            let state = self.inner.state.lock();
+            let ordered = state.running.as_ref().and_then(|r| r.ordered.as_ref());
+            need.flush_anyway |= ordered.is_some_and(|batch| batch.is_volatile());
+        }
+        let (path, why) = {
+            let mut adapt = adapt.lock();
+            adapt.observe(&self.inner.queue.take_samples());
+            adapt.data(need, self.inner.queue.dirty_blocks())
+        };
+        let mut state = self.inner.state.lock();
+        state.stats.chose(path.word(), why.word());
+        path
     }
 
     /// Makes everything durable that finished handles changed. Without a log: writes it home (a flush is the caller's).

@@ -21,6 +21,7 @@
 //! - The first failure is latched: from then on everything answers [`JournalError::Aborted`] with it.
 //! - Lock order: checkpoint -> superblock -> state. No lock but `state` is taken by handles.
 
+mod adapt;
 mod buffer;
 mod checkpoint;
 mod choices;
@@ -48,9 +49,9 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub use adapt::{DataNeed, DataPath};
 pub use choices::{ChoiceError, Choices, scheme_text};
-pub use commit::plan_of;
-pub use commit::{Action, Phase, Step, Wait};
+pub use commit::{Action, Ending, Phase, Step, Wait, ending_of, plan_of};
 pub use error::{Failure, JournalError};
 pub use handle::Handle;
 pub use journal::Journal;

@@ -33,6 +33,8 @@ pub(crate) struct State {
     pub committed: Tid,
     /// Somebody waits for this transaction.
     pub requested: Option<Tid>,
+    /// Callers of fsync want this flushed: a commit that comes by covers it, if it can.
+    pub asked: WriteMark,
     pub failure: Option<Arc<Failure>>,
     /// No new handles.
     pub stopping: bool,

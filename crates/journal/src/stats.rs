@@ -37,6 +37,11 @@ pub struct Stats {
     pub tail_updates: u64,
     /// Flush steps skipped because the device cache held nothing.
     pub flushes_skipped: u64,
+    /// Commits by plan: `flush-end`, `flush-ahead`, or `direct`: ahead, and nothing needed a flush.
+    pub plans: BTreeMap<&'static str, u64>,
+    /// Choices of `order=adaptive`, by what was chosen (`data-direct`, `data-cached`, `log-ahead`, `log-end`) and why: `only` way,
+    /// `cheapest`, `held` by hysteresis, `tried` to learn its cost.
+    pub choices: BTreeMap<(&'static str, &'static str), u64>,
     /// Time waited, by cause: `transaction-locked`, `transaction-full`, `log-space`, `commit`, `updates`.
     pub waits: BTreeMap<&'static str, Nanos>,
     /// Time in each step of the commit plan.
@@ -61,6 +66,9 @@ impl Stats {
         };
         *counter += 1;
         self.blocks_logged += 1;
+    }
+    pub(crate) fn chose(&mut self, what: &'static str, why: &'static str) {
+        *self.choices.entry((what, why)).or_default() += 1;
     }
     pub(crate) fn waited(&mut self, cause: &'static str, span: Nanos) {
         *self.waits.entry(cause).or_default() += span;

@@ -1,25 +1,42 @@
 //! One commit: a job runs through the steps of its plan.
 //!
-//! - K1: ordered data is complete before the device flush starts, and that flush is complete before the commit record is sent
-//!   (F1, H19). So a durable commit record never vouches for data or log blocks that are not durable.
+//! - K1: a durable commit record never vouches for data or log blocks that are not durable: see F1 and F2.
 //! - K2: the superblock names the log's beginning, durably, before a commit record is sent.
 //! - K3: log blocks are free when they are taken: the tail on the medium is behind them (ring R2).
 //!
-//! What a cut leaves: before the commit record is durable recovery finds no commit block and ends the log one
-//! transaction earlier; afterwards it finds all of it. There is no third state, because the record is one block and is sent last.
+//! The rules of the flush-ahead commit (eMMC paper, IV.B), which hold for every plan:
+//!
+//! - F1: the flush starts after every ordered write of the transaction, and every log block sent through the cache before it,
+//!   has completed (H16), and it has ended before the record is sent.
+//! - F2: each of those completions raised the mark `vouched`; the record is sent only when that mark is flushed. So a flush may be
+//!   skipped, because the data went out with FUA or another flush has covered it, and nothing else can skip it (H19). What others
+//!   have in the device's cache forces no flush.
+//! - F3: the transaction takes no handle any more when its data is waited for, so F2's mark cannot rise behind the flush.
+//! - F4: log blocks that are sent without a flush between them and the record are non-volatile at completion, each is sent
+//!   once, and where order is what protects them the record is last (H20).
+//! - F5: a commit is acknowledged when every step is complete. What a device reports of a pack's failed entries is its host's to
+//!   retry; a failure that comes up here aborts the journal with the step's reason, after everything in flight has been waited for.
+//! - F6: body and record are in flight together only where checksums in the record say that the transaction is complete,
+//!   or where the device keeps a prefix of a pack; never by trust in an any-subset device (H20).
+//!
+//! What a cut leaves: before the record is durable recovery finds an incomplete transaction and ends the log before it;
+//! afterwards it finds all of it. There is no third state.
 
 mod compose;
+mod flight;
 mod plan;
 
-pub use plan::{Action, Phase, Step, Wait, plan_of};
+pub(crate) use plan::self_committing;
+pub use plan::{Action, Ending, Phase, Step, Wait, ending_of, plan_of};
 
 use crate::inner::{Inner, Log};
 use crate::ring::LogPos;
 use crate::transaction::Image;
-use crate::{JournalError, Record};
-use base::{BlockNo, Tid};
-use block::{Batch, WriteMark};
+use crate::{JournalError, Order, Record, Scheme};
+use base::{BlockNo, Mutant, Tid};
+use block::{Batch, PackOrder, WriteMark};
 pub(crate) use compose::Composed;
+use flight::{InFlight, Started};
 use std::collections::BTreeSet;
 
 /// The transaction that is being committed.
@@ -37,6 +54,14 @@ pub(crate) struct Job<'a> {
     composed: Option<Composed>,
     /// Where the tail may go once the device has flushed what completed before the mark.
     tail: Option<(Tid, LogPos, WriteMark)>,
+    flight: InFlight,
+    /// Has to be flushed before the record is sent (F2).
+    vouched: WriteMark,
+    /// False once a deliberate mistake was made: then F2 may not hold.
+    guarded: bool,
+    /// What an adaptive plan chose.
+    ending: Option<Ending>,
+    flushed: bool,
 }
 
 /// The parts of a transaction that its handles made.
@@ -62,7 +87,6 @@ impl<'a> Job<'a> {
             forgotten,
             ordered,
         } = parts;
-        let tail = None;
         Job {
             inner,
             log,
@@ -74,80 +98,129 @@ impl<'a> Job<'a> {
             forgotten,
             ordered,
             composed: None,
-            tail,
+            tail: None,
+            flight: InFlight::default(),
+            vouched: WriteMark::NONE,
+            guarded: true,
+            ending: None,
+            flushed: false,
         }
     }
 
     /// Runs the plan.
     pub fn run(&mut self) -> Result<(), JournalError> {
-        let result = self.run_steps();
-        // After a failure somebody still has to wait for the data.
+        let result = self.run_plan();
+        // F5: after a failure, too, somebody waits for what is on its way, ordered data that was never reached included.
         if let Some(batch) = self.ordered.take() {
-            let _ = batch.wait();
+            self.flight.push("data", Started::Writes(batch));
         }
-        result
+        result.and(self.land())?;
+        let mut state = self.inner.state.lock();
+        *state.stats.plans.entry(self.plan_name()).or_default() += 1;
+        Ok(())
     }
 
-    fn run_steps(&mut self) -> Result<(), JournalError> {
-        let mut open: Option<Batch> = None;
-        for step in self.plan() {
+    fn plan_name(&self) -> &'static str {
+        match (self.scheme().order, self.ending) {
+            (Order::FlushEnd, _) | (_, Some(Ending::End)) => "flush-end",
+            (Order::Adaptive, _) if !self.flushed => "direct",
+            (Order::FlushAhead | Order::Adaptive, _) => "flush-ahead",
+        }
+    }
+
+    fn run_plan(&mut self) -> Result<(), JournalError> {
+        let mut rest = self.plan();
+        while let [step, after @ ..] = rest {
+            rest = after;
             let begin = rt::now();
             self.enter(step)?;
-            if let Some(batch) = self.act(step.action)? {
-                match &mut open {
-                    Some(all) => all.merge(batch),
-                    None => open = Some(batch),
-                }
+            match step.action {
+                Action::Choose => rest = self.choose(),
+                action => self.act(step, action)?,
             }
-            if step.wait == Wait::Complete
-                && let Some(batch) = open.take()
-            {
-                batch.wait()?;
+            self.book(step.name, rt::now() - begin);
+            if step.wait == Wait::Complete {
+                self.land()?;
             }
-            self.leave(step, rt::now() - begin);
-        }
-        open.map_or(Ok(()), |batch| Ok(batch.wait()?))
-    }
-
-    fn plan(&self) -> &'static [Step] {
-        #[cfg(test)]
-        if let Some(plan) = self.inner.plan {
-            return plan;
-        }
-        let scheme = self.inner.options.scheme;
-        plan_of(&scheme.expect("only journals with a log commit"))
-    }
-
-    fn enter(&self, step: &Step) -> Result<(), JournalError> {
-        let mut state = self.inner.lock()?;
-        if let Some(committing) = &mut state.committing {
-            committing.phase = step.phase;
         }
         Ok(())
     }
 
-    fn leave(&self, step: &Step, span: base::Nanos) {
-        let mut state = self.inner.state.lock();
-        *state.stats.steps.entry(step.name).or_default() += span;
+    fn scheme(&self) -> Scheme {
+        let scheme = self.inner.options.scheme;
+        scheme.expect("only journals with a log commit")
     }
 
-    /// Starts the work of a step; what it returns has to be waited for.
-    fn act(&mut self, action: Action) -> Result<Option<Batch>, JournalError> {
+    fn plan(&mut self) -> &'static [Step] {
+        #[cfg(test)]
+        if let Some(plan) = self.inner.plan {
+            self.guarded = false;
+            return plan;
+        }
+        plan_of(&self.scheme())
+    }
+
+    /// F3.
+    fn enter(&self, step: &Step) -> Result<(), JournalError> {
+        let mut state = self.inner.lock()?;
+        let committing = state.committing.as_mut();
+        let committing = committing.expect("F3: the transaction has left the reach of handles");
+        assert_eq!(
+            committing.tid, self.tid,
+            "F3: one transaction commits at a time"
+        );
+        committing.phase = step.phase;
+        Ok(())
+    }
+
+    fn book(&self, step: &'static str, span: base::Nanos) {
+        let mut state = self.inner.state.lock();
+        *state.stats.steps.entry(step).or_default() += span;
+    }
+
+    /// Waits for everything on its way; its writes raise the mark (F2).
+    fn land(&mut self) -> Result<(), JournalError> {
+        let landed = self.flight.land(&self.inner.queue);
+        self.vouched = self.vouched.max(landed.mark);
+        for (step, span) in landed.spans {
+            self.book(step, span);
+        }
+        landed.result
+    }
+
+    /// Starts the work of a step.
+    fn act(&mut self, step: &Step, action: Action) -> Result<(), JournalError> {
         match action {
-            Action::OrderedData => return Ok(self.ordered.take()),
+            Action::OrderedData => self.ordered_data(step)?,
             Action::LogStart => self.log_start()?,
             Action::Compose => self.compose(),
-            Action::LogBody => return Ok(Some(self.write_body(false))),
-            Action::CommitRecord => return Ok(Some(self.write_record())),
-            Action::LogWhole => return Ok(Some(self.write_whole())),
-            Action::LogInOrder => {
-                self.write_body(true).wait()?;
-                return Ok(Some(self.write_record()));
+            Action::LogBody => {
+                let body = self.write(false, |n, record| n != record);
+                self.flight.push(step.name, Started::Writes(body));
             }
-            Action::Flush => self.flush()?,
+            Action::CommitRecord => self.write_record(step),
+            Action::LogWhole => self.write_whole(step),
+            Action::LogInOrder => self.write_in_order(step)?,
+            Action::Flush => self.flush(step)?,
+            Action::Choose => unreachable!("the loop chooses"),
             Action::Tail => self.move_tail()?,
         }
-        Ok(None)
+        Ok(())
+    }
+
+    /// F1: from here on the runner waits for it before the next arrow.
+    fn ordered_data(&mut self, step: &Step) -> Result<(), JournalError> {
+        let Some(batch) = self.ordered.take() else {
+            return Ok(());
+        };
+        if batch.is_volatile() && rt::mutant(Mutant::FlushBeforeData) {
+            // H16 unguarded: the flush covers what happens to be there, and the mark of the data is lost.
+            self.guarded = false;
+            self.inner.queue.flush()?;
+            return Ok(batch.wait()?);
+        }
+        self.flight.push(step.name, Started::Writes(batch));
+        Ok(())
     }
 
     /// K2.
@@ -238,16 +311,57 @@ impl<'a> Job<'a> {
         plug.submit()
     }
 
-    fn write_body(&mut self, fua: bool) -> Batch {
-        self.write(fua, |n, record| n != record)
+    /// K1, F2: nothing that the record vouches for is volatile any more.
+    fn check_vouched(&self) {
+        assert!(
+            !self.guarded || self.inner.queue.is_flushed(self.vouched),
+            "F2: the record of transaction {} would vouch for what is not flushed",
+            self.tid
+        );
+        assert!(
+            !self.flight.has_writes(),
+            "F1: a record is sent when all that it vouches for has completed"
+        );
     }
 
-    fn write_record(&mut self) -> Batch {
-        self.write(true, |n, record| n == record)
+    fn write_record(&mut self, step: &Step) {
+        self.check_vouched();
+        let record = self.write(true, |n, record| n == record);
+        self.flight.push(step.name, Started::Writes(record));
     }
 
-    fn write_whole(&mut self) -> Batch {
-        self.write(true, |_, _| true)
+    fn write_whole(&mut self, step: &Step) {
+        self.check_vouched();
+        assert!(
+            !self.guarded || self_committing(&self.scheme()),
+            "F6: this record does not say whether the body is complete"
+        );
+        let whole = self.write(true, |_, _| true);
+        self.flight.push(step.name, Started::Writes(whole));
+    }
+
+    /// F4, H20: one pack where a cut keeps a prefix of it; otherwise the record follows when the body is non-volatile.
+    fn write_in_order(&mut self, step: &Step) -> Result<(), JournalError> {
+        self.check_vouched();
+        let composed = self.composed();
+        assert_eq!(
+            composed.record + 1,
+            composed.blocks.len(),
+            "F4: the record is last"
+        );
+        let any_subset = |p: block::Packed| p.order == PackOrder::AnySubset;
+        if self.inner.queue.caps().packed.is_some_and(any_subset)
+            && rt::mutant(Mutant::PackAnySubset)
+        {
+            self.guarded = false;
+            let whole = self.write(true, |_, _| true);
+            self.flight.push(step.name, Started::Writes(whole));
+            return Ok(());
+        }
+        self.write(true, |n, record| n != record).wait()?;
+        let record = self.write(true, |n, record| n == record);
+        self.flight.push(step.name, Started::Writes(record));
+        Ok(())
     }
 
     /// Home of the `n`-th log block of this transaction.
@@ -257,14 +371,50 @@ impl<'a> Job<'a> {
         self.log.place.block(state.ring().block(at))
     }
 
-    /// K1.
-    fn flush(&mut self) -> Result<(), JournalError> {
+    /// The rest of an adaptive plan. Either ending is safe: F2 holds for both.
+    fn choose(&mut self) -> &'static [Step] {
+        let blocks = self.composed().blocks.len() as u64;
+        let queue = &self.inner.queue;
+        let asked = self.inner.state.lock().asked;
+        let flush = !queue.is_flushed(self.vouched.max(asked));
+        let adapt = self.inner.adapt.as_ref();
+        let mut adapt = adapt.expect("adaptive schemes have a model").lock();
+        adapt.observe(&queue.take_samples());
+        let (ending, why) = adapt.log(blocks, flush, queue.dirty_blocks());
+        drop(adapt);
+        self.ending = Some(ending);
+        let word = match ending {
+            Ending::Ahead => "log-ahead",
+            Ending::End => "log-end",
+        };
+        self.inner.state.lock().stats.chose(word, why.word());
+        ending_of(&self.scheme(), ending)
+    }
+
+    /// F1, F2. Covers callers of fsync, too, who asked in time.
+    fn flush(&mut self, step: &Step) -> Result<(), JournalError> {
+        assert!(
+            self.ordered.is_none() && !self.flight.has_writes(),
+            "F1: the flush starts when the data of the transaction has completed"
+        );
         self.tail = self.tail_worth_moving()?;
-        if !self.inner.queue.cache_dirty() {
+        let queue = &self.inner.queue;
+        let wanted = self.vouched.max(self.inner.lock()?.asked);
+        if queue.is_flushed(wanted) {
             self.inner.state.lock().stats.flushes_skipped += 1;
             return Ok(());
         }
-        Ok(self.inner.queue.ensure_flushed(self.inner.queue.mark())?)
+        if !queue.is_flushed(self.vouched) && rt::mutant(Mutant::SkipFlush) {
+            self.guarded = false;
+            return Ok(());
+        }
+        let started = match queue.is_flushing(wanted) {
+            true => Started::Joined(wanted),
+            false => Started::Flush(queue.start_flush()),
+        };
+        self.flight.push(step.name, started);
+        self.flushed = true;
+        Ok(())
     }
 
     fn tail_worth_moving(&self) -> Result<Option<(Tid, LogPos, WriteMark)>, JournalError> {

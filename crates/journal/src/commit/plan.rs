@@ -52,6 +52,8 @@ pub enum Action {
     LogInOrder,
     /// Flush the device cache, unless it holds nothing that the commit vouches for (H19).
     Flush,
+    /// Go on with one of two endings, whichever the cost model finds cheaper: [`ending_of`].
+    Choose,
     /// Move the tail, if that frees as much as a largest transaction needs (as in Linux).
     Tail,
 }
@@ -86,6 +88,7 @@ const fn beside(name: &'static str, phase: Phase, action: Action) -> Step {
 const DATA: Step = arrow("data", Phase::Flush, Action::OrderedData);
 const LOG_START: Step = arrow("log-start", Phase::Commit, Action::LogStart);
 const COMPOSE: Step = arrow("compose", Phase::Commit, Action::Compose);
+const CHOOSE: Step = arrow("choose", Phase::Commit, Action::Choose);
 const FLUSH: Step = arrow("flush", Phase::CommitFlush, Action::Flush);
 const EARLY_FLUSH: Step = beside("flush", Phase::Commit, Action::Flush);
 const RECORD: Step = arrow("commit-record", Phase::CommitFlush, Action::CommitRecord);
@@ -103,16 +106,47 @@ const FLUSH_WHOLE: &[Step] = &[DATA, LOG_START, COMPOSE, FLUSH, WHOLE, TAIL];
 /// `emmc`: D -> flush, composing meanwhile -> FUA coalition.
 const AHEAD_WHOLE: &[Step] = &[DATA, LOG_START, EARLY_FLUSH, COMPOSE, WHOLE, TAIL];
 
-/// The plan of a scheme; for `Order::Adaptive` the one it starts from.
+/// `adaptive` as far as all choices share it: the log blocks are counted before anything is chosen. Composing takes
+/// microseconds, so that little is lost by not overlapping it.
+const ADAPTIVE: &[Step] = &[DATA, LOG_START, COMPOSE, CHOOSE];
+/// Endings of `adaptive`; without a flush step's work if data went out with FUA or is flushed already.
+const REST_WHOLE: &[Step] = &[FLUSH, WHOLE, TAIL];
+const REST_IN_ORDER: &[Step] = &[FLUSH, IN_ORDER, TAIL];
+const REST_END: &[Step] = &[BODY, FLUSH, RECORD, TAIL];
+
+/// The plan of a scheme. That of `Order::Adaptive` ends in a choice between endings ([`ending_of`]).
 pub fn plan_of(scheme: &Scheme) -> &'static [Step] {
-    let self_committing = scheme.record
-        == Record::Coalition {
-            commit_block: false,
-        };
-    match (scheme.order, self_committing) {
+    match (scheme.order, self_committing(scheme)) {
         (Order::FlushEnd, false) => BODY_FLUSH_RECORD,
         (Order::FlushEnd, true) => FLUSH_WHOLE,
-        (Order::FlushAhead | Order::Adaptive, false) => AHEAD_IN_ORDER,
-        (Order::FlushAhead | Order::Adaptive, true) => AHEAD_WHOLE,
+        (Order::FlushAhead, false) => AHEAD_IN_ORDER,
+        (Order::FlushAhead, true) => AHEAD_WHOLE,
+        (Order::Adaptive, _) => ADAPTIVE,
     }
+}
+
+/// How an adaptive commit may end.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Ending {
+    /// Flush if something vouched for needs it, then all log blocks non-volatile.
+    Ahead,
+    /// The log but its record through the cache, flush, then the record non-volatile.
+    End,
+}
+
+/// The steps of an ending.
+pub fn ending_of(scheme: &Scheme, ending: Ending) -> &'static [Step] {
+    match (ending, self_committing(scheme)) {
+        (Ending::Ahead, true) => REST_WHOLE,
+        (Ending::Ahead, false) => REST_IN_ORDER,
+        (Ending::End, _) => REST_END,
+    }
+}
+
+/// True if checksums in the record say that the transaction is complete (F6).
+pub(crate) fn self_committing(scheme: &Scheme) -> bool {
+    scheme.record
+        == Record::Coalition {
+            commit_block: false,
+        }
 }

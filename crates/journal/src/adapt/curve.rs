@@ -1,0 +1,139 @@
+//! What one kind of command costs by its size: a line through measured spans, the newer the heavier.
+
+use base::Nanos;
+
+/// Weight that a sample keeps with each later one.
+const DECAY: f64 = 0.9;
+/// How much spread of sizes (in squared blocks times samples) it takes before the measured slope outweighs the assumed one.
+const SLOPE_TRUST: f64 = 16.0;
+/// A single sample counts as this many times the estimate at most: garbage collection in the device is real, but rare.
+const OUTLIER: f64 = 8.0;
+/// Size classes: powers of two of blocks.
+const CLASSES: usize = 12;
+
+/// A cost curve. Until the first sample it is the prior; later the prior gives the ratio of slope to level alone, as
+/// long as samples of one size say nothing about it.
+#[derive(Clone, Debug)]
+pub(crate) struct Curve {
+    /// Cost of a command without a block, nanoseconds.
+    base: f64,
+    /// Cost of one more block, in units of `base`.
+    slope: f64,
+    weight: f64,
+    x: f64,
+    y: f64,
+    xx: f64,
+    xy: f64,
+    /// Decision after which a size was measured last, by class.
+    seen: [Option<u64>; CLASSES],
+}
+
+/// The class of a size.
+pub(crate) fn class(blocks: f64) -> usize {
+    let log2 = (blocks as u64).max(1).ilog2() as usize;
+    log2.min(CLASSES - 1)
+}
+
+impl Curve {
+    /// A curve that is assumed.
+    pub fn assumed(base: Nanos, per_block: Nanos) -> Curve {
+        let base = base.0 as f64;
+        Curve {
+            base,
+            slope: per_block.0 as f64 / base,
+            weight: 0.0,
+            x: 0.0,
+            y: 0.0,
+            xx: 0.0,
+            xy: 0.0,
+            seen: [None; CLASSES],
+        }
+    }
+
+    /// Takes in that a command of `blocks` took `span` nanoseconds, after decision number `now`.
+    pub fn observe(&mut self, blocks: f64, span: f64, now: u64) {
+        let span = match self.weight > 2.0 {
+            true => span.min(OUTLIER * self.estimate(blocks)),
+            false => span,
+        };
+        for sum in [
+            &mut self.weight,
+            &mut self.x,
+            &mut self.y,
+            &mut self.xx,
+            &mut self.xy,
+        ] {
+            *sum *= DECAY;
+        }
+        self.weight += 1.0;
+        self.x += blocks;
+        self.y += span;
+        self.xx += blocks * blocks;
+        self.xy += blocks * span;
+        self.seen[class(blocks)] = Some(now);
+    }
+
+    /// Nanoseconds of a command of `blocks`.
+    pub fn estimate(&self, blocks: f64) -> f64 {
+        if self.weight == 0.0 {
+            return self.base * (1.0 + self.slope * blocks);
+        }
+        let (x, y) = (self.x / self.weight, self.y / self.weight);
+        let assumed = self.slope * y / (1.0 + self.slope * x);
+        let spread = (self.xx - self.weight * x * x).max(0.0);
+        let common = self.xy - self.weight * x * y;
+        let slope = (common + SLOPE_TRUST * assumed) / (spread + SLOPE_TRUST);
+        (y + slope.max(0.0) * (blocks - x)).max(y / OUTLIER)
+    }
+
+    /// Decisions since this size was measured; `None`: never.
+    pub fn age(&self, blocks: f64, now: u64) -> Option<u64> {
+        self.seen[class(blocks)].map(|at| now - at)
+    }
+
+    /// Decisions since any size was measured; `None`: never.
+    pub fn age_of_any(&self, now: u64) -> Option<u64> {
+        let newest = self.seen.iter().flatten().max();
+        newest.map(|at| now - at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(a: f64, b: f64, share: f64) -> bool {
+        (a - b).abs() <= share * b
+    }
+
+    #[test]
+    fn learns_level_from_one_size_and_slope_from_several() {
+        let mut curve = Curve::assumed(Nanos::from_millis(1), Nanos::from_millis(1));
+        assert!(near(curve.estimate(3.0), 4e6, 1e-9));
+        // Ten times as fast as assumed; one size alone keeps the shape.
+        for n in 0..50 {
+            curve.observe(1.0, 2e5, n);
+        }
+        assert!(near(curve.estimate(1.0), 2e5, 1e-6));
+        assert!(near(curve.estimate(3.0), 4e5, 1e-6));
+        // Two sizes: 100 us + 10 us a block.
+        for n in 0..100 {
+            let blocks = if n % 2 == 0 { 1.0 } else { 32.0 };
+            curve.observe(blocks, 1e5 + 1e4 * blocks, n);
+        }
+        assert!(near(curve.estimate(16.0), 2.6e5, 0.05), "{curve:?}");
+        assert_eq!(curve.age(32.0, 100), Some(1));
+        assert_eq!(curve.age(8.0, 100), None);
+        assert_eq!(curve.age_of_any(100), Some(1));
+    }
+
+    #[test]
+    fn one_outlier_does_not_carry_it_away_but_a_change_does() {
+        let mut curve = Curve::assumed(Nanos::from_millis(1), Nanos(0));
+        (0..20).for_each(|n| curve.observe(1.0, 1e6, n));
+        curve.observe(1.0, 1e9, 20);
+        assert!(curve.estimate(1.0) < 2e6);
+        (0..60).for_each(|n| curve.observe(1.0, 5e6, 21 + n));
+        assert!(near(curve.estimate(1.0), 5e6, 0.02));
+    }
+}

@@ -1,0 +1,363 @@
+//! `order=adaptive`: which way to durability is the cheapest, by what commands have cost so far.
+//!
+//! Two questions are asked, and any answer to either is safe: the flush step looks at marks, not at what was chosen (F2 in
+//! `commit`).
+//!
+//! | question | ways | costs |
+//! |---|---|---|
+//! | data of an fsync, k blocks in r runs | direct | fua(r, k) + fua(log) |
+//! | | cached | write(r, k) + the cheaper of flush(x + k) + fua(log) and write(log - 1) + flush(x + k + log - 1) + fua(1) |
+//! | the log of a commit, J blocks | ahead | flush(x), if something vouched for needs one, + fua(J) |
+//! | | end | write(J - 1) + flush(x + J - 1) + fua(1) |
+//!
+//! x is what the host believes to be in the device's cache. The three curves ([`Curve`]) start from the ratios behind the
+//! crossover that the eMMC paper reports (IV.B, Fig. 8: direct persistence pays below 128 KB) and follow measured spans.
+//!
+//! - Hysteresis: the way taken last by a question of this size stays until another one is cheaper by [`HOLD`].
+//! - Exploration: a way whose figures are older than [`STALE`] decisions is tried although it looks dearer, as long as all that was
+//!   ever paid for trying stays below [`EXPLORE`] of what the decisions cost. What a trial really cost is booked afterwards. A way
+//!   of which nothing is known but the prior gets one try at once.
+//! - No clock and no randomness: equal samples, equal choices.
+
+mod curve;
+
+use base::Nanos;
+use block::{Caps, PackOrder, Sample, Work};
+use curve::{Curve, class};
+use std::collections::BTreeMap;
+
+/// How much cheaper another way must be, share.
+const HOLD: f64 = 0.02;
+/// Decisions after which a figure counts as old.
+const STALE: u64 = 64;
+/// Share of all cost that trying may take.
+const EXPLORE: f64 = 0.015;
+/// Share of a new number in the running mean of log blocks.
+const LOG_MEAN: f64 = 0.25;
+
+/// How the data of an fsync goes to the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DataPath {
+    /// Through the device's cache: a flush makes it durable.
+    Cached,
+    /// With FUA: it needs no flush.
+    Direct,
+}
+
+impl DataPath {
+    /// Its name in figures.
+    pub fn word(self) -> &'static str {
+        match self {
+            DataPath::Cached => "data-cached",
+            DataPath::Direct => "data-direct",
+        }
+    }
+}
+
+/// What an fsync is about to write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DataNeed {
+    /// Dirty pages, 4 KiB each.
+    pub blocks: u64,
+    /// Runs of neighbours among them.
+    pub runs: u64,
+    /// A transaction has to be committed, too.
+    pub commits: bool,
+    /// Data of the same file that was written earlier still needs a flush.
+    pub flush_anyway: bool,
+}
+
+/// Why a way was taken.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Why {
+    /// There is no other.
+    Only,
+    Cheapest,
+    /// The other is cheaper by less than the hysteresis.
+    Held,
+    /// To learn what it costs.
+    Tried,
+}
+
+impl Why {
+    pub fn word(self) -> &'static str {
+        match self {
+            Why::Only => "only",
+            Why::Cheapest => "cheapest",
+            Why::Held => "held",
+            Why::Tried => "tried",
+        }
+    }
+}
+
+/// What is to be decided.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Question {
+    Data {
+        need: DataNeed,
+        dirty: u64,
+    },
+    Log {
+        blocks: u64,
+        flush: bool,
+        dirty: u64,
+    },
+}
+
+/// The answer to both: without the cache or through it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// Direct data; the log ahead.
+    Past,
+    /// Cached data; the log flushed at the end.
+    Through,
+}
+
+impl Way {
+    fn other(self) -> Way {
+        match self {
+            Way::Past => Way::Through,
+            Way::Through => Way::Past,
+        }
+    }
+}
+
+/// The cost model of one journal.
+pub(crate) struct Adapt {
+    cached: Curve,
+    fua: Curve,
+    flush: Curve,
+    /// Most writes that one command can pack.
+    pack_max: u64,
+    /// The log goes out in one command although its record must be last.
+    log_in_one: bool,
+    cache: bool,
+    log_mean: f64,
+    decisions: u64,
+    spent: f64,
+    tried: f64,
+    /// The trial whose real cost is not booked yet: question, way, what was booked.
+    trial: Option<(Question, Way, f64)>,
+    last: BTreeMap<(bool, usize), Way>,
+    #[cfg(test)]
+    pub random: Option<base::Rng>,
+}
+
+impl Adapt {
+    /// A model of a device of which nothing but its promises is known. `self_committing`: the record says whether the
+    /// transaction is complete.
+    pub fn new(caps: &Caps, self_committing: bool) -> Adapt {
+        let us = |n: u64| Nanos(n * 1000);
+        let prefix = caps.packed.is_some_and(|p| p.order == PackOrder::Prefix);
+        Adapt {
+            cached: Curve::assumed(us(100), us(10)),
+            fua: match caps.fua {
+                true => Curve::assumed(us(1000), us(90)),
+                // A write and a flush.
+                false => Curve::assumed(us(1600), us(70)),
+            },
+            flush: Curve::assumed(us(1500), us(60)),
+            pack_max: caps.packed.map_or(1, |p| u64::from(p.writes_max)),
+            log_in_one: self_committing || prefix,
+            cache: caps.volatile_cache,
+            log_mean: 2.0,
+            decisions: 0,
+            spent: 0.0,
+            tried: 0.0,
+            trial: None,
+            last: BTreeMap::new(),
+            #[cfg(test)]
+            random: None,
+        }
+    }
+
+    /// Takes in what commands have cost since the last call.
+    pub fn observe(&mut self, samples: &[Sample]) {
+        for sample in samples {
+            let commands = sample.commands.max(1) as f64;
+            let curve = match sample.work {
+                Work::Cached => &mut self.cached,
+                Work::Fua => &mut self.fua,
+                Work::Flush => &mut self.flush,
+            };
+            let (blocks, span) = (sample.blocks as f64, sample.span.0 as f64);
+            curve.observe(blocks / commands, span / commands, self.decisions);
+        }
+        if let Some((question, way, booked)) = self.trial.take_if(|_| !samples.is_empty()) {
+            let extra = self.cost(&question, way) - self.cost(&question, way.other());
+            self.tried += (extra - booked).max(0.0);
+        }
+    }
+
+    /// The way for data.
+    pub fn data(&mut self, need: DataNeed, dirty: u64) -> (DataPath, Why) {
+        let only = !self.cache || need.flush_anyway || need.blocks == 0;
+        let (way, why) = match only {
+            true => (Way::Through, Why::Only),
+            false => self.decide(Question::Data { need, dirty }),
+        };
+        let path = match way {
+            Way::Past => DataPath::Direct,
+            Way::Through => DataPath::Cached,
+        };
+        (path, why)
+    }
+
+    /// The way for a log of `blocks`; `flush`: something vouched for needs one.
+    pub fn log(&mut self, blocks: u64, flush: bool, dirty: u64) -> (crate::Ending, Why) {
+        self.log_mean += LOG_MEAN * (blocks as f64 - self.log_mean);
+        let question = Question::Log {
+            blocks,
+            flush,
+            dirty,
+        };
+        let (way, why) = match !self.cache || blocks < 2 {
+            true => (Way::Past, Why::Only),
+            false => self.decide(question),
+        };
+        let ending = match way {
+            Way::Past => crate::Ending::Ahead,
+            Way::Through => crate::Ending::End,
+        };
+        (ending, why)
+    }
+
+    fn decide(&mut self, question: Question) -> (Way, Why) {
+        #[cfg(test)]
+        if let Some(rng) = &mut self.random {
+            let way = [Way::Past, Way::Through][rng.below(2) as usize];
+            return (way, Why::Tried);
+        }
+        self.decisions += 1;
+        let slot = question.slot();
+        let cost = |way| self.cost(&question, way);
+        let cheapest = match cost(Way::Past) <= cost(Way::Through) {
+            true => Way::Past,
+            false => Way::Through,
+        };
+        let held = self.last.get(&slot).copied().unwrap_or(cheapest);
+        let (way, why) = match held != cheapest && cost(held) <= (1.0 + HOLD) * cost(cheapest) {
+            true => (held, Why::Held),
+            false => (cheapest, Why::Cheapest),
+        };
+        let extra = (cost(way.other()) - cost(way)).max(0.0);
+        let paid = cost(way);
+        self.spent += paid;
+        self.last.insert(slot, way);
+        let affordable = self.tried + extra <= EXPLORE * self.spent;
+        if self.stale(&question, way.other())
+            && (affordable || self.blind(way.other(), extra, paid))
+        {
+            self.tried += extra;
+            self.trial = Some((question, way.other(), extra));
+            return (way.other(), Why::Tried);
+        }
+        (way, why)
+    }
+
+    /// Nanoseconds.
+    fn cost(&self, question: &Question, way: Way) -> f64 {
+        match (*question, way) {
+            (Question::Data { need, .. }, Way::Past) => {
+                let log = if need.commits { self.log_past() } else { 0.0 };
+                self.fua(need.runs, need.blocks as f64) + log
+            }
+            (Question::Data { need, dirty }, Way::Through) => {
+                let in_cache = (dirty + need.blocks) as f64;
+                let ahead = self.flush.estimate(in_cache);
+                let after = match need.commits {
+                    true => {
+                        (ahead + self.log_past()).min(self.log_through(self.log_mean, in_cache))
+                    }
+                    false => ahead,
+                };
+                self.cached(need.runs, need.blocks as f64) + after
+            }
+            (
+                Question::Log {
+                    blocks,
+                    flush,
+                    dirty,
+                },
+                Way::Past,
+            ) => {
+                let early = match flush {
+                    true => self.flush.estimate(dirty as f64),
+                    false => 0.0,
+                };
+                early + self.log_fua(blocks as f64)
+            }
+            (Question::Log { blocks, dirty, .. }, Way::Through) => {
+                self.log_through(blocks as f64, dirty as f64)
+            }
+        }
+    }
+
+    fn log_past(&self) -> f64 {
+        self.log_fua(self.log_mean)
+    }
+
+    fn log_fua(&self, blocks: f64) -> f64 {
+        match self.log_in_one || blocks < 2.0 {
+            true => self.fua.estimate(blocks),
+            false => self.fua.estimate(blocks - 1.0) + self.fua.estimate(1.0),
+        }
+    }
+
+    fn log_through(&self, blocks: f64, in_cache: f64) -> f64 {
+        let body = blocks - 1.0;
+        let write = if body > 0.0 {
+            self.cached.estimate(body)
+        } else {
+            0.0
+        };
+        write + self.flush.estimate(in_cache + body) + self.fua.estimate(1.0)
+    }
+
+    fn fua(&self, runs: u64, blocks: f64) -> f64 {
+        let commands = runs.div_ceil(self.pack_max).max(1) as f64;
+        commands * self.fua.estimate(blocks / commands)
+    }
+
+    fn cached(&self, runs: u64, blocks: f64) -> f64 {
+        let commands = runs.max(1) as f64;
+        commands * self.cached.estimate(blocks / commands)
+    }
+
+    /// True if nothing is known of what this way needs but the prior, while the other's figure is measured, and it does not look
+    /// much dearer: one try tells.
+    fn blind(&self, way: Way, extra: f64, paid: f64) -> bool {
+        let known = |way| match way {
+            Way::Past => self.fua.age_of_any(self.decisions).is_some(),
+            Way::Through => self.flush.age_of_any(self.decisions).is_some(),
+        };
+        !known(way) && known(way.other()) && self.trial.is_none() && extra <= paid
+    }
+
+    /// True if taking this way would refresh an old figure that speaks against it.
+    fn stale(&self, question: &Question, way: Way) -> bool {
+        let old = |age: Option<u64>| age.is_none_or(|age| age > STALE);
+        let now = self.decisions;
+        match (*question, way) {
+            (Question::Data { need, .. }, Way::Past) => {
+                let commands = need.runs.div_ceil(self.pack_max).max(1);
+                old(self.fua.age((need.blocks / commands) as f64, now))
+            }
+            (Question::Log { blocks, .. }, Way::Past) => old(self.fua.age(blocks as f64, now)),
+            (_, Way::Through) => old(self.flush.age_of_any(now)),
+        }
+    }
+}
+
+impl Question {
+    /// Questions that share their last answer.
+    fn slot(&self) -> (bool, usize) {
+        match self {
+            Question::Data { need, .. } => (true, class(need.blocks as f64)),
+            Question::Log { blocks, .. } => (false, class(*blocks as f64)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
