@@ -191,7 +191,8 @@ impl<'a> Draw<'a> {
         if promised.is_some() || atomic(self.caps, w) || self.dropped(place, lba) {
             return false;
         }
-        let one_in = if w.end > self.at { 3 } else { 16 };
+        let rare = pick(self.seed, [8, 0, 0]) & 1 == 1;
+        let one_in = if w.end > self.at || !rare { 3 } else { 16 };
         let granule = unit(self.caps, w, lba, 0).start;
         pick(self.seed, [4, entry.id, granule]).is_multiple_of(one_in)
     }

@@ -79,6 +79,10 @@ impl Decide<'_> {
         }
     }
 
+    fn prefix_packs(&self) -> bool {
+        self.caps.packed.map(|p| p.order) == Some(PackOrder::Prefix)
+    }
+
     fn write(&self, place: usize) -> &Write {
         &self.ledger.entries[place].write
     }
@@ -100,7 +104,7 @@ impl Decide<'_> {
 
     /// A pack of prefix order that is in flight was executed up to one of its entries.
     fn packs(&mut self) {
-        if self.caps.packed.map(|p| p.order) != Some(PackOrder::Prefix) {
+        if !self.prefix_packs() {
             return;
         }
         let mut packs: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
@@ -197,14 +201,19 @@ impl Decide<'_> {
             .map(|place| {
                 let e = &self.ledger.entries[place];
                 let span = e.write.end.min(self.at).0 - e.write.start.0;
-                let command = match (e.pack, self.caps.packed.map(|p| p.order)) {
-                    (Some((pack, _)), Some(PackOrder::Prefix)) => pack,
-                    _ => e.id,
-                };
-                let late = pick(self.seed, [14, command, 0]) % (span + 1);
+                let late = pick(self.seed, [14, e.id, 0]) % (span + 1);
                 (e.write.start.0 + late, place)
             })
             .collect();
+        if self.prefix_packs() {
+            // The entries of a pack come in their order, but other commands may come between them.
+            let pack = |keyed: &(u64, usize)| self.ledger.entries[keyed.1].pack.map(|p| p.0);
+            for run in keyed.chunk_by_mut(|a, b| pack(a).is_some() && pack(a) == pack(b)) {
+                let mut times: Vec<u64> = run.iter().map(|k| k.0).collect();
+                times.sort_unstable();
+                run.iter_mut().zip(times).for_each(|(k, time)| k.0 = time);
+            }
+        }
         keyed.sort_unstable();
         keyed.into_iter().map(|(_, place)| place).collect()
     }
@@ -283,21 +292,22 @@ impl Decide<'_> {
                 least[*by] = least[*by].max(turn + 1);
             }
         }
+        let matters: Set<usize> = replaced.values().flatten().map(|(_, by)| *by).collect();
         let manner = pick(self.seed, [15, 0, 0]) % 4;
         let mut turns = Vec::with_capacity(arrivals.len());
         let (mut came, mut now) = (0, 0);
         for (n, place) in arrivals.iter().enumerate() {
-            let most = came.min(written);
-            let draw = pick(self.seed, [16, n as u64, 0]);
-            let free = match manner {
-                0 => 0,
-                1 => most,
-                _ if draw.is_multiple_of(4) => {
-                    now + (draw >> 8) as usize % (most.max(now) - now + 1)
-                }
-                _ => now,
-            };
-            now = now.max(free).max(least[n]);
+            if matters.contains(&n) {
+                let most = came.min(written).max(now);
+                let draw = pick(self.seed, [16, self.ledger.entries[*place].id, 0]);
+                now = match manner {
+                    0 => now,
+                    1 => most,
+                    _ if draw.is_multiple_of(2) => now + (draw >> 8) as usize % (most - now + 1),
+                    _ => now,
+                };
+                now = now.max(least[n]);
+            }
             turns.push(now);
             came += usize::from(self.is_cached(*place));
         }

@@ -1,0 +1,252 @@
+//! The `spec` adversary against its own table: small histories whose legal states are enumerated from the rules by brute
+//! force. No draw leaves the set (soundness), and every member of it is drawn (I4).
+
+mod reference;
+
+use base::Rng;
+use reference::{Event, History, OLD};
+use std::collections::BTreeSet;
+use varve_blockdev::spec::Kind;
+use varve_blockdev::{Caps, PackOrder, Packed};
+
+fn caps() -> Caps {
+    Caps {
+        sectors: 2048,
+        sector_bytes: 512,
+        volatile_cache: true,
+        fua: true,
+        reliable_granule: Some(512),
+        tear_granule: None,
+        atomic_write_bytes: 0,
+        no_collateral: true,
+        packed: Some(Packed {
+            order: PackOrder::AnySubset,
+            writes_max: 8,
+        }),
+        cache_fifo: false,
+        barrier: true,
+        discard: true,
+        max_transfer_sectors: 1024,
+    }
+}
+
+fn some_caps(rng: &mut Rng) -> Caps {
+    let granule = |rng: &mut Rng| [None, Some(512), Some(1024)][rng.below(3) as usize];
+    Caps {
+        volatile_cache: !rng.one_in(6),
+        reliable_granule: granule(rng),
+        tear_granule: granule(rng),
+        atomic_write_bytes: [0, 0, 1024][rng.below(3) as usize],
+        packed: Some(Packed {
+            order: [PackOrder::Prefix, PackOrder::AnySubset][rng.below(2) as usize],
+            writes_max: 8,
+        }),
+        cache_fifo: rng.one_in(3),
+        ..caps()
+    }
+}
+
+/// Sectors in use: the last of block 0 and the first of block 1.
+const SECTORS: std::ops::Range<u64> = 5..11;
+
+fn some_history(rng: &mut Rng) -> History {
+    let caps = some_caps(rng);
+    let overlap = rng.one_in(3);
+    let mut history = History::new(caps.clone());
+    let mut t = 10;
+    let mut writes = 0;
+    let wanted = 2 + rng.below(3);
+    while writes < wanted {
+        let end = t + 1 + rng.below(20);
+        let kind = |rng: &mut Rng| match (rng.below(8), caps.volatile_cache) {
+            (0..3, _) => Kind::Fua,
+            (3, _) => Kind::Discard,
+            (_, true) => Kind::Normal,
+            (_, false) => Kind::Through,
+        };
+        let place = |rng: &mut Rng| {
+            let lba = SECTORS.start + rng.below(SECTORS.end - SECTORS.start);
+            (lba, (1 + rng.below(2)).min(SECTORS.end - lba))
+        };
+        match rng.below(10) {
+            0 => history.push(Event::Flush { start: t, end }),
+            1 | 2 => history.push(Event::Barrier { start: t, end }),
+            3..=5 => {
+                let mut entries: Vec<(Kind, u64, u64)> = Vec::new();
+                for _ in 0..2 + rng.below(2) {
+                    let (kind, (lba, n)) = (kind(rng), place(rng));
+                    let apart = |e: &(Kind, u64, u64)| e.1 + e.2 <= lba || lba + n <= e.1;
+                    if kind != Kind::Discard && entries.iter().all(apart) {
+                        entries.push((kind, lba, n));
+                    }
+                }
+                writes += entries.len() as u64;
+                history.push(Event::Pack {
+                    start: t,
+                    end,
+                    entries,
+                });
+            }
+            _ => {
+                let (lba, sectors) = place(rng);
+                writes += 1;
+                history.push(Event::Write {
+                    start: t,
+                    end,
+                    kind: kind(rng),
+                    lba,
+                    sectors,
+                });
+            }
+        }
+        t = if overlap { t + rng.below(12) } else { end };
+    }
+    history.cut = 10 + rng.below(t + 25 - 10);
+    history
+}
+
+/// Draws until every legal state was seen, or so many seeds are used up.
+fn check(history: &History, seeds: u64, name: &str) {
+    let legal = history.legal_states();
+    let (told, long) = (history.told(true), history.told(false));
+    let mut seen = BTreeSet::new();
+    for seed in 0..seeds {
+        let state = told.draw(seed);
+        if seed < 20 {
+            assert_eq!(
+                state,
+                long.draw(seed),
+                "{name}: I3: forgetting changes seed {seed} of {history:?}"
+            );
+        }
+        assert!(
+            legal.contains(&state),
+            "{name}: I2: seed {seed} draws {state:?}, which is not among {legal:?} of {history:?}"
+        );
+        seen.insert(state);
+        if seed >= 200 && seen.len() == legal.len() {
+            return;
+        }
+    }
+    let missing: Vec<_> = legal.difference(&seen).collect();
+    assert!(
+        missing.is_empty() || legal.len() > 60,
+        "{name}: I4: never drawn of {}: {missing:?} of {history:?}",
+        legal.len()
+    );
+}
+
+#[test]
+fn draws_are_the_legal_states() {
+    let mut sizes = Vec::new();
+    for n in 0..400 {
+        let history = some_history(&mut Rng::named(n, "history"));
+        let size = history.legal_states().len();
+        let seeds = if size > 60 { 300 } else { 60_000 };
+        check(&history, seeds, &format!("history {n}"));
+        sizes.push(size);
+    }
+    let interesting = sizes.iter().filter(|n| (3..=60).contains(*n)).count();
+    assert!(interesting > 150, "{interesting} of {}", sizes.len());
+}
+
+/// By hand: `FROM=1000 SEEDS=5000`.
+#[test]
+#[ignore = "as many seeds as asked for"]
+fn many() {
+    let number = |key| std::env::var(key).ok().and_then(|s| s.parse().ok());
+    let from = number("FROM").unwrap_or(0);
+    for n in from..from + number("SEEDS").unwrap_or(2000) {
+        let history = some_history(&mut Rng::named(n, "history"));
+        let size = history.legal_states().len();
+        let seeds = if size > 60 { 300 } else { 100_000 };
+        check(&history, seeds, &format!("history {n}"));
+    }
+}
+
+fn write(start: u64, kind: Kind, lba: u64, sectors: u64) -> Event {
+    Event::Write {
+        start,
+        end: start + 5,
+        kind,
+        lba,
+        sectors,
+    }
+}
+
+/// The rules themselves, in words: each with the states that it makes.
+#[test]
+fn the_reference_says_what_the_table_says() {
+    let states = |caps: Caps, events: Vec<Event>, cut: u64| {
+        let mut history = History::new(caps);
+        events.into_iter().for_each(|e| history.push(e));
+        history.cut = cut;
+        history
+            .legal_states()
+            .into_iter()
+            .map(|state| state[..3].to_vec())
+            .collect::<BTreeSet<_>>()
+    };
+    let whole = Caps {
+        tear_granule: Some(512),
+        ..caps()
+    };
+    let fifo = Caps {
+        cache_fifo: true,
+        ..whole.clone()
+    };
+    let set = |states: &[[u8; 3]]| states.iter().map(|s| s.to_vec()).collect::<BTreeSet<_>>();
+    let o = OLD;
+    let three = || {
+        (0..3)
+            .map(|i| write(10 * i, Kind::Normal, 5 + i, 1))
+            .collect()
+    };
+    assert_eq!(states(whole.clone(), three(), 100).len(), 8);
+    assert_eq!(
+        states(fifo.clone(), three(), 100),
+        set(&[[o, o, o], [1, o, o], [1, 2, o], [1, 2, 3]])
+    );
+    // The first write is replaced in the cache: it may never come to its turn.
+    let replaced = || {
+        vec![
+            write(0, Kind::Normal, 5, 1),
+            write(10, Kind::Normal, 6, 1),
+            write(20, Kind::Normal, 5, 1),
+        ]
+    };
+    assert_eq!(
+        states(fifo.clone(), replaced(), 100),
+        set(&[[o, o, o], [1, o, o], [1, 2, o], [o, 2, o], [3, 2, o]])
+    );
+    let barrier = |start| Event::Barrier {
+        start,
+        end: start + 5,
+    };
+    let mut behind: Vec<Event> = three();
+    behind.insert(2, barrier(15));
+    assert_eq!(
+        states(whole.clone(), behind, 100),
+        set(&[[o, o, o], [1, o, o], [o, 2, o], [1, 2, o], [1, 2, 3]])
+    );
+    let pack = || {
+        vec![Event::Pack {
+            start: 0,
+            end: 50,
+            entries: (5..8).map(|lba| (Kind::Fua, lba, 1)).collect(),
+        }]
+    };
+    assert_eq!(states(whole.clone(), pack(), 20).len(), 8);
+    let prefix = Caps {
+        packed: Some(Packed {
+            order: PackOrder::Prefix,
+            writes_max: 8,
+        }),
+        ..whole
+    };
+    assert_eq!(
+        states(prefix.clone(), pack(), 20),
+        set(&[[o, o, o], [1, o, o], [1, 2, o], [1, 2, 3]])
+    );
+    assert_eq!(states(prefix, pack(), 50), set(&[[1, 2, 3]]));
+}
