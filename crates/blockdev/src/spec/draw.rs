@@ -5,7 +5,7 @@ use super::order::{Fate, Fates};
 use super::{Entry, Kind, Ledger, Write, blocks_of};
 use crate::Caps;
 use base::collections::mix;
-use base::{Bytes, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
+use base::{BLOCK_BYTES, Bytes, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -72,7 +72,10 @@ impl<'a> Draw<'a> {
         if let Some(whole) = self.whole(first, &sources) {
             return whole;
         }
-        let mut out = visible(block).to_vec();
+        let mut out = match sources.contains(&Source::Visible) {
+            true => visible(block).to_vec(),
+            false => vec![0; BLOCK_BYTES],
+        };
         for (s, source) in sources.into_iter().enumerate() {
             let into = &mut out[s * SECTOR_BYTES..][..SECTOR_BYTES];
             let lba = first + s as u64;
@@ -159,7 +162,7 @@ impl<'a> Draw<'a> {
             (Mood::Oldest, _) => false,
             (Mood::Newest, _) => true,
             (Mood::PerWrite, _) => per_write(),
-            (Mood::PerBlock, _) => by(2, base::BLOCK_BYTES) & 1 == 1,
+            (Mood::PerBlock, _) => by(2, BLOCK_BYTES) & 1 == 1,
             (Mood::Only(grain), Some(t)) => t.hits(self.caps, entry, lba, grain),
             (Mood::AllBut(grain), Some(t)) => !t.hits(self.caps, entry, lba, grain),
             (Mood::Tail, Some(t)) if t.id == entry.id => t.before_the_break(self.caps, entry, lba),

@@ -316,3 +316,154 @@ fn the_limit_bounds_memory() {
     }
     assert!(small.open_writes() <= 116, "{}", small.open_writes());
 }
+
+/// The states of `n` writes of 4 blocks each that `seeds` draws, as kept sectors of each write.
+fn kept_sectors(ledger: &Ledger, n: u64, caps: &Caps, seeds: u64) -> Vec<Vec<usize>> {
+    let state = |seed| {
+        let drawn = ledger.draw(Time(5000), seed, caps, |_| {
+            unreachable!("all sectors are open")
+        });
+        let kept = |w: u64| {
+            let blocks = drawn.iter().filter(|(b, _)| b / 4 == w);
+            let sectors = blocks.flat_map(|(_, c)| c.chunks(512).map(fill::uniform));
+            sectors.filter(|s| *s == Some(w as u8 + 10)).count()
+        };
+        (0..n).map(kept).collect()
+    };
+    (0..seeds).map(state).collect()
+}
+
+#[test]
+fn rare_orders_are_drawn_often() {
+    let n = 20;
+    let mut ledger = Ledger::new(1 << 30);
+    for w in 0..n {
+        let fills = [w as u8 + 10; 32];
+        ledger.write(write(Kind::Normal, 10 * w, 10 * w + 5, 32 * w, &fills, OLD));
+    }
+    let whole = Caps {
+        tear_granule: Some(512),
+        ..caps()
+    };
+    let states = kept_sectors(&ledger, n, &whole, 3000);
+    let count = |is: &dyn Fn(&[usize]) -> bool| states.iter().filter(|s| is(s)).count();
+    // One write, block or sector against all others, either way.
+    for (some, others) in [(0, 32), (24, 32), (31, 32), (32, 0), (8, 0), (1, 0)] {
+        let sparse = |s: &[usize]| {
+            s.iter().filter(|k| **k == some).count() == 1
+                && s.iter().filter(|k| **k == others).count() == n as usize - 1
+        };
+        assert!(
+            count(&sparse) > 60,
+            "{some} and {others}: {}",
+            count(&sparse)
+        );
+    }
+    // A write that breaks off inside a block; all others whole.
+    let torn = |s: &[usize]| {
+        let parts = s.iter().filter(|k| **k % 8 != 0).count();
+        parts == 1 && s.iter().filter(|k| **k == 32).count() == n as usize - 1
+    };
+    assert!(count(&torn) > 60, "{}", count(&torn));
+    assert!(count(&|s| s.iter().all(|k| *k == 0)) > 60);
+    assert!(count(&|s| s.iter().all(|k| *k == 32)) > 60);
+}
+
+#[test]
+fn a_torn_tail_is_a_prefix_of_the_block_and_of_the_write() {
+    let mut ledger = Ledger::new(1 << 30);
+    ledger.write(write(Kind::Fua, 10, 9000, 0, &[2; 24], OLD));
+    let (mut inside, mut of_all) = (BTreeSet::new(), BTreeSet::new());
+    for seed in 0..4000 {
+        let drawn = ledger.draw(Time(15), seed, &caps(), |_| unreachable!("all are open"));
+        let new: Vec<bool> = drawn
+            .iter()
+            .flat_map(|(_, c)| c.chunks(512).map(|s| s[0] == 2).collect::<Vec<_>>())
+            .collect();
+        // The first k sectors of the middle block, the others new; or the first k of the write.
+        let middle = new[8..16].iter().filter(|n| **n).count();
+        let is_prefix = |s: &[bool]| s.windows(2).all(|w| w[0] || !w[1]);
+        if is_prefix(&new[8..16]) && new[..8] == [true; 8] && new[16..] == [true; 8] {
+            inside.insert(middle);
+        }
+        if is_prefix(&new) {
+            of_all.insert(new.iter().filter(|n| **n).count());
+        }
+    }
+    assert!((1..8).all(|k| inside.contains(&k)), "{inside:?}");
+    assert!((0..24).all(|k| of_all.contains(&k)), "{of_all:?}");
+}
+
+#[test]
+fn a_pack_of_prefix_order_breaks_off_at_any_entry_and_inside_it() {
+    let order = |order| Caps {
+        packed: Some(crate::Packed {
+            order,
+            writes_max: 63,
+        }),
+        ..caps()
+    };
+    let mut ledger = Ledger::new(1 << 30);
+    let entry = |w: u64| write(Kind::Fua, 10, 20, 8 * w, &[w as u8 + 10; 8], OLD);
+    ledger.pack((0..60).map(entry).collect());
+    let kept = |seed, caps: &Caps| -> Vec<usize> {
+        let drawn = ledger.draw(Time(15), seed, caps, |_| unreachable!("all are open"));
+        let new = |(b, c): &(u64, Bytes)| c.chunks(512).filter(|s| s[0] == *b as u8 + 10).count();
+        drawn.iter().map(new).collect()
+    };
+    let prefix = order(crate::PackOrder::Prefix);
+    let mut ends = BTreeSet::new();
+    let mut torn = 0;
+    for seed in 0..3000 {
+        let kept = kept(seed, &prefix);
+        let whole = kept.iter().take_while(|k| **k == 8).count();
+        ends.insert(whole);
+        torn += u32::from(kept.get(whole).is_some_and(|k| *k > 0));
+        let behind = kept.get(whole + 1..).unwrap_or_default();
+        assert!(behind.iter().all(|k| *k == 0), "seed {seed}: {kept:?}");
+    }
+    assert!(
+        ends.len() == 61 && torn > 500,
+        "{} ends, {torn} torn",
+        ends.len()
+    );
+    let any = order(crate::PackOrder::AnySubset);
+    let last_alone =
+        |seed| kept(seed, &any)[..59].iter().all(|k| *k == 0) && kept(seed, &any)[59] > 0;
+    assert!((0..3000).any(last_alone));
+    // Complete: all of it, on both.
+    for caps in [prefix, any] {
+        let drawn = ledger.draw(Time(20), 1, &caps, |_| unreachable!("all are written"));
+        assert!(
+            drawn
+                .iter()
+                .all(|(b, c)| fill::uniform(c) == Some(*b as u8 + 10))
+        );
+    }
+}
+
+#[test]
+fn reliable_granules_of_4096_sectors_tear_as_one() {
+    let caps = Caps {
+        reliable_granule: Some(4096 * 512),
+        ..caps()
+    };
+    let mut ledger = Ledger::new(1 << 30);
+    // Half of one granule, and a part of the next.
+    ledger.write(write(Kind::Fua, 10, 20, 2048, &[2; 2048 + 64], OLD));
+    let mut seen = BTreeSet::new();
+    for seed in 0..200 {
+        let drawn = ledger.draw(Time(15), seed, &caps, |_| fill::zeros(4096));
+        let new = |range: std::ops::Range<u64>| {
+            let of: Vec<bool> = drawn
+                .iter()
+                .filter(|(b, _)| range.contains(b))
+                .flat_map(|(_, c)| c.chunks(512).map(|s| s[0] == 2).collect::<Vec<_>>())
+                .collect();
+            assert!(of.iter().all(|s| *s == of[0]), "a granule is torn");
+            of[0]
+        };
+        seen.insert((new(256..512), new(512..520)));
+    }
+    assert_eq!(seen.len(), 4);
+}
