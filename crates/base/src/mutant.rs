@@ -36,6 +36,8 @@ mutants! {
     RefileDeltas = "refile-deltas", 2;
     /// The tail moves without a flush of the home writes behind it.
     TailUnflushed = "tail-unflushed", 2;
+    /// The tail moves past blocks that are not home.
+    TailEarly = "tail-early", 2;
     /// The first record of a block whose home was never read is a delta.
     BaseAlwaysValid = "base-always-valid", 3;
     /// A short store is not marked as modified.
@@ -44,6 +46,8 @@ mutants! {
     HomeCurrent = "home-current", 5;
     /// Revoke records are not written.
     NoRevoke = "no-revoke", 6;
+    /// A freed block's older image still goes home.
+    KeepFreedPending = "keep-freed-pending", 6;
     /// Recovery gives the number of the torn transaction out again.
     ReuseTid = "reuse-tid", 7;
     /// A block goes twice into one pack.

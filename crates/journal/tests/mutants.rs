@@ -75,6 +75,13 @@ fn tail_unflushed() {
     noticed(Mutant::TailUnflushed, "jbd2 on emmc", setup);
 }
 
+/// H2.
+#[test]
+fn tail_early() {
+    let setup = with(on(Preset::Jbd2, "emmc"), |w| w.log_blocks = (16, 20));
+    noticed(Mutant::TailEarly, "jbd2 on emmc", setup);
+}
+
 /// H3.
 #[test]
 fn base_always_valid() {

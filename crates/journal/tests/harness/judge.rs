@@ -14,6 +14,9 @@ use std::sync::Arc;
 const DEPTH: u32 = 2;
 const NESTED_MAX: usize = 2;
 
+/// The newest transaction with the state after it, and the recovered device.
+pub type Found = ((u32, State), Image);
+
 /// Judges all cuts, at most until `limit` states were counted. One of them, by `chosen`, is where the next life begins: the state after
 /// its newest transaction, and the recovered device.
 pub fn all(
@@ -21,7 +24,7 @@ pub fn all(
     chosen: u64,
     limit: u64,
     tally: &mut Tally,
-) -> Result<Option<((u32, State), Image)>, Violation> {
+) -> Result<Option<Found>, Violation> {
     let mut next = None;
     let keep = chosen % life.model.cuts.len().max(1) as u64;
     for (n, cut) in life.model.cuts.iter().enumerate() {
@@ -36,12 +39,7 @@ pub fn all(
     Ok(next)
 }
 
-fn one(
-    life: &Life,
-    cut: &Cut,
-    seed: u64,
-    tally: &mut Tally,
-) -> Result<((u32, State), Image), Violation> {
+fn one(life: &Life, cut: &Cut, seed: u64, tally: &mut Tally) -> Result<Found, Violation> {
     tally.distinct.insert(cut.image.content_hash());
     let judge = Judge { life, cut };
     let mut rng = Rng::named(seed, "judge");
@@ -78,7 +76,7 @@ impl Judge<'_> {
         nested: u32,
         rng: &mut Rng,
         tally: &mut Tally,
-    ) -> Result<((u32, State), Image), Violation> {
+    ) -> Result<Found, Violation> {
         tally.states += 1;
         let before = image.clone();
         let property = |normal| if expected.is_some() { "Q4" } else { normal };
