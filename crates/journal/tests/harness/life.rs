@@ -69,8 +69,7 @@ impl Life {
             now: state.clone(),
             ..Model::default()
         };
-        for n in layout.first..layout.end {
-            let block = BlockNo(n);
+        for block in layout.homes() {
             if state.data.contains_key(&block) {
                 model.owned.push(model::Owned {
                     block,

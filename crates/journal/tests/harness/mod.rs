@@ -59,7 +59,7 @@ pub struct Workload {
     pub tasks: u64,
     /// Lives: each ends with a cut, the next begins with its recovery.
     pub lives: u64,
-    /// Metadata and file data never share a programming unit of the device.
+    /// No programming unit of the device holds both metadata and file data, or two blocks of file data.
     pub apart: bool,
     /// One in so many images poses as a control block of the log.
     pub pose_one_in: u64,
@@ -131,15 +131,18 @@ pub struct Layout {
 }
 
 const HOMES: u64 = 16;
+/// Programming units for file data alone.
 const DATA: u64 = 8;
+/// Blocks in a programming unit.
+const UNIT: u64 = 4;
 /// Blocks of the log that lie at the end of the device, to exercise the mapping.
-const TAIL_RUN: u64 = 4;
+const TAIL_RUN: u64 = UNIT;
 
 impl Layout {
     fn new(log_blocks: u64, apart: bool) -> Layout {
-        let first = log_blocks.next_multiple_of(4);
+        let first = log_blocks.next_multiple_of(UNIT);
         let middle = first + HOMES;
-        let end = if apart { middle + DATA } else { middle };
+        let end = if apart { middle + DATA * UNIT } else { middle };
         let blocks = end + TAIL_RUN;
         let runs = [
             (BlockNo(0), (log_blocks - TAIL_RUN) as u32),
@@ -152,6 +155,11 @@ impl Layout {
             middle,
             end,
         }
+    }
+    /// All blocks but those of the log and those that stay empty beside file data.
+    pub fn homes(&self) -> impl Iterator<Item = BlockNo> + '_ {
+        let used = |n: &u64| *n < self.middle || n.is_multiple_of(UNIT);
+        (self.first..self.end).filter(used).map(BlockNo)
     }
     /// A device with an empty log, known metadata in half of the homes and old bytes everywhere else.
     fn image(&self, rng: &mut Rng) -> Image {
