@@ -362,18 +362,21 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// P3: blocks made from home go with FUA, which leaves each byte old or new; the others heal from the log.
+    /// P3: blocks made from home go with FUA, which leaves each byte old or new; the others heal from the log. Where a cut damages
+    /// what lies beside a cached write, all go with FUA: their neighbours may have left the log (H13).
     fn write_chunk(&self, targets: &[Target], images: &Images) -> Result<(), JournalError> {
         assert_eq!(
             targets.len(),
             images.len(),
             "P2: every block was put together before the first is written"
         );
-        let reliable = self.queue.caps().writes_old_or_new();
+        let caps = self.queue.caps();
+        let (reliable, all) = (caps.writes_old_or_new(), !caps.no_collateral);
         for (chunk, targets) in images.chunks(BATCH).zip(targets.chunks(BATCH)) {
             let mut plug = self.queue.plug();
             for ((home, image), target) in chunk.iter().zip(targets) {
-                if reliable && target.needs_home() && !rt::mutant(Mutant::NormalHomeWrite) {
+                let fua = reliable && (all || target.needs_home());
+                if fua && !rt::mutant(Mutant::NormalHomeWrite) {
                     plug.write_fua(home.lba(), Class::Home, image.clone());
                 } else {
                     plug.write(home.lba(), Class::Home, image.clone());
