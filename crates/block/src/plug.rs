@@ -1,7 +1,7 @@
 //! Gathers writes, so that neighbours become one command.
 
 use crate::batch::Batch;
-use crate::command::{Command, merge};
+use crate::command::{Command, merge, pack};
 use crate::order_plug::send;
 use crate::{Class, Queue};
 use base::{Bytes, Lba, SECTOR_BYTES};
@@ -90,10 +90,16 @@ impl Plug {
         self.writes.is_empty()
     }
 
-    /// Sorts by address, merges neighbours of equal flags up to the largest transfer, and sends all of it.
+    /// Sorts by address, merges neighbours of equal flags up to the largest transfer, and sends all of it: non-volatile writes
+    /// as packs where the device takes them, in whatever order it keeps of a pack, for here none is asked for.
     pub fn submit(self) -> Batch {
         let (merged, joined) = merge(self.writes, self.queue.caps());
         self.queue.count_merges(joined);
-        send(&self.queue, merged.into_iter().map(Command::Single))
+        let caps = self.queue.caps();
+        let durable = caps.fua && merged.iter().all(|w| w.fua);
+        match durable && caps.packed.is_some() {
+            true => send(&self.queue, pack(merged, caps)),
+            false => send(&self.queue, merged.into_iter().map(Command::Single)),
+        }
     }
 }

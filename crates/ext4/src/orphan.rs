@@ -128,6 +128,7 @@ impl Ext4 {
             other => other,
         })?;
         let mut core = Core::new(disk, self.newest_tid());
+        core.data_mark = self.queue.mark();
         core.orphan = chained;
         Ok(self.inodes.add(Arc::new(Inode::new(ino, core))))
     }

@@ -311,6 +311,20 @@ impl PageCache {
         self.state.lock().dirty_files.contains(&ino)
     }
 
+    /// Dirty pages of a file, and the runs of neighbours that they form.
+    pub fn dirty_runs(&self, ino: Ino) -> (u64, u64) {
+        let state = self.state.lock();
+        let Some(file) = state.files.get(&ino) else {
+            return (0, 0);
+        };
+        let (mut runs, mut next) = (0, None);
+        for &index in &file.dirty {
+            runs += u64::from(next != Some(index));
+            next = Some(index + 1);
+        }
+        (file.dirty.len() as u64, runs)
+    }
+
     /// Delayed pages of a file.
     pub fn delayed(&self, ino: Ino) -> u64 {
         self.state.lock().files.get(&ino).map_or(0, |f| f.delayed)

@@ -215,6 +215,11 @@ impl Journal {
         self.commit(tid)
     }
 
+    /// True if [`Journal::data_path`] has anything to decide.
+    pub fn chooses_data_path(&self) -> bool {
+        self.inner.adapt.is_some()
+    }
+
     /// How an fsync should send its data (`order=adaptive`; otherwise always through the cache). Either way is safe, whatever
     /// the answer was for other data of the transaction.
     pub fn data_path(&self, mut need: DataNeed) -> DataPath {

@@ -1,13 +1,16 @@
 //! fsync, fdatasync, sync.
 //!
-//! Invariant F4 (hazard H17): an fsync returns only after a flush of the device that *started* after the last data write of the
-//! caller had completed. The queue's marks decide; a commit on the way may or may not have sent that flush.
+//! Invariant F4 (hazard H17): an fsync returns only after a flush of the device that *started* after the last cached data write of
+//! the file had completed. The queue's marks decide; a commit on the way may or may not have sent that flush. The mark of a file
+//! rises with every cached write of its data that lands, write-back in the background included (H19); data that went out
+//! with FUA does not raise it, so an fsync of such data sends no flush.
 
 use crate::Ext4;
 use crate::fault;
 use crate::inode::Inode;
-use base::BlockNo;
+use base::{BlockNo, Mutant};
 use fscore::FsResult;
+use journal::{DataNeed, DataPath};
 use std::sync::Arc;
 
 /// Directories above a new file that an fsync without journal writes as well, at most.
@@ -21,38 +24,60 @@ impl Ext4 {
         }
         let errors = inode.core().write_errors.count();
         self.sync_times.part("fsync-data", || {
-            let written = self.write_pages(inode, 0..u64::MAX);
+            let path = self.data_path(inode, data_only);
+            let written = self.write_pages_by(path, inode, 0..u64::MAX);
             self.land_flights(inode);
             written
         })?;
-        let (tid, error) = {
+        let (tid, mut mark, error) = {
             let mut core = inode.core();
-            let tid = if data_only {
-                core.datasync_tid
-            } else {
-                core.sync_tid
-            };
-            (tid, core.write_errors.report(errors))
+            let error = core.write_errors.report(errors);
+            (core.tid_for(data_only), core.data_mark, error)
         };
         if let Some(e) = error {
             return Err(e);
         }
-        // F4: the data of the caller has completed; whatever others complete from here on is not his to wait for.
-        let mut mark = self.queue.mark();
+        let mut committed = false;
         if self.has_log() {
             if !self.journal.committed().geq(tid) {
                 self.sync_times
-                    .part("fsync-commit", || self.journal.commit(tid))
+                    .part("fsync-commit", || self.journal.commit_covering(tid, mark))
                     .map_err(fault::journal)?;
+                committed = true;
             }
         } else {
             self.sync_times
                 .part("fsync-home", || self.sync_without_log(inode))?;
             mark = self.queue.mark();
         }
+        // F4, H17: the flush of that commit may have begun before the data had completed, or there was none.
+        if self.queue.is_flushed(mark) || committed && rt::mutant(Mutant::AckAtCommit) {
+            return Ok(());
+        }
         self.sync_times
             .part("fsync-flush", || self.queue.ensure_flushed(mark))
             .map_err(fault::device("flushing"))
+    }
+
+    /// How the dirty pages of an fsync go to the device; the journal's scheme decides.
+    fn data_path(&self, inode: &Inode, data_only: bool) -> DataPath {
+        if !self.journal.chooses_data_path() {
+            return DataPath::Cached;
+        }
+        // What is on its way already may need a flush: it has to land to be known.
+        self.land_flights(inode);
+        let (blocks, runs) = self.pages.dirty_runs(inode.ino);
+        let (tid, mark) = {
+            let core = inode.core();
+            (core.tid_for(data_only), core.data_mark)
+        };
+        let maps = self.pages.delayed(inode.ino) > 0;
+        self.journal.data_path(DataNeed {
+            blocks,
+            runs,
+            commits: maps || !self.journal.committed().geq(tid),
+            flush_anyway: !self.queue.is_flushed(mark),
+        })
     }
 
     /// A directory has no data of its own: all of it is in the journal. Commits the running transaction if there is one and

@@ -11,6 +11,7 @@ use crate::tx::Tx;
 use base::{BlockNo, Bytes, Time};
 use block::{Class, Plug};
 use fscore::{DirtyRun, Errno, FsError, FsResult, Take};
+use journal::DataPath;
 use ondisk::ext4::Extent;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -27,13 +28,23 @@ impl Ext4 {
     /// # Errors
     /// ENOSPC for pages without promise (they stay dirty); damage; errors of the journal.
     pub(crate) fn write_pages(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
+        self.write_pages_by(DataPath::Cached, inode, range)
+    }
+
+    /// The same through the device's cache or past it.
+    pub(super) fn write_pages_by(
+        &self,
+        path: DataPath,
+        inode: &Inode,
+        range: Range<u64>,
+    ) -> FsResult<()> {
         let _wb = inode.wb.lock();
         if inode.core().gone {
             // Freed while we waited: pages under this number belong to a new inode by now.
             return Ok(());
         }
         let mut from = range.start;
-        let mut plain = Plain::new(self);
+        let mut plain = Plain::new(self, path);
         let outcome = loop {
             match self
                 .pages
@@ -72,7 +83,7 @@ impl Ext4 {
                     self.settle_mapped(inode, u64::from(lblk)..u64::from(lblk) + u64::from(len));
                     Ok(len)
                 }
-                Ok(span) => self.write_new(inode, run, i, span),
+                Ok(span) => self.write_new(plain.path, inode, run, i, span),
                 Err(e) => Err(e),
             };
             match step {
@@ -95,7 +106,14 @@ impl Ext4 {
     }
 
     /// Maps and submits pages from position `i` on, over a hole or an unwritten extent. Answers how many.
-    fn write_new(&self, inode: &Inode, run: &DirtyRun, i: usize, span: Span) -> FsResult<u32> {
+    fn write_new(
+        &self,
+        path: DataPath,
+        inode: &Inode,
+        run: &DirtyRun,
+        i: usize,
+        span: Span,
+    ) -> FsResult<u32> {
         let delayed = &run.delayed[i..i + span.len() as usize];
         let delayed = delayed.iter().filter(|&&d| d).count() as u64;
         self.transact(MAP_CREDITS, |tx| {
@@ -107,7 +125,7 @@ impl Ext4 {
             let done = self.pages.mapped(inode.ino, first..first + u64::from(len));
             self.return_promise(inode, &mut tx.pool, delayed - done)?;
             let (start, len) = mapped?;
-            self.submit_mapped(tx, inode, run, i, start, len)?;
+            self.submit_mapped(tx, inode, Part { run, i, len, path }, start)?;
             Ok(len)
         })
     }
@@ -167,13 +185,11 @@ impl Ext4 {
         &self,
         tx: &mut Tx<'_>,
         inode: &Inode,
-        run: &DirtyRun,
-        i: usize,
+        part: Part<'_>,
         start: BlockNo,
-        len: u32,
     ) -> FsResult<()> {
-        let end = run.first + i as u64 + u64::from(len);
-        self.send_ordered(tx, inode, run, i, start, len)?;
+        let end = part.range().end;
+        self.send_ordered(tx, inode, part, start)?;
         {
             let mut core = inode.core();
             let size = core.size.min(end * BLOCK);
@@ -201,26 +217,29 @@ impl Ext4 {
             self.pages.give_back(inode.ino, &run, 0);
             return span.map(|_| ());
         };
-        self.send_ordered(tx, inode, &run, 0, start, 1)
+        let part = Part {
+            run: &run,
+            i: 0,
+            len: 1,
+            path: DataPath::Cached,
+        };
+        self.send_ordered(tx, inode, part, start)
     }
 
-    /// Submits `len` pages of a run, from position `i` on, to blocks from `start` on.
+    /// Submits part of a run to blocks from `start` on.
     fn send_ordered(
         &self,
         tx: &mut Tx<'_>,
         inode: &Inode,
-        run: &DirtyRun,
-        i: usize,
+        part: Part<'_>,
         start: BlockNo,
-        len: u32,
     ) -> FsResult<()> {
-        let first = run.first + i as u64;
         let mut plug = self.queue.plug();
-        fill_plug(&mut plug, start, &run.pages[i..i + len as usize]);
+        fill_plug(&mut plug, part.path, start, part.pages());
         let mut batch = plug.submit();
         let watch = batch.watch();
         inode.flights.lock().push(Flight {
-            pages: first..first + u64::from(len),
+            pages: part.range(),
             watch,
         });
         if self.options.data == DataMode::Ordered && self.has_log() {
@@ -233,9 +252,13 @@ impl Ext4 {
     pub(crate) fn land_flights(&self, inode: &Inode) {
         let mut flights = inode.flights.lock();
         for flight in flights.drain(..) {
-            let outcome = flight.watch.wait();
+            let written = flight.watch.wait_written();
             self.pages.written(inode.ino, flight.pages);
-            if let Err(e) = outcome {
+            {
+                let mut core = inode.core();
+                core.data_mark = core.data_mark.max(written.mark);
+            }
+            if let Err(e) = written.result {
                 let what = format!("writing data of inode {}", inode.ino);
                 let error = fault::device(&what)(e);
                 inode.core().write_errors.note(error);
@@ -264,8 +287,28 @@ impl Ext4 {
     }
 }
 
+/// `len` pages of a run from position `i` on, and how they go.
+struct Part<'r> {
+    run: &'r DirtyRun,
+    i: usize,
+    len: u32,
+    path: DataPath,
+}
+
+impl Part<'_> {
+    fn pages(&self) -> &[Bytes] {
+        &self.run.pages[self.i..self.i + self.len as usize]
+    }
+    /// Their indices in the file.
+    fn range(&self) -> Range<u64> {
+        let first = self.run.first + self.i as u64;
+        first..first + u64::from(self.len)
+    }
+}
+
 /// Pages over blocks that are mapped and written: no handle, no order.
 struct Plain {
+    path: DataPath,
     plug: Plug,
     pages: Vec<Range<u64>>,
     /// The blocks in the plug: one past the last, by the first.
@@ -273,8 +316,9 @@ struct Plain {
 }
 
 impl Plain {
-    fn new(fs: &Ext4) -> Plain {
+    fn new(fs: &Ext4, path: DataPath) -> Plain {
         Plain {
+            path,
             plug: fs.queue.plug(),
             pages: Vec::new(),
             blocks: BTreeMap::new(),
@@ -288,7 +332,7 @@ impl Plain {
     }
 
     fn add(&mut self, start: BlockNo, pages: &[Bytes], first: u64) {
-        fill_plug(&mut self.plug, start, pages);
+        fill_plug(&mut self.plug, self.path, start, pages);
         self.pages.push(first..first + pages.len() as u64);
         self.blocks.insert(start.0, start.0 + pages.len() as u64);
     }
@@ -309,8 +353,12 @@ impl Plain {
     }
 }
 
-fn fill_plug(plug: &mut Plug, start: BlockNo, pages: &[Bytes]) {
+fn fill_plug(plug: &mut Plug, path: DataPath, start: BlockNo, pages: &[Bytes]) {
     for (n, page) in (0..).zip(pages) {
-        plug.write(start.plus(n).lba(), Class::Data, page.clone());
+        let lba = start.plus(n).lba();
+        match path {
+            DataPath::Cached => plug.write(lba, Class::Data, page.clone()),
+            DataPath::Direct => plug.write_fua(lba, Class::Data, page.clone()),
+        }
     }
 }

@@ -77,7 +77,9 @@ impl Ext4 {
         self.check_inode(ino, &disk)?;
         self.prune_inodes();
         // As in Linux: nothing is known of the past, so the running transaction may hold a change of this inode.
-        let core = Core::new(disk, self.newest_tid());
+        let mut core = Core::new(disk, self.newest_tid());
+        // Nor of its data: an earlier life of this inode in memory may have written some that no flush has covered (H19).
+        core.data_mark = self.queue.mark();
         Ok(self.inodes.add(Arc::new(Inode::new(ino, core))))
     }
 

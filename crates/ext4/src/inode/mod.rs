@@ -25,7 +25,7 @@ pub(crate) use create::{CREDITS_NEW_INODE, NewKind};
 
 use crate::prealloc::Window;
 use base::{Bytes, Ino, Tid};
-use block::Watch;
+use block::{Watch, WriteMark};
 use fscore::{FileKind, FsError, FsResult};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Extent, InodeFlags, Timestamp};
@@ -67,6 +67,9 @@ pub(crate) struct Core {
     pub(crate) sync_tid: Tid,
     /// Last transaction with a change needed to read the data back.
     pub(crate) datasync_tid: Tid,
+    /// Covers all data of this file that went through the device's cache and has landed: an fsync returns when this is
+    /// flushed (F4). Of a file whose past is unknown, all that was ever written.
+    pub(crate) data_mark: WriteMark,
     /// In the list of orphans.
     pub(crate) orphan: bool,
     /// Freed; a handle to it is stale.
@@ -167,6 +170,7 @@ impl Core {
             pins: 0,
             sync_tid: tid,
             datasync_tid: tid,
+            data_mark: WriteMark::NONE,
             orphan: false,
             gone: false,
             promise: Promise::default(),
@@ -183,6 +187,14 @@ impl Core {
         FileKind::from_mode(mode).ok_or_else(|| {
             FsError::corrupt(format!("inode {ino}: mode {mode:#o} has no file type"))
         })
+    }
+
+    /// The transaction that an fsync, or with `data_only` an fdatasync, has to see committed.
+    pub(crate) fn tid_for(&self, data_only: bool) -> Tid {
+        match data_only {
+            true => self.datasync_tid,
+            false => self.sync_tid,
+        }
     }
 
     /// Sets the size in memory and on the device.

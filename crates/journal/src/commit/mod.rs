@@ -34,7 +34,7 @@ use crate::ring::LogPos;
 use crate::transaction::Image;
 use crate::{JournalError, Order, Record, Scheme};
 use base::{BlockNo, Mutant, Tid};
-use block::{Batch, PackOrder, WriteMark};
+use block::{Batch, WriteMark};
 pub(crate) use compose::Composed;
 use flight::{InFlight, Started};
 use std::collections::BTreeSet;
@@ -200,7 +200,7 @@ impl<'a> Job<'a> {
             }
             Action::CommitRecord => self.write_record(step),
             Action::LogWhole => self.write_whole(step),
-            Action::LogInOrder => self.write_in_order(step)?,
+            Action::LogInOrder => self.write_in_order()?,
             Action::Flush => self.flush(step)?,
             Action::Choose => unreachable!("the loop chooses"),
             Action::Tail => self.move_tail()?,
@@ -341,7 +341,7 @@ impl<'a> Job<'a> {
     }
 
     /// F4, H20: one pack where a cut keeps a prefix of it; otherwise the record follows when the body is non-volatile.
-    fn write_in_order(&mut self, step: &Step) -> Result<(), JournalError> {
+    fn write_in_order(&mut self) -> Result<(), JournalError> {
         self.check_vouched();
         let composed = self.composed();
         assert_eq!(
@@ -349,19 +349,16 @@ impl<'a> Job<'a> {
             composed.blocks.len(),
             "F4: the record is last"
         );
-        let any_subset = |p: block::Packed| p.order == PackOrder::AnySubset;
-        if self.inner.queue.caps().packed.is_some_and(any_subset)
-            && rt::mutant(Mutant::PackAnySubset)
-        {
-            self.guarded = false;
-            let whole = self.write(true, |_, _| true);
-            self.flight.push(step.name, Started::Writes(whole));
-            return Ok(());
+        let record = composed.record;
+        let blocks = composed.blocks.clone();
+        let mut plug = self.inner.queue.order_plug();
+        for (n, (class, bytes)) in blocks.into_iter().enumerate() {
+            if n == record {
+                plug.barrier();
+            }
+            plug.write_fua(self.home_of(n as u32).lba(), class, bytes);
         }
-        self.write(true, |n, record| n != record).wait()?;
-        let record = self.write(true, |n, record| n == record);
-        self.flight.push(step.name, Started::Writes(record));
-        Ok(())
+        Ok(plug.finish()?)
     }
 
     /// Home of the `n`-th log block of this transaction.
