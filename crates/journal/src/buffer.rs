@@ -395,6 +395,12 @@ impl Cache {
         buffer.and_then(|b| b.current.clone())
     }
 
+    /// Takes the block for one of which `rec` is needed.
+    #[cfg(test)]
+    pub fn misfile(&mut self, block: BlockNo, rec: Tid) {
+        self.buffer(block).rec = Some(rec);
+    }
+
     /// Takes everything for home.
     #[cfg(test)]
     pub fn drop_all_pending(&mut self) {

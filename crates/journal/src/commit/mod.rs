@@ -36,6 +36,8 @@ use crate::{JournalError, Order, Record, Scheme};
 use base::{BlockNo, Mutant, Tid};
 use block::{Batch, WriteMark};
 pub(crate) use compose::Composed;
+#[cfg(test)]
+pub(crate) use compose::{Coalition, coalition};
 use flight::{InFlight, Started};
 use std::collections::BTreeSet;
 

@@ -8,6 +8,7 @@ mod guards;
 mod hostile;
 mod life;
 mod plan_table;
+mod rules;
 
 use crate::inner::{Fault, Inner};
 use crate::{
