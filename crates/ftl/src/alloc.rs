@@ -36,7 +36,7 @@ impl Ftl {
             };
             let start = now.max(self.evidence_end);
             self.free -= 1;
-            let erased = crate::core::broken_rules_panic(self.nand.erase(start, BlockId(block)));
+            let erased = crate::program::broken_rules_panic(self.nand.erase(start, BlockId(block)));
             let info = &mut self.blocks[block as usize];
             if erased.is_err() {
                 info.state = State::Bad;

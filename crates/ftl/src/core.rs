@@ -1,11 +1,12 @@
 //! The write, read, trim and flush paths.
 
 use crate::config::NONE;
+use crate::group::Group;
 use crate::meta::{Log, Trim};
 use crate::tag::{self, Kind, Tag};
 use crate::{Config, Layout};
 use base::{Bytes, CowVec, Time, fill};
-use nand::{Cell, Media, Nand, NandError, Page, PageAddr};
+use nand::{Cell, Media, Nand, PageAddr};
 use thiserror::Error;
 
 /// Why the FTL refuses.
@@ -94,6 +95,8 @@ pub(crate) struct Entry {
     pub accept: u64,
     /// The host wrote it: a flush waits for it, in whichever row it is.
     pub host: bool,
+    /// Group and place in it.
+    pub member: Option<(u32, u16)>,
 }
 
 /// A row being filled.
@@ -147,6 +150,8 @@ pub struct Ftl {
     pub(crate) failing: u32,
     /// Rows whose program failed and whose units are not in another row yet.
     pub(crate) failed: Vec<Row>,
+    /// The ordered group being written, or the last one.
+    pub(crate) group: Group,
     /// A block is being opened for the cold stream: nothing can be put there now.
     pub(crate) opening_cold: bool,
     pub(crate) read_only: Option<String>,
@@ -189,6 +194,7 @@ impl Ftl {
             victim: None,
             failing: 0,
             failed: Vec::new(),
+            group: Group::default(),
             opening_cold: false,
             read_only: None,
             stats: FtlStats::default(),
@@ -251,6 +257,7 @@ impl Ftl {
             self.checkpoint(now)?;
         }
         self.background_step(now)?;
+        self.make_way_in_group(now, lpn)?;
         self.stats.host_units += 1;
         let entry = Entry {
             lpn,
@@ -259,6 +266,7 @@ impl Ftl {
             birth: None,
             accept: 0,
             host: true,
+            member: None,
         };
         let programmed = self.put(now, HOST, entry)?;
         self.rescue(now)?;
@@ -339,6 +347,7 @@ impl Ftl {
             return Ok(());
         }
         self.writable(lpns.end - 1)?;
+        let now = self.end_group_before_trim(now)?;
         let mut since = None;
         for lpn in lpns.clone() {
             let ppn = *self.l2p.get(lpn as usize);
@@ -410,6 +419,7 @@ impl Ftl {
     pub fn settle(&mut self) {
         self.nand.settle();
         (self.evidence_end, self.host_end, self.log.root_end) = (Time(0), Time(0), Time(0));
+        self.group.not_before = Time(0);
         self.streams
             .iter_mut()
             .filter_map(|s| s.row.as_mut())
@@ -440,9 +450,15 @@ impl Ftl {
             entry.accept = self.accepted;
         }
         let lpn = entry.lpn;
+        if stream == HOST {
+            entry.member = self.join_group(lpn);
+        }
         let old = *self.l2p.get(lpn as usize);
         let layout = self.layout;
         let row = self.streams[stream].row.as_mut().expect("opened above");
+        if entry.member.is_some() {
+            row.ready = row.ready.max(self.group.not_before);
+        }
         let slot = row.entries.len() as u32;
         let ppn = layout.ppn(row.block, row.row, slot);
         let (block, full) = (row.block, slot + 1 == layout.slots_per_row);
@@ -498,6 +514,11 @@ impl Ftl {
             return Ok(None);
         }
         let (tags, data) = self.tagged(&row);
+        // I10: what is programmed now says that the last group has ended.
+        let now = match self.group.open {
+            true => now,
+            false => now.max(self.group.not_before),
+        };
         match self.program_row(now.max(row.ready), &row, &tags, data) {
             Ok(end) => {
                 self.stats.padded +=
@@ -518,64 +539,6 @@ impl Ftl {
                 Ok(None)
             }
         }
-    }
-    /// The tags and pieces of a row; host writes take their version here.
-    fn tagged(&mut self, row: &Row) -> (Vec<Tag>, Vec<Bytes>) {
-        let erases = self.blocks[row.block as usize].erases;
-        let mut tags = Vec::with_capacity(row.entries.len());
-        let mut data = Vec::with_capacity(row.entries.len());
-        for entry in &row.entries {
-            self.version += 1;
-            let prog = self.version;
-            let kind = match entry.lpn {
-                NONE => Kind::Pad,
-                _ if entry.lost => Kind::Lost,
-                _ => Kind::Data,
-            };
-            tags.push(Tag {
-                kind,
-                lpn: entry.lpn,
-                birth: entry.birth.unwrap_or(prog),
-                prog,
-                erases,
-            });
-            data.push(entry.data.clone());
-        }
-        (tags, data)
-    }
-    fn program_row(
-        &mut self,
-        now: Time,
-        row: &Row,
-        tags: &[Tag],
-        data: Vec<Bytes>,
-    ) -> Result<Time, NandError> {
-        let first = self.layout.page(row.block, row.row);
-        if let [spare] = &tag::spares(tags, self.layout.pages_per_row)[..]
-            && self.layout.pages_per_row == 1
-        {
-            return broken_rules_panic(self.nand.program(
-                now,
-                first,
-                Page::new(data, spare.clone()),
-            ))
-            .map(|s| s.end);
-        }
-        let page_bytes = (self.layout.unit_bytes / self.layout.pages_per_row) as usize;
-        let mut end = now;
-        for (i, spare) in tag::spares(tags, self.layout.pages_per_row)
-            .into_iter()
-            .enumerate()
-        {
-            let piece = data[0].slice(i * page_bytes..(i + 1) * page_bytes);
-            let at = PageAddr {
-                page: first.page + i as u32,
-                ..first
-            };
-            end =
-                broken_rules_panic(self.nand.program(now, at, Page::new(vec![piece], spare)))?.end;
-        }
-        Ok(end)
     }
     /// The slot no longer holds the newest version of its unit.
     pub(crate) fn invalidate(&mut self, ppn: u32) {
@@ -678,15 +641,5 @@ impl Ftl {
         let part = unit / pages.len();
         let data: Vec<Bytes> = pages.iter().map(|p| p.slice(0, part)).collect();
         Some((tag, fill::compact(data.concat().into())))
-    }
-}
-
-/// Only an error of the FTL itself can break a rule of the chips.
-pub(crate) fn broken_rules_panic<T>(result: Result<T, NandError>) -> Result<T, NandError> {
-    match result {
-        Err(rule @ NandError::Rule { .. }) => {
-            panic!("the translation layer broke a rule of the chips: {rule}")
-        }
-        other => other,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::config::{NONE, RESERVE};
 use crate::core::{Entry, Ftl, FtlError, GC, State};
-use crate::tag::Kind;
+use crate::tag::{GroupMark, Kind};
 use base::{Time, fill};
 
 impl Ftl {
@@ -91,6 +91,11 @@ impl Ftl {
                 birth: Some(tag.birth),
                 accept: 0,
                 host: false,
+                // I11: the copy keeps the unit's place.
+                member: match tag.mark {
+                    GroupMark::Member(index) => Some((tag.group, index)),
+                    _ => None,
+                },
             },
             // The page decayed: what was there is lost, and says so when it is read.
             _ => {
@@ -102,6 +107,7 @@ impl Ftl {
                     birth: None,
                     accept: 0,
                     host: false,
+                    member: None,
                 }
             }
         };

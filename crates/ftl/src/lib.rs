@@ -13,6 +13,7 @@
 //! | blocks being erased at the cut | mixed, weak | every unit flushed before: erases wait for the evidence that replaces them (I2) |
 //! | TRIM not flushed | may be forgotten: the old content comes back | flushed TRIMs, until the unit is written again |
 //! | checkpoint being written at the cut | incomplete: the previous root counts | everything: log and blocks it needs are untouched until the new root is durable (I5) |
+//! | ordered group being written at the cut | rows on some dies complete, on others not | a prefix of the group, and nothing else of it |
 //! | block whose program or erase fails | retired; readable data is moved | every unit |
 //! | valid unit that became unreadable | reads fail until it is written again; never other content | all other units |
 //!
@@ -29,6 +30,7 @@
 //! - I8: free blocks are never trusted to be erased: each is erased when it is opened.
 //! - I9 (rescue): a unit whose program failed stays readable in memory, holds up erases like any buffered unit (I2), and is in
 //!   another row before the next flush or checkpoint is done.
+//! - I10, I11: ordered groups; see `group`.
 
 mod alloc;
 mod check;
@@ -36,7 +38,9 @@ mod config;
 mod core;
 mod failed;
 mod gc;
+mod group;
 mod meta;
+mod program;
 mod recover;
 mod tag;
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! reading needs no knowledge of which blocks were good when they were written.
 
 use crate::config::{BLOCK_ENTRY, META_HEADER, NONE};
-use crate::core::{BlockInfo, Ftl, FtlError, State, broken_rules_panic};
+use crate::core::{BlockInfo, Ftl, FtlError, State};
+use crate::program::broken_rules_panic;
 use base::bytes::{get_le32, get_le64, put_le32, put_le64};
 use base::checksum::crc32c;
 use base::{Bytes, Time};
@@ -172,7 +173,8 @@ impl Ftl {
                 put_le64(raw, 8, trim.version);
             }
             let page = self.meta_page(MetaKind::Log, 0, body);
-            match self.append_meta(now.max(self.log.root_end), page) {
+            let start = now.max(self.log.root_end).max(self.group.not_before);
+            match self.append_meta(start, page) {
                 Some(end) => {
                     self.log.pending.drain(..n);
                     self.host_end = self.host_end.max(end);
@@ -196,6 +198,7 @@ impl Ftl {
                 self.host_end = self.host_end.max(end);
                 self.evidence_end = self.evidence_end.max(end);
                 self.opened = 0;
+                self.group_after_checkpoint();
                 return Ok(());
             }
         }

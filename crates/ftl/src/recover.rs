@@ -5,7 +5,7 @@
 //! | 1 | read both map areas; choose the newest checkpoint whose pages are all there |
 //! | 2 | load its block table and map: state at version C |
 //! | 3 | read the first tag of every data block: opened since C, or open at C? |
-//! | 4 | of those blocks read all tags up to the first erased row |
+//! | 4 | of those blocks read all tags up to the first erased row; units behind a hole of the newest group are dropped (I11) |
 //! | 5 | read the TRIM records behind the root |
 //! | 6 | fold: per unit the greatest (birth, program sequence) above C wins over the map; TRIMs take part by version (I4) |
 //! | 7 | rebuild P2L and counts; open blocks are closed for good |
@@ -17,7 +17,7 @@ use crate::config::NONE;
 use crate::core::{Ftl, FtlError, State};
 use crate::meta::{MetaKind, MetaPage, ROOT_BYTES, Trim, decode_block};
 use crate::tag::Kind;
-use crate::{Config, tag};
+use crate::{Config, group, tag};
 use base::Time;
 use base::bytes::{get_le32, get_le64};
 use nand::{BlockId, Cell, Nand, PageAddr};
@@ -63,16 +63,13 @@ impl Ftl {
         let mut open = BTreeSet::new();
         let checkpoint = ftl.load(found, root, &mut open)?;
         ftl.log.seq = seq;
-        let (candidates, scanned) = ftl.scan(now, checkpoint, &open);
+        let (rows, scanned) = ftl.scan(now, checkpoint, &open);
         ready = ready.max(scanned);
-        let trims = found
-            .range(root..)
-            .filter(|(_, p)| p.kind == MetaKind::Log)
-            .flat_map(|(_, p)| p.trims());
-        ftl.fold(
-            candidates,
-            trims.filter(|t| t.version > checkpoint).collect(),
-        )?;
+        let log = found.range(root..).filter(|(_, p)| p.kind == MetaKind::Log);
+        let trims = log.flat_map(|(_, p)| p.trims());
+        let trims: Vec<Trim> = trims.filter(|t| t.version > checkpoint).collect();
+        let candidates = ftl.candidates(&rows, checkpoint, &trims);
+        ftl.fold(candidates, trims)?;
         ftl.rebuild()?;
         ftl.check_life();
         match ftl.checkpoint(ready) {
@@ -186,14 +183,14 @@ impl Ftl {
         }
         Ok(())
     }
-    /// Steps 3 and 4: all units programmed after version `checkpoint`.
+    /// Steps 3 and 4: the rows that may hold units programmed after version `checkpoint`.
     fn scan(
         &mut self,
         now: Time,
         checkpoint: u64,
         open: &BTreeSet<u32>,
-    ) -> (BTreeMap<u32, Candidate>, Time) {
-        let (mut found, mut end) = (BTreeMap::new(), now);
+    ) -> (Vec<(u32, u32)>, Time) {
+        let (mut found, mut end) = (Vec::new(), now);
         for block in 2 * self.layout.area..self.layout.blocks {
             let (first, read) = self
                 .nand
@@ -218,26 +215,53 @@ impl Ftl {
                     break;
                 }
                 self.blocks[block as usize].filled = row + 1;
-                self.scan_row(block, row, checkpoint, &mut found);
+                found.push((block, row));
             }
         }
         (found, end)
     }
-    fn scan_row(
+    /// The newest place of each unit in these rows, without what an incomplete group must not leave.
+    fn candidates(
         &mut self,
+        rows: &[(u32, u32)],
+        checkpoint: u64,
+        trims: &[Trim],
+    ) -> BTreeMap<u32, Candidate> {
+        let mut groups = group::Found::default();
+        for (block, row) in rows {
+            for slot in 0..self.layout.slots_per_row {
+                if let Some(tag) = self.fetch_tag(*block, *row, slot) {
+                    self.version = self.version.max(tag.prog).max(tag.birth);
+                    let info = &mut self.blocks[*block as usize];
+                    info.erases = info.erases.max(tag.erases);
+                    if tag.prog > checkpoint {
+                        groups.note(tag.group, tag.mark, tag.prog);
+                    }
+                }
+            }
+        }
+        trims.iter().for_each(|t| groups.note_trim(t.version));
+        self.group = group::Group::after(groups.newest());
+        let mut found = BTreeMap::new();
+        for (block, row) in rows {
+            self.scan_row(*block, *row, checkpoint, &groups, &mut found);
+        }
+        found
+    }
+    fn scan_row(
+        &self,
         block: u32,
         row: u32,
         checkpoint: u64,
+        groups: &group::Found,
         found: &mut BTreeMap<u32, Candidate>,
     ) {
         for slot in 0..self.layout.slots_per_row {
             let Some(tag) = self.fetch_tag(block, row, slot) else {
                 continue;
             };
-            self.version = self.version.max(tag.prog).max(tag.birth);
-            let info = &mut self.blocks[block as usize];
-            info.erases = info.erases.max(tag.erases);
-            if tag.kind == Kind::Pad || tag.prog <= checkpoint || tag.lpn >= self.layout.units {
+            let old = tag.prog <= checkpoint || tag.lpn >= self.layout.units;
+            if tag.kind == Kind::Pad || old || !groups.counts(tag.group, tag.mark) {
                 continue;
             }
             let new = Candidate {

@@ -1,6 +1,7 @@
 //! The tag of a unit, in the spare area beside it.
 //!
-//! Layout, little-endian: kind u8, unit number u32, birth u48, program sequence u48, erases of the block u24, CRC32C u32.
+//! Layout, little-endian: kind u8, unit number u32, birth u48, program sequence u48, erases of the block u24, group u32, place
+//! in it u16, CRC32C u32.
 //! Where a unit spans several pages the bytes are spread over their spare areas in equal shares, so that a unit with a page
 //! missing has no valid tag.
 
@@ -9,7 +10,25 @@ use base::bytes::{get_le32, put_le32};
 use base::checksum::crc32c;
 
 /// Bytes of a tag.
-pub(crate) const TAG_BYTES: usize = 24;
+pub(crate) const TAG_BYTES: usize = 30;
+/// Bytes that the checksum covers.
+const BODY: usize = TAG_BYTES - 4;
+
+/// Units that a group can have.
+pub(crate) const MEMBERS_MAX: u16 = 0xFFF0;
+const DURING: u16 = 0xFFFE;
+const AFTER: u16 = 0xFFFF;
+
+/// How a unit stands to the newest group (see `group`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GroupMark {
+    /// In it, at this place.
+    Member(u16),
+    /// Not in it; written while it was open.
+    During,
+    /// Written after it had ended.
+    After,
+}
 
 /// What a slot holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +49,8 @@ pub(crate) struct Tag {
     pub birth: u64,
     pub prog: u64,
     pub erases: u32,
+    pub group: u32,
+    pub mark: GroupMark,
 }
 
 fn put48(raw: &mut [u8], at: usize, value: u64) {
@@ -54,13 +75,20 @@ impl Tag {
         put48(&mut raw, 5, self.birth);
         put48(&mut raw, 11, self.prog);
         raw[17..20].copy_from_slice(&self.erases.to_le_bytes()[..3]);
-        let crc = crc32c(!0, &raw[..20]);
-        put_le32(&mut raw, 20, crc);
+        put_le32(&mut raw, 20, self.group);
+        let place = match self.mark {
+            GroupMark::Member(index) => index,
+            GroupMark::During => DURING,
+            GroupMark::After => AFTER,
+        };
+        raw[24..26].copy_from_slice(&place.to_le_bytes());
+        let crc = crc32c(!0, &raw[..BODY]);
+        put_le32(&mut raw, BODY, crc);
         raw
     }
     /// The tag, or `None` if these bytes are none.
     pub fn decode(raw: &[u8]) -> Option<Tag> {
-        if raw.len() != TAG_BYTES || get_le32(raw, 20) != crc32c(!0, &raw[..20]) {
+        if raw.len() != TAG_BYTES || get_le32(raw, BODY) != crc32c(!0, &raw[..BODY]) {
             return None;
         }
         let kind = match raw[0] {
@@ -76,6 +104,12 @@ impl Tag {
             birth: get48(raw, 5),
             prog: get48(raw, 11),
             erases,
+            group: get_le32(raw, 20),
+            mark: match u16::from_le_bytes([raw[24], raw[25]]) {
+                DURING => GroupMark::During,
+                AFTER => GroupMark::After,
+                index => GroupMark::Member(index),
+            },
         })
     }
 }
@@ -114,6 +148,8 @@ mod tests {
         birth: 0x1234_5678_9ABC,
         prog: 0xFFFF_FFFF_FFFF,
         erases: 0x12_3456,
+        group: 0xFEDC_BA98,
+        mark: GroupMark::Member(0xFFEF),
     };
 
     #[test]
@@ -124,13 +160,15 @@ mod tests {
             birth: 0,
             prog: 5,
             erases: 0,
+            group: 0,
+            mark: GroupMark::After,
         };
         let one = spares(&[TAG, pad], 1);
         assert_eq!(of_row(&[&one[0]], 0), Some(TAG));
         assert_eq!(of_row(&[&one[0]], 1), Some(pad));
         assert_eq!(of_row(&[&one[0]], 2), None);
         let many = spares(&[TAG], 8);
-        assert!(many.len() == 8 && many.iter().all(|s| s.len() <= 3));
+        assert!(many.len() == 8 && many.iter().all(|s| s.len() <= 4));
         let slices: Vec<&[u8]> = many.iter().map(|s| &s[..]).collect();
         assert_eq!(of_row(&slices, 0), Some(TAG));
     }

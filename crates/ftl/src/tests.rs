@@ -19,7 +19,7 @@ const GEOMETRY: Geometry = Geometry {
     blocks_per_plane: 12,
     pages_per_block: 8,
     page_bytes: 2048,
-    spare_bytes: 96,
+    spare_bytes: 120,
     nop: 1,
     endurance: 1000,
 };

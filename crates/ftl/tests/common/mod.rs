@@ -20,7 +20,7 @@ pub const GEOMETRY: Geometry = Geometry {
     blocks_per_plane: 20,
     pages_per_block: 8,
     page_bytes: 2048,
-    spare_bytes: 96,
+    spare_bytes: 120,
     nop: 1,
     endurance: 100_000,
 };
