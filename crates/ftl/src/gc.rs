@@ -19,6 +19,36 @@ impl Ftl {
         let gain = (self.layout.slots_per_block - valid).max(1);
         self.collect(now, valid.div_ceil(gain) + 1)
     }
+    /// How badly free blocks are needed: 0 not at all, 1 soon, 2 host writes pay for collection, 3 they stop for it.
+    pub fn need(&self) -> u8 {
+        let low = RESERVE + self.config.lanes + self.config.gc_slack;
+        match self.free {
+            free if free > low + self.config.lanes + self.config.gc_slack => 0,
+            free if free > low => 1,
+            free if free > RESERVE + 1 => 2,
+            _ => 3,
+        }
+    }
+    /// Copies up to `units` units out of a victim while nobody waits. Answers when the chips are done with it, or `None` if
+    /// there is no need or nothing to gain.
+    ///
+    /// # Errors
+    /// The device became read-only.
+    pub fn collect_idle(&mut self, now: Time, units: u32) -> Result<Option<Time>, FtlError> {
+        if self.need() == 0 || self.read_only.is_some() {
+            return Ok(None);
+        }
+        let Some((block, _)) = self.pick_victim() else {
+            return Ok(None);
+        };
+        // A nearly full victim costs a block of copies for next to nothing.
+        let gain = self.layout.slots_per_block - self.blocks[block as usize].valid;
+        if gain * 16 < self.layout.slots_per_block && self.need() < 3 {
+            return Ok(None);
+        }
+        self.collect(now, units)?;
+        Ok(Some(self.nand.all_free().max(now)))
+    }
     /// Empties one victim, in one go; `false` if there is none.
     pub(crate) fn collect_victim(&mut self, now: Time) -> Result<bool, FtlError> {
         if self.pick_victim().is_none() {

@@ -67,6 +67,8 @@ enum State {
     Receiving = 6,
     Programming = 7,
     Disconnect = 8,
+    /// Only CMD5 wakes it.
+    Sleep = 10,
 }
 
 /// What goes over the data lines with a command.
@@ -256,6 +258,10 @@ impl Card {
                 };
                 self.answer(t, Response::R2(register))
             }
+            (State::Standby | State::Sleep, 5) if self.is_mine(&command) => {
+                self.sleep_awake(t, command.arg)
+            }
+            (State::Sleep, _) => self.illegal(t),
             (_, 7) => self.select(t, &command),
             (_, 13) if self.is_mine(&command) && self.state as u32 >= State::Standby as u32 => {
                 self.r1(t)
@@ -278,6 +284,7 @@ impl Card {
         match (command.index, command.data) {
             (6, Data::None) => self.switch(t, command.arg),
             (8, Data::Read(1)) => {
+                self.refresh();
                 let data = vec![Bytes::copy_from_slice(self.ext_csd.bytes())];
                 Outcome {
                     data,
@@ -292,6 +299,13 @@ impl Card {
             }
             (23, Data::None) => {
                 self.arm(command.arg);
+                self.r1(t)
+            }
+            (17 | 24, _) if self.ext_csd.unit_sectors() > 1 => {
+                self.fail(
+                    status::BLOCK_LEN_ERROR,
+                    "single blocks of 512 bytes do not exist with 4 KiB sectors",
+                );
                 self.r1(t)
             }
             (17, Data::Read(1)) => self.read(t, command.arg, 1, false),
@@ -328,6 +342,7 @@ impl Card {
     /// The card status: errors are shown once.
     fn r1(&mut self, ready: Time) -> Outcome {
         let busy = self.state == State::Programming || self.state == State::Disconnect;
+        self.refresh();
         let mut bits = std::mem::take(&mut self.errors) | (self.state as u32) << 9;
         if self.ext_csd.exception() {
             bits |= status::EXCEPTION_EVENT;
@@ -369,8 +384,13 @@ impl Card {
     }
     /// CMD0. A reset is no power loss: switching the cache off writes it back.
     fn go_idle(&mut self, t: Time) -> Outcome {
-        let end = self.cache_off(t.max(self.busy_until));
+        let t = t.max(self.busy_until);
+        let end = match self.ext_csd.cache_on() {
+            true => self.cache_off(t),
+            false => t,
+        };
         self.ext_csd.reset();
+        self.fw.set_auto_bkops(false);
         (self.state, self.rca, self.armed, self.errors) = (State::Idle, 0, None, 0);
         self.answer(end, Response::None)
     }

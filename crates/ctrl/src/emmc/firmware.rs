@@ -4,10 +4,12 @@ mod pack;
 
 pub(crate) use pack::PackEntry;
 
-use super::cache::{Cache, Line};
+use super::cache::{Cache, Line, Next};
 use super::{CardConfig, EmmcMedia, EmmcTiming};
 use crate::span::{self, Part, Source};
-use base::{BLOCK_BYTES, Bytes, Fingerprint, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
+use base::{
+    BLOCK_BYTES, Bytes, Fingerprint, Lba, Nanos, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill,
+};
 use blockdev::spec::{Kind, Ledger, Write};
 use blockdev::{Adversary, Caps, FlashStats, PackOrder};
 use ftl::{Ftl, FtlError, Quiet};
@@ -15,6 +17,9 @@ use std::collections::VecDeque;
 
 /// When open writes keep more than this many bytes of old and new content, the oldest count as durable.
 const LEDGER_BYTES: u64 = 128 << 20;
+
+/// Background operations begin when nothing has come for so long.
+const IDLE_BEFORE_WORK: Nanos = Nanos(1_000_000);
 
 /// How a write travels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +38,8 @@ pub(crate) struct Firmware {
     ftl: Ftl,
     cache: Cache,
     pack_order: PackOrder,
+    /// The cache is written back in the order of arrival: all that goes to the chips is one ordered group.
+    fifo: bool,
     /// Lines the cache holds, units on their way to the chips included (E4).
     capacity: usize,
     timing: EmmcTiming,
@@ -44,6 +51,10 @@ pub(crate) struct Firmware {
     staged: usize,
     /// Rows being programmed: end, units.
     in_flight: VecDeque<(Time, usize)>,
+    /// Background operations of the card's own accord.
+    auto_bkops: bool,
+    /// When the last of them ended.
+    idle_from: Time,
     /// TRIMs since the last flush.
     trimmed: bool,
     /// The writes whose durability is open; `None`: the adversary is `own`.
@@ -53,9 +64,13 @@ pub(crate) struct Firmware {
 }
 
 impl Firmware {
-    pub fn new(config: &CardConfig, timing: EmmcTiming, ftl: Ftl) -> Firmware {
+    pub fn new(config: &CardConfig, timing: EmmcTiming, mut ftl: Ftl) -> Firmware {
+        if config.cache_fifo && ftl.begin_group(Time(0)).is_err() {
+            // The device has become read-only, which the next write reports.
+        }
         Firmware {
             ftl,
+            fifo: config.cache_fifo,
             cache: Cache::new(config.cache_fifo),
             pack_order: config.pack_order,
             capacity: (config.cache_kib as usize / 4).max(1),
@@ -64,6 +79,8 @@ impl Firmware {
             last_arrival: Time(0),
             staged: 0,
             in_flight: VecDeque::new(),
+            auto_bkops: false,
+            idle_from: Time(0),
             trimmed: false,
             ledger: Some(Ledger::new(LEDGER_BYTES)),
             loading: None,
@@ -85,7 +102,7 @@ impl Firmware {
     /// Lets everything be over, the clock at 0.
     pub fn settle(&mut self) {
         self.ftl.settle();
-        (self.path_free, self.last_arrival) = (Time(0), Time(0));
+        (self.path_free, self.last_arrival, self.idle_from) = (Time(0), Time(0), Time(0));
         self.in_flight.clear();
     }
     /// Writes back in the background while more than three quarters of the cache are in use, and forgets what no cut can touch
@@ -100,6 +117,48 @@ impl Firmware {
             self.in_flight.pop_front();
         }
         self.pump(now, self.capacity * 3 / 4);
+        self.idle_work(now);
+    }
+    /// Switches background operations of the card's own accord on or off.
+    pub fn set_auto_bkops(&mut self, on: bool) {
+        self.auto_bkops = on;
+    }
+    /// How urgent background operations are, 0 to 3.
+    pub fn bkops_need(&self) -> u8 {
+        self.ftl.need()
+    }
+    /// Collects garbage in the time since the last write, a row's worth at a time, each when the chips are done with the one
+    /// before: a command that comes meanwhile waits for that one.
+    fn idle_work(&mut self, now: Time) {
+        let units = self.ftl.layout().slots_per_row;
+        while self.auto_bkops && self.staged == 0 {
+            let begin = self.path_free.max(self.last_arrival).max(self.idle_from);
+            if begin + IDLE_BEFORE_WORK > now {
+                break;
+            }
+            match self.ftl.collect_idle(begin + IDLE_BEFORE_WORK, units) {
+                Ok(Some(end)) => self.idle_from = end,
+                // An error latches the FTL as read-only; the next command that needs it reports.
+                Ok(None) | Err(_) => break,
+            }
+        }
+    }
+    /// Background operations that the host asks for: until they are no longer needed, or nothing is to be gained. Answers when
+    /// they are done.
+    pub fn bkops(&mut self, start: Time) -> Result<Time, FtlError> {
+        let mut end = start.max(self.path_free);
+        // Bounded: a card that is full of valid data gains nothing however long it copies.
+        for _ in 0..self.ftl.layout().slots_per_block * 8 {
+            match self
+                .ftl
+                .collect_idle(end, self.ftl.layout().slots_per_row)?
+            {
+                Some(done) => end = done,
+                None => break,
+            }
+        }
+        self.path_free = self.path_free.max(end);
+        Ok(end)
     }
     /// Starts to write lines back, as long as more than `keep` are dirty and the path is free by `now`.
     fn pump(&mut self, now: Time, keep: usize) {
@@ -242,8 +301,8 @@ impl Firmware {
     }
     /// Takes a part of a block into the cache, as soon as there is room.
     fn cache_part(&mut self, mut t: Time, part: Part, bytes: Bytes) -> Result<Time, FtlError> {
-        if !self.cache.contains(part.block) {
-            if !part.is_whole() {
+        if !self.cache.has_room_for(part.block) {
+            if !part.is_whole() && !self.cache.contains(part.block) {
                 // The rest of the block would have to be merged later: refuse now what cannot be read.
                 self.ftl.content(part.block as u32)?;
             }
@@ -282,9 +341,17 @@ impl Firmware {
     }
     /// Sends one line to the chips, not before `t`.
     fn write_back_one(&mut self, t: Time) -> Result<(), FtlError> {
-        let Some((block, line)) = self.cache.take_next() else {
+        let Some(Next {
+            block,
+            line,
+            behind_barrier,
+        }) = self.cache.take_next()
+        else {
             return Ok(());
         };
+        if behind_barrier && !self.fifo {
+            self.path_free = self.path_free.max(self.sync(t)?);
+        }
         let begin = self.path_free.max(t);
         let data = match self.whole(begin, block, &line) {
             Ok((data, read)) => {
@@ -392,6 +459,15 @@ impl Firmware {
             ledger.flush(start, end);
         }
         Ok(end)
+    }
+    /// Cached lines that are here reach the chips before those that come.
+    pub fn barrier(&mut self, start: Time) -> Time {
+        let end = start + self.timing.barrier();
+        self.cache.barrier();
+        if let Some(ledger) = &mut self.ledger {
+            ledger.barrier(start, end);
+        }
+        end
     }
     /// Forgets sectors. Whole blocks read as zeros afterwards; of the edges only `zero_edges` (TRIM, not DISCARD) clears the
     /// sectors.

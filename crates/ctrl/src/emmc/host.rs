@@ -5,10 +5,10 @@
 
 mod pack;
 
-use super::CardConfig;
 use super::card::{Card, Command, Data, Outcome, Response, status};
 use super::ext_csd::{event, field};
 use super::packed::{self, RELIABLE};
+use super::{Bkops, CardConfig};
 use crate::span::{self, Source};
 use base::bytes::get_le32;
 use base::{Bytes, Lba, Nanos, SECTOR_BYTES, Time};
@@ -29,6 +29,14 @@ pub struct Host {
     en_rel_wr: bool,
     max_sectors: u64,
     packed: Option<Packed>,
+    barrier: bool,
+    manual_bkops: bool,
+    /// The last response showed an exception event.
+    excepted: bool,
+    /// Sectors of 512 bytes in the smallest transfer.
+    unit: u64,
+    /// Sectors of an aligned legacy reliable write.
+    rel_wr_sec_c: u64,
     /// Bytes of the header of a packed command.
     header_bytes: usize,
     request_cost: Nanos,
@@ -62,6 +70,11 @@ impl Host {
             en_rel_wr: false,
             max_sectors: (u64::from(config.max_transfer_kib) * 2).clamp(1, COUNT_LIMIT),
             packed: None,
+            barrier: false,
+            manual_bkops: false,
+            excepted: false,
+            unit: 1,
+            rel_wr_sec_c: 1,
             header_bytes: SECTOR_BYTES,
             request_cost,
             stats: DeviceStats::default(),
@@ -102,12 +115,14 @@ impl Host {
             )
             .data
             .concat();
-        if ext_csd.len() != 512 || ext_csd[field::DATA_SECTOR_SIZE] != 0 {
-            return Err(DevError::io(
-                Lba(0),
-                "the card has no EXT_CSD, or sectors of other than 512 bytes",
-            ));
+        if ext_csd.len() != 512 {
+            return Err(DevError::io(Lba(0), "the card has no EXT_CSD"));
         }
+        if ext_csd[field::DATA_SECTOR_SIZE] != 0 {
+            (host.unit, host.header_bytes) = (8, 4096);
+            host.max_sectors = host.max_sectors / 8 * 8;
+        }
+        host.rel_wr_sec_c = u64::from(ext_csd[field::REL_WR_SEC_C]).max(1);
         host.en_rel_wr = ext_csd[field::WR_REL_PARAM] & 4 != 0;
         if config.cache_on && get_le32(&ext_csd, field::CACHE_SIZE) > 0 {
             host.step(
@@ -119,7 +134,51 @@ impl Host {
             host.cache_on = true;
         }
         host.use_packed(card, config, &ext_csd)?;
+        if ext_csd[field::BARRIER_SUPPORT] & 1 != 0 && host.cache_on {
+            let on = Command::new(6, write_byte(field::BARRIER_CTRL, 1));
+            host.step(card, card.ready(), on, Lba(0))?;
+            host.barrier = true;
+        }
+        host.use_bkops(card, config, &ext_csd)?;
         Ok(host)
+    }
+    /// Background operations as the profile has them: of the card's own accord, or when it says that they are urgent.
+    fn use_bkops(
+        &mut self,
+        card: &mut Card,
+        config: &CardConfig,
+        ext_csd: &[u8],
+    ) -> Result<(), DevError> {
+        let mode = match config.bkops {
+            Bkops::Off => return Ok(()),
+            _ if ext_csd[field::BKOPS_SUPPORT] & 1 == 0 => return Ok(()),
+            Bkops::Manual => 1,
+            Bkops::Auto => 2,
+        };
+        self.manual_bkops = mode == 1;
+        let on = Command::new(6, set_bits(field::BKOPS_EN, mode));
+        self.step(card, card.ready(), on, Lba(0))?;
+        if self.manual_bkops {
+            let event = set_bits(field::EXCEPTION_EVENTS_CTRL, event::URGENT_BKOPS);
+            self.step(card, card.ready(), Command::new(6, event), Lba(0))?;
+        }
+        Ok(())
+    }
+    /// After a write whose response showed an exception: starts background operations if the card says that they are urgent,
+    /// and waits for them, as Linux does.
+    fn urgent_bkops(&mut self, card: &mut Card, t: Time) -> Result<Time, DevError> {
+        let read = Command {
+            index: 8,
+            arg: 0,
+            data: Data::Read(1),
+        };
+        let ext_csd = self.step(card, card.ready().max(t), read, Lba(0))?.data;
+        if ext_csd.concat()[field::BKOPS_STATUS] < 2 {
+            return Ok(card.ready().max(t));
+        }
+        let start = Command::new(6, write_byte(field::BKOPS_START, 1));
+        let out = self.step(card, card.ready().max(t), start, Lba(0))?;
+        Ok(out.ready)
     }
     /// Packed writes, under the conditions of Linux: at least three entries, failures are reported as an exception event, and
     /// FUA writes may be among them (EN_REL_WR).
@@ -145,16 +204,16 @@ impl Host {
     pub(crate) fn caps(&self, config: &CardConfig, sectors: u64) -> Caps {
         Caps {
             sectors,
-            sector_bytes: SECTOR_BYTES as u32,
+            sector_bytes: self.unit as u32 * SECTOR_BYTES as u32,
             volatile_cache: self.cache_on,
             fua: true,
-            reliable_granule: Some(SECTOR_BYTES as u32),
+            reliable_granule: Some(self.unit as u32 * SECTOR_BYTES as u32),
             tear_granule: None,
             atomic_write_bytes: 0,
             no_collateral: config.wr_rel_set,
             packed: self.packed,
-            cache_fifo: false,
-            barrier: false,
+            cache_fifo: config.cache_fifo && self.cache_on,
+            barrier: self.barrier,
             discard: true,
             max_transfer_sectors: self.max_sectors,
         }
@@ -170,9 +229,11 @@ impl Host {
             Op::Read { lba, sectors } => self.read(card, start, lba, sectors),
             Op::Write { lba, pieces, fua } => self.write(card, start, lba, pieces, fua),
             Op::Pack { writes } => self.pack(card, start, writes),
-            // Refused before it comes here: the Caps do not offer it.
-            Op::Barrier => (start, Ok(Reply::default())),
-            Op::Flush => self.flush(card, start),
+            Op::Barrier => self.cache_command(card, start, 2),
+            Op::Flush => {
+                self.stats.flushes += 1;
+                self.cache_command(card, start, 1)
+            }
             Op::Discard { lba, sectors } => self.discard(card, start, lba, sectors),
         };
         Completion { at, result }
@@ -223,14 +284,14 @@ impl Host {
         let sectors = pieces.iter().map(|p| p.len() as u64).sum::<u64>() / SECTOR_BYTES as u64;
         // With the cache off every write is non-volatile at completion, but only reliable ones are old or new.
         let flag = if fua { RELIABLE } else { 0 };
-        let limit = if fua && !self.en_rel_wr {
-            1
-        } else {
-            self.max_sectors
-        };
-        let mut chunks = Chunks::new(pieces, sectors, limit);
+        let mut chunks = Chunks::new(pieces, sectors, self.max_sectors);
         let mut at = lba;
-        while let Some((n, data)) = chunks.next() {
+        while let Some((n, data)) = {
+            if fua && !self.en_rel_wr {
+                chunks.limit = self.legacy_length(at, sectors - chunks.done);
+            }
+            chunks.next()
+        } {
             self.stats.writes += 1;
             self.stats.fua_writes += u64::from(fua);
             self.stats.reliable_writes += u64::from(fua);
@@ -248,16 +309,27 @@ impl Host {
                 Ok(out) => t = out.ready,
                 Err(e) => return (card.ready().max(t), Err(e)),
             }
+            if self.manual_bkops && self.excepted {
+                match self.urgent_bkops(card, t) {
+                    Ok(end) => t = end,
+                    Err(e) => return (card.ready().max(t), Err(e)),
+                }
+            }
             at = at.plus(n);
         }
         (t, Ok(Reply::default()))
     }
-    fn flush(&mut self, card: &mut Card, t: Time) -> (Time, Result<Reply, DevError>) {
-        self.stats.flushes += 1;
+    /// FLUSH_CACHE: bit 0 flush, bit 1 barrier.
+    fn cache_command(
+        &mut self,
+        card: &mut Card,
+        t: Time,
+        bit: u8,
+    ) -> (Time, Result<Reply, DevError>) {
         match self.step(
             card,
             t,
-            Command::new(6, write_byte(field::FLUSH_CACHE, 1)),
+            Command::new(6, write_byte(field::FLUSH_CACHE, bit)),
             Lba(0),
         ) {
             Ok(out) => (out.ready, Ok(Reply::default())),
@@ -282,6 +354,15 @@ impl Host {
         }
         (t, Ok(Reply::default()))
     }
+    /// Sectors of the next legacy reliable write: REL_WR_SEC_C where it is aligned and enough is left, else one.
+    fn legacy_length(&self, at: Lba, left: u64) -> u64 {
+        let group = self.rel_wr_sec_c;
+        if at.0.is_multiple_of(group) && left >= group && group.is_multiple_of(self.unit) {
+            group
+        } else {
+            self.unit
+        }
+    }
     fn address(&self, lba: Lba) -> u32 {
         // The card's capacity was checked to fit when it was built.
         if self.by_sector {
@@ -300,6 +381,8 @@ impl Host {
     ) -> Result<Outcome, DevError> {
         let index = command.index;
         let out = card.command(t, command);
+        self.excepted =
+            matches!(out.response, Response::R1(bits) if bits & status::EXCEPTION_EVENT != 0);
         let bits = match out.response {
             Response::R1(bits) => bits & status::ERRORS,
             _ => match card

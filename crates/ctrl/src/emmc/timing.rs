@@ -27,6 +27,8 @@ pub struct EmmcTiming {
     pub flush_us: f64,
     /// Firmware, each flush that has nothing to write.
     pub flush_idle_us: f64,
+    /// Firmware, each cache barrier.
+    pub barrier_us: f64,
     /// Firmware, each erase, TRIM or DISCARD command.
     pub erase_us: f64,
 }
@@ -52,6 +54,7 @@ impl EmmcTiming {
             ("reliable_us_per_kib", self.reliable_us_per_kib),
             ("flush_us", self.flush_us),
             ("flush_idle_us", self.flush_idle_us),
+            ("barrier_us", self.barrier_us),
             ("erase_us", self.erase_us),
         ];
         match fields.iter().find(|(_, v)| !(0.0..1e7).contains(v)) {
@@ -92,6 +95,9 @@ impl EmmcTiming {
         } else {
             self.flush_us
         })
+    }
+    pub(crate) fn barrier(&self) -> Nanos {
+        nanos(self.barrier_us)
     }
     pub(crate) fn erase(&self) -> Nanos {
         nanos(self.erase_us)

@@ -20,6 +20,18 @@ impl Card {
             }
             false => u64::from(arg) / SECTOR_BYTES as u64,
         };
+        let unit = self.ext_csd.unit_sectors();
+        if !sector.is_multiple_of(unit) {
+            self.fail(status::ADDRESS_ERROR, "the address is no multiple of 4 KiB");
+            return None;
+        }
+        if !blocks.is_multiple_of(unit) {
+            self.fail(
+                status::BLOCK_LEN_ERROR,
+                "the transfer is no multiple of 4 KiB",
+            );
+            return None;
+        }
         if blocks > self.sectors || sector > self.sectors - blocks {
             self.fail(status::OUT_OF_RANGE, "the transfer ends beyond the card");
             return None;
@@ -82,7 +94,7 @@ impl Card {
         let Some(lba) = self.address(arg, blocks) else {
             return self.r1(t);
         };
-        let way = match self.way(sbc, blocks) {
+        let way = match self.way(sbc, lba, blocks) {
             Ok(way) => way,
             Err(why) => {
                 self.fail(status::ERROR, why);
@@ -98,10 +110,14 @@ impl Card {
         out
     }
     /// How a write with such a CMD23 argument travels.
-    fn way(&self, sbc: u32, blocks: u64) -> Result<Way, &'static str> {
+    fn way(&self, sbc: u32, lba: Lba, blocks: u64) -> Result<Way, &'static str> {
         let reliable = sbc & packed::RELIABLE != 0;
-        if reliable && !self.ext_csd.en_rel_wr() && blocks != 1 {
-            return Err("a legacy reliable write is one sector long");
+        if reliable && !self.ext_csd.en_rel_wr() {
+            let group = u64::from(self.ext_csd.get(field::REL_WR_SEC_C));
+            let one = blocks == self.ext_csd.unit_sectors();
+            if !one && (blocks != group || !lba.0.is_multiple_of(group)) {
+                return Err("a legacy reliable write is one sector, or REL_WR_SEC_C aligned ones");
+            }
         }
         // The reliable bit outranks the forced one.
         Ok(match (reliable, sbc & packed::FORCED != 0) {
@@ -199,18 +215,28 @@ impl Card {
         let before = self.errors;
         let lba = self.address(entry.address, entry.blocks());
         self.errors = before;
-        match (lba?, self.way(entry.sbc, entry.blocks())) {
-            (lba, Ok(way)) => Some((lba, way)),
-            (_, Err(why)) => {
+        let lba = lba?;
+        match self.way(entry.sbc, lba, entry.blocks()) {
+            Ok(way) => Some((lba, way)),
+            Err(why) => {
                 self.why = Some(why.into());
                 None
             }
         }
     }
     pub(super) fn erase_bound(&mut self, t: Time, index: u8, arg: u32) -> Outcome {
-        let Some(lba) = self.address(arg, 1) else {
+        // CMD36 names the last sector: inside the last 4 KiB where sectors are that large.
+        let unit = self.ext_csd.unit_sectors() as u32;
+        let bytes = match self.sectors > BYTE_ADDRESS_LIMIT {
+            true => unit,
+            false => unit * SECTOR_BYTES as u32,
+        };
+        let last = if index == 36 && unit > 1 { unit - 1 } else { 0 };
+        let arg = if last > 0 { arg / bytes * bytes } else { arg };
+        let Some(lba) = self.address(arg, u64::from(unit)) else {
             return self.r1(t);
         };
+        let lba = lba.plus(u64::from(last));
         match (index, self.erase) {
             (35, (None, None)) => self.erase.0 = Some(lba),
             (36, (Some(_), None)) => self.erase.1 = Some(lba),

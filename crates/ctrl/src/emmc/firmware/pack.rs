@@ -50,18 +50,18 @@ impl Firmware {
             t += self.timing.reliable();
         }
         let mut staged = Staged::new();
-        let mut failed = None;
         let mut before = Vec::new();
+        let mut failed = self.begin_ordered(&mut t).err().map(|e| (0, e));
         for (i, entry) in entries.iter().enumerate() {
+            if failed.is_some() {
+                break;
+            }
             if self.ledger.is_some() {
                 before.push(self.before(entry.lba, entry.sectors()));
             }
             match self.pack_entry(t, entry, &mut staged) {
                 Ok(then) => t = t.max(then),
-                Err(e) => {
-                    failed = Some((i, e));
-                    break;
-                }
+                Err(e) => failed = Some((i, e)),
             }
         }
         let done = self.program_staged(t, staged).and_then(|t| {
@@ -71,13 +71,31 @@ impl Firmware {
                 Ok(t)
             }
         });
-        let end = done.unwrap_or_else(|e| {
+        let end = done.and_then(|end| self.end_ordered(end));
+        let end = end.unwrap_or_else(|e| {
             failed = Some((0, e));
             t
         });
         let count = failed.as_ref().map_or(entries.len(), |(i, _)| *i);
         self.enter_pack(start, end, entries.into_iter().take(count).zip(before));
         (end, failed)
+    }
+    /// From here on a cut leaves a prefix of what is programmed, if the card promises that for packs.
+    fn begin_ordered(&mut self, t: &mut Time) -> Result<(), FtlError> {
+        if self.pack_order == PackOrder::Prefix {
+            *t = self.ftl.begin_group(*t)?;
+        }
+        Ok(())
+    }
+    fn end_ordered(&mut self, end: Time) -> Result<Time, FtlError> {
+        match (self.pack_order, self.fifo) {
+            (PackOrder::AnySubset, _) => Ok(end),
+            (PackOrder::Prefix, true) => self.ftl.begin_group(end),
+            (PackOrder::Prefix, false) => {
+                self.ftl.end_group(end);
+                Ok(end)
+            }
+        }
     }
     fn pack_entry(
         &mut self,
@@ -142,21 +160,19 @@ impl Firmware {
         let Some(ledger) = &mut self.ledger else {
             return;
         };
-        for (entry, prev) in entries {
-            let kind = match entry.way {
+        let write = |(entry, prev): (PackEntry, _)| Write {
+            start,
+            end,
+            kind: match entry.way {
                 Way::Cached => Kind::Normal,
                 Way::Through => Kind::Through,
                 Way::Reliable => Kind::Fua,
-            };
-            ledger.write(Write {
-                start,
-                end,
-                kind,
-                lba: entry.lba,
-                sectors: entry.sectors(),
-                new: entry.pieces,
-                prev,
-            });
-        }
+            },
+            lba: entry.lba,
+            sectors: entry.sectors(),
+            new: entry.pieces,
+            prev,
+        };
+        ledger.pack(entries.map(write).collect());
     }
 }
