@@ -401,12 +401,11 @@ impl Cache {
         self.buffer(block).rec = Some(rec);
     }
 
-    /// Takes everything for home.
-    #[cfg(test)]
-    pub fn drop_all_pending(&mut self) {
-        for buffer in self.buffers.values_mut() {
-            (buffer.pending, buffer.rec) = (None, None);
-        }
+    /// True if an image waits for its way home.
+    pub fn has_pending(&self, block: BlockNo) -> bool {
+        self.buffers
+            .get(&block)
+            .is_some_and(|b| b.pending.is_some())
     }
 
     /// Number of buffers.

@@ -10,7 +10,7 @@ use crate::inner::{Inner, Log};
 use crate::space::Admission;
 use crate::state::State;
 use crate::transaction::{Kind, Running, Shared};
-use base::{BLOCK_BYTES, BlockNo, Bytes, Tid};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, Tid};
 use block::Batch;
 use rt::MutexGuard;
 use std::sync::Arc;
@@ -296,11 +296,7 @@ impl Drop for Handle<'_> {
         if self.finished {
             return;
         }
-        #[cfg(test)]
-        let abort = self.dirtied && !self.inner.broken(crate::inner::Fault::DropFinishes);
-        #[cfg(not(test))]
-        let abort = self.dirtied;
-        if abort {
+        if self.dirtied && !rt::mutant(Mutant::DropFinishes) {
             self.inner.dropped.store(true, Ordering::SeqCst);
         }
         self.shared.leave(self.credits);

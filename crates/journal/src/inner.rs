@@ -23,26 +23,6 @@ pub(crate) struct Log {
     pub superblock: Mutex<LogSuper>,
 }
 
-/// A deliberate mistake: a test sets one and demands that the crash test notices.
-#[cfg(test)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fault {
-    /// Log images that begin with the magic number as they are.
-    NoEscape,
-    /// Move the tail without a flush of the home writes (H2).
-    TailUnflushed,
-    /// Move the tail without the home writes (H2).
-    TailEarly,
-    /// Write the current content home instead of the committed one (H5).
-    HomeCurrent,
-    /// A dropped handle counts as finished (H21).
-    DropFinishes,
-    /// Do not log revoke records (H6).
-    NoRevoke,
-    /// Write an older image home although the block was freed (H6).
-    KeepFreedPending,
-}
-
 /// See the module.
 pub(crate) struct Inner {
     pub queue: Arc<Queue>,
@@ -66,8 +46,6 @@ pub(crate) struct Inner {
     pub home: Mutex<()>,
     /// A handle was dropped in the middle of its work (H21). `Drop` may not lock.
     pub dropped: AtomicBool,
-    #[cfg(test)]
-    pub fault: Option<Fault>,
     #[cfg(test)]
     pub plan: Option<&'static [crate::Step]>,
 }
@@ -124,12 +102,6 @@ impl Inner {
         let mut state = self.state.lock();
         self.latch(&mut state, error.to_failure(during));
         error
-    }
-
-    /// True if a test asked for this mistake.
-    #[cfg(test)]
-    pub fn broken(&self, fault: Fault) -> bool {
-        self.fault == Some(fault)
     }
 
     /// Asks the commit task for `tid`.

@@ -8,7 +8,7 @@ use crate::inner::{Inner, Log};
 use crate::ring::Ring;
 use crate::state::State;
 use crate::{DataNeed, DataPath, Handle, JournalError, Options, Order, Scheme, Stats, tasks};
-use base::{BlockNo, Bytes, Tid};
+use base::{BlockNo, Bytes, Mutant, Tid};
 use block::{Queue, WriteMark};
 use rt::{Condvar, JoinHandle, Mutex};
 use std::sync::Arc;
@@ -51,7 +51,8 @@ impl Journal {
             next_tid
         };
         let scheme = options.scheme.filter(|_| log.is_some());
-        let full_first = scheme.is_some_and(|s| s.full_first_applies(queue.caps()));
+        let full_first = scheme.is_some_and(|s| s.full_first_applies(queue.caps()))
+            && !rt::mutant(Mutant::NoFullFirst);
         let tracking = match scheme.is_some_and(|s| s.is_coalition()) {
             true => Tracking::On { full_first },
             false => Tracking::Off,
@@ -88,8 +89,6 @@ impl Journal {
             buffers: Condvar::new(),
             home: Mutex::named("journal home writes", ()),
             dropped: AtomicBool::new(false),
-            #[cfg(test)]
-            fault: None,
         }
     }
 

@@ -103,12 +103,6 @@ fn switch<'a>(inner: &'a Inner, log: &'a Log, mut guard: MutexGuard<'_, State>) 
     }
     let images = take_images(state, &running.blocks);
     let revokes: Vec<_> = running.revokes.into_iter().collect();
-    #[cfg(test)]
-    let revokes = if inner.broken(crate::inner::Fault::NoRevoke) {
-        Vec::new()
-    } else {
-        revokes
-    };
     // H6.
     let revokes = if !revokes.is_empty() && rt::mutant(Mutant::NoRevoke) {
         Vec::new()
@@ -181,8 +175,8 @@ fn publish(inner: &Inner, job: Job<'_>) -> Result<(), JournalError> {
         }
     }
     for &block in &job.forgotten {
-        #[cfg(test)]
-        if inner.broken(crate::inner::Fault::KeepFreedPending) {
+        // H6: a late home write would hit the block's next owner.
+        if state.cache.has_pending(block) && rt::mutant(Mutant::KeepFreedPending) {
             continue;
         }
         let refile = state.cache.drop_pending(block);

@@ -1,9 +1,11 @@
 //! The catalogue of `cargo xtask mutants` for the journal: each guard, removed, is noticed within 200 cuts, and the code with its
 //! guards passes the same cuts. docs/measuring.md says what a line means.
 
+mod directed;
 mod harness;
 
 use base::Mutant;
+use directed::{stale, twice};
 use harness::cells::{self, CELLS};
 use harness::{Setup, Tally, Workload, explore};
 use varve_journal::{Home, Preset};
@@ -115,11 +117,25 @@ fn no_revoke() {
     noticed(Mutant::NoRevoke, "jbd2 on emmc", on(Preset::Jbd2, "emmc"));
 }
 
+/// H7: the torn first transaction of a life leaves its coalition block behind; the first one of the next life, at the same place
+/// of the ring, logs the same full image.
+#[test]
+fn reuse_tid() {
+    let clean = stale::explore(FIRST, STATES, None);
+    assert_eq!(clean.first(), None, "the code with its guard");
+    let broken = stale::explore(FIRST, STATES, Some(Mutant::ReuseTid));
+    let workload = "emmc on granule-4k, two lives";
+    report(Mutant::ReuseTid, workload, &broken, clean.states);
+}
+
 /// H8.
 #[test]
 fn pack_twice() {
-    let setup = on(Preset::Emmc, "packs-prefix");
-    noticed(Mutant::PackTwice, "emmc on packs-prefix", setup);
+    let clean = twice::explore(FIRST, STATES, None);
+    assert_eq!(clean.first(), None, "the code with its guard");
+    let broken = twice::explore(FIRST, STATES, Some(Mutant::PackTwice));
+    let workload = "ordered plug on packs-prefix";
+    report(Mutant::PackTwice, workload, &broken, clean.states);
 }
 
 /// H10: every image poses as a control block of a transaction nearby, on the smallest ring.

@@ -253,11 +253,7 @@ impl<'a> Job<'a> {
         if self.composed.is_some() {
             return;
         }
-        #[cfg(test)]
-        let escaping = !self.inner.broken(crate::inner::Fault::NoEscape);
-        #[cfg(not(test))]
-        let escaping = true;
-        let composed = self.encode(escaping);
+        let composed = self.encode();
         let used = composed.blocks.len() as u32;
         let mut state = self.inner.state.lock();
         state.ring().give_back(self.start, self.blocks, used);
@@ -269,12 +265,12 @@ impl<'a> Job<'a> {
         self.composed = Some(composed);
     }
 
-    fn encode(&mut self, escaping: bool) -> Composed {
+    fn encode(&mut self) -> Composed {
         let scheme = self.inner.options.scheme;
         match scheme.expect("only journals with a log commit").record {
             Record::Full => {
                 let format = &self.log.format;
-                compose::full(format, self.tid, &self.images, &self.revokes, escaping)
+                compose::full(format, self.tid, &self.images, &self.revokes)
             }
             Record::Coalition { commit_block } => {
                 let how = compose::Coalition {
@@ -282,7 +278,6 @@ impl<'a> Job<'a> {
                     tid: self.tid,
                     commit_block,
                     full_first: self.inner.full_first,
-                    escaping,
                 };
                 compose::coalition(&how, &mut self.images, &self.revokes)
             }

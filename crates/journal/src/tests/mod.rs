@@ -10,7 +10,7 @@ mod life;
 mod plan_table;
 mod rules;
 
-use crate::inner::{Fault, Inner};
+use crate::inner::Inner;
 use crate::{
     CleanLog, Journal, JournalError, LogPlace, Opened, Options, RecoveryReport, Step, open,
 };
@@ -107,25 +107,16 @@ impl Rig {
 /// What a test breaks.
 #[derive(Clone, Copy, Default)]
 struct Broken {
-    fault: Option<Fault>,
     plan: Option<&'static [Step]>,
     skip_revoke_pass: bool,
 }
 
 impl Broken {
     const NOTHING: Broken = Broken {
-        fault: None,
         plan: None,
         skip_revoke_pass: false,
     };
-    fn fault(fault: Fault) -> Broken {
-        Broken {
-            fault: Some(fault),
-            ..Broken::NOTHING
-        }
-    }
     fn apply(&self, inner: &mut Inner) {
-        inner.fault = self.fault;
         if let Some(plan) = self.plan {
             inner.plan = Some(plan);
         }

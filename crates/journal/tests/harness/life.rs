@@ -5,7 +5,7 @@ use super::*;
 use base::{Nanos, SECTORS_PER_BLOCK, Tid};
 use block::{BlockDevice, Class, Queue};
 use blockdev::SpecDisk;
-use journal::{Handle, Journal, JournalError, Opened, Options, open};
+use journal::{DataNeed, DataPath, Handle, Journal, JournalError, Opened, Options, open};
 use rt::Mutex;
 use std::sync::Arc;
 
@@ -308,7 +308,13 @@ impl Player {
         let Some(block) = m.reusable(&mut self.rng, committed, range) else {
             return Ok(());
         };
-        let content = self.content(m);
+        let mut content = self.content(m);
+        if self.rng.one_in(2) {
+            // As most new metadata: zeros behind a head.
+            let mut sparse = vec![0; BLOCK_BYTES];
+            sparse[..20].copy_from_slice(&content[..20]);
+            content = sparse.into();
+        }
         m.end_data(block);
         if self.rng.one_in(4) {
             handle.write_journaled_data(block, content.clone())?;
@@ -351,8 +357,17 @@ impl Player {
         let content = self.content(m);
         let ordered = !self.rng.one_in(4);
         m.write_data(block, content.clone(), ordered);
+        let path = shared.journal.data_path(DataNeed {
+            blocks: 1,
+            runs: 1,
+            commits: true,
+            flush_anyway: false,
+        });
         let mut plug = shared.queue.plug();
-        plug.write(block.lba(), Class::Data, content);
+        match path {
+            DataPath::Cached => plug.write(block.lba(), Class::Data, content),
+            DataPath::Direct => plug.write_fua(block.lba(), Class::Data, content),
+        }
         let batch = plug.submit();
         match ordered {
             true => handle.add_ordered(batch),

@@ -139,7 +139,7 @@ const UNIT: u64 = 4;
 const TAIL_RUN: u64 = UNIT;
 
 impl Layout {
-    fn new(log_blocks: u64, apart: bool) -> Layout {
+    pub fn new(log_blocks: u64, apart: bool) -> Layout {
         let first = log_blocks.next_multiple_of(UNIT);
         let middle = first + HOMES;
         let end = if apart { middle + DATA * UNIT } else { middle };
@@ -162,7 +162,7 @@ impl Layout {
         (self.first..self.end).filter(used).map(BlockNo)
     }
     /// A device with an empty log, known metadata in half of the homes and old bytes everywhere else.
-    fn image(&self, rng: &mut Rng) -> Image {
+    pub fn image(&self, rng: &mut Rng) -> Image {
         let mut image = Image::new();
         let mut log = vec![0; BLOCK_BYTES];
         let blocks = self.place.blocks_count();
@@ -191,12 +191,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, reached: Reached) {
+    pub fn add(&mut self, reached: Reached) {
         for (mutant, n) in reached {
             *self.reached.entry(mutant).or_default() += n;
         }
     }
-    fn violated(&mut self, seed: u64, violation: Violation) {
+    pub fn violated(&mut self, seed: u64, violation: Violation) {
         if self.violations.is_empty() {
             self.first_after = self.states;
         }

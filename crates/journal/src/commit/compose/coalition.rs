@@ -21,7 +21,6 @@ pub(crate) struct Coalition<'a> {
     pub commit_block: bool,
     /// No cumulative deltas: home may be garbage, so that only a full image supersedes (D2).
     pub full_first: bool,
-    pub escaping: bool,
 }
 
 /// The log blocks; notes in each image what was logged of it.
@@ -70,7 +69,7 @@ fn record(
     let block = image.block;
     rt::charge(crate::cost::COMMIT_PER_BLOCK);
     if choice.logged == Logged::Full {
-        let (logged, escaped) = escaped(&image.bytes, how.escaping);
+        let (logged, escaped) = escaped(&image.bytes);
         let crc = full_image_checksum(how.format, how.tid, &logged);
         whole.push((image.kind.log_class(), logged));
         return CoalitionRecord::Full {

@@ -7,14 +7,8 @@ use block::Class;
 use ondisk::jbd2::{DescriptorWriter, Format, Revoke, Tag};
 
 /// A transaction of full images with its commit block.
-pub(crate) fn full(
-    format: &Format,
-    tid: Tid,
-    images: &[Image],
-    revokes: &[BlockNo],
-    escaping: bool,
-) -> Composed {
-    let mut blocks = log_blocks(format, tid, images, revokes, escaping);
+pub(crate) fn full(format: &Format, tid: Tid, images: &[Image], revokes: &[BlockNo]) -> Composed {
+    let mut blocks = log_blocks(format, tid, images, revokes);
     let record = blocks.len();
     let commit = commit_record(format, tid);
     blocks.push((Class::JournalCommit, commit));
@@ -26,13 +20,7 @@ pub(crate) fn full(
 }
 
 /// All log blocks of a transaction but its commit record, in log order.
-fn log_blocks(
-    format: &Format,
-    tid: Tid,
-    images: &[Image],
-    revokes: &[BlockNo],
-    escaping: bool,
-) -> Vec<LogImage> {
+fn log_blocks(format: &Format, tid: Tid, images: &[Image], revokes: &[BlockNo]) -> Vec<LogImage> {
     let mut out = Vec::new();
     for records in revokes.chunks(format.revokes_per_block()) {
         let mut block = vec![0; BLOCK_BYTES];
@@ -48,7 +36,7 @@ fn log_blocks(
         let at = out.len();
         out.push((Class::JournalDescriptor, Bytes::new()));
         for image in described {
-            let (logged, escaped) = escaped(&image.bytes, escaping);
+            let (logged, escaped) = escaped(&image.bytes);
             descriptor.push(Tag::of(format, tid, image.block, &logged, escaped));
             out.push((image.kind.log_class(), logged));
             rt::charge(crate::cost::COMMIT_PER_BLOCK);

@@ -25,8 +25,8 @@ pub(crate) struct Composed {
 
 /// An image as it goes to the log, and whether it is escaped: one that begins with the magic number could pass for a control
 /// block of a later life of the ring (H10).
-fn escaped(image: &Bytes, escaping: bool) -> (Bytes, bool) {
-    if !needs_escape(image) || !escaping || rt::mutant(base::Mutant::NoEscape) {
+fn escaped(image: &Bytes) -> (Bytes, bool) {
+    if !needs_escape(image) || rt::mutant(base::Mutant::NoEscape) {
         return (image.clone(), false);
     }
     let mut copy = image.to_vec();
