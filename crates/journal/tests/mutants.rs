@@ -114,7 +114,18 @@ fn home_current() {
 /// H6.
 #[test]
 fn no_revoke() {
-    noticed(Mutant::NoRevoke, "jbd2 on emmc", on(Preset::Jbd2, "emmc"));
+    let setup = with(on(Preset::Jbd2, "emmc"), |w| {
+        w.churn = true;
+        w.checkpoints = false;
+    });
+    noticed(Mutant::NoRevoke, "jbd2 on emmc, churn", setup);
+}
+
+/// H6.
+#[test]
+fn keep_freed_pending() {
+    let setup = with(on(Preset::Jbd2, "emmc"), |w| w.churn = true);
+    noticed(Mutant::KeepFreedPending, "jbd2 on emmc, churn", setup);
 }
 
 /// H7: the torn first transaction of a life leaves its coalition block behind; the first one of the next life, at the same place

@@ -198,7 +198,6 @@ impl Model {
             tid: self.tid,
             commit_block: false,
             full_first: self.torn && self.broken != Broken::Garbage,
-            escaping: true,
         };
         let composed = coalition(&how, &mut images, &revokes);
         self.log.push((self.tid, read_back(&composed.blocks)));

@@ -259,7 +259,8 @@ impl Player {
         let mut model = shared.model.lock();
         let m = &mut *model;
         let metas: Vec<BlockNo> = m.now.meta.keys().copied().collect();
-        match self.rng.below(16) {
+        let kinds = if shared.workload.churn { 8 } else { 16 };
+        match self.rng.below(kinds) {
             0 | 1 => self.create(handle, m)?,
             2 | 3 if metas.len() > 4 => {
                 let block = pick(&mut self.rng, &metas).expect("some");
@@ -357,12 +358,7 @@ impl Player {
         let content = self.content(m);
         let ordered = !self.rng.one_in(4);
         m.write_data(block, content.clone(), ordered);
-        let path = shared.journal.data_path(DataNeed {
-            blocks: 1,
-            runs: 1,
-            commits: true,
-            flush_anyway: false,
-        });
+        let path = self.data_path();
         let mut plug = shared.queue.plug();
         match path {
             DataPath::Cached => plug.write(block.lba(), Class::Data, content),
@@ -372,6 +368,20 @@ impl Player {
         match ordered {
             true => handle.add_ordered(batch),
             false => Ok(batch.wait()?),
+        }
+    }
+
+    /// As the journal advises, or not: either is safe.
+    fn data_path(&mut self) -> DataPath {
+        match self.rng.below(6) {
+            0 => DataPath::Direct,
+            1 => DataPath::Cached,
+            _ => self.shared.journal.data_path(DataNeed {
+                blocks: 1,
+                runs: 1,
+                commits: true,
+                flush_anyway: false,
+            }),
         }
     }
 

@@ -63,6 +63,8 @@ pub struct Workload {
     pub apart: bool,
     /// One in so many images poses as a control block of the log.
     pub pose_one_in: u64,
+    /// Blocks change their owners all the time; nothing else happens.
+    pub churn: bool,
     /// Small stores only, no whole blocks.
     pub small: bool,
     /// Checkpoints and write-back by timers and at random.
@@ -88,6 +90,7 @@ impl Default for Workload {
             lives: 2,
             apart: false,
             pose_one_in: 4,
+            churn: false,
             small: false,
             checkpoints: true,
             checksums: None,
