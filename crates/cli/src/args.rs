@@ -34,7 +34,11 @@ pub struct CompareArgs {
     pub device: String,
     /// Journaling schemes, separated by commas. Each is a preset, or single choices, or both, with `+` between: `emmc`,
     /// `emmc+full-first=on`, `record=coalition+order=flush-end+home=copy`.
-    #[arg(long, value_delimiter = ',', default_value = "jbd2,flush-ahead,none")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "jbd2,coalition,flush-ahead,emmc,adaptive,none"
+    )]
     pub schemes: Vec<String>,
     /// Workload, e.g. `sqlite:insert=1000,update=1000,delete=1000,journal=truncate,synchronous=full`.
     #[arg(long, default_value = "sqlite", value_name = "SPEC")]

@@ -60,7 +60,17 @@ fn the_results_add_up() {
     assert_eq!(results["schema"], 1);
     let runs = results["runs"].as_array().unwrap();
     let schemes: Vec<_> = runs.iter().map(|r| r["scheme"].as_str().unwrap()).collect();
-    assert_eq!(schemes, ["jbd2", "flush-ahead", "none"]);
+    assert_eq!(
+        schemes,
+        [
+            "jbd2",
+            "coalition",
+            "flush-ahead",
+            "emmc",
+            "adaptive",
+            "none"
+        ]
+    );
     for run in runs {
         assert_eq!(run["ops"], 22);
         assert!(run["virtual_seconds"].as_f64().unwrap() > 0.0);

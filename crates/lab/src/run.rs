@@ -204,7 +204,7 @@ impl Taken {
         let all: u64 = blocks.values().sum();
         let journal: u64 = blocks
             .iter()
-            .filter(|(class, _)| class.starts_with("journal"))
+            .filter(|(class, _)| class.starts_with("journal") || *class == Class::Coalition.name())
             .map(|(_, n)| n)
             .sum();
         Run {
