@@ -1,6 +1,6 @@
 //! The contract of [`BlockDevice`] as a test that every implementer runs.
 
-use crate::{BlockDevice, Class, DevErrorKind, Op, Piece, Request};
+use crate::{BlockDevice, Class, DevErrorKind, Op, PackedWrite, Piece, Request};
 use base::{Bytes, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK};
 
 /// Runs the contract against a blank device of at least 1 MiB. What it does not survive, it panics with.
@@ -14,6 +14,9 @@ pub fn run(device: &dyn BlockDevice) {
     tickets_complete_in_any_order_and_once(device);
     a_discard_answers(device);
     illegal_requests_are_misuse(device);
+    packs_are_executed_or_refused(device);
+    illegal_packs_are_misuse(device);
+    a_barrier_answers(device);
 }
 
 fn unit(device: &dyn BlockDevice) -> u64 {
@@ -156,4 +159,95 @@ fn illegal_requests_are_misuse(device: &dyn BlockDevice) {
         let error = device.wait(device.submit(request)).expect_err(&shown);
         assert_eq!(error.kind, DevErrorKind::Misuse, "{shown}: {error}");
     }
+}
+
+fn entry(device: &dyn BlockDevice, lba: u64, fill: u8, units: u64) -> PackedWrite {
+    let piece = |n| Piece {
+        class: Class::JournalMetadata,
+        bytes: filled(fill + n, units * unit(device)),
+    };
+    PackedWrite {
+        lba: Lba(lba),
+        pieces: vec![piece(0), piece(1)],
+        fua: device.caps().fua,
+    }
+}
+
+fn is_misuse(device: &dyn BlockDevice, request: Request, what: &str) {
+    let error = device.wait(device.submit(request)).expect_err(what);
+    assert_eq!(error.kind, DevErrorKind::Misuse, "{what}: {error}");
+}
+
+fn packs_are_executed_or_refused(device: &dyn BlockDevice) {
+    let unit = unit(device);
+    let writes = vec![
+        entry(device, 1536, 10, 1),
+        entry(device, 1152, 20, 2),
+        // Touches the first one; entries are not in order of address.
+        entry(device, 1536 + 2 * unit, 30, 1),
+    ];
+    write(device, 1152, filled(9, 8 * unit));
+    let request = Request::pack(writes);
+    if device.caps().packed.is_none() {
+        is_misuse(device, request, "a pack on a device that has none");
+        return;
+    }
+    device
+        .wait(device.submit(request))
+        .expect("a legal pack works");
+    let fills = |lba, units: u64| -> Vec<u8> {
+        let back = read(device, lba, units * unit);
+        let firsts = back.chunks(unit as usize * SECTOR_BYTES).map(|c| c[0]);
+        firsts.collect()
+    };
+    assert_eq!(fills(1536, 4), [10, 11, 30, 31]);
+    assert_eq!(fills(1152, 6), [20, 20, 21, 21, 9, 9]);
+    let single = Request::pack(vec![entry(device, 1536, 40, 1)]);
+    device
+        .wait(device.submit(single))
+        .expect("a pack of one write works");
+    assert_eq!(fills(1536, 2), [40, 41]);
+}
+
+fn illegal_packs_are_misuse(device: &dyn BlockDevice) {
+    let caps = device.caps();
+    let Some(packed) = caps.packed else { return };
+    let unit = unit(device);
+    let untouched = read(device, 0, 16);
+    is_misuse(device, Request::pack(Vec::new()), "an empty pack");
+    let beyond = vec![entry(device, 0, 50, 1), entry(device, caps.sectors, 50, 1)];
+    is_misuse(device, Request::pack(beyond), "an entry beyond the end");
+    let twice = vec![entry(device, 0, 50, 1), entry(device, unit, 50, 1)];
+    is_misuse(device, Request::pack(twice), "a sector twice (H8)");
+    let most = u64::from(packed.writes_max);
+    if most < caps.sectors / (2 * unit) {
+        let many = (0..=most).map(|n| entry(device, n * 2 * unit, 50, 1));
+        is_misuse(device, Request::pack(many.collect()), "an entry too many");
+    }
+    let units = caps.max_transfer_sectors / unit / 2;
+    if caps.max_transfer_sectors + 4 * unit < caps.sectors {
+        let long = vec![
+            entry(device, 0, 50, units),
+            entry(device, caps.max_transfer_sectors + 2 * unit, 50, 1),
+        ];
+        is_misuse(device, Request::pack(long), "longer than one transfer");
+    }
+    assert_eq!(
+        read(device, 0, 16),
+        untouched,
+        "a refused pack leaves nothing"
+    );
+}
+
+fn a_barrier_answers(device: &dyn BlockDevice) {
+    if !device.caps().barrier {
+        is_misuse(device, Request::barrier(), "a barrier on a device without");
+        return;
+    }
+    write(device, 0, filled(60, SECTORS_PER_BLOCK));
+    device
+        .wait(device.submit(Request::barrier()))
+        .expect("a barrier works");
+    write(device, 0, filled(61, SECTORS_PER_BLOCK));
+    assert_eq!(read(device, 0, 8), filled(61, SECTORS_PER_BLOCK));
 }

@@ -146,9 +146,14 @@ impl<'a> Draw<'a> {
         let entry = self.entry(place);
         match self.fates.of[place] {
             Fate::Lost => return false,
-            _ if self.dropped(place, lba) => return false,
-            Fate::Sure | Fate::Durable => return true,
-            Fate::Free => {}
+            Fate::Durable => return true,
+            Fate::Sure | Fate::Free => {}
+        }
+        if let Some(written_back) = self.replaced(place, lba) {
+            return written_back;
+        }
+        if self.fates.of[place] == Fate::Sure {
+            return true;
         }
         let w = &entry.write;
         let by = |what, min| {
@@ -175,9 +180,13 @@ impl<'a> Draw<'a> {
         }
     }
 
-    fn dropped(&self, place: usize, lba: u64) -> bool {
-        let granule = || unit(self.caps, &self.entry(place).write, lba, 0).start;
-        !self.fates.dropped.is_empty() && self.fates.dropped.contains(&(place, granule()))
+    /// Of a granule that was replaced in a FIFO cache: true if it was written back before.
+    fn replaced(&self, place: usize, lba: u64) -> Option<bool> {
+        if self.fates.replaced.is_empty() {
+            return None;
+        }
+        let granule = unit(self.caps, &self.entry(place).write, lba, 0).start;
+        self.fates.replaced.get(&(place, granule)).copied()
     }
 
     fn garbled(&self, place: usize, lba: u64) -> bool {
@@ -191,7 +200,7 @@ impl<'a> Draw<'a> {
             Kind::Fua => self.caps.reliable_granule,
             Kind::Discard => Some(0),
         };
-        if promised.is_some() || atomic(self.caps, w) || self.dropped(place, lba) {
+        if promised.is_some() || atomic(self.caps, w) || self.replaced(place, lba).is_some() {
             return false;
         }
         let rare = pick(self.seed, [8, 0, 0]) & 1 == 1;

@@ -15,7 +15,7 @@ pub(super) enum Fate {
     Lost,
     /// Each of its granules may be there or not, or torn if its promises allow it.
     Free,
-    /// All of it is there, but for [`Fates::dropped`].
+    /// All of it is there, but for what [`Fates::replaced`] says.
     Sure,
     /// All of it is there for good: nothing older can show.
     Durable,
@@ -25,8 +25,9 @@ pub(super) enum Fate {
 pub(super) struct Fates {
     /// By place in the ledger.
     pub of: Vec<Fate>,
-    /// Granules that a later write replaced in the FIFO cache before their turn came: (place in the ledger, first sector).
-    pub dropped: Set<(usize, u64)>,
+    /// Granules that a later write replaced in the FIFO cache, by (place in the ledger, first sector): true if they were written
+    /// back before.
+    pub replaced: Map<(usize, u64), bool>,
 }
 
 struct Decide<'a> {
@@ -36,6 +37,8 @@ struct Decide<'a> {
     mood: Mood,
     seed: u64,
     of: Vec<Fate>,
+    /// Entries of packs in flight that the device is done with.
+    executed: Set<usize>,
 }
 
 impl Fates {
@@ -47,19 +50,20 @@ impl Fates {
             mood,
             seed,
             of: Vec::with_capacity(ledger.entries.len()),
+            executed: Set::default(),
         };
         decide.alone();
         decide.packs();
         let barriers = decide.barriers();
-        let dropped = if caps.cache_fifo {
+        let replaced = if caps.cache_fifo {
             decide.fifo(&barriers)
         } else {
             decide.epochs(&barriers);
-            Set::default()
+            Map::default()
         };
         Fates {
             of: decide.of,
-            dropped,
+            replaced,
         }
     }
 }
@@ -117,6 +121,9 @@ impl Decide<'_> {
         for (pack, places) in packs {
             let executed = self.progress(places.len() as u64, 10, pack) as usize;
             for (n, place) in places.into_iter().enumerate() {
+                if n < executed {
+                    self.executed.insert(place);
+                }
                 let durable = self.write(place).kind.is_durable();
                 self.of[place] = match n.cmp(&executed) {
                     std::cmp::Ordering::Less if durable => Fate::Sure,
@@ -164,9 +171,14 @@ impl Decide<'_> {
         }
     }
 
-    /// The cache was written back in order of arrival up to one write. Answers the granules that never came to their turn.
-    fn fifo(&mut self, barriers: &[Barrier]) -> Set<(usize, u64)> {
+    /// The cache was written back in order of arrival up to one write. Answers what became of replaced granules.
+    fn fifo(&mut self, barriers: &[Barrier]) -> Map<(usize, u64), bool> {
         let arrivals = self.arrivals();
+        for place in self.cached() {
+            if !arrivals.contains(&place) {
+                self.of[place] = Fate::Lost;
+            }
+        }
         let queue: Vec<usize> = arrivals
             .iter()
             .copied()
@@ -176,14 +188,12 @@ impl Decide<'_> {
         let replaced = self.replaced(&arrivals);
         let kept = self.behind_barriers(&queue, written, barriers);
         let turns = self.turns(&arrivals, &queue, written, &replaced, &kept);
-        let mut dropped = Set::default();
+        let mut outcome = Map::default();
         for (turn, place) in queue.into_iter().enumerate() {
             for (granule, by) in replaced.get(&place).into_iter().flatten() {
-                let late = pick(self.seed, [13, self.ledger.entries[place].id, *granule]) & 1 == 1;
-                let gone = turns[*by] < turn || (turns[*by] == turn && late);
-                if gone {
-                    dropped.insert((place, *granule));
-                }
+                let lucky = pick(self.seed, [13, self.ledger.entries[place].id, *granule]) & 1 == 1;
+                let in_time = turns[*by] > turn || (turns[*by] == turn && lucky);
+                outcome.insert((place, *granule), in_time);
             }
             self.of[place] = match turn.cmp(&written) {
                 std::cmp::Ordering::Less => Fate::Sure,
@@ -191,12 +201,24 @@ impl Decide<'_> {
                 std::cmp::Ordering::Greater => Fate::Lost,
             };
         }
-        dropped
+        outcome
     }
 
-    /// All writes that had begun, in the order in which they came to the card. Commands that overlap may come in any order.
+    fn has_come(&self, place: usize) -> bool {
+        let e = &self.ledger.entries[place];
+        let in_flight = e.write.end > self.at && !self.executed.contains(&place);
+        !in_flight
+            || match self.mood {
+                Mood::Oldest => false,
+                Mood::Newest => true,
+                _ => !pick(self.seed, [17, e.id, 0]).is_multiple_of(4),
+            }
+    }
+
+    /// The writes that had come to the card, in their order. Commands that overlap may come in any order, and what is in flight
+    /// may not have come yet.
     fn arrivals(&self) -> Vec<usize> {
-        let began = (0..self.of.len()).filter(|p| self.of[*p] != Fate::Lost);
+        let began = (0..self.of.len()).filter(|p| self.of[*p] != Fate::Lost && self.has_come(*p));
         let mut keyed: Vec<(u64, usize)> = began
             .map(|place| {
                 let e = &self.ledger.entries[place];
@@ -209,9 +231,11 @@ impl Decide<'_> {
             // The entries of a pack come in their order, but other commands may come between them.
             let pack = |keyed: &(u64, usize)| self.ledger.entries[keyed.1].pack.map(|p| p.0);
             for run in keyed.chunk_by_mut(|a, b| pack(a).is_some() && pack(a) == pack(b)) {
-                let mut times: Vec<u64> = run.iter().map(|k| k.0).collect();
-                times.sort_unstable();
-                run.iter_mut().zip(times).for_each(|(k, time)| k.0 = time);
+                let mut earliest = u64::MAX;
+                for (time, _) in run.iter_mut().rev() {
+                    earliest = earliest.min(*time);
+                    *time = earliest;
+                }
             }
         }
         keyed.sort_unstable();

@@ -242,7 +242,8 @@ impl History {
             self.durable(w) || (through && ordered(w) == Some(true))
         };
         if self.caps.cache_fifo {
-            self.fifo(&came, &sure, out);
+            let arrived = |w: &Wr| w.end <= self.cut || ordered(w) == Some(true);
+            self.fifo(&came, &sure, &arrived, out);
         } else {
             let choices = |i: usize| match sure(&came[i]) {
                 true => vec![vec![Is::There; came[i].sectors as usize]],
@@ -366,8 +367,14 @@ impl History {
     }
 
     /// Plays a cache that writes back in order of arrival: at any moment it may bring some more of its oldest write to the
-    /// medium; what is replaced as a whole leaves it.
-    fn fifo(&self, came: &[Wr], sure: &dyn Fn(&Wr) -> bool, out: &mut BTreeSet<State>) {
+    /// medium; what is replaced as a whole leaves it. What is in flight at the cut may not have come yet.
+    fn fifo(
+        &self,
+        came: &[Wr],
+        sure: &dyn Fn(&Wr) -> bool,
+        arrived: &dyn Fn(&Wr) -> bool,
+        out: &mut BTreeSet<State>,
+    ) {
         let cached = |w: &Wr| w.kind == Kind::Normal && !sure(w);
         let others: Vec<Vec<Vec<Is>>> = (0..came.len())
             .map(|i| match (cached(&came[i]), sure(&came[i])) {
@@ -384,6 +391,7 @@ impl History {
                 came,
                 order: &order,
                 cached: &cached,
+                arrived,
                 out: &mut caches,
             };
             play.step(0, &mut Vec::new(), &mut Vec::new());
@@ -409,6 +417,8 @@ struct Play<'a> {
     came: &'a [Wr],
     order: &'a [usize],
     cached: &'a dyn Fn(&Wr) -> bool,
+    /// Whether a write must have come before the cut.
+    arrived: &'a dyn Fn(&Wr) -> bool,
     /// What cached writes may have on the medium: (write, sector, torn or not).
     out: &'a mut BTreeSet<Vec<(usize, u64, u8)>>,
 }
@@ -429,8 +439,11 @@ impl Play<'_> {
             medium.truncate(before);
             cache.insert(n, line);
         }
-        if arrived == self.order.len() {
+        let mut rest = self.order[arrived..].iter();
+        if !rest.any(|i| (self.arrived)(&self.came[*i])) {
             self.end(cache, medium);
+        }
+        if arrived == self.order.len() {
             return;
         }
         // Or the next write comes.
