@@ -79,15 +79,20 @@ impl OrderPlug {
             })
             .collect();
         self.queue.count_merges(joined);
+        let caps = self.queue.caps();
         if may_share_packs(&self.queue, groups.len()) {
-            let all = groups.into_iter().flatten().collect();
-            for command in pack(all, self.queue.caps()) {
+            for command in pack(groups.into_iter().flatten().collect(), caps) {
                 send(&self.queue, [command]).wait()?;
             }
             return Ok(());
         }
+        let packs = caps.packed.is_some() && self.queue.kind_of(true) == Kind::Durable;
         for group in groups {
-            send(&self.queue, group.into_iter().map(Command::Single)).wait()?;
+            let commands = match packs {
+                true => pack(group, caps),
+                false => group.into_iter().map(Command::Single).collect(),
+            };
+            send(&self.queue, commands).wait()?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Gathers writes, so that neighbours become one command.
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Kind};
 use crate::command::{Command, merge, pack};
 use crate::order_plug::send;
 use crate::{Class, Queue};
@@ -90,16 +90,16 @@ impl Plug {
         self.writes.is_empty()
     }
 
-    /// Sorts by address, merges neighbours of equal flags up to the largest transfer, and sends all of it: non-volatile writes
-    /// as packs where the device takes them, in whatever order it keeps of a pack, for here none is asked for.
+    /// Sorts by address, merges neighbours of equal flags up to the largest transfer, and sends all of it. Non-volatile writes
+    /// that do not touch go as packs where the device has them: it programs their pages side by side.
     pub fn submit(self) -> Batch {
-        let (merged, joined) = merge(self.writes, self.queue.caps());
-        self.queue.count_merges(joined);
         let caps = self.queue.caps();
-        let durable = caps.fua && merged.iter().all(|w| w.fua);
-        match durable && caps.packed.is_some() {
-            true => send(&self.queue, pack(merged, caps)),
-            false => send(&self.queue, merged.into_iter().map(Command::Single)),
-        }
+        let (merged, joined) = merge(self.writes, caps);
+        self.queue.count_merges(joined);
+        let packs = caps.packed.is_some() && self.queue.kind_of(true) == Kind::Durable;
+        let (urgent, cached): (Vec<Write>, Vec<Write>) =
+            merged.into_iter().partition(|w| packs && w.fua);
+        let cached = cached.into_iter().map(Command::Single);
+        send(&self.queue, cached.chain(pack(urgent, caps)))
     }
 }

@@ -87,6 +87,8 @@ fn each_device_gets_the_fewest_commands_that_keep_the_order() {
     assert_eq!(cost("prefix, small packs"), (1, 1, 0));
     // 16 of 20 sectors, then the last block alone: a plain write.
     assert_eq!(cost("prefix, small transfers"), (2, 1, 0));
+    // A pack of the first group, the second group behind it.
+    assert_eq!(cost("any subset"), (2, 1, 0));
     assert_eq!(cost("no packs"), (3, 0, 0));
     assert_eq!(cost("no FUA"), (3, 0, 2));
     assert_eq!(cost("no cache"), (1, 1, 0));
@@ -157,6 +159,36 @@ fn a_failure_names_its_place_and_stops_what_comes_later() {
             let seen = disk.visible();
             assert_eq!(group_at(&seen, 0), Some(1), "{name}");
             assert!(seen.is_zero(8) && seen.is_zero(16), "{name}");
+        });
+    }
+}
+
+#[test]
+fn a_plug_packs_non_volatile_writes_on_any_device_that_can() {
+    for (name, caps) in devices() {
+        in_sim(move || {
+            let disk = SpecDisk::new(caps.clone(), 1);
+            let queue = Queue::new(disk.clone());
+            let mut plug = queue.plug();
+            for n in [3, 0, 1, 6] {
+                plug.write_fua(Lba(n * 8), Class::Home, stamp(1, n * 8, 8));
+            }
+            plug.write(Lba(128), Class::Data, stamp(1, 128, 8));
+            plug.submit().wait().expect("a healthy device");
+            let stats = queue.stats();
+            let most = usize::from(caps.packed.map_or(1, |p| p.writes_max));
+            let durable = caps.fua || !caps.volatile_cache;
+            let packed = durable && most > 1;
+            // 0 and 1 touch, so that there are three writes of 32 sectors.
+            let packs = match caps.max_transfer_sectors {
+                20 if packed => 2,
+                _ if packed => 1,
+                _ => 3,
+            };
+            assert_eq!(stats.write_commands, packs + 1, "{name}");
+            assert_eq!(stats.blocks_written(Class::Home), 4, "{name}");
+            let seen = disk.snapshot_lost();
+            assert!((0..2).all(|n| group_at(&seen, n * 8) == Some(1)), "{name}");
         });
     }
 }
