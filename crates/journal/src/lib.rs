@@ -60,3 +60,16 @@ pub use place::{LogBlock, LogPlace};
 pub use recover::{CleanLog, DirtyLog, Opened, RecoveryReport, open};
 pub use scheme::{FullFirst, Home, Order, Preset, Record, Scheme};
 pub use stats::Stats;
+
+/// Parts of a commit, for the bench `cost`.
+#[doc(hidden)]
+pub mod measured {
+    use base::Bytes;
+
+    /// Bytes of the delta record of a block that was `old` and is `new`, with these stores (offset, length) in between.
+    pub fn delta(old: &Bytes, new: &Bytes, stores: &[(usize, usize)]) -> usize {
+        let mut marked = crate::words::WordMap::NONE;
+        stores.iter().for_each(|&(at, len)| marked.mark(at, len));
+        crate::commit::delta_bytes(old, new, &marked)
+    }
+}

@@ -35,9 +35,9 @@ use crate::transaction::Image;
 use crate::{JournalError, Order, Record, Scheme};
 use base::{BlockNo, Mutant, Tid};
 use block::{Batch, WriteMark};
-pub(crate) use compose::Composed;
 #[cfg(test)]
 pub(crate) use compose::{Coalition, coalition};
+pub(crate) use compose::{Composed, delta_bytes};
 use flight::{InFlight, Started};
 use std::collections::BTreeSet;
 

@@ -5,7 +5,7 @@ use super::delta::{CUMULATIVE_MAX, Choice, DELTA_MAX, choose, cumulative, whole}
 use super::{Composed, commit_record, commit_time, escaped};
 use crate::track::{Basis, Logged};
 use crate::transaction::Image;
-use base::{BLOCK_BYTES, BlockNo, Bytes, Tid};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Nanos, Tid};
 use block::Class;
 use ondisk::jbd2::{
     COALITION_HEADER_BYTES, CoalitionRecord, CoalitionWriter, Format, full_image_checksum,
@@ -40,7 +40,7 @@ pub(crate) fn coalition(how: &Coalition, images: &mut [Image], revokes: &[BlockN
         }
     }
     let logged: Vec<Bytes> = whole.iter().map(|(_, bytes)| bytes.clone()).collect();
-    rt::charge(crate::cost::COMMIT_PER_BLOCK);
+    rt::charge(Nanos(crate::cost::COALITION_PART.0 * writer.parts() as u64));
     let parts = writer.finish(commit_time(), !how.commit_block, &logged);
     let last = parts.len() - 1;
     let parts = parts.into_iter().map(|p| (Class::Coalition, p.into()));

@@ -80,6 +80,11 @@ pub(crate) fn choose(image: &Image, basis: &Basis) -> Choice {
     }
 }
 
+/// Bytes of the delta record of a block.
+pub(crate) fn delta_bytes(old: &Bytes, new: &Bytes, marked: &WordMap) -> usize {
+    record_bytes(&segments(new, changed_bytes(old, new, marked)))
+}
+
 /// The same block with everything that may differ from home (D7).
 pub(crate) fn cumulative(image: &Image, basis: &Basis, choice: &Choice) -> Choice {
     let words = basis.since_home.union(&choice.changed);

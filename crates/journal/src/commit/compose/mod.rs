@@ -5,6 +5,7 @@ mod delta;
 mod full;
 
 pub(crate) use coalition::{Coalition, coalition};
+pub(crate) use delta::delta_bytes;
 pub(crate) use full::full;
 
 use base::{BLOCK_BYTES, Bytes, Tid};
