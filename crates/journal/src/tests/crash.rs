@@ -8,6 +8,7 @@
 //! - Q5: at the end of a history file data on the medium is what was written (no stale home write hit it).
 
 use super::*;
+use crate::{FullFirst, Home, Preset, Scheme};
 use base::bytes::put_be32;
 use base::{Rng, Tid};
 use block::Class;
@@ -170,7 +171,7 @@ impl Player<'_> {
 }
 
 impl History {
-    fn play(seed: u64, broken: Broken) -> Result<History, String> {
+    fn play(seed: u64, broken: Broken, scheme: Scheme) -> Result<History, String> {
         let mut rng = Rng::named(seed, "history");
         let log_blocks = 9 + rng.below(24) as u32;
         let fs_blocks = u64::from(log_blocks) + HOMES + 1;
@@ -178,6 +179,7 @@ impl History {
         let options = Options {
             features_64bit: rng.one_in(2),
             checksum_v3: rng.one_in(2),
+            scheme: Some(scheme),
             ..quiet()
         };
         let journal = rig.start_broken(options, broken);
@@ -298,11 +300,12 @@ pub(super) fn explore(
     histories: std::ops::Range<u64>,
     cuts: u64,
     broken: Broken,
+    scheme: Scheme,
 ) -> Result<u64, String> {
     let mut states = 0;
     for seed in histories {
         let place = |e| format!("seed {seed}: {e}");
-        let history = History::play(seed, broken).map_err(place)?;
+        let history = History::play(seed, broken, scheme).map_err(place)?;
         let mut rng = Rng::named(seed, "cuts");
         for n in 0..cuts {
             let cut = rng.below(history.rig.disk.len() as u64 + 1) as usize;
@@ -315,8 +318,30 @@ pub(super) fn explore(
     Ok(states)
 }
 
+fn preset(preset: Preset, home: Home, full_first: FullFirst) -> Scheme {
+    let scheme = preset.scheme().expect("journaled");
+    Scheme {
+        home,
+        full_first,
+        ..scheme
+    }
+}
+
+fn no_violation(scheme: Scheme, histories: u64) {
+    let states = explore(0..histories, 8, Broken::NOTHING, scheme);
+    assert_eq!(states, Ok(histories * 8), "{scheme:?}");
+}
+
 #[test]
 fn every_cut_recovers_to_a_whole_transaction() {
-    let states = explore(0..2500, 8, Broken::NOTHING).expect("no violation");
-    assert_eq!(states, 2500 * 8);
+    no_violation(preset(Preset::Jbd2, Home::Copy, FullFirst::Auto), 2500);
+}
+
+#[test]
+fn every_cut_of_a_coalition_recovers_to_a_whole_transaction() {
+    for name in [Preset::Coalition, Preset::CoalitionPaper, Preset::Emmc] {
+        no_violation(preset(name, Home::CopyReliable, FullFirst::Auto), 400);
+        no_violation(preset(name, Home::CopyReliable, FullFirst::On), 200);
+        no_violation(preset(name, Home::Copy, FullFirst::Auto), 200);
+    }
 }

@@ -15,12 +15,16 @@ const FIRST: u64 = 1_000_000;
 const CUTS: u64 = 12;
 
 fn must_be_noticed(name: &str, broken: Broken) {
-    let found = explore(FIRST..FIRST + HISTORIES, CUTS, broken);
+    let found = explore(FIRST..FIRST + HISTORIES, CUTS, broken, jbd2());
     assert!(found.is_err(), "nobody noticed: {name}");
 }
 
+fn jbd2() -> crate::Scheme {
+    crate::Preset::Jbd2.scheme().expect("journaled")
+}
+
 fn plan_without(action: Action) -> &'static [Step] {
-    let plan = plan_of(&crate::Preset::Jbd2.scheme().expect("journaled"));
+    let plan = plan_of(&jbd2());
     let kept: Vec<Step> = plan
         .iter()
         .copied()
@@ -32,7 +36,7 @@ fn plan_without(action: Action) -> &'static [Step] {
 /// Without it the other tests of this file would prove nothing.
 #[test]
 fn the_guarded_code_passes_the_same_cuts() {
-    explore(FIRST..FIRST + HISTORIES, CUTS, Broken::NOTHING).expect("no violation");
+    explore(FIRST..FIRST + HISTORIES, CUTS, Broken::NOTHING, jbd2()).expect("no violation");
 }
 
 #[test]
