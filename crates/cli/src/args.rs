@@ -16,12 +16,33 @@ pub struct Args {
 pub enum Command {
     /// Runs one workload on several schemes over a modelled device and shows what each costs.
     Compare(CompareArgs),
+    /// Shows the device profiles and what they promise.
+    #[command(subcommand)]
+    Device(DeviceCommand),
     /// Runs the SQLite workload on a real file, step by step as its input says: for cross-checks with the kernel.
     #[command(hide = true)]
     HostSqlite(HostSqliteArgs),
     /// Runs one simulation for another `varve`: configuration on standard input, result lines on standard output.
     #[command(hide = true)]
     Worker,
+}
+
+#[derive(Subcommand)]
+pub enum DeviceCommand {
+    /// Lists the built-in profiles.
+    List {
+        /// Prints JSON instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows capacity, promises, timing sets and registers of a profile.
+    Show {
+        /// Name of a profile, with changes: `emmc-odroid-xu4,card.cache_on=false`.
+        profile: String,
+        /// Prints JSON instead of tables.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(clap::Args)]

@@ -7,6 +7,7 @@
 
 mod args;
 mod compare;
+mod device;
 mod failure;
 mod host_sqlite;
 mod out;
@@ -20,6 +21,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Compare(options) => compare::compare(&options),
+        Command::Device(options) => device::device(&options),
         Command::HostSqlite(options) => host_sqlite::run(&options),
         Command::Worker => worker::serve(),
     };

@@ -1,6 +1,6 @@
 //! One type for every model that a profile can build.
 
-use crate::emmc::{Emmc, EmmcMedia};
+use crate::emmc::{Emmc, EmmcMedia, FieldText};
 use crate::plain::{Plain, PlainMedia};
 use base::{Bytes, Lba, Time};
 use blockdev::{Adversary, Caps, Completion, DevError, DeviceStats, FlashStats, Model, Request};
@@ -58,6 +58,13 @@ impl AnyModel {
     /// cache, open writes. Bounded in a run of any length; for tests.
     pub fn backlog(&self) -> usize {
         each!(self, m => m.backlog())
+    }
+    /// The fields of the card's EXT_CSD register in words; empty for what is no eMMC.
+    pub fn ext_csd(&self) -> Vec<FieldText> {
+        match self {
+            AnyModel::Emmc(m) => m.card().ext_csd().describe(),
+            AnyModel::Plain(_) => Vec::new(),
+        }
     }
     /// Calls `f` with every 4 KiB block that is not all zero, ascending by address, as a host would read it now.
     /// Costs no virtual time.

@@ -15,13 +15,13 @@ use blockdev::{
     Adversary, Caps, Completion, DevError, DeviceStats, FlashStats, Model, Op, Piece, Reply,
     Request,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// When open writes keep more than this many bytes of old and new content, the oldest count as durable.
 const LEDGER_BYTES: u64 = 128 << 20;
 
 /// What commands cost.
-#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlainTiming {
     /// Each command, microseconds.

@@ -1,6 +1,9 @@
 //! Device profiles: TOML tables with the source of each number beside it.
 
+mod description;
 mod overrides;
+
+pub use description::Description;
 
 use crate::emmc::{CardConfig, Emmc, EmmcMedia, EmmcTiming};
 use crate::plain::{Plain, PlainTiming};
@@ -435,7 +438,8 @@ impl EmmcProfile {
             checkpoint_blocks: self.ftl.checkpoint_blocks,
         };
         let say = |e: &dyn std::fmt::Display| e.to_string();
-        let power_up = |media| Nand::new(media, self.nand.timing);
+        let chips = self.timing[timing].nand.unwrap_or(self.nand.timing);
+        let power_up = |media| Nand::new(media, chips);
         let (mut ftl, patch) = match media {
             Some(media) => {
                 let mounted =

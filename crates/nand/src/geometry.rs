@@ -1,7 +1,7 @@
 //! Shape and speed of a chip set.
 
 use base::Nanos;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A physical erase block: a dense number over all dies, die first (`block % dies`), so that ascending numbers visit the dies
 /// in turn.
@@ -95,7 +95,7 @@ impl Geometry {
 }
 
 /// Speed of a chip set. Firmware and host bus are no part of it.
-#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
     /// Array to page register (tR), microseconds.

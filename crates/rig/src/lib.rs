@@ -14,7 +14,7 @@ pub use blockdev::{
     Adversary, BlockDevice, Class, Clock, DeviceStats, FlashStats, Model, Modelled,
 };
 pub use config::{Config, Data, Fs};
-pub use ctrl::{AnyModel, Media, Profile};
+pub use ctrl::{AnyModel, Description, Media, Profile};
 pub use error::RigError;
 pub use ext4::DataMode;
 pub use image::{load_image, write_image};

@@ -403,12 +403,18 @@ impl Firmware {
         rel: bool,
     ) -> Result<Time, FtlError> {
         let mut source = Source::new(pieces);
-        let mut t = start + self.timing.write() + self.timing.bus(sectors * SECTOR_BYTES as u64);
+        let mut t = start + self.timing.write();
+        if !self.timing.pipelined {
+            t += self.timing.bus(sectors * SECTOR_BYTES as u64);
+        }
         if rel {
             t += self.timing.reliable();
         }
         for part in span::parts(lba, sectors) {
             let bytes = source.take(part.to - part.from);
+            if self.timing.pipelined {
+                t += self.timing.bus(bytes.len() as u64);
+            }
             t = self.program_part(t, part, bytes, rel)?;
         }
         self.sync(t)

@@ -27,6 +27,7 @@
 mod cache;
 mod card;
 mod config;
+mod describe;
 mod ext_csd;
 mod firmware;
 mod host;
@@ -35,6 +36,7 @@ mod timing;
 
 pub use card::{Card, Command, Data, Outcome, Response, status};
 pub use config::{Bkops, CardConfig};
+pub use describe::FieldText;
 pub use ext_csd::{ExtCsd, event, field};
 pub use host::Host;
 pub use timing::EmmcTiming;
@@ -93,6 +95,10 @@ impl Emmc {
     /// Chooses who decides what a power cut leaves.
     pub fn set_adversary(&mut self, adversary: Adversary) {
         self.card.set_adversary(adversary);
+    }
+    /// The card.
+    pub fn card(&self) -> &Card {
+        &self.card
     }
     /// The card, to speak commands to it directly.
     pub fn card_mut(&mut self) -> &mut Card {

@@ -1,10 +1,10 @@
 //! Bus, driver and firmware costs of an eMMC. The chips' own times stand in the geometry.
 
 use base::Nanos;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// What the path to the chips costs, microseconds unless said otherwise.
-#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmmcTiming {
     /// Host driver and interrupt, each request.
@@ -23,6 +23,10 @@ pub struct EmmcTiming {
     pub reliable_us: f64,
     /// The same, each KiB.
     pub reliable_us_per_kib: f64,
+    /// Firmware, each packed write, on top of a write of its length.
+    pub packed_us: f64,
+    /// Data of writes past the cache is programmed while the rest of it still crosses the host bus; else afterwards.
+    pub pipelined: bool,
     /// Firmware, each flush that has something to write.
     pub flush_us: f64,
     /// Firmware, each flush that has nothing to write.
@@ -31,6 +35,8 @@ pub struct EmmcTiming {
     pub barrier_us: f64,
     /// Firmware, each erase, TRIM or DISCARD command.
     pub erase_us: f64,
+    /// Speed of the chips, where the set has its own; else that of the profile.
+    pub nand: Option<ftl::nand::Timing>,
 }
 
 fn nanos(us: f64) -> Nanos {
@@ -52,6 +58,7 @@ impl EmmcTiming {
             ("program_us_per_kib", self.program_us_per_kib),
             ("reliable_us", self.reliable_us),
             ("reliable_us_per_kib", self.reliable_us_per_kib),
+            ("packed_us", self.packed_us),
             ("flush_us", self.flush_us),
             ("flush_idle_us", self.flush_idle_us),
             ("barrier_us", self.barrier_us),
@@ -59,6 +66,12 @@ impl EmmcTiming {
         ];
         match fields.iter().find(|(_, v)| !(0.0..1e7).contains(v)) {
             Some((name, value)) => Err(format!("{name} = {value}; it may be 0 to ten seconds")),
+            None => self.check_chips(),
+        }
+    }
+    fn check_chips(&self) -> Result<(), String> {
+        match &self.nand {
+            Some(nand) => nand.check().map_err(|e| format!("nand.{e}")),
             None => Ok(()),
         }
     }
@@ -88,6 +101,9 @@ impl EmmcTiming {
     }
     pub(crate) fn reliable(&self) -> Nanos {
         nanos(self.reliable_us)
+    }
+    pub(crate) fn packed(&self) -> Nanos {
+        nanos(self.packed_us)
     }
     pub(crate) fn flush(&self, idle: bool) -> Nanos {
         nanos(if idle {

@@ -1,6 +1,6 @@
 //! Packed writes inside the card.
 //!
-//! All data crosses the bus first. With [`PackOrder::Prefix`] the entries are then carried out in header order. With
+//! With [`PackOrder::Prefix`] the entries are then carried out in header order. With
 //! [`PackOrder::AnySubset`] the card does as a real one was seen to do: it keeps the pack in its SRAM, lets a later entry
 //! take the place of an earlier one to the same address, and programs in an order of its own (ascending blocks).
 
@@ -42,10 +42,11 @@ impl Firmware {
     ) -> (Time, Option<(usize, FtlError)>) {
         self.forget_landed(start);
         let bytes: u64 = entries.iter().map(PackEntry::bytes).sum();
-        let mut t = start
-            + self.timing.write()
-            + self.timing.bus(header_bytes as u64)
-            + self.timing.bus(bytes);
+        let mut t = start + self.timing.write() + self.timing.packed();
+        t += self.timing.bus(header_bytes as u64);
+        if !self.timing.pipelined {
+            t += self.timing.bus(bytes);
+        }
         if entries.iter().any(|e| e.way == Way::Reliable) {
             t += self.timing.reliable();
         }
@@ -107,6 +108,9 @@ impl Firmware {
         let rel = entry.way == Way::Reliable;
         for part in span::parts(entry.lba, entry.sectors()) {
             let bytes = source.take(part.to - part.from);
+            if self.timing.pipelined {
+                t += self.timing.bus(bytes.len() as u64);
+            }
             match (entry.way, self.pack_order) {
                 (Way::Cached, _) => {
                     t = self.cache_part(t, part, bytes)?;

@@ -1,0 +1,122 @@
+//! `varve device`: the profiles, and what their devices promise.
+
+use crate::args::DeviceCommand;
+use crate::failure::{Failure, failed, usage};
+use crate::out::say;
+use comfy_table::{Table, presets};
+use rig::{Description, Profile};
+use serde_json::Value;
+
+/// Lists the profiles, or shows one.
+pub fn device(command: &DeviceCommand) -> Result<(), Failure> {
+    match command {
+        DeviceCommand::List { json } => {
+            let all: Result<Vec<Description>, Failure> = Profile::names()
+                .map(|name| {
+                    Profile::builtin(name)
+                        .and_then(|p| p.describe())
+                        .map_err(failed)
+                })
+                .collect();
+            let all = all?;
+            if *json {
+                return say_json(&all);
+            }
+            say(&format!("{}\n", list(&all)))
+        }
+        DeviceCommand::Show { profile, json } => {
+            let parsed = Profile::parse(profile).map_err(usage)?;
+            let described = parsed.describe().map_err(failed)?;
+            if *json {
+                return say_json(&described);
+            }
+            say(&show(&described))
+        }
+    }
+}
+
+fn say_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(failed)?;
+    say(&format!("{text}\n"))
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(header);
+    table
+}
+
+fn list(all: &[Description]) -> Table {
+    let mut table = table(&["profile", "kind", "MiB", "timing sets (default first)"]);
+    for d in all {
+        let others = d.timing.keys().filter(|name| **name != d.timing_default);
+        let sets: Vec<&str> = std::iter::once(&d.timing_default)
+            .chain(others)
+            .map(String::as_str)
+            .collect();
+        table.add_row([
+            d.name.clone(),
+            d.kind.into(),
+            (d.capacity_bytes >> 20).to_string(),
+            sets.join(", "),
+        ]);
+    }
+    table
+}
+
+fn show(d: &Description) -> String {
+    let mib = d.capacity_bytes >> 20;
+    let mut out = format!("{}: {}, {mib} MiB\n\n", d.name, d.kind);
+    out.push_str(&format!("{}\n\n", rows(&["promise", "value"], &d.caps)));
+    for (name, set) in &d.timing {
+        let default = if *name == d.timing_default {
+            " (default)"
+        } else {
+            ""
+        };
+        let header = format!("timing {name}{default}");
+        out.push_str(&format!("{}\n\n", rows(&[&header, "value"], set)));
+    }
+    if !d.ext_csd.is_empty() {
+        let mut table = table(&["EXT_CSD", "byte", "value", "meaning"]);
+        for f in &d.ext_csd {
+            table.add_row([
+                f.name.into(),
+                f.byte.to_string(),
+                f.value.to_string(),
+                f.meaning.clone(),
+            ]);
+        }
+        out.push_str(&format!("{table}\n"));
+    }
+    out
+}
+
+/// The fields of a value, one a row; tables inside with a dot between.
+fn rows(header: &[&str], value: &impl serde::Serialize) -> Table {
+    let mut table = table(header);
+    if let Ok(Value::Object(fields)) = serde_json::to_value(value) {
+        for (name, value) in fields {
+            match value {
+                Value::Object(inner) => {
+                    for (key, value) in inner {
+                        table.add_row([format!("{name}.{key}"), text(&value)]);
+                    }
+                }
+                value => {
+                    table.add_row([name, text(&value)]);
+                }
+            }
+        }
+    }
+    table
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "none".into(),
+        Value::String(s) => s.clone(),
+        other => other.to_string(),
+    }
+}

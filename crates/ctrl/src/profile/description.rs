@@ -1,0 +1,67 @@
+//! What a profile is, for people and scripts.
+
+use super::{Kind, Profile, ProfileError};
+use crate::emmc::FieldText;
+use blockdev::{Caps, Model};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A device profile in words and figures.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Description {
+    /// Name of the profile.
+    pub name: String,
+    /// Kind of device: `emmc`, `plain`.
+    pub kind: &'static str,
+    /// Capacity unless a command says otherwise, bytes.
+    pub capacity_bytes: u64,
+    /// What the device promises to the host.
+    pub caps: Caps,
+    /// The timing set in use.
+    pub timing_default: String,
+    /// All timing sets: microseconds and nanoseconds as the names of the fields say.
+    pub timing: BTreeMap<String, toml::Table>,
+    /// The EXT_CSD register after the host has configured the card; empty for what is no eMMC.
+    pub ext_csd: Vec<FieldText>,
+}
+
+impl Profile {
+    /// Builds the device and says what it is.
+    ///
+    /// # Errors
+    /// The device cannot be built.
+    pub fn describe(&self) -> Result<Description, ProfileError> {
+        let model = self.build(None, None)?;
+        let table = |e: &dyn std::fmt::Display| ProfileError::Syntax(e.to_string());
+        let mut timing = BTreeMap::new();
+        let kind = match &self.kind {
+            Kind::Plain(p) => {
+                for (name, set) in &p.timing {
+                    timing.insert(
+                        name.clone(),
+                        toml::Table::try_from(set).map_err(|e| table(&e))?,
+                    );
+                }
+                "plain"
+            }
+            Kind::Emmc(p) => {
+                for (name, set) in &p.timing {
+                    timing.insert(
+                        name.clone(),
+                        toml::Table::try_from(set).map_err(|e| table(&e))?,
+                    );
+                }
+                "emmc"
+            }
+        };
+        Ok(Description {
+            name: self.name().into(),
+            kind,
+            capacity_bytes: self.capacity_bytes(),
+            caps: model.caps().clone(),
+            timing_default: self.timing().into(),
+            timing,
+            ext_csd: model.ext_csd(),
+        })
+    }
+}
