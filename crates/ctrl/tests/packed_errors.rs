@@ -470,10 +470,19 @@ fn a_worn_out_card_fails_packs_with_its_reason_after_bounded_retries() {
         }
     }
     let failure = failure.expect("the card wears out");
-    assert!(failure.contains("packed entry") || failure.contains("read-only"), "{failure}");
+    assert!(
+        failure.contains("packed entry") || failure.contains("read-only"),
+        "{failure}"
+    );
     let before = e.device_stats().packed_commands;
     let again = e.execute(now, Request::pack(vec![write(0, 1, 8), write(64, 2, 8)]));
     assert!(again.result.is_err());
-    assert!(e.device_stats().packed_commands - before <= 2, "as often as it has entries");
-    assert!(e.execute(again.at, Request::read(Lba(0), 8)).result.is_ok(), "it can be read");
+    assert!(
+        e.device_stats().packed_commands - before <= 2,
+        "as often as it has entries"
+    );
+    assert!(
+        e.execute(again.at, Request::read(Lba(0), 8)).result.is_ok(),
+        "it can be read"
+    );
 }

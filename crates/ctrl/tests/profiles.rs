@@ -75,8 +75,6 @@ fn impossible_values_are_refused_by_field_with_what_is_allowed() {
             "512 or 4096",
         ),
         ("card.rel_wr_sec_c=0", "card.rel_wr_sec_c", "1 to 255"),
-        ("card.slc_kib=1", "card.slc_kib", "64 to"),
-        ("card.slc_program_us=0", "card.slc_program_us", "1 to"),
         (
             "card.max_transfer_kib=65536",
             "card.max_transfer_kib",

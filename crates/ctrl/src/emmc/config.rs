@@ -43,10 +43,6 @@ pub struct CardConfig {
     pub native_sector: u32,
     /// Background operations.
     pub bkops: Bkops,
-    /// Blocks used with one bit per cell as a write buffer, KiB of data; 0: none. They are folded into the others later.
-    pub slc_kib: u32,
-    /// Page program of such a block, microseconds.
-    pub slc_program_us: f64,
 }
 
 impl CardConfig {
@@ -60,7 +56,6 @@ impl CardConfig {
             ("rel_wr_sec_c", self.rel_wr_sec_c, 1, 255, false),
             ("max_transfer_kib", self.max_transfer_kib, 4, 32764, false),
             ("max_packed_writes", self.max_packed_writes, 3, 255, true),
-            ("slc_kib", self.slc_kib, 64, 1 << 22, true),
         ];
         for (name, value, min, max, zero) in fields {
             if !(min..=max).contains(&value) && !(zero && value == 0) {
@@ -87,12 +82,6 @@ impl CardConfig {
             let value = self.rel_wr_sec_c;
             return Err(format!(
                 "rel_wr_sec_c = {value}; with native_sector = 4096 it must be a multiple of 8"
-            ));
-        }
-        if !(1.0..=1e6).contains(&self.slc_program_us) {
-            let value = self.slc_program_us;
-            return Err(format!(
-                "slc_program_us = {value}; it may be 1 to one second"
             ));
         }
         Ok(())

@@ -159,7 +159,6 @@ impl ExtCsd {
             (field::OPTIMAL_READ_SIZE, 1),
             (field::PRE_EOL_INFO, 1),
             (field::LIFE_TIME_EST_A, 1),
-            (field::LIFE_TIME_EST_B, u8::from(config.slc_kib > 0)),
         ];
         bytes.iter().for_each(|(at, value)| raw[*at] = *value);
         let sectors = u32::try_from(sectors).unwrap_or(u32::MAX);

@@ -7,10 +7,12 @@
 //!
 //! | write kind | at completion | cut while it executes |
 //! |---|---|---|
-//! | normal, cache on | volatile until a flush that starts afterwards completes | sectors old, new or garbage; cached lines survive in any subset |
+//! | normal, cache on | volatile until a flush that starts afterwards completes | sectors old, new or garbage; cached lines survive in any subset, with FIFO in a prefix |
 //! | normal, cache off | non-volatile | its sectors old, new or garbage |
-//! | reliable (CMD23 bit 31) | non-volatile, over every cached copy | each 512-byte sector old or new |
+//! | reliable (CMD23 bit 31) | non-volatile, over every cached copy | each sector (512 bytes or 4 KiB) old or new |
+//! | packed (CMD23 bit 30) | each entry as its own kind says | header order: entries before one, that one as if alone, none behind it; or any subset of them |
 //! | flush (CMD6 byte 32) | all accepted before is non-volatile | any subset is flushed |
+//! | barrier (CMD6 byte 32, bit 1) | volatile; nothing cached behind it survives without what was cached before it | the same |
 //! | TRIM / DISCARD (CMD38) | volatile until a flush | old content or zeros |
 //!
 //! With [`Adversary::Own`] a cut leaves what this card really leaves: the cache is lost, chips tear what is in flight, the FTL
@@ -23,6 +25,8 @@
 //! - E3: a reliable write leaves no cached copy of its sectors, so that no older content can overtake it.
 //! - E4: lines, staged units and units being programmed together never exceed the cache size; a write waits for room.
 //! - E5: when a flush completes there is no dirty line, and everything handed to the FTL is programmed.
+//! - E6: a pack of prefix order, and all that a FIFO cache writes back, is an ordered group of the FTL.
+//! - E7: lines behind a barrier are programmed when those before it are; a replaced line keeps its turn (C1 of `cache`).
 
 mod cache;
 mod card;
