@@ -66,6 +66,7 @@ impl Journal {
             ring,
             next_tid,
             committed,
+            commit_time: (0, 0),
             requested: None,
             asked: WriteMark::NONE,
             failure: None,

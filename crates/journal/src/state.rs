@@ -2,6 +2,7 @@
 
 use crate::buffer::{Cache, Refile};
 use crate::checkpoint::CheckpointList;
+use crate::commit::CommitTime;
 use crate::error::Failure;
 use crate::ring::{LogPos, Ring};
 use crate::transaction::Running;
@@ -31,6 +32,8 @@ pub(crate) struct State {
     /// The next transaction gets this number.
     pub next_tid: Tid,
     pub committed: Tid,
+    /// Of the last transaction that was composed.
+    pub commit_time: CommitTime,
     /// Somebody waits for this transaction.
     pub requested: Option<Tid>,
     /// Callers of fsync want this flushed: a commit that comes by covers it, if it can.

@@ -37,7 +37,7 @@ use base::{BlockNo, Mutant, Tid};
 use block::{Batch, WriteMark};
 #[cfg(test)]
 pub(crate) use compose::{Coalition, coalition};
-pub(crate) use compose::{Composed, delta_bytes};
+pub(crate) use compose::{CommitTime, Composed, delta_bytes};
 use flight::{InFlight, Started};
 use std::collections::BTreeSet;
 
@@ -253,7 +253,12 @@ impl<'a> Job<'a> {
         if self.composed.is_some() {
             return;
         }
-        let composed = self.encode();
+        let time = {
+            let mut state = self.inner.state.lock();
+            state.commit_time = compose::commit_time(state.commit_time);
+            state.commit_time
+        };
+        let composed = self.encode(time);
         let used = composed.blocks.len() as u32;
         let mut state = self.inner.state.lock();
         state.ring().give_back(self.start, self.blocks, used);
@@ -265,17 +270,18 @@ impl<'a> Job<'a> {
         self.composed = Some(composed);
     }
 
-    fn encode(&mut self) -> Composed {
+    fn encode(&mut self, time: CommitTime) -> Composed {
         let scheme = self.inner.options.scheme;
         match scheme.expect("only journals with a log commit").record {
             Record::Full => {
                 let format = &self.log.format;
-                compose::full(format, self.tid, &self.images, &self.revokes)
+                compose::full(format, (self.tid, time), &self.images, &self.revokes)
             }
             Record::Coalition { commit_block } => {
                 let how = compose::Coalition {
                     format: &self.log.format,
                     tid: self.tid,
+                    time,
                     commit_block,
                     full_first: self.inner.full_first,
                 };

@@ -9,21 +9,21 @@ use ondisk::jbd2::{
 };
 use proptest::prelude::*;
 
-const LOG: u32 = 32;
-const FS: u64 = 100;
-const V3: u32 = 0x13;
+pub(super) const LOG: u32 = 32;
+pub(super) const FS: u64 = 100;
+pub(super) const V3: u32 = 0x13;
 
 /// A log written by hand.
-struct Forge {
-    sb: Superblock,
-    content: BTreeMap<u64, Bytes>,
-    place: LogPlace,
-    at: u32,
-    crc: u32,
+pub(super) struct Forge {
+    pub(super) sb: Superblock,
+    pub(super) content: BTreeMap<u64, Bytes>,
+    pub(super) place: LogPlace,
+    pub(super) at: u32,
+    pub(super) crc: u32,
 }
 
 impl Forge {
-    fn new(compat: u32, incompat: u32) -> Forge {
+    pub(super) fn new(compat: u32, incompat: u32) -> Forge {
         let mut sb = Superblock::new(BLOCK_BYTES as u32, LOG, *b"a journal's UUID");
         sb.set_compat(JournalCompat(compat));
         sb.set_incompat(JournalIncompat(incompat));
@@ -37,10 +37,10 @@ impl Forge {
             crc: !0,
         }
     }
-    fn format(&self) -> Format {
+    pub(super) fn format(&self) -> Format {
         self.sb.format()
     }
-    fn put(&mut self, block: Vec<u8>) -> &mut Forge {
+    pub(super) fn put(&mut self, block: Vec<u8>) -> &mut Forge {
         let home = self.place.block(crate::LogBlock(self.at));
         self.content.insert(home.0, block.into());
         self.at = if self.at + 1 == self.sb.log_end() {
@@ -50,10 +50,10 @@ impl Forge {
         };
         self
     }
-    fn block(&self) -> Vec<u8> {
+    pub(super) fn block(&self) -> Vec<u8> {
         vec![0; BLOCK_BYTES]
     }
-    fn descriptor(&mut self, tid: u32, homes: &[u64]) -> &mut Forge {
+    pub(super) fn descriptor(&mut self, tid: u32, homes: &[u64]) -> &mut Forge {
         let f = self.format();
         let mut writer = DescriptorWriter::new(f, Tid(tid));
         let images: Vec<Vec<u8>> = homes.iter().map(|h| vec![*h as u8; BLOCK_BYTES]).collect();
@@ -70,7 +70,7 @@ impl Forge {
         }
         self
     }
-    fn revoke(&mut self, tid: u32, homes: &[u64]) -> &mut Forge {
+    pub(super) fn revoke(&mut self, tid: u32, homes: &[u64]) -> &mut Forge {
         let blocks = homes.iter().map(|h| BlockNo(*h)).collect();
         let mut block = self.block();
         Revoke {
@@ -80,7 +80,7 @@ impl Forge {
         .encode(&self.format(), &mut block);
         self.put(block)
     }
-    fn commit(&mut self, tid: u32, secs: u64) -> &mut Forge {
+    pub(super) fn commit(&mut self, tid: u32, secs: u64) -> &mut Forge {
         let mut block = self.block();
         let crc = self.format().checksum == ChecksumMode::V1;
         let transaction_crc = crc.then_some(self.crc);
@@ -95,14 +95,14 @@ impl Forge {
         self.put(block)
     }
     /// Flips a bit of log block `n` (1 = first of the ring).
-    fn damage(&mut self, n: u32, byte: usize) -> &mut Forge {
+    pub(super) fn damage(&mut self, n: u32, byte: usize) -> &mut Forge {
         let home = self.place.block(crate::LogBlock(n)).0;
         let mut block = self.content[&home].to_vec();
         block[byte] ^= 1;
         self.content.insert(home, block.into());
         self
     }
-    fn rig(&self) -> Rig {
+    pub(super) fn rig(&self) -> Rig {
         let mut content = self.content.clone();
         let mut block = self.block();
         self.sb.encode(&mut block);
@@ -110,7 +110,7 @@ impl Forge {
         Rig::on(CrashDisk::new(FS, content), self.place.clone())
     }
     /// Recovers; after an error nothing has been written.
-    fn recover(&self) -> Result<(RecoveryReport, Rig), String> {
+    pub(super) fn recover(&self) -> Result<(RecoveryReport, Rig), String> {
         let rig = self.rig();
         match rig.recover() {
             Ok((_, report)) => Ok((report, rig)),

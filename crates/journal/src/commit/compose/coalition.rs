@@ -2,7 +2,7 @@
 //! not do; then a commit block, if the transaction does not commit itself by its checksums.
 
 use super::delta::{CUMULATIVE_MAX, Choice, DELTA_MAX, choose, cumulative, whole};
-use super::{Composed, commit_record, commit_time, escaped};
+use super::{CommitTime, Composed, commit_record, escaped};
 use crate::track::{Basis, Logged};
 use crate::transaction::Image;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Nanos, Tid};
@@ -17,6 +17,7 @@ use ondisk::jbd2::{
 pub(crate) struct Coalition<'a> {
     pub format: &'a Format,
     pub tid: Tid,
+    pub time: CommitTime,
     /// A commit block of its own ends it, as published.
     pub commit_block: bool,
     /// No cumulative deltas: home may be garbage, so that only a full image supersedes (D2).
@@ -41,14 +42,17 @@ pub(crate) fn coalition(how: &Coalition, images: &mut [Image], revokes: &[BlockN
     }
     let logged: Vec<Bytes> = whole.iter().map(|(_, bytes)| bytes.clone()).collect();
     rt::charge(Nanos(crate::cost::COALITION_PART.0 * writer.parts() as u64));
-    let parts = writer.finish(commit_time(), !how.commit_block, &logged);
+    let parts = writer.finish(how.time, !how.commit_block, &logged);
     let last = parts.len() - 1;
     let parts = parts.into_iter().map(|p| (Class::Coalition, p.into()));
     let mut blocks: Vec<_> = parts.chain(whole).collect();
     let record = match how.commit_block {
         false => last,
         true => {
-            blocks.push((Class::JournalCommit, commit_record(how.format, how.tid)));
+            blocks.push((
+                Class::JournalCommit,
+                commit_record(how.format, how.tid, how.time),
+            ));
             blocks.len() - 1
         }
     };

@@ -1,16 +1,16 @@
 //! A transaction of full images: revoke blocks, then descriptors each followed by its images, then the commit record.
 
-use super::{Composed, LogImage, commit_record, escaped};
+use super::{CommitTime, Composed, LogImage, commit_record, escaped};
 use crate::transaction::Image;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Tid};
 use block::Class;
 use ondisk::jbd2::{DescriptorWriter, Format, Revoke, Tag};
 
 /// A transaction of full images with its commit block.
-pub(crate) fn full(format: &Format, tid: Tid, images: &[Image], revokes: &[BlockNo]) -> Composed {
+pub(crate) fn full(format: &Format, (tid, time): (Tid, CommitTime), images: &[Image], revokes: &[BlockNo]) -> Composed {
     let mut blocks = log_blocks(format, tid, images, revokes);
     let record = blocks.len();
-    let commit = commit_record(format, tid);
+    let commit = commit_record(format, tid, time);
     blocks.push((Class::JournalCommit, commit));
     Composed {
         blocks,

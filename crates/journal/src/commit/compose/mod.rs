@@ -36,16 +36,19 @@ fn escaped(image: &Bytes) -> (Bytes, bool) {
     (copy.into(), true)
 }
 
-/// Commit time: seconds and nanoseconds since 1970.
-fn commit_time() -> (u64, u32) {
+/// Seconds and nanoseconds since 1970.
+pub(crate) type CommitTime = (u64, u32);
+
+/// The time of a commit behind one of time `last`. It never goes back, whatever the clock does: a transaction older than the
+/// one before it is one of an older life of the ring (H7).
+pub(crate) fn commit_time(last: CommitTime) -> CommitTime {
     let now = rt::wall();
-    (u64::try_from(now.secs).unwrap_or(0), now.nanos)
+    (u64::try_from(now.secs).unwrap_or(0), now.nanos).max(last)
 }
 
 /// The commit record.
-fn commit_record(format: &Format, tid: Tid) -> Bytes {
+fn commit_record(format: &Format, tid: Tid, (secs, nanos): CommitTime) -> Bytes {
     let mut block = vec![0; BLOCK_BYTES];
-    let (secs, nanos) = commit_time();
     Commit {
         tid,
         secs,
@@ -54,4 +57,17 @@ fn commit_record(format: &Format, tid: Tid) -> Bytes {
     }
     .encode(format, &mut block);
     block.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commit_times_never_go_back() {
+        let now = commit_time((0, 0));
+        assert!(now.0 > 0 && commit_time(now) >= now);
+        let ahead = (now.0 + 1000, 5);
+        assert_eq!(commit_time(ahead), ahead);
+    }
 }
