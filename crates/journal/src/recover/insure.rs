@@ -6,7 +6,7 @@
 //! The images become one more transaction, whose number is that of the transaction the cut tore.
 //!
 //! - Q1: the block where recovery looks for that transaction is first made one that is none, then images and further parts
-//!   are written and flushed, then that block. So a cut leaves no such transaction, or all of it; never parts of the torn one
+//!   are written and non-volatile, then that block. So a cut leaves no such transaction, or all of it; never parts of the torn one
 //!   with the same number.
 //! - Q2: its images are what the log leads to: with or without it, recovery has the same result.
 
@@ -92,10 +92,9 @@ fn write(
             true => LogBlock(log.sb.first()),
             false => LogBlock(at.0 + 1),
         };
-        plug.write(home(at), *class, bytes.clone());
+        plug.write_fua(home(at), *class, bytes.clone());
     }
     plug.submit().wait()?;
-    queue.flush()?;
     let (class, bytes) = &blocks[0];
     Ok(queue.write_fua(home(start), *class, bytes.clone())?)
 }

@@ -106,7 +106,7 @@ impl Author {
         self.forge.commit(tid, secs);
         self
     }
-    fn stock(&mut self, tid: u32, secs: u64, homes: &[u64]) -> &mut Author {
+    pub fn stock(&mut self, tid: u32, secs: u64, homes: &[u64]) -> &mut Author {
         self.forge.descriptor(tid, homes).commit(tid, secs);
         for home in homes {
             self.now.insert(*home, vec![*home as u8; BLOCK_BYTES]);

@@ -9,6 +9,7 @@ mod hostile;
 mod life;
 mod mixed;
 mod plan_table;
+mod replay_cuts;
 mod rules;
 
 use crate::inner::Inner;
