@@ -196,6 +196,7 @@ impl Model {
         let how = Coalition {
             format: &format(),
             tid: self.tid,
+            time: (10, 0),
             commit_block: false,
             full_first: self.torn && self.broken != Broken::Garbage,
         };
