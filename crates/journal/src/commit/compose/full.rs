@@ -7,7 +7,12 @@ use block::Class;
 use ondisk::jbd2::{DescriptorWriter, Format, Revoke, Tag};
 
 /// A transaction of full images with its commit block.
-pub(crate) fn full(format: &Format, (tid, time): (Tid, CommitTime), images: &[Image], revokes: &[BlockNo]) -> Composed {
+pub(crate) fn full(
+    format: &Format,
+    (tid, time): (Tid, CommitTime),
+    images: &[Image],
+    revokes: &[BlockNo],
+) -> Composed {
     let mut blocks = log_blocks(format, tid, images, revokes);
     let record = blocks.len();
     let commit = commit_record(format, tid, time);
