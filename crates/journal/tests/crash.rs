@@ -114,6 +114,40 @@ columns! {
     coalition_home_copy coalition_home_copy_long = "coalition, home=copy",
 }
 
+fn safe(what: &str, setup: &Setup, states: u64) {
+    let tally = explore(setup, 1, states, None, true);
+    assert_eq!(tally.first(), None, "{what}");
+    println!("{what}: {} states", tally.states);
+}
+
+/// The scheme changes from life to life, the log is the same.
+#[test]
+fn schemes_take_turns() {
+    for name in ["emmc", "packs-prefix", "no-fua"] {
+        let mut setup = setup(&COLUMNS[0], cell(name));
+        setup.workload.mixed = true;
+        setup.workload.lives = 5;
+        setup.workload.cuts = 16;
+        safe(&format!("any scheme on {name}"), &setup, STATES);
+    }
+}
+
+/// A log of deltas, written where home writes are reliable, is recovered where they may be torn: from a full image that recovery
+/// logs first, or not at all.
+#[test]
+fn logs_are_recovered_on_other_devices() {
+    for name in ["no-fua", "atomic-4k", "cache-off", "sector-4k"] {
+        let mut setup = setup(&COLUMNS[4], cell("emmc"));
+        setup.workload.moved = Some(cell(name).caps);
+        setup.workload.nested_one_in = 1;
+        safe(&format!("emmc log on {name}"), &setup, 2 * STATES);
+    }
+}
+
+fn cell(name: &str) -> &'static Cell {
+    CELLS.iter().find(|c| c.name == name).expect("a cell")
+}
+
 /// A normal build holds no switch: the answer is a constant.
 #[cfg(not(feature = "mutants"))]
 #[test]

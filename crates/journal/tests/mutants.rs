@@ -34,10 +34,11 @@ fn report(mutant: Mutant, workload: &str, broken: &Tally, clean: u64) {
     println!("mutant|{mutant}|{workload}|{reached}|{property}|{after}|{clean}");
 }
 
-/// Short histories, so that 200 states come from many of them.
+/// Few cuts of each life, so that 200 states come from many of them.
 fn many(setup: Setup) -> Setup {
     let workload = Workload {
-        cuts: 10,
+        cuts: 5,
+        nested_one_in: 8,
         ..setup.workload
     };
     Setup { workload, ..setup }
@@ -66,8 +67,14 @@ fn normal_home_write() {
 /// H2.
 #[test]
 fn refile_deltas() {
-    let setup = with(on(Preset::Emmc, "emmc"), |w| w.small = true);
-    noticed(Mutant::RefileDeltas, "emmc on emmc", setup);
+    let setup = with(on(Preset::Emmc, "emmc"), |w| {
+        w.small = true;
+        // Home writes for lack of log space only: the oldest, not all.
+        w.checkpoints = false;
+        w.log_blocks = (16, 20);
+        w.operations = (20, 40);
+    });
+    noticed(Mutant::RefileDeltas, "emmc on emmc, tiny ring", setup);
 }
 
 /// H2.
@@ -155,7 +162,9 @@ fn no_escape() {
     let setup = with(on(Preset::Jbd2, "emmc"), |w| {
         w.pose_one_in = 1;
         w.checksums = Some(false);
+        w.tasks = 1;
         w.log_blocks = (16, 17);
+        w.operations = (20, 40);
     });
     noticed(Mutant::NoEscape, "jbd2 on emmc, posing images", setup);
 }
@@ -179,7 +188,10 @@ fn unreadable_is_zero() {
 fn no_full_first() {
     let mut scheme = Preset::Coalition.scheme().expect("journaled");
     scheme.home = Home::Copy;
-    let setup = with(many(Setup::of(scheme, cells::emmc())), |w| w.small = true);
+    let setup = with(many(Setup::of(scheme, cells::emmc())), |w| {
+        w.small = true;
+        w.log_blocks = (16, 20);
+    });
     noticed(Mutant::NoFullFirst, "coalition, home=copy on emmc", setup);
 }
 

@@ -48,12 +48,16 @@ impl Life {
             caps: caps.clone(),
             ..setup
         };
+        let scheme = match setup.workload.mixed {
+            true => any_scheme(&setup.caps, rng),
+            false => setup.scheme,
+        };
         let timer = |rng: &mut Rng| {
             let on = setup.workload.checkpoints && rng.one_in(2);
             on.then(|| Nanos::from_micros(500 + rng.below(20_000)))
         };
         let options = Options {
-            scheme: Some(setup.scheme),
+            scheme: Some(scheme),
             commit_interval: timer(rng),
             writeback_expire: timer(rng),
             features_64bit: rng.one_in(2),
@@ -97,7 +101,11 @@ impl Life {
         let queue = Queue::new(disk.clone() as Arc<dyn BlockDevice>);
         let failed = |e: JournalError| Violation::new("Q7", e.to_string());
         let journal = match open(queue.clone(), self.layout.place.clone()).map_err(failed)? {
-            Opened::Clean(log) => log.start(self.options.clone()).map_err(failed)?,
+            Opened::Clean(log) => {
+                // Recovery has skipped a number: until the first commit it is the newest one.
+                self.model.note(log.next_tid().prev());
+                log.start(self.options.clone()).map_err(failed)?
+            }
             Opened::NeedsRecovery(_) => {
                 return Err(Violation::new("Q7", "a recovered log is not clean"));
             }
@@ -167,6 +175,16 @@ impl Life {
         }
         Ok(())
     }
+}
+
+/// A scheme of any journaled preset.
+fn any_scheme(caps: &Caps, rng: &mut Rng) -> Scheme {
+    let all: Vec<Scheme> = Preset::ALL
+        .iter()
+        .filter_map(|p| p.scheme())
+        .filter(|s| s.check(caps).is_ok())
+        .collect();
+    pick(rng, &all).expect("jbd2 is allowed everywhere")
 }
 
 struct Shared {

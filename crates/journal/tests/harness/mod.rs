@@ -63,6 +63,10 @@ pub struct Workload {
     pub apart: bool,
     /// One in so many images poses as a control block of the log.
     pub pose_one_in: u64,
+    /// Each life has a scheme of its own, of any preset that the device allows.
+    pub mixed: bool,
+    /// Recovery happens on this device instead.
+    pub moved: Option<fn() -> Caps>,
     /// Blocks change their owners all the time; nothing else happens.
     pub churn: bool,
     /// Small stores only, no whole blocks.
@@ -90,6 +94,8 @@ impl Default for Workload {
             lives: 2,
             apart: false,
             pose_one_in: 4,
+            mixed: false,
+            moved: None,
             churn: false,
             small: false,
             checkpoints: true,

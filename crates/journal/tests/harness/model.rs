@@ -79,10 +79,10 @@ impl Model {
             put_be32(&mut block, at, self.stamp);
         }
         if pose_one_in > 0 && rng.one_in(pose_one_in) {
-            const KINDS: [u32; 6] = [1, 2, 2, 2, 5, 6];
+            const KINDS: [u32; 8] = [1, 2, 2, 2, 2, 2, 5, 6];
             put_be32(&mut block, 0, MAGIC);
-            put_be32(&mut block, 4, KINDS[rng.below(6) as usize]);
-            put_be32(&mut block, 8, near.0 + rng.below(9) as u32);
+            put_be32(&mut block, 4, KINDS[rng.below(8) as usize]);
+            put_be32(&mut block, 8, near.0 + 1 + rng.below(6) as u32);
         }
         block.into()
     }
