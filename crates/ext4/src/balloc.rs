@@ -10,7 +10,7 @@ use crate::bitmap::{self, Run};
 use crate::fault;
 use crate::group::{GroupState, PendingFree};
 use crate::tx::Tx;
-use base::{BlockNo, SECTORS_PER_BLOCK};
+use base::{BlockNo, Mutant, SECTORS_PER_BLOCK};
 use fscore::{Errno, FsError, FsResult};
 use ondisk::ext4::{BitmapChecksum, GroupFlags};
 
@@ -344,7 +344,9 @@ impl Ext4 {
     fn next_ripe(&self) -> Option<PendingFree> {
         let mut pending = self.groups.pending.lock();
         let first = pending.front()?;
-        let ripe = !self.has_log() || self.journal.committed().geq(first.tid);
+        let ripe = !self.has_log()
+            || self.journal.committed().geq(first.tid)
+            || rt::mutant(Mutant::ReuseBeforeCommit);
         if ripe { pending.pop_front() } else { None }
     }
 

@@ -27,10 +27,10 @@ use crate::options::{DataMode, MountOptions};
 use crate::orphan::Orphans;
 use crate::space::Space;
 use crate::superblock::{SUPERBLOCK_AT, read_block, write_in_place};
-use base::{BLOCK_BYTES, BlockNo, SECTORS_PER_BLOCK};
+use base::{BLOCK_BYTES, BlockNo, Mutant, SECTORS_PER_BLOCK};
 use block::Queue;
 use fscore::{FsError, FsResult, PageCache};
-use journal::{CleanLog, Journal, LogPlace, Opened};
+use journal::{CleanLog, Journal, LogBlock, LogPlace, Opened};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Compat, Incompat, RoCompat, State, Superblock};
 use rt::Mutex;
@@ -225,9 +225,12 @@ fn read_superblock(queue: &Queue) -> FsResult<(Superblock, bool)> {
     if sb.blocks_per_group() != BACKUP.0 as u32 || sb.group_of_copy() != 1 {
         return Err(damaged());
     }
+    if rt::mutant(Mutant::NoSuperblockFallback) {
+        return Err(damaged());
+    }
     sb.set_group_of_copy(0);
     // Without the magic number this may be a volume of another kind by now, over what is left of an old one.
-    if !primary.is_checksum() && !has_own_descriptor(queue, &sb)? {
+    if !primary.is_checksum() && !has_own_descriptor(queue, &sb)? && !has_own_log(queue, &sb)? {
         return Err(damaged());
     }
     Ok((sb, true))
@@ -246,6 +249,17 @@ fn has_own_descriptor(queue: &Queue, sb: &Superblock) -> FsResult<bool> {
         let desc = disk::GroupDesc::parse(&block[offset..], sb.desc_bytes());
         desc.is_ok_and(|desc| desc.verify_checksum(sb, group).is_ok())
     }))
+}
+
+/// True if where the backup leads lies a log of this volume that waits for recovery: the home writes of superblock and
+/// descriptors were cut together.
+fn has_own_log(queue: &Queue, sb: &Superblock) -> FsResult<bool> {
+    let Some(place) = journal_backup_place(queue, sb) else {
+        return Ok(false);
+    };
+    let block = read_block(queue, place.block(LogBlock(0)))?;
+    let log = ondisk::jbd2::Superblock::parse(&block);
+    Ok(log.is_ok_and(|log| !log.is_clean() && log.uuid() == sb.uuid()))
 }
 
 fn check_features(sb: &Superblock, options: &MountOptions) -> FsResult<()> {

@@ -6,7 +6,7 @@
 use crate::Ext4;
 use crate::fault;
 use crate::tx::Tx;
-use base::{BLOCK_BYTES, BlockNo, Bytes};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant};
 use block::{Class, Queue};
 use fscore::FsResult;
 use ondisk::ext4::{SUPERBLOCK_BYTES, Superblock};
@@ -45,6 +45,10 @@ impl Ext4 {
         let mut sb = self.sb.lock();
         let old = *sb.bytes();
         change(&mut sb);
+        if rt::mutant(Mutant::SuperblockDirect) {
+            // H9: without its transaction, and under the deltas of the next one.
+            return write_in_place(&self.queue, &mut sb);
+        }
         let mut new = vec![0; SUPERBLOCK_BYTES];
         sb.encode(&mut new);
         tx.update(SUPERBLOCK_HOME, SUPERBLOCK_AT, &old, &new)

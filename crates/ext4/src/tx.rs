@@ -9,7 +9,7 @@
 
 use crate::Ext4;
 use crate::fault;
-use base::{BLOCK_BYTES, BlockNo, Bytes, Tid};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, Tid};
 use block::Batch;
 use fscore::{FsError, FsResult};
 use journal::Handle;
@@ -58,7 +58,11 @@ impl Ext4 {
         let answer = body(&mut tx);
         self.space.release(std::mem::take(&mut tx.pool));
         match &answer {
-            Err(e) if tx.changed && !matches!(e, FsError::Posix(_)) => {
+            Err(e)
+                if tx.changed
+                    && !matches!(e, FsError::Posix(_))
+                    && !rt::mutant(Mutant::DropFinishes) =>
+            {
                 self.fail(e);
                 drop(tx);
             }

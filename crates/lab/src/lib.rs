@@ -1,6 +1,7 @@
 //! Workloads, metrics, crash tests and reports.
 
 mod config;
+pub mod crash;
 pub mod cuts;
 mod error;
 pub mod fsck;

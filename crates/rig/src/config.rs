@@ -192,7 +192,7 @@ impl Config {
     }
 
     /// A fresh file system. A blank device reads as zeros, so only what is not zero counts.
-    fn fresh(&self) -> Result<mkfs::Plan, RigError> {
+    pub(crate) fn fresh(&self) -> Result<mkfs::Plan, RigError> {
         let mut rng = Rng::named(self.seed, "mkfs");
         let (mut uuid, mut hash_seed) = ([0; 16], [0; 16]);
         rng.fill(&mut uuid);

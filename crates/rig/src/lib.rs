@@ -4,20 +4,23 @@
 //! Config --format--> AnyModel --Stack::mount--> Stack { device, queue, fs, vfs } --unmount--> AnyModel --write_image--> file
 //! ```
 
+mod bare;
 mod config;
 mod error;
 mod image;
 mod scheme;
 mod stack;
 
+pub use bare::{FreshVolume, Mounted};
 pub use blockdev::{
-    Adversary, BlockDevice, Class, Clock, DeviceStats, FlashStats, Model, Modelled,
+    Adversary, BlockDevice, Caps, Class, Clock, DevError, DeviceStats, FlashStats, Image, Model,
+    Modelled, PackOrder, Packed, Reply, Request, SpecDisk, Ticket,
 };
 pub use config::{Config, Data, Fs};
 pub use ctrl::{AnyModel, Description, Media, Profile};
 pub use error::RigError;
-pub use ext4::DataMode;
+pub use ext4::{DataMode, MountOptions};
 pub use image::{load_image, write_image};
-pub use journal::{Preset, Stats as JournalStats};
+pub use journal::{FullFirst, Preset, Scheme as JournalScheme, Stats as JournalStats};
 pub use scheme::Scheme;
 pub use stack::Stack;

@@ -134,7 +134,8 @@ fn second_opinions(
     Ok(())
 }
 
-fn differences(ours: &Tree, theirs: &Tree) -> Option<String> {
+/// What differs between the tree of Varve's recovery and that of `e2fsck -fy`, in words.
+pub(crate) fn differences(ours: &Tree, theirs: &Tree) -> Option<String> {
     let paths: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
     let differing = paths
         .into_iter()

@@ -14,6 +14,7 @@ mod judge;
 mod record;
 mod tree;
 
+pub(crate) use judge::differences;
 pub use judge::{Judgement, judge};
 pub use record::{Cut, Recording, record};
 pub use tree::{Tree, walk};

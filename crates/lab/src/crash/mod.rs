@@ -1,0 +1,174 @@
+//! Power cuts at file-system level: tasks work on files, the device is cut, and what is left is recovered and judged by a
+//! model of what was promised.
+//!
+//! ```text
+//! CrashConfig --record--> Recording { logs, cuts } --Judge--> Judgement
+//!                              |--record_recovery--> cuts inside of recovery --Judge--> ...
+//! ```
+//!
+//! Rules, cited by number in every violation: O1 to O6 of [`model`]; and
+//! - R1 the remainder mounts, can be read, written and unmounted, and the accounts in memory agree;
+//! - R2 after recovery and unmount `e2fsck -fn` finds nothing;
+//! - R3 (stock records only) `e2fsck -fy` on the remainder gives the same tree as Varve's own recovery.
+
+pub mod cells;
+mod device;
+mod explore;
+mod judge;
+pub mod model;
+pub mod ops;
+mod run;
+pub mod stamp;
+
+pub use device::{Disk, Remains, Target, Volume, small_volume};
+pub use explore::{Depth, Tally, explore};
+pub use judge::{Judge, Judgement};
+pub use run::{Cut, Moment, Progress, Recording, TaskLog, record, record_recovery};
+
+use base::{Mutant, Nanos};
+use ops::{Op, Stress};
+use rig::{Config, MountOptions};
+use rt::SimConfig;
+use std::fmt;
+use std::path::Path;
+use vfs::WritebackPolicy;
+
+/// What the tasks do.
+#[derive(Clone, Debug)]
+pub enum Script {
+    /// One list of operations a task.
+    Fixed(Vec<Vec<Op>>),
+    /// Seeded mixes.
+    Mixed {
+        /// Number of tasks.
+        tasks: usize,
+        /// Operations of each.
+        ops: usize,
+        /// What they stress.
+        stress: Stress,
+    },
+}
+
+/// A run to be cut.
+#[derive(Clone, Debug)]
+pub struct CrashConfig {
+    /// File system, scheme, device, data mode.
+    pub stack: Config,
+    /// What the device is.
+    pub target: Target,
+    /// Seeds the workload, the schedule, the device and the cuts.
+    pub seed: u64,
+    /// What the tasks do.
+    pub script: Script,
+    /// Number of cuts.
+    pub cuts: usize,
+    /// Committed metadata goes home soon, dirty pages are written back in the background, and a timer commits.
+    pub busy: bool,
+    /// Freed extents are discarded.
+    pub discard: bool,
+    /// The guard that is left out, in the run and in recovery.
+    pub mutant: Option<Mutant>,
+}
+
+impl CrashConfig {
+    /// A run with this seed; which timers run is drawn from it.
+    pub fn new(stack: Config, target: Target, seed: u64, script: Script, cuts: usize) -> Self {
+        CrashConfig {
+            stack,
+            target,
+            seed,
+            script,
+            cuts,
+            busy: !seed.is_multiple_of(3),
+            discard: false,
+            mutant: None,
+        }
+    }
+
+    fn tasks(&self) -> usize {
+        match &self.script {
+            Script::Fixed(scripts) => scripts.len(),
+            Script::Mixed { tasks, .. } => *tasks,
+        }
+    }
+
+    fn sim(&self, seed: u64) -> SimConfig {
+        SimConfig {
+            mutant: self.mutant,
+            quiet: self.mutant.is_some(),
+            ..SimConfig::random(seed)
+        }
+    }
+
+    fn mount_options(&self) -> MountOptions {
+        MountOptions {
+            discard: self.discard,
+            commit_interval: self.busy.then_some(Nanos::from_millis(15)),
+            writeback_expire: self.busy.then_some(Nanos::from_millis(2)),
+            ..self.stack.mount_options()
+        }
+    }
+
+    fn writeback(&self) -> WritebackPolicy {
+        WritebackPolicy {
+            interval: self.busy.then_some(Nanos::from_micros(1500)),
+            expire: Nanos::from_micros(700),
+            ..WritebackPolicy::off()
+        }
+    }
+}
+
+impl fmt::Display for CrashConfig {
+    /// What tells this run from others.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "seed {} scheme {} device {}",
+            self.seed,
+            self.stack.scheme_text(),
+            self.stack.device
+        )?;
+        match &self.script {
+            Script::Fixed(_) => write!(f, " script")?,
+            Script::Mixed { tasks, ops, stress } => write!(f, " {tasks} x {ops} {stress:?}")?,
+        }
+        match &self.target {
+            Target::Spec(caps) => write!(
+                f,
+                " cache={} fua={} granule={:?} no_collateral={} pack={:?} sector={} fifo={} barrier={}",
+                caps.volatile_cache,
+                caps.fua,
+                caps.reliable_granule,
+                caps.no_collateral,
+                caps.packed.map(|p| p.order),
+                caps.sector_bytes,
+                caps.cache_fifo,
+                caps.barrier
+            ),
+            Target::Profile(adversary) => write!(f, " {adversary:?}"),
+        }
+    }
+}
+
+/// Which outside checkers to ask, and where image files for them go.
+#[derive(Clone, Copy, Debug)]
+pub enum Opinion<'a> {
+    /// None.
+    Own,
+    /// `e2fsck -fn` after recovery.
+    Check(&'a Path),
+    /// The same, and `e2fsck -fy` instead of our recovery.
+    Replay(&'a Path),
+}
+
+impl<'a> Opinion<'a> {
+    fn folder(self) -> Option<&'a Path> {
+        match self {
+            Opinion::Own => None,
+            Opinion::Check(folder) | Opinion::Replay(folder) => Some(folder),
+        }
+    }
+    fn wants_tree(self) -> bool {
+        matches!(self, Opinion::Replay(_))
+    }
+}

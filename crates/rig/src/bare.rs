@@ -1,0 +1,65 @@
+//! A file system on any device, without a profile: for crash tests on devices of hand-made promises.
+
+use crate::{Config, RigError};
+use base::{BlockNo, Bytes};
+use block::Queue;
+use blockdev::BlockDevice;
+use ext4::{Ext4, MountOptions};
+use std::sync::Arc;
+use vfs::{FileSystem, Vfs, WritebackPolicy};
+
+/// A mounted file system on any device. Dropping it is a crash; [`Mounted::unmount`] is the clean way.
+pub struct Mounted {
+    /// The file system.
+    pub fs: Arc<Ext4>,
+    /// Paths and open files.
+    pub vfs: Arc<Vfs>,
+}
+
+impl Mounted {
+    /// Mounts what is on `device`, recovering the journal if need be.
+    ///
+    /// # Errors
+    /// The device or the file system refuses.
+    pub fn on(
+        device: Arc<dyn BlockDevice>,
+        options: MountOptions,
+        policy: WritebackPolicy,
+    ) -> Result<Mounted, RigError> {
+        let fs = Ext4::mount(Queue::new(device), options)?;
+        let vfs = Vfs::with_policy(fs.clone() as Arc<dyn FileSystem>, policy);
+        Ok(Mounted { fs, vfs })
+    }
+
+    /// Unmounts.
+    ///
+    /// # Errors
+    /// The unmount fails.
+    pub fn unmount(self) -> Result<(), RigError> {
+        Ok(self.vfs.unmount()?)
+    }
+}
+
+/// A fresh file system as blocks.
+#[derive(Clone, Debug)]
+pub struct FreshVolume {
+    /// Blocks that are not zero, in order, 4 KiB each.
+    pub blocks: Vec<(BlockNo, Bytes)>,
+    /// Ranges (first block, blocks) that read as zeros where `blocks` does not say otherwise. What lies elsewhere does not
+    /// matter.
+    pub zeroed: Vec<(BlockNo, u64)>,
+}
+
+impl Config {
+    /// What a fresh file system of this configuration puts on a device.
+    ///
+    /// # Errors
+    /// A size that is not possible.
+    pub fn fresh_volume(&self) -> Result<FreshVolume, RigError> {
+        let plan = self.fresh()?;
+        Ok(FreshVolume {
+            blocks: plan.blocks().to_vec(),
+            zeroed: plan.zeroed().to_vec(),
+        })
+    }
+}
