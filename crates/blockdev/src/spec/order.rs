@@ -174,10 +174,10 @@ impl Decide<'_> {
     /// The cache was written back in order of arrival up to one write. Answers what became of replaced granules.
     fn fifo(&mut self, barriers: &[Barrier]) -> Map<(usize, u64), bool> {
         let arrivals = self.arrivals();
-        for place in self.cached() {
-            if !arrivals.contains(&place) {
-                self.of[place] = Fate::Lost;
-            }
+        let mut came = vec![false; self.of.len()];
+        arrivals.iter().for_each(|place| came[*place] = true);
+        for place in self.cached().into_iter().filter(|p| !came[*p]) {
+            self.of[place] = Fate::Lost;
         }
         let queue: Vec<usize> = arrivals
             .iter()
