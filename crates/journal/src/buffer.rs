@@ -561,7 +561,7 @@ mod tests {
         let basis = basis.expect("tracked");
         assert_eq!((basis.rec, basis.must_be_full()), (Some(Tid(1)), false));
         assert_eq!(basis.since_home.runs(), [0..8, 64..72], "D7");
-        assert_eq!(basis.marked.runs(), [128..136], "D4");
+        assert_eq!(basis.marked, changed(128), "D4");
         let base = basis.base.expect("known");
         assert_eq!((base[64], base[128], image[128]), (2, 0, 3), "D5");
         let moved = publish(&mut c, image, 3, Logged::Cumulative, changed(128));
