@@ -441,10 +441,24 @@ fn start_journal(
         ..journal::Options::default()
     };
     match log {
-        Some(log) if !options.read_only => log.start(settings).map_err(fault::journal),
+        Some(log) if !options.read_only => {
+            if let Some(scheme) = &options.scheme {
+                log.check_credits(scheme, credits_needed(options))
+                    .map_err(fault::journal)?;
+            }
+            log.start(settings).map_err(fault::journal)
+        }
         _ => {
             settings.scheme = None;
             Ok(Journal::without_log(queue.clone(), settings))
         }
+    }
+}
+
+/// Blocks that the largest handle may change: a log that cannot hold them is refused now, not in the middle of some operation.
+fn credits_needed(options: &MountOptions) -> u32 {
+    match options.data {
+        DataMode::Journal => crate::file::JOURNALED_CREDITS.max(crate::namei::LARGEST_CREDITS),
+        DataMode::Ordered | DataMode::Writeback => crate::namei::LARGEST_CREDITS,
     }
 }

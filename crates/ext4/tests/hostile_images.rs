@@ -140,6 +140,45 @@ fn damage(rng: &mut Rng, content: &mut Image, at: &Places) {
     }
 }
 
+/// A log in which the largest operation would not fit is refused at mount, for every scheme, and the message names what would do.
+#[test]
+fn log_that_is_too_small_is_refused_at_mount() {
+    let good = volume();
+    let is_log = |b: &[u8]| ondisk::jbd2::Superblock::parse(b).is_ok();
+    let (at, _) = good.blocks().find(|(_, b)| is_log(b)).expect("a log");
+    for (blocks, options, fits) in [
+        (300, "", false),
+        (301, "", true),
+        (100, "scheme=coalition", false),
+        (301, "scheme=emmc", true),
+        (301, "data=journal", false),
+        (100, "scheme=none", true),
+        (100, "ro", true),
+    ] {
+        let mut content = good.clone();
+        content.edit_block(at, |b| {
+            ondisk::jbd2::Superblock::new(4096, blocks, [7; 16]).encode(&mut b[..1024]);
+        });
+        let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
+            let queue = Queue::new(Arc::new(content.to_ram(BYTES)));
+            let options = MountOptions::parse(options).expect("options");
+            let fs = Ext4::mount(queue, options).map_err(|e| e.to_string())?;
+            fs.unmount().map_err(|e| e.to_string())
+        });
+        let result = outcome.unwrap();
+        match fits {
+            true => assert_eq!(result, Ok(()), "{blocks} blocks, {options}"),
+            false => {
+                let why = result.expect_err("too small");
+                assert!(
+                    why.contains("at least"),
+                    "{blocks} blocks, {options}: {why}"
+                );
+            }
+        }
+    }
+}
+
 /// Looks at everything and changes a little; errors are fine.
 fn use_it(fs: &Ext4) {
     let names = fs.readdir(fs.root(), 0, NAMES_MAX).unwrap_or_default();

@@ -75,6 +75,11 @@ impl Limits {
         (0..=self.transaction_max).rev().find(fits).unwrap_or(0)
     }
 
+    /// Blocks of the smallest ring in which a handle can have so many credits.
+    pub fn ring_for(&self, credits: u32) -> u32 {
+        4 * self.reserve(credits, 0)
+    }
+
     /// Whether a handle of `credits` may join a transaction of `images` (credits handed out included) and `revokes`.
     pub fn admit(&self, images: u32, revokes: u32, credits: u32, free: u32) -> Admission {
         if credits > self.credits_max() {
@@ -144,5 +149,9 @@ mod tests {
             );
         }
         assert_eq!(limits(1023).admit(1, 0, 20, 20), Admission::LogFull);
+        for make in [limits, coalition] {
+            let least = make(8).ring_for(40);
+            assert!(make(least).credits_max() >= 40 && make(least - 1).credits_max() < 40);
+        }
     }
 }

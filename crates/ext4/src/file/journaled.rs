@@ -12,7 +12,7 @@ use fscore::{Errno, FsResult, Home};
 /// Pages per handle.
 const PAGES_MAX: usize = 16;
 /// Per page: itself, bitmap, descriptor; besides the inode and the tree.
-const CREDITS: u32 = 4 * PAGES_MAX as u32 + 4 + 4 * INSERT_NODES_MAX;
+pub(crate) const CREDITS: u32 = 4 * PAGES_MAX as u32 + 4 + 4 * INSERT_NODES_MAX;
 
 impl Ext4 {
     /// Writes through the journal; answers how much. The gate is held.

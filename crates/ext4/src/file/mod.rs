@@ -15,6 +15,7 @@ mod truncate;
 mod write;
 mod writeback;
 
+pub(crate) use journaled::CREDITS as JOURNALED_CREDITS;
 pub(crate) use truncate::ORPHAN_CREDITS;
 
 use base::BLOCK_BYTES;

@@ -24,6 +24,9 @@ pub(super) const PARENT_ENTRY: u32 = 1;
 /// An inode that loses a name, maybe its last one.
 pub(super) const DROP_LINK: u32 = INODE + ORPHAN_CREDITS;
 
+/// What the largest handle of an operation on names or space may change, at any depth of trees; `data=journal` apart.
+pub(crate) const LARGEST_CREDITS: u32 = 72;
+
 /// A new block of an inode whose extent tree has `depth` levels below its root.
 const fn append(depth: u32) -> u32 {
     2 + depth + 3 * (depth + 1)
@@ -58,10 +61,15 @@ mod tests {
 
     #[test]
     fn the_largest_handle_fits_the_smallest_journal() {
-        // 1024 blocks, of which a transaction may take a quarter.
-        let add = dir::INSERT_BLOCKS + append(1) + append(2) + INODE;
+        let deepest = u32::from(crate::extent::DEPTH_MAX);
+        let add = dir::INSERT_BLOCKS + append(deepest) + append(deepest + 1) + INODE;
         let rename = add + TAKE_NAME + INODE + PARENT_ENTRY + DROP_LINK;
-        assert!(rename.max(add + NEW_INODE) < 200);
+        let step = crate::extent::STEP_CREDITS + ORPHAN_CREDITS;
+        let map = 4 + 4 * crate::extent::INSERT_NODES_MAX;
+        let largest = rename.max(add + NEW_INODE).max(step).max(map);
+        assert!(largest <= LARGEST_CREDITS);
+        // 1024 blocks, of which a transaction may take a quarter.
+        assert!(LARGEST_CREDITS.max(crate::file::JOURNALED_CREDITS) < 200);
         assert_eq!(
             append(0),
             5,

@@ -22,6 +22,8 @@ mod rename;
 mod symlink;
 mod unlink;
 
+pub(crate) use credits::LARGEST_CREDITS;
+
 use crate::{Ext4, Inode, dir};
 use base::Ino;
 use fscore::{Errno, FileKind, FsError, FsResult};

@@ -19,7 +19,7 @@ use crate::inner::Log;
 use crate::log_super::LogSuper;
 use crate::ring::Ring;
 use crate::space::Limits;
-use crate::{Journal, JournalError, LogBlock, LogPlace, Options};
+use crate::{Journal, JournalError, LogBlock, LogPlace, Options, Scheme};
 use base::bytes::{get_le16, get_le32};
 use base::{BlockNo, Mutant, SECTORS_PER_BLOCK, Tid};
 use block::Queue;
@@ -222,6 +222,26 @@ impl CleanLog {
     /// The number of the next transaction.
     pub fn next_tid(&self) -> Tid {
         self.log.sb.sequence()
+    }
+
+    /// Refuses a log that is too small for handles of so many credits.
+    ///
+    /// # Errors
+    /// The message names the smallest log that would do.
+    pub fn check_credits(&self, scheme: &Scheme, credits: u32) -> Result<(), JournalError> {
+        let sb = &self.log.sb;
+        let ring = sb.log_end() - sb.first();
+        let limits = Limits::new(&sb.format(), ring, scheme.record);
+        if credits <= limits.credits_max() {
+            return Ok(());
+        }
+        let blocks = sb.blocks_count();
+        let least = limits.ring_for(credits) + (blocks - ring);
+        Err(JournalError::Incompatible(format!(
+            "the log has {blocks} blocks, so that a transaction may change {} at most, and one operation may need {credits}; make a \
+             journal of at least {least} blocks (tune2fs -O ^has_journal, then tune2fs -J size=4)",
+            limits.credits_max()
+        )))
     }
 
     /// Starts a journal and its tasks. Nothing is written before the first commit.
