@@ -1,7 +1,7 @@
 //! eMMC commands per wall second, snapshots, and rebuilding after a cut.
 
 use base::{Lba, Rng, Time, fill};
-use blockdev::{Adversary, Class, Model, Request};
+use blockdev::{Adversary, Class, Model, PackedWrite, Piece, Request};
 use divan::counter::ItemsCount;
 use varve_ctrl::{AnyModel, Profile};
 
@@ -43,6 +43,61 @@ fn cached_writes(bencher: divan::Bencher, adversary: Adversary) {
     bencher
         .counter(ItemsCount::new(BATCH))
         .bench_local(|| writes(&mut model, &mut rng, &mut now, false));
+}
+
+/// The same on a full device, every block with content of its own: each write pays for garbage collection.
+#[divan::bench(args = [Adversary::Own, Adversary::Spec])]
+fn steady_state_with_collection(bencher: divan::Bencher, adversary: Adversary) {
+    let (mut model, mut rng, mut now) = (device(adversary), Rng::named(1, "bench"), Time(0));
+    let contents: Vec<base::Bytes> = (0..64u8)
+        .map(|seed| {
+            let mut bytes = vec![0; 4096];
+            Rng::named(seed.into(), "content").fill(&mut bytes);
+            bytes.into()
+        })
+        .collect();
+    let mut write = |model: &mut AnyModel, block: u64, i: u64| {
+        let data = contents[(i % 64) as usize].clone();
+        step(
+            model,
+            &mut now,
+            Request::write(Lba(block * 8), Class::Data, data),
+        );
+        if i % 64 == 63 {
+            step(model, &mut now, Request::flush());
+        }
+    };
+    (0..BLOCKS).for_each(|block| write(&mut model, block, block));
+    (0..BLOCKS).for_each(|i| write(&mut model, rng.below(BLOCKS), i));
+    let bench = bencher.counter(ItemsCount::new(BATCH));
+    bench.bench_local(|| {
+        (0..BATCH.into()).for_each(|i| write(&mut model, rng.below(BLOCKS), i));
+    });
+}
+
+/// Packs of eight FUA writes of 4 KiB; items are writes.
+#[divan::bench(args = [Adversary::Own, Adversary::Spec])]
+fn packed_writes(bencher: divan::Bencher, adversary: Adversary) {
+    let (mut model, mut rng, mut now) = (device(adversary), Rng::named(1, "bench"), Time(0));
+    let bench = bencher.counter(ItemsCount::new(BATCH));
+    bench.bench_local(|| {
+        for _ in 0..BATCH / 8 {
+            let block = rng.below(BLOCKS - 8);
+            let entry = |i: u64| PackedWrite {
+                lba: Lba((block + i) * 8),
+                pieces: vec![Piece {
+                    class: Class::Data,
+                    bytes: fill::filled(block as u8, 4096),
+                }],
+                fua: true,
+            };
+            step(
+                &mut model,
+                &mut now,
+                Request::pack((0..8).map(entry).collect()),
+            );
+        }
+    });
 }
 
 #[divan::bench]

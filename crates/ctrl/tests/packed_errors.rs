@@ -363,6 +363,16 @@ fn legacy_reliable_writes_go_in_aligned_groups() {
 }
 
 #[test]
+fn legacy_reliable_writes_of_a_card_with_4_kib_sectors_go_one_by_one() {
+    let mut e = emmc(",card.en_rel_wr=false,card.native_sector=4096");
+    let bytes: Bytes = vec![5; 24 * 512].into();
+    let request = Request::write_fua(Lba(8), Class::Data, bytes.clone());
+    e.execute(Time(0), request).result.unwrap();
+    assert_eq!(e.device_stats().reliable_writes, 3);
+    assert_eq!(content(&mut e, 8, 24), bytes);
+}
+
+#[test]
 fn a_sleeping_card_hears_only_cmd5() {
     let mut e = emmc("");
     let card = e.card_mut();

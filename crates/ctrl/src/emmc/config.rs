@@ -25,7 +25,8 @@ pub struct CardConfig {
     pub cache_fifo: bool,
     /// EN_REL_WR: reliable writes of any length.
     pub en_rel_wr: bool,
-    /// REL_WR_SEC_C: sectors of a legacy reliable write, where EN_REL_WR is 0.
+    /// REL_WR_SEC_C: sectors of a legacy reliable write, where EN_REL_WR is 0; with 4 KiB sectors one of these is allowed in any
+    /// case.
     pub rel_wr_sec_c: u32,
     /// WR_REL_SET: content that is not being written is safe at a cut.
     pub wr_rel_set: bool,
@@ -77,12 +78,6 @@ impl CardConfig {
         }
         if self.barrier && self.cache_kib == 0 {
             return Err("barrier = true; it must be false without a cache (cache_kib = 0)".into());
-        }
-        if self.native_sector == 4096 && !self.rel_wr_sec_c.is_multiple_of(8) && !self.en_rel_wr {
-            let value = self.rel_wr_sec_c;
-            return Err(format!(
-                "rel_wr_sec_c = {value}; with native_sector = 4096 it must be a multiple of 8"
-            ));
         }
         Ok(())
     }
