@@ -5,8 +5,8 @@ use ondisk::Corrupt;
 use std::sync::Arc;
 
 /// e2fsck refuses a log with coalition blocks, so it is no help before the log is given up.
-const COALITION_ADVICE: &str = "nothing was written. Copy the device first; to give up what the log holds: \
-     tune2fs -f -O ^has_journal, then e2fsck -f, then tune2fs -j";
+const COALITION_ADVICE: &str = "nothing was written. Work on a copy; e2fsck takes the file system only when the log is given \
+     up: debugfs -w `feature -needs_recovery -has_journal`, `ssv journal_inum 0`, `clri <8>`, then e2fsck -fy, tune2fs -j";
 
 /// The failure that ended a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -63,6 +63,11 @@ impl Image {
             .map(|(n, b)| (n as u64, Bytes::copy_from_slice(b)))
             .collect()
     }
+    /// All blocks, as [`load`](Self::load) gives them.
+    fn load_as(&self, content: &BTreeMap<u64, Bytes>) -> BTreeMap<u64, Bytes> {
+        let block = |n| content.get(&n).cloned().unwrap_or_else(disk::zeros);
+        (0..BLOCKS).map(|n| (n, block(n))).collect()
+    }
     fn store(&self, name: &str, content: &BTreeMap<u64, Bytes>) {
         let all: Vec<u8> = (0..BLOCKS)
             .flat_map(|n| content.get(&n).cloned().unwrap_or_else(disk::zeros))
@@ -228,4 +233,78 @@ fn we_replay_a_log_of_debugfs_as_e2fsck_does() {
         compare(&ours.disk, &theirs, open);
         assert_eq!(ours.disk.content(FREE + 3)[0], b'B');
     }
+}
+
+/// Mounts through a loop device, changing nothing; `None` where that is not allowed.
+fn kernel_mounts(path: &str, point: &str) -> Option<bool> {
+    std::fs::create_dir_all(point).expect("a mount point");
+    let out = Command::new("mount")
+        .args(["-o", "loop", path, point])
+        .output()
+        .ok()?;
+    if out.status.success() {
+        run("umount", &[point], None).expect("umount");
+        return Some(true);
+    }
+    let why = String::from_utf8_lossy(&out.stderr).to_lowercase();
+    if why.contains("bad superblock") {
+        return Some(false);
+    }
+    eprintln!("skipped: no loop mount: {why}");
+    None
+}
+
+/// A dirty log with coalition blocks keeps other programs off, and they leave it as it is; dumpe2fs names the bit. After recovery
+/// all of them take the file system.
+#[test]
+fn other_programs_refuse_a_dirty_coalition_log() {
+    let Some(image) = Image::make("metadata_csum,64bit") else {
+        return;
+    };
+    let rig = image.rig("fs");
+    let journal = rig.start(Options {
+        scheme: crate::Preset::Emmc.scheme(),
+        ..quiet()
+    });
+    for n in 0..5u8 {
+        let mut handle = journal.start(1).expect("room");
+        handle
+            .create(BlockNo(FREE + u64::from(n)), filled(n + 1))
+            .expect("credit");
+        journal
+            .commit(handle.finish().expect("runs"))
+            .expect("commits");
+    }
+    crash(&journal);
+    let mut content = rig.disk.visible();
+    set_needs_recovery(&mut content);
+    image.store("dirty", &content);
+    let path = image.path("dirty");
+    for option in ["-fn", "-fy"] {
+        let text = run("e2fsck", &[option, &path], None).expect("runs");
+        assert!(
+            text.contains("unknown incompatible feature flag"),
+            "{option}: {text}"
+        );
+    }
+    let point = image.path("mnt");
+    let refused = kernel_mounts(&path, &point);
+    assert_ne!(refused, Some(true), "the kernel took a log it cannot read");
+    let text = run("dumpe2fs", &["-h", &path], None).expect("runs");
+    assert!(text.contains("FEATURE_I12"), "{text}");
+    assert!(image.load("dirty") == image.load_as(&content), "changed");
+
+    let rig = image.rig("dirty");
+    let (_, report) = rig.recover().expect("recovers");
+    assert_eq!((report.coalitions, report.blocks_replayed), (5, 5));
+    image.store("clean", &rig.disk.visible());
+    let path = image.path("clean");
+    let text = run("dumpe2fs", &["-h", &path], None).expect("runs");
+    assert!(!text.contains("FEATURE_I12"), "{text}");
+    assert!(refused.is_none() || kernel_mounts(&path, &point) == Some(true));
+    let text = run("e2fsck", &["-fy", &path], None).expect("runs");
+    assert!(
+        !text.contains("unknown") && !text.contains("WARNING"),
+        "{text}"
+    );
 }

@@ -7,6 +7,7 @@ mod e2fsprogs;
 mod guards;
 mod hostile;
 mod life;
+mod log_fuzz;
 mod mixed;
 mod plan_table;
 mod replay_cuts;
