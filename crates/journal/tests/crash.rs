@@ -1,7 +1,7 @@
 //! Every scheme on every device, cut anywhere: each behaves as the committed table (`harness/cells.rs`) says.
 //!
-//! A test per column. In the long form (`--ignored`) each cell is judged in 10,000 states; `VARVE_STATES` sets another number.
-//! A violation names its seed; the history of that seed alone is `explore(&setup, SEED, 1, None, true)`.
+//! A test per column. In the long form (`--ignored`) each cell is judged in 10,000 states; `VARVE_STATES` sets another number,
+//! `VARVE_CELL` runs that device alone. A violation names the seed of its history: `VARVE_SEED` begins there.
 
 #![allow(
     clippy::disallowed_macros,
@@ -30,7 +30,8 @@ fn judge(column: &Column, cell: &Cell, expect: Expect, states: u64) -> Result<Ta
     let refused = setup.scheme.check(&setup.caps).err();
     let what = format!("{} on {}", column.name, cell.name);
     // Other histories in every cell.
-    let first = 1 + base::collections::fingerprint(what.as_bytes()) % 1_000_000 * 10_000;
+    let first = number("VARVE_SEED")
+        .unwrap_or(1 + base::collections::fingerprint(what.as_bytes()) % 1_000_000 * 10_000);
     match (expect, refused) {
         (Expect::Refused, Some(why)) if why.contains("full-first") => Ok(Tally::default()),
         (Expect::Refused, why) => Err(format!("{what}: not refused as it must be: {why:?}")),
@@ -60,7 +61,11 @@ fn column(name: &str, states: u64) {
     let column = &COLUMNS[at];
     let mut wrong = Vec::new();
     let (mut judged, mut distinct) = (0, 0);
+    let only = std::env::var("VARVE_CELL").ok();
     for (cell, (row, expected)) in CELLS.iter().zip(TABLE) {
+        if only.as_ref().is_some_and(|only| only != row) {
+            continue;
+        }
         assert_eq!(cell.name, *row, "the table has the rows of the matrix");
         match judge(column, cell, expected[at], states) {
             Ok(tally) => {
@@ -77,8 +82,11 @@ fn column(name: &str, states: u64) {
 }
 
 fn long() -> u64 {
-    let states = std::env::var("VARVE_STATES").ok();
-    states.and_then(|s| s.parse().ok()).unwrap_or(10_000)
+    number("VARVE_STATES").unwrap_or(10_000)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
 }
 
 macro_rules! columns {
