@@ -162,13 +162,15 @@ impl Ext4 {
         }
     }
 
-    /// Notes damage in the superblock, for e2fsck: through the journal, or in place if that is over (H22). The outcome does not
-    /// matter: the mount is latched anyway.
+    /// Notes damage in the superblock, for e2fsck: through the journal, or in place if that is over (H22) and the log
+    /// has full images only. The outcome does not matter: the mount is latched anyway.
     fn record_damage(&self) {
         let noted = self
             .transact(1, |tx| self.update_superblock(tx, note_damage))
             .and_then(|()| self.journal.commit_all().map_err(fault::journal));
-        if noted.is_err() {
+        // H9: deltas of the superblock may wait in the log of a journal that is over; under them home must stay as it is.
+        let deltas = self.journal.scheme().is_some_and(|s| s.is_coalition());
+        if noted.is_err() && !deltas {
             let mut sb = self.sb.lock();
             note_damage(&mut sb);
             let _ = write_in_place(&self.queue, &mut sb);
