@@ -9,7 +9,7 @@ use crate::map::Span;
 use crate::options::DataMode;
 use crate::tx::Tx;
 use base::{BlockNo, Bytes, Time};
-use block::{Class, Plug};
+use block::{Batch, Class, Plug};
 use fscore::{DirtyRun, Errno, FsError, FsResult, Take};
 use journal::DataPath;
 use ondisk::ext4::Extent;
@@ -83,7 +83,7 @@ impl Ext4 {
                     self.settle_mapped(inode, u64::from(lblk)..u64::from(lblk) + u64::from(len));
                     Ok(len)
                 }
-                Ok(span) => self.write_new(plain.path, inode, run, i, span),
+                Ok(span) => self.write_new(plain, inode, run, i, span),
                 Err(e) => Err(e),
             };
             match step {
@@ -108,7 +108,7 @@ impl Ext4 {
     /// Maps and submits pages from position `i` on, over a hole or an unwritten extent. Answers how many.
     fn write_new(
         &self,
-        path: DataPath,
+        plain: &mut Plain,
         inode: &Inode,
         run: &DirtyRun,
         i: usize,
@@ -125,7 +125,7 @@ impl Ext4 {
             let done = self.pages.mapped(inode.ino, first..first + u64::from(len));
             self.return_promise(inode, &mut tx.pool, delayed - done)?;
             let (start, len) = mapped?;
-            self.submit_mapped(tx, inode, Part { run, i, len, path }, start)?;
+            self.submit_mapped(tx, inode, Part { run, i, len }, start, plain)?;
             Ok(len)
         })
     }
@@ -187,9 +187,22 @@ impl Ext4 {
         inode: &Inode,
         part: Part<'_>,
         start: BlockNo,
+        plain: &mut Plain,
     ) -> FsResult<()> {
         let end = part.range().end;
-        self.send_ordered(tx, inode, part, start)?;
+        match plain.path {
+            DataPath::Cached => self.send_ordered(tx, inode, part, start)?,
+            // One command for pages that lie together, or one pack: each costs as much as a flush.
+            DataPath::Direct => {
+                if plain.holds(start, part.len) {
+                    plain.send(self, inode);
+                }
+                plain.add(start, part.pages(), part.range().start);
+                if let Some(batch) = plain.submit(self, inode) {
+                    self.add_ordered(tx, batch)?;
+                }
+            }
+        }
         {
             let mut core = inode.core();
             let size = core.size.min(end * BLOCK);
@@ -221,7 +234,6 @@ impl Ext4 {
             run: &run,
             i: 0,
             len: 1,
-            path: DataPath::Cached,
         };
         self.send_ordered(tx, inode, part, start)
     }
@@ -235,17 +247,22 @@ impl Ext4 {
         start: BlockNo,
     ) -> FsResult<()> {
         let mut plug = self.queue.plug();
-        fill_plug(&mut plug, part.path, start, part.pages());
+        fill_plug(&mut plug, DataPath::Cached, start, part.pages());
         let mut batch = plug.submit();
         let watch = batch.watch();
         inode.flights.lock().push(Flight {
             pages: part.range(),
             watch,
         });
-        if self.options.data == DataMode::Ordered && self.has_log() {
-            tx.add_ordered(batch)?;
+        self.add_ordered(tx, batch)
+    }
+
+    /// Makes the transaction wait for data, if the mount option asks for it.
+    fn add_ordered(&self, tx: &mut Tx<'_>, batch: Batch) -> FsResult<()> {
+        match self.options.data == DataMode::Ordered && self.has_log() {
+            true => tx.add_ordered(batch),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// Waits for all data of the inode that is on its way. A failure is kept for the next fsync.
@@ -287,12 +304,11 @@ impl Ext4 {
     }
 }
 
-/// `len` pages of a run from position `i` on, and how they go.
+/// `len` pages of a run from position `i` on.
 struct Part<'r> {
     run: &'r DirtyRun,
     i: usize,
     len: u32,
-    path: DataPath,
 }
 
 impl Part<'_> {
@@ -337,19 +353,26 @@ impl Plain {
         self.blocks.insert(start.0, start.0 + pages.len() as u64);
     }
 
-    /// Submits what was gathered.
+    /// Submits what was gathered; whoever lands the flights waits for it.
     fn send(&mut self, fs: &Ext4, inode: &Inode) {
+        drop(self.submit(fs, inode));
+    }
+
+    /// The same for a caller who has somebody else wait for it, too.
+    fn submit(&mut self, fs: &Ext4, inode: &Inode) -> Option<Batch> {
         if self.plug.is_empty() {
-            return;
+            return None;
         }
         self.blocks.clear();
         let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
-        let watch = plug.submit().watch();
+        let mut batch = plug.submit();
+        let watch = batch.watch();
         let flights = self.pages.drain(..).map(|pages| Flight {
             pages,
             watch: watch.clone(),
         });
         inode.flights.lock().extend(flights);
+        Some(batch)
     }
 }
 

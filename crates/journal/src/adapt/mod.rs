@@ -14,7 +14,7 @@
 //! crossover that the eMMC paper reports (IV.B, Fig. 8: direct persistence pays below 128 KB) and follow measured spans.
 //!
 //! - Hysteresis: the way taken last by a question of this size stays until another one is cheaper by [`HOLD`].
-//! - Exploration: a way whose figures are older than [`STALE`] decisions is tried although it looks dearer, as long as all that was
+//! - Exploration: a way whose figures are older than [`STALE`] decisions (an eighth of it while they rest on few samples) is tried although it looks dearer, as long as all that was
 //!   ever paid for trying stays below [`EXPLORE`] of what the decisions cost. What a trial really cost is booked afterwards. A way
 //!   of which nothing is known but the prior gets one try at once.
 //! - No clock and no randomness: equal samples, equal choices.
@@ -136,8 +136,8 @@ pub(crate) struct Adapt {
     decisions: u64,
     spent: f64,
     tried: f64,
-    /// The trial whose real cost is not booked yet: question, way, what was booked.
-    trial: Option<(Question, Way, f64)>,
+    /// The trial whose real cost is not known yet.
+    trial: Option<Way>,
     last: BTreeMap<(bool, usize), Way>,
     #[cfg(test)]
     pub random: Option<base::Rng>,
@@ -171,21 +171,26 @@ impl Adapt {
         }
     }
 
-    /// Takes in what commands have cost since the last call.
+    /// Takes in what commands have cost since the last call. Of a trial it books what the device charged beyond the estimate.
     pub fn observe(&mut self, samples: &[Sample]) {
         for sample in samples {
             let commands = sample.commands.max(1) as f64;
-            let curve = match sample.work {
-                Work::Cached => &mut self.cached,
-                Work::Fua => &mut self.fua,
-                Work::Flush => &mut self.flush,
+            let (curve, way) = match sample.work {
+                Work::Cached => (&mut self.cached, None),
+                Work::Fua => (&mut self.fua, Some(Way::Past)),
+                Work::Flush => (&mut self.flush, Some(Way::Through)),
             };
             let (blocks, span) = (sample.blocks as f64, sample.span.0 as f64);
+            if sample.work == Work::Flush && sample.blocks == 0 {
+                // Nothing to flush: no point of the line.
+                continue;
+            }
+            let surprise = span - commands * curve.estimate(blocks / commands);
+            if way.is_some() && self.trial == way {
+                self.tried += surprise.max(0.0);
+                self.trial = None;
+            }
             curve.observe(blocks / commands, span / commands, self.decisions);
-        }
-        if let Some((question, way, booked)) = self.trial.take_if(|_| !samples.is_empty()) {
-            let extra = self.cost(&question, way) - self.cost(&question, way.other());
-            self.tried += (extra - booked).max(0.0);
         }
     }
 
@@ -249,7 +254,7 @@ impl Adapt {
             && (affordable || self.blind(way.other(), extra, paid))
         {
             self.tried += extra;
-            self.trial = Some((question, way.other(), extra));
+            self.trial = Some(way.other());
             return (way.other(), Why::Tried);
         }
         (way, why)
@@ -336,7 +341,12 @@ impl Adapt {
 
     /// True if taking this way would refresh an old figure that speaks against it.
     fn stale(&self, question: &Question, way: Way) -> bool {
-        let old = |age: Option<u64>| age.is_none_or(|age| age > STALE);
+        let curve = match way {
+            Way::Past => &self.fua,
+            Way::Through => &self.flush,
+        };
+        let stale = if curve.is_sure() { STALE } else { STALE / 8 };
+        let old = |age: Option<u64>| age.is_none_or(|age| age > stale);
         let now = self.decisions;
         match (*question, way) {
             (Question::Data { need, .. }, Way::Past) => {
