@@ -31,7 +31,7 @@ const HOLD: f64 = 0.02;
 /// Decisions after which a figure counts as old.
 const STALE: u64 = 64;
 /// Share of all cost that trying may take.
-const EXPLORE: f64 = 0.015;
+const EXPLORE: f64 = 0.01;
 /// Share of a new number in the running mean of log blocks.
 const LOG_MEAN: f64 = 0.25;
 
@@ -354,7 +354,12 @@ impl Adapt {
                 old(self.fua.age((need.blocks / commands) as f64, now))
             }
             (Question::Log { blocks, .. }, Way::Past) => old(self.fua.age(blocks as f64, now)),
-            (_, Way::Through) => old(self.flush.age_of_any(now)),
+            (Question::Data { need, dirty }, Way::Through) => {
+                old(self.flush.age((dirty + need.blocks) as f64, now))
+            }
+            (Question::Log { blocks, dirty, .. }, Way::Through) => {
+                old(self.flush.age((dirty + blocks - 1) as f64, now))
+            }
         }
     }
 }

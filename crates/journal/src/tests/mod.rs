@@ -12,6 +12,7 @@ mod mixed;
 mod plan_table;
 mod replay_cuts;
 mod rules;
+mod scheme_table;
 
 use crate::inner::Inner;
 use crate::{
