@@ -81,6 +81,16 @@ fn jbd2_survives_cuts_in_every_mode_that_promises_to() {
     }
 }
 
+#[test]
+fn every_other_journaled_scheme_survives_cuts() {
+    let workload = "sqlite:insert=20,update=10,delete=10";
+    for preset in Preset::ALL {
+        if !matches!(preset, Preset::Jbd2 | Preset::None) {
+            assert_all_well(&config(preset, workload, 24));
+        }
+    }
+}
+
 /// SQLite does not sync the directory after deleting its rollback journal at level FULL: a cut right after the commit
 /// brings the journal back, and with it the state before the last transaction. Linux does the same.
 #[test]

@@ -202,3 +202,60 @@ fn an_image_filled_by_the_kernel_is_changed_and_given_back_clean() {
     drop(mount);
     clean(&image);
 }
+
+/// A cut leaves a log of deltas: neither e2fsck nor the kernel may touch the volume, and both take it after our recovery.
+#[test]
+fn a_dirty_coalition_volume_is_refused_until_it_is_recovered() {
+    use rig::Mounted;
+    use varve_lab::crash::cells::Cell;
+    use varve_lab::crash::ops::Stress;
+    use varve_lab::crash::{CrashConfig, Script, Target, Volume, record, small_volume};
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut stack = small_volume(Preset::Emmc.into(), "emmc-odroid-xu4", 1);
+    stack.journal_blocks = Some(1024);
+    let target = Target::Spec(Cell::all()[0].caps(stack.bytes));
+    let volume = Volume::new(&stack, &target).unwrap();
+    let script = Script::Mixed {
+        tasks: 3,
+        ops: 40,
+        stress: Stress::Reuse,
+    };
+    let mut config = CrashConfig::new(stack.clone(), target, 4, script, 9);
+    config.busy = false;
+    let recording = record(&config, &volume).unwrap();
+    assert_eq!(recording.failure, None);
+    let cut = &recording.cuts[4];
+    let dirty = folder.path().join("dirty");
+    let before = volume.attach(&cut.remains, 1).unwrap();
+    before.write_image(stack.bytes, &dirty).unwrap();
+    match e2fsck_check(&dirty).unwrap() {
+        Verdict::NotInstalled => eprintln!("skipped: e2fsck is not installed"),
+        Verdict::Clean => panic!("e2fsck takes a log that it does not understand"),
+        Verdict::Repaired(words) | Verdict::Findings(words) => {
+            assert!(words.contains("feature"), "{words}");
+        }
+    }
+    match attach(&dirty) {
+        Err(why) => eprintln!("skipped: no loop device here: {why}"),
+        Ok(device) => {
+            let mounted = KernelMount::new(device, folder.path().join("refused"), "ro");
+            assert!(
+                mounted.is_err(),
+                "the kernel mounts a log that it does not understand"
+            );
+        }
+    }
+    let disk = volume.attach(&cut.remains, 1).unwrap();
+    let options = stack.mount_options();
+    let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
+        let device = disk.device();
+        Mounted::on(device, options, vfs::WritebackPolicy::off())?.unmount()
+    });
+    outcome.value.expect("recovery").expect("recovers");
+    let recovered = folder.path().join("recovered");
+    disk.write_image(stack.bytes, &recovered).unwrap();
+    clean(&recovered);
+    drop(kernel_mount(&recovered, folder.path().join("taken"), "rw"));
+    clean(&recovered);
+}
