@@ -104,20 +104,7 @@ impl Host {
                 ));
             }
         }
-        let ext_csd = card
-            .command(
-                card.ready(),
-                Command {
-                    index: 8,
-                    arg: 0,
-                    data: Data::Read(1),
-                },
-            )
-            .data
-            .concat();
-        if ext_csd.len() != 512 {
-            return Err(DevError::io(Lba(0), "the card has no EXT_CSD"));
-        }
+        let ext_csd = host.read_ext_csd(card, card.ready())?;
         if ext_csd[field::DATA_SECTOR_SIZE] != 0 {
             (host.unit, host.header_bytes) = (8, 4096);
             host.max_sectors = host.max_sectors / 8 * 8;
@@ -141,6 +128,19 @@ impl Host {
         }
         host.use_bkops(card, config, &ext_csd)?;
         Ok(host)
+    }
+    /// CMD8.
+    fn read_ext_csd(&mut self, card: &mut Card, t: Time) -> Result<Vec<u8>, DevError> {
+        let read = Command {
+            index: 8,
+            arg: 0,
+            data: Data::Read(1),
+        };
+        let raw = self.step(card, t, read, Lba(0))?.data.concat();
+        match raw.len() {
+            512 => Ok(raw),
+            _ => Err(DevError::io(Lba(0), "the card has no EXT_CSD")),
+        }
     }
     /// Background operations as the profile has them: of the card's own accord, or when it says that they are urgent.
     fn use_bkops(
@@ -167,13 +167,8 @@ impl Host {
     /// After a write whose response showed an exception: starts background operations if the card says that they are urgent,
     /// and waits for them, as Linux does.
     fn urgent_bkops(&mut self, card: &mut Card, t: Time) -> Result<Time, DevError> {
-        let read = Command {
-            index: 8,
-            arg: 0,
-            data: Data::Read(1),
-        };
-        let ext_csd = self.step(card, card.ready().max(t), read, Lba(0))?.data;
-        if ext_csd.concat()[field::BKOPS_STATUS] < 2 {
+        let ext_csd = self.read_ext_csd(card, card.ready().max(t))?;
+        if ext_csd[field::BKOPS_STATUS] < 2 {
             return Ok(card.ready().max(t));
         }
         let start = Command::new(6, write_byte(field::BKOPS_START, 1));

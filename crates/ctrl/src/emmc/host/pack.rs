@@ -141,12 +141,7 @@ impl Host {
         at: Lba,
         entries: usize,
     ) -> Result<Packed, DevError> {
-        let read = Command {
-            index: 8,
-            arg: 0,
-            data: Data::Read(1),
-        };
-        let ext_csd = self.step(card, card.ready(), read, at)?.data.concat();
+        let ext_csd = self.read_ext_csd(card, card.ready())?;
         let event = ext_csd[field::EXCEPTION_EVENTS_STATUS] & event::PACKED_FAILURE != 0;
         let (failed, index) = (
             ext_csd[field::PACKED_COMMAND_STATUS],
