@@ -130,7 +130,10 @@ fn numbered(prefix: &str, n: u64) -> String {
 
 /// Content of the `n`-th write: no two are equal, so a lost one is seen.
 fn content(n: u64, bytes: u64) -> Vec<u8> {
-    let stamp = (n + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes();
+    let stamp = n
+        .wrapping_add(1)
+        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        .to_le_bytes();
     (0..bytes as usize).map(|at| stamp[at % 8]).collect()
 }
 
