@@ -123,9 +123,9 @@ impl DirtyLog {
         let scanned = scan::scan(&queue, &log)?;
         refuse_fast_commits(&queue, &log, scanned.end)?;
         let revoked = revoke_pass(&scanned.transactions);
-        let (targets, images_revoked) = replay::targets(&scanned.transactions, &revoked);
+        let (mut targets, images_revoked) = replay::targets(&scanned.transactions, &revoked);
         let mut replay = Replay::new(&queue, &log);
-        let images = replay.check(&targets)?;
+        let images = replay.check(&mut targets)?;
         let insured = insure_deltas(&mut replay, &queue, &log, &scanned, &targets)?;
         let report = RecoveryReport {
             images_revoked,

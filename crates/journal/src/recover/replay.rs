@@ -12,7 +12,9 @@
 //!   written so that a cut leaves each of its bytes old or new (FUA on a device with reliable writes); each byte that any
 //!   delta names is set by the last one that does, all others are the same in the old and the new version.
 //! - P4: where the device cannot do that, there is a full image of every block in the log: by the rule full-first when it
-//!   was written there, otherwise (a device image that was moved) by `insure.rs` before the first home write.
+//!   was written there, otherwise (a device image that was moved) by `insure.rs` before the first home write. A block whose
+//!   home holds already what its deltas lead to is not written, so it needs none: under full-first the tail leaves a full image
+//!   behind only when home is complete, and deltas of that block may stand in younger transactions which the log still has.
 //! - P5: memory is bounded by the log and one chunk of images: what does not fit is put together twice, first to be
 //!   checked, then to be written. Each home block is read before it is written, and only for itself.
 
@@ -23,7 +25,7 @@ use crate::{JournalError, LogBlock};
 use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, SECTORS_PER_BLOCK, Tid};
 use block::{Caps, Class, DevError, DevErrorKind, Queue};
 use ondisk::jbd2::{Format, Tag, full_image_checksum, post_image_checksum, unescape};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Home writes under one plug.
@@ -149,6 +151,8 @@ pub(crate) struct Replay<'a> {
     pub reads: Reads,
     unreadable: Vec<(BlockNo, DevError)>,
     foreign: Vec<BlockNo>,
+    /// Blocks known by deltas only whose home is what these lead to (P4).
+    at_home: BTreeSet<BlockNo>,
 }
 
 /// Blocks put together, in the order of their targets.
@@ -163,11 +167,13 @@ impl<'a> Replay<'a> {
             reads: Reads::default(),
             unreadable: Vec::new(),
             foreign: Vec::new(),
+            at_home: BTreeSet::new(),
         }
     }
 
-    /// Puts all blocks together and checks them (P2). Few enough are kept for [`write`](Self::write).
-    pub fn check(&mut self, targets: &[Target]) -> Result<Option<Images>, JournalError> {
+    /// Puts all blocks together and checks them (P2). Few enough are kept for [`write`](Self::write). Drops the targets whose
+    /// home needs no write (P4).
+    pub fn check(&mut self, targets: &mut Vec<Target>) -> Result<Option<Images>, JournalError> {
         let keep = targets.len() <= CHUNK;
         let mut kept = Vec::new();
         for chunk in targets.chunks(CHUNK) {
@@ -177,6 +183,8 @@ impl<'a> Replay<'a> {
             }
         }
         self.complain()?;
+        targets.retain(|t| !self.at_home.contains(&t.home));
+        kept.retain(|(home, _)| !self.at_home.contains(home));
         Ok(keep.then_some(kept))
     }
 
@@ -209,7 +217,11 @@ impl<'a> Replay<'a> {
             let Some(mut image) = image else {
                 continue;
             };
+            let home = target.needs_home().then(|| image.clone());
             target.patches.iter().for_each(|p| p.apply(&mut image));
+            if home.is_some_and(|home| home == image) {
+                self.at_home.insert(target.home);
+            }
             let crc = post_image_checksum(&self.format, &image);
             if target.post_crc.is_some_and(|expected| expected != crc)
                 && !(target.needs_home() && rt::mutant(Mutant::UnreadableIsZero))

@@ -257,3 +257,24 @@ fn unreadable_homes_are_named() {
         assert_recovered(&a, &run.after, "healed");
     });
 }
+
+/// P4: full-first lets the tail leave a full image behind once home is complete, while younger deltas stay in the log because
+/// another block holds the tail. There is nothing to write, so nothing to insure, however full the log is.
+#[test]
+fn deltas_that_home_already_holds_need_no_insurance() {
+    let mut a = Author::new(V3);
+    for tid in 1..=20 {
+        a.transaction(tid, 10, vec![Do::Delta(40 + u64::from(tid), 0, vec![1])]);
+    }
+    simulate(1, || {
+        let mut disk = image(&a);
+        for tid in 1..20 {
+            let home = 40 + tid;
+            disk.set_block(home, a.now[&home].clone().into());
+        }
+        let run = recover(&a, &tearing(), disk, 1, Nanos(1_000_000_000));
+        let report = run.result.expect("recovers");
+        assert_eq!((report.blocks_insured, report.blocks_replayed), (1, 1));
+        assert_recovered(&a, &run.after, "tearing");
+    });
+}
