@@ -1,7 +1,8 @@
 //! `order=adaptive`: which way to durability is the cheapest, by what commands have cost so far.
 //!
 //! Two questions are asked, and any answer to either is safe: the flush step looks at marks, not at what was chosen (F2 in
-//! `commit`).
+//! `commit`). The second is not asked where cached writes may damage what lies beside them ([`Caps::no_collateral`]): a log block
+//! sent through the cache would put the committed ones in its programming unit at risk (H13), so there the log goes ahead.
 //!
 //! | question | ways | costs |
 //! |---|---|---|
@@ -132,6 +133,8 @@ pub(crate) struct Adapt {
     /// The log goes out in one command although its record must be last.
     log_in_one: bool,
     cache: bool,
+    /// A log block in the cache does no harm to committed ones beside it (H13).
+    harmless: bool,
     log_mean: f64,
     decisions: u64,
     spent: f64,
@@ -160,6 +163,7 @@ impl Adapt {
             pack_max: caps.packed.map_or(1, |p| u64::from(p.writes_max)),
             log_in_one: self_committing || prefix,
             cache: caps.volatile_cache,
+            harmless: caps.no_collateral,
             log_mean: 2.0,
             decisions: 0,
             spent: 0.0,
@@ -216,7 +220,7 @@ impl Adapt {
             flush,
             dirty,
         };
-        let (way, why) = match !self.cache || blocks < 2 {
+        let (way, why) = match !self.cache || !self.harmless || blocks < 2 {
             true => (Way::Past, Why::Only),
             false => self.decide(question),
         };
@@ -270,11 +274,12 @@ impl Adapt {
             (Question::Data { need, dirty }, Way::Through) => {
                 let in_cache = (dirty + need.blocks) as f64;
                 let ahead = self.flush.estimate(in_cache);
-                let after = match need.commits {
-                    true => {
+                let after = match (need.commits, self.harmless) {
+                    (true, true) => {
                         (ahead + self.log_past()).min(self.log_through(self.log_mean, in_cache))
                     }
-                    false => ahead,
+                    (true, false) => ahead + self.log_past(),
+                    (false, _) => ahead,
                 };
                 self.cached(need.runs, need.blocks as f64) + after
             }

@@ -248,3 +248,23 @@ fn there_is_no_choice_without_a_cache_or_where_a_flush_is_due() {
     assert_eq!(play.adapt.data(need, 0), (DataPath::Cached, Why::Only));
     assert_eq!(play.adapt.log(9, false, 0), (Ending::Ahead, Why::Only));
 }
+
+/// H13: a log block in the cache may damage committed ones beside it, so neither costs nor curiosity may send it there.
+#[test]
+fn the_log_stays_out_of_a_cache_that_does_harm() {
+    let ends = |no_collateral| {
+        let ram = blockdev::Ram::new(1 << 20);
+        let caps = Caps {
+            volatile_cache: true,
+            fua: true,
+            no_collateral,
+            ..blockdev::BlockDevice::caps(&ram)
+        };
+        let mut adapt = Adapt::new(&caps, true);
+        adapt.random = Some(base::Rng::named(1, "choices"));
+        let mut chosen = |n: u64| adapt.log(1 + n % 40, n.is_multiple_of(2), n).0;
+        (0..400).filter(|n| chosen(*n) == Ending::End).count()
+    };
+    assert_eq!(ends(false), 0);
+    assert!(ends(true) > 100);
+}
