@@ -523,3 +523,39 @@ fn campaign() {
     }
     assert!(failed.is_empty(), "{failed:#?}");
 }
+
+/// Found by the campaign: a sync returned while another one had taken the pages of a file and not yet mapped them; the
+/// commit in between held neither size nor mapping.
+#[test]
+fn a_sync_waits_for_the_pages_that_another_one_is_writing() {
+    let cell = Cell::all()[36];
+    let fresh = fresh("flush-ahead");
+    let (config, volume) = on_cell(&fresh, &cell, 1_000_036, 60, 60);
+    assert_clean(
+        "names",
+        &explore(&config, &volume, &Depth::default()).unwrap(),
+    );
+    for seed in 0..4 {
+        let mut config = config.clone();
+        config.seed = seed;
+        config.busy = false;
+        config.script = Script::Fixed((0..3).map(makes_and_syncs).collect());
+        assert_clean(
+            "syncs",
+            &explore(&config, &volume, &Depth::default()).unwrap(),
+        );
+    }
+}
+
+fn makes_and_syncs(task: u64) -> Vec<Op> {
+    let one = |n: u64| {
+        let path = format!("/f{n}");
+        let write = Op::Write {
+            path: path.clone(),
+            from: 0,
+            len: 8,
+        };
+        [Op::Create(path), write, Op::Pause(task * 10_000), Op::Sync]
+    };
+    (0..12).flat_map(one).collect()
+}

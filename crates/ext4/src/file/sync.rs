@@ -152,9 +152,8 @@ impl Ext4 {
     pub(crate) fn write_everything(&self) -> FsResult<()> {
         let inodes: Vec<Arc<Inode>> = self.inodes.all();
         for inode in &inodes {
-            if self.pages.is_dirty(inode.ino) {
-                self.write_pages(inode, 0..u64::MAX)?;
-            }
+            // Clean ones, too: whoever took their pages may not have mapped them yet, and holds `wb` until then (F4).
+            self.write_pages(inode, 0..u64::MAX)?;
         }
         for inode in &inodes {
             self.land_flights(inode);

