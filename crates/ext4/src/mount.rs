@@ -130,7 +130,7 @@ impl Ext4 {
         if self.options.read_only {
             return self.settle_read_only(recovered);
         }
-        self.mark_mounted(torn)?;
+        self.mark_mounted(torn, recovered)?;
         self.clean_orphans()?;
         Ok(())
     }
@@ -147,7 +147,7 @@ impl Ext4 {
     }
 
     /// M1: the superblock says that it is mounted, durably.
-    fn mark_mounted(&self, torn: bool) -> FsResult<()> {
+    fn mark_mounted(&self, torn: bool, recovered: bool) -> FsResult<()> {
         let now = rt::wall().secs.max(0) as u64;
         let has_log = self.has_log();
         let change = |sb: &mut Superblock| {
@@ -162,6 +162,11 @@ impl Ext4 {
         };
         let marked = self.sb.lock().incompat().has(Incompat::RECOVER);
         if has_log && marked && !torn {
+            if !recovered {
+                // Unmounted it was not, and recovery had nothing to do, so nobody has flushed: what a process that died has left
+                // in the device's cache is read as if it were durable, and this queue's marks do not know of it (H19).
+                self.queue.flush().map_err(fault::device("flushing"))?;
+            }
             // After recovery the mark is there; a write in place could only tear it.
             return self.transact(1, |tx| self.update_superblock(tx, change));
         }

@@ -569,3 +569,53 @@ fn torn_sectors() {
     // Two groups: the superblock has a backup.
     explore(300..306, 144, Tear::Sectors, "data=ordered");
 }
+
+/// The process dies, the power stays, the log was still empty: the next mount reads what the dead one left in the device's cache,
+/// and an fsync may not take it for durable because its own queue has never written anything (H19).
+#[test]
+fn what_a_dead_process_left_in_the_cache_is_durable_after_an_fsync() {
+    for scheme in ["jbd2", "emmc", "adaptive"] {
+        let start = new_volume(16);
+        let options = || MountOptions::parse(&format!("scheme={scheme}")).expect("options");
+        let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
+            let disk = SpecDisk::from_image(caps(16 * MIB, Tear::Blocks), start, 1);
+            let mount = || Ext4::mount(Queue::new(disk.clone()), options()).expect("mounts");
+            let read = |fs: &Ext4| {
+                let ino = fs.lookup(fs.root(), b"f").expect("there");
+                let mut page = [0; 4096];
+                fs.read(ino, 0, &mut page).expect("readable");
+                (ino, page[0])
+            };
+            let fs = mount();
+            let creds = Creds { uid: 0, gid: 0 };
+            let made = fs.create(fs.root(), b"f", FileKind::File, 0o644, 0, creds);
+            let ino = made.expect("made").ino;
+            fs.write(ino, 0, &[1; 4096]).expect("written");
+            fs.unmount().expect("unmounts");
+
+            // In place, without a commit. From here on nobody calls it any more.
+            let dead = mount();
+            dead.write(ino, 0, &[2; 4096]).expect("written");
+            dead.writeback(Time(u64::MAX)).expect("sent");
+            rt::sleep(Nanos::from_millis(5));
+
+            let fs = mount();
+            let (ino, seen) = read(&fs);
+            fs.fsync(ino, true).expect("durable");
+            let cut = Arc::new(disk.snapshot_lost().to_ram(16 * MIB));
+            fs.unmount().expect("unmounts");
+            // Its tasks have to end.
+            let _ = dead.unmount();
+            let fs = Ext4::mount(Queue::new(cut), options()).expect("mounts");
+            let (_, left) = read(&fs);
+            fs.unmount().expect("unmounts");
+            (seen, left)
+        });
+        assert_eq!(
+            outcome.value,
+            Some((2, 2)),
+            "{scheme}: {:?}",
+            outcome.first_failure
+        );
+    }
+}
