@@ -195,8 +195,8 @@ fn explained(got: &[Option<u32>], epochs: &[Vec<(u64, u32)>]) -> bool {
         (0..SPAN).all(|block| {
             let found = got[block as usize * 8];
             let same = got[block as usize * 8..][..8].iter().all(|s| *s == found);
-            let before = epochs[..whole].iter().flatten().filter(|w| w.0 == block);
-            let floor = before.last().map_or(0, |w| w.1);
+            let mut before = epochs[..whole].iter().flatten().filter(|w| w.0 == block);
+            let floor = before.next_back().map_or(0, |w| w.1);
             let inside = epochs.get(whole).into_iter().flatten();
             let mut allowed = inside.filter(|w| w.0 == block).map(|w| w.1).chain([floor]);
             same && allowed.any(|id| Some(id) == found)

@@ -229,7 +229,7 @@ fn random_packed_commands_never_panic() {
             if raw.len() > 64 && !rng.one_in(4) {
                 (raw[0], raw[1], raw[2]) = (1, 2, rng.below(6) as u8);
                 for i in 0..6 {
-                    let sbc = RELIABLE * rng.below(2) as u32 | rng.below(4) as u32;
+                    let sbc = (RELIABLE * rng.below(2) as u32) | rng.below(4) as u32;
                     let address = rng.below(SMALL / 512 + 4) as u32 * 512;
                     raw[8 + 8 * i..12 + 8 * i].copy_from_slice(&sbc.to_le_bytes());
                     raw[12 + 8 * i..16 + 8 * i].copy_from_slice(&address.to_le_bytes());

@@ -160,7 +160,7 @@ impl Config {
     /// # Errors
     /// [`RigError::Unsafe`] with the reason; unknown profile, a size that is not possible.
     pub fn check(&self) -> Result<(), RigError> {
-        self.scheme.check(&self.device, &self.blank()?.caps())
+        self.scheme.check(&self.device, self.blank()?.caps())
     }
 
     /// A device with a fresh file system on it. Costs no virtual time and counts in no figure of the device.

@@ -306,7 +306,8 @@ impl History {
                         s > 0 && granules[s] == granules[s - 1] && is != so_far[s - 1];
                     let may_be_torn = is == Is::Torn && promised;
                     let protected = is == Is::Torn && self.protected(came, i, w.lba + s as u64);
-                    if !(torn_granule && promised) && !may_be_torn && !protected {
+                    let illegal = (torn_granule && promised) || may_be_torn || protected;
+                    if !illegal {
                         longer.push([&so_far[..], &[is]].concat());
                     }
                 }
@@ -341,10 +342,11 @@ impl History {
             for lba in FIRST..FIRST + SHOWN as u64 {
                 let before = |w: &Wr| cached(w) && w.end <= *start && covers(w, lba);
                 let due = came.iter().zip(a).rfind(|(w, _)| before(w));
-                if let Some((w, is)) = due {
-                    if touched && is[(lba - w.lba) as usize] != Is::There {
-                        return;
-                    }
+                if let Some((w, is)) = due
+                    && touched
+                    && is[(lba - w.lba) as usize] != Is::There
+                {
+                    return;
                 }
             }
         }

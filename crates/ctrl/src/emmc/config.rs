@@ -59,7 +59,8 @@ impl CardConfig {
             ("max_packed_writes", self.max_packed_writes, 3, 255, true),
         ];
         for (name, value, min, max, zero) in fields {
-            if !(min..=max).contains(&value) && !(zero && value == 0) {
+            let allowed = (min..=max).contains(&value) || (zero && value == 0);
+            if !allowed {
                 let none = if zero { ", or 0 for none" } else { "" };
                 return Err(format!("{name} = {value}; it may be {min} to {max}{none}"));
             }

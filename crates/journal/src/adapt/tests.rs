@@ -143,7 +143,10 @@ fn total(
         .sum()
 }
 
-const WORKLOADS: [(&str, fn(u64) -> (u64, u64)); 6] = [
+/// Blocks of data and of log of the n-th fsync.
+type Sizes = fn(u64) -> (u64, u64);
+
+const WORKLOADS: [(&str, Sizes); 6] = [
     ("one block, one log block", |_| (1, 1)),
     ("fdatasync of one block", |_| (1, 0)),
     ("three blocks, two log blocks", |_| (3, 2)),

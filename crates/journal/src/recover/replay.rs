@@ -210,8 +210,8 @@ impl<'a> Replay<'a> {
     /// The content of these blocks; faults of single blocks are noted.
     pub fn images(&mut self, targets: &[Target]) -> Result<Images, JournalError> {
         let mut images: Vec<Option<Vec<u8>>> = vec![None; targets.len()];
-        self.from_log(targets, &mut images)?;
-        self.from_home(targets, &mut images)?;
+        self.fill_from_log(targets, &mut images)?;
+        self.fill_from_home(targets, &mut images)?;
         let mut out = Vec::with_capacity(targets.len());
         for (target, image) in targets.iter().zip(images) {
             let Some(mut image) = image else {
@@ -245,7 +245,7 @@ impl<'a> Replay<'a> {
         Ok(out)
     }
 
-    fn from_log(
+    fn fill_from_log(
         &self,
         targets: &[Target],
         images: &mut [Option<Vec<u8>>],
@@ -292,7 +292,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Reads homes, neighbours with one command, many commands at once.
-    fn from_home(
+    fn fill_from_home(
         &mut self,
         targets: &[Target],
         images: &mut [Option<Vec<u8>>],

@@ -163,8 +163,11 @@ fn home_writes_are_reliable_and_need_no_flush() {
     assert_eq!(rig.queue.stats().flushes, before);
     let home = rig.disk.events().into_iter().find_map(|e| match e {
         Event::Write {
-            block, fua, class, ..
-        } if class == Class::Home => Some((block, fua)),
+            block,
+            fua,
+            class: Class::Home,
+            ..
+        } => Some((block, fua)),
         _ => None,
     });
     assert_eq!(home, Some((rig.first().0, true)), "H1");
