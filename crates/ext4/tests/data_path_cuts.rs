@@ -619,3 +619,58 @@ fn what_a_dead_process_left_in_the_cache_is_durable_after_an_fsync() {
         );
     }
 }
+
+/// Without a journal an fsync writes the directories of a new file, too, and of two at the same time each does, or waits for them.
+#[test]
+fn fsyncs_without_journal_at_the_same_time_both_reach_the_file() {
+    let time = rt::WallTime {
+        secs: 1_700_000_000,
+        nanos: 0,
+    };
+    let mut options = MkfsOptions::new(16 * MIB, [3; 16], [5; 16], time);
+    options.journal = JournalSize::None;
+    let device = Arc::new(blockdev::Ram::new(16 * MIB));
+    let plan = mkfs::plan(&options).expect("a volume");
+    let written = plan.write(&Queue::new(device.clone()), DeviceContent::Zeros);
+    written.expect("written");
+    let start: Image = device.blocks().into_iter().collect();
+    for seed in 0..60 {
+        let content = start.clone();
+        let outcome = Sim::new(SimConfig::random(seed)).run(move || {
+            let options = || MountOptions::parse("scheme=none").expect("options");
+            let disk = SpecDisk::from_image(caps(16 * MIB, Tear::Blocks), content, seed);
+            let fs = Ext4::mount(Queue::new(disk.clone()), options()).expect("mounts");
+            let creds = || Creds { uid: 0, gid: 0 };
+            let dir = fs.mkdir(fs.root(), b"d", 0o755, creds()).expect("made").ino;
+            let made = fs.create(dir, b"f", FileKind::File, 0o644, 0, creds());
+            let file = made.expect("made").ino;
+            fs.write(file, 0, &[7; 4096]).expect("written");
+            let tasks: Vec<_> = (0..2)
+                .map(|_| {
+                    let (fs, disk) = (fs.clone(), disk.clone());
+                    rt::spawn("fsync", move || {
+                        fs.fsync(file, false).expect("durable");
+                        disk.snapshot_lost()
+                    })
+                })
+                .collect();
+            let cuts: Vec<Image> = tasks
+                .into_iter()
+                .map(|t| t.join().expect("no panic"))
+                .collect();
+            fs.unmount().expect("unmounts");
+            for cut in cuts {
+                let device = Arc::new(cut.to_ram(16 * MIB));
+                let fs = Ext4::mount(Queue::new(device), options()).expect("mounts");
+                let dir = fs.lookup(fs.root(), b"d").expect("its directory");
+                let file = fs.lookup(dir, b"f").expect("the file");
+                let mut page = [0; 4096];
+                assert_eq!(fs.read(file, 0, &mut page).expect("readable"), 4096);
+                assert_eq!(page, [7; 4096]);
+                fs.unmount().expect("unmounts");
+            }
+        });
+        let failure = outcome.first_failure;
+        assert!(failure.is_none(), "seed {seed}: {failure:?}");
+    }
+}

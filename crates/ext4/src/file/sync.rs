@@ -9,7 +9,7 @@ use crate::Ext4;
 use crate::fault;
 use crate::inode::Inode;
 use base::{BlockNo, Mutant};
-use fscore::FsResult;
+use fscore::{Errno, FsResult};
 use journal::{DataNeed, DataPath};
 use std::sync::Arc;
 
@@ -91,16 +91,29 @@ impl Ext4 {
     /// No journal: inode and mapping go home, and so do the directories through which a new file is reached.
     fn sync_without_log(&self, inode: &Inode) -> FsResult<()> {
         let mut blocks = self.own_blocks(inode)?;
-        let mut parent = inode.core().born_in.take();
+        let mut reached = Vec::new();
+        let mut parent = inode.core().born_in;
         for _ in 0..PARENTS_MAX {
-            let Some(dir) = parent.and_then(|ino| self.inodes.get(ino)) else {
-                break;
+            let Some(ino) = parent else { break };
+            let dir = match self.inode(ino) {
+                Ok(dir) => dir,
+                // Removed meanwhile, and with it what was in it.
+                Err(e) if e.errno() == Errno::Stale => break,
+                Err(e) => return Err(e),
             };
             blocks.extend(self.own_blocks(&dir)?);
             blocks.extend(self.directory_blocks(&dir)?);
-            parent = dir.core().born_in.take();
+            parent = dir.core().born_in;
+            reached.push((ino, dir));
         }
-        self.journal.sync_home(&blocks).map_err(fault::journal)
+        self.journal.sync_home(&blocks).map_err(fault::journal)?;
+        // Not before: another fsync of the same file, at the same time, has to write its directories or to find them written.
+        let mut child = inode;
+        for (ino, dir) in &reached {
+            child.core().born_in.take_if(|born| born == ino);
+            child = dir;
+        }
+        Ok(())
     }
 
     /// The table block of an inode and the blocks of its mapping.
