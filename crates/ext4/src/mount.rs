@@ -14,8 +14,8 @@
 //! - M2 a superblock whose in-place write was torn (H22) is rebuilt from its backup: at those moments log and list of
 //!   orphans were empty, so nothing but counters and times differs;
 //! - M3 a cut in the middle of a home write may have torn what leads to the log: then the superblock's backup and its copy of
-//!   the journal's mapping lead there, and recovery mends the rest. A volume of one group has no backup: there a torn
-//!   superblock is for e2fsck.
+//!   the journal's mapping lead there, and recovery mends the rest. A volume of one group has no backup: there the torn
+//!   superblock itself is believed as far as it leads to a log of its UUID that waits for recovery, and must be whole afterwards.
 
 use crate::Ext4;
 use crate::blockmap::runs_of_map;
@@ -212,33 +212,58 @@ impl Ext4 {
     }
 }
 
-/// The superblock, from its backup if the primary one is damaged (M2).
+/// The superblock; if the primary one is damaged, from its backup (M2) or from what is left of it (M3).
 fn read_superblock(queue: &Queue) -> FsResult<(Superblock, bool)> {
     let block = read_block(queue, BlockNo(0))?;
     let primary = match Superblock::parse(&block[SUPERBLOCK_AT..]) {
         Ok(sb) => return Ok((sb, false)),
         Err(e) => e,
     };
-    let damaged = || fault::corrupt(primary.clone().at_block(BlockNo(0)));
+    let mut found = backup_superblock(queue, &primary)?;
+    if found.is_none() {
+        found = torn_superblock(queue, &block, &primary)?;
+    }
+    match found {
+        Some(sb) if !rt::mutant(Mutant::NoSuperblockFallback) => Ok((sb, true)),
+        _ => Err(fault::corrupt(primary.at_block(BlockNo(0)))),
+    }
+}
+
+/// The first backup, if it belongs to the volume of the damaged `primary`.
+fn backup_superblock(queue: &Queue, primary: &ondisk::Corrupt) -> FsResult<Option<Superblock>> {
     if queue.caps().sectors < BACKUP.plus(1).lba().0 {
-        return Err(damaged());
+        return Ok(None);
     }
     let block = read_block(queue, BACKUP)?;
     let Ok(mut sb) = Superblock::parse(&block) else {
-        return Err(damaged());
+        return Ok(None);
     };
     if sb.blocks_per_group() != BACKUP.0 as u32 || sb.group_of_copy() != 1 {
-        return Err(damaged());
-    }
-    if rt::mutant(Mutant::NoSuperblockFallback) {
-        return Err(damaged());
+        return Ok(None);
     }
     sb.set_group_of_copy(0);
     // Without the magic number this may be a volume of another kind by now, over what is left of an old one.
     if !primary.is_checksum() && !has_own_descriptor(queue, &sb)? && !has_own_log(queue, &sb)? {
-        return Err(damaged());
+        return Ok(None);
     }
-    Ok((sb, true))
+    Ok(Some(sb))
+}
+
+/// The primary superblock in spite of its checksum: a cut in its home write leaves some sectors old and some new, and the log, which
+/// still has what was being written, mends it (M3). After recovery the log is empty, so nothing passes here a second time.
+fn torn_superblock(
+    queue: &Queue,
+    block: &[u8],
+    primary: &ondisk::Corrupt,
+) -> FsResult<Option<Superblock>> {
+    if !primary.is_checksum() {
+        return Ok(None);
+    }
+    let Ok(sb) = Superblock::parse_torn(&block[SUPERBLOCK_AT..]) else {
+        return Ok(None);
+    };
+    let device = queue.caps().sectors / SECTORS_PER_BLOCK;
+    Ok((sb.blocks_count() <= device && has_own_log(queue, &sb)?).then_some(sb))
 }
 
 /// True if a group descriptor behind the primary superblock belongs to this volume by its checksum.
