@@ -26,8 +26,6 @@ pub(crate) struct Placement {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewInode {
     pub ino: Ino,
-    /// No other inode of its table block is in use, so what lies there on the device does not count.
-    pub alone: bool,
 }
 
 /// Sums over a flexible group.
@@ -178,10 +176,15 @@ impl Ext4 {
         desc.set_used_dirs(desc.used_dirs() + u32::from(is_dir));
         BitmapChecksum::Inode.update(&self.geo, desc, &map);
         self.put_desc(tx, group, state, &before)?;
-        Ok(NewInode {
-            ino: Ino(group * per_group + index + 1),
-            alone,
-        })
+        let ino = Ino(group * per_group + index + 1);
+        if alone {
+            // What lies there on the device does not count. Under the group's lock: the next inode of this block must not be
+            // written before.
+            let table = state.desc.inode_table();
+            let table = table.plus(self.inode_place(ino)?.table_block);
+            tx.create(table, vec![0; BLOCK_BYTES].into())?;
+        }
+        Ok(NewInode { ino })
     }
 
     /// True if no inode in the table block of `index` is in use by this bitmap.

@@ -559,3 +559,15 @@ fn makes_and_syncs(task: u64) -> Vec<Op> {
     };
     (0..12).flat_map(one).collect()
 }
+
+/// Found by the campaign: an inode that was alone in its table block made the block anew, over the inode that another task had
+/// put there in between.
+#[test]
+fn two_tasks_make_the_first_inodes_of_a_table_block() {
+    let fresh = fresh("coalition-paper");
+    let (config, volume) = on_cell(&fresh, &Cell::all()[39], 2_000_039, 90, 400);
+    assert_clean(
+        "inodes",
+        &explore(&config, &volume, &Depth::default()).unwrap(),
+    );
+}

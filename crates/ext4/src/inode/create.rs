@@ -70,7 +70,7 @@ impl Ext4 {
                 inode.set_mode(inode.mode() | MODE_SETGID);
             }
         }
-        self.adopt_new_inode(tx, got.ino, got.alone, inode, parent.ino)
+        self.adopt_new_inode(tx, got.ino, inode, parent.ino)
     }
 
     fn blank_inode(&self, new: NewKind) -> disk::Inode {
@@ -109,7 +109,6 @@ impl Ext4 {
         &self,
         tx: &mut Tx<'_>,
         ino: Ino,
-        alone: bool,
         disk: disk::Inode,
         parent: Ino,
     ) -> FsResult<Arc<Inode>> {
@@ -118,7 +117,7 @@ impl Ext4 {
         let inode = Arc::new(Inode::new(ino, core));
         // What the cache still holds under this number belongs to a freed inode.
         self.inodes.replace(inode.clone());
-        self.put_new_inode(tx, &inode, alone)?;
+        self.put_new_inode(tx, &inode)?;
         Ok(inode)
     }
 

@@ -6,12 +6,6 @@ use crate::tx::Tx;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Ino};
 use fscore::{FsError, FsResult};
 use ondisk::ext4::{InodePlace, InodeSeed, RoCompat};
-use std::ops::Range;
-
-/// Where an inode holds its size (ext4 disk layout, "Index Nodes").
-const SIZE: [Range<usize>; 2] = [0x04..0x08, 0x6C..0x70];
-/// Count of blocks with flags, and the root of the mapping. A block that is mapped deeper down is counted here.
-const MAPPING: [Range<usize>; 2] = [0x1C..0x24, 0x28..0x64];
 
 impl Ext4 {
     pub(crate) fn inode_place(&self, ino: Ino) -> FsResult<InodePlace> {
@@ -59,32 +53,19 @@ impl Ext4 {
         );
         tx.update(block, offset, &core.logged, &new)?;
         core.sync_tid = tx.tid();
-        let differ = |r: &Range<usize>| core.logged[r.clone()] != new[r.clone()];
-        let (size, mapping) = (SIZE.iter().any(differ), MAPPING.iter().any(differ));
-        if size {
+        let size = [0x04..0x08, 0x6C..0x70];
+        if size.into_iter().any(|r| core.logged[r.clone()] != new[r]) {
             core.datasync_tid = tx.tid();
         }
-        core.changes.all += 1;
-        core.changes.data += u64::from(size || mapping);
         core.logged = new;
         Ok(())
     }
 
-    /// The same for an inode that was just allocated. If no other inode of its table block is in use, the block is made anew.
-    pub(crate) fn put_new_inode(
-        &self,
-        tx: &mut Tx<'_>,
-        inode: &Inode,
-        alone: bool,
-    ) -> FsResult<()> {
+    /// The same for an inode that was just allocated; all of its bytes count, whatever the inode before it left.
+    pub(crate) fn put_new_inode(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         let (block, offset) = self.inode_home(inode.ino)?;
         let bytes = self.geo.inode_bytes();
-        let old = if alone {
-            tx.create(block, vec![0; BLOCK_BYTES].into())?;
-            Bytes::from(vec![0; bytes])
-        } else {
-            self.read_meta(block)?.slice(offset..offset + bytes)
-        };
+        let old = self.read_meta(block)?.slice(offset..offset + bytes);
         inode.core().logged = old;
         self.put_inode(tx, inode)
     }

@@ -25,7 +25,7 @@ pub use explore::{Depth, Tally, explore};
 pub use judge::{Judge, Judgement};
 pub use run::{Cut, Moment, Progress, Recording, TaskLog, record, record_recovery};
 
-use base::{Mutant, Nanos};
+use base::{Mutant, Nanos, Time};
 use ops::{Op, Stress};
 use rig::{Config, MountOptions};
 use rt::SimConfig;
@@ -96,6 +96,8 @@ impl CrashConfig {
         SimConfig {
             mutant: self.mutant,
             quiet: self.mutant.is_some(),
+            // A run takes under a second; timers would keep a deadlock alive for a year.
+            time_limit: Time(600 * 1_000_000_000),
             ..SimConfig::random(seed)
         }
     }
