@@ -21,7 +21,8 @@ const MIB_RANGE: std::ops::RangeInclusive<u64> = 16..=64 * 1024;
 
 /// Parses, runs each file system and scheme in a worker process, reports.
 pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
-    let configs = configs(args)?;
+    let workload: Workload = args.workload.parse().map_err(usage)?;
+    let configs = configs(args, &workload)?;
     let out = OutFolder::prepare(&args.out)?;
     let jobs = jobs(args, configs.len());
     let done = run_all(&configs, jobs, !args.json)?;
@@ -44,19 +45,20 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
         for table in more.into_iter().flatten() {
             say(&format!("{table}\n"))?;
         }
+        let timing = runs.first().map_or("", |r| r.timing.as_str());
         let page = out.path().join("index.html");
         say(&format!(
-            "report: {}\nagain: {}\n",
+            "gains are over the first row; times are those of the device, timing {timing}; docs/measuring.md explains the figures\n\
+             report: {}\nagain: {}\n",
             page.display(),
             results.reproduce
         ))?;
     }
-    judge(&done, args.json)
+    judge(&done, &workload, args.json)
 }
 
 /// One configuration per file system and scheme, everything validated before anything runs.
-fn configs(args: &CompareArgs) -> Result<Vec<RunConfig>, Failure> {
-    let workload: Workload = args.workload.parse().map_err(usage)?;
+fn configs(args: &CompareArgs, workload: &Workload) -> Result<Vec<RunConfig>, Failure> {
     if !MIB_RANGE.contains(&args.size) {
         let (low, high) = (MIB_RANGE.start(), MIB_RANGE.end());
         return Err(usage(format!(
@@ -69,7 +71,9 @@ fn configs(args: &CompareArgs) -> Result<Vec<RunConfig>, Failure> {
         for scheme in &args.schemes {
             let fs: Fs = fs.parse().map_err(usage)?;
             let mut stack = Config::new(Preset::default(), &args.device, args.seed);
-            stack.set_scheme(scheme).map_err(usage)?;
+            stack
+                .set_scheme(scheme)
+                .map_err(|e| usage(with_comma_hint(e.to_string(), scheme, &args.schemes)))?;
             (stack.fs, stack.timing, stack.bytes) = (fs, args.timing.clone(), args.size << 20);
             stack.timers = args.timers == Timers::On;
             stack.check().map_err(usage)?;
@@ -87,6 +91,17 @@ fn configs(args: &CompareArgs) -> Result<Vec<RunConfig>, Failure> {
         }
     }
     Ok(configs)
+}
+
+/// Mount options have commas between the choices; here a comma begins another scheme.
+fn with_comma_hint(why: String, scheme: &str, schemes: &[String]) -> String {
+    let bare_choice = scheme.split('+').all(|item| item.contains('='));
+    if bare_choice && schemes.len() > 1 {
+        return format!(
+            "scheme `{scheme}`: {why} (a comma begins another scheme, `+` joins the choices of one)"
+        );
+    }
+    why
 }
 
 /// The command line that makes the same runs again, defaults spelled out. `+` needs no quotes in a shell, `;` would.
@@ -178,7 +193,7 @@ fn bar(config: &RunConfig) -> ProgressBar {
 }
 
 /// What the checkers said; findings are a failure of the command.
-fn judge(done: &[Done], quiet: bool) -> Result<(), Failure> {
+fn judge(done: &[Done], workload: &Workload, quiet: bool) -> Result<(), Failure> {
     let name = |d: &Done| format!("{}/{}", d.run.fs, d.run.scheme);
     for d in done {
         if let Checked::Findings(words) = &d.e2fsck {
@@ -189,13 +204,15 @@ fn judge(done: &[Done], quiet: bool) -> Result<(), Failure> {
         }
     }
     if !quiet {
+        let content = match workload {
+            Workload::Sqlite(_) => "integrity_check ok, all rows as written",
+            Workload::Fsync(_) | Workload::Files(_) => "names, sizes and content as written",
+        };
         let e2fsck = match done.iter().all(|d| d.e2fsck == Checked::Clean) {
             true => "e2fsck -fn clean",
             false => "e2fsck not installed, so the images were not checked by it",
         };
-        say(&format!(
-            "checked after every run: integrity_check ok, all rows as written, {e2fsck}\n"
-        ))?;
+        say(&format!("checked after every run: {content}, {e2fsck}\n"))?;
     }
     Ok(())
 }

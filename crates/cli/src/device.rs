@@ -3,7 +3,8 @@
 use crate::args::DeviceCommand;
 use crate::failure::{Failure, failed, usage};
 use crate::out::say;
-use comfy_table::{Table, presets};
+use crate::table::framed;
+use comfy_table::Table;
 use rig::{Description, Profile};
 use serde_json::Value;
 
@@ -30,7 +31,7 @@ pub fn device(command: &DeviceCommand) -> Result<(), Failure> {
             if *json {
                 return say_json(&described);
             }
-            say(&show(&described))
+            say(&show(profile, &described))
         }
     }
 }
@@ -41,10 +42,7 @@ fn say_json(value: &impl serde::Serialize) -> Result<(), Failure> {
 }
 
 fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(header);
-    table
+    framed(header.iter().copied())
 }
 
 fn list(all: &[Description]) -> Table {
@@ -65,9 +63,9 @@ fn list(all: &[Description]) -> Table {
     table
 }
 
-fn show(d: &Description) -> String {
+fn show(profile: &str, d: &Description) -> String {
     let mib = d.capacity_bytes >> 20;
-    let mut out = format!("{}: {}, {mib} MiB\n\n", d.name, d.kind);
+    let mut out = format!("{profile}: {}, {mib} MiB\n\n", d.kind);
     out.push_str(&format!("{}\n\n", rows(&["promise", "value"], &d.caps)));
     for (name, set) in &d.timing {
         let default = if *name == d.timing_default {

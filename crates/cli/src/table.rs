@@ -1,7 +1,7 @@
 //! The two tables: what people decide by, and one fsync in its parts.
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use lab::report;
+use lab::report::{self, gain};
 use lab::results::Run;
 
 /// What the line below the head is made of.
@@ -13,7 +13,7 @@ pub fn summary(runs: &[Run]) -> Table {
         "fs/scheme",
         "ops/s",
         "gain %",
-        "fsync p50",
+        "fsync p50 us",
         "p99 us",
         "blocks/op",
         "journal %",
@@ -48,7 +48,7 @@ pub fn summary(runs: &[Run]) -> Table {
 /// Rates of each kind of operation, where there are several.
 pub fn kinds(runs: &[Run]) -> Option<Table> {
     let first = runs.first()?;
-    let kinds: Vec<&String> = first.ops_by_kind.keys().collect();
+    let kinds = report::kinds(runs);
     if kinds.len() < 2 {
         return None;
     }
@@ -107,14 +107,8 @@ fn part(run: &Run, step: &str) -> f64 {
     run.fsync_us.get(step).copied().unwrap_or(0.0)
 }
 
-fn gain(here: f64, first: f64) -> String {
-    match first > 0.0 && here > 0.0 {
-        true => format!("{:+.1}", (here / first - 1.0) * 100.0),
-        false => "-".into(),
-    }
-}
-
-fn framed<T: Into<comfy_table::Cell>>(head: impl IntoIterator<Item = T>) -> Table {
+/// A table without rows: a head and a line below it.
+pub fn framed<T: Into<comfy_table::Cell>>(head: impl IntoIterator<Item = T>) -> Table {
     let mut table = Table::new();
     let line = LineStyle::none().fill(LINE).junction(LINE);
     table.load_style(TableStyle::new().header_separator(line));

@@ -87,7 +87,7 @@ fn impossible_values_are_refused_by_field_with_what_is_allowed() {
         ),
         ("card.colour=3", "card.colour", "cache_kib"),
         ("cards.cache_kib=4", "cards.cache_kib", "card"),
-        ("card=4", "card", "capacity_mib"),
+        ("card=4", "`card`", "cache_kib"),
         ("card.cache_kib.x=4", "card.cache_kib.x", "cache_kib"),
         ("name=fast", "name", "cannot be changed"),
         ("card.cache_on", "card.cache_on", "FIELD=VALUE"),

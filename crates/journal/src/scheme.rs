@@ -91,7 +91,7 @@ impl Scheme {
         if self.is_coalition() && self.full_first == FullFirst::Off && !self.home_is_safe(caps) {
             return Err(
                 "full-first=off with record=coalition needs home=copy-reliable on a device with reliable writes that \
-                 protects stored data (EN_REL_WR, WR_REL_SET): a torn home write could not be repaired from deltas; use \
+                 protects stored data (EN_REL_WR or REL_WR_SEC_C, and WR_REL_SET): a torn home write could not be repaired from deltas; use \
                  full-first=auto"
                     .into(),
             );

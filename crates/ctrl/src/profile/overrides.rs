@@ -30,7 +30,13 @@ pub(super) fn apply(table: &mut Table, change: &str) -> Result<(), String> {
     }
     let valid = fields(here);
     match here.get_mut(last) {
-        None | Some(Value::Table(_)) => Err(unknown(path, &format!("{walked}{last}"), &valid)),
+        None => Err(unknown(path, &format!("{walked}{last}"), &valid)),
+        Some(Value::Table(inner)) => {
+            let inside = fields(inner);
+            Err(format!(
+                "`{path}` is a group of fields; in it are: {inside}"
+            ))
+        }
         Some(old) => {
             *old = parsed(path, old, value)?;
             Ok(())

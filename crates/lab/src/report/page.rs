@@ -6,9 +6,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::collections::BTreeSet;
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1b1f24}\
-h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}table{border-collapse:collapse;margin:.6rem 0}\
-th,td{padding:.25rem .7rem;border-bottom:1px solid #d5dae0;text-align:right}th:first-child,td:first-child{text-align:left}\
-thead th{border-bottom:2px solid #8b949e}figure{margin:1rem 0}svg{max-width:100%;height:auto}\
+h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}table{display:block;overflow-x:auto;border-collapse:collapse;margin:.6rem 0}\
+th,td{padding:.25rem .55rem;border-bottom:1px solid #d5dae0;text-align:right}th:first-child,td:first-child{text-align:left}\
+td{white-space:nowrap}thead th{border-bottom:2px solid #8b949e}figure{margin:1rem 0}svg{max-width:100%;height:auto}\
 p.note{color:#57606a}code{background:#f1f3f5;padding:0 .25rem}";
 
 /// The report of a comparison as one HTML page.
@@ -17,16 +17,21 @@ p.note{color:#57606a}code{background:#f1f3f5;padding:0 .25rem}";
 /// A plot that cannot be drawn, as text.
 pub fn page(results: &Results) -> Result<String, String> {
     let figures = figures(&results.runs).map_err(|e| format!("drawing the plots: {e}"))?;
-    let workload = results.runs.first().map_or("", |r| r.workload.as_str());
+    let of_first = |field: fn(&Run) -> &str| results.runs.first().map_or("", field);
+    let (workload, timing) = (of_first(|r| &r.workload), of_first(|r| &r.timing));
     let body = html! {
         h1 { "Varve: " (results.command) }
         p {
             "Workload " code { (workload) } " on device profile " code { (results.profile) }
-            ", seed " (results.seed) ". Times are virtual; traffic is counted in 4 KiB blocks."
+            ", timing " code { (timing) } ", seed " (results.seed) ". Times are virtual; traffic is counted in 4 KiB blocks; gains are over the first row."
         }
         p { "Made by " code { (results.reproduce) } }
         h2 { "Summary" }
         (summary(&results.runs))
+        @if super::kinds(&results.runs).len() > 1 {
+            h2 { "Rates by kind of operation" }
+            (kinds(&results.runs))
+        }
         @for (caption, svg) in &figures {
             figure { (PreEscaped(svg)) figcaption { p.note { (caption) } } }
         }
@@ -97,7 +102,7 @@ fn figures(runs: &[Run]) -> Result<Figures, Box<dyn std::error::Error>> {
             )?,
         ),
         (
-            "How long an fsync takes: further left is better.",
+            "How long an fsync takes: further left is better. A call that has nothing to write counts as 1.",
             plot::cdf("fsync latency", "microseconds", &curves)?,
         ),
         (
@@ -158,28 +163,56 @@ fn heads(words: &[&str]) -> Vec<String> {
 fn summary(runs: &[Run]) -> Markup {
     let head = heads(&[
         "ops/s",
-        "fsync p50",
-        "fsync p99",
+        "gain %",
+        "fsync p50, us",
+        "fsync p99, us",
         "blocks/op",
         "journal share",
         "flushes/op",
         "FUA/op",
+        "programs/op",
         "write amp.",
     ]);
+    let first = runs.first().map_or(0.0, |r| r.ops_per_s);
     table(&head, runs, |r| {
         let total: u64 = r.blocks.values().sum();
         vec![
             format!("{:.1}", r.ops_per_s),
-            format!("{:.0} us", r.latency_us.fsync.p50),
-            format!("{:.0} us", r.latency_us.fsync.p99),
+            super::gain(r.ops_per_s, first),
+            format!("{:.0}", r.latency_us.fsync.p50),
+            format!("{:.0}", r.latency_us.fsync.p99),
             format!("{:.2}", per_op(r, Some(total))),
             format!("{:.1} %", r.journal_block_ratio * 100.0),
             format!("{:.2}", per_op(r, Some(r.device.commands.flushes))),
             format!("{:.2}", per_op(r, Some(r.device.commands.fua_writes))),
+            r.flash.as_ref().map_or_else(
+                || "-".into(),
+                |f| format!("{:.2}", per_op(r, Some(f.programs))),
+            ),
             r.flash
                 .as_ref()
                 .map_or_else(|| "-".into(), |f| format!("{:.2}", f.write_amplification)),
         ]
+    })
+}
+
+/// Rates of each kind of operation.
+fn kinds(runs: &[Run]) -> Markup {
+    let kinds = super::kinds(runs);
+    let columns = |kind: &String| [format!("{kind}/s"), "gain %".into()];
+    let head: Vec<String> = kinds.iter().flat_map(columns).collect();
+    let rate = |run: &Run, kind: &str| run.ops_by_kind.get(kind).map_or(0.0, |k| k.ops_per_s);
+    table(&head, runs, |r| {
+        let cells = kinds.iter().flat_map(|kind| {
+            let here = rate(r, kind);
+            // What only reads the page cache takes no virtual time.
+            let shown = match here > 0.0 {
+                true => format!("{here:.1}"),
+                false => "-".into(),
+            };
+            [shown, super::gain(here, rate(&runs[0], kind))]
+        });
+        cells.collect()
     })
 }
 

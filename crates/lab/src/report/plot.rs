@@ -40,8 +40,13 @@ pub fn stacked_bars(
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
         let high = top(bars.iter().map(|(_, values)| values.iter().sum()));
-        // Several parts have a legend: an empty place at the end keeps it off the bars.
-        let places = bars.len() + usize::from(parts.len() > 1);
+        // Several parts have a legend: a quarter of the width at the end keeps it off the bars.
+        let empty = if parts.len() > 1 {
+            bars.len().div_ceil(3)
+        } else {
+            0
+        };
+        let places = bars.len() + empty;
         let last = places.saturating_sub(1) as u32;
         let mut chart = ChartBuilder::on(&area)
             .caption(title, ("sans-serif", 18))
@@ -59,7 +64,7 @@ pub fn stacked_bars(
             .configure_mesh()
             .disable_x_mesh()
             .y_desc(unit)
-            .x_labels(bars.len())
+            .x_labels(places)
             .x_label_formatter(&name)
             .label_style(("sans-serif", 13))
             .draw()?;
@@ -83,7 +88,7 @@ pub fn stacked_bars(
                 });
         }
         if parts.len() > 1 {
-            legend(&mut chart)?;
+            legend(&mut chart, SeriesLabelPosition::MiddleRight)?;
         }
         area.present()?;
     }
@@ -138,7 +143,8 @@ pub fn cdf(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> Plot
                     PathElement::new([(x, y), (x + 16, y)], colour(n).stroke_width(2))
                 });
         }
-        legend(&mut chart)?;
+        // Fast calls are few: the curves leave this corner free.
+        legend(&mut chart, SeriesLabelPosition::UpperLeft)?;
         area.present()?;
     }
     Ok(svg)
@@ -146,9 +152,11 @@ pub fn cdf(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> Plot
 
 fn legend<'a, X: Ranged, Y: Ranged>(
     chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
+    place: SeriesLabelPosition,
 ) -> Result<(), Box<dyn std::error::Error>> {
     chart
         .configure_series_labels()
+        .position(place)
         .background_style(WHITE.mix(0.85))
         .border_style(BLACK.mix(0.2))
         .label_font(("sans-serif", 13))
