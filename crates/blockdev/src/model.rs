@@ -61,6 +61,8 @@ pub struct FlashStats {
     pub erases: u64,
     /// 4 KiB units copied by garbage collection.
     pub gc_copies: u64,
+    /// 4 KiB units copied out of the pseudo-SLC write area.
+    pub slc_folds: u64,
     /// NAND page programs that hold the map.
     pub map_programs: u64,
     /// Bytes of data in a NAND page: bytes programmed are `programs` times this, whatever part of a page was padding.

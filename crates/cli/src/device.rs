@@ -76,6 +76,9 @@ fn show(profile: &str, d: &Description) -> String {
         let header = format!("timing {name}{default}");
         out.push_str(&format!("{}\n\n", rows(&[&header, "value"], set)));
     }
+    if let Some(slc) = &d.slc {
+        out.push_str(&format!("{}\n\n", rows(&["SLC area", "value"], slc)));
+    }
     if !d.ext_csd.is_empty() {
         let mut table = table(&["EXT_CSD", "byte", "value", "meaning"]);
         for f in &d.ext_csd {

@@ -10,4 +10,4 @@ mod profile;
 mod span;
 
 pub use any::{AnyModel, Media};
-pub use profile::{Description, Profile, ProfileError};
+pub use profile::{Description, Profile, ProfileError, SlcProfile};

@@ -2,8 +2,10 @@
 
 mod description;
 mod overrides;
+mod slc;
 
 pub use description::Description;
+pub use slc::SlcProfile;
 
 use crate::emmc::{CardConfig, Emmc, EmmcMedia, EmmcTiming};
 use crate::plain::{Plain, PlainTiming};
@@ -125,6 +127,7 @@ struct EmmcProfile {
     card: CardConfig,
     nand: Chips,
     ftl: Translation,
+    slc: SlcProfile,
     default_timing: String,
     timing: BTreeMap<String, EmmcTiming>,
 }
@@ -408,7 +411,11 @@ impl EmmcProfile {
                 return Err(format!("ftl.{name} = {value}; it may be {min} to {max}"));
             }
         }
-        Ok(())
+        self.check_slc(self.capacity_mib << 20)
+    }
+    fn check_slc(&self, capacity: u64) -> Result<(), String> {
+        let checked = self.slc.check(&self.geometry(1), self.ftl.lanes, capacity);
+        checked.map_err(|e| format!("slc.{e}"))
     }
     fn geometry(&self, blocks_per_plane: u32) -> Geometry {
         let n = &self.nand;
@@ -430,12 +437,14 @@ impl EmmcProfile {
         units: u64,
         media: Option<EmmcMedia>,
     ) -> Result<AnyModel, String> {
+        self.check_slc(units * BLOCK_BYTES as u64)?;
         let config = Config {
             unit_bytes: BLOCK_BYTES as u32,
             units,
             lanes: self.ftl.lanes,
             gc_slack: self.ftl.gc_slack,
             checkpoint_blocks: self.ftl.checkpoint_blocks,
+            slc: self.slc.area(&self.geometry(1)),
         };
         let say = |e: &dyn std::fmt::Display| e.to_string();
         let chips = self.timing[timing].nand.unwrap_or(self.nand.timing);

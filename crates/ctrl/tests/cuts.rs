@@ -111,6 +111,8 @@ struct Seen {
     cuts: usize,
     old: usize,
     garbage: usize,
+    /// Units that were folded out of an SLC area.
+    folds: u64,
 }
 
 struct Run<'a> {
@@ -235,6 +237,7 @@ impl Run<'_> {
                 now.0 += rng.below(3_000_000);
             }
         }
+        seen.folds += m.flash_stats().map_or(0, |f| f.slc_folds);
     }
 }
 
@@ -275,6 +278,21 @@ fn every_cut_of_the_own_emmc_is_one_of_the_reference() {
 fn every_cut_of_the_spec_emmc_is_one_of_the_reference() {
     let seen = survey(1..3, &emmc(&[]), Adversary::Spec, true, false);
     assert!(seen.old > 0 && seen.garbage > 0, "{seen:?}");
+}
+
+/// Blocks of two rows in the area, so that some are full, and folded in the pauses, all the time.
+#[test]
+fn every_cut_of_an_emmc_with_an_slc_area_is_one_of_the_reference() {
+    let profile = emmc(&[
+        ("[slc]\non = false", "[slc]\non = true"),
+        ("mib = 64", "mib = 1"),
+        ("pages_per_block = 128", "pages_per_block = 4"),
+        ("cache_kib = 512", "cache_kib = 32"),
+    ]);
+    for adversary in [Adversary::Own, Adversary::Spec] {
+        let seen = survey(1..3, &profile, adversary, true, false);
+        assert!(seen.old > 0 && seen.folds > 50, "{seen:?}");
+    }
 }
 
 #[test]

@@ -108,6 +108,23 @@ fn impossible_values_are_refused_by_field_with_what_is_allowed() {
             "0.01 to 1",
         ),
         ("ftl.lanes=0", "ftl.lanes", "1 to 256"),
+        ("slc.on=true,slc.mib=0", "slc.mib", "5 (an open block"),
+        ("slc.on=true,slc.mib=513", "slc.mib", "to 512 (the cells"),
+        (
+            "slc.on=true,slc.mib=18446744073709551615",
+            "slc.mib",
+            "whole number",
+        ),
+        ("slc.on=true,ftl.lanes=64", "slc.mib = 64", "it may be 65"),
+        ("slc.bits_per_cell=1", "slc.bits_per_cell", "2 to 4"),
+        (
+            "slc.on=true,slc.bits_per_cell=3,nand.pages_per_block=2",
+            "slc.bits_per_cell",
+            "less than one page",
+        ),
+        ("slc.program_us=-1", "slc.program_us", "0 to one second"),
+        ("slc.endurance=0", "slc.endurance", "1 to"),
+        ("slc.size=3", "slc.size", "mib"),
         ("timing.fig8.write_us=-3", "timing.fig8.write_us", "0 to"),
         ("capacity_mib=0", "capacity_mib", "1 MiB to"),
         ("capacity_mib=99999999999", "capacity_mib", "1 MiB to"),
@@ -124,6 +141,30 @@ fn impossible_values_are_refused_by_field_with_what_is_allowed() {
     assert!(error.contains("max_transfer_kib"), "{error}");
     let error = refused("loop-like,timing.buffered-file.flush_us=-1");
     assert!(error.contains("timing.buffered-file.flush_us"), "{error}");
+}
+
+#[test]
+fn an_area_too_large_for_the_size_that_is_built_is_refused_by_field() {
+    let profile = Profile::parse("emmc-odroid-xu4,slc.on=true").unwrap();
+    let error = profile.build(Some(64 << 20), None).err().unwrap();
+    assert!(
+        error
+            .to_string()
+            .contains("slc.mib = 64; it may be 5 (an open"),
+        "{error}"
+    );
+    assert!(profile.build(Some(128 << 20), None).is_ok());
+}
+
+#[test]
+fn only_a_device_that_has_an_slc_area_describes_it() {
+    let with = Profile::parse("emmc-odroid-xu4,slc.on=true,slc.mib=16").unwrap();
+    let slc = with.describe().unwrap().slc.unwrap();
+    assert_eq!((slc.mib, slc.bits_per_cell), (16, 2));
+    for name in Profile::names() {
+        let plain = Profile::builtin(name).unwrap();
+        assert_eq!(plain.describe().unwrap().slc, None, "{name}");
+    }
 }
 
 #[test]

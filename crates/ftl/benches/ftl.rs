@@ -15,6 +15,7 @@ fn device() -> Ftl {
         lanes: 4,
         gc_slack: 2,
         checkpoint_blocks: 64,
+        slc: None,
     };
     let one = Geometry {
         channels: 1,
@@ -76,6 +77,7 @@ fn recovery(bencher: divan::Bencher) {
         lanes: 4,
         gc_slack: 2,
         checkpoint_blocks: 64,
+        slc: None,
     };
     let timing = Timing {
         read_us: 50.0,

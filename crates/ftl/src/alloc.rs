@@ -1,7 +1,8 @@
 //! Free blocks: choosing, erasing, retiring.
 
 use crate::config::RESERVE;
-use crate::core::{Ftl, FtlError, GC, HOST, State};
+use crate::core::{FOLD, Ftl, FtlError, GC, HOST, State};
+use crate::slc::{ORDINARY, Pool, SLC};
 use base::Time;
 use nand::BlockId;
 
@@ -15,11 +16,14 @@ impl Ftl {
     ) -> Result<u32, FtlError> {
         let mut drained = false;
         loop {
-            if stream == HOST {
-                self.make_room(now)?;
+            match (stream, self.pool_for(stream)) {
+                (HOST, SLC) => self.make_slc_room(now)?,
+                (GC, _) => {}
+                _ => self.make_room(now)?,
             }
+            let pool = self.pool_for(stream);
             let Some(block) = self.choose(stream, lane as u32) else {
-                if self.free == 0 {
+                if self.pools[pool].free == 0 {
                     return Err(self.end_of_life("no free block is left"));
                 }
                 // Every free block waits for evidence that is still in a buffer (I2).
@@ -29,13 +33,13 @@ impl Ftl {
                     );
                 }
                 self.drain(now)?;
-                if stream == HOST && !self.failed.is_empty() {
+                if stream != GC && !self.failed.is_empty() {
                     self.empty_buffers(now)?;
                 }
                 continue;
             };
             let start = now.max(self.evidence_end);
-            self.free -= 1;
+            self.pools[pool].free -= 1;
             let erased = crate::program::broken_rules_panic(self.nand.erase(start, BlockId(block)));
             let info = &mut self.blocks[block as usize];
             if erased.is_err() {
@@ -59,14 +63,17 @@ impl Ftl {
         let durable = self.durable_before();
         let dies = self.nand.geometry().dies();
         let candidates = self.blocks.iter().enumerate();
-        let ready = candidates.filter(|(_, b)| b.state == State::Free && b.freed_at < durable);
+        let slc = self.pool_for(stream) == SLC;
+        let ready = candidates.filter(|(i, b)| {
+            b.state == State::Free && b.freed_at < durable && self.layout.is_slc(*i as u32) == slc
+        });
         let key = |(i, b): &(usize, &crate::core::BlockInfo)| {
-            let wear = if stream == HOST {
-                b.erases
-            } else {
+            let wear = if stream == GC {
                 u32::MAX - b.erases
+            } else {
+                b.erases
             };
-            let elsewhere = stream == HOST && *i as u32 % dies != lane % dies;
+            let elsewhere = stream != GC && *i as u32 % dies != lane % dies;
             (elsewhere, wear, *i)
         };
         ready.min_by_key(key).map(|(i, _)| i as u32)
@@ -81,6 +88,7 @@ impl Ftl {
     /// Programs everything that is buffered.
     pub(crate) fn drain(&mut self, now: Time) -> Result<(), FtlError> {
         self.issue(now, GC)?;
+        self.issue(now, FOLD)?;
         self.issue(now, HOST)?;
         self.write_log(now)
     }
@@ -106,24 +114,36 @@ impl Ftl {
     }
     /// A block without valid slots becomes free, to be erased when it is opened; a failing one is retired.
     pub(crate) fn release(&mut self, block: u32) {
+        let pool = self.pool_of(block);
+        let pool = &mut self.pools[pool];
         let info = &mut self.blocks[block as usize];
         info.freed_at = self.accepted;
-        if self.victim.is_some_and(|(victim, _)| victim == block) {
-            self.victim = None;
+        if pool.victim.is_some_and(|(victim, _)| victim == block) {
+            pool.victim = None;
         }
         if info.failing {
             info.state = State::Bad;
-            self.failing -= 1;
+            pool.failing -= 1;
         } else {
             info.state = State::Free;
-            self.free += 1;
+            pool.free += 1;
         }
     }
-    /// Collects until the host stream may take a block (I6).
+    /// Counts the pools' blocks anew; there is no victim.
+    pub(crate) fn count_pools(&mut self) {
+        self.pools = [Pool::default(); 2];
+        for block in 0..self.layout.blocks {
+            let pool = self.pool_of(block);
+            let info = &self.blocks[block as usize];
+            self.pools[pool].free += u32::from(info.state == State::Free);
+            self.pools[pool].failing += u32::from(info.failing);
+        }
+    }
+    /// Collects until host or folding may take an ordinary block (I6).
     fn make_room(&mut self, now: Time) -> Result<(), FtlError> {
-        while self.free <= RESERVE {
+        while self.pools[ORDINARY].free <= RESERVE {
             self.rescue(now)?;
-            if !self.collect_victim(now)? {
+            if !self.collect_victim(now, ORDINARY)? {
                 return Err(self.end_of_life("nothing is left to collect"));
             }
         }
@@ -131,10 +151,12 @@ impl Ftl {
     }
     /// Latches read-only mode when the good blocks cannot carry the exported capacity any more.
     pub(crate) fn check_life(&mut self) {
-        let usable = |b: &&crate::core::BlockInfo| {
-            !matches!(b.state, State::Bad | State::Meta) && !b.failing
+        self.check_slc_life();
+        let usable = |(i, b): &(usize, &crate::core::BlockInfo)| {
+            let fit = !matches!(b.state, State::Bad | State::Meta) && !b.failing;
+            fit && !self.layout.is_slc(*i as u32)
         };
-        let good = self.blocks.iter().filter(usable).count() as u32;
+        let good = self.blocks.iter().enumerate().filter(usable).count() as u32;
         let floor = self.layout.data_blocks_needed(&self.config);
         if good < floor {
             self.end_of_life(&format!(

@@ -2,6 +2,7 @@
 
 use crate::config::NONE;
 use crate::core::{Ftl, State};
+use crate::slc::{ORDINARY, SLC};
 use crate::tag::Kind;
 
 impl Ftl {
@@ -43,25 +44,22 @@ impl Ftl {
                 info.state
             );
             assert!(
-                info.filled <= self.layout.rows_per_block,
+                info.filled <= self.layout.rows_in(i as u32),
                 "I1: block {i} holds too many rows"
             );
         }
-        let free = self
-            .blocks
-            .iter()
-            .filter(|b| b.state == State::Free)
-            .count();
-        assert_eq!(free, self.free as usize, "I6: count of free blocks");
-        let failing = self
-            .blocks
-            .iter()
-            .filter(|b| b.failing && b.state == State::Closed)
-            .count();
-        assert_eq!(
-            failing, self.failing as usize,
-            "I1: count of failing blocks"
-        );
+        for pool in [ORDINARY, SLC] {
+            self.check_pool(pool);
+        }
+        for (stream, s) in self.streams.iter().enumerate() {
+            for block in s.lanes.iter().flatten() {
+                assert_eq!(
+                    self.pool_of(*block),
+                    self.pool_for(stream),
+                    "I12: block {block} is open for stream {stream}"
+                );
+            }
+        }
         let lanes = self.streams.iter().flat_map(|s| s.lanes.iter().flatten());
         for block in lanes {
             assert_eq!(
@@ -70,6 +68,27 @@ impl Ftl {
                 "I1: block {block} of a lane is not open"
             );
         }
+    }
+    /// The counts of a pool.
+    fn check_pool(&self, pool: usize) {
+        let blocks = self.blocks.iter().enumerate();
+        let mine: Vec<_> = blocks
+            .filter(|(i, _)| self.pool_of(*i as u32) == pool)
+            .map(|(_, b)| b)
+            .collect();
+        let free = mine.iter().filter(|b| b.state == State::Free).count();
+        assert_eq!(
+            free, self.pools[pool].free as usize,
+            "I6: count of free blocks of pool {pool}"
+        );
+        let failing = mine
+            .iter()
+            .filter(|b| b.failing && b.state == State::Closed)
+            .count();
+        assert_eq!(
+            failing, self.pools[pool].failing as usize,
+            "I1: count of failing blocks of pool {pool}"
+        );
     }
     /// What a mapped unit points to is a unit of that number, or is unreadable.
     fn check_content(&self, lpn: u32) {

@@ -15,6 +15,24 @@ pub(crate) const BLOCK_ENTRY: u64 = 12;
 /// Bytes of the header of a checkpoint or log page.
 pub(crate) const META_HEADER: u64 = 32;
 
+/// A write area of blocks used with one bit per cell (pseudo-SLC); see the module `slc`.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlcArea {
+    /// Erase blocks.
+    pub blocks: u32,
+    /// Bits that a cell of an ordinary block holds: an SLC block has one page where that one has so many.
+    pub bits_per_cell: u32,
+    /// Array to page register (tR) in this mode, microseconds.
+    pub read_us: f64,
+    /// Page register to array (tPROG), microseconds.
+    pub program_us: f64,
+    /// Block erase (tBERS), microseconds.
+    pub erase_us: f64,
+    /// Erases that a block of the area stands by its rating.
+    pub endurance: u32,
+}
+
 /// What an FTL is told.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,6 +47,8 @@ pub struct Config {
     pub gc_slack: u32,
     /// A checkpoint is written after this many blocks were opened, or later if the map is large.
     pub checkpoint_blocks: u32,
+    /// The area that host writes go to first; `None`: they go to ordinary blocks.
+    pub slc: Option<SlcArea>,
 }
 
 impl Config {
@@ -38,7 +58,7 @@ impl Config {
             / u64::from(self.unit_bytes);
         let data = ((self.units as f64 * (1.0 + spare)) / slots as f64).ceil() as u64;
         let fixed = u64::from(RESERVE + self.lanes + self.gc_slack + 2);
-        let all = data + fixed;
+        let all = data + fixed + u64::from(self.slc.map_or(0, |slc| slc.blocks));
         // The map area depends on the number of blocks, weakly: two rounds settle it.
         let areas = |blocks: u64| 2 * u64::from(area_blocks(self, geometry, blocks));
         all + areas(all + areas(all))
@@ -73,6 +93,10 @@ pub struct Layout {
     pub slots_per_block: u32,
     /// Blocks of each of the two map areas: area A is blocks `0..area`, area B `area..2*area`.
     pub area: u32,
+    /// Blocks of the SLC area, which follow the map areas; 0: there is none.
+    pub slc_blocks: u32,
+    /// Rows in a block of the SLC area.
+    pub slc_rows: u32,
     /// All blocks.
     pub blocks: u32,
 }
@@ -119,6 +143,11 @@ impl Layout {
             return Err("more than 2^32 units, or less than two units in a block".into());
         }
         let area = area_blocks(config, geometry, u64::from(blocks));
+        let slc_rows = match &config.slc {
+            Some(slc) => slc.rows(config, rows_per_block)?,
+            None => 0,
+        };
+        let slc_blocks = config.slc.map_or(0, |slc| slc.blocks);
         let layout = Layout {
             unit_bytes: unit,
             units: u32::try_from(config.units).map_err(|_| "too many units".to_string())?,
@@ -127,19 +156,21 @@ impl Layout {
             rows_per_block,
             slots_per_block,
             area,
+            slc_blocks,
+            slc_rows,
             blocks,
         };
         let floor = layout.data_blocks_needed(config);
-        if u64::from(blocks) < u64::from(2 * area) + u64::from(floor) {
+        if u64::from(blocks) < u64::from(2 * area) + u64::from(floor) + u64::from(slc_blocks) {
             return Err(format!(
                 "{} units need {} blocks, there are {blocks}",
                 config.units,
-                2 * area + floor
+                u64::from(2 * area) + u64::from(floor) + u64::from(slc_blocks)
             ));
         }
         Ok(layout)
     }
-    /// Good data blocks below which the device cannot take writes any more.
+    /// Good ordinary blocks below which the device cannot take writes any more.
     pub(crate) fn data_blocks_needed(&self, config: &Config) -> u32 {
         self.units.div_ceil(self.slots_per_block) + RESERVE + config.lanes + 2
     }
@@ -162,6 +193,23 @@ impl Layout {
             block: BlockId(block),
             page: row * self.pages_per_row,
         }
+    }
+    /// True for the blocks of the SLC area.
+    pub(crate) fn is_slc(&self, block: u32) -> bool {
+        let first = 2 * self.area;
+        (first..first + self.slc_blocks).contains(&block)
+    }
+    /// Rows that a block holds in its mode.
+    pub(crate) fn rows_in(&self, block: u32) -> u32 {
+        if self.is_slc(block) {
+            self.slc_rows
+        } else {
+            self.rows_per_block
+        }
+    }
+    /// Slots that a block holds in its mode.
+    pub(crate) fn slots_in(&self, block: u32) -> u32 {
+        self.rows_in(block) * self.slots_per_row
     }
     /// True for the blocks of the two map areas.
     pub(crate) fn is_meta(&self, block: u32) -> bool {

@@ -3,60 +3,12 @@
 use crate::config::NONE;
 use crate::group::Group;
 use crate::meta::{Log, Trim};
+use crate::slc::Pool;
 use crate::tag::{self, Kind, Tag};
+pub use crate::types::{FtlError, FtlStats, Quiet};
 use crate::{Config, Layout};
 use base::{Bytes, CowVec, Time, fill};
 use nand::{Cell, Media, Nand, PageAddr};
-use thiserror::Error;
-
-/// Why the FTL refuses.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum FtlError {
-    /// The numbers make no device.
-    #[error("translation layer: {0}")]
-    Config(String),
-    /// The medium holds no map of this layout.
-    #[error("translation layer: {0}")]
-    NotFormatted(String),
-    /// The map on the medium contradicts itself.
-    #[error("translation layer: {0}")]
-    Corrupt(String),
-    /// End of life: the device takes no more writes.
-    #[error("the device is read-only: {0}")]
-    ReadOnly(String),
-    /// The unit's content is lost.
-    #[error("unit {0} is unreadable")]
-    Unreadable(u32),
-    /// No such unit.
-    #[error("unit {0} lies beyond the end of the device")]
-    OutOfRange(u64),
-}
-
-/// Counters since the FTL was made. Units are mapping units.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct FtlStats {
-    /// Units accepted from the host.
-    pub host_units: u64,
-    /// Units copied by garbage collection.
-    pub gc_units: u64,
-    /// NAND page programs.
-    pub programs: u64,
-    /// NAND page programs that hold the map (checkpoint and log).
-    pub map_programs: u64,
-    /// NAND block erases.
-    pub erases: u64,
-    /// Slots programmed empty because a row had to be closed early.
-    pub padded: u64,
-    /// Checkpoints written.
-    pub checkpoints: u64,
-}
-
-/// Counters from before quiet work: see [`Ftl::begin_quiet`].
-#[derive(Clone, Copy, Debug)]
-pub struct Quiet {
-    stats: FtlStats,
-    nand: nand::NandStats,
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
@@ -121,6 +73,8 @@ pub(crate) struct Stream {
 pub(crate) const HOST: usize = 0;
 /// Stream of garbage collection: cold data.
 pub(crate) const GC: usize = 1;
+/// Stream of what leaves the SLC area.
+pub(crate) const FOLD: usize = 2;
 
 /// A flash translation layer over powered chips.
 #[derive(Clone)]
@@ -131,8 +85,9 @@ pub struct Ftl {
     pub(crate) l2p: CowVec<u32, 1024>,
     pub(crate) p2l: CowVec<u32, 1024>,
     pub(crate) blocks: Vec<BlockInfo>,
-    pub(crate) free: u32,
-    pub(crate) streams: [Stream; 2],
+    /// Ordinary blocks, and those of the SLC area.
+    pub(crate) pools: [Pool; 2],
+    pub(crate) streams: [Stream; 3],
     /// Last version or program sequence given out.
     pub(crate) version: u64,
     /// Operations accepted so far.
@@ -144,10 +99,6 @@ pub struct Ftl {
     pub(crate) log: Log,
     /// Blocks opened since the last checkpoint.
     pub(crate) opened: u32,
-    /// The victim being emptied, and the next slot to look at.
-    pub(crate) victim: Option<(u32, u32)>,
-    /// Blocks that failed a program and are not empty yet.
-    pub(crate) failing: u32,
     /// Rows whose program failed and whose units are not in another row yet.
     pub(crate) failed: Vec<Row>,
     /// The ordered group being written, or the last one.
@@ -159,8 +110,11 @@ pub struct Ftl {
 }
 
 impl Ftl {
-    pub(crate) fn bare(nand: Nand, config: Config) -> Result<Ftl, FtlError> {
+    pub(crate) fn bare(mut nand: Nand, config: Config) -> Result<Ftl, FtlError> {
         let layout = Layout::new(&config, nand.geometry()).map_err(FtlError::Config)?;
+        if let Some(slc) = &config.slc {
+            nand.set_slc(slc.mode(&layout));
+        }
         let fresh = |b: u32| BlockInfo {
             state: match layout.is_meta(b) {
                 true => State::Meta,
@@ -179,20 +133,22 @@ impl Ftl {
             turn: 0,
             row: None,
         };
-        Ok(Ftl {
+        let mut ftl = Ftl {
             l2p: CowVec::new(layout.units as usize, NONE),
             p2l: CowVec::new((layout.blocks * layout.slots_per_block) as usize, NONE),
-            free: blocks.iter().filter(|b| b.state == State::Free).count() as u32,
             blocks,
-            streams: [stream(config.lanes as usize), stream(1)],
+            streams: [
+                stream(config.lanes as usize),
+                stream(1),
+                stream(config.slc.map_or(0, |_| config.lanes as usize)),
+            ],
+            pools: [Pool::default(); 2],
             version: 0,
             accepted: 0,
             evidence_end: Time(0),
             host_end: Time(0),
             log: Log::default(),
             opened: 0,
-            victim: None,
-            failing: 0,
             failed: Vec::new(),
             group: Group::default(),
             opening_cold: false,
@@ -201,7 +157,9 @@ impl Ftl {
             nand,
             config,
             layout,
-        })
+        };
+        ftl.count_pools();
+        Ok(ftl)
     }
     /// Sizes and addresses.
     pub fn layout(&self) -> &Layout {
@@ -525,7 +483,7 @@ impl Ftl {
                     u64::from(self.layout.slots_per_row) - row.entries.len() as u64;
                 let info = &mut self.blocks[row.block as usize];
                 info.filled += 1;
-                if info.filled == self.layout.rows_per_block {
+                if info.filled == self.layout.rows_in(row.block) {
                     self.close(stream, row.block);
                 }
                 self.evidence_end = self.evidence_end.max(end);

@@ -4,7 +4,7 @@
 //! open and collect again inside that; so the row waits in memory ([`Ftl::rescue`] is called where nothing is half done), and
 //! its block is neither victim nor free meanwhile.
 
-use crate::core::{Entry, Ftl, FtlError, GC, HOST, Row};
+use crate::core::{Entry, FOLD, Ftl, FtlError, GC, HOST, Row};
 use base::Time;
 use nand::BlockId;
 
@@ -39,6 +39,7 @@ impl Ftl {
     pub(crate) fn empty_buffers(&mut self, now: Time) -> Result<(), FtlError> {
         loop {
             self.issue(now, GC)?;
+            self.issue(now, FOLD)?;
             self.issue(now, HOST)?;
             if self.failed.is_empty() {
                 return Ok(());
@@ -54,7 +55,8 @@ impl Ftl {
     /// Gives a failed block to the collection; retired at once if nothing is in it.
     fn retire(&mut self, block: u32) {
         self.blocks[block as usize].failing = true;
-        self.failing += 1;
+        let pool = self.pool_of(block);
+        self.pools[pool].failing += 1;
         self.close_block(block);
         self.check_life();
     }

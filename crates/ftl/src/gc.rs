@@ -1,7 +1,8 @@
 //! Garbage collection: greedy victims, bounded steps.
 
 use crate::config::{NONE, RESERVE};
-use crate::core::{Entry, Ftl, FtlError, GC, State};
+use crate::core::{Entry, FOLD, Ftl, FtlError, GC, State};
+use crate::slc::{ORDINARY, SLC};
 use crate::tag::{GroupMark, Kind};
 use base::{Time, fill};
 
@@ -9,20 +10,24 @@ impl Ftl {
     /// The bounded step that a host write pays for: enough copies to keep pace with the writes, for the victim at hand.
     pub(crate) fn background_step(&mut self, now: Time) -> Result<(), FtlError> {
         let low = RESERVE + self.config.lanes + self.config.gc_slack;
-        if self.free > low && self.failing == 0 {
+        let pool = &self.pools[ORDINARY];
+        if pool.free > low && pool.failing == 0 {
             return Ok(());
         }
-        let Some((block, _)) = self.pick_victim() else {
+        let Some((block, _)) = self.pick_victim(ORDINARY) else {
             return Ok(());
         };
         let valid = self.blocks[block as usize].valid;
         let gain = (self.layout.slots_per_block - valid).max(1);
-        self.collect(now, valid.div_ceil(gain) + 1)
+        self.collect(now, ORDINARY, valid.div_ceil(gain) + 1)
     }
     /// How badly free blocks are needed: 0 not at all, 1 soon, 2 host writes pay for collection, 3 they stop for it.
     pub fn need(&self) -> u8 {
+        self.ordinary_need().max(self.slc_need())
+    }
+    fn ordinary_need(&self) -> u8 {
         let low = RESERVE + self.config.lanes + self.config.gc_slack;
-        match self.free {
+        match self.pools[ORDINARY].free {
             free if free > low + self.config.lanes + self.config.gc_slack => 0,
             free if free > low => 1,
             free if free > RESERVE + 1 => 2,
@@ -35,51 +40,51 @@ impl Ftl {
     /// # Errors
     /// The device became read-only.
     pub fn collect_idle(&mut self, now: Time, units: u32) -> Result<Option<Time>, FtlError> {
-        if self.need() == 0 || self.read_only.is_some() {
+        if self.ordinary_need() == 0 || self.read_only.is_some() {
             return Ok(None);
         }
-        let Some((block, _)) = self.pick_victim() else {
+        let Some((block, _)) = self.pick_victim(ORDINARY) else {
             return Ok(None);
         };
         // A nearly full victim costs a block of copies for next to nothing.
         let gain = self.layout.slots_per_block - self.blocks[block as usize].valid;
-        if gain * 16 < self.layout.slots_per_block && self.need() < 3 {
+        if gain * 16 < self.layout.slots_per_block && self.ordinary_need() < 3 {
             return Ok(None);
         }
-        self.collect(now, units)?;
+        self.collect(now, ORDINARY, units)?;
         Ok(Some(self.nand.all_free().max(now)))
     }
-    /// Empties one victim, in one go; `false` if there is none.
-    pub(crate) fn collect_victim(&mut self, now: Time) -> Result<bool, FtlError> {
-        if self.pick_victim().is_none() {
+    /// Empties one victim of a pool, in one go; `false` if there is none.
+    pub(crate) fn collect_victim(&mut self, now: Time, pool: usize) -> Result<bool, FtlError> {
+        if self.pick_victim(pool).is_none() {
             return Ok(false);
         }
-        self.collect(now, u32::MAX)?;
+        self.collect(now, pool, u32::MAX)?;
         Ok(true)
     }
     /// The victim at hand, or the next: failing blocks first, then the least valid, then the least worn (I7).
-    fn pick_victim(&mut self) -> Option<(u32, u32)> {
-        if self.victim.is_none() {
+    /// Every full block of the SLC area is one: a copy of it takes fewer cells.
+    pub(crate) fn pick_victim(&mut self, pool: usize) -> Option<(u32, u32)> {
+        if self.pools[pool].victim.is_none() {
             let slots = self.layout.slots_per_block;
-            let closed = self
-                .blocks
-                .iter()
-                .enumerate()
-                .filter(|(_, b)| b.state == State::Closed);
+            let closed = self.blocks.iter().enumerate().filter(|(i, b)| {
+                b.state == State::Closed && self.layout.is_slc(*i as u32) == (pool == SLC)
+            });
             let eligible = closed.filter(|(_, b)| b.failing || b.valid < slots);
             let best = eligible.min_by_key(|(i, b)| (!b.failing, b.valid, b.erases, *i));
-            self.victim = best.map(|(i, _)| (i as u32, 0));
+            self.pools[pool].victim = best.map(|(i, _)| (i as u32, 0));
         }
-        self.victim
+        self.pools[pool].victim
     }
     /// Copies up to `budget` units of the victim; the block is released when its last valid slot has moved.
-    fn collect(&mut self, now: Time, budget: u32) -> Result<(), FtlError> {
-        let Some((block, mut slot)) = self.victim else {
+    pub(crate) fn collect(&mut self, now: Time, pool: usize, budget: u32) -> Result<(), FtlError> {
+        let Some((block, mut slot)) = self.pools[pool].victim else {
             return Ok(());
         };
         let mut copied = 0;
-        let end = self.layout.slots_per_block;
-        while slot < end && copied < budget && self.victim.is_some() {
+        let end = self.layout.slots_in(block);
+        let to = if pool == SLC { FOLD } else { GC };
+        while slot < end && copied < budget && self.pools[pool].victim.is_some() {
             let row = slot / self.layout.slots_per_row;
             let next = (row + 1) * self.layout.slots_per_row;
             let first = self.layout.ppn(block, row, 0);
@@ -89,26 +94,26 @@ impl Ftl {
             if !live.is_empty() {
                 let read = self.charge_row_read(now, block, row, live.len());
                 for ppn in live {
-                    self.copy(now, read, ppn)?;
+                    self.copy(now, read, ppn, to)?;
                     copied += 1;
                 }
             }
             slot = next;
-            if let Some(victim) = &mut self.victim {
+            if let Some(victim) = &mut self.pools[pool].victim {
                 victim.1 = slot;
             }
         }
-        if slot >= end && self.victim.is_some_and(|(v, _)| v == block) {
+        if slot >= end && self.pools[pool].victim.is_some_and(|(v, _)| v == block) {
             assert_eq!(
                 self.blocks[block as usize].valid, 0,
                 "I1: a collected block has valid slots left"
             );
-            self.victim = None;
+            self.pools[pool].victim = None;
         }
         Ok(())
     }
-    /// Moves one valid unit into the cold stream; its birth version travels with it (I4).
-    fn copy(&mut self, now: Time, read: Time, ppn: u32) -> Result<(), FtlError> {
+    /// Moves one valid unit into a stream of copies; its birth version travels with it (I4).
+    fn copy(&mut self, now: Time, read: Time, ppn: u32, to: usize) -> Result<(), FtlError> {
         let lpn = *self.p2l.get(ppn as usize);
         if lpn == NONE {
             return Ok(());
@@ -141,9 +146,12 @@ impl Ftl {
                 }
             }
         };
-        self.stats.gc_units += 1;
-        self.put(now.max(read), GC, entry)?;
-        if let Some(row) = &mut self.streams[GC].row {
+        match to {
+            FOLD => self.stats.fold_units += 1,
+            _ => self.stats.gc_units += 1,
+        }
+        self.put(now.max(read), to, entry)?;
+        if let Some(row) = &mut self.streams[to].row {
             row.ready = row.ready.max(read);
         }
         Ok(())

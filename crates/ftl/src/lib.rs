@@ -14,6 +14,7 @@
 //! | TRIM not flushed | may be forgotten: the old content comes back | flushed TRIMs, until the unit is written again |
 //! | checkpoint being written at the cut | incomplete: the previous root counts | everything: log and blocks it needs are untouched until the new root is durable (I5) |
 //! | ordered group being written at the cut | rows on some dies complete, on others not | a prefix of the group, and nothing else of it |
+//! | SLC area being folded at the cut | copies in row buffers lost, rows being programmed torn | every unit flushed before: the area's blocks stay until the copies are durable (I2) |
 //! | block whose program or erase fails | retired; readable data is moved | every unit |
 //! | valid unit that became unreadable | reads fail until it is written again; never other content | all other units |
 //!
@@ -25,12 +26,14 @@
 //! - I3 (drain): a checkpoint is taken with empty row buffers, and its root is programmed after every program it describes.
 //! - I4 (order): recovery takes, per unit, the candidate with the greatest (birth, program sequence); copies keep the birth.
 //! - I5 (log life): a checkpoint area is erased only when the other area holds a durable root.
-//! - I6 (reserve): the host stream never takes the last [`RESERVE`] free blocks; garbage collection can always finish.
-//! - I7: a victim has at least one slot that is not valid.
+//! - I6 (reserve): the host stream never takes the last [`RESERVE`] free blocks, nor does folding; garbage collection can always
+//!   finish.
+//! - I7: an ordinary victim has at least one slot that is not valid.
 //! - I8: free blocks are never trusted to be erased: each is erased when it is opened.
 //! - I9 (rescue): a unit whose program failed stays readable in memory, holds up erases like any buffered unit (I2), and is in
 //!   another row before the next flush or checkpoint is done.
 //! - I10, I11: ordered groups; see `group`.
+//! - I12 (area): the SLC area; see `slc`.
 
 mod alloc;
 mod check;
@@ -42,10 +45,12 @@ mod group;
 mod meta;
 mod program;
 mod recover;
+mod slc;
 mod tag;
 #[cfg(test)]
 mod tests;
+mod types;
 
 pub use crate::core::{Ftl, FtlError, FtlStats, Quiet};
-pub use config::{Config, Layout, RESERVE};
+pub use config::{Config, Layout, RESERVE, SlcArea};
 pub use nand;

@@ -255,6 +255,8 @@ impl Ftl {
         put_le32(&mut root, 20, self.layout.blocks);
         put_le32(&mut root, 24, self.layout.slots_per_block);
         put_le32(&mut root, 28, self.layout.area);
+        put_le32(&mut root, 32, self.layout.slc_blocks);
+        put_le32(&mut root, 36, self.layout.slc_rows);
         // I3: the root vouches for every program before it, so it starts when they have ended.
         let page = self.meta_page(MetaKind::Root, 0, root);
         self.append_meta(end.max(self.evidence_end), page)

@@ -112,6 +112,11 @@ impl Ftl {
         let body = &pages[&root].body;
         let made_for = [12, 16, 20, 24, 28].map(|at| get_le32(body, at));
         let l = self.layout;
+        let slc = [32, 36].map(|at| get_le32(body, at));
+        if slc != [l.slc_blocks, l.slc_rows] {
+            let what = format!("the SLC area of the medium has {} blocks", slc[0]);
+            return Err(FtlError::NotFormatted(what));
+        }
         if made_for != [l.units, l.unit_bytes, l.blocks, l.slots_per_block, l.area] {
             let what = format!(
                 "the medium has {} units of {} bytes on {} blocks",
@@ -147,8 +152,8 @@ impl Ftl {
             .chunks_exact(crate::config::BLOCK_ENTRY as usize)
             .enumerate()
         {
-            let entry =
-                decode_block(raw).filter(|(_, filled, ..)| *filled <= self.layout.rows_per_block);
+            let most = self.layout.rows_in((first + i) as u32);
+            let entry = decode_block(raw).filter(|(_, filled, ..)| *filled <= most);
             let (Some((state, filled, erases, _)), Some(info)) =
                 (entry, self.blocks.get_mut(first + i))
             else {
@@ -171,9 +176,11 @@ impl Ftl {
             if ppn == NONE {
                 continue;
             }
+            let (block, row, _) = self.layout.place(ppn);
             if lpn >= self.layout.units as usize
                 || ppn >= slots
-                || self.layout.is_meta(self.layout.place(ppn).0)
+                || self.layout.is_meta(block)
+                || row >= self.layout.rows_in(block)
             {
                 return Err(FtlError::Corrupt(format!(
                     "the checkpoint maps unit {lpn} to slot {ppn}"
@@ -206,7 +213,7 @@ impl Ftl {
                     _ => 0,
                 },
             };
-            for row in from..self.layout.rows_per_block {
+            for row in from..self.layout.rows_in(block) {
                 let (cell, read) =
                     self.nand
                         .read(now, self.layout.page(block, row), tag::TAG_BYTES);
@@ -340,12 +347,7 @@ impl Ftl {
             };
             info.failing = info.state == State::Closed && self.nand.is_bad(BlockId(i as u32));
         }
-        self.free = self
-            .blocks
-            .iter()
-            .filter(|b| b.state == State::Free)
-            .count() as u32;
-        self.failing = self.blocks.iter().filter(|b| b.failing).count() as u32;
+        self.count_pools();
         Ok(())
     }
 }

@@ -29,6 +29,7 @@ const CONFIG: Config = Config {
     lanes: 1,
     gc_slack: 1,
     checkpoint_blocks: 100,
+    slc: None,
 };
 
 fn fresh() -> Ftl {
@@ -63,8 +64,8 @@ fn collected(ftl: &mut Ftl, f: u32) {
         ftl.write(Time(0), lpn, unit(2)).unwrap();
     }
     ftl.flush(Time(0)).unwrap();
-    ftl.victim = Some((f, 0));
-    assert!(ftl.collect_victim(Time(0)).unwrap());
+    ftl.pools[crate::slc::ORDINARY].victim = Some((f, 0));
+    assert!(ftl.collect_victim(Time(0), crate::slc::ORDINARY).unwrap());
     assert_eq!(ftl.blocks[f as usize].state, State::Free);
     assert!(
         ftl.streams[GC]
@@ -197,7 +198,7 @@ fn two_checkpoints_in_a_row_leave_a_root_at_every_moment() {
 fn full_blocks_are_no_victims() {
     let (mut ftl, f) = with_a_full_block();
     assert!(
-        !ftl.collect_victim(Time(0)).unwrap(),
+        !ftl.collect_victim(Time(0), crate::slc::ORDINARY).unwrap(),
         "I7: block {f} has nothing to gain"
     );
     assert_eq!(ftl.stats().gc_units, 0);

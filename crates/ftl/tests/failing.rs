@@ -14,6 +14,7 @@ fn tight(spare: u32, lanes: u32) -> (Geometry, Config) {
         gc_slack: 0,
         lanes,
         checkpoint_blocks: 9,
+        slc: None,
         ..CONFIG
     };
     let mut geometry = Geometry {

@@ -28,6 +28,7 @@ fn tight(spare: u32) -> (Geometry, Config) {
         lanes: 2,
         gc_slack: 2,
         checkpoint_blocks: 64,
+        slc: None,
     };
     let mut geometry = PAGES;
     while varve_ftl::Layout::new(&config, &geometry).is_err() {

@@ -5,7 +5,7 @@ mod common;
 use base::{Rng, Time};
 use common::{
     BIG_UNITS, BURST, CALM, CONFIG, FAILING, GEOMETRY, Mix, Oracle, SMALL_PAGES, TIMING, WIDE,
-    WIDE_CONFIG, fresh, step, step_of,
+    WIDE_CONFIG, fresh, step, step_of, with_area,
 };
 use varve_ftl::nand::{BlockId, Geometry, Media, Nand, PageAddr};
 use varve_ftl::{Config, Ftl, FtlError};
@@ -20,6 +20,10 @@ fn lives(geometry: Geometry, config: Config, mix: Mix, seed: u64, count: u64) {
         for _ in 0..20 + rng.below(400) {
             id += 1;
             now = step_of(mix, &mut ftl, &mut oracle, &mut rng, now, id);
+            if config.slc.is_some() && rng.one_in(6) {
+                let units = 1 + rng.below(40) as u32;
+                ftl.fold_idle(now, units).unwrap();
+            }
         }
         ftl.check();
         let within = 1 + rng.below(4_000_000);
@@ -65,6 +69,62 @@ fn random_lives_with_failing_blocks() {
         ..WIDE
     };
     (300..330).for_each(|seed| lives(roomy, WIDE_CONFIG, FAILING, seed, 4));
+}
+
+#[test]
+fn random_lives_with_an_slc_area() {
+    let roomy = |g: Geometry, blocks| Geometry {
+        blocks_per_plane: g.blocks_per_plane + blocks,
+        ..g
+    };
+    let small = with_area(CONFIG, 4);
+    (400..412).for_each(|seed| lives(roomy(GEOMETRY, 3), small, CALM, seed, 8));
+    let wide = with_area(WIDE_CONFIG, 7);
+    (420..435).for_each(|seed| lives(roomy(WIDE, 2), wide, BURST, seed, 8));
+    let big = with_area(BIG_UNITS, 3);
+    (440..446).for_each(|seed| lives(roomy(SMALL_PAGES, 3), big, CALM, seed, 8));
+    let failing = with_area(WIDE_CONFIG, 80);
+    (450..465).for_each(|seed| lives(roomy(WIDE, 110), failing, FAILING, seed, 3));
+}
+
+/// A cut at the boundary of every operation on the chips, and inside it, while the area is folded.
+#[test]
+fn every_moment_of_folding() {
+    let geometry = Geometry {
+        blocks_per_plane: 24,
+        ..GEOMETRY
+    };
+    let config = with_area(CONFIG, 6);
+    let mut ftl = fresh(geometry, config);
+    let mut oracle = Oracle::default();
+    let (mut now, mut cuts, mut rng) = (Time(0), 0, Rng::named(8, "folding"));
+    for id in 1..=1200 {
+        let lpn = rng.below(600) as u32;
+        let (before, folded) = (now, ftl.stats().fold_units);
+        let data = common::unit(512, lpn, id);
+        now = ftl.write(now, lpn, data).unwrap().unwrap_or(now);
+        oracle.write(lpn, id);
+        if rng.one_in(16) {
+            now = ftl.flush(now).unwrap();
+            oracle.flush(now);
+        }
+        if ftl.stats().fold_units == folded || id < 800 {
+            ftl.advance(before);
+            continue;
+        }
+        for i in 0..24 {
+            let cut = Time(before.0 + (now.0 - before.0) * i / 23);
+            let media = ftl.clone().power_off(cut, id.into());
+            let (mut next, ready) = Ftl::mount(Nand::new(media, TIMING), config, Time(0)).unwrap();
+            next.check();
+            let left = oracle.check(&next, cut, &format!("write {id}, cut at {cut}"));
+            while next.fold_idle(ready, 64).unwrap().is_some() {}
+            assert_eq!(next.slc_held(), 0, "what was in the area can be folded");
+            left.check(&next, ready, "folded after recovery");
+            cuts += 1;
+        }
+    }
+    assert!(cuts > 200, "only {cuts} cuts while folding");
 }
 
 #[test]

@@ -41,6 +41,7 @@ fn amplification(blocks: u32, np: u32, rho: f64) -> (f64, f64) {
         lanes: 1,
         gc_slack: 0,
         checkpoint_blocks: u32::MAX / 2,
+        slc: None,
     };
     let area = loop {
         match varve_ftl::Layout::new(&config, &geometry) {

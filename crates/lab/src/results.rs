@@ -119,6 +119,9 @@ pub struct Flash {
     pub erases: u64,
     /// 4 KiB units copied by garbage collection.
     pub gc_copies: u64,
+    /// 4 KiB units copied out of the pseudo-SLC write area.
+    #[serde(default)]
+    pub slc_folds: u64,
     /// NAND page programs that hold the map.
     pub map_programs: u64,
     /// Bytes programmed over bytes the host wrote.

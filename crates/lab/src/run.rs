@@ -274,6 +274,7 @@ impl Taken {
             programs,
             erases: b.erases - a.erases,
             gc_copies: b.gc_copies - a.gc_copies,
+            slc_folds: b.slc_folds - a.slc_folds,
             map_programs: b.map_programs - a.map_programs,
             write_amplification: if hosted == 0 {
                 0.0

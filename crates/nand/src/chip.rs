@@ -2,7 +2,7 @@
 
 use crate::media::Slot;
 use crate::power::{Effect, Undo};
-use crate::{BlockId, Cell, Geometry, Media, Page, PageAddr, Timing};
+use crate::{BlockId, Cell, Geometry, Media, Page, PageAddr, SlcMode, Timing};
 use base::{Bytes, Nanos, Set, Time};
 use std::sync::Arc;
 use thiserror::Error;
@@ -56,6 +56,7 @@ pub struct Nand {
     pub(crate) media: Media,
     pub(crate) undo: Undo,
     timing: Timing,
+    slc: Option<SlcMode>,
     die_free: Vec<Time>,
     channel_free: Vec<Time>,
     stats: NandStats,
@@ -76,6 +77,7 @@ impl Nand {
             media,
             undo: Undo::default(),
             timing,
+            slc: None,
             die_free: vec![Time(0); dies],
             channel_free: vec![Time(0); channels],
             stats: NandStats::default(),
@@ -86,6 +88,26 @@ impl Nand {
     /// Shape of the chips.
     pub fn geometry(&self) -> &Geometry {
         &self.media.geometry
+    }
+    /// Uses some blocks with one bit per cell from now on. The chips do not remember it: like the timing it is told at each
+    /// power-up, before the first operation.
+    pub fn set_slc(&mut self, slc: SlcMode) {
+        self.slc = Some(slc);
+    }
+    /// The mode of a block that is used with one bit per cell.
+    fn slc_of(&self, block: BlockId) -> Option<&SlcMode> {
+        self.slc.as_ref().filter(|slc| slc.holds(block))
+    }
+    fn timing_of(&self, block: BlockId) -> Timing {
+        match self.slc_of(block) {
+            Some(slc) => Timing {
+                read_us: slc.read_us,
+                program_us: slc.program_us,
+                erase_us: slc.erase_us,
+                ..self.timing
+            },
+            None => self.timing,
+        }
     }
     /// Operations since power-up.
     pub fn stats(&self) -> NandStats {
@@ -142,7 +164,7 @@ impl Nand {
         self.stats.reads += 1;
         let die = self.media.geometry.die_of(at.block) as usize;
         let channel = self.media.geometry.channel_of(die as u32) as usize;
-        let sensed = self.die_free[die].max(now) + self.timing.read();
+        let sensed = self.die_free[die].max(now) + self.timing_of(at.block).read();
         let end = self.channel_free[channel].max(sensed) + self.timing.transfer(bytes);
         self.die_free[die] = end;
         self.channel_free[channel] = end;
@@ -160,7 +182,7 @@ impl Nand {
         let moved = self.channel_free[channel].max(now)
             + self.timing.transfer(page.data_len() + page.spare().len());
         let start = self.die_free[die].max(moved);
-        let end = start + self.timing.program();
+        let end = start + self.timing_of(at.block).program();
         self.channel_free[channel] = moved;
         self.die_free[die] = end;
         let failed = !self.failing_program.is_empty() && self.failing_program.remove(&at.block.0);
@@ -211,7 +233,7 @@ impl Nand {
         self.stats.erases += 1;
         let die = self.media.geometry.die_of(block) as usize;
         let start = self.die_free[die].max(now);
-        let end = start + self.timing.erase();
+        let end = start + self.timing_of(block).erase();
         self.die_free[die] = end;
         let worn = self.media.wear(block) >= self.life_of(block);
         if worn || !self.failing_erase.is_empty() && self.failing_erase.remove(&block.0) {
@@ -231,7 +253,9 @@ impl Nand {
     }
     /// Erases that this block stands.
     fn life_of(&self, block: BlockId) -> u32 {
-        let rated = self.media.geometry.endurance;
+        let rated = self
+            .slc_of(block)
+            .map_or(self.media.geometry.endurance, |slc| slc.endurance);
         rated + (base::collections::mix(u64::from(block.0) + 1) % (u64::from(rated) / 4 + 1)) as u32
     }
     fn check_program(&self, at: PageAddr, page: &Page) -> Result<(), NandError> {
@@ -243,7 +267,10 @@ impl Nand {
             })
         };
         let g = &self.media.geometry;
-        if at.block.0 >= g.blocks() || at.page >= g.pages_per_block {
+        let pages = self
+            .slc_of(at.block)
+            .map_or(g.pages_per_block, |slc| slc.pages);
+        if at.block.0 >= g.blocks() || at.page >= pages {
             return broken("N0: no such page");
         }
         if page.data_len() > g.page_bytes as usize || page.spare().len() > g.spare_bytes as usize {

@@ -139,6 +139,35 @@ impl Timing {
     }
 }
 
+/// Blocks used with one bit per cell although the cells hold more (pseudo-SLC): faster, longer-lived, with fewer pages.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct SlcMode {
+    /// The first such block.
+    pub first: BlockId,
+    /// How many, one behind the other.
+    pub blocks: u32,
+    /// Pages of such a block: the ordinary number divided by the bits of a cell.
+    pub pages: u32,
+    /// Array to page register (tR) in this mode, microseconds.
+    pub read_us: f64,
+    /// Page register to array (tPROG), microseconds.
+    pub program_us: f64,
+    /// Block erase (tBERS), microseconds.
+    pub erase_us: f64,
+    /// Erases such a block stands by its rating, in place of [`Geometry::endurance`].
+    pub endurance: u32,
+}
+
+impl SlcMode {
+    /// True if the block is used in this mode.
+    pub fn holds(&self, block: BlockId) -> bool {
+        block
+            .0
+            .checked_sub(self.first.0)
+            .is_some_and(|i| i < self.blocks)
+    }
+}
+
 fn micros(us: f64) -> Nanos {
     Nanos((us * 1000.0) as u64)
 }

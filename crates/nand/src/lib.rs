@@ -40,5 +40,5 @@ mod media;
 mod power;
 
 pub use chip::{Nand, NandError, NandStats, Span};
-pub use geometry::{BlockId, Geometry, PageAddr, Timing};
+pub use geometry::{BlockId, Geometry, PageAddr, SlcMode, Timing};
 pub use media::{Cell, Media, Page};

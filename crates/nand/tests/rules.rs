@@ -1,7 +1,9 @@
 //! Rules N1 to N3, wear, timing and forks.
 
 use base::{Bytes, Time, fill};
-use varve_nand::{BlockId, Cell, Geometry, Media, Nand, NandError, Page, PageAddr, Timing};
+use varve_nand::{
+    BlockId, Cell, Geometry, Media, Nand, NandError, Page, PageAddr, SlcMode, Timing,
+};
 
 const GEOMETRY: Geometry = Geometry {
     channels: 1,
@@ -164,4 +166,39 @@ fn bad_geometry_is_named() {
         .unwrap_err()
         .contains("read_us")
     );
+}
+
+#[test]
+fn blocks_in_slc_mode_are_faster_live_longer_and_have_fewer_pages() {
+    let mut nand = Nand::new(Media::blank(GEOMETRY), TIMING);
+    nand.set_slc(SlcMode {
+        first: BlockId(2),
+        blocks: 2,
+        pages: 2,
+        read_us: 25.0,
+        program_us: 250.0,
+        erase_us: 1500.0,
+        endurance: 100,
+    });
+    // 4096 bytes cross the bus in 20.48 us in either mode.
+    for (block, read, program, erase) in [(0, 50, 800, 3000), (2, 25, 250, 1500)] {
+        let start = nand.all_free();
+        let span = nand.program(start, at(block, 0), page(1)).unwrap();
+        assert_eq!(span.end.0 - start.0, 20_480 + program * 1000, "tPROG");
+        let (_, end) = nand.read(span.end, at(block, 0), 4096);
+        assert_eq!(end.0 - span.end.0, 20_480 + read * 1000, "tR");
+        let span = nand.erase(end, BlockId(block)).unwrap();
+        assert_eq!(span.end.0 - end.0, erase * 1000, "tBERS");
+    }
+    let now = nand.all_free();
+    for block in [1, 4] {
+        nand.program(now, at(block, 2), page(1)).unwrap();
+    }
+    assert_eq!(rule(nand.program(now, at(2, 2), page(1))), "N0");
+    let erases = |nand: &mut Nand, block| {
+        let done = (0..200).take_while(|_| nand.erase(now, BlockId(block)).is_ok());
+        done.count()
+    };
+    assert!(erases(&mut nand, 0) < 11, "8 to 10 by the rating of 8");
+    assert!((99..=125).contains(&erases(&mut nand, 2)), "100 and more");
 }

@@ -1,5 +1,6 @@
 //! Inside the card: the cache, the path to the chips, and what a cut leaves.
 
+mod idle;
 mod pack;
 
 pub(crate) use pack::PackEntry;
@@ -7,9 +8,7 @@ pub(crate) use pack::PackEntry;
 use super::cache::{Cache, Line, Next};
 use super::{CardConfig, EmmcMedia, EmmcTiming};
 use crate::span::{self, Part, Source};
-use base::{
-    BLOCK_BYTES, Bytes, Fingerprint, Lba, Nanos, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill,
-};
+use base::{BLOCK_BYTES, Bytes, Fingerprint, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
 use blockdev::spec::{Kind, Ledger, Write};
 use blockdev::{Adversary, Caps, FlashStats, PackOrder};
 use ftl::{Ftl, FtlError, Quiet};
@@ -17,9 +16,6 @@ use std::collections::VecDeque;
 
 /// When open writes keep more than this many bytes of old and new content, the oldest count as durable.
 const LEDGER_BYTES: u64 = 128 << 20;
-
-/// Background operations begin when nothing has come for so long.
-const IDLE_BEFORE_WORK: Nanos = Nanos(1_000_000);
 
 /// How a write travels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -126,39 +122,6 @@ impl Firmware {
     /// How urgent background operations are, 0 to 3.
     pub fn bkops_need(&self) -> u8 {
         self.ftl.need()
-    }
-    /// Collects garbage in the time since the last write, a row's worth at a time, each when the chips are done with the one
-    /// before: a command that comes meanwhile waits for that one.
-    fn idle_work(&mut self, now: Time) {
-        let units = self.ftl.layout().slots_per_row;
-        while self.auto_bkops && self.staged == 0 {
-            let begin = self.path_free.max(self.last_arrival).max(self.idle_from);
-            if begin + IDLE_BEFORE_WORK > now {
-                break;
-            }
-            match self.ftl.collect_idle(begin + IDLE_BEFORE_WORK, units) {
-                Ok(Some(end)) => self.idle_from = end,
-                // An error latches the FTL as read-only; the next command that needs it reports.
-                Ok(None) | Err(_) => break,
-            }
-        }
-    }
-    /// Background operations that the host asks for: until they are no longer needed, or nothing is to be gained. Answers when
-    /// they are done.
-    pub fn bkops(&mut self, start: Time) -> Result<Time, FtlError> {
-        let mut end = start.max(self.path_free);
-        // Bounded: a card that is full of valid data gains nothing however long it copies.
-        for _ in 0..self.ftl.layout().slots_per_block * 8 {
-            match self
-                .ftl
-                .collect_idle(end, self.ftl.layout().slots_per_row)?
-            {
-                Some(done) => end = done,
-                None => break,
-            }
-        }
-        self.path_free = self.path_free.max(end);
-        Ok(end)
     }
     /// Starts to write lines back, as long as more than `keep` are dirty and the path is free by `now`.
     fn pump(&mut self, now: Time, keep: usize) {
@@ -606,6 +569,7 @@ impl Firmware {
     fn finish_loading(&mut self) {
         if let Some(quiet) = self.loading.take() {
             // A failure here means the device has become read-only, which the next write reports.
+            let _ = self.fold_all();
             let _ = self.ftl.end_quiet(quiet);
         }
     }
@@ -620,6 +584,7 @@ impl Firmware {
             programs: s.programs,
             erases: s.erases,
             gc_copies: s.gc_units,
+            slc_folds: s.fold_units,
             map_programs: s.map_programs,
             page_bytes: self.ftl.page_bytes(),
         }

@@ -1,6 +1,6 @@
 //! What a profile is, for people and scripts.
 
-use super::{Kind, Profile, ProfileError};
+use super::{Kind, Profile, ProfileError, SlcProfile};
 use crate::emmc::FieldText;
 use blockdev::{Caps, Model};
 use serde::Serialize;
@@ -21,6 +21,8 @@ pub struct Description {
     pub timing_default: String,
     /// All timing sets: microseconds and nanoseconds as the names of the fields say.
     pub timing: BTreeMap<String, toml::Table>,
+    /// The pseudo-SLC write area; `None` if the device has none.
+    pub slc: Option<SlcProfile>,
     /// The EXT_CSD register after the host has configured the card; empty for what is no eMMC.
     pub ext_csd: Vec<FieldText>,
 }
@@ -61,6 +63,10 @@ impl Profile {
             caps: model.caps().clone(),
             timing_default: self.timing().into(),
             timing,
+            slc: match &self.kind {
+                Kind::Plain(_) => None,
+                Kind::Emmc(p) => Some(p.slc).filter(|slc| slc.on),
+            },
             ext_csd: model.ext_csd(),
         })
     }

@@ -4,7 +4,7 @@
 use base::{Bytes, Rng, Time};
 use std::collections::BTreeMap;
 use varve_ftl::nand::{BlockId, Geometry, Media, Nand, Timing};
-use varve_ftl::{Config, Ftl};
+use varve_ftl::{Config, Ftl, SlcArea};
 
 pub const TIMING: Timing = Timing {
     read_us: 25.0,
@@ -31,6 +31,7 @@ pub const CONFIG: Config = Config {
     lanes: 2,
     gc_slack: 1,
     checkpoint_blocks: 12,
+    slc: None,
 };
 
 /// Four dies that run far apart from each other.
@@ -53,9 +54,26 @@ pub const BIG_UNITS: Config = Config {
     unit_bytes: 4096,
     units: 60,
     checkpoint_blocks: 12,
+    slc: None,
     lanes: 1,
     gc_slack: 1,
 };
+
+/// A small SLC area.
+pub const AREA: SlcArea = SlcArea {
+    blocks: 6,
+    bits_per_cell: 2,
+    read_us: 12.0,
+    program_us: 30.0,
+    erase_us: 250.0,
+    endurance: 100_000,
+};
+
+/// The same with an SLC area of `blocks`.
+pub fn with_area(config: Config, blocks: u32) -> Config {
+    let slc = Some(SlcArea { blocks, ..AREA });
+    Config { slc, ..config }
+}
 
 pub fn fresh(geometry: Geometry, config: Config) -> Ftl {
     let mut ftl = Ftl::format(Nand::new(Media::blank(geometry), TIMING), config).unwrap();
