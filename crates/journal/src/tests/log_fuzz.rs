@@ -5,6 +5,7 @@ use super::hostile::{LOG, V3};
 use super::mixed::{Author, Do};
 use super::*;
 use crate::LogBlock;
+use ondisk::jbd2::{BlockKind, Header};
 use proptest::prelude::*;
 
 /// What to do to the log.
@@ -67,6 +68,9 @@ fn apply(a: &mut Author, damage: &Damage) {
             block[byte] ^= bits;
             (n, block.into())
         }
+        // A commit block names no number of blocks before it: one that stands where its transaction begins is, to any reader
+        // of the stock format, an empty transaction.
+        Damage::Copy(_, from) | Damage::Mix(_, from, _) if is_commit(&get(a, from)) => return,
         Damage::Copy(n, from) => (n, get(a, from)),
         Damage::Mix(n, from, sectors) => {
             let (mut block, other) = (get(a, n).to_vec(), get(a, from));
@@ -78,6 +82,10 @@ fn apply(a: &mut Author, damage: &Damage) {
         Damage::Erase(n) => (n, disk::zeros()),
     };
     a.forge.content.insert(at(to), bytes);
+}
+
+fn is_commit(block: &[u8]) -> bool {
+    Header::parse(block).is_ok_and(|h| h.kind == BlockKind::Commit)
 }
 
 /// The body.
