@@ -177,6 +177,55 @@ fn without_journal_fsync_writes_home_what_is_needed() {
 }
 
 #[test]
+fn without_journal_fdatasync_leaves_times_where_they_are() {
+    if !have_tools() {
+        return;
+    }
+    let image = Image::new(64, &[]);
+    let mut rig = Rig::new(&image, "scheme=none");
+    let ino = rig.file("f");
+    rig.write(ino, 0, 8192);
+    // The first one knows nothing of the past, and there is an entry in a directory.
+    rig.fs.fsync(ino, true).expect("fdatasync");
+    rig.counts();
+    let mut home_of = |len: usize, data_only| {
+        rt::sleep(base::Nanos::from_millis(10));
+        rig.write(ino, 4096, len);
+        rig.fs.fsync(ino, data_only).expect("sync");
+        let (data, logged, _, _, home, flushes) = rig.counts();
+        assert_eq!((logged, flushes), (0, 1));
+        (data, home)
+    };
+    home_of(4096, true);
+    assert_eq!(home_of(4096, true), (1, 0), "only the time has changed");
+    assert_eq!(home_of(4096, false), (1, 1), "fsync wants the time as well");
+    assert_eq!(home_of(4096, true), (1, 0));
+    // The same block of the table, kept back by the last one, goes with the first change that counts.
+    assert_eq!(home_of(4100, true), (2, 1), "one more block is mapped");
+    assert_eq!(home_of(4110, true), (2, 1), "a size that grows");
+    assert_eq!(home_of(4110, true), (2, 0));
+    let set = SetAttr {
+        size: Some(100),
+        ..SetAttr::default()
+    };
+    rig.fs.setattr(ino, &set).expect("truncate");
+    rig.fs.fsync(ino, true).expect("fdatasync");
+    assert_eq!(rig.counts().4, 1, "a size that shrinks");
+    // The root's inode lies in the same block of the table.
+    rig.fs.fsync(rig.fs.root(), false).expect("fsync");
+    rig.counts();
+    rt::sleep(base::Nanos::from_millis(10));
+    rig.write(ino, 0, 100);
+    rig.fs.fsync(ino, true).expect("fdatasync");
+    rig.fs.fsync(rig.fs.root(), false).expect("fsync");
+    assert_eq!(
+        rig.counts().4,
+        0,
+        "a directory in which nothing has changed"
+    );
+}
+
+#[test]
 fn neighbouring_pages_go_in_one_command() {
     if !have_tools() {
         return;

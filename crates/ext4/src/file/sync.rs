@@ -47,7 +47,7 @@ impl Ext4 {
             }
         } else {
             self.sync_times
-                .part("fsync-home", || self.sync_without_log(inode))?;
+                .part("fsync-home", || self.sync_without_log(inode, data_only))?;
             mark = self.queue.mark();
         }
         // F4, H17: the flush of that commit may have begun before the data had completed, or there was none.
@@ -88,9 +88,23 @@ impl Ext4 {
             .map_err(fault::journal)
     }
 
-    /// No journal: inode and mapping go home, and so do the directories through which a new file is reached.
-    fn sync_without_log(&self, inode: &Inode) -> FsResult<()> {
+    /// No journal: inode and mapping go home, and so do the directories through which a new file is reached. As in Linux the inode
+    /// stays if nothing has changed since it went last, with `data_only` nothing but its times: its table block may be dirty for
+    /// the sake of others.
+    fn sync_without_log(&self, inode: &Inode, data_only: bool) -> FsResult<()> {
+        let (changes, home) = {
+            let core = inode.core();
+            (core.changes, core.changes_home)
+        };
         let mut blocks = self.own_blocks(inode)?;
+        let is_home = match data_only && !inode.is_dir() {
+            true => home.data == changes.data,
+            false => home.all == changes.all,
+        };
+        if is_home {
+            let table = self.inode_home(inode.ino)?.0;
+            blocks.retain(|block| *block != table);
+        }
         let mut reached = Vec::new();
         let mut parent = inode.core().born_in;
         for _ in 0..PARENTS_MAX {
@@ -107,7 +121,11 @@ impl Ext4 {
             reached.push((ino, dir));
         }
         self.journal.sync_home(&blocks).map_err(fault::journal)?;
-        // Not before: another fsync of the same file, at the same time, has to write its directories or to find them written.
+        // Not before: another fsync of the same file, at the same time, has to write these blocks or to find them written.
+        if !is_home {
+            let home = &mut inode.core().changes_home;
+            (home.all, home.data) = (home.all.max(changes.all), home.data.max(changes.data));
+        }
         let mut child = inode;
         for (ino, dir) in &reached {
             child.core().born_in.take_if(|born| born == ino);

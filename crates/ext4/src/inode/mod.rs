@@ -67,6 +67,10 @@ pub(crate) struct Core {
     pub(crate) sync_tid: Tid,
     /// Last transaction with a change needed to read the data back.
     pub(crate) datasync_tid: Tid,
+    /// What was handed to the journal so far.
+    pub(crate) changes: Changes,
+    /// Of that, what an fsync without journal has written home.
+    pub(crate) changes_home: Changes,
     /// Covers all data of this file that went through the device's cache and has landed: an fsync returns when this is
     /// flushed (F4). Of a file whose past is unknown, all that was ever written.
     pub(crate) data_mark: WriteMark,
@@ -86,6 +90,15 @@ pub(crate) struct Core {
     pub(crate) recent: Option<Extent>,
     /// Made since mount in this directory, whose entry an fsync without journal has to write as well.
     pub(crate) born_in: Option<Ino>,
+}
+
+/// Counts of changes of an inode.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Changes {
+    /// Of any kind.
+    pub all: u64,
+    /// Of what it takes to read the data back: size, mapping, flags.
+    pub data: u64,
 }
 
 /// Failures of write-back, numbered: each is reported by the next fsync, and by every fsync that was under way when it
@@ -170,6 +183,9 @@ impl Core {
             pins: 0,
             sync_tid: tid,
             datasync_tid: tid,
+            // Whether the table block in memory holds older changes than that on the device is not known.
+            changes: Changes { all: 1, data: 1 },
+            changes_home: Changes::default(),
             data_mark: WriteMark::NONE,
             orphan: false,
             gone: false,

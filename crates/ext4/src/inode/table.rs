@@ -6,6 +6,12 @@ use crate::tx::Tx;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Ino};
 use fscore::{FsError, FsResult};
 use ondisk::ext4::{InodePlace, InodeSeed, RoCompat};
+use std::ops::Range;
+
+/// Where an inode holds its size (ext4 disk layout, "Index Nodes").
+const SIZE: [Range<usize>; 2] = [0x04..0x08, 0x6C..0x70];
+/// Count of blocks with flags, and the root of the mapping. A block that is mapped deeper down is counted here.
+const MAPPING: [Range<usize>; 2] = [0x1C..0x24, 0x28..0x64];
 
 impl Ext4 {
     pub(crate) fn inode_place(&self, ino: Ino) -> FsResult<InodePlace> {
@@ -53,10 +59,13 @@ impl Ext4 {
         );
         tx.update(block, offset, &core.logged, &new)?;
         core.sync_tid = tx.tid();
-        let size = [0x04..0x08, 0x6C..0x70];
-        if size.into_iter().any(|r| core.logged[r.clone()] != new[r]) {
+        let differ = |r: &Range<usize>| core.logged[r.clone()] != new[r.clone()];
+        let (size, mapping) = (SIZE.iter().any(differ), MAPPING.iter().any(differ));
+        if size {
             core.datasync_tid = tx.tid();
         }
+        core.changes.all += 1;
+        core.changes.data += u64::from(size || mapping);
         core.logged = new;
         Ok(())
     }

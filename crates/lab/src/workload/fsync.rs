@@ -134,7 +134,9 @@ fn content(n: u64, bytes: u64) -> Vec<u8> {
         .wrapping_add(1)
         .wrapping_mul(0x9E37_79B9_7F4A_7C15)
         .to_le_bytes();
-    (0..bytes as usize).map(|at| stamp[at % 8]).collect()
+    let mut content = stamp.repeat(bytes.div_ceil(8) as usize);
+    content.truncate(bytes as usize);
+    content
 }
 
 /// The workload while it runs, and what has to be there afterwards.
