@@ -151,7 +151,7 @@ fn deltas_without_full_first(scheme: Scheme) -> bool {
 }
 
 /// The table.
-pub const RULES: &[Rule] = &[
+pub static RULES: &[Rule] = &[
     Rule {
         fits: |q| q.scheme.0.is_none(),
         expect: Expect::Damage,
