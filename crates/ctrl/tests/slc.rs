@@ -82,7 +82,7 @@ fn an_idle_card_makes_room_and_the_next_burst_is_fast_again() {
     m.advance(now);
     let folded = flash(&m).slc_folds;
     // 16 MiB in four dies at 800 us a row of 16 KiB: 0.2 s, and an erase each 2 MiB.
-    now = now + Nanos(2_000_000_000);
+    now += Nanos(2_000_000_000);
     m.advance(now);
     let after = flash(&m).slc_folds;
     assert!(after - folded > 2048, "{folded} before, {after} after");

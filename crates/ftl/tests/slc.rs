@@ -130,7 +130,7 @@ fn reads_equal_a_naive_map_after_any_mix() {
                     model.insert(lpn, id);
                 }
             }
-            now = now + base::Nanos(rng.below(50_000));
+            now += base::Nanos(rng.below(50_000));
         }
         ftl.check();
         assert!(ftl.stats().fold_units > 500 && ftl.stats().gc_units > 0);
