@@ -23,6 +23,7 @@ mod request;
 pub mod spec;
 mod spec_disk;
 mod tickets;
+pub mod trace;
 
 pub use caps::{Caps, PackOrder, Packed};
 pub use check::check_request;
@@ -38,3 +39,4 @@ pub use record::{Event, Record};
 pub use request::{Class, Op, PackedWrite, Piece, Reply, Request};
 pub use spec::Adversary;
 pub use spec_disk::SpecDisk;
+pub use trace::Trace;

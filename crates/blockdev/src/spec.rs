@@ -37,9 +37,12 @@ use draw::Draw;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
+mod choice;
 mod draw;
 mod mood;
 mod order;
+
+pub use choice::{Bound, Choice, ChoiceError, Mode};
 
 /// Who decides what a power cut leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

@@ -9,6 +9,7 @@
 use crate::check::check_request;
 use crate::spec::{Kind, Ledger, Write};
 use crate::tickets::Tickets;
+use crate::trace::{Step, Trace, What};
 use crate::{
     BlockDevice, Caps, Class, DevError, Image, Op, PackedWrite, Piece, Reply, Request, Ticket,
 };
@@ -40,6 +41,8 @@ struct State {
     broken_reads: Vec<Range<u64>>,
     /// Writes of this class fail.
     broken_writes: Option<Class>,
+    /// What passed since [`SpecDisk::record`].
+    trace: Option<Trace>,
 }
 
 impl SpecDisk {
@@ -58,11 +61,32 @@ impl SpecDisk {
             cut_at: None,
             broken_reads: Vec::new(),
             broken_writes: None,
+            trace: None,
         };
         Arc::new(SpecDisk {
             caps,
             state: Mutex::named("spec disk", state),
         })
+    }
+
+    /// Keeps every command from now on. Nothing may be open at this moment.
+    ///
+    /// # Panics
+    /// If a write is open.
+    pub fn record(&self) {
+        let open = self.open_writes();
+        assert_eq!(open, 0, "a recording begins with a quiet device");
+        let mut state = self.state.lock();
+        state.trace = Some(Trace {
+            start: state.image.clone(),
+            caps: self.caps.clone(),
+            steps: Vec::new(),
+        });
+    }
+
+    /// What was recorded; recording ends.
+    pub fn take_trace(&self) -> Option<Trace> {
+        self.state.lock().trace.take()
     }
 
     /// One state that a power cut at this moment may leave; the device runs on. A function of the device's history, the
@@ -152,6 +176,7 @@ impl State {
                     return (end, Err(e));
                 }
                 let write = self.write(caps, (now, end), *lba, pieces, *fua);
+                self.keep((now, end), || What::Write(write.clone()), pieces);
                 self.ledger.write(write);
             }
             Op::Pack { writes } => {
@@ -160,9 +185,13 @@ impl State {
                 }
             }
             Op::Discard { lba, sectors } => self.discard((now, end), *lba, *sectors),
-            Op::Barrier => self.ledger.barrier(now, end),
+            Op::Barrier => {
+                self.keep((now, end), || What::Barrier, &[]);
+                self.ledger.barrier(now, end);
+            }
             Op::Flush => {
                 end += FLUSH;
+                self.keep((now, end), || What::Flush, &[]);
                 self.ledger.flush(now, end);
             }
         }
@@ -277,6 +306,8 @@ impl State {
             }
             entered.push(self.write(caps, span, w.lba, &w.pieces, w.fua));
         }
+        let pieces: Vec<Piece> = writes.iter().flat_map(|w| w.pieces.clone()).collect();
+        self.keep(span, || What::Pack(entered.clone()), &pieces);
         self.ledger.pack(entered);
         outcome
     }
@@ -293,7 +324,7 @@ impl State {
                 self.put(part, zeros, &mut prev);
             }
         }
-        self.ledger.write(Write {
+        let write = Write {
             start,
             end,
             kind: Kind::Discard,
@@ -301,7 +332,21 @@ impl State {
             sectors,
             new: Vec::new(),
             prev,
-        });
+        };
+        self.keep((start, end), || What::Write(write.clone()), &[]);
+        self.ledger.write(write);
+    }
+
+    /// Enters a command in the recording, if there is one.
+    fn keep(&mut self, (start, end): (Time, Time), what: impl FnOnce() -> What, pieces: &[Piece]) {
+        if let Some(trace) = &mut self.trace {
+            trace.steps.push(Step {
+                start,
+                end,
+                what: what(),
+                classes: pieces.iter().map(|p| p.class).collect(),
+            });
+        }
     }
 }
 

@@ -11,19 +11,26 @@
 //! - R2 after recovery and unmount `e2fsck -fn` finds nothing;
 //! - R3 (stock records only) `e2fsck -fy` on the remainder gives the same tree as Varve's own recovery.
 
+pub mod campaign;
 pub mod cells;
+pub mod check;
 mod device;
 mod explore;
+mod files;
 mod judge;
 pub mod model;
 pub mod ops;
+pub mod oracle;
 mod run;
 pub mod stamp;
+pub mod subject;
+pub mod traced;
 
 pub use device::{Disk, Remains, Target, Volume, small_volume};
 pub use explore::{Depth, Tally, explore};
+pub use files::FileOracle;
 pub use judge::{Judge, Judgement};
-pub use run::{Cut, Moment, Progress, Recording, TaskLog, record, record_recovery};
+pub use run::{Cut, Moment, Progress, Recording, TaskLog, Times, record, record_recovery};
 
 use base::{Mutant, Nanos, Time};
 use ops::{Op, Stress};
@@ -47,6 +54,15 @@ pub enum Script {
         /// What they stress.
         stress: Stress,
     },
+}
+
+impl Script {
+    fn tasks(&self) -> usize {
+        match self {
+            Script::Fixed(scripts) => scripts.len(),
+            Script::Mixed { tasks, .. } => *tasks,
+        }
+    }
 }
 
 /// A run to be cut.
@@ -82,13 +98,6 @@ impl CrashConfig {
             busy: !seed.is_multiple_of(3),
             discard: false,
             mutant: None,
-        }
-    }
-
-    fn tasks(&self) -> usize {
-        match &self.script {
-            Script::Fixed(scripts) => scripts.len(),
-            Script::Mixed { tasks, .. } => *tasks,
         }
     }
 

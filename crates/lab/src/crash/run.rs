@@ -6,7 +6,7 @@ use super::ops::Op;
 use super::stamp::FileId;
 use super::{CrashConfig, Script};
 use crate::RunError;
-use base::{Ino, Nanos, Rng, SECTOR_BYTES};
+use base::{Ino, Nanos, Rng, SECTOR_BYTES, Time};
 use rig::{BlockDevice, Caps, DevError, Mounted, Reply, Request, Ticket};
 use rt::{Mutex, Sim};
 use std::collections::BTreeMap;
@@ -20,8 +20,29 @@ pub struct TaskLog {
     pub ops: Vec<Op>,
     /// How many of them have ended.
     pub ended: usize,
+    /// When each of them began, and when each that ended did; ascending.
+    pub times: Times,
     /// Inode number and generation of what it made.
     pub made: BTreeMap<FileId, (Ino, u32)>,
+}
+
+/// When the operations of a task began and ended.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    /// Begin of each operation.
+    pub begun: Vec<Time>,
+    /// End of each that ended.
+    pub ended: Vec<Time>,
+}
+
+impl TaskLog {
+    /// How far the task had come at `at`: what ends at that very moment has ended.
+    pub fn progress(&self, at: Time) -> Progress {
+        Progress {
+            begun: self.times.begun.partition_point(|t| *t <= at),
+            ended: self.times.ended.partition_point(|t| *t <= at),
+        }
+    }
 }
 
 /// How far a task had come at a cut.
@@ -258,9 +279,21 @@ fn work(
     logs: &Arc<Mutex<Vec<TaskLog>>>,
 ) -> Result<(), RunError> {
     let mounted = Mounted::on(device, config.mount_options(), config.writeback())?;
-    *logs.lock() = vec![TaskLog::default(); config.tasks()];
+    run_tasks(config, &config.script, &mounted, logs)?;
+    // The accounts in memory are for the judge: here write-back and discards are under way.
+    Ok(mounted.unmount()?)
+}
+
+/// Runs the tasks of a script to their end; what they did stands in `logs`.
+pub(super) fn run_tasks(
+    config: &CrashConfig,
+    script: &Script,
+    mounted: &Mounted,
+    logs: &Arc<Mutex<Vec<TaskLog>>>,
+) -> Result<(), RunError> {
+    *logs.lock() = vec![TaskLog::default(); script.tasks()];
     let mut running = Vec::new();
-    for number in 0..config.tasks() {
+    for number in 0..script.tasks() {
         let mut task = Task {
             number,
             vfs: mounted.vfs.clone(),
@@ -268,9 +301,9 @@ fn work(
             state: State::new(number),
             held: None,
         };
-        let config = config.clone();
+        let (seed, script) = (config.seed, script.clone());
         running.push(rt::spawn("crash task", move || {
-            let outcome = task.work(&config);
+            let outcome = task.work(seed, &script);
             outcome.and(task.let_go())
         }));
     }
@@ -280,9 +313,7 @@ fn work(
         let ended = ended.map_err(|_| RunError::Simulation("a task panicked".into()))?;
         outcome = outcome.and(ended);
     }
-    outcome?;
-    // The accounts in memory are for the judge: here write-back and discards are under way.
-    Ok(mounted.unmount()?)
+    outcome
 }
 
 struct Task {
@@ -297,9 +328,9 @@ struct Task {
 const DRAWS_MAX: usize = 200;
 
 impl Task {
-    fn work(&mut self, config: &CrashConfig) -> Result<(), RunError> {
+    fn work(&mut self, seed: u64, script: &Script) -> Result<(), RunError> {
         self.step(Op::Mkdir(String::new()))?;
-        match &config.script {
+        match script {
             Script::Fixed(scripts) => {
                 for op in &scripts[self.number] {
                     assert!(self.state.allows(op), "script: `{op}` is not possible");
@@ -308,7 +339,7 @@ impl Task {
             }
             Script::Mixed { ops, stress, .. } => {
                 let name = format!("crash/task {}", self.number);
-                let mut rng = Rng::named(config.seed, &name);
+                let mut rng = Rng::named(seed, &name);
                 let mix = super::ops::Mix::new(*stress, &mut rng);
                 for _ in 0..*ops {
                     let mut draws = (0..DRAWS_MAX).map(|_| mix.draw(&mut rng));
@@ -340,12 +371,16 @@ impl Task {
     fn step(&mut self, op: Op) -> Result<(), RunError> {
         // The name goes when the operation begins; what it stood for is needed to carry it out.
         let made = self.state.apply(&op);
-        self.log(|log| log.ops.push(op.clone()));
+        self.log(|log| {
+            log.ops.push(op.clone());
+            log.times.begun.push(rt::now());
+        });
         let attr = self
             .carry_out(&op)
             .map_err(|e| RunError::Check(format!("task {}: `{op}` failed: {e}", self.number)))?;
         self.log(|log| {
             log.ended += 1;
+            log.times.ended.push(rt::now());
             if let (Some(id), Some(ident)) = (made, attr) {
                 log.made.insert(id, ident);
             }

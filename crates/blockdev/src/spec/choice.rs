@@ -1,0 +1,97 @@
+//! One decision about everything that a cut leaves open, with a text that names it.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What the device does at a cut. Its text is short and stable: it stands in reproduction lines.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Choice {
+    /// Every open write is lost: `oldest`.
+    Oldest,
+    /// Every open write is kept: `newest`.
+    Newest,
+    /// Drawn from this seed, as [`Ledger::draw`](super::Ledger::draw) does: `s` and the seed in hexadecimal.
+    Seed(u64),
+}
+
+/// A text that names no choice.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChoiceError(pub String);
+
+impl fmt::Display for ChoiceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` names no state of a cut: oldest, newest, or s and a hexadecimal seed",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for ChoiceError {}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Choice::Oldest => f.write_str("oldest"),
+            Choice::Newest => f.write_str("newest"),
+            Choice::Seed(seed) => write!(f, "s{seed:x}"),
+        }
+    }
+}
+
+impl FromStr for Choice {
+    type Err = ChoiceError;
+    fn from_str(text: &str) -> Result<Choice, ChoiceError> {
+        match text {
+            "oldest" => Ok(Choice::Oldest),
+            "newest" => Ok(Choice::Newest),
+            _ => text
+                .strip_prefix('s')
+                .and_then(|hex| u64::from_str_radix(hex, 16).ok())
+                .map(Choice::Seed)
+                .ok_or_else(|| ChoiceError(text.into())),
+        }
+    }
+}
+
+/// How many states of a cut to look at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// In order: every open write lost, every open write kept, and each prefix of the open writes by their order.
+    Linear,
+    /// So many seeded draws, and the two extremes.
+    Random(u32),
+    /// Every legal state at the grain of whole writes and torn places, as far as [`Bound`] allows.
+    Exhaustive,
+    /// Every subset of at most [`Bound::subset_max`] writes against the rest (kept alone, lost alone), with torn places.
+    Bounded,
+}
+
+/// How far to look into one cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bound {
+    /// Which states.
+    pub mode: Mode,
+    /// Most writes that a subset singles out; with [`Mode::Exhaustive`] the number of open writes up to which all subsets
+    /// are taken, beyond it subsets are as in [`Mode::Bounded`].
+    pub subset_max: u32,
+    /// Places inside a write at which it may break off: none (0), or at most so many of its granules, the first and last always.
+    pub torn_max: u32,
+    /// Most states of one cut; what lies beyond is counted, not taken.
+    pub states_max: u32,
+    /// Leave out subsets of writes that no recovery can tell apart (protocol-aware pruning).
+    pub prune: bool,
+}
+
+impl Default for Bound {
+    fn default() -> Self {
+        Bound {
+            mode: Mode::Bounded,
+            subset_max: 2,
+            torn_max: 2,
+            states_max: 4096,
+            prune: true,
+        }
+    }
+}

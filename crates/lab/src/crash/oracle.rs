@@ -1,0 +1,31 @@
+//! What runs and is judged, as the explorer sees it: it knows neither files nor databases.
+
+use super::{CrashConfig, Judgement};
+use crate::RunError;
+use base::Time;
+use rig::Mounted;
+use std::sync::Arc;
+use vfs::Vfs;
+
+/// Something that works on a mounted volume and knows what it was promised.
+pub trait Subject: Send + Sync {
+    /// Works, inside of a simulation; unmounting is the caller's business. What it was promised at each moment is in the oracle,
+    /// also of a run that failed half-way.
+    fn run(
+        &self,
+        config: &CrashConfig,
+        mounted: &Mounted,
+    ) -> (Box<dyn Oracle>, Result<(), RunError>);
+}
+
+/// Judges what was recovered after a cut of one run.
+pub trait Oracle: Send {
+    /// Comes to the cut at `at`. Cuts come by ascending time. What was acknowledged at that very moment is promised.
+    fn advance(&mut self, at: Time);
+    /// Changes whenever what is legal changes: equal remainders of one epoch have equal judgements.
+    fn epoch(&self) -> u64;
+    /// Looks at what recovery gave, and enters violations and losses.
+    fn judge(&self, vfs: &Arc<Vfs>, judgement: &mut Judgement);
+    /// What had begun until the cut, a line each, with how far it had come: for reports.
+    fn story(&self) -> Vec<String>;
+}
