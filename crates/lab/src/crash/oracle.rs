@@ -24,6 +24,10 @@ pub trait Oracle: Send {
     fn advance(&mut self, at: Time);
     /// Changes whenever what is legal changes: equal remainders of one epoch have equal judgements.
     fn epoch(&self) -> u64;
+    /// True if looking needs a mount that can be written, as SQLite's own recovery of a hot journal does.
+    fn writes(&self) -> bool {
+        false
+    }
     /// Looks at what recovery gave, and enters violations and losses.
     fn judge(&self, vfs: &Arc<Vfs>, judgement: &mut Judgement);
     /// What had begun until the cut, a line each, with how far it had come: for reports.
