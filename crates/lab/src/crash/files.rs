@@ -161,6 +161,20 @@ impl Oracle for FileOracle {
         self.tasks.iter().map(ends).sum::<u64>() + self.running as u64
     }
 
+    fn position(&self) -> usize {
+        self.tasks.iter().map(|t| t.at.begun).sum()
+    }
+
+    fn moments(&self) -> Vec<Time> {
+        let times = self.tasks.iter().map(|t| &t.log.times);
+        let mut all: Vec<Time> = times
+            .flat_map(|t| t.begun.iter().chain(&t.ended).copied())
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     fn judge(&self, vfs: &Arc<Vfs>, judgement: &mut Judgement) {
         for (number, task) in self.tasks.iter().enumerate().take(self.running) {
             self.task(vfs, number, task, judgement);

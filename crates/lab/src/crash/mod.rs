@@ -12,6 +12,7 @@
 //! - R3 (stock records only) `e2fsck -fy` on the remainder gives the same tree as Varve's own recovery.
 
 pub mod campaign;
+pub mod case;
 pub mod cells;
 pub mod check;
 mod device;
@@ -21,6 +22,7 @@ mod judge;
 pub mod model;
 pub mod ops;
 pub mod oracle;
+pub mod promises;
 mod run;
 pub mod stamp;
 pub mod subject;

@@ -28,6 +28,10 @@ pub trait Oracle: Send {
     fn writes(&self) -> bool {
         false
     }
+    /// How many operations had begun: cuts at equal positions of equal workloads can be compared between schemes.
+    fn position(&self) -> usize;
+    /// All moments of the run at which what is legal changes, ascending.
+    fn moments(&self) -> Vec<Time>;
     /// Looks at what recovery gave, and enters violations and losses.
     fn judge(&self, vfs: &Arc<Vfs>, judgement: &mut Judgement);
     /// What had begun until the cut, a line each, with how far it had come: for reports.
