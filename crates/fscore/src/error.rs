@@ -27,6 +27,8 @@ errnos! {
     NoEnt = 2, "no such file or directory";
     /// EIO
     Io = 5, "input/output error";
+    /// E2BIG
+    TooBig = 7, "argument list too long";
     /// EBADF
     BadF = 9, "bad file descriptor";
     /// EAGAIN
@@ -55,6 +57,8 @@ errnos! {
     RoFs = 30, "read-only file system";
     /// EMLINK
     MLink = 31, "too many links";
+    /// ERANGE
+    Range = 34, "numerical result out of range";
     /// ENAMETOOLONG
     NameTooLong = 36, "file name too long";
     /// ENOSYS
@@ -63,6 +67,8 @@ errnos! {
     NotEmpty = 39, "directory not empty";
     /// ELOOP
     Loop = 40, "too many levels of symbolic links";
+    /// ENODATA
+    NoData = 61, "no data available";
     /// EOPNOTSUPP
     NotSup = 95, "operation not supported";
     /// ESHUTDOWN

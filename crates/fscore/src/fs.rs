@@ -1,6 +1,6 @@
 //! The seam between `vfs` and a file system.
 
-use crate::{Attr, DirEntry, FileKind, FsResult, FsStat, SetAttr};
+use crate::{Attr, DirEntry, Errno, FileKind, FsResult, FsStat, SetAttr};
 use base::{Ino, Time};
 
 /// The root inode of ext4. A file system's own answer is [`FileSystem::root`].
@@ -25,6 +25,35 @@ pub enum RenameMode {
     /// Swaps the two (`RENAME_EXCHANGE`).
     Exchange,
 }
+
+/// What setting an extended attribute does when there is one of that name, or none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum XattrMode {
+    /// Makes or replaces it.
+    Any,
+    /// Fails with EEXIST if it is there (`XATTR_CREATE`).
+    Create,
+    /// Fails with ENODATA if it is not there (`XATTR_REPLACE`).
+    Replace,
+}
+
+/// What `fallocate` does to a range of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FallocateMode {
+    /// Gives every block of the range a place; what was a hole reads as zeros. The size grows to the end of the range.
+    Allocate,
+    /// The same; the size stays (`FALLOC_FL_KEEP_SIZE`).
+    KeepSize,
+    /// Frees the blocks; the range reads as zeros, the size stays (`FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE`).
+    PunchHole,
+    /// The range reads as zeros and keeps its blocks; the size grows to its end (`FALLOC_FL_ZERO_RANGE`).
+    ZeroRange,
+}
+
+/// Longest name of an extended attribute with its prefix, bytes (Linux `XATTR_NAME_MAX`).
+pub const XATTR_NAME_BYTES_MAX: usize = 255;
+/// Longest value of an extended attribute, bytes (Linux `XATTR_SIZE_MAX`); file systems may hold less.
+pub const XATTR_VALUE_BYTES_MAX: usize = 65536;
 
 /// A mounted file system. All operations work on inode numbers; names are single components (never empty, without `/` and
 /// NUL; `vfs` answers for that and resolves `.` and `..` through [`FileSystem::lookup`]). Permissions are checked by the caller.
@@ -85,6 +114,36 @@ pub trait FileSystem: Send + Sync {
     fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize>;
     /// Writes all of `data` at `offset` (into the page cache). A short count says how much fitted before the error.
     fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize>;
+    /// Sets an extended attribute. `name` begins with the prefix of its name space (`user.`, `trusted.`, `security.`,
+    /// `system.posix_acl_access`, `system.posix_acl_default`), as everywhere here; `vfs` has checked its length.
+    ///
+    /// EOPNOTSUPP for a name space that this file system has not, EINVAL for a prefix alone, EPERM for `user.` on anything but
+    /// files and directories, EEXIST and ENODATA as `mode` says, ENOSPC if the value does not fit.
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> FsResult<()> {
+        let _ = (ino, name, value, mode);
+        Err(Errno::NotSup.into())
+    }
+    /// The value of an extended attribute; ENODATA if there is none of that name.
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
+        let _ = (ino, name);
+        Err(Errno::NotSup.into())
+    }
+    /// Names of all extended attributes; the order is that of the file system.
+    fn listxattr(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
+        let _ = ino;
+        Err(Errno::NotSup.into())
+    }
+    /// Removes an extended attribute; ENODATA if there is none of that name.
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
+        let _ = (ino, name);
+        Err(Errno::NotSup.into())
+    }
+    /// Allocates, or gives up, the blocks of `offset..offset + len` (`vfs` has checked that this does not overflow and that
+    /// `len` is not 0). EFBIG beyond the largest file, ENOSPC if not all of it could be allocated (part of it may be).
+    fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
+        let _ = (ino, mode, offset, len);
+        Err(Errno::NotSup.into())
+    }
     /// Pins the inode.
     fn open(&self, ino: Ino) -> FsResult<()>;
     /// Unpins it; the last one out frees an inode without links.

@@ -9,5 +9,8 @@ mod page_cache;
 
 pub use attr::{Attr, DirEntry, FileKind, FsStat, SetAttr, TimeSet};
 pub use error::{Errno, FsError, FsResult};
-pub use fs::{Creds, FileSystem, ROOT_INO_HINT, RenameMode};
+pub use fs::{
+    Creds, FallocateMode, FileSystem, ROOT_INO_HINT, RenameMode, XATTR_NAME_BYTES_MAX,
+    XATTR_VALUE_BYTES_MAX, XattrMode,
+};
 pub use page_cache::{DirtyRun, Home, PageCache, PageState, Take};

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use varve_sqlite::{Options, SetupError, register, rusqlite};
 use vfs::model::ModelFs;
 use vfs::{
-    Attr, Creds, DirEntry, Errno, FileKind, FileSystem, FsError, FsResult, FsStat, RenameMode,
-    SetAttr, Vfs,
+    Attr, Creds, DirEntry, Errno, FallocateMode, FileKind, FileSystem, FsError, FsResult, FsStat,
+    RenameMode, SetAttr, Vfs, XattrMode,
 };
 
 /// The model, with one fault that can be switched on.
@@ -114,6 +114,24 @@ impl FileSystem for Faulty {
             return Err(FsError::corrupt("inode 12: extent beyond the device"));
         }
         self.below.read(ino, offset, buf)
+    }
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> FsResult<()> {
+        self.writable()?;
+        self.below.setxattr(ino, name, value, mode)
+    }
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
+        self.below.getxattr(ino, name)
+    }
+    fn listxattr(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
+        self.below.listxattr(ino)
+    }
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
+        self.writable()?;
+        self.below.removexattr(ino, name)
+    }
+    fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
+        self.writable()?;
+        self.below.fallocate(ino, mode, offset, len)
     }
     /// The system call fails for want of the right to write, as `open` does on a read-only mount.
     fn open(&self, ino: Ino) -> FsResult<()> {

@@ -3,7 +3,7 @@
 use crate::flags::OpenFlags;
 use crate::mount::{Vfs, check_truncate};
 use base::Ino;
-use fscore::{Attr, DirEntry, Errno, FileKind, FsResult, SetAttr};
+use fscore::{Attr, DirEntry, Errno, FallocateMode, FileKind, FsResult, SetAttr};
 use rt::RwLock;
 use std::sync::Arc;
 
@@ -148,6 +148,29 @@ impl File {
         let _shared = self.node().size.read();
         check_truncate(self.stat()?.kind)?;
         self.vfs.fs.setattr(self.ino(), &set).map(drop)
+    }
+
+    /// Allocates the blocks of `offset..offset + len`, or gives them up, as `mode` says.
+    ///
+    /// # Errors
+    /// Those of `fallocate(2)`: EBADF without `WRITE`, EINVAL for a length of 0, EFBIG for a range that ends above 2^63-1 or
+    /// beyond the largest file, EISDIR, EOPNOTSUPP, ENOSPC; of the file system.
+    pub fn fallocate(&self, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
+        self.need(OpenFlags::WRITE)?;
+        if len == 0 || offset > OFFSET_MAX || len > OFFSET_MAX {
+            return Err(Errno::Inval.into());
+        }
+        if offset + len > OFFSET_MAX {
+            return Err(Errno::FBig.into());
+        }
+        {
+            let _shared = self.node().size.read();
+            self.vfs.fs.fallocate(self.ino(), mode, offset, len)?;
+        }
+        if self.flags.has(OpenFlags::SYNC) || self.flags.has(OpenFlags::DSYNC) {
+            return self.fsync();
+        }
+        Ok(())
     }
 
     /// Makes data and metadata durable.

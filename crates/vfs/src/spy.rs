@@ -1,7 +1,10 @@
 //! A file system that writes down what reaches it: for tests of what a front door asks for, and of the write-back policy.
 
 use base::{Ino, Time};
-use fscore::{Attr, Creds, DirEntry, FileKind, FileSystem, FsResult, FsStat, RenameMode, SetAttr};
+use fscore::{
+    Attr, Creds, DirEntry, FallocateMode, FileKind, FileSystem, FsResult, FsStat, RenameMode,
+    SetAttr, XattrMode,
+};
 use rt::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,17 +13,58 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum Call {
-    Create { ino: Ino, name: Vec<u8> },
-    Link { ino: Ino, name: Vec<u8> },
-    Unlink { name: Vec<u8> },
-    Rmdir { name: Vec<u8> },
-    Rename { from: Vec<u8>, to: Vec<u8> },
-    Truncate { ino: Ino, size: u64 },
-    SetAttr { ino: Ino },
-    Write { ino: Ino, offset: u64, len: usize },
-    Fsync { ino: Ino, data_only: bool },
+    Create {
+        ino: Ino,
+        name: Vec<u8>,
+    },
+    Link {
+        ino: Ino,
+        name: Vec<u8>,
+    },
+    Unlink {
+        name: Vec<u8>,
+    },
+    Rmdir {
+        name: Vec<u8>,
+    },
+    Rename {
+        from: Vec<u8>,
+        to: Vec<u8>,
+    },
+    Truncate {
+        ino: Ino,
+        size: u64,
+    },
+    SetAttr {
+        ino: Ino,
+    },
+    Write {
+        ino: Ino,
+        offset: u64,
+        len: usize,
+    },
+    SetXattr {
+        ino: Ino,
+        name: Vec<u8>,
+    },
+    RemoveXattr {
+        ino: Ino,
+        name: Vec<u8>,
+    },
+    Fallocate {
+        ino: Ino,
+        mode: FallocateMode,
+        offset: u64,
+        len: u64,
+    },
+    Fsync {
+        ino: Ino,
+        data_only: bool,
+    },
     Sync,
-    Writeback { older_than: Time },
+    Writeback {
+        older_than: Time,
+    },
     Unmount,
 }
 
@@ -148,6 +192,35 @@ impl FileSystem for SpyFs {
             ino,
             offset,
             len,
+        })
+    }
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> FsResult<()> {
+        let noted = name.to_vec();
+        self.noted(self.below.setxattr(ino, name, value, mode), |()| {
+            Call::SetXattr { ino, name: noted }
+        })
+    }
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
+        self.below.getxattr(ino, name)
+    }
+    fn listxattr(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
+        self.below.listxattr(ino)
+    }
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
+        let noted = name.to_vec();
+        self.noted(self.below.removexattr(ino, name), |()| Call::RemoveXattr {
+            ino,
+            name: noted,
+        })
+    }
+    fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
+        self.noted(self.below.fallocate(ino, mode, offset, len), |()| {
+            Call::Fallocate {
+                ino,
+                mode,
+                offset,
+                len,
+            }
         })
     }
     fn open(&self, ino: Ino) -> FsResult<()> {
