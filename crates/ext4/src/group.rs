@@ -158,7 +158,7 @@ fn check_desc(sb: &Superblock, group: u32, desc: &GroupDesc) -> FsResult<()> {
 }
 
 /// Blocks at the start of a group that hold the superblock, descriptors and the blocks reserved for more descriptors.
-fn head_blocks(sb: &Superblock, group: u32) -> u64 {
+pub(crate) fn head_blocks(sb: &Superblock, group: u32) -> u64 {
     if !sb.has_superblock(group) {
         return 0;
     }

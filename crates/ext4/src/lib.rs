@@ -27,10 +27,11 @@
 //! // unlink: links to 0, orphan_add(tx, &inode) in the handle; after it and the gates: self.evict_if_unused(&inode)
 //! ```
 
+mod accounts;
 mod balloc;
 mod bitmap;
 mod blockmap;
-mod check;
+pub mod check;
 pub mod dir;
 mod dirio;
 mod extent;

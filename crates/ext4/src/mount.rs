@@ -36,7 +36,7 @@ use ondisk::ext4::{Compat, Incompat, RoCompat, State, Superblock};
 use rt::Mutex;
 use std::sync::Arc;
 
-const INCOMPAT_SUPPORTED: Incompat = Incompat(
+pub(crate) const INCOMPAT_SUPPORTED: Incompat = Incompat(
     Incompat::FILETYPE.0
         | Incompat::RECOVER.0
         | Incompat::EXTENTS.0
@@ -44,7 +44,7 @@ const INCOMPAT_SUPPORTED: Incompat = Incompat(
         | Incompat::FLEX_BG.0
         | Incompat::CSUM_SEED.0,
 );
-const RO_COMPAT_SUPPORTED: RoCompat = RoCompat(
+pub(crate) const RO_COMPAT_SUPPORTED: RoCompat = RoCompat(
     RoCompat::SPARSE_SUPER.0
         | RoCompat::LARGE_FILE.0
         | RoCompat::HUGE_FILE.0

@@ -1,0 +1,284 @@
+//! What a check finds: a kind with a number and a name that stay, the place, and the facts.
+
+use base::{BlockNo, Ino};
+use std::fmt;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $number:literal, $name:literal, $advice:literal;)*) => {
+        /// Kinds of findings. Numbers and names never change; a kind that goes leaves a gap.
+        ///
+        /// 1xx superblock, 2xx groups, 3xx inodes, 4xx mappings, 5xx directories, 6xx attributes, 7xx journal and orphans,
+        /// 8xx bitmaps and counts, 9xx what kept the check from going on.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum Kind { $($(#[$doc])* $kind = $number,)* }
+
+        impl Kind {
+            /// All of them, by number.
+            pub const ALL: &'static [Kind] = &[$(Kind::$kind),*];
+
+            /// Its name, e.g. `group-checksum`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Kind::$kind => $name),* }
+            }
+            /// What to do about it.
+            pub const fn advice(self) -> &'static str {
+                match self { $(Kind::$kind => $advice),* }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Neither magic number, checksum nor geometry make a superblock of these bytes.
+    Superblock = 101, "superblock", "restore it from a backup: e2fsck -b 32768";
+    /// A field of the superblock contradicts the volume.
+    SuperblockField = 102, "superblock-field", "let e2fsck recompute it";
+    /// A backup of the superblock is damaged or of another volume.
+    BackupSuperblock = 103, "backup-superblock", "write the backups anew: e2fsck -f";
+    /// A backup of the group descriptors is damaged or of another volume.
+    BackupDescriptor = 104, "backup-descriptor", "write the backups anew: e2fsck -f";
+
+    /// The checksum of a group descriptor is wrong.
+    GroupChecksum = 201, "group-checksum", "let e2fsck verify the group and recompute it";
+    /// A group descriptor leads out of the volume or onto other metadata.
+    GroupPlace = 202, "group-place", "restore the descriptors from a backup: e2fsck -b 32768";
+    /// A field of a group descriptor is impossible.
+    GroupField = 203, "group-field", "let e2fsck recompute it";
+
+    /// The checksum of an inode is wrong.
+    InodeChecksum = 301, "inode-checksum", "look at the file; e2fsck clears it or recomputes the checksum";
+    /// The mode of an inode is of no type, or of a type that it must not have.
+    InodeMode = 302, "inode-mode", "look at the inode with debugfs; e2fsck clears it";
+    /// An inode is in use and has a time of deletion, or is deleted and has none.
+    InodeDeletion = 303, "inode-deletion", "let e2fsck settle it";
+    /// The size of an inode contradicts its blocks or its type.
+    InodeSize = 304, "inode-size", "let e2fsck correct the size";
+    /// The count of sectors of an inode is wrong.
+    InodeSectors = 305, "inode-sectors", "let e2fsck correct the count";
+    /// A field or flag of an inode is impossible.
+    InodeField = 306, "inode-field", "let e2fsck clear it";
+    /// A symbolic link without a possible target.
+    Symlink = 307, "symlink", "remove the link";
+    /// An inode has more or fewer names than it says.
+    LinkCount = 308, "link-count", "let e2fsck correct the count";
+    /// An inode in use has no name.
+    Unattached = 309, "unattached", "let e2fsck put it into lost+found";
+
+    /// A node of an extent tree is no such node.
+    ExtentNode = 401, "extent-node", "the file is damaged from there on; e2fsck cuts the tree";
+    /// The checksum of a node of an extent tree is wrong.
+    ExtentChecksum = 402, "extent-checksum", "look at the file; e2fsck clears the node or recomputes the checksum";
+    /// Nodes or records of an extent tree contradict each other.
+    ExtentOrder = 403, "extent-order", "let e2fsck rebuild the tree";
+    /// A file maps blocks outside the volume.
+    MapOutside = 404, "map-outside", "the file is damaged; e2fsck removes the mapping";
+    /// A block has two owners.
+    SharedBlock = 405, "shared-block", "at least one of the two has wrong content; e2fsck clones or deletes";
+    /// The inode of the reserved descriptor blocks is damaged.
+    ResizeInode = 406, "resize-inode", "let e2fsck rebuild it";
+
+    /// A directory block is not filled with entries.
+    DirBlock = 501, "dir-block", "names are lost; e2fsck salvages the rest";
+    /// The checksum of a directory block is wrong.
+    DirChecksum = 502, "dir-checksum", "let e2fsck rebuild the directory";
+    /// A directory lacks one of its blocks.
+    DirHole = 503, "dir-hole", "let e2fsck fill it";
+    /// '.' or '..' is missing, misplaced or wrong.
+    DirDots = 504, "dir-dots", "let e2fsck correct the entry";
+    /// A name that no file may have.
+    DirName = 505, "dir-name", "let e2fsck rename the entry";
+    /// Two entries of one name.
+    DirDuplicate = 506, "dir-duplicate", "let e2fsck rename one of them";
+    /// An entry leads to no inode that may have a name.
+    DirTarget = 507, "dir-target", "the name leads nowhere; e2fsck removes it";
+    /// An entry notes another type than the inode has.
+    DirType = 508, "dir-type", "let e2fsck correct the entry";
+    /// A directory has two parents.
+    DirParents = 509, "dir-parents", "let e2fsck remove one of the entries";
+    /// A directory cannot be reached from the root.
+    DirUnreachable = 510, "dir-unreachable", "let e2fsck put it into lost+found";
+    /// The hash index of a directory is damaged.
+    Htree = 511, "htree", "let e2fsck rebuild the index: e2fsck -D";
+    /// There is no root directory.
+    Root = 512, "root", "let e2fsck make a new one";
+    /// There is no lost+found.
+    LostFound = 513, "lost-found", "let e2fsck make it, or run mklost+found";
+
+    /// Extended attributes are damaged.
+    Xattr = 601, "xattr", "the attributes are lost; e2fsck clears them";
+    /// The checksum of a block of attributes is wrong.
+    XattrChecksum = 602, "xattr-checksum", "let e2fsck clear the block or recompute the checksum";
+    /// A block of attributes has more or fewer owners than it says.
+    XattrReferences = 603, "xattr-references", "let e2fsck correct the count";
+
+    /// The inode of the journal is damaged.
+    JournalInode = 701, "journal-inode", "remove the journal and make it anew: tune2fs -O ^has_journal, then -j";
+    /// The superblock of the journal is damaged.
+    JournalSuperblock = 702, "journal-superblock", "remove the journal and make it anew: tune2fs -O ^has_journal, then -j";
+    /// The journal holds transactions that are not replayed.
+    LogNotEmpty = 703, "log-not-empty", "replay it first: varve fsck -p, or mount the volume";
+    /// The journal noted an error of its file system.
+    JournalError = 704, "journal-error", "check all of the volume with e2fsck -f";
+    /// The list of orphans is damaged.
+    Orphans = 705, "orphans", "let e2fsck clear the list";
+    /// The orphan file is damaged.
+    OrphanFile = 706, "orphan-file", "let e2fsck make it anew";
+
+    /// The checksum of a block bitmap is wrong.
+    BlockBitmapChecksum = 801, "block-bitmap-checksum", "let e2fsck rebuild the bitmap";
+    /// The checksum of an inode bitmap is wrong.
+    InodeBitmapChecksum = 802, "inode-bitmap-checksum", "let e2fsck rebuild the bitmap";
+    /// Blocks are in use and marked free: they will be overwritten.
+    UsedMarkedFree = 803, "used-marked-free", "do not mount it; let e2fsck rebuild the bitmap";
+    /// Blocks are marked used and belong to nothing.
+    LostBlocks = 804, "lost-blocks", "let e2fsck free them";
+    /// An inode is in use and marked free: it will be overwritten.
+    InodeMarkedFree = 805, "inode-marked-free", "do not mount it; let e2fsck rebuild the bitmap";
+    /// An inode is marked used and is not.
+    LostInode = 806, "lost-inode", "let e2fsck free it";
+    /// The free blocks of a group, or of the volume, are another number.
+    FreeBlocks = 807, "free-blocks", "let e2fsck correct the count";
+    /// The free inodes of a group, or of the volume, are another number.
+    FreeInodes = 808, "free-inodes", "let e2fsck correct the count";
+    /// The directories of a group are another number.
+    DirCount = 809, "dir-count", "let e2fsck correct the count";
+    /// Bits behind the end of a bitmap are clear.
+    BitmapPadding = 810, "bitmap-padding", "let e2fsck set them";
+
+    /// A block cannot be read.
+    Unreadable = 901, "unreadable", "copy what can be read to another device and check the copy";
+    /// The volume uses what this checker does not know.
+    Unsupported = 902, "unsupported", "check it with e2fsck";
+}
+
+impl Kind {
+    /// Its number.
+    pub const fn number(self) -> u16 {
+        self as u16
+    }
+}
+
+/// One finding.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// What it is.
+    pub kind: Kind,
+    /// The inode that it concerns.
+    pub ino: Option<Ino>,
+    /// The block of the device in which it lies.
+    pub block: Option<BlockNo>,
+    /// The block group that it concerns.
+    pub group: Option<u32>,
+    /// The facts.
+    pub what: String,
+}
+
+impl Finding {
+    pub(super) fn new(kind: Kind, what: impl Into<String>) -> Finding {
+        Finding {
+            kind,
+            ino: None,
+            block: None,
+            group: None,
+            what: what.into(),
+        }
+    }
+    pub(super) fn ino(self, ino: u32) -> Finding {
+        Finding {
+            ino: Some(Ino(ino)),
+            ..self
+        }
+    }
+    pub(super) fn block(self, block: u64) -> Finding {
+        Finding {
+            block: Some(BlockNo(block)),
+            ..self
+        }
+    }
+    pub(super) fn group(self, group: u32) -> Finding {
+        Finding {
+            group: Some(group),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "E{} {}", self.kind.number(), self.kind.name())?;
+        let mut between = " (";
+        if let Some(group) = self.group {
+            write!(f, "{between}group {group}")?;
+            between = ", ";
+        }
+        if let Some(ino) = self.ino {
+            write!(f, "{between}inode {ino}")?;
+            between = ", ";
+        }
+        if let Some(block) = self.block {
+            write!(f, "{between}block {block}")?;
+            between = ", ";
+        }
+        if between == ", " {
+            f.write_str(")")?;
+        }
+        write!(f, ": {}", self.what)
+    }
+}
+
+/// The findings of a check, at most as many as asked for.
+#[derive(Debug)]
+pub(super) struct Findings {
+    limit: usize,
+    pub list: Vec<Finding>,
+    pub beyond: u64,
+}
+
+impl Findings {
+    pub fn new(limit: usize) -> Findings {
+        Findings {
+            limit,
+            list: Vec::new(),
+            beyond: 0,
+        }
+    }
+    pub fn add(&mut self, finding: Finding) {
+        if self.list.len() < self.limit {
+            self.list.push(finding);
+        } else {
+            self.beyond += 1;
+        }
+    }
+    /// True as long as nothing was found.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty() && self.beyond == 0
+    }
+    pub fn has(&self, kind: Kind) -> bool {
+        self.list.iter().any(|f| f.kind == kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_are_unique_and_in_order() {
+        for pair in Kind::ALL.windows(2) {
+            assert!(pair[0].number() < pair[1].number(), "{pair:?}");
+        }
+        let names: std::collections::BTreeSet<_> = Kind::ALL.iter().map(|k| k.name()).collect();
+        assert_eq!(names.len(), Kind::ALL.len());
+    }
+
+    #[test]
+    fn a_finding_says_kind_place_and_facts() {
+        let finding = Finding::new(Kind::LinkCount, "2 names, 3 links")
+            .ino(12)
+            .block(99);
+        assert_eq!(
+            finding.to_string(),
+            "E308 link-count (inode 12, block 99): 2 names, 3 links"
+        );
+    }
+}

@@ -1,0 +1,79 @@
+//! The group descriptors: checksums and places.
+
+use super::finding::{Finding, Findings, Kind};
+use super::reader::Reader;
+use ondisk::ext4::{GroupDesc, Superblock};
+
+/// After so many descriptors that lead nowhere the rest will not be better.
+const MISPLACED_MAX: u32 = 64;
+
+/// Reads all descriptors; `None` if one of them leads nowhere: what belongs to its group cannot be judged then.
+pub(super) fn load(
+    reader: &Reader<'_>,
+    sb: &Superblock,
+    found: &mut Findings,
+) -> Option<Vec<GroupDesc>> {
+    let mut descs = Vec::new();
+    let mut misplaced = 0;
+    let mut block = None;
+    for group in 0..sb.groups_count() {
+        let (at, offset) = sb.desc_place(group);
+        if offset == 0 {
+            block = reader.block(at.0, found);
+        }
+        let desc = GroupDesc::parse(&block.as_ref()?[offset..], sb.desc_bytes());
+        let desc = desc.expect("a block holds whole descriptors");
+        let note = |kind, what| Finding::new(kind, what).group(group).block(at.0);
+        if let Err(e) = desc.verify_checksum(sb, group) {
+            found.add(note(Kind::GroupChecksum, e.to_string()));
+        }
+        if let Some(what) = misplaced_field(sb, group, &desc) {
+            found.add(note(Kind::GroupPlace, what));
+            misplaced += 1;
+            if misplaced >= MISPLACED_MAX {
+                return None;
+            }
+        }
+        if let Some(what) = impossible_field(sb, group, &desc) {
+            found.add(note(Kind::GroupField, what));
+        }
+        descs.push(desc);
+    }
+    (misplaced == 0).then_some(descs)
+}
+
+fn misplaced_field(sb: &Superblock, group: u32, desc: &GroupDesc) -> Option<String> {
+    let places = [
+        ("bg_block_bitmap", desc.block_bitmap(), 1),
+        ("bg_inode_bitmap", desc.inode_bitmap(), 1),
+        (
+            "bg_inode_table",
+            desc.inode_table(),
+            sb.inode_table_blocks(),
+        ),
+    ];
+    for (field, block, len) in places {
+        let end = block.0.checked_add(len);
+        if block.0 == 0 || end.is_none_or(|end| end > sb.blocks_count()) {
+            return Some(format!("{field} = {block} lies outside the file system"));
+        }
+    }
+    (head_blocks(sb, group) > sb.group_blocks(group).into())
+        .then(|| "the group is too small for the descriptors at its start".into())
+}
+
+fn impossible_field(sb: &Superblock, group: u32, desc: &GroupDesc) -> Option<String> {
+    if desc.free_blocks() > sb.group_blocks(group) {
+        let (free, blocks) = (desc.free_blocks(), sb.group_blocks(group));
+        return Some(format!("{free} free blocks in a group of {blocks}"));
+    }
+    let inodes = sb.inodes_per_group();
+    let (free, unused) = (desc.free_inodes(), desc.unused_inodes());
+    (free > inodes || unused > inodes)
+        .then(|| format!("{free} free and {unused} unused inodes in a group of {inodes}"))
+}
+
+/// Blocks at the start of a group that hold the superblock, descriptors and the blocks reserved for more descriptors.
+pub(super) fn head_blocks(sb: &Superblock, group: u32) -> u64 {
+    crate::group::head_blocks(sb, group)
+}

@@ -1,0 +1,195 @@
+//! The superblock and its backups.
+
+use super::Options;
+use super::finding::{Finding, Findings, Kind};
+use super::reader::Reader;
+use super::volume::Volume;
+use crate::mount::{INCOMPAT_SUPPORTED, RO_COMPAT_SUPPORTED};
+use crate::superblock::SUPERBLOCK_AT;
+use base::BLOCK_BYTES;
+use ondisk::ext4::{Compat, GroupDesc, Incompat, RoCompat, Superblock};
+
+/// Reads and checks the primary superblock; `None` if nothing can be said about the volume without another one.
+pub(super) fn load(
+    reader: &Reader<'_>,
+    options: &Options,
+    found: &mut Findings,
+) -> Option<Superblock> {
+    let block = reader.block(0, found)?;
+    let sb = match Superblock::parse(&block[SUPERBLOCK_AT..]) {
+        Ok(sb) => sb,
+        Err(e) => {
+            found.add(Finding::new(Kind::Superblock, e.to_string()).block(0));
+            return None;
+        }
+    };
+    if let Some(what) = unsupported(&sb) {
+        found.add(Finding::new(Kind::Unsupported, what).block(0));
+        return None;
+    }
+    let groups = u64::from(sb.groups_count());
+    let mut bad = |what: String| found.add(Finding::new(Kind::Superblock, what).block(0));
+    if sb.blocks_count() > reader.blocks() {
+        bad(format!(
+            "{} blocks on a device of {}",
+            sb.blocks_count(),
+            reader.blocks()
+        ));
+        return None;
+    }
+    if sb.first_data_block() != 0 || !sb.inodes_per_group().is_multiple_of(8) {
+        bad(format!(
+            "s_first_data_block = {}, s_inodes_per_group = {}",
+            sb.first_data_block(),
+            sb.inodes_per_group()
+        ));
+        return None;
+    }
+    check_fields(&sb, groups, options, &mut bad);
+    Some(sb)
+}
+
+/// What the checker does not know, if the volume uses any of it.
+fn unsupported(sb: &Superblock) -> Option<String> {
+    let unknown = sb.incompat().without(INCOMPAT_SUPPORTED);
+    if !unknown.is_empty() {
+        return Some(format!("feature {unknown}"));
+    }
+    let unknown = sb.ro_compat().without(RO_COMPAT_SUPPORTED);
+    if !unknown.is_empty() {
+        return Some(format!("feature {unknown}"));
+    }
+    (sb.block_bytes() as usize != BLOCK_BYTES)
+        .then(|| format!("blocks of {} bytes; only 4096 are known", sb.block_bytes()))
+}
+
+/// Fields that contradict each other.
+fn check_fields(sb: &Superblock, groups: u64, options: &Options, bad: &mut dyn FnMut(String)) {
+    let journal = sb.compat().has(Compat::HAS_JOURNAL);
+    if sb.incompat().has(Incompat::RECOVER) && !journal {
+        bad("needs_recovery without a journal".into());
+    }
+    if sb.group_of_copy() != 0 {
+        bad(format!(
+            "s_block_group_nr = {} in group 0",
+            sb.group_of_copy()
+        ));
+    }
+    let first = sb.first_ino().0;
+    if first < 11 || first > sb.inodes_count() {
+        bad(format!(
+            "s_first_ino = {first} of {} inodes",
+            sb.inodes_count()
+        ));
+    }
+    if sb.reserved_blocks() > sb.blocks_count() / 2 {
+        bad(format!(
+            "{} of {} blocks are reserved",
+            sb.reserved_blocks(),
+            sb.blocks_count()
+        ));
+    }
+    if !options.in_use
+        && (sb.free_blocks() > sb.blocks_count() || sb.free_inodes() > sb.inodes_count())
+    {
+        bad(format!(
+            "{} free blocks, {} free inodes in {groups} groups",
+            sb.free_blocks(),
+            sb.free_inodes()
+        ));
+    }
+    let both = RoCompat::GDT_CSUM | RoCompat::METADATA_CSUM;
+    if sb.ro_compat().has(both) {
+        bad("uninit_bg and metadata_csum exclude each other".into());
+    }
+}
+
+/// Checks the backups of superblock and group descriptors. A mounted system may change counts and flags without them;
+/// geometry, UUID and places never.
+pub(super) fn check_backups(volume: &Volume<'_>, found: &mut Findings) {
+    let sb = &volume.sb;
+    for group in 1..sb.groups_count() {
+        if !sb.has_superblock(group) {
+            continue;
+        }
+        let at = sb.group_first_block(group).0;
+        let Some(block) = volume.reader.block(at, found) else {
+            continue;
+        };
+        if let Some(what) = backup_difference(sb, &block, group) {
+            found.add(
+                Finding::new(Kind::BackupSuperblock, what)
+                    .group(group)
+                    .block(at),
+            );
+        }
+        check_backup_descs(volume, group, found);
+    }
+}
+
+fn backup_difference(sb: &Superblock, block: &[u8], group: u32) -> Option<String> {
+    let backup = match Superblock::parse(block) {
+        Ok(backup) => backup,
+        Err(e) => return Some(e.to_string()),
+    };
+    let facts = |sb: &Superblock| {
+        [
+            ("s_blocks_count", sb.blocks_count()),
+            ("s_inodes_count", sb.inodes_count().into()),
+            ("s_blocks_per_group", sb.blocks_per_group().into()),
+            ("s_inodes_per_group", sb.inodes_per_group().into()),
+            ("s_inode_size", sb.inode_bytes() as u64),
+            ("s_desc_size", sb.desc_bytes() as u64),
+            ("s_log_block_size", sb.log_block_size().into()),
+            ("s_first_ino", sb.first_ino().0.into()),
+        ]
+    };
+    for ((field, ours), (_, theirs)) in facts(sb).into_iter().zip(facts(&backup)) {
+        if ours != theirs {
+            return Some(format!("{field} = {theirs}, of the primary {ours}"));
+        }
+    }
+    if sb.uuid() != backup.uuid() {
+        return Some("another UUID than the primary's".into());
+    }
+    let nr = backup.group_of_copy();
+    (u32::from(nr) != group & 0xFFFF).then(|| format!("s_block_group_nr = {nr}"))
+}
+
+fn check_backup_descs(volume: &Volume<'_>, group: u32, found: &mut Findings) {
+    let sb = &volume.sb;
+    let first = sb.group_first_block(group).0 + 1;
+    for nr in 0..sb.desc_blocks() {
+        let at = first + u64::from(nr);
+        let Some(block) = volume.reader.block(at, found) else {
+            return;
+        };
+        let from = nr * sb.descs_per_block();
+        let to = sb.groups_count().min(from + sb.descs_per_block());
+        for described in from..to {
+            let offset = (described - from) as usize * sb.desc_bytes();
+            if let Some(what) = desc_difference(volume, described, &block[offset..]) {
+                found.add(
+                    Finding::new(Kind::BackupDescriptor, what)
+                        .group(group)
+                        .block(at),
+                );
+                return;
+            }
+        }
+    }
+}
+
+fn desc_difference(volume: &Volume<'_>, described: u32, bytes: &[u8]) -> Option<String> {
+    let sb = &volume.sb;
+    let copy = match GroupDesc::parse(bytes, sb.desc_bytes()) {
+        Ok(copy) => copy,
+        Err(e) => return Some(e.to_string()),
+    };
+    if let Err(e) = copy.verify_checksum(sb, described) {
+        return Some(e.to_string());
+    }
+    let places = |desc: &GroupDesc| (desc.block_bitmap(), desc.inode_bitmap(), desc.inode_table());
+    (places(&copy) != places(&volume.descs[described as usize]))
+        .then(|| format!("other places for group {described} than in the primary"))
+}
