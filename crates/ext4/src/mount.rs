@@ -480,6 +480,10 @@ fn start_journal(
         }
         _ => {
             settings.scheme = None;
+            if options.read_only {
+                // Nothing becomes dirty: no task has anything to do.
+                settings.writeback_expire = None;
+            }
             Ok(Journal::without_log(queue.clone(), settings))
         }
     }

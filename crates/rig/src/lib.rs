@@ -14,7 +14,7 @@ mod stack;
 pub use bare::{FreshVolume, Mounted};
 pub use blockdev::{
     Adversary, BlockDevice, Caps, Class, Clock, DevError, DeviceStats, FlashStats, Image, Model,
-    Modelled, PackOrder, Packed, Reply, Request, SpecDisk, Ticket, Trace,
+    Modelled, OverlayDisk, PackOrder, Packed, Reply, Request, SpecDisk, Ticket, Trace,
     spec::{Bound, Choice, Mode},
 };
 pub use config::{Config, Data, Fs};

@@ -136,6 +136,14 @@ impl Volume {
         }
     }
 
+    /// What a disk in memory promises; `None`: the device is a modelled one.
+    pub fn caps(&self) -> Option<&Caps> {
+        match &self.target {
+            Target::Spec(caps) => Some(caps),
+            Target::Profile(_) => None,
+        }
+    }
+
     /// The configuration it was made with.
     pub fn config(&self) -> &Config {
         &self.config

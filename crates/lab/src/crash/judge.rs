@@ -162,7 +162,7 @@ impl<'a> Judge<'a> {
 }
 
 /// The volume is of use after recovery: something new can be made, synced and removed.
-fn epilogue(vfs: &Arc<Vfs>) -> FsResult<()> {
+pub(super) fn epilogue(vfs: &Arc<Vfs>) -> FsResult<()> {
     let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE;
     let file = vfs.open("/after the cut", flags, 0o600)?;
     let written = file

@@ -39,8 +39,8 @@ pub fn trace(
             "only a disk in memory can be traced".into(),
         ));
     };
-    spec.record();
     let outcome = Sim::new(config.sim(config.seed)).run(|| {
+        spec.record();
         let options = config.mount_options();
         let mounted = Mounted::on(disk.device(), options, config.writeback())?;
         let began = rt::now();
@@ -88,10 +88,10 @@ pub fn trace_recovery(
             "only a disk in memory can be traced".into(),
         ));
     };
-    spec.record();
     let mut sim = config.sim(seed);
     sim.quiet = true;
     Sim::new(sim).run(|| {
+        spec.record();
         let options = config.mount_options();
         let mounted = Mounted::on(disk.device(), options, config.writeback());
         let outcome = mounted.and_then(Mounted::unmount);
