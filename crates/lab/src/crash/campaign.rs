@@ -1,71 +1,234 @@
-//! Cases, and the exploration of one: run, cut everywhere within a bound, recover, judge, count.
+//! The exploration of one case: run it, cut it everywhere within a bound, recover, judge, count.
+//!
+//! - C1: one run yields all cuts; the numbers of its moments and choices are those of [`StateId`].
+//! - C2: states with equal content in one epoch of the oracle are judged once; the others count as deduplicated.
+//! - C3: what is followed into recovery depends on the content of the state alone, not on the order of judging.
 
+use super::case::{Setup, StateId};
 use super::check::Checker;
-use super::oracle::Subject;
-use super::traced::{Traced, trace};
-use super::{CrashConfig, Judgement, Volume};
+use super::device::Remains;
+use super::oracle::Oracle;
+use super::traced::{Traced, trace, trace_recovery};
+use super::{Judgement, Loss};
 use crate::RunError;
 use base::{Set, Time};
-use rig::{Bound, Choice, Image};
+use rig::{Bound, Choice, Image, Mode, Trace};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
 
-/// Where a state lies in the exploration of a case.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
-    /// Number of the cut among the moments of the run, from 0.
-    pub point: usize,
-    /// When, virtual ns.
-    pub at: Time,
-    /// What the device did.
-    pub choice: Choice,
+/// How far to look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Reach {
+    /// Which states of a cut.
+    pub mode: Look,
+    /// Draws of each cut in [`Look::Random`].
+    pub draws: u32,
+    /// See [`Bound::subset_max`].
+    pub subset_max: u32,
+    /// See [`Bound::torn_max`].
+    pub torn_max: u32,
+    /// See [`Bound::states_max`].
+    pub states_max: u32,
+    /// See [`Bound::prune`].
+    pub prune: bool,
+    /// Depth to which recoveries are cut in turn.
+    pub nested: u32,
+    /// One state in so many is followed into its recovery.
+    pub nested_one_in: u32,
+}
+
+/// [`Mode`] as a word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Look {
+    /// In order only.
+    Linear,
+    /// Seeded draws.
+    Random,
+    /// All states, as far as the bounds allow.
+    Exhaustive,
+    /// Small subsets against the rest.
+    Bounded,
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        let bound = Bound::default();
+        Reach {
+            mode: Look::Bounded,
+            draws: 16,
+            subset_max: bound.subset_max,
+            torn_max: bound.torn_max,
+            states_max: bound.states_max,
+            prune: bound.prune,
+            nested: 0,
+            nested_one_in: 64,
+        }
+    }
+}
+
+impl Reach {
+    /// The bound of one cut.
+    pub fn bound(&self) -> Bound {
+        Bound {
+            mode: match self.mode {
+                Look::Linear => Mode::Linear,
+                Look::Random => Mode::Random(self.draws),
+                Look::Exhaustive => Mode::Exhaustive,
+                Look::Bounded => Mode::Bounded,
+            },
+            subset_max: self.subset_max,
+            torn_max: self.torn_max,
+            states_max: self.states_max,
+            prune: self.prune,
+        }
+    }
+}
+
+impl fmt::Display for Reach {
+    /// The bound in words, for reports.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.mode {
+            Look::Linear => write!(f, "in order")?,
+            Look::Random => write!(f, "{} draws a cut", self.draws)?,
+            Look::Exhaustive => write!(f, "all subsets of up to {} open writes", self.subset_max)?,
+            Look::Bounded => write!(f, "subsets of up to {} writes against the rest", self.subset_max)?,
+        }
+        write!(
+            f,
+            ", {} torn places a write, {} states a cut, pruning {}",
+            self.torn_max,
+            self.states_max,
+            if self.prune { "on" } else { "off" }
+        )?;
+        match self.nested {
+            0 => Ok(()),
+            depth => write!(
+                f,
+                ", recovery cut to depth {depth} in one state of {}",
+                self.nested_one_in
+            ),
+        }
+    }
 }
 
 /// A state that violates a rule.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Finding {
-    /// Which state.
-    pub place: Place,
-    /// What is wrong, and what is lost.
-    pub judgement: Judgement,
-    /// What had begun until the cut.
+    /// Which state: a [`StateId`], or an id of another seam.
+    pub state: String,
+    /// When the run was cut, virtual ns.
+    pub at: u64,
+    /// Violated rules, each with its number and what was found.
+    pub violations: Vec<String>,
+    /// What is lost.
+    pub loss: Loss,
+    /// What had begun until the cut, a line each.
     pub story: Vec<String>,
 }
 
+/// Losses of the states of one position of the workload.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Losses {
+    /// States.
+    pub states: u64,
+    /// States that lose an acknowledged operation.
+    pub acked: u64,
+    /// Most operations lost, promised or not.
+    pub ops_max: u64,
+    /// Sum over the states.
+    pub ops: u64,
+    /// Most bytes lost, promised or not.
+    pub bytes_max: u64,
+    /// Sum over the states.
+    pub bytes: u64,
+    /// Greatest age of a recovered state, ns.
+    pub age_max: u64,
+    /// Sum over the states.
+    pub age: u64,
+    /// States in which old data shows.
+    pub old: u64,
+    /// States in which foreign data shows.
+    pub foreign: u64,
+}
+
+impl Losses {
+    fn count(&mut self, loss: &Loss) {
+        let (ops, bytes, age) = (loss.ops as u64, loss.bytes, loss.age.0);
+        self.add(&Losses {
+            states: 1,
+            acked: u64::from(loss.acked_ops > 0 || loss.acked_bytes > 0),
+            ops_max: ops,
+            ops,
+            bytes_max: bytes,
+            bytes,
+            age_max: age,
+            age,
+            old: u64::from(loss.old_data),
+            foreign: u64::from(loss.foreign_data),
+        });
+    }
+
+    /// Adds what other states lose.
+    pub fn add(&mut self, other: &Losses) {
+        self.states += other.states;
+        self.acked += other.acked;
+        self.ops_max = self.ops_max.max(other.ops_max);
+        self.ops += other.ops;
+        self.bytes_max = self.bytes_max.max(other.bytes_max);
+        self.bytes += other.bytes;
+        self.age_max = self.age_max.max(other.age_max);
+        self.age += other.age;
+        self.old += other.old;
+        self.foreign += other.foreign;
+    }
+}
+
 /// What the exploration of a case gave.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Explored {
-    /// Moments at which the power was cut.
+    /// Moments at which the power was cut, those inside of recoveries included.
     pub points: u64,
     /// States that the bound names.
     pub enumerated: u64,
     /// Of them, equal to one that was judged.
     pub deduplicated: u64,
-    /// States left out because no recovery can tell them apart.
+    /// States left out because no recovery can tell them apart from one that was taken.
     pub pruned: u64,
     /// States beyond the bound of one cut: not looked at.
     pub beyond: u64,
-    /// States recovered, mounted and judged.
+    /// States recovered, mounted and judged, nested ones included.
     pub judged: u64,
-    /// Violations.
+    /// Of them, cuts inside of a recovery.
+    pub nested: u64,
+    /// States that violate a rule.
+    pub violations: u64,
+    /// The first of them: [`FINDINGS_MAX`] at most.
     pub findings: Vec<Finding>,
+    /// Losses by position: operations that had begun at the cut.
+    pub losses: BTreeMap<usize, Losses>,
     /// Why the run itself failed, if it did.
     pub failure: Option<String>,
     /// How often the guard of each mutant was reached.
+    #[serde(skip)]
     pub reached: rt::Reached,
 }
 
+/// Findings of one case that are kept; more of the same teach nothing.
+pub const FINDINGS_MAX: usize = 16;
 /// States judged in one simulation.
 const BATCH: usize = 256;
 
-/// Runs `subject` once and judges the states of all its cuts within `bound`.
+/// Told of what is about to be judged, so that a watchdog can name it.
+pub type Watch<'a> = dyn FnMut(&StateId) + 'a;
+
+/// Explores a case whose device is a disk in memory.
 ///
 /// # Errors
 /// Something that is no property of a state failed.
-pub fn explore_subject(
-    config: &CrashConfig,
-    volume: &Volume,
-    subject: &dyn Subject,
-    bound: &Bound,
-) -> Result<Explored, RunError> {
+pub fn explore(setup: &Setup, reach: &Reach, watch: &mut Watch<'_>) -> Result<Explored, RunError> {
+    let run = trace(&setup.config, &setup.volume, setup.subject.as_ref())?;
     let Traced {
         trace,
         mut oracle,
@@ -73,46 +236,219 @@ pub fn explore_subject(
         failure,
         reached,
         ..
-    } = trace(config, volume, subject)?;
-    let mut out = Explored {
-        failure,
-        reached,
-        ..Explored::default()
+    } = run;
+    let mut explorer = Explorer {
+        setup,
+        checker: Checker::new(&setup.config, &setup.volume),
+        bound: reach.bound(),
+        reach,
+        seen: Set::default(),
+        out: Explored {
+            failure,
+            reached,
+            ..Explored::default()
+        },
+        watch,
     };
-    let checker = Checker::new(config, volume);
     let mut cursor = trace.cursor();
-    let mut seen: Set<(u64, u64)> = Set::default();
     for (point, at) in trace.cut_points().into_iter().enumerate() {
-        if at <= began {
-            continue;
+        if at > began {
+            cursor.seek(at);
+            oracle.advance(at);
+            explorer.cut(&cursor, (point, at), oracle.as_ref(), &StateId(Vec::new()), at)?;
         }
-        cursor.seek(at);
-        oracle.advance(at);
-        out.points += 1;
+    }
+    Ok(explorer.out)
+}
+
+struct Explorer<'a, 'w> {
+    setup: &'a Setup,
+    checker: Checker<'a>,
+    bound: Bound,
+    reach: &'a Reach,
+    seen: Set<(u64, u64)>,
+    out: Explored,
+    watch: &'a mut Watch<'w>,
+}
+
+impl Explorer<'_, '_> {
+    /// One cut; `outer` is the state in whose recovery it falls, `run_at` the moment of the cut of the run itself.
+    fn cut(
+        &mut self,
+        cursor: &rig::Cursor<'_>,
+        (point, _): (usize, Time),
+        oracle: &dyn Oracle,
+        outer: &StateId,
+        run_at: Time,
+    ) -> Result<(), RunError> {
+        self.out.points += 1;
         let mut fresh: Vec<(Choice, Image)> = Vec::new();
-        for choice in cursor.choices(bound) {
-            out.enumerated += 1;
+        for choice in cursor.choices(&self.bound) {
+            self.out.enumerated += 1;
             let image = cursor.image(&choice);
-            match seen.insert((image.content_hash(), oracle.epoch())) {
+            match self.seen.insert((image.content_hash(), oracle.epoch())) {
                 true => fresh.push((choice, image)),
-                false => out.deduplicated += 1,
+                false => self.out.deduplicated += 1,
             }
         }
+        let id = |choice: &Choice| {
+            let mut id = outer.clone();
+            id.0.push((point, choice.clone()));
+            id
+        };
         for batch in fresh.chunks(BATCH) {
+            if let Some((choice, _)) = batch.first() {
+                (self.watch)(&id(choice));
+            }
             let images: Vec<Image> = batch.iter().map(|(_, image)| image.clone()).collect();
-            checker.check(oracle.as_ref(), &images, &mut |n, judgement| {
-                out.judged += 1;
-                if !judgement.violations.is_empty() {
-                    let choice = batch[n].0.clone();
-                    out.findings.push(Finding {
-                        place: Place { point, at, choice },
-                        judgement,
-                        story: oracle.story(),
-                    });
-                }
+            let out = &mut self.out;
+            self.checker.check(oracle, &images, &mut |n, judgement| {
+                out.count(|| id(&batch[n].0).to_string(), run_at, oracle, judgement);
+                out.nested += u64::from(!outer.0.is_empty());
                 true
             })?;
         }
+        if (outer.0.len() as u32) < self.reach.nested {
+            for (choice, image) in &fresh {
+                self.follow(&id(choice), image, oracle, run_at)?;
+            }
+        }
+        Ok(())
     }
-    Ok(out)
+
+    /// Cuts the recovery of a state, if its turn has come (C3).
+    fn follow(
+        &mut self,
+        id: &StateId,
+        image: &Image,
+        oracle: &dyn Oracle,
+        run_at: Time,
+    ) -> Result<(), RunError> {
+        let one_in = u64::from(self.reach.nested_one_in.max(1));
+        if !base::collections::mix(image.content_hash()).is_multiple_of(one_in) {
+            return Ok(());
+        }
+        let trace = recovery(self.setup, image)?;
+        let mut cursor = trace.cursor();
+        for (point, at) in trace.cut_points().into_iter().enumerate() {
+            cursor.seek(at);
+            self.cut(&cursor, (point, at), oracle, id, run_at)?;
+        }
+        Ok(())
+    }
+}
+
+/// The commands of the recovery of a state.
+///
+/// # Errors
+/// See [`trace_recovery`].
+pub fn recovery(setup: &Setup, image: &Image) -> Result<Trace, RunError> {
+    let remains = Remains::Image(image.clone());
+    let seed = image.content_hash();
+    trace_recovery(&setup.config, &setup.volume, &remains, seed)
+}
+
+impl Explored {
+    /// Enters one judgement.
+    pub fn count(
+        &mut self,
+        state: impl FnOnce() -> String,
+        at: Time,
+        oracle: &dyn Oracle,
+        judgement: Judgement,
+    ) {
+        self.judged += 1;
+        let losses = self.losses.entry(oracle.position()).or_default();
+        losses.count(&judgement.loss);
+        for (mutant, times) in &judgement.reached {
+            *self.reached.entry(*mutant).or_default() += times;
+        }
+        if judgement.violations.is_empty() {
+            return;
+        }
+        self.violations += 1;
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(Finding {
+                state: state(),
+                at: at.0,
+                violations: judgement.violations,
+                loss: judgement.loss,
+                story: oracle.story(),
+            });
+        }
+    }
+
+    /// All positions together.
+    pub fn loss(&self) -> Losses {
+        let mut all = Losses::default();
+        self.losses.values().for_each(|l| all.add(l));
+        all
+    }
+}
+
+/// A state made again from its id.
+pub struct State {
+    /// What the cut leaves.
+    pub image: Image,
+    /// Stands at the cut of the run.
+    pub oracle: Box<dyn Oracle>,
+    /// The run, and of a nested state the recoveries that were cut, in order.
+    pub traces: Vec<Trace>,
+    /// The moment of the cut in each of them.
+    pub cuts: Vec<Time>,
+}
+
+/// Makes a state of a case again.
+///
+/// # Errors
+/// The case does not run, or has no such moment; the message says which.
+pub fn state(setup: &Setup, id: &StateId) -> Result<State, RunError> {
+    let run = trace(&setup.config, &setup.volume, setup.subject.as_ref())?;
+    let (mut oracle, mut trace) = (run.oracle, run.trace);
+    let (mut traces, mut cuts) = (Vec::new(), Vec::new());
+    let mut image = trace.start.clone();
+    for (level, (point, choice)) in id.0.iter().enumerate() {
+        if level > 0 {
+            trace = recovery(setup, &image)?;
+        }
+        let points = trace.cut_points();
+        let at = *points.get(*point).ok_or_else(|| {
+            let (last, what) = (points.len(), ["run", "recovery"][level.min(1)]);
+            RunError::Check(format!(
+                "state {id}: the {what} has {last} moments, there is none with number {point}"
+            ))
+        })?;
+        if level == 0 {
+            oracle.advance(at);
+        }
+        image = {
+            let mut cursor = trace.cursor();
+            cursor.seek(at);
+            cursor.image(choice)
+        };
+        traces.push(trace.clone());
+        cuts.push(at);
+    }
+    Ok(State {
+        image,
+        oracle,
+        traces,
+        cuts,
+    })
+}
+
+/// Judges one state.
+///
+/// # Errors
+/// See [`state`].
+pub fn judge(setup: &Setup, id: &StateId) -> Result<(State, Judgement), RunError> {
+    let state = state(setup, id)?;
+    let mut found = Judgement::default();
+    let checker = Checker::new(&setup.config, &setup.volume);
+    let images = [state.image.clone()];
+    checker.check(state.oracle.as_ref(), &images, &mut |_, judgement| {
+        found = judgement;
+        true
+    })?;
+    Ok((state, found))
 }
