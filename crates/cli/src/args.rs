@@ -1,8 +1,11 @@
 //! The command line.
 
 use clap::{Parser, Subcommand, ValueEnum};
+use lab::crash::campaign::{Look, Reach};
+use lab::crash::plan::Job;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Journaling on flash storage: compare schemes, trust them, use them.
 #[derive(Parser)]
@@ -16,6 +19,8 @@ pub struct Args {
 pub enum Command {
     /// Runs one workload on several schemes over a modelled device and shows what each costs.
     Compare(CompareArgs),
+    /// Cuts the power everywhere, recovers, and checks that every promise was kept.
+    Crash(Box<CrashArgs>),
     /// Shows the device profiles and what they promise.
     #[command(subcommand)]
     Device(DeviceCommand),
@@ -25,6 +30,9 @@ pub enum Command {
     /// Runs one simulation for another `varve`: configuration on standard input, result lines on standard output.
     #[command(hide = true)]
     Worker,
+    /// Explores cases for another `varve`: tasks on standard input, result lines on standard output.
+    #[command(hide = true)]
+    CrashWorker,
 }
 
 #[derive(Subcommand)]
@@ -85,6 +93,136 @@ pub struct CompareArgs {
     /// Simulations at once, each in a process of its own [default: one a core].
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
+}
+
+#[derive(clap::Args)]
+pub struct CrashArgs {
+    /// A fixed sample over all schemes: minutes.
+    #[arg(long, conflicts_with_all = ["workload", "device", "seed", "mode", "nested"])]
+    pub quick: bool,
+    /// Schemes, separated by commas, as in `compare` [default: all presets, and `none` as positive control].
+    #[arg(long, value_delimiter = ',')]
+    pub schemes: Vec<String>,
+    /// Workload; may be given several times.
+    #[arg(long, default_value = "ace:1", value_name = "SPEC")]
+    pub workload: Vec<String>,
+    /// Device: promises by name (`spec:emmc`, `spec:emmc,pack=any-subset`) or a profile that is cut at each operation of its
+    /// NAND; may be given several times.
+    #[arg(long, default_value = "spec:emmc", value_name = "DEVICE")]
+    pub device: Vec<String>,
+    /// Seeds, separated by commas. Multiples of 3 run without timers.
+    #[arg(long, value_delimiter = ',', default_value = "3")]
+    pub seed: Vec<u64>,
+    /// Which states of a cut.
+    #[arg(long, value_enum, default_value_t = Mode::Bounded)]
+    pub mode: Mode,
+    /// Draws of each cut in mode random.
+    #[arg(long, default_value_t = 16, value_name = "N")]
+    pub draws: u32,
+    /// Most writes that a subset singles out.
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    pub subset: u32,
+    /// Places inside a write at which it may break off.
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    pub torn: u32,
+    /// Most states of one cut.
+    #[arg(long, default_value_t = 4096, value_name = "N")]
+    pub states: u32,
+    /// Judge also states that no recovery should be able to tell apart.
+    #[arg(long)]
+    pub no_prune: bool,
+    /// Cut recoveries in turn, to this depth.
+    #[arg(long, default_value_t = 0, value_name = "DEPTH")]
+    pub nested: u32,
+    /// One state in so many is followed into its recovery.
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    pub nested_one_in: u32,
+    /// Explores one share of the cases: the I-th of N, from 1.
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+    /// Makes one state again and judges it: the line that a finding prints.
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["quick", "shard", "workload", "device", "seed"])]
+    pub repro: Option<String>,
+    /// Leaves out one guard at a time and expects that it is missed.
+    #[arg(long)]
+    pub mutants: bool,
+    /// Folder for results.json, junit.xml, index.html and the findings.
+    #[arg(long, default_value = "varve-crash", value_name = "DIR")]
+    pub out: PathBuf,
+    /// Prints results.json instead of the table.
+    #[arg(long)]
+    pub json: bool,
+    /// Worker processes [default: one a core]; has no influence on the results.
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+    /// Seconds without a sign of life after which a worker is given up.
+    #[arg(long, default_value_t = 120, value_name = "SECONDS")]
+    pub timeout: u64,
+}
+
+impl CrashArgs {
+    /// How far to look.
+    pub fn reach(&self) -> Reach {
+        Reach {
+            mode: match self.mode {
+                Mode::Linear => Look::Linear,
+                Mode::Random => Look::Random,
+                Mode::Exhaustive => Look::Exhaustive,
+                Mode::Bounded => Look::Bounded,
+            },
+            draws: self.draws,
+            subset_max: self.subset,
+            torn_max: self.torn,
+            states_max: self.states,
+            prune: !self.no_prune,
+            nested: self.nested,
+            nested_one_in: self.nested_one_in,
+        }
+    }
+}
+
+impl Shard {
+    /// The jobs of this share.
+    pub fn of(self, jobs: Vec<Job>) -> Vec<Job> {
+        let mine = |job: &Job| job.number % self.count == self.index - 1;
+        jobs.into_iter().filter(mine).collect()
+    }
+}
+
+/// Which states of a cut are looked at.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// In order: every prefix of the open writes.
+    Linear,
+    /// Seeded draws of any legal state.
+    Random,
+    /// All subsets of the open writes, as far as --subset and --states allow.
+    Exhaustive,
+    /// Small subsets of writes kept alone or lost alone.
+    Bounded,
+}
+
+/// A share of the cases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// From 1.
+    pub index: usize,
+    /// Number of shares.
+    pub count: usize,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let parts = text.split_once('/').and_then(|(index, of)| {
+            let shard = Shard {
+                index: index.parse().ok()?,
+                count: of.parse().ok()?,
+            };
+            (1..=shard.count).contains(&shard.index).then_some(shard)
+        });
+        parts.ok_or_else(|| format!("`{text}` is no share: I/N with I from 1 to N"))
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

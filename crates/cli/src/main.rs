@@ -7,6 +7,7 @@
 
 mod args;
 mod compare;
+mod crash;
 mod device;
 mod failure;
 mod host_sqlite;
@@ -21,6 +22,8 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Compare(options) => compare::compare(&options),
+        Command::Crash(options) => crash::crash(&options),
+        Command::CrashWorker => crash::worker::serve(),
         Command::Device(options) => device::device(&options),
         Command::HostSqlite(options) => host_sqlite::run(&options),
         Command::Worker => worker::serve(),

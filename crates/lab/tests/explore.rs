@@ -1,32 +1,73 @@
 //! The explorer end to end: one run, all its cuts, one oracle.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use rig::Bound;
-use varve_lab::crash::campaign::explore_subject;
-use varve_lab::crash::cells::Cell;
-use varve_lab::crash::{CrashConfig, Script, Target, Volume, small_volume, subject};
+use varve_lab::crash::campaign::{BATCH, Look, Reach, explore, judge};
+use varve_lab::crash::case::{Case, Volumes};
+use varve_lab::crash::plan::PRESETS;
+
+fn case(scheme: &str, workload: &str, seed: u64) -> Case {
+    Case {
+        scheme: scheme.into(),
+        device: "spec:emmc".into(),
+        workload: workload.into(),
+        seed,
+        mutant: None,
+    }
+}
+
+const REACH: Reach = Reach {
+    mode: Look::Bounded,
+    draws: 0,
+    subset_max: 2,
+    torn_max: 2,
+    states_max: 256,
+    prune: true,
+    nested: 1,
+    nested_one_in: 64,
+};
 
 #[test]
 fn a_small_mix_keeps_its_promises_under_every_preset() {
-    for scheme in ["jbd2", "flush-ahead", "coalition", "emmc", "adaptive"] {
-        let mut stack = small_volume(scheme.parse().unwrap(), "emmc-odroid-xu4", 1);
-        stack.journal_blocks = Some(1024);
-        let target = Target::Spec(Cell::all()[0].caps(stack.bytes));
-        let volume = Volume::new(&stack, &target).unwrap();
-        let config = CrashConfig::new(stack, target, 3, Script::Fixed(Vec::new()), 0);
-        let mix = subject::parse("mix").unwrap();
-        let bound = Bound::default();
-        let begun = std::time::Instant::now();
-        let explored = explore_subject(&config, &volume, mix.as_ref(), &bound).unwrap();
+    let mut volumes = Volumes::default();
+    for scheme in PRESETS {
+        let setup = case(scheme, "mix", 3).setup(&mut volumes).unwrap();
+        let explored = explore(&setup, &REACH, BATCH, &mut |_| {}).unwrap();
         assert_eq!(explored.failure, None);
-        assert!(explored.judged > 50, "{explored:?}");
-        assert!(explored.findings.is_empty(), "{:?}", explored.findings);
-        eprintln!(
-            "{scheme}: {} judged, {} points, {} enumerated in {:?}",
-            explored.judged,
-            explored.points,
-            explored.enumerated,
-            begun.elapsed()
+        assert!(
+            explored.judged > 50 && explored.nested > 0,
+            "{scheme}: {explored:?}"
+        );
+        assert!(
+            explored.findings.is_empty(),
+            "{scheme}: {:?}",
+            explored.findings
         );
     }
+}
+
+#[test]
+fn the_positive_control_shows_damage_and_each_finding_can_be_made_again() {
+    let setup = case("none", "mix", 3)
+        .setup(&mut Volumes::default())
+        .unwrap();
+    let explored = explore(&setup, &REACH, BATCH, &mut |_| {}).unwrap();
+    assert!(!explored.findings.is_empty(), "the explorer is blind");
+    for finding in explored.findings.iter().take(3) {
+        let id = finding.state.parse().unwrap();
+        let (state, again) = judge(&setup, &id).unwrap();
+        assert_eq!(again.violations, finding.violations, "{id}");
+        assert_eq!(state.oracle.story(), finding.story, "{id}");
+    }
+}
+
+#[test]
+fn the_size_of_a_batch_does_not_show() {
+    let setup = case("emmc", "mix", 1)
+        .setup(&mut Volumes::default())
+        .unwrap();
+    let [small, whole] = [7, BATCH].map(|batch| {
+        let explored = explore(&setup, &REACH, batch, &mut |_| {}).unwrap();
+        format!("{explored:?}")
+    });
+    assert_eq!(small, whole);
 }

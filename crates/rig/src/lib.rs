@@ -16,6 +16,7 @@ pub use blockdev::{
     Adversary, BlockDevice, Caps, Class, Clock, DevError, DeviceStats, FlashStats, Image, Model,
     Modelled, OverlayDisk, PackOrder, Packed, Reply, Request, SpecDisk, Ticket, Trace,
     spec::{Bound, Choice, Mode},
+    trace::Cursor,
 };
 pub use config::{Config, Data, Fs};
 pub use ctrl::{AnyModel, Description, Media, Profile};

@@ -4,18 +4,39 @@
 //! - C2: states with equal content in one epoch of the oracle are judged once; the others count as deduplicated.
 //! - C3: what is followed into recovery depends on the content of the state alone, not on the order of judging.
 
+use super::Judgement;
 use super::case::{Setup, StateId};
 use super::check::Checker;
 use super::device::Remains;
 use super::oracle::Oracle;
 use super::traced::{Traced, trace, trace_recovery};
-use super::{Judgement, Loss};
 use crate::RunError;
 use base::{Set, Time};
 use rig::{Bound, Choice, Image, Mode, Trace};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// STUB until the oracle lands its own.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Loss {
+    pub acked_ops: usize,
+    pub acked_bytes: u64,
+    pub ops: usize,
+    pub bytes: u64,
+    pub age: u64,
+    pub old_data: bool,
+    pub foreign_data: bool,
+}
+
+fn loss_of(j: &Judgement) -> Loss {
+    Loss {
+        ops: j.lost_ops,
+        bytes: j.lost_bytes,
+        ..Loss::default()
+    }
+}
 
 /// How far to look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -93,7 +114,11 @@ impl fmt::Display for Reach {
             Look::Linear => write!(f, "in order")?,
             Look::Random => write!(f, "{} draws a cut", self.draws)?,
             Look::Exhaustive => write!(f, "all subsets of up to {} open writes", self.subset_max)?,
-            Look::Bounded => write!(f, "subsets of up to {} writes against the rest", self.subset_max)?,
+            Look::Bounded => write!(
+                f,
+                "subsets of up to {} writes against the rest",
+                self.subset_max
+            )?,
         }
         write!(
             f,
@@ -155,7 +180,7 @@ pub struct Losses {
 
 impl Losses {
     fn count(&mut self, loss: &Loss) {
-        let (ops, bytes, age) = (loss.ops as u64, loss.bytes, loss.age.0);
+        let (ops, bytes, age) = (loss.ops as u64, loss.bytes, loss.age);
         self.add(&Losses {
             states: 1,
             acked: u64::from(loss.acked_ops > 0 || loss.acked_bytes > 0),
@@ -217,17 +242,23 @@ pub struct Explored {
 
 /// Findings of one case that are kept; more of the same teach nothing.
 pub const FINDINGS_MAX: usize = 16;
-/// States judged in one simulation.
-const BATCH: usize = 256;
+/// States judged in one simulation, where nothing else is asked for.
+pub const BATCH: usize = 256;
 
 /// Told of what is about to be judged, so that a watchdog can name it.
-pub type Watch<'a> = dyn FnMut(&StateId) + 'a;
+pub type Watch<'a> = dyn FnMut(&str) + 'a;
 
-/// Explores a case whose device is a disk in memory.
+/// Explores a case whose device is a disk in memory. `batch` states are judged in one simulation, and `watch` is told of the first
+/// of them.
 ///
 /// # Errors
 /// Something that is no property of a state failed.
-pub fn explore(setup: &Setup, reach: &Reach, watch: &mut Watch<'_>) -> Result<Explored, RunError> {
+pub fn explore(
+    setup: &Setup,
+    reach: &Reach,
+    batch: usize,
+    watch: &mut Watch<'_>,
+) -> Result<Explored, RunError> {
     let run = trace(&setup.config, &setup.volume, setup.subject.as_ref())?;
     let Traced {
         trace,
@@ -242,6 +273,7 @@ pub fn explore(setup: &Setup, reach: &Reach, watch: &mut Watch<'_>) -> Result<Ex
         checker: Checker::new(&setup.config, &setup.volume),
         bound: reach.bound(),
         reach,
+        batch,
         seen: Set::default(),
         out: Explored {
             failure,
@@ -255,7 +287,13 @@ pub fn explore(setup: &Setup, reach: &Reach, watch: &mut Watch<'_>) -> Result<Ex
         if at > began {
             cursor.seek(at);
             oracle.advance(at);
-            explorer.cut(&cursor, (point, at), oracle.as_ref(), &StateId(Vec::new()), at)?;
+            explorer.cut(
+                &cursor,
+                (point, at),
+                oracle.as_ref(),
+                &StateId(Vec::new()),
+                at,
+            )?;
         }
     }
     Ok(explorer.out)
@@ -266,6 +304,7 @@ struct Explorer<'a, 'w> {
     checker: Checker<'a>,
     bound: Bound,
     reach: &'a Reach,
+    batch: usize,
     seen: Set<(u64, u64)>,
     out: Explored,
     watch: &'a mut Watch<'w>,
@@ -296,9 +335,9 @@ impl Explorer<'_, '_> {
             id.0.push((point, choice.clone()));
             id
         };
-        for batch in fresh.chunks(BATCH) {
+        for batch in fresh.chunks(self.batch.max(1)) {
             if let Some((choice, _)) = batch.first() {
-                (self.watch)(&id(choice));
+                (self.watch)(&id(choice).to_string());
             }
             let images: Vec<Image> = batch.iter().map(|(_, image)| image.clone()).collect();
             let out = &mut self.out;
@@ -359,7 +398,7 @@ impl Explored {
     ) {
         self.judged += 1;
         let losses = self.losses.entry(oracle.position()).or_default();
-        losses.count(&judgement.loss);
+        losses.count(&loss_of(&judgement));
         for (mutant, times) in &judgement.reached {
             *self.reached.entry(*mutant).or_default() += times;
         }
@@ -371,8 +410,8 @@ impl Explored {
             self.findings.push(Finding {
                 state: state(),
                 at: at.0,
+                loss: loss_of(&judgement),
                 violations: judgement.violations,
-                loss: judgement.loss,
                 story: oracle.story(),
             });
         }

@@ -22,6 +22,7 @@ mod judge;
 pub mod model;
 pub mod ops;
 pub mod oracle;
+pub mod plan;
 pub mod promises;
 mod run;
 pub mod stamp;

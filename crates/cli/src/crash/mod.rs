@@ -1,0 +1,168 @@
+//! `varve crash`.
+
+mod pool;
+mod table;
+pub mod worker;
+
+use crate::args::CrashArgs;
+use crate::failure::{Failure, failed, usage};
+use crate::out::say;
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::crash::case::Volumes;
+use lab::crash::plan::{self, Counts, Done, Job, Request};
+use pool::End;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Explores, reports, and fails if a promise was broken.
+pub fn crash(args: &CrashArgs) -> Result<(), Failure> {
+    let jobs = jobs(args)?;
+    check(&jobs)?;
+    let jobs = args.shard.map_or(jobs.clone(), |shard| shard.of(jobs));
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let workers = args
+        .jobs
+        .map_or(cores, NonZeroUsize::get)
+        .min(jobs.len().max(1));
+    let bar = bar(jobs.len());
+    let (states, bad) = (AtomicU64::new(0), AtomicU64::new(0));
+    let patience = Duration::from_secs(args.timeout);
+    let ends = pool::run(&jobs, workers, patience, &|_, end| {
+        if let End::Done(explored) = end {
+            states.fetch_add(explored.judged, Ordering::Relaxed);
+            bad.fetch_add(explored.violations, Ordering::Relaxed);
+        }
+        let (states, bad) = (states.load(Ordering::Relaxed), bad.load(Ordering::Relaxed));
+        bar.set_message(format!("{states} states, {bad} bad"));
+        bar.inc(1);
+    })?;
+    bar.finish_and_clear();
+    report(args, jobs, ends)
+}
+
+/// The jobs that were asked for.
+fn jobs(args: &CrashArgs) -> Result<Vec<Job>, Failure> {
+    let schemes = match &args.schemes[..] {
+        [] => plan::PRESETS
+            .iter()
+            .chain([&plan::CONTROL])
+            .map(|s| (*s).to_string())
+            .collect(),
+        given => given.to_vec(),
+    };
+    if args.quick {
+        return plan::quick(&schemes).map_err(usage);
+    }
+    let request = Request {
+        schemes,
+        devices: args.device.clone(),
+        workloads: args.workload.clone(),
+        seeds: args.seed.clone(),
+        reach: args.reach(),
+    };
+    request.jobs().map_err(usage)
+}
+
+/// Each scheme, device and workload once, before anything runs.
+fn check(jobs: &[Job]) -> Result<(), Failure> {
+    let mut volumes = Volumes::default();
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    for job in jobs {
+        let key = (job.case.scheme.as_str(), job.case.device.as_str());
+        if !seen.contains(&key) {
+            seen.push(key);
+            job.case.setup(&mut volumes).map_err(usage)?;
+        }
+    }
+    Ok(())
+}
+
+fn bar(jobs: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("[{bar:40}] {pos}/{len} cases, {msg}, {eta} left")
+        .expect("the template is valid")
+        .progress_chars("=> ");
+    ProgressBar::new(jobs as u64).with_style(style)
+}
+
+/// A job whose worker hung or died.
+struct Lost {
+    job: Job,
+    state: Option<String>,
+    why: String,
+}
+
+fn report(args: &CrashArgs, jobs: Vec<Job>, ends: Vec<End>) -> Result<(), Failure> {
+    let mut done = Vec::new();
+    let mut lost = Vec::new();
+    for (job, end) in jobs.into_iter().zip(ends) {
+        match end {
+            End::Done(explored) => done.push(Done {
+                job,
+                explored: *explored,
+            }),
+            End::Failed(why) => return Err(failed(format!("{}: {why}", job.case))),
+            End::Lost { state, why } => lost.push(Lost { job, state, why }),
+        }
+    }
+    say(&format!("{}\n", table::side_by_side(&done)))?;
+    let _ = args;
+    for Lost { job, state, why } in &lost {
+        let state = state.as_deref().unwrap_or("the run itself");
+        say(&format!(
+            "{}: state {state}: the worker is gone: {why}\n",
+            job.case
+        ))?;
+    }
+    verdict(&done, &lost)
+}
+
+/// What was found, in a sentence, and whether that is a failure.
+fn verdict(done: &[Done], lost: &[Lost]) -> Result<(), Failure> {
+    let (mut counts, mut control) = (Counts::default(), Counts::default());
+    for d in done {
+        let into = if d.job.control {
+            &mut control
+        } else {
+            &mut counts
+        };
+        into.add(&d.explored);
+    }
+    say(&format!(
+        "{} cases, {} cuts: {} states named by the bound, {} equal to another, {} pruned, {} beyond the bound, {} judged\n",
+        counts.cases,
+        counts.points,
+        counts.enumerated,
+        counts.deduplicated,
+        counts.pruned,
+        counts.beyond,
+        counts.judged
+    ))?;
+    let mut wrong = Vec::new();
+    if counts.violations > 0 {
+        wrong.push(format!("{} states violate a promise", counts.violations));
+    }
+    if counts.failures + control.failures > 0 {
+        wrong.push(format!(
+            "{} runs failed",
+            counts.failures + control.failures
+        ));
+    }
+    if !lost.is_empty() {
+        wrong.push(format!("{} workers hung or died", lost.len()));
+    }
+    if control.cases > 0 {
+        say(&format!(
+            "positive control `none`: {} of {} states show damage\n",
+            control.violations, control.judged
+        ))?;
+        if control.violations == 0 {
+            wrong.push("the positive control shows no damage: the explorer is blind".into());
+        }
+    }
+    match wrong.is_empty() {
+        true => say("no promise was broken\n"),
+        false => Err(failed(wrong.join("; "))),
+    }
+}

@@ -1,0 +1,56 @@
+//! The worker's side of `varve crash`: tasks as JSON lines on standard input, answers as JSON lines on standard output.
+
+use crate::failure::{Failure, failed};
+use lab::crash::campaign::{self, Explored};
+use lab::crash::case::Volumes;
+use lab::crash::plan::Job;
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, Write};
+
+/// What a worker is asked to do.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Task {
+    /// The job.
+    pub job: Job,
+    /// Name every state before it is judged, not only the first of a batch: to find the one that hangs.
+    pub one_by_one: bool,
+}
+
+/// A line from a worker.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Line {
+    /// It begins to judge from this state on.
+    At(String),
+    /// The job is done.
+    Done(Box<Explored>),
+    /// It could not be done.
+    Failed(String),
+}
+
+/// Works until standard input ends.
+pub fn serve() -> Result<(), Failure> {
+    let mut volumes = Volumes::default();
+    for line in std::io::stdin().lock().lines() {
+        let task: Task = serde_json::from_str(&line.map_err(failed)?).map_err(failed)?;
+        let answer = match work(&task, &mut volumes) {
+            Ok(explored) => Line::Done(Box::new(explored)),
+            Err(why) => Line::Failed(why.to_string()),
+        };
+        say(&answer);
+    }
+    Ok(())
+}
+
+fn work(task: &Task, volumes: &mut Volumes) -> Result<Explored, Failure> {
+    let setup = task.job.case.setup(volumes).map_err(failed)?;
+    let batch = if task.one_by_one { 1 } else { campaign::BATCH };
+    let mut at = |id: &str| say(&Line::At(id.into()));
+    campaign::explore(&setup, &task.job.reach, batch, &mut at).map_err(failed)
+}
+
+fn say(line: &Line) {
+    let text = serde_json::to_string(line).expect("plain data serialises");
+    // A parent that is gone needs no answer.
+    let _ = writeln!(std::io::stdout(), "{text}");
+}

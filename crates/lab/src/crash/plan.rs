@@ -1,0 +1,192 @@
+//! Which cases a campaign consists of, in a fixed order: the numbers of its jobs depend on nothing but the request.
+
+use super::campaign::{Explored, Look, Reach};
+use super::case::Case;
+use super::subject;
+use crate::RunError;
+use serde::{Deserialize, Serialize};
+
+/// One case of a campaign.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// Its number in the campaign, from 0.
+    pub number: usize,
+    /// The group it belongs to in tables: the workload as it was asked for.
+    pub group: String,
+    /// What to run.
+    pub case: Case,
+    /// How far to look.
+    pub reach: Reach,
+    /// A positive control: some job of its group and scheme must show damage, or the explorer is blind.
+    pub control: bool,
+}
+
+/// A finished job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Done {
+    /// What was asked.
+    pub job: Job,
+    /// What was found.
+    pub explored: Explored,
+}
+
+/// What to explore.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Schemes.
+    pub schemes: Vec<String>,
+    /// Devices.
+    pub devices: Vec<String>,
+    /// Workloads; an `ace:` text stands for many.
+    pub workloads: Vec<String>,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+    /// How far.
+    pub reach: Reach,
+}
+
+/// The schemes that journal, in the order of tables.
+pub const PRESETS: [&str; 6] = [
+    "jbd2",
+    "flush-ahead",
+    "coalition",
+    "coalition-paper",
+    "emmc",
+    "adaptive",
+];
+/// The positive control.
+pub const CONTROL: &str = "none";
+
+impl Request {
+    /// The jobs: workload by workload, and of each all schemes side by side.
+    ///
+    /// # Errors
+    /// A workload that is none.
+    pub fn jobs(&self) -> Result<Vec<Job>, RunError> {
+        let mut jobs = Vec::new();
+        for group in &self.workloads {
+            for workload in subject::expand(group)? {
+                for device in &self.devices {
+                    for &seed in &self.seeds {
+                        for scheme in &self.schemes {
+                            jobs.push(Job {
+                                number: jobs.len(),
+                                group: group.clone(),
+                                case: Case {
+                                    scheme: scheme.clone(),
+                                    device: device.clone(),
+                                    workload: workload.clone(),
+                                    seed,
+                                    mutant: None,
+                                },
+                                reach: self.reach,
+                                control: scheme.as_str() == CONTROL,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        Ok(jobs)
+    }
+}
+
+/// One part of the fixed sample.
+struct Part {
+    workloads: &'static [&'static str],
+    devices: &'static [&'static str],
+    seeds: &'static [u64],
+    reach: Reach,
+    /// Of the jobs of each scheme one in so many.
+    one_in: usize,
+}
+
+const fn reach(mode: Look, states_max: u32, nested: u32) -> Reach {
+    Reach {
+        mode,
+        draws: 8,
+        subset_max: 2,
+        torn_max: 2,
+        states_max,
+        prune: true,
+        nested,
+        nested_one_in: 256,
+    }
+}
+
+/// The fixed sample of `varve crash --quick`: all presets and the positive control.
+const QUICK: &[Part] = &[Part {
+    workloads: &["mix"],
+    devices: &["spec:emmc", "spec:emmc-any", "spec:nvme"],
+    seeds: &[1, 2, 3],
+    reach: reach(Look::Bounded, 256, 1),
+    one_in: 1,
+}];
+
+/// The jobs of `--quick`, for these schemes.
+///
+/// # Errors
+/// A scheme that does not exist shows when its jobs run; none here but for a mistake in the table.
+pub fn quick(schemes: &[String]) -> Result<Vec<Job>, RunError> {
+    let mut jobs: Vec<Job> = Vec::new();
+    for part in QUICK {
+        let request = Request {
+            schemes: schemes.to_vec(),
+            devices: part.devices.iter().map(|d| (*d).into()).collect(),
+            workloads: part.workloads.iter().map(|w| (*w).into()).collect(),
+            seeds: part.seeds.to_vec(),
+            reach: part.reach,
+        };
+        let all = request.jobs()?;
+        let taken = all.into_iter().filter(|job| {
+            let of_scheme = job.number / schemes.len().max(1);
+            of_scheme.is_multiple_of(part.one_in)
+        });
+        for job in taken {
+            let number = jobs.len();
+            jobs.push(Job { number, ..job });
+        }
+    }
+    Ok(jobs)
+}
+
+/// Counts of many jobs; adding is commutative, so neither the number of workers nor their order shows.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Counts {
+    /// Jobs.
+    pub cases: u64,
+    /// See [`Explored::points`].
+    pub points: u64,
+    /// See [`Explored::enumerated`].
+    pub enumerated: u64,
+    /// See [`Explored::deduplicated`].
+    pub deduplicated: u64,
+    /// See [`Explored::pruned`].
+    pub pruned: u64,
+    /// See [`Explored::beyond`].
+    pub beyond: u64,
+    /// See [`Explored::judged`].
+    pub judged: u64,
+    /// See [`Explored::nested`].
+    pub nested: u64,
+    /// See [`Explored::violations`].
+    pub violations: u64,
+    /// Runs that failed by themselves.
+    pub failures: u64,
+}
+
+impl Counts {
+    /// Adds a job.
+    pub fn add(&mut self, explored: &Explored) {
+        self.cases += 1;
+        self.points += explored.points;
+        self.enumerated += explored.enumerated;
+        self.deduplicated += explored.deduplicated;
+        self.pruned += explored.pruned;
+        self.beyond += explored.beyond;
+        self.judged += explored.judged;
+        self.nested += explored.nested;
+        self.violations += explored.violations;
+        self.failures += u64::from(explored.failure.is_some());
+    }
+}
