@@ -15,8 +15,8 @@ pub use bare::{FreshVolume, Mounted};
 pub use blockdev::{
     Adversary, BlockDevice, Caps, Class, Clock, DevError, DeviceStats, FlashStats, Image, Model,
     Modelled, OverlayDisk, PackOrder, Packed, Reply, Request, SpecDisk, Ticket, Trace,
-    spec::{Bound, Choice, Mode},
-    trace::Cursor,
+    spec::{Bound, Choice, Kind, Mode, Write},
+    trace::{Cursor, Step, What},
 };
 pub use config::{Config, Data, Fs};
 pub use ctrl::{AnyModel, Description, Media, Profile};

@@ -18,6 +18,7 @@ pub mod check;
 mod device;
 mod explore;
 mod files;
+pub mod finding;
 mod judge;
 pub mod model;
 pub mod ops;

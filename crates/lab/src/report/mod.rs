@@ -3,6 +3,7 @@
 mod page;
 mod plot;
 
+pub(crate) use page::STYLE;
 pub use page::page;
 
 use crate::results::Run;

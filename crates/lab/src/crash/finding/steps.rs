@@ -1,0 +1,596 @@
+//! The steps around a cut: the commands of the run in the words of the field, with what became of each, and what the
+//! workload was doing.
+//!
+//! What became of a write is read off the crash state itself: each of its sectors is compared with the new content, with what
+//! stood there before, and with what later writes brought. So the same code serves every way to choose a state.
+//!
+//! | fate | meaning |
+//! |---|---|
+//! | durable | covered by a completed flush that started after it, or complete and FUA |
+//! | kept | not durable, and it is there |
+//! | lost | not durable, and what stood there before is there |
+//! | torn | not durable, and part of it is there |
+//! | garbage | not durable, and what is there was never written |
+//! | replaced | a later write to the same place is there |
+//! | damaged | durable, and yet not there: damage by a neighbour (devices without WR_REL_SET) |
+//! | never | begins after the cut |
+
+use base::{BLOCK_BYTES, Bytes, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
+use ondisk::jbd2::{BlockKind, Header};
+use rig::{Class, Image, Kind, Step, Trace, What, Write};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Lines of commands before the cut that are shown; earlier ones are counted.
+const BEFORE_MAX: usize = 60;
+/// Lines of commands after the cut that are shown.
+const AFTER_MAX: usize = 8;
+/// Lines of durable commands before the first one that is not: what the open ones build on.
+const LEAD: usize = 6;
+
+/// What became of a command.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// See the table of this module.
+    Durable,
+    /// See there.
+    Kept,
+    /// See there.
+    Lost,
+    /// Sectors that are new, old, and garbage.
+    Torn {
+        /// Sectors with the new content.
+        new: u64,
+        /// Sectors with an older content.
+        old: u64,
+        /// Sectors with neither.
+        garbage: u64,
+    },
+    /// See there.
+    Garbage,
+    /// See there.
+    Replaced,
+    /// See there.
+    Damaged,
+    /// See there.
+    Never,
+}
+
+impl Fate {
+    /// Whether the cut took something of it.
+    pub fn is_loss(self) -> bool {
+        use Fate::{Damaged, Garbage, Lost, Torn};
+        matches!(self, Lost | Torn { .. } | Garbage | Damaged)
+    }
+
+    /// One word for a class of a style sheet.
+    pub fn word(self) -> &'static str {
+        match self {
+            Fate::Durable => "durable",
+            Fate::Kept => "kept",
+            Fate::Lost => "lost",
+            Fate::Torn { .. } => "torn",
+            Fate::Garbage => "garbage",
+            Fate::Replaced => "replaced",
+            Fate::Damaged => "damaged",
+            Fate::Never => "never",
+        }
+    }
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fate::Lost => f.write_str("LOST"),
+            Fate::Garbage => f.write_str("GARBAGE"),
+            Fate::Damaged => f.write_str("DAMAGED"),
+            Fate::Torn { new, old, garbage } => {
+                write!(f, "TORN: {new} new, {old} old")?;
+                match garbage {
+                    0 => Ok(()),
+                    n => write!(f, ", {n} garbage"),
+                }
+            }
+            fate => f.write_str(fate.word()),
+        }
+    }
+}
+
+/// One line.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Line {
+    /// When it began, virtual ns.
+    pub from_ns: u64,
+    /// When it ended, if it did before the cut.
+    pub to_ns: Option<u64>,
+    /// A command of the device, by its number in the run from 0; absent for what the workload did.
+    pub command: Option<usize>,
+    /// What.
+    pub what: String,
+    /// Its transaction, where the journal block or one before it in the same log says so.
+    pub tid: Option<u32>,
+    /// What became of it; absent for what the workload did, flushes and barriers.
+    pub fate: Option<Fate>,
+}
+
+/// One cut: that of the run, or of a recovery.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Level {
+    /// `run`, `recovery`, `recovery of the recovery` ...
+    pub of: String,
+    /// Number of the moment.
+    pub point: usize,
+    /// When, virtual ns.
+    pub cut_ns: u64,
+    /// Earlier lines that are not shown.
+    pub earlier: usize,
+    /// The lines by time.
+    pub lines: Vec<Line>,
+    /// Later lines that are not shown.
+    pub later: usize,
+}
+
+/// Something that the workload did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// When it began.
+    pub begun: Time,
+    /// When it ended.
+    pub ended: Option<Time>,
+    /// What.
+    pub what: String,
+}
+
+/// A cut whose steps are asked for.
+pub struct Site<'a> {
+    /// See [`Level::of`].
+    pub of: String,
+    /// Number of the moment.
+    pub point: usize,
+    /// When.
+    pub at: Time,
+    /// The commands.
+    pub trace: &'a Trace,
+    /// What the cut left.
+    pub image: &'a Image,
+    /// What the workload did, also after the cut.
+    pub told: Vec<Told>,
+}
+
+impl Site<'_> {
+    /// The lines around the cut.
+    pub fn level(&self) -> Level {
+        let mut commands = self.commands();
+        let begun = commands.partition_point(|line| line.from_ns < self.at.0);
+        let open = |line: &Line| {
+            line.fate
+                .is_some_and(|f| !matches!(f, Fate::Durable | Fate::Replaced))
+        };
+        let first = commands.iter().take(begun).position(open).unwrap_or(begun);
+        let from = first
+            .saturating_sub(LEAD)
+            .max(begun.saturating_sub(BEFORE_MAX));
+        let to = commands.len().min(begun + AFTER_MAX);
+        let later = commands.len() - to;
+        commands.truncate(to);
+        let mut lines = commands.split_off(from);
+        let since = lines.first().map_or(0, |line| line.from_ns);
+        let until = lines
+            .last()
+            .map_or(self.at.0, |line| line.from_ns.max(self.at.0));
+        let shown =
+            |told: &&Told| told.begun.0 <= until && told.ended.is_none_or(|end| end.0 >= since);
+        lines.extend(
+            self.told
+                .iter()
+                .filter(shown)
+                .map(|told| self.operation(told)),
+        );
+        // What the workload asks for comes before the commands that follow from it.
+        lines.sort_by_key(|line| (line.from_ns, line.command.is_some(), line.command));
+        Level {
+            of: self.of.clone(),
+            point: self.point,
+            cut_ns: self.at.0,
+            earlier: from,
+            lines,
+            later,
+        }
+    }
+
+    fn operation(&self, told: &Told) -> Line {
+        Line {
+            from_ns: told.begun.0,
+            to_ns: told.ended.filter(|end| *end <= self.at).map(|end| end.0),
+            command: None,
+            what: told.what.clone(),
+            tid: None,
+            fate: (told.begun > self.at).then_some(Fate::Never),
+        }
+    }
+
+    fn commands(&self) -> Vec<Line> {
+        let mut scribe = Scribe {
+            at: self.at,
+            fates: Fates::new(self),
+            tid: None,
+            lines: Vec::new(),
+        };
+        for (number, step) in self.trace.steps.iter().enumerate() {
+            match &step.what {
+                What::Write(write) => scribe.write(number, "", write, &step.classes),
+                What::Pack(writes) => scribe.pack(number, writes, &step.classes),
+                What::Flush => scribe.plain(number, step, "flush"),
+                What::Barrier => scribe.plain(number, step, "cache barrier"),
+            }
+        }
+        scribe.lines
+    }
+}
+
+/// Writes the lines of the commands.
+struct Scribe<'a> {
+    at: Time,
+    fates: Fates<'a>,
+    /// The transaction that the last control block of the log named.
+    tid: Option<u32>,
+    lines: Vec<Line>,
+}
+
+impl Scribe<'_> {
+    fn plain(&mut self, number: usize, step: &Step, what: &str) {
+        self.lines.push(Line {
+            from_ns: step.start.0,
+            to_ns: self.ended(step.end),
+            command: Some(number),
+            what: what.into(),
+            tid: None,
+            fate: (step.start >= self.at).then_some(Fate::Never),
+        });
+    }
+
+    fn ended(&self, end: Time) -> Option<u64> {
+        (end <= self.at).then_some(end.0)
+    }
+
+    fn pack(&mut self, number: usize, writes: &[Write], classes: &[Class]) {
+        let mut classes = classes;
+        for (entry, write) in writes.iter().enumerate() {
+            let (mine, rest) = classes.split_at(write.new.len().min(classes.len()));
+            classes = rest;
+            let place = format!("pack {} of {}: ", entry + 1, writes.len());
+            self.write(number, &place, write, mine);
+        }
+    }
+
+    /// A line for each run of blocks of one class and one transaction.
+    fn write(&mut self, number: usize, pack: &str, write: &Write, classes: &[Class]) {
+        for part in parts(write, classes, &mut self.tid) {
+            let words = [
+                how(write.kind),
+                part.name(),
+                &place(part.first, part.sectors),
+            ];
+            let words: Vec<&str> = words.into_iter().filter(|w| !w.is_empty()).collect();
+            let sectors = part.first..part.first + part.sectors;
+            self.lines.push(Line {
+                from_ns: write.start.0,
+                to_ns: self.ended(write.end),
+                command: Some(number),
+                what: format!("{pack}{}", words.join(" ")),
+                tid: part.tid,
+                fate: Some(self.fates.of(number, write, sectors)),
+            });
+        }
+    }
+}
+
+/// A run of blocks of one class in a write.
+struct Part {
+    class: Option<Class>,
+    tid: Option<u32>,
+    /// First sector on the device.
+    first: u64,
+    sectors: u64,
+}
+
+impl Part {
+    fn name(&self) -> &'static str {
+        match self.class {
+            Some(Class::Data) => "data",
+            Some(Class::JournalData) => "journal data",
+            Some(Class::JournalDescriptor) => "journal descriptor",
+            Some(Class::JournalMetadata) => "journal metadata",
+            Some(Class::JournalRevoke) => "revoke block",
+            Some(Class::JournalCommit) => "commit block",
+            Some(Class::JournalSuperblock) => "journal superblock",
+            Some(Class::Coalition) => "coalition block",
+            Some(Class::Home) => "home write",
+            _ => "",
+        }
+    }
+}
+
+fn how(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Normal => "write",
+        Kind::Fua => "FUA write",
+        Kind::Through => "write through",
+        Kind::Discard => "discard",
+    }
+}
+
+/// `at 12`, `at 12..15` (4 KiB blocks, both ends included), or sectors where the blocks are not whole.
+fn place(first: u64, sectors: u64) -> String {
+    let whole =
+        first.is_multiple_of(SECTORS_PER_BLOCK) && sectors.is_multiple_of(SECTORS_PER_BLOCK);
+    let (unit, first, n) = match whole {
+        true => ("", first / SECTORS_PER_BLOCK, sectors / SECTORS_PER_BLOCK),
+        false => ("sector ", first, sectors),
+    };
+    match n {
+        1 => format!("at {unit}{first}"),
+        n => format!("at {unit}{first}..{}", first + n - 1),
+    }
+}
+
+/// The transaction of a piece: control blocks name it, logged images are of the control block before them.
+fn tid_of(class: Class, bytes: &[u8], last: &mut Option<u32>) -> Option<u32> {
+    match class {
+        Class::JournalDescriptor
+        | Class::JournalRevoke
+        | Class::JournalCommit
+        | Class::Coalition => {
+            let header = Header::parse(bytes).ok()?;
+            let superblock = matches!(
+                header.kind,
+                BlockKind::SuperblockV1 | BlockKind::SuperblockV2
+            );
+            if !superblock {
+                *last = Some(header.tid.0);
+                return *last;
+            }
+            None
+        }
+        Class::JournalMetadata | Class::JournalData => *last,
+        _ => None,
+    }
+}
+
+fn parts(write: &Write, classes: &[Class], tid: &mut Option<u32>) -> Vec<Part> {
+    if write.new.is_empty() {
+        return vec![Part {
+            class: None,
+            tid: None,
+            first: write.lba.0,
+            sectors: write.sectors,
+        }];
+    }
+    let mut parts: Vec<Part> = Vec::new();
+    let mut first = write.lba.0;
+    for (bytes, class) in write.new.iter().zip(classes) {
+        let sectors = (bytes.len() / SECTOR_BYTES) as u64;
+        let tid = tid_of(*class, bytes, tid);
+        match parts.last_mut() {
+            Some(last) if last.class == Some(*class) && last.tid == tid => last.sectors += sectors,
+            _ => parts.push(Part {
+                class: Some(*class),
+                tid,
+                first,
+                sectors,
+            }),
+        }
+        first += sectors;
+    }
+    parts
+}
+
+/// What is known of all writes, to judge each.
+struct Fates<'a> {
+    at: Time,
+    image: &'a Image,
+    /// Start and end of completed flushes.
+    flushes: Vec<(Time, Time)>,
+    /// The writes that touch a block, with the number of their command, in order.
+    by_block: BTreeMap<u64, Vec<(usize, &'a Write)>>,
+}
+
+impl<'a> Fates<'a> {
+    fn new(site: &Site<'a>) -> Fates<'a> {
+        let mut fates = Fates {
+            at: site.at,
+            image: site.image,
+            flushes: Vec::new(),
+            by_block: BTreeMap::new(),
+        };
+        let steps = site.trace.steps.iter().enumerate();
+        for (number, step) in steps.filter(|(_, step)| step.start < site.at) {
+            match &step.what {
+                What::Write(write) => fates.enter(number, write),
+                What::Pack(writes) => writes.iter().for_each(|w| fates.enter(number, w)),
+                What::Flush if step.end <= site.at => fates.flushes.push((step.start, step.end)),
+                What::Flush | What::Barrier => {}
+            }
+        }
+        fates
+    }
+
+    fn enter(&mut self, number: usize, write: &'a Write) {
+        let end = (write.lba.0 + write.sectors).div_ceil(SECTORS_PER_BLOCK);
+        // A discard of what held nothing changes nothing, however long it is.
+        let first = write.lba.0 / SECTORS_PER_BLOCK;
+        let all = (first..end).filter(|_| write.kind != Kind::Discard);
+        let held = write.prev.iter().map(|(block, _)| *block);
+        let held = held.filter(|_| write.kind == Kind::Discard);
+        for block in all.chain(held) {
+            self.by_block
+                .entry(block)
+                .or_default()
+                .push((number, write));
+        }
+    }
+
+    fn durable(&self, write: &Write) -> bool {
+        let through = matches!(write.kind, Kind::Fua | Kind::Through) && write.end <= self.at;
+        through || self.flushes.iter().any(|(start, _)| write.end <= *start)
+    }
+
+    fn of(&self, number: usize, write: &Write, sectors: std::ops::Range<u64>) -> Fate {
+        if write.start >= self.at {
+            return Fate::Never;
+        }
+        let (mut new, mut old, mut replaced, mut garbage) = (0, 0, 0, 0);
+        for block in sectors.start / SECTORS_PER_BLOCK..sectors.end.div_ceil(SECTORS_PER_BLOCK) {
+            let Some(writes) = self.by_block.get(&block) else {
+                continue;
+            };
+            // A discard changes only what held something.
+            if write.kind == Kind::Discard && !write.prev.iter().any(|(n, _)| *n == block) {
+                continue;
+            }
+            let found = self.image.block(block);
+            let here = (block * SECTORS_PER_BLOCK).max(sectors.start)
+                ..((block + 1) * SECTORS_PER_BLOCK).min(sectors.end);
+            for sector in here {
+                match sector_fate(number, write, sector, writes, &found) {
+                    SectorFate::New => new += 1,
+                    SectorFate::Old => old += 1,
+                    SectorFate::Replaced => replaced += 1,
+                    SectorFate::Garbage => garbage += 1,
+                }
+            }
+        }
+        match (self.durable(write), new, old, garbage) {
+            (true, _, 0, 0) => Fate::Durable,
+            (true, ..) => Fate::Damaged,
+            (false, 0, 0, 0) if replaced > 0 => Fate::Replaced,
+            (false, _, 0, 0) => Fate::Kept,
+            (false, 0, _, 0) if replaced == 0 => Fate::Lost,
+            (false, 0, 0, _) if replaced == 0 => Fate::Garbage,
+            (false, ..) => Fate::Torn {
+                new: new + replaced,
+                old,
+                garbage,
+            },
+        }
+    }
+}
+
+enum SectorFate {
+    New,
+    Old,
+    Replaced,
+    Garbage,
+}
+
+fn sector_fate(
+    number: usize,
+    write: &Write,
+    sector: u64,
+    writes: &[(usize, &Write)],
+    found: &Bytes,
+) -> SectorFate {
+    let within = (sector % SECTORS_PER_BLOCK) as usize * SECTOR_BYTES;
+    let found = &found[within..within + SECTOR_BYTES];
+    if content(write, sector).is_some_and(|new| new[..] == *found) {
+        return SectorFate::New;
+    }
+    let same = |w: &Write| std::ptr::eq(w, write);
+    let place = writes.iter().position(|(n, w)| *n == number && same(w));
+    let (older, newer) = writes.split_at(place.map_or(writes.len(), |place| place + 1));
+    let has = |w: &Write| content(w, sector).is_some_and(|new| new[..] == *found);
+    let had = |w: &Write| before(w, sector)[..] == *found;
+    if newer.iter().any(|(_, w)| has(w)) {
+        return SectorFate::Replaced;
+    }
+    match older.iter().any(|(_, w)| has(w) || had(w)) {
+        true => SectorFate::Old,
+        false => SectorFate::Garbage,
+    }
+}
+
+/// What `write` puts into a sector, if it touches it.
+fn content(write: &Write, sector: u64) -> Option<Bytes> {
+    let mut rest = sector
+        .checked_sub(write.lba.0)
+        .filter(|n| *n < write.sectors)?;
+    for bytes in &write.new {
+        let sectors = (bytes.len() / SECTOR_BYTES) as u64;
+        if rest < sectors {
+            let from = rest as usize * SECTOR_BYTES;
+            return Some(bytes.slice(from..from + SECTOR_BYTES));
+        }
+        rest -= sectors;
+    }
+    Some(fill::zeros(SECTOR_BYTES))
+}
+
+/// What stood in a sector before `write`.
+fn before(write: &Write, sector: u64) -> Bytes {
+    let block = sector / SECTORS_PER_BLOCK;
+    let held = write.prev.iter().find(|(n, _)| *n == block);
+    let bytes = held.map_or_else(|| fill::zeros(BLOCK_BYTES), |(_, bytes)| bytes.clone());
+    let from = (sector % SECTORS_PER_BLOCK) as usize * SECTOR_BYTES;
+    bytes.slice(from..from + SECTOR_BYTES)
+}
+
+impl fmt::Display for Level {
+    /// A table for the terminal. What the cut took is marked with `!`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "cut of the {} at {} us (moment {}); times in us, addresses in 4 KiB blocks",
+            self.of,
+            micros(self.cut_ns),
+            self.point
+        )?;
+        if self.earlier > 0 {
+            writeln!(f, "  ... {} earlier commands", self.earlier)?;
+        }
+        let mut cut = false;
+        for line in &self.lines {
+            if !cut && line.fate == Some(Fate::Never) {
+                cut = true;
+                writeln!(f, "  ---- power cut at {} us ----", micros(self.cut_ns))?;
+            }
+            writeln!(f, "{line}")?;
+        }
+        if !cut {
+            writeln!(f, "  ---- power cut at {} us ----", micros(self.cut_ns))?;
+        }
+        if self.later > 0 {
+            writeln!(f, "  ... {} later commands", self.later)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let loss = self.fate.is_some_and(Fate::is_loss);
+        let mark = if loss { '!' } else { ' ' };
+        let span = match self.to_ns {
+            Some(to) => format!("{}..{}", micros(self.from_ns), micros(to)),
+            None => format!("{}..", micros(self.from_ns)),
+        };
+        let number = self.command.map_or(String::new(), |n| format!("#{n}"));
+        let tid = self
+            .tid
+            .map_or(String::new(), |tid| format!(" (tid {tid})"));
+        write!(f, "{mark} {span:<22} {number:>6}  {}{tid}", self.what)?;
+        match self.fate {
+            Some(fate) => write!(f, ": {fate}"),
+            None if self.to_ns.is_none() => f.write_str(": under way"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn micros(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
+}
+
+#[cfg(test)]
+mod tests;
