@@ -23,7 +23,7 @@ const REACH: Reach = Reach {
     states_max: 256,
     prune: true,
     nested: 1,
-    nested_one_in: 64,
+    nested_one_in: 8,
 };
 
 #[test]
