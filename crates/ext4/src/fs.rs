@@ -14,12 +14,12 @@ use base::{BLOCK_BYTES, BlockNo, Ino, Nanos, Rng, Tid, Time};
 use block::Queue;
 use fscore::{
     Attr, Creds, DirEntry, Errno, FileKind, FileSystem, FsError, FsResult, FsStat, PageCache,
-    RenameMode, SetAttr, TimeSet,
+    RenameMode, SetAttr, TimeSet, XattrMode,
 };
 use journal::Journal;
 use ondisk::ext4 as disk;
 use ondisk::ext4::{FsSeed, RoCompat, State, Superblock};
-use rt::Mutex;
+use rt::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -39,6 +39,8 @@ pub struct Ext4 {
     pub(crate) inodes: InodeCache,
     pub(crate) pages: PageCache,
     pub(crate) orphans: Orphans,
+    /// Guards blocks of extended attributes, which inodes may share (X3 of `xattr`). Taken inside a handle.
+    pub(crate) xattr_blocks: RwLock<()>,
     /// Free blocks kept for small files.
     pub(crate) small_window: Mutex<Option<Window>>,
     pub(crate) random: Mutex<Rng>,
@@ -373,6 +375,18 @@ impl FileSystem for Ext4 {
             self.check_writable()?;
             self.write_file(&*self.file(ino)?, offset, data)
         })
+    }
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> FsResult<()> {
+        self.guarded(|| self.op_setxattr(ino, name, value, mode))
+    }
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
+        self.guarded(|| self.op_getxattr(ino, name))
+    }
+    fn listxattr(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
+        self.guarded(|| self.op_listxattr(ino))
+    }
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
+        self.guarded(|| self.op_removexattr(ino, name))
     }
     fn open(&self, ino: Ino) -> FsResult<()> {
         self.guarded(|| self.pin(&*self.inode(ino)?))

@@ -52,6 +52,7 @@ mod space;
 mod superblock;
 mod times;
 mod tx;
+mod xattr;
 
 pub use fs::Ext4;
 pub(crate) use inode::Inode;

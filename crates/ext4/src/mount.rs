@@ -33,7 +33,7 @@ use fscore::{FsError, FsResult, PageCache};
 use journal::{CleanLog, Journal, LogBlock, LogPlace, Opened};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Compat, Incompat, RoCompat, State, Superblock};
-use rt::Mutex;
+use rt::{Mutex, RwLock};
 use std::sync::Arc;
 
 pub(crate) const INCOMPAT_SUPPORTED: Incompat = Incompat(
@@ -111,6 +111,7 @@ impl Ext4 {
             space: Space::new(free, held_back),
             inodes: InodeCache::new(),
             orphans: Orphans::new(),
+            xattr_blocks: RwLock::named("xattr blocks", ()),
             small_window: Mutex::named("small files", None),
             random: Mutex::named("ext4 random", rt::rng("ext4")),
             latch: Mutex::named("ext4 latch", crate::fs::Latch::Alive),

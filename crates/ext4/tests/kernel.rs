@@ -4,77 +4,14 @@
 mod common;
 
 use base::Ino;
-use common::{Image, have_tools, mount, pattern, read_all, tool};
+use common::mounted::Mounted;
+use common::{Image, have_tools, mount, pattern, read_all};
 use fscore::{Creds, FileKind, FileSystem, SetAttr};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 use varve_ext4::Ext4;
-
-/// An image mounted by the kernel.
-struct Mounted {
-    point: PathBuf,
-}
-
-impl Mounted {
-    /// `None`, said aloud, where that is not possible.
-    fn new(image: &Image) -> Option<Mounted> {
-        let point = image.dir.path().join("mnt");
-        fs::create_dir_all(&point).expect("a mount point");
-        let out = tool("mount")
-            .args(["-o", "loop"])
-            .arg(&image.path)
-            .arg(&point)
-            .output();
-        match out {
-            Ok(out) if out.status.success() => Some(Mounted { point }),
-            Ok(out) => {
-                let why = String::from_utf8_lossy(&out.stderr).into_owned();
-                assert!(not_allowed(&why), "the kernel refuses the image: {why}");
-                eprintln!("skipped: no loop mount: {why}");
-                None
-            }
-            Err(e) => {
-                eprintln!("skipped: no mount: {e}");
-                None
-            }
-        }
-    }
-
-    fn unmount(self) {
-        self.try_unmount().expect("unmounted");
-    }
-
-    /// A test beside this one that starts a program holds copies of our files for a moment, so "busy" may pass.
-    fn try_unmount(&self) -> Result<(), String> {
-        let mut last = String::new();
-        for _ in 0..100 {
-            let out = tool("umount").arg(&self.point).output().expect("umount");
-            last = String::from_utf8_lossy(&out.stderr).into_owned();
-            if out.status.success() || last.contains("not mounted") {
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Err(last)
-    }
-}
-
-impl Drop for Mounted {
-    /// For a test that fails: nothing may stay mounted.
-    fn drop(&mut self) {
-        let _ = self.try_unmount();
-    }
-}
-
-/// Whether `mount` failed because of who and where we are, not because of the image.
-fn not_allowed(why: &str) -> bool {
-    ["superuser", "only root", "loop device", "permission denied"]
-        .iter()
-        .any(|words| why.to_lowercase().contains(words))
-}
 
 /// What a tree looks like: path -> kind, mode, links, owner, size, content or target.
 type Tree = BTreeMap<String, (char, u32, u64, (u32, u32), Vec<u8>)>;

@@ -137,13 +137,18 @@ impl Ext4 {
     /// The table block of an inode and the blocks of its mapping.
     fn own_blocks(&self, inode: &Inode) -> FsResult<Vec<BlockNo>> {
         let mut blocks = vec![self.inode_home(inode.ino)?.0];
-        let (extents, maps) = {
+        let (extents, maps, xattrs) = {
             let core = inode.core();
             (
                 core.has_extents(),
                 core.maps_blocks() && !core.is_fast_symlink(),
+                core.disk.xattr_block(),
             )
         };
+        if xattrs != BlockNo(0) {
+            self.check_range(xattrs, 1, &format!("i_file_acl of inode {}", inode.ino))?;
+            blocks.push(xattrs);
+        }
         {
             let _tree = inode.tree.read();
             match (extents, maps) {

@@ -2,11 +2,7 @@
 
 use super::{Inode, coarse_now};
 use crate::Ext4;
-use crate::fault;
-use crate::tx::Tx;
-use base::bytes::{get_le32, put_le32};
 use fscore::{Errno, FsResult};
-use ondisk::ext4::XattrBlock;
 use std::sync::Arc;
 
 /// Inode, bitmap, descriptor, superblock and predecessor of the orphan list, attribute block with bitmap and descriptor.
@@ -71,35 +67,6 @@ impl Ext4 {
         })?;
         self.inodes.remove(inode);
         Ok(())
-    }
-
-    /// One reference less to the block of extended attributes; the last one frees it.
-    fn drop_xattr_block(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
-        let block = inode.core().disk.xattr_block();
-        if block.0 == 0 {
-            return Ok(());
-        }
-        self.check_range(block, 1, &format!("i_file_acl of inode {}", inode.ino))?;
-        let old = self.read_meta(block)?;
-        let place = |e: ondisk::Corrupt| fault::corrupt(e.at_inode(inode.ino).at_block(block));
-        XattrBlock::parse(&old).map_err(place)?;
-        if let Some(seed) = self.seed {
-            XattrBlock::verify_checksum(seed, block, &old).map_err(place)?;
-        }
-        let references = get_le32(&old, 4);
-        if references > 1 {
-            let mut new = old.to_vec();
-            put_le32(&mut new, 4, references - 1);
-            if let Some(seed) = self.seed {
-                XattrBlock::update_checksum(seed, block, &mut new);
-            }
-            tx.update(block, 0, &old, &new)?;
-        } else {
-            tx.forget(block)?;
-            self.free_blocks(tx, block, 1)?;
-        }
-        inode.core().disk.set_xattr_block(base::BlockNo(0));
-        self.add_blocks(inode, -1)
     }
 
     /// Frees all blocks of an inode. Devices and short symbolic links have none.

@@ -83,7 +83,7 @@ impl Ext4 {
     }
 
     /// Runs `operation`; if it finds no space, makes room out of what is promised or waits for a commit, and runs it again.
-    fn with_room<T>(&self, operation: impl Fn() -> FsResult<T>) -> FsResult<T> {
+    pub(crate) fn with_room<T>(&self, operation: impl Fn() -> FsResult<T>) -> FsResult<T> {
         match operation() {
             Err(FsError::Posix(Errno::NoSpc))
                 if self.space.promised() + self.space.pending() > 0 =>

@@ -1,6 +1,8 @@
 //! Images made by mke2fs, loaded into a RAM device; checked by e2fsck and debugfs afterwards.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
+pub mod mounted;
+
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use block::{BlockDevice, Class, Queue};
 use blockdev::{Ram, write_block};

@@ -397,6 +397,11 @@ fn extents_and_attributes() {
         (&list[0].name[..], &list[0].value[..]),
         (&b"big"[..], &[b'v'; 400][..])
     );
+    let again = XattrBlock::compose(list, 1, BLOCK);
+    assert!(
+        again[..12] == block[..12] && again[32..] == block[32..],
+        "as libext2fs made it, which leaves the block's hash 0"
+    );
 }
 
 #[test]

@@ -330,10 +330,22 @@ impl Inode {
             put_le32(&mut self.raw, 0x9C, project);
         }
     }
-    /// The room for extended attributes behind the extra fields; empty in old inodes.
+    /// The room for extended attributes behind the extra fields; empty in old inodes, and in those without extra fields (their
+    /// count would lie in it).
     pub fn xattr_area(&self) -> &[u8] {
-        let at = INODE_BYTES_OLD + usize::from(self.extra_bytes());
+        let at = self.xattr_area_at();
         self.raw.get(at..).unwrap_or_default()
+    }
+    /// The room for extended attributes, to change it.
+    pub fn xattr_area_mut(&mut self) -> &mut [u8] {
+        let at = self.xattr_area_at();
+        self.raw.get_mut(at..).unwrap_or_default()
+    }
+    fn xattr_area_at(&self) -> usize {
+        match usize::from(self.extra_bytes()) {
+            0 => self.raw.len(),
+            extra => INODE_BYTES_OLD + extra,
+        }
     }
 
     fn computed_checksum(&self, seed: FsSeed, ino: Ino) -> u32 {

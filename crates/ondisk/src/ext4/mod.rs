@@ -56,7 +56,9 @@ pub use superblock::{
     SUPERBLOCK_AT, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, State, Superblock, SuperblockFlags,
 };
 pub use time::Timestamp;
-pub use xattr::{XattrBlock, XattrEntry, inode_xattrs};
+pub use xattr::{
+    XattrBlock, XattrEntry, inode_xattr_room, inode_xattrs, set_inode_xattrs, xattr_bytes,
+};
 
 use base::Ino;
 

@@ -1,0 +1,200 @@
+//! Extended attributes: in the inode behind its extra fields, and in one block (`i_file_acl`) that inodes with equal
+//! attributes may share. New attributes go to the inode if they fit there, else to the block, as in Linux.
+//!
+//! POSIX ACLs are stored and translated ([`acl`]), not obeyed: setting one does not change the mode, nor `chmod` the ACL.
+//!
+//! Invariants:
+//! - X1 inode and block change in one handle, so after a cut an attribute has its old value or its new one, in one place;
+//! - X2 the content of a shared block (reference count above 1) never changes: who wants it different gets a block of its own;
+//! - X3 whoever reads a block holds `xattr_blocks` shared, whoever changes content or count of one holds it exclusively from
+//!   reading to writing (two inodes may reach one block; their gates do not exclude each other);
+//! - X4 a block that loses its last reference is revoked (H6) and freed (H18) in the handle that clears `i_file_acl`;
+//! - X5 a block is allocated before anything is changed: a full disk changes nothing.
+
+mod acl;
+mod block;
+mod names;
+mod place;
+
+use crate::Ext4;
+use crate::fault;
+use crate::inode::Inode;
+use crate::tx::Tx;
+use base::{BLOCK_BYTES, BlockNo, Bytes, Ino};
+use fscore::{Errno, FileKind, FsError, FsResult, XattrMode};
+use names::Name;
+use ondisk::ext4::{
+    Compat, XattrBlock, XattrEntry, inode_xattr_room, inode_xattrs, set_inode_xattrs,
+};
+use place::{Change, Lists};
+
+/// Blocks that changing an attribute may change: inode; old block with its bitmap and descriptor and a revoke record; new
+/// block with its bitmap and descriptor; superblock.
+const CREDITS: u32 = 9;
+
+/// The block of attributes of an inode.
+struct Block {
+    at: BlockNo,
+    bytes: Bytes,
+    references: u32,
+}
+
+/// All attributes of an inode.
+struct Found {
+    lists: Lists,
+    block: Option<Block>,
+}
+
+impl Ext4 {
+    pub(crate) fn op_setxattr(
+        &self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> FsResult<()> {
+        let name = Name::parse(name)?;
+        let inode = self.inode(ino)?;
+        check_writable_name(inode.kind()?, name)?;
+        if name.is_default_acl() && !inode.is_dir() {
+            return Err(Errno::Access.into());
+        }
+        let value = match name.is_acl() {
+            true => acl::to_disk(value)?,
+            false => value.to_vec(),
+        };
+        self.change_xattr(&inode, &Change::set(name, value, mode))
+    }
+
+    pub(crate) fn op_removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
+        let name = Name::parse(name)?;
+        let inode = self.inode(ino)?;
+        check_writable_name(inode.kind()?, name)?;
+        self.change_xattr(&inode, &Change::remove(name))
+    }
+
+    pub(crate) fn op_getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
+        let name = Name::parse(name)?;
+        let inode = self.inode(ino)?;
+        let kind = inode.kind()?;
+        if name.is_user() && !holds_user_attributes(kind) {
+            return Err(Errno::NoData.into());
+        }
+        if name.is_acl() && kind == FileKind::Symlink {
+            return Err(Errno::NotSup.into());
+        }
+        let found = self.read_xattrs(&inode)?;
+        let entry = found.lists.find(name).ok_or(Errno::NoData)?;
+        match name.is_acl() {
+            true => acl::from_disk(&entry.value).map_err(FsError::from),
+            false => Ok(entry.value.clone()),
+        }
+    }
+
+    /// Those in the inode first, then those in the block. Names with a prefix that is not known here are left out.
+    pub(crate) fn op_listxattr(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
+        let found = self.read_xattrs(&*self.inode(ino)?)?;
+        let all = found.lists.inode.iter().chain(&found.lists.block);
+        Ok(all.filter_map(names::full_name).collect())
+    }
+
+    fn read_xattrs(&self, inode: &Inode) -> FsResult<Found> {
+        let _gate = inode.gate.read();
+        if inode.core().gone {
+            return Err(Errno::Stale.into());
+        }
+        let _blocks = self.xattr_blocks.read();
+        self.find_xattrs(inode)
+    }
+
+    /// Reads the attributes. X3: `xattr_blocks` is held.
+    fn find_xattrs(&self, inode: &Inode) -> FsResult<Found> {
+        let (list, at) = {
+            let core = inode.core();
+            (inode_xattrs(&core.disk), core.disk.xattr_block())
+        };
+        let list = list.map_err(|e| fault::corrupt(e.at_inode(inode.ino)))?;
+        let mut found = Found {
+            lists: Lists {
+                inode: list,
+                block: Vec::new(),
+            },
+            block: None,
+        };
+        if at != BlockNo(0) {
+            let (block, entries) = self.read_xattr_block(inode, at)?;
+            found.lists.block = entries;
+            found.block = Some(block);
+        }
+        let mut all = found.lists.inode.iter().chain(&found.lists.block);
+        if let Some(value) = all.find_map(|e| e.value_ino) {
+            // Feature ea_inode is refused at mount.
+            return Err(FsError::corrupt(format!(
+                "extended attributes of inode {}: a value in inode {value}, without feature ea_inode",
+                inode.ino
+            )));
+        }
+        Ok(found)
+    }
+
+    fn change_xattr(&self, inode: &Inode, change: &Change) -> FsResult<()> {
+        self.check_writable()?;
+        let _gate = inode.gate.write();
+        if inode.core().gone {
+            return Err(Errno::Stale.into());
+        }
+        self.with_room(|| self.transact(CREDITS, |tx| self.change_xattr_in(tx, inode, change)))
+    }
+
+    fn change_xattr_in(&self, tx: &mut Tx<'_>, inode: &Inode, change: &Change) -> FsResult<()> {
+        let _blocks = self.xattr_blocks.write();
+        let found = self.find_xattrs(inode)?;
+        let room = inode_xattr_room(&inode.core().disk);
+        let lists = change.apply(&found.lists, room, XattrBlock::room(BLOCK_BYTES))?;
+        if lists.block != found.lists.block {
+            // X5: the first step, and the only one that a full disk refuses.
+            self.replace_xattr_block(tx, inode, found.block, &lists.block)?;
+        }
+        {
+            let mut core = inode.core();
+            if lists.inode != found.lists.inode {
+                set_inode_xattrs(&mut core.disk, &lists.inode);
+            }
+            core.touch(false);
+            // Within one tick of the clock not a byte of the inode may change, and an fsync has to take the block along.
+            core.sync_tid = tx.tid();
+            core.changes.all += 1;
+        }
+        self.put_inode(tx, inode)?;
+        self.mark_feature(tx)
+    }
+
+    /// Feature `ext_attr` says that there may be blocks of attributes.
+    fn mark_feature(&self, tx: &mut Tx<'_>) -> FsResult<()> {
+        if self.sb.lock().compat().has(Compat::EXT_ATTR) {
+            return Ok(());
+        }
+        self.update_superblock(tx, |sb| sb.set_compat(sb.compat() | Compat::EXT_ATTR))
+    }
+}
+
+fn holds_user_attributes(kind: FileKind) -> bool {
+    matches!(kind, FileKind::File | FileKind::Dir)
+}
+
+fn check_writable_name(kind: FileKind, name: Name<'_>) -> FsResult<()> {
+    if name.is_user() && !holds_user_attributes(kind) {
+        return Err(Errno::Perm.into());
+    }
+    if name.is_acl() && kind == FileKind::Symlink {
+        return Err(Errno::NotSup.into());
+    }
+    Ok(())
+}
+
+impl Lists {
+    fn find(&self, name: Name<'_>) -> Option<&XattrEntry> {
+        let mut all = self.inode.iter().chain(&self.block);
+        all.find(|e| e.is(name.index, name.rest))
+    }
+}

@@ -1,0 +1,82 @@
+//! Names: the prefix is stored as a number (ext4 disk layout, "Extended Attributes").
+
+use fscore::Errno;
+use ondisk::ext4::XattrEntry;
+
+const USER: u8 = 1;
+const ACL_ACCESS: u8 = 2;
+const ACL_DEFAULT: u8 = 3;
+const TRUSTED: u8 = 4;
+const SECURITY: u8 = 6;
+
+/// Prefixes that a name follows.
+const PREFIXES: [(u8, &[u8]); 3] = [
+    (USER, b"user."),
+    (TRUSTED, b"trusted."),
+    (SECURITY, b"security."),
+];
+/// Prefixes that are the whole name.
+const WHOLE: [(u8, &[u8]); 2] = [
+    (ACL_ACCESS, b"system.posix_acl_access"),
+    (ACL_DEFAULT, b"system.posix_acl_default"),
+];
+
+/// A name as it is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Name<'a> {
+    pub index: u8,
+    pub rest: &'a [u8],
+}
+
+impl Name<'_> {
+    /// # Errors
+    /// EOPNOTSUPP for another name space, EINVAL for a prefix alone.
+    pub fn parse(name: &[u8]) -> Result<Name<'_>, Errno> {
+        if let Some(&(index, _)) = WHOLE.iter().find(|(_, whole)| *whole == name) {
+            return Ok(Name { index, rest: b"" });
+        }
+        let stripped = |&(index, prefix): &(u8, &[u8])| {
+            let rest = name.strip_prefix(prefix)?;
+            Some(Name { index, rest })
+        };
+        let found = PREFIXES.iter().find_map(stripped).ok_or(Errno::NotSup)?;
+        match found.rest {
+            b"" => Err(Errno::Inval),
+            _ => Ok(found),
+        }
+    }
+    pub fn is_user(&self) -> bool {
+        self.index == USER
+    }
+    pub fn is_acl(&self) -> bool {
+        matches!(self.index, ACL_ACCESS | ACL_DEFAULT)
+    }
+    pub fn is_default_acl(&self) -> bool {
+        self.index == ACL_DEFAULT
+    }
+}
+
+/// The name with its prefix; `None` if that prefix is not known.
+pub(super) fn full_name(entry: &XattrEntry) -> Option<Vec<u8>> {
+    let all = PREFIXES.iter().chain(&WHOLE);
+    let &(_, prefix) = all.clone().find(|(index, _)| *index == entry.name_index)?;
+    Some([prefix, &entry.name].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes() {
+        let parsed = |name: &'static str| Name::parse(name.as_bytes()).map(|n| (n.index, n.rest));
+        assert_eq!(parsed("user.a.b"), Ok((1, &b"a.b"[..])));
+        assert_eq!(parsed("trusted.x"), Ok((4, &b"x"[..])));
+        assert_eq!(parsed("security.selinux"), Ok((6, &b"selinux"[..])));
+        assert_eq!(parsed("system.posix_acl_default"), Ok((3, &b""[..])));
+        assert_eq!(parsed("user."), Err(Errno::Inval));
+        for other in ["user", "system.", "system.posix_acl_accessx", "os2.x", ""] {
+            assert_eq!(parsed(other), Err(Errno::NotSup), "{other}");
+        }
+    }
+}
