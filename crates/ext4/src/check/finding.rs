@@ -249,13 +249,6 @@ impl Findings {
             self.beyond += 1;
         }
     }
-    /// True as long as nothing was found.
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty() && self.beyond == 0
-    }
-    pub fn has(&self, kind: Kind) -> bool {
-        self.list.iter().any(|f| f.kind == kind)
-    }
 }
 
 #[cfg(test)]

@@ -14,17 +14,34 @@
 //!
 //! Sources: kernel documentation `filesystems/ext4/*.rst`; what e2fsck 1.47 says of mutated images.
 
+mod bitmaps;
+mod blockmap;
+mod dirs;
+mod extents;
 mod finding;
 mod groups;
+mod htree;
+mod inodes;
+mod journal;
+mod links;
+mod mapping;
+mod orphans;
 mod reader;
+mod resize;
+mod state;
 mod superblock;
+mod symlink;
+mod usage;
 mod volume;
+mod xattrs;
 
 pub use finding::{Finding, Kind};
 
 use base::{BlockNo, Bytes};
 use finding::Findings;
+use ondisk::ext4::FileType;
 use reader::Reader;
+use state::State;
 use std::fmt::Display;
 use volume::Volume;
 
@@ -103,5 +120,20 @@ fn run(reader: &Reader<'_>, options: &Options, found: &mut Findings, report: &mu
         return;
     };
     superblock::check_backups(&volume, found);
-    report.blocks = volume.zone.blocks();
+    let mut state = State::new(found);
+    orphans::follow(&volume, &mut state, options);
+    inodes::scan(&volume, &mut state);
+    journal::check(&volume, &mut state, options);
+    orphans::check_file(&volume, &mut state, options);
+    xattrs::check_references(&mut state);
+    dirs::check(&volume, &mut state);
+    links::check(&volume, &mut state);
+    bitmaps::check(&volume, &mut state, options);
+    let dirs = state
+        .files
+        .values()
+        .filter(|f| f.kind == FileType::Directory);
+    report.directories = dirs.count() as u64;
+    report.inodes = state.files.len() as u64;
+    report.blocks = volume.zone.blocks() + state.usage.taken;
 }

@@ -44,6 +44,16 @@ impl<'a> Volume<'a> {
         }
     }
 
+    /// Inodes at the end of the table of a group that were never used.
+    pub fn unused_inodes(&self, group: u32) -> u32 {
+        let ro = self.sb.ro_compat();
+        if ro.has(RoCompat::GDT_CSUM) || ro.has(RoCompat::METADATA_CSUM) {
+            self.descs[group as usize].unused_inodes()
+        } else {
+            0
+        }
+    }
+
     /// True if the range lies inside the volume.
     pub fn inside(&self, start: u64, len: u64) -> bool {
         start > 0

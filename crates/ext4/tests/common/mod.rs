@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 use tempfile::TempDir;
+use varve_ext4::check::{Options, Report, check};
 use varve_ext4::{Ext4, MountOptions};
 
 /// A tool of e2fsprogs; they live outside of many users' PATH.
@@ -105,11 +106,13 @@ impl Image {
         .stdout
     }
 
-    /// What `e2fsck -fn` says; panics unless it is content.
+    /// What `e2fsck -fn` says; panics unless it is content, and our own checker with it.
     pub fn fsck(&self) -> String {
         let out = run(tool("e2fsck").arg("-fn").arg(&self.path));
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
         assert_eq!(out.status.code(), Some(0), "e2fsck -fn:\n{text}");
+        let report = check_ram(&load(&self.path));
+        assert!(report.is_clean(), "e2fsck is content:\n{}", said(&report));
         text
     }
 
@@ -162,6 +165,20 @@ pub fn load(path: &Path) -> Arc<Ram> {
         at = last * BLOCK_BYTES as u64;
     }
     Arc::new(ram)
+}
+
+/// Our own checker on a device.
+pub fn check_ram(ram: &Ram) -> Report {
+    let blocks: std::collections::BTreeMap<u64, Bytes> = ram.blocks().into_iter().collect();
+    let read =
+        |block: BlockNo| Ok::<_, String>(blocks.get(&block.0).cloned().unwrap_or_else(zeros));
+    check(&read, &Options::new(ram.caps().sectors / 8))
+}
+
+/// Its findings, a line each.
+pub fn said(report: &Report) -> String {
+    let lines: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
+    lines.join("\n")
 }
 
 pub fn try_mount(ram: &Arc<Ram>, options: &str) -> FsResult<Arc<Ext4>> {

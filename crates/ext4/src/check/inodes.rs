@@ -1,0 +1,256 @@
+//! The inode tables.
+
+use super::finding::{Finding, Kind};
+use super::mapping::{self, Mapping};
+use super::state::{Dir, File, State};
+use super::volume::Volume;
+use super::{resize, symlink, xattrs};
+use base::{BLOCK_BYTES, Ino, bytes::is_zero};
+use ondisk::ext4::{
+    Compat, FileType, GroupFlags, Incompat, Inode, InodeFlags, RESIZE_INO, ROOT_INO, RoCompat,
+};
+
+/// The inode of bad blocks: a block map and nothing else.
+const BAD_BLOCKS_INO: u32 = 1;
+/// The boot loader's: may hold a file.
+const BOOT_LOADER_INO: u32 = 5;
+
+/// Reads all inodes that were ever used.
+pub(super) fn scan(volume: &Volume<'_>, state: &mut State<'_>) {
+    let sb = &volume.sb;
+    for group in 0..sb.groups_count() {
+        let per_group = sb.inodes_per_group();
+        let unused = volume.unused_inodes(group);
+        if volume.flags(group).has(GroupFlags::INODE_UNINIT) || unused >= per_group {
+            continue;
+        }
+        scan_table(volume, state, group, per_group - unused);
+    }
+}
+
+fn scan_table(volume: &Volume<'_>, state: &mut State<'_>, group: u32, count: u32) {
+    let sb = &volume.sb;
+    let bytes = sb.inode_bytes();
+    let per_block = (BLOCK_BYTES / bytes) as u32;
+    let table = volume.descs[group as usize].inode_table().0;
+    for n in 0..count.div_ceil(per_block) {
+        let at = table + u64::from(n);
+        let Some(block) = volume.reader.block(at, state.found) else {
+            continue;
+        };
+        let first = n * per_block;
+        for index in first..count.min(first + per_block) {
+            let ino = group * sb.inodes_per_group() + index + 1;
+            let from = (index - first) as usize * bytes;
+            let raw = &block[from..from + bytes];
+            if !is_zero(raw) {
+                check_raw(volume, state, ino, at, raw);
+            }
+        }
+    }
+}
+
+fn check_raw(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, block: u64, raw: &[u8]) {
+    let inode = match Inode::parse(raw, raw.len()) {
+        Ok(inode) => inode,
+        Err(e) => {
+            // Only the size of the extra fields is wrong; the rest of the inode still owns its blocks.
+            state.at_block(ino, block, Kind::InodeField, e.to_string());
+            let mut whole = raw.to_vec();
+            base::bytes::put_le16(&mut whole, 0x80, 0);
+            let Ok(inode) = Inode::parse(&whole, whole.len()) else {
+                return;
+            };
+            return check_inode(volume, state, ino, &inode);
+        }
+    };
+    if let Some(seed) = volume.seed
+        && let Err(e) = inode.verify_checksum(seed, Ino(ino))
+    {
+        state.at_block(ino, block, Kind::InodeChecksum, e.to_string());
+    }
+    check_inode(volume, state, ino, &inode);
+}
+
+fn check_inode(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) {
+    let sb = &volume.sb;
+    if ino == RESIZE_INO.0 {
+        return resize::check(volume, state, inode);
+    }
+    let journal = sb.compat().has(Compat::HAS_JOURNAL) && ino == sb.journal_ino().0;
+    if ino < sb.first_ino().0 && ino != ROOT_INO.0 && !journal {
+        return check_reserved(volume, state, ino, inode);
+    }
+    let orphan = state.orphans.contains(&ino);
+    if inode.links() == 0 && !orphan {
+        if inode.mode() != 0 && inode.deletion_time() == 0 {
+            state.at_inode(
+                ino,
+                Kind::InodeDeletion,
+                "deleted, without a time of deletion",
+            );
+        }
+        return;
+    }
+    if inode.deletion_time() != 0 && !orphan {
+        let what = format!(
+            "{} links and a time of deletion ({})",
+            inode.links(),
+            inode.deletion_time()
+        );
+        state.at_inode(ino, Kind::InodeDeletion, what);
+    }
+    let orphan_file = sb.compat().has(Compat::ORPHAN_FILE) && ino == sb.orphan_file_ino().0;
+    state.files.insert(
+        ino,
+        File {
+            kind: FileType::of_mode(inode.mode()),
+            links: inode.links(),
+            names: 0,
+            nameless: journal || orphan_file || (orphan && inode.links() == 0),
+            parent: None,
+            dotdot: None,
+        },
+    );
+    check_flags(volume, state, ino, inode);
+    let keep = inode.is_dir() || journal || orphan_file || inode.is_symlink();
+    let mapping = check_content(volume, state, ino, inode, keep);
+    if journal {
+        state.journal = inode.is_regular().then(|| (inode.size(), mapping.runs));
+    } else if orphan_file {
+        state.orphan_file = Some((inode.generation(), mapping.runs));
+    } else if inode.is_dir() {
+        state.dirs.push(Dir {
+            ino,
+            generation: inode.generation(),
+            flags: inode.flags(),
+            runs: mapping.runs,
+        });
+    }
+}
+
+/// Reserved inodes hold nothing; those of bad blocks and of the boot loader may own blocks.
+fn check_reserved(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) {
+    let free = ino == BOOT_LOADER_INO && !inode.is_dir();
+    if inode.mode() != 0 && !free {
+        let what = format!("reserved, with mode {:#o}", inode.mode());
+        state.at_inode(ino, Kind::InodeMode, what);
+    }
+    if ino == BAD_BLOCKS_INO || free {
+        mapping::map(volume, state, ino, inode, false);
+    } else if inode.links() != 0 || !is_zero(inode.block_area()) {
+        state.at_inode(ino, Kind::InodeField, "reserved, and in use");
+    }
+}
+
+fn check_flags(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) {
+    let (sb, flags) = (&volume.sb, inode.flags());
+    let mut bad = |what: &str| state.at_inode(ino, Kind::InodeField, what);
+    if flags.has(InodeFlags::EXTENTS) && !sb.incompat().has(Incompat::EXTENTS) {
+        bad("extents without feature extent");
+    }
+    if flags.has(InodeFlags::INDEX) && !(inode.is_dir() && sb.compat().has(Compat::DIR_INDEX)) {
+        bad("flag of a hash index on something that has none");
+    }
+    for (flag, feature) in [
+        (InodeFlags::INLINE_DATA, "inline_data"),
+        (InodeFlags::ENCRYPT, "encrypt"),
+        (InodeFlags::EA_INODE, "ea_inode"),
+        (InodeFlags::CASEFOLD, "casefold"),
+        (InodeFlags::VERITY, "verity"),
+    ] {
+        if flags.has(flag) {
+            bad(&format!("flag {flag} without feature {feature}"));
+        }
+    }
+    if sb.inode_bytes() > 128 && inode.extra_bytes() > 0 && inode.extra_bytes() < 4 {
+        bad(&format!("i_extra_isize = {}", inode.extra_bytes()));
+    }
+}
+
+/// Mapping, attributes, size and count of sectors.
+fn check_content(
+    volume: &Volume<'_>,
+    state: &mut State<'_>,
+    ino: u32,
+    inode: &Inode,
+    keep: bool,
+) -> Mapping {
+    let attributes = xattrs::check(volume, state, ino, inode);
+    let mapping = match FileType::of_mode(inode.mode()) {
+        FileType::Regular | FileType::Directory => mapping::map(volume, state, ino, inode, keep),
+        FileType::Symlink if symlink::is_fast(inode, attributes) => Mapping::default(),
+        FileType::Symlink => mapping::map(volume, state, ino, inode, keep),
+        FileType::Unknown => {
+            let what = format!("mode {:#o} is of no type", inode.mode());
+            state.at_inode(ino, Kind::InodeMode, what);
+            return Mapping {
+                broken: true,
+                ..Mapping::default()
+            };
+        }
+        _ => {
+            if inode.flags().has(InodeFlags::EXTENTS) || inode.flags().has(InodeFlags::INDEX) {
+                state.at_inode(
+                    ino,
+                    Kind::InodeField,
+                    "a device, pipe or socket with flags of a file",
+                );
+            }
+            Mapping::default()
+        }
+    };
+    check_size(state, ino, inode, &mapping);
+    if inode.is_symlink() {
+        symlink::check(volume, state, ino, inode, &mapping, attributes);
+    }
+    if !mapping.broken {
+        let blocks = mapping.blocks + u64::from(attributes);
+        check_sectors(volume, state, ino, inode, blocks);
+    }
+    mapping
+}
+
+fn check_size(state: &mut State<'_>, ino: u32, inode: &Inode, mapping: &Mapping) {
+    let size = inode.size();
+    let block = BLOCK_BYTES as u64;
+    let what = match FileType::of_mode(inode.mode()) {
+        FileType::Directory if !mapping.broken && size != mapping.end * block => {
+            format!("{size} bytes in a directory of {} blocks", mapping.end)
+        }
+        FileType::Regular
+            if !mapping.broken && mapping.written_end * block >= size.saturating_add(block) =>
+        {
+            format!("{size} bytes, and data up to block {}", mapping.written_end)
+        }
+        FileType::Regular if size > block << 32 => {
+            format!("{size} bytes are more than can be mapped")
+        }
+        FileType::CharDevice | FileType::BlockDevice | FileType::Fifo | FileType::Socket
+            if size != 0 =>
+        {
+            format!("{size} bytes in a device, pipe or socket")
+        }
+        _ => return,
+    };
+    state.at_inode(ino, Kind::InodeSize, what);
+}
+
+/// Compares the count of sectors with the blocks that were met.
+pub(super) fn check_sectors(
+    volume: &Volume<'_>,
+    state: &mut State<'_>,
+    ino: u32,
+    inode: &Inode,
+    blocks: u64,
+) {
+    let huge = volume.sb.ro_compat().has(RoCompat::HUGE_FILE);
+    let sectors = inode.sectors(huge, BLOCK_BYTES as u32);
+    let expected = blocks * 8;
+    if sectors != expected {
+        let what = format!("{sectors} sectors noted, {expected} in use");
+        state
+            .found
+            .add(Finding::new(Kind::InodeSectors, what).ino(ino));
+    }
+}

@@ -1,0 +1,142 @@
+//! What an inode maps: blocks are taken for it, and their ends and number are noted.
+
+use super::finding::Kind;
+use super::state::State;
+use super::volume::Volume;
+use ondisk::ext4::{Inode, InodeFlags, InodeSeed};
+
+/// Mapped blocks of a file that follow each other on the device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// First block of the file.
+    pub logical: u64,
+    /// First block of the device.
+    pub start: u64,
+    /// Blocks.
+    pub len: u64,
+}
+
+/// The mapping of one inode.
+#[derive(Default)]
+pub(super) struct Mapping {
+    /// The runs, if they were asked for.
+    pub runs: Vec<Run>,
+    /// Blocks of the device, those of the tree included.
+    pub blocks: u64,
+    /// One past the last block of the file that is mapped.
+    pub end: u64,
+    /// One past the last one that was written.
+    pub written_end: u64,
+    /// Part of it cannot be judged: no conclusions from ends and numbers.
+    pub broken: bool,
+}
+
+/// Walks over the mapping of an inode.
+pub(super) struct Walker<'w, 'f> {
+    pub volume: &'w Volume<'w>,
+    pub state: &'w mut State<'f>,
+    pub ino: u32,
+    pub seed: Option<InodeSeed>,
+    /// Whether the runs are wanted.
+    pub keep: bool,
+    pub mapping: Mapping,
+}
+
+/// Takes all blocks of an inode; `keep` asks for its runs.
+pub(super) fn map(
+    volume: &Volume<'_>,
+    state: &mut State<'_>,
+    ino: u32,
+    inode: &Inode,
+    keep: bool,
+) -> Mapping {
+    let seed = volume
+        .seed
+        .map(|seed| seed.inode(base::Ino(ino), inode.generation()));
+    let mut walker = Walker {
+        volume,
+        state,
+        ino,
+        seed,
+        keep,
+        mapping: Mapping::default(),
+    };
+    if inode.flags().has(InodeFlags::EXTENTS) {
+        super::extents::walk(&mut walker, inode.block_area());
+    } else {
+        super::blockmap::walk(&mut walker, inode.block_area());
+    }
+    walker.mapping
+}
+
+impl Walker<'_, '_> {
+    pub fn finding(&mut self, kind: Kind, block: Option<u64>, what: impl Into<String>) {
+        self.mapping.broken = true;
+        match block {
+            Some(block) => self.state.at_block(self.ino, block, kind, what),
+            None => self.state.at_inode(self.ino, kind, what),
+        }
+    }
+
+    /// Takes blocks; false if they lie outside the volume or have another owner.
+    pub fn take(&mut self, start: u64, len: u64) -> bool {
+        if !self.volume.inside(start, len) {
+            let what = format!("blocks {start}+{len} lie outside the volume");
+            self.finding(Kind::MapOutside, None, what);
+            return false;
+        }
+        self.mapping.blocks += len;
+        let Some(shared) = self.state.usage.take(self.volume, start, len) else {
+            return true;
+        };
+        let owner = if self.volume.zone.touches(shared, 1) {
+            "holds metadata of the volume"
+        } else {
+            "belongs to something else already"
+        };
+        let what = format!("of its blocks {start}+{len} block {shared} {owner}");
+        self.finding(Kind::SharedBlock, Some(shared), what);
+        false
+    }
+
+    /// Takes a block of the tree and reads it; `None` if it cannot be followed.
+    pub fn node(&mut self, block: u64) -> Option<base::Bytes> {
+        // C2: a second time, in a circle too, it is taken already.
+        if !self.take(block, 1) {
+            return None;
+        }
+        let bytes = self.volume.reader.block(block, self.state.found);
+        self.mapping.broken |= bytes.is_none();
+        bytes
+    }
+
+    /// Takes blocks of data.
+    pub fn data(&mut self, logical: u64, start: u64, len: u64, written: bool) {
+        self.take(start, len);
+        let mapping = &mut self.mapping;
+        mapping.end = mapping.end.max(logical + len);
+        if written {
+            mapping.written_end = mapping.written_end.max(logical + len);
+        }
+        if !self.keep || !self.volume.inside(start, len) {
+            return;
+        }
+        match mapping.runs.last_mut() {
+            Some(run) if run.logical + run.len == logical && run.start + run.len == start => {
+                run.len += len;
+            }
+            _ => mapping.runs.push(Run {
+                logical,
+                start,
+                len,
+            }),
+        }
+    }
+}
+
+/// The block of the device that holds a block of the file.
+pub(super) fn find(runs: &[Run], logical: u64) -> Option<u64> {
+    let at = runs.partition_point(|run| run.logical + run.len <= logical);
+    let run = runs.get(at).filter(|run| run.logical <= logical)?;
+    Some(run.start + logical - run.logical)
+}

@@ -1,0 +1,98 @@
+//! The resize inode: it owns the blocks that are reserved for more group descriptors, and their copies in the backup groups.
+
+use super::finding::Kind;
+use super::state::State;
+use super::volume::Volume;
+use base::BLOCK_BYTES;
+use base::bytes::get_le32;
+use ondisk::ext4::{Compat, Inode, RESIZE_INO};
+
+const POINTERS: u32 = BLOCK_BYTES as u32 / 4;
+/// Word of the block area that leads to the double-indirect block.
+const DOUBLE: usize = 13;
+
+/// Checks inode 7.
+pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, inode: &Inode) {
+    let ino = RESIZE_INO.0;
+    let words: Vec<u32> = inode
+        .block_area()
+        .chunks_exact(4)
+        .map(|w| get_le32(w, 0))
+        .collect();
+    let used = volume.sb.compat().has(Compat::RESIZE_INODE);
+    if !used {
+        if inode.links() != 0 || words.iter().any(|&w| w != 0) {
+            state.at_inode(
+                ino,
+                Kind::ResizeInode,
+                "in use without feature resize_inode",
+            );
+        }
+        return;
+    }
+    if inode.links() == 0 || !inode.is_regular() {
+        return state.at_inode(ino, Kind::ResizeInode, "not a regular file with a link");
+    }
+    let top = u64::from(words[DOUBLE]);
+    let others = words
+        .iter()
+        .enumerate()
+        .any(|(n, &w)| n != DOUBLE && w != 0);
+    if others || !volume.inside(top, 1) {
+        return state.at_inode(
+            ino,
+            Kind::ResizeInode,
+            "it has one double-indirect block and no other",
+        );
+    }
+    if let Some(shared) = state.usage.take(volume, top, 1) {
+        let what = "its double-indirect block belongs to something else";
+        state.at_block(ino, shared, Kind::SharedBlock, what);
+        return;
+    }
+    let Some(block) = volume.reader.block(top, state.found) else {
+        return;
+    };
+    check_lists(volume, state, top, &block);
+    let copies = backups(volume).len() as u64;
+    let expected = 1 + u64::from(volume.sb.reserved_gdt_blocks()) * (1 + copies);
+    super::inodes::check_sectors(volume, state, ino, inode, expected);
+}
+
+fn backups(volume: &Volume<'_>) -> Vec<u64> {
+    let sb = &volume.sb;
+    let groups = (1..sb.groups_count()).filter(|&group| sb.has_superblock(group));
+    groups.map(|group| sb.group_first_block(group).0).collect()
+}
+
+fn check_lists(volume: &Volume<'_>, state: &mut State<'_>, top: u64, root: &[u8]) {
+    let (ino, sb) = (RESIZE_INO.0, &volume.sb);
+    let backups = backups(volume);
+    let first = sb.desc_blocks();
+    let reserved = first..first + u32::from(sb.reserved_gdt_blocks());
+    let mut expected = vec![0u32; POINTERS as usize];
+    for n in reserved.clone() {
+        expected[(n % POINTERS) as usize] = 1 + n;
+    }
+    for (n, &want) in expected.iter().enumerate() {
+        let word = get_le32(root, 4 * n);
+        if word != want {
+            let what = format!("word {n} is {word}, should be {want}");
+            return state.at_block(ino, top, Kind::ResizeInode, what);
+        }
+    }
+    for n in reserved {
+        let at = u64::from(1 + n);
+        let Some(list) = volume.reader.block(at, state.found) else {
+            return;
+        };
+        for slot in 0..POINTERS as usize {
+            let want = backups.get(slot).map_or(0, |start| start + at);
+            let word = u64::from(get_le32(&list, 4 * slot));
+            if word != want {
+                let what = format!("word {slot} is {word}, should be {want}");
+                return state.at_block(ino, at, Kind::ResizeInode, what);
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What a check gathers on its way.
+
+use super::finding::{Finding, Findings, Kind};
+use super::mapping::Run;
+use super::usage::Usage;
+use ondisk::ext4::{FileType, InodeFlags};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known of an inode in use.
+pub(super) struct File {
+    pub kind: FileType,
+    /// Links that it says.
+    pub links: u16,
+    /// Entries that lead to it, '.' and '..' included.
+    pub names: u32,
+    /// Needs no name: named by the superblock, or on the list of orphans.
+    pub nameless: bool,
+    /// Of a directory: where it was found.
+    pub parent: Option<u32>,
+    /// Of a directory: what its '..' says.
+    pub dotdot: Option<u32>,
+}
+
+/// A directory to be read.
+pub(super) struct Dir {
+    pub ino: u32,
+    pub generation: u32,
+    pub flags: InodeFlags,
+    pub runs: Vec<Run>,
+}
+
+/// A block of attributes.
+pub(super) struct XattrUse {
+    /// Owners that it says.
+    pub stored: u32,
+    /// Owners that were met.
+    pub seen: u32,
+}
+
+/// Everything a check gathers.
+pub(super) struct State<'f> {
+    pub found: &'f mut Findings,
+    pub usage: Usage,
+    /// Inodes in use, by number.
+    pub files: BTreeMap<u32, File>,
+    pub dirs: Vec<Dir>,
+    pub xattrs: BTreeMap<u64, XattrUse>,
+    /// Inodes on the list of orphans.
+    pub orphans: BTreeSet<u32>,
+    /// Blocks of the journal, if its inode can be used.
+    pub journal: Option<(u64, Vec<Run>)>,
+    /// Generation and blocks of the orphan file.
+    pub orphan_file: Option<(u32, Vec<Run>)>,
+}
+
+impl<'f> State<'f> {
+    pub fn new(found: &'f mut Findings) -> State<'f> {
+        State {
+            found,
+            usage: Usage::new(),
+            files: BTreeMap::new(),
+            dirs: Vec::new(),
+            xattrs: BTreeMap::new(),
+            orphans: BTreeSet::new(),
+            journal: None,
+            orphan_file: None,
+        }
+    }
+
+    /// Notes a finding about an inode.
+    pub fn at_inode(&mut self, ino: u32, kind: Kind, what: impl Into<String>) {
+        self.found.add(Finding::new(kind, what).ino(ino));
+    }
+
+    /// Notes a finding about a block of an inode.
+    pub fn at_block(&mut self, ino: u32, block: u64, kind: Kind, what: impl Into<String>) {
+        self.found
+            .add(Finding::new(kind, what).ino(ino).block(block));
+    }
+}

@@ -1,0 +1,73 @@
+//! Who owns a block: one bit a block, in groups that have owners beside the zone of fixed places.
+
+use super::volume::Volume;
+use crate::bitmap;
+use base::BLOCK_BYTES;
+use std::collections::BTreeMap;
+
+/// Blocks with an owner.
+pub(super) struct Usage {
+    /// By group: the zone's bits, the owned ones, and those behind the end of the volume.
+    maps: BTreeMap<u32, Box<[u8]>>,
+    /// Blocks taken.
+    pub taken: u64,
+}
+
+impl Usage {
+    pub fn new() -> Usage {
+        Usage {
+            maps: BTreeMap::new(),
+            taken: 0,
+        }
+    }
+
+    /// Takes blocks inside the volume for an owner. Answers the first one that has an owner already, if there is one.
+    pub fn take(&mut self, volume: &Volume<'_>, start: u64, len: u64) -> Option<u64> {
+        let per_group = u64::from(volume.sb.blocks_per_group());
+        let (mut at, end) = (start, start + len);
+        let mut shared = None;
+        while at < end {
+            let group = (at / per_group) as u32;
+            let bit = (at % per_group) as u32;
+            let n = (end - at).min(per_group - u64::from(bit)) as u32;
+            let map = self
+                .maps
+                .entry(group)
+                .or_insert_with(|| Usage::fresh(volume, group));
+            let used = bitmap::next(map, bit, bit + n, true);
+            if used < bit + n && shared.is_none() {
+                shared = Some(at + u64::from(used - bit));
+            }
+            bitmap::fill(map, bit, n, true);
+            at += u64::from(n);
+        }
+        self.taken += len;
+        shared
+    }
+
+    /// The bitmap that a group must have.
+    pub fn map(&self, volume: &Volume<'_>, group: u32) -> std::borrow::Cow<'_, [u8]> {
+        match self.maps.get(&group) {
+            Some(map) => map.as_ref().into(),
+            None => Usage::fresh(volume, group).into_vec().into(),
+        }
+    }
+
+    /// True if something beside the zone lies in the group.
+    pub fn has_owners(&self, group: u32) -> bool {
+        self.maps.contains_key(&group)
+    }
+
+    /// The bitmap of a group that holds nothing but the zone.
+    pub fn fresh(volume: &Volume<'_>, group: u32) -> Box<[u8]> {
+        let first = volume.sb.group_first_block(group).0;
+        let blocks = volume.sb.group_blocks(group);
+        let mut map = vec![0; BLOCK_BYTES].into_boxed_slice();
+        for (start, end) in volume.zone.ranges(first, first + u64::from(blocks)) {
+            bitmap::fill(&mut map, (start - first) as u32, (end - start) as u32, true);
+        }
+        let bits = (BLOCK_BYTES * 8) as u32;
+        bitmap::fill(&mut map, blocks, bits - blocks, true);
+        map
+    }
+}
