@@ -15,6 +15,9 @@ pub enum RunError {
     /// The workload text.
     #[error("{0}")]
     Spec(#[from] SpecError),
+    /// The text of a crash-test workload.
+    #[error("{0}")]
+    Subject(#[from] crate::crash::subject::TextError),
     /// The workload itself.
     #[error("workload: {0}")]
     Workload(#[from] SqliteFailure),

@@ -2,7 +2,7 @@
 
 use super::device::{Disk, Remains, Volume};
 use super::model::{DIR_PERM, FILE_PERM, State};
-use super::ops::Op;
+use super::ops::{Mix, Op, Stress};
 use super::stamp::FileId;
 use super::{CrashConfig, Script};
 use crate::RunError;
@@ -327,6 +327,25 @@ struct Task {
 /// Draws after which a task gives up looking for an operation that is possible.
 const DRAWS_MAX: usize = 200;
 
+/// The operations that task number `task` of a seeded mix draws: a function of the seed alone.
+pub(super) fn drawn(
+    task: usize,
+    ops: usize,
+    stress: Stress,
+    seed: u64,
+) -> impl Iterator<Item = Op> {
+    let mut rng = Rng::named(seed, &format!("crash/task {task}"));
+    let mix = Mix::new(stress, &mut rng);
+    let mut state = State::new(task);
+    state.apply(&Op::Mkdir(String::new()));
+    (0..ops).map_while(move |_| {
+        let mut draws = (0..DRAWS_MAX).map(|_| mix.draw(&mut rng));
+        let op = draws.find(|op| state.allows(op))?;
+        state.apply(&op);
+        Some(op)
+    })
+}
+
 impl Task {
     fn work(&mut self, seed: u64, script: &Script) -> Result<(), RunError> {
         self.step(Op::Mkdir(String::new()))?;
@@ -338,15 +357,8 @@ impl Task {
                 }
             }
             Script::Mixed { ops, stress, .. } => {
-                let name = format!("crash/task {}", self.number);
-                let mut rng = Rng::named(seed, &name);
-                let mix = super::ops::Mix::new(*stress, &mut rng);
-                for _ in 0..*ops {
-                    let mut draws = (0..DRAWS_MAX).map(|_| mix.draw(&mut rng));
-                    match draws.find(|op| self.state.allows(op)) {
-                        Some(op) => self.step(op)?,
-                        None => break,
-                    }
+                for op in drawn(self.number, *ops, *stress, seed) {
+                    self.step(op)?;
                 }
             }
         }
