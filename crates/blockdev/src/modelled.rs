@@ -89,6 +89,11 @@ impl<M: Model> Modelled<M> {
         self.state.lock().model.as_ref().map(look)
     }
 
+    /// Looks at the model and may change it, e.g. what it records.
+    pub fn with_model_mut<R>(&self, change: impl FnOnce(&mut M) -> R) -> Option<R> {
+        self.state.lock().model.as_mut().map(change)
+    }
+
     /// Host commands so far.
     pub fn device_stats(&self) -> Option<DeviceStats> {
         self.with_model(M::device_stats)

@@ -4,6 +4,7 @@ use crate::emmc::{Emmc, EmmcMedia, FieldText};
 use crate::plain::{Plain, PlainMedia};
 use base::{Bytes, Lba, Time};
 use blockdev::{Adversary, Caps, Completion, DevError, DeviceStats, FlashStats, Model, Request};
+use ftl::nand::Operation;
 
 /// A device model of any kind. Cloning forks it: content is shared until written.
 #[derive(Clone)]
@@ -58,6 +59,19 @@ impl AnyModel {
     /// cache, open writes. Bounded in a run of any length; for tests.
     pub fn backlog(&self) -> usize {
         each!(self, m => m.backlog())
+    }
+    /// Keeps every program and erase of the chips from now on, until [`AnyModel::take_operations`]; or stops to.
+    pub fn keep_operations(&mut self, on: bool) {
+        if let AnyModel::Emmc(m) = self {
+            m.card_mut().firmware_mut().keep_operations(on);
+        }
+    }
+    /// The programs and erases since the last call, in the order of issue; none for a device without flash.
+    pub fn take_operations(&mut self) -> Vec<Operation> {
+        match self {
+            AnyModel::Emmc(m) => m.card_mut().firmware_mut().take_operations(),
+            AnyModel::Plain(_) => Vec::new(),
+        }
     }
     /// The fields of the card's EXT_CSD register in words; empty for what is no eMMC.
     pub fn ext_csd(&self) -> Vec<FieldText> {

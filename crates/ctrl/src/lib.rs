@@ -10,4 +10,5 @@ mod profile;
 mod span;
 
 pub use any::{AnyModel, Media};
-pub use profile::{Description, Profile, ProfileError, SlcProfile};
+pub use ftl::nand::{Cause, Operation, Span};
+pub use profile::{Description, Profile, ProfileError, Recovering, SlcProfile};

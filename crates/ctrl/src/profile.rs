@@ -2,9 +2,11 @@
 
 mod description;
 mod overrides;
+mod recovering;
 mod slc;
 
 pub use description::Description;
+pub use recovering::Recovering;
 pub use slc::SlcProfile;
 
 use crate::emmc::{CardConfig, Emmc, EmmcMedia, EmmcTiming};
@@ -431,6 +433,16 @@ impl EmmcProfile {
             endurance: n.endurance,
         }
     }
+    fn ftl_config(&self, units: u64) -> Config {
+        Config {
+            unit_bytes: BLOCK_BYTES as u32,
+            units,
+            lanes: self.ftl.lanes,
+            gc_slack: self.ftl.gc_slack,
+            checkpoint_blocks: self.ftl.checkpoint_blocks,
+            slc: self.slc.area(&self.geometry(1)),
+        }
+    }
     fn build(
         &self,
         timing: &str,
@@ -438,14 +450,7 @@ impl EmmcProfile {
         media: Option<EmmcMedia>,
     ) -> Result<AnyModel, String> {
         self.check_slc(units * BLOCK_BYTES as u64)?;
-        let config = Config {
-            unit_bytes: BLOCK_BYTES as u32,
-            units,
-            lanes: self.ftl.lanes,
-            gc_slack: self.ftl.gc_slack,
-            checkpoint_blocks: self.ftl.checkpoint_blocks,
-            slc: self.slc.area(&self.geometry(1)),
-        };
+        let config = self.ftl_config(units);
         let say = |e: &dyn std::fmt::Display| e.to_string();
         let chips = self.timing[timing].nand.unwrap_or(self.nand.timing);
         let power_up = |media| Nand::new(media, chips);

@@ -40,6 +40,7 @@ impl Ftl {
             };
             let start = now.max(self.evidence_end);
             self.pools[pool].free -= 1;
+            self.nand.because(crate::core::CAUSES[stream]);
             let erased = crate::program::broken_rules_panic(self.nand.erase(start, BlockId(block)));
             let info = &mut self.blocks[block as usize];
             if erased.is_err() {

@@ -8,7 +8,7 @@ use crate::tag::{self, Kind, Tag};
 pub use crate::types::{FtlError, FtlStats, Quiet};
 use crate::{Config, Layout};
 use base::{Bytes, CowVec, Time, fill};
-use nand::{Cell, Media, Nand, PageAddr};
+use nand::{Cause, Cell, Media, Nand, Operation, PageAddr};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
@@ -75,6 +75,9 @@ pub(crate) const HOST: usize = 0;
 pub(crate) const GC: usize = 1;
 /// Stream of what leaves the SLC area.
 pub(crate) const FOLD: usize = 2;
+
+/// Why a stream's units are programmed.
+pub(crate) const CAUSES: [Cause; 3] = [Cause::Host, Cause::Collection, Cause::Fold];
 
 /// A flash translation layer over powered chips.
 #[derive(Clone)]
@@ -189,6 +192,14 @@ impl Ftl {
     /// Cuts the power: what the chips hold then. The FTL has no part in it.
     pub fn power_off(self, at: Time, seed: u64) -> Media {
         self.nand.power_off(at, seed)
+    }
+    /// Keeps every program and erase from now on, until [`Ftl::take_operations`]; or stops to.
+    pub fn keep_operations(&mut self, on: bool) {
+        self.nand.keep_operations(on);
+    }
+    /// The programs and erases since the last call, in the order of issue.
+    pub fn take_operations(&mut self) -> Vec<Operation> {
+        self.nand.take_operations()
     }
     /// Operations on the chips that a cut could still undo or tear.
     pub fn undo_len(&self) -> usize {
@@ -477,6 +488,7 @@ impl Ftl {
             true => now,
             false => now.max(self.group.not_before),
         };
+        self.nand.because(CAUSES[stream]);
         match self.program_row(now.max(row.ready), &row, &tags, data) {
             Ok(end) => {
                 self.stats.padded +=

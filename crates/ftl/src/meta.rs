@@ -10,7 +10,7 @@ use crate::program::broken_rules_panic;
 use base::bytes::{get_le32, get_le64, put_le32, put_le64};
 use base::checksum::crc32c;
 use base::{Bytes, Time};
-use nand::{BlockId, Page, PageAddr};
+use nand::{BlockId, Cause, Page, PageAddr};
 
 const MAGIC: u32 = 0x4C54_4656;
 /// Bytes of a TRIM record.
@@ -212,6 +212,7 @@ impl Ftl {
         self.log.index = 0;
         self.log.stripe.clear();
         let area = self.area((self.log.seq % 2) as u32);
+        self.nand.because(Cause::Map);
         for block in area
             .filter(|b| !self.nand.is_bad(BlockId(*b)))
             .collect::<Vec<_>>()
@@ -297,6 +298,10 @@ impl Ftl {
             return None;
         }
         self.stats.map_programs += 1;
+        self.nand.because(match page.kind {
+            MetaKind::Log => Cause::Log,
+            _ => Cause::Map,
+        });
         match broken_rules_panic(self.nand.program(
             now,
             at,

@@ -2,6 +2,7 @@
 
 use crate::media::Slot;
 use crate::power::{Effect, Undo};
+use crate::trail::{Cause, Operation, Trail};
 use crate::{BlockId, Cell, Geometry, Media, Page, PageAddr, SlcMode, Timing};
 use base::{Bytes, Nanos, Set, Time};
 use std::sync::Arc;
@@ -60,6 +61,7 @@ pub struct Nand {
     die_free: Vec<Time>,
     channel_free: Vec<Time>,
     stats: NandStats,
+    trail: Trail,
     /// Blocks whose next program fails, for tests.
     failing_program: Set<u32>,
     /// Blocks whose next erase fails, for tests.
@@ -81,6 +83,7 @@ impl Nand {
             die_free: vec![Time(0); dies],
             channel_free: vec![Time(0); channels],
             stats: NandStats::default(),
+            trail: Trail::default(),
             failing_program: Set::default(),
             failing_erase: Set::default(),
         }
@@ -129,6 +132,19 @@ impl Nand {
     /// Makes the next erase of `block` report failure: for tests of what lies above.
     pub fn fail_next_erase(&mut self, block: BlockId) {
         self.failing_erase.insert(block.0);
+    }
+    /// Keeps every program and erase from now on, until [`Nand::take_operations`]; or stops to.
+    pub fn keep_operations(&mut self, on: bool) {
+        self.trail.keep(on);
+    }
+    /// The programs and erases since the last call, in the order of issue; empty unless they are kept. An erase that was
+    /// refused is none.
+    pub fn take_operations(&mut self) -> Vec<Operation> {
+        self.trail.take()
+    }
+    /// Says why the operations that come are made.
+    pub fn because(&mut self, cause: Cause) {
+        self.trail.cause = cause;
     }
     /// When the die that holds `block` has nothing more to do.
     pub fn die_free(&self, block: BlockId) -> Time {
@@ -201,6 +217,8 @@ impl Nand {
         };
         block.next = at.page + 1;
         let old = std::mem::replace(&mut block.cells[at.page as usize], new);
+        self.trail
+            .note(Span { start, end }, at.block, Some(at.page));
         self.undo.push(
             Span { start, end },
             Effect::Program {
@@ -249,6 +267,7 @@ impl Nand {
         *slot = Slot(Some(Arc::new(fresh)));
         self.undo
             .push(Span { start, end }, Effect::Erase { block, old });
+        self.trail.note(Span { start, end }, block, None);
         Ok(Span { start, end })
     }
     /// Erases that this block stands.

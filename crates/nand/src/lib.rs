@@ -38,7 +38,9 @@ mod chip;
 mod geometry;
 mod media;
 mod power;
+mod trail;
 
 pub use chip::{Nand, NandError, NandStats, Span};
 pub use geometry::{BlockId, Geometry, PageAddr, SlcMode, Timing};
 pub use media::{Cell, Media, Page};
+pub use trail::{Cause, Operation};

@@ -19,7 +19,7 @@ pub use blockdev::{
     trace::{Cursor, Step, What},
 };
 pub use config::{Config, Data, Fs};
-pub use ctrl::{AnyModel, Description, Media, Profile};
+pub use ctrl::{AnyModel, Cause, Description, Media, Operation, Profile, Recovering, Span};
 pub use error::RigError;
 pub use ext4::{DataMode, MountOptions};
 pub use image::{load_image, write_image};

@@ -207,6 +207,10 @@ impl Card {
     pub(crate) fn power_off(self, at: Time, seed: u64, caps: &Caps) -> EmmcMedia {
         self.fw.power_off(at, seed, caps)
     }
+    /// Inside of the card.
+    pub(crate) fn firmware_mut(&mut self) -> &mut Firmware {
+        &mut self.fw
+    }
     pub(crate) fn backlog(&self) -> usize {
         self.fw.backlog()
     }

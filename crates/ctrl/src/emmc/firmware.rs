@@ -11,6 +11,7 @@ use crate::span::{self, Part, Source};
 use base::{BLOCK_BYTES, Bytes, Fingerprint, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
 use blockdev::spec::{Kind, Ledger, Write};
 use blockdev::{Adversary, Caps, FlashStats, PackOrder};
+use ftl::nand::Operation;
 use ftl::{Ftl, FtlError, Quiet};
 use std::collections::VecDeque;
 
@@ -572,6 +573,15 @@ impl Firmware {
             let _ = self.fold_all();
             let _ = self.ftl.end_quiet(quiet);
         }
+    }
+    /// Keeps the operations of the chips from now on.
+    pub fn keep_operations(&mut self, on: bool) {
+        self.finish_loading();
+        self.ftl.keep_operations(on);
+    }
+    /// Those since the last call.
+    pub fn take_operations(&mut self) -> Vec<Operation> {
+        self.ftl.take_operations()
     }
     pub fn backlog(&self) -> usize {
         let open = self.ledger.as_ref().map_or(0, Ledger::open_writes);

@@ -2,7 +2,7 @@
 
 use super::stamp::{self, NOBODY, Stamp};
 use crate::RunError;
-use base::{BLOCK_BYTES, Bytes, SECTORS_PER_BLOCK};
+use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK};
 use rig::{
     Adversary, AnyModel, BlockDevice, Caps, Clock, Config, Image, Media, Modelled, Scheme, SpecDisk,
 };
@@ -70,6 +70,15 @@ impl Volume {
             target: target.clone(),
             start,
         })
+    }
+
+    /// A volume of which there is a modelled device already.
+    pub(super) fn of_model(config: &Config, adversary: Adversary, model: AnyModel) -> Volume {
+        Volume {
+            config: config.clone(),
+            target: Target::Profile(adversary),
+            start: Remains::Model(Box::new(model)),
+        }
     }
 
     /// The same content on a device of other promises.
@@ -150,9 +159,8 @@ impl Volume {
     }
 }
 
-fn fresh_image(config: &Config) -> Result<Image, RunError> {
-    let fresh = config.fresh_volume()?;
-    let mut image = Image::new();
+/// The content of a block that no file has written.
+pub(super) fn stale_block() -> Bytes {
     let stamp = |sector| Stamp {
         file: NOBODY,
         sector,
@@ -161,7 +169,12 @@ fn fresh_image(config: &Config) -> Result<Image, RunError> {
     let stale: Vec<u8> = (0..SECTORS_PER_BLOCK)
         .flat_map(|s| stamp::sector(stamp(s)))
         .collect();
-    let stale = Bytes::from(stale);
+    Bytes::from(stale)
+}
+
+/// The blocks of a fresh volume that may hold anything.
+pub(super) fn free_blocks(config: &Config) -> Result<Vec<BlockNo>, RunError> {
+    let fresh = config.fresh_volume()?;
     let blocks = config.bytes / BLOCK_BYTES as u64;
     let zeroed = |n: u64| {
         fresh
@@ -169,8 +182,17 @@ fn fresh_image(config: &Config) -> Result<Image, RunError> {
             .iter()
             .any(|(at, len)| at.0 <= n && n < at.0 + len)
     };
-    for n in (0..blocks).filter(|n| !zeroed(*n)) {
-        image.set_block(n, stale.clone());
+    let used: std::collections::BTreeSet<BlockNo> = fresh.blocks.iter().map(|(n, _)| *n).collect();
+    let free = (0..blocks).filter(|n| !zeroed(*n)).map(BlockNo);
+    Ok(free.filter(|n| !used.contains(n)).collect())
+}
+
+fn fresh_image(config: &Config) -> Result<Image, RunError> {
+    let fresh = config.fresh_volume()?;
+    let mut image = Image::new();
+    let stale = stale_block();
+    for n in free_blocks(config)? {
+        image.set_block(n.0, stale.clone());
     }
     for (block, bytes) in fresh.blocks {
         image.set_block(block.0, bytes);

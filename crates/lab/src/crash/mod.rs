@@ -21,6 +21,7 @@ mod files;
 pub mod finding;
 mod judge;
 pub mod model;
+pub mod nand;
 pub mod ops;
 pub mod oracle;
 pub mod plan;

@@ -1,0 +1,371 @@
+//! Run, cut, recover, judge, count.
+
+use super::bound::{Cuts, NandBound, draw};
+use super::film::{Camera, Film};
+use super::id::{NandId, NandPath, Spot};
+use super::life::{Filmed, Lives};
+use crate::RunError;
+use crate::crash::campaign::Explored;
+use crate::crash::device::{Disk, Volume};
+use crate::crash::oracle::{Oracle, Subject};
+use crate::crash::{CrashConfig, Judgement};
+use base::{Nanos, Rng, Set, Time};
+use rig::{Cause, Media, Mounted};
+use rt::Sim;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// States judged in one simulation.
+const PER_SIM: usize = 256;
+/// One state in so many is mounted for writing, used and unmounted.
+const DEEP_ONE_IN: u64 = 16;
+
+/// What an exploration of a modelled device gave.
+#[derive(Clone, Debug, Default)]
+pub struct NandExplored {
+    /// States, findings, failure.
+    pub explored: Explored,
+    /// Which operations were cut.
+    pub census: Census,
+    /// States of nested cuts among those judged.
+    pub nested: u64,
+}
+
+/// Cuts judged, by what the chips were doing.
+#[derive(Clone, Debug, Default)]
+pub struct Census(pub BTreeMap<(Cause, bool, &'static str), u64>);
+
+impl Census {
+    fn count(&mut self, film: &Film, id: &NandId) {
+        let Some(op) = id
+            .operation()
+            .and_then(|n| film.operations(id.power_up).get(n))
+        else {
+            return;
+        };
+        let part = match id.spot {
+            Spot::Before(_) => "before",
+            Spot::After(_) => "after",
+            _ => "inside",
+        };
+        let key = (op.cause, op.page.is_none(), part);
+        *self.0.entry(key).or_default() += 1;
+    }
+
+    /// Cuts inside of programs (or erases) made for this reason.
+    pub fn inside(&self, cause: Cause, erase: bool) -> u64 {
+        self.0.get(&(cause, erase, "inside")).copied().unwrap_or(0)
+    }
+
+    /// One line a kind of operation.
+    pub fn lines(&self) -> Vec<String> {
+        let line = |((cause, erase, part), n): (&(Cause, bool, &str), &u64)| {
+            let what = if *erase { "erase" } else { "program" };
+            format!("{n} cuts {part} {what}: {}", cause.word())
+        };
+        self.0.iter().map(line).collect()
+    }
+}
+
+/// Runs `subject` once on a modelled device and keeps what is needed to cut it anywhere.
+///
+/// # Errors
+/// The volume is a disk in memory, cannot be mounted, or the simulation fails before the subject begins.
+pub fn film(
+    config: &CrashConfig,
+    volume: &Volume,
+    subject: &dyn Subject,
+) -> Result<Filmed, RunError> {
+    let Disk::Modelled(device) = volume.fresh(config.seed)? else {
+        return Err(RunError::Check("a disk in memory has no chips".into()));
+    };
+    let mut camera = None;
+    let outcome = Sim::new(config.sim(config.seed)).run(|| {
+        let camera = camera.insert(Arc::new(Camera::new(device.clone())));
+        let options = config.mount_options();
+        let mounted = Mounted::on(camera.clone(), options, config.writeback())?;
+        let began = rt::now();
+        let (oracle, outcome) = subject.run(config, &mounted);
+        let outcome = outcome.and_then(|()| Ok(mounted.unmount()?));
+        let end = rt::now();
+        if outcome.is_err() {
+            drop(device.take_model());
+            rt::power_cut();
+        }
+        let failure = outcome.err().map(|e| e.to_string());
+        Ok::<_, RunError>((oracle, began, end, failure))
+    });
+    let simulation = outcome
+        .first_failure
+        .map(|f| format!("{f}; replay: {}", outcome.replay));
+    let (oracle, began, end, failure) = match outcome.value {
+        Some(value) => value?,
+        None => return Err(RunError::Simulation(simulation.unwrap_or_default())),
+    };
+    let camera = camera.expect("the simulation began");
+    Ok(Filmed {
+        film: camera.develop(end),
+        oracle,
+        began,
+        failure: failure.or(simulation),
+        reached: outcome.reached,
+    })
+}
+
+/// Runs `subject` once on a modelled device and judges the states of its cuts within `bound`.
+///
+/// # Errors
+/// The volume is a disk in memory; an id of [`Cuts::List`] that the run does not have.
+pub fn explore(
+    config: &CrashConfig,
+    volume: &Volume,
+    subject: &dyn Subject,
+    bound: &NandBound,
+) -> Result<NandExplored, RunError> {
+    let Filmed {
+        film,
+        mut oracle,
+        began,
+        failure,
+        reached,
+    } = film(config, volume, subject)?;
+    let mut explorer = Explorer {
+        lives: Lives::new(config, DEEP_ONE_IN)?,
+        config,
+        bound,
+        seen: Set::default(),
+        out: NandExplored {
+            explored: Explored {
+                failure,
+                reached,
+                ..Explored::default()
+            },
+            ..NandExplored::default()
+        },
+    };
+    explorer.level(oracle.as_mut(), &film, began, &Outer::default())?;
+    Ok(explorer.out)
+}
+
+/// What the state at `path` left, and when the run was cut: to look at it, or to keep it as an image.
+///
+/// # Errors
+/// The run, or a recovery, has no such operation; a device on the way does not come up.
+pub fn media_of(
+    config: &CrashConfig,
+    filmed: &Filmed,
+    path: &NandPath,
+) -> Result<(Time, Media), RunError> {
+    let lives = Lives::new(config, DEEP_ONE_IN)?;
+    let (first, nested) = path
+        .0
+        .split_first()
+        .ok_or_else(|| RunError::Check("an empty path names no state".into()))?;
+    let (at, mut media) = filmed.film.media(first).ok_or_else(|| unknown(first))?;
+    for id in nested {
+        let film = lives
+            .recovery(&media, recovery_seed(&media))
+            .map_err(RunError::Check)?;
+        media = film.media(id).ok_or_else(|| unknown(id))?.1;
+    }
+    Ok((at, media))
+}
+
+fn unknown(id: &NandId) -> RunError {
+    RunError::Check(format!("{id}: the run has no such operation of the chips"))
+}
+
+/// The schedule of a recovery depends on what it recovers alone (N5).
+fn recovery_seed(media: &Media) -> u64 {
+    media.content_hash()
+}
+
+/// The state in whose recovery a level lies; nothing for the run itself.
+#[derive(Clone, Default)]
+struct Outer {
+    path: Vec<NandId>,
+    /// When the run was cut.
+    at: Option<Time>,
+}
+
+struct Explorer<'a> {
+    lives: Lives<'a>,
+    config: &'a CrashConfig,
+    bound: &'a NandBound,
+    seen: Set<(u64, u64)>,
+    out: NandExplored,
+}
+
+impl Explorer<'_> {
+    /// All cuts of one run, or of one recovery.
+    fn level(
+        &mut self,
+        oracle: &mut dyn Oracle,
+        film: &Film,
+        from: Time,
+        outer: &Outer,
+    ) -> Result<(), RunError> {
+        let depth = outer.path.len() as u32;
+        if let (Cuts::List(ids), 0) = (&self.bound.cuts, depth)
+            && let Some(id) = ids.iter().find(|id| id.time(film).is_none())
+        {
+            return Err(unknown(id));
+        }
+        let bound = match depth {
+            0 => self.bound.clone(),
+            _ => self.bound.of_recovery(depth),
+        };
+        let (cuts, beyond) = bound.choose(film, from);
+        self.out.explored.beyond += beyond;
+        let mut followed: Vec<usize> = (0..cuts.len()).collect();
+        let mut rng = Rng::named(self.bound.seed ^ u64::from(depth), "crash/nand nested");
+        let wanted = if depth < self.bound.nested {
+            self.bound.nested_states
+        } else {
+            0
+        };
+        draw(&mut followed, wanted, &mut rng);
+        let mut rest = 0;
+        for last in followed {
+            self.judge_all(oracle, film, outer, &cuts[rest..=last]);
+            rest = last + 1;
+            self.follow(oracle, film, outer, cuts[last])?;
+        }
+        self.judge_all(oracle, film, outer, &cuts[rest..]);
+        Ok(())
+    }
+
+    /// Cuts the recovery of a state that was just judged.
+    fn follow(
+        &mut self,
+        oracle: &mut dyn Oracle,
+        film: &Film,
+        outer: &Outer,
+        (at, id): (Time, NandId),
+    ) -> Result<(), RunError> {
+        let Some((_, media)) = film.media(&id) else {
+            return Ok(());
+        };
+        // What does not come up is a finding already.
+        let Ok(recovery) = self.lives.recovery(&media, recovery_seed(&media)) else {
+            return Ok(());
+        };
+        let mut path = outer.path.clone();
+        path.push(id);
+        let inner = Outer {
+            path,
+            at: Some(outer.at.unwrap_or(at)),
+        };
+        self.level(oracle, &recovery, Time(0), &inner)
+    }
+
+    fn judge_all(
+        &mut self,
+        oracle: &mut dyn Oracle,
+        film: &Film,
+        outer: &Outer,
+        cuts: &[(Time, NandId)],
+    ) {
+        let mut done = 0;
+        while done < cuts.len() {
+            let most = cuts.len().min(done + PER_SIM);
+            done += self.simulate(oracle, film, outer, &cuts[done..most]);
+        }
+    }
+
+    /// Judges cuts in one simulation, until one of them ends it; answers how many were done, the one that ended it included (N4).
+    fn simulate(
+        &mut self,
+        oracle: &mut dyn Oracle,
+        film: &Film,
+        outer: &Outer,
+        cuts: &[(Time, NandId)],
+    ) -> usize {
+        let mut sim = self.config.sim(self.config.seed);
+        sim.policy = rt::Policy::Fifo;
+        sim.quiet = true;
+        let (mut done, mut open) = (0usize, None);
+        let outcome = Sim::new(sim).run(|| {
+            for (at, id) in cuts {
+                done += 1;
+                let at = outer.at.unwrap_or(*at);
+                oracle.advance(at);
+                let Some(media) = self.fresh(oracle, film, id) else {
+                    continue;
+                };
+                let judgement = open.insert(Judgement::default());
+                let judged = self.lives.judge(media, oracle, judgement);
+                judged.inspect_err(|_| rt::power_cut())?;
+                if let Some(judgement) = open.take() {
+                    self.enter(oracle, outer, (at, id), judgement);
+                }
+                // The guard against runs that make no progress counts from here.
+                rt::sleep(Nanos(1));
+            }
+            Ok::<_, String>(())
+        });
+        let why = match (outcome.first_failure, outcome.value) {
+            (_, Some(Err(why))) => Some(why),
+            (Some(failure), _) => Some(failure.to_string()),
+            _ => None,
+        };
+        self.reach(outcome.reached);
+        if let (Some(why), Some((at, id))) = (why, cuts.get(done.wrapping_sub(1))) {
+            let mut judgement = open.take().unwrap_or_default();
+            judgement.violations.push(format!("R1: recovery: {why}"));
+            let at = outer.at.unwrap_or(*at);
+            oracle.advance(at);
+            self.enter(oracle, outer, (at, id), judgement);
+        }
+        done
+    }
+
+    /// What a cut leaves, unless its like was judged in this epoch (N3).
+    fn fresh(&mut self, oracle: &dyn Oracle, film: &Film, id: &NandId) -> Option<Media> {
+        self.out.explored.enumerated += 1;
+        let (_, media) = film.media(id)?;
+        if !self.seen.insert((media.content_hash(), oracle.epoch())) {
+            self.out.explored.deduplicated += 1;
+            return None;
+        }
+        self.out.census.count(film, id);
+        Some(media)
+    }
+
+    fn enter(
+        &mut self,
+        oracle: &dyn Oracle,
+        outer: &Outer,
+        (at, id): (Time, &NandId),
+        judgement: Judgement,
+    ) {
+        self.out.nested += u64::from(!outer.path.is_empty());
+        let mut path = outer.path.clone();
+        path.push(*id);
+        let state = NandPath(path).to_string();
+        self.out.explored.judged += 1;
+        if !judgement.violations.is_empty() {
+            let place = crate::crash::campaign::Place {
+                point: 0,
+                at,
+                choice: rig::Choice::Seed(id.seed),
+            };
+            let mut story = oracle.story();
+            story.insert(0, state);
+            self.out
+                .explored
+                .findings
+                .push(crate::crash::campaign::Finding {
+                    place,
+                    judgement,
+                    story,
+                });
+        }
+    }
+
+    fn reach(&mut self, reached: rt::Reached) {
+        for (mutant, times) in reached {
+            *self.out.explored.reached.entry(mutant).or_default() += times;
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A run on a modelled device, to be cut afterwards at any moment.
+//!
+//! After each command of the host a copy of the device is kept (content is shared, so a copy costs what changes later), and every
+//! operation of the chips with its span. A model is exact at a cut, and nothing but commands comes from outside: the copy
+//! made at the last command before a moment, cut at that moment, is what a cut of the run at that moment leaves.
+
+use super::id::NandId;
+use base::Time;
+use rig::{
+    AnyModel, BlockDevice, Caps, DevError, Media, Model, Modelled, Operation, Profile, Recovering,
+    Reply, Request, Ticket,
+};
+use rt::Mutex;
+use std::sync::Arc;
+
+/// A recorded run.
+pub struct Film {
+    /// The device after each command, by ascending time; the first is the one before all.
+    frames: Vec<(Time, AnyModel)>,
+    /// What the chips did in the run, by ascending begin.
+    operations: Vec<Operation>,
+    /// The recovery of the device before the run, if it was one.
+    recovering: Option<(Recovering, Vec<Operation>)>,
+    /// When the run ended.
+    pub end: Time,
+}
+
+impl Film {
+    /// The programs and erases of the run, or with `power_up` those of the device's own recovery before it; by ascending begin.
+    pub fn operations(&self, power_up: bool) -> &[Operation] {
+        match (power_up, &self.recovering) {
+            (false, _) => &self.operations,
+            (true, Some((_, operations))) => operations,
+            (true, None) => &[],
+        }
+    }
+
+    /// What a cut leaves, and when it is in the time of the run; `None` if the run has no such operation.
+    pub fn media(&self, id: &NandId) -> Option<(Time, Media)> {
+        let at = id.time(self)?;
+        if id.power_up {
+            let (recovering, _) = self.recovering.as_ref()?;
+            return Some((Time(0), recovering.power_off(at, id.seed)));
+        }
+        Some((at, self.cut(at, id.seed)))
+    }
+
+    /// What a cut of the run at `at` leaves.
+    pub fn cut(&self, at: Time, seed: u64) -> Media {
+        let next = self.frames.partition_point(|(time, _)| *time <= at);
+        let (_, model) = &self.frames[next.saturating_sub(1)];
+        model.clone().power_off(at, seed)
+    }
+
+    /// Commands of the host.
+    pub fn commands(&self) -> usize {
+        self.frames.len() - 1
+    }
+}
+
+/// Puts operations in the order in which they begin; operations that begin together stay in the order of issue.
+fn in_order(mut operations: Vec<Operation>) -> Vec<Operation> {
+    operations.sort_by_key(|op| (op.span.start, op.span.end));
+    operations
+}
+
+/// A modelled device that is filmed.
+pub struct Camera {
+    device: Arc<Modelled<AnyModel>>,
+    shot: Mutex<Shot>,
+    recovering: Option<Recovering>,
+}
+
+#[derive(Default)]
+struct Shot {
+    frames: Vec<(Time, AnyModel)>,
+    operations: Vec<Operation>,
+}
+
+impl Camera {
+    /// Films what happens on `device` from now on, whose clock has not started; inside of the simulation.
+    pub fn new(device: Arc<Modelled<AnyModel>>) -> Camera {
+        let first = device.with_model_mut(|model| {
+            model.keep_operations(true);
+            model.clone()
+        });
+        let shot = Shot {
+            frames: first.into_iter().map(|m| (Time(0), m)).collect(),
+            operations: Vec::new(),
+        };
+        Camera {
+            device,
+            shot: Mutex::named("film", shot),
+            recovering: None,
+        }
+    }
+
+    /// The same, with the recovery by which the device came out of `media`.
+    pub fn with_power_up(self, profile: &Profile, media: &Media) -> Camera {
+        // A recovery that fails has no device; that the next life cannot begin is for the judge to say.
+        let recovering = profile.recover(media.clone()).ok().flatten();
+        Camera { recovering, ..self }
+    }
+
+    /// Ends the filming at `end`.
+    pub fn develop(&self, end: Time) -> Film {
+        let shot = std::mem::take(&mut *self.shot.lock());
+        Film {
+            frames: shot.frames,
+            operations: in_order(shot.operations),
+            recovering: self
+                .recovering
+                .clone()
+                .map(|r| (r.clone(), in_order(r.operations().to_vec()))),
+            end,
+        }
+    }
+}
+
+impl BlockDevice for Camera {
+    fn caps(&self) -> Caps {
+        self.device.caps()
+    }
+    fn submit(&self, request: Request) -> Ticket {
+        // Nothing may happen between the command and the copy.
+        rt::no_yield(|| {
+            let ticket = self.device.submit(request);
+            let frame = self
+                .device
+                .with_model_mut(|model| (model.take_operations(), model.clone()));
+            if let Some((operations, model)) = frame {
+                let mut shot = self.shot.lock();
+                shot.operations.extend(operations);
+                shot.frames.push((rt::now(), model));
+            }
+            ticket
+        })
+    }
+    fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
+        self.device.wait(ticket)
+    }
+}

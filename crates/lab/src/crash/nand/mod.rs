@@ -1,0 +1,29 @@
+//! Cuts of a modelled device: before, inside and after each program and erase of its chips, or at moments of virtual time.
+//!
+//! ```text
+//! Subject --film--> Filmed { Film, Oracle } --NandBound::choose--> NandId --Film::media--> Media --power-up, mount, oracle--> Explored
+//!                                                                            |--Lives::recovery--> Film --> ... (nested cuts)
+//! ```
+//!
+//! What a cut leaves is decided by the fault table of the crate `nand` and the seed in the id (adversary `own`), or beside it
+//! by what the standard allows (`spec`). Recovery is that of the translation layer (map, tags, log), of the journal, and the mount.
+//!
+//! - N1: one run yields all its cuts, and filming changes nothing of the run (see [`film`]).
+//! - N2: a state is judged as if alone: with a device of its own whose clock begins at 0.
+//! - N3: equal media in one epoch of the oracle are judged once.
+//! - N4: a recovery that panics, hangs or fails is a violation of R1 of its state, and the exploration goes on with the next.
+//! - N5: an id names the same state in every run of the same case, whatever the bound.
+
+mod aged;
+mod bound;
+mod explore;
+mod film;
+mod id;
+mod life;
+
+pub use aged::{aged_volume, small_chips};
+pub use bound::{Cuts, NandBound};
+pub use explore::{Census, NandExplored, explore, film, media_of};
+pub use film::{Camera, Film};
+pub use id::{NandId, NandIdError, NandPath, Spot, inside};
+pub use life::Filmed;
