@@ -23,7 +23,7 @@ fn words(explored: &NandExplored) -> String {
         e.deduplicated,
         e.beyond,
         e.judged,
-        explored.nested,
+        e.nested,
         e.findings.len(),
         e.failure,
         explored.census.lines().join("\n")
@@ -36,7 +36,14 @@ fn every_operation_of_the_chips_is_cut_under_every_preset() {
         let (config, volume) = setup(scheme, Adversary::Own, 3);
         let mix = subject::parse("mix").unwrap();
         let begun = std::time::Instant::now();
-        let explored = explore(&config, &volume, mix.as_ref(), &NandBound::default()).unwrap();
+        let explored = explore(
+            &config,
+            &volume,
+            mix.as_ref(),
+            &NandBound::default(),
+            &mut |_| {},
+        )
+        .unwrap();
         eprintln!("{scheme}: {} in {:?}", words(&explored), begun.elapsed());
         assert_eq!(explored.explored.failure, None);
         assert!(

@@ -5,7 +5,7 @@ use super::film::{Camera, Film};
 use super::id::{NandId, NandPath, Spot};
 use super::life::{Filmed, Lives};
 use crate::RunError;
-use crate::crash::campaign::Explored;
+use crate::crash::campaign::{Explored, Watch};
 use crate::crash::device::{Disk, Volume};
 use crate::crash::oracle::{Oracle, Subject};
 use crate::crash::{CrashConfig, Judgement};
@@ -27,8 +27,6 @@ pub struct NandExplored {
     pub explored: Explored,
     /// Which operations were cut.
     pub census: Census,
-    /// States of nested cuts among those judged.
-    pub nested: u64,
 }
 
 /// Cuts judged, by what the chips were doing.
@@ -112,7 +110,8 @@ pub fn film(
     })
 }
 
-/// Runs `subject` once on a modelled device and judges the states of its cuts within `bound`.
+/// Runs `subject` once on a modelled device and judges the states of its cuts within `bound`. `watch` is told of the first state of
+/// each simulation.
 ///
 /// # Errors
 /// The volume is a disk in memory; an id of [`Cuts::List`] that the run does not have.
@@ -121,6 +120,7 @@ pub fn explore(
     volume: &Volume,
     subject: &dyn Subject,
     bound: &NandBound,
+    watch: &mut Watch<'_>,
 ) -> Result<NandExplored, RunError> {
     let Filmed {
         film,
@@ -134,6 +134,7 @@ pub fn explore(
         config,
         bound,
         seen: Set::default(),
+        watch,
         out: NandExplored {
             explored: Explored {
                 failure,
@@ -175,6 +176,14 @@ fn unknown(id: &NandId) -> RunError {
     RunError::Check(format!("{id}: the run has no such operation of the chips"))
 }
 
+/// Moments among cuts, which are in their order.
+fn points(cuts: &[(Time, NandId)]) -> u64 {
+    let moment = |(at, id): &(Time, NandId)| (id.power_up, *at);
+    let first = u64::from(!cuts.is_empty());
+    let others = cuts.windows(2).filter(|w| moment(&w[0]) != moment(&w[1]));
+    first + others.count() as u64
+}
+
 /// The schedule of a recovery depends on what it recovers alone (N5).
 fn recovery_seed(media: &Media) -> u64 {
     media.content_hash()
@@ -188,15 +197,25 @@ struct Outer {
     at: Option<Time>,
 }
 
-struct Explorer<'a> {
+impl Outer {
+    /// The text of a state of this level.
+    fn state(&self, id: &NandId) -> String {
+        let mut path = self.path.clone();
+        path.push(*id);
+        NandPath(path).to_string()
+    }
+}
+
+struct Explorer<'a, 'w> {
     lives: Lives<'a>,
     config: &'a CrashConfig,
     bound: &'a NandBound,
     seen: Set<(u64, u64)>,
+    watch: &'a mut Watch<'w>,
     out: NandExplored,
 }
 
-impl Explorer<'_> {
+impl Explorer<'_, '_> {
     /// All cuts of one run, or of one recovery.
     fn level(
         &mut self,
@@ -217,6 +236,7 @@ impl Explorer<'_> {
         };
         let (cuts, beyond) = bound.choose(film, from);
         self.out.explored.beyond += beyond;
+        self.out.explored.points += points(&cuts);
         let mut followed: Vec<usize> = (0..cuts.len()).collect();
         let mut rng = Rng::named(self.bound.seed ^ u64::from(depth), "crash/nand nested");
         let wanted = if depth < self.bound.nested {
@@ -284,6 +304,9 @@ impl Explorer<'_> {
         let mut sim = self.config.sim(self.config.seed);
         sim.policy = rt::Policy::Fifo;
         sim.quiet = true;
+        if let Some((_, id)) = cuts.first() {
+            (self.watch)(&outer.state(id));
+        }
         let (mut done, mut open) = (0usize, None);
         let outcome = Sim::new(sim).run(|| {
             for (at, id) in cuts {
@@ -339,28 +362,9 @@ impl Explorer<'_> {
         (at, id): (Time, &NandId),
         judgement: Judgement,
     ) {
-        self.out.nested += u64::from(!outer.path.is_empty());
-        let mut path = outer.path.clone();
-        path.push(*id);
-        let state = NandPath(path).to_string();
-        self.out.explored.judged += 1;
-        if !judgement.violations.is_empty() {
-            let place = crate::crash::campaign::Place {
-                point: 0,
-                at,
-                choice: rig::Choice::Seed(id.seed),
-            };
-            let mut story = oracle.story();
-            story.insert(0, state);
-            self.out
-                .explored
-                .findings
-                .push(crate::crash::campaign::Finding {
-                    place,
-                    judgement,
-                    story,
-                });
-        }
+        self.out.explored.nested += u64::from(!outer.path.is_empty());
+        let explored = &mut self.out.explored;
+        explored.count(|| outer.state(id), at, oracle, judgement);
     }
 
     fn reach(&mut self, reached: rt::Reached) {
