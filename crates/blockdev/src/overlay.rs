@@ -5,7 +5,6 @@
 //! - V2: the image below is never changed and never copied; what is written lies above it.
 
 use crate::check::check_request;
-use crate::tickets::Tickets;
 use crate::{BlockDevice, Caps, DevError, Image, Op, Piece, Reply, Request, Ticket};
 use base::{BLOCK_BYTES, Bytes, Lba, Map, SECTOR_BYTES, SECTORS_PER_BLOCK, fill};
 use rt::Mutex;
@@ -23,7 +22,9 @@ pub struct OverlayDisk {
 struct State {
     /// Blocks written since the beginning.
     above: Map<u64, Bytes>,
-    done: Tickets<Result<Reply, DevError>>,
+    next: u64,
+    /// Outcomes that wait to be fetched: hardly ever more than one.
+    done: Vec<(u64, Result<Reply, DevError>)>,
 }
 
 impl OverlayDisk {
@@ -145,10 +146,21 @@ impl BlockDevice for OverlayDisk {
     fn submit(&self, request: Request) -> Ticket {
         let mut state = self.state.lock();
         let result = self.execute(&mut state, request);
-        state.done.keep(result)
+        let ticket = state.next;
+        state.next += 1;
+        state.done.push((ticket, result));
+        Ticket(ticket)
     }
     fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
-        self.state.lock().done.fetch(ticket)?
+        let mut state = self.state.lock();
+        let found = state.done.iter().position(|(n, _)| *n == ticket.0);
+        match found {
+            Some(n) => state.done.swap_remove(n).1,
+            None => {
+                let why = format!("{ticket:?} was never submitted, or was waited for before");
+                Err(DevError::misuse(None, why))
+            }
+        }
     }
 }
 
@@ -195,6 +207,8 @@ mod tests {
         assert!(run(&disk, fua).unwrap_err().to_string().contains("no FUA"));
         assert!(run(&disk, Request::barrier()).is_err());
         assert!(run(&disk, Request::read(Lba(2048), 1)).is_err());
+        let ticket = disk.submit(Request::read(Lba(0), 1));
+        assert!(disk.wait(ticket).is_ok() && disk.wait(ticket).is_err());
         assert!(disk.written().is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::log_super::LogSuper;
 use crate::{JournalError, LogBlock};
-use base::{BLOCK_BYTES, Bytes, SECTORS_PER_BLOCK};
+use base::{Bytes, SECTORS_PER_BLOCK};
 use block::Queue;
 
 /// Blocks read with one request: 128 KiB, as in Linux.
@@ -13,7 +13,8 @@ pub(crate) struct LogReader<'a> {
     queue: &'a Queue,
     log: &'a LogSuper,
     first: u32,
-    window: Bytes,
+    /// Contents of the blocks from `first` on.
+    window: Vec<Bytes>,
 }
 
 impl<'a> LogReader<'a> {
@@ -22,7 +23,7 @@ impl<'a> LogReader<'a> {
             queue,
             log,
             first: 0,
-            window: Bytes::new(),
+            window: Vec::new(),
         }
     }
 
@@ -31,13 +32,11 @@ impl<'a> LogReader<'a> {
         if !self.covers(at) {
             self.fill(at)?;
         }
-        let from = (at.0 - self.first) as usize * BLOCK_BYTES;
-        Ok(self.window.slice(from..from + BLOCK_BYTES))
+        Ok(self.window[(at.0 - self.first) as usize].clone())
     }
 
     fn covers(&self, at: LogBlock) -> bool {
-        let blocks = (self.window.len() / BLOCK_BYTES) as u32;
-        self.first <= at.0 && at.0 - self.first < blocks
+        self.first <= at.0 && ((at.0 - self.first) as usize) < self.window.len()
     }
 
     /// Reads from `at` as far as the log is contiguous on the device.
@@ -47,7 +46,9 @@ impl<'a> LogReader<'a> {
         let end = self.log.sb.blocks_count().min(at.0 + WINDOW);
         let contiguous = |n: &u32| place.block(LogBlock(*n)) == home.plus((*n - at.0).into());
         let count = (at.0..end).take_while(contiguous).count() as u64;
-        self.window = self.queue.read(home.lba(), count * SECTORS_PER_BLOCK)?;
+        self.window = self
+            .queue
+            .read_blocks(home.lba(), count * SECTORS_PER_BLOCK)?;
         self.first = at.0;
         Ok(())
     }

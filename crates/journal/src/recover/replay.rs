@@ -222,8 +222,8 @@ impl<'a> Replay<'a> {
             if home.is_some_and(|home| home == image) {
                 self.at_home.insert(target.home);
             }
-            let crc = post_image_checksum(&self.format, &image);
-            if target.post_crc.is_some_and(|expected| expected != crc)
+            let foretold = |crc| post_image_checksum(&self.format, &image) == crc;
+            if !target.post_crc.is_none_or(foretold)
                 && !(target.needs_home() && rt::mutant(Mutant::UnreadableIsZero))
             {
                 self.foreign.push(target.home);

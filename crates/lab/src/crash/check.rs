@@ -16,9 +16,9 @@ use super::device::{Remains, Volume};
 use super::oracle::Oracle;
 use super::{CrashConfig, Judgement};
 use crate::RunError;
-use base::Nanos;
 use base::collections::mix;
-use rig::{Image, MountOptions, Mounted, OverlayDisk};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Nanos};
+use rig::{Image, MountOptions, Mounted, OverlayDisk, fsck};
 use rt::{Failure, Sim, SimConfig};
 use std::cell::Cell;
 
@@ -26,6 +26,9 @@ use std::cell::Cell;
 const PER_SIM: usize = 256;
 /// Steps without progress after which a state counts as hanging: a thousand times what a recovery needs, a few milliseconds.
 const IDLE_MAX: u64 = 50_000;
+
+/// Findings of `varve fsck` that are quoted.
+const FINDINGS_MAX: usize = 5;
 
 /// What to do beside the read-only mount and the oracle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -49,6 +52,8 @@ pub struct Checked {
     pub deep: u64,
     /// Simulations.
     pub sims: u64,
+    /// Tasks that ran in those of read-only mounts: one each.
+    pub tasks: u64,
 }
 
 /// Recovers remainders and lets an oracle judge them.
@@ -195,6 +200,7 @@ impl<'a> Checker<'a> {
                 done.push(Judgement::default());
             }
         });
+        self.count(|c| c.tasks += outcome.tasks);
         if outcome.first_failure.is_none() {
             done.pop();
         }
@@ -227,7 +233,25 @@ impl<'a> Checker<'a> {
         };
         let mounted = Mounted::on(disk.clone(), options, vfs::WritebackPolicy::off())?;
         oracle.judge(&mounted.vfs, judgement);
+        drop(mounted);
+        if self.options.fsck {
+            self.fsck(|n| disk.block(n), true, judgement);
+        }
         Ok(())
+    }
+
+    /// R4. `in_use`: the volume was not unmounted.
+    fn fsck(&self, block: impl Fn(u64) -> Bytes, in_use: bool, judgement: &mut Judgement) {
+        let options = fsck::Options {
+            in_use,
+            limit: FINDINGS_MAX,
+            ..fsck::Options::new(self.config.stack.bytes / BLOCK_BYTES as u64)
+        };
+        let read = |n: BlockNo| Ok::<_, std::convert::Infallible>(block(n.0));
+        let report = fsck::check(&read, &options);
+        let words = report.findings.iter();
+        let words = words.map(|finding| format!("R4: varve fsck: {finding}"));
+        judgement.violations.extend(words);
     }
 
     /// Judges one state by a mount that can be written.

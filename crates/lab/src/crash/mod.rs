@@ -9,7 +9,8 @@
 //! Rules, cited by number in every violation: O1 to O6 of [`model`]; and
 //! - R1 the remainder mounts, can be read, written and unmounted, and the accounts in memory agree;
 //! - R2 after recovery and unmount `e2fsck -fn` finds nothing;
-//! - R3 (stock records only) `e2fsck -fy` on the remainder gives the same tree as Varve's own recovery.
+//! - R3 (stock records only) `e2fsck -fy` on the remainder gives the same tree as Varve's own recovery;
+//! - R4 `varve fsck` finds nothing in what was recovered.
 
 pub mod campaign;
 pub mod case;

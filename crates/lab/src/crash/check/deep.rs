@@ -37,6 +37,10 @@ impl Checker<'_> {
                 "R1: a mount for writing shows something else: {written:?}"
             ));
         }
+        if let (true, Disk::Spec(spec)) = (self.options.fsck, &disk) {
+            let image = spec.visible();
+            self.fsck(|n| image.block(n), false, judgement);
+        }
         let mut again = Judgement::default();
         let (outcome, reached) = self.life(&disk, |mounted| {
             oracle.judge(&mounted.vfs, &mut again);
