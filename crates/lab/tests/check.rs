@@ -37,24 +37,34 @@ fn states_by_names(bench: &Bench) -> Vec<Image> {
     let mut states = Vec::new();
     for at in traced.trace.cut_points() {
         cursor.seek(at);
-        states.push(cursor.image(&Choice::Newest));
+        let state = cursor.image(&Choice::Newest);
+        if states.last() != Some(&state) {
+            states.push(state);
+        }
     }
     states
 }
 
-/// States of a mix, and its oracle as it stands at the last of them.
+/// The different states of the richest cut of a mix, and its oracle as it stands there.
 fn states_of_a_mix(bench: &Bench) -> (Vec<Image>, Box<dyn Oracle>) {
     let mix = subject::parse("mix").unwrap();
     let Traced {
         trace, mut oracle, ..
     } = trace(&bench.config, &bench.volume, mix.as_ref()).unwrap();
     let mut cursor = trace.cursor();
-    let points = trace.cut_points();
-    let at = points[points.len() * 2 / 3];
-    cursor.seek(at);
+    let mut richest = (base::Time(0), Vec::new());
+    for at in trace.cut_points() {
+        cursor.seek(at);
+        let choices = cursor.choices(&Bound::default());
+        let mut states: Vec<Image> = choices.iter().map(|c| cursor.image(c)).collect();
+        states.sort_by_key(Image::content_hash);
+        states.dedup();
+        if states.len() > richest.1.len() {
+            richest = (at, states);
+        }
+    }
+    let (at, states) = richest;
     oracle.advance(at);
-    let choices = cursor.choices(&Bound::default());
-    let states = choices.iter().map(|c| cursor.image(c)).collect();
     (states, oracle)
 }
 

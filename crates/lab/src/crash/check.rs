@@ -24,8 +24,9 @@ use std::cell::Cell;
 
 /// States in one simulation: bounds what is done in vain when whoever asks wants no more.
 const PER_SIM: usize = 256;
-/// Steps without progress after which a state counts as hanging: a thousand times what a recovery needs, a few milliseconds.
-const IDLE_MAX: u64 = 50_000;
+/// Switches, or 64 times as many lock operations, after which a state counts as hanging: a hundred times what a recovery needs, some
+/// milliseconds.
+const IDLE_MAX: u64 = 20_000;
 
 /// Findings of `varve fsck` that are quoted.
 const FINDINGS_MAX: usize = 5;

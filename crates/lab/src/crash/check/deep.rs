@@ -27,20 +27,23 @@ impl Checker<'_> {
             Ok(())
         });
         add(judgement, &reached);
-        if let Err(why) = outcome {
-            let why = format!("R1: recovery for writing: {why}");
-            judgement.violations.push(why);
-            return Ok(());
-        }
+        let left = match outcome {
+            Ok(left) => left,
+            Err(why) => {
+                let why = format!("R1: recovery for writing: {why}");
+                judgement.violations.push(why);
+                return Ok(());
+            }
+        };
         if !same(judgement, &written) {
             judgement.violations.push(format!(
                 "R1: a mount for writing shows something else: {written:?}"
             ));
         }
-        if let (true, Disk::Spec(spec)) = (self.options.fsck, &disk) {
-            let image = spec.visible();
+        if let (true, Remains::Image(image)) = (self.options.fsck, &left) {
             self.fsck(|n| image.block(n), false, judgement);
         }
+        let disk = self.volume.attach(&left, 0)?;
         let mut again = Judgement::default();
         let (outcome, reached) = self.life(&disk, |mounted| {
             oracle.judge(&mounted.vfs, &mut again);
@@ -51,20 +54,21 @@ impl Checker<'_> {
             Err(why) => judgement
                 .violations
                 .push(format!("R1: the mount after the next unmount: {why}")),
-            Ok(()) if !same(&written, &again) => judgement.violations.push(format!(
+            Ok(_) if !same(&written, &again) => judgement.violations.push(format!(
                 "R1: the mount after the next unmount shows something else: {again:?}"
             )),
-            Ok(()) => {}
+            Ok(_) => {}
         }
         Ok(())
     }
 
-    /// Mounts for writing, runs `body`, unmounts, in a simulation of its own.
+    /// Mounts for writing, runs `body`, unmounts, in a simulation of its own. Answers what a cut leaves at this moment: nothing may
+    /// be lost any more.
     pub(super) fn life(
         &self,
         disk: &Disk,
         body: impl FnOnce(&Mounted) -> Result<(), RunError>,
-    ) -> (Result<(), String>, rt::Reached) {
+    ) -> (Result<Remains, String>, rt::Reached) {
         self.count(|c| c.sims += 1);
         let outcome = Sim::new(self.sim()).run(|| {
             let options = self.config.mount_options();
@@ -74,7 +78,7 @@ impl Checker<'_> {
                 disk.power_off();
                 rt::power_cut();
             }
-            outcome
+            outcome.map(|()| disk.snapshot(0))
         });
         if let Some(why) = &outcome.first_failure {
             self.count(|c| match why {
@@ -85,7 +89,7 @@ impl Checker<'_> {
         let value = match (outcome.first_failure, outcome.value) {
             (_, Some(Err(e))) => Err(e.to_string()),
             (Some(failure), _) => Err(failure.to_string()),
-            (None, Some(Ok(()))) => Ok(()),
+            (None, Some(Ok(left))) => Ok(left),
             (None, None) => Err("no value".into()),
         };
         (value, outcome.reached)
