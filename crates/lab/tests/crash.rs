@@ -108,8 +108,8 @@ fn spread(scheme: &str, total: usize, seeds: u64) -> Tally {
         safe.len(),
         sum.checked,
         sum.lossy,
-        sum.lost_ops,
-        sum.lost_bytes
+        sum.loss.ops,
+        sum.loss.bytes
     );
     sum
 }
@@ -285,9 +285,9 @@ fn file(n: u64) -> String {
     format!("/s{}/{n}", n % 4)
 }
 
-/// 1000 to 10240 bytes, in sectors.
+/// 500 to 9770 bytes, as PostMark's default.
 fn size(n: u64) -> u64 {
-    2 + base_hash(n) % 19
+    500 + base_hash(n) % 9271
 }
 
 fn base_hash(n: u64) -> u64 {
@@ -301,7 +301,7 @@ fn postmark_until(phase: usize) -> Vec<Op> {
     let make = |n: u64| {
         let write = Op::Write {
             path: file(n),
-            from: 0,
+            offset: 0,
             len: size(n),
         };
         [Op::Create(file(n)), write]
@@ -312,8 +312,8 @@ fn postmark_until(phase: usize) -> Vec<Op> {
             let pick = (base_hash(t + 99) % live.len() as u64) as usize;
             ops.push(Op::Write {
                 path: file(live[pick]),
-                from: size(live[pick]),
-                len: 1,
+                offset: size(live[pick]),
+                len: 512,
             });
             match t % 2 {
                 0 => {
@@ -360,8 +360,8 @@ mod controls {
         let lazy = (0..30).flat_map(|n| {
             let write = Op::Write {
                 path: path(n),
-                from: 0,
-                len: 64,
+                offset: 0,
+                len: 64 * 512,
             };
             [Op::Create(path(n)), write, Op::Pause(900_000)]
         });
@@ -517,8 +517,8 @@ fn campaign() {
             all.nested,
             all.bad.len(),
             all.lossy,
-            all.lost_ops,
-            all.lost_bytes
+            all.loss.ops,
+            all.loss.bytes
         );
     }
     assert!(failed.is_empty(), "{failed:#?}");
@@ -552,8 +552,8 @@ fn makes_and_syncs(task: u64) -> Vec<Op> {
         let path = format!("/f{n}");
         let write = Op::Write {
             path: path.clone(),
-            from: 0,
-            len: 8,
+            offset: 0,
+            len: 4096,
         };
         [Op::Create(path), write, Op::Pause(task * 10_000), Op::Sync]
     };

@@ -111,8 +111,8 @@ fn overwrites(task: u64) -> Vec<Op> {
     let path = || "/f".to_string();
     let write = || Op::Write {
         path: path(),
-        from: 0,
-        len: 24,
+        offset: 0,
+        len: 24 * 512,
     };
     let round = |n: u64| {
         let perm = 0o600 + (n % 8) as u16;
@@ -146,8 +146,8 @@ fn recycle(task: u64) -> Vec<Op> {
         let (old, new) = ("/old".to_string(), format!("/new{n}"));
         let write = |path: &String| Op::Write {
             path: path.clone(),
-            from: 0,
-            len: 40,
+            offset: 0,
+            len: 40 * 512,
         };
         ops.extend([Op::Create(old.clone()), write(&old), Op::Fsync(old.clone())]);
         ops.extend([Op::Unlink(old), Op::Create(new.clone()), write(&new)]);

@@ -4,39 +4,18 @@
 //! - C2: states with equal content in one epoch of the oracle are judged once; the others count as deduplicated.
 //! - C3: what is followed into recovery depends on the content of the state alone, not on the order of judging.
 
-use super::Judgement;
 use super::case::{Setup, StateId};
 use super::check::Checker;
 use super::device::Remains;
 use super::oracle::Oracle;
 use super::traced::{Traced, trace, trace_recovery};
+use super::{Judgement, Loss};
 use crate::RunError;
 use base::{Set, Time};
 use rig::{Bound, Choice, Image, Mode, Trace};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-
-/// STUB until the oracle lands its own.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[allow(missing_docs)]
-pub struct Loss {
-    pub acked_ops: usize,
-    pub acked_bytes: u64,
-    pub ops: usize,
-    pub bytes: u64,
-    pub age: u64,
-    pub old_data: bool,
-    pub foreign_data: bool,
-}
-
-fn loss_of(j: &Judgement) -> Loss {
-    Loss {
-        ops: j.lost_ops,
-        bytes: j.lost_bytes,
-        ..Loss::default()
-    }
-}
 
 /// How far to look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -180,7 +159,7 @@ pub struct Losses {
 
 impl Losses {
     fn count(&mut self, loss: &Loss) {
-        let (ops, bytes, age) = (loss.ops as u64, loss.bytes, loss.age);
+        let (ops, bytes, age) = (loss.ops as u64, loss.bytes, loss.age.0);
         self.add(&Losses {
             states: 1,
             acked: u64::from(loss.acked_ops > 0 || loss.acked_bytes > 0),
@@ -398,7 +377,7 @@ impl Explored {
     ) {
         self.judged += 1;
         let losses = self.losses.entry(oracle.position()).or_default();
-        losses.count(&loss_of(&judgement));
+        losses.count(&judgement.loss);
         for (mutant, times) in &judgement.reached {
             *self.reached.entry(*mutant).or_default() += times;
         }
@@ -410,7 +389,7 @@ impl Explored {
             self.findings.push(Finding {
                 state: state(),
                 at: at.0,
-                loss: loss_of(&judgement),
+                loss: judgement.loss,
                 violations: judgement.violations,
                 story: oracle.story(),
             });

@@ -1,6 +1,6 @@
 //! One run, all its cuts, all their recoveries.
 
-use super::{CrashConfig, Cut, Judge, Judgement, Opinion, Volume, record, record_recovery};
+use super::{CrashConfig, Cut, Judge, Judgement, Loss, Opinion, Volume, record, record_recovery};
 use crate::RunError;
 use std::path::Path;
 
@@ -38,10 +38,8 @@ pub struct Tally {
     pub bad: Vec<(String, Vec<String>)>,
     /// Number of the first bad cut in the order of judging, from 1.
     pub first_bad: Option<usize>,
-    /// See [`Judgement::lost_ops`].
-    pub lost_ops: usize,
-    /// See [`Judgement::lost_bytes`].
-    pub lost_bytes: u64,
+    /// What the cuts took, all together.
+    pub loss: Loss,
     /// Cuts in which something was lost, promised or not.
     pub lossy: usize,
     /// Cuts for which an outside checker was asked and not there.
@@ -61,8 +59,7 @@ impl Tally {
         self.cuts += other.cuts;
         self.nested += other.nested;
         self.bad.extend(other.bad);
-        self.lost_ops += other.lost_ops;
-        self.lost_bytes += other.lost_bytes;
+        self.loss.add(&other.loss);
         self.lossy += other.lossy;
         self.unchecked += other.unchecked;
         self.checked += other.checked;
@@ -78,9 +75,8 @@ impl Tally {
 
     fn count(&mut self, name: impl FnOnce() -> String, judgement: Judgement) {
         self.cuts += 1;
-        self.lost_ops += judgement.lost_ops;
-        self.lost_bytes += judgement.lost_bytes;
-        self.lossy += usize::from(judgement.lost_ops > 0 || judgement.lost_bytes > 0);
+        self.loss.add(&judgement.loss);
+        self.lossy += usize::from(!judgement.loss.is_none());
         self.unchecked += usize::from(judgement.unchecked);
         self.reach(&judgement.reached);
         if !judgement.violations.is_empty() {

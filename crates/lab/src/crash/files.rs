@@ -1,21 +1,40 @@
 //! The oracle of tasks that work on files: what [`model`](super::model) says of what was found.
 
-use super::Judgement;
-use super::model::{State, View};
+use super::content::{Content, Seen, Strange};
+use super::found::{FoundEntry, FoundView, names, read_file};
+use super::model::{Entry, State, View, parent};
+use super::ops::Op;
 use super::oracle::Oracle;
+use super::rules::Terms;
 use super::run::{Progress, TaskLog};
-use super::stamp::{self, FileId};
+use super::stamp::FileId;
+use super::{Judgement, Loss};
 use base::{Ino, SECTOR_BYTES, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use vfs::{Errno, FileKind, FsError, FsResult, OpenFlags, Vfs};
+use vfs::{FileKind, Vfs};
 
 /// What the tasks of one run were promised, cut by cut.
 pub struct FileOracle {
     tasks: Vec<Replay>,
     /// Tasks that had begun at the cut.
     running: usize,
-    garbles: bool,
+    terms: Terms,
+    /// Syncs of everything, in the order of their ends.
+    syncs: Vec<SyncAll>,
+    /// How many of them count by now.
+    synced: usize,
+    at: Time,
+}
+
+/// What a sync of everything covers of the other tasks.
+struct SyncAll {
+    task: usize,
+    /// Its number in its task, from 0.
+    op: usize,
+    ended: Time,
+    /// Operations of each task that had ended when it began.
+    covers: Vec<usize>,
 }
 
 /// One task, operation by operation.
@@ -27,19 +46,113 @@ struct Replay {
     promised: usize,
     /// Operations on names that had ended.
     ended: usize,
-    /// The directory after each number of operations on names, from the promised one on.
-    views: VecDeque<(usize, View)>,
+    /// The directory after each number of operations on names.
+    views: Vec<Legal>,
+    /// What each operation did, by number from 1.
+    done: Vec<Effect>,
+    with_xattrs: bool,
+}
+
+/// Names as they are after so many operations on names.
+struct Legal {
+    count: usize,
+    /// The operation that made them so.
+    op: usize,
+    view: View,
+    /// How many links each name's inode has, in the order of the names.
+    links: Vec<u32>,
+}
+
+/// What an operation did.
+#[derive(Clone, Copy)]
+struct Effect {
+    /// Operations on names, this one included.
+    count: usize,
+    names: bool,
+    /// The file whose content it changed.
+    content: Option<FileId>,
+}
+
+/// States of names older than what is promised, kept to tell how much of it is lost.
+const OLDER_MAX: usize = 64;
+
+impl Legal {
+    fn new(count: usize, op: usize, view: &View) -> Legal {
+        let mut named: BTreeMap<FileId, u32> = BTreeMap::new();
+        let mut dirs: BTreeMap<&str, u32> = BTreeMap::new();
+        for (path, entry) in view {
+            *named.entry(entry.id).or_default() += 1;
+            if entry.kind == FileKind::Dir && !path.is_empty() {
+                *dirs.entry(parent(path)).or_default() += 1;
+            }
+        }
+        let links = view.iter().map(|(path, entry)| match entry.kind {
+            FileKind::Dir => 2 + dirs.get(path.as_str()).copied().unwrap_or(0),
+            _ => named[&entry.id],
+        });
+        Legal {
+            count,
+            op,
+            links: links.collect(),
+            view: view.clone(),
+        }
+    }
+
+    fn fits(&self, found: &FoundView, made: &Made) -> bool {
+        self.view.len() == found.len()
+            && self.view.iter().zip(&self.links).zip(found).all(
+                |(((path, entry), links), (there, found))| {
+                    path == there && is_as(entry, *links, found, made)
+                },
+            )
+    }
+
+    /// In what the names found differ, in words.
+    fn mismatches(&self, found: &FoundView, made: &Made) -> Vec<String> {
+        let mut words = Vec::new();
+        for path in found.keys().filter(|path| !self.view.contains_key(*path)) {
+            words.push(format!("`{path}` should not be there"));
+        }
+        for ((path, entry), links) in self.view.iter().zip(&self.links) {
+            let Some(there) = found.get(path) else {
+                words.push(format!("`{path}` is missing"));
+                continue;
+            };
+            if !is_as(entry, *links, there, made) {
+                let ident = made.get(&entry.id);
+                words.push(format!(
+                    "`{path}` is {there:?}, not {entry:?} with {links} links and number {ident:?}"
+                ));
+            }
+        }
+        words
+    }
+}
+
+/// Inode number and generation of what a task made.
+type Made = BTreeMap<FileId, (Ino, u32)>;
+
+fn is_as(entry: &Entry, links: u32, found: &FoundEntry, made: &Made) -> bool {
+    entry.kind == found.kind
+        && links == found.nlink
+        && (entry.perm == found.perm || entry.kind == FileKind::Symlink)
+        && *entry.target == *found.target
+        && *entry.xattrs == found.xattrs
+        && made.get(&entry.id).is_none_or(|id| *id == found.ident)
 }
 
 impl Replay {
     fn new(task: usize, log: TaskLog) -> Replay {
+        let xattr = |op: &Op| matches!(op, Op::SetXattr { .. });
         Replay {
+            with_xattrs: log.ops.iter().any(xattr),
             log,
             state: State::new(task),
             at: Progress { begun: 0, ended: 0 },
             promised: 0,
             ended: 0,
-            views: VecDeque::from([(0, View::new())]),
+            views: vec![Legal::new(0, 0, &View::new())],
+            done: Vec::new(),
         }
     }
 
@@ -50,46 +163,105 @@ impl Replay {
         );
         while self.at != to {
             if self.at.begun == self.at.ended {
-                let before = self.state.count;
-                self.state.apply(&self.log.ops[self.at.begun]);
-                self.at.begun += 1;
-                if self.state.count > before {
-                    self.views
-                        .push_back((self.state.count, self.state.view.clone()));
-                }
+                self.begin();
             } else {
-                let promised = self.state.acknowledge(&self.log.ops[self.at.ended]);
-                self.promised = self.promised.max(promised);
+                let op = &self.log.ops[self.at.ended];
+                let promised = self.state.acknowledge(op);
                 self.at.ended += 1;
                 self.ended = self.state.count;
-                let promised = self.promised;
-                self.views.retain(|(count, _)| *count >= promised);
+                self.promise(promised);
             }
         }
     }
+
+    fn begin(&mut self) {
+        let op = &self.log.ops[self.at.begun];
+        let before = self.state.count;
+        let content = match op {
+            Op::Write { path, .. } | Op::Truncate { path, .. } | Op::Fallocate { path, .. } => {
+                self.state.view.get(path).map(|e| e.id)
+            }
+            _ => None,
+        };
+        self.state.apply(op);
+        self.at.begun += 1;
+        let count = self.state.count;
+        let names = count > before;
+        if names {
+            let legal = Legal::new(count, self.at.begun, &self.state.view);
+            self.views.push(legal);
+        }
+        self.done.push(Effect {
+            count,
+            names,
+            content,
+        });
+    }
+
+    fn promise(&mut self, count: usize) {
+        self.promised = self.promised.max(count);
+        let older = self.legal_from().saturating_sub(OLDER_MAX);
+        self.views.drain(..older);
+    }
+
+    /// The first of `views` that is legal.
+    fn legal_from(&self) -> usize {
+        self.views.partition_point(|v| v.count < self.promised)
+    }
+
+    fn legal(&self) -> &[Legal] {
+        &self.views[self.legal_from()..]
+    }
+
+    /// A sync of everything by another task has ended, which covers the first `ops` operations.
+    fn covered(&mut self, ops: usize) {
+        let count = ops.checked_sub(1).map_or(0, |n| self.done[n].count);
+        self.state.acknowledge_all(ops);
+        self.promise(count);
+    }
+
+    /// When operation `op`, by number from 1, was done.
+    fn time_of(&self, op: usize) -> Time {
+        let times = &self.log.times;
+        let first = times.begun.first().copied().unwrap_or_default();
+        let Some(n) = op.checked_sub(1) else {
+            return first;
+        };
+        let begun = times.begun.get(n).copied();
+        times.ended.get(n).copied().or(begun).unwrap_or(first)
+    }
+
+    fn is_promised(&self, op: usize) -> bool {
+        let effect = &self.done[op - 1];
+        let content = effect.content.and_then(|id| self.state.contents.get(&id));
+        content.is_some_and(|c| c.acked_op() >= op) || effect.names && effect.count <= self.promised
+    }
 }
 
-/// One name as recovered.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct FoundEntry {
-    kind: FileKind,
-    ident: (Ino, u32),
-    perm: u16,
-    nlink: u32,
-    target: String,
-    size: u64,
+/// What was found of one task.
+#[derive(Default)]
+struct Findings {
+    loss: Loss,
+    /// The newest operation that is there.
+    held: usize,
+    words: Vec<String>,
 }
 
-type FoundView = BTreeMap<String, FoundEntry>;
+/// Complaints about one file, at most.
+const WORDS_MAX: usize = 3;
 
 impl FileOracle {
-    /// For a run that left these logs. `garbles`: the device may leave garbage of a write in place.
-    pub fn new(logs: Vec<TaskLog>, garbles: bool) -> FileOracle {
+    /// For a run that left these logs.
+    pub fn new(logs: Vec<TaskLog>, terms: Terms) -> FileOracle {
+        let syncs = syncs(&logs);
         let tasks = logs.into_iter().enumerate();
         FileOracle {
             tasks: tasks.map(|(n, log)| Replay::new(n, log)).collect(),
             running: 0,
-            garbles,
+            terms,
+            syncs,
+            synced: 0,
+            at: Time::default(),
         }
     }
 
@@ -101,59 +273,219 @@ impl FileOracle {
         self.running = progress.len();
         for (task, progress) in self.tasks.iter_mut().zip(progress) {
             task.advance(*progress);
+            let times = &task.log.times;
+            let begun = progress.begun.checked_sub(1).map(|n| times.begun[n]);
+            let ended = progress.ended.checked_sub(1).map(|n| times.ended[n]);
+            self.at = self.at.max(begun.max(ended).unwrap_or_default());
+        }
+        while let Some(sync) = self.syncs.get(self.synced) {
+            if self.tasks[sync.task].at.ended <= sync.op {
+                break;
+            }
+            for (task, ops) in self.tasks.iter_mut().zip(&sync.covers) {
+                task.covered(*ops);
+            }
+            self.synced += 1;
         }
     }
 
-    fn task(&self, vfs: &Arc<Vfs>, number: usize, task: &Replay, judgement: &mut Judgement) {
-        let mut complain = |what: String| {
-            judgement
-                .violations
-                .push(format!("task {number} at {:?}: {what}", task.at));
-        };
-        let found = match names(vfs, &format!("/t{number}")) {
+    fn task(&self, vfs: &Arc<Vfs>, number: usize, task: &Replay) -> Findings {
+        let root = format!("/t{number}");
+        let mut out = Findings::default();
+        let found = match names(vfs, &root, task.with_xattrs) {
             Ok(found) => found,
-            Err(e) => return complain(format!("R1: reading the names: {e}")),
+            Err(e) => {
+                out.words.push(format!("R1: reading the names: {e}"));
+                return out;
+            }
         };
-        let fits = |view: &View| mismatches(view, &found, &task.log.made).is_empty();
-        let Some((count, view)) = task.views.iter().rev().find(|(_, view)| fits(view)) else {
-            return complain(closest(task, &found));
+        let made = &task.log.made;
+        let Some(legal) = task.legal().iter().rev().find(|l| l.fits(&found, made)) else {
+            names_are_lost(task, &found, &mut out);
+            return out;
         };
-        let mut lost = 0;
-        let mut seen = BTreeMap::new();
-        for (path, entry) in view {
-            if entry.kind == FileKind::File && seen.insert(entry.id, ()).is_none() {
-                let path = format!("/t{number}{path}");
-                match self.file(vfs, &path, entry.id, &task.state) {
-                    Ok(bytes) => lost += bytes,
-                    Err(why) => complain(format!("{path}: {why}")),
+        out.held = legal.op;
+        out.loss.ops = task.ended.saturating_sub(legal.count);
+        let mut seen = Vec::new();
+        for ((path, entry), links) in legal.view.iter().zip(&legal.links) {
+            if entry.kind != FileKind::File || *links > 1 && seen.contains(&entry.id) {
+                continue;
+            }
+            seen.push(entry.id);
+            let path = format!("{root}{path}");
+            let data = match read_file(vfs, &path) {
+                Ok(data) => data,
+                Err(e) => {
+                    out.words.push(format!("{path}: R1: reading: {e}"));
+                    continue;
+                }
+            };
+            let content = &task.state.contents[&entry.id];
+            if data == content.bytes() {
+                out.held = out.held.max(content.newest_op());
+                continue;
+            }
+            // Where several states of the names fit, the content may be that of any of them.
+            let oldest = || task.legal().iter().find(|l| l.fits(&found, made));
+            let mut file = self.file(content, entry.id, &data, legal.count);
+            if !file.words.is_empty() {
+                let count = oldest().map_or(legal.count, |l| l.count);
+                file = self.file(content, entry.id, &data, count);
+            }
+            out.held = out.held.max(file.held);
+            out.loss.add(&file.loss);
+            out.words
+                .extend(file.words.into_iter().map(|w| format!("{path}: {w}")));
+        }
+        out
+    }
+
+    /// A file that does not hold what was written last.
+    fn file(&self, content: &Content, id: FileId, data: &[u8], names: usize) -> Findings {
+        let mut out = Findings::default();
+        out.loss.bytes = content.size().saturating_sub(data.len() as u64);
+        let since = match content.judge_size(data.len() as u64, names) {
+            Ok(since) => since,
+            Err(why) => {
+                out.words.push(why);
+                out.loss.acked_bytes += content.acked_size().saturating_sub(data.len() as u64);
+                0
+            }
+        };
+        out.held = since;
+        // What a truncation zeroes is ordered before it like other data.
+        let since = if self.terms.may_show_stale_data() {
+            0
+        } else {
+            since
+        };
+        for (sector, bytes) in (0..).zip(data.chunks(SECTOR_BYTES)) {
+            match content.see(id, sector, bytes, since) {
+                Seen::Newest => out.held = out.held.max(content.op_of(sector)),
+                Seen::Earlier(op) => {
+                    out.held = out.held.max(op);
+                    out.loss.bytes += bytes.len() as u64;
+                    out.loss.old_data |= !base::bytes::is_zero(bytes);
+                }
+                Seen::Strange(what) => {
+                    out.loss.bytes += bytes.len() as u64;
+                    self.strange(content, sector, what, &mut out);
                 }
             }
         }
-        judgement.lost_ops += task.ended.saturating_sub(*count);
-        judgement.lost_bytes += lost;
+        out
     }
 
-    /// Judges one file; answers how many bytes of the newest content are missing.
-    fn file(&self, vfs: &Arc<Vfs>, path: &str, id: FileId, state: &State) -> Result<u64, String> {
-        let data = read_file(vfs, path).map_err(|e| format!("R1: reading: {e}"))?;
-        let content = &state.contents[&id];
-        content.judge_size(data.len() as u64)?;
-        let mut lost = (content.size * SECTOR_BYTES as u64).saturating_sub(data.len() as u64);
-        for (sector, bytes) in (0..).zip(data.chunks(SECTOR_BYTES)) {
-            let found = stamp::read(bytes);
-            content.judge_sector(id, sector, found, self.garbles)?;
-            if !content.is_newest(sector, found) {
-                lost += SECTOR_BYTES as u64;
+    /// A sector holds what the file never held there, or nothing that is promised.
+    fn strange(&self, content: &Content, sector: u64, what: Strange, out: &mut Findings) {
+        let synced = content.acked_bytes(sector);
+        out.loss.acked_bytes += synced;
+        let stale = self.terms.may_show_stale_data() && content.placed_since(sector);
+        let torn = self.terms.may_lose_rewritten_page() && content.rewritten(sector);
+        let (allowed, words) = match what {
+            Strange::Foreign(s) => {
+                out.loss.foreign_data = true;
+                let words = format!(
+                    "O5: sector {sector} holds sector {} of file {:#x}, written by operation {}",
+                    s.sector, s.file, s.version
+                );
+                (stale, words)
             }
+            Strange::Own(s) => {
+                out.loss.old_data = true;
+                let words = format!(
+                    "O3: sector {sector} is as of operation {}; synced {}, newest {}",
+                    s.version,
+                    content.acked_op(),
+                    content.op_of(sector)
+                );
+                (stale, words)
+            }
+            Strange::Zeros => {
+                let words =
+                    format!("O3: sector {sector} is zero, {synced} bytes of it were synced");
+                (false, words)
+            }
+            Strange::Garbage => (stale || torn, format!("O6: sector {sector} is garbage")),
+        };
+        if !allowed && out.words.len() < WORDS_MAX {
+            out.words.push(words);
         }
-        Ok(lost)
     }
+}
+
+/// What each sync of everything covers, in the order of their ends.
+fn syncs(logs: &[TaskLog]) -> Vec<SyncAll> {
+    let mut syncs = Vec::new();
+    for (task, log) in logs.iter().enumerate() {
+        for (op, _) in log
+            .ops
+            .iter()
+            .enumerate()
+            .filter(|(_, op)| **op == Op::Sync)
+        {
+            let (Some(begun), Some(ended)) = (log.times.begun.get(op), log.times.ended.get(op))
+            else {
+                continue;
+            };
+            let before = |log: &TaskLog| log.times.ended.partition_point(|t| t < begun);
+            syncs.push(SyncAll {
+                task,
+                op,
+                ended: *ended,
+                covers: logs.iter().map(before).collect(),
+            });
+        }
+    }
+    syncs.sort_by_key(|s| (s.ended, s.task));
+    syncs
+}
+
+/// The names are those of no legal state: words, and how much of what was promised is gone.
+fn names_are_lost(task: &Replay, found: &FoundView, out: &mut Findings) {
+    let made = &task.log.made;
+    let from = task.legal_from();
+    let distance = |legal: &&Legal| legal.mismatches(found, made).len();
+    let Some(nearest) = task.legal().iter().rev().min_by_key(distance) else {
+        out.words.push("O1: no legal state is known".into());
+        return;
+    };
+    let words = nearest.mismatches(found, made);
+    out.words.push(format!(
+        "O1: the names are those of no prefix between {} and {} operations on names; nearest is {}: {}",
+        task.promised,
+        task.state.count,
+        nearest.count,
+        words.join("; ")
+    ));
+    let promised = &task.views[from];
+    let older = task.views[..from]
+        .iter()
+        .rev()
+        .find(|l| l.fits(found, made));
+    match older {
+        Some(older) => {
+            out.held = older.op;
+            out.loss.acked_ops = promised.count - older.count;
+            out.loss.ops = task.ended.saturating_sub(older.count);
+        }
+        None => {
+            out.loss.acked_ops = promised.mismatches(found, made).len().min(promised.count);
+            out.loss.ops = words.len().min(task.ended);
+        }
+    }
+    let gone = promised.view.iter().filter(|(path, e)| {
+        e.kind == FileKind::File && found.get(*path).is_none_or(|f| f.kind != FileKind::File)
+    });
+    let bytes = gone.filter_map(|(_, e)| task.state.contents.get(&e.id));
+    out.loss.acked_bytes = bytes.map(Content::acked_size).sum();
 }
 
 impl Oracle for FileOracle {
     fn advance(&mut self, at: Time) {
         let progress: Vec<Progress> = self.tasks.iter().map(|t| t.log.progress(at)).collect();
         self.advance_to(&progress);
+        self.at = at;
     }
 
     fn epoch(&self) -> u64 {
@@ -177,7 +509,16 @@ impl Oracle for FileOracle {
 
     fn judge(&self, vfs: &Arc<Vfs>, judgement: &mut Judgement) {
         for (number, task) in self.tasks.iter().enumerate().take(self.running) {
-            self.task(vfs, number, task, judgement);
+            let mut found = self.task(vfs, number, task);
+            if !found.loss.is_none() {
+                let held = task.time_of(found.held).min(self.at);
+                found.loss.age = self.at - held;
+            }
+            judgement.loss.add(&found.loss);
+            let words = found.words.into_iter();
+            judgement
+                .violations
+                .extend(words.map(|what| format!("task {number} at {:?}: {what}", task.at)));
         }
     }
 
@@ -186,136 +527,17 @@ impl Oracle for FileOracle {
         let lines = tasks.flat_map(|(n, task)| {
             let begun = &task.log.ops[..task.at.begun];
             begun.iter().enumerate().map(move |(i, op)| {
-                let state = if i < task.at.ended {
-                    "done"
-                } else {
-                    "under way"
+                let effect = &task.done[i];
+                let changes = effect.names || effect.content.is_some();
+                let state = match (i < task.at.ended, changes) {
+                    (false, _) => "under way",
+                    (true, false) => "done",
+                    (true, true) if task.is_promised(i + 1) => "done, promised",
+                    (true, true) => "done, not promised",
                 };
                 format!("task {n}: {op} ({state})")
             })
         });
         lines.collect()
     }
-}
-
-/// The nearest legal state, and what differs from it.
-fn closest(task: &Replay, found: &FoundView) -> String {
-    let nearest = task
-        .views
-        .iter()
-        .rev()
-        .min_by_key(|(_, view)| mismatches(view, found, &task.log.made).len());
-    let Some((count, view)) = nearest else {
-        return "O1: no legal state is known".into();
-    };
-    let words = mismatches(view, found, &task.log.made);
-    format!(
-        "O1: the names are those of no prefix between {} and {} operations on names; nearest is {count}: {}",
-        task.promised,
-        task.state.count,
-        words.join("; ")
-    )
-}
-
-/// In what the names found differ from `view`.
-fn mismatches(view: &View, found: &FoundView, made: &BTreeMap<FileId, (Ino, u32)>) -> Vec<String> {
-    let mut words = Vec::new();
-    for path in found.keys().filter(|path| !view.contains_key(*path)) {
-        words.push(format!("`{path}` should not be there"));
-    }
-    for (path, entry) in view {
-        let Some(there) = found.get(path) else {
-            words.push(format!("`{path}` is missing"));
-            continue;
-        };
-        let links = match entry.kind {
-            FileKind::Dir => {
-                2 + view
-                    .iter()
-                    .filter(|(p, e)| {
-                        !p.is_empty()
-                            && e.kind == FileKind::Dir
-                            && super::model::parent(p) == path.as_str()
-                    })
-                    .count()
-            }
-            _ => view.values().filter(|e| e.id == entry.id).count(),
-        };
-        let wanted = FoundEntry {
-            kind: entry.kind,
-            ident: made.get(&entry.id).copied().unwrap_or(there.ident),
-            perm: match entry.kind {
-                FileKind::Symlink => there.perm,
-                _ => entry.perm,
-            },
-            nlink: links as u32,
-            target: entry.target.clone(),
-            size: there.size,
-        };
-        if *there != wanted {
-            words.push(format!("`{path}` is {there:?}, not {wanted:?}"));
-        }
-    }
-    words
-}
-
-/// The names below `root` as recovered; none if it is not there.
-fn names(vfs: &Arc<Vfs>, root: &str) -> FsResult<FoundView> {
-    let mut found = FoundView::new();
-    let mut todo = vec![String::new()];
-    while let Some(path) = todo.pop() {
-        let full = format!("{root}{path}");
-        let attr = match vfs.lstat(&full) {
-            Err(FsError::Posix(Errno::NoEnt)) if path.is_empty() => return Ok(found),
-            other => other?,
-        };
-        let target = match attr.kind {
-            FileKind::Symlink => String::from_utf8_lossy(&vfs.readlink(&full)?).into_owned(),
-            _ => String::new(),
-        };
-        if attr.kind == FileKind::Dir && !found.contains_key(&path) {
-            for entry in vfs.readdir(&full)? {
-                if entry.name != b"." && entry.name != b".." {
-                    todo.push(format!("{path}/{}", String::from_utf8_lossy(&entry.name)));
-                }
-            }
-        }
-        let entry = FoundEntry {
-            kind: attr.kind,
-            ident: (attr.ino, attr.generation),
-            perm: attr.perm,
-            nlink: attr.nlink,
-            target,
-            size: attr.size,
-        };
-        found.insert(path, entry);
-        if found.len() > ENTRIES_MAX {
-            return Err(FsError::corrupt(format!(
-                "{root}: more than {ENTRIES_MAX} names"
-            )));
-        }
-    }
-    Ok(found)
-}
-
-/// More names than any task makes: the tree is a circle.
-const ENTRIES_MAX: usize = 10_000;
-/// Larger than any file that a task makes, bytes.
-const FILE_BYTES_MAX: u64 = 64 << 20;
-
-fn read_file(vfs: &Arc<Vfs>, path: &str) -> FsResult<Vec<u8>> {
-    let file = vfs.open(path, OpenFlags::READ, 0)?;
-    let read = || {
-        let size = file.stat()?.size;
-        if size > FILE_BYTES_MAX {
-            return Err(FsError::corrupt(format!("size {size}")));
-        }
-        let mut data = vec![0; size as usize];
-        let n = file.read_at(0, &mut data)?;
-        data.truncate(n);
-        Ok(data)
-    };
-    let data = read();
-    file.close()?;
-    data
 }

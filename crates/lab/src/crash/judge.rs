@@ -2,13 +2,15 @@
 
 use super::device::{Disk, Volume};
 use super::files::FileOracle;
+use super::loss::Loss;
 use super::oracle::Oracle;
+use super::rules::Terms;
 use super::run::{Cut, TaskLog};
 use super::{CrashConfig, Opinion};
 use crate::RunError;
 use crate::cuts::{Tree, differences, walk};
 use crate::fsck::{self, Verdict};
-use rig::{Data, Mounted};
+use rig::Mounted;
 use rt::Sim;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,10 +21,8 @@ use vfs::{FsResult, OpenFlags, Vfs};
 pub struct Judgement {
     /// Violated rules, each with its number and what was found. Empty: all is well.
     pub violations: Vec<String>,
-    /// Operations on names that had ended and are lost, of all tasks. Legal where no sync covers them.
-    pub lost_ops: usize,
-    /// Bytes that had been written and are lost, of all tasks. Legal where no sync covers them.
-    pub lost_bytes: u64,
+    /// What is gone, promised or not, of all tasks.
+    pub loss: Loss,
     /// Outside checkers that were asked for and not there.
     pub unchecked: bool,
     /// How often the guard of each mutant was reached.
@@ -39,11 +39,10 @@ pub struct Judge<'a> {
 impl<'a> Judge<'a> {
     /// A judge of the cuts of one run, which come by ascending time.
     pub fn new(config: &'a CrashConfig, volume: &'a Volume, logs: &'a [TaskLog]) -> Judge<'a> {
-        let garbles = config.stack.data != Data::Journal;
         Judge {
             config,
             volume,
-            oracle: FileOracle::new(logs.to_vec(), garbles),
+            oracle: FileOracle::new(logs.to_vec(), Terms::of(config)),
         }
     }
 

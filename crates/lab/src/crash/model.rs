@@ -12,10 +12,11 @@
 //! - O5 no sector holds another file's bytes, or what lay on the device before (H16, H18).
 //! - O6 garbage only where the device may leave it: in a page that was rewritten in place since its last completed sync.
 
+use super::content::Content;
 use super::ops::Op;
-use super::stamp::{FileId, Found, Stamp};
-use base::SECTORS_PER_BLOCK;
+use super::stamp::FileId;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use vfs::FileKind;
 
 /// One name.
@@ -28,8 +29,13 @@ pub struct Entry {
     /// Permission bits; not kept for symbolic links.
     pub perm: u16,
     /// Where a symbolic link leads.
-    pub target: String,
+    pub target: Arc<str>,
+    /// Extended attributes of the name space `user`, without that prefix.
+    pub xattrs: Arc<Xattrs>,
 }
+
+/// Names and values of extended attributes.
+pub type Xattrs = BTreeMap<String, Vec<u8>>;
 
 /// All names below a task's directory: path to what is there. `""` is the directory itself.
 pub type View = BTreeMap<String, Entry>;
@@ -38,6 +44,8 @@ pub type View = BTreeMap<String, Entry>;
 #[derive(Clone, Debug)]
 pub struct State {
     next_id: FileId,
+    /// Operations so far, of all kinds.
+    pub ops: usize,
     /// Names now.
     pub view: View,
     /// Operations on names so far.
@@ -59,6 +67,7 @@ impl State {
     pub fn new(task: usize) -> State {
         State {
             next_id: ((task as u64 + 1) << 32) + 1,
+            ops: 0,
             view: View::new(),
             count: 0,
             touched: BTreeMap::new(),
@@ -73,15 +82,21 @@ impl State {
         match op {
             Op::Create(path) | Op::Symlink { to: path, .. } => free(path),
             Op::Mkdir(path) => free(path) || (path.is_empty() && self.view.is_empty()),
-            Op::Write { path, .. }
-            | Op::Truncate { path, .. }
-            | Op::Fsync(path)
-            | Op::Fdatasync(path)
-            | Op::Hold(path) => self.is_file(path),
+            Op::Write { path, len, .. } | Op::Fallocate { path, len, .. } => {
+                *len > 0 && self.is_file(path)
+            }
+            Op::Truncate { path, .. } | Op::Fsync(path) | Op::Fdatasync(path) | Op::Hold(path) => {
+                self.is_file(path)
+            }
             Op::Link { from, to } => self.is_file(from) && free(to),
             Op::Unlink(path) => self.view.contains_key(path) && !self.is_dir(path),
             Op::Rmdir(path) => !path.is_empty() && self.is_dir(path) && self.is_empty(path),
             Op::Chmod { path, .. } => self.is_file(path) || self.is_dir(path),
+            Op::SetXattr { path, .. } => self.is_file(path) || self.is_dir(path),
+            Op::RemoveXattr { path, name } => {
+                let xattrs = self.view.get(path).map(|e| &e.xattrs);
+                xattrs.is_some_and(|x| x.contains_key(name))
+            }
             Op::SyncDir(path) => self.is_dir(path),
             Op::Rename { from, to } => self.allows_rename(from, to),
             Op::Sync | Op::Pause(_) => true,
@@ -125,6 +140,7 @@ impl State {
 
     /// Lets `op`, which must be allowed, begin. Answers the inode that it makes, if it makes one.
     pub fn apply(&mut self, op: &Op) -> Option<FileId> {
+        self.ops += 1;
         match op {
             Op::Create(path) => Some(self.make(path, FileKind::File, "")),
             Op::Mkdir(path) => Some(self.make(path, FileKind::Dir, "")),
@@ -145,25 +161,64 @@ impl State {
                 None
             }
             Op::Chmod { path, perm } => {
-                let id = self.id(path);
-                self.touch(&[id]);
-                let named = self.view.values_mut().filter(|e| e.id == id);
-                named.for_each(|e| e.perm = *perm);
+                self.change(path, |entry| entry.perm = *perm);
                 None
             }
-            Op::Write { path, from, len } => {
-                self.content(path).write(*from, *len);
+            Op::SetXattr { path, name, value } => {
+                self.change_xattrs(path, |x| x.insert(name.clone(), value.clone()));
                 None
             }
-            Op::Truncate { path, size } => {
-                self.content(path).resize(*size);
+            Op::RemoveXattr { path, name } => {
+                self.change_xattrs(path, |x| x.remove(name));
                 None
             }
-            _ => None,
+            _ => {
+                self.apply_to_content(op);
+                None
+            }
         }
     }
 
-    fn content(&mut self, path: &str) -> &mut Content {
+    fn apply_to_content(&mut self, op: &Op) {
+        let (Op::Write { path, .. } | Op::Truncate { path, .. } | Op::Fallocate { path, .. }) = op
+        else {
+            return;
+        };
+        let (number, names, id) = (self.ops, self.count, self.id(path));
+        let content = self.content_mut(path);
+        match op {
+            Op::Write { offset, len, .. } => content.write(id, number, *offset, *len),
+            Op::Truncate { size, .. } => content.resize(number, names, *size),
+            Op::Fallocate {
+                offset,
+                len,
+                keep_size,
+                ..
+            } => content.allocate(number, names, offset + len, *keep_size),
+            _ => {}
+        }
+    }
+
+    /// Changes an inode under all its names.
+    fn change(&mut self, path: &str, change: impl Fn(&mut Entry)) {
+        let id = self.id(path);
+        self.touch(&[id]);
+        let named = self.view.values_mut().filter(|e| e.id == id);
+        named.for_each(change);
+    }
+
+    fn change_xattrs<R>(&mut self, path: &str, change: impl FnOnce(&mut Xattrs) -> R) {
+        let mut xattrs = self.view[path].xattrs.clone();
+        change(Arc::make_mut(&mut xattrs));
+        self.change(path, |entry| entry.xattrs = xattrs.clone());
+    }
+
+    /// What the file at `path` holds now.
+    pub fn content(&self, path: &str) -> Option<&Content> {
+        self.contents.get(&self.view.get(path)?.id)
+    }
+
+    fn content_mut(&mut self, path: &str) -> &mut Content {
         let id = self.id(path);
         self.contents.entry(id).or_default()
     }
@@ -186,7 +241,8 @@ impl State {
             _ => 0,
         };
         if kind == FileKind::File {
-            self.contents.insert(id, Content::default());
+            let content = Content::new(self.ops, self.count);
+            self.contents.insert(id, content);
         }
         let target = target.into();
         let entry = Entry {
@@ -194,6 +250,7 @@ impl State {
             kind,
             perm,
             target,
+            xattrs: Arc::default(),
         };
         self.view.insert(path.into(), entry);
         id
@@ -218,30 +275,33 @@ impl State {
         }
     }
 
-    /// A sync has completed. Answers how many operations on names are now promised.
+    /// A sync by the task itself has completed. Answers how many operations on names are now promised.
     pub fn acknowledge(&mut self, op: &Op) -> usize {
+        let now = self.ops;
         match op {
             Op::Fsync(path) => {
                 let id = self.id(path);
-                self.content(path).acknowledge();
+                self.content_mut(path).acknowledge(now);
                 self.touched.get(&id).copied().unwrap_or(0)
             }
             Op::Fdatasync(path) => {
                 let id = self.id(path);
-                self.content(path).acknowledge();
+                self.content_mut(path).acknowledge(now);
                 self.created.get(&id).copied().unwrap_or(0)
             }
             Op::SyncDir(path) => self.touched.get(&self.id(path)).copied().unwrap_or(0),
             Op::Sync => {
-                let ids: Vec<FileId> = self.view.values().map(|e| e.id).collect();
-                for id in ids {
-                    if let Some(content) = self.contents.get_mut(&id) {
-                        content.acknowledge();
-                    }
-                }
+                self.acknowledge_all(now);
                 self.count
             }
             _ => 0,
+        }
+    }
+
+    /// The content of all files up to operation `op` is promised.
+    pub fn acknowledge_all(&mut self, op: usize) {
+        for content in self.contents.values_mut() {
+            content.acknowledge(op);
         }
     }
 }
@@ -249,158 +309,4 @@ impl State {
 /// The directory that holds `path`.
 pub fn parent(path: &str) -> &str {
     path.rfind('/').map_or("", |at| &path[..at])
-}
-
-/// What a file may hold.
-#[derive(Clone, Debug, Default)]
-pub struct Content {
-    /// Size now, sectors.
-    pub size: u64,
-    /// The version of each sector now; 0: zeros.
-    newest: Vec<u64>,
-    /// The highest version of each sector ever.
-    highest: Vec<u64>,
-    size_min: u64,
-    size_max: u64,
-    acked: Option<Acked>,
-    /// How often each page was made dirty: ever, and since the last sync.
-    dirtied: BTreeMap<u64, (u32, u32)>,
-}
-
-#[derive(Clone, Debug)]
-struct Acked {
-    newest: Vec<u64>,
-    highest: Vec<u64>,
-}
-
-fn at(list: &[u64], sector: u64) -> u64 {
-    list.get(sector as usize).copied().unwrap_or(0)
-}
-
-impl Content {
-    fn write(&mut self, from: u64, len: u64) {
-        let end = (from + len) as usize;
-        if self.newest.len() < end {
-            self.newest.resize(end, 0);
-            self.highest.resize(end, 0);
-        }
-        for s in from as usize..end {
-            self.highest[s] += 1;
-            self.newest[s] = self.highest[s];
-        }
-        for page in from / SECTORS_PER_BLOCK..(from + len).div_ceil(SECTORS_PER_BLOCK) {
-            self.dirty(page);
-        }
-        if from > self.size {
-            self.dirty(self.size / SECTORS_PER_BLOCK);
-        }
-        self.size = self.size.max(from + len);
-        self.size_max = self.size_max.max(self.size);
-    }
-
-    fn resize(&mut self, size: u64) {
-        self.dirty(self.size / SECTORS_PER_BLOCK);
-        self.dirty(size / SECTORS_PER_BLOCK);
-        let keep = self.newest.len().min(size as usize);
-        self.newest[keep..].fill(0);
-        self.size = size;
-        self.size_min = self.size_min.min(size);
-        self.size_max = self.size_max.max(size);
-    }
-
-    fn dirty(&mut self, page: u64) {
-        let (ever, since) = self.dirtied.entry(page).or_default();
-        *ever += 1;
-        *since += 1;
-    }
-
-    fn acknowledge(&mut self) {
-        (self.size_min, self.size_max) = (self.size, self.size);
-        self.acked = Some(Acked {
-            newest: self.newest.clone(),
-            highest: self.highest.clone(),
-        });
-        self.dirtied.values_mut().for_each(|(_, since)| *since = 0);
-    }
-
-    /// The stamps that the write that began last puts into sectors `from..from + len`.
-    pub fn stamps(&self, file: FileId, from: u64, len: u64) -> Vec<u8> {
-        let stamp = |sector| Stamp {
-            file,
-            sector,
-            version: at(&self.newest, sector),
-        };
-        (from..from + len)
-            .flat_map(|s| super::stamp::sector(stamp(s)))
-            .collect()
-    }
-
-    /// O4.
-    ///
-    /// # Errors
-    /// What is wrong.
-    pub fn judge_size(&self, bytes: u64) -> Result<(), String> {
-        let sector = base::SECTOR_BYTES as u64;
-        let (least, most) = match &self.acked {
-            Some(_) => (self.size_min * sector, self.size_max * sector),
-            None => (0, self.size_max * sector),
-        };
-        if bytes < least || bytes > most || !bytes.is_multiple_of(sector) {
-            return Err(format!("O4: size {bytes}, promised {least} to {most}"));
-        }
-        Ok(())
-    }
-
-    /// O3, O5 and O6 for one sector. `garbles`: the device may leave garbage of a write in place.
-    ///
-    /// # Errors
-    /// What is wrong.
-    pub fn judge_sector(
-        &self,
-        file: FileId,
-        sector: u64,
-        found: Found,
-        garbles: bool,
-    ) -> Result<(), String> {
-        let (promised, before) = match &self.acked {
-            Some(acked) => (at(&acked.newest, sector), at(&acked.highest, sector)),
-            None => (0, 0),
-        };
-        let cut_off = self.acked.is_none() || sector >= self.size_min;
-        let floor = if promised > 0 { promised } else { before + 1 };
-        match found {
-            Found::Zeros if promised == 0 || cut_off => Ok(()),
-            Found::Zeros => Err(format!(
-                "O3: sector {sector} is zero, version {promised} was synced"
-            )),
-            Found::Stamp(s) if s.file != file || s.sector != sector => Err(format!(
-                "O5: sector {sector} holds sector {} of file {:#x}, version {}",
-                s.sector, s.file, s.version
-            )),
-            Found::Stamp(s) if s.version < floor || s.version > at(&self.highest, sector) => {
-                Err(format!(
-                    "O3: sector {sector} has version {}, synced {promised} ({before} before it), newest {}",
-                    s.version,
-                    at(&self.highest, sector)
-                ))
-            }
-            Found::Stamp(_) => Ok(()),
-            Found::Garbage => {
-                let page = self.dirtied.get(&(sector / SECTORS_PER_BLOCK));
-                if garbles && page.is_some_and(|&(ever, since)| since > 0 && ever > 1) {
-                    return Ok(());
-                }
-                Err(format!("O6: sector {sector} is garbage"))
-            }
-        }
-    }
-
-    /// True if `found` is what the task wrote last.
-    pub fn is_newest(&self, sector: u64, found: Found) -> bool {
-        match (at(&self.newest, sector), found) {
-            (0, Found::Zeros) => true,
-            (version, Found::Stamp(s)) => s.version == version,
-            _ => false,
-        }
-    }
 }

@@ -1,10 +1,13 @@
 //! The operations of a crash-test task, and how a seeded mix of them is drawn.
+//!
+//! They are those of ACE (CrashMonkey, OSDI 2018, table 4) and a few more. Writes through a memory map are left out: the library has
+//! none, and to the page cache they are writes like others.
 
 use base::Rng;
 use std::fmt;
 
-/// One operation on files. Paths are below the task's own directory, `""` is that directory itself; offsets and lengths
-/// are in sectors of 512 bytes.
+/// One operation on files. Paths are below the task's own directory, `""` is that directory itself; offsets, lengths and sizes
+/// are in bytes and need not be whole sectors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
     /// A new empty file.
@@ -13,17 +16,28 @@ pub enum Op {
     Write {
         /// File.
         path: String,
-        /// First sector.
-        from: u64,
-        /// Number of sectors.
+        /// First byte.
+        offset: u64,
+        /// Number of bytes, not 0.
         len: u64,
     },
-    /// Cuts or extends to so many sectors.
+    /// Cuts or extends to so many bytes.
     Truncate {
         /// File.
         path: String,
-        /// New size in sectors.
+        /// New size.
         size: u64,
+    },
+    /// Allocates a range, which reads as before: zeros where there was nothing.
+    Fallocate {
+        /// File.
+        path: String,
+        /// First byte.
+        offset: u64,
+        /// Number of bytes, not 0.
+        len: u64,
+        /// The size stays (`FALLOC_FL_KEEP_SIZE`); otherwise it grows to the end of the range.
+        keep_size: bool,
     },
     /// Moves a name, over an existing one if there is.
     Rename {
@@ -59,6 +73,22 @@ pub enum Op {
         /// New bits.
         perm: u16,
     },
+    /// Sets an extended attribute of the name space `user`.
+    SetXattr {
+        /// File or directory.
+        path: String,
+        /// Its name without `user.`.
+        name: String,
+        /// Its value.
+        value: Vec<u8>,
+    },
+    /// Removes one.
+    RemoveXattr {
+        /// File or directory.
+        path: String,
+        /// Its name without `user.`.
+        name: String,
+    },
     /// fsync of a file.
     Fsync(String),
     /// fdatasync of a file.
@@ -77,8 +107,25 @@ impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Op::Create(path) => write!(f, "create {path}"),
-            Op::Write { path, from, len } => write!(f, "write {path} {from}+{len}"),
+            Op::Write { path, offset, len } => write!(f, "write {path} {offset}+{len}"),
             Op::Truncate { path, size } => write!(f, "truncate {path} {size}"),
+            Op::Fallocate {
+                path,
+                offset,
+                len,
+                keep_size,
+            } => {
+                let keep = if *keep_size { " keep" } else { "" };
+                write!(f, "falloc {path} {offset}+{len}{keep}")
+            }
+            Op::SetXattr { path, name, value } => {
+                write!(
+                    f,
+                    "setxattr {path} {name} {}",
+                    String::from_utf8_lossy(value)
+                )
+            }
+            Op::RemoveXattr { path, name } => write!(f, "removexattr {path} {name}"),
             Op::Rename { from, to } => write!(f, "rename {from} {to}"),
             Op::Link { from, to } => write!(f, "link {from} {to}"),
             Op::Symlink { target, to } => write!(f, "symlink {target} {to}"),
@@ -97,7 +144,9 @@ impl fmt::Display for Op {
 }
 
 /// Kinds of operations that a mix weighs.
-const KINDS: usize = 16;
+const KINDS: usize = 19;
+/// Kinds that ext4 does not know yet.
+const NOT_YET: std::ops::Range<usize> = 16..19;
 
 /// A seeded mix: how often each kind comes, and over which names.
 #[derive(Clone, Debug)]
@@ -106,8 +155,8 @@ pub struct Mix {
     /// Paths of files that may be, and of directories.
     files: Vec<String>,
     dirs: Vec<String>,
-    /// Largest file, sectors.
-    sectors_max: u64,
+    /// Largest file, bytes.
+    bytes_max: u64,
 }
 
 /// What a mix stresses.
@@ -142,7 +191,7 @@ impl Mix {
         let plain = |n: u32, dir: &str| (0..n).map(|i| format!("{dir}/f{i}")).collect::<Vec<_>>();
         let dirs = ["", "/d0", "/d1", "/d0/e"].map(String::from).to_vec();
         let mut files: Vec<String> = dirs.iter().flat_map(|d| plain(3, d)).collect();
-        //           create write trunc rename link sym unlink mkdir rmdir chmod fsync fdata sdir sync hold pause
+        // create write trunc rename link sym unlink mkdir rmdir chmod fsync fdata sdir sync hold pause setx remx falloc
         let weights = match stress {
             Stress::Swarm => {
                 let mut weights = [0; KINDS];
@@ -157,31 +206,35 @@ impl Mix {
             Stress::Names => {
                 let pad = "n".repeat(150);
                 files = (0..70).map(|i| format!("/d0/{i}{pad}")).collect();
-                [20, 2, 0, 4, 4, 3, 9, 3, 1, 1, 1, 0, 2, 1, 1, 1]
+                [20, 2, 0, 4, 4, 3, 9, 3, 1, 1, 1, 0, 2, 1, 1, 1, 1, 1, 0]
             }
             Stress::Extents => {
                 files.truncate(3);
-                [4, 30, 5, 1, 0, 0, 2, 0, 0, 0, 5, 2, 0, 1, 1, 1]
+                [4, 30, 5, 1, 0, 0, 2, 0, 0, 0, 5, 2, 0, 1, 1, 1, 0, 0, 4]
             }
             Stress::Overwrite => {
                 files.truncate(3);
-                [4, 20, 1, 0, 0, 0, 0, 0, 0, 1, 6, 8, 0, 1, 0, 2]
+                [4, 20, 1, 0, 0, 0, 0, 0, 0, 1, 6, 8, 0, 1, 0, 2, 0, 0, 0]
             }
             Stress::Reuse => {
                 files.truncate(4);
-                [8, 16, 4, 2, 0, 0, 9, 0, 0, 0, 4, 1, 1, 1, 2, 1]
+                [8, 16, 4, 2, 0, 0, 9, 0, 0, 0, 4, 1, 1, 1, 2, 1, 0, 0, 1]
             }
         };
-        let sectors_max = match stress {
-            Stress::Extents => 512,
-            Stress::Names => 8,
-            _ => 96,
+        let mut weights = weights;
+        for kind in NOT_YET {
+            weights[kind] = 0;
+        }
+        let bytes_max = match stress {
+            Stress::Extents => 256 << 10,
+            Stress::Names => 4096,
+            _ => 48 << 10,
         };
         Mix {
             weights,
             files,
             dirs,
-            sectors_max,
+            bytes_max,
         }
     }
 
@@ -207,7 +260,7 @@ impl Mix {
             1 => self.write(path, rng),
             2 => Op::Truncate {
                 path,
-                size: rng.below(self.sectors_max + 1),
+                size: self.place(rng),
             },
             3 => self.rename(path, rng),
             4 => Op::Link {
@@ -235,21 +288,46 @@ impl Mix {
             12 => Op::SyncDir(one(&self.dirs, rng)),
             13 => Op::Sync,
             14 => Op::Hold(path),
+            16 => Op::SetXattr {
+                path,
+                name: format!("x{}", rng.below(3)),
+                // Short ones lie in the inode, long ones in a block.
+                value: vec![b'a' + rng.below(26) as u8; rng.below(300) as usize],
+            },
+            17 => Op::RemoveXattr {
+                path,
+                name: format!("x{}", rng.below(3)),
+            },
+            18 => Op::Fallocate {
+                path,
+                offset: self.place(rng),
+                len: 1 + rng.below(16 << 10),
+                keep_size: rng.one_in(2),
+            },
             _ => Op::Pause(rng.below(3_000_000)),
         }
     }
 
+    /// An offset or a size: pages, sectors, or any byte.
+    fn place(&self, rng: &mut Rng) -> u64 {
+        let grain = [1, 512, 4096][rng.below(3) as usize];
+        rng.below(self.bytes_max / grain + 1) * grain
+    }
+
     fn write(&self, path: String, rng: &mut Rng) -> Op {
-        let (from, len) = match rng.below(3) {
+        let max = self.bytes_max;
+        let (offset, len) = match rng.below(4) {
             // Somewhere, a few sectors.
-            0 => (rng.below(self.sectors_max), 1 + rng.below(4)),
+            0 => (rng.below(max / 512) * 512, 512 * (1 + rng.below(4))),
             // Whole pages.
-            1 => (rng.below(self.sectors_max / 8) * 8, 8 * (1 + rng.below(5))),
+            1 => (rng.below(max / 4096) * 4096, 4096 * (1 + rng.below(5))),
             // From the start.
-            _ => (0, 1 + rng.below(self.sectors_max.min(32))),
+            2 => (0, 512 * (1 + rng.below((max / 512).min(32)))),
+            // Any bytes.
+            _ => (rng.below(max), 1 + rng.below(6000)),
         };
-        let len = len.min(self.sectors_max - from).max(1);
-        Op::Write { path, from, len }
+        let len = len.min(max - offset).max(1);
+        Op::Write { path, offset, len }
     }
 
     fn rename(&self, from: String, rng: &mut Rng) -> Op {

@@ -6,12 +6,12 @@ use super::ops::{Mix, Op, Stress};
 use super::stamp::FileId;
 use super::{CrashConfig, Script};
 use crate::RunError;
-use base::{Ino, Nanos, Rng, SECTOR_BYTES, Time};
+use base::{Ino, Nanos, Rng, Time};
 use rig::{BlockDevice, Caps, DevError, Mounted, Reply, Request, Ticket};
 use rt::{Mutex, Sim};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use vfs::{File, FsResult, OpenFlags, RenameMode, Vfs};
+use vfs::{FallocateMode, File, FsResult, OpenFlags, RenameMode, Vfs, XattrMode};
 
 /// What one task did, in order.
 #[derive(Clone, Debug, Default)]
@@ -419,17 +419,42 @@ impl Task {
                 let attr = vfs.symlink(target, path(to))?;
                 return Ok(Some((attr.ino, attr.generation)));
             }
-            Op::Write { path: p, from, len } => {
-                let id = self.state.view[p].id;
-                let data = self.state.contents[&id].stamps(id, *from, *len);
+            Op::Write {
+                path: p,
+                offset,
+                len,
+            } => {
+                let content = self.state.content(p).expect("a file of the model");
+                let range = *offset as usize..(offset + len) as usize;
+                let data = content.bytes()[range].to_vec();
                 self.with_file(p, OpenFlags::WRITE, |file| {
-                    let n = file.write_at(from * SECTOR_BYTES as u64, &data)?;
+                    let n = file.write_at(*offset, &data)?;
                     assert_eq!(n, data.len(), "crash workloads do not fill the volume");
                     Ok(())
                 })?;
             }
-            Op::Truncate { path: p, size } => {
-                vfs.truncate(path(p), size * SECTOR_BYTES as u64)?;
+            Op::Truncate { path: p, size } => vfs.truncate(path(p), *size)?,
+            Op::Fallocate {
+                path: p,
+                offset,
+                len,
+                keep_size,
+            } => {
+                let mode = match keep_size {
+                    true => FallocateMode::KeepSize,
+                    false => FallocateMode::Allocate,
+                };
+                self.with_file(p, OpenFlags::WRITE, |file| {
+                    file.fallocate(mode, *offset, *len)
+                })?;
+            }
+            Op::SetXattr {
+                path: p,
+                name,
+                value,
+            } => vfs.setxattr(path(p), format!("user.{name}"), value, XattrMode::Any)?,
+            Op::RemoveXattr { path: p, name } => {
+                vfs.removexattr(path(p), format!("user.{name}"))?;
             }
             Op::Rename { from, to } => vfs.rename(path(from), path(to), RenameMode::Replace)?,
             Op::Link { from, to } => {

@@ -1,6 +1,7 @@
 //! What the sectors of crash-test files hold: who wrote them, where, and which version.
 //!
-//! Every sector repeats one 32-byte unit: mark, file, sector, version. Half of the files carry the journal's magic number as
+//! A written sector repeats one 32-byte unit: mark, file, sector, version; a write of a part of it puts there the bytes that
+//! stand at that place of a whole stamp. Half of the files carry the journal's magic number as
 //! mark, so that their blocks look like log blocks (H10).
 
 use base::SECTOR_BYTES;
@@ -23,19 +24,8 @@ pub struct Stamp {
     pub file: FileId,
     /// Where in the file.
     pub sector: u64,
-    /// Which version of that sector, from 1.
+    /// Number of the operation that wrote it, from 1.
     pub version: u64,
-}
-
-/// A sector as found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Found {
-    /// All zero.
-    Zeros,
-    /// A whole stamp.
-    Stamp(Stamp),
-    /// Neither.
-    Garbage,
 }
 
 fn mark_of(file: FileId) -> u64 {
@@ -47,39 +37,56 @@ fn mark_of(file: FileId) -> u64 {
     u64::from_le_bytes([a, b, c, d, 0, 0, 0, kind])
 }
 
-/// The bytes of a sector.
-pub fn sector(stamp: Stamp) -> Vec<u8> {
+fn unit(stamp: Stamp) -> [u8; UNIT_BYTES] {
     let words = [mark_of(stamp.file), stamp.file, stamp.sector, stamp.version];
     let mut unit = [0; UNIT_BYTES];
     for (place, word) in unit.chunks_exact_mut(8).zip(words) {
         place.copy_from_slice(&word.to_le_bytes());
     }
-    unit.repeat(SECTOR_BYTES / UNIT_BYTES)
+    unit
 }
 
-/// Reads a sector (or the shorter end of a file) back.
-pub fn read(bytes: &[u8]) -> Found {
-    if base::bytes::is_zero(bytes) {
-        return Found::Zeros;
+/// Fills `part`, which begins `at` bytes behind the start of the sector, with the bytes that stand there in a whole stamp.
+pub fn fill(stamp: Stamp, at: usize, part: &mut [u8]) {
+    let unit = unit(stamp);
+    let (mut done, mut from) = (0, at % UNIT_BYTES);
+    while done < part.len() {
+        let n = (UNIT_BYTES - from).min(part.len() - done);
+        part[done..done + n].copy_from_slice(&unit[from..from + n]);
+        (done, from) = (done + n, 0);
     }
-    let repeats =
-        bytes.len() > UNIT_BYTES && bytes[UNIT_BYTES..] == bytes[..bytes.len() - UNIT_BYTES];
-    let word = |n: usize| {
-        let word = bytes.get(n * 8..n * 8 + 8)?;
-        Some(u64::from_le_bytes(word.try_into().ok()?))
-    };
-    match (word(0), word(1), word(2), word(3)) {
-        (Some(mark), Some(file), Some(sector), Some(version))
-            if repeats && mark == mark_of(file) =>
-        {
-            Found::Stamp(Stamp {
-                file,
-                sector,
-                version,
-            })
+}
+
+/// The bytes of a sector.
+pub fn sector(stamp: Stamp) -> Vec<u8> {
+    let mut bytes = vec![0; SECTOR_BYTES];
+    fill(stamp, 0, &mut bytes);
+    bytes
+}
+
+/// What the whole units of a sector (or of the shorter end of a file) say, without repetition.
+pub fn stamps(bytes: &[u8]) -> Vec<Stamp> {
+    let mut found: Vec<Stamp> = Vec::new();
+    for bytes in bytes.chunks_exact(UNIT_BYTES) {
+        let mut words = bytes.chunks_exact(8).map(|word| {
+            let word = word.try_into().expect("a chunk of eight bytes");
+            u64::from_le_bytes(word)
+        });
+        let (Some(mark), Some(file), Some(sector), Some(version)) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        let stamp = Stamp {
+            file,
+            sector,
+            version,
+        };
+        if file != 0 && mark == mark_of(file) && !found.contains(&stamp) {
+            found.push(stamp);
         }
-        _ => Found::Garbage,
     }
+    found
 }
 
 #[cfg(test)]
@@ -87,26 +94,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_reads_back_and_half_a_stamp_is_garbage() {
+    fn a_stamp_reads_back_and_parts_of_it_are_found() {
         for file in [2, 3, 15, NOBODY] {
             let stamp = Stamp {
                 file,
                 sector: 5,
                 version: 9,
             };
+            let newer = Stamp {
+                version: 10,
+                ..stamp
+            };
             let mut bytes = sector(stamp);
-            assert_eq!(read(&bytes), Found::Stamp(stamp));
-            bytes[300] ^= 1;
-            assert_eq!(read(&bytes), Found::Garbage);
+            assert_eq!(stamps(&bytes), [stamp]);
+            bytes[9 * UNIT_BYTES] ^= 1;
+            assert_eq!(stamps(&bytes), [stamp], "the other units are whole");
+            fill(newer, 200, &mut bytes[200..512]);
+            assert_eq!(bytes[200..512], sector(newer)[200..512]);
+            assert_eq!(stamps(&bytes), [stamp, newer]);
+            bytes.fill(0xA5);
+            assert_eq!(stamps(&bytes), []);
         }
-        assert_eq!(read(&[0; SECTOR_BYTES]), Found::Zeros);
-        assert!(
-            sector(Stamp {
-                file: 3,
-                sector: 0,
-                version: 1
-            })
-            .starts_with(&MAGIC)
-        );
+        assert_eq!(stamps(&[0; SECTOR_BYTES]), []);
+        let odd = Stamp {
+            file: 3,
+            sector: 0,
+            version: 1,
+        };
+        assert!(sector(odd).starts_with(&MAGIC), "H10");
     }
 }

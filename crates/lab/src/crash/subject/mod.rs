@@ -21,10 +21,11 @@ pub use script::{FileScript, OPS_MAX, Place, TASKS_MAX};
 
 use super::files::FileOracle;
 use super::oracle::{Oracle, Subject};
+use super::rules::Terms;
 use super::run::run_tasks;
 use super::{CrashConfig, Script};
 use crate::RunError;
-use rig::{Data, Mounted};
+use rig::Mounted;
 use rt::Mutex;
 use std::fmt;
 use std::sync::Arc;
@@ -44,8 +45,8 @@ impl Subject for Files {
         let logs = Arc::new(Mutex::named("crash logs", Vec::new()));
         let outcome = run_tasks(config, &self.script, mounted, &logs);
         let logs = std::mem::take(&mut *logs.lock());
-        let garbles = config.stack.data != Data::Journal;
-        (Box::new(FileOracle::new(logs, garbles)), outcome)
+        let terms = Terms::of(config);
+        (Box::new(FileOracle::new(logs, terms)), outcome)
     }
 }
 

@@ -11,7 +11,7 @@ use std::fmt::{self, Write};
 use vfs::{FileKind, NAME_BYTES_MAX};
 
 /// Bytes of what operations count in.
-pub(super) const UNIT: u64 = base::SECTOR_BYTES as u64;
+pub(super) const UNIT: u64 = 1;
 /// Largest file, bytes: the model keeps every sector of it.
 pub(super) const FILE_MAX: u64 = 64 << 20;
 /// Longest path of a script, bytes: room for the directory of the task.
@@ -38,6 +38,9 @@ const VERBS: &[Verb] = &[
     verb("create", &["creat", "touch"], "PATH"),
     verb("write", &["mmapwrite"], "PATH FROM+LENGTH"),
     verb("truncate", &[], "PATH SIZE"),
+    verb("falloc", &["fallocate"], "PATH FROM+LENGTH [keep]"),
+    verb("setxattr", &[], "PATH NAME VALUE"),
+    verb("removexattr", &[], "PATH NAME"),
     verb("rename", &["mv"], "OLD NEW"),
     verb("link", &["ln"], "OLD NEW"),
     verb("symlink", &[], "TARGET PATH"),
@@ -143,6 +146,18 @@ impl Arguments<'_> {
         }
     }
 
+    /// The optional word `keep`.
+    fn keep(&mut self) -> Result<bool, TextError> {
+        match self.rest.as_slice().first() {
+            None => Ok(false),
+            Some((word, _)) if word == "keep" => {
+                self.rest.next();
+                Ok(true)
+            }
+            Some((word, at)) => Err(at.error(format!("`{word}`: expected `keep` or nothing"))),
+        }
+    }
+
     fn path(&mut self) -> Result<String, TextError> {
         let (word, at) = self.word()?;
         path(word).map_err(|why| at.error(why))
@@ -207,9 +222,28 @@ fn build(verb: &str, a: &mut Arguments<'_>) -> Result<Op, TextError> {
         "create" => Op::Create(a.path()?),
         "write" => {
             let path = a.path()?;
-            let (from, len) = a.range()?;
-            Op::Write { path, from, len }
+            let (offset, len) = a.range()?;
+            Op::Write { path, offset, len }
         }
+        "falloc" => {
+            let path = a.path()?;
+            let (offset, len) = a.range()?;
+            Op::Fallocate {
+                path,
+                offset,
+                len,
+                keep_size: a.keep()?,
+            }
+        }
+        "setxattr" => Op::SetXattr {
+            path: a.path()?,
+            name: a.text()?,
+            value: a.text()?.into_bytes(),
+        },
+        "removexattr" => Op::RemoveXattr {
+            path: a.path()?,
+            name: a.text()?,
+        },
         "truncate" => Op::Truncate {
             path: a.path()?,
             size: a.size()?,
@@ -365,10 +399,33 @@ pub(super) fn write_op(f: &mut dyn Write, op: &Op) -> fmt::Result {
     };
     match op {
         Op::Create(path) => one(f, "create", path),
-        Op::Write { path, from, len } => {
+        Op::Write { path, offset, len } => {
             one(f, "write", path)?;
             f.write_char(' ')?;
-            write_range(f, *from, *len)
+            write_range(f, *offset, *len)
+        }
+        Op::Fallocate {
+            path,
+            offset,
+            len,
+            keep_size,
+        } => {
+            one(f, "falloc", path)?;
+            f.write_char(' ')?;
+            write_range(f, *offset, *len)?;
+            f.write_str(if *keep_size { " keep" } else { "" })
+        }
+        Op::SetXattr { path, name, value } => {
+            one(f, "setxattr", path)?;
+            f.write_char(' ')?;
+            write_word(f, name)?;
+            f.write_char(' ')?;
+            write_word(f, &String::from_utf8_lossy(value))
+        }
+        Op::RemoveXattr { path, name } => {
+            one(f, "removexattr", path)?;
+            f.write_char(' ')?;
+            write_word(f, name)
         }
         Op::Truncate { path, size } => {
             one(f, "truncate", path)?;
@@ -435,10 +492,13 @@ pub(super) fn why_not(state: &State, op: &Op) -> String {
         Op::Unlink(path) => not(path, "a file or symbolic link"),
         Op::Rmdir(path) if path.is_empty() => "the task's own directory stays".into(),
         Op::Rmdir(path) | Op::SyncDir(path) => not(path, "an empty directory"),
-        Op::Chmod { path, .. } => not(path, "a file or directory"),
+        Op::Chmod { path, .. } | Op::SetXattr { path, .. } => not(path, "a file or directory"),
+        Op::RemoveXattr { path, .. } if kind(state, path).is_none() => not(path, "a file"),
+        Op::RemoveXattr { path, name } => format!("`{}` has no attribute `{name}`", shown(path)),
         Op::Rename { from, to } => no_rename(state, from, to, &not),
         Op::Write { path, .. }
         | Op::Truncate { path, .. }
+        | Op::Fallocate { path, .. }
         | Op::Fsync(path)
         | Op::Fdatasync(path)
         | Op::Hold(path) => not(path, "a file"),

@@ -1,6 +1,7 @@
 //! Core and persistence operations with what must be there before them (phase 4 of ACE: dependencies).
 
 use super::bound::{AceBound, Core, Points};
+use crate::crash::content::Content;
 use crate::crash::model::{State, parent};
 use crate::crash::ops::Op;
 use crate::crash::subject::text::UNIT;
@@ -82,7 +83,7 @@ impl Build {
     fn size(&self, path: &str) -> u64 {
         let entry = self.state.view.get(path);
         let content = entry.and_then(|e| self.state.contents.get(&e.id));
-        content.map_or(0, |c| c.size)
+        content.map_or(0, Content::size)
     }
 
     /// A file with content is there.
@@ -95,9 +96,9 @@ impl Build {
     }
 }
 
-fn write(path: &str, from: u64, len: u64) -> Op {
+fn write(path: &str, offset: u64, len: u64) -> Op {
     let path = path.into();
-    Op::Write { path, from, len }
+    Op::Write { path, offset, len }
 }
 
 fn truncate(path: &str, size: u64) -> Op {

@@ -1,0 +1,383 @@
+//! What a file may hold: the states of each sector since the last sync, and the sizes.
+//!
+//! The page cache changes a sector as a whole and the device keeps it old or new, so what is found in a sector is what it held
+//! after some operation, byte for byte. Each operation on content has a number, that of the operation in its task's list, from 1.
+
+use super::stamp::{self, FileId, Stamp};
+use base::{BLOCK_BYTES, SECTOR_BYTES, SECTORS_PER_BLOCK};
+use std::collections::BTreeMap;
+
+const SECTOR: u64 = SECTOR_BYTES as u64;
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// The bytes of a sector; `None`: zeros.
+type Bytes = Option<Box<[u8]>>;
+
+/// What a file may hold.
+#[derive(Clone, Debug, Default)]
+pub struct Content {
+    /// What it holds now.
+    now: Vec<u8>,
+    /// Sectors that may differ from zeros: their states since the last completed sync, with the operation that made each. The
+    /// first is the synced one.
+    states: BTreeMap<u64, Vec<(usize, Bytes)>>,
+    /// Sizes since the last completed sync; the first is the synced one. Never empty once made.
+    sizes: Vec<Step>,
+    /// The last operation that a completed sync covers; 0: none has completed.
+    acked: usize,
+    /// The last operation on it.
+    newest: usize,
+    pages: BTreeMap<u64, Page>,
+}
+
+/// A size that the file had.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    op: usize,
+    /// Operations on names before it.
+    names: usize,
+    size: u64,
+    how: How,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum How {
+    /// What was there at the last sync, or at the making of the file.
+    Start,
+    /// By writing, from so many bytes: the size on the device follows as the pages get their blocks.
+    Written(u64),
+    /// By an operation of the journal: from then on no earlier size comes back once a later operation on names has.
+    Set,
+}
+
+/// What was done to a page of a file.
+#[derive(Clone, Copy, Debug, Default)]
+struct Page {
+    /// It has a block, as far as the last completed sync knows.
+    placed: bool,
+    /// It may have got a block since.
+    moved: bool,
+    /// Written, and not cut off since.
+    written: bool,
+    /// Changed since the last completed sync.
+    changed: bool,
+    /// How often it was ever changed.
+    changes: u32,
+}
+
+/// What was found in a sector that is none of its states.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Strange {
+    /// Another file's bytes, or another sector's.
+    Foreign(Stamp),
+    /// This sector's, of an operation that does not fit.
+    Own(Stamp),
+    /// Zeros.
+    Zeros,
+    /// None of this.
+    Garbage,
+}
+
+/// What is found at the place of a sector.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seen {
+    /// What it holds now.
+    Newest,
+    /// An earlier state that is allowed, of this operation; 0: from before all of them.
+    Earlier(usize),
+    /// Something else.
+    Strange(Strange),
+}
+
+impl Content {
+    /// An empty file, made by operation `op` before which there were `names` operations on names.
+    pub fn new(op: usize, names: usize) -> Content {
+        let start = Step {
+            op,
+            names,
+            size: 0,
+            how: How::Start,
+        };
+        Content {
+            sizes: vec![start],
+            newest: op,
+            ..Content::default()
+        }
+    }
+
+    /// Size now, bytes.
+    pub fn size(&self) -> u64 {
+        self.now.len() as u64
+    }
+
+    /// What it holds now.
+    pub fn bytes(&self) -> &[u8] {
+        &self.now
+    }
+
+    /// Operation `op` writes stamps of its number.
+    pub fn write(&mut self, file: FileId, op: usize, offset: u64, len: u64) {
+        self.newest = op;
+        let (old, end) = (self.size(), offset + len);
+        if end > old {
+            self.now.resize(end as usize, 0);
+            self.step(op, end, How::Written(old));
+            // The rest of the last page is written along.
+            self.touch_page_of(old);
+        }
+        for sector in offset / SECTOR..end.div_ceil(SECTOR) {
+            self.note_before(sector);
+            let stamp = Stamp {
+                file,
+                sector,
+                version: op as u64,
+            };
+            let at = sector * SECTOR;
+            let (from, to) = (offset.max(at), end.min(at + SECTOR));
+            stamp::fill(
+                stamp,
+                (from - at) as usize,
+                &mut self.now[from as usize..to as usize],
+            );
+            self.note_after(sector, op);
+        }
+        self.change(offset / BLOCK..end.div_ceil(BLOCK));
+    }
+
+    /// Operation `op` cuts or extends; `names` operations on names came before.
+    pub fn resize(&mut self, op: usize, names: usize, size: u64) {
+        self.newest = op;
+        let old = self.size();
+        let (low, high) = (old.min(size), old.max(size));
+        let sectors = low / SECTOR..high.div_ceil(SECTOR);
+        let touched: Vec<u64> = self.states.range(sectors).map(|(s, _)| *s).collect();
+        for sector in &touched {
+            self.note_before(*sector);
+        }
+        // What lies beyond the end reads as zeros for ever after.
+        self.now.resize(size as usize, 0);
+        for sector in touched {
+            self.note_after(sector, op);
+        }
+        for (_, page) in self.pages.range_mut(size.div_ceil(BLOCK)..) {
+            (page.placed, page.written, page.moved) = (false, false, true);
+        }
+        self.touch_page_of(low);
+        self.touch_page_of(high);
+        self.step(op, size, How::Set);
+        self.order(names);
+    }
+
+    /// Operation `op` allocates up to `end`, and extends unless it keeps the size.
+    pub fn allocate(&mut self, op: usize, names: usize, end: u64, keep_size: bool) {
+        self.newest = op;
+        let old = self.size();
+        if keep_size || end <= old {
+            return;
+        }
+        self.now.resize(end as usize, 0);
+        self.touch_page_of(old);
+        // Piece by piece: the size follows.
+        self.step(op, end, How::Written(old));
+        self.step(op, end, How::Set);
+        self.order(names);
+    }
+
+    fn step(&mut self, op: usize, size: u64, how: How) {
+        let step = Step {
+            op,
+            names: usize::MAX,
+            size,
+            how,
+        };
+        self.sizes.push(step);
+    }
+
+    /// The last step has its place among the operations on names.
+    fn order(&mut self, names: usize) {
+        if let Some(step) = self.sizes.last_mut() {
+            step.names = names;
+        }
+    }
+
+    /// The state of a sector before it is changed for the first time: zeros.
+    fn note_before(&mut self, sector: u64) {
+        self.states.entry(sector).or_insert_with(|| vec![(0, None)]);
+    }
+
+    fn note_after(&mut self, sector: u64, op: usize) {
+        let at = self.now.len().min((sector * SECTOR) as usize);
+        let end = self.now.len().min(at + SECTOR_BYTES);
+        let bytes = &self.now[at..end];
+        let state = (!base::bytes::is_zero(bytes)).then(|| {
+            let mut whole = bytes.to_vec();
+            whole.resize(SECTOR_BYTES, 0);
+            whole.into_boxed_slice()
+        });
+        let states = self.states.entry(sector).or_default();
+        if states.last().is_none_or(|(_, last)| *last != state) {
+            states.push((op, state));
+        }
+    }
+
+    fn change(&mut self, pages: std::ops::Range<u64>) {
+        for page in pages {
+            let page = self.pages.entry(page).or_default();
+            page.changes = page.changes.saturating_add(1);
+            page.changed = true;
+            page.moved |= !page.placed;
+            page.written = true;
+        }
+    }
+
+    /// The page in which the file ends, or ended, is changed with it.
+    fn touch_page_of(&mut self, size: u64) {
+        let page = size / BLOCK;
+        if !size.is_multiple_of(BLOCK) && self.pages.get(&page).is_some_and(|p| p.written) {
+            self.change(page..page + 1);
+        }
+    }
+
+    /// A sync has completed that covers its operations up to number `op`.
+    pub fn acknowledge(&mut self, op: usize) {
+        let Some(last) = self.sizes.iter().rposition(|step| step.op <= op) else {
+            return;
+        };
+        self.acked = self.acked.max(op.min(self.newest));
+        self.sizes.drain(..last);
+        (self.sizes[0].how, self.sizes[0].names) = (How::Start, 0);
+        self.states.retain(|_, states| {
+            let last = states.iter().rposition(|(n, _)| *n <= op);
+            states.drain(..last.unwrap_or(0));
+            states.len() > 1 || states[0].1.is_some()
+        });
+        if self.newest > op {
+            return;
+        }
+        let size = self.size();
+        self.pages.retain(|page, _| page * BLOCK < size);
+        for page in self.pages.values_mut() {
+            page.placed = page.written;
+            (page.moved, page.changed) = (false, false);
+        }
+    }
+
+    /// O4: the first operation after which the file may have this size, given that `names` operations on names are there.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn judge_size(&self, found: u64, names: usize) -> Result<usize, String> {
+        let settled = self.sizes.iter().rposition(|s| s.names < names);
+        let steps = &self.sizes[settled.unwrap_or(0)..];
+        let fits = |step: &&Step| match step.how {
+            How::Start | How::Set => found == step.size,
+            How::Written(from) => {
+                let paged = found.is_multiple_of(BLOCK) && from < found && found < step.size;
+                found == step.size || paged
+            }
+        };
+        steps.iter().find(fits).map(|step| step.op).ok_or_else(|| {
+            let sizes = steps.iter().map(|s| s.size.to_string());
+            let sizes: Vec<String> = sizes.collect();
+            let synced = if self.acked > 0 {
+                "synced"
+            } else {
+                "made with"
+            };
+            format!(
+                "O4: size {found}; {synced} and set since: {}",
+                sizes.join(", ")
+            )
+        })
+    }
+
+    /// What `found`, the bytes of a sector as far as the file goes, is. The size says that operation `since` is there: what it and
+    /// earlier ones cut off does not count.
+    pub fn see(&self, file: FileId, sector: u64, found: &[u8], since: usize) -> Seen {
+        let at = (sector * SECTOR) as usize;
+        let newest = self.now.get(at..).unwrap_or_default();
+        let n = found.len().min(newest.len());
+        let zero = base::bytes::is_zero;
+        if found[..n] == newest[..n] && zero(&found[n..]) {
+            return Seen::Newest;
+        }
+        let empty = [(0, None)];
+        let states = self.states.get(&sector).map_or(&empty[..], Vec::as_slice);
+        let fits = |state: &Bytes| match state {
+            None => zero(found),
+            Some(bytes) => found == &bytes[..found.len()],
+        };
+        let live = states
+            .iter()
+            .rposition(|(op, _)| *op <= since && self.cuts(*op, sector));
+        let live = &states[live.unwrap_or(0)..];
+        match live.iter().rev().find(|(_, state)| fits(state)) {
+            Some((op, _)) => Seen::Earlier(*op),
+            None => Seen::Strange(strange(file, sector, found)),
+        }
+    }
+
+    /// Whether operation `op` cut off part of this sector.
+    fn cuts(&self, op: usize, sector: u64) -> bool {
+        let cut = |s: &Step| s.op == op && s.how == How::Set && s.size < (sector + 1) * SECTOR;
+        self.sizes.iter().any(cut)
+    }
+
+    /// Whether the page of a sector was changed in place since the last completed sync: it may be lost on a device that may leave
+    /// garbage of what it was writing.
+    pub fn rewritten(&self, sector: u64) -> bool {
+        let page = self.pages.get(&(sector / SECTORS_PER_BLOCK));
+        page.is_some_and(|p| p.changed && p.changes > 1)
+    }
+
+    /// Whether the page of a sector may have got a block since the last completed sync, whose former content shows where data is
+    /// not ordered.
+    pub fn placed_since(&self, sector: u64) -> bool {
+        let page = self.pages.get(&(sector / SECTORS_PER_BLOCK));
+        page.is_some_and(|p| p.moved && p.changed)
+    }
+
+    /// How many bytes of this sector a completed sync covers, if it is gone.
+    pub fn acked_bytes(&self, sector: u64) -> u64 {
+        let Some(synced) = self.sizes.first().filter(|_| self.acked > 0) else {
+            return 0;
+        };
+        synced.size.saturating_sub(sector * SECTOR).min(SECTOR)
+    }
+
+    /// Bytes that a completed sync covers.
+    pub fn acked_size(&self) -> u64 {
+        let synced = self.sizes.first().filter(|_| self.acked > 0);
+        synced.map_or(0, |step| step.size)
+    }
+
+    /// The newest operation on the content.
+    pub fn newest_op(&self) -> usize {
+        self.newest
+    }
+
+    /// The last operation that a completed sync covers; 0: none.
+    pub fn acked_op(&self) -> usize {
+        self.acked
+    }
+
+    /// The newest operation that changed a sector since the last completed sync, or the one before.
+    pub fn op_of(&self, sector: u64) -> usize {
+        let states = self.states.get(&sector);
+        states.and_then(|s| s.last()).map_or(0, |(op, _)| *op)
+    }
+}
+
+fn strange(file: FileId, sector: u64, found: &[u8]) -> Strange {
+    if base::bytes::is_zero(found) {
+        return Strange::Zeros;
+    }
+    let stamps = stamp::stamps(found);
+    let foreign = |s: &&Stamp| s.file != file || s.sector != sector;
+    if let Some(stamp) = stamps.iter().find(foreign) {
+        return Strange::Foreign(*stamp);
+    }
+    stamps
+        .first()
+        .map_or(Strange::Garbage, |s| Strange::Own(*s))
+}
