@@ -8,9 +8,9 @@ use std::fmt;
 use std::sync::Arc;
 
 /// 4 KiB blocks in one shared chunk.
-const CHUNK: u64 = 64;
-
-type Chunk = Vec<Option<Slot>>;
+const CHUNK: u64 = 16;
+/// Chunks in one shared region (4 MiB).
+const REGION: u64 = 64;
 
 /// A block that is not all zeros.
 #[derive(Clone)]
@@ -20,11 +20,14 @@ struct Slot {
     print: u64,
 }
 
+type Chunk = [Option<Slot>; CHUNK as usize];
+type Region = [Option<Arc<Chunk>>; REGION as usize];
+
 /// Content by 4 KiB block; blocks that were never written are zeros and cost nothing. Clones share what neither side has
-/// changed since.
+/// changed since: the first change of a clone copies the references to 64 chunks and to 16 blocks.
 #[derive(Clone, Default)]
 pub struct Image {
-    chunks: BTreeMap<u64, Arc<Chunk>>,
+    regions: BTreeMap<u64, Arc<Region>>,
     /// Sum over all blocks of a digest of (number, content).
     sum: u64,
 }
@@ -50,40 +53,48 @@ impl Image {
             .map_or_else(|| fill::zeros(BLOCK_BYTES), |slot| slot.bytes.clone())
     }
     fn slot(&self, n: u64) -> Option<&Slot> {
-        self.chunks.get(&(n / CHUNK))?[(n % CHUNK) as usize].as_ref()
+        let region = self.regions.get(&(n / (CHUNK * REGION)))?;
+        let chunk = region[(n / CHUNK % REGION) as usize].as_ref()?;
+        chunk[(n % CHUNK) as usize].as_ref()
     }
     /// True if block `n` is all zeros.
     pub fn is_zero(&self, n: u64) -> bool {
         self.slot(n).is_none()
+    }
+    /// [`fill::fingerprint`] of block `n`, without reading it.
+    pub fn print(&self, n: u64) -> u64 {
+        self.slot(n).map_or(0, |slot| slot.print)
     }
     /// Replaces block `n`.
     ///
     /// # Panics
     /// If `bytes` are not 4096.
     pub fn set_block(&mut self, n: u64, bytes: Bytes) {
-        assert_eq!(bytes.len(), BLOCK_BYTES, "an image has 4 KiB blocks");
         let print = fill::fingerprint(&bytes);
-        let old = self.slot(n).map_or(0, |slot| slot.print);
+        self.set_known(n, bytes, print);
+    }
+    /// Replaces block `n`; `print` is its fingerprint.
+    ///
+    /// # Panics
+    /// If `bytes` are not 4096.
+    pub(crate) fn set_known(&mut self, n: u64, bytes: Bytes, print: u64) {
+        assert_eq!(bytes.len(), BLOCK_BYTES, "an image has 4 KiB blocks");
+        let old = self.print(n);
         if print == 0 && old == 0 {
             return;
         }
-        let chunk = self
-            .chunks
-            .entry(n / CHUNK)
-            .or_insert_with(|| Arc::new(vec![None; CHUNK as usize]));
+        let region = self.regions.entry(n / (CHUNK * REGION));
+        let region = region.or_insert_with(|| Arc::new([const { None }; REGION as usize]));
+        let chunk = &mut Arc::make_mut(region)[(n / CHUNK % REGION) as usize];
+        let chunk = chunk.get_or_insert_with(|| Arc::new([const { None }; CHUNK as usize]));
         let slot = (print != 0).then_some(Slot { bytes, print });
         Arc::make_mut(chunk)[(n % CHUNK) as usize] = slot;
-        let digest = |print| {
-            if print == 0 {
-                0
-            } else {
-                mix(print ^ mix(n + 1))
-            }
-        };
-        self.sum = self
-            .sum
-            .wrapping_sub(digest(old))
-            .wrapping_add(digest(print));
+        self.sum = replaced(self.sum, n, old, print);
+    }
+    /// [`Image::content_hash`] if these blocks had content of these fingerprints; no block comes twice.
+    pub(crate) fn hash_with(&self, prints: impl Iterator<Item = (u64, u64)>) -> u64 {
+        let sum = |sum, (n, print)| replaced(sum, n, self.print(n), print);
+        mix(prints.fold(self.sum, sum))
     }
     /// Changes block `n` in place.
     pub fn edit_block(&mut self, n: u64, change: impl FnOnce(&mut [u8])) {
@@ -100,10 +111,13 @@ impl Image {
         &self,
         range: std::ops::Range<u64>,
     ) -> impl Iterator<Item = (u64, Bytes)> + '_ {
-        let chunks = self
-            .chunks
-            .range(range.start / CHUNK..range.end.div_ceil(CHUNK));
-        let slots = chunks.flat_map(|(c, chunk)| (c * CHUNK..).zip(chunk.iter()));
+        const BLOCKS: u64 = CHUNK * REGION;
+        let regions = self
+            .regions
+            .range(range.start / BLOCKS..range.end.div_ceil(BLOCKS));
+        let chunks = regions.flat_map(|(r, region)| (r * REGION..).zip(region.iter()));
+        let there = chunks.filter_map(|(c, chunk)| Some((c, chunk.as_ref()?)));
+        let slots = there.flat_map(|(c, chunk)| (c * CHUNK..).zip(chunk.iter()));
         slots
             .filter(move |(n, _)| range.contains(n))
             .filter_map(|(n, slot)| slot.as_ref().map(|slot| (n, slot.bytes.clone())))
@@ -124,6 +138,15 @@ impl Image {
         }
         ram
     }
+}
+
+/// The sum after the content of block `n` went from fingerprint `old` to `new`.
+fn replaced(sum: u64, n: u64, old: u64, new: u64) -> u64 {
+    let digest = |print| match print {
+        0 => 0,
+        print => mix(print ^ mix(n + 1)),
+    };
+    sum.wrapping_sub(digest(old)).wrapping_add(digest(new))
 }
 
 impl FromIterator<(u64, Bytes)> for Image {

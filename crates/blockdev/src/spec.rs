@@ -36,13 +36,26 @@ use base::{Bytes, Lba, SECTORS_PER_BLOCK, Time};
 use draw::Draw;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
 
 mod choice;
+mod cut;
 mod draw;
+mod enumerate;
+mod exact;
+mod legal;
 mod mood;
 mod order;
+mod prune;
 
 pub use choice::{Bound, Choice, ChoiceError, Mode};
+pub(crate) use cut::{Change, Touched};
+pub(crate) use draw::{new_block, new_run};
+pub use enumerate::{Counted, SETTINGS_MAX};
+pub(crate) use enumerate::{Cut, enumerate};
+pub use exact::{Exact, Form, Named, Queue, Rest};
+pub(crate) use prune::{Group, Pruner};
 
 /// Who decides what a power cut leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -95,6 +108,26 @@ pub struct Write {
     pub prev: Vec<(u64, Bytes)>,
 }
 
+/// What became of a write at a cut.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum WriteFate {
+    /// It was non-volatile.
+    Durable,
+    /// It was open, and all of it is there.
+    Kept,
+    /// It was open, and nothing of it is there.
+    Lost,
+    /// It was open, and parts of it are there; sectors of the device.
+    Torn {
+        /// Sectors that are there.
+        kept: Vec<Range<u64>>,
+        /// Sectors that hold garbage.
+        garbage: Vec<Range<u64>>,
+    },
+    /// It was open, and all its sectors hold garbage.
+    Garbage,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Flush {
     start: Time,
@@ -106,7 +139,9 @@ struct Flush {
 struct Entry {
     /// Its number in the order of entry.
     id: u64,
-    write: Write,
+    write: Arc<Write>,
+    /// Fingerprints of the blocks that it touches, before and after it; empty if they are not known.
+    prints: Vec<(u64, u64)>,
     /// Its pack, and its place in it.
     pack: Option<(u64, usize)>,
     /// Covered by a flush that the ledger has forgotten.
@@ -145,22 +180,37 @@ impl Ledger {
         }
     }
     /// Enters a write. Writes are entered in the order in which they become visible to reads.
-    pub fn write(&mut self, write: Write) {
-        self.enter(write, None);
+    pub fn write(&mut self, write: impl Into<Arc<Write>>) {
+        self.enter(write.into(), None, Vec::new());
     }
     /// Enters the writes of one packed command, in their order; all have the span of the command. What a cut inside it leaves
     /// says [`Caps::packed`] at the draw.
     pub fn pack(&mut self, writes: Vec<Write>) {
+        self.pack_shared(writes.into_iter().map(Arc::new).collect());
+    }
+    /// The same, of writes that somebody else keeps too.
+    pub fn pack_shared(&mut self, writes: Vec<Arc<Write>>) {
         let pack = self.next_id;
         for (place, write) in writes.into_iter().enumerate() {
-            self.enter(write, Some((pack, place)));
+            self.enter(write, Some((pack, place)), Vec::new());
         }
     }
-    fn enter(&mut self, write: Write, pack: Option<(u64, usize)>) {
+    /// The number that the next write gets.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.next_id
+    }
+    /// Enters a write whose blocks have these fingerprints before and after it, as one of its pack if it is of one.
+    pub(crate) fn enter(
+        &mut self,
+        write: Arc<Write>,
+        pack: Option<(u64, usize)>,
+        prints: Vec<(u64, u64)>,
+    ) {
         self.bytes += weight(&write);
         self.entries.push_back(Entry {
             id: self.next_id,
             write,
+            prints,
             pack,
             flushed: false,
         });
@@ -240,7 +290,7 @@ impl Ledger {
     /// The open writes of each block, in order, as places in `entries`.
     fn by_block(&self) -> BTreeMap<u64, Vec<usize>> {
         let mut map: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
-        for w in self.entries.iter().map(|e| &e.write) {
+        for w in self.entries.iter().map(|e| &*e.write) {
             match w.kind {
                 // A discard of blocks that held nothing changes nothing.
                 Kind::Discard => map.extend(w.prev.iter().map(|(block, _)| (*block, Vec::new()))),
@@ -262,7 +312,7 @@ fn weight(w: &Write) -> u64 {
     (new + prev) as u64 + 64
 }
 
-fn blocks_of(w: &Write) -> std::ops::Range<u64> {
+fn blocks_of(w: &Write) -> Range<u64> {
     w.lba.0 / SECTORS_PER_BLOCK..(w.lba.0 + w.sectors).div_ceil(SECTORS_PER_BLOCK)
 }
 

@@ -77,6 +77,8 @@ impl SpecDisk {
         let open = self.open_writes();
         assert_eq!(open, 0, "a recording begins with a quiet device");
         let mut state = self.state.lock();
+        // T1: what is forgotten has no number.
+        state.ledger = Ledger::new(u64::MAX);
         state.trace = Some(Trace {
             start: state.image.clone(),
             caps: self.caps.clone(),
@@ -175,7 +177,7 @@ impl State {
                 if let Err(e) = self.check_broken(*lba, pieces) {
                     return (end, Err(e));
                 }
-                let write = self.write(caps, (now, end), *lba, pieces, *fua);
+                let write = Arc::new(self.write(caps, (now, end), *lba, pieces, *fua));
                 self.keep((now, end), || What::Write(write.clone()), pieces);
                 self.ledger.write(write);
             }
@@ -304,11 +306,11 @@ impl State {
                 outcome = Err(DevError::io(w.lba, why));
                 break;
             }
-            entered.push(self.write(caps, span, w.lba, &w.pieces, w.fua));
+            entered.push(Arc::new(self.write(caps, span, w.lba, &w.pieces, w.fua)));
         }
         let pieces: Vec<Piece> = writes.iter().flat_map(|w| w.pieces.clone()).collect();
         self.keep(span, || What::Pack(entered.clone()), &pieces);
-        self.ledger.pack(entered);
+        self.ledger.pack_shared(entered);
         outcome
     }
 
@@ -324,7 +326,7 @@ impl State {
                 self.put(part, zeros, &mut prev);
             }
         }
-        let write = Write {
+        let write = Arc::new(Write {
             start,
             end,
             kind: Kind::Discard,
@@ -332,7 +334,7 @@ impl State {
             sectors,
             new: Vec::new(),
             prev,
-        };
+        });
         self.keep((start, end), || What::Write(write.clone()), &[]);
         self.ledger.write(write);
     }

@@ -2,24 +2,31 @@
 //! afterwards, in any number of ways.
 //!
 //! ```text
-//! SpecDisk::record --run--> Trace --cursor--> Cursor --seek(at)--> choices(bound) --image(choice)--> Image
+//! SpecDisk::record --run--> Trace --cursor--> Cursor --seek(at)--> each_choice(bound) --image(choice)--> Image
 //! ```
 //!
-//! - T1: the states of a cut at `at` are those that the disk itself would have left at `at`.
+//! - T1: the states of a cut at `at` are those that the disk itself would have left at `at`, with the same seeds too.
 //! - T2: a cursor only moves forward.
+//! - T3: between two durability transitions (the end of a flush, of a FUA or uncached write, or of a pack) the legal states of an
+//!   earlier cut are among those of a later one: what began in between may be lost in whole, and nothing became durable. So where
+//!   nothing that is promised or allowed changes in between either, the last cut of such a window stands for all of them.
 
-use crate::spec::{Bound, Choice, Ledger, Mode, Write};
+use crate::spec::{Kind, Write};
 use crate::{Caps, Class, Image};
-use base::collections::mix;
-use base::{BLOCK_BYTES, Bytes, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
+use base::Time;
+use std::sync::Arc;
+
+mod cursor;
+
+pub use cursor::Cursor;
 
 /// What a command did.
 #[derive(Clone, Debug)]
 pub enum What {
     /// One write or discard.
-    Write(Write),
+    Write(Arc<Write>),
     /// A packed command.
-    Pack(Vec<Write>),
+    Pack(Vec<Arc<Write>>),
     /// A cache flush.
     Flush,
     /// A cache barrier.
@@ -37,6 +44,26 @@ pub struct Step {
     pub what: What,
     /// Why its blocks are written: one entry a piece, in the order of its writes.
     pub classes: Vec<Class>,
+}
+
+impl Step {
+    /// Its writes, in order: one, several of a pack, none of a flush or a barrier.
+    pub fn writes(&self) -> &[Arc<Write>] {
+        match &self.what {
+            What::Write(write) => std::slice::from_ref(write),
+            What::Pack(writes) => writes,
+            What::Flush | What::Barrier => &[],
+        }
+    }
+
+    /// True if something is durable at its end that was not before.
+    fn makes_durable(&self) -> bool {
+        match &self.what {
+            What::Write(write) => matches!(write.kind, Kind::Fua | Kind::Through),
+            What::Pack(_) | What::Flush => true,
+            What::Barrier => false,
+        }
+    }
 }
 
 /// A run as recorded.
@@ -63,111 +90,31 @@ impl Trace {
         points
     }
 
-    /// A cursor before the first command.
-    pub fn cursor(&self) -> Cursor<'_> {
-        Cursor {
-            trace: self,
-            next: 0,
-            at: Time(0),
-            visible: self.start.clone(),
-            ledger: Ledger::new(u64::MAX),
-        }
-    }
-}
-
-/// A place in a trace.
-pub struct Cursor<'a> {
-    trace: &'a Trace,
-    /// The first step that has not begun.
-    next: usize,
-    at: Time,
-    /// As reads see it.
-    visible: Image,
-    ledger: Ledger,
-}
-
-impl Cursor<'_> {
-    /// Moves on to a cut at `at`.
-    ///
-    /// # Panics
-    /// T2: if `at` lies before the last one.
-    pub fn seek(&mut self, at: Time) {
-        assert!(at >= self.at, "T2: a cursor moves forward");
-        self.at = at;
-        while let Some(step) = self.trace.steps.get(self.next).filter(|s| s.start < at) {
-            self.enter(step);
-            self.next += 1;
-        }
-    }
-
-    fn enter(&mut self, step: &Step) {
-        self.ledger.advance(step.start);
-        match &step.what {
-            What::Write(write) => {
-                apply(&mut self.visible, write);
-                self.ledger.write(write.clone());
-            }
-            What::Pack(writes) => {
-                writes.iter().for_each(|w| apply(&mut self.visible, w));
-                self.ledger.pack(writes.clone());
-            }
-            What::Flush => self.ledger.flush(step.start, step.end),
-            What::Barrier => self.ledger.barrier(step.start, step.end),
-        }
-    }
-
-    /// The states of this cut that `bound` asks for.
-    pub fn choices(&self, bound: &Bound) -> Vec<Choice> {
-        let draws = match bound.mode {
-            Mode::Random(n) => n,
-            _ => bound.states_max.min(16),
+    /// T3: those of them whose states are not among those of a later one, given the moments, ascending, at which what is
+    /// promised or allowed changes (the operation that is acknowledged, and the operation that begins and so may show).
+    pub fn maximal_cut_points(&self, changes: &[Time]) -> Vec<Time> {
+        let durable = self.steps.iter().filter(|s| s.makes_durable());
+        let mut moments: Vec<Time> = durable
+            .map(|s| s.end)
+            .chain(changes.iter().copied())
+            .collect();
+        moments.sort_unstable();
+        let points = self.cut_points();
+        let stands = |i: &usize| {
+            let Some(next) = points.get(i + 1) else {
+                return true;
+            };
+            let passed = moments.partition_point(|t| *t <= points[*i]);
+            moments.get(passed).is_some_and(|t| t <= next)
         };
-        let seeds = (0..u64::from(draws)).map(|n| Choice::Seed(mix(self.at.0 ^ mix(n))));
-        [Choice::Oldest, Choice::Newest]
-            .into_iter()
-            .chain(seeds)
+        (0..points.len())
+            .filter(stands)
+            .map(|i| points[i])
             .collect()
     }
 
-    /// What the cut leaves by this choice.
-    pub fn image(&self, choice: &Choice) -> Image {
-        let mut image = self.visible.clone();
-        for (n, bytes) in self.blocks(choice) {
-            image.set_block(n, bytes);
-        }
-        image
-    }
-
-    fn blocks(&self, choice: &Choice) -> Vec<(u64, Bytes)> {
-        let (caps, visible) = (&self.trace.caps, |n| self.visible.block(n));
-        match choice {
-            Choice::Oldest => self.ledger.lost(self.at, caps, visible),
-            Choice::Newest => Vec::new(),
-            Choice::Seed(seed) => self.ledger.draw(self.at, *seed, caps, visible),
-        }
-    }
-}
-
-/// Makes a write visible.
-fn apply(image: &mut Image, write: &Write) {
-    let bytes: Vec<u8> = write.new.iter().flat_map(|b| b.iter().copied()).collect();
-    let end = write.lba.0 + write.sectors;
-    for block in write.lba.0 / SECTORS_PER_BLOCK..end.div_ceil(SECTORS_PER_BLOCK) {
-        let first = (block * SECTORS_PER_BLOCK).max(write.lba.0);
-        let last = ((block + 1) * SECTORS_PER_BLOCK).min(end);
-        let into = (first - block * SECTORS_PER_BLOCK) as usize * SECTOR_BYTES;
-        let len = (last - first) as usize * SECTOR_BYTES;
-        let mut content = match len {
-            BLOCK_BYTES => vec![0; BLOCK_BYTES],
-            _ => image.block(block).to_vec(),
-        };
-        match bytes.is_empty() {
-            true => content[into..into + len].fill(0),
-            false => {
-                let from = (first - write.lba.0) as usize * SECTOR_BYTES;
-                content[into..into + len].copy_from_slice(&bytes[from..from + len]);
-            }
-        }
-        image.set_block(block, content.into());
+    /// A cursor before the first command.
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor::new(self)
     }
 }

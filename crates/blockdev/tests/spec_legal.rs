@@ -6,9 +6,9 @@
 mod reference;
 
 use base::Rng;
-use reference::{Event, History, OLD, State};
+use reference::{Event, GARBAGE, History, OLD, State, state_of};
 use std::collections::BTreeSet;
-use varve_blockdev::spec::Kind;
+use varve_blockdev::spec::{Bound, Choice, Kind, Mode, WriteFate};
 use varve_blockdev::{Caps, PackOrder, Packed};
 
 fn caps() -> Caps {
@@ -53,6 +53,11 @@ const SECTORS: std::ops::Range<u64> = 5..11;
 
 fn some_history(rng: &mut Rng) -> History {
     let caps = some_caps(rng);
+    history(rng, caps, 2)
+}
+
+/// A history of writes of at most so many sectors.
+fn history(rng: &mut Rng, caps: Caps, longest: u64) -> History {
     let overlap = rng.one_in(3);
     let mut history = History::new(caps.clone());
     let mut t = 10;
@@ -68,7 +73,7 @@ fn some_history(rng: &mut Rng) -> History {
         };
         let place = |rng: &mut Rng| {
             let lba = SECTORS.start + rng.below(SECTORS.end - SECTORS.start);
-            (lba, (1 + rng.below(2)).min(SECTORS.end - lba))
+            (lba, (1 + rng.below(longest)).min(SECTORS.end - lba))
         };
         match rng.below(10) {
             0 => history.push(Event::Flush { start: t, end }),
@@ -263,4 +268,86 @@ fn the_reference_says_what_the_table_says() {
         set(&[[o, o, o], [1, o, o], [1, 2, o], [1, 2, 3]])
     );
     assert_eq!(states(prefix, pack(), 50), set(&[[1, 2, 3]]));
+}
+
+fn all_of(mode: Mode) -> Bound {
+    Bound {
+        mode,
+        subset_max: 20,
+        torn_max: 64,
+        states_max: u32::MAX,
+        prune: false,
+    }
+}
+
+/// The states that the bound names at the cut of this history, each of which is legal.
+fn named(history: &History, bound: &Bound, name: &str) -> BTreeSet<State> {
+    let legal = history.legal_states();
+    let trace = history.trace();
+    let mut cursor = trace.cursor();
+    cursor.seek(base::Time(history.cut));
+    let mut out = BTreeSet::new();
+    let counted = cursor.each_choice(bound, &mut |choice| {
+        let text = choice.to_string();
+        assert_eq!(text.parse(), Ok(choice.clone()), "{name}: {text}");
+        let image = cursor.image(&choice);
+        assert_eq!(cursor.content_hash(&choice), Ok(image.content_hash()));
+        let state = state_of(&image);
+        assert!(
+            legal.contains(&state),
+            "{name}: C1: {text} is {state:?}, which is not among {legal:?} of {history:?}"
+        );
+        let fates = cursor.describe(&choice).expect("it was named");
+        let whole = |f: &(usize, WriteFate)| matches!(f.1, WriteFate::Durable | WriteFate::Kept);
+        assert!(
+            !fates.iter().all(whole) || state == state_of(&cursor.image(&Choice::Newest)),
+            "{name}: {text}: {fates:?}"
+        );
+        out.insert(state);
+        true
+    });
+    assert_eq!((counted.pruned, counted.beyond), (0, 0), "{name}");
+    out
+}
+
+#[test]
+fn every_named_state_is_legal() {
+    for n in 0..300 {
+        let history = some_history(&mut Rng::named(n, "history"));
+        for mode in [
+            Mode::Linear,
+            Mode::Random(9),
+            Mode::Bounded,
+            Mode::Exhaustive,
+        ] {
+            named(&history, &all_of(mode), &format!("history {n}, {mode:?}"));
+        }
+    }
+}
+
+/// The grain of exhaustive: whole writes, of one granule here, one of them garbage at most; commands come in the order of their
+/// beginnings.
+#[test]
+fn exhaustive_names_every_legal_state_of_its_grain() {
+    let (mut sizes, mut fifo_missing, mut fifo_all) = (0, 0, 0);
+    for n in 0..400 {
+        let mut rng = Rng::named(n, "grain");
+        let caps = some_caps(&mut rng);
+        let fifo = caps.cache_fifo;
+        let history = history(&mut rng, caps, 1);
+        let name = format!("history {n}");
+        let named = named(&history, &all_of(Mode::Exhaustive), &name);
+        let mut legal = history.legal_states();
+        legal.retain(|state| state.iter().filter(|s| **s == GARBAGE).count() <= 1);
+        let missing: Vec<&State> = legal.difference(&named).collect();
+        match fifo {
+            false => assert!(missing.is_empty(), "{name}: {missing:?} of {history:?}"),
+            true => fifo_missing += missing.len(),
+        }
+        fifo_all += if fifo { legal.len() } else { 0 };
+        sizes += legal.len();
+    }
+    assert!(sizes > 1200, "{sizes}");
+    // Overlapping commands and entries of an unordered pack that come in another order.
+    assert!(fifo_missing * 10 < fifo_all, "{fifo_missing} of {fifo_all}");
 }

@@ -15,7 +15,10 @@ pub use bare::{FreshVolume, Mounted};
 pub use blockdev::{
     Adversary, BlockDevice, Caps, Class, Clock, DevError, DeviceStats, FlashStats, Image, Model,
     Modelled, OverlayDisk, PackOrder, Packed, Reply, Request, SpecDisk, Ticket, Trace,
-    spec::{Bound, Choice, Kind, Mode, Write},
+    spec::{
+        Bound, Choice, ChoiceError, Counted, Exact, Form, Kind, Mode, Named, Queue, Rest, Write,
+        WriteFate,
+    },
     trace::{Cursor, Step, What},
 };
 pub use config::{Config, Data, Fs};

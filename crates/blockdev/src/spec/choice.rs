@@ -1,5 +1,6 @@
 //! One decision about everything that a cut leaves open, with a text that names it.
 
+use super::Exact;
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,19 +13,22 @@ pub enum Choice {
     Newest,
     /// Drawn from this seed, as [`Ledger::draw`](super::Ledger::draw) does: `s` and the seed in hexadecimal.
     Seed(u64),
+    /// Every decision by itself: see [`Exact`].
+    Exact(Exact),
 }
 
-/// A text that names no choice.
+/// A text that names no choice, or none of this cut.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ChoiceError(pub String);
+pub struct ChoiceError {
+    /// The choice.
+    pub text: String,
+    /// What is wrong with it.
+    pub why: String,
+}
 
 impl fmt::Display for ChoiceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` names no state of a cut: oldest, newest, or s and a hexadecimal seed",
-            self.0
-        )
+        write!(f, "`{}` names no state of a cut: {}", self.text, self.why)
     }
 }
 
@@ -36,6 +40,7 @@ impl fmt::Display for Choice {
             Choice::Oldest => f.write_str("oldest"),
             Choice::Newest => f.write_str("newest"),
             Choice::Seed(seed) => write!(f, "s{seed:x}"),
+            Choice::Exact(exact) => exact.fmt(f),
         }
     }
 }
@@ -43,14 +48,20 @@ impl fmt::Display for Choice {
 impl FromStr for Choice {
     type Err = ChoiceError;
     fn from_str(text: &str) -> Result<Choice, ChoiceError> {
-        match text {
-            "oldest" => Ok(Choice::Oldest),
-            "newest" => Ok(Choice::Newest),
-            _ => text
-                .strip_prefix('s')
-                .and_then(|hex| u64::from_str_radix(hex, 16).ok())
+        let refuse = |why: &str| ChoiceError {
+            text: text.into(),
+            why: why.into(),
+        };
+        match (text, text.as_bytes().first()) {
+            ("oldest", _) => Ok(Choice::Oldest),
+            ("newest", _) => Ok(Choice::Newest),
+            (_, Some(b's')) => u64::from_str_radix(&text[1..], 16)
                 .map(Choice::Seed)
-                .ok_or_else(|| ChoiceError(text.into())),
+                .map_err(|_| refuse("s is followed by a seed in hexadecimal")),
+            (_, Some(b'k' | b'l')) => text.parse().map(Choice::Exact),
+            _ => Err(refuse(
+                "known are oldest, newest, s and a hexadecimal seed, k and the writes that are kept, l and those that are lost",
+            )),
         }
     }
 }

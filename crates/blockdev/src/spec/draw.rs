@@ -1,5 +1,7 @@
 //! One legal state of the medium.
 
+use super::ChoiceError;
+use super::exact::{Exact, Form};
 use super::mood::{Mood, Target};
 use super::order::{Fate, Fates};
 use super::{Entry, Kind, Ledger, Write, blocks_of};
@@ -11,13 +13,28 @@ use std::ops::Range;
 
 /// The decisions of one cut.
 pub(super) struct Draw<'a> {
-    ledger: &'a Ledger,
-    at: Time,
+    pub(super) ledger: &'a Ledger,
+    pub(super) at: Time,
     seed: u64,
-    caps: &'a Caps,
+    pub(super) caps: &'a Caps,
     mood: Mood,
     target: Option<Target>,
-    fates: Fates,
+    pub(super) fates: Fates,
+    /// Of an exact state, by place: what becomes of a write that is free and named.
+    pub(super) forms: Vec<Option<Form>>,
+    pub(super) exact: Option<&'a Exact>,
+}
+
+/// Where the content of a block comes from; numbers are places in the ledger.
+pub(super) enum Drawn {
+    /// As reads see it.
+    Visible,
+    /// As it was before the write at this place.
+    Old(usize),
+    /// As the write at this place left it.
+    New(usize),
+    /// From several places.
+    Mixed(Bytes),
 }
 
 /// Where the content of a sector comes from; numbers are places in the ledger.
@@ -32,15 +49,49 @@ enum Source {
 impl<'a> Draw<'a> {
     pub fn new(ledger: &'a Ledger, at: Time, seed: u64, caps: &'a Caps) -> Draw<'a> {
         let seed = mix(seed ^ mix(at.0 ^ 0x5bec));
-        Draw::with_mood(ledger, at, seed, caps, Mood::draw(seed))
+        Draw::with_mood(ledger, at, caps, (Mood::draw(seed), seed))
     }
 
     pub fn lost(ledger: &'a Ledger, at: Time, caps: &'a Caps) -> Draw<'a> {
-        Draw::with_mood(ledger, at, 0, caps, Mood::Oldest)
+        Draw::with_mood(ledger, at, caps, (Mood::Oldest, 0))
     }
 
-    fn with_mood(ledger: &'a Ledger, at: Time, seed: u64, caps: &'a Caps, mood: Mood) -> Draw<'a> {
-        let fates = Fates::decide(ledger, at, caps, mood, seed);
+    /// The state that `exact` names.
+    pub fn exact(
+        ledger: &'a Ledger,
+        at: Time,
+        caps: &'a Caps,
+        exact: &'a Exact,
+    ) -> Result<Draw<'a>, ChoiceError> {
+        let fates = Fates::decide(ledger, at, caps, (Mood::Exact, 0), Some(exact));
+        let form = |entry: &Entry| exact.form(entry.id);
+        let draw = Draw {
+            ledger,
+            at,
+            seed: 0,
+            caps,
+            mood: Mood::Exact,
+            target: None,
+            fates,
+            forms: ledger.entries.iter().map(form).collect(),
+            exact: Some(exact),
+        };
+        match draw.refusal() {
+            None => Ok(draw),
+            Some(why) => Err(ChoiceError {
+                text: exact.to_string(),
+                why,
+            }),
+        }
+    }
+
+    fn with_mood(
+        ledger: &'a Ledger,
+        at: Time,
+        caps: &'a Caps,
+        (mood, seed): (Mood, u64),
+    ) -> Draw<'a> {
+        let fates = Fates::decide(ledger, at, caps, (mood, seed), None);
         let free: Vec<&Entry> = ledger
             .entries
             .iter()
@@ -57,20 +108,49 @@ impl<'a> Draw<'a> {
             mood,
             target,
             fates,
+            forms: Vec::new(),
+            exact: None,
         }
     }
 
-    fn entry(&self, place: usize) -> &'a Entry {
+    pub(super) fn entry(&self, place: usize) -> &'a Entry {
         &self.ledger.entries[place]
     }
 
     /// The content of `block`, which `writes` touch, in order.
     pub fn block(&self, block: u64, writes: &[usize], visible: impl Fn(u64) -> Bytes) -> Bytes {
         let first = block * SECTORS_PER_BLOCK;
+        match self.drawn(block, writes, &visible) {
+            Drawn::Visible => fill::compact(visible(block)),
+            Drawn::Old(place) => self.old(place, first),
+            Drawn::New(place) => self.new_block(place, first),
+            Drawn::Mixed(bytes) => bytes,
+        }
+    }
+
+    /// The block at sector `first` before the write at `place`.
+    pub fn old(&self, place: usize, first: u64) -> Bytes {
+        old_run(&self.entry(place).write, first, BLOCK_BYTES)
+    }
+
+    /// The block at sector `first` as the write at `place` left it, which covers it.
+    pub fn new_block(&self, place: usize, first: u64) -> Bytes {
+        new_block(&self.entry(place).write, first)
+    }
+
+    /// Where the content of `block` comes from.
+    pub fn drawn(&self, block: u64, writes: &[usize], visible: &impl Fn(u64) -> Bytes) -> Drawn {
+        let first = block * SECTORS_PER_BLOCK;
+        let whole = self.whole(first, writes);
         let sources: [Source; SECTORS_PER_BLOCK as usize] =
-            std::array::from_fn(|s| self.sector(first + s as u64, writes));
-        if let Some(whole) = self.whole(first, &sources) {
-            return whole;
+            std::array::from_fn(|s| whole.unwrap_or_else(|| self.sector(first + s as u64, writes)));
+        if sources.iter().all(|s| *s == sources[0]) {
+            match sources[0] {
+                Source::Visible => return Drawn::Visible,
+                Source::Before(place) => return Drawn::Old(place),
+                Source::Of(place) => return Drawn::New(place),
+                Source::Garbage => {}
+            }
         }
         let mut out = match sources.contains(&Source::Visible) {
             true => visible(block).to_vec(),
@@ -91,21 +171,39 @@ impl<'a> Draw<'a> {
                 Source::Garbage => into.copy_from_slice(&self.garbage(lba)),
             }
         }
-        fill::compact(out.into())
+        Drawn::Mixed(fill::compact(out.into()))
     }
 
-    /// The block without a copy, if all of it has one source.
-    fn whole(&self, first: u64, sources: &[Source]) -> Option<Bytes> {
-        let source = sources[0];
-        if sources.iter().any(|s| *s != source) {
+    /// The one source of the block at sector `first`, if that can be said without a look at its sectors: each write covers all
+    /// of it and is kept or lost in whole.
+    fn whole(&self, first: u64, writes: &[usize]) -> Option<Source> {
+        if !self.fates.replaced.is_empty() {
             return None;
         }
-        let bytes = sources.len() * SECTOR_BYTES;
-        match source {
-            Source::Before(place) => Some(old_run(&self.entry(place).write, first, bytes)),
-            Source::Of(place) => new_run(&self.entry(place).write, first, bytes),
-            Source::Visible | Source::Garbage => None,
+        let mut kept = Source::Before(*writes.first()?);
+        for place in writes {
+            let w = &self.entry(*place).write;
+            if w.lba.0 > first || w.lba.0 + w.sectors < first + SECTORS_PER_BLOCK {
+                return None;
+            }
+            let all = match (self.fates.of[*place], self.mood) {
+                (Fate::Lost, _) => false,
+                (Fate::Durable | Fate::Sure, _) => true,
+                (_, Mood::Oldest) => false,
+                (_, Mood::Newest) => true,
+                (_, Mood::PerWrite) => self.per_write(*place),
+                (_, Mood::Exact) => self.named_whole(*place)?,
+                _ => return None,
+            };
+            if all {
+                kept = Source::Of(*place);
+            }
         }
+        Some(kept)
+    }
+
+    fn per_write(&self, place: usize) -> bool {
+        pick(self.seed, [1, self.entry(place).id, 0]) & 1 == 1
     }
 
     /// The newest write that the cut keeps wins; what lies below it is history.
@@ -142,7 +240,7 @@ impl<'a> Draw<'a> {
             && self.fates.of[place] != Fate::Lost
     }
 
-    fn kept(&self, place: usize, lba: u64) -> bool {
+    pub(super) fn kept(&self, place: usize, lba: u64) -> bool {
         let entry = self.entry(place);
         match self.fates.of[place] {
             Fate::Lost => return false,
@@ -162,18 +260,18 @@ impl<'a> Draw<'a> {
                 [what, entry.id, unit(self.caps, w, lba, min).start],
             )
         };
-        let per_write = || pick(self.seed, [1, entry.id, 0]) & 1 == 1;
         match (self.mood, self.target) {
             (Mood::Oldest, _) => false,
             (Mood::Newest, _) => true,
-            (Mood::PerWrite, _) => per_write(),
+            (Mood::Exact, _) => self.named_kept(place, lba),
+            (Mood::PerWrite, _) => self.per_write(place),
             (Mood::PerBlock, _) => by(2, BLOCK_BYTES) & 1 == 1,
             (Mood::Only(grain), Some(t)) => t.hits(self.caps, entry, lba, grain),
             (Mood::AllBut(grain), Some(t)) => !t.hits(self.caps, entry, lba, grain),
             (Mood::Tail, Some(t)) if t.id == entry.id => t.before_the_break(self.caps, entry, lba),
             (Mood::Tail, Some(t)) => match t.choice >> 1 & 3 {
                 0 => false,
-                1 => per_write(),
+                1 => self.per_write(place),
                 _ => true,
             },
             _ => by(3, 0) & 1 == 1,
@@ -189,19 +287,23 @@ impl<'a> Draw<'a> {
         self.fates.replaced.get(&(place, granule)).copied()
     }
 
-    fn garbled(&self, place: usize, lba: u64) -> bool {
-        if self.mood != Mood::Garbage || self.fates.of[place] != Fate::Free {
+    /// True if the device may leave garbage in the sectors of this write, if it is free.
+    pub(super) fn may_garble(&self, w: &Write) -> bool {
+        may_garble(self.caps, w)
+    }
+
+    pub(super) fn garbled(&self, place: usize, lba: u64) -> bool {
+        let gambles = matches!(self.mood, Mood::Garbage | Mood::Exact);
+        if !gambles || self.fates.of[place] != Fate::Free {
             return false;
         }
         let entry = self.entry(place);
         let w = &entry.write;
-        let promised = match w.kind {
-            Kind::Normal | Kind::Through => self.caps.tear_granule,
-            Kind::Fua => self.caps.reliable_granule,
-            Kind::Discard => Some(0),
-        };
-        if promised.is_some() || atomic(self.caps, w) || self.replaced(place, lba).is_some() {
+        if !self.may_garble(w) || self.replaced(place, lba).is_some() {
             return false;
+        }
+        if self.mood == Mood::Exact {
+            return self.named_garbled(place, lba);
         }
         let rare = pick(self.seed, [8, 0, 0]) & 1 == 1;
         let one_in = if w.end > self.at || !rare { 3 } else { 16 };
@@ -221,16 +323,27 @@ impl<'a> Draw<'a> {
         }
     }
 
+    /// True if there may be damage around writes.
+    pub fn damages(&self) -> bool {
+        self.mood == Mood::Garbage || self.exact.is_some_and(|e| e.collateral.is_some())
+    }
+
     /// Damages stored sectors that share a programming unit with a normal write that reaches the medium at the cut, where the
     /// Caps allow it: one in flight, or a cached one that is just being written back.
     pub fn collateral(&self, visible: &impl Fn(u64) -> Bytes, out: &mut BTreeMap<u64, Bytes>) {
-        if self.caps.no_collateral || self.mood != Mood::Garbage {
+        if self.caps.no_collateral || !self.damages() {
             return;
         }
         for (entry, fate) in self.ledger.entries.iter().zip(&self.fates.of) {
             let w = &entry.write;
             let normal = matches!(w.kind, Kind::Normal | Kind::Through);
             let written_back = || pick(self.seed, [6, entry.id, 0]).is_multiple_of(8);
+            if let Some(exact) = self.exact {
+                if exact.collateral == Some(entry.id) {
+                    self.damage_around(w, visible, out);
+                }
+                continue;
+            }
             if normal && *fate == Fate::Free && (w.end > self.at || written_back()) {
                 self.damage_around(w, visible, out);
             }
@@ -254,7 +367,8 @@ impl<'a> Draw<'a> {
         for block in unit..end {
             let hit: Vec<u64> = sectors_of(block)
                 .filter(|lba| {
-                    !named.contains(lba) && pick(self.seed, [5, *lba, 0]).is_multiple_of(3)
+                    let hit = || pick(self.seed, [5, *lba, 0]).is_multiple_of(3);
+                    !named.contains(lba) && (self.mood == Mood::Exact || hit())
                 })
                 .collect();
             if hit.is_empty() {
@@ -290,19 +404,64 @@ pub(super) fn unit(caps: &Caps, w: &Write, lba: u64, min: usize) -> Range<u64> {
     if atomic(caps, w) {
         return all;
     }
+    let sectors = granule_sectors(caps, w, min);
+    let start = lba / sectors * sectors;
+    start.max(all.start)..(start + sectors).min(all.end)
+}
+
+/// True if the device may leave garbage in the sectors of this write.
+pub(super) fn may_garble(caps: &Caps, w: &Write) -> bool {
+    let promised = match w.kind {
+        Kind::Normal | Kind::Through => caps.tear_granule,
+        Kind::Fua => caps.reliable_granule,
+        Kind::Discard => Some(0),
+    };
+    promised.is_none() && !atomic(caps, w)
+}
+
+/// The sectors of one granule of `w` (the last may be shorter), and the number of its granules.
+pub(super) fn granules(caps: &Caps, w: &Write) -> (u64, u64) {
+    if atomic(caps, w) {
+        return (w.sectors, 1);
+    }
+    let first = unit(caps, w, w.lba.0, 0);
+    let sectors = granule_sectors(caps, w, 0);
+    let rest = (w.lba.0 + w.sectors).saturating_sub(first.end);
+    (sectors, 1 + rest.div_ceil(sectors))
+}
+
+/// The number of the granule of `w` that holds `lba`.
+pub(super) fn granule_of(caps: &Caps, w: &Write, lba: u64) -> u64 {
+    match granules(caps, w) {
+        (_, 1) => 0,
+        (sectors, _) => lba / sectors - w.lba.0 / sectors,
+    }
+}
+
+fn granule_sectors(caps: &Caps, w: &Write, min: usize) -> u64 {
     let promised = match w.kind {
         Kind::Fua => caps.reliable_granule,
         Kind::Normal | Kind::Through => caps.tear_granule,
         Kind::Discard => None,
     };
     let bytes = promised.unwrap_or(0).max(caps.sector_bytes).max(min as u32);
-    let sectors = u64::from(bytes) / SECTOR_BYTES as u64;
-    let start = lba / sectors * sectors;
-    start.max(all.start)..(start + sectors).min(all.end)
+    u64::from(bytes) / SECTOR_BYTES as u64
+}
+
+/// The block at sector `first` as `w`, which covers it, left it; without a copy if it lies in one piece.
+pub(crate) fn new_block(w: &Write, first: u64) -> Bytes {
+    if let Some(bytes) = new_run(w, first, BLOCK_BYTES) {
+        return bytes;
+    }
+    let sectors = (first..first + SECTORS_PER_BLOCK).map(|lba| new_run(w, lba, SECTOR_BYTES));
+    let sectors: Vec<Bytes> = sectors
+        .map(|s| s.expect("pieces are whole sectors"))
+        .collect();
+    fill::compact(sectors.concat().into())
 }
 
 /// `bytes` bytes of the new content of `w` from sector `lba` on; `None` if they do not lie in one piece.
-fn new_run(w: &Write, lba: u64, bytes: usize) -> Option<Bytes> {
+pub(crate) fn new_run(w: &Write, lba: u64, bytes: usize) -> Option<Bytes> {
     let mut skip = ((lba - w.lba.0) as usize) * SECTOR_BYTES;
     for piece in &w.new {
         if skip < piece.len() {

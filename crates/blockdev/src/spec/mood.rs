@@ -27,6 +27,8 @@ pub(super) enum Mood {
     AllBut(Grain),
     /// One write breaks off inside one of its blocks; the others are kept, lost, or drawn one by one.
     Tail,
+    /// As an [`Exact`](super::Exact) state says; never drawn.
+    Exact,
 }
 
 /// What a sparse cut singles out.

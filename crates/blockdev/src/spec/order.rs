@@ -1,6 +1,7 @@
 //! Which writes a cut may choose about at all: what packs, the FIFO policy of the cache and barriers leave open.
 
 use super::draw::{pick, unit};
+use super::exact::{Exact, Rest};
 use super::mood::Mood;
 use super::{Barrier, Kind, Ledger, Write};
 use crate::{Caps, PackOrder};
@@ -28,6 +29,30 @@ pub(super) struct Fates {
     /// Granules that a later write replaced in the FIFO cache, by (place in the ledger, first sector): true if they were written
     /// back before.
     pub replaced: Map<(usize, u64), bool>,
+    /// What else there was to decide about.
+    pub open: Structure,
+}
+
+/// What a cut leaves open beside the single writes.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Structure {
+    /// Packs in flight on a device of prefix order: number of the first write, number of entries.
+    pub packs: Vec<(u64, u32)>,
+    /// Barriers that write-back may have passed.
+    pub barriers: u32,
+    /// Cached writes that a FIFO cache writes back in order.
+    pub queue: u32,
+    /// A FIFO cache may have dropped content that was replaced in it.
+    pub lazy: bool,
+}
+
+/// Things that happen one after the other.
+#[derive(Clone, Copy)]
+enum Line {
+    /// Entries of the pack with this number.
+    Pack(u64),
+    Barriers,
+    Queue,
 }
 
 struct Decide<'a> {
@@ -39,10 +64,19 @@ struct Decide<'a> {
     of: Vec<Fate>,
     /// Entries of packs in flight that the device is done with.
     executed: Set<usize>,
+    /// Decides instead of the seed.
+    exact: Option<&'a Exact>,
+    open: Structure,
 }
 
 impl Fates {
-    pub fn decide(ledger: &Ledger, at: Time, caps: &Caps, mood: Mood, seed: u64) -> Fates {
+    pub fn decide(
+        ledger: &Ledger,
+        at: Time,
+        caps: &Caps,
+        (mood, seed): (Mood, u64),
+        exact: Option<&Exact>,
+    ) -> Fates {
         let mut decide = Decide {
             ledger,
             at,
@@ -51,6 +85,8 @@ impl Fates {
             seed,
             of: Vec::with_capacity(ledger.entries.len()),
             executed: Set::default(),
+            exact,
+            open: Structure::default(),
         };
         decide.alone();
         decide.packs();
@@ -64,13 +100,35 @@ impl Fates {
         Fates {
             of: decide.of,
             replaced,
+            open: decide.open,
         }
     }
 }
 
+/// What an exact state says about the progress of a line.
+fn said(exact: &Exact, line: Line) -> Option<u64> {
+    let said = match line {
+        Line::Pack(pack) => exact.packs.iter().find(|p| p.0 == pack).map(|p| p.1),
+        Line::Barriers => exact.epoch,
+        Line::Queue => exact.queue.map(|queue| queue.written),
+    };
+    said.map(u64::from)
+}
+
 impl Decide<'_> {
     /// A number of things that happened before the cut, 0 to `n`.
-    fn progress(&self, n: u64, what: u64, of: u64) -> u64 {
+    fn progress(&self, n: u64, line: Line) -> u64 {
+        let (what, of) = match line {
+            Line::Pack(pack) => (10, pack),
+            Line::Barriers => (11, 0),
+            Line::Queue => (12, 0),
+        };
+        if let Some(exact) = self.exact {
+            return said(exact, line)
+                .map_or(if exact.rest == Rest::Kept { n } else { 0 }, |said| {
+                    said.min(n)
+                });
+        }
         let draw = |salt| pick(self.seed, [what, of, salt]);
         match self.mood {
             Mood::Oldest => 0,
@@ -119,7 +177,8 @@ impl Decide<'_> {
             }
         }
         for (pack, places) in packs {
-            let executed = self.progress(places.len() as u64, 10, pack) as usize;
+            self.open.packs.push((pack, places.len() as u32));
+            let executed = self.progress(places.len() as u64, Line::Pack(pack)) as usize;
             for (n, place) in places.into_iter().enumerate() {
                 if n < executed {
                     self.executed.insert(place);
@@ -147,7 +206,7 @@ impl Decide<'_> {
     /// The barriers with a cached write before them, by time.
     fn barriers(&self) -> Vec<Barrier> {
         let first = self.cached().iter().map(|p| self.write(*p).end).min();
-        let orders = |b: &&Barrier| first.is_some_and(|end| end <= b.start);
+        let orders = |b: &&Barrier| b.start < self.at && first.is_some_and(|end| end <= b.start);
         self.ledger
             .barriers
             .iter()
@@ -158,7 +217,8 @@ impl Decide<'_> {
 
     /// Write-back has passed some of the barriers: what lies before these is there, what lies behind the next is not.
     fn epochs(&mut self, barriers: &[Barrier]) {
-        let passed = self.progress(barriers.len() as u64, 11, 0) as usize;
+        self.open.barriers = barriers.len() as u32;
+        let passed = self.progress(barriers.len() as u64, Line::Barriers) as usize;
         let behind = passed.checked_sub(1).map(|last| barriers[last].start);
         let ahead = barriers.get(passed).map(|next| next.end);
         for place in self.cached() {
@@ -184,14 +244,19 @@ impl Decide<'_> {
             .copied()
             .filter(|p| self.is_cached(*p))
             .collect();
-        let written = self.progress(queue.len() as u64, 12, 0) as usize;
+        self.open.queue = queue.len() as u32;
+        let written = self.progress(queue.len() as u64, Line::Queue) as usize;
         let replaced = self.replaced(&arrivals);
+        self.open.lazy = !replaced.is_empty();
         let kept = self.behind_barriers(&queue, written, barriers);
         let turns = self.turns(&arrivals, &queue, written, &replaced, &kept);
         let mut outcome = Map::default();
         for (turn, place) in queue.into_iter().enumerate() {
             for (granule, by) in replaced.get(&place).into_iter().flatten() {
-                let lucky = pick(self.seed, [13, self.ledger.entries[place].id, *granule]) & 1 == 1;
+                let lucky = match self.lazy() {
+                    Some(lazy) => !lazy,
+                    None => pick(self.seed, [13, self.ledger.entries[place].id, *granule]) & 1 == 1,
+                };
                 let in_time = turns[*by] > turn || (turns[*by] == turn && lucky);
                 outcome.insert((place, *granule), in_time);
             }
@@ -204,13 +269,18 @@ impl Decide<'_> {
         outcome
     }
 
+    /// What an exact state says about content that was replaced in a FIFO cache.
+    fn lazy(&self) -> Option<bool> {
+        self.exact.map(|e| e.queue.is_some_and(|queue| queue.lazy))
+    }
+
     fn has_come(&self, place: usize) -> bool {
         let e = &self.ledger.entries[place];
         let in_flight = e.write.end > self.at && !self.executed.contains(&place);
         !in_flight
             || match self.mood {
                 Mood::Oldest => false,
-                Mood::Newest => true,
+                Mood::Newest | Mood::Exact => true,
                 _ => !pick(self.seed, [17, e.id, 0]).is_multiple_of(4),
             }
     }
@@ -223,7 +293,10 @@ impl Decide<'_> {
             .map(|place| {
                 let e = &self.ledger.entries[place];
                 let span = e.write.end.min(self.at).0 - e.write.start.0;
-                let late = pick(self.seed, [14, e.id, 0]) % (span + 1);
+                let late = match self.exact {
+                    Some(_) => 0,
+                    None => pick(self.seed, [14, e.id, 0]) % (span + 1),
+                };
                 (e.write.start.0 + late, place)
             })
             .collect();
@@ -317,7 +390,10 @@ impl Decide<'_> {
             }
         }
         let matters: Set<usize> = replaced.values().flatten().map(|(_, by)| *by).collect();
-        let manner = pick(self.seed, [15, 0, 0]) % 4;
+        let manner = match self.lazy() {
+            Some(lazy) => u64::from(!lazy),
+            None => pick(self.seed, [15, 0, 0]) % 4,
+        };
         let mut turns = Vec::with_capacity(arrivals.len());
         let (mut came, mut now) = (0, 0);
         for (n, place) in arrivals.iter().enumerate() {

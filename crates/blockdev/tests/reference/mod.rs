@@ -2,13 +2,15 @@
 
 use base::{Bytes, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use varve_blockdev::spec::{Kind, Ledger, Write};
-use varve_blockdev::{Caps, PackOrder};
+use varve_blockdev::trace::{Step, What};
+use varve_blockdev::{Caps, Image, PackOrder, Trace};
 
 /// What the sectors hold before the history.
 pub const OLD: u8 = 99;
 /// Stands for a sector that is neither.
-const GARBAGE: u8 = 255;
+pub const GARBAGE: u8 = 255;
 /// Sectors that a state shows: 5 to 10.
 const FIRST: u64 = 5;
 const SHOWN: usize = 6;
@@ -67,19 +69,28 @@ impl Told {
         for (block, bytes) in self.ledger.draw(self.cut, seed, &self.caps, visible) {
             blocks[block as usize] = bytes;
         }
-        let sectors = blocks.iter().flat_map(|b| b.chunks(SECTOR_BYTES));
-        let sectors: Vec<u8> = sectors
-            .map(|s| fill::uniform(s).unwrap_or(GARBAGE))
-            .collect();
-        let shown = FIRST as usize..FIRST as usize + SHOWN;
-        for (n, sector) in sectors.iter().enumerate() {
-            assert!(
-                shown.contains(&n) || *sector == OLD,
-                "I1: sector {n} was not written"
-            );
-        }
-        sectors[shown].to_vec()
+        shown(&blocks)
     }
+}
+
+/// What an image shows.
+pub fn state_of(image: &Image) -> State {
+    shown(&[image.block(0), image.block(1)])
+}
+
+fn shown(blocks: &[Bytes; 2]) -> State {
+    let sectors = blocks.iter().flat_map(|b| b.chunks(SECTOR_BYTES));
+    let sectors: Vec<u8> = sectors
+        .map(|s| fill::uniform(s).unwrap_or(GARBAGE))
+        .collect();
+    let shown = FIRST as usize..FIRST as usize + SHOWN;
+    for (n, sector) in sectors.iter().enumerate() {
+        assert!(
+            shown.contains(&n) || *sector == OLD,
+            "I1: sector {n} was not written"
+        );
+    }
+    sectors[shown].to_vec()
 }
 
 #[derive(Clone, Debug)]
@@ -150,6 +161,36 @@ impl History {
             cut: Time(self.cut),
             ledger,
             visible,
+        }
+    }
+
+    /// The history as a recording.
+    pub fn trace(&self) -> Trace {
+        let mut visible = [fill::filled(OLD, 4096), fill::filled(OLD, 4096)];
+        let start = (0..).zip(visible.clone()).collect();
+        let mut writes = self.writes().into_iter();
+        let mut enter = |n: usize| -> Vec<Arc<Write>> {
+            let next = writes.by_ref().take(n);
+            next.map(|w| Arc::new(put(&mut visible, &w))).collect()
+        };
+        let mut step = |event: &Event| {
+            let (start, end) = span(event);
+            Step {
+                start: Time(start),
+                end: Time(end),
+                what: match event {
+                    Event::Write { .. } => What::Write(enter(1).remove(0)),
+                    Event::Pack { entries, .. } => What::Pack(enter(entries.len())),
+                    Event::Flush { .. } => What::Flush,
+                    Event::Barrier { .. } => What::Barrier,
+                },
+                classes: Vec::new(),
+            }
+        };
+        Trace {
+            start,
+            caps: self.caps.clone(),
+            steps: self.events.iter().map(&mut step).collect(),
         }
     }
 
