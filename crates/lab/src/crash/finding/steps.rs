@@ -21,6 +21,7 @@ use rig::{Class, Image, Kind, Step, Trace, What, Write};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 /// Lines of commands before the cut that are shown; earlier ones are counted.
 const BEFORE_MAX: usize = 60;
@@ -255,7 +256,7 @@ impl Scribe<'_> {
         (end <= self.at).then_some(end.0)
     }
 
-    fn pack(&mut self, number: usize, writes: &[Write], classes: &[Class]) {
+    fn pack(&mut self, number: usize, writes: &[Arc<Write>], classes: &[Class]) {
         let mut classes = classes;
         for (entry, write) in writes.iter().enumerate() {
             let (mine, rest) = classes.split_at(write.new.len().min(classes.len()));

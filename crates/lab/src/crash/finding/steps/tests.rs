@@ -73,11 +73,15 @@ fn commit() -> Trace {
         start: Image::new(),
         caps: caps(),
         steps: vec![
-            step(What::Write(data), (0, 1000), &[Class::Data]),
+            step(What::Write(data.into()), (0, 1000), &[Class::Data]),
             step(What::Flush, (2000, 3000), &[]),
-            step(What::Write(log), (4000, 5000), &log_classes),
-            step(What::Write(commit), (6000, 9000), &[Class::JournalCommit]),
-            step(What::Write(home), (20_000, 21_000), &[Class::Home]),
+            step(What::Write(log.into()), (4000, 5000), &log_classes),
+            step(
+                What::Write(commit.into()),
+                (6000, 9000),
+                &[Class::JournalCommit],
+            ),
+            step(What::Write(home.into()), (20_000, 21_000), &[Class::Home]),
         ],
     }
 }
@@ -186,7 +190,7 @@ fn a_later_write_replaces_and_a_pack_shows_its_entries() {
     let again = write((6000, 7000), Kind::Normal, 101, vec![block(7)], 2);
     let other = write((6000, 7000), Kind::Normal, 200, vec![block(8)], 0);
     trace.steps[3] = step(
-        What::Pack(vec![again, other]),
+        What::Pack(vec![again.into(), other.into()]),
         (6000, 7000),
         &[Class::JournalMetadata, Class::Data],
     );
