@@ -225,7 +225,7 @@ fn places_and_discards_have_names() {
         prev: vec![(10, block(1))],
         ..write((4000, 5000), Kind::Normal, 10, Vec::new(), 0)
     };
-    trace.steps[2] = step(What::Write(discard), (4000, 5000), &[]);
+    trace.steps[2] = step(What::Write(discard.into()), (4000, 5000), &[]);
     let mut image = trace.start.clone();
     image.set_block(10, block(1));
     let lines = fates(&level(&trace, &image, 8000));
