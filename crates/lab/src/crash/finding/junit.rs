@@ -16,6 +16,16 @@ pub fn junit(report: &CampaignReport) -> Result<String, String> {
         }
         out.add_test_suite(suite);
     }
+    if report.is_blind() {
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+        status.set_message("no positive control shows damage: the explorer is blind");
+        let mut suite = TestSuite::new("positive control");
+        suite.add_test_case(TestCase::new(
+            "a scheme without a journal shows damage",
+            status,
+        ));
+        out.add_test_suite(suite);
+    }
     out.to_string().map_err(|e| format!("JUnit XML: {e}"))
 }
 
@@ -36,6 +46,12 @@ fn test_case(case: &CaseReport) -> TestCase {
         counts.beyond,
         counts.timed_out
     );
+    if case.control {
+        out += &format!(
+            "\npositive control: {} states show damage",
+            counts.violations
+        );
+    }
     for lost in &case.not_kept {
         out += &format!("\nnot kept: {lost}");
     }
@@ -50,7 +66,7 @@ fn status(case: &CaseReport) -> TestCaseStatus {
         status.set_message(message).set_description(text);
         status
     };
-    if let Some(first) = case.findings.first() {
+    if let Some(first) = case.findings.first().filter(|_| !case.control) {
         let all = case.findings.iter().map(finding).collect::<Vec<_>>();
         let n = counts.violations.max(case.findings.len() as u64);
         let message = format!(
@@ -59,7 +75,7 @@ fn status(case: &CaseReport) -> TestCaseStatus {
         );
         return bad(NonSuccessKind::Failure, message, all.join("\n\n"));
     }
-    if counts.violations > 0 {
+    if counts.violations > 0 && !case.control {
         let message = format!("{} states violate a rule; none was kept", counts.violations);
         return bad(NonSuccessKind::Failure, message, case.not_kept.join("\n"));
     }
@@ -125,6 +141,14 @@ mod tests {
         for (_, finding) in report.findings() {
             assert!(text.contains(&finding.line), "{} in {text}", finding.line);
         }
+        // Damage in a positive control is no failure; a control without damage is.
+        report.cases.iter_mut().for_each(|c| c.control = true);
+        assert!(!junit(&report).unwrap().contains("<failure"));
+        report
+            .cases
+            .iter_mut()
+            .for_each(|c| c.counts.violations = 0);
+        assert!(junit(&report).unwrap().contains("the explorer is blind"));
         // A control character is no XML, not even escaped.
         assert!(!text.contains('\u{1}'));
     }

@@ -1,7 +1,8 @@
 //! `index.html` of a campaign: one self-contained page. Same report, same bytes.
 
-use super::report::{CampaignReport, CaseReport, Counts, FindingReport, LossTable, ShrunkReport};
+use super::report::{CampaignReport, CaseReport, Counts, FindingReport, ShrunkReport};
 use super::steps::{Fate, Level, Line};
+use crate::crash::campaign::Losses;
 use crate::report::STYLE;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -27,14 +28,15 @@ pub fn page(report: &CampaignReport) -> String {
         }
         p { "Made by " code { (report.reproduce) } }
         p {
-            @if report.is_clean() { b { "No violation in " (total.judged) " distinct states." } }
+            @if report.is_blind() { span.bad { "The positive control shows no damage: the explorer is blind." } }
+            @else if report.is_clean() { b { "No violation in " (total.judged) " distinct states." } }
             @else { span.bad { (total.violations) " states violate a rule, of " (total.judged) " judged." } }
         }
         h2 { "States" }
         (states(report))
         h2 { "Losses" }
         p.note {
-            "What had ended before the cut and is gone after recovery, promised or not: mean over all states, and the worst state. "
+            "What had ended before the cut and is gone after recovery, promised or not: mean over all states, and the most in one. "
             "Acknowledged: covered by a completed sync. Age: from the newest operation that the recovered state holds to the cut."
         }
         (losses(report))
@@ -79,8 +81,8 @@ fn states(report: &CampaignReport) -> Markup {
         cases.iter().for_each(|case| sum.add(&case.counts));
         html! {
             td { (cases.len()) } td { (sum.points) } td { (sum.enumerated) } td { (sum.deduplicated) } td { (sum.pruned) }
-            td { (sum.judged) } td { (sum.beyond) } td { (sum.timed_out) }
-            td.bad[sum.violations > 0] { (sum.violations) }
+            td { (sum.judged) } td { (sum.nested) } td { (sum.beyond) } td { (sum.timed_out) }
+            td.bad[sum.violations > 0 && cases.iter().any(|c| !c.control)] { (sum.violations) }
         }
     };
     html! {
@@ -100,25 +102,23 @@ fn states(report: &CampaignReport) -> Markup {
 fn losses(report: &CampaignReport) -> Markup {
     let head = [
         "states",
-        "with loss",
         "operations",
-        "worst",
+        "most",
         "KiB",
-        "worst",
+        "most",
         "age, ms",
-        "worst",
-        "acknowledged operations, worst",
-        "acknowledged KiB, worst",
-        "old data",
-        "foreign data",
+        "most",
+        "states with acknowledged loss",
+        "with old data",
+        "with foreign data",
     ];
     html! {
         table {
-            thead { tr { th { "workload" } th.text { "scheme" } @for h in head { th { (h) } } th.text { "worst state" } } }
+            thead { tr { th { "workload" } th.text { "device" } th.text { "scheme" } @for h in head { th { (h) } } } }
             tbody {
-                @for (class, cases) in report.groups(|c| c.class.clone()) {
+                @for ((class, device), cases) in report.groups(|c| (c.class.clone(), c.device.clone())) {
                     @for (scheme, loss) in by_scheme(&cases) {
-                        tr { td { (class) } td.text { (scheme) } (loss_cells(&loss)) }
+                        tr { td { (class) } td.text { (device) } td.text { (scheme) } (loss_cells(&loss)) }
                     }
                 }
             }
@@ -126,36 +126,29 @@ fn losses(report: &CampaignReport) -> Markup {
     }
 }
 
-fn by_scheme(cases: &[&CaseReport]) -> Vec<(String, LossTable)> {
-    let mut rows: Vec<(String, LossTable)> = Vec::new();
+fn by_scheme(cases: &[&CaseReport]) -> Vec<(String, Losses)> {
+    let mut rows: Vec<(String, Losses)> = Vec::new();
     for case in cases {
-        // A state's id says nothing without its case.
-        let mut mine = case.loss.clone();
-        if let Some(worst) = &mut mine.worst {
-            worst.state = format!("case {}: {}", case.number, worst.state);
-        }
         match rows.iter_mut().find(|(scheme, _)| *scheme == case.scheme) {
-            Some((_, loss)) => loss.add(&mine),
-            None => rows.push((case.scheme.clone(), mine)),
+            Some((_, loss)) => loss.add(&case.loss()),
+            None => rows.push((case.scheme.clone(), case.loss())),
         }
     }
     rows
 }
 
-fn loss_cells(loss: &LossTable) -> Markup {
+fn loss_cells(loss: &Losses) -> Markup {
     let mean =
         |sum: u64, unit: f64| format!("{:.2}", sum as f64 / unit / loss.states.max(1) as f64);
-    let unit = |n: u64, unit: f64| format!("{:.1}", n as f64 / unit);
+    let most = |n: u64, unit: f64| format!("{:.1}", n as f64 / unit);
     let (kib, ms) = (1024.0, 1e6);
     html! {
-        td { (loss.states) } td { (loss.with_loss) }
-        td { (mean(loss.ops.sum, 1.0)) } td { (loss.ops.max) }
-        td { (mean(loss.bytes.sum, kib)) } td { (unit(loss.bytes.max, kib)) }
-        td { (mean(loss.age_ns.sum, ms)) } td { (unit(loss.age_ns.max, ms)) }
-        td.bad[loss.acked_ops.max > 0] { (loss.acked_ops.max) }
-        td.bad[loss.acked_bytes.max > 0] { (unit(loss.acked_bytes.max, kib)) }
-        td { (loss.old_data) } td { (loss.foreign_data) }
-        td.text { (loss.worst.as_ref().map_or("-", |w| &w.state)) }
+        td { (loss.states) }
+        td { (mean(loss.ops, 1.0)) } td { (loss.ops_max) }
+        td { (mean(loss.bytes, kib)) } td { (most(loss.bytes_max, kib)) }
+        td { (mean(loss.age, ms)) } td { (most(loss.age_max, ms)) }
+        td.bad[loss.acked > 0] { (loss.acked) }
+        td { (loss.old) } td { (loss.foreign) }
     }
 }
 
@@ -193,7 +186,7 @@ fn one_finding(case: &CaseReport, finding: &FindingReport) -> Markup {
     html! {
         details {
             summary {
-                b.bad { (finding.rule) } " " (case.scheme) " on " (case.device) ", case " (case.number) ", state "
+                b.bad { (finding.rule) } " " (case.scheme) @if case.control { " (positive control)" } " on " (case.device) ", case " (case.number) ", state "
                 code { (finding.state) } ": " (finding.violations.first().map_or("", String::as_str))
             }
             p { "Workload " code { (case.workload) } ", seed " (case.seed)

@@ -3,6 +3,9 @@
 //! No wall time, date, host or path inside: same seed, same bytes (F1).
 
 use super::steps::Level;
+use crate::crash::campaign::{Explored, Finding, Loss, Losses};
+use crate::crash::case::Case;
+use crate::crash::plan::Job;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -42,13 +45,16 @@ pub struct CaseReport {
     pub workload: String,
     /// Its seed.
     pub seed: u64,
+    /// A positive control, whose violations are expected.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub control: bool,
     /// The guard that was left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutant: Option<String>,
     /// States.
     pub counts: Counts,
-    /// What the cuts took, promised or not.
-    pub loss: LossTable,
+    /// What the cuts took, promised or not, by position: operations that had begun at the cut.
+    pub losses: BTreeMap<usize, Losses>,
     /// Violations that were kept, by state.
     pub findings: Vec<FindingReport>,
     /// Why the run itself failed, if it did.
@@ -72,12 +78,30 @@ pub struct Counts {
     pub pruned: u64,
     /// Recovered, mounted and judged.
     pub judged: u64,
+    /// Of them, cuts inside of a recovery.
+    pub nested: u64,
     /// Beyond the bound: not looked at.
     pub beyond: u64,
     /// Their judge hung or died.
     pub timed_out: u64,
     /// In violation of a rule, kept as findings or not.
     pub violations: u64,
+}
+
+impl From<&Explored> for Counts {
+    fn from(explored: &Explored) -> Counts {
+        Counts {
+            points: explored.points,
+            enumerated: explored.enumerated,
+            deduplicated: explored.deduplicated,
+            pruned: explored.pruned,
+            judged: explored.judged,
+            nested: explored.nested,
+            beyond: explored.beyond,
+            timed_out: 0,
+            violations: explored.violations,
+        }
+    }
 }
 
 impl Counts {
@@ -88,132 +112,10 @@ impl Counts {
         self.deduplicated += other.deduplicated;
         self.pruned += other.pruned;
         self.judged += other.judged;
+        self.nested += other.nested;
         self.beyond += other.beyond;
         self.timed_out += other.timed_out;
         self.violations += other.violations;
-    }
-}
-
-/// What one cut took, legal or not.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
-pub struct Taken {
-    /// Operations that a completed sync covers.
-    pub acked_ops: u64,
-    /// Bytes that a completed sync covers.
-    pub acked_bytes: u64,
-    /// Operations that had ended.
-    pub ops: u64,
-    /// Bytes that had been written.
-    pub bytes: u64,
-    /// From the newest operation that the recovered state holds to the cut, virtual ns.
-    pub age_ns: u64,
-    /// Content older than it may be is visible.
-    pub old_data: bool,
-    /// Another file's content is visible, or what lay on the device before.
-    pub foreign_data: bool,
-}
-
-/// Sum and greatest.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct SumMax {
-    /// Over all states.
-    pub sum: u64,
-    /// Of one state.
-    pub max: u64,
-}
-
-impl SumMax {
-    fn enter(&mut self, value: u64) {
-        self.sum += value;
-        self.max = self.max.max(value);
-    }
-    fn add(&mut self, other: SumMax) {
-        self.sum += other.sum;
-        self.max = self.max.max(other.max);
-    }
-}
-
-/// What the cuts of a case took.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct LossTable {
-    /// States that were entered.
-    pub states: u64,
-    /// Of them, those that lost something.
-    pub with_loss: u64,
-    /// Operations that a completed sync covers.
-    pub acked_ops: SumMax,
-    /// Bytes that a completed sync covers.
-    pub acked_bytes: SumMax,
-    /// Operations that had ended.
-    pub ops: SumMax,
-    /// Bytes that had been written.
-    pub bytes: SumMax,
-    /// Age of the recovered state, virtual ns.
-    pub age_ns: SumMax,
-    /// States in which old content is visible.
-    pub old_data: u64,
-    /// States in which foreign content is visible.
-    pub foreign_data: u64,
-    /// The worst state: most acknowledged loss, then most loss of any kind; of equals the least text of an id.
-    pub worst: Option<Worst>,
-}
-
-/// A state with much loss.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Worst {
-    /// What it took.
-    pub taken: Taken,
-    /// Case and id, or a whole reproduction line.
-    pub state: String,
-}
-
-impl LossTable {
-    /// Enters one state.
-    pub fn enter(&mut self, taken: &Taken, state: &str) {
-        self.states += 1;
-        let lost = Taken {
-            age_ns: 0,
-            ..*taken
-        };
-        self.with_loss += u64::from(lost != Taken::default());
-        self.acked_ops.enter(taken.acked_ops);
-        self.acked_bytes.enter(taken.acked_bytes);
-        self.ops.enter(taken.ops);
-        self.bytes.enter(taken.bytes);
-        self.age_ns.enter(taken.age_ns);
-        self.old_data += u64::from(taken.old_data);
-        self.foreign_data += u64::from(taken.foreign_data);
-        // Looked at for every state: no text is made unless it stays.
-        if lost != Taken::default() && self.worse(taken, state) {
-            let state = state.into();
-            self.worst = Some(Worst {
-                taken: *taken,
-                state,
-            });
-        }
-    }
-
-    fn worse(&self, taken: &Taken, state: &str) -> bool {
-        let worst = self.worst.as_ref();
-        worst.is_none_or(|w| (*taken, w.state.as_str()) > (w.taken, state))
-    }
-
-    /// Enters all states of `other`.
-    pub fn add(&mut self, other: &LossTable) {
-        self.states += other.states;
-        self.with_loss += other.with_loss;
-        self.acked_ops.add(other.acked_ops);
-        self.acked_bytes.add(other.acked_bytes);
-        self.ops.add(other.ops);
-        self.bytes.add(other.bytes);
-        self.age_ns.add(other.age_ns);
-        self.old_data += other.old_data;
-        self.foreign_data += other.foreign_data;
-        if let Some(worst) = &other.worst
-            && self.worse(&worst.taken, &worst.state)
-        {
-            self.worst = Some(worst.clone());
-        }
     }
 }
 
@@ -227,7 +129,7 @@ pub struct FindingReport {
     /// The violations.
     pub violations: Vec<String>,
     /// What the cut took.
-    pub taken: Taken,
+    pub loss: Loss,
     /// The reproduction line.
     pub line: String,
     /// What had begun until the cut.
@@ -323,7 +225,9 @@ impl CampaignReport {
             Ok(place) => {
                 let here = &mut self.cases[place];
                 here.counts.add(&case.counts);
-                here.loss.add(&case.loss);
+                for (position, losses) in &case.losses {
+                    here.losses.entry(*position).or_default().add(losses);
+                }
                 here.collect(case);
             }
         }
@@ -336,20 +240,26 @@ impl CampaignReport {
             .flat_map(|case| case.findings.iter().map(move |finding| (case, finding)))
     }
 
-    /// Whether every case ran and none violates a rule.
+    /// Whether every case ran, none violates a rule, and each positive control shows damage.
     pub fn is_clean(&self) -> bool {
         let bad = |c: &CaseReport| {
-            c.counts.violations + c.counts.timed_out > 0
-                || !c.findings.is_empty()
-                || !c.failures.is_empty()
+            let wrong = c.counts.violations > 0 || !c.findings.is_empty();
+            c.counts.timed_out > 0 || !c.failures.is_empty() || (wrong && !c.control)
         };
-        !self.cases.iter().any(bad)
+        !self.is_blind() && !self.cases.iter().any(bad)
     }
 
-    /// The sums over all cases.
+    /// There were positive controls, and none showed any damage: nothing that was found clean is believed.
+    pub fn is_blind(&self) -> bool {
+        let mut controls = self.cases.iter().filter(|c| c.control).peekable();
+        controls.peek().is_some() && controls.all(|c| c.counts.violations == 0)
+    }
+
+    /// The sums over all cases but positive controls.
     pub fn total(&self) -> Counts {
         let mut total = Counts::default();
-        self.cases.iter().for_each(|case| total.add(&case.counts));
+        let cases = self.cases.iter().filter(|c| !c.control);
+        cases.for_each(|case| total.add(&case.counts));
         total
     }
 
@@ -379,6 +289,56 @@ impl CampaignReport {
 }
 
 impl CaseReport {
+    /// What the exploration of a job gave. Findings come by [`CaseReport::findings`], from [`FindingReport::new`] or from
+    /// a dossier.
+    pub fn new(job: &Job, explored: &Explored) -> CaseReport {
+        CaseReport {
+            counts: Counts::from(explored),
+            losses: explored.losses.clone(),
+            failures: explored.failure.iter().cloned().collect(),
+            ..CaseReport::of(job)
+        }
+    }
+
+    /// A job whose worker hung or died; `state` is the one that it was judging.
+    pub fn lost(job: &Job, state: Option<&str>, why: &str) -> CaseReport {
+        let state = state.unwrap_or("the run itself");
+        let mut case = CaseReport {
+            failures: vec![format!("state {state}: the worker is gone: {why}")],
+            ..CaseReport::of(job)
+        };
+        case.counts.timed_out = 1;
+        case
+    }
+
+    fn of(job: &Job) -> CaseReport {
+        let Case {
+            scheme,
+            device,
+            workload,
+            seed,
+            mutant,
+        } = job.case.clone();
+        CaseReport {
+            number: job.number as u64,
+            scheme,
+            device,
+            class: job.group.clone(),
+            workload,
+            seed,
+            control: job.control,
+            mutant,
+            ..CaseReport::default()
+        }
+    }
+
+    /// All positions together.
+    pub fn loss(&self) -> Losses {
+        let mut all = Losses::default();
+        self.losses.values().for_each(|l| all.add(l));
+        all
+    }
+
     /// Takes the lists of a part, sorted and without doubles.
     fn collect(&mut self, part: CaseReport) {
         self.findings.extend(part.findings);
@@ -396,6 +356,19 @@ impl CaseReport {
 }
 
 impl FindingReport {
+    /// A finding with nothing but its line.
+    pub fn new(finding: &Finding, line: &str) -> FindingReport {
+        FindingReport {
+            state: finding.state.clone(),
+            rule: super::rule_of(&finding.violations).into(),
+            violations: finding.violations.clone(),
+            loss: finding.loss,
+            line: line.into(),
+            story: finding.story.clone(),
+            ..FindingReport::default()
+        }
+    }
+
     /// By the numbers in the id, so that moment 9 comes before moment 10.
     fn order(&self) -> (Vec<(u64, &str)>, &str) {
         let level = |part| {
@@ -411,16 +384,6 @@ impl FindingReport {
 pub(super) mod tests {
     use super::*;
 
-    fn taken(ops: u64, bytes: u64) -> Taken {
-        Taken {
-            ops,
-            bytes,
-            age_ns: ops * 1000,
-            old_data: bytes > 0,
-            ..Taken::default()
-        }
-    }
-
     fn part(number: u64, states: &[(&str, u64)]) -> CaseReport {
         let mut case = CaseReport {
             number,
@@ -434,7 +397,13 @@ pub(super) mod tests {
         for (state, ops) in states {
             case.counts.judged += 1;
             case.counts.violations += 1;
-            case.loss.enter(&taken(*ops, ops * 512), state);
+            let losses = Losses {
+                states: 1,
+                ops: *ops,
+                ops_max: *ops,
+                ..Losses::default()
+            };
+            case.losses.entry(3).or_default().add(&losses);
             case.findings.push(FindingReport {
                 state: (*state).into(),
                 rule: "O3".into(),
@@ -490,9 +459,8 @@ pub(super) mod tests {
             .map(|f| f.state.as_str())
             .collect();
         assert_eq!(states, ["2.oldest/4.s1", "9.oldest", "10.newest"]);
-        let loss = &report.cases[0].loss;
-        assert_eq!((loss.states, loss.ops.sum, loss.ops.max), (4, 10, 3));
-        assert_eq!(loss.worst.as_ref().unwrap().state, "10.newest");
+        let loss = report.cases[0].loss();
+        assert_eq!((loss.states, loss.ops, loss.ops_max), (4, 10, 3));
         assert_eq!(report.total().violations, 6);
         assert!(!report.is_clean());
     }
@@ -521,5 +489,10 @@ pub(super) mod tests {
             spoil(&mut bad.cases[0]);
             assert!(!bad.is_clean());
         }
+        report.cases[0].control = true;
+        assert!(report.is_blind() && !report.is_clean());
+        report.cases[0].counts.violations = 3;
+        assert!(report.is_clean());
+        assert_eq!(report.total().violations, 0);
     }
 }
