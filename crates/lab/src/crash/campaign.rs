@@ -414,6 +414,8 @@ pub struct State {
     pub traces: Vec<Trace>,
     /// The moment of the cut in each of them.
     pub cuts: Vec<Time>,
+    /// What each of these cuts left; the last one is [`State::image`].
+    pub images: Vec<Image>,
 }
 
 /// Makes a state of a case again.
@@ -423,7 +425,7 @@ pub struct State {
 pub fn state(setup: &Setup, id: &StateId) -> Result<State, RunError> {
     let run = trace(&setup.config, &setup.volume, setup.subject.as_ref())?;
     let (mut oracle, mut trace) = (run.oracle, run.trace);
-    let (mut traces, mut cuts) = (Vec::new(), Vec::new());
+    let (mut traces, mut cuts, mut images) = (Vec::new(), Vec::new(), Vec::new());
     let mut image = trace.start.clone();
     for (level, (point, choice)) in id.0.iter().enumerate() {
         if level > 0 {
@@ -446,12 +448,14 @@ pub fn state(setup: &Setup, id: &StateId) -> Result<State, RunError> {
         };
         traces.push(trace.clone());
         cuts.push(at);
+        images.push(image.clone());
     }
     Ok(State {
         image,
         oracle,
         traces,
         cuts,
+        images,
     })
 }
 

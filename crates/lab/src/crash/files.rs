@@ -4,7 +4,7 @@ use super::content::{Content, Seen, Strange};
 use super::found::{FoundEntry, FoundView, names, read_file};
 use super::model::{Entry, State, View, parent};
 use super::ops::Op;
-use super::oracle::Oracle;
+use super::oracle::{Oracle, Told};
 use super::rules::Terms;
 use super::run::{Progress, TaskLog};
 use super::stamp::FileId;
@@ -520,6 +520,20 @@ impl Oracle for FileOracle {
                 .violations
                 .extend(words.map(|what| format!("task {number} at {:?}: {what}", task.at)));
         }
+    }
+
+    fn timeline(&self) -> Vec<Told> {
+        let tasks = self.tasks.iter().enumerate();
+        let lines = tasks.flat_map(|(n, task)| {
+            let (ops, times) = (&task.log.ops, &task.log.times);
+            let begun = times.begun.iter().zip(ops).enumerate();
+            begun.map(move |(i, (begun, op))| Told {
+                begun: *begun,
+                ended: times.ended.get(i).copied(),
+                what: format!("task {n}: {op}"),
+            })
+        });
+        lines.collect()
     }
 
     fn story(&self) -> Vec<String> {

@@ -36,4 +36,19 @@ pub trait Oracle: Send {
     fn judge(&self, vfs: &Arc<Vfs>, judgement: &mut Judgement);
     /// What had begun until the cut, a line each, with how far it had come: for reports.
     fn story(&self) -> Vec<String>;
+    /// All that the subject did in the whole run, with its times; empty if it has none. For reports.
+    fn timeline(&self) -> Vec<Told> {
+        Vec::new()
+    }
+}
+
+/// Something that a subject did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// When it began.
+    pub begun: Time,
+    /// When it ended, if it did.
+    pub ended: Option<Time>,
+    /// What.
+    pub what: String,
 }

@@ -13,10 +13,14 @@
 //! - F2: what cannot be written is named in the result and never ends an exploration.
 //! - F3: a shrunk case violates the same rule as the one it was made of.
 
+pub mod dossier;
+pub mod folder;
+pub mod hunt;
 pub mod junit;
 pub mod page;
 pub mod report;
 pub mod repro;
+pub mod shrink;
 pub mod steps;
 
 /// The rule that a violation names, like `O3`: a capital letter and a number before a colon. The first one, since a text

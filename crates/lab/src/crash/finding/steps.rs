@@ -15,6 +15,7 @@
 //! | damaged | durable, and yet not there: damage by a neighbour (devices without WR_REL_SET) |
 //! | never | begins after the cut |
 
+use crate::crash::oracle::Told;
 use base::{BLOCK_BYTES, Bytes, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
 use ondisk::jbd2::{BlockKind, Header};
 use rig::{Class, Image, Kind, Step, Trace, What, Write};
@@ -133,17 +134,6 @@ pub struct Level {
     pub later: usize,
 }
 
-/// Something that the workload did.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Told {
-    /// When it began.
-    pub begun: Time,
-    /// When it ended.
-    pub ended: Option<Time>,
-    /// What.
-    pub what: String,
-}
-
 /// A cut whose steps are asked for.
 pub struct Site<'a> {
     /// See [`Level::of`].
@@ -160,7 +150,29 @@ pub struct Site<'a> {
     pub told: Vec<Told>,
 }
 
+/// What a cut took of the commands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Toll {
+    /// Runs of blocks of which a part is there, or garbage.
+    pub torn: usize,
+    /// Runs of blocks that are lost.
+    pub lost: usize,
+}
+
 impl Site<'_> {
+    /// How much the cut took.
+    pub fn toll(&self) -> Toll {
+        let mut toll = Toll::default();
+        for line in self.commands() {
+            match line.fate {
+                Some(Fate::Lost) => toll.lost += 1,
+                Some(fate) if fate.is_loss() => toll.torn += 1,
+                _ => {}
+            }
+        }
+        toll
+    }
+
     /// The lines around the cut.
     pub fn level(&self) -> Level {
         let mut commands = self.commands();

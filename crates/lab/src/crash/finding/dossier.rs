@@ -1,0 +1,230 @@
+//! Everything about one crash state, made again from its case and id.
+
+use super::report::{FindingReport, ShrunkReport};
+use super::repro::{Repro, ReproError};
+use super::rule_of;
+use super::steps::{Level, Site};
+use crate::RunError;
+use crate::crash::Judgement;
+use crate::crash::campaign::{self, Loss, State};
+use crate::crash::case::{Case, Setup, StateId, Volumes};
+use crate::crash::device::{Disk, Remains};
+use base::collections::mix;
+use rig::{Image, Kind, Mounted, Step, Trace, What, Write};
+use rt::Sim;
+
+/// A crash state with its judgement.
+pub struct Dossier {
+    /// The line that makes it again.
+    pub repro: Repro,
+    /// Its id.
+    pub id: StateId,
+    /// Violated rules; empty if all is well.
+    pub violations: Vec<String>,
+    /// What the cut took.
+    pub loss: Loss,
+    /// What had begun until the cut.
+    pub story: Vec<String>,
+    /// The commands around each cut, from the run to the innermost recovery.
+    pub steps: Vec<Level>,
+    /// Bytes of the device.
+    pub bytes: u64,
+    /// What the cut left.
+    pub before: Image,
+    /// The same after recovery and unmount.
+    pub after: Image,
+    /// Why recovery or unmount failed, if it did; then [`Dossier::after`] is what stood there at that point.
+    pub unrecovered: Option<String>,
+}
+
+impl Dossier {
+    /// Makes a state again and judges it.
+    ///
+    /// # Errors
+    /// The case cannot be built or run, or has no such state.
+    pub fn new(case: &Case, id: &StateId, volumes: &mut Volumes) -> Result<Dossier, RunError> {
+        let setup = case.setup(volumes)?;
+        let (state, judgement) = campaign::judge(&setup, id)?;
+        Ok(Dossier::of(case, id, &setup, state, judgement))
+    }
+
+    /// Makes the state of a line again and judges it.
+    ///
+    /// # Errors
+    /// The line is of another build, or names what there is not.
+    pub fn rerun(line: &Repro, volumes: &mut Volumes) -> Result<Dossier, ReproError> {
+        line.check_build()?;
+        let case_error = |e: RunError| ReproError::Case(e.to_string());
+        let setup = line.case.setup(volumes).map_err(case_error)?;
+        let state_error = |why: String| ReproError::State {
+            state: line.state.clone(),
+            why,
+        };
+        let id: StateId = line.state.parse().map_err(state_error)?;
+        // The run first: with another run the numbers of states mean nothing.
+        let run = crate::crash::traced::trace(&setup.config, &setup.volume, setup.subject.as_ref());
+        line.check_run(fingerprint(&run.map_err(case_error)?.trace))?;
+        let judged = campaign::judge(&setup, &id);
+        let (state, judgement) = judged.map_err(|e| state_error(e.to_string()))?;
+        Ok(Dossier::of(&line.case, &id, &setup, state, judgement))
+    }
+
+    fn of(case: &Case, id: &StateId, setup: &Setup, state: State, judgement: Judgement) -> Dossier {
+        let (after, unrecovered) = recover(setup, &state.image);
+        let run = state.traces.first().map_or(0, fingerprint);
+        Dossier {
+            repro: Repro::new(case, run, id),
+            id: id.clone(),
+            loss: campaign::loss_of(&judgement),
+            violations: judgement.violations,
+            story: state.oracle.story(),
+            steps: levels(id, &state),
+            bytes: setup.config.stack.bytes,
+            before: state.image,
+            after,
+            unrecovered,
+        }
+    }
+
+    /// The rule that is violated first.
+    pub fn rule(&self) -> &str {
+        rule_of(&self.violations)
+    }
+
+    /// For `results.json` and the page.
+    pub fn report(&self) -> FindingReport {
+        FindingReport {
+            state: self.id.to_string(),
+            rule: self.rule().into(),
+            violations: self.violations.clone(),
+            loss: self.loss,
+            line: self.repro.to_string(),
+            story: self.story.clone(),
+            steps: self.steps.clone(),
+            shrunk: None,
+            folder: None,
+        }
+    }
+
+    /// The steps for a terminal.
+    pub fn steps_text(&self) -> String {
+        let levels: Vec<String> = self.steps.iter().map(Level::to_string).collect();
+        levels.join("\n")
+    }
+}
+
+/// A state of a smaller case.
+pub struct Shrunk {
+    /// Everything about it.
+    pub dossier: Dossier,
+    /// Operations of its workload; `None` if it is no script.
+    pub ops: Option<usize>,
+    /// States that were judged to find it.
+    pub states: u64,
+    /// The budget sufficed to try everything.
+    pub complete: bool,
+}
+
+impl Shrunk {
+    /// For `results.json` and the page.
+    pub fn report(&self) -> ShrunkReport {
+        ShrunkReport {
+            line: self.dossier.repro.to_string(),
+            workload: self.dossier.repro.case.workload.clone(),
+            ops: self.ops,
+            state: self.dossier.id.to_string(),
+            violations: self.dossier.violations.clone(),
+            steps: self.dossier.steps.clone(),
+            states: self.states,
+            complete: self.complete,
+        }
+    }
+}
+
+/// Equal runs have equal ones: a digest of all commands with their times, addresses and classes.
+pub fn fingerprint(trace: &Trace) -> u64 {
+    trace.steps.iter().fold(1, |sum, step| {
+        let sum = add(sum, step.start.0);
+        add(add(sum, step.end.0), of_step(step))
+    })
+}
+
+fn add(sum: u64, word: u64) -> u64 {
+    mix(sum.rotate_left(7) ^ word)
+}
+
+fn of_step(step: &Step) -> u64 {
+    let classes = step.classes.iter().fold(0, |sum, c| add(sum, *c as u64));
+    let one = |sum, write: &Write| {
+        let kind = match write.kind {
+            Kind::Normal => 1,
+            Kind::Fua => 2,
+            Kind::Through => 3,
+            Kind::Discard => 4,
+        };
+        add(add(add(sum, kind), write.lba.0), write.sectors)
+    };
+    let what = match &step.what {
+        What::Write(write) => one(5, write),
+        What::Pack(writes) => writes.iter().fold(6, one),
+        What::Flush => 7,
+        What::Barrier => 8,
+    };
+    add(classes, what)
+}
+
+fn levels(id: &StateId, state: &State) -> Vec<Level> {
+    let numbers = id.0.iter().map(|(point, _)| *point);
+    let cuts = state.traces.iter().zip(&state.cuts).zip(&state.images);
+    let all = cuts.zip(numbers).enumerate();
+    all.map(|(level, (((trace, at), image), point))| {
+        let site = Site {
+            of: match level {
+                0 => "run".into(),
+                1 => "recovery".into(),
+                n => format!("recovery number {n}"),
+            },
+            point,
+            at: *at,
+            trace,
+            image,
+            told: match level {
+                0 => state.oracle.timeline(),
+                _ => Vec::new(),
+            },
+        };
+        site.level()
+    })
+    .collect()
+}
+
+/// Mounts and unmounts, as the next life does.
+fn recover(setup: &Setup, image: &Image) -> (Image, Option<String>) {
+    let remains = Remains::Image(image.clone());
+    let disk = match setup.volume.attach(&remains, setup.config.seed) {
+        Ok(disk) => disk,
+        Err(e) => return (image.clone(), Some(e.to_string())),
+    };
+    let mut sim = setup.config.sim(setup.config.seed);
+    sim.policy = rt::Policy::Fifo;
+    sim.quiet = true;
+    let outcome = Sim::new(sim).run(|| {
+        let options = setup.config.mount_options();
+        let mounted = Mounted::on(disk.device(), options, vfs::WritebackPolicy::off());
+        let outcome = mounted.and_then(Mounted::unmount);
+        if outcome.is_err() {
+            // The content stays: only what is under way ends.
+            rt::power_cut();
+        }
+        outcome.map_err(|e| e.to_string())
+    });
+    let why = match (outcome.first_failure, outcome.value) {
+        (_, Some(Err(why))) => Some(why),
+        (Some(failure), _) => Some(failure.to_string()),
+        _ => None,
+    };
+    match &disk {
+        Disk::Spec(disk) => (disk.visible(), why),
+        Disk::Modelled(_) => (image.clone(), why),
+    }
+}
