@@ -113,7 +113,14 @@ fn name(number: usize, dossier: &Dossier) -> String {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' => c,
         _ => '-',
     };
-    let scheme: String = dossier.repro.case.scheme.chars().take(60).map(plain).collect();
+    let scheme: String = dossier
+        .repro
+        .case
+        .scheme
+        .chars()
+        .take(60)
+        .map(plain)
+        .collect();
     format!("{number:03}-{}-{scheme}", dossier.rule())
 }
 
@@ -172,7 +179,11 @@ fn readme(dossier: &Dossier, shrunk: Option<&Shrunk>) -> String {
     let case = &dossier.repro.case;
     let mut text = String::new();
     let mut line = |words: &str| writeln!(text, "{words}").expect("a string takes all");
-    line(&format!("Varve {}: a power cut that violates {}", dossier.repro.varve, dossier.rule()));
+    line(&format!(
+        "Varve {}: a power cut that violates {}",
+        dossier.repro.varve,
+        dossier.rule()
+    ));
     line("");
     line(&format!("scheme    {}", case.scheme));
     line(&format!("device    {}", case.device));
@@ -197,18 +208,24 @@ fn readme(dossier: &Dossier, shrunk: Option<&Shrunk>) -> String {
     }
     line("");
     line("Files:");
-    line("  steps.txt         the commands around the cut with the lost ones marked, and what the workload did");
+    line(
+        "  steps.txt         the commands around the cut with the lost ones marked, and what the workload did",
+    );
     line("  finding.json      the same as data");
     line("  image-before.img  what the cut left of the device, before any recovery");
     match &dossier.unrecovered {
         None => line("  image-after.img   the same after Varve's recovery and unmount"),
-        Some(why) => line(&format!("  image-after.img   what stood there when recovery failed: {why}")),
+        Some(why) => line(&format!(
+            "  image-after.img   what stood there when recovery failed: {why}"
+        )),
     }
     line("");
     line("Look further (on copies: e2fsck and debugfs -w write):");
     line("  varve fsck -n image-after.img");
     line("  e2fsck -fn image-after.img");
-    line("  cp --sparse=always image-before.img copy.img && e2fsck -fy copy.img   (records of stock JBD2 only)");
+    line(
+        "  cp --sparse=always image-before.img copy.img && e2fsck -fy copy.img   (records of stock JBD2 only)",
+    );
     line("  debugfs -R 'logdump -a' image-before.img");
     line("  debugfs -R 'ls -l /t0' image-after.img");
     line("  cmp -l image-before.img image-after.img | head");

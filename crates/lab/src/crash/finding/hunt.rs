@@ -170,7 +170,13 @@ impl Hunt<'_> {
             cursor.seek(at);
             run.oracle.advance(at);
             let outer = StateId(Vec::new());
-            self.cut(&run.trace, &cursor, (point, at), run.oracle.as_ref(), &outer)?;
+            self.cut(
+                &run.trace,
+                &cursor,
+                (point, at),
+                run.oracle.as_ref(),
+                &outer,
+            )?;
         }
         Ok(())
     }
@@ -245,12 +251,7 @@ impl Hunt<'_> {
     }
 
     /// Cuts the recovery of a state.
-    fn follow(
-        &mut self,
-        id: &StateId,
-        image: &Image,
-        oracle: &dyn Oracle,
-    ) -> Result<(), RunError> {
+    fn follow(&mut self, id: &StateId, image: &Image, oracle: &dyn Oracle) -> Result<(), RunError> {
         if self.is_over() {
             return Ok(());
         }

@@ -225,9 +225,8 @@ impl Shrinker<'_> {
             hits = self.hunter.all(&self.case, self.hunter.nested, HITS_MAX);
         }
         hits.extend(self.hit.take());
-        let weight = |hit: &Hit| -> (usize, Toll, StateId) {
-            (hit.id.0.len(), hit.toll, hit.id.clone())
-        };
+        let weight =
+            |hit: &Hit| -> (usize, Toll, StateId) { (hit.id.0.len(), hit.toll, hit.id.clone()) };
         self.hit = hits.into_iter().min_by_key(weight);
     }
 }

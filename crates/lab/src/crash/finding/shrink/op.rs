@@ -118,7 +118,13 @@ mod tests {
         let forms: Vec<String> = smaller(&write).iter().map(Op::to_string).collect();
         assert_eq!(
             forms,
-            ["write /f 0+1", "write /f 16+1", "write /f 0+8", "write /f 16+8", "write /f 0+40"]
+            [
+                "write /f 0+1",
+                "write /f 16+1",
+                "write /f 0+8",
+                "write /f 16+8",
+                "write /f 0+40"
+            ]
         );
         let least = Op::Write {
             path: "/f".into(),
@@ -137,6 +143,9 @@ mod tests {
         };
         let short = names.rename(&op).unwrap();
         assert_eq!(short.to_string(), "rename /a/b /b/c");
-        assert_eq!(names.rename(&Op::Mkdir(String::new())).unwrap().to_string(), "mkdir ");
+        assert_eq!(
+            names.rename(&Op::Mkdir(String::new())).unwrap().to_string(),
+            "mkdir "
+        );
     }
 }
