@@ -5,10 +5,10 @@ use super::repro::{Repro, ReproError};
 use super::rule_of;
 use super::steps::{Level, Site};
 use crate::RunError;
-use crate::crash::Judgement;
-use crate::crash::campaign::{self, Loss, State};
+use crate::crash::campaign::{self, State};
 use crate::crash::case::{Case, Setup, StateId, Volumes};
 use crate::crash::device::{Disk, Remains};
+use crate::crash::{Judgement, Loss};
 use base::collections::mix;
 use rig::{Image, Kind, Mounted, Step, Trace, What, Write};
 use rt::Sim;
@@ -75,7 +75,7 @@ impl Dossier {
         Dossier {
             repro: Repro::new(case, run, id),
             id: id.clone(),
-            loss: campaign::loss_of(&judgement),
+            loss: judgement.loss,
             violations: judgement.violations,
             story: state.oracle.story(),
             steps: levels(id, &state),
@@ -89,6 +89,11 @@ impl Dossier {
     /// The rule that is violated first.
     pub fn rule(&self) -> &str {
         rule_of(&self.violations)
+    }
+
+    /// What lay on the device before the run is part of what is wrong.
+    pub fn shows_stale(&self) -> bool {
+        self.loss.foreign_data || self.violations.iter().any(|v| super::rule(v) == Some("O5"))
     }
 
     /// For `results.json` and the page.

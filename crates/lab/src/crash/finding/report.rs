@@ -3,7 +3,8 @@
 //! No wall time, date, host or path inside: same seed, same bytes (F1).
 
 use super::steps::Level;
-use crate::crash::campaign::{Explored, Finding, Loss, Losses};
+use crate::crash::Loss;
+use crate::crash::campaign::{Explored, Finding, Losses};
 use crate::crash::case::Case;
 use crate::crash::plan::Job;
 use serde::{Deserialize, Serialize};

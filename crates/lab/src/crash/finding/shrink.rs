@@ -173,12 +173,11 @@ impl Shrinker<'_> {
     /// All names at once.
     fn names(&mut self, script: &mut FileScript) {
         let mut names = op::Names::default();
-        let tasks: Option<Vec<Vec<Op>>> = script
-            .tasks()
-            .iter()
+        let tasks = script.tasks().iter();
+        let tasks: Vec<Vec<Op>> = tasks
             .map(|ops| ops.iter().map(|op| names.rename(op)).collect())
             .collect();
-        let renamed = tasks.and_then(|tasks| FileScript::new(tasks).ok());
+        let renamed = FileScript::new(tasks).ok();
         self.replace(script, renamed);
     }
 

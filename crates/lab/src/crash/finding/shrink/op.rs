@@ -6,22 +6,41 @@ use std::collections::BTreeMap;
 /// Forms that do less of the same, the least first.
 pub fn smaller(op: &Op) -> Vec<Op> {
     match op {
-        Op::Write { path, from, len } => {
-            let form = |(from, len)| Op::Write {
+        Op::Write { path, offset, len } => {
+            let form = |(offset, len)| Op::Write {
                 path: path.clone(),
-                from,
+                offset,
                 len,
             };
-            ranges(*from, *len).map(form).collect()
+            ranges(*offset, *len).map(form).collect()
+        }
+        Op::Fallocate {
+            path,
+            offset,
+            len,
+            keep_size,
+        } => {
+            let form = |(offset, len)| Op::Fallocate {
+                path: path.clone(),
+                offset,
+                len,
+                keep_size: *keep_size,
+            };
+            ranges(*offset, *len).map(form).collect()
         }
         Op::Truncate { path, size } => {
             let form = |size| Op::Truncate {
                 path: path.clone(),
                 size,
             };
-            let sizes = [0, 1, 8].into_iter().filter(|n| n < size);
+            let sizes = [0, 1, SECTOR, BLOCK].into_iter().filter(|n| n < size);
             sizes.map(form).collect()
         }
+        Op::SetXattr { path, name, value } if value.len() > 1 => vec![Op::SetXattr {
+            path: path.clone(),
+            name: name.clone(),
+            value: value[..1].to_vec(),
+        }],
         Op::Symlink { target, to } if target.len() > 1 => vec![Op::Symlink {
             target: "t".into(),
             to: to.clone(),
@@ -30,13 +49,22 @@ pub fn smaller(op: &Op) -> Vec<Op> {
     }
 }
 
-/// Ranges of sectors that are smaller: one sector, one block, the same from the beginning.
-fn ranges(from: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
-    let forms = [(0, 1), (from, 1), (0, 8), (from, 8), (0, len)];
-    let size = move |(f, l): (u64, u64)| f + l;
+const SECTOR: u64 = base::SECTOR_BYTES as u64;
+const BLOCK: u64 = base::BLOCK_BYTES as u64;
+
+/// Ranges of bytes that are smaller: one sector, one block, the same from the beginning.
+fn ranges(offset: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
+    let forms = [
+        (0, SECTOR),
+        (offset, SECTOR),
+        (0, BLOCK),
+        (offset, BLOCK),
+        (0, len),
+    ];
+    let end = offset.saturating_add(len);
     forms
         .into_iter()
-        .filter(move |r| size(*r) < from + len && r.1 <= len)
+        .filter(move |(o, l)| o.saturating_add(*l) < end && *l <= len)
 }
 
 /// Short names for the parts of paths, in the order in which they come.
@@ -62,10 +90,10 @@ impl Names {
         short.collect::<Vec<_>>().join("/")
     }
 
-    /// The operation with short names; `None` if it has names of a kind that is not known here.
-    pub fn rename(&mut self, op: &Op) -> Option<Op> {
+    /// The operation with short names. Names of attributes stay.
+    pub fn rename(&mut self, op: &Op) -> Op {
         let mut path = |p: &String| self.path(p);
-        Some(match op {
+        match op {
             Op::Create(p) => Op::Create(path(p)),
             Op::Mkdir(p) => Op::Mkdir(path(p)),
             Op::Rmdir(p) => Op::Rmdir(path(p)),
@@ -74,10 +102,38 @@ impl Names {
             Op::Fdatasync(p) => Op::Fdatasync(path(p)),
             Op::SyncDir(p) => Op::SyncDir(path(p)),
             Op::Hold(p) => Op::Hold(path(p)),
-            Op::Write { path: p, from, len } => Op::Write {
+            Op::Write {
+                path: p,
+                offset,
+                len,
+            } => Op::Write {
                 path: path(p),
-                from: *from,
+                offset: *offset,
                 len: *len,
+            },
+            Op::Fallocate {
+                path: p,
+                offset,
+                len,
+                keep_size,
+            } => Op::Fallocate {
+                path: path(p),
+                offset: *offset,
+                len: *len,
+                keep_size: *keep_size,
+            },
+            Op::SetXattr {
+                path: p,
+                name,
+                value,
+            } => Op::SetXattr {
+                path: path(p),
+                name: name.clone(),
+                value: value.clone(),
+            },
+            Op::RemoveXattr { path: p, name } => Op::RemoveXattr {
+                path: path(p),
+                name: name.clone(),
             },
             Op::Truncate { path: p, size } => Op::Truncate {
                 path: path(p),
@@ -100,7 +156,7 @@ impl Names {
                 perm: *perm,
             },
             Op::Sync | Op::Pause(_) => op.clone(),
-        })
+        }
     }
 }
 
@@ -110,28 +166,26 @@ mod tests {
 
     #[test]
     fn smaller_forms_are_smaller() {
-        let write = Op::Write {
+        let write = |offset, len| Op::Write {
             path: "/f".into(),
-            from: 16,
-            len: 40,
+            offset,
+            len,
         };
-        let forms: Vec<String> = smaller(&write).iter().map(Op::to_string).collect();
+        let forms: Vec<String> = smaller(&write(8192, 20_000))
+            .iter()
+            .map(Op::to_string)
+            .collect();
         assert_eq!(
             forms,
             [
-                "write /f 0+1",
-                "write /f 16+1",
-                "write /f 0+8",
-                "write /f 16+8",
-                "write /f 0+40"
+                "write /f 0+512",
+                "write /f 8192+512",
+                "write /f 0+4096",
+                "write /f 8192+4096",
+                "write /f 0+20000"
             ]
         );
-        let least = Op::Write {
-            path: "/f".into(),
-            from: 0,
-            len: 1,
-        };
-        assert!(smaller(&least).is_empty());
+        assert!(smaller(&write(0, 512)).is_empty() && smaller(&write(3, 1)).is_empty());
     }
 
     #[test]
@@ -141,10 +195,10 @@ mod tests {
             from: "/some dir/x".into(),
             to: "/x/y".into(),
         };
-        let short = names.rename(&op).unwrap();
+        let short = names.rename(&op);
         assert_eq!(short.to_string(), "rename /a/b /b/c");
         assert_eq!(
-            names.rename(&Op::Mkdir(String::new())).unwrap().to_string(),
+            names.rename(&Op::Mkdir(String::new())).to_string(),
             "mkdir "
         );
     }
