@@ -171,7 +171,7 @@ fn of_step(step: &Step) -> u64 {
     };
     let what = match &step.what {
         What::Write(write) => one(5, write),
-        What::Pack(writes) => writes.iter().fold(6, one),
+        What::Pack(writes) => writes.iter().fold(6, |sum, write| one(sum, write)),
         What::Flush => 7,
         What::Barrier => 8,
     };
