@@ -13,8 +13,8 @@ use crate::times::SyncTimes;
 use base::{BLOCK_BYTES, BlockNo, Ino, Nanos, Rng, Tid, Time};
 use block::Queue;
 use fscore::{
-    Attr, Creds, DirEntry, Errno, FileKind, FileSystem, FsError, FsResult, FsStat, PageCache,
-    RenameMode, SetAttr, TimeSet, XattrMode,
+    Attr, Creds, DirEntry, Errno, FallocateMode, FileKind, FileSystem, FsError, FsResult, FsStat,
+    PageCache, RenameMode, SetAttr, TimeSet, XattrMode,
 };
 use journal::Journal;
 use ondisk::ext4 as disk;
@@ -387,6 +387,12 @@ impl FileSystem for Ext4 {
     }
     fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
         self.guarded(|| self.op_removexattr(ino, name))
+    }
+    fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
+        self.guarded(|| {
+            self.check_writable()?;
+            self.allocate_file(&*self.file(ino)?, mode, offset, len)
+        })
     }
     fn open(&self, ino: Ino) -> FsResult<()> {
         self.guarded(|| self.pin(&*self.inode(ino)?))

@@ -4,7 +4,7 @@ mod common;
 
 use base::{Ino, Rng};
 use common::{Image, fork, have_tools, mount, read_all};
-use fscore::{FileSystem, SetAttr};
+use fscore::{Errno, FallocateMode, FileSystem, SetAttr};
 use std::sync::Arc;
 use varve_ext4::Ext4;
 
@@ -23,6 +23,7 @@ struct Run {
     files: Vec<Shadow>,
     rng: Rng,
     options: String,
+    block_maps: bool,
 }
 
 impl Run {
@@ -45,13 +46,15 @@ impl Run {
             ram,
             rng: Rng::named(seed, "content"),
             options: options.into(),
+            block_maps: false,
         }
     }
 
     fn step(&mut self) {
         let n = self.rng.below(FILES as u64) as usize;
         match self.rng.below(100) {
-            0..=54 => self.write(n),
+            0..=49 => self.write(n),
+            50..=54 => self.fallocate(n),
             55..=69 => self.read(n),
             70..=81 => self.truncate(n),
             82..=91 => self.fsync(n),
@@ -119,6 +122,28 @@ impl Run {
         file.synced = None;
     }
 
+    fn fallocate(&mut self, n: usize) {
+        let offset = self.rng.below(400_000);
+        let len = 1 + self.rng.below(300_000);
+        let file = &mut self.files[n];
+        let keep = self.rng.one_in(2);
+        let mode = match keep {
+            true => FallocateMode::KeepSize,
+            false => FallocateMode::Allocate,
+        };
+        match self.fs.fallocate(file.ino, mode, offset, len) {
+            Ok(()) if !keep && (offset + len) as usize > file.now.len() => {
+                file.now.resize((offset + len) as usize, 0);
+                file.synced = None;
+            }
+            Ok(()) => {}
+            Err(e) => assert!(
+                e.errno() == Errno::NotSup && self.block_maps,
+                "fallocate: {e}"
+            ),
+        }
+    }
+
     fn fsync(&mut self, n: usize) {
         let data_only = self.rng.one_in(2);
         let file = &mut self.files[n];
@@ -172,6 +197,7 @@ fn fuzz(mkfs: &[&str], mount_options: &str, seed: u64, steps: usize) {
         .collect();
     image.debugfs_write(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let mut run = Run::new(&image, seed, mount_options);
+    run.block_maps = mkfs.contains(&"ext3") || mkfs.contains(&"ext2");
     for _ in 0..steps {
         run.step();
     }

@@ -8,7 +8,7 @@
 use base::{Ino, Nanos, Rng, SECTOR_BYTES, Time};
 use block::{Caps, Queue};
 use blockdev::{Image, SpecDisk};
-use fscore::{Creds, FileKind, FileSystem, FsError, SetAttr};
+use fscore::{Creds, FallocateMode, FileKind, FileSystem, FsError, SetAttr};
 use rt::{Mutex, Sim, SimConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -242,6 +242,36 @@ impl Task {
         Ok(())
     }
 
+    /// Blocks for a range, of which nothing but zeros may ever show.
+    fn allocate(&mut self, ino: Ino) -> Result<(), FsError> {
+        let sectors = SECTORS_MAX as u64;
+        let from = self.rng.below(sectors);
+        let to = from + 1 + self.rng.below(sectors - from);
+        let sector = SECTOR_BYTES as u64;
+        let mode = match self.rng.below(2) {
+            0 => FallocateMode::Allocate,
+            _ => FallocateMode::KeepSize,
+        };
+        if mode == FallocateMode::Allocate {
+            self.with(|n| {
+                if let Some(acked) = &mut n.now().acked {
+                    acked.size_max = acked.size_max.max(to * sector);
+                }
+            });
+        }
+        match self
+            .fs
+            .fallocate(ino, mode, from * sector, (to - from) * sector)
+        {
+            Err(e) if e.errno() != fscore::Errno::NoSpc => return Err(e),
+            // Without space the front may have been allocated, and the size with it.
+            _ => {}
+        }
+        let size = self.fs.getattr(ino)?.size;
+        self.with(|n| n.now().size = size);
+        Ok(())
+    }
+
     fn sync(&mut self, ino: Ino) -> Result<(), FsError> {
         let data_only = self.rng.below(2) == 0;
         self.fs.fsync(ino, data_only)?;
@@ -301,7 +331,8 @@ impl Task {
                 7..=9 => self.sync(ino)?,
                 10..=11 => self.resize(ino)?,
                 12 => self.remove()?,
-                13..=14 => self.check(ino)?,
+                13 => self.allocate(ino)?,
+                14 => self.check(ino)?,
                 _ => rt::sleep(Nanos::from_micros(self.rng.below(2000))),
             }
         }

@@ -7,6 +7,7 @@
 //!   (data=ordered);
 //! - F3 nobody frees or maps blocks of pages that are on their way: `wb` is held and flights are landed first.
 
+mod fallocate;
 mod journaled;
 mod promise;
 mod read;

@@ -6,7 +6,7 @@
 use super::BLOCK;
 use super::read::zero_page;
 use crate::Ext4;
-use crate::extent::{STEP_CREDITS, Step};
+use crate::extent::{Aim, STEP_CREDITS, Step};
 use crate::fault;
 use crate::inode::Inode;
 use crate::map::Span;
@@ -25,7 +25,7 @@ impl Ext4 {
         }
         self.close_window_of(inode);
         let old = inode.core().size;
-        if size >= old {
+        if size > old || size == old && !self.maps_beyond(inode, size)? {
             return self.extend_file(inode, size);
         }
         let _wb = inode.wb.lock();
@@ -49,6 +49,17 @@ impl Ext4 {
             self.put_inode(tx, inode)
         })?;
         self.finish_truncate(inode, size)
+    }
+
+    /// True if blocks lie beyond the end of the file: fallocate may keep the size, and a truncation to it gives them up.
+    fn maps_beyond(&self, inode: &Inode, size: u64) -> FsResult<bool> {
+        if !inode.core().has_extents() {
+            return Ok(false);
+        }
+        let _tree = inode.tree.read();
+        let path = self.find_path(inode, Aim::Last)?;
+        let last = path.leaf().last();
+        Ok(last.is_some_and(|e| e.logical_end() > size.div_ceil(BLOCK)))
     }
 
     /// Growing maps nothing: the new part is a hole.

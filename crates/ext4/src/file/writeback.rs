@@ -20,7 +20,7 @@ use std::ops::Range;
 const RUN_PAGES_MAX: usize = 2048;
 /// Blocks that mapping one piece may change: bitmap, descriptor, inode; and for each new tree block bitmap, descriptor, itself and
 /// the node it splits.
-const MAP_CREDITS: u32 = 4 + 4 * INSERT_NODES_MAX;
+pub(super) const MAP_CREDITS: u32 = 4 + 4 * INSERT_NODES_MAX;
 
 impl Ext4 {
     /// Submits the dirty pages of `range`. Waits for no data, but for pages that are on their way for the second time.
@@ -119,13 +119,20 @@ impl Ext4 {
         self.transact(MAP_CREDITS, |tx| {
             // Not before there is a handle: if none starts, the pages keep their promise.
             tx.pool = self.take_promise(inode, delayed);
+            let convert = matches!(span, Span::Unwritten { .. });
             let mapped = self.map_piece(tx, inode, run.first as u32 + i as u32, span);
             let first = run.first + i as u64;
             let len = mapped.as_ref().map_or(0, |(_, len)| *len);
             let done = self.pages.mapped(inode.ino, first..first + u64::from(len));
             self.return_promise(inode, &mut tx.pool, delayed - done)?;
             let (start, len) = mapped?;
-            self.submit_mapped(tx, inode, Part { run, i, len }, start, plain)?;
+            let part = Part {
+                run,
+                i,
+                len,
+                convert,
+            };
+            self.submit_mapped(tx, inode, part, start, plain)?;
             Ok(len)
         })
     }
@@ -157,6 +164,18 @@ impl Ext4 {
         lblk: u32,
         len: u32,
     ) -> FsResult<(BlockNo, u32)> {
+        self.map_hole_as(tx, inode, lblk, len, false)
+    }
+
+    /// The same, and the blocks count as unwritten if asked for. Only extents can say that.
+    pub(super) fn map_hole_as(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        lblk: u32,
+        len: u32,
+        unwritten: bool,
+    ) -> FsResult<(BlockNo, u32)> {
         if !inode.core().has_extents() {
             let got = self.map_hole_by_pointers(tx, inode, lblk, len)?;
             self.add_blocks(inode, got.len.into())?;
@@ -168,7 +187,7 @@ impl Ext4 {
             logical: lblk,
             len: got.len,
             physical: got.start,
-            unwritten: false,
+            unwritten,
         };
         if let Err(e) = self.insert_extent(tx, inode, new) {
             if matches!(e, FsError::Posix(_)) {
@@ -198,8 +217,9 @@ impl Ext4 {
                     plain.send(self, inode);
                 }
                 plain.add(start, part.pages(), part.range().start);
+                let convert = part.convert;
                 if let Some(batch) = plain.submit(self, inode) {
-                    self.add_ordered(tx, batch)?;
+                    self.add_ordered(tx, batch, convert)?;
                 }
             }
         }
@@ -234,6 +254,7 @@ impl Ext4 {
             run: &run,
             i: 0,
             len: 1,
+            convert: false,
         };
         self.send_ordered(tx, inode, part, start)
     }
@@ -254,12 +275,20 @@ impl Ext4 {
             pages: part.range(),
             watch,
         });
-        self.add_ordered(tx, batch)
+        self.add_ordered(tx, batch, part.convert)
     }
 
-    /// Makes the transaction wait for data, if the mount option asks for it.
-    fn add_ordered(&self, tx: &mut Tx<'_>, batch: Batch) -> FsResult<()> {
-        match self.options.data == DataMode::Ordered && self.has_log() {
+    /// Makes the transaction wait for data, if the mount option asks for it or the blocks were unwritten so far (U2).
+    fn add_ordered(&self, tx: &mut Tx<'_>, mut batch: Batch, convert: bool) -> FsResult<()> {
+        let ordered = self.options.data == DataMode::Ordered;
+        if !self.has_log() {
+            if convert {
+                // A failure is noted when the flight lands.
+                let _ = batch.watch().wait_written();
+            }
+            return Ok(());
+        }
+        match ordered || convert {
             true => tx.add_ordered(batch),
             false => Ok(()),
         }
@@ -309,6 +338,8 @@ struct Part<'r> {
     run: &'r DirtyRun,
     i: usize,
     len: u32,
+    /// The blocks were unwritten.
+    convert: bool,
 }
 
 impl Part<'_> {
