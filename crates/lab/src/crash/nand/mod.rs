@@ -20,6 +20,8 @@ mod explore;
 mod film;
 mod id;
 mod life;
+#[cfg(test)]
+mod tests;
 
 pub use aged::{aged_volume, small_chips};
 pub use bound::{Cuts, NandBound};
