@@ -44,7 +44,7 @@ fn judge_all(config: &CutConfig) -> Vec<(String, Judgement)> {
         })
         .collect();
     if judgements.iter().any(|(_, j)| j.unchecked) {
-        eprintln!("skipped: P2 and P3, e2fsck is not installed");
+        eprintln!("skipped: R3 and R2, e2fsck is not installed");
     }
     judgements
 }
@@ -107,7 +107,7 @@ fn delete_mode_with_full_loses_at_most_the_last_transaction_and_nothing_else() {
         "no cut fell between the commit and the next sync: {lost:?}"
     );
     let other =
-        |j: &&(String, Judgement)| j.1.violations.iter().any(|v| !v.starts_with("P5: 1 of"));
+        |j: &&(String, Judgement)| j.1.violations.iter().any(|v| !v.starts_with("S2: 1 of"));
     let others: Vec<_> = judgements.iter().filter(other).collect();
     assert!(others.is_empty(), "{others:?}");
 }

@@ -168,3 +168,43 @@ fn no_superblock_fallback() {
     };
     workload.notices(Mutant::NoSuperblockFallback);
 }
+
+/// H2: the log goes round while the same blocks change in every transaction and their homes wait: with JBD2's rule the tail passes
+/// deltas that are not home.
+#[test]
+fn refile_deltas() {
+    let workload = Reaches {
+        scheme: "emmc",
+        name: "the same blocks in every transaction",
+        script: |seed| Script::Fixed(vec![churn(seed, 0), churn(seed, 1)]),
+        check_one_in: 4,
+    };
+    workload.notices(Mutant::RefileDeltas);
+}
+
+/// H1: deltas' home writes are torn.
+#[test]
+fn normal_home_write() {
+    let workload = Reaches {
+        scheme: "emmc",
+        name: "the same blocks in every transaction",
+        script: |seed| Script::Fixed(vec![churn(seed, 0), churn(seed, 1)]),
+        check_one_in: 4,
+    };
+    workload.notices(Mutant::NormalHomeWrite);
+}
+
+/// Names come and go, and each change is committed.
+fn churn(seed: u64, task: u64) -> Vec<Op> {
+    let one = |n: u64| {
+        let path = format!("/{}", (n * 7 + seed) % 12);
+        let make = [
+            Op::Create(path.clone()),
+            Op::SyncDir(String::new()),
+            Op::Pause(200_000 + task * 70_000),
+        ];
+        let remove = [Op::Unlink(path), Op::SyncDir(String::new())];
+        make.into_iter().chain(remove)
+    };
+    (0..60).flat_map(one).collect()
+}

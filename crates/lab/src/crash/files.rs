@@ -5,7 +5,7 @@ use super::found::{FoundEntry, FoundView, names, read_file};
 use super::model::{Entry, State, View, parent};
 use super::ops::Op;
 use super::oracle::{Oracle, Told};
-use super::rules::Terms;
+use super::rules::{Call, Cover, Sight, Terms, What, cover, may_show};
 use super::run::{Progress, TaskLog};
 use super::stamp::FileId;
 use super::{Judgement, Loss};
@@ -27,7 +27,7 @@ pub struct FileOracle {
     at: Time,
 }
 
-/// What a sync of everything covers of the other tasks.
+/// What a sync of everything, or of all names, covers of the other tasks.
 struct SyncAll {
     task: usize,
     /// Its number in its task, from 0.
@@ -35,6 +35,8 @@ struct SyncAll {
     ended: Time,
     /// Operations of each task that had ended when it began.
     covers: Vec<usize>,
+    /// Content as well as names.
+    content: bool,
 }
 
 /// One task, operation by operation.
@@ -214,10 +216,19 @@ impl Replay {
     }
 
     /// A sync of everything by another task has ended, which covers the first `ops` operations.
-    fn covered(&mut self, ops: usize) {
+    fn covered(&mut self, ops: usize, content: bool) {
         let count = ops.checked_sub(1).map_or(0, |n| self.done[n].count);
-        self.state.acknowledge_all(ops);
+        if content {
+            self.state.acknowledge_all(ops);
+        }
         self.promise(count);
+    }
+
+    /// Operations on names that had ended before `time`.
+    fn ended_before(&self, time: Time) -> usize {
+        let ops = self.log.times.ended.partition_point(|t| *t < time);
+        let ops = ops.min(self.done.len());
+        ops.checked_sub(1).map_or(0, |n| self.done[n].count)
     }
 
     /// When operation `op`, by number from 1, was done.
@@ -238,12 +249,21 @@ impl Replay {
     }
 }
 
+/// A state of the names that fits: operations on names, and the last of them.
+#[derive(Clone, Copy)]
+struct Fit {
+    count: usize,
+    op: usize,
+}
+
 /// What was found of one task.
 #[derive(Default)]
 struct Findings {
     loss: Loss,
     /// The newest operation that is there.
     held: usize,
+    /// The newest state of the names that fits.
+    names: Option<Fit>,
     words: Vec<String>,
 }
 
@@ -283,7 +303,7 @@ impl FileOracle {
                 break;
             }
             for (task, ops) in self.tasks.iter_mut().zip(&sync.covers) {
-                task.covered(*ops);
+                task.covered(*ops, sync.content);
             }
             self.synced += 1;
         }
@@ -305,6 +325,10 @@ impl FileOracle {
             return out;
         };
         out.held = legal.op;
+        out.names = Some(Fit {
+            count: legal.count,
+            op: legal.op,
+        });
         out.loss.ops = task.ended.saturating_sub(legal.count);
         let mut seen = Vec::new();
         for ((path, entry), links) in legal.view.iter().zip(&legal.links) {
@@ -340,6 +364,48 @@ impl FileOracle {
         out
     }
 
+    /// O7: what is there of one task has all that others had done before.
+    fn order(&self, vfs: &Arc<Vfs>, found: &[Findings]) -> Vec<String> {
+        let fits: Vec<Option<Fit>> = found.iter().map(|f| f.names).collect();
+        let lacks = |a: usize, fit: Fit, b: usize| {
+            let (task, other) = (&self.tasks[a], &self.tasks[b]);
+            let begun = task.log.times.begun.get(fit.op.checked_sub(1)?)?;
+            let wanted = other.ended_before(*begun);
+            let there = fits[b]?.count;
+            (there < wanted).then_some((there, wanted))
+        };
+        let mut words = Vec::new();
+        for (a, newest) in fits.iter().enumerate() {
+            let Some(newest) = *newest else { continue };
+            for b in (0..fits.len()).filter(|b| *b != a) {
+                if lacks(a, newest, b).is_none() {
+                    continue;
+                }
+                // An older state of the names may look the same.
+                let fit = self.oldest_fit(vfs, a).unwrap_or(newest);
+                if let Some((there, wanted)) = lacks(a, fit, b) {
+                    words.push(format!(
+                        "O7: `{}` of task {a} is there, but of task {b} only {there} operations on names, of {wanted} that had \
+                         ended before it began",
+                        self.tasks[a].log.ops[fit.op - 1]
+                    ));
+                }
+            }
+        }
+        words
+    }
+
+    fn oldest_fit(&self, vfs: &Arc<Vfs>, number: usize) -> Option<Fit> {
+        let task = &self.tasks[number];
+        let found = names(vfs, &format!("/t{number}"), task.with_xattrs).ok()?;
+        let mut legal = task.legal().iter();
+        let oldest = legal.find(|l| l.fits(&found, &task.log.made))?;
+        Some(Fit {
+            count: oldest.count,
+            op: oldest.op,
+        })
+    }
+
     /// A file that does not hold what was written last.
     fn file(&self, content: &Content, id: FileId, data: &[u8], names: usize) -> Findings {
         let mut out = Findings::default();
@@ -353,11 +419,9 @@ impl FileOracle {
             }
         };
         out.held = since;
-        // What a truncation zeroes is ordered before it like other data.
-        let since = if self.terms.may_show_stale_data() {
-            0
-        } else {
-            since
+        let since = match may_show(Sight::CutOff, &self.terms) {
+            true => 0,
+            false => since,
         };
         for (sector, bytes) in (0..).zip(data.chunks(SECTOR_BYTES)) {
             match content.see(id, sector, bytes, since) {
@@ -380,8 +444,8 @@ impl FileOracle {
     fn strange(&self, content: &Content, sector: u64, what: Strange, out: &mut Findings) {
         let synced = content.acked_bytes(sector);
         out.loss.acked_bytes += synced;
-        let stale = self.terms.may_show_stale_data() && content.placed_since(sector);
-        let torn = self.terms.may_lose_rewritten_page() && content.rewritten(sector);
+        let stale = may_show(Sight::StaleBlock, &self.terms) && content.placed_since(sector);
+        let torn = may_show(Sight::TornPage, &self.terms) && content.rewritten(sector);
         let (allowed, words) = match what {
             Strange::Foreign(s) => {
                 out.loss.foreign_data = true;
@@ -418,12 +482,12 @@ impl FileOracle {
 fn syncs(logs: &[TaskLog]) -> Vec<SyncAll> {
     let mut syncs = Vec::new();
     for (task, log) in logs.iter().enumerate() {
-        for (op, _) in log
-            .ops
-            .iter()
-            .enumerate()
-            .filter(|(_, op)| **op == Op::Sync)
-        {
+        for (op, call) in log.ops.iter().enumerate() {
+            let content = match call {
+                Op::Sync => cover(Call::Sync, What::Content) == Cover::Everything,
+                Op::SyncDir(_) if cover(Call::SyncDir, What::Names) == Cover::Everything => false,
+                _ => continue,
+            };
             let (Some(begun), Some(ended)) = (log.times.begun.get(op), log.times.ended.get(op))
             else {
                 continue;
@@ -434,6 +498,7 @@ fn syncs(logs: &[TaskLog]) -> Vec<SyncAll> {
                 op,
                 ended: *ended,
                 covers: logs.iter().map(before).collect(),
+                content,
             });
         }
     }
@@ -508,8 +573,11 @@ impl Oracle for FileOracle {
     }
 
     fn judge(&self, vfs: &Arc<Vfs>, judgement: &mut Judgement) {
-        for (number, task) in self.tasks.iter().enumerate().take(self.running) {
-            let mut found = self.task(vfs, number, task);
+        let running = &self.tasks[..self.running.min(self.tasks.len())];
+        let all = running.iter().enumerate();
+        let all: Vec<Findings> = all.map(|(n, task)| self.task(vfs, n, task)).collect();
+        judgement.violations.extend(self.order(vfs, &all));
+        for ((number, task), mut found) in running.iter().enumerate().zip(all) {
             if !found.loss.is_none() {
                 let held = task.time_of(found.held).min(self.at);
                 found.loss.age = self.at - held;

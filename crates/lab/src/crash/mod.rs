@@ -6,11 +6,7 @@
 //!                              |--record_recovery--> cuts inside of recovery --Judge--> ...
 //! ```
 //!
-//! Rules, cited by number in every violation: O1 to O6 of [`model`]; and
-//! - R1 the remainder mounts, can be read, written and unmounted, and the accounts in memory agree;
-//! - R2 after recovery and unmount `e2fsck -fn` finds nothing;
-//! - R3 (stock records only) `e2fsck -fy` on the remainder gives the same tree as Varve's own recovery;
-//! - R4 `varve fsck` finds nothing in what was recovered.
+//! Rules, cited by name in every violation: [`rules`].
 
 pub mod campaign;
 pub mod case;
@@ -22,6 +18,7 @@ mod explore;
 mod files;
 pub mod finding;
 pub mod found;
+pub mod guarantees;
 mod judge;
 mod loss;
 pub mod model;

@@ -1,19 +1,11 @@
 //! What a task's directory holds after each of its operations, and what of it was promised.
 //!
-//! A task works alone in its directory, so its operations have one order. Rules that a remainder must keep:
-//!
-//! - O1 names: the directory is as it was after some prefix of the task's operations on names. The prefix contains every
-//!   operation that a completed sync covers and none that had not begun. (So a rename is atomic.)
-//! - O2 sync of a file covers the operations that touched its inode; fdatasync its creation and content; sync of a directory
-//!   the operations in it; sync all.
-//! - O3 content: each sector of a file is a version that the task wrote there, not older than the one that a completed sync
-//!   covers; zeros only where none was covered or it was cut off since.
-//! - O4 size: between the least and the greatest since the last completed sync of the file.
-//! - O5 no sector holds another file's bytes, or what lay on the device before (H16, H18).
-//! - O6 garbage only where the device may leave it: in a page that was rewritten in place since its last completed sync.
+//! A task works alone in its directory, so its operations have one order. What a remainder must keep are the rules O1 to O7 of
+//! [`rules`](super::rules).
 
 use super::content::Content;
 use super::ops::Op;
+use super::rules::{Call, Cover, What, cover};
 use super::stamp::FileId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,6 +44,8 @@ pub struct State {
     pub count: usize,
     /// The number (from 1) of the last operation on names that touched an inode.
     touched: BTreeMap<FileId, usize>,
+    /// The same of the last one on its attributes.
+    changed: BTreeMap<FileId, usize>,
     created: BTreeMap<FileId, usize>,
     /// What files hold, removed ones included.
     pub contents: BTreeMap<FileId, Content>,
@@ -71,6 +65,7 @@ impl State {
             view: View::new(),
             count: 0,
             touched: BTreeMap::new(),
+            changed: BTreeMap::new(),
             created: BTreeMap::new(),
             contents: BTreeMap::new(),
         }
@@ -202,7 +197,8 @@ impl State {
     /// Changes an inode under all its names.
     fn change(&mut self, path: &str, change: impl Fn(&mut Entry)) {
         let id = self.id(path);
-        self.touch(&[id]);
+        self.count += 1;
+        self.changed.insert(id, self.count);
         let named = self.view.values_mut().filter(|e| e.id == id);
         named.for_each(change);
     }
@@ -275,27 +271,32 @@ impl State {
         }
     }
 
-    /// A sync by the task itself has completed. Answers how many operations on names are now promised.
+    /// O2: a sync by the task itself has completed. Answers how many operations on names are now promised.
     pub fn acknowledge(&mut self, op: &Op) -> usize {
-        let now = self.ops;
-        match op {
-            Op::Fsync(path) => {
-                let id = self.id(path);
-                self.content_mut(path).acknowledge(now);
-                self.touched.get(&id).copied().unwrap_or(0)
-            }
-            Op::Fdatasync(path) => {
-                let id = self.id(path);
-                self.content_mut(path).acknowledge(now);
-                self.created.get(&id).copied().unwrap_or(0)
-            }
-            Op::SyncDir(path) => self.touched.get(&self.id(path)).copied().unwrap_or(0),
-            Op::Sync => {
-                self.acknowledge_all(now);
-                self.count
-            }
-            _ => 0,
+        let (call, path) = match op {
+            Op::Fsync(path) => (Call::Fsync, path.as_str()),
+            Op::Fdatasync(path) => (Call::Fdatasync, path.as_str()),
+            Op::SyncDir(path) => (Call::SyncDir, path.as_str()),
+            Op::Sync => (Call::Sync, ""),
+            _ => return 0,
+        };
+        let (id, now) = (self.id(path), self.ops);
+        match cover(call, What::Content) {
+            Cover::Everything => self.acknowledge_all(now),
+            Cover::Inode => self.content_mut(path).acknowledge(now),
+            Cover::Making | Cover::Nothing => {}
         }
+        let promised = |what, touched: &BTreeMap<FileId, usize>| {
+            let by = |map: &BTreeMap<FileId, usize>| map.get(&id).copied().unwrap_or(0);
+            match cover(call, what) {
+                Cover::Everything => self.count,
+                Cover::Inode => by(touched),
+                Cover::Making => by(&self.created),
+                Cover::Nothing => 0,
+            }
+        };
+        let names = promised(What::Names, &self.touched);
+        names.max(promised(What::Attributes, &self.changed))
     }
 
     /// The content of all files up to operation `op` is promised.

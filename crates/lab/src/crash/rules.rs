@@ -1,7 +1,74 @@
-//! What is promised, under which terms.
+//! What is promised, by which call, under which terms: one table, by which the oracle decides and from which
+//! `docs/guarantees.md` is made ([`guarantees`](super::guarantees)).
 
 use super::{CrashConfig, Target};
 use rig::Data;
+
+/// A rule that a remainder must keep; violations begin with its name.
+pub struct Rule {
+    /// Letter and number.
+    pub name: &'static str,
+    /// What it demands.
+    pub demands: &'static str,
+}
+
+/// All rules, of files (O), of recovery (R) and of SQLite (S).
+pub static RULES: &[Rule] = &[
+    Rule {
+        name: "O1",
+        demands: "a task's names, links, symlink targets, permissions and extended attributes are as after some prefix of its \
+                  operations; the prefix holds all that a completed sync covers and nothing that had not begun",
+    },
+    Rule {
+        name: "O2",
+        demands: "which operations a completed sync covers: see the calls",
+    },
+    Rule {
+        name: "O3",
+        demands: "each sector of a file is, byte for byte, what it held after some operation that is not older than the last \
+                  completed sync of the file",
+    },
+    Rule {
+        name: "O4",
+        demands: "the size of a file is one that it had since its last completed sync; one write may come page by page",
+    },
+    Rule {
+        name: "O5",
+        demands: "no sector holds bytes of another file or place, or what lay on the device before",
+    },
+    Rule {
+        name: "O6",
+        demands: "no sector is garbage",
+    },
+    Rule {
+        name: "O7",
+        demands: "an operation on names that is there has all that had ended before it began, of all tasks",
+    },
+    Rule {
+        name: "R1",
+        demands: "the remainder mounts, can be read, written and unmounted, and the accounts in memory agree",
+    },
+    Rule {
+        name: "R2",
+        demands: "after recovery and unmount `e2fsck -fn` finds nothing",
+    },
+    Rule {
+        name: "R3",
+        demands: "`e2fsck -fy` on the remainder gives the same tree as Varve's own recovery (stock records only)",
+    },
+    Rule {
+        name: "R4",
+        demands: "`varve fsck` finds nothing in what was recovered",
+    },
+    Rule {
+        name: "S1",
+        demands: "`PRAGMA integrity_check` says ok",
+    },
+    Rule {
+        name: "S2",
+        demands: "a table is that of the acknowledged transactions, or of one more",
+    },
+];
 
 /// What a promise depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,13 +95,336 @@ impl Terms {
         }
     }
 
-    /// A page that was being overwritten in place may be lost, synced or not.
-    pub fn may_lose_rewritten_page(&self) -> bool {
-        self.garbles && self.data != Data::Journal
+    /// Every combination that the page shows.
+    pub fn all() -> Vec<Terms> {
+        let modes = [
+            (true, Data::Ordered),
+            (true, Data::Writeback),
+            (true, Data::Journal),
+            (false, Data::Ordered),
+        ];
+        let each = modes.map(|(journaled, data)| {
+            [false, true].map(|garbles| Terms {
+                journaled,
+                data,
+                garbles,
+            })
+        });
+        each.into_iter().flatten().collect()
+    }
+}
+
+/// A call that an application makes to have something last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Call {
+    /// `fsync` of a file.
+    Fsync,
+    /// `fdatasync` of a file.
+    Fdatasync,
+    /// `fsync` of a directory.
+    SyncDir,
+    /// `sync`, `syncfs`.
+    Sync,
+}
+
+/// What of a file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum What {
+    /// Its names: made, linked, renamed, removed; symlink targets.
+    Names,
+    /// Permissions and extended attributes.
+    Attributes,
+    /// Bytes and size.
+    Content,
+}
+
+/// How much of it a call covers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Cover {
+    /// Nothing.
+    Nothing,
+    /// That the inode was made, and under which name.
+    Making,
+    /// All earlier operations that touched the inode; of a directory also those in it.
+    Inode,
+    /// All earlier operations of everybody.
+    Everything,
+}
+
+/// O2: one line of the calls.
+pub struct Covers {
+    /// After this call has returned,
+    pub call: Call,
+    /// of this
+    pub what: What,
+    /// so much survives.
+    pub cover: Cover,
+    /// Why, or what to beware of.
+    pub note: &'static str,
+}
+
+const fn covers(call: Call, what: What, cover: Cover, note: &'static str) -> Covers {
+    Covers {
+        call,
+        what,
+        cover,
+        note,
+    }
+}
+
+/// O2, as data.
+pub static COVERS: &[Covers] = &[
+    covers(
+        Call::Fsync,
+        What::Names,
+        Cover::Inode,
+        "the name of a new file as well: no fsync of the directory is needed for it. That an old name is gone is covered as far as it \
+         is an operation on this inode",
+    ),
+    covers(
+        Call::Fsync,
+        What::Attributes,
+        Cover::Inode,
+        "permissions, owner, times, extended attributes",
+    ),
+    covers(
+        Call::Fsync,
+        What::Content,
+        Cover::Inode,
+        "all bytes written before, and the size",
+    ),
+    covers(
+        Call::Fdatasync,
+        What::Names,
+        Cover::Making,
+        "a later rename or link may be lost",
+    ),
+    covers(
+        Call::Fdatasync,
+        What::Attributes,
+        Cover::Nothing,
+        "permissions, times and extended attributes may be old",
+    ),
+    covers(
+        Call::Fdatasync,
+        What::Content,
+        Cover::Inode,
+        "all bytes written before, and the size that is needed to read them",
+    ),
+    covers(
+        Call::SyncDir,
+        What::Names,
+        Cover::Everything,
+        "POSIX promises the names in this directory; the running transaction is committed whole, so names elsewhere come along",
+    ),
+    covers(
+        Call::SyncDir,
+        What::Attributes,
+        Cover::Everything,
+        "as the names",
+    ),
+    covers(
+        Call::SyncDir,
+        What::Content,
+        Cover::Nothing,
+        "a file that was made and not synced may be there and empty",
+    ),
+    covers(Call::Sync, What::Names, Cover::Everything, "of all tasks"),
+    covers(
+        Call::Sync,
+        What::Attributes,
+        Cover::Everything,
+        "of all tasks",
+    ),
+    covers(Call::Sync, What::Content, Cover::Everything, "of all tasks"),
+];
+
+/// How much of `what` a completed `call` covers.
+pub fn cover(call: Call, what: What) -> Cover {
+    let row = COVERS.iter().find(|c| c.call == call && c.what == what);
+    row.map_or(Cover::Nothing, |c| c.cover)
+}
+
+/// What a cut may leave of an operation that no completed sync covers.
+pub struct Unsynced {
+    /// The operations.
+    pub operation: &'static str,
+    /// What a cut leaves.
+    pub leaves: &'static str,
+    /// The rules that say so.
+    pub rules: &'static [&'static str],
+}
+
+/// Operations without a sync, under a journaled scheme. These are the rules O1, O3, O4 and O7 in words, by operation.
+pub static UNSYNCED: &[Unsynced] = &[
+    Unsynced {
+        operation: "create, mkdir, link, symlink, unlink, rmdir",
+        leaves: "done or not done, never half; in the order in which they were made, also across directories and tasks: a cut takes the \
+                 newest first. The number of links agrees with the names",
+        rules: &["O1", "O7"],
+    },
+    Unsynced {
+        operation: "rename",
+        leaves: "the old state or the new one: a file or directory has never both names and never none. A name that is replaced leads to \
+                 the old file or to the new one",
+        rules: &["O1", "O7"],
+    },
+    Unsynced {
+        operation: "rename of a file that was not synced over another",
+        leaves: "the name may lead to the new file and the new file be empty or in part: sync the file before renaming it",
+        rules: &["O1", "O4"],
+    },
+    Unsynced {
+        operation: "chmod, setxattr, removexattr",
+        leaves: "old or new, in order with operations on names",
+        rules: &["O1", "O7"],
+    },
+    Unsynced {
+        operation: "write",
+        leaves: "each sector of 512 bytes is as before or as after, independently of the others and of the order of writes; what is \
+                 appended comes page by page, and may be missing although later operations on names are there",
+        rules: &["O3", "O4"],
+    },
+    Unsynced {
+        operation: "truncate, fallocate",
+        leaves: "the size is the old or the new one, in order with operations on names. What was cut off does not come back when the file \
+                 grows again: it reads as zeros. An allocated range reads as zeros",
+        rules: &["O3", "O4"],
+    },
+];
+
+/// Something that may show in a file after a cut and that nobody wrote there last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Sight {
+    /// In a block that the file was given since its last sync: what lay there before, of deleted files.
+    StaleBlock,
+    /// In a page that was overwritten in place since the last sync: garbage, also in sectors that had been synced.
+    TornPage,
+    /// In the page where a truncation ended: what it had cut off, when the file grew again.
+    CutOff,
+}
+
+impl Sight {
+    /// All of them.
+    pub const ALL: [Sight; 3] = [Sight::StaleBlock, Sight::TornPage, Sight::CutOff];
+}
+
+/// One line about what may show.
+pub struct Shows {
+    /// What.
+    pub sight: Sight,
+    /// Under which terms.
+    pub fits: fn(&Terms) -> bool,
+    /// Whether it may show.
+    pub may: bool,
+    /// Why.
+    pub why: &'static str,
+}
+
+/// O3, O5 and O6, as data: the first line that fits decides.
+pub static SHOWS: &[Shows] = &[
+    Shows {
+        sight: Sight::StaleBlock,
+        fits: |t| t.journaled && t.data == Data::Writeback,
+        may: true,
+        why: "the commit that maps a block does not wait for its data",
+    },
+    Shows {
+        sight: Sight::StaleBlock,
+        fits: |t| t.data == Data::Journal,
+        may: false,
+        why: "block and data are in one transaction",
+    },
+    Shows {
+        sight: Sight::StaleBlock,
+        fits: |_| true,
+        may: false,
+        why: "data is durable before the commit that maps its block",
+    },
+    Shows {
+        sight: Sight::TornPage,
+        fits: |t| t.data == Data::Journal,
+        may: false,
+        why: "data goes home from the log, which still holds it",
+    },
+    Shows {
+        sight: Sight::TornPage,
+        fits: |t| t.garbles,
+        may: true,
+        why: "the device promises nothing of a sector that it was writing; a page is written whole",
+    },
+    Shows {
+        sight: Sight::TornPage,
+        fits: |_| true,
+        may: false,
+        why: "the device leaves each sector old or new",
+    },
+    Shows {
+        sight: Sight::CutOff,
+        fits: |t| t.journaled && t.data == Data::Writeback,
+        may: true,
+        why: "the commit of the new size does not wait for the zeros",
+    },
+    Shows {
+        sight: Sight::CutOff,
+        fits: |_| true,
+        may: false,
+        why: "the zeros are data like others, and ordered before the new size",
+    },
+];
+
+/// The line that decides whether `sight` may show.
+pub fn shows(sight: Sight, terms: &Terms) -> &'static Shows {
+    let fits = |s: &&Shows| s.sight == sight && (s.fits)(terms);
+    SHOWS
+        .iter()
+        .find(fits)
+        .expect("the last line of each sight fits all terms")
+}
+
+/// Whether `sight` may show.
+pub fn may_show(sight: Sight, terms: &Terms) -> bool {
+    shows(sight, terms).may
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_tables_are_whole_and_every_line_decides_something() {
+        for call in [Call::Fsync, Call::Fdatasync, Call::SyncDir, Call::Sync] {
+            for what in [What::Names, What::Attributes, What::Content] {
+                let rows = COVERS.iter().filter(|c| c.call == call && c.what == what);
+                assert_eq!(rows.count(), 1, "{call:?} {what:?}");
+            }
+        }
+        let mut used = BTreeSet::new();
+        for terms in Terms::all() {
+            for sight in Sight::ALL {
+                let line = shows(sight, &terms);
+                used.insert(SHOWS.iter().position(|s| std::ptr::eq(s, line)));
+            }
+        }
+        assert_eq!(used.len(), SHOWS.len());
+        let names: BTreeSet<&str> = RULES.iter().map(|r| r.name).collect();
+        assert_eq!(names.len(), RULES.len(), "no name twice");
+        let cited = UNSYNCED.iter().flat_map(|u| u.rules);
+        assert!(cited.clone().all(|r| names.contains(r)));
     }
 
-    /// A block that was mapped and not yet written shows what lay there before.
-    pub fn may_show_stale_data(&self) -> bool {
-        self.journaled && self.data == Data::Writeback
+    #[test]
+    fn modes_differ_where_they_should() {
+        let terms = |data, garbles| Terms {
+            journaled: true,
+            data,
+            garbles,
+        };
+        assert!(may_show(Sight::StaleBlock, &terms(Data::Writeback, false)));
+        assert!(!may_show(Sight::StaleBlock, &terms(Data::Ordered, true)));
+        assert!(may_show(Sight::TornPage, &terms(Data::Ordered, true)));
+        assert!(!may_show(Sight::TornPage, &terms(Data::Ordered, false)));
+        assert!(!may_show(Sight::TornPage, &terms(Data::Journal, true)));
     }
 }

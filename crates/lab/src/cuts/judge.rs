@@ -53,7 +53,7 @@ pub fn judge(
         Err(why) => {
             judgement
                 .violations
-                .push(format!("P1: recovery by Varve fails: {why}"));
+                .push(format!("R1: recovery by Varve fails: {why}"));
             return Ok(judgement);
         }
     };
@@ -89,7 +89,7 @@ fn examine(db: &Connection, spec: &SqliteSpec) -> (Integrity, Result<Table, Stri
     (integrity, table)
 }
 
-/// P2 and P3.
+/// R3 and R2.
 fn second_opinions(
     config: &CutConfig,
     recovered: &Recovered,
@@ -109,7 +109,7 @@ fn second_opinions(
         Verdict::Repaired(words) | Verdict::Findings(words) => {
             judgement
                 .violations
-                .push(format!("P3: e2fsck -fn after Varve's recovery: {words}"));
+                .push(format!("R2: e2fsck -fn after Varve's recovery: {words}"));
         }
     }
     if config.run.stack.scheme.0.is_some_and(|s| s.is_coalition()) {
@@ -120,7 +120,7 @@ fn second_opinions(
         Verdict::NotInstalled => judgement.unchecked = true,
         Verdict::Findings(words) => judgement
             .violations
-            .push(format!("P2: e2fsck -fy gives up: {words}")),
+            .push(format!("R3: e2fsck -fy gives up: {words}")),
         Verdict::Clean | Verdict::Repaired(_) => {
             let theirs = rig::load_image(repaired, &config.run.stack).map_err(RunError::from);
             let theirs =
@@ -131,7 +131,7 @@ fn second_opinions(
                     .extend(differences(&recovered.tree, &life.value)),
                 Err(why) => judgement
                     .violations
-                    .push(format!("P2: what e2fsck leaves cannot be read: {why}")),
+                    .push(format!("R3: what e2fsck leaves cannot be read: {why}")),
             }
         }
     }
@@ -147,10 +147,10 @@ pub(crate) fn differences(ours: &Tree, theirs: &Tree) -> Option<String> {
     let lines: Vec<String> = differing
         .map(|p| format!("{p}: Varve {:?}, e2fsck {:?}", ours.get(p), theirs.get(p)))
         .collect();
-    (!lines.is_empty()).then(|| format!("P2: trees differ: {}", lines.join("; ")))
+    (!lines.is_empty()).then(|| format!("R3: trees differ: {}", lines.join("; ")))
 }
 
-/// P4 and P5.
+/// S1 and S2.
 fn database(
     recovered: &Recovered,
     transactions: &[Transaction],
@@ -161,17 +161,17 @@ fn database(
         Ok(None) => {}
         Ok(Some(findings)) => judgement
             .violations
-            .push(format!("P4: integrity_check: {findings}")),
+            .push(format!("S1: integrity_check: {findings}")),
         Err(why) => judgement
             .violations
-            .push(format!("P4: integrity_check fails: {why}")),
+            .push(format!("S1: integrity_check fails: {why}")),
     }
     let table = match &recovered.table {
         Ok(table) => table,
         Err(why) => {
             judgement
                 .violations
-                .push(format!("P5: the table cannot be read: {why}"));
+                .push(format!("S2: the table cannot be read: {why}"));
             return;
         }
     };
@@ -183,12 +183,12 @@ fn database(
         judgement.lost = Some(lost);
         if lost > 0 {
             judgement.violations.push(format!(
-                "P5: {lost} of {acknowledged} acknowledged transactions are lost"
+                "S2: {lost} of {acknowledged} acknowledged transactions are lost"
             ));
         }
     } else {
         judgement
             .violations
-            .push("P5: the table is that of no prefix of the transactions".into());
+            .push("S2: the table is that of no prefix of the transactions".into());
     }
 }

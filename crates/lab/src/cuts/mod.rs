@@ -1,11 +1,6 @@
 //! Power cuts over the SQLite workload: the device is stopped at seeded moments, and each remainder is recovered and judged.
 //!
-//! Properties (cited by number in every violation):
-//! - P1 Varve mounts the remainder, recovering the journal, without an error;
-//! - P2 `e2fsck -fy` on the remainder gives the same tree as Varve's own recovery;
-//! - P3 after Varve's recovery and unmount, `e2fsck -fn` finds nothing;
-//! - P4 `PRAGMA integrity_check` says ok;
-//! - P5 the table is that of the transactions acknowledged before the cut, or of one more (the one under way).
+//! Rules, cited by name in every violation: R1 to R3, S1 and S2 of [`crash::rules`](crate::crash::rules).
 //!
 //! One run yields all its cuts: a task sleeps until each moment and takes what a cut there would leave; the run goes
 //! on. Only recovery runs once a cut.
