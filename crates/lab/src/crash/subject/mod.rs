@@ -6,12 +6,14 @@
 //! | `known:NAME` | a script of the literature ([`known`]); `known:all` stands for all of them |
 //! | `ace:LENGTH,bound=NAME#NUMBER` | one of the bounded enumeration ([`ace`]); without `#NUMBER` all of them, with `every=N` each N-th |
 //! | `mix:KEY=VALUE,...` | seeded mixes ([`MixSpec`]) |
+//! | `sqlite:KEY=VALUE,...` | SQLite transactions, with the parameters of `varve compare` |
 
 pub mod ace;
 mod error;
 pub mod known;
 mod mix;
 mod script;
+mod sqlite;
 mod text;
 mod words;
 
@@ -25,6 +27,7 @@ use super::rules::Terms;
 use super::run::run_tasks;
 use super::{CrashConfig, Script};
 use crate::RunError;
+use crate::workload::{SpecError, Workload};
 use rig::Mounted;
 use rt::Mutex;
 use std::fmt;
@@ -58,10 +61,12 @@ pub enum Spec {
     Script(FileScript),
     /// Seeded mixes.
     Mix(MixSpec),
+    /// A workload of `varve compare`.
+    Lab(Workload),
 }
 
 /// All first words of workload texts.
-const KINDS: &str = "script:OPERATIONS, @FILE, known:NAME, ace:LENGTH#NUMBER, mix:KEY=VALUE,...";
+const KINDS: &str = "script:OPERATIONS, @FILE, known:NAME, ace:LENGTH#NUMBER, mix:KEY=VALUE,..., sqlite:KEY=VALUE,...";
 
 impl Spec {
     /// Reads a text.
@@ -79,6 +84,7 @@ impl Spec {
             "known" => known::find(rest).map(Spec::Script),
             "ace" => ace::one(rest).map(Spec::Script),
             "mix" => MixSpec::parse(rest).map(Spec::Mix),
+            "sqlite" => return lab(text).map(Spec::Lab),
             _ => {
                 let what = format!("unknown workload `{}`; there is: {KINDS}", head(kind));
                 return Err(TextError::at(1, 1, what));
@@ -92,15 +98,20 @@ impl Spec {
         let script = match self {
             Spec::Script(script) => script.script(),
             Spec::Mix(mix) => mix.script(),
+            Spec::Lab(Workload::Sqlite(spec)) => {
+                return Box::new(sqlite::Transactions { spec: spec.clone() });
+            }
+            Spec::Lab(_) => unreachable!("not read by `parse`"),
         };
         Box::new(Files { script })
     }
 
-    /// The operations that run with this seed, if they are known beforehand: for shrinking.
+    /// The operations that run with this seed, if they are operations on files that are known beforehand: for shrinking.
     pub fn fixed(&self, seed: u64) -> Option<FileScript> {
         match self {
             Spec::Script(script) => Some(script.clone()),
             Spec::Mix(mix) => Some(mix.fixed(seed)),
+            Spec::Lab(_) => None,
         }
     }
 }
@@ -110,8 +121,36 @@ impl fmt::Display for Spec {
         match self {
             Spec::Script(script) => write!(f, "script:{script}"),
             Spec::Mix(mix) => mix.fmt(f),
+            Spec::Lab(workload) => workload.fmt(f),
         }
     }
+}
+
+/// Most transactions of a SQLite workload here: all of them are kept, and each state is compared with the table after each.
+const TRANSACTIONS_MAX: u64 = 10_000;
+
+/// A workload of `varve compare`.
+fn lab(text: &str) -> Result<Workload, TextError> {
+    let workload: Workload = text.parse().map_err(|e: SpecError| {
+        let given = match &e {
+            SpecError::Name { given, .. }
+            | SpecError::Key { given, .. }
+            | SpecError::Value { given, .. } => given.as_str(),
+            SpecError::Together(_) => "",
+        };
+        let before = text.find(given).map_or("", |at| &text[..at]);
+        TextError::at(1, before.chars().count() + 1, e.to_string())
+    })?;
+    if let Workload::Sqlite(spec) = &workload {
+        let all = spec.transactions() + u64::from(spec.prefill);
+        if all > TRANSACTIONS_MAX {
+            let what = format!(
+                "{all} transactions and rows; the explorer takes at most {TRANSACTIONS_MAX} (set insert, update, delete, prefill)"
+            );
+            return Err(TextError::at(1, 1, what));
+        }
+    }
+    Ok(workload)
 }
 
 /// Largest script file, bytes.

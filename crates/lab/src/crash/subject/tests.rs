@@ -112,6 +112,9 @@ fn what_is_wrong_has_line_column_and_what_would_be_right() {
         ("mix:ops=3,stress=hard", 1, 11, "swarm, names"),
         ("mix:depth=3", 1, 5, "tasks, ops, stress"),
         ("known:x", 1, 7, "rename_root_to_sub"),
+        ("sqlite:insert=3,rows=2", 1, 17, "has no parameter `rows`"),
+        ("sqlite:journal=none", 1, 16, "truncate"),
+        ("sqlite:insert=1000000", 1, 1, "at most 10000"),
     ] {
         let (l, c, what) = wrong(text);
         assert!(what.contains(words), "{text}: {what}");

@@ -20,7 +20,6 @@ use super::script::{FileScript, begun};
 use crate::crash::model::{State, parent};
 use crate::crash::ops::Op;
 use base::Set;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Longest sequences that can be enumerated, core operations.
 pub const LENGTH_MAX: usize = 3;
@@ -67,7 +66,7 @@ struct Sequences {
     length: usize,
     frames: Vec<Frame>,
     /// Hashes of what was given out.
-    seen: Set<(u64, u64)>,
+    seen: Set<u128>,
     /// Mirror images too.
     mirrored: bool,
 }
@@ -104,7 +103,7 @@ impl Sequences {
                 let all = bound.core.iter();
                 let all = all.flat_map(|core| ways(*core, bound, &node.state));
                 match depth == 0 && bound.settled {
-                    true => all.flat_map(|way| with_settled(way)).collect(),
+                    true => all.flat_map(with_settled).collect(),
                     false => all.collect(),
                 }
             }
@@ -177,14 +176,15 @@ fn with_settled(way: Fragment) -> Vec<Fragment> {
     vec![way, settled]
 }
 
-fn hash(ops: &[Op]) -> (u64, u64) {
-    let text: Vec<String> = ops.iter().map(Op::to_string).collect();
-    let half = |salt: u8| {
-        let mut hasher = DefaultHasher::new();
-        (salt, &text).hash(&mut hasher);
-        hasher.finish()
-    };
-    (half(1), half(2))
+/// FNV-1a of 128 bits (<http://www.isthe.com/chongo/tech/comp/fnv/>) of the operations as text.
+fn hash(ops: &[Op]) -> u128 {
+    const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let texts = ops.iter().map(|op| format!("{op};"));
+    texts.fold(BASIS, |hash, text| {
+        let mix = |hash: u128, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME);
+        text.bytes().fold(hash, mix)
+    })
 }
 
 /// True for the one of several mirror images that is kept. `whole`: the sequence is complete.

@@ -1,0 +1,82 @@
+//! What the explorer runs, end to end: SQLite and the workloads of `varve compare` keep their promises, and lose what they do not
+//! promise.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use varve_lab::crash::campaign::{BATCH, Explored, Look, Reach, explore};
+use varve_lab::crash::case::{Case, Volumes};
+
+const REACH: Reach = Reach {
+    mode: Look::Bounded,
+    draws: 0,
+    subset_max: 1,
+    torn_max: 1,
+    states_max: 6,
+    prune: true,
+    nested: 0,
+    nested_one_in: 0,
+};
+
+fn explored(scheme: &str, device: &str, workload: &str) -> Explored {
+    let case = Case {
+        scheme: scheme.into(),
+        device: device.into(),
+        workload: workload.into(),
+        seed: 3,
+        mutant: None,
+    };
+    let setup = case.setup(&mut Volumes::default()).unwrap();
+    let explored = explore(&setup, &REACH, BATCH, &mut |_| {}).unwrap();
+    assert_eq!(explored.failure, None, "{workload}");
+    assert!(explored.judged > 10, "{workload}: {explored:?}");
+    explored
+}
+
+fn assert_kept(scheme: &str, workload: &str) {
+    let explored = explored(scheme, "spec:emmc", workload);
+    let first = explored.findings.first();
+    assert!(first.is_none(), "{scheme}, {workload}: {first:?}");
+}
+
+fn assert_found(scheme: &str, workload: &str, rule: &str) {
+    let explored = explored(scheme, "spec:emmc", workload);
+    let words: Vec<&String> = explored
+        .findings
+        .iter()
+        .flat_map(|f| &f.violations)
+        .collect();
+    assert!(
+        words.iter().any(|w| w.contains(rule)),
+        "{scheme}, {workload}: {} findings, {:?}",
+        words.len(),
+        words.first()
+    );
+}
+
+const SHORT: &str = "insert=2,update=1,delete=1";
+
+#[test]
+fn sqlite_loses_no_acknowledged_transaction() {
+    for (scheme, modes) in [
+        ("jbd2", "journal=wal,synchronous=full"),
+        ("emmc", "journal=truncate,synchronous=full"),
+        ("coalition", "journal=persist,synchronous=full"),
+        ("flush-ahead", "journal=delete,synchronous=extra"),
+        ("jbd2", "journal=wal,synchronous=normal"),
+    ] {
+        assert_kept(scheme, &format!("sqlite:{SHORT},{modes}"));
+    }
+}
+
+#[test]
+fn sqlite_without_syncs_or_journal_is_seen_to_lose() {
+    let off = format!("sqlite:{SHORT},journal=truncate,synchronous=off");
+    assert_found("jbd2", &off, "P5");
+    let none = format!("sqlite:{SHORT},journal=off,synchronous=full");
+    assert_found("jbd2", &none, "P5");
+}
+
+#[test]
+fn sqlite_in_delete_mode_with_full_is_seen_to_lose_its_last_transaction() {
+    let text = format!("sqlite:{SHORT},journal=delete,synchronous=full");
+    assert_found("jbd2", &text, "by design");
+}
