@@ -81,8 +81,9 @@ fn images(text: &str) -> Vec<String> {
 #[test]
 fn of_mirror_images_exactly_one_is_kept() {
     let bound = AceBound {
-        core: &[Core::Creat, Core::Rename, Core::Unlink],
+        core: &[Core::Rename, Core::Unlink],
         variants: true,
+        settled: false,
         between: Points {
             fsync: false,
             fdatasync: false,
@@ -90,7 +91,10 @@ fn of_mirror_images_exactly_one_is_kept() {
             sibling: false,
             ..AceBound::for_length(1).between
         },
-        end: AceBound::for_length(2).end,
+        end: Points {
+            parent: false,
+            ..AceBound::for_length(2).end
+        },
         ..AceBound::for_length(1)
     };
     for length in 1..=2 {
