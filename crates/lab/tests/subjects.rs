@@ -10,7 +10,7 @@ const REACH: Reach = Reach {
     draws: 0,
     subset_max: 1,
     torn_max: 1,
-    states_max: 6,
+    states_max: 24,
     prune: true,
     nested: 0,
     nested_one_in: 0,
@@ -88,4 +88,26 @@ fn sqlite_in_delete_mode_with_full_is_seen_to_lose_its_last_transaction() {
 fn sqlite_that_trusts_a_device_too_much_is_seen_to_lose() {
     let text = "sqlite:insert=2,update=1,delete=1,journal=wal,synchronous=full,psow=on";
     assert_found("jbd2", text, "P5: ");
+}
+
+#[test]
+fn the_file_workloads_of_compare_keep_what_they_synced() {
+    for (scheme, workload) in [
+        ("jbd2", "fsync:op=append,count=4,size=6000"),
+        ("emmc", "fsync:op=replace,count=3,size=3000"),
+        ("coalition", "fsync:op=rename,count=3,size=100"),
+        (
+            "flush-ahead",
+            "fsync:op=random,count=4,file=64k,sync=fdatasync",
+        ),
+        ("adaptive", "files:count=3,transactions=4,max=5000,sync=on"),
+    ] {
+        assert_kept(scheme, workload);
+    }
+}
+
+#[test]
+fn the_file_workloads_of_compare_are_seen_to_lose_without_a_journal() {
+    assert_found("none", "fsync:op=replace,count=3,size=3000", "O");
+    assert_found("none", "files:count=3,transactions=4,max=5000,sync=on", "O");
 }

@@ -25,6 +25,13 @@ impl Background {
         Ok(Background(number(text, 0..=KIB_PER_S_MAX)? as u32))
     }
 
+    /// Time between two writes; `None` without a writer.
+    pub(crate) fn pause(self) -> Option<Nanos> {
+        (BLOCK_BYTES as u64 * 1_000_000_000 / 1024)
+            .checked_div(self.0.into())
+            .map(Nanos)
+    }
+
     /// Makes the file and starts the writer, which writes 4 KiB at random places of a file of 16 MiB and calls fdatasync after
     /// each 256 KiB. `None` without a writer.
     ///
@@ -40,7 +47,7 @@ impl Background {
         }
         file.fsync()?;
         let stop = Arc::new(Mutex::named("background writer", false));
-        let pause = Nanos((BLOCK_BYTES as u64 * 1_000_000_000 / 1024) / u64::from(self.0));
+        let pause = self.pause().expect("the rate is not 0");
         let (seen, rng) = (stop.clone(), Rng::named(seed, "workload/background"));
         let task = rt::spawn("background writer", move || {
             write(&file, rng, pause, &seen).and(Ok(file))

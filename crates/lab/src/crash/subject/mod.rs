@@ -7,10 +7,12 @@
 //! | `ace:LENGTH,bound=NAME#NUMBER` | one of the bounded enumeration ([`ace`]); without `#NUMBER` all of them, with `every=N` each N-th |
 //! | `mix:KEY=VALUE,...` | seeded mixes ([`MixSpec`]) |
 //! | `sqlite:KEY=VALUE,...` | SQLite transactions, with the parameters of `varve compare` |
+//! | `fsync:KEY=VALUE,...`, `files:KEY=VALUE,...` | its other workloads |
 
 pub mod ace;
 mod error;
 pub mod known;
+mod lab;
 mod mix;
 mod script;
 mod sqlite;
@@ -53,6 +55,23 @@ impl Subject for Files {
     }
 }
 
+/// A workload of files whose operations the seed decides.
+struct Seeded {
+    spec: Spec,
+}
+
+impl Subject for Seeded {
+    fn run(
+        &self,
+        config: &CrashConfig,
+        mounted: &Mounted,
+    ) -> (Box<dyn Oracle>, Result<(), RunError>) {
+        let fixed = self.spec.fixed(config.seed);
+        let script = fixed.expect("a workload of files").script();
+        Files { script }.run(config, mounted)
+    }
+}
+
 /// A workload as its text says it. The text of it ([`fmt::Display`]) is complete: it depends on no file and on no version of the
 /// enumeration.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,7 +85,8 @@ pub enum Spec {
 }
 
 /// All first words of workload texts.
-const KINDS: &str = "script:OPERATIONS, @FILE, known:NAME, ace:LENGTH#NUMBER, mix:KEY=VALUE,..., sqlite:KEY=VALUE,...";
+const KINDS: &str = "script:OPERATIONS, @FILE, known:NAME, ace:LENGTH#NUMBER, mix:KEY=VALUE,..., \
+                     sqlite:KEY=VALUE,..., fsync:KEY=VALUE,..., files:KEY=VALUE,...";
 
 impl Spec {
     /// Reads a text.
@@ -84,7 +104,7 @@ impl Spec {
             "known" => known::find(rest).map(Spec::Script),
             "ace" => ace::one(rest).map(Spec::Script),
             "mix" => MixSpec::parse(rest).map(Spec::Mix),
-            "sqlite" => return lab(text).map(Spec::Lab),
+            "sqlite" | "fsync" | "files" => return of_lab(text).map(Spec::Lab),
             _ => {
                 let what = format!("unknown workload `{}`; there is: {KINDS}", head(kind));
                 return Err(TextError::at(1, 1, what));
@@ -101,7 +121,9 @@ impl Spec {
             Spec::Lab(Workload::Sqlite(spec)) => {
                 return Box::new(sqlite::Transactions { spec: spec.clone() });
             }
-            Spec::Lab(_) => unreachable!("not read by `parse`"),
+            Spec::Lab(Workload::Fsync(_) | Workload::Files(_)) => {
+                return Box::new(Seeded { spec: self.clone() });
+            }
         };
         Box::new(Files { script })
     }
@@ -111,7 +133,9 @@ impl Spec {
         match self {
             Spec::Script(script) => Some(script.clone()),
             Spec::Mix(mix) => Some(mix.fixed(seed)),
-            Spec::Lab(_) => None,
+            Spec::Lab(Workload::Fsync(spec)) => Some(lab::fsync(spec, seed)),
+            Spec::Lab(Workload::Files(spec)) => Some(lab::files(spec, seed)),
+            Spec::Lab(Workload::Sqlite(_)) => None,
         }
     }
 }
@@ -130,7 +154,7 @@ impl fmt::Display for Spec {
 const TRANSACTIONS_MAX: u64 = 10_000;
 
 /// A workload of `varve compare`.
-fn lab(text: &str) -> Result<Workload, TextError> {
+fn of_lab(text: &str) -> Result<Workload, TextError> {
     let workload: Workload = text.parse().map_err(|e: SpecError| {
         let given = match &e {
             SpecError::Name { given, .. }
@@ -141,16 +165,23 @@ fn lab(text: &str) -> Result<Workload, TextError> {
         let before = text.find(given).map_or("", |at| &text[..at]);
         TextError::at(1, before.chars().count() + 1, e.to_string())
     })?;
-    if let Workload::Sqlite(spec) = &workload {
-        let all = spec.transactions() + u64::from(spec.prefill);
-        if all > TRANSACTIONS_MAX {
-            let what = format!(
-                "{all} transactions and rows; the explorer takes at most {TRANSACTIONS_MAX} (set insert, update, delete, prefill)"
-            );
-            return Err(TextError::at(1, 1, what));
+    let too_large = match &workload {
+        Workload::Sqlite(spec) => {
+            let all = spec.transactions() + u64::from(spec.prefill);
+            (all > TRANSACTIONS_MAX).then(|| {
+                format!(
+                    "{all} transactions and rows; the explorer takes at most {TRANSACTIONS_MAX} \
+                     (set insert, update, delete, prefill)"
+                )
+            })
         }
+        Workload::Fsync(spec) => lab::fsync_too_large(spec),
+        Workload::Files(spec) => lab::files_too_large(spec),
+    };
+    match too_large {
+        Some(what) => Err(TextError::at(1, 1, what)),
+        None => Ok(workload),
     }
-    Ok(workload)
 }
 
 /// Largest script file, bytes.
