@@ -1,102 +1,186 @@
-//! Crash states per second and core: one run, all its cuts within a bound, each distinct state recovered, mounted and judged.
+//! Crash states per second and core: runs, all their cuts within a bound, each distinct state recovered, mounted and judged.
 //!
-//! `judge` is the rate of recovery, mount and oracle alone; `all` counts the run, the making of the states and their hashes too.
+//! Rates are of processor time of one thread. `judge` is recovery, mount and oracle alone, `fsck` the same with `varve fsck` of
+//! every state, `all` counts the run, the making of the states and their hashes too (without fsck).
+//!
+//! `cargo bench -p varve-lab --bench crash [-- SCHEME...]`
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use rig::{Bound, Mode};
-use std::time::{Duration, Instant};
+use rig::{Bound, Image, Mode};
 use varve_lab::crash::cells::Cell;
 use varve_lab::crash::check::{CheckOptions, Checker};
+use varve_lab::crash::oracle::Oracle;
 use varve_lab::crash::traced::trace;
-use varve_lab::crash::{CrashConfig, Script, Target, Volume, small_volume, subject};
+use varve_lab::crash::{CrashConfig, Script, Target, Volume, subject, tiny_volume};
 
 const SCHEMES: [&str; 6] = [
     "jbd2",
     "flush-ahead",
     "coalition",
+    "coalition-paper",
     "emmc",
     "adaptive",
-    "none",
 ];
+const WORKLOADS: [(&str, &str); 3] = [
+    ("mix", "mix"),
+    ("create_delete", "known:create_delete"),
+    ("rename_root", "known:rename_root_to_sub"),
+];
+/// States judged for one line, at least, if seeds of the workload give so many.
+const STATES: u64 = 10_000;
+const SEEDS: u64 = 40;
 
 fn main() {
-    // `cargo test --benches` asks whether it builds, no more.
-    if std::env::args().any(|a| a == "--test") {
-        return;
-    }
+    let asked: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|a| !a.starts_with('-'))
+        .collect();
+    // A test of all benches asks whether they run, no more.
+    let short = std::env::args().any(|a| a == "--test");
     println!(
-        "{:<12} {:<8} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "scheme", "workload", "points", "states", "distinct", "findings", "judge/s", "all/s"
+        "{:<15} {:<13} {:>6} {:>10} {:>8} {:>9} {:>9} {:>8} {:>5} {:>8} {:>8} {:>8}",
+        "scheme",
+        "workload",
+        "cuts",
+        "enumerated",
+        "pruned",
+        "beyond",
+        "equal",
+        "judged",
+        "bad",
+        "judge/s",
+        "fsck/s",
+        "all/s"
     );
     for scheme in SCHEMES {
-        for workload in ["mix"] {
-            measure(scheme, workload, CheckOptions::default());
+        for (name, workload) in WORKLOADS {
+            if asked.is_empty() || asked.iter().any(|a| a == scheme) {
+                line(scheme, name, workload, if short { 1 } else { STATES });
+            }
         }
     }
 }
 
-fn measure(scheme: &str, workload: &str, options: CheckOptions) {
-    let mut stack = small_volume(scheme.parse().expect("a scheme"), "emmc-odroid-xu4", 1);
-    stack.journal_blocks = Some(1024);
+#[derive(Default)]
+struct Sums {
+    cuts: u64,
+    enumerated: u64,
+    pruned: u64,
+    beyond: u64,
+    equal: u64,
+    judged: u64,
+    bad: u64,
+    /// Nanoseconds of processor time.
+    judging: u64,
+    checking: u64,
+    all: u64,
+}
+
+fn line(scheme: &str, name: &str, workload: &str, states: u64) {
+    let mut sums = Sums::default();
+    let mut seed = 0;
+    while sums.judged < states && seed < SEEDS {
+        seed += 1;
+        run(scheme, workload, seed, &mut sums);
+    }
+    let rate = |n: u64, ns: u64| n as f64 * 1e9 / ns.max(1) as f64;
+    println!(
+        "{scheme:<15} {name:<13} {:>6} {:>10} {:>8} {:>9} {:>9} {:>8} {:>5} {:>8.0} {:>8.0} {:>8.0}",
+        sums.cuts,
+        sums.enumerated,
+        sums.pruned,
+        sums.beyond,
+        sums.equal,
+        sums.judged,
+        sums.bad,
+        rate(sums.judged, sums.judging),
+        rate(sums.judged, sums.checking),
+        rate(sums.judged, sums.all),
+    );
+}
+
+fn run(scheme: &str, workload: &str, seed: u64, sums: &mut Sums) {
+    let stack = tiny_volume(scheme.parse().expect("a scheme"), 1);
     let target = Target::Spec(Cell::all()[0].caps(stack.bytes));
     let volume = Volume::new(&stack, &target).expect("a volume");
     let bound = Bound {
-        mode: Mode::Random(64),
+        mode: Mode::Bounded,
+        states_max: 400,
         ..Bound::default()
     };
-    let (mut points, mut enumerated, mut judged, mut findings) = (0u64, 0u64, 0u64, 0u64);
-    let (mut judging, begun) = (Duration::ZERO, Instant::now());
-    let mut seed = 0;
-    while begun.elapsed() < Duration::from_secs(2) {
-        seed += 1;
-        let config = CrashConfig::new(
-            stack.clone(),
-            target.clone(),
-            seed,
-            Script::Fixed(Vec::new()),
-            0,
-        );
-        let subject = subject::parse(workload).expect("a workload");
-        let mut traced = trace(&config, &volume, subject.as_ref()).expect("a run");
-        let checker = Checker::with(&config, &volume, options);
-        let mut cursor = traced.trace.cursor();
-        let mut seen = base::Set::default();
-        for at in traced.trace.cut_points() {
-            if at <= traced.began {
-                continue;
-            }
-            cursor.seek(at);
-            traced.oracle.advance(at);
-            points += 1;
-            let mut fresh = Vec::new();
-            for choice in cursor.choices(&bound) {
-                enumerated += 1;
-                let image = cursor.image(&choice);
-                if seen.insert((image.content_hash(), traced.oracle.epoch())) {
-                    fresh.push(image);
-                }
-            }
-            let clock = Instant::now();
-            let mut each = |_, judgement: varve_lab::crash::Judgement| {
-                judged += 1;
-                if !judgement.violations.is_empty() {
-                    findings += 1;
-                    if findings < 3 {
-                        println!("{:?}", judgement.violations);
-                    }
-                }
-                true
-            };
-            checker
-                .check(traced.oracle.as_ref(), &fresh, &mut each)
-                .expect("judged");
-            judging += clock.elapsed();
+    let none = Script::Fixed(Vec::new());
+    let config = CrashConfig::new(stack, target, seed, none, 0);
+    let subject = subject::parse(workload).expect("a workload");
+    let begun = processor_time();
+    let mut traced = trace(&config, &volume, subject.as_ref()).expect("a run");
+    assert_eq!(traced.failure, None);
+    let checker = |fsck| {
+        Checker::with(
+            &config,
+            &volume,
+            CheckOptions {
+                deep_one_in: 0,
+                fsck,
+            },
+        )
+    };
+    let (plain, fsck) = (checker(false), checker(true));
+    let mut cursor = traced.trace.cursor();
+    let mut seen = base::Set::default();
+    let mut not_counted = 0;
+    for at in traced.trace.cut_points() {
+        if at <= traced.began {
+            continue;
         }
+        cursor.seek(at);
+        traced.oracle.advance(at);
+        sums.cuts += 1;
+        let epoch = traced.oracle.epoch();
+        let mut fresh = Vec::new();
+        let counted = cursor.each_choice(&bound, &mut |choice| {
+            let hash = cursor.content_hash(&choice).expect("its own choice");
+            match seen.insert((hash, epoch)) {
+                true => fresh.push(cursor.image(&choice)),
+                false => sums.equal += 1,
+            }
+            true
+        });
+        sums.enumerated += counted.enumerated;
+        sums.pruned += counted.pruned;
+        sums.beyond += counted.beyond;
+        let oracle = traced.oracle.as_ref();
+        sums.judged += fresh.len() as u64;
+        sums.judging += timed(|| sums.bad += bad(&plain, oracle, &fresh));
+        let checking = timed(|| sums.bad += bad(&fsck, oracle, &fresh));
+        sums.checking += checking;
+        not_counted += checking;
     }
-    let all = begun.elapsed();
-    println!(
-        "{scheme:<12} {workload:<8} {points:>7} {enumerated:>9} {judged:>9} {findings:>9} {:>9.0} {:>9.0}",
-        judged as f64 / judging.as_secs_f64(),
-        judged as f64 / all.as_secs_f64()
-    );
+    sums.all += processor_time() - begun - not_counted;
+}
+
+/// States with violations; the first one is shown.
+fn bad(checker: &Checker<'_>, oracle: &dyn Oracle, states: &[Image]) -> u64 {
+    let mut bad = 0;
+    let mut each = |_, judgement: varve_lab::crash::Judgement| {
+        if let (0, Some(first)) = (bad, judgement.violations.first()) {
+            println!("{first}");
+        }
+        bad += u64::from(!judgement.violations.is_empty());
+        true
+    };
+    checker.check(oracle, states, &mut each).expect("judged");
+    bad
+}
+
+fn timed(f: impl FnOnce()) -> u64 {
+    let begun = processor_time();
+    f();
+    processor_time() - begun
+}
+
+/// Time that this thread has run, ns (Linux, `/proc/thread-self/schedstat`).
+fn processor_time() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+    let first = text.split_whitespace().next().expect("three numbers");
+    first.parse().expect("a number")
 }

@@ -9,7 +9,7 @@ use varve_lab::crash::ops::Op;
 use varve_lab::crash::oracle::Oracle;
 use varve_lab::crash::subject::{self, Files};
 use varve_lab::crash::traced::{Traced, trace};
-use varve_lab::crash::{CrashConfig, Judgement, Script, Target, Volume, small_volume};
+use varve_lab::crash::{CrashConfig, Judgement, Script, Target, Volume, tiny_volume};
 use vfs::Vfs;
 
 struct Bench {
@@ -18,8 +18,7 @@ struct Bench {
 }
 
 fn bench(scheme: &str) -> Bench {
-    let mut stack = small_volume(scheme.parse().unwrap(), "emmc-odroid-xu4", 1);
-    stack.journal_blocks = Some(1024);
+    let stack = tiny_volume(scheme.parse().unwrap(), 1);
     let target = Target::Spec(Cell::all()[0].caps(stack.bytes));
     let volume = Volume::new(&stack, &target).unwrap();
     let mut config = CrashConfig::new(stack, target, 3, Script::Fixed(Vec::new()), 0);
@@ -235,4 +234,52 @@ fn guards_of_recovery_are_reached_and_counted_in_every_state() {
         .sum();
     assert!(single > 0);
     assert_eq!(reached(&states), single);
+}
+
+#[test]
+fn a_tiny_volume_has_a_second_group_with_the_backup_of_its_superblock() {
+    let bench = bench("jbd2");
+    let traced = trace(
+        &bench.config,
+        &bench.volume,
+        &Files {
+            script: Script::Fixed(Vec::new()),
+        },
+    );
+    let image = traced.unwrap().trace.start;
+    let magic = |block: u64, at: usize| image.block(block)[at + 56..at + 58].to_vec();
+    assert_eq!(magic(0, 1024), magic(32768, 0));
+    assert_eq!(magic(32768, 0), [0x53, 0xEF]);
+}
+
+#[test]
+fn a_torn_superblock_is_not_held_against_a_read_only_mount() {
+    let bench = bench("jbd2");
+    let (states, oracle) = states_of_a_mix(&bench);
+    let options = CheckOptions {
+        fsck: true,
+        ..CheckOptions::default()
+    };
+    // As a cut in an unmount leaves it: the log is empty.
+    let traced = trace(
+        &bench.config,
+        &bench.volume,
+        &Files {
+            script: Script::Fixed(Vec::new()),
+        },
+    );
+    let traced = traced.unwrap();
+    let mut cursor = traced.trace.cursor();
+    cursor.seek(*traced.trace.cut_points().last().unwrap());
+    let mut torn = cursor.image(&Choice::Newest);
+    torn.edit_block(0, |bytes| bytes[1024 + 0x34] ^= 1);
+    let mut damaged = states[0].clone();
+    damaged.edit_block(32768, |bytes| bytes[0x34] ^= 1);
+    let quiet = At(|_, _: &Arc<Vfs>, _: &mut Judgement| {});
+    let checker = Checker::with(&bench.config, &bench.volume, options);
+    assert_eq!(judged(&checker, &quiet, &[torn])[0].violations, [""; 0]);
+    let words = judged(&checker, oracle.as_ref(), &[damaged])[0]
+        .violations
+        .join(" ");
+    assert!(words.contains("R4: varve fsck: "), "{words}");
 }

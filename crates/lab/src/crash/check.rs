@@ -236,23 +236,27 @@ impl<'a> Checker<'a> {
         oracle.judge(&mounted.vfs, judgement);
         drop(mounted);
         if self.options.fsck {
-            self.fsck(|n| disk.block(n), true, judgement);
+            let mut report = self.fsck(|n| disk.block(n), true);
+            // A read-only mount believes the backup of a torn superblock and mends nothing (M2 of the mount).
+            if report.iter().any(|f| f.kind == fsck::Kind::Superblock) {
+                let (options, policy) = (self.config.mount_options(), vfs::WritebackPolicy::off());
+                Mounted::on(disk.clone(), options, policy)?.unmount()?;
+                report = self.fsck(|n| disk.block(n), false);
+            }
+            enter(&report, judgement);
         }
         Ok(())
     }
 
-    /// R4. `in_use`: the volume was not unmounted.
-    fn fsck(&self, block: impl Fn(u64) -> Bytes, in_use: bool, judgement: &mut Judgement) {
+    /// What is wrong with a recovered volume. `in_use`: it was not unmounted.
+    fn fsck(&self, block: impl Fn(u64) -> Bytes, in_use: bool) -> Vec<fsck::Finding> {
         let options = fsck::Options {
             in_use,
             limit: FINDINGS_MAX,
             ..fsck::Options::new(self.config.stack.bytes / BLOCK_BYTES as u64)
         };
         let read = |n: BlockNo| Ok::<_, std::convert::Infallible>(block(n.0));
-        let report = fsck::check(&read, &options);
-        let words = report.findings.iter();
-        let words = words.map(|finding| format!("R4: varve fsck: {finding}"));
-        judgement.violations.extend(words);
+        fsck::check(&read, &options).findings
     }
 
     /// Judges one state by a mount that can be written.
@@ -269,4 +273,12 @@ impl<'a> Checker<'a> {
         }
         Ok(judgement)
     }
+}
+
+/// R4.
+fn enter(report: &[fsck::Finding], judgement: &mut Judgement) {
+    let words = report
+        .iter()
+        .map(|finding| format!("R4: varve fsck: {finding}"));
+    judgement.violations.extend(words);
 }

@@ -33,7 +33,7 @@ pub mod stamp;
 pub mod subject;
 pub mod traced;
 
-pub use device::{Disk, Remains, Target, Volume, small_volume};
+pub use device::{Disk, Remains, Target, Volume, small_volume, tiny_volume};
 pub use explore::{Depth, Tally, explore};
 pub use files::FileOracle;
 pub use judge::{Judge, Judgement};

@@ -1,6 +1,6 @@
 //! The closer look at a sample of the states: mounted for writing, used, unmounted, and mounted again.
 
-use super::Checker;
+use super::{Checker, enter};
 use crate::RunError;
 use crate::crash::Judgement;
 use crate::crash::device::{Disk, Remains};
@@ -41,7 +41,7 @@ impl Checker<'_> {
             ));
         }
         if let (true, Remains::Image(image)) = (self.options.fsck, &left) {
-            self.fsck(|n| image.block(n), false, judgement);
+            enter(&self.fsck(|n| image.block(n), false), judgement);
         }
         let disk = self.volume.attach(&left, 0)?;
         let mut again = Judgement::default();
