@@ -6,7 +6,9 @@ mod common;
 use base::{BLOCK_BYTES, BlockNo, Ino, Rng};
 use blockdev::{BlockDevice, Class, Ram, write_block};
 use common::{Image, fork, have_tools, mount, pattern, try_mount};
-use fscore::{Creds, Errno, FileKind, FileSystem, FsError, RenameMode, SetAttr};
+use fscore::{
+    Creds, Errno, FallocateMode, FileKind, FileSystem, FsError, RenameMode, SetAttr, XattrMode,
+};
 use std::sync::Arc;
 use varve_ext4::Ext4;
 
@@ -28,6 +30,11 @@ fn filled(mkfs: &[&str]) -> Option<Arc<Ram>> {
         let file = fs
             .create(dir, name.as_bytes(), FileKind::File, 0o644, 0, creds)
             .expect("create");
+        if n % 10 == 0 {
+            let value = pattern(n, n as usize * 7);
+            fs.setxattr(file.ino, b"user.v", &value, XattrMode::Any)
+                .expect("setxattr");
+        }
         if n % 20 == 0 {
             fs.write(file.ino, 0, &pattern(n, 5000)).expect("write");
         }
@@ -114,6 +121,15 @@ fn exercise(fs: &Ext4) {
     let mut buf = vec![0; 70_000];
     for (n, (dir, ino, name)) in files.iter().enumerate() {
         let _ = fs.read(*ino, 0, &mut buf);
+        for name in fs.listxattr(*ino).unwrap_or_default() {
+            let _ = fs.getxattr(*ino, &name);
+            match n % 3 {
+                0 => drop(fs.removexattr(*ino, &name)),
+                1 => drop(fs.setxattr(*ino, &name, &[1; 300], XattrMode::Replace)),
+                _ => {}
+            }
+        }
+        let _ = fs.fallocate(*ino, FallocateMode::Allocate, 5000, 30_000);
         match n % 6 {
             0 => drop(fs.write(*ino, 3000, &[7; 9000])),
             1 => drop(fs.unlink(*dir, name)),

@@ -6,9 +6,11 @@
 mod attributes;
 mod content;
 mod directories;
+mod fallocates;
 mod links;
 mod renames;
 mod walks;
+mod xattrs;
 
 use crate::{Errno, File, FileSystem, FsError, FsResult, OpenFlags, Vfs};
 use std::fmt::Debug;
@@ -26,6 +28,8 @@ pub fn cases() -> Vec<Case> {
         links::CASES,
         renames::CASES,
         attributes::CASES,
+        xattrs::CASES,
+        fallocates::CASES,
     ]
     .concat()
 }

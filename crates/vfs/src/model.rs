@@ -5,11 +5,12 @@
 
 mod inode;
 mod names;
+mod xattrs;
 
 use base::{Ino, Time};
 use fscore::{
-    Attr, Creds, DirEntry, Errno, FileKind, FileSystem, FsResult, FsStat, RenameMode, SetAttr,
-    TimeSet,
+    Attr, Creds, DirEntry, Errno, FallocateMode, FileKind, FileSystem, FsResult, FsStat,
+    RenameMode, SetAttr, TimeSet, XattrMode,
 };
 use inode::{Body, Inode};
 use rt::Mutex;
@@ -193,6 +194,34 @@ impl FileSystem for ModelFs {
             let n = inode.file()?.write(offset, data)?;
             inode.touch_content();
             Ok(n)
+        })
+    }
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> FsResult<()> {
+        self.with(|s| s.inode(ino)?.set_xattr(name, value, mode))
+    }
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
+        self.with(|s| s.inode(ino)?.xattr(name))
+    }
+    fn listxattr(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
+        self.with(|s| Ok(s.inode(ino)?.xattrs.keys().cloned().collect()))
+    }
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
+        self.with(|s| s.inode(ino)?.remove_xattr(name))
+    }
+    fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
+        let grow = match mode {
+            FallocateMode::Allocate => true,
+            FallocateMode::KeepSize => false,
+            FallocateMode::PunchHole | FallocateMode::ZeroRange => {
+                return Err(Errno::NotSup.into());
+            }
+        };
+        let end = offset.checked_add(len).ok_or(Errno::FBig)?;
+        self.with(|s| {
+            let inode = s.inode(ino)?;
+            inode.file()?.reserve(offset, end, grow)?;
+            inode.touch_content();
+            Ok(())
         })
     }
     fn open(&self, ino: Ino) -> FsResult<()> {

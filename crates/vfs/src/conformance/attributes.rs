@@ -98,15 +98,15 @@ fn moved(before: &Attr, after: &Attr) -> (bool, bool) {
 }
 
 /// Runs `f` and tells which times of `path` it moved.
-fn moves(vfs: &Arc<Vfs>, path: &str, f: impl FnOnce()) -> (bool, bool) {
+pub(super) fn moves(vfs: &Arc<Vfs>, path: &str, f: impl FnOnce()) -> (bool, bool) {
     let before = ok(vfs.lstat(path), path);
     tick();
     f();
     moved(&before, &ok(vfs.lstat(path), path))
 }
 
-const BOTH: (bool, bool) = (true, true);
-const CTIME: (bool, bool) = (false, true);
+pub(super) const BOTH: (bool, bool) = (true, true);
+pub(super) const CTIME: (bool, bool) = (false, true);
 const NONE: (bool, bool) = (false, false);
 
 fn times_of_new(vfs: &Arc<Vfs>) {

@@ -22,6 +22,8 @@ pub(super) struct Inode {
     generation: u32,
     /// Opens less releases.
     pub(super) pins: u64,
+    /// Extended attributes by full name.
+    pub(super) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 /// What depends on the kind.
@@ -38,6 +40,9 @@ pub(super) struct File {
     size: u64,
     /// Pages by number; a missing one is a hole. Bytes beyond `size` are zero.
     pages: BTreeMap<u64, Box<[u8]>>,
+    /// Pages that fallocate gave a place, as ranges that do not touch: one past the last by the first. They read as zeros while
+    /// they are not in `pages`.
+    reserved: BTreeMap<u64, u64>,
 }
 
 /// Content of a directory.
@@ -69,6 +74,7 @@ impl Inode {
             crtime: now,
             generation,
             pins: 0,
+            xattrs: BTreeMap::new(),
         }
     }
     pub(super) fn kind(&self) -> FileKind {
@@ -105,7 +111,7 @@ impl Inode {
     }
     pub(super) fn sectors(&self) -> u64 {
         match &self.body {
-            Body::File(file) => file.pages.len() as u64 * 8,
+            Body::File(file) => file.allocated() * 8,
             Body::Dir(_) => 8,
             Body::Symlink(_) | Body::Special(..) => 0,
         }
@@ -175,12 +181,48 @@ impl File {
         self.size = self.size.max(offset + len as u64);
         Ok(len)
     }
+    /// Gives `offset..end` a place; with `grow` the size reaches `end`.
+    pub(super) fn reserve(&mut self, offset: u64, end: u64, grow: bool) -> FsResult<()> {
+        if end > FILE_BYTES_MAX {
+            return Err(Errno::FBig.into());
+        }
+        let mut range = offset / PAGE_BYTES as u64..end.div_ceil(PAGE_BYTES as u64);
+        let touching = self.reserved.range(..=range.end);
+        let touching: Vec<(u64, u64)> = (touching.filter(|&(_, &to)| to >= range.start))
+            .map(|(&from, &to)| (from, to))
+            .collect();
+        for (from, to) in touching {
+            self.reserved.remove(&from);
+            range = range.start.min(from)..range.end.max(to);
+        }
+        self.reserved.insert(range.start, range.end);
+        if grow {
+            self.size = self.size.max(end);
+        }
+        Ok(())
+    }
+    /// Pages with a place.
+    fn allocated(&self) -> u64 {
+        let unwritten = |(&from, &to): (&u64, &u64)| {
+            let written = self.pages.range(from..to).count() as u64;
+            to - from - written
+        };
+        self.pages.len() as u64 + self.reserved.iter().map(unwritten).sum::<u64>()
+    }
     pub(super) fn truncate(&mut self, size: u64) -> FsResult<()> {
         if size > FILE_BYTES_MAX {
             return Err(Errno::FBig.into());
         }
         let first_gone = size.div_ceil(PAGE_BYTES as u64);
         self.pages.split_off(&first_gone);
+        // Growing keeps what lies beyond the end.
+        if size <= self.size {
+            self.reserved.split_off(&first_gone);
+            if let Some(mut last) = self.reserved.last_entry() {
+                let end = (*last.get()).min(first_gone);
+                last.insert(end);
+            }
+        }
         let (page, rest) = piece(size, PAGE_BYTES);
         if let Some(bytes) = self.pages.get_mut(&page) {
             bytes[rest].fill(0);
