@@ -8,12 +8,14 @@
 //! - T1: the states of a cut at `at` are those that the disk itself would have left at `at`, with the same seeds too.
 //! - T2: a cursor only moves forward.
 //! - T3: between two durability transitions (the end of a flush, of a FUA or uncached write, or of a pack) the legal states of an
-//!   earlier cut are among those of a later one: what began in between may be lost in whole, and nothing became durable. So where
-//!   nothing that is promised or allowed changes in between either, the last cut of such a window stands for all of them.
+//!   earlier cut are among those of a later one: what began in between may be lost in whole, and nothing became durable. (One
+//!   exception counts as a transition: the beginning of a reliable write above a write that may be garbage, because what lies
+//!   below a reliable write is whole.) So where nothing that is promised or allowed changes in between either, the last cut of
+//!   such a window stands for all of them, as far as the bound names all states.
 
 use crate::spec::{Kind, Write};
 use crate::{Caps, Class, Image};
-use base::Time;
+use base::{Nanos, SECTORS_PER_BLOCK, Set, Time};
 use std::sync::Arc;
 
 mod cursor;
@@ -94,10 +96,9 @@ impl Trace {
     /// promised or allowed changes (the operation that is acknowledged, and the operation that begins and so may show).
     pub fn maximal_cut_points(&self, changes: &[Time]) -> Vec<Time> {
         let durable = self.steps.iter().filter(|s| s.makes_durable());
-        let mut moments: Vec<Time> = durable
-            .map(|s| s.end)
-            .chain(changes.iter().copied())
-            .collect();
+        let mut moments: Vec<Time> = durable.map(|s| s.end).collect();
+        moments.extend(changes);
+        moments.extend(self.reliable_above_others());
         moments.sort_unstable();
         let points = self.cut_points();
         let stands = |i: &usize| {
@@ -111,6 +112,26 @@ impl Trace {
             .filter(stands)
             .map(|i| points[i])
             .collect()
+    }
+
+    /// The first moments at which a reliable write keeps garbage away from what an earlier write left.
+    fn reliable_above_others(&self) -> Vec<Time> {
+        let mut below: Set<u64> = Set::default();
+        let mut moments = Vec::new();
+        for step in &self.steps {
+            for write in step.writes() {
+                let end = (write.lba.0 + write.sectors).div_ceil(SECTORS_PER_BLOCK);
+                let mut blocks = write.lba.0 / SECTORS_PER_BLOCK..end;
+                match write.kind {
+                    Kind::Fua if blocks.any(|b| below.contains(&b)) => {
+                        moments.push(step.start + Nanos(1));
+                    }
+                    Kind::Normal | Kind::Through => below.extend(blocks),
+                    Kind::Fua | Kind::Discard => {}
+                }
+            }
+        }
+        moments
     }
 
     /// A cursor before the first command.

@@ -351,3 +351,44 @@ fn exhaustive_names_every_legal_state_of_its_grain() {
     // Overlapping commands and entries of an unordered pack that come in another order.
     assert!(fifo_missing * 10 < fifo_all, "{fifo_missing} of {fifo_all}");
 }
+
+/// T3: the states of a cut that is left out are among those of the next one that is not.
+#[test]
+fn the_last_cut_of_a_window_has_the_states_of_all() {
+    let mut left_out = 0;
+    for n in 0..120 {
+        let mut history = some_history(&mut Rng::named(n, "history"));
+        let trace = history.trace();
+        let maximal = trace.maximal_cut_points(&[]);
+        for at in trace.cut_points() {
+            let next = maximal
+                .iter()
+                .find(|t| **t >= at)
+                .expect("the last one stands");
+            history.cut = at.0;
+            let states = history.legal_states();
+            history.cut = next.0;
+            assert!(
+                states.is_subset(&history.legal_states()),
+                "T3: history {n}: {at:?} before {next:?} of {history:?}"
+            );
+            left_out += usize::from(*next != at);
+        }
+    }
+    assert!(left_out > 200, "{left_out}");
+}
+
+#[test]
+fn a_change_of_what_is_promised_ends_a_window() {
+    let mut history = History::new(caps());
+    (0..3).for_each(|i| history.push(write(10 * i, Kind::Normal, 5 + i, 1)));
+    let trace = history.trace();
+    let at = |times: &[u64]| times.iter().map(|t| base::Time(*t)).collect::<Vec<_>>();
+    assert_eq!(trace.cut_points(), at(&[1, 5, 11, 15, 21, 25]));
+    assert_eq!(trace.maximal_cut_points(&[]), at(&[25]));
+    assert_eq!(trace.maximal_cut_points(&at(&[5])), at(&[1, 25]));
+    assert_eq!(trace.maximal_cut_points(&at(&[6, 12])), at(&[5, 11, 25]));
+    history.push(Event::Flush { start: 26, end: 30 });
+    let trace = history.trace();
+    assert_eq!(trace.maximal_cut_points(&[]), at(&[27, 30]));
+}
