@@ -13,11 +13,12 @@ use varve_lab::crash::case::{Case, StateId, Volumes};
 use varve_lab::crash::finding::dossier::{Dossier, Shrunk};
 use varve_lab::crash::finding::folder::{self, Content, Folder, Store};
 use varve_lab::crash::finding::hunt::Budget;
+use varve_lab::crash::finding::keep::{Gone, Keep, keep};
 use varve_lab::crash::finding::report::{CampaignReport, CaseReport};
 use varve_lab::crash::finding::repro::Repro;
 use varve_lab::crash::finding::shrink::shrink;
 use varve_lab::crash::finding::{junit, page, rule, rule_of, steps::Fate};
-use varve_lab::crash::plan::Job;
+use varve_lab::crash::plan::{Done, Job};
 
 const REACH: Reach = Reach {
     mode: Look::Linear,
@@ -74,8 +75,8 @@ fn dossier(explored: &Explored) -> Dossier {
 
 fn shrunk(dossier: &Dossier) -> Shrunk {
     let mut volumes = Volumes::default();
-    let (case, id) = (&dossier.repro.case, &dossier.id);
-    shrink(case, id, dossier.rule(), BUDGET, &mut volumes).unwrap()
+    let (case, id) = (&dossier.repro.case, dossier.id.parse().unwrap());
+    shrink(case, &id, dossier.rule(), BUDGET, &mut volumes).unwrap()
 }
 
 /// All files below a folder with their content.
@@ -252,7 +253,7 @@ fn reports(explored: &Explored, dossier: &Dossier, small: &Shrunk) {
         }
     }
     assert_eq!(failures, 1);
-    assert!(xml.contains(&small.dossier.id.to_string()), "{xml}");
+    assert!(xml.contains(&small.dossier.id), "{xml}");
     assert!(
         text.contains("varve-crash-1 ") || xml.contains("varve-crash-1 "),
         "{xml}"
@@ -291,6 +292,10 @@ fn a_line_that_names_what_there_is_not_is_refused_by_name() {
         (
             refusal(&|line| line.state = "7.oldest/99999.newest".into()),
             "recovery has",
+        ),
+        (
+            refusal(&|line| line.state = "99.l9999".into()),
+            "no state of a cut",
         ),
         (refusal(&|line| line.states += 1), "differently"),
         // Another seed is another run, even if it has such a state (L2).
@@ -362,6 +367,63 @@ fn a_real_full_disk_leaves_no_half_images() {
         kept.keys()
     );
     assert!(kept.keys().any(|name| name.ends_with("finding.json")));
+}
+
+#[test]
+fn a_campaign_is_kept_with_its_folders_and_goes_on_with_a_full_disk() {
+    let job = |number, control| Job {
+        number,
+        group: "mix".into(),
+        case: case(),
+        reach: REACH,
+        control,
+    };
+    let explored = explored();
+    let done = [(0, true), (1, false)].map(|(number, control)| Done {
+        job: job(number, control),
+        explored: explored.clone(),
+    });
+    let gone = Gone {
+        job: job(2, false),
+        state: Some("17.oldest".into()),
+        why: "no sign of life".into(),
+    };
+    let head = CampaignReport::new(3, "spec:emmc", "varve crash", &REACH.to_string());
+    let how = Keep {
+        folders_max: 1,
+        shrink: None,
+    };
+    let to = tempfile::tempdir().unwrap();
+    let mut store = Folder(to.path());
+    let kept = keep(head.clone(), &done, &[gone], &how, &mut store);
+    assert_eq!(kept.not_kept, Vec::<String>::new());
+    let found = files(to.path());
+    for name in ["results.json", "junit.xml", "index.html"] {
+        assert!(found.contains_key(name), "{name}");
+    }
+    assert_eq!(kept.folders.len(), 1);
+    let readme = format!("findings/{}/README.txt", kept.folders[0]);
+    assert!(found.contains_key(&readme), "{:?}", found.keys());
+    let report: CampaignReport = serde_json::from_slice(&found["results.json"]).unwrap();
+    assert_eq!(report, kept.report);
+    let numbers: Vec<u64> = report.cases.iter().map(|c| c.number).collect();
+    assert_eq!(numbers, [0, 1, 2]);
+    assert_eq!(report.cases[2].counts.timed_out, 1);
+    // Every finding has a line of its own that names its state.
+    assert_eq!(report.findings().count(), 2 * explored.findings.len());
+    for (_, finding) in report.findings() {
+        let line: Repro = finding.line.parse().unwrap();
+        assert_eq!((&line.case, &line.state), (&case(), &finding.state));
+    }
+
+    let mut store = Full {
+        files: 0,
+        kept: Vec::new(),
+    };
+    let kept = keep(head, &done, &[], &how, &mut store);
+    assert_eq!(kept.not_kept.len(), 5 + 3, "{:?}", kept.not_kept);
+    assert_eq!(kept.report.cases[1].not_kept.len(), 5);
+    assert_eq!(kept.report.findings().count(), 2 * explored.findings.len());
 }
 
 #[test]

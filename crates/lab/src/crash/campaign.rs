@@ -421,7 +421,7 @@ pub struct State {
 /// Makes a state of a case again.
 ///
 /// # Errors
-/// The case does not run, or has no such moment; the message says which.
+/// The case does not run, or has no such moment or no such choice there; the message says which.
 pub fn state(setup: &Setup, id: &StateId) -> Result<State, RunError> {
     let run = trace(&setup.config, &setup.volume, setup.subject.as_ref())?;
     let (mut oracle, mut trace) = (run.oracle, run.trace);
@@ -444,7 +444,8 @@ pub fn state(setup: &Setup, id: &StateId) -> Result<State, RunError> {
         image = {
             let mut cursor = trace.cursor();
             cursor.seek(at);
-            cursor.image(choice)
+            let left = cursor.state(choice);
+            left.map_err(|e| RunError::Check(format!("state {id}: {e}")))?
         };
         traces.push(trace.clone());
         cuts.push(at);

@@ -18,7 +18,7 @@ pub struct Dossier {
     /// The line that makes it again.
     pub repro: Repro,
     /// Its id.
-    pub id: StateId,
+    pub id: String,
     /// Violated rules; empty if all is well.
     pub violations: Vec<String>,
     /// What the cut took.
@@ -74,7 +74,7 @@ impl Dossier {
         let run = state.traces.first().map_or(0, fingerprint);
         Dossier {
             repro: Repro::new(case, run, id),
-            id: id.clone(),
+            id: id.to_string(),
             loss: judgement.loss,
             violations: judgement.violations,
             story: state.oracle.story(),
@@ -99,7 +99,7 @@ impl Dossier {
     /// For `results.json` and the page.
     pub fn report(&self) -> FindingReport {
         FindingReport {
-            state: self.id.to_string(),
+            state: self.id.clone(),
             rule: self.rule().into(),
             violations: self.violations.clone(),
             loss: self.loss,
@@ -137,7 +137,7 @@ impl Shrunk {
             line: self.dossier.repro.to_string(),
             workload: self.dossier.repro.case.workload.clone(),
             ops: self.ops,
-            state: self.dossier.id.to_string(),
+            state: self.dossier.id.clone(),
             violations: self.dossier.violations.clone(),
             steps: self.dossier.steps.clone(),
             states: self.states,

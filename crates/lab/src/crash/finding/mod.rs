@@ -17,6 +17,7 @@ pub mod dossier;
 pub mod folder;
 pub mod hunt;
 pub mod junit;
+pub mod keep;
 pub mod page;
 pub mod report;
 pub mod repro;
