@@ -1,14 +1,17 @@
 //! `varve crash`.
 
+mod keep;
 mod pool;
+mod repro;
 mod table;
 pub mod worker;
 
 use crate::args::CrashArgs;
 use crate::failure::{Failure, failed, usage};
-use crate::out::say;
+use crate::out::{OutFolder, say};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::crash::case::Volumes;
+use lab::crash::finding::keep::Gone;
 use lab::crash::plan::{self, Counts, Done, Job, Request};
 use pool::End;
 use std::num::NonZeroUsize;
@@ -18,8 +21,12 @@ use std::time::Duration;
 
 /// Explores, reports, and fails if a promise was broken.
 pub fn crash(args: &CrashArgs) -> Result<(), Failure> {
+    if let Some(line) = &args.repro {
+        return repro::repro(line);
+    }
     let jobs = jobs(args)?;
     check(&jobs)?;
+    let out = OutFolder::prepare(&args.out)?;
     let jobs = args.shard.map_or(jobs.clone(), |shard| shard.of(jobs));
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let workers = args
@@ -39,7 +46,7 @@ pub fn crash(args: &CrashArgs) -> Result<(), Failure> {
         bar.inc(1);
     })?;
     bar.finish_and_clear();
-    report(args, jobs, ends)
+    report(args, &out, jobs, ends)
 }
 
 /// The jobs that were asked for.
@@ -86,14 +93,12 @@ fn bar(jobs: usize) -> ProgressBar {
     ProgressBar::new(jobs as u64).with_style(style)
 }
 
-/// A job whose worker hung or died.
-struct Lost {
-    job: Job,
-    state: Option<String>,
-    why: String,
-}
-
-fn report(args: &CrashArgs, jobs: Vec<Job>, ends: Vec<End>) -> Result<(), Failure> {
+fn report(
+    args: &CrashArgs,
+    out: &OutFolder,
+    jobs: Vec<Job>,
+    ends: Vec<End>,
+) -> Result<(), Failure> {
     let mut done = Vec::new();
     let mut lost = Vec::new();
     for (job, end) in jobs.into_iter().zip(ends) {
@@ -103,23 +108,31 @@ fn report(args: &CrashArgs, jobs: Vec<Job>, ends: Vec<End>) -> Result<(), Failur
                 explored: *explored,
             }),
             End::Failed(why) => return Err(failed(format!("{}: {why}", job.case))),
-            End::Lost { state, why } => lost.push(Lost { job, state, why }),
+            End::Lost { state, why } => lost.push(Gone { job, state, why }),
         }
     }
+    let kept = keep::keep(args, out, &done, &lost);
+    if args.json {
+        say(&kept.report.to_json())?;
+        return match kept.report.is_clean() {
+            true => Ok(()),
+            false => Err(failed("a promise was broken, or a worker is gone")),
+        };
+    }
     say(&format!("{}\n", table::side_by_side(&done)))?;
-    let _ = args;
-    for Lost { job, state, why } in &lost {
+    for Gone { job, state, why } in &lost {
         let state = state.as_deref().unwrap_or("the run itself");
         say(&format!(
             "{}: state {state}: the worker is gone: {why}\n",
             job.case
         ))?;
     }
+    keep::tell(&kept, out)?;
     verdict(&done, &lost)
 }
 
 /// What was found, in a sentence, and whether that is a failure.
-fn verdict(done: &[Done], lost: &[Lost]) -> Result<(), Failure> {
+fn verdict(done: &[Done], lost: &[Gone]) -> Result<(), Failure> {
     let (mut counts, mut control) = (Counts::default(), Counts::default());
     for d in done {
         let into = if d.job.control {
