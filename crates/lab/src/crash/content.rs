@@ -172,7 +172,13 @@ impl Content {
     pub fn allocate(&mut self, op: usize, names: usize, end: u64, keep_size: bool) {
         self.newest = op;
         let old = self.size();
-        if keep_size || end <= old {
+        if keep_size {
+            return;
+        }
+        if end <= old {
+            // The size on the device may still be less, and grows with the blocks.
+            self.step(op, end, How::Written(end));
+            self.step(op, old, How::Written(old));
             return;
         }
         self.now.resize(end as usize, 0);

@@ -623,3 +623,6 @@ impl Oracle for FileOracle {
         lines.collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

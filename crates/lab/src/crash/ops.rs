@@ -145,8 +145,6 @@ impl fmt::Display for Op {
 
 /// Kinds of operations that a mix weighs.
 const KINDS: usize = 19;
-/// Kinds that ext4 does not know yet.
-const NOT_YET: std::ops::Range<usize> = 16..19;
 
 /// A seeded mix: how often each kind comes, and over which names.
 #[derive(Clone, Debug)]
@@ -221,10 +219,6 @@ impl Mix {
                 [8, 16, 4, 2, 0, 0, 9, 0, 0, 0, 4, 1, 1, 1, 2, 1, 0, 0, 1]
             }
         };
-        let mut weights = weights;
-        for kind in NOT_YET {
-            weights[kind] = 0;
-        }
         let bytes_max = match stress {
             Stress::Extents => 256 << 10,
             Stress::Names => 4096,

@@ -291,17 +291,27 @@ pub(super) fn run_tasks(
     mounted: &Mounted,
     logs: &Arc<Mutex<Vec<TaskLog>>>,
 ) -> Result<(), RunError> {
+    run_on(&mounted.vfs, config.seed, script, logs)
+}
+
+/// The same on any file system.
+pub(super) fn run_on(
+    vfs: &Arc<Vfs>,
+    seed: u64,
+    script: &Script,
+    logs: &Arc<Mutex<Vec<TaskLog>>>,
+) -> Result<(), RunError> {
     *logs.lock() = vec![TaskLog::default(); script.tasks()];
     let mut running = Vec::new();
     for number in 0..script.tasks() {
         let mut task = Task {
             number,
-            vfs: mounted.vfs.clone(),
+            vfs: vfs.clone(),
             logs: logs.clone(),
             state: State::new(number),
             held: None,
         };
-        let (seed, script) = (config.seed, script.clone());
+        let script = script.clone();
         running.push(rt::spawn("crash task", move || {
             let outcome = task.work(seed, &script);
             outcome.and(task.let_go())
