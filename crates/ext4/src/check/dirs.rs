@@ -113,7 +113,7 @@ impl Reading<'_> {
                 }
             };
             if lblk == 0 && nr < 2 {
-                self.check_dot(state, at, nr, &entry);
+                self.check_dot(state, at, nr, &entry, &block);
                 first = nr + 1;
                 continue;
             }
@@ -129,7 +129,14 @@ impl Reading<'_> {
         }
     }
 
-    fn check_dot(&mut self, state: &mut State<'_>, at: u64, nr: usize, entry: &DirEntry<'_>) {
+    fn check_dot(
+        &mut self,
+        state: &mut State<'_>,
+        at: u64,
+        nr: usize,
+        entry: &DirEntry<'_>,
+        block: &[u8],
+    ) {
         let (own, name): (_, &[u8]) = if nr == 0 {
             (true, b".")
         } else {
@@ -149,6 +156,12 @@ impl Reading<'_> {
         let Some(ino) = entry.ino else {
             return bad(state, format!("\"{}\" leads nowhere", name.escape_ascii()));
         };
+        if block[entry.offset + 8 + name.len()] != 0 {
+            bad(
+                state,
+                format!("\"{}\" is not followed by a zero byte", name.escape_ascii()),
+            );
+        }
         if own && ino.0 != self.dir.ino {
             return bad(state, format!("\".\" leads to inode {ino}"));
         }

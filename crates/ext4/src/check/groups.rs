@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, Findings, Kind};
 use super::reader::Reader;
-use ondisk::ext4::{GroupDesc, Superblock};
+use ondisk::ext4::{GroupDesc, GroupFlags, RoCompat, Superblock};
 
 /// After so many descriptors that lead nowhere the rest will not be better.
 const MISPLACED_MAX: u32 = 64;
@@ -66,6 +66,15 @@ fn impossible_field(sb: &Superblock, group: u32, desc: &GroupDesc) -> Option<Str
     if desc.free_blocks() > sb.group_blocks(group) {
         let (free, blocks) = (desc.free_blocks(), sb.group_blocks(group));
         return Some(format!("{free} free blocks in a group of {blocks}"));
+    }
+    let uninit = desc.flags().0 & (GroupFlags::INODE_UNINIT | GroupFlags::BLOCK_UNINIT).0;
+    let ro = sb.ro_compat();
+    let sums = ro.has(RoCompat::GDT_CSUM) || ro.has(RoCompat::METADATA_CSUM);
+    if !sums && (uninit != 0 || desc.unused_inodes() != 0) {
+        return Some("marked as never written, without checksums that could vouch for it".into());
+    }
+    if desc.flags().has(GroupFlags::BLOCK_UNINIT) && group + 1 == sb.groups_count() {
+        return Some("the block bitmap of the last group is marked as never written".into());
     }
     let inodes = sb.inodes_per_group();
     let (free, unused) = (desc.free_inodes(), desc.unused_inodes());

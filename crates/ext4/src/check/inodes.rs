@@ -5,7 +5,8 @@ use super::mapping::{self, Mapping};
 use super::state::{Dir, File, State};
 use super::volume::Volume;
 use super::{resize, symlink, xattrs};
-use base::{BLOCK_BYTES, Ino, bytes::is_zero};
+use base::bytes::{get_le16, get_le32, is_zero};
+use base::{BLOCK_BYTES, Ino};
 use ondisk::ext4::{
     Compat, FileType, GroupFlags, Incompat, Inode, InodeFlags, RESIZE_INO, ROOT_INO, RoCompat,
 };
@@ -55,7 +56,9 @@ fn check_raw(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, block: u64, r
         Ok(inode) => inode,
         Err(e) => {
             // Only the size of the extra fields is wrong; the rest of the inode still owns its blocks.
-            state.at_block(ino, block, Kind::InodeField, e.to_string());
+            if get_le16(raw, 0x1A) != 0 {
+                state.at_block(ino, block, Kind::InodeField, e.to_string());
+            }
             let mut whole = raw.to_vec();
             base::bytes::put_le16(&mut whole, 0x80, 0);
             let Ok(inode) = Inode::parse(&whole, whole.len()) else {
@@ -75,6 +78,9 @@ fn check_raw(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, block: u64, r
 fn check_inode(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) {
     let sb = &volume.sb;
     if ino == RESIZE_INO.0 {
+        if inode.links() != 0 {
+            check_flags(volume, state, ino, inode);
+        }
         return resize::check(volume, state, inode);
     }
     let journal = sb.compat().has(Compat::HAS_JOURNAL) && ino == sb.journal_ino().0;
@@ -129,8 +135,32 @@ fn check_inode(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
     }
 }
 
+/// Of an inode without links only the time of its deletion counts.
+fn check_deleted(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) {
+    let (sb, time) = (&volume.sb, inode.deletion_time());
+    if inode.mode() != 0 && time == 0 && ino >= sb.first_ino().0 {
+        state.at_inode(
+            ino,
+            Kind::InodeDeletion,
+            "deleted, without a time of deletion",
+        );
+    }
+    // A number below that of the inodes is a link in a list of orphans, unless the clock was that early.
+    let inodes = u64::from(sb.inodes_count());
+    let late = |secs: u64| secs >= inodes;
+    let clock = late(sb.write_time()) && late(sb.mount_time().max(sb.mkfs_time()));
+    if time != 0 && !late(time.into()) && clock {
+        let what = format!("deleted, and part of a list of orphans (next is {time})");
+        state.at_inode(ino, Kind::InodeDeletion, what);
+    }
+}
+
 /// Reserved inodes hold nothing; those of bad blocks and of the boot loader may own blocks.
 fn check_reserved(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) {
+    if inode.links() == 0 && ino != BAD_BLOCKS_INO {
+        check_deleted(volume, state, ino, inode);
+        return check_sectors(volume, state, ino, inode, 0);
+    }
     let free = ino == BOOT_LOADER_INO && !inode.is_dir();
     if inode.mode() != 0 && !free {
         let what = format!("reserved, with mode {:#o}", inode.mode());
@@ -138,7 +168,7 @@ fn check_reserved(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &
     }
     if ino == BAD_BLOCKS_INO || free {
         mapping::map(volume, state, ino, inode, false);
-    } else if inode.links() != 0 || !is_zero(inode.block_area()) {
+    } else {
         state.at_inode(ino, Kind::InodeField, "reserved, and in use");
     }
 }
@@ -146,6 +176,13 @@ fn check_reserved(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &
 fn check_flags(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) {
     let (sb, flags) = (&volume.sb, inode.flags());
     let mut bad = |what: &str| state.at_inode(ino, Kind::InodeField, what);
+    let fragment = get_le32(inode.bytes(), 0x70);
+    if fragment != 0 {
+        bad(&format!("i_faddr = {fragment}; there are no fragments"));
+    }
+    if !sb.ro_compat().has(RoCompat::HUGE_FILE) && get_le16(inode.bytes(), 0x74) != 0 {
+        bad("i_blocks_hi without feature huge_file");
+    }
     if flags.has(InodeFlags::EXTENTS) && !sb.incompat().has(Incompat::EXTENTS) {
         bad("extents without feature extent");
     }
@@ -223,7 +260,7 @@ fn check_size(state: &mut State<'_>, ino: u32, inode: &Inode, mapping: &Mapping)
         {
             format!("{size} bytes, and data up to block {}", mapping.written_end)
         }
-        FileType::Regular if size > block << 32 => {
+        FileType::Regular if size > block * most_blocks(inode) => {
             format!("{size} bytes are more than can be mapped")
         }
         FileType::CharDevice | FileType::BlockDevice | FileType::Fifo | FileType::Socket
@@ -234,6 +271,15 @@ fn check_size(state: &mut State<'_>, ino: u32, inode: &Inode, mapping: &Mapping)
         _ => return,
     };
     state.at_inode(ino, Kind::InodeSize, what);
+}
+
+/// Blocks that the mapping of a file can reach.
+fn most_blocks(inode: &Inode) -> u64 {
+    if inode.flags().has(InodeFlags::EXTENTS) {
+        return 1 << 32;
+    }
+    let pointers = BLOCK_BYTES as u64 / 4;
+    12 + pointers + pointers.pow(2) + pointers.pow(3)
 }
 
 /// Compares the count of sectors with the blocks that were met.

@@ -2,7 +2,7 @@
 
 use super::Options;
 use super::finding::Kind;
-use super::mapping::find;
+use super::mapping::{Run, find};
 use super::state::State;
 use super::volume::Volume;
 use base::BLOCK_BYTES;
@@ -31,13 +31,6 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, options: &Option
         );
     };
     let blocks = size / BLOCK_BYTES as u64;
-    let mapped: u64 = runs.iter().map(|run| run.len).sum();
-    if blocks < BLOCKS_MIN || mapped < blocks {
-        let what = format!(
-            "{blocks} blocks long, {mapped} mapped; at least {BLOCKS_MIN} and all of them are needed"
-        );
-        return state.at_inode(ino, Kind::JournalInode, what);
-    }
     let Some(at) = find(&runs, 0) else {
         return state.at_inode(ino, Kind::JournalInode, "its first block is not mapped");
     };
@@ -48,7 +41,8 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, options: &Option
         Ok(log) => log,
         Err(e) => return state.at_block(ino, at, Kind::JournalSuperblock, e.to_string()),
     };
-    check_superblock(state, ino, at, &log, blocks);
+    check_superblock(state, ino, at, &log);
+    check_length(state, ino, &log, blocks, &runs);
     if !log.is_clean() && !options.in_use {
         let what = format!(
             "begins with transaction {} at its block {}",
@@ -59,16 +53,16 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, options: &Option
     }
 }
 
-fn check_superblock(state: &mut State<'_>, ino: u32, at: u64, log: &jbd2::Superblock, blocks: u64) {
+fn check_superblock(state: &mut State<'_>, ino: u32, at: u64, log: &jbd2::Superblock) {
     let mut bad = |what: String| state.at_block(ino, at, Kind::JournalSuperblock, what);
     if log.block_bytes() as usize != BLOCK_BYTES {
         bad(format!("s_blocksize = {}", log.block_bytes()));
     }
-    if u64::from(log.blocks_count()) > blocks {
-        bad(format!(
-            "s_maxlen = {} in a file of {blocks} blocks",
-            log.blocks_count()
-        ));
+    if log.users_count() > 1 {
+        bad(format!("s_nr_users = {}", log.users_count()));
+    }
+    if !log.is_v2() {
+        bad("version 1, which has no features".into());
     }
     let unknown = log.incompat().without(jbd2::JournalIncompat::KNOWN);
     if !unknown.is_empty() {
@@ -81,5 +75,29 @@ fn check_superblock(state: &mut State<'_>, ino: u32, at: u64, log: &jbd2::Superb
     if log.errno() != 0 {
         let what = format!("s_errno = {}", log.errno());
         state.at_block(ino, at, Kind::JournalError, what);
+    }
+}
+
+/// All blocks that the journal says it has are there.
+fn check_length(
+    state: &mut State<'_>,
+    ino: u32,
+    log: &jbd2::Superblock,
+    blocks: u64,
+    runs: &[Run],
+) {
+    let says = u64::from(log.blocks_count());
+    let mut mapped = 0;
+    for run in runs {
+        if run.logical != mapped {
+            break;
+        }
+        mapped += run.len;
+    }
+    if says < BLOCKS_MIN || says > blocks || says > mapped {
+        let what = format!(
+            "s_maxlen = {says} in a file of {blocks} blocks, {mapped} of them mapped; at least {BLOCKS_MIN} are needed"
+        );
+        state.at_inode(ino, Kind::JournalInode, what);
     }
 }

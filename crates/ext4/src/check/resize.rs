@@ -5,7 +5,7 @@ use super::state::State;
 use super::volume::Volume;
 use base::BLOCK_BYTES;
 use base::bytes::get_le32;
-use ondisk::ext4::{Compat, Inode, RESIZE_INO};
+use ondisk::ext4::{Compat, Inode, InodeFlags, RESIZE_INO};
 
 const POINTERS: u32 = BLOCK_BYTES as u32 / 4;
 /// Word of the block area that leads to the double-indirect block.
@@ -30,8 +30,12 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, inode: &Inode) {
         }
         return;
     }
-    if inode.links() == 0 || !inode.is_regular() {
-        return state.at_inode(ino, Kind::ResizeInode, "not a regular file with a link");
+    if inode.links() == 0 || !inode.is_regular() || inode.flags().has(InodeFlags::EXTENTS) {
+        return state.at_inode(
+            ino,
+            Kind::ResizeInode,
+            "not a regular file with a link and a block map",
+        );
     }
     let top = u64::from(words[DOUBLE]);
     let others = words

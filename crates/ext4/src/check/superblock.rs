@@ -7,7 +7,15 @@ use super::volume::Volume;
 use crate::mount::{INCOMPAT_SUPPORTED, RO_COMPAT_SUPPORTED};
 use crate::superblock::SUPERBLOCK_AT;
 use base::BLOCK_BYTES;
+use base::bytes::get_le32;
 use ondisk::ext4::{Compat, GroupDesc, Incompat, RoCompat, Superblock};
+
+/// Where the inodes of quotas are named.
+const QUOTA_INODES: [(usize, &str); 3] = [
+    (0x240, "s_usr_quota_inum"),
+    (0x244, "s_grp_quota_inum"),
+    (0x26C, "s_prj_quota_inum"),
+];
 
 /// Reads and checks the primary superblock; `None` if nothing can be said about the volume without another one.
 pub(super) fn load(
@@ -69,11 +77,17 @@ fn check_fields(sb: &Superblock, groups: u64, options: &Options, bad: &mut dyn F
     if sb.incompat().has(Incompat::RECOVER) && !journal {
         bad("needs_recovery without a journal".into());
     }
-    if sb.group_of_copy() != 0 {
+    if sb.log_cluster_size() != sb.log_block_size() {
         bad(format!(
-            "s_block_group_nr = {} in group 0",
-            sb.group_of_copy()
+            "s_log_cluster_size = {} without feature bigalloc",
+            sb.log_cluster_size()
         ));
+    }
+    for (at, field) in QUOTA_INODES {
+        let ino = get_le32(&sb.bytes()[..], at);
+        if ino != 0 {
+            bad(format!("{field} = {ino} without feature quota"));
+        }
     }
     let first = sb.first_ino().0;
     if first < 11 || first > sb.inodes_count() {

@@ -4,12 +4,26 @@ use super::finding::{Finding, Kind};
 use super::state::{State, XattrUse};
 use super::volume::Volume;
 use base::BlockNo;
+use base::bytes::{get_le16, get_le32};
 use ondisk::ext4::{Inode, XattrBlock, XattrEntry, inode_xattrs};
+
+/// The header of a block of attributes.
+const BLOCK_HEADER_BYTES: usize = 32;
+const ENTRY_BYTES: usize = 16;
 
 /// Checks the attributes of an inode; true if it has a block of them.
 pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) -> bool {
     match inode_xattrs(inode) {
-        Ok(entries) => check_entries(state, ino, None, &entries),
+        Ok(entries) => {
+            check_entries(state, ino, None, &entries);
+            // Without the magic number; offsets of values count from behind it.
+            let area = inode.xattr_area().get(4..).unwrap_or_default();
+            if !entries.is_empty()
+                && let Some(what) = stored_fault(area, area, true)
+            {
+                state.at_inode(ino, Kind::Xattr, what);
+            }
+        }
         Err(e) => state.at_inode(ino, Kind::Xattr, e.to_string()),
     }
     let at = inode.xattr_block().0;
@@ -46,6 +60,9 @@ fn check_block(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, at: u64) ->
     match XattrBlock::parse(&block) {
         Ok(parsed) => {
             check_entries(state, ino, Some(at), &parsed.entries);
+            if let Some(what) = stored_fault(&block[BLOCK_HEADER_BYTES..], &block, false) {
+                state.at_block(ino, at, Kind::Xattr, what);
+            }
             Some(parsed.references)
         }
         Err(e) => {
@@ -71,6 +88,50 @@ fn check_entries(state: &mut State<'_>, ino: u32, block: Option<u64>, entries: &
             None => state.at_inode(ino, Kind::Xattr, what),
         }
     }
+}
+
+/// What is wrong with hashes and places in a list that could be read: hashes over name and value, and values that overlap. Entries
+/// in an inode may do without a hash.
+fn stored_fault(list: &[u8], values: &[u8], in_inode: bool) -> Option<String> {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    let mut at = 0;
+    // Each turn takes at least 16 bytes; the list was read before, so that it ends.
+    while get_le32(list, at) != 0 {
+        let head = &list[at..at + ENTRY_BYTES];
+        let name = &list[at + ENTRY_BYTES..at + ENTRY_BYTES + usize::from(head[0])];
+        let (start, len) = (usize::from(get_le16(head, 2)), get_le32(head, 8) as usize);
+        let value = if len == 0 {
+            &[][..]
+        } else {
+            &values[start..start + len]
+        };
+        if len > 0 {
+            ranges.push((start, start + len));
+        }
+        let stored = get_le32(head, 12);
+        let fits = stored == hash(name, value, u32::from)
+            || stored == hash(name, value, |c| c as i8 as u32);
+        if get_le32(head, 4) == 0 && !fits && !(in_inode && stored == 0) {
+            return Some(format!(
+                "hash {stored:#x} of \"{}\" is wrong",
+                name.escape_ascii()
+            ));
+        }
+        at += (ENTRY_BYTES + name.len()).next_multiple_of(4);
+    }
+    ranges.sort_unstable();
+    let overlap = ranges.windows(2).find(|pair| pair[0].1 > pair[1].0)?;
+    Some(format!("two values hold byte {}", overlap[1].0))
+}
+
+/// Hash of name and value (`e_hash`). Bytes of names above 127 were negative on some machines.
+fn hash(name: &[u8], value: &[u8], widen: fn(u8) -> u32) -> u32 {
+    let name = name.iter().fold(0u32, |h, &c| h.rotate_left(5) ^ widen(c));
+    value.chunks(4).fold(name, |h, word| {
+        let mut le = [0; 4];
+        le[..word.len()].copy_from_slice(word);
+        h.rotate_left(16) ^ u32::from_le_bytes(le)
+    })
 }
 
 /// Compares the owners of each block with what it says.

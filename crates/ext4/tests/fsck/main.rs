@@ -1,0 +1,97 @@
+//! Our checker against e2fsck: clean images of many makers, and single mutations of all metadata.
+#![allow(clippy::disallowed_methods)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod corpus;
+mod excuses;
+mod targets;
+mod volumes;
+
+use common::{Image, check_ram, have_tools, said};
+
+#[test]
+fn fresh_images_of_mke2fs_are_clean() {
+    if !have_tools() {
+        return;
+    }
+    let all: [(u64, &[&str]); 12] = [
+        (16, &[]),
+        (144, &[]),
+        (700, &[]),
+        (16, &["-t", "ext3"]),
+        (16, &["-t", "ext2"]),
+        (300, &["-O", "^metadata_csum,^64bit"]),
+        (300, &["-O", "^metadata_csum,uninit_bg"]),
+        (300, &["-O", "^sparse_super,^resize_inode"]),
+        (300, &["-O", "^resize_inode"]),
+        (300, &["-O", "orphan_file,metadata_csum_seed"]),
+        (300, &["-I", "128", "-O", "^flex_bg"]),
+        (
+            1000,
+            &[
+                "-O",
+                "^has_journal,sparse_super2",
+                "-E",
+                "lazy_itable_init=0",
+            ],
+        ),
+    ];
+    for (mib, options) in all {
+        let image = Image::new(mib, options);
+        let report = check_ram(&image.load());
+        assert!(report.is_clean(), "{mib} {options:?}\n{}", said(&report));
+    }
+}
+
+/// Runs mutations of one volume, and prints what came of it.
+fn agree(name: &str, options: &[&str], seeds: std::ops::Range<u64>) {
+    if !have_tools() {
+        return;
+    }
+    let image = volumes::filled(options);
+    let tally = corpus::run(&image, seeds);
+    println!(
+        "{name}: {} cases, {} found by both, {} by neither, excused {:?}, disputed {}",
+        tally.cases,
+        tally.both,
+        tally.neither,
+        tally.excused,
+        tally.disputed.len()
+    );
+    assert!(tally.both > tally.cases / 2, "most mutations do harm");
+    assert!(
+        tally.disputed.is_empty(),
+        "\n{}",
+        tally.disputed.join("\n\n")
+    );
+}
+
+const VOLUMES: [(&str, &[&str]); 3] = [
+    ("ext4", &[]),
+    (
+        "ext4 with orphan file, old inodes",
+        &["-O", "orphan_file,^flex_bg"],
+    ),
+    ("ext3", &["-t", "ext3"]),
+];
+
+#[test]
+fn mutations_are_judged_as_by_e2fsck() {
+    for (name, options) in VOLUMES {
+        agree(name, options, 0..250);
+    }
+}
+
+/// By hand: `VOLUME=0 FROM=1000 SEEDS=5000`.
+#[test]
+#[ignore = "as many seeds as asked for"]
+fn many() {
+    let number = |key| std::env::var(key).ok().and_then(|s| s.parse().ok());
+    let (from, seeds) = (number("FROM").unwrap_or(0), number("SEEDS").unwrap_or(4000));
+    for (n, (name, options)) in (0..).zip(VOLUMES) {
+        if number("VOLUME").is_none_or(|only| only == n) {
+            agree(name, options, from..from + seeds);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Small volumes with some of everything.
+
+use crate::common::{Image, mount, pattern};
+use base::Ino;
+use fscore::{Creds, FileKind, FileSystem};
+use varve_ext4::Ext4;
+
+const ROOT: Creds = Creds { uid: 0, gid: 0 };
+
+/// Makes and fills a volume: by us, and by debugfs what we cannot make.
+pub fn filled(options: &[&str]) -> Image {
+    let mut all = vec![
+        "-g",
+        "2048",
+        "-N",
+        "1024",
+        "-U",
+        "11111111-2222-3333-4444-555555555555",
+        "-E",
+        "hash_seed=66666666-7777-8888-9999-aaaaaaaaaaaa",
+    ];
+    all.extend(options);
+    let image = Image::new(40, &all);
+    let ram = image.load();
+    let has_journal = !options.contains(&"ext2");
+    let fs = mount(&ram, if has_journal { "" } else { "scheme=none" });
+    fill(&fs);
+    fs.unmount().expect("unmounts");
+    image.store(&ram);
+    let value = "x".repeat(300);
+    let small: Vec<String> = ["subdir", "link"]
+        .iter()
+        .map(|name| format!("ea_set {name} user.small tiny"))
+        .collect();
+    let large: Vec<String> = ["large", "subdir", "pipe", "target 60"]
+        .iter()
+        .map(|name| format!("ea_set \"{name}\" user.large {value}"))
+        .collect();
+    let mut commands: Vec<&str> = small.iter().chain(&large).map(String::as_str).collect();
+    if !options.contains(&"ext3") && !options.contains(&"ext2") {
+        commands.push("fallocate large 100 200");
+    }
+    image.debugfs_write(&commands);
+    image.fsck();
+    image
+}
+
+fn create(fs: &Ext4, dir: Ino, name: &str, kind: FileKind) -> Ino {
+    let made = fs.create(dir, name.as_bytes(), kind, 0o644, 0x0103, ROOT);
+    made.expect("room").ino
+}
+
+fn fill(fs: &Ext4) {
+    let root = fs.root();
+    let dir = fs.mkdir(root, b"subdir", 0o755, ROOT).expect("room").ino;
+    let below = fs.mkdir(dir, b"below", 0o755, ROOT).expect("room").ino;
+    let many = fs.mkdir(root, b"many", 0o755, ROOT).expect("room").ino;
+    for n in 0..300 {
+        create(
+            fs,
+            many,
+            &format!("{n}-a name that fills the leaves of a directory {n:060}"),
+            FileKind::File,
+        );
+    }
+    let large = create(fs, root, "large", FileKind::File);
+    fs.write(large, 0, &pattern(1, 300_000)).expect("room");
+    let sparse = create(fs, dir, "sparse", FileKind::File);
+    for n in 0..400u64 {
+        fs.write(sparse, n * 8192, &[7; 100]).expect("room");
+    }
+    for n in 0..8 {
+        let file = create(fs, below, &format!("file {n}"), FileKind::File);
+        fs.write(file, n * 5000, &pattern(n, 6000)).expect("room");
+    }
+    for (name, kind) in [
+        ("pipe", FileKind::Fifo),
+        ("device", FileKind::Char),
+        ("disk", FileKind::Block),
+        ("socket", FileKind::Socket),
+    ] {
+        create(fs, root, name, kind);
+    }
+    fs.symlink(root, b"link", b"subdir/below", ROOT)
+        .expect("room");
+    for len in [59, 60, 500] {
+        let name = format!("target {len}");
+        fs.symlink(root, name.as_bytes(), &vec![b't'; len], ROOT)
+            .expect("room");
+    }
+    fs.link(large, below, b"again").expect("room");
+    for n in 0..4 {
+        fs.unlink(below, format!("file {n}").as_bytes())
+            .expect("there");
+    }
+}
