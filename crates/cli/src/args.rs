@@ -24,6 +24,8 @@ pub enum Command {
     /// Shows the device profiles and what they promise.
     #[command(subcommand)]
     Device(DeviceCommand),
+    /// Checks the ext4 file system in an image file; replays its log first.
+    Fsck(FsckArgs),
     /// Runs the SQLite workload on a real file, step by step as its input says: for cross-checks with the kernel.
     #[command(hide = true)]
     HostSqlite(HostSqliteArgs),
@@ -229,6 +231,30 @@ impl FromStr for Shard {
 pub enum Timers {
     On,
     Off,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Exit codes, as of e2fsck: 0 clean, 1 recovered and clean, 4 findings left, 8 the image cannot be used, 16 wrong usage."
+)]
+pub struct FsckArgs {
+    /// Image file.
+    pub image: PathBuf,
+    /// Writes nothing: a log is replayed in memory. This is the default.
+    #[arg(short = 'n', conflicts_with_all = ["preen", "yes"])]
+    pub no: bool,
+    /// Replays the log and processes orphans on the file.
+    #[arg(short = 'p', conflicts_with = "yes")]
+    pub preen: bool,
+    /// The same; asks nothing.
+    #[arg(short = 'y')]
+    pub yes: bool,
+    /// Prints JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Most findings to print.
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    pub limit: usize,
 }
 
 #[derive(clap::Args)]

@@ -10,6 +10,7 @@ mod compare;
 mod crash;
 mod device;
 mod failure;
+mod fsck;
 mod host_sqlite;
 mod out;
 mod table;
@@ -20,7 +21,9 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let result = match Args::parse().command {
+    let args = Args::try_parse().unwrap_or_else(|e| refuse(&e));
+    let result = match args.command {
+        Command::Fsck(options) => return fsck::fsck(&options),
         Command::Compare(options) => compare::compare(&options),
         Command::Crash(options) => crash::crash(&options),
         Command::CrashWorker => crash::worker::serve(),
@@ -35,4 +38,16 @@ fn main() -> ExitCode {
             ExitCode::from(failure.exit_code())
         }
     }
+}
+
+/// Help and version go to standard output; a wrong command line ends with 2, or with what e2fsck says of it.
+fn refuse(e: &clap::Error) -> ! {
+    let is_fsck = std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == "fsck");
+    if is_fsck && e.use_stderr() {
+        let _ = e.print();
+        std::process::exit(fsck::USAGE.into());
+    }
+    e.exit()
 }

@@ -7,6 +7,7 @@
 mod bare;
 mod config;
 mod error;
+pub mod fsck;
 mod image;
 mod scheme;
 mod stack;
@@ -28,5 +29,6 @@ pub use ext4::check as fsck;
 pub use ext4::{DataMode, MountOptions};
 pub use image::{load_image, write_image};
 pub use journal::{FullFirst, Preset, Scheme as JournalScheme, Stats as JournalStats};
+pub use rt::WallTime;
 pub use scheme::Scheme;
 pub use stack::Stack;

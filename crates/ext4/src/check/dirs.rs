@@ -226,7 +226,8 @@ impl Reading<'_> {
     fn check_type(&self, state: &mut State<'_>, at: u64, entry: &DirEntry<'_>, kind: FileType) {
         let noted = self.volume.sb.incompat().has(Incompat::FILETYPE);
         let want = if noted { kind } else { FileType::Unknown };
-        if entry.file_type != want {
+        // Types need not be noted.
+        if entry.file_type != want && entry.file_type != FileType::Unknown {
             let what = format!(
                 "\"{}\" notes type {:?}, should be {want:?}",
                 entry.name.escape_ascii(),

@@ -75,6 +75,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Findings beyond the limit.
     pub beyond: u64,
+    /// The log or a list of orphans waits for recovery, or recovery may mend a torn superblock.
+    pub needs_recovery: bool,
     /// Inodes in use.
     pub inodes: u64,
     /// Directories among them.
@@ -97,6 +99,7 @@ pub fn check<E: Display>(read: &dyn Fn(BlockNo) -> Result<Bytes, E>, options: &O
     let mut report = Report {
         findings: Vec::new(),
         beyond: 0,
+        needs_recovery: false,
         inodes: 0,
         directories: 0,
         blocks: 0,
@@ -107,13 +110,16 @@ pub fn check<E: Display>(read: &dyn Fn(BlockNo) -> Result<Bytes, E>, options: &O
         &mut found,
         &mut report,
     );
+    let waits =
+        |f: &Finding| matches!(f.kind, Kind::LogNotEmpty | Kind::Orphans | Kind::OrphanFile);
+    report.needs_recovery |= found.list.iter().any(waits);
     report.findings = found.list;
     report.beyond = found.beyond;
     report
 }
 
 fn run(reader: &Reader<'_>, options: &Options, found: &mut Findings, report: &mut Report) {
-    let Some(sb) = superblock::load(reader, options, found) else {
+    let Some(sb) = superblock::load(reader, options, found, report) else {
         return;
     };
     let Some(volume) = Volume::load(reader, sb, found) else {

@@ -1,9 +1,9 @@
 //! The superblock and its backups.
 
-use super::Options;
 use super::finding::{Finding, Findings, Kind};
 use super::reader::Reader;
 use super::volume::Volume;
+use super::{Options, Report};
 use crate::mount::{INCOMPAT_SUPPORTED, RO_COMPAT_SUPPORTED};
 use crate::superblock::SUPERBLOCK_AT;
 use base::BLOCK_BYTES;
@@ -22,11 +22,14 @@ pub(super) fn load(
     reader: &Reader<'_>,
     options: &Options,
     found: &mut Findings,
+    report: &mut Report,
 ) -> Option<Superblock> {
     let block = reader.block(0, found)?;
     let sb = match Superblock::parse(&block[SUPERBLOCK_AT..]) {
         Ok(sb) => sb,
         Err(e) => {
+            // A cut write of the superblock leaves its magic number.
+            report.needs_recovery = e.is_checksum();
             found.add(Finding::new(Kind::Superblock, e.to_string()).block(0));
             return None;
         }
@@ -35,6 +38,7 @@ pub(super) fn load(
         found.add(Finding::new(Kind::Unsupported, what).block(0));
         return None;
     }
+    report.needs_recovery = sb.incompat().has(Incompat::RECOVER);
     let groups = u64::from(sb.groups_count());
     let mut bad = |what: String| found.add(Finding::new(Kind::Superblock, what).block(0));
     if sb.blocks_count() > reader.blocks() {

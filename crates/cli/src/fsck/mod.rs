@@ -1,0 +1,147 @@
+//! `varve fsck`: checks an image, after recovery where it needs that.
+
+mod open;
+
+use crate::args::FsckArgs;
+use crate::out::say;
+use rig::fsck::{Checked, Finding, Kind, fsck as check};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Nothing to find.
+const CLEAN: u8 = 0;
+/// Recovery has changed the file; nothing is left to find.
+const CORRECTED: u8 = 1;
+/// Findings are left.
+const LEFT: u8 = 4;
+/// The image cannot be used.
+const OPERATIONAL: u8 = 8;
+/// The command line makes no sense.
+pub const USAGE: u8 = 16;
+
+/// Runs it.
+pub fn fsck(args: &FsckArgs) -> ExitCode {
+    let write = args.preen || args.yes;
+    let checked = open::open(&args.image, write).and_then(|file| {
+        let checked = check(&file, write, now(), args.limit);
+        checked.map_err(|e| format!("{}: {e}", args.image.display()))
+    });
+    let (code, text) = match checked {
+        Ok(checked) => {
+            let code = exit_code(&checked);
+            let text = match args.json {
+                true => format!("{:#}\n", to_json(&args.image, &checked, code)),
+                false => to_text(&args.image, &checked, write),
+            };
+            (code, text)
+        }
+        Err(why) => {
+            eprintln!("varve fsck: {why}");
+            let failed = json!({ "image": args.image, "exit_code": OPERATIONAL, "error": why });
+            let text = if args.json {
+                format!("{failed:#}\n")
+            } else {
+                String::new()
+            };
+            (OPERATIONAL, text)
+        }
+    };
+    match say(&text) {
+        Ok(()) => ExitCode::from(code),
+        Err(failure) => {
+            eprintln!("varve fsck: {failure}");
+            ExitCode::from(OPERATIONAL)
+        }
+    }
+}
+
+fn now() -> rig::WallTime {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    rig::WallTime {
+        secs: since.as_secs() as i64,
+        nanos: since.subsec_nanos(),
+    }
+}
+
+/// Not ext4, or of a kind that cannot be judged, is an operational error as it is with e2fsck.
+fn cannot_judge(checked: &Checked) -> bool {
+    let beyond = |f: &Finding| {
+        matches!(
+            f.kind,
+            Kind::Unsupported | Kind::Unreadable | Kind::Superblock
+        )
+    };
+    checked.report.findings.first().is_some_and(beyond)
+}
+
+fn exit_code(checked: &Checked) -> u8 {
+    if cannot_judge(checked) {
+        return OPERATIONAL;
+    }
+    match (
+        checked.report.is_clean() && checked.refused.is_none(),
+        checked.written,
+    ) {
+        (true, true) => CORRECTED,
+        (true, false) => CLEAN,
+        (false, _) => LEFT,
+    }
+}
+
+fn to_text(image: &Path, checked: &Checked, write: bool) -> String {
+    let name = image.display();
+    let mut lines = Vec::new();
+    if checked.recovered {
+        let place = if checked.written {
+            "on the file"
+        } else {
+            "in memory only"
+        };
+        lines.push(format!(
+            "{name}: log replayed and orphans processed, {place}"
+        ));
+    }
+    if let Some(why) = &checked.refused {
+        lines.push(format!("{name}: recovery refused: {why}"));
+    }
+    let report = &checked.report;
+    for finding in &report.findings {
+        lines.push(format!("{finding}\n    -> {}", finding.kind.advice()));
+    }
+    if report.beyond > 0 {
+        lines.push(format!("... and {} findings more (--limit)", report.beyond));
+    }
+    let count = report.findings.len() as u64 + report.beyond;
+    let verdict = match count {
+        0 => "clean".into(),
+        n if write => format!("{n} findings; varve cannot repair them yet, e2fsck can"),
+        n => format!("{n} findings"),
+    };
+    lines.push(format!(
+        "{name}: {} inodes, {} directories, {} blocks in use: {verdict}",
+        report.inodes, report.directories, report.blocks
+    ));
+    lines.join("\n") + "\n"
+}
+
+fn to_json(image: &Path, checked: &Checked, code: u8) -> Value {
+    let report = &checked.report;
+    let finding = |f: &Finding| {
+        json!({
+            "number": f.kind.number(), "name": f.kind.name(), "group": f.group,
+            "inode": f.ino.map(|ino| ino.0), "block": f.block.map(|block| block.0),
+            "what": f.what, "advice": f.kind.advice(),
+        })
+    };
+    json!({
+        "image": image, "exit_code": code,
+        "recovered": checked.recovered, "written": checked.written, "refused": checked.refused,
+        "inodes": report.inodes, "directories": report.directories, "blocks": report.blocks,
+        "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
+        "beyond": report.beyond,
+    })
+}

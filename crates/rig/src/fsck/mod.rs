@@ -1,0 +1,111 @@
+//! Checks the file system in an image file; recovers it first where it needs recovery.
+//!
+//! ```text
+//!  open -> check --clean or beyond recovery------------> Checked
+//!            +--needs recovery--> mount, unmount -> check --^      (on the file, or on an overlay in memory)
+//! ```
+
+mod overlay;
+
+use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK};
+use block::Queue;
+use blockdev::{BlockDevice, DevError, HostFile, Request};
+pub use ext4::check::{Finding, Kind, Report};
+use ext4::check::{Options, check};
+use ext4::{Ext4, MountOptions};
+use overlay::Overlay;
+use rt::{Sim, SimConfig, WallTime};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use thiserror::Error;
+use vfs::{FileSystem, FsError};
+
+/// Why an image cannot be checked.
+#[derive(Debug, Error)]
+pub enum FsckError {
+    /// The host refuses the file.
+    #[error("{0}")]
+    Host(#[from] std::io::Error),
+    /// The host refused it half way through recovery, which can be begun anew.
+    #[error("recovery stopped: {0}")]
+    Recovery(String),
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Checked {
+    /// The log was replayed and orphans were processed.
+    pub recovered: bool,
+    /// That was written to the file (else it happened in memory).
+    pub written: bool,
+    /// Why recovery refused the volume, if it did.
+    pub refused: Option<String>,
+    /// What is wrong with the volume, recovered or not.
+    pub report: Report,
+}
+
+/// Checks the image in `file`. With `write` recovery changes the file, else memory only. `now` is noted where recovery notes times;
+/// `limit` is the number of findings to keep.
+///
+/// # Errors
+/// The host refuses to read or write the file.
+pub fn fsck(file: &File, write: bool, now: WallTime, limit: usize) -> Result<Checked, FsckError> {
+    let mut options = Options::new(file.metadata()?.len() / BLOCK_BYTES as u64);
+    options.limit = limit;
+    let mut checked = Checked {
+        recovered: false,
+        written: false,
+        refused: None,
+        report: check(&|block| read(file, block), &options),
+    };
+    if !checked.report.needs_recovery {
+        return Ok(checked);
+    }
+    let below = HostFile::new(file.try_clone()?)?;
+    let device: Arc<dyn BlockDevice> = if write {
+        Arc::new(below)
+    } else {
+        Arc::new(Overlay::new(below))
+    };
+    match recover(&device, now).map_err(FsckError::Recovery)? {
+        None => {
+            checked.recovered = true;
+            checked.written = write;
+        }
+        why => checked.refused = why,
+    }
+    checked.report = check(&|block| read_device(&*device, block), &options);
+    Ok(checked)
+}
+
+fn read(file: &File, block: BlockNo) -> Result<Bytes, std::io::Error> {
+    let mut bytes = vec![0; BLOCK_BYTES];
+    file.read_exact_at(&mut bytes, block.0 * BLOCK_BYTES as u64)?;
+    Ok(bytes.into())
+}
+
+fn read_device(device: &dyn BlockDevice, block: BlockNo) -> Result<Bytes, DevError> {
+    let ticket = device.submit(Request::read(block.lba(), SECTORS_PER_BLOCK));
+    Ok(device.wait(ticket)?.into_bytes())
+}
+
+/// Mounts and unmounts; the answer is why the file system refused.
+fn recover(device: &Arc<dyn BlockDevice>, now: WallTime) -> Result<Option<String>, String> {
+    let mut config = SimConfig::seeded(0);
+    config.epoch = now;
+    config.quiet = true;
+    config.step_limit = u64::MAX;
+    let device = device.clone();
+    let outcome = Sim::new(config).run(move || {
+        let fs = Ext4::mount(Queue::new(device), MountOptions::default())?;
+        fs.unmount()
+    });
+    match (outcome.first_failure, outcome.value) {
+        (_, Some(Ok(()))) => Ok(None),
+        (_, Some(Err(FsError::Io { what, .. }))) => Err(what),
+        (_, Some(Err(e))) => Ok(Some(e.to_string())),
+        (Some(failure), None) => Ok(Some(failure.to_string())),
+        (None, None) => Ok(Some("it did not end".into())),
+    }
+}
