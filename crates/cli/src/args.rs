@@ -235,7 +235,7 @@ pub enum Timers {
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Exit codes, as of e2fsck: 0 clean, 1 recovered and clean, 4 findings left, 8 the image cannot be used, 16 wrong usage."
+    after_help = "Exit codes, as of e2fsck: 0 clean (recovered or not), 1 a torn superblock was mended, 4 findings left, 8 the image cannot be used, 16 wrong usage."
 )]
 pub struct FsckArgs {
     /// Image file.

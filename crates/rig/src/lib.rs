@@ -25,7 +25,6 @@ pub use blockdev::{
 pub use config::{Config, Data, Fs};
 pub use ctrl::{AnyModel, Cause, Description, Media, Operation, Profile, Recovering, Span};
 pub use error::RigError;
-pub use ext4::check as fsck;
 pub use ext4::{DataMode, MountOptions};
 pub use image::{load_image, write_image};
 pub use journal::{FullFirst, Preset, Scheme as JournalScheme, Stats as JournalStats};

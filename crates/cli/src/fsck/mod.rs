@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Nothing to find.
 const CLEAN: u8 = 0;
-/// Recovery has changed the file; nothing is left to find.
+/// An error was corrected, and nothing is left to find. Replaying a log and processing orphans corrects no error, says e2fsck.
 const CORRECTED: u8 = 1;
 /// Findings are left.
 const LEFT: u8 = 4;
@@ -116,10 +116,11 @@ fn to_text(image: &Path, checked: &Checked, write: bool) -> String {
         lines.push(format!("... and {} findings more (--limit)", report.beyond));
     }
     let count = report.findings.len() as u64 + report.beyond;
+    let findings = format!("{count} finding{}", if count == 1 { "" } else { "s" });
     let verdict = match count {
         0 => "clean".into(),
-        n if write => format!("{n} findings; varve cannot repair them yet, e2fsck can"),
-        n => format!("{n} findings"),
+        _ if write => format!("{findings}; varve cannot repair them yet, e2fsck can"),
+        _ => findings,
     };
     lines.push(format!(
         "{name}: {} inodes, {} directories, {} blocks in use: {verdict}",
@@ -139,7 +140,7 @@ fn to_json(image: &Path, checked: &Checked, code: u8) -> Value {
     };
     json!({
         "image": image, "exit_code": code,
-        "recovered": checked.recovered, "written": checked.written, "refused": checked.refused,
+        "recovered": checked.recovered, "written": checked.written, "mended": checked.mended, "refused": checked.refused,
         "inodes": report.inodes, "directories": report.directories, "blocks": report.blocks,
         "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
         "beyond": report.beyond,

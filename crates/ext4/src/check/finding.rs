@@ -101,8 +101,6 @@ kinds! {
     Htree = 511, "htree", "let e2fsck rebuild the index: e2fsck -D";
     /// There is no root directory.
     Root = 512, "root", "let e2fsck make a new one";
-    /// There is no lost+found.
-    LostFound = 513, "lost-found", "let e2fsck make it, or run mklost+found";
 
     /// Extended attributes are damaged.
     Xattr = 601, "xattr", "the attributes are lost; e2fsck clears them";

@@ -10,8 +10,7 @@ mod overlay;
 use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK};
 use block::Queue;
 use blockdev::{BlockDevice, DevError, HostFile, Request};
-pub use ext4::check::{Finding, Kind, Report};
-use ext4::check::{Options, check};
+pub use ext4::check::{Finding, Kind, Options, Report, check};
 use ext4::{Ext4, MountOptions};
 use overlay::Overlay;
 use rt::{Sim, SimConfig, WallTime};
@@ -39,6 +38,8 @@ pub struct Checked {
     pub recovered: bool,
     /// That was written to the file (else it happened in memory).
     pub written: bool,
+    /// Recovery has put another superblock in the place of a damaged one.
+    pub mended: bool,
     /// Why recovery refused the volume, if it did.
     pub refused: Option<String>,
     /// What is wrong with the volume, recovered or not.
@@ -56,6 +57,7 @@ pub fn fsck(file: &File, write: bool, now: WallTime, limit: usize) -> Result<Che
     let mut checked = Checked {
         recovered: false,
         written: false,
+        mended: false,
         refused: None,
         report: check(&|block| read(file, block), &options),
     };
@@ -72,6 +74,8 @@ pub fn fsck(file: &File, write: bool, now: WallTime, limit: usize) -> Result<Che
         None => {
             checked.recovered = true;
             checked.written = write;
+            let damaged = |f: &Finding| f.kind == Kind::Superblock;
+            checked.mended = checked.report.findings.iter().any(damaged);
         }
         why => checked.refused = why,
     }

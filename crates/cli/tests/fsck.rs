@@ -1,0 +1,207 @@
+//! `varve fsck` as a user runs it, on images of mke2fs.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use serde_json::Value;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn varve(args: &[&str], image: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_varve"))
+        .arg("fsck")
+        .args(args)
+        .arg(image)
+        .output()
+        .expect("the program starts")
+}
+
+fn said(out: &Output) -> String {
+    String::from_utf8_lossy(&[&out.stdout[..], &out.stderr[..]].concat()).into_owned()
+}
+
+/// Exit code and words.
+fn fsck(args: &[&str], image: &Path) -> (i32, String) {
+    let out = varve(args, image);
+    (out.status.code().unwrap_or(-1), said(&out))
+}
+
+fn tool(name: &str) -> Command {
+    let mut command = Command::new(name);
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    command
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    /// A fresh image; `None`, said aloud, without e2fsprogs.
+    fn image(&self) -> Option<PathBuf> {
+        let path = self.0.path().join("image");
+        File::create(&path).unwrap().set_len(32 << 20).unwrap();
+        let made = tool("mke2fs")
+            .args(["-q", "-F", "-t", "ext4", "-b", "4096"])
+            .arg(&path)
+            .status();
+        match made {
+            Ok(status) => {
+                assert!(status.success());
+                Some(path)
+            }
+            Err(e) => {
+                eprintln!("skipped: no mke2fs: {e}");
+                None
+            }
+        }
+    }
+
+    /// Runs commands of debugfs.
+    fn debugfs(&self, image: &Path, commands: &str) {
+        let script = self.0.path().join("script");
+        fs::write(&script, commands).unwrap();
+        let out = tool("debugfs")
+            .arg("-w")
+            .arg("-f")
+            .arg(&script)
+            .arg(image)
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{}", said(&out));
+    }
+
+    /// A log with one transaction, which holds the group descriptors as they are.
+    fn dirty(&self, image: &Path) {
+        let mut block = vec![0; 4096];
+        let file = File::open(image).unwrap();
+        file.read_exact_at(&mut block, 4096).unwrap();
+        let copy = self.0.path().join("block");
+        fs::write(&copy, &block).unwrap();
+        self.debugfs(image, &format!("jo\njw -b 1 {}\njc\n", copy.display()));
+    }
+}
+
+fn folder() -> Folder {
+    Folder(tempfile::tempdir().unwrap())
+}
+
+#[test]
+fn clean_and_damaged_images() {
+    let folder = folder();
+    let Some(image) = folder.image() else { return };
+    assert_eq!(fsck(&[], &image).0, 0);
+    // The link count of the root.
+    folder.debugfs(&image, "sif <2> links_count 7\n");
+    for args in [&[][..], &["-n"], &["-p"], &["-y"]] {
+        let before = fs::read(&image).unwrap();
+        let (code, text) = fsck(args, &image);
+        assert_eq!(code, 4, "{text}");
+        assert!(
+            text.contains("E308 link-count (inode 2): 7 links noted, 3 found"),
+            "{text}"
+        );
+        assert!(text.contains("1 finding"), "{text}");
+        assert!(
+            before == fs::read(&image).unwrap(),
+            "nothing to recover, nothing written"
+        );
+    }
+    let out = varve(&["--json"], &image);
+    let json: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(
+        (&json["exit_code"], &json["findings"][0]["number"]),
+        (&4.into(), &308.into())
+    );
+    assert_eq!(json["findings"][0]["inode"], 2);
+}
+
+#[test]
+fn a_log_is_replayed_in_memory_or_on_the_file() {
+    let folder = folder();
+    let Some(image) = folder.image() else { return };
+    folder.dirty(&image);
+    let before = fs::read(&image).unwrap();
+    let (code, text) = fsck(&["-n"], &image);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("in memory only"), "{text}");
+    assert!(before == fs::read(&image).unwrap(), "-n writes nothing");
+    let (code, text) = fsck(&["-p"], &image);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("on the file"), "{text}");
+    let (code, text) = fsck(&["-n"], &image);
+    assert!(code == 0 && !text.contains("replayed"), "{text}");
+    let judge = tool("e2fsck").arg("-fn").arg(&image).output().unwrap();
+    assert_eq!(judge.status.code(), Some(0), "{}", said(&judge));
+}
+
+#[test]
+fn orphans_are_processed() {
+    let folder = folder();
+    let Some(image) = folder.image() else { return };
+    let block = folder.0.path().join("content");
+    fs::write(&block, [1; 5000]).unwrap();
+    let make = format!(
+        "write {} f\nsif f links_count 0\nunlink f\nssv last_orphan 12\n",
+        block.display()
+    );
+    folder.debugfs(&image, &make);
+    let (code, text) = fsck(&["-y"], &image);
+    assert!(
+        code == 0 && text.contains("orphans processed, on the file"),
+        "{text}"
+    );
+    assert!(text.contains("3 inodes"), "{text}");
+    let judge = tool("e2fsck").arg("-fn").arg(&image).output().unwrap();
+    assert_eq!(judge.status.code(), Some(0), "{}", said(&judge));
+}
+
+#[test]
+fn what_cannot_be_checked_is_named() {
+    let folder = folder();
+    let path = folder.0.path();
+    let short = path.join("short");
+    fs::write(&short, "x").unwrap();
+    let noise = path.join("noise");
+    fs::write(&noise, vec![0xA5; 1 << 20]).unwrap();
+    for (image, words) in [
+        (path.join("missing"), "No such file"),
+        (path.to_path_buf(), "is a directory"),
+        (short, "too short"),
+        (noise, "magic number"),
+        ("/dev/null".into(), "no regular file"),
+    ] {
+        let (code, text) = fsck(&[], &image);
+        assert!(
+            code == 8 && text.contains(words),
+            "{}: {code}: {text}",
+            image.display()
+        );
+    }
+    assert_eq!(fsck(&["-n", "-p"], path).0, 16);
+    assert_eq!(fsck(&["--colour"], path).0, 16);
+    let Some(image) = folder.image() else { return };
+    folder.debugfs(&image, "feature inline_data\n");
+    let (code, text) = fsck(&[], &image);
+    assert!(code == 8 && text.contains("inline_data"), "{code}: {text}");
+}
+
+#[test]
+fn an_image_behind_a_loop_device_is_refused() {
+    let folder = folder();
+    let Some(image) = folder.image() else { return };
+    let out = tool("losetup")
+        .args(["--find", "--show"])
+        .arg(&image)
+        .output();
+    let Some(device) = out.ok().filter(|out| out.status.success()) else {
+        return eprintln!("skipped: no loop device");
+    };
+    let device = String::from_utf8(device.stdout).unwrap().trim().to_string();
+    let (code, text) = fsck(&["-p"], &image);
+    let detached = tool("losetup")
+        .args(["--detach", &device])
+        .status()
+        .unwrap();
+    assert!(detached.success());
+    assert!(code == 8 && text.contains(&device), "{code}: {text}");
+}
