@@ -133,7 +133,10 @@ fn what_pruning_leaves_out_recovers_to_what_it_keeps() {
         }
         left_out.insert((scheme, device), (seen.cuts, seen.left_out));
     }
-    let sum: usize = left_out.values().map(|n| n.1).sum();
-    assert!(sum > 100, "hardly anything was pruned: {left_out:?}");
+    // A commit of the coalition schemes is one block, and their home writes are deltas: nothing there is protected here.
+    for ((scheme, device), (_, states)) in &left_out {
+        let enough = *scheme != "jbd2" || *states > 100;
+        assert!(enough, "{scheme} on {device}: hardly anything was pruned");
+    }
     println!("cuts and states left out: {left_out:?}");
 }
