@@ -283,3 +283,35 @@ fn a_torn_superblock_is_not_held_against_a_read_only_mount() {
         .join(" ");
     assert!(words.contains("R4: varve fsck: "), "{words}");
 }
+
+#[test]
+fn orphans_of_a_cut_are_not_held_against_a_read_only_mount() {
+    let mut bench = bench("jbd2");
+    bench.config.busy = false;
+    let options = CheckOptions {
+        fsck: true,
+        ..CheckOptions::default()
+    };
+    // A directory that is removed while it is in use keeps its `..` until it is evicted.
+    let ops = [
+        Op::Mkdir("/d".into()),
+        Op::Create("/f".into()),
+        Op::Hold("/f".into()),
+        Op::Unlink("/f".into()),
+        Op::Rmdir("/d".into()),
+        Op::Sync,
+    ];
+    let script = Script::Fixed(vec![ops.to_vec()]);
+    let Traced {
+        trace, mut oracle, ..
+    } = trace(&bench.config, &bench.volume, &Files { script }).unwrap();
+    let mut cursor = trace.cursor();
+    let checker = Checker::with(&bench.config, &bench.volume, options);
+    for at in trace.cut_points() {
+        cursor.seek(at);
+        oracle.advance(at);
+        let image = cursor.image(&Choice::Newest);
+        let all = judged(&checker, oracle.as_ref(), &[image]);
+        assert_eq!(all[0].violations, [""; 0]);
+    }
+}

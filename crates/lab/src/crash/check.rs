@@ -237,8 +237,10 @@ impl<'a> Checker<'a> {
         drop(mounted);
         if self.options.fsck {
             let mut report = self.fsck(|n| disk.block(n), true);
-            // A read-only mount believes the backup of a torn superblock and mends nothing (M2 of the mount).
-            if report.iter().any(|f| f.kind == fsck::Kind::Superblock) {
+            // A read-only mount believes the backup of a torn superblock and leaves orphans where they are (M2 of the mount): such
+            // a volume counts once a mount for writing has settled it.
+            let torn = report.iter().any(|f| f.kind == fsck::Kind::Superblock);
+            if !report.is_empty() && (torn || has_orphans(&disk.block(0))) {
                 let (options, policy) = (self.config.mount_options(), vfs::WritebackPolicy::off());
                 Mounted::on(disk.clone(), options, policy)?.unmount()?;
                 report = self.fsck(|n| disk.block(n), false);
@@ -273,6 +275,11 @@ impl<'a> Checker<'a> {
         }
         Ok(judgement)
     }
+}
+
+/// True if the superblock in this block names a first orphan (`s_last_orphan`, ext4 disk layout, "The Super Block").
+fn has_orphans(block: &[u8]) -> bool {
+    base::bytes::get_le32(block, 1024 + 0xE8) != 0
 }
 
 /// R4.
