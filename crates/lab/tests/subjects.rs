@@ -111,3 +111,18 @@ fn the_file_workloads_of_compare_are_seen_to_lose_without_a_journal() {
     assert_found("none", "fsync:op=replace,count=3,size=3000", "O");
     assert_found("none", "files:count=3,transactions=4,max=5000,sync=on", "O");
 }
+
+#[test]
+fn known_workloads_keep_their_promises() {
+    for name in [
+        "rename_root_to_sub",
+        "create_delete",
+        "rename_lost",
+        "generic_034",
+        "generic_066",
+        "generic_468",
+        "generic_502",
+    ] {
+        assert_kept("jbd2", &format!("known:{name}"));
+    }
+}

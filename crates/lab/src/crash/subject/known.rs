@@ -1,7 +1,7 @@
 //! Workloads of the literature by name: hand-written ones of CrashMonkey and the crash tests of xfstests, each as a short script.
 //!
 //! The steps are those that matter for the bug that each was made for; sizes and counts are smaller where the bug does not depend on
-//! them. `base` stands for what the source makes and syncs before it begins.
+//! them.
 
 use super::error::TextError;
 use super::head;
@@ -103,6 +103,12 @@ pub const ALL: &[Known] = &[
         "create foo; mkdir A; link foo A/bar; fsync foo",
     ),
     known(
+        "falloc_blocks_lost",
+        NEW,
+        "bugs 8 and 9: blocks beyond the end, or the size, were wrong although the file was synced",
+        "create foo; write foo 0+16k; fsync foo; falloc foo 16k+4k keep; fsync foo",
+    ),
+    known(
         "btrfs_link_unlink",
         "CrashMonkey, known bugs",
         "a name is removed and made again as another file between two syncs",
@@ -139,6 +145,12 @@ pub const ALL: &[Known] = &[
         "a directory is synced after one file in it was renamed and another made under the old name",
         "mkdir A; create A/foo; write A/foo 0+4k; create A/bar; sync; rename A/foo A/moved; create A/foo; \
          write A/foo 0+4k; fsync A/foo; syncdir A",
+    ),
+    known(
+        "generic_066",
+        XFSTESTS,
+        "an extended attribute is removed and the file synced: it must not come back",
+        "create foo; setxattr foo a 1; setxattr foo b 22; setxattr foo c 333; sync; removexattr foo b; fsync foo",
     ),
     known(
         "generic_073",
@@ -246,6 +258,12 @@ pub const ALL: &[Known] = &[
         XFSTESTS,
         "a file is renamed, one of its old name is made, and the renamed one synced",
         "mkdir A; create A/foo; fsync A/foo; rename A/foo A/bar; create A/foo; fsync A/bar",
+    ),
+    known(
+        "generic_468",
+        XFSTESTS,
+        "blocks beyond the end are allocated with the size kept, and the file fdatasynced: the size must stay",
+        "create foo; write foo 0+8k; sync; falloc foo 8k+8k keep; fdatasync foo",
     ),
     known(
         "generic_479",

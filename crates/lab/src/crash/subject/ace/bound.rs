@@ -23,6 +23,12 @@ pub enum Core {
     Rmdir,
     /// truncate(2).
     Truncate,
+    /// fallocate(2): beyond the end with the size kept, beyond the end, and into a hole.
+    Falloc,
+    /// A new extended attribute of a file or directory: small, then one that needs a block.
+    Setxattr,
+    /// Removes one.
+    Removexattr,
 }
 
 /// All core operations.
@@ -37,6 +43,9 @@ pub const ALL_CORE: &[Core] = &[
     Core::Unlink,
     Core::Rmdir,
     Core::Truncate,
+    Core::Falloc,
+    Core::Setxattr,
+    Core::Removexattr,
 ];
 
 /// Which persistence operations may stand at a point of a sequence.

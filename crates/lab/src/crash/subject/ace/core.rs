@@ -176,6 +176,17 @@ pub(super) fn ways(core: Core, bound: &AceBound, state: &State) -> Vec<Fragment>
             .map(|d| fragment(state, &[d], |b| b.dir(d), |_| Op::Rmdir(d.into())))
             .collect(),
         Core::Truncate => files.flat_map(|f| truncates(f, bound, state)).collect(),
+        Core::Falloc => files.flat_map(|f| fallocs(f, bound, state)).collect(),
+        Core::Setxattr => {
+            let small = files.chain(dirs).map(|p| set_xattr(state, p, bound, SMALL));
+            let large = bound.files.iter().filter(|_| bound.variants);
+            let large = large.map(|p| set_xattr(state, p, bound, LARGE));
+            small.chain(large).collect()
+        }
+        Core::Removexattr => files
+            .chain(dirs)
+            .map(|p| remove_xattr(state, p, bound))
+            .collect(),
     };
     ways.into_iter().flatten().collect()
 }
@@ -218,6 +229,73 @@ fn truncates(f: &'static str, bound: &AceBound, state: &State) -> Vec<Option<Fra
         ways.push(to(&|size| size + PAGE + PART));
     }
     ways
+}
+
+/// Beyond the end with the size kept, then if asked for: with the size grown, and into a hole.
+fn fallocs(f: &'static str, bound: &AceBound, state: &State) -> Vec<Option<Fragment>> {
+    let falloc = |offset: u64, keep_size: bool| Op::Fallocate {
+        path: f.into(),
+        offset,
+        len: FILLED,
+        keep_size,
+    };
+    let filled = |b: &mut Build| b.filled(f);
+    let mut ways = vec![fragment(state, &[f], filled, |b| falloc(b.size(f), true))];
+    if bound.variants {
+        ways.push(fragment(state, &[f], filled, |b| falloc(b.size(f), false)));
+        let hole = |b: &mut Build| {
+            b.filled(f)?;
+            b.step(truncate(f, b.size(f) + 2 * FILLED))
+        };
+        let inside = |b: &Build| falloc(b.size(f) - FILLED - PAGE, true);
+        ways.push(fragment(state, &[f], hole, inside));
+    }
+    ways
+}
+
+/// Bytes of a value that fits into an inode, and of one that does not.
+const SMALL: usize = 8;
+const LARGE: usize = 1000;
+const XATTR: &str = "x";
+
+fn named(b: &mut Build, path: &str, bound: &AceBound) -> Option<()> {
+    match bound.dirs.contains(&path) {
+        true => b.dir(path),
+        false => b.file(path),
+    }
+}
+
+fn xattr(path: &str, bytes: usize) -> Op {
+    Op::SetXattr {
+        path: path.into(),
+        name: XATTR.into(),
+        value: vec![b'v'; bytes],
+    }
+}
+
+fn set_xattr(
+    state: &State,
+    path: &'static str,
+    bound: &AceBound,
+    bytes: usize,
+) -> Option<Fragment> {
+    let needs = |b: &mut Build| named(b, path, bound);
+    fragment(state, &[path], needs, |_| xattr(path, bytes))
+}
+
+fn remove_xattr(state: &State, path: &'static str, bound: &AceBound) -> Option<Fragment> {
+    let remove = || Op::RemoveXattr {
+        path: path.into(),
+        name: XATTR.into(),
+    };
+    let needs = |b: &mut Build| {
+        named(b, path, bound)?;
+        match b.state.allows(&remove()) {
+            true => Some(()),
+            false => b.step(xattr(path, SMALL)),
+        }
+    };
+    fragment(state, &[path], needs, |_| remove())
 }
 
 fn renames(bound: &AceBound, state: &State) -> Vec<Option<Fragment>> {

@@ -32,6 +32,8 @@ fn every_core_operation_and_every_persistence_operation_occurs() {
         "rmdir /A; syncdir /",
         "truncate /foo 2560; sync",
         "create /foo; create /bar; fsync /bar",
+        "write /foo 0+8k; falloc /foo 8k+8k keep; fdatasync /foo",
+        "create /foo; setxattr /foo x vvvvvvvv; sync; removexattr /foo x; fsync /foo",
     ] {
         assert!(all.iter().any(|s| s.ends_with(word)), "{word}");
     }
@@ -152,4 +154,10 @@ fn a_text_may_stand_for_many_sequences() {
     let known = crate::crash::subject::expand("known:all").unwrap();
     assert_eq!(known.len(), crate::crash::subject::known::ALL.len());
     assert!(crate::crash::subject::expand("ace:9").is_err());
+}
+
+#[test]
+fn the_count_is_that_of_the_documentation() {
+    // docs/cli.md.
+    assert_eq!(count(1, &AceBound::for_length(1)), 621);
 }
