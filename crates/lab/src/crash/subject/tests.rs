@@ -1,3 +1,5 @@
+//! Texts of workloads: what is accepted reads back, what is not is refused where it is wrong.
+
 use super::*;
 use crate::crash::ops::{Op, Stress};
 use proptest::prelude::*;

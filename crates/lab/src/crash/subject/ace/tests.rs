@@ -1,3 +1,5 @@
+//! The enumeration is complete, without repetitions, and in one order.
+
 use super::*;
 use crate::crash::subject::Spec;
 use std::collections::BTreeSet;
