@@ -79,7 +79,7 @@ const VOLUMES: [(&str, &[&str]); 3] = [
 #[test]
 fn mutations_are_judged_as_by_e2fsck() {
     for (name, options) in VOLUMES {
-        agree(name, options, 0..250);
+        agree(name, options, 0..100);
     }
 }
 
