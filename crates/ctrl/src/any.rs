@@ -80,6 +80,13 @@ impl AnyModel {
             AnyModel::Plain(_) => Vec::new(),
         }
     }
+    /// A 4 KiB block as a host would read it now; what cannot be read shows as zeros. Costs no virtual time.
+    pub fn visible(&self, block: u64) -> Bytes {
+        match self {
+            AnyModel::Plain(m) => m.visible(block),
+            AnyModel::Emmc(m) => m.card().visible(block),
+        }
+    }
     /// Calls `f` with every 4 KiB block that is not all zero, ascending by address, as a host would read it now.
     /// Costs no virtual time.
     pub fn dump_logical(&self, f: impl FnMut(Lba, &[u8])) {

@@ -110,6 +110,10 @@ impl Plain {
     pub fn backlog(&self) -> usize {
         self.ledger.open_writes()
     }
+    /// A 4 KiB block as reads see it, at no cost.
+    pub(crate) fn visible(&self, block: u64) -> Bytes {
+        self.blocks.get(block as usize).clone()
+    }
     /// Calls `f` with every 4 KiB block that is not all zero, ascending. Costs no virtual time.
     pub fn dump_logical(&self, mut f: impl FnMut(Lba, &[u8])) {
         for (block, bytes) in self.blocks.iter_present() {

@@ -9,7 +9,7 @@ use crate::crash::campaign::{Explored, Watch};
 use crate::crash::device::{Disk, Volume};
 use crate::crash::oracle::{Oracle, Subject};
 use crate::crash::{CrashConfig, Judgement};
-use base::{Nanos, Rng, Set, Time};
+use base::{Bytes, Nanos, Rng, Set, Time};
 use rig::{Cause, Media, Mounted};
 use rt::Sim;
 use std::collections::BTreeMap;
@@ -144,7 +144,11 @@ pub fn explore(
             ..NandExplored::default()
         },
     };
-    explorer.level(oracle.as_mut(), &film, began, &Outer::default())?;
+    let run = Outer {
+        untouched: Arc::new(film.untouched()),
+        ..Outer::default()
+    };
+    explorer.level(oracle.as_mut(), &film, began, &run)?;
     Ok(explorer.out)
 }
 
@@ -195,6 +199,8 @@ struct Outer {
     path: Vec<NandId>,
     /// When the run was cut.
     at: Option<Time>,
+    /// Blocks that the host has not touched in the run and the recoveries until then.
+    untouched: Arc<Vec<(u64, Bytes)>>,
 }
 
 impl Outer {
@@ -272,9 +278,12 @@ impl Explorer<'_, '_> {
         };
         let mut path = outer.path.clone();
         path.push(id);
+        let untouched = outer.untouched.iter();
+        let untouched = untouched.filter(|(block, _)| !recovery.touches(*block));
         let inner = Outer {
             path,
             at: Some(outer.at.unwrap_or(at)),
+            untouched: Arc::new(untouched.cloned().collect()),
         };
         self.level(oracle, &recovery, Time(0), &inner)
     }
@@ -317,7 +326,7 @@ impl Explorer<'_, '_> {
                     continue;
                 };
                 let judgement = open.insert(Judgement::default());
-                let judged = self.lives.judge(media, oracle, judgement);
+                let judged = self.lives.judge(media, oracle, &outer.untouched, judgement);
                 judged.inspect_err(|_| rt::power_cut())?;
                 if let Some(judgement) = open.take() {
                     self.enter(oracle, outer, (at, id), judgement);

@@ -5,10 +5,10 @@
 //! made at the last command before a moment, cut at that moment, is what a cut of the run at that moment leaves.
 
 use super::id::NandId;
-use base::Time;
+use base::{Bytes, SECTORS_PER_BLOCK, Set, Time};
 use rig::{
-    AnyModel, BlockDevice, Caps, DevError, Media, Model, Modelled, Operation, Profile, Recovering,
-    Reply, Request, Ticket,
+    AnyModel, BlockDevice, Caps, DevError, Media, Model, Modelled, Op, Operation, Profile,
+    Recovering, Reply, Request, Ticket,
 };
 use rt::Mutex;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub struct Film {
     operations: Vec<Operation>,
     /// The recovery of the device before the run, if it was one.
     recovering: Option<(Recovering, Vec<Operation>)>,
+    /// Blocks that the host has written or discarded.
+    touched: Set<u64>,
     /// When the run ended.
     pub end: Time,
 }
@@ -52,6 +54,19 @@ impl Film {
         model.clone().power_off(at, seed)
     }
 
+    /// The blocks that the host does not touch in the run, with what they hold: a cut changes none of them.
+    pub fn untouched(&self) -> Vec<(u64, Bytes)> {
+        let (_, first) = &self.frames[0];
+        let blocks = 0..first.caps().sectors / SECTORS_PER_BLOCK;
+        let others = blocks.filter(|block| !self.touched.contains(block));
+        others.map(|block| (block, first.visible(block))).collect()
+    }
+
+    /// True if the host touches the block in the run.
+    pub fn touches(&self, block: u64) -> bool {
+        self.touched.contains(&block)
+    }
+
     /// Commands of the host.
     pub fn commands(&self) -> usize {
         self.frames.len() - 1
@@ -75,6 +90,7 @@ pub struct Camera {
 struct Shot {
     frames: Vec<(Time, AnyModel)>,
     operations: Vec<Operation>,
+    touched: Set<u64>,
 }
 
 impl Camera {
@@ -87,6 +103,7 @@ impl Camera {
         let shot = Shot {
             frames: first.into_iter().map(|m| (Time(0), m)).collect(),
             operations: Vec::new(),
+            touched: Set::default(),
         };
         Camera {
             device,
@@ -108,6 +125,7 @@ impl Camera {
         Film {
             frames: shot.frames,
             operations: in_order(shot.operations),
+            touched: shot.touched,
             recovering: self
                 .recovering
                 .clone()
@@ -124,6 +142,10 @@ impl BlockDevice for Camera {
     fn submit(&self, request: Request) -> Ticket {
         // Nothing may happen between the command and the copy.
         rt::no_yield(|| {
+            let spans = match request.op {
+                Op::Read { .. } => Vec::new(),
+                _ => request.spans(),
+            };
             let ticket = self.device.submit(request);
             let frame = self
                 .device
@@ -131,6 +153,11 @@ impl BlockDevice for Camera {
             if let Some((operations, model)) = frame {
                 let mut shot = self.shot.lock();
                 shot.operations.extend(operations);
+                let blocks = spans.iter().flat_map(|(lba, sectors)| {
+                    let end = (lba.0 + sectors).div_ceil(SECTORS_PER_BLOCK);
+                    lba.0 / SECTORS_PER_BLOCK..end
+                });
+                shot.touched.extend(blocks);
                 shot.frames.push((rt::now(), model));
             }
             ticket

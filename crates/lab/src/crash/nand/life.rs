@@ -6,8 +6,8 @@ use crate::crash::device::Target;
 use crate::crash::judge::epilogue;
 use crate::crash::oracle::Oracle;
 use crate::crash::{CrashConfig, Judgement};
-use base::Time;
 use base::collections::mix;
+use base::{Bytes, Time};
 use rig::{Adversary, AnyModel, Clock, Media, Modelled, MountOptions, Mounted, Profile};
 use rt::Sim;
 use std::sync::Arc;
@@ -50,6 +50,7 @@ impl<'a> Lives<'a> {
         &self,
         media: Media,
         oracle: &dyn Oracle,
+        untouched: &[(u64, Bytes)],
         judgement: &mut Judgement,
     ) -> Result<(), String> {
         let deep = mix(media.content_hash()).is_multiple_of(self.deep_one_in);
@@ -61,6 +62,9 @@ impl<'a> Lives<'a> {
                 return Ok(());
             }
         };
+        if deep && self.adversary == Adversary::Own {
+            judgement.violations.extend(changed(&model, untouched));
+        }
         // Nobody cuts this life.
         model.set_adversary(Adversary::Own);
         // A clock of its own for each state, so that no state depends on those judged before it; and nothing waits.
@@ -116,6 +120,21 @@ impl<'a> Lives<'a> {
         let camera = camera.expect("the simulation began");
         Ok(camera.develop(outcome.value.unwrap_or(outcome.end)))
     }
+}
+
+/// Violations of D1: blocks that no one has written have other contents than before the run.
+pub(super) fn changed(model: &AnyModel, untouched: &[(u64, Bytes)]) -> Option<String> {
+    let differs = |(block, was): &&(u64, Bytes)| {
+        let now = model.visible(*block);
+        // Copies of the chips share the bytes.
+        (now.as_ptr(), now.len()) != (was.as_ptr(), was.len()) && now != *was
+    };
+    let bad: Vec<u64> = untouched.iter().filter(differs).map(|(n, _)| *n).collect();
+    let first = bad.first()?;
+    Some(format!(
+        "D1: the device changed {} blocks that no one had written, the first is {first}",
+        bad.len()
+    ))
 }
 
 /// A run of a subject that was filmed.

@@ -13,6 +13,10 @@
 //! - N3: equal media in one epoch of the oracle are judged once.
 //! - N4: a recovery that panics, hangs or fails is a violation of R1 of its state, and the exploration goes on with the next.
 //! - N5: an id names the same state in every run of the same case, whatever the bound.
+//!
+//! And a rule for the device itself, checked in one state of 16 where the device is honest (adversary `own`):
+//!
+//! - D1 a block that no one has written or discarded in the run reads as before it, whatever was moved or erased meanwhile.
 
 mod aged;
 mod bound;

@@ -265,3 +265,26 @@ fn a_disk_in_memory_is_refused() {
         .to_string();
     assert!(e.contains("no chips"), "{e}");
 }
+
+/// D1 sees a block that is not what it was, and no other.
+#[test]
+fn a_device_that_changes_other_blocks_is_found() {
+    let (config, volume) = setup(Adversary::Own);
+    let mix = subject::parse("mix").unwrap();
+    let filmed = film(&config, &volume, mix.as_ref()).unwrap();
+    let media = filmed.film.cut(filmed.film.end, 0);
+    let mut model = config.stack.attach(media).unwrap();
+    let untouched = filmed.film.untouched();
+    assert!(untouched.len() > 5000, "{} blocks", untouched.len());
+    assert_eq!(super::life::changed(&model, &untouched), None);
+    let (victim, _) = untouched[4321];
+    let bytes = base::fill::filled(0xA5, base::BLOCK_BYTES);
+    model
+        .load_logical(base::BlockNo(victim).lba(), bytes)
+        .unwrap();
+    let words = super::life::changed(&model, &untouched).expect("D1");
+    assert!(
+        words.contains("D1") && words.contains(&victim.to_string()),
+        "{words}"
+    );
+}
