@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lab::crash::case::Volumes;
 use lab::crash::finding::keep::Gone;
 use lab::crash::plan::{self, Counts, Done, Job, Request};
-use pool::End;
+use pool::{End, Program};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -36,7 +36,7 @@ pub fn crash(args: &CrashArgs) -> Result<(), Failure> {
     let bar = bar(jobs.len());
     let (states, bad) = (AtomicU64::new(0), AtomicU64::new(0));
     let patience = Duration::from_secs(args.timeout);
-    let ends = pool::run(&jobs, workers, patience, &|_, end| {
+    let ends = pool::run(&Program::this()?, &jobs, workers, patience, &|_, end| {
         if let End::Done(explored) = end {
             states.fetch_add(explored.judged, Ordering::Relaxed);
             bad.fetch_add(explored.violations, Ordering::Relaxed);

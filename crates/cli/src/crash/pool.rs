@@ -6,6 +6,7 @@ use crate::failure::{Failure, failed};
 use lab::crash::campaign::Explored;
 use lab::crash::plan::Job;
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,6 +29,25 @@ pub enum End {
     },
 }
 
+/// How a worker is started.
+pub struct Program {
+    path: PathBuf,
+    args: Vec<String>,
+}
+
+impl Program {
+    /// This very program.
+    ///
+    /// # Errors
+    /// The host does not say where it is.
+    pub fn this() -> Result<Program, Failure> {
+        Ok(Program {
+            path: std::env::current_exe().map_err(|e| failed(format!("own program: {e}")))?,
+            args: vec!["crash-worker".into()],
+        })
+    }
+}
+
 /// One worker process.
 struct Worker {
     child: Child,
@@ -36,9 +56,9 @@ struct Worker {
 }
 
 impl Worker {
-    fn start() -> std::io::Result<Worker> {
-        let mut child = Command::new(std::env::current_exe()?)
-            .arg("crash-worker")
+    fn start(program: &Program) -> std::io::Result<Worker> {
+        let mut child = Command::new(&program.path)
+            .args(&program.args)
             .env("TZ", "UTC")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -105,6 +125,7 @@ impl Worker {
 /// # Errors
 /// A worker cannot be started.
 pub fn run(
+    program: &Program,
     jobs: &[Job],
     workers: usize,
     patience: Duration,
@@ -114,12 +135,12 @@ pub fn run(
     let ends: Mutex<Vec<Option<End>>> = Mutex::new(jobs.iter().map(|_| None).collect());
     let outcome = thread::scope(|scope| {
         let work = || {
-            let mut worker = Worker::start()?;
+            let mut worker = Worker::start(program)?;
             while let Some((n, job)) = {
                 let n = next.fetch_add(1, Ordering::Relaxed);
                 jobs.get(n).map(|job| (n, job))
             } {
-                let end = one(&mut worker, job, patience)?;
+                let end = one(program, &mut worker, job, patience)?;
                 told(job, &end);
                 ends.lock().expect("no thread panics with it")[n] = Some(end);
             }
@@ -139,7 +160,12 @@ pub fn run(
 }
 
 /// One job; if its worker is lost, once more, state by state.
-fn one(worker: &mut Worker, job: &Job, patience: Duration) -> std::io::Result<End> {
+fn one(
+    program: &Program,
+    worker: &mut Worker,
+    job: &Job,
+    patience: Duration,
+) -> std::io::Result<End> {
     let task = |one_by_one| Task {
         job: job.clone(),
         one_by_one,
@@ -148,14 +174,87 @@ fn one(worker: &mut Worker, job: &Job, patience: Duration) -> std::io::Result<En
     if !matches!(first, End::Lost { .. }) {
         return Ok(first);
     }
-    *worker = Worker::start()?;
+    *worker = Worker::start(program)?;
     let second = worker.run(&task(true), patience);
     match second {
         End::Lost { .. } => {
-            *worker = Worker::start()?;
+            *worker = Worker::start(program)?;
             Ok(second)
         }
         // It went well this time: what happened is still worth knowing.
         _ => Ok(first),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::crash::campaign::Reach;
+    use lab::crash::case::Case;
+
+    fn jobs(count: usize) -> Vec<Job> {
+        let job = |number| Job {
+            number,
+            group: "mix".into(),
+            case: Case {
+                scheme: "jbd2".into(),
+                device: "spec:emmc".into(),
+                workload: format!("mix {number}"),
+                seed: 1,
+                mutant: None,
+            },
+            reach: Reach::default(),
+            control: false,
+        };
+        (0..count).map(job).collect()
+    }
+
+    /// Workers that do what a line of shell says with each task in `$task`.
+    fn ends(script: &str, count: usize) -> Vec<End> {
+        let program = Program {
+            path: "/bin/sh".into(),
+            args: vec![
+                "-c".into(),
+                format!("while read -r task; do {script}; done"),
+            ],
+        };
+        run(
+            &program,
+            &jobs(count),
+            2,
+            Duration::from_millis(300),
+            &|_, _| {},
+        )
+        .unwrap()
+    }
+
+    const FINE: &str = r#"echo '{"failed":"as asked"}'"#;
+
+    #[test]
+    fn a_worker_that_hangs_or_dies_costs_its_job_only_and_names_the_state() {
+        for (end, word) in [("sleep 60", "no sign of life"), ("kill -9 $$", "died")] {
+            let at = r#"echo '{"at":"17.oldest"}'"#;
+            let script = format!(r#"case "$task" in *'mix 2'*) {at}; {end};; *) {FINE};; esac"#);
+            let ends = ends(&script, 5);
+            for (n, end) in ends.iter().enumerate() {
+                match end {
+                    End::Lost { state, why } => {
+                        assert_eq!((n, state.as_deref()), (2, Some("17.oldest")));
+                        assert!(why.contains(word), "{why}");
+                    }
+                    End::Failed(why) => assert!(n != 2 && why == "as asked"),
+                    End::Done(_) => panic!("no worker says so"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_worker_that_talks_nonsense_is_replaced() {
+        let ends = ends("echo nonsense", 2);
+        assert!(
+            ends.iter()
+                .all(|end| matches!(end, End::Lost { why, .. } if why.contains("nonsense")))
+        );
     }
 }
