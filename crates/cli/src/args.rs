@@ -133,6 +133,12 @@ pub struct CrashArgs {
     /// Judge also states that no recovery should be able to tell apart.
     #[arg(long)]
     pub no_prune: bool,
+    /// Do not run `varve fsck` on every recovered state.
+    #[arg(long)]
+    pub no_fsck: bool,
+    /// One state in so many is also mounted for writing, used, and unmounted; 0: none.
+    #[arg(long, default_value_t = 256, value_name = "N")]
+    pub deep_one_in: u32,
     /// Cut recoveries in turn, to this depth.
     #[arg(long, default_value_t = 0, value_name = "DEPTH")]
     pub nested: u32,
@@ -177,6 +183,8 @@ impl CrashArgs {
             torn_max: self.torn,
             states_max: self.states,
             prune: !self.no_prune,
+            fsck: !self.no_fsck,
+            deep_one_in: self.deep_one_in,
             nested: self.nested,
             nested_one_in: self.nested_one_in,
         }

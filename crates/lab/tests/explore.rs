@@ -22,6 +22,8 @@ const REACH: Reach = Reach {
     torn_max: 2,
     states_max: 256,
     prune: true,
+    fsck: true,
+    deep_one_in: 32,
     nested: 1,
     nested_one_in: 8,
 };

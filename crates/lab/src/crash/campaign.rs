@@ -5,7 +5,7 @@
 //! - C3: what is followed into recovery depends on the content of the state alone, not on the order of judging.
 
 use super::case::{Setup, StateId};
-use super::check::Checker;
+use super::check::{CheckOptions, Checker};
 use super::device::Remains;
 use super::oracle::Oracle;
 use super::traced::{Traced, trace, trace_recovery};
@@ -32,6 +32,10 @@ pub struct Reach {
     pub states_max: u32,
     /// See [`Bound::prune`].
     pub prune: bool,
+    /// See [`CheckOptions::fsck`].
+    pub fsck: bool,
+    /// See [`CheckOptions::deep_one_in`].
+    pub deep_one_in: u32,
     /// Depth to which recoveries are cut in turn.
     pub nested: u32,
     /// One state in so many is followed into its recovery.
@@ -62,6 +66,8 @@ impl Default for Reach {
             torn_max: bound.torn_max,
             states_max: bound.states_max,
             prune: bound.prune,
+            fsck: true,
+            deep_one_in: 256,
             nested: 0,
             nested_one_in: 64,
         }
@@ -69,6 +75,14 @@ impl Default for Reach {
 }
 
 impl Reach {
+    /// What to do with each state.
+    pub fn check(&self) -> CheckOptions {
+        CheckOptions {
+            deep_one_in: self.deep_one_in,
+            fsck: self.fsck,
+        }
+    }
+
     /// The bound of one cut.
     pub fn bound(&self) -> Bound {
         Bound {
@@ -249,7 +263,7 @@ pub fn explore(
     } = run;
     let mut explorer = Explorer {
         setup,
-        checker: Checker::new(&setup.config, &setup.volume),
+        checker: Checker::with(&setup.config, &setup.volume, reach.check()),
         bound: reach.bound(),
         reach,
         batch,
@@ -262,7 +276,7 @@ pub fn explore(
         watch,
     };
     let mut cursor = trace.cursor();
-    for (point, at) in trace.cut_points().into_iter().enumerate() {
+    for (point, at) in points(&trace, reach, &oracle.moments()) {
         if at > began {
             cursor.seek(at);
             oracle.advance(at);
@@ -276,6 +290,17 @@ pub fn explore(
         }
     }
     Ok(explorer.out)
+}
+
+/// The moments to cut at, with their numbers; those whose states are among those of a later one are pruned.
+fn points(trace: &Trace, reach: &Reach, promises: &[Time]) -> Vec<(usize, Time)> {
+    let all = trace.cut_points().into_iter().enumerate();
+    if !reach.prune {
+        return all.collect();
+    }
+    let maximal = trace.maximal_cut_points(promises);
+    all.filter(|(_, at)| maximal.binary_search(at).is_ok())
+        .collect()
 }
 
 struct Explorer<'a, 'w> {
@@ -301,14 +326,18 @@ impl Explorer<'_, '_> {
     ) -> Result<(), RunError> {
         self.out.points += 1;
         let mut fresh: Vec<(Choice, Image)> = Vec::new();
-        for choice in cursor.choices(&self.bound) {
-            self.out.enumerated += 1;
-            let image = cursor.image(&choice);
-            match self.seen.insert((image.content_hash(), oracle.epoch())) {
-                true => fresh.push((choice, image)),
-                false => self.out.deduplicated += 1,
+        let (out, seen, epoch) = (&mut self.out, &mut self.seen, oracle.epoch());
+        let counted = cursor.each_choice(&self.bound, &mut |choice| {
+            out.enumerated += 1;
+            let hash = cursor.content_hash(&choice);
+            match seen.insert((hash.expect("the cut names its own choices"), epoch)) {
+                true => fresh.push((choice.clone(), cursor.image(&choice))),
+                false => out.deduplicated += 1,
             }
-        }
+            true
+        });
+        out.pruned += counted.pruned;
+        out.beyond += counted.beyond;
         let id = |choice: &Choice| {
             let mut id = outer.clone();
             id.0.push((point, choice.clone()));
@@ -348,7 +377,7 @@ impl Explorer<'_, '_> {
         }
         let trace = recovery(self.setup, image)?;
         let mut cursor = trace.cursor();
-        for (point, at) in trace.cut_points().into_iter().enumerate() {
+        for (point, at) in points(&trace, self.reach, &[]) {
             cursor.seek(at);
             self.cut(&cursor, (point, at), oracle, id, run_at)?;
         }
@@ -467,7 +496,11 @@ pub fn state(setup: &Setup, id: &StateId) -> Result<State, RunError> {
 pub fn judge(setup: &Setup, id: &StateId) -> Result<(State, Judgement), RunError> {
     let state = state(setup, id)?;
     let mut found = Judgement::default();
-    let checker = Checker::new(&setup.config, &setup.volume);
+    let all = CheckOptions {
+        deep_one_in: 1,
+        fsck: true,
+    };
+    let checker = Checker::with(&setup.config, &setup.volume, all);
     let images = [state.image.clone()];
     checker.check(state.oracle.as_ref(), &images, &mut |_, judgement| {
         found = judgement;

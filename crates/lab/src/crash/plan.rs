@@ -109,6 +109,8 @@ const fn reach(mode: Look, states_max: u32, nested: u32) -> Reach {
         torn_max: 2,
         states_max,
         prune: true,
+        fsck: true,
+        deep_one_in: 256,
         nested,
         nested_one_in: 256,
     }
