@@ -108,8 +108,8 @@ pub struct CrashArgs {
     /// Workload; may be given several times.
     #[arg(long, default_value = "ace:1", value_name = "SPEC")]
     pub workload: Vec<String>,
-    /// Device: promises by name (`spec:emmc`, `spec:emmc,pack=any-subset`) or a profile that is cut at each operation of its
-    /// NAND; may be given several times.
+    /// Device: promises by name (`spec:emmc`, `spec:emmc,pack=any-subset`), or one that is cut at each operation of its chips:
+    /// `nand` (small and well used), or a profile as in `compare`; may be given several times.
     #[arg(long, default_value = "spec:emmc", value_name = "DEVICE")]
     pub device: Vec<String>,
     /// Seeds, separated by commas. Multiples of 3 run without timers.
@@ -118,9 +118,12 @@ pub struct CrashArgs {
     /// Which states of a cut.
     #[arg(long, value_enum, default_value_t = Mode::Bounded)]
     pub mode: Mode,
-    /// Draws of each cut in mode random.
+    /// Mode random: draws of each cut; of a modelled device, cuts of the run.
     #[arg(long, default_value_t = 16, value_name = "N")]
     pub draws: u32,
+    /// Cut a modelled device at so many moments of virtual time [default: at each operation of its chips].
+    #[arg(long, default_value_t = 0, value_name = "N", hide_default_value = true)]
+    pub moments: u32,
     /// Most writes that a subset singles out.
     #[arg(long, default_value_t = 2, value_name = "N")]
     pub subset: u32,
@@ -179,6 +182,7 @@ impl CrashArgs {
                 Mode::Bounded => Look::Bounded,
             },
             draws: self.draws,
+            moments: self.moments,
             subset_max: self.subset,
             torn_max: self.torn,
             states_max: self.states,

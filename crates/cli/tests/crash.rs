@@ -26,7 +26,14 @@ fn the_number_of_workers_does_not_show() {
     let results = ["1", "3"].map(|jobs| {
         let out = folder.path().join(jobs);
         let mut args = SMALL.to_vec();
-        args.extend(["--schemes", "jbd2,emmc,none", "--seed", "1,2", "--jobs", jobs]);
+        args.extend([
+            "--schemes",
+            "jbd2,emmc,none",
+            "--seed",
+            "1,2",
+            "--jobs",
+            jobs,
+        ]);
         let output = varve(&out, &args);
         assert!(output.status.success(), "{}", text(&output.stderr));
         let names = ["results.json", "index.html", "junit.xml"];
@@ -63,9 +70,16 @@ fn shards_make_up_the_whole() {
 fn a_control_without_damage_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     // Nothing but a pause: nobody can lose anything.
-    let output = varve(folder.path(), &["--schemes", "none", "--workload", "script:pause 1000"]);
+    let output = varve(
+        folder.path(),
+        &["--schemes", "none", "--workload", "script:pause 1000"],
+    );
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
-    assert!(text(&output.stderr).contains("blind"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("blind"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 #[test]
@@ -75,12 +89,18 @@ fn what_makes_no_sense_is_refused_by_name() {
         (&["--schemes", "jbd3"][..], &["jbd3"][..]),
         (&["--device", "spec:floppy"], &["spec:floppy", "emmc"]),
         (&["--device", "floppy"], &["floppy"]),
-        (&["--workload", "script:create /a; wrote /a 0+1"], &["line 1", "column"]),
+        (
+            &["--workload", "script:create /a; wrote /a 0+1"],
+            &["line 1", "column"],
+        ),
         (&["--shard", "4/3"], &["4/3"]),
         (&["--repro", "hello"], &["hello"]),
         (&["--quick", "--workload", "mix"], &["--quick"]),
         (&["--mutants"], &["cargo xtask mutants"]),
-        (&["--schemes", "emmc+full-first=off", "--device", "spec:disk"], &["full-first"]),
+        (
+            &["--schemes", "emmc+full-first=off", "--device", "spec:disk"],
+            &["full-first"],
+        ),
     ] {
         let output = varve(folder.path(), args);
         let error = text(&output.stderr);

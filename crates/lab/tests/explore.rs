@@ -18,6 +18,7 @@ fn case(scheme: &str, workload: &str, seed: u64) -> Case {
 const REACH: Reach = Reach {
     mode: Look::Bounded,
     draws: 0,
+    moments: 0,
     subset_max: 2,
     torn_max: 2,
     states_max: 256,

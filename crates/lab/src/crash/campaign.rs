@@ -7,9 +7,10 @@
 use super::case::{Setup, StateId};
 use super::check::{CheckOptions, Checker};
 use super::device::Remains;
+use super::nand::{self, Cuts, NandBound};
 use super::oracle::Oracle;
 use super::traced::{Traced, trace, trace_recovery};
-use super::{Judgement, Loss};
+use super::{Judgement, Loss, Target};
 use crate::RunError;
 use base::{Set, Time};
 use rig::{Bound, Choice, Image, Mode, Trace};
@@ -22,8 +23,10 @@ use std::fmt;
 pub struct Reach {
     /// Which states of a cut.
     pub mode: Look,
-    /// Draws of each cut in [`Look::Random`].
+    /// [`Look::Random`]: draws of each cut; of a modelled device, cuts of the run.
     pub draws: u32,
+    /// Cut a modelled device at so many moments, and not at the operations of its chips; 0: at those.
+    pub moments: u32,
     /// See [`Bound::subset_max`].
     pub subset_max: u32,
     /// See [`Bound::torn_max`].
@@ -62,6 +65,7 @@ impl Default for Reach {
         Reach {
             mode: Look::Bounded,
             draws: 16,
+            moments: 0,
             subset_max: bound.subset_max,
             torn_max: bound.torn_max,
             states_max: bound.states_max,
@@ -80,6 +84,21 @@ impl Reach {
         CheckOptions {
             deep_one_in: self.deep_one_in,
             fsck: self.fsck,
+        }
+    }
+
+    /// The bound of a run on a modelled device.
+    pub fn nand(&self) -> NandBound {
+        let draws = self.draws as usize;
+        NandBound {
+            cuts: match self.moments {
+                0 => Cuts::Operations,
+                n => Cuts::Moments(n as usize),
+            },
+            places: self.torn_max,
+            random: (self.mode == Look::Random).then_some(draws),
+            nested: self.nested,
+            ..NandBound::default()
         }
     }
 
@@ -241,8 +260,8 @@ pub const BATCH: usize = 256;
 /// Told of what is about to be judged, so that a watchdog can name it.
 pub type Watch<'a> = dyn FnMut(&str) + 'a;
 
-/// Explores a case whose device is a disk in memory. `batch` states are judged in one simulation, and `watch` is told of the first
-/// of them.
+/// Explores a case: at the block seam if its device is a disk in memory, else at the chips. `batch` states are judged in one
+/// simulation, and `watch` is told of the first of them.
 ///
 /// # Errors
 /// Something that is no property of a state failed.
@@ -252,6 +271,11 @@ pub fn explore(
     batch: usize,
     watch: &mut Watch<'_>,
 ) -> Result<Explored, RunError> {
+    if let Target::Profile(_) = &setup.config.target {
+        let (subject, bound) = (setup.subject.as_ref(), reach.nand());
+        let found = nand::explore(&setup.config, &setup.volume, subject, &bound, watch)?;
+        return Ok(found.explored);
+    }
     let run = trace(&setup.config, &setup.volume, setup.subject.as_ref())?;
     let Traced {
         trace,

@@ -1,5 +1,6 @@
 //! What one exploration depends on, as a value with a text: any state of it can be made again from these words alone.
 
+use super::nand::{aged_volume, small_chips};
 use super::oracle::Subject;
 use super::promises::Promises;
 use super::{CrashConfig, Script, Target, Volume, small_volume, subject};
@@ -16,7 +17,7 @@ use std::str::FromStr;
 pub struct Case {
     /// Scheme, as `compare` takes it, `data=` included.
     pub scheme: String,
-    /// `spec:...` ([`Promises`]) or the profile of a modelled device.
+    /// `spec:...` ([`Promises`]), [`NAND`], or the profile of a modelled device.
     pub device: String,
     /// What runs ([`subject::parse`]).
     pub workload: String,
@@ -29,6 +30,9 @@ pub struct Case {
 
 /// Blocks of the log in volumes of crash tests: the smallest that ext4 takes.
 const LOG_BLOCKS: u32 = 1024;
+/// A small device that was in use for long, so that its chips collect garbage all the time.
+pub const NAND: &str = "nand";
+const NAND_BYTES: u64 = 32 << 20;
 /// Seed of file-system identity: the same for all cases, so that fresh volumes can be shared.
 const VOLUME_SEED: u64 = 1;
 
@@ -52,13 +56,15 @@ impl Case {
     /// # Errors
     /// An unknown scheme, device, mutant or workload, by name; a scheme that the device makes unsafe.
     pub fn setup(&self, volumes: &mut Volumes) -> Result<Setup, RunError> {
-        let profile = self.device.strip_prefix("spec:").is_none();
-        let device = if profile {
-            &self.device
-        } else {
-            "emmc-odroid-xu4"
+        let device = match self.device.as_str() {
+            NAND => small_chips(),
+            spec if spec.starts_with("spec:") => "emmc-odroid-xu4",
+            profile => profile,
         };
         let mut stack = small_volume(rig::Preset::default().into(), device, VOLUME_SEED);
+        if self.device == NAND {
+            stack.bytes = NAND_BYTES;
+        }
         stack.journal_blocks = Some(LOG_BLOCKS);
         stack.set_scheme(&self.scheme)?;
         let target = match self.device.strip_prefix("spec:") {
@@ -98,7 +104,13 @@ impl Case {
         };
         let key = (stack.scheme.0.is_some(), profile);
         if !volumes.0.contains_key(&key) {
-            volumes.0.insert(key.clone(), Volume::new(stack, target)?);
+            let volume = match target {
+                Target::Profile(adversary) if self.device == NAND => {
+                    aged_volume(stack, *adversary, VOLUME_SEED)?
+                }
+                _ => Volume::new(stack, target)?,
+            };
+            volumes.0.insert(key.clone(), volume);
         }
         let volume = &volumes.0[&key];
         Ok(match target {

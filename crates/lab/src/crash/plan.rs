@@ -105,6 +105,7 @@ const fn reach(mode: Look, states_max: u32, nested: u32) -> Reach {
     Reach {
         mode,
         draws: 8,
+        moments: 0,
         subset_max: 2,
         torn_max: 2,
         states_max,
