@@ -95,16 +95,17 @@ impl Request {
 struct Part {
     workloads: &'static [&'static str],
     devices: &'static [&'static str],
+    /// What follows the name of each scheme; not that of the positive control.
+    data: &'static [&'static str],
     seeds: &'static [u64],
     reach: Reach,
-    /// Of the jobs of each scheme one in so many.
-    one_in: usize,
 }
 
-const fn reach(mode: Look, states_max: u32, nested: u32) -> Reach {
+/// Small subsets, a few draws where the device is a modelled one, recoveries cut to a depth.
+const fn reach(states_max: u32, nested: u32) -> Reach {
     Reach {
-        mode,
-        draws: 8,
+        mode: Look::Bounded,
+        draws: 0,
         moments: 0,
         subset_max: 2,
         torn_max: 2,
@@ -113,41 +114,93 @@ const fn reach(mode: Look, states_max: u32, nested: u32) -> Reach {
         fsck: true,
         deep_one_in: 256,
         nested,
-        nested_one_in: 256,
+        nested_one_in: 512,
     }
 }
 
 /// The fixed sample of `varve crash --quick`: all presets and the positive control.
-const QUICK: &[Part] = &[Part {
-    workloads: &["mix"],
-    devices: &["spec:emmc", "spec:emmc-any", "spec:nvme"],
-    seeds: &[1, 2, 3],
-    reach: reach(Look::Bounded, 256, 1),
-    one_in: 1,
-}];
+const QUICK: &[Part] = &[
+    // Every sequence of one operation, and what other file systems lost.
+    Part {
+        workloads: &["ace:1", "known:all"],
+        devices: &["spec:emmc"],
+        data: &[""],
+        seeds: &[3],
+        reach: reach(1024, 0),
+    },
+    // Pairs of operations, devices that promise less, recoveries that are cut.
+    Part {
+        workloads: &["ace:2,every=60"],
+        devices: &["spec:emmc-any", "spec:nvme", "spec:disk"],
+        data: &[""],
+        seeds: &[3],
+        reach: reach(1024, 1),
+    },
+    Part {
+        workloads: &["ace:1,every=8"],
+        devices: &["spec:emmc"],
+        data: &["+data=writeback", "+data=journal"],
+        seeds: &[3],
+        reach: reach(1024, 0),
+    },
+    // Several tasks, with timers and without.
+    Part {
+        workloads: &[
+            "mix:tasks=3,ops=20,stress=swarm",
+            "mix:tasks=2,ops=20,stress=names",
+            "mix:tasks=2,ops=20,stress=reuse",
+        ],
+        devices: &["spec:emmc", "spec:emmc-plain,order=fifo"],
+        data: &[""],
+        seeds: &[1, 2, 3],
+        reach: reach(128, 1),
+    },
+    // A database in each of its journal modes.
+    Part {
+        workloads: &[
+            "sqlite:insert=3,update=1,delete=1,journal=truncate,psow=off",
+            "sqlite:insert=3,update=1,delete=1,journal=persist,psow=off",
+            "sqlite:insert=3,update=1,delete=1,journal=wal,psow=off",
+            "sqlite:insert=3,update=1,delete=1,journal=delete,synchronous=extra,psow=off",
+        ],
+        devices: &["spec:emmc"],
+        data: &[""],
+        seeds: &[3],
+        reach: reach(64, 0),
+    },
+    // The operations of the chips.
+    Part {
+        workloads: &["mix:tasks=2,ops=12,stress=swarm", "known:create_delete"],
+        devices: &["nand"],
+        data: &[""],
+        seeds: &[1],
+        reach: reach(1024, 0),
+    },
+];
 
 /// The jobs of `--quick`, for these schemes.
 ///
 /// # Errors
-/// A scheme that does not exist shows when its jobs run; none here but for a mistake in the table.
+/// A workload of the table that is none; a scheme that does not exist shows when its jobs are set up.
 pub fn quick(schemes: &[String]) -> Result<Vec<Job>, RunError> {
     let mut jobs: Vec<Job> = Vec::new();
     for part in QUICK {
-        let request = Request {
-            schemes: schemes.to_vec(),
-            devices: part.devices.iter().map(|d| (*d).into()).collect(),
-            workloads: part.workloads.iter().map(|w| (*w).into()).collect(),
-            seeds: part.seeds.to_vec(),
-            reach: part.reach,
-        };
-        let all = request.jobs()?;
-        let taken = all.into_iter().filter(|job| {
-            let of_scheme = job.number / schemes.len().max(1);
-            of_scheme.is_multiple_of(part.one_in)
-        });
-        for job in taken {
-            let number = jobs.len();
-            jobs.push(Job { number, ..job });
+        for data in part.data {
+            let mode = |s: &String| format!("{s}{data}");
+            let wanted = schemes
+                .iter()
+                .filter(|s| data.is_empty() || (s.as_str() != CONTROL && !s.contains("data=")));
+            let request = Request {
+                schemes: wanted.map(mode).collect(),
+                devices: part.devices.iter().map(|d| (*d).into()).collect(),
+                workloads: part.workloads.iter().map(|w| (*w).into()).collect(),
+                seeds: part.seeds.to_vec(),
+                reach: part.reach,
+            };
+            for job in request.jobs()? {
+                let number = jobs.len();
+                jobs.push(Job { number, ..job });
+            }
         }
     }
     Ok(jobs)
