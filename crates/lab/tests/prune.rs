@@ -138,5 +138,4 @@ fn what_pruning_leaves_out_recovers_to_what_it_keeps() {
         let enough = *scheme != "jbd2" || *states > 100;
         assert!(enough, "{scheme} on {device}: hardly anything was pruned");
     }
-    println!("cuts and states left out: {left_out:?}");
 }

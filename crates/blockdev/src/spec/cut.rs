@@ -174,11 +174,11 @@ fn fate(draw: &Draw<'_>, place: usize) -> WriteFate {
             _ => runs.push(lba..lba + 1),
         }
     }
-    let all = [w.lba.0..w.lba.0 + w.sectors];
+    let all = w.lba.0..w.lba.0 + w.sectors;
     match (&kept[..], &garbage[..]) {
         ([], []) => WriteFate::Lost,
-        (run, []) if *run == all => WriteFate::Kept,
-        ([], run) if *run == all => WriteFate::Garbage,
+        ([run], []) if *run == all => WriteFate::Kept,
+        ([], [run]) if *run == all => WriteFate::Garbage,
         _ => WriteFate::Torn { kept, garbage },
     }
 }

@@ -211,8 +211,7 @@ impl Reading<'_> {
         };
         file.names += 1;
         let kind = file.kind;
-        let second =
-            kind == FileType::Directory && file.parent.is_some_and(|p| p != dir || p == dir);
+        let second = kind == FileType::Directory && file.parent.is_some();
         if kind == FileType::Directory && file.parent.is_none() {
             file.parent = Some(dir);
         }

@@ -223,9 +223,8 @@ impl<'a> Replay<'a> {
                 self.at_home.insert(target.home);
             }
             let foretold = |crc| post_image_checksum(&self.format, &image) == crc;
-            if !target.post_crc.is_none_or(foretold)
-                && !(target.needs_home() && rt::mutant(Mutant::UnreadableIsZero))
-            {
+            let other = !target.post_crc.is_none_or(foretold);
+            if other && !(target.needs_home() && rt::mutant(Mutant::UnreadableIsZero)) {
                 self.foreign.push(target.home);
             }
             out.push((target.home, image.into()));
