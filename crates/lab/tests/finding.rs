@@ -21,6 +21,9 @@ use varve_lab::crash::finding::{junit, page, rule, rule_of, steps::Fate};
 use varve_lab::crash::plan::{Done, Job};
 
 const REACH: Reach = Reach {
+    moments: 0,
+    fsck: true,
+    deep_one_in: 64,
     mode: Look::Linear,
     draws: 0,
     subset_max: 1,

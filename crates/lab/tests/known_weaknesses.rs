@@ -14,6 +14,9 @@ use varve_lab::crash::campaign::{BATCH, Explored, Look, Reach, explore};
 use varve_lab::crash::case::{Case, Volumes};
 
 const REACH: Reach = Reach {
+    moments: 0,
+    fsck: true,
+    deep_one_in: 64,
     mode: Look::Bounded,
     draws: 0,
     subset_max: 1,

@@ -50,11 +50,47 @@ pub fn blocks(done: &[Done]) -> Vec<Block> {
     blocks
 }
 
-/// The schemes side by side: one block of rows for each workload and device.
-pub fn side_by_side(done: &[Done]) -> Table {
+/// Blocks that are printed one by one; of more only the sums are.
+const BLOCKS_MAX: usize = 6;
+
+/// The schemes side by side: a table for each workload and device, or one for all of them where there are many.
+pub fn side_by_side(done: &[Done]) -> String {
+    let blocks = blocks(done);
+    let shown = match blocks.len() > BLOCKS_MAX {
+        true => vec![sum(&blocks)],
+        false => blocks,
+    };
+    let text = |block: Block| {
+        let place = match block.device.is_empty() {
+            true => block.group.clone(),
+            false => format!("{} on {}", block.group, block.device),
+        };
+        format!("{place}\n{}\n", table(block))
+    };
+    shown.into_iter().map(text).collect()
+}
+
+/// All blocks together.
+fn sum(blocks: &[Block]) -> Block {
+    let mut rows: Vec<(String, Row)> = Vec::new();
+    for (scheme, row) in blocks.iter().flat_map(|b| &b.rows) {
+        let at = rows.iter().position(|(s, _)| s == scheme);
+        let at = at.unwrap_or_else(|| {
+            rows.push((scheme.clone(), Row::default()));
+            rows.len() - 1
+        });
+        rows[at].1.counts.merge(&row.counts);
+        rows[at].1.losses.add(&row.losses);
+    }
+    Block {
+        group: format!("{} workloads and devices together", blocks.len()),
+        device: String::new(),
+        rows,
+    }
+}
+
+fn table(block: Block) -> Table {
     let mut table = framed([
-        "workload",
-        "device",
         "scheme",
         "cases",
         "cuts",
@@ -67,39 +103,23 @@ pub fn side_by_side(done: &[Done]) -> Table {
         "bytes lost",
         "oldest ms",
     ]);
-    for Block {
-        group,
-        device,
-        rows,
-    } in blocks(done)
-    {
-        for (n, (scheme, Row { counts, losses })) in rows.into_iter().enumerate() {
-            let first = |text: &str| {
-                if n == 0 {
-                    text.to_string()
-                } else {
-                    String::new()
-                }
-            };
-            let mean = |sum: u64| sum as f64 / losses.states.max(1) as f64;
-            table.add_row([
-                first(&group),
-                first(&device),
-                scheme,
-                counts.cases.to_string(),
-                counts.points.to_string(),
-                counts.judged.to_string(),
-                counts.deduplicated.to_string(),
-                counts.pruned.to_string(),
-                counts.beyond.to_string(),
-                counts.violations.to_string(),
-                format!("{:.2} ({})", mean(losses.ops), losses.ops_max),
-                format!("{:.0} ({})", mean(losses.bytes), losses.bytes_max),
-                format!("{:.2}", losses.age_max as f64 / 1e6),
-            ]);
-        }
+    for (scheme, Row { counts, losses }) in block.rows {
+        let mean = |sum: u64| sum as f64 / losses.states.max(1) as f64;
+        table.add_row([
+            scheme,
+            counts.cases.to_string(),
+            counts.points.to_string(),
+            counts.judged.to_string(),
+            counts.deduplicated.to_string(),
+            counts.pruned.to_string(),
+            counts.beyond.to_string(),
+            counts.violations.to_string(),
+            format!("{:.2} ({})", mean(losses.ops), losses.ops_max),
+            format!("{:.0} ({})", mean(losses.bytes), losses.bytes_max),
+            format!("{:.2}", losses.age_max as f64 / 1e6),
+        ]);
     }
-    for column in table.column_iter_mut().skip(3) {
+    for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table

@@ -232,17 +232,33 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Adds other jobs.
+    pub fn merge(&mut self, other: &Counts) {
+        self.cases += other.cases;
+        self.points += other.points;
+        self.enumerated += other.enumerated;
+        self.deduplicated += other.deduplicated;
+        self.pruned += other.pruned;
+        self.beyond += other.beyond;
+        self.judged += other.judged;
+        self.nested += other.nested;
+        self.violations += other.violations;
+        self.failures += other.failures;
+    }
+
     /// Adds a job.
     pub fn add(&mut self, explored: &Explored) {
-        self.cases += 1;
-        self.points += explored.points;
-        self.enumerated += explored.enumerated;
-        self.deduplicated += explored.deduplicated;
-        self.pruned += explored.pruned;
-        self.beyond += explored.beyond;
-        self.judged += explored.judged;
-        self.nested += explored.nested;
-        self.violations += explored.violations;
-        self.failures += u64::from(explored.failure.is_some());
+        self.merge(&Counts {
+            cases: 1,
+            points: explored.points,
+            enumerated: explored.enumerated,
+            deduplicated: explored.deduplicated,
+            pruned: explored.pruned,
+            beyond: explored.beyond,
+            judged: explored.judged,
+            nested: explored.nested,
+            violations: explored.violations,
+            failures: u64::from(explored.failure.is_some()),
+        });
     }
 }
