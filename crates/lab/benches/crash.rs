@@ -4,7 +4,11 @@
 //! every state, `all` counts the run, the making of the states and their hashes too (without fsck).
 //!
 //! `cargo bench -p varve-lab --bench crash [-- SCHEME...]`
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::disallowed_macros
+)]
 
 use rig::{Bound, Image, Mode};
 use varve_lab::crash::cells::Cell;

@@ -1,5 +1,9 @@
 //! What becomes of a violation, end to end: found, made again from its line, made smaller, written down, reported.
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::disallowed_macros
+)]
 
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -128,7 +132,7 @@ fn a_violation_is_found_made_again_made_smaller_written_down_and_reported() {
     // F3: smaller, the same rule, and its own line works.
     let small = shrunk(&dossier);
     let ops = small.ops.unwrap();
-    println!(
+    eprintln!(
         "{} -> {ops} operations, {} states: {}",
         dossier.repro.case.workload, small.states, small.dossier.repro.case.workload
     );
@@ -355,7 +359,7 @@ fn a_real_full_disk_leaves_no_half_images() {
         .arg(path)
         .output();
     if !mounted.is_ok_and(|out| out.status.success()) {
-        println!("skipped a_real_full_disk_leaves_no_half_images: needs root and mount");
+        eprintln!("skipped a_real_full_disk_leaves_no_half_images: needs root and mount");
         return;
     }
     let dossier = dossier(&explored());

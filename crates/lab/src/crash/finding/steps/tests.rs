@@ -1,3 +1,5 @@
+//! Tests of the steps of a finding.
+
 use super::*;
 use base::{BlockNo, Lba, Tid};
 use rig::{Caps, Choice, PackOrder, Packed};
