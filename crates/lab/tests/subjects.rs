@@ -7,8 +7,8 @@ use varve_lab::crash::case::{Case, Volumes};
 
 const REACH: Reach = Reach {
     moments: 0,
-    fsck: true,
-    deep_one_in: 64,
+    fsck: false,
+    deep_one_in: 0,
     mode: Look::Bounded,
     draws: 0,
     subset_max: 1,

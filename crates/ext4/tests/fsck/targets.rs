@@ -174,7 +174,7 @@ impl Volume {
         let seed = self.sb.seed().inode(Ino(ino), inode.generation());
         if inode.xattr_block().0 != 0 && alike < 12 {
             let at = inode.xattr_block().0;
-            let len = if ino % 2 == 0 { 128 } else { 4096 };
+            let len = if ino.is_multiple_of(2) { 128 } else { 4096 };
             self.add(format!("xattr block of {ino}"), at, 0, len, Fix::Xattr);
         }
         let mut data = Vec::new();
@@ -309,11 +309,9 @@ impl Volume {
                     inode.encode(&mut bytes[at..]);
                 }
             }
-            Fix::Extent(seed) if sums => {
-                // A damaged limit would move the checksum.
-                if bytes[4..6] == 340u16.to_le_bytes() {
-                    update_extent_checksum(seed, &mut bytes);
-                }
+            // A damaged limit would move the checksum.
+            Fix::Extent(seed) if sums && bytes[4..6] == 340u16.to_le_bytes() => {
+                update_extent_checksum(seed, &mut bytes);
             }
             Fix::Leaf(seed) if sums && has_tail(&bytes) => update_dir_checksum(seed, &mut bytes),
             Fix::Root(seed) | Fix::Node(seed) if sums => {
@@ -325,12 +323,10 @@ impl Volume {
             Fix::Xattr if sums => {
                 XattrBlock::update_checksum(self.sb.seed(), BlockNo(target.block), &mut bytes);
             }
-            Fix::Journal => {
-                if jbd2::Superblock::parse(&bytes).is_err_and(|e| e.is_checksum()) {
-                    put_be32(&mut bytes, 0xFC, 0);
-                    let crc = base::checksum::crc32c(!0, &bytes[..1024]);
-                    put_be32(&mut bytes, 0xFC, crc);
-                }
+            Fix::Journal if jbd2::Superblock::parse(&bytes).is_err_and(|e| e.is_checksum()) => {
+                put_be32(&mut bytes, 0xFC, 0);
+                let crc = base::checksum::crc32c(!0, &bytes[..1024]);
+                put_be32(&mut bytes, 0xFC, crc);
             }
             Fix::Orphan(seed) if sums => {
                 let magic = bytes[4088..4092].to_vec();

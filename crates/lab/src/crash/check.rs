@@ -111,7 +111,8 @@ impl<'a> Checker<'a> {
                 false => vec![self.full(oracle, &images[0])?],
             };
             for (n, (image, mut judgement)) in images.iter().zip(judged).enumerate() {
-                if self.wants_deep(image) {
+                // A state that is bad already would only say so again.
+                if judgement.violations.is_empty() && self.wants_deep(image) {
                     self.deepen(oracle, image, &mut judgement)?;
                 }
                 self.count(|c| c.states += 1);
