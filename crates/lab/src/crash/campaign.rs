@@ -257,6 +257,25 @@ pub const FINDINGS_MAX: usize = 16;
 /// States judged in one simulation, where nothing else is asked for.
 pub const BATCH: usize = 256;
 
+/// When an exploration ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Until {
+    /// When everything within reach is judged.
+    #[default]
+    Done,
+    /// At the first violation, or once so many states are judged.
+    First(u64),
+}
+
+impl Until {
+    fn ends(self, out: &Explored) -> bool {
+        match self {
+            Until::Done => false,
+            Until::First(states) => out.violations > 0 || out.judged >= states,
+        }
+    }
+}
+
 /// Told of what is about to be judged, so that a watchdog can name it.
 pub type Watch<'a> = dyn FnMut(&str) + 'a;
 
@@ -276,6 +295,20 @@ pub fn explore(
         let found = nand::explore(&setup.config, &setup.volume, subject, &bound, watch)?;
         return Ok(found.explored);
     }
+    explore_until(setup, reach, Until::Done, batch, watch)
+}
+
+/// [`explore`] at the block seam that may end early: then [`Explored::judged`] says after how many states.
+///
+/// # Errors
+/// As [`explore`].
+pub fn explore_until(
+    setup: &Setup,
+    reach: &Reach,
+    until: Until,
+    batch: usize,
+    watch: &mut Watch<'_>,
+) -> Result<Explored, RunError> {
     let run = trace(&setup.config, &setup.volume, setup.subject.as_ref())?;
     let Traced {
         trace,
@@ -291,6 +324,7 @@ pub fn explore(
         bound: reach.bound(),
         reach,
         batch,
+        until,
         seen: Set::default(),
         out: Explored {
             failure,
@@ -301,6 +335,9 @@ pub fn explore(
     };
     let mut cursor = trace.cursor();
     for (point, at) in points(&trace, reach, &oracle.moments()) {
+        if explorer.ended() {
+            break;
+        }
         if at > began {
             cursor.seek(at);
             oracle.advance(at);
@@ -333,12 +370,17 @@ struct Explorer<'a, 'w> {
     bound: Bound,
     reach: &'a Reach,
     batch: usize,
+    until: Until,
     seen: Set<(u64, u64)>,
     out: Explored,
     watch: &'a mut Watch<'w>,
 }
 
 impl Explorer<'_, '_> {
+    fn ended(&self) -> bool {
+        self.until.ends(&self.out)
+    }
+
     /// One cut; `outer` is the state in whose recovery it falls, `run_at` the moment of the cut of the run itself.
     fn cut(
         &mut self,
@@ -372,15 +414,21 @@ impl Explorer<'_, '_> {
                 (self.watch)(&id(choice).to_string());
             }
             let images: Vec<Image> = batch.iter().map(|(_, image)| image.clone()).collect();
-            let out = &mut self.out;
+            let (until, out) = (self.until, &mut self.out);
             self.checker.check(oracle, &images, &mut |n, judgement| {
                 out.count(|| id(&batch[n].0).to_string(), run_at, oracle, judgement);
                 out.nested += u64::from(!outer.0.is_empty());
-                true
+                !until.ends(out)
             })?;
+            if self.ended() {
+                return Ok(());
+            }
         }
         if (outer.0.len() as u32) < self.reach.nested {
             for (choice, image) in &fresh {
+                if self.ended() {
+                    break;
+                }
                 self.follow(&id(choice), image, oracle, run_at)?;
             }
         }
@@ -402,6 +450,9 @@ impl Explorer<'_, '_> {
         let trace = recovery(self.setup, image)?;
         let mut cursor = trace.cursor();
         for (point, at) in points(&trace, self.reach, &[]) {
+            if self.ended() {
+                break;
+            }
             cursor.seek(at);
             self.cut(&cursor, (point, at), oracle, id, run_at)?;
         }
