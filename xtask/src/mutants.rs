@@ -12,10 +12,11 @@ use std::process::Stdio;
 use std::time::Instant;
 
 /// Package and test target of each catalogue.
-const CATALOGUES: [(&str, &str); 3] = [
+const CATALOGUES: [(&str, &str); 4] = [
     ("varve-block", "mutants"),
     ("varve-journal", "mutants"),
     ("varve-lab", "mutants"),
+    ("varve-lab", "mutants_explored"),
 ];
 /// The feature that must be on here and off everywhere else.
 const FEATURE: &str = "mutants";
@@ -59,7 +60,10 @@ pub fn run(args: &Args) -> Result {
             failed.push(format!("{package} ({target})"));
         }
         let seconds = started.elapsed().as_secs();
-        println!("{package}: {} in {seconds} s, build included", lines.len());
+        println!(
+            "{package} ({target}): {} in {seconds} s, build included",
+            lines.len()
+        );
         caught.extend(lines);
     }
     print(&caught);
@@ -165,7 +169,7 @@ fn print(lines: &[Line]) {
     rows.sort_by_key(|l| (l.mutant.hazard(), l.mutant));
     let row = |cells: [&str; 7]| {
         let [a, b, c, d, e, f, g] = cells;
-        println!("{a:<4} {b:<22} {c:<34} {d:>8} {e:<28} {f:>6} {g:>6}");
+        println!("{a:<4} {b:<22} {c:<44} {d:>8} {e:<28} {f:>6} {g:>6}");
     };
     row([
         "no",

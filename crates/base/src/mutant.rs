@@ -80,6 +80,8 @@ mutants! {
     DropFinishes = "drop-finishes", 21;
     /// A torn superblock has no other copy to fall back to.
     NoSuperblockFallback = "no-superblock-fallback", 22;
+    /// A part of an unwritten extent is marked written without waiting for its data.
+    ConvertUnordered = "convert-unordered", 23;
 }
 
 impl fmt::Display for Mutant {
@@ -120,7 +122,7 @@ mod tests {
 
     #[test]
     fn every_hazard_has_a_mutant_and_words_read_back() {
-        for hazard in 1..=22 {
+        for hazard in 1..=23 {
             assert!(
                 Mutant::ALL.iter().any(|m| m.hazard() == hazard),
                 "H{hazard}"

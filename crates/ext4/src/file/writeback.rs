@@ -8,7 +8,7 @@ use crate::inode::{Flight, Inode};
 use crate::map::Span;
 use crate::options::DataMode;
 use crate::tx::Tx;
-use base::{BlockNo, Bytes, Time};
+use base::{BlockNo, Bytes, Mutant, Time};
 use block::{Batch, Class, Plug};
 use fscore::{DirtyRun, Errno, FsError, FsResult, Take};
 use journal::DataPath;
@@ -278,8 +278,9 @@ impl Ext4 {
         self.add_ordered(tx, batch, part.convert)
     }
 
-    /// Makes the transaction wait for data, if the mount option asks for it or the blocks were unwritten so far (U2).
+    /// Makes the transaction wait for data, if the mount option asks for it or the blocks were unwritten so far (H23, U2).
     fn add_ordered(&self, tx: &mut Tx<'_>, mut batch: Batch, convert: bool) -> FsResult<()> {
+        let skip = convert && rt::mutant(Mutant::ConvertUnordered);
         let ordered = self.options.data == DataMode::Ordered;
         if !self.has_log() {
             if convert {
@@ -288,7 +289,7 @@ impl Ext4 {
             }
             return Ok(());
         }
-        match ordered || convert {
+        match (ordered || convert) && !skip {
             true => tx.add_ordered(batch),
             false => Ok(()),
         }
