@@ -24,6 +24,8 @@ struct Shows {
     seed: u64,
     /// 1: every recovery is cut in turn.
     nested: u32,
+    /// One state in so many is also mounted for writing, and used; 0: none.
+    deep_one_in: u32,
     /// States of one cut: few where a state takes long.
     states_max: u32,
 }
@@ -40,13 +42,14 @@ impl Shows {
         let setup = case.setup(&mut Volumes::default()).expect("a case");
         let reach = Reach {
             mode: Look::Bounded,
-            draws: 0,
             subset_max: 1,
             torn_max: 1,
             states_max: self.states_max,
             prune,
+            deep_one_in: self.deep_one_in,
             nested: self.nested,
             nested_one_in: 1,
+            ..Reach::default()
         };
         let until = Until::First(STATES);
         // A run that fails by itself was caught by a check of the code.
@@ -206,6 +209,7 @@ const CASES: &[Shows] = &[
         workload: || text("mix"),
         seed: 1,
         nested: 0,
+        deep_one_in: 0,
         states_max: 64,
     },
     Shows {
@@ -215,6 +219,7 @@ const CASES: &[Shows] = &[
         workload: fill,
         seed: 3,
         nested: 0,
+        deep_one_in: 0,
         states_max: 8,
     },
     Shows {
@@ -224,6 +229,7 @@ const CASES: &[Shows] = &[
         workload: overwrites,
         seed: 1,
         nested: 0,
+        deep_one_in: 0,
         states_max: 64,
     },
     Shows {
@@ -233,6 +239,7 @@ const CASES: &[Shows] = &[
         workload: || text("mix"),
         seed: 1,
         nested: 0,
+        deep_one_in: 0,
         states_max: 64,
     },
     Shows {
@@ -242,6 +249,7 @@ const CASES: &[Shows] = &[
         workload: || text("mix"),
         seed: 1,
         nested: 0,
+        deep_one_in: 0,
         states_max: 64,
     },
     Shows {
@@ -251,6 +259,7 @@ const CASES: &[Shows] = &[
         workload: names,
         seed: 1,
         nested: 0,
+        deep_one_in: 0,
         states_max: 64,
     },
     Shows {
@@ -260,6 +269,7 @@ const CASES: &[Shows] = &[
         workload: || text("mix:tasks=2,ops=40,stress=names"),
         seed: 1,
         nested: 0,
+        deep_one_in: 0,
         states_max: 64,
     },
     Shows {
@@ -269,7 +279,18 @@ const CASES: &[Shows] = &[
         workload: names,
         seed: 3,
         nested: 1,
+        deep_one_in: 0,
         states_max: 64,
+    },
+    Shows {
+        mutant: Mutant::SuperblockDirect,
+        scheme: "emmc",
+        device: "spec:emmc",
+        workload: || text("mix:tasks=3,ops=50,stress=reuse"),
+        seed: 3,
+        nested: 0,
+        deep_one_in: 1,
+        states_max: 8,
     },
     Shows {
         mutant: Mutant::FlushBeforeData,
@@ -278,6 +299,7 @@ const CASES: &[Shows] = &[
         workload: laggards,
         seed: 1,
         nested: 0,
+        deep_one_in: 0,
         states_max: 64,
     },
     Shows {
@@ -287,6 +309,7 @@ const CASES: &[Shows] = &[
         workload: || text("mix"),
         seed: 1,
         nested: 0,
+        deep_one_in: 0,
         states_max: 64,
     },
     Shows {
@@ -296,6 +319,7 @@ const CASES: &[Shows] = &[
         workload: names,
         seed: 1,
         nested: 0,
+        deep_one_in: 0,
         states_max: 64,
     },
     Shows {
@@ -305,6 +329,7 @@ const CASES: &[Shows] = &[
         workload: fill,
         seed: 3,
         nested: 0,
+        deep_one_in: 0,
         states_max: 8,
     },
     Shows {
@@ -314,6 +339,7 @@ const CASES: &[Shows] = &[
         workload: overwrites,
         seed: 1,
         nested: 0,
+        deep_one_in: 0,
         states_max: 64,
     },
     Shows {
@@ -323,6 +349,7 @@ const CASES: &[Shows] = &[
         workload: reuse,
         seed: 1,
         nested: 0,
+        deep_one_in: 0,
         states_max: 64,
     },
     Shows {
@@ -332,6 +359,7 @@ const CASES: &[Shows] = &[
         workload: names,
         seed: 1,
         nested: 0,
+        deep_one_in: 0,
         states_max: 64,
     },
     Shows {
@@ -341,6 +369,7 @@ const CASES: &[Shows] = &[
         workload: names,
         seed: 1,
         nested: 0,
+        deep_one_in: 0,
         states_max: 64,
     },
     Shows {
@@ -350,6 +379,7 @@ const CASES: &[Shows] = &[
         workload: preallocate,
         seed: 1,
         nested: 0,
+        deep_one_in: 0,
         states_max: 64,
     },
 ];
@@ -371,10 +401,6 @@ const ELSEWHERE: &[(Mutant, &str)] = &[
     (
         Mutant::PackTwice,
         "journal, block: no file system puts a block twice into one pack; the plug is asked directly",
-    ),
-    (
-        Mutant::SuperblockDirect,
-        "lab, random cuts: a list of orphans shows in a mount for writing; states here are mounted read-only",
     ),
     (
         Mutant::NoEscape,
@@ -455,6 +481,11 @@ fn clean_before_home() {
 #[test]
 fn flush_before_data() {
     caught(Mutant::FlushBeforeData);
+}
+
+#[test]
+fn superblock_direct() {
+    caught(Mutant::SuperblockDirect);
 }
 
 #[test]
