@@ -97,6 +97,7 @@ impl Ext4 {
         let _gate = inode.gate.write();
         let _wb = inode.wb.lock();
         let size = inode.core().size;
+        self.finish_tail(inode, size)?;
         self.finish_truncate(inode, size)
     }
 

@@ -98,7 +98,7 @@ impl Ext4 {
         bytes.into()
     }
 
-    fn read_data(&self, inode: &Inode, start: BlockNo, len: u32) -> FsResult<Bytes> {
+    pub(super) fn read_data(&self, inode: &Inode, start: BlockNo, len: u32) -> FsResult<Bytes> {
         let what = format!("reading inode {} at block {start}", inode.ino);
         let sectors = u64::from(len) * SECTORS_PER_BLOCK;
         self.queue

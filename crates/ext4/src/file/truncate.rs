@@ -76,7 +76,9 @@ impl Ext4 {
         })
     }
 
-    /// Frees what lies beyond `size` and takes the inode off the list of orphans.
+    /// Frees what lies beyond `size` and takes the inode off the list of orphans. The times stay as the first transaction of the
+    /// truncation set them, also when a mount finishes it: e2fsck leaves them alone as well, and the clock of that mount may be
+    /// behind them.
     pub(crate) fn finish_truncate(&self, inode: &Inode, size: u64) -> FsResult<()> {
         self.transact(STEP_CREDITS + ORPHAN_CREDITS, |tx| {
             let from = size.div_ceil(BLOCK);
@@ -88,9 +90,27 @@ impl Ext4 {
             if inode.core().disk.links() > 0 {
                 self.orphan_del(tx, inode)?;
             }
-            inode.core().touch(true);
             self.put_inode(tx, inode)
         })
+    }
+
+    /// After a crash: zeroes the last block behind the end, where whoever began the truncation did not come to it (ext4 of Linux
+    /// does so in a later transaction than the new size; here it is ordered data of the same). Else the file would show what was
+    /// cut off as soon as it grows again. A block that has zeros there is not written: the cut of a write may damage it. `wb` is held.
+    pub(crate) fn finish_tail(&self, inode: &Inode, size: u64) -> FsResult<()> {
+        let (index, at) = (size / BLOCK, (size % BLOCK) as usize);
+        if at == 0 || !inode.core().disk.is_regular() {
+            return Ok(());
+        }
+        let Span::Data { start, .. } = self.lookup_span(inode, index as u32, 1)? else {
+            return Ok(());
+        };
+        // Recovery has brought all content home, and nothing was written since.
+        let block = self.read_data(inode, start, 1)?;
+        if base::bytes::is_zero(&block[at..]) || !self.zero_tail(inode, size)? {
+            return Ok(());
+        }
+        self.transact(1, |tx| self.submit_ordered(tx, inode, index))
     }
 
     fn remove_some(&self, tx: &mut Tx<'_>, inode: &Inode, from: u64) -> FsResult<Step> {
