@@ -144,6 +144,8 @@ impl Ext4 {
         let mut sb = self.sb.lock();
         let features = sb.incompat().without(Incompat::RECOVER);
         sb.set_incompat(features);
+        // Nothing else says from now on that the totals are those of the last unmount.
+        self.count_into(&mut sb);
         write_in_place(&self.queue, &mut sb)
     }
 

@@ -128,6 +128,9 @@ impl Ext4 {
             FsError::Posix(_) => bad("is not in use"),
             other => other,
         })?;
+        if disk.links() > 0 {
+            self.check_inode(ino, &disk)?;
+        }
         let mut core = Core::new(disk, self.newest_tid());
         core.data_mark = self.queue.mark();
         core.orphan = chained;

@@ -48,7 +48,7 @@ fn put(ram: &Ram, at: u64, bytes: Vec<u8>) {
 
 /// What the first transaction of a truncation leaves: the new size, and the inode on the list. Not the zeros behind the end: ext4
 /// of Linux writes them in a later transaction.
-fn interrupt_truncation(ram: &Ram, ino: Ino) {
+fn interrupt_truncation(ram: &Ram, ino: Ino, size: u64) {
     let mut first = block(ram, 0);
     let mut sb = Superblock::parse(&first[1024..]).expect("a superblock");
     let (at, offset) = sb.desc_place(0);
@@ -58,7 +58,7 @@ fn interrupt_truncation(ram: &Ram, ino: Ino) {
     let mut bytes = block(ram, table);
     let raw = &mut bytes[place.offset..place.offset + sb.inode_bytes()];
     let mut inode = Inode::parse(raw, sb.inode_bytes()).expect("the file");
-    inode.set_size(CUT as u64);
+    inode.set_size(size);
     inode.update_checksum(sb.seed(), ino);
     inode.encode(raw);
     put(ram, table, bytes);
@@ -84,7 +84,7 @@ fn crashed(options: &str, body: impl FnOnce(&Arc<Ram>, Ino, &Attr)) {
         fs.fsync(ino, false).expect("synced");
         let before = fs.getattr(ino).expect("there");
         fs.unmount().expect("unmounts");
-        interrupt_truncation(&ram, ino);
+        interrupt_truncation(&ram, ino, CUT as u64);
         rt::sleep(base::Nanos::from_millis(20_000));
         body(&ram, ino, &before);
         let read = |at: BlockNo| Ok::<_, String>(block(&ram, at.0).into());
@@ -138,4 +138,18 @@ fn a_truncation_finished_by_mount_leaves_zeros_behind_the_end() {
             fs.unmount().expect("unmounts");
         });
     }
+}
+
+/// The number of its last block would not fit: the tail of another block would be zeroed.
+#[test]
+fn an_orphan_of_impossible_size_is_refused() {
+    crashed("", |ram, ino, _| {
+        mount(ram, "").unmount().expect("unmounts");
+        interrupt_truncation(ram, ino, (1 << 44) + CUT as u64);
+        let error = Ext4::mount(Queue::new(ram.clone()), MountOptions::default());
+        let error = error.err().expect("refused").to_string();
+        assert!(error.contains("beyond what can be mapped"), "{error}");
+        interrupt_truncation(ram, ino, CUT as u64);
+        mount(ram, "").unmount().expect("unmounts");
+    });
 }

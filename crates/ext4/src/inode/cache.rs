@@ -99,7 +99,8 @@ impl Ext4 {
         Ok(disk)
     }
 
-    fn check_inode(&self, ino: Ino, disk: &disk::Inode) -> FsResult<()> {
+    /// Refuses an inode that is not in use, or that nothing here can make sense of.
+    pub(crate) fn check_inode(&self, ino: Ino, disk: &disk::Inode) -> FsResult<()> {
         if disk.links() == 0 {
             return Err(Errno::Stale.into());
         }
