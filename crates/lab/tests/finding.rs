@@ -17,11 +17,13 @@ use varve_lab::crash::case::{Case, StateId, Volumes};
 use varve_lab::crash::finding::dossier::{Dossier, Shrunk};
 use varve_lab::crash::finding::folder::{self, Content, Folder, Store};
 use varve_lab::crash::finding::hunt::Budget;
+use varve_lab::crash::finding::id::Id;
 use varve_lab::crash::finding::keep::{Gone, Keep, keep};
 use varve_lab::crash::finding::report::{CampaignReport, CaseReport};
 use varve_lab::crash::finding::repro::Repro;
 use varve_lab::crash::finding::shrink::shrink;
 use varve_lab::crash::finding::{junit, page, rule, rule_of, steps::Fate};
+use varve_lab::crash::nand::{self, Cuts, NandBound, small_chips};
 use varve_lab::crash::plan::{Done, Job};
 
 const REACH: Reach = Reach {
@@ -82,7 +84,8 @@ fn dossier(explored: &Explored) -> Dossier {
 
 fn shrunk(dossier: &Dossier) -> Shrunk {
     let mut volumes = Volumes::default();
-    let (case, id) = (&dossier.repro.case, dossier.id.parse().unwrap());
+    let case = &dossier.repro.case;
+    let id: Id = dossier.id.parse().unwrap();
     shrink(case, &id, dossier.rule(), BUDGET, &mut volumes).unwrap()
 }
 
@@ -400,6 +403,7 @@ fn a_campaign_is_kept_with_its_folders_and_goes_on_with_a_full_disk() {
     let how = Keep {
         folders_max: 1,
         shrink: None,
+        shrink_states: 0,
     };
     let to = tempfile::tempdir().unwrap();
     let mut store = Folder(to.path());
@@ -446,4 +450,185 @@ fn the_rule_of_a_finding_is_that_of_its_words() {
             "{finding:?}"
         );
     }
+}
+
+/// A modelled device: the chips are cut, and the line makes the same state and judgement.
+fn on_chips() -> Case {
+    Case {
+        device: small_chips().into(),
+        workload: "mix:tasks=2,ops=8".into(),
+        ..case()
+    }
+}
+
+fn explored_chips(bound: &NandBound) -> Explored {
+    let setup = on_chips().setup(&mut Volumes::default()).unwrap();
+    let subject = setup.subject.as_ref();
+    let found = nand::explore(&setup.config, &setup.volume, subject, bound, &mut |_| {});
+    found.unwrap().explored
+}
+
+#[test]
+fn a_finding_of_the_chips_is_made_again_from_its_line() {
+    let bound = NandBound {
+        random: Some(240),
+        nested: 1,
+        nested_states: 2,
+        nested_cuts_max: 12,
+        ..NandBound::default()
+    };
+    let moments = NandBound {
+        cuts: Cuts::Moments(120),
+        nested: 0,
+        ..bound.clone()
+    };
+    let mut volumes = Volumes::default();
+    for bound in [bound, moments] {
+        let explored = explored_chips(&bound);
+        assert_eq!(explored.failure, None);
+        assert!(explored.findings.len() >= 2, "{}", explored.violations);
+        for finding in explored.findings.iter().take(3) {
+            let id: Id = finding.state.parse().unwrap();
+            let dossier = Dossier::new(&on_chips(), &id, &mut volumes).unwrap();
+            assert_eq!(dossier.violations, finding.violations, "{}", finding.state);
+            assert_eq!(
+                (dossier.loss, &dossier.story),
+                (finding.loss, &finding.story)
+            );
+            let line: Repro = dossier.repro.to_string().parse().unwrap();
+            let again = Dossier::rerun(&line, &mut volumes).unwrap();
+            assert_eq!(again.violations, finding.violations);
+            assert_eq!(again.steps, dossier.steps);
+            assert!(again.before == dossier.before && again.after == dossier.after);
+        }
+    }
+}
+
+#[test]
+fn a_finding_of_the_chips_is_told_made_smaller_and_written_down() {
+    let explored = explored_chips(&NandBound::default());
+    // One inside of an operation tells most.
+    let inside = |f: &&Finding| f.state.contains('i') && rule_of(&f.violations) != "R1";
+    let finding = explored.findings.iter().find(inside);
+    let finding = finding.unwrap_or(&explored.findings[0]);
+    let id: Id = finding.state.parse().unwrap();
+    let mut volumes = Volumes::default();
+    let dossier = Dossier::new(&on_chips(), &id, &mut volumes).unwrap();
+    let steps = dossier.steps_text();
+    for word in [
+        "(host data)",
+        "program block",
+        "task 0: ",
+        &format!("cut {}", finding.state),
+        "power cut at",
+    ] {
+        assert!(steps.contains(word), "{word}:\n{steps}");
+    }
+    if finding.state.contains('i') {
+        let cut = dossier.steps[0].lines.iter();
+        let cut: Vec<_> = cut.filter(|l| l.fate == Some(Fate::Interrupted)).collect();
+        assert!(!cut.is_empty(), "{steps}");
+    }
+    assert!(dossier.before != dossier.after, "recovery writes");
+
+    let small = shrink(&on_chips(), &id, dossier.rule(), BUDGET, &mut volumes).unwrap();
+    println!("{} states: {}", small.states, small.dossier.repro);
+    assert!(
+        small.states <= BUDGET.states + BUDGET.candidate,
+        "{}",
+        small.states
+    );
+    assert!(small.ops.is_some_and(|ops| ops < 16), "{:?}", small.ops);
+    let mut rules = small.dossier.violations.iter().filter_map(|v| rule(v));
+    assert!(rules.any(|r| r == dossier.rule()), "F3");
+
+    let to = tempfile::tempdir().unwrap();
+    let written = folder::write(&mut Folder(to.path()), 0, &dossier, Some(&small));
+    assert_eq!(written.not_kept, Vec::<String>::new());
+    let found = files(to.path());
+    assert_eq!(found.len(), 9, "{:?}", found.keys());
+    let readme = &found[&format!("{}/README.txt", written.name)];
+    let readme = String::from_utf8_lossy(readme);
+    assert!(readme.contains("a host reads of the device"), "{readme}");
+}
+
+#[test]
+fn an_id_that_the_chips_do_not_have_is_refused() {
+    let mut volumes = Volumes::default();
+    let id: Id = "n4a".parse().unwrap();
+    let good = Dossier::new(&on_chips(), &id, &mut volumes).unwrap().repro;
+    let mut refusal = |change: &dyn Fn(&mut Repro)| {
+        let mut line = good.clone();
+        change(&mut line);
+        let refused = Dossier::rerun(&line, &mut volumes);
+        refused.map(|_| ()).unwrap_err().to_string()
+    };
+    for (state, word) in [
+        ("n99999b", "has no such operation"),
+        ("m0b", "the recovery of the device has no such operation"),
+        ("t99999999999999", "the run ends at"),
+        ("n4", "names no cut"),
+        ("7.oldest", "the device is a modelled one"),
+    ] {
+        let why = refusal(&|line| line.state = state.into());
+        assert!(why.contains(word) && why.contains(state), "{state}: {why}");
+    }
+    let why = refusal(&|line| line.case.device = "spec:emmc".into());
+    assert!(why.contains("a disk in memory"), "{why}");
+    // The fingerprint covers the film.
+    let why = refusal(&|line| line.case.seed += 1);
+    assert!(why.contains("fingerprint"), "{why}");
+}
+
+/// Folders go to distinct rules under distinct schemes first, and shrinking has one budget for all.
+#[test]
+fn a_campaign_with_many_findings_keeps_distinct_ones() {
+    let explored = explored();
+    let one = chosen(&explored).clone();
+    let done: Vec<Done> = ["none", "none", "none", "none+data=writeback"]
+        .into_iter()
+        .enumerate()
+        .map(|(number, scheme)| {
+            let case = Case {
+                scheme: scheme.into(),
+                ..case()
+            };
+            let job = Job {
+                number,
+                group: "mix".into(),
+                case,
+                reach: REACH,
+                control: false,
+            };
+            let explored = Explored {
+                findings: vec![one.clone(), one.clone()],
+                ..Explored::default()
+            };
+            Done { job, explored }
+        })
+        .collect();
+    let head = CampaignReport::new(3, "spec:emmc", "varve crash", "");
+    let how = Keep {
+        folders_max: 2,
+        shrink: Some(BUDGET),
+        shrink_states: 200,
+    };
+    let mut store = Full {
+        files: usize::MAX,
+        kept: Vec::new(),
+    };
+    let kept = keep(head, &done, &[], &how, &mut store);
+    let with_folder: Vec<u64> = kept
+        .report
+        .findings()
+        .filter(|(_, f)| f.folder.is_some())
+        .map(|(case, _)| case.number)
+        .collect();
+    assert_eq!(with_folder, [0, 3], "{:?}", kept.not_kept);
+    let spent = kept
+        .report
+        .findings()
+        .filter_map(|(_, f)| f.shrunk.as_ref());
+    let spent: u64 = spent.map(|s| s.states).sum();
+    assert!((1..=200).contains(&spent), "{spent}");
 }

@@ -15,7 +15,7 @@ mod stack;
 pub use bare::{FreshVolume, Mounted};
 pub use blockdev::{
     Adversary, BlockDevice, Caps, Class, Clock, DevError, DeviceStats, FlashStats, Image, Model,
-    Modelled, Op, OverlayDisk, PackOrder, Packed, Reply, Request, SpecDisk, Ticket, Trace,
+    Modelled, Op, OverlayDisk, PackOrder, Packed, Piece, Reply, Request, SpecDisk, Ticket, Trace,
     spec::{
         Bound, Choice, ChoiceError, Counted, Exact, Form, Kind, Mode, Named, Queue, Rest, Write,
         WriteFate,

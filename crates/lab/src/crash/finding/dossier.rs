@@ -1,14 +1,18 @@
 //! Everything about one crash state, made again from its case and id.
 
+use super::chips;
+use super::id::Id;
 use super::report::{FindingReport, ShrunkReport};
 use super::repro::{Repro, ReproError};
 use super::rule_of;
 use super::steps::{Level, Site};
 use crate::RunError;
+use crate::crash::Loss;
 use crate::crash::campaign::{self, State};
 use crate::crash::case::{Case, Setup, StateId, Volumes};
 use crate::crash::device::{Disk, Remains};
-use crate::crash::{Judgement, Loss};
+use crate::crash::nand::{Filmed, NandPath, logical};
+use crate::crash::traced::trace;
 use base::collections::mix;
 use rig::{Image, Kind, Mounted, Step, Trace, What, Write};
 use rt::Sim;
@@ -29,10 +33,12 @@ pub struct Dossier {
     pub steps: Vec<Level>,
     /// Bytes of the device.
     pub bytes: u64,
-    /// What the cut left.
+    /// What the cut left. Of a modelled device: what a host reads of it when it has come up again.
     pub before: Image,
     /// The same after recovery and unmount.
     pub after: Image,
+    /// The device is a modelled one.
+    pub modelled: bool,
     /// Why recovery or unmount failed, if it did; then [`Dossier::after`] is what stood there at that point.
     pub unrecovered: Option<String>,
 }
@@ -42,10 +48,13 @@ impl Dossier {
     ///
     /// # Errors
     /// The case cannot be built or run, or has no such state.
-    pub fn new(case: &Case, id: &StateId, volumes: &mut Volumes) -> Result<Dossier, RunError> {
-        let setup = case.setup(volumes)?;
-        let (state, judgement) = campaign::judge(&setup, id)?;
-        Ok(Dossier::of(case, id, &setup, state, judgement))
+    pub fn new(case: &Case, id: impl Into<Id>, volumes: &mut Volumes) -> Result<Dossier, RunError> {
+        let (id, setup) = (id.into(), case.setup(volumes)?);
+        id.check(&setup).map_err(RunError::Check)?;
+        match &id {
+            Id::Block(id) => Dossier::of_block(case, id, &setup),
+            Id::Nand(path) => Dossier::of_chips(case, path, &setup, chips::film(&setup)?),
+        }
     }
 
     /// Makes the state of a line again and judges it.
@@ -60,19 +69,55 @@ impl Dossier {
             state: line.state.clone(),
             why,
         };
-        let id: StateId = line.state.parse().map_err(state_error)?;
+        let id: Id = line.state.parse().map_err(state_error)?;
+        id.check(&setup).map_err(state_error)?;
         // The run first: with another run the numbers of states mean nothing.
-        let run = crate::crash::traced::trace(&setup.config, &setup.volume, setup.subject.as_ref());
-        line.check_run(fingerprint(&run.map_err(case_error)?.trace))?;
-        let judged = campaign::judge(&setup, &id);
-        let (state, judgement) = judged.map_err(|e| state_error(e.to_string()))?;
-        Ok(Dossier::of(&line.case, &id, &setup, state, judgement))
+        let dossier = match &id {
+            Id::Block(id) => {
+                line.check_run(run_of(&setup).map_err(case_error)?)?;
+                Dossier::of_block(&line.case, id, &setup)
+            }
+            Id::Nand(path) => {
+                let filmed = chips::film(&setup).map_err(case_error)?;
+                line.check_run(filmed.film.fingerprint())?;
+                Dossier::of_chips(&line.case, path, &setup, filmed)
+            }
+        };
+        dossier.map_err(|e| state_error(e.to_string()))
     }
 
-    fn of(case: &Case, id: &StateId, setup: &Setup, state: State, judgement: Judgement) -> Dossier {
-        let (after, unrecovered) = recover(setup, &state.image);
+    fn of_chips(
+        case: &Case,
+        path: &NandPath,
+        setup: &Setup,
+        filmed: Filmed,
+    ) -> Result<Dossier, RunError> {
+        let run = filmed.film.fingerprint();
+        let again = chips::again(setup, filmed, path)?;
+        let before = again.before.unwrap_or_default();
+        let remains = Remains::Media(Box::new(again.media));
+        let (after, unrecovered) = recover(setup, &remains, &before);
+        Ok(Dossier {
+            repro: Repro::new(case, run, path),
+            id: path.to_string(),
+            loss: again.judgement.loss,
+            violations: again.judgement.violations,
+            story: again.story,
+            steps: again.steps,
+            bytes: setup.config.stack.bytes,
+            before,
+            after,
+            modelled: true,
+            unrecovered,
+        })
+    }
+
+    fn of_block(case: &Case, id: &StateId, setup: &Setup) -> Result<Dossier, RunError> {
+        let (state, judgement) = campaign::judge(setup, id)?;
+        let remains = Remains::Image(state.image.clone());
+        let (after, unrecovered) = recover(setup, &remains, &state.image);
         let run = state.traces.first().map_or(0, fingerprint);
-        Dossier {
+        Ok(Dossier {
             repro: Repro::new(case, run, id),
             id: id.to_string(),
             loss: judgement.loss,
@@ -82,8 +127,9 @@ impl Dossier {
             bytes: setup.config.stack.bytes,
             before: state.image,
             after,
+            modelled: false,
             unrecovered,
-        }
+        })
     }
 
     /// The rule that is violated first.
@@ -146,6 +192,18 @@ impl Shrunk {
     }
 }
 
+/// The fingerprint of the run of a case.
+///
+/// # Errors
+/// It does not run.
+pub(super) fn run_of(setup: &Setup) -> Result<u64, RunError> {
+    if chips::is_modelled(setup) {
+        return Ok(chips::film(setup)?.film.fingerprint());
+    }
+    let run = trace(&setup.config, &setup.volume, setup.subject.as_ref())?;
+    Ok(fingerprint(&run.trace))
+}
+
 /// Equal runs have equal ones: a digest of all commands with their times, addresses and classes.
 pub fn fingerprint(trace: &Trace) -> u64 {
     trace.steps.iter().fold(1, |sum, step| {
@@ -203,10 +261,9 @@ fn levels(id: &StateId, state: &State) -> Vec<Level> {
     .collect()
 }
 
-/// Mounts and unmounts, as the next life does.
-fn recover(setup: &Setup, image: &Image) -> (Image, Option<String>) {
-    let remains = Remains::Image(image.clone());
-    let disk = match setup.volume.attach(&remains, setup.config.seed) {
+/// Mounts and unmounts, as the next life does. `image`: what there is if the device does not come up.
+fn recover(setup: &Setup, remains: &Remains, image: &Image) -> (Image, Option<String>) {
+    let disk = match setup.volume.attach(remains, setup.config.seed) {
         Ok(disk) => disk,
         Err(e) => return (image.clone(), Some(e.to_string())),
     };
@@ -230,6 +287,9 @@ fn recover(setup: &Setup, image: &Image) -> (Image, Option<String>) {
     };
     match &disk {
         Disk::Spec(disk) => (disk.visible(), why),
-        Disk::Modelled(_) => (image.clone(), why),
+        Disk::Modelled(device) => {
+            let left = device.with_model(logical);
+            (left.unwrap_or_else(|| image.clone()), why)
+        }
     }
 }

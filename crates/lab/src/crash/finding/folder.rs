@@ -226,7 +226,13 @@ fn readme(dossier: &Dossier, shrunk: Option<&Shrunk>) -> String {
         "  steps.txt         the commands around the cut with the lost ones marked, and what the workload did",
     );
     line("  finding.json      the same as data");
-    line("  image-before.img  what the cut left of the device, before any recovery");
+    line(match dossier.modelled {
+        false => "  image-before.img  what the cut left of the device, before any recovery",
+        true => {
+            "  image-before.img  what a host reads of the device after the cut: the device has recovered its map, the file system \
+             has not been mounted; what the chips hold is in no file, the line above makes it again"
+        }
+    });
     match &dossier.unrecovered {
         None => line("  image-after.img   the same after Varve's recovery and unmount"),
         Some(why) => line(&format!(

@@ -1,5 +1,7 @@
 //! Looking for a state of a case that violates a given rule, within a budget.
 
+use super::chips;
+use super::id::Id;
 use super::rule;
 use super::steps::{Site, Toll};
 use crate::RunError;
@@ -7,6 +9,7 @@ use crate::crash::Judgement;
 use crate::crash::campaign::recovery;
 use crate::crash::case::{Case, Setup, StateId, Volumes};
 use crate::crash::check::Checker;
+use crate::crash::nand::{NandBound, explore_each};
 use crate::crash::oracle::Oracle;
 use crate::crash::traced::trace;
 use base::{Set, Time};
@@ -14,6 +17,13 @@ use rig::{Bound, Choice, Cursor, Image, Mode, Trace};
 
 /// States judged in one simulation: few, since the first hit ends the hunt.
 const BATCH: usize = 32;
+
+/// What a state of a modelled device costs of the budget, in states of a disk in memory: it recovers the map too.
+const CHIPS_COST: u64 = 8;
+/// What filming a run costs of the budget.
+const FILM_COST: u64 = 64;
+/// Of each candidate, states of a modelled device whose recovery is cut, and cuts of each.
+const CHIPS_NESTED: (usize, usize) = (4, 40);
 
 /// How much may be spent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,8 +57,8 @@ impl Default for Budget {
 #[derive(Clone, Debug)]
 pub struct Hit {
     /// Its id.
-    pub id: StateId,
-    /// What the innermost cut took.
+    pub id: Id,
+    /// What the innermost cut took; nothing for one of a modelled device.
     pub toll: Toll,
     /// Violated rules.
     pub violations: Vec<String>,
@@ -130,6 +140,9 @@ impl Hunter<'_> {
             return Ok((Vec::new(), 0));
         }
         let setup = case.setup(self.volumes)?;
+        if chips::is_modelled(&setup) {
+            return self.hunt_chips(&setup, (bound, nested), left, hits_max);
+        }
         let mut hunt = Hunt {
             setup: &setup,
             checker: Checker::new(&setup.config, &setup.volume),
@@ -145,6 +158,55 @@ impl Hunter<'_> {
         let spent = left - hunt.left;
         self.spent += spent;
         outcome.map(|()| (hunt.hits, spent))
+    }
+
+    /// The same on a modelled device: before and after operations of the chips, in a wide bound inside of them too.
+    fn hunt_chips(
+        &mut self,
+        setup: &Setup,
+        (bound, nested): (Bound, usize),
+        left: u64,
+        hits_max: usize,
+    ) -> Result<(Vec<Hit>, u64), RunError> {
+        let most = left.saturating_sub(FILM_COST).div_ceil(CHIPS_COST);
+        let bound = NandBound {
+            places: u32::from(bound.mode != Mode::Linear),
+            seeds: 1,
+            random: Some(most as usize),
+            nested: nested as u32,
+            nested_states: CHIPS_NESTED.0,
+            nested_cuts_max: CHIPS_NESTED.1,
+            ..NandBound::default()
+        };
+        let (mut hits, mut judged) = (Vec::new(), 0);
+        let wanted = self.rule;
+        let outcome = explore_each(
+            &setup.config,
+            &setup.volume,
+            setup.subject.as_ref(),
+            &bound,
+            &mut |_| {},
+            &mut |path, judgement| {
+                judged += 1;
+                let violations = &judgement.violations;
+                if violations.iter().any(|v| rule(v) == Some(wanted)) {
+                    hits.push(Hit {
+                        id: path.into(),
+                        toll: Toll::default(),
+                        violations: violations.clone(),
+                    });
+                }
+                judged < most && hits.len() < hits_max
+            },
+        );
+        let spent = FILM_COST + judged * CHIPS_COST;
+        self.spent += spent;
+        // A candidate whose run fails by itself shows nothing.
+        let failed = outcome?.explored.failure.is_some();
+        if failed {
+            hits.clear();
+        }
+        Ok((hits, spent))
     }
 }
 
@@ -220,7 +282,7 @@ impl Hunt<'_> {
                 let same = violations.iter().any(|v| rule(v) == Some(self.rule));
                 if same && self.hits.len() < self.hits_max {
                     self.hits.push(Hit {
-                        id: id.clone(),
+                        id: id.into(),
                         toll: site(image).toll(),
                         violations,
                     });

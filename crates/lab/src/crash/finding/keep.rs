@@ -1,20 +1,19 @@
 //! What a campaign leaves behind: a folder a finding, `results.json`, `junit.xml` and `index.html`.
 //!
-//! Each case keeps one folder for each rule that it violates, as far as the number of folders allows; every finding has its line in
-//! the reports. Positive controls keep no folders: their damage is expected.
+//! The number of folders is bounded: the first finding of each rule under each scheme comes first, then the first of each rule in
+//! each case. Every finding has its line in the reports. Positive controls keep no folders: their damage is expected.
 
-use super::dossier::{Dossier, Shrunk, fingerprint};
+use super::dossier::{Dossier, Shrunk, run_of};
 use super::folder::{self, Content, Store};
 use super::hunt::Budget;
+use super::id::Id;
 use super::report::{CampaignReport, CaseReport, FindingReport};
 use super::repro::Repro;
 use super::shrink::shrink;
 use super::{junit, page, rule_of};
-use crate::RunError;
 use crate::crash::campaign::Finding;
-use crate::crash::case::{Case, StateId, Volumes};
+use crate::crash::case::{Case, Volumes};
 use crate::crash::plan::{Done, Job};
-use crate::crash::traced::trace;
 use std::collections::BTreeSet;
 
 /// How much to keep.
@@ -24,6 +23,8 @@ pub struct Keep {
     pub folders_max: usize,
     /// What may be spent on a smaller case of each; `None`: none is looked for.
     pub shrink: Option<Budget>,
+    /// States that may be judged for all smaller cases together.
+    pub shrink_states: u64,
 }
 
 impl Default for Keep {
@@ -36,6 +37,7 @@ impl Default for Keep {
         Keep {
             folders_max: 12,
             shrink: Some(budget),
+            shrink_states: 48_000,
         }
     }
 }
@@ -70,8 +72,12 @@ pub fn keep(
     how: &Keep,
     store: &mut dyn Store,
 ) -> Kept {
+    let chosen = choose(done, how.folders_max);
     let mut keeper = Keeper {
         how,
+        folders_left: chosen.len(),
+        chosen,
+        left: how.shrink_states,
         volumes: Volumes::default(),
         kept: Kept {
             report: head,
@@ -80,8 +86,8 @@ pub fn keep(
         },
         store,
     };
-    for done in done {
-        keeper.case(done);
+    for (number, done) in done.iter().enumerate() {
+        keeper.case(number, done);
     }
     for Gone { job, state, why } in gone {
         let case = CaseReport::lost(job, state.as_deref(), why);
@@ -96,21 +102,26 @@ struct Keeper<'a> {
     volumes: Volumes,
     kept: Kept,
     store: &'a mut dyn Store,
+    /// Findings that get folders, as numbers of the case in the list and of the finding in it.
+    chosen: BTreeSet<(usize, usize)>,
+    /// Of them, those to come.
+    folders_left: usize,
+    /// States that may still be judged for smaller cases.
+    left: u64,
 }
 
 impl Keeper<'_> {
-    fn case(&mut self, done: &Done) {
+    fn case(&mut self, number: usize, done: &Done) {
         let mut case = CaseReport::new(&done.job, &done.explored);
-        let mut rules: BTreeSet<String> = BTreeSet::new();
         let run = match done.explored.findings.is_empty() {
             true => Ok(0),
-            false => run_of(&done.job.case, &mut self.volumes),
+            false => {
+                let setup = done.job.case.setup(&mut self.volumes);
+                setup.and_then(|setup| run_of(&setup))
+            }
         };
-        for finding in &done.explored.findings {
-            let fresh = rules.insert(rule_of(&finding.violations).into());
-            let wanted =
-                fresh && !done.job.control && self.kept.folders.len() < self.how.folders_max;
-            let whole = match wanted {
+        for (n, finding) in done.explored.findings.iter().enumerate() {
+            let whole = match self.chosen.contains(&(number, n)) {
                 true => self.whole(&done.job.case, finding, &mut case.not_kept),
                 false => None,
             };
@@ -140,7 +151,7 @@ impl Keeper<'_> {
         let mut complain = |what: &str, why: &dyn std::fmt::Display| {
             not_kept.push(format!("{what} of state {}: {why}", finding.state));
         };
-        let id: StateId = match finding.state.parse() {
+        let id: Id = match finding.state.parse() {
             Ok(id) => id,
             Err(why) => {
                 complain("the folder", &why);
@@ -154,7 +165,14 @@ impl Keeper<'_> {
                 return None;
             }
         };
-        let small = self.how.shrink.map(|budget| {
+        // Each gets its share of what is left, so that the first ones do not take all.
+        let share = self.left / self.folders_left.max(1) as u64;
+        self.folders_left = self.folders_left.saturating_sub(1);
+        let small = self.how.shrink.filter(|_| share > 0).map(|budget| {
+            let budget = Budget {
+                states: budget.states.min(share),
+                ..budget
+            };
             let rule = rule_of(&finding.violations);
             shrink(case, &id, rule, budget, &mut self.volumes)
         });
@@ -165,6 +183,9 @@ impl Keeper<'_> {
                 None
             }
         };
+        if let Some(small) = &small {
+            self.left = self.left.saturating_sub(small.states);
+        }
         let number = self.kept.folders.len();
         let mut store = Below("findings", &mut *self.store);
         let written = folder::write(&mut store, number, &dossier, small.as_ref());
@@ -200,11 +221,23 @@ impl Keeper<'_> {
     }
 }
 
-/// The fingerprint of the run of a case.
-fn run_of(case: &Case, volumes: &mut Volumes) -> Result<u64, RunError> {
-    let setup = case.setup(volumes)?;
-    let run = trace(&setup.config, &setup.volume, setup.subject.as_ref())?;
-    Ok(fingerprint(&run.trace))
+/// Which findings get folders: at most `max`.
+fn choose(done: &[Done], max: usize) -> BTreeSet<(usize, usize)> {
+    let cases = done.iter().enumerate().filter(|(_, d)| !d.job.control);
+    let all: Vec<(usize, usize, &str, &str)> = cases
+        .flat_map(|(case, d)| {
+            let scheme = d.job.case.scheme.as_str();
+            let findings = d.explored.findings.iter().enumerate();
+            findings.map(move |(n, f)| (case, n, rule_of(&f.violations), scheme))
+        })
+        .collect();
+    let (mut schemes, mut cases) = (BTreeSet::new(), BTreeSet::new());
+    let (first, others): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .filter(|(case, _, rule, _)| cases.insert((*case, *rule)))
+        .partition(|(_, _, rule, scheme)| schemes.insert((*scheme, *rule)));
+    let chosen = first.into_iter().chain(others).take(max);
+    chosen.map(|(case, n, ..)| (case, n)).collect()
 }
 
 /// A folder inside of a store.

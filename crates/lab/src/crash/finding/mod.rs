@@ -2,9 +2,9 @@
 //! with the lost ones marked, a folder, and the reports of a whole campaign.
 //!
 //! ```text
-//! (Case, StateId) --Scene--> image, judgement, steps
-//!        |--Repro--> line --Repro::rerun--> Scene
-//!        |--shrink--> smaller (Case, StateId)
+//! (Case, Id) --Dossier--> image, judgement, steps
+//!        |--Repro--> line --Dossier::rerun--> Dossier
+//!        |--shrink--> smaller (Case, Id)
 //!        `--write--> FOLDER/NNN-rule-scheme/
 //! CampaignReport --> results.json, junit.xml, index.html
 //! ```
@@ -13,9 +13,11 @@
 //! - F2: what cannot be written is named in the result and never ends an exploration.
 //! - F3: a shrunk case violates the same rule as the one it was made of.
 
+mod chips;
 pub mod dossier;
 pub mod folder;
 pub mod hunt;
+pub mod id;
 pub mod junit;
 pub mod keep;
 pub mod page;

@@ -225,7 +225,7 @@ fn steps(levels: &[Level]) -> Markup {
     html! {
         @for level in levels {
             p.note {
-                "Cut of the " (level.of) " at " (micros(level.cut_ns)) " us (moment " (level.point)
+                "Cut of the " (level.of) " at " (micros(level.cut_ns)) " us (" (level.moment())
                 "). Addresses are 4 KiB blocks." @if level.earlier > 0 { " " (level.earlier) " earlier commands are not shown." }
             }
             table.steps { tbody {
@@ -245,16 +245,16 @@ fn cut_row() -> Markup {
 }
 
 fn step(line: &Line) -> Markup {
-    let class = match (line.command, line.fate) {
+    let class = match (line.number().as_str(), line.fate) {
         (_, Some(fate)) => fate.word(),
-        (None, None) => "op",
+        ("", None) => "op",
         _ => "",
     };
     let to = line.to_ns.map(micros).unwrap_or_default();
     html! {
         tr class=(class) {
             td { (micros(line.from_ns)) ".." (to) }
-            td { @if let Some(n) = line.command { "#" (n) } }
+            td { (line.number()) }
             td { (line.what) @if let Some(tid) = line.tid { " (tid " (tid) ")" } }
             td {
                 @match line.fate {

@@ -11,9 +11,10 @@ mod op;
 
 use super::dossier::{Dossier, Shrunk};
 use super::hunt::{Budget, Hit, Hunter};
+use super::id::Id;
 use super::steps::Toll;
 use crate::RunError;
-use crate::crash::case::{Case, StateId, Volumes};
+use crate::crash::case::{Case, Volumes};
 use crate::crash::ops::Op;
 use crate::crash::subject::{FileScript, Place, Spec};
 
@@ -28,29 +29,30 @@ const HITS_MAX: usize = 128;
 /// The case itself does not run.
 pub fn shrink(
     case: &Case,
-    id: &StateId,
+    id: impl Into<Id>,
     rule: &str,
     budget: Budget,
     volumes: &mut Volumes,
 ) -> Result<Shrunk, RunError> {
+    let id = id.into();
     let mut shrinker = Shrinker {
         hunter: Hunter {
             volumes,
             budget,
             rule,
-            nested: id.0.len().saturating_sub(1),
+            nested: id.depth().saturating_sub(1),
             spent: 0,
         },
         case: case.clone(),
         hit: None,
     };
     let ops = shrinker.workload();
-    shrinker.cut_set(id);
+    shrinker.cut_set(&id);
     let Shrinker { hunter, case, hit } = shrinker;
     let (spent, complete) = (hunter.spent, !hunter.is_spent());
-    let id = hit.map_or_else(|| id.clone(), |hit| hit.id);
+    let id = hit.map_or(id, |hit| hit.id);
     Ok(Shrunk {
-        dossier: Dossier::new(&case, &id, hunter.volumes)?,
+        dossier: Dossier::new(&case, id, hunter.volumes)?,
         ops,
         states: spent,
         complete,
@@ -218,14 +220,14 @@ impl Shrinker<'_> {
     }
 
     /// The state with the least loss: un-nested before nested, whole writes before torn ones, few before many.
-    fn cut_set(&mut self, id: &StateId) {
+    fn cut_set(&mut self, id: &Id) {
         let mut hits = self.hunter.all(&self.case, 0, HITS_MAX);
-        if hits.is_empty() && id.0.len() > 1 {
+        if hits.is_empty() && id.depth() > 1 {
             hits = self.hunter.all(&self.case, self.hunter.nested, HITS_MAX);
         }
         hits.extend(self.hit.take());
         let weight =
-            |hit: &Hit| -> (usize, Toll, StateId) { (hit.id.0.len(), hit.toll, hit.id.clone()) };
+            |hit: &Hit| -> (usize, Toll, Id) { (hit.id.depth(), hit.toll, hit.id.clone()) };
         self.hit = hits.into_iter().min_by_key(weight);
     }
 }

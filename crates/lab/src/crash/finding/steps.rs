@@ -13,6 +13,7 @@
 //! | garbage | not durable, and what is there was never written |
 //! | replaced | a later write to the same place is there |
 //! | damaged | durable, and yet not there: damage by a neighbour (devices without WR_REL_SET) |
+//! | interrupted | an operation of the chips that the cut fell into: page or block is left as the fault table says |
 //! | never | begins after the cut |
 
 use crate::crash::oracle::Told;
@@ -57,14 +58,16 @@ pub enum Fate {
     /// See there.
     Damaged,
     /// See there.
+    Interrupted,
+    /// See there.
     Never,
 }
 
 impl Fate {
     /// Whether the cut took something of it.
     pub fn is_loss(self) -> bool {
-        use Fate::{Damaged, Garbage, Lost, Torn};
-        matches!(self, Lost | Torn { .. } | Garbage | Damaged)
+        use Fate::{Damaged, Garbage, Interrupted, Lost, Torn};
+        matches!(self, Lost | Torn { .. } | Garbage | Damaged | Interrupted)
     }
 
     /// One word for a class of a style sheet.
@@ -77,6 +80,7 @@ impl Fate {
             Fate::Garbage => "garbage",
             Fate::Replaced => "replaced",
             Fate::Damaged => "damaged",
+            Fate::Interrupted => "torn",
             Fate::Never => "never",
         }
     }
@@ -88,6 +92,7 @@ impl fmt::Display for Fate {
             Fate::Lost => f.write_str("LOST"),
             Fate::Garbage => f.write_str("GARBAGE"),
             Fate::Damaged => f.write_str("DAMAGED"),
+            Fate::Interrupted => f.write_str("INTERRUPTED"),
             Fate::Torn { new, old, garbage } => {
                 write!(f, "TORN: {new} new, {old} old")?;
                 match garbage {
@@ -109,6 +114,9 @@ pub struct Line {
     pub to_ns: Option<u64>,
     /// A command of the device, by its number in the run from 0; absent for what the workload did.
     pub command: Option<usize>,
+    /// An operation of the chips, as ids of cuts name it: `n17`, or `m3` in the recovery of the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chip: Option<String>,
     /// What.
     pub what: String,
     /// Its transaction, where the journal block or one before it in the same log says so.
@@ -118,12 +126,15 @@ pub struct Line {
 }
 
 /// One cut: that of the run, or of a recovery.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Level {
     /// `run`, `recovery`, `recovery of the recovery` ...
     pub of: String,
-    /// Number of the moment.
+    /// Number of the moment; 0 for a cut of a modelled device.
     pub point: usize,
+    /// The cut of a modelled device, as ids name it; else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
     /// When, virtual ns.
     pub cut_ns: u64,
     /// Earlier lines that are not shown.
@@ -206,6 +217,7 @@ impl Site<'_> {
         Level {
             of: self.of.clone(),
             point: self.point,
+            id: String::new(),
             cut_ns: self.at.0,
             earlier: from,
             lines,
@@ -218,6 +230,7 @@ impl Site<'_> {
             from_ns: told.begun.0,
             to_ns: told.ended.filter(|end| *end <= self.at).map(|end| end.0),
             command: None,
+            chip: None,
             what: told.what.clone(),
             tid: None,
             fate: (told.begun > self.at).then_some(Fate::Never),
@@ -258,6 +271,7 @@ impl Scribe<'_> {
             from_ns: step.start.0,
             to_ns: self.ended(step.end),
             command: Some(number),
+            chip: None,
             what: what.into(),
             tid: None,
             fate: (step.start >= self.at).then_some(Fate::Never),
@@ -292,6 +306,7 @@ impl Scribe<'_> {
                 from_ns: write.start.0,
                 to_ns: self.ended(write.end),
                 command: Some(number),
+                chip: None,
                 what: format!("{pack}{}", words.join(" ")),
                 tid: part.tid,
                 fate: Some(self.fates.of(number, write, sectors)),
@@ -549,15 +564,36 @@ fn before(write: &Write, sector: u64) -> Bytes {
     bytes.slice(from..from + SECTOR_BYTES)
 }
 
+impl Level {
+    /// Which moment it is.
+    pub fn moment(&self) -> String {
+        match self.id.as_str() {
+            "" => format!("moment {}", self.point),
+            id => format!("cut {id}"),
+        }
+    }
+}
+
+impl Line {
+    /// The number of a command, or of an operation of the chips; empty for what the workload did.
+    pub fn number(&self) -> String {
+        match (&self.chip, self.command) {
+            (Some(chip), _) => chip.clone(),
+            (None, Some(n)) => format!("#{n}"),
+            (None, None) => String::new(),
+        }
+    }
+}
+
 impl fmt::Display for Level {
     /// A table for the terminal. What the cut took is marked with `!`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "cut of the {} at {} us (moment {}); times in us, addresses in 4 KiB blocks",
+            "cut of the {} at {} us ({}); times in us, addresses in 4 KiB blocks",
             self.of,
             micros(self.cut_ns),
-            self.point
+            self.moment()
         )?;
         if self.earlier > 0 {
             writeln!(f, "  ... {} earlier commands", self.earlier)?;
@@ -588,7 +624,7 @@ impl fmt::Display for Line {
             Some(to) => format!("{}..{}", micros(self.from_ns), micros(to)),
             None => format!("{}..", micros(self.from_ns)),
         };
-        let number = self.command.map_or(String::new(), |n| format!("#{n}"));
+        let number = self.number();
         let tid = self
             .tid
             .map_or(String::new(), |tid| format!(" (tid {tid})"));

@@ -18,7 +18,10 @@ use std::sync::Arc;
 /// States judged in one simulation.
 const PER_SIM: usize = 256;
 /// One state in so many is mounted for writing, used and unmounted.
-const DEEP_ONE_IN: u64 = 16;
+pub(super) const DEEP_ONE_IN: u64 = 16;
+
+/// Sees a judgement; false ends the exploration.
+pub type Each<'a> = dyn FnMut(&NandPath, &Judgement) -> bool + 'a;
 
 /// What an exploration of a modelled device gave.
 #[derive(Clone, Debug, Default)]
@@ -122,6 +125,21 @@ pub fn explore(
     bound: &NandBound,
     watch: &mut Watch<'_>,
 ) -> Result<NandExplored, RunError> {
+    explore_each(config, volume, subject, bound, watch, &mut |_, _| true)
+}
+
+/// The same; `each` sees every judgement and answers whether to go on.
+///
+/// # Errors
+/// See [`explore`].
+pub fn explore_each(
+    config: &CrashConfig,
+    volume: &Volume,
+    subject: &dyn Subject,
+    bound: &NandBound,
+    watch: &mut Watch<'_>,
+    each: &mut Each<'_>,
+) -> Result<NandExplored, RunError> {
     let Filmed {
         film,
         mut oracle,
@@ -135,6 +153,8 @@ pub fn explore(
         bound,
         seen: Set::default(),
         watch,
+        each,
+        over: false,
         out: NandExplored {
             explored: Explored {
                 failure,
@@ -152,32 +172,41 @@ pub fn explore(
     Ok(explorer.out)
 }
 
-/// What the state at `path` left, and when the run was cut: to look at it, or to keep it as an image.
-///
-/// # Errors
-/// The run, or a recovery, has no such operation; a device on the way does not come up.
-pub fn media_of(
+/// Judges one cut of a run or of a recovery, as an exploration does.
+pub(super) fn judge_one(
     config: &CrashConfig,
-    filmed: &Filmed,
-    path: &NandPath,
-) -> Result<(Time, Media), RunError> {
-    let lives = Lives::new(config, DEEP_ONE_IN)?;
-    let (first, nested) = path
-        .0
-        .split_first()
-        .ok_or_else(|| RunError::Check("an empty path names no state".into()))?;
-    let (at, mut media) = filmed.film.media(first).ok_or_else(|| unknown(first))?;
-    for id in nested {
-        let film = lives
-            .recovery(&media, recovery_seed(&media))
-            .map_err(RunError::Check)?;
-        media = film.media(id).ok_or_else(|| unknown(id))?.1;
-    }
-    Ok((at, media))
+    oracle: &mut dyn Oracle,
+    film: &Film,
+    outer: &Outer,
+    cut: (Time, NandId),
+) -> Result<Judgement, RunError> {
+    let mut judged = None;
+    let mut explorer = Explorer {
+        lives: Lives::new(config, DEEP_ONE_IN)?,
+        config,
+        bound: &NandBound::default(),
+        seen: Set::default(),
+        watch: &mut |_| {},
+        each: &mut |_, judgement| {
+            judged = Some(judgement.clone());
+            true
+        },
+        over: false,
+        out: NandExplored::default(),
+    };
+    explorer.simulate(oracle, film, outer, &[cut]);
+    judged.ok_or_else(|| unknown(&cut.1, film))
 }
 
-fn unknown(id: &NandId) -> RunError {
-    RunError::Check(format!("{id}: the run has no such operation of the chips"))
+pub(super) fn unknown(id: &NandId, film: &Film) -> RunError {
+    let n = film.operations(id.power_up).len();
+    let of = match id.power_up {
+        false => "the run",
+        true => "the recovery of the device",
+    };
+    RunError::Check(format!(
+        "{id}: {of} has no such operation of the chips; there are {n}, from 0"
+    ))
 }
 
 /// Moments among cuts, which are in their order.
@@ -189,26 +218,27 @@ fn points(cuts: &[(Time, NandId)]) -> u64 {
 }
 
 /// The schedule of a recovery depends on what it recovers alone (N5).
-fn recovery_seed(media: &Media) -> u64 {
+pub(super) fn recovery_seed(media: &Media) -> u64 {
     media.content_hash()
 }
 
 /// The state in whose recovery a level lies; nothing for the run itself.
 #[derive(Clone, Default)]
-struct Outer {
-    path: Vec<NandId>,
+pub(super) struct Outer {
+    /// Its cuts.
+    pub path: Vec<NandId>,
     /// When the run was cut.
-    at: Option<Time>,
+    pub at: Option<Time>,
     /// Blocks that the host has not touched in the run and the recoveries until then.
-    untouched: Arc<Vec<(u64, Bytes)>>,
+    pub untouched: Arc<Vec<(u64, Bytes)>>,
 }
 
 impl Outer {
-    /// The text of a state of this level.
-    fn state(&self, id: &NandId) -> String {
+    /// A state of this level.
+    fn state(&self, id: &NandId) -> NandPath {
         let mut path = self.path.clone();
         path.push(*id);
-        NandPath(path).to_string()
+        NandPath(path)
     }
 }
 
@@ -218,6 +248,9 @@ struct Explorer<'a, 'w> {
     bound: &'a NandBound,
     seen: Set<(u64, u64)>,
     watch: &'a mut Watch<'w>,
+    each: &'a mut Each<'w>,
+    /// Nothing more is asked for.
+    over: bool,
     out: NandExplored,
 }
 
@@ -234,7 +267,7 @@ impl Explorer<'_, '_> {
         if let (Cuts::List(ids), 0) = (&self.bound.cuts, depth)
             && let Some(id) = ids.iter().find(|id| id.time(film).is_none())
         {
-            return Err(unknown(id));
+            return Err(unknown(id, film));
         }
         let bound = match depth {
             0 => self.bound.clone(),
@@ -253,6 +286,9 @@ impl Explorer<'_, '_> {
         draw(&mut followed, wanted, &mut rng);
         let mut rest = 0;
         for last in followed {
+            if self.over {
+                return Ok(());
+            }
             self.judge_all(oracle, film, outer, &cuts[rest..=last]);
             rest = last + 1;
             self.follow(oracle, film, outer, cuts[last])?;
@@ -296,7 +332,7 @@ impl Explorer<'_, '_> {
         cuts: &[(Time, NandId)],
     ) {
         let mut done = 0;
-        while done < cuts.len() {
+        while done < cuts.len() && !self.over {
             let most = cuts.len().min(done + PER_SIM);
             done += self.simulate(oracle, film, outer, &cuts[done..most]);
         }
@@ -314,7 +350,7 @@ impl Explorer<'_, '_> {
         sim.policy = rt::Policy::Fifo;
         sim.quiet = true;
         if let Some((_, id)) = cuts.first() {
-            (self.watch)(&outer.state(id));
+            (self.watch)(&outer.state(id).to_string());
         }
         let (mut done, mut open) = (0usize, None);
         let outcome = Sim::new(sim).run(|| {
@@ -330,6 +366,9 @@ impl Explorer<'_, '_> {
                 judged.inspect_err(|_| rt::power_cut())?;
                 if let Some(judgement) = open.take() {
                     self.enter(oracle, outer, (at, id), judgement);
+                }
+                if self.over {
+                    break;
                 }
                 // The guard against runs that make no progress counts from here.
                 rt::sleep(Nanos(1));
@@ -373,7 +412,9 @@ impl Explorer<'_, '_> {
     ) {
         self.out.explored.nested += u64::from(!outer.path.is_empty());
         let explored = &mut self.out.explored;
-        explored.count(|| outer.state(id), at, oracle, judgement);
+        let state = outer.state(id);
+        self.over |= !(self.each)(&state, &judgement);
+        explored.count(|| state.to_string(), at, oracle, judgement);
     }
 
     fn reach(&mut self, reached: rt::Reached) {

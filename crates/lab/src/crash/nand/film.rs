@@ -4,7 +4,9 @@
 //! operation of the chips with its span. A model is exact at a cut, and nothing but commands comes from outside: the copy
 //! made at the last command before a moment, cut at that moment, is what a cut of the run at that moment leaves.
 
+use super::host::Command;
 use super::id::NandId;
+use base::collections::mix;
 use base::{Bytes, SECTORS_PER_BLOCK, Set, Time};
 use rig::{
     AnyModel, BlockDevice, Caps, DevError, Media, Model, Modelled, Op, Operation, Profile,
@@ -16,7 +18,9 @@ use std::sync::Arc;
 /// A recorded run.
 pub struct Film {
     /// The device after each command, by ascending time; the first is the one before all.
-    frames: Vec<(Time, AnyModel)>,
+    pub(super) frames: Vec<(Time, AnyModel)>,
+    /// The commands: one less than frames.
+    pub(super) commands: Vec<Command>,
     /// What the chips did in the run, by ascending begin.
     operations: Vec<Operation>,
     /// The recovery of the device before the run, if it was one.
@@ -67,6 +71,22 @@ impl Film {
         self.touched.contains(&block)
     }
 
+    /// Equal runs have equal ones: a digest of all commands of the host and all operations of the chips, with their times.
+    pub fn fingerprint(&self) -> u64 {
+        let add = |sum: u64, word: u64| mix(sum.rotate_left(7) ^ word);
+        let commands = self.frames[1..].iter().zip(&self.commands);
+        let sum = commands.fold(2, |sum, ((at, _), command)| {
+            command.words().into_iter().fold(add(sum, at.0), add)
+        });
+        let recovery = self.operations(true).iter();
+        recovery.chain(self.operations(false)).fold(sum, |sum, op| {
+            let page = op.page.map_or(0, |page| u64::from(page) + 1);
+            let words = [op.span.start.0, op.span.end.0, u64::from(op.block.0)];
+            let words = words.into_iter().chain([page, op.cause as u64]);
+            words.fold(sum, add)
+        })
+    }
+
     /// Commands of the host.
     pub fn commands(&self) -> usize {
         self.frames.len() - 1
@@ -89,6 +109,7 @@ pub struct Camera {
 #[derive(Default)]
 struct Shot {
     frames: Vec<(Time, AnyModel)>,
+    commands: Vec<Command>,
     operations: Vec<Operation>,
     touched: Set<u64>,
 }
@@ -102,6 +123,7 @@ impl Camera {
         });
         let shot = Shot {
             frames: first.into_iter().map(|m| (Time(0), m)).collect(),
+            commands: Vec::new(),
             operations: Vec::new(),
             touched: Set::default(),
         };
@@ -124,6 +146,7 @@ impl Camera {
         let shot = std::mem::take(&mut *self.shot.lock());
         Film {
             frames: shot.frames,
+            commands: shot.commands,
             operations: in_order(shot.operations),
             touched: shot.touched,
             recovering: self
@@ -146,7 +169,7 @@ impl BlockDevice for Camera {
                 Op::Read { .. } => Vec::new(),
                 _ => request.spans(),
             };
-            let ticket = self.device.submit(request);
+            let ticket = self.device.submit(request.clone());
             let frame = self
                 .device
                 .with_model_mut(|model| (model.take_operations(), model.clone()));
@@ -158,12 +181,21 @@ impl BlockDevice for Camera {
                     lba.0 / SECTORS_PER_BLOCK..end
                 });
                 shot.touched.extend(blocks);
+                shot.commands.push(Command::new(request, ticket));
                 shot.frames.push((rt::now(), model));
             }
             ticket
         })
     }
     fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
-        self.device.wait(ticket)
+        let reply = self.device.wait(ticket);
+        if reply.is_ok() {
+            let mut shot = self.shot.lock();
+            let commands = shot.commands.iter_mut().rev();
+            if let Some(command) = commands.into_iter().find(|c| c.is_open(ticket)) {
+                command.end = Some(rt::now());
+            }
+        }
+        reply
     }
 }

@@ -18,18 +18,22 @@
 //!
 //! - D1 a block that no one has written or discarded in the run reads as before it, whatever was moved or erased meanwhile.
 
+mod again;
 mod aged;
 mod bound;
 mod explore;
 mod film;
+mod host;
 mod id;
 mod life;
 #[cfg(test)]
 mod tests;
 
+pub use again::{NandCut, NandState, judge, state};
 pub use aged::{aged_volume, small_chips};
 pub use bound::{Cuts, NandBound};
-pub use explore::{Census, NandExplored, explore, film, media_of};
+pub use explore::{Census, Each, NandExplored, explore, explore_each, film};
 pub use film::{Camera, Film};
+pub use host::logical;
 pub use id::{NandId, NandIdError, NandPath, Spot, inside};
 pub use life::Filmed;

@@ -142,10 +142,10 @@ fn ids_name_states_and_recoveries_are_cut() {
     for path in &deep {
         let [a, b] = again
             .each_ref()
-            .map(|filmed| media_of(&config, filmed, path).unwrap());
+            .map(|filmed| state(&config, filmed, path).unwrap());
         assert_eq!(
-            (a.0, a.1.content_hash()),
-            (b.0, b.1.content_hash()),
+            (a.at(), a.media().content_hash()),
+            (b.at(), b.media().content_hash()),
             "{path}"
         );
     }
