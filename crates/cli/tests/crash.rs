@@ -69,10 +69,19 @@ fn shards_make_up_the_whole() {
 #[test]
 fn a_control_without_damage_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
-    // Nothing but a pause: nobody can lose anything.
+    // Looks at no state: nothing that is found clean is worth anything.
     let output = varve(
         folder.path(),
-        &["--schemes", "none", "--workload", "script:pause 1000"],
+        &[
+            "--schemes",
+            "none",
+            "--workload",
+            "script:pause 1000",
+            "--mode",
+            "random",
+            "--draws",
+            "0",
+        ],
     );
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
     assert!(
@@ -107,4 +116,42 @@ fn what_makes_no_sense_is_refused_by_name() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
         assert!(words.iter().all(|w| error.contains(w)), "{args:?}: {error}");
     }
+}
+
+/// A finding at the chips goes from the campaign through its line back to the same violation.
+#[test]
+fn a_finding_of_a_modelled_device_is_made_again_from_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = varve(
+        folder.path(),
+        &[
+            "--schemes",
+            "none",
+            "--workload",
+            "mix",
+            "--device",
+            "emmc-odroid-xu4",
+            "--mode",
+            "random",
+            "--draws",
+            "60",
+            "--json",
+        ],
+    );
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let finding = &results["cases"][0]["findings"][0];
+    assert_eq!(results["cases"][0]["not_kept"], serde_json::Value::Null);
+    let line = finding["line"].as_str().unwrap();
+    let again = varve(folder.path(), &["--repro", line]);
+    let (told, error) = (text(&again.stdout), text(&again.stderr));
+    assert_eq!(again.status.code(), Some(1), "{error}");
+    let violation = finding["violations"][0].as_str().unwrap();
+    assert!(told.contains(violation), "{told}");
+    let state = finding["state"].as_str().unwrap();
+    assert!(told.contains(&format!("cut {state}")), "{told}");
+    // Another state than the run has is refused.
+    let other = line.replace(&format!("state={state}"), "state=n99999b");
+    let refused = varve(folder.path(), &["--repro", &other]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("n99999b"));
 }

@@ -532,7 +532,7 @@ fn a_finding_of_the_chips_is_told_made_smaller_and_written_down() {
     assert!(dossier.before != dossier.after, "recovery writes");
 
     let small = shrink(&on_chips(), &id, dossier.rule(), BUDGET, &mut volumes).unwrap();
-    println!("{} states: {}", small.states, small.dossier.repro);
+    eprintln!("{} states: {}", small.states, small.dossier.repro);
     assert!(
         small.states <= BUDGET.states + BUDGET.candidate,
         "{}",
