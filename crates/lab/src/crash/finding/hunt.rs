@@ -8,7 +8,7 @@ use crate::RunError;
 use crate::crash::Judgement;
 use crate::crash::campaign::recovery;
 use crate::crash::case::{Case, Setup, StateId, Volumes};
-use crate::crash::check::Checker;
+use crate::crash::check::{CheckOptions, Checker};
 use crate::crash::nand::{NandBound, explore_each};
 use crate::crash::oracle::Oracle;
 use crate::crash::traced::trace;
@@ -122,6 +122,14 @@ impl Hunter<'_> {
         found.unwrap_or_default().0
     }
 
+    /// The offline checker looks only where it found the violation: it costs more than all the rest.
+    fn options(&self) -> CheckOptions {
+        CheckOptions {
+            fsck: self.rule == "R4",
+            ..CheckOptions::default()
+        }
+    }
+
     /// True if nothing more may be judged.
     pub fn is_spent(&self) -> bool {
         self.spent >= self.budget.states
@@ -145,7 +153,7 @@ impl Hunter<'_> {
         }
         let mut hunt = Hunt {
             setup: &setup,
-            checker: Checker::new(&setup.config, &setup.volume),
+            checker: Checker::with(&setup.config, &setup.volume, self.options()),
             rule: self.rule,
             bound,
             nested,
