@@ -316,8 +316,11 @@ impl Content {
         let live = states
             .iter()
             .rposition(|(op, _)| *op <= since && self.cuts(*op, sector));
-        let live = &states[live.unwrap_or(0)..];
-        match live.iter().rev().find(|(_, state)| fits(state)) {
+        let (before, live) = states.split_at(live.unwrap_or(0));
+        // Data that was cut before it had a block leaves a hole, in front of the cut as well.
+        let hole = || before.iter().rev().find(|(_, s)| s.is_none() && fits(s));
+        let live = live.iter().rev().find(|(_, state)| fits(state));
+        match live.or_else(hole) {
             Some((op, _)) => Seen::Earlier(*op),
             None => Seen::Strange(strange(file, sector, found)),
         }
@@ -386,4 +389,27 @@ fn strange(file: FileId, sector: u64, found: &[u8]) -> Strange {
     stamps
         .first()
         .map_or(Strange::Garbage, |s| Strange::Own(*s))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Zeros in front of the cut of a file that was written and cut in the middle of a sector.
+    fn cut(synced: bool) -> Seen {
+        let (file, size) = (7, 34_892);
+        let mut content = Content::new(1, 1);
+        content.write(file, 2, 20_480, 20_480);
+        if synced {
+            content.acknowledge(2);
+        }
+        content.resize(3, 1, size);
+        content.see(file, size / SECTOR, &[0; 76], 3)
+    }
+
+    #[test]
+    fn a_cut_leaves_a_hole_of_what_never_had_a_block_and_only_of_that() {
+        assert!(matches!(cut(false), Seen::Earlier(_)));
+        assert!(matches!(cut(true), Seen::Strange(Strange::Zeros)));
+    }
 }
