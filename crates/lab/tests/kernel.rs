@@ -1,7 +1,7 @@
 //! Images go both ways between Varve and the running kernel.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use rig::{Clock, Config, Preset, Stack};
+use rig::{Bound, Clock, Config, Image, Mounted, Preset, Stack};
 use rt::{Sim, SimConfig};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,10 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 use varve_lab::RunConfig;
+use varve_lab::crash::case::{Case, Setup, Volumes};
+use varve_lab::crash::traced::trace;
+use varve_lab::crash::{Disk, Remains};
+use varve_lab::cuts::{Tree, walk};
 use varve_lab::fsck::{Verdict, e2fsck_check};
 use varve_lab::run::{DATABASE, run};
 use vfs::{OpenFlags, RenameMode};
@@ -258,4 +262,71 @@ fn a_dirty_coalition_volume_is_refused_until_it_is_recovered() {
     clean(&recovered);
     drop(kernel_mount(&recovered, folder.path().join("taken"), "rw"));
     clean(&recovered);
+}
+
+/// Crash states of a case, evenly chosen among those of all its cuts.
+fn crash_states(setup: &Setup, wanted: usize) -> Vec<(String, Image)> {
+    let run = trace(&setup.config, &setup.volume, setup.subject.as_ref()).unwrap();
+    let mut cursor = run.trace.cursor();
+    let mut all = Vec::new();
+    for (point, at) in run.trace.cut_points().into_iter().enumerate() {
+        if at > run.began {
+            cursor.seek(at);
+            let choices = cursor.choices(&Bound::default());
+            all.extend(
+                choices
+                    .iter()
+                    .map(|c| (format!("{point}.{c}"), cursor.image(c))),
+            );
+        }
+    }
+    let step = all.len().div_ceil(wanted);
+    all.into_iter().step_by(step).collect()
+}
+
+/// What Varve finds on a disk, recovering it if need be.
+fn tree_of(setup: &Setup, disk: &Disk) -> Tree {
+    let options = setup.config.stack.mount_options();
+    let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
+        let policy = vfs::WritebackPolicy::off();
+        let mounted = Mounted::on(disk.device(), options, policy).unwrap();
+        let tree = walk(&mounted.vfs).unwrap();
+        mounted.unmount().unwrap();
+        tree
+    });
+    outcome.unwrap()
+}
+
+#[test]
+fn the_kernel_recovers_crash_states_to_the_same_tree() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("state");
+    for (scheme, workload) in [
+        ("jbd2", "known:create_delete"),
+        ("jbd2", "mix:tasks=3,ops=20,stress=swarm"),
+        ("flush-ahead", "known:rename_root_to_sub"),
+        ("flush-ahead", "mix:tasks=2,ops=20,stress=reuse"),
+    ] {
+        let case = Case {
+            scheme: scheme.into(),
+            device: "spec:emmc".into(),
+            workload: workload.into(),
+            seed: 3,
+            mutant: None,
+        };
+        let setup = case.setup(&mut Volumes::default()).unwrap();
+        for (id, state) in crash_states(&setup, 6) {
+            let remains = Remains::Image(state);
+            let ours = setup.volume.attach(&remains, 0).unwrap();
+            ours.write_image(setup.config.stack.bytes, &image).unwrap();
+            let ours = tree_of(&setup, &ours);
+            let Some(mount) = kernel_mount(&image, folder.path().join("mnt"), "noatime") else {
+                return;
+            };
+            drop(mount);
+            clean(&image);
+            let theirs = tree_of(&setup, &setup.volume.load(&image).unwrap());
+            assert_eq!(ours, theirs, "{case}, state {id}");
+        }
+    }
 }

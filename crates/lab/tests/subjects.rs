@@ -74,9 +74,9 @@ fn sqlite_loses_no_acknowledged_transaction() {
 #[test]
 fn sqlite_without_syncs_or_journal_is_seen_to_lose() {
     let off = format!("sqlite:{SHORT},journal=truncate,synchronous=off");
-    assert_found("jbd2", &off, "P5: ");
+    assert_found("jbd2", &off, "S2: ");
     let none = format!("sqlite:{SHORT},journal=off,synchronous=full");
-    assert_found("jbd2", &none, "P4: ");
+    assert_found("jbd2", &none, "S1: ");
     let truncate = format!("sqlite:{SHORT},journal=truncate,synchronous=full");
     assert_found("none", &truncate, "P");
 }
@@ -90,7 +90,7 @@ fn sqlite_in_delete_mode_with_full_is_seen_to_lose_its_last_transaction() {
 #[test]
 fn sqlite_that_trusts_a_device_too_much_is_seen_to_lose() {
     let text = "sqlite:insert=2,update=1,delete=1,journal=wal,synchronous=full,psow=on";
-    assert_found("jbd2", text, "P5: ");
+    assert_found("jbd2", text, "S2: ");
 }
 
 #[test]

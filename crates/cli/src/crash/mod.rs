@@ -14,6 +14,7 @@ use lab::crash::case::Volumes;
 use lab::crash::finding::keep::Gone;
 use lab::crash::plan::{self, Counts, Done, Job, Request};
 use pool::{End, Program};
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -138,6 +139,19 @@ fn report(
     verdict(&done, &lost)
 }
 
+/// Workloads and devices whose positive control shows no damage.
+fn blind(done: &[Done]) -> Vec<String> {
+    let mut damage: BTreeMap<String, u64> = BTreeMap::new();
+    for Done { job, explored } in done.iter().filter(|d| d.job.control) {
+        let place = format!("{} on {}", job.group, job.case.device);
+        *damage.entry(place).or_default() += explored.violations;
+    }
+    let none = damage
+        .into_iter()
+        .filter(|(_, violations)| *violations == 0);
+    none.map(|(place, _)| place).collect()
+}
+
 /// What was found, in a sentence, and whether that is a failure.
 fn verdict(done: &[Done], lost: &[Gone]) -> Result<(), Failure> {
     let (mut counts, mut control) = (Counts::default(), Counts::default());
@@ -177,8 +191,10 @@ fn verdict(done: &[Done], lost: &[Gone]) -> Result<(), Failure> {
             "positive control `none`: {} of {} states show damage\n",
             control.violations, control.judged
         ))?;
-        if control.violations == 0 {
-            wrong.push("the positive control shows no damage: the explorer is blind".into());
+        for blind in blind(done) {
+            wrong.push(format!(
+                "the positive control shows no damage in {blind}: the explorer is blind"
+            ));
         }
     }
     match wrong.is_empty() {

@@ -353,14 +353,24 @@ pub fn explore_until(
     Ok(explorer.out)
 }
 
+/// The moments of a run that differ in what a cut may leave or in what is promised, ascending; their places are the numbers in ids.
+pub fn moments(trace: &Trace, promises: &[Time]) -> Vec<Time> {
+    let mut all = trace.cut_points();
+    all.extend(promises);
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
 /// The moments to cut at, with their numbers; those whose states are among those of a later one are pruned.
 fn points(trace: &Trace, reach: &Reach, promises: &[Time]) -> Vec<(usize, Time)> {
-    let all = trace.cut_points().into_iter().enumerate();
-    if !reach.prune {
+    let all = moments(trace, promises).into_iter().enumerate();
+    if !reach.prune || reach.mode != Look::Exhaustive {
+        // A bound that names a choice of states names others at an earlier cut of the same window.
         return all.collect();
     }
     let maximal = trace.maximal_cut_points(promises);
-    all.filter(|(_, at)| maximal.binary_search(at).is_ok())
+    all.filter(|(_, at)| maximal.binary_search(at).is_ok() || promises.binary_search(at).is_ok())
         .collect()
 }
 
@@ -447,7 +457,15 @@ impl Explorer<'_, '_> {
         if !base::collections::mix(image.content_hash()).is_multiple_of(one_in) {
             return Ok(());
         }
-        let trace = recovery(self.setup, image)?;
+        let (trace, failure) = recovery(self.setup, image)?;
+        if let Some(why) = failure {
+            // The state was judged by a mount for reading; this one writes, and tasks run beside it.
+            let judgement = Judgement {
+                violations: vec![format!("R1: recovery, mounted for writing: {why}")],
+                ..Judgement::default()
+            };
+            self.out.count(|| id.to_string(), run_at, oracle, judgement);
+        }
         let mut cursor = trace.cursor();
         for (point, at) in points(&trace, self.reach, &[]) {
             if self.ended() {
@@ -460,11 +478,11 @@ impl Explorer<'_, '_> {
     }
 }
 
-/// The commands of the recovery of a state.
+/// The commands of the recovery of a state by a mount for writing, and why it failed, if it did.
 ///
 /// # Errors
 /// See [`trace_recovery`].
-pub fn recovery(setup: &Setup, image: &Image) -> Result<Trace, RunError> {
+pub fn recovery(setup: &Setup, image: &Image) -> Result<(Trace, Option<String>), RunError> {
     let remains = Remains::Image(image.clone());
     let seed = image.content_hash();
     trace_recovery(&setup.config, &setup.volume, &remains, seed)
@@ -533,9 +551,14 @@ pub fn state(setup: &Setup, id: &StateId) -> Result<State, RunError> {
     let mut image = trace.start.clone();
     for (level, (point, choice)) in id.0.iter().enumerate() {
         if level > 0 {
-            trace = recovery(setup, &image)?;
+            trace = recovery(setup, &image)?.0;
         }
-        let points = trace.cut_points();
+        let promises = if level == 0 {
+            oracle.moments()
+        } else {
+            Vec::new()
+        };
+        let points = moments(&trace, &promises);
         let at = *points.get(*point).ok_or_else(|| {
             let (last, what) = (points.len(), ["run", "recovery"][level.min(1)]);
             RunError::Check(format!(

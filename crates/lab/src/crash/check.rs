@@ -271,8 +271,12 @@ impl<'a> Checker<'a> {
             Ok(())
         });
         judgement.reached = reached;
-        if let Err(why) = outcome {
-            judgement.violations.push(format!("R1: recovery: {why}"));
+        match outcome {
+            Err(why) => judgement.violations.push(format!("R1: recovery: {why}")),
+            Ok(Remains::Image(left)) if self.options.fsck => {
+                enter(&self.fsck(|n| left.block(n), false), &mut judgement);
+            }
+            Ok(_) => {}
         }
         Ok(judgement)
     }

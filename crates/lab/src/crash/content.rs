@@ -176,8 +176,12 @@ impl Content {
             return;
         }
         if end <= old {
-            // The size on the device may still be less, and grows with the blocks.
-            self.step(op, end, How::Written(end));
+            // The size on the device may still be less, and grows with the blocks; below what it is for sure it never comes.
+            let mut steps = self.sizes.iter().rev();
+            let sure = steps.find(|s| !matches!(s.how, How::Written(_)));
+            if sure.is_none_or(|s| s.size < end) {
+                self.step(op, end, How::Written(end));
+            }
             self.step(op, old, How::Written(old));
             return;
         }
@@ -405,6 +409,18 @@ mod tests {
         }
         content.resize(3, 1, size);
         content.see(file, size / SECTOR, &[0; 76], 3)
+    }
+
+    #[test]
+    fn allocating_inside_of_a_synced_file_does_not_excuse_a_smaller_one() {
+        let mut content = Content::new(1, 1);
+        content.write(7, 2, 0, 8192);
+        let unsynced = content.clone();
+        content.acknowledge(2);
+        for (mut content, legal) in [(unsynced, true), (content, false)] {
+            content.allocate(3, 1, 100, false);
+            assert_eq!(content.judge_size(100, 1).is_ok(), legal);
+        }
     }
 
     #[test]

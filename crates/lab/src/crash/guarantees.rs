@@ -27,9 +27,12 @@ const NEVER: &str = "
 - Two files written one after the other without a sync between them: the second may be there and the first not.
 - An fsync of a file does not make its removal from another directory durable, nor a rename of a directory above it: sync the
   directories.
-- A file that was renamed over another without an fsync before may be empty: there is no flush behind `rename` (Linux: `auto_da_alloc`).
+- A file that was renamed over another without an fsync before may be empty: there is no flush behind `rename`, nor behind the
+  close of a file that was truncated and written anew (Linux has both: `auto_da_alloc`).
 - SQLite in `journal_mode=DELETE` with `synchronous=FULL` may lose the last acknowledged transaction: it does not sync the directory
-  after deleting its journal. `EXTRA`, or another journal mode, loses none.
+  after deleting its journal. `EXTRA` loses none, nor do `TRUNCATE`, `PERSIST` and `WAL` with `FULL`. With `synchronous=NORMAL` the last
+  transactions may go; `synchronous=OFF` and the journal modes `OFF` and `MEMORY` may lose the database.
+- The owner and the times of a file are not judged. In `data=journal`, too, unsynced content comes in no promised order.
 - Access times, and modification times that only fdatasync covers.
 - Files that are mapped into memory: there is no such call here.
 ";

@@ -185,7 +185,7 @@ pub static COVERS: &[Covers] = &[
         Call::Fsync,
         What::Attributes,
         Cover::Inode,
-        "permissions, owner, times, extended attributes",
+        "permissions, extended attributes",
     ),
     covers(
         Call::Fsync,
@@ -282,13 +282,15 @@ pub static UNSYNCED: &[Unsynced] = &[
     Unsynced {
         operation: "write",
         leaves: "each sector of 512 bytes is as before or as after, independently of the others and of the order of writes; what is \
-                 appended comes page by page, and may be missing although later operations on names are there",
+                 appended comes page by page, and may be missing although later operations on names are there. Inside of the size that is \
+                 found it may read as zeros",
         rules: &["O3", "O4"],
     },
     Unsynced {
         operation: "truncate, fallocate",
-        leaves: "the size is the old or the new one, in order with operations on names. What was cut off does not come back when the file \
-                 grows again: it reads as zeros. An allocated range reads as zeros",
+        leaves: "the size is the old or the new one, in order with operations on names; an allocation may grow it piece by piece. Under \
+                 the old size, the page in which a truncation ends may read as zeros from there on already. What was cut off does not \
+                 come back when the file grows again: it reads as zeros. An allocated range reads as zeros",
         rules: &["O3", "O4"],
     },
 ];

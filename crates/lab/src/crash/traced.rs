@@ -75,13 +75,13 @@ pub fn trace(
 /// Recovers `remains`, mounts and unmounts, and keeps every command: for cuts inside of recovery.
 ///
 /// # Errors
-/// The device cannot be made. A recovery that fails gives the commands until then.
+/// The device cannot be made. A recovery that fails gives the commands until then, and why.
 pub fn trace_recovery(
     config: &CrashConfig,
     volume: &Volume,
     remains: &Remains,
     seed: u64,
-) -> Result<Trace, RunError> {
+) -> Result<(Trace, Option<String>), RunError> {
     let disk = volume.attach(remains, seed)?;
     let Disk::Spec(spec) = &disk else {
         return Err(RunError::Check(
@@ -90,7 +90,7 @@ pub fn trace_recovery(
     };
     let mut sim = config.sim(seed);
     sim.quiet = true;
-    Sim::new(sim).run(|| {
+    let outcome = Sim::new(sim).run(|| {
         spec.record();
         let options = config.mount_options();
         let mounted = Mounted::on(disk.device(), options, config.writeback());
@@ -99,6 +99,12 @@ pub fn trace_recovery(
             disk.power_off();
             rt::power_cut();
         }
+        outcome
     });
-    Ok(spec.take_trace().expect("the disk was recording"))
+    let failure = match outcome.value {
+        Some(Err(why)) => Some(why.to_string()),
+        _ => outcome.first_failure.map(|f| f.to_string()),
+    };
+    let trace = spec.take_trace().expect("the disk was recording");
+    Ok((trace, failure))
 }

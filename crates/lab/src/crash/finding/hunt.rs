@@ -6,7 +6,7 @@ use super::rule;
 use super::steps::{Site, Toll};
 use crate::RunError;
 use crate::crash::Judgement;
-use crate::crash::campaign::recovery;
+use crate::crash::campaign::{moments, recovery};
 use crate::crash::case::{Case, Setup, StateId, Volumes};
 use crate::crash::check::{CheckOptions, Checker};
 use crate::crash::nand::{NandBound, explore_each};
@@ -230,7 +230,10 @@ impl Hunt<'_> {
             return Ok(());
         }
         let mut cursor = run.trace.cursor();
-        for (point, at) in run.trace.cut_points().into_iter().enumerate() {
+        for (point, at) in moments(&run.trace, &run.oracle.moments())
+            .into_iter()
+            .enumerate()
+        {
             if at <= run.began {
                 continue;
             }
@@ -325,7 +328,7 @@ impl Hunt<'_> {
         if self.is_over() {
             return Ok(());
         }
-        let trace = recovery(self.setup, image)?;
+        let (trace, _) = recovery(self.setup, image)?;
         let mut cursor = trace.cursor();
         for (point, at) in trace.cut_points().into_iter().enumerate() {
             if self.is_over() {

@@ -19,7 +19,7 @@ use thiserror::Error;
 /// Version of the layout of the line.
 pub const FORMAT: u32 = 1;
 /// Version of the numbers of moments and of the texts of choices. Counts up whenever a state gets another id.
-pub const STATES: u32 = 1;
+pub const STATES: u32 = 2;
 /// The version of Varve that this build writes into lines.
 pub const VARVE: &str = env!("CARGO_PKG_VERSION");
 

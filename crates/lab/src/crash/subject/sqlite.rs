@@ -1,8 +1,8 @@
 //! SQLite transactions as a workload of the explorer.
 //!
 //! What is asked of a remainder, with the numbers of [`cuts`](crate::cuts):
-//! - P4 the database opens, SQLite's own recovery included, and `PRAGMA integrity_check` says ok;
-//! - P5 the table is that of a prefix of the transactions: with `synchronous=full` or `extra` at least of those acknowledged before the
+//! - S1 the database opens, SQLite's own recovery included, and `PRAGMA integrity_check` says ok;
+//! - S2 the table is that of a prefix of the transactions: with `synchronous=full` or `extra` at least of those acknowledged before the
 //!   cut, with `normal` of any number (<https://www.sqlite.org/pragma.html#pragma_synchronous>).
 //!
 //! `synchronous=off` and the journal modes `off` and `memory` promise less; they are judged like `full` all the same, as positive
@@ -201,13 +201,13 @@ impl TableOracle {
         recovered.and_then(|r| ended.map(|()| r))
     }
 
-    /// P5.
+    /// S2.
     fn judge_table(&self, found: Option<&Table>, judgement: &mut Judgement) {
         let ended = self.ended();
         let Some(steps) = self.prefix(found) else {
             let rows = found.map_or("no table".into(), |t| format!("{} rows", t.len()));
             judgement.violations.push(format!(
-                "P5: the table ({rows}) is that of no prefix of the {} transactions that had begun",
+                "S2: the table ({rows}) is that of no prefix of the {} transactions that had begun",
                 self.begun().saturating_sub(1)
             ));
             return;
@@ -230,7 +230,7 @@ impl TableOracle {
                 _ => "",
             };
             judgement.violations.push(format!(
-                "P5: {lost} of {ended} acknowledged transactions are lost{why}"
+                "S2: {lost} of {ended} acknowledged transactions are lost{why}"
             ));
         }
     }
@@ -279,12 +279,12 @@ impl Oracle for TableOracle {
 
     fn judge(&self, vfs: &Arc<Vfs>, judgement: &mut Judgement) {
         match self.recovered(vfs) {
-            Err(why) => judgement.violations.push(format!("P4: {why}")),
+            Err(why) => judgement.violations.push(format!("S1: {why}")),
             Ok(recovered) => {
                 if let Some(findings) = recovered.integrity {
                     judgement
                         .violations
-                        .push(format!("P4: integrity_check: {findings}"));
+                        .push(format!("S1: integrity_check: {findings}"));
                 }
                 self.judge_table(recovered.table.as_ref(), judgement);
             }

@@ -163,6 +163,14 @@ impl Arguments<'_> {
         path(word).map_err(|why| at.error(why))
     }
 
+    /// The value of an attribute, which may be empty.
+    fn value(&mut self) -> Result<String, TextError> {
+        match self.rest.clone().next() {
+            Some((word, _)) if word.is_empty() => self.word().map(|(word, _)| word.clone()),
+            _ => self.text(),
+        }
+    }
+
     fn text(&mut self) -> Result<String, TextError> {
         let (word, at) = self.word()?;
         if word.is_empty() || word.len() > PATH_MAX || word.contains('\0') {
@@ -238,7 +246,7 @@ fn build(verb: &str, a: &mut Arguments<'_>) -> Result<Op, TextError> {
         "setxattr" => Op::SetXattr {
             path: a.path()?,
             name: a.text()?,
-            value: a.text()?.into_bytes(),
+            value: a.value()?.into_bytes(),
         },
         "removexattr" => Op::RemoveXattr {
             path: a.path()?,

@@ -71,8 +71,10 @@ fn commit() -> Trace {
         Class::JournalMetadata,
         Class::JournalMetadata,
     ];
+    let mut start = Image::new();
+    (100..104).for_each(|n| start.set_block(n, block(9)));
     Trace {
-        start: Image::new(),
+        start,
         caps: caps(),
         steps: vec![
             step(What::Write(data.into()), (0, 1000), &[Class::Data]),
