@@ -317,9 +317,11 @@ fn the_kernel_recovers_crash_states_to_the_same_tree() {
         let setup = case.setup(&mut Volumes::default()).unwrap();
         for (id, state) in crash_states(&setup, 6) {
             let remains = Remains::Image(state);
-            let ours = setup.volume.attach(&remains, 0).unwrap();
-            ours.write_image(setup.config.stack.bytes, &image).unwrap();
-            let ours = tree_of(&setup, &ours);
+            let disk = || setup.volume.attach(&remains, 0).unwrap();
+            disk()
+                .write_image(setup.config.stack.bytes, &image)
+                .unwrap();
+            let ours = tree_of(&setup, &disk());
             let Some(mount) = kernel_mount(&image, folder.path().join("mnt"), "noatime") else {
                 return;
             };
