@@ -1,7 +1,7 @@
 //! One line that makes a crash state again: `varve crash --repro 'LINE'`.
 //!
 //! ```text
-//! varve-crash-1 varve=0.1.0 states=1 run=5f0c... scheme=none device=spec:emmc seed=7 state=17.oldest mutant=x workload=...
+//! varve-crash-1 varve=0.1.0 states=2 run=5f0c... scheme=none device=spec:emmc seed=7 state=17.oldest mutant=x workload=...
 //! ```
 //!
 //! The workload stands last and takes the rest of the line. What a shell or a line would take amiss (`'`, `%`, control and
