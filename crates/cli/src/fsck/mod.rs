@@ -84,7 +84,7 @@ fn exit_code(checked: &Checked) -> u8 {
     }
     match (
         checked.report.is_clean() && checked.refused.is_none(),
-        checked.written,
+        checked.mended && checked.written,
     ) {
         (true, true) => CORRECTED,
         (true, false) => CLEAN,
