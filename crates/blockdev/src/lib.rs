@@ -18,6 +18,7 @@ mod image;
 mod model;
 mod modelled;
 mod overlay;
+mod parts;
 mod ram;
 mod record;
 mod request;

@@ -5,10 +5,10 @@
 //! - V2: the image below is never changed and never copied; what is written lies above it.
 
 use crate::check::check_request;
+use crate::parts::{Part, parts};
 use crate::{BlockDevice, Caps, DevError, Image, Op, Piece, Reply, Request, Ticket};
-use base::{BLOCK_BYTES, Bytes, Lba, Map, SECTOR_BYTES, SECTORS_PER_BLOCK, fill};
+use base::{BLOCK_BYTES, Bytes, Lba, Map, SECTOR_BYTES, fill};
 use rt::Mutex;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// The device.
@@ -117,26 +117,6 @@ impl OverlayDisk {
         new[part.bytes].copy_from_slice(&bytes);
         state.above.insert(part.block, new.into());
     }
-}
-
-/// The part of a run of sectors inside one 4 KiB block.
-struct Part {
-    block: u64,
-    bytes: Range<usize>,
-}
-
-fn parts(lba: Lba, sectors: u64) -> impl Iterator<Item = Part> {
-    let end = lba.0 + sectors;
-    let blocks = lba.0 / SECTORS_PER_BLOCK..end.div_ceil(SECTORS_PER_BLOCK);
-    blocks.map(move |block| {
-        let first = block * SECTORS_PER_BLOCK;
-        let from = lba.0.saturating_sub(first) as usize * SECTOR_BYTES;
-        let to = (end - first).min(SECTORS_PER_BLOCK) as usize * SECTOR_BYTES;
-        Part {
-            block,
-            bytes: from..to,
-        }
-    })
 }
 
 impl BlockDevice for OverlayDisk {

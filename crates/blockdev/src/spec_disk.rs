@@ -7,6 +7,7 @@
 //! - I2: after the power is off, what completes later than the cut is never delivered, what completes at the cut is.
 
 use crate::check::check_request;
+use crate::parts::{Part, parts};
 use crate::spec::{Kind, Ledger, Write};
 use crate::tickets::Tickets;
 use crate::trace::{Step, Trace, What};
@@ -350,26 +351,6 @@ impl State {
             });
         }
     }
-}
-
-/// The part of a run of sectors inside one 4 KiB block.
-struct Part {
-    block: u64,
-    bytes: Range<usize>,
-}
-
-fn parts(lba: Lba, sectors: u64) -> impl Iterator<Item = Part> {
-    let end = lba.0 + sectors;
-    let blocks = lba.0 / SECTORS_PER_BLOCK..end.div_ceil(SECTORS_PER_BLOCK);
-    blocks.map(move |block| {
-        let first = block * SECTORS_PER_BLOCK;
-        let from = lba.0.saturating_sub(first) as usize * SECTOR_BYTES;
-        let to = (end - first).min(SECTORS_PER_BLOCK) as usize * SECTOR_BYTES;
-        Part {
-            block,
-            bytes: from..to,
-        }
-    })
 }
 
 impl BlockDevice for SpecDisk {

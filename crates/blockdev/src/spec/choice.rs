@@ -73,7 +73,9 @@ pub enum Mode {
     Linear,
     /// So many seeded draws, and the two extremes.
     Random(u32),
-    /// Every legal state at the grain of whole writes and torn places, as far as [`Bound`] allows.
+    /// Every legal state at the grain of whole writes, and each of them with at most one write torn or garbled, as far as [`Bound`]
+    /// allows. Two torn writes at once, and cached writes that come to a FIFO cache in another order than they began in, are left
+    /// to [`Mode::Random`].
     Exhaustive,
     /// Every subset of at most [`Bound::subset_max`] writes against the rest (kept alone, lost alone), with torn places.
     Bounded,
