@@ -2,7 +2,8 @@
 //!
 //! - C1: one run yields all cuts; the numbers of its moments and choices are those of [`StateId`].
 //! - C2: states with equal content in one epoch of the oracle are judged once; the others count as deduplicated.
-//! - C3: what is followed into recovery depends on the content of the state alone, not on the order of judging.
+//! - C3: of the states that are judged for the first time, and not at the greatest depth, those are followed into recovery whose
+//!   content says so; the order of the moments is fixed, so neither the number of workers nor the size of a batch shows.
 
 use super::case::{Setup, StateId};
 use super::check::{CheckOptions, Checker};

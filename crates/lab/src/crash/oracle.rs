@@ -22,7 +22,8 @@ pub trait Subject: Send + Sync {
 pub trait Oracle: Send {
     /// Comes to the cut at `at`. Cuts come by ascending time. What was acknowledged at that very moment is promised.
     fn advance(&mut self, at: Time);
-    /// Changes whenever what is legal changes: equal remainders of one epoch have equal judgements.
+    /// Changes whenever what is legal changes: equal remainders of one epoch violate the same rules. (The age that is noted of them is that
+    /// at the first of their cuts.)
     fn epoch(&self) -> u64;
     /// True if looking needs a mount that can be written, as SQLite's own recovery of a hot journal does.
     fn writes(&self) -> bool {
