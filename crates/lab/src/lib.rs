@@ -7,6 +7,8 @@ mod error;
 pub mod fsck;
 pub mod life;
 pub mod metrics;
+pub mod paper;
+pub mod recording;
 pub mod report;
 pub mod results;
 pub mod run;

@@ -1,0 +1,38 @@
+//! The eMMC paper: characterisation of journaling on phones, journal coalition, flush-ahead commit.
+
+pub mod job;
+
+use super::{Table, TableError};
+
+/// The eight applications, in the order of the paper's tables.
+pub const APPS: [&str; 8] = [
+    "facebook",
+    "twitter",
+    "google-map",
+    "gmail",
+    "netflix",
+    "angry-birds",
+    "chrome",
+    "amazon",
+];
+
+/// The paper's values.
+///
+/// # Errors
+/// The committed table is wrong; a test reads it.
+pub fn published() -> Result<Table, TableError> {
+    Table::parse(include_str!("published.toml"), &APPS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_table_reads() {
+        let table = published().unwrap();
+        let of = |app| table.get("Table 3", "control blocks over journal blocks", Some(app));
+        assert_eq!(of("chrome").value, Some(0.265));
+        assert_eq!(table.all().len(), 110);
+    }
+}

@@ -1,0 +1,10 @@
+//! Publications measured again: each published value beside the one measured here, and whether they agree.
+//!
+//! A paper's values and how far a measured one may be away stand in one committed table ([`published`]), written before the first run.
+
+pub mod emmc;
+pub mod published;
+mod row;
+
+pub use published::{Class, Published, Table, TableError};
+pub use row::{Report, Row, SCHEMA, Section};

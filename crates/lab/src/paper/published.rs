@@ -1,0 +1,320 @@
+//! Published values with their class of tolerance, read from the committed table of a paper.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+/// How a measured value is compared with a published one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// A count or an identity.
+    Count,
+    /// A ratio of counts.
+    Ratio,
+    /// A share of a time.
+    Share,
+    /// A gain or loss over a baseline.
+    Gain,
+    /// A published range that the value has to lie in.
+    Range,
+    /// A published lower bound.
+    Least,
+    /// A published upper bound.
+    Most,
+    /// Never compared.
+    None,
+}
+
+/// Absolute tolerance of [`Class::Ratio`].
+pub const RATIO: f64 = 0.03;
+/// Absolute tolerance of [`Class::Share`].
+pub const SHARE: f64 = 0.04;
+/// Tolerance of [`Class::Gain`] as a part of the published gain.
+pub const GAIN: f64 = 0.30;
+
+/// Differences below this are rounding: published values have three digits at most.
+const ROUNDING: f64 = 1e-9;
+
+impl Class {
+    /// Greatest difference that counts as agreement, in the unit of the value.
+    pub fn tolerance(self, published: &Published) -> Option<f64> {
+        match self {
+            Class::Count => Some(0.0),
+            Class::Ratio => Some(RATIO),
+            Class::Share => Some(SHARE),
+            Class::Gain => published.value.map(|gain| GAIN * gain.abs()),
+            Class::Range | Class::Least | Class::Most | Class::None => None,
+        }
+    }
+
+    /// Whether `measured` agrees; `None` where nothing is to be compared.
+    pub fn within(self, published: &Published, measured: f64) -> Option<bool> {
+        if !measured.is_finite() {
+            return Some(false);
+        }
+        match self {
+            Class::Least => published.value.map(|bound| measured >= bound),
+            Class::Most => published.value.map(|bound| measured <= bound),
+            Class::Range => published
+                .range
+                .map(|(low, high)| (low..=high).contains(&measured)),
+            Class::None => None,
+            Class::Count | Class::Ratio | Class::Share | Class::Gain => {
+                let (value, tolerance) = (published.value?, self.tolerance(published)?);
+                let same_sign = self != Class::Gain || measured * value > 0.0;
+                Some(same_sign && (measured - value).abs() <= tolerance + ROUNDING)
+            }
+        }
+    }
+}
+
+/// A published value.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Published {
+    /// Figure, table or section.
+    pub figure: String,
+    /// What is counted.
+    pub item: String,
+    /// Which of several.
+    pub of: Option<String>,
+    /// Unit.
+    pub unit: String,
+    /// How it is compared.
+    pub class: Class,
+    /// The value, or the bound.
+    pub value: Option<f64>,
+    /// The range.
+    pub range: Option<(f64, f64)>,
+    /// Why it cannot be measured here.
+    pub why: Option<String>,
+}
+
+/// All published values of a paper, in its order.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Table(Vec<Published>);
+
+/// A table that contradicts itself.
+#[derive(Debug, Error)]
+pub enum TableError {
+    /// Not TOML, or an unknown key.
+    #[error("{0}")]
+    Text(#[from] toml::de::Error),
+    /// An entry without what its class needs.
+    #[error("{figure}, {item}: {what}")]
+    Entry {
+        /// Figure.
+        figure: String,
+        /// Item.
+        item: String,
+        /// What is missing.
+        what: &'static str,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    #[serde(default)]
+    value: Vec<Entry>,
+    #[serde(default)]
+    per_app: Vec<PerApp>,
+    #[serde(default)]
+    each_app: Vec<Entry>,
+    #[serde(default)]
+    each_size: Vec<PerSize>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    figure: String,
+    item: String,
+    unit: String,
+    class: Class,
+    value: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    why: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct PerApp {
+    figure: String,
+    item: String,
+    unit: String,
+    class: Class,
+    #[serde(flatten)]
+    apps: BTreeMap<String, f64>,
+}
+
+#[derive(Deserialize)]
+struct PerSize {
+    figure: String,
+    item: String,
+    unit: String,
+    class: Class,
+    value: f64,
+    kib: Vec<u32>,
+}
+
+impl Table {
+    /// Reads a table; entries of each app are repeated for all of `apps`.
+    ///
+    /// # Errors
+    /// Unknown keys, or a value without what its class needs.
+    pub fn parse(text: &str, apps: &[&str]) -> Result<Table, TableError> {
+        let text: Text = toml::from_str(text)?;
+        let mut all = Vec::new();
+        for entry in text.value {
+            all.push(entry.published(None)?);
+        }
+        for entry in text.per_app {
+            for app in apps {
+                let value = entry.apps.get(*app).copied();
+                let one = Entry {
+                    figure: entry.figure.clone(),
+                    item: entry.item.clone(),
+                    unit: entry.unit.clone(),
+                    class: entry.class,
+                    value,
+                    low: None,
+                    high: None,
+                    why: None,
+                };
+                all.push(one.published(Some((*app).into()))?);
+            }
+        }
+        for entry in text.each_app {
+            for app in apps {
+                all.push(entry.clone().published(Some((*app).into()))?);
+            }
+        }
+        for entry in text.each_size {
+            for kib in &entry.kib {
+                let one = Entry {
+                    figure: entry.figure.clone(),
+                    item: entry.item.clone(),
+                    unit: entry.unit.clone(),
+                    class: entry.class,
+                    value: Some(entry.value),
+                    low: None,
+                    high: None,
+                    why: None,
+                };
+                all.push(one.published(Some(format!("{kib} KiB")))?);
+            }
+        }
+        Ok(Table(all))
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[Published] {
+        &self.0
+    }
+
+    /// The value of that name.
+    ///
+    /// # Panics
+    /// There is none: names are literals of the code, and a test asks for each.
+    pub fn get(&self, figure: &str, item: &str, of: Option<&str>) -> &Published {
+        let found = self
+            .0
+            .iter()
+            .find(|p| p.figure == figure && p.item == item && p.of.as_deref() == of);
+        found.unwrap_or_else(|| panic!("the table has no value {figure}, {item}, {of:?}"))
+    }
+}
+
+impl Entry {
+    fn published(self, of: Option<String>) -> Result<Published, TableError> {
+        let range = self.low.zip(self.high);
+        let what = match self.class {
+            Class::Range if range.is_none() => Some("a range needs `low` and `high`"),
+            Class::Range | Class::None => None,
+            _ if self.value.is_none() => Some("no value"),
+            _ => None,
+        };
+        match what {
+            Some(what) => Err(TableError::Entry {
+                figure: self.figure,
+                item: self.item,
+                what,
+            }),
+            None => Ok(Published {
+                figure: self.figure,
+                item: self.item,
+                of,
+                unit: self.unit,
+                class: self.class,
+                value: self.value,
+                range,
+                why: self.why,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn published(class: Class, value: f64) -> Published {
+        Published {
+            figure: "f".into(),
+            item: "i".into(),
+            of: None,
+            unit: "u".into(),
+            class,
+            value: Some(value),
+            range: Some((0.1, 0.2)),
+            why: None,
+        }
+    }
+
+    #[test]
+    fn each_class_has_its_rule() {
+        let cases = [
+            (Class::Count, 3.0, 3.0, Some(true)),
+            (Class::Count, 3.0, 3.1, Some(false)),
+            (Class::Ratio, 0.73, 0.76, Some(true)),
+            (Class::Ratio, 0.73, 0.77, Some(false)),
+            (Class::Share, 0.5, 0.46, Some(true)),
+            (Class::Share, 0.5, 0.45, Some(false)),
+            (Class::Gain, 0.2, 0.26, Some(true)),
+            (Class::Gain, 0.2, 0.27, Some(false)),
+            (Class::Gain, 0.2, 0.13, Some(false)),
+            (Class::Gain, -0.2, -0.15, Some(true)),
+            (Class::Range, 9.9, 0.15, Some(true)),
+            (Class::Range, 9.9, 0.21, Some(false)),
+            (Class::Least, 0.8, 0.8, Some(true)),
+            (Class::Least, 0.8, 0.79, Some(false)),
+            (Class::Most, 0.1, 0.1, Some(true)),
+            (Class::Most, 0.1, 0.11, Some(false)),
+            (Class::None, 1.0, 1.0, None),
+            (Class::Ratio, 0.0, f64::NAN, Some(false)),
+        ];
+        for (class, value, measured, wanted) in cases {
+            let found = class.within(&published(class, value), measured);
+            assert_eq!(found, wanted, "{class:?} {value} {measured}");
+        }
+    }
+
+    #[test]
+    fn a_gain_of_nothing_has_no_sign_and_is_outside() {
+        assert_eq!(
+            Class::Gain.within(&published(Class::Gain, 0.1), 0.0),
+            Some(false)
+        );
+    }
+
+    #[test]
+    fn an_entry_without_its_value_is_refused() {
+        let text = "[[value]]\nfigure='F'\nitem='i'\nunit='u'\nclass='ratio'";
+        let e = Table::parse(text, &[]).unwrap_err().to_string();
+        assert!(e.contains("F, i: no value"), "{e}");
+        let text = "[[each_app]]\nfigure='F'\nitem='i'\nunit='u'\nclass='range'\nlow=1";
+        let e = Table::parse(text, &["a"]).unwrap_err().to_string();
+        assert!(e.contains("`low` and `high`"), "{e}");
+    }
+}
