@@ -1,7 +1,7 @@
 //! `index.html`: one self-contained page with tables and plots. Same results, same bytes.
 
 mod page;
-mod plot;
+pub(crate) mod plot;
 
 pub(crate) use page::STYLE;
 pub use page::page;

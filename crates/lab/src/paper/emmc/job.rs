@@ -3,8 +3,8 @@
 //! A figure says which jobs it needs and makes its rows from their outcomes; jobs that two figures need run once. Jobs are compared by
 //! their JSON text.
 
-use crate::RunConfig;
 use crate::results::Run;
+use crate::{RunConfig, RunError, run};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -28,6 +28,44 @@ impl Job {
     /// The name by which jobs are the same.
     pub fn key(&self) -> String {
         serde_json::to_string(self).expect("plain data serialises")
+    }
+
+    /// Runs it, in this process.
+    ///
+    /// # Errors
+    /// Whatever went wrong, first failure first.
+    pub fn run(&self) -> Result<Outcome, RunError> {
+        match self {
+            Job::Run(config) => {
+                let finished = run::run(config, &mut |_, _| {})?;
+                Ok(Outcome::Run(Box::new(finished.run)))
+            }
+        }
+    }
+}
+
+/// The outcome of `job`.
+///
+/// # Errors
+/// It was not run: the figure that wants it did not ask for it.
+pub fn outcome<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Outcome, RunError> {
+    let key = job.key();
+    outcomes.get(&key).ok_or_else(|| {
+        RunError::Check(format!(
+            "no outcome of {key}: the figure did not ask for it"
+        ))
+    })
+}
+
+/// The figures of a [`Job::Run`].
+///
+/// # Errors
+/// It was not run, or is of another kind.
+pub fn run_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Run, RunError> {
+    match outcome(outcomes, job)? {
+        Outcome::Run(run) => Ok(run),
+        #[allow(unreachable_patterns)]
+        _ => Err(RunError::Check(format!("{} is no plain run", job.key()))),
     }
 }
 

@@ -1,8 +1,13 @@
 //! The eMMC paper: characterisation of journaling on phones, journal coalition, flush-ahead commit.
 
 pub mod job;
+pub mod plan;
 
-use super::{Table, TableError};
+pub use plan::{Pace, Plan};
+
+use super::{Section, Table, TableError};
+use crate::RunError;
+use job::{Job, Outcomes};
 
 /// The eight applications, in the order of the paper's tables.
 pub const APPS: [&str; 8] = [
@@ -15,6 +20,19 @@ pub const APPS: [&str; 8] = [
     "chrome",
     "amazon",
 ];
+
+/// A figure, table or section: the jobs it needs, and what becomes of their outcomes.
+pub struct Part {
+    /// Its name for `--only`, as `fig13`.
+    pub name: &'static str,
+    /// What has to run.
+    pub jobs: fn(&Plan) -> Vec<Job>,
+    /// Rows, tables and plots.
+    pub section: fn(&Plan, &Outcomes) -> Result<Section, RunError>,
+}
+
+/// All parts in the order of the page: as in the paper, then what goes beyond it.
+pub const PARTS: &[Part] = &[];
 
 /// The paper's values.
 ///

@@ -1,0 +1,157 @@
+//! What the figures of the eMMC paper share: seed, length, device, and the standard runs.
+//!
+//! A figure asks for its runs here, so that two figures that need the same one have it once. The standard device is `emmc-odroid-xu4` of 2 GiB
+//! with a journal of 256 MiB, as the paper's.
+
+use super::job::Job;
+use crate::RunConfig;
+use rig::{Config, Preset};
+use std::path::PathBuf;
+
+/// Device profile of every figure that names no other.
+pub const DEVICE: &str = "emmc-odroid-xu4";
+/// Bytes of the device.
+pub const BYTES: u64 = 2 << 30;
+/// Size of the journal, MiB (paper, II.B).
+pub const JOURNAL_MIB: u32 = 256;
+/// Timing set that was measured on devices. Rows that do not depend on time are made with it.
+pub const FIG8: &str = "fig8";
+/// Timing set that was fitted to the paper's own results.
+pub const FIT: &str = "paper-fit";
+/// Schemes of the paper in its order: its baseline, coalition, flush-ahead, both.
+pub const PAPER_SCHEMES: [&str; 4] = ["jbd2", "coalition", "flush-ahead", "emmc"];
+
+/// Length of an app run, seconds of its recording: full and quick.
+const SECONDS: (u64, u64) = (120, 20);
+
+/// What is run, and how long.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// Fewer and shorter runs.
+    pub quick: bool,
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Folder of recordings, if there are any.
+    pub traces: Option<PathBuf>,
+    /// Length of an app run, seconds of its recording.
+    pub seconds: u64,
+    /// Timing sets of rows that depend on time.
+    pub timings: [&'static str; 2],
+}
+
+/// How the calls of an application follow each other.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Pace {
+    /// As recorded: for characterisation.
+    Recorded,
+    /// As fast as the application's own time allows, that time multiplied by this: for performance.
+    Busy(f64),
+    /// One after another.
+    None,
+}
+
+impl Pace {
+    /// The application as it was recorded, without pauses.
+    pub const BUSY: Pace = Pace::Busy(1.0);
+
+    fn words(self) -> String {
+        match self {
+            Pace::Recorded => "pace=recorded".into(),
+            Pace::Busy(think) => format!("pace=busy,think={think}"),
+            Pace::None => "pace=none".into(),
+        }
+    }
+}
+
+impl Plan {
+    /// The plan of `varve paper emmc`.
+    pub fn new(quick: bool, seed: u64, traces: Option<PathBuf>) -> Plan {
+        Plan {
+            quick,
+            seed,
+            traces,
+            seconds: if quick { SECONDS.1 } else { SECONDS.0 },
+            timings: [FIG8, FIT],
+        }
+    }
+
+    /// The standard stack: [`DEVICE`], [`BYTES`], [`JOURNAL_MIB`].
+    ///
+    /// # Panics
+    /// Not a scheme: schemes are literals of the code.
+    pub fn stack(&self, scheme: &str, timing: &str) -> Config {
+        let mut stack = Config::new(Preset::default(), DEVICE, self.seed);
+        stack
+            .set_scheme(scheme)
+            .expect("figures name schemes that are");
+        stack.timing = Some(timing.into());
+        stack.bytes = BYTES;
+        stack.journal_blocks = Some(JOURNAL_MIB << 8);
+        stack
+    }
+
+    /// Any workload on the standard stack.
+    pub fn workload(&self, text: &str, scheme: &str, timing: &str) -> Job {
+        self.on(self.stack(scheme, timing), text)
+    }
+
+    /// Any workload on any stack.
+    pub fn on(&self, stack: Config, text: &str) -> Job {
+        Job::Run(RunConfig {
+            stack,
+            workload: text.into(),
+            seed: self.seed,
+        })
+    }
+
+    /// The standard run of a generated app.
+    pub fn app(&self, app: &str, scheme: &str, timing: &str, pace: Pace) -> Job {
+        self.workload(&self.app_text(app, pace), scheme, timing)
+    }
+
+    /// The workload of [`Plan::app`].
+    pub fn app_text(&self, app: &str, pace: Pace) -> String {
+        format!("app:{app},seconds={},{}", self.seconds, pace.words())
+    }
+
+    /// What stands in a row of an app.
+    pub fn note(&self, app: &str) -> Option<&'static str> {
+        ["facebook", "twitter"]
+            .contains(&app)
+            .then_some("generator stands in for the recording")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_run_has_the_same_key_and_another_has_not() {
+        let plan = Plan::new(true, 1, None);
+        let key = |scheme, timing, pace| plan.app("chrome", scheme, timing, pace).key();
+        let one = key("jbd2", FIG8, Pace::BUSY);
+        assert_eq!(one, key("jbd2", FIG8, Pace::Busy(1.0)));
+        for other in [
+            key("emmc", FIG8, Pace::BUSY),
+            key("jbd2", FIT, Pace::BUSY),
+            key("jbd2", FIG8, Pace::Busy(2.0)),
+            key("jbd2", FIG8, Pace::Recorded),
+            Plan::new(false, 1, None)
+                .app("chrome", "jbd2", FIG8, Pace::BUSY)
+                .key(),
+        ] {
+            assert_ne!(one, other);
+        }
+    }
+
+    #[test]
+    fn every_scheme_of_the_figures_stands_on_the_standard_device() {
+        let plan = Plan::new(true, 1, None);
+        for scheme in PAPER_SCHEMES.into_iter().chain(["adaptive", "none"]) {
+            for timing in plan.timings {
+                plan.stack(scheme, timing).check().unwrap();
+            }
+        }
+    }
+}
