@@ -2,9 +2,10 @@
 
 use crate::workload::Workload;
 use crate::{RunConfig, RunError};
-use rig::{AnyModel, Clock, Config, Stack};
+use rig::{AnyModel, BlockDevice, Clock, Config, Stack};
 use rt::{Sim, SimConfig};
 use sqlite::Registration;
+use std::sync::Arc;
 
 /// What a life leaves.
 pub struct Life<T> {
@@ -14,6 +15,14 @@ pub struct Life<T> {
     pub model: AnyModel,
     /// Fingerprint of the schedule and of every traced event.
     pub trace_hash: u64,
+}
+
+/// What is put between the queue and the device, as a recorder.
+pub type Between<'a> = &'a dyn Fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>;
+
+/// Nothing is between them.
+pub fn directly(device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
+    device
 }
 
 /// Mounts what is on `model`, makes it known to SQLite, runs `body`, unmounts. When the body fails, the power of the device is
@@ -26,13 +35,26 @@ pub fn live<T>(
     model: AnyModel,
     body: impl FnOnce(&Stack, &Registration) -> Result<T, RunError>,
 ) -> Result<Life<T>, RunError> {
+    live_through(config, model, &directly, body)
+}
+
+/// The same with something between the queue and the device.
+///
+/// # Errors
+/// As [`live`].
+pub fn live_through<T>(
+    config: &RunConfig,
+    model: AnyModel,
+    between: Between<'_>,
+    body: impl FnOnce(&Stack, &Registration) -> Result<T, RunError>,
+) -> Result<Life<T>, RunError> {
     let workload: Workload = config.workload.parse()?;
     let options = sqlite::Options {
         powersafe_overwrite: workload.powersafe_overwrite(),
         ..sqlite::Options::default()
     };
     let sim = Sim::new(SimConfig::seeded(config.seed));
-    let outcome = sim.run(|| mounted(&config.stack, options, model, body));
+    let outcome = sim.run(|| mounted(&config.stack, options, (model, between), body));
     if let Some(failure) = &outcome.first_failure {
         let what = format!("{failure}; replay: {}", outcome.replay);
         return Err(RunError::Simulation(what));
@@ -48,10 +70,10 @@ pub fn live<T>(
 fn mounted<T>(
     config: &Config,
     options: sqlite::Options,
-    model: AnyModel,
+    (model, between): (AnyModel, Between<'_>),
     body: impl FnOnce(&Stack, &Registration) -> Result<T, RunError>,
 ) -> Result<(T, AnyModel), RunError> {
-    let stack = Stack::mount(model, config, Clock::Runtime)?;
+    let stack = Stack::mount_through(model, config, Clock::Runtime, between)?;
     match registered(&stack, options, body) {
         Ok(value) => Ok((value, stack.unmount()?)),
         Err(e) => {

@@ -1,7 +1,7 @@
 //! One workload on one stack, simulated: what a worker process does.
 
 use crate::fsck::{self, Verdict};
-use crate::life::live;
+use crate::life::{Between, directly, live_through};
 use crate::metrics::{Latencies, micros, round};
 use crate::results::{Device, Flash, Kind, LatencyTable, Run};
 use crate::workload::files::FilesRun;
@@ -13,7 +13,9 @@ use ::sqlite::Registration;
 use base::{BLOCK_BYTES, Nanos, SECTORS_PER_BLOCK, Time};
 use rig::{AnyModel, Class, DeviceStats, FlashStats, JournalStats, Stack};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
+use vfs::SyncRecord;
 
 /// A finished run.
 pub struct Finished {
@@ -21,6 +23,19 @@ pub struct Finished {
     pub run: Run,
     /// The device after unmounting.
     pub model: AnyModel,
+    /// When and of what the figures are.
+    pub measured: Measured,
+}
+
+/// The measured part of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Measured {
+    /// Its beginning and its end.
+    pub span: (Time, Time),
+    /// Numbers of its write commands since the mount, packs counted once.
+    pub writes: Range<u64>,
+    /// Its syncs, in the order of their ends.
+    pub syncs: Vec<SyncRecord>,
 }
 
 /// Where the database lies.
@@ -32,20 +47,42 @@ pub const DATABASE: &str = "/test.db";
 /// # Errors
 /// Whatever went wrong, first failure first.
 pub fn run(config: &RunConfig, progress: &mut dyn FnMut(u64, u64)) -> Result<Finished, RunError> {
+    run_through(config, &directly, progress)
+}
+
+/// The same with something between the queue and the device that sees every command from the mount on.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_through(
+    config: &RunConfig,
+    between: Between<'_>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Finished, RunError> {
     let workload: Workload = config.workload.parse()?;
     let model = config.stack.format()?;
     let seed = config.seed;
-    let life = live(config, model, |stack, registration| match &workload {
-        Workload::Sqlite(spec) => measure_sqlite(stack, registration, spec, seed, progress),
-        Workload::Fsync(spec) => measure_fsync(stack, spec, seed, progress),
-        Workload::Files(spec) => measure_files(stack, spec, seed, progress),
-    })?;
+    let life = live_through(
+        config,
+        model,
+        between,
+        |stack, registration| match &workload {
+            Workload::Sqlite(spec) => measure_sqlite(stack, registration, spec, seed, progress),
+            Workload::Fsync(spec) => measure_fsync(stack, spec, seed, progress),
+            Workload::Files(spec) => measure_files(stack, spec, seed, progress),
+        },
+    )?;
     let timing = config.stack.profile()?.timing().to_string();
+    let measured = life.value.measured();
     let run = life
         .value
         .into_run(config, &workload, timing, life.trace_hash);
     let model = life.model;
-    Ok(Finished { run, model })
+    Ok(Finished {
+        run,
+        model,
+        measured,
+    })
 }
 
 /// Runs the measured part between two readings of all counters.
@@ -81,6 +118,7 @@ fn metered(
         ops,
         kinds,
         fsyncs,
+        syncs,
     })
 }
 
@@ -164,12 +202,14 @@ struct Taken {
     /// Number and time of the operations of each kind.
     kinds: BTreeMap<&'static str, (u64, Nanos)>,
     fsyncs: Latencies,
+    syncs: Vec<SyncRecord>,
 }
 
 /// All counters at one moment; what the measured part did is the difference of two.
 struct Reading {
     at: Time,
     sectors: BTreeMap<Class, u64>,
+    write_commands: u64,
     device: DeviceStats,
     flash: Option<FlashStats>,
     journal: JournalStats,
@@ -178,9 +218,11 @@ struct Reading {
 
 impl Reading {
     fn take(stack: &Stack) -> Reading {
+        let queue = stack.queue.stats();
         Reading {
             at: rt::now(),
-            sectors: stack.queue.stats().sectors_written,
+            sectors: queue.sectors_written,
+            write_commands: queue.write_commands,
             device: stack.device.device_stats().unwrap_or_default(),
             flash: stack.device.flash_stats(),
             journal: stack.fs.journal().stats(),
@@ -190,6 +232,14 @@ impl Reading {
 }
 
 impl Taken {
+    fn measured(&self) -> Measured {
+        Measured {
+            span: (self.start.at, self.end.at),
+            writes: self.start.write_commands..self.end.write_commands,
+            syncs: self.syncs.clone(),
+        }
+    }
+
     fn into_run(
         self,
         config: &RunConfig,

@@ -2,7 +2,7 @@
 
 use crate::{Config, RigError};
 use block::Queue;
-use blockdev::{Clock, Modelled};
+use blockdev::{BlockDevice, Clock, Modelled};
 use ctrl::AnyModel;
 use ext4::Ext4;
 use std::sync::Arc;
@@ -26,8 +26,21 @@ impl Stack {
     /// # Errors
     /// The device or the file system refuses.
     pub fn mount(model: AnyModel, config: &Config, clock: Clock) -> Result<Stack, RigError> {
+        Stack::mount_through(model, config, clock, |device| device)
+    }
+
+    /// The same with something of the caller's between the queue and the device, as a recorder.
+    ///
+    /// # Errors
+    /// As [`Stack::mount`].
+    pub fn mount_through(
+        model: AnyModel,
+        config: &Config,
+        clock: Clock,
+        between: impl FnOnce(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>,
+    ) -> Result<Stack, RigError> {
         let device = Arc::new(Modelled::new(model, clock));
-        let queue = Queue::new(device.clone());
+        let queue = Queue::new(between(device.clone()));
         let fs = Ext4::mount(queue.clone(), config.mount_options())?;
         let policy = if config.timers {
             WritebackPolicy::default()
