@@ -26,12 +26,17 @@ pub enum Command {
     Device(DeviceCommand),
     /// Checks the ext4 file system in an image file; replays its log first.
     Fsck(FsckArgs),
+    /// Measures a publication again: each published value beside the one measured here.
+    Paper(PaperArgs),
     /// Runs the SQLite workload on a real file, step by step as its input says: for cross-checks with the kernel.
     #[command(hide = true)]
     HostSqlite(HostSqliteArgs),
     /// Runs one simulation for another `varve`: configuration on standard input, result lines on standard output.
     #[command(hide = true)]
     Worker,
+    /// Runs one job of a paper for another `varve`: the job on standard input, its outcome on standard output.
+    #[command(hide = true)]
+    PaperWorker,
     /// Explores cases for another `varve`: tasks on standard input, result lines on standard output.
     #[command(hide = true)]
     CrashWorker,
@@ -267,6 +272,40 @@ pub struct FsckArgs {
     /// Most findings to print.
     #[arg(long, default_value_t = 100, value_name = "N")]
     pub limit: usize,
+}
+
+/// A publication.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PaperName {
+    /// Characterisation of journaling on phones, journal coalition, flush-ahead commit.
+    Emmc,
+}
+
+#[derive(clap::Args)]
+pub struct PaperArgs {
+    /// The publication.
+    pub paper: PaperName,
+    /// Fewer and shorter runs: within a minute.
+    #[arg(long)]
+    pub quick: bool,
+    /// Only these figures, tables and sections, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "PART")]
+    pub only: Vec<String>,
+    /// Seed of every random stream.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Folder of recordings (mobibench-facebook.txt.gz, mobibench-twitter.txt.gz) [default: VARVE_TRACES, else none].
+    #[arg(long, value_name = "DIR")]
+    pub traces: Option<PathBuf>,
+    /// Folder for paper.json and index.html.
+    #[arg(long, default_value = "varve-paper", value_name = "DIR")]
+    pub out: PathBuf,
+    /// Prints paper.json instead of the tables.
+    #[arg(long)]
+    pub json: bool,
+    /// Simulations at once, each in a process of its own [default: one a core]; has no influence on the results.
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
 }
 
 #[derive(clap::Args)]

@@ -3,6 +3,7 @@
 use crate::args::{CompareArgs, Timers};
 use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
+use crate::pool;
 use crate::table;
 use crate::worker::{self, Checked, Done};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -11,10 +12,6 @@ use lab::report;
 use lab::results::{Results, SCHEMA};
 use lab::workload::Workload;
 use rig::{Config, Fs, Preset};
-use std::num::NonZeroUsize;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 /// Largest device that is accepted: a simulated device costs memory for what is written to it.
 const MIB_RANGE: std::ops::RangeInclusive<u64> = 16..=64 * 1024;
@@ -24,7 +21,7 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let workload: Workload = args.workload.parse().map_err(usage)?;
     let configs = configs(args, &workload)?;
     let out = OutFolder::prepare(&args.out)?;
-    let jobs = jobs(args, configs.len());
+    let jobs = pool::threads(args.jobs, configs.len());
     let done = run_all(&configs, jobs, !args.json)?;
     let results = Results {
         schema: SCHEMA,
@@ -133,11 +130,6 @@ fn reproduce(args: &CompareArgs, configs: &[RunConfig]) -> String {
     )
 }
 
-fn jobs(args: &CompareArgs, runs: usize) -> usize {
-    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    args.jobs.map_or(cores, NonZeroUsize::get).min(runs.max(1))
-}
-
 /// Runs all configurations, `jobs` at once. The order of the results is that of the configurations.
 fn run_all(configs: &[RunConfig], jobs: usize, bars: bool) -> Result<Vec<Done>, Failure> {
     let screen = MultiProgress::new();
@@ -151,31 +143,15 @@ fn run_all(configs: &[RunConfig], jobs: usize, bars: bool) -> Result<Vec<Done>, 
             }
         })
         .collect();
-    let next = AtomicUsize::new(0);
-    let results: Mutex<Vec<Option<Result<Done, Failure>>>> =
-        Mutex::new(configs.iter().map(|_| None).collect());
-    thread::scope(|scope| {
-        for _ in 0..jobs {
-            scope.spawn(|| {
-                while let Some((n, config)) = {
-                    let n = next.fetch_add(1, Ordering::Relaxed);
-                    configs.get(n).map(|config| (n, config))
-                } {
-                    let done = worker::run_in_process(config, |done, all| {
-                        bars[n].set_length(all);
-                        bars[n].set_position(done);
-                    });
-                    bars[n].finish();
-                    results.lock().expect("no thread panics with it")[n] = Some(done);
-                }
-            });
-        }
+    let done = pool::each(configs, jobs, |n, config| {
+        let done = worker::run_in_process(config, |done, all| {
+            bars[n].set_length(all);
+            bars[n].set_position(done);
+        });
+        bars[n].finish();
+        done
     });
-    let results = results.into_inner().expect("no thread panics with it");
-    results
-        .into_iter()
-        .map(|r| r.expect("every configuration was run"))
-        .collect()
+    done.into_iter().collect()
 }
 
 fn bar(config: &RunConfig) -> ProgressBar {

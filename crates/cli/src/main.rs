@@ -13,6 +13,8 @@ mod failure;
 mod fsck;
 mod host_sqlite;
 mod out;
+mod paper;
+mod pool;
 mod table;
 mod worker;
 
@@ -29,6 +31,8 @@ fn main() -> ExitCode {
         Command::CrashWorker => crash::worker::serve(),
         Command::Device(options) => device::device(&options),
         Command::HostSqlite(options) => host_sqlite::run(&options),
+        Command::Paper(options) => paper::paper(&options),
+        Command::PaperWorker => paper::worker::serve(),
         Command::Worker => worker::serve(),
     };
     match result {

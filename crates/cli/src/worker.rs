@@ -9,6 +9,7 @@ use lab::RunConfig;
 use lab::fsck::Verdict;
 use lab::results::Run;
 use lab::run;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -85,39 +86,63 @@ fn say(line: &Line) {
 /// The parent's side: starts a worker for `config` and listens to it.
 pub fn run_in_process(config: &RunConfig, progress: impl Fn(u64, u64)) -> Result<Done, Failure> {
     let what = format!("{}/{}", config.stack.fs, config.stack.scheme_text());
+    let answer = ask("worker", &what, config, |line| match line {
+        Line::Progress(done, all) => {
+            progress(done, all);
+            None
+        }
+        last => Some(last),
+    })?;
+    match answer {
+        Line::Failed(words) => Err(failed(format!("worker for {what}: {words}"))),
+        Line::Done(done) => Ok(*done),
+        Line::Progress(..) => unreachable!("progress is no last line"),
+    }
+}
+
+/// Starts this program with the hidden `subcommand`, writes `task` to it as JSON, and listens until `heard` makes something of a line.
+/// `what` names the task in errors.
+///
+/// # Errors
+/// The process cannot be started, talks nonsense, or ends without an answer.
+pub fn ask<T: DeserializeOwned, R>(
+    subcommand: &str,
+    what: &str,
+    task: &impl Serialize,
+    heard: impl FnMut(T) -> Option<R>,
+) -> Result<R, Failure> {
     let why = |e: &dyn std::fmt::Display| failed(format!("worker for {what}: {e}"));
     let program = std::env::current_exe().map_err(|e| why(&e))?;
     let mut child = Command::new(program)
-        .arg("worker")
+        .arg(subcommand)
         .env("TZ", "UTC")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|e| why(&e))?;
-    let answer = converse(&mut child, config, progress);
+    let answer = converse(&mut child, task, heard);
     let status = child.wait().map_err(|e| why(&e))?;
     match answer {
-        Ok(Some(Line::Done(done))) => Ok(*done),
-        Ok(Some(Line::Failed(words))) => Err(why(&words)),
-        Ok(_) => Err(why(&format!("it ended without a result ({status})"))),
+        Ok(Some(answer)) => Ok(answer),
+        Ok(None) => Err(why(&format!("it ended without a result ({status})"))),
         Err(e) => Err(why(&e)),
     }
 }
 
-/// Sends the configuration and reads lines up to the last one.
-fn converse(
+/// Sends the task and reads lines up to the one that is the answer.
+fn converse<T: DeserializeOwned, R>(
     child: &mut Child,
-    config: &RunConfig,
-    progress: impl Fn(u64, u64),
-) -> std::io::Result<Option<Line>> {
+    task: &impl Serialize,
+    mut heard: impl FnMut(T) -> Option<R>,
+) -> std::io::Result<Option<R>> {
     let mut stdin = child.stdin.take().expect("standard input is piped");
-    stdin.write_all(serde_json::to_string(config)?.as_bytes())?;
+    stdin.write_all(serde_json::to_string(task)?.as_bytes())?;
     drop(stdin);
     let stdout = child.stdout.take().expect("standard output is piped");
     for line in BufReader::new(stdout).lines() {
-        match serde_json::from_str(&line?)? {
-            Line::Progress(done, all) => progress(done, all),
-            last => return Ok(Some(last)),
+        let answer = heard(serde_json::from_str(&line?)?);
+        if answer.is_some() {
+            return Ok(answer);
         }
     }
     Ok(None)

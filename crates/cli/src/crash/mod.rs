@@ -15,9 +15,7 @@ use lab::crash::finding::keep::Gone;
 use lab::crash::plan::{self, Counts, Done, Job, Request};
 use pool::{End, Program};
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
 /// Guards can be left out in no build that people use.
@@ -36,11 +34,7 @@ pub fn crash(args: &CrashArgs) -> Result<(), Failure> {
     check(&jobs)?;
     let out = OutFolder::prepare(&args.out)?;
     let jobs = args.shard.map_or(jobs.clone(), |shard| shard.of(jobs));
-    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let workers = args
-        .jobs
-        .map_or(cores, NonZeroUsize::get)
-        .min(jobs.len().max(1));
+    let workers = crate::pool::threads(args.jobs, jobs.len());
     let bar = bar(jobs.len());
     let (states, bad) = (AtomicU64::new(0), AtomicU64::new(0));
     let patience = Duration::from_secs(args.timeout);

@@ -8,8 +8,6 @@ use lab::crash::plan::Job;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -108,6 +106,12 @@ impl Worker {
         }
     }
 
+    /// Lets it end: no task follows.
+    fn stop(mut self) -> std::io::Result<()> {
+        drop(self.stdin);
+        self.child.wait().map(drop)
+    }
+
     fn lost(&mut self, state: Option<String>, why: String) -> End {
         // One that is dead already cannot be killed; either way it is gone after the wait.
         let _ = self.child.kill();
@@ -131,32 +135,14 @@ pub fn run(
     patience: Duration,
     told: &(dyn Fn(&Job, &End) + Sync),
 ) -> Result<Vec<End>, Failure> {
-    let next = AtomicUsize::new(0);
-    let ends: Mutex<Vec<Option<End>>> = Mutex::new(jobs.iter().map(|_| None).collect());
-    let outcome = thread::scope(|scope| {
-        let work = || {
-            let mut worker = Worker::start(program)?;
-            while let Some((n, job)) = {
-                let n = next.fetch_add(1, Ordering::Relaxed);
-                jobs.get(n).map(|job| (n, job))
-            } {
-                let end = one(program, &mut worker, job, patience)?;
-                told(job, &end);
-                ends.lock().expect("no thread panics with it")[n] = Some(end);
-            }
-            drop(worker.stdin);
-            worker.child.wait().map(drop)
-        };
-        let all: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        all.into_iter()
-            .try_for_each(|t| t.join().expect("a pool thread does not panic"))
-    });
-    outcome.map_err(|e| failed(format!("worker process: {e}")))?;
-    let ends = ends.into_inner().expect("no thread panics with it");
-    Ok(ends
-        .into_iter()
-        .map(|end| end.expect("every job was run"))
-        .collect())
+    let start = || Worker::start(program);
+    let work = |worker: &mut Worker, _, job: &Job| {
+        let end = one(program, worker, job, patience)?;
+        told(job, &end);
+        Ok(end)
+    };
+    let ends = crate::pool::ordered(jobs, workers, start, work, Worker::stop);
+    ends.map_err(|e: std::io::Error| failed(format!("worker process: {e}")))
 }
 
 /// One job; if its worker is lost, once more, state by state.

@@ -5,6 +5,8 @@
 pub mod emmc;
 pub mod published;
 mod row;
+mod summary;
 
 pub use published::{Class, Published, Table, TableError};
-pub use row::{Report, Row, SCHEMA, Section};
+pub use row::{Report, Row, SCHEMA, Section, number};
+pub use summary::{NOT_EXPLAINED, Summary};

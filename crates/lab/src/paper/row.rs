@@ -1,7 +1,7 @@
 //! A row of a paper: a published value, the measured one, and whether they agree. `paper.json` and the page are made of rows.
 
 use crate::metrics::round;
-use crate::paper::Published;
+use crate::paper::{Class, Published};
 use serde::{Deserialize, Serialize};
 
 /// Version of `paper.json`.
@@ -40,6 +40,9 @@ pub struct Row {
     /// A published range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<(f64, f64)>,
+    /// `least` or `most` where the published value is a bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<String>,
     /// What was measured here; `None` with a `why` where that is impossible.
     pub measured: Option<f64>,
     /// Greatest difference that counts as agreement, in the unit; `None`: not comparable, or a bound or range.
@@ -73,6 +76,11 @@ impl Row {
             unit: published.unit.clone(),
             published: published.value,
             range: published.range,
+            bound: match published.class {
+                Class::Least => Some("least".into()),
+                Class::Most => Some("most".into()),
+                _ => None,
+            },
             measured: None,
             tolerance: published.class.tolerance(published),
             within: None,
@@ -91,6 +99,7 @@ impl Row {
             unit: unit.into(),
             published: None,
             range: None,
+            bound: None,
             measured: Some(round(measured)),
             tolerance: None,
             within: None,
@@ -129,6 +138,64 @@ impl Row {
     }
 }
 
+/// A number as people read it: four digits that count, at most six after the point.
+pub fn number(x: f64) -> String {
+    let digits = match x.abs() {
+        x if x >= 1000.0 => 0,
+        x if x >= 100.0 => 1,
+        x if x >= 10.0 => 2,
+        x if x >= 1.0 => 3,
+        x if x >= 0.01 => 4,
+        _ => 6,
+    };
+    let text = format!("{x:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').into(),
+        false => text,
+    }
+}
+
+impl Row {
+    /// The published value, bound or range as text; empty where there is none.
+    pub fn published_text(&self) -> String {
+        match (self.published, self.range, self.bound.as_deref()) {
+            (_, Some((low, high)), _) => format!("{} to {}", number(low), number(high)),
+            (Some(value), None, Some(bound)) => format!("at {bound} {}", number(value)),
+            (Some(value), None, None) => number(value),
+            (None, None, _) => String::new(),
+        }
+    }
+
+    /// The measured value as text; empty where there is none.
+    pub fn measured_text(&self) -> String {
+        self.measured.map_or(String::new(), number)
+    }
+
+    /// Whether it agrees, in a word.
+    pub fn verdict(&self) -> &'static str {
+        match (self.within, self.measured) {
+            (Some(true), _) => "within",
+            (Some(false), _) => "outside",
+            (None, Some(_)) => "not compared",
+            (None, None) => "not measured",
+        }
+    }
+
+    /// True if it is compared and does not agree.
+    pub fn is_outside(&self) -> bool {
+        self.within == Some(false)
+    }
+}
+
+impl Report {
+    /// The bytes of `paper.json`.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("plain data serialises");
+        text.push('\n');
+        text
+    }
+}
+
 /// A figure or table of the page: rows with words, tables and plots around them.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Section {
@@ -142,4 +209,49 @@ pub struct Section {
     pub tables: Vec<(String, Vec<String>, Vec<Vec<String>>)>,
     /// Plots: caption, SVG.
     pub plots: Vec<(String, String)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        for (x, text) in [
+            (0.0, "0"),
+            (0.73, "0.73"),
+            (0.123456, "0.1235"),
+            (-0.0041, "-0.0041"),
+            (1.6667, "1.667"),
+            (42.0, "42"),
+            (12345.6, "12346"),
+            (100.0, "100"),
+        ] {
+            assert_eq!(number(x), text);
+        }
+    }
+
+    #[test]
+    fn a_bound_says_on_which_side_it_is() {
+        let published = Published {
+            figure: "F".into(),
+            item: "i".into(),
+            of: None,
+            unit: "u".into(),
+            class: Class::Least,
+            value: Some(0.4),
+            range: None,
+            why: None,
+        };
+        let row = Row::judged(&published, 0.5);
+        assert_eq!(
+            (row.published_text().as_str(), row.verdict()),
+            ("at least 0.4", "within")
+        );
+        assert!(Row::judged(&published, 0.3).is_outside());
+        assert_eq!(
+            Row::unmeasured(&published, Some("no")).verdict(),
+            "not measured"
+        );
+    }
 }

@@ -2,6 +2,7 @@
 
 pub mod job;
 pub mod plan;
+pub mod report;
 
 pub use plan::{Pace, Plan};
 

@@ -1,0 +1,89 @@
+//! How many rows agree, in all and with each timing set.
+
+use super::Row;
+use std::collections::BTreeMap;
+
+/// Rows by what became of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Within the tolerance.
+    pub within: usize,
+    /// Outside of it.
+    pub outside: usize,
+    /// Of those outside, the ones without a cause.
+    pub unexplained: usize,
+    /// Measured, and nothing to compare with: a lost figure, an absolute time, a value of our own.
+    pub not_compared: usize,
+    /// Cannot be measured here.
+    pub unmeasured: usize,
+}
+
+/// What stands where a cause is not known.
+pub const NOT_EXPLAINED: &str = "not explained";
+
+impl Summary {
+    /// Counts rows.
+    pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Summary {
+        let mut sum = Summary::default();
+        for row in rows {
+            match (row.within, row.measured) {
+                (Some(true), _) => sum.within += 1,
+                (Some(false), _) => {
+                    sum.outside += 1;
+                    let why = row.why.as_deref().unwrap_or(NOT_EXPLAINED);
+                    sum.unexplained += usize::from(why.starts_with(NOT_EXPLAINED));
+                }
+                (None, Some(_)) => sum.not_compared += 1,
+                (None, None) => sum.unmeasured += 1,
+            }
+        }
+        sum
+    }
+
+    /// The same for each timing set; `counts` are rows that depend on none.
+    pub fn by_timing(rows: &[Row]) -> Vec<(String, Summary)> {
+        let mut by: BTreeMap<Option<&str>, Vec<&Row>> = BTreeMap::new();
+        for row in rows {
+            by.entry(row.timing.as_deref()).or_default().push(row);
+        }
+        let name = |timing: Option<&str>| timing.unwrap_or("counts").to_string();
+        by.into_iter()
+            .map(|(timing, rows)| (name(timing), Summary::of(rows)))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(within: Option<bool>, why: Option<&str>) -> Row {
+        let mut row = Row::ours("F", "i", "u", 1.0);
+        (row.within, row.why) = (within, why.map(String::from));
+        row
+    }
+
+    #[test]
+    fn each_row_counts_once() {
+        let mut rows = vec![
+            row(Some(true), None),
+            row(Some(false), Some("the flush is dearer")),
+            row(Some(false), Some(NOT_EXPLAINED)),
+            row(Some(false), None),
+            row(None, None).timed("fig8"),
+            row(None, Some("no board")),
+        ];
+        rows[5].measured = None;
+        let wanted = Summary {
+            within: 1,
+            outside: 3,
+            unexplained: 2,
+            not_compared: 1,
+            unmeasured: 1,
+        };
+        assert_eq!(Summary::of(&rows), wanted);
+        let by = Summary::by_timing(&rows);
+        assert_eq!((by[0].0.as_str(), by[0].1.outside), ("counts", 3));
+        assert_eq!((by[1].0.as_str(), by[1].1.not_compared), ("fig8", 1));
+    }
+}
