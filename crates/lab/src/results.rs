@@ -61,6 +61,9 @@ pub struct Run {
     pub fsync_us: BTreeMap<String, f64>,
     /// Virtual time tasks spent waiting, by cause, microseconds.
     pub waits_us: BTreeMap<String, f64>,
+    /// Begin and end of the phases of a workload that has some, seconds of the measured part.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub phases_s: BTreeMap<String, (f64, f64)>,
     /// Fingerprint of the schedule and of every traced event.
     pub trace_hash: String,
 }

@@ -4,10 +4,10 @@ use crate::fsck::{self, Verdict};
 use crate::life::{Between, directly, live_through};
 use crate::metrics::{Latencies, micros, round};
 use crate::results::{Device, Flash, Kind, LatencyTable, Run};
-use crate::workload::files::FilesRun;
+use crate::workload::files::{FilesRun, Phase};
 use crate::workload::fsync::FsyncRun;
 use crate::workload::sqlite::{self, Transaction};
-use crate::workload::{Background, Done, FilesSpec, FsyncSpec, SqliteSpec, Workload, Writer};
+use crate::workload::{Background, Done, FilesSpec, FsyncSpec, SqliteSpec, Workload};
 use crate::{RunConfig, RunError};
 use ::sqlite::Registration;
 use base::{BLOCK_BYTES, Nanos, SECTORS_PER_BLOCK, Time};
@@ -94,7 +94,7 @@ fn metered(
     progress: &mut dyn FnMut(u64, u64),
     work: impl FnOnce(&mut Done<'_>) -> Result<(), RunError>,
 ) -> Result<Taken, RunError> {
-    let writer = background.start(&stack.vfs, seed)?;
+    let beside = background.start(&stack.vfs, seed)?;
     let start = Reading::take(stack);
     stack.vfs.record_syncs();
     let (mut ops, mut kinds, mut done) = (Latencies::default(), BTreeMap::new(), 0);
@@ -109,7 +109,7 @@ fn metered(
     })?;
     let end = Reading::take(stack);
     let syncs = stack.vfs.take_syncs();
-    writer.map_or(Ok(()), Writer::stop)?;
+    beside.stop()?;
     let mut fsyncs = Latencies::default();
     syncs.iter().for_each(|sync| fsyncs.add(sync.took));
     Ok(Taken {
@@ -119,6 +119,7 @@ fn metered(
         kinds,
         fsyncs,
         syncs,
+        phases: Vec::new(),
     })
 }
 
@@ -166,8 +167,12 @@ fn measure_files(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Taken, RunError> {
     let mut run = FilesRun::prepare(spec, &stack.vfs, seed)?;
-    let (all, quiet) = (spec.operations(), Background::default());
-    metered(stack, all, quiet, seed, progress, |done| run.run(done))
+    let all = spec.operations();
+    let mut taken = metered(stack, all, spec.background, seed, progress, |done| {
+        run.run(done)
+    })?;
+    taken.phases = run.phases().to_vec();
+    Ok(taken)
 }
 
 fn check_table(
@@ -203,6 +208,8 @@ struct Taken {
     kinds: BTreeMap<&'static str, (u64, Nanos)>,
     fsyncs: Latencies,
     syncs: Vec<SyncRecord>,
+    /// Phases of a workload that has some.
+    phases: Vec<Phase>,
 }
 
 /// All counters at one moment; what the measured part did is the difference of two.
@@ -290,6 +297,7 @@ impl Taken {
                 .iter()
                 .map(|(kind, sum)| (kind.to_string(), Kind::of(*sum)))
                 .collect(),
+            phases_s: self.phases_s(),
             trace_hash: format!("{trace_hash:016x}"),
         }
     }
@@ -311,6 +319,13 @@ impl Taken {
             profile: profile.into(),
             commands: self.end.device.since(&self.start.device),
         }
+    }
+
+    /// Begin and end of each phase in seconds of the measured part.
+    fn phases_s(&self) -> BTreeMap<String, (f64, f64)> {
+        let at = |time: Time| round((time - self.start.at).0 as f64 / 1e9);
+        let over = |phase: &Phase| Some((phase.name.into(), (at(phase.begin), at(phase.end?))));
+        self.phases.iter().filter_map(over).collect()
     }
 
     fn flash(&self) -> Option<Flash> {

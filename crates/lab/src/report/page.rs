@@ -339,6 +339,7 @@ mod tests {
                 ..Flash::default()
             }),
             waits_us: [("flush".to_string(), 1500.0)].into(),
+            phases_s: Default::default(),
             trace_hash: "0".into(),
         };
         let runs = vec![run("jbd2"), run("<b>none")];

@@ -5,9 +5,9 @@
 //! an append's length here too.
 
 use super::spec::{SpecError, key, number, size, size_text, switch};
-use super::{Done, names};
+use super::{Background, Done, names};
 use crate::RunError;
-use base::Rng;
+use base::{Rng, Time};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub struct FilesSpec {
     pub sizes: (u64, u64),
     /// fsync after each creation and append; PostMark itself has none.
     pub sync: bool,
+    /// What runs beside it.
+    pub background: Background,
 }
 
 impl Default for FilesSpec {
@@ -33,6 +35,7 @@ impl Default for FilesSpec {
             transactions: 1000,
             sizes: (1000, 10240),
             sync: false,
+            background: Background::default(),
         }
     }
 }
@@ -43,7 +46,7 @@ const APPEND_UNIT: u64 = 512;
 const DIR: &str = "/postmark";
 
 impl FilesSpec {
-    const KEYS: &'static str = "count, transactions, min, max, sync";
+    const KEYS: &'static str = "count, transactions, min, max, sync, writer, beside";
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
         match name {
@@ -52,6 +55,7 @@ impl FilesSpec {
             "min" => self.sizes.0 = size(value, 1..=BYTES_MAX)?,
             "max" => self.sizes.1 = size(value, 1..=BYTES_MAX)?,
             "sync" => self.sync = switch(value)?,
+            _ if self.background.set(name, value)? => {}
             _ => return Err(key("files", name, Self::KEYS)),
         }
         Ok(())
@@ -81,8 +85,23 @@ impl fmt::Display for FilesSpec {
             "files:count={},transactions={},",
             self.files, self.transactions
         )?;
-        write!(f, "min={min},max={max},sync={sync}")
+        write!(f, "min={min},max={max},sync={sync}")?;
+        match self.background {
+            none if none == Background::default() => Ok(()),
+            some => write!(f, ",{some}"),
+        }
     }
+}
+
+/// One of the three phases of the workload, with the sync that ends it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Phase {
+    /// `create`, `transactions` or `delete`.
+    pub name: &'static str,
+    /// When it began.
+    pub begin: Time,
+    /// When it was over; `None` while it runs.
+    pub end: Option<Time>,
 }
 
 /// The workload while it runs.
@@ -93,6 +112,7 @@ pub struct FilesRun<'a> {
     /// The files there are: number and size.
     live: Vec<(u32, u64)>,
     next: u32,
+    phases: Vec<Phase>,
 }
 
 impl<'a> FilesRun<'a> {
@@ -113,6 +133,7 @@ impl<'a> FilesRun<'a> {
             rng: Rng::named(seed, "workload/files"),
             live: Vec::new(),
             next: 0,
+            phases: Vec::new(),
         })
     }
 
@@ -121,10 +142,43 @@ impl<'a> FilesRun<'a> {
     /// # Errors
     /// Of the file system.
     pub fn run(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
+        self.phase("create", done, Self::create_all)?;
+        self.phase("transactions", done, Self::transact)?;
+        self.check_sizes()?;
+        self.phase("delete", done, Self::delete_all)
+    }
+
+    /// The phases so far, in their order; the last one is without an end while it runs, or if the run broke off in it.
+    pub fn phases(&self) -> &[Phase] {
+        &self.phases
+    }
+
+    fn phase(
+        &mut self,
+        name: &'static str,
+        done: &mut Done<'_>,
+        work: fn(&mut Self, &mut Done<'_>) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        let begin = rt::now();
+        self.phases.push(Phase {
+            name,
+            begin,
+            end: None,
+        });
+        work(self, done)?;
+        self.vfs.sync()?;
+        self.phases.last_mut().expect("pushed above").end = Some(rt::now());
+        Ok(())
+    }
+
+    fn create_all(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
         for _ in 0..self.spec.files {
             self.timed("create", done, Self::create)?;
         }
-        self.vfs.sync()?;
+        Ok(())
+    }
+
+    fn transact(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
         for _ in 0..self.spec.transactions {
             match self.rng.below(2) {
                 0 => self.timed("read", done, Self::read)?,
@@ -135,12 +189,14 @@ impl<'a> FilesRun<'a> {
                 _ => self.timed("delete", done, Self::delete)?,
             }
         }
-        self.vfs.sync()?;
-        self.check_sizes()?;
+        Ok(())
+    }
+
+    fn delete_all(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
         while !self.live.is_empty() {
             self.timed("delete", done, Self::delete)?;
         }
-        Ok(self.vfs.sync()?)
+        Ok(())
     }
 
     fn timed(

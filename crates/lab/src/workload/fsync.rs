@@ -77,7 +77,7 @@ const BYTES_MAX: u64 = 64 << 20;
 const FILE_MAX: u64 = 1 << 30;
 
 impl FsyncSpec {
-    const KEYS: &'static str = "op, size, count, file, sync, writer";
+    const KEYS: &'static str = "op, size, count, file, sync, writer, beside";
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
         match name {
@@ -86,7 +86,7 @@ impl FsyncSpec {
             "count" => self.count = number(value, 0..=COUNT_MAX)? as u32,
             "file" => self.file_bytes = size(value, 4096..=FILE_MAX)?,
             "sync" => self.sync = Sync::parse(value)?,
-            "writer" => self.background = Background::parse(value)?,
+            _ if self.background.set(name, value)? => {}
             _ => return Err(key("fsync", name, Self::KEYS)),
         }
         Ok(())
@@ -114,7 +114,7 @@ impl fmt::Display for FsyncSpec {
         )?;
         write!(
             f,
-            "file={file},sync={},writer={}",
+            "file={file},sync={},{}",
             self.sync.word(),
             self.background
         )

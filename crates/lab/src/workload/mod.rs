@@ -1,13 +1,13 @@
 //! Workloads: what runs on a mounted file system while the figures are taken.
 
-mod background;
+pub mod background;
 pub mod files;
 pub mod fsync;
 mod spec;
 pub mod sqlite;
 mod sqlite_spec;
 
-pub use background::{Background, Writer};
+pub use background::{Background, Running};
 pub use files::FilesSpec;
 pub use fsync::FsyncSpec;
 pub use spec::{SpecError, Workload};

@@ -1,6 +1,6 @@
 //! The text form of a workload: `sqlite:insert=1000,journal=truncate`.
 
-use super::{FilesSpec, FsyncSpec, SqliteSpec};
+use super::{Background, FilesSpec, FsyncSpec, SqliteSpec};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -177,10 +177,21 @@ impl Workload {
     /// Another workload, or one with rows that are there before.
     pub fn into_sqlite(self) -> Result<SqliteSpec, SpecError> {
         match self {
-            Workload::Sqlite(spec) if spec.prefill == 0 => Ok(spec),
+            Workload::Sqlite(spec) if spec.prefill == 0 && spec.background.beside().is_none() => {
+                Ok(spec)
+            }
             other => Err(SpecError::Together(format!(
-                "workload `{other}`: here only sqlite without prefill can run"
+                "workload `{other}`: here only sqlite without prefill and without beside can run"
             ))),
+        }
+    }
+
+    /// What runs beside it.
+    pub fn background(&self) -> Background {
+        match self {
+            Workload::Sqlite(spec) => spec.background,
+            Workload::Fsync(spec) => spec.background,
+            Workload::Files(spec) => spec.background,
         }
     }
 
@@ -215,6 +226,9 @@ mod tests {
             "sqlite:",
             "sqlite:insert=5,journal=wal,synchronous=normal,value=9,psow=off,prefill=7,writer=4096",
             "fsync",
+            "sqlite:beside=fdtree+levels=2+files=7",
+            "fsync:beside=writer+file=64m+order=random,writer=5",
+            "files:beside=writer",
             "fsync:op=random,size=128k,count=9,file=32m,sync=fdatasync,writer=100",
             "files:count=10,transactions=20,min=1,max=5000,sync=on",
         ] {
@@ -243,6 +257,16 @@ mod tests {
             ("fsync:op=random,size=8m,file=4m", "size=8m", "file=4m"),
             ("files:min=9,max=3", "min=9", "max=3"),
             ("files:depth=3", "depth", "transactions"),
+            ("sqlite:beside=fsx", "fsx", "fdtree, writer"),
+            ("sqlite:beside=none+x", "none+x", "fdtree"),
+            (
+                "sqlite:beside=fdtree+depth=3",
+                "`beside=fdtree` has no parameter `depth`",
+                "levels",
+            ),
+            ("files:beside=fdtree+process=0", "`0`", "1 to"),
+            ("fsync:beside=writer+file=3", "3", "4k to"),
+            ("fsync:beside=writer+order=down", "down", "sequential"),
         ] {
             let e = fail(text);
             assert!(e.contains(wrong) && e.contains(right), "{text}: {e}");

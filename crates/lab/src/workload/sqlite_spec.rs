@@ -84,7 +84,7 @@ const VALUE_CHARS_MAX: u64 = 1_000_000;
 
 impl SqliteSpec {
     pub(super) const KEYS: &'static str =
-        "prefill, insert, update, delete, value, journal, synchronous, psow, writer";
+        "prefill, insert, update, delete, value, journal, synchronous, psow, writer, beside";
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
         match name {
@@ -96,7 +96,7 @@ impl SqliteSpec {
             "journal" => self.journal = JournalMode::parse(value)?,
             "synchronous" => self.synchronous = Synchronous::parse(value)?,
             "psow" => self.powersafe_overwrite = switch(value)?,
-            "writer" => self.background = Background::parse(value)?,
+            _ if self.background.set(name, value)? => {}
             _ => return Err(key("sqlite", name, Self::KEYS)),
         }
         Ok(())
@@ -128,7 +128,7 @@ impl fmt::Display for SqliteSpec {
         )?;
         write!(
             f,
-            "synchronous={synchronous},psow={psow},writer={}",
+            "synchronous={synchronous},psow={psow},{}",
             self.background
         )
     }

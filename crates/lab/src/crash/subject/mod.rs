@@ -165,6 +165,13 @@ fn of_lab(text: &str) -> Result<Workload, TextError> {
         let before = text.find(given).map_or("", |at| &text[..at]);
         TextError::at(1, before.chars().count() + 1, e.to_string())
     })?;
+    if let Some(beside) = workload.background().beside() {
+        let what = format!(
+            "beside={beside}: it runs as long as the workload, and the explorer cuts lists of operations; leave it out, or use `writer=`"
+        );
+        let at = text.find("beside").unwrap_or_default();
+        return Err(TextError::at(1, at + 1, what));
+    }
     let too_large = match &workload {
         Workload::Sqlite(spec) => {
             let all = spec.transactions() + u64::from(spec.prefill);

@@ -15,7 +15,7 @@ use crate::crash::oracle::{Oracle, Subject};
 use crate::crash::{CrashConfig, Judgement};
 use crate::run::DATABASE;
 use crate::workload::sqlite::{self, Table, Transaction};
-use crate::workload::{JournalMode, SqliteSpec, Synchronous, Writer};
+use crate::workload::{JournalMode, SqliteSpec, Synchronous};
 use ::sqlite::Registration;
 use base::Time;
 use rig::Mounted;
@@ -72,7 +72,7 @@ impl Transactions {
         steps: &mut Vec<Step>,
     ) -> Result<(), RunError> {
         let registration = ::sqlite::register(vfs, options(&self.spec))?;
-        let writer = self.spec.background.start(vfs, seed)?;
+        let beside = self.spec.background.start(vfs, seed)?;
         let outcome = self.transact(&registration, transactions, steps);
         let outcome = outcome.map_err(|e| match registration.first_error() {
             Some(below) => RunError::Below {
@@ -81,7 +81,7 @@ impl Transactions {
             },
             None => e,
         });
-        let stopped = writer.map_or(Ok(()), Writer::stop);
+        let stopped = beside.stop();
         let ended = registration.unregister().map_err(RunError::from);
         outcome.and(stopped).and(ended)
     }

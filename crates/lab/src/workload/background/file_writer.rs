@@ -1,0 +1,126 @@
+//! `beside=writer`: 4 KiB after 4 KiB into a large file, without a pause and without a sync.
+//!
+//! The paper's data-intensive program "continuously wrote 4KB data to a 4GB file" and says no more. That is read as plain buffered writes from
+//! beginning to end: no sync is named, and a file of 4 GB is larger than the 2 GB of memory of its board, so that the page cache cannot
+//! take it and its limit on dirty pages is what holds the program at the speed of the device. When the end is reached it begins again.
+
+use super::{Stop, unknown};
+use crate::RunError;
+use crate::workload::SpecError;
+use crate::workload::spec::{size, size_text, words};
+use base::{BLOCK_BYTES, Nanos, Rng};
+use std::fmt;
+use std::sync::Arc;
+use vfs::{File, OpenFlags, Vfs};
+
+/// Parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileWriter {
+    /// Bytes of the file; 0: a quarter of what is free, at most 4 GiB.
+    pub bytes: u64,
+    /// Where the writes go.
+    pub order: Order,
+}
+
+words! {
+    /// Order of the writes.
+    Order {
+        /// From beginning to end, then again: the first time they allocate.
+        Sequential = "sequential",
+        /// Anywhere in the file.
+        Random = "random",
+    }
+}
+
+impl Default for FileWriter {
+    fn default() -> Self {
+        FileWriter {
+            bytes: 0,
+            order: Order::Sequential,
+        }
+    }
+}
+
+const FILE_MAX: u64 = 64 << 30;
+/// The paper's file.
+const PAPER_BYTES: u64 = 4 << 30;
+const PATH: &str = "/beside";
+/// CPU time of one buffered write of 4 KiB: copying at 1 GiB/s and the call itself, on a core of a phone. The device needs ten times that
+/// for the same block, so that it decides nothing; but a program that writes without end must not do so in no time.
+const WRITE: Nanos = Nanos(10_000);
+
+impl FileWriter {
+    const KEYS: &'static str = "file, order";
+
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
+        match name {
+            "file" => {
+                self.bytes = match value {
+                    "auto" => 0,
+                    _ => size(value, BLOCK_BYTES as u64..=FILE_MAX)?,
+                }
+            }
+            "order" => self.order = Order::parse(value)?,
+            _ => return Err(unknown("writer", name, Self::KEYS)),
+        }
+        Ok(())
+    }
+
+    /// Makes the file, empty; refuses one that does not fit.
+    pub(super) fn prepare(self, vfs: &Arc<Vfs>, seed: u64) -> Result<EndlessWriter, RunError> {
+        let free = vfs.statfs()?.blocks_available;
+        let blocks = match self.bytes {
+            0 => (free / 4).min(PAPER_BYTES / BLOCK_BYTES as u64),
+            bytes => bytes / BLOCK_BYTES as u64,
+        };
+        if blocks == 0 || blocks > free {
+            return Err(RunError::Spec(SpecError::Together(format!(
+                "beside={self} needs {} MiB, the volume has {} MiB free; choose a smaller file or a larger volume",
+                blocks / 256,
+                free / 256
+            ))));
+        }
+        let file = vfs.open(PATH, OpenFlags::READ_WRITE | OpenFlags::CREATE, 0o644)?;
+        Ok(EndlessWriter {
+            file,
+            blocks,
+            order: self.order,
+            rng: Rng::named(seed, "workload/beside"),
+        })
+    }
+}
+
+impl fmt::Display for FileWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = match self.bytes {
+            0 => "auto".into(),
+            bytes => size_text(bytes),
+        };
+        write!(f, "writer+file={file}+order={}", self.order.word())
+    }
+}
+
+/// The program.
+pub(super) struct EndlessWriter {
+    file: File,
+    blocks: u64,
+    order: Order,
+    rng: Rng,
+}
+
+impl EndlessWriter {
+    pub(super) fn run(mut self, stop: &Stop) -> Result<(), RunError> {
+        let content = vec![3; BLOCK_BYTES];
+        let mut next = 0;
+        while !stop.asked() {
+            let block = match self.order {
+                Order::Sequential => next % self.blocks,
+                Order::Random => self.rng.below(self.blocks),
+            };
+            next += 1;
+            rt::sleep(WRITE);
+            self.file.write_at(block * BLOCK_BYTES as u64, &content)?;
+        }
+        Ok(self.file.close()?)
+    }
+}

@@ -1,0 +1,54 @@
+//! `writer=`: 4 KiB at random places of a small file, at a fixed rate.
+
+use super::Stop;
+use crate::RunError;
+use base::{BLOCK_BYTES, Nanos, Rng};
+use std::sync::Arc;
+use vfs::{File, OpenFlags, Vfs};
+
+/// Size of the file it writes in.
+const FILE_BLOCKS: u64 = 16 << 8;
+/// Blocks between two fdatasyncs: 256 KiB.
+const SYNC_EVERY: u64 = 64;
+const PATH: &str = "/background";
+
+/// Time between two writes at so many KiB a second; `None` at none.
+pub(super) fn pause(kib_per_s: u32) -> Option<Nanos> {
+    (BLOCK_BYTES as u64 * 1_000_000_000 / 1024)
+        .checked_div(kib_per_s.into())
+        .map(Nanos)
+}
+
+/// The writer: 4 KiB at random places of a file of 16 MiB, fdatasync after each 256 KiB.
+pub(super) struct RateWriter {
+    file: File,
+    rng: Rng,
+    pause: Nanos,
+}
+
+pub(super) fn prepare(vfs: &Arc<Vfs>, seed: u64, pause: Nanos) -> Result<RateWriter, RunError> {
+    let file = vfs.open(PATH, OpenFlags::READ_WRITE | OpenFlags::CREATE, 0o644)?;
+    for n in 0..FILE_BLOCKS {
+        file.write_at(n * BLOCK_BYTES as u64, &[1; BLOCK_BYTES])?;
+    }
+    file.fsync()?;
+    let rng = Rng::named(seed, "workload/background");
+    Ok(RateWriter { file, rng, pause })
+}
+
+impl RateWriter {
+    pub(super) fn run(mut self, stop: &Stop) -> Result<(), RunError> {
+        let content = vec![2; BLOCK_BYTES];
+        let mut written = 0;
+        while !stop.asked() {
+            let at = self.rng.below(FILE_BLOCKS) * BLOCK_BYTES as u64;
+            self.file.write_at(at, &content)?;
+            written += 1;
+            if written % SYNC_EVERY == 0 {
+                self.file.fdatasync()?;
+            }
+            rt::sleep(self.pause);
+        }
+        Ok(self.file.close()?)
+    }
+}
