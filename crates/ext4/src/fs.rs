@@ -16,7 +16,7 @@ use fscore::{
     Attr, Creds, DirEntry, Errno, FallocateMode, FileKind, FileSystem, FsError, FsResult, FsStat,
     PageCache, RenameMode, SetAttr, TimeSet, XattrMode,
 };
-use journal::Journal;
+use journal::{Journal, RecoveryReport};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{FsSeed, RoCompat, State, Superblock};
 use rt::{Mutex, RwLock};
@@ -46,6 +46,8 @@ pub struct Ext4 {
     pub(crate) random: Mutex<Rng>,
     pub(crate) latch: Mutex<Latch>,
     pub(crate) sync_times: SyncTimes,
+    /// What recovery did at mount.
+    pub(crate) recovery: Option<RecoveryReport>,
 }
 
 /// Whether operations are let in.
@@ -79,6 +81,11 @@ impl Ext4 {
     /// (metadata of a file system without journal), `fsync-flush` (the flush that the call itself waits for).
     pub fn sync_times(&self) -> BTreeMap<&'static str, Nanos> {
         self.sync_times.sums()
+    }
+
+    /// What the recovery of the journal did at mount; `None` if the log was clean.
+    pub fn recovery(&self) -> Option<&RecoveryReport> {
+        self.recovery.as_ref()
     }
 
     /// The first failure, if the mount is latched.

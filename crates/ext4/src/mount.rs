@@ -30,7 +30,7 @@ use crate::superblock::{SUPERBLOCK_AT, read_block, write_in_place};
 use base::{BLOCK_BYTES, BlockNo, Mutant, SECTORS_PER_BLOCK};
 use block::Queue;
 use fscore::{FsError, FsResult, PageCache};
-use journal::{CleanLog, Journal, LogBlock, LogPlace, Opened};
+use journal::{CleanLog, Journal, LogBlock, LogPlace, Opened, RecoveryReport};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Compat, Incompat, RoCompat, State, Superblock};
 use rt::{Mutex, RwLock};
@@ -67,7 +67,9 @@ impl Ext4 {
         check_features(&sb, &options)?;
         check_size(&queue, &sb)?;
         let log = open_log(&queue, &sb, &options, torn)?;
-        let recovered = matches!(&log, Some((_, true)));
+        let (log, recovery) = log.unzip();
+        let recovery = recovery.flatten();
+        let recovered = recovery.is_some();
         // Recovery may have brought a newer superblock home.
         let (sb, torn) = if recovered {
             read_superblock(&queue)?
@@ -75,8 +77,10 @@ impl Ext4 {
             (sb, torn)
         };
         let groups = Groups::load(&queue, &sb)?;
-        let journal = start_journal(&queue, log.map(|(log, _)| log), &sb, &options)?;
-        let fs = Arc::new(Ext4::assemble(queue, journal, options, sb, groups));
+        let journal = start_journal(&queue, log, &sb, &options)?;
+        let mut fs = Ext4::assemble(queue, journal, options, sb, groups);
+        fs.recovery = recovery;
+        let fs = Arc::new(fs);
         if let Err(e) = fs.bring_up(torn, recovered) {
             fs.journal.abort(format!("mount: {e}"));
             // The tasks end; the log stays as it is.
@@ -116,6 +120,7 @@ impl Ext4 {
             random: Mutex::named("ext4 random", rt::rng("ext4")),
             latch: Mutex::named("ext4 latch", crate::fs::Latch::Alive),
             sync_times: crate::times::SyncTimes::new(),
+            recovery: None,
             options,
         }
     }
@@ -336,13 +341,13 @@ fn check_size(queue: &Queue, sb: &Superblock) -> FsResult<()> {
     )))
 }
 
-/// The log, recovered if need be; true if it was.
+/// The log, recovered if need be, with what that did.
 fn open_log(
     queue: &Arc<Queue>,
     sb: &Superblock,
     options: &MountOptions,
     torn: bool,
-) -> FsResult<Option<(CleanLog, bool)>> {
+) -> FsResult<Option<(CleanLog, Option<RecoveryReport>)>> {
     let dirty = sb.incompat().has(Incompat::RECOVER);
     if !sb.compat().has(Compat::HAS_JOURNAL) {
         if options.scheme.is_some() && !options.read_only {
@@ -360,10 +365,10 @@ fn open_log(
     }
     let place = journal_place(queue, sb)?;
     match journal::open(queue.clone(), place).map_err(fault::journal)? {
-        Opened::Clean(log) => Ok(Some((log, false))),
+        Opened::Clean(log) => Ok(Some((log, None))),
         Opened::NeedsRecovery(log) => {
-            let (log, _report) = log.recover().map_err(fault::journal)?;
-            Ok(Some((log, true)))
+            let (log, report) = log.recover().map_err(fault::journal)?;
+            Ok(Some((log, Some(report))))
         }
     }
 }

@@ -27,7 +27,10 @@ pub use ctrl::{AnyModel, Cause, Description, Media, Operation, Profile, Recoveri
 pub use error::RigError;
 pub use ext4::{DataMode, MountOptions};
 pub use image::{load_image, write_image};
-pub use journal::{FullFirst, Preset, Scheme as JournalScheme, Stats as JournalStats};
+pub use journal::{
+    FullFirst, Preset, RecoveryReport, RecoverySpans, Scheme as JournalScheme,
+    Stats as JournalStats,
+};
 pub use rt::WallTime;
 pub use scheme::Scheme;
 pub use stack::Stack;

@@ -1,6 +1,7 @@
 //! A mounted stack, from the device model to the paths.
 
 use crate::{Config, RigError};
+use base::Nanos;
 use block::Queue;
 use blockdev::{BlockDevice, Clock, Modelled};
 use ctrl::AnyModel;
@@ -18,6 +19,8 @@ pub struct Stack {
     pub fs: Arc<Ext4>,
     /// Paths and open files.
     pub vfs: Arc<Vfs>,
+    /// How long the mount took, recovery included.
+    pub mount_took: Nanos,
 }
 
 impl Stack {
@@ -39,6 +42,7 @@ impl Stack {
         clock: Clock,
         between: impl FnOnce(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>,
     ) -> Result<Stack, RigError> {
+        let start = rt::now();
         let device = Arc::new(Modelled::new(model, clock));
         let queue = Queue::new(between(device.clone()));
         let fs = Ext4::mount(queue.clone(), config.mount_options())?;
@@ -53,6 +57,7 @@ impl Stack {
             queue,
             fs,
             vfs,
+            mount_took: rt::now() - start,
         })
     }
 

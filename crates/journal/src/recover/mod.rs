@@ -21,7 +21,7 @@ use crate::ring::Ring;
 use crate::space::Limits;
 use crate::{Journal, JournalError, LogBlock, LogPlace, Options, Scheme};
 use base::bytes::{get_le16, get_le32};
-use base::{BlockNo, Mutant, SECTORS_PER_BLOCK, Tid};
+use base::{BlockNo, Mutant, Nanos, SECTORS_PER_BLOCK, Tid, Time};
 use block::Queue;
 use replay::Replay;
 use rt::Mutex;
@@ -79,6 +79,39 @@ pub struct RecoveryReport {
     pub stale_end: bool,
     /// Cases of the table that the scan met, by letter.
     pub cases: String,
+    /// Where the time went.
+    pub spans: RecoverySpans,
+}
+
+/// The time of a recovery by its steps, which follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoverySpans {
+    /// Reading and judging the log.
+    pub scan: Nanos,
+    /// Reading images out of the log.
+    pub images: Nanos,
+    /// Reading homes of blocks that the log knows by deltas only.
+    pub homes: Nanos,
+    /// Logging full images on a device that may tear home writes.
+    pub insure: Nanos,
+    /// Writing home, with the flush behind it.
+    pub write: Nanos,
+    /// Marking the log clean.
+    pub clean: Nanos,
+}
+
+impl RecoverySpans {
+    /// All steps by name, in their order.
+    pub fn each(&self) -> [(&'static str, Nanos); 6] {
+        [
+            ("scan", self.scan),
+            ("images", self.images),
+            ("homes", self.homes),
+            ("insure", self.insure),
+            ("write", self.write),
+            ("clean", self.clean),
+        ]
+    }
 }
 
 /// Reads the superblock of a log and tells whether it needs recovery.
@@ -120,14 +153,19 @@ impl DirtyLog {
         revoke_pass: fn(&[scan::Logged]) -> BTreeMap<BlockNo, Tid>,
     ) -> Result<(CleanLog, RecoveryReport), JournalError> {
         let DirtyLog { queue, mut log } = self;
+        let mut step = Stopwatch::start();
         let scanned = scan::scan(&queue, &log)?;
         refuse_fast_commits(&queue, &log, scanned.end)?;
         let revoked = revoke_pass(&scanned.transactions);
         let (mut targets, images_revoked) = replay::targets(&scanned.transactions, &revoked);
         let mut replay = Replay::new(&queue, &log);
+        let scan_took = step.lap();
         let images = replay.check(&mut targets)?;
+        let (images_took, homes_took) = (replay.reads.images_took, replay.reads.homes_took);
+        step.lap();
         let insured = insure_deltas(&mut replay, &queue, &log, &scanned, &targets)?;
-        let report = RecoveryReport {
+        let insure_took = step.lap();
+        let mut report = RecoveryReport {
             images_revoked,
             home_reads: replay.reads.blocks,
             home_read_commands: replay.reads.commands,
@@ -152,8 +190,31 @@ impl DirtyLog {
             early.write(&queue, next, None::<LogBlock>)?;
         }
         replay.write(&targets, images)?;
+        let write_took = step.lap();
         log.write(&queue, next, None::<LogBlock>)?;
+        report.spans = RecoverySpans {
+            scan: scan_took,
+            images: images_took,
+            homes: homes_took,
+            insure: insure_took,
+            write: write_took,
+            clean: step.lap(),
+        };
         Ok((CleanLog { queue, log }, report))
+    }
+}
+
+/// Time from step to step.
+struct Stopwatch(Time);
+
+impl Stopwatch {
+    fn start() -> Stopwatch {
+        Stopwatch(rt::now())
+    }
+    /// Since the last call.
+    fn lap(&mut self) -> Nanos {
+        let now = rt::now();
+        now - std::mem::replace(&mut self.0, now)
     }
 }
 

@@ -22,7 +22,7 @@ use super::content::{Content, Logged, Patch};
 use super::reader::LogReader;
 use crate::log_super::LogSuper;
 use crate::{JournalError, LogBlock};
-use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, SECTORS_PER_BLOCK, Tid};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, Nanos, SECTORS_PER_BLOCK, Tid};
 use block::{Caps, Class, DevError, DevErrorKind, Queue};
 use ondisk::jbd2::{Format, Tag, full_image_checksum, post_image_checksum, unescape};
 use std::collections::{BTreeMap, BTreeSet};
@@ -141,6 +141,9 @@ impl Target {
 pub(crate) struct Reads {
     pub blocks: u64,
     pub commands: u64,
+    /// Time spent reading images out of the log, and homes.
+    pub images_took: Nanos,
+    pub homes_took: Nanos,
 }
 
 /// Pass 3.
@@ -210,8 +213,12 @@ impl<'a> Replay<'a> {
     /// The content of these blocks; faults of single blocks are noted.
     pub fn images(&mut self, targets: &[Target]) -> Result<Images, JournalError> {
         let mut images: Vec<Option<Vec<u8>>> = vec![None; targets.len()];
+        let start = rt::now();
         self.fill_from_log(targets, &mut images)?;
+        let between = rt::now();
         self.fill_from_home(targets, &mut images)?;
+        self.reads.images_took += between - start;
+        self.reads.homes_took += rt::now() - between;
         let mut out = Vec::with_capacity(targets.len());
         for (target, image) in targets.iter().zip(images) {
             let Some(mut image) = image else {

@@ -1,12 +1,12 @@
 //! Recovery of one remainder, and the properties it must have.
 
 use super::{Cut, CutConfig, Tree, walk};
-use crate::RunError;
 use crate::fsck::{self, Verdict};
 use crate::life::live;
 use crate::run::DATABASE;
 use crate::workload::sqlite::{self, Table, Transaction};
 use crate::workload::{SqliteSpec, Workload};
+use crate::{RunConfig, RunError};
 use rig::AnyModel;
 use rusqlite::Connection;
 use std::path::Path;
@@ -57,7 +57,15 @@ pub fn judge(
             return Ok(judgement);
         }
     };
-    second_opinions(config, &recovered, &repaired, folder, &mut judgement)?;
+    let opinions = second_opinions(
+        &config.run,
+        &recovered.tree,
+        &recovered.model,
+        &repaired,
+        folder,
+    )?;
+    judgement.violations.extend(opinions.violations);
+    judgement.unchecked = opinions.unchecked;
     database(&recovered, transactions, cut, &mut judgement);
     Ok(judgement)
 }
@@ -89,53 +97,64 @@ fn examine(db: &Connection, spec: &SqliteSpec) -> (Integrity, Result<Table, Stri
     (integrity, table)
 }
 
-/// R3 and R2.
-fn second_opinions(
-    config: &CutConfig,
-    recovered: &Recovered,
+/// What outside checkers say.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Opinions {
+    /// Violations of R2 and R3.
+    pub violations: Vec<String>,
+    /// They are not installed.
+    pub unchecked: bool,
+}
+
+/// R3 and R2: of the image `repaired` that a cut has left, and of `tree` and `model`, which Varve's recovery has made of it. Needs
+/// room for image files in `folder`.
+///
+/// # Errors
+/// An image cannot be written, or a checker cannot be run.
+pub(crate) fn second_opinions(
+    config: &RunConfig,
+    tree: &Tree,
+    model: &AnyModel,
     repaired: &Path,
     folder: &Path,
-    judgement: &mut Judgement,
-) -> Result<(), RunError> {
+) -> Result<Opinions, RunError> {
+    let mut opinions = Opinions::default();
     let host = |source| RunError::Host {
         doing: "running e2fsck".into(),
         source,
     };
     let ours = folder.join("recovered");
-    rig::write_image(&recovered.model, &ours)?;
+    rig::write_image(model, &ours)?;
     match fsck::e2fsck_check(&ours).map_err(host)? {
         Verdict::Clean => {}
-        Verdict::NotInstalled => judgement.unchecked = true,
+        Verdict::NotInstalled => opinions.unchecked = true,
         Verdict::Repaired(words) | Verdict::Findings(words) => {
-            judgement
+            opinions
                 .violations
                 .push(format!("R2: e2fsck -fn after Varve's recovery: {words}"));
         }
     }
-    if config.run.stack.scheme.0.is_some_and(|s| s.is_coalition()) {
+    if config.stack.scheme.0.is_some_and(|s| s.is_coalition()) {
         // e2fsck refuses such a log.
-        return Ok(());
+        return Ok(opinions);
     }
     match fsck::e2fsck_repair(repaired).map_err(host)? {
-        Verdict::NotInstalled => judgement.unchecked = true,
-        Verdict::Findings(words) => judgement
+        Verdict::NotInstalled => opinions.unchecked = true,
+        Verdict::Findings(words) => opinions
             .violations
             .push(format!("R3: e2fsck -fy gives up: {words}")),
         Verdict::Clean | Verdict::Repaired(_) => {
-            let theirs = rig::load_image(repaired, &config.run.stack).map_err(RunError::from);
-            let theirs =
-                theirs.and_then(|model| live(&config.run, model, |s, _| Ok(walk(&s.vfs)?)));
+            let theirs = rig::load_image(repaired, &config.stack).map_err(RunError::from);
+            let theirs = theirs.and_then(|model| live(config, model, |s, _| Ok(walk(&s.vfs)?)));
             match theirs {
-                Ok(life) => judgement
-                    .violations
-                    .extend(differences(&recovered.tree, &life.value)),
-                Err(why) => judgement
+                Ok(life) => opinions.violations.extend(differences(tree, &life.value)),
+                Err(why) => opinions
                     .violations
                     .push(format!("R3: what e2fsck leaves cannot be read: {why}")),
             }
         }
     }
-    Ok(())
+    Ok(opinions)
 }
 
 /// What differs between the tree of Varve's recovery and that of `e2fsck -fy`, in words.

@@ -1,4 +1,4 @@
-//! Power cuts over the SQLite workload: the device is stopped at seeded moments, and each remainder is recovered and judged.
+//! Power cuts over the SQLite workload, and over the phases of `files:`: the device is stopped at seeded moments, and each remainder is recovered and judged.
 //!
 //! Rules, cited by name in every violation: R1 to R3, S1 and S2 of [`crash::rules`](crate::crash::rules).
 //!
@@ -6,11 +6,13 @@
 //! on. Only recovery runs once a cut.
 
 mod judge;
+mod phases;
 mod record;
 mod tree;
 
-pub(crate) use judge::differences;
+pub(crate) use judge::{differences, second_opinions};
 pub use judge::{Judgement, judge};
+pub use phases::{PhaseCut, Phases, record_phases};
 pub use record::{Cut, Recording, record};
 pub use tree::{Tree, walk};
 

@@ -7,7 +7,7 @@
 use super::spec::{SpecError, key, number, size, size_text, switch};
 use super::{Background, Done, names};
 use crate::RunError;
-use base::{Rng, Time};
+use base::{Nanos, Rng, Time};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub struct FilesSpec {
     pub sync: bool,
     /// What runs beside it.
     pub background: Background,
+    /// Time of the application itself before each operation, microseconds.
+    pub pause_us: u32,
 }
 
 impl Default for FilesSpec {
@@ -36,17 +38,20 @@ impl Default for FilesSpec {
             sizes: (1000, 10240),
             sync: false,
             background: Background::default(),
+            pause_us: 0,
         }
     }
 }
 
 const COUNT_MAX: u64 = 1_000_000;
 const BYTES_MAX: u64 = 16 << 20;
+const PAUSE_US_MAX: u64 = 1_000_000;
 const APPEND_UNIT: u64 = 512;
-const DIR: &str = "/postmark";
+/// Where the files lie.
+pub const DIR: &str = "/postmark";
 
 impl FilesSpec {
-    const KEYS: &'static str = "count, transactions, min, max, sync, writer, beside";
+    const KEYS: &'static str = "count, transactions, min, max, sync, pause, writer, beside";
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
         match name {
@@ -55,6 +60,7 @@ impl FilesSpec {
             "min" => self.sizes.0 = size(value, 1..=BYTES_MAX)?,
             "max" => self.sizes.1 = size(value, 1..=BYTES_MAX)?,
             "sync" => self.sync = switch(value)?,
+            "pause" => self.pause_us = number(value, 0..=PAUSE_US_MAX)? as u32,
             _ if self.background.set(name, value)? => {}
             _ => return Err(key("files", name, Self::KEYS)),
         }
@@ -86,6 +92,9 @@ impl fmt::Display for FilesSpec {
             self.files, self.transactions
         )?;
         write!(f, "min={min},max={max},sync={sync}")?;
+        if self.pause_us > 0 {
+            write!(f, ",pause={}", self.pause_us)?;
+        }
         match self.background {
             none if none == Background::default() => Ok(()),
             some => write!(f, ",{some}"),
@@ -205,6 +214,9 @@ impl<'a> FilesRun<'a> {
         done: &mut Done<'_>,
         operation: fn(&mut Self) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
+        if self.spec.pause_us > 0 {
+            rt::sleep(Nanos::from_micros(self.spec.pause_us.into()));
+        }
         let start = rt::now();
         operation(self)?;
         done(kind, rt::now() - start);

@@ -231,6 +231,7 @@ mod tests {
             "files:beside=writer",
             "fsync:op=random,size=128k,count=9,file=32m,sync=fdatasync,writer=100",
             "files:count=10,transactions=20,min=1,max=5000,sync=on",
+            "files:pause=500",
         ] {
             let parsed: Workload = text.parse().unwrap();
             assert_eq!(parsed.to_string().parse::<Workload>().unwrap(), parsed);
