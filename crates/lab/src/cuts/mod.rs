@@ -10,7 +10,7 @@ mod phases;
 mod record;
 mod tree;
 
-pub(crate) use judge::{differences, second_opinions};
+pub(crate) use judge::differences;
 pub use judge::{Judgement, judge};
 pub use phases::{PhaseCut, Phases, record_phases};
 pub use record::{Cut, Recording, record};

@@ -102,7 +102,9 @@ fn simulate(
     moments: Vec<Time>,
 ) -> Result<(Bounds, Vec<Media>), RunError> {
     let model = config.stack.attach(volume)?;
-    let life = live(config, model, |stack, _| workload(config, spec, moments, stack))?;
+    let life = live(config, model, |stack, _| {
+        workload(config, spec, moments, stack)
+    })?;
     Ok(life.value)
 }
 
