@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// What a cut in a phase leaves.
 pub struct PhaseCut {
-    /// The phase, one of [`files::PHASES`](crate::workload::files::PHASES).
+    /// The phase: `create`, `transactions` or `delete`.
     pub phase: &'static str,
     /// When the power went, counted from the beginning of the run.
     pub at: Time,
@@ -129,15 +129,14 @@ fn workload(
             }
         })
     };
-    let mut begins = Vec::new();
     let mut run = FilesRun::prepare(spec, &stack.vfs, config.seed)?;
-    run.run_in_phases(&mut |_, _| {}, &mut |phase| begins.push((phase, rt::now())))?;
-    let end = rt::now();
+    run.run(&mut |_, _| {})?;
+    let phases = run.phases().iter();
+    let bounds = phases.filter_map(|p| Some((p.name, p.begin, p.end?)));
+    let bounds: Bounds = bounds.collect();
     cutter
         .join()
         .map_err(|_| RunError::Simulation("the cutter panicked".into()))?;
-    let ends = begins.iter().skip(1).map(|b| b.1).chain([end]);
-    let bounds = begins.iter().zip(ends).map(|(&(p, a), b)| (p, a, b));
     let snapshots = std::mem::take(&mut *snapshots.lock());
-    Ok((bounds.collect(), snapshots))
+    Ok((bounds, snapshots))
 }
