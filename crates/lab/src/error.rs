@@ -41,6 +41,12 @@ pub enum RunError {
     /// The simulation failed: a panic, a deadlock, a limit.
     #[error("the simulation failed: {0}")]
     Simulation(String),
+    /// The committed table of published values.
+    #[error("published values: {0}")]
+    Table(#[from] crate::paper::TableError),
+    /// A plot that cannot be drawn.
+    #[error("drawing a plot: {0}")]
+    Plot(String),
     /// What remained is wrong.
     #[error("after the run: {0}")]
     Check(String),
@@ -52,4 +58,11 @@ pub enum RunError {
         /// What the host says.
         source: io::Error,
     },
+}
+
+impl From<Box<dyn std::error::Error>> for RunError {
+    /// From the drawing library, whose errors are boxed.
+    fn from(e: Box<dyn std::error::Error>) -> RunError {
+        RunError::Plot(e.to_string())
+    }
 }

@@ -95,6 +95,62 @@ pub fn stacked_bars(
     Ok(svg)
 }
 
+/// Groups of bars side by side: each series has one value a group; what lies below zero hangs.
+pub fn grouped_bars(
+    title: &str,
+    unit: &str,
+    groups: &[String],
+    series: &[(String, Vec<f64>)],
+) -> PlotResult {
+    /// Part of the width of a group that its bars take.
+    const FILLED: f64 = 0.84;
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        let all = || series.iter().flat_map(|(_, values)| values.iter().copied());
+        // Room above for the legend.
+        let high = top(all()) * 1.25;
+        let low = all().fold(0.0, f64::min) * 1.12;
+        let places = groups.len().max(1);
+        let mut chart = ChartBuilder::on(&area)
+            .caption(title, ("sans-serif", 18))
+            .margin(12)
+            .x_label_area_size(32)
+            .y_label_area_size(76)
+            .build_cartesian_2d((-0.5)..(places as f64 - 0.5), low..high)?;
+        let name = |at: &f64| match at.round() {
+            n if (at - n).abs() < 1e-6 && n >= 0.0 => {
+                groups.get(n as usize).cloned().unwrap_or_default()
+            }
+            _ => String::new(),
+        };
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .y_desc(unit)
+            .x_labels(places * 2)
+            .x_label_formatter(&name)
+            .label_style(("sans-serif", 12))
+            .draw()?;
+        let width = FILLED / series.len().max(1) as f64;
+        for (s, (label, values)) in series.iter().enumerate() {
+            let bars = values.iter().enumerate().map(|(n, value)| {
+                let left = n as f64 - FILLED / 2.0 + s as f64 * width;
+                Rectangle::new([(left, 0.0), (left + width, *value)], colour(s).filled())
+            });
+            chart.draw_series(bars)?.label(label).legend(move |(x, y)| {
+                Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour(s).filled())
+            });
+        }
+        if series.len() > 1 {
+            legend(&mut chart, SeriesLabelPosition::UpperLeft)?;
+        }
+        area.present()?;
+    }
+    Ok(svg)
+}
+
 /// The corners of a distribution drawn as steps: between two latencies nothing completes.
 fn steps(points: &[(f64, f64)], low: f64) -> Vec<(f64, f64)> {
     let mut corners = vec![(low, 0.0)];

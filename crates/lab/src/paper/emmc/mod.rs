@@ -1,8 +1,14 @@
 //! The eMMC paper: characterisation of journaling on phones, journal coalition, flush-ahead commit.
 
+mod fig_breakdown;
+mod fig_performance;
+mod fig_persistence;
+mod fig_volume;
 pub mod job;
+mod measure;
 pub mod plan;
 pub mod report;
+mod table_ratio;
 
 pub use plan::{Pace, Plan};
 
@@ -33,7 +39,33 @@ pub struct Part {
 }
 
 /// All parts in the order of the page: as in the paper, then what goes beyond it.
-pub const PARTS: &[Part] = &[];
+pub const PARTS: &[Part] = &[
+    Part {
+        name: "table4",
+        jobs: table_ratio::jobs,
+        section: table_ratio::section,
+    },
+    Part {
+        name: "fig12",
+        jobs: fig_breakdown::jobs,
+        section: fig_breakdown::section,
+    },
+    Part {
+        name: "fig13-volume",
+        jobs: fig_volume::jobs,
+        section: fig_volume::section,
+    },
+    Part {
+        name: "fig13",
+        jobs: fig_performance::jobs,
+        section: fig_performance::section,
+    },
+    Part {
+        name: "fig14",
+        jobs: fig_persistence::jobs,
+        section: fig_persistence::section,
+    },
+];
 
 /// The paper's values.
 ///

@@ -3,8 +3,10 @@
 //! A figure asks for its runs here, so that two figures that need the same one have it once. The standard device is `emmc-odroid-xu4` of 2 GiB
 //! with a journal of 256 MiB, as the paper's.
 
+use super::APPS;
 use super::job::Job;
 use crate::RunConfig;
+use crate::paper::{Published, Row};
 use rig::{Config, Preset};
 use std::path::PathBuf;
 
@@ -20,6 +22,13 @@ pub const FIG8: &str = "fig8";
 pub const FIT: &str = "paper-fit";
 /// Schemes of the paper in its order: its baseline, coalition, flush-ahead, both.
 pub const PAPER_SCHEMES: [&str; 4] = ["jbd2", "coalition", "flush-ahead", "emmc"];
+
+/// Apps of which there are recordings, and the names of their files.
+const RECORDED: [(&str, &str); 2] = [
+    ("facebook", "mobibench-facebook.txt.gz"),
+    ("twitter", "mobibench-twitter.txt.gz"),
+];
+const STANDS_IN: &str = "generator stands in for the recording";
 
 /// Length of an app run, seconds of its recording: full and quick.
 const SECONDS: (u64, u64) = (120, 20);
@@ -114,11 +123,83 @@ impl Plan {
         format!("app:{app},seconds={},{}", self.seconds, pace.words())
     }
 
-    /// What stands in a row of an app.
-    pub fn note(&self, app: &str) -> Option<&'static str> {
-        ["facebook", "twitter"]
-            .contains(&app)
-            .then_some("generator stands in for the recording")
+    /// The eight apps, and behind an app its recording where there is one.
+    pub fn sources(&self) -> Vec<Source> {
+        let mut all = Vec::new();
+        for app in APPS {
+            let recording = self.recording(app);
+            let recorded = RECORDED.iter().any(|(name, _)| *name == app);
+            all.push(Source {
+                app,
+                recording: None,
+                note: (recorded && recording.is_none()).then_some(STANDS_IN),
+            });
+            if recording.is_some() {
+                let note = None;
+                all.push(Source {
+                    app,
+                    recording,
+                    note,
+                });
+            }
+        }
+        all
+    }
+
+    /// The file with the recording of an app.
+    fn recording(&self, app: &str) -> Option<PathBuf> {
+        let (_, file) = RECORDED.iter().find(|(name, _)| *name == app)?;
+        let path = self.traces.as_ref()?.join(file);
+        path.is_file().then_some(path)
+    }
+
+    /// The standard run of an app or of its recording.
+    pub fn run(&self, source: &Source, scheme: &str, timing: &str, pace: Pace) -> Job {
+        self.app(source.app, scheme, timing, pace)
+    }
+}
+
+/// Where the calls of an app come from.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Source {
+    /// The app.
+    pub app: &'static str,
+    /// Its recording; `None`: the generator.
+    pub recording: Option<PathBuf>,
+    /// What a reader of its rows has to know.
+    pub note: Option<&'static str>,
+}
+
+impl Source {
+    /// The `of` of its rows.
+    pub fn name(&self) -> String {
+        match self.recording {
+            None => self.app.into(),
+            Some(_) => format!("{} (recording)", self.app),
+        }
+    }
+
+    /// True for the eight that a mean is made of.
+    pub fn is_generated(&self) -> bool {
+        self.recording.is_none()
+    }
+
+    /// A value of this app beside the published one.
+    pub fn row(&self, published: &Published, measured: f64) -> Row {
+        self.mark(Row::judged(published, measured))
+    }
+
+    /// A value of this app that the paper does not have.
+    pub fn ours(&self, figure: &str, item: &str, unit: &str, measured: f64) -> Row {
+        self.mark(Row::ours(figure, item, unit, measured))
+    }
+
+    fn mark(&self, row: Row) -> Row {
+        let row = row.of(&self.name());
+        match self.note {
+            Some(note) => row.noted(note),
+            None => row,
+        }
     }
 }
 
