@@ -8,6 +8,8 @@
 //!   open a fresh number, whatever the descriptor was.
 //! - N3: paths are absolute, without `.` and `..`, and each parent directory is made by a call of the recording or stands in `folders`.
 
+pub mod apps;
+
 use base::Nanos;
 
 /// A recording.

@@ -1,0 +1,303 @@
+//! What an application does: each action is what a library of the phone does for it, call by call.
+//!
+//! The calls of a SQLite transaction are those of Mobibench's recording of Facebook: the journal is opened, filled (header with the first
+//! page's number and content, then number, page, checksum of each), synced, its folder synced because the file was opened anew; the
+//! pages of the database are written and synced; the journal is truncated, which the recording does not show, and closed.
+
+use super::parameters::Parameters;
+use super::phone::{Phone, Thread};
+use crate::recording::{Handle, Op};
+use std::collections::VecDeque;
+
+/// Bytes of a database page.
+pub const PAGE: u32 = 4096;
+/// Pages of a database that is there before.
+const DATABASE_PAGES: u64 = 512;
+/// Header of a rollback journal: one sector.
+const JOURNAL_HEADER: u32 = 512;
+/// Header of a write-ahead log, and of each frame.
+const WAL_HEADER: (u32, u32) = (32, 24);
+/// Frames after which a write-ahead log starts again (SQLite's `wal_autocheckpoint` is 1000; Android sets 100).
+const WAL_FRAMES: u64 = 100;
+/// Files of a cache that is there before.
+const CACHED: u32 = 40;
+/// Preference files.
+const PREFERENCES: u64 = 8;
+
+/// What syncs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// SQLite, journal truncated.
+    Rollback,
+    /// SQLite, journal removed.
+    Delete,
+    /// SQLite, write-ahead log.
+    Wal,
+    /// A page written again.
+    Overwrite,
+    /// A new cache file for an old one.
+    Cache,
+    /// Preferences replaced.
+    Prefs,
+}
+
+impl Kind {
+    /// Its fsyncs.
+    pub const fn fsyncs(self) -> u32 {
+        match self {
+            Kind::Rollback | Kind::Delete => 3,
+            Kind::Wal | Kind::Overwrite | Kind::Cache | Kind::Prefs => 1,
+        }
+    }
+}
+
+/// One worker's database.
+struct Database {
+    path: String,
+    file: Handle,
+    log: Option<Handle>,
+    frames: u64,
+}
+
+/// The files of an application.
+pub struct Files {
+    root: String,
+    databases: Vec<Database>,
+    caches: VecDeque<u32>,
+    next_cache: u32,
+    others: VecDeque<(u64, u32)>,
+    next_other: u32,
+    shards: u64,
+}
+
+impl Files {
+    /// Makes what is there before and opens the databases.
+    pub fn prepare(phone: &mut Phone<'_>, app: &Parameters, thread: &mut Thread) -> Files {
+        let root = format!("/data/data/{}", app.package);
+        for folder in ["cache", "databases", "shared_prefs"] {
+            phone.folder(&format!("{root}/{folder}"));
+        }
+        let mut files = Files {
+            root,
+            databases: Vec::new(),
+            caches: VecDeque::new(),
+            next_cache: 0,
+            others: VecDeque::new(),
+            next_other: 0,
+            shards: app.shards.into(),
+        };
+        for shard in 0..files.shards {
+            phone.folder(&files.shard(shard));
+        }
+        for n in 0..app.kept {
+            let shard = phone.between(0, files.shards);
+            phone.file(files.other(shard, n), PAGE.into());
+            files.others.push_back((shard, n));
+        }
+        files.next_other = app.kept;
+        for n in 0..CACHED {
+            phone.file(files.cache(n), u64::from(PAGE));
+            files.caches.push_back(n);
+        }
+        files.next_cache = CACHED;
+        for n in 0..PREFERENCES {
+            phone.file(files.prefs(n), u64::from(PAGE));
+        }
+        files.open_databases(phone, app, thread);
+        files
+    }
+
+    fn open_databases(&mut self, phone: &mut Phone<'_>, app: &Parameters, thread: &mut Thread) {
+        for n in 0..app.workers {
+            let path = format!("{}/databases/{n}.db", self.root);
+            phone.file(path.clone(), DATABASE_PAGES * u64::from(PAGE));
+            let file = phone.open(thread, &path);
+            phone.read(thread, file, 0, 100);
+            let log = (app.mix.wal > 0.0).then(|| phone.open(thread, &format!("{path}-wal")));
+            self.databases.push(Database {
+                path,
+                file,
+                log,
+                frames: 0,
+            });
+        }
+    }
+
+    /// Closes what is open.
+    pub fn close(self, phone: &mut Phone<'_>, thread: &mut Thread) {
+        for database in self.databases {
+            database.log.map(|log| phone.close(thread, log));
+            phone.close(thread, database.file);
+        }
+    }
+
+    fn shard(&self, n: u64) -> String {
+        format!("{}/cache/images/{n:02x}", self.root)
+    }
+
+    fn other(&self, shard: u64, n: u32) -> String {
+        format!("{}/{n:08x}.jpg", self.shard(shard))
+    }
+
+    fn cache(&self, n: u32) -> String {
+        format!("{}/cache/f_{n:06x}", self.root)
+    }
+
+    fn prefs(&self, n: u64) -> String {
+        format!("{}/shared_prefs/{n}.xml", self.root)
+    }
+
+    /// One action with `pages` pages on worker `worker`.
+    pub fn act(
+        &mut self,
+        phone: &mut Phone<'_>,
+        thread: &mut Thread,
+        kind: Kind,
+        worker: usize,
+        pages: u32,
+    ) {
+        match kind {
+            Kind::Rollback => self.rollback(phone, thread, worker, pages, false),
+            Kind::Delete => self.rollback(phone, thread, worker, pages, true),
+            Kind::Wal => self.append_log(phone, thread, worker, pages),
+            Kind::Overwrite => self.overwrite(phone, thread, worker, pages),
+            Kind::Cache => self.new_cache_file(phone, thread, pages),
+            Kind::Prefs => self.replace_prefs(phone, thread, pages),
+        }
+    }
+
+    fn rollback(
+        &mut self,
+        phone: &mut Phone<'_>,
+        thread: &mut Thread,
+        worker: usize,
+        pages: u32,
+        remove: bool,
+    ) {
+        let (path, file) = (&self.databases[worker].path, self.databases[worker].file);
+        let name = format!("{path}-journal");
+        phone.read(thread, file, 24, 16);
+        let journal = phone.open(thread, &name);
+        let folder = phone.open_folder(thread, &format!("{}/databases", self.root));
+        phone.write(thread, journal, 0, JOURNAL_HEADER + PAGE + 8);
+        let mut at = u64::from(JOURNAL_HEADER + PAGE + 8);
+        for _ in 1..pages {
+            phone.write(thread, journal, at, 4);
+            phone.write(thread, journal, at + 4, PAGE);
+            phone.write(thread, journal, at + 4 + u64::from(PAGE), 4);
+            at += u64::from(PAGE) + 8;
+        }
+        phone.sync(thread, journal);
+        phone.sync(thread, folder);
+        phone.close(thread, folder);
+        write_pages(phone, thread, file, pages);
+        phone.sync(thread, file);
+        if remove {
+            phone.close(thread, journal);
+            phone.unlink(thread, name);
+        } else {
+            phone.call(
+                thread,
+                Op::Truncate {
+                    handle: journal,
+                    size: 0,
+                },
+            );
+            phone.close(thread, journal);
+        }
+    }
+
+    fn append_log(
+        &mut self,
+        phone: &mut Phone<'_>,
+        thread: &mut Thread,
+        worker: usize,
+        pages: u32,
+    ) {
+        let database = &mut self.databases[worker];
+        let log = database.log.expect("an app with a share of it has a log");
+        if database.frames + u64::from(pages) > WAL_FRAMES {
+            // The pages go to the database without a sync of their own before the log starts again: a reader's checkpoint.
+            write_pages(phone, thread, database.file, pages);
+            database.frames = 0;
+            phone.write(thread, log, 0, WAL_HEADER.0);
+        }
+        for _ in 0..pages {
+            let at = u64::from(WAL_HEADER.0) + database.frames * u64::from(PAGE + WAL_HEADER.1);
+            phone.write(thread, log, at, WAL_HEADER.1);
+            phone.write(thread, log, at + u64::from(WAL_HEADER.1), PAGE);
+            database.frames += 1;
+        }
+        phone.sync(thread, log);
+    }
+
+    fn overwrite(&mut self, phone: &mut Phone<'_>, thread: &mut Thread, worker: usize, pages: u32) {
+        let file = self.databases[worker].file;
+        write_pages(phone, thread, file, pages);
+        phone.sync(thread, file);
+    }
+
+    fn new_cache_file(&mut self, phone: &mut Phone<'_>, thread: &mut Thread, pages: u32) {
+        let n = self.next_cache;
+        self.next_cache += 1;
+        let file = phone.open(thread, &self.cache(n));
+        write_file(phone, thread, file, pages);
+        phone.sync(thread, file);
+        phone.close(thread, file);
+        self.caches.push_back(n);
+        if let Some(old) = self.caches.pop_front() {
+            phone.unlink(thread, self.cache(old));
+        }
+    }
+
+    fn replace_prefs(&mut self, phone: &mut Phone<'_>, thread: &mut Thread, pages: u32) {
+        let to = self.prefs(phone.rng.below(PREFERENCES));
+        let backup = format!("{to}.bak");
+        let rename = Op::Rename {
+            from: to.clone(),
+            to: backup.clone(),
+        };
+        phone.call(thread, rename);
+        let file = phone.open(thread, &to);
+        write_file(phone, thread, file, pages);
+        phone.sync(thread, file);
+        phone.close(thread, file);
+        phone.unlink(thread, backup);
+    }
+
+    /// Other threads make `count` files and remove as many old ones.
+    pub fn turn_over(&mut self, phone: &mut Phone<'_>, thread: &mut Thread, count: u32) {
+        for _ in 0..count {
+            let (shard, n) = (phone.between(0, self.shards), self.next_other);
+            self.next_other += 1;
+            let file = phone.open(thread, &self.other(shard, n));
+            let bytes = phone.between(u64::from(PAGE) / 4, u64::from(PAGE));
+            phone.write(thread, file, 0, bytes as u32);
+            phone.close(thread, file);
+            self.others.push_back((shard, n));
+            if let Some((shard, old)) = self.others.pop_front() {
+                phone.unlink(thread, self.other(shard, old));
+            }
+        }
+    }
+}
+
+/// A new file of so many pages, the last one not full.
+fn write_file(phone: &mut Phone<'_>, thread: &mut Thread, file: Handle, pages: u32) {
+    let rest = phone.between(u64::from(PAGE) / 8, u64::from(PAGE)) as u32;
+    for page in 0..pages {
+        let bytes = if page + 1 == pages { rest } else { PAGE };
+        phone.write(thread, file, u64::from(page) * u64::from(PAGE), bytes);
+    }
+}
+
+/// The first page of a database, which counts its changes, and others.
+fn write_pages(phone: &mut Phone<'_>, thread: &mut Thread, file: Handle, pages: u32) {
+    phone.write(thread, file, 0, PAGE);
+    let first = phone.between(1, DATABASE_PAGES);
+    for n in 1..u64::from(pages) {
+        // Distinct for as many as there are.
+        let page = 1 + (first + n * 7) % (DATABASE_PAGES - 1);
+        phone.write(thread, file, page * u64::from(PAGE), PAGE);
+    }
+}

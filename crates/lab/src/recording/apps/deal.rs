@@ -1,0 +1,105 @@
+//! Random numbers whose sum does not depend on the seed: dealt from a prepared deck instead of drawn.
+//!
+//! An application with three fsyncs in 5 s has 72 of them in two minutes. Drawn, its mean would be off by a tenth, and a run would have to be
+//! long before it says anything; dealt, only the order is random.
+
+use super::parameters::Point;
+use base::{Nanos, Rng};
+
+/// A number in [0, 1).
+pub fn unit(rng: &mut Rng) -> f64 {
+    (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Any order.
+pub fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
+    for i in (1..items.len()).rev() {
+        items.swap(i, rng.below(i as u64 + 1) as usize);
+    }
+}
+
+/// A time from a distribution.
+///
+/// # Panics
+/// The distribution has no points.
+pub fn time(points: &[Point], rng: &mut Rng) -> Nanos {
+    let at = unit(rng);
+    let above = points.iter().position(|p| p.of >= at).unwrap_or(0);
+    let (b, a) = (points[above], points[above.saturating_sub(1)]);
+    let width = b.of - a.of;
+    let part = if width > 0.0 {
+        (at - a.of) / width
+    } else {
+        0.0
+    };
+    let us = f64::from(a.us) + part * (f64::from(b.us) - f64::from(a.us));
+    Nanos((us * 1e3) as u64)
+}
+
+/// Largest number of a deck; a geometric distribution has no largest one.
+const MOST: u32 = 256;
+
+/// `count` numbers from `least` on, geometrically distributed, whose sum is `count * mean` to the nearest whole number.
+pub fn geometric(count: usize, least: u32, mean: f64, rng: &mut Rng) -> Vec<u32> {
+    let excess = (mean - f64::from(least)).max(0.0);
+    let go_on = excess / (1.0 + excess);
+    let mut deck: Vec<u32> = (0..count)
+        .map(|i| {
+            let quantile = (i as f64 + 0.5) / count as f64;
+            let (mut n, mut above) = (least, go_on);
+            while 1.0 - above < quantile && n < MOST {
+                n += 1;
+                above *= go_on;
+            }
+            n
+        })
+        .collect();
+    shuffle(&mut deck, rng);
+    settle(&mut deck, least, (count as f64 * mean).round() as u64);
+    deck
+}
+
+/// Moves numbers by one until they add up to `sum`, or all are `least`.
+fn settle(deck: &mut [u32], least: u32, sum: u64) {
+    let mut have: u64 = deck.iter().map(|n| u64::from(*n)).sum();
+    while have != sum && !deck.is_empty() {
+        let before = have;
+        for n in deck.iter_mut() {
+            if have < sum {
+                (*n, have) = (*n + 1, have + 1);
+            } else if have > sum && *n > least {
+                (*n, have) = (*n - 1, have - 1);
+            }
+        }
+        if have == before {
+            return;
+        }
+    }
+}
+
+/// Kinds by their shares: at each step the kind that lacks most, among those that cost no more than what is left. The costs add up to `total`.
+///
+/// # Panics
+/// No kind of cost 1 has a share.
+pub fn kinds<K: Copy>(shares: &[(K, f64, u32)], total: u32) -> Vec<K> {
+    let all: f64 = shares.iter().map(|(_, share, _)| share).sum();
+    let mut given = vec![0.0; shares.len()];
+    let (mut dealt, mut out) = (0, Vec::new());
+    while dealt < total {
+        let lack = |i: usize| {
+            let (_, share, cost) = shares[i];
+            share / all * f64::from(dealt + cost) - given[i]
+        };
+        let fitting = (0..shares.len()).filter(|&i| {
+            let (_, share, cost) = shares[i];
+            share > 0.0 && cost <= total - dealt
+        });
+        let next = fitting.max_by(|&a, &b| lack(a).total_cmp(&lack(b)).then(b.cmp(&a)));
+        let next = next.expect("checked: a kind of cost 1 has a share");
+        let (kind, _, cost) = shares[next];
+        out.push(kind);
+        given[next] += f64::from(cost);
+        dealt += cost;
+    }
+    out
+}

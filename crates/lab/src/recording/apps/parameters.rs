@@ -1,0 +1,121 @@
+//! The committed parameters.
+
+use super::AppError;
+use serde::Deserialize;
+
+/// The committed table.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// Time from a call that is no sync to the next call of its thread.
+    pub think: Vec<Point>,
+    /// Time from a sync to the next call of its thread.
+    pub sync: Vec<Point>,
+    /// The applications.
+    #[serde(rename = "app")]
+    pub apps: Vec<Parameters>,
+}
+
+/// A point of a distribution; between two points it is linear.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    /// Part of all values that are at most `us`.
+    pub of: f64,
+    /// Microseconds.
+    pub us: u32,
+}
+
+/// One application.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameters {
+    /// Name of the application, as the paper's table has it.
+    pub name: String,
+    /// Its Android package: the folder of its files.
+    pub package: String,
+    /// fsyncs in 5 s.
+    pub fsyncs: u32,
+    /// Mean number of fsyncs in a burst.
+    pub burst: f64,
+    /// Threads that sync, each with a database of its own.
+    pub workers: u32,
+    /// Mean number of 4 KiB pages that a transaction or file has.
+    pub pages: f64,
+    /// Mean number of files that other threads make and remove per syncing action.
+    pub turnover: f64,
+    /// Files of the other threads that are there at any time.
+    pub kept: u32,
+    /// Folders they are spread over.
+    pub shards: u32,
+    /// What syncs.
+    pub mix: Mix,
+}
+
+/// Shares of all fsyncs by the action that makes them. They need not add up to 1.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Mix {
+    /// SQLite transaction with a rollback journal that is truncated (3 fsyncs: journal, folder, database).
+    pub rollback: f64,
+    /// SQLite transaction with a rollback journal that is removed (3 fsyncs).
+    pub delete: f64,
+    /// SQLite transaction with a write-ahead log (1 fsync).
+    pub wal: f64,
+    /// A page of a file that is there is written again (1 fsync).
+    pub overwrite: f64,
+    /// A cache file is made, the oldest is removed (1 fsync).
+    pub cache: f64,
+    /// The preferences are replaced, the old ones kept until the new ones are safe (1 fsync).
+    pub prefs: f64,
+}
+
+/// The committed parameters.
+///
+/// # Panics
+/// Never: a test reads them.
+pub fn table() -> Table {
+    toml::from_str(include_str!("apps.toml")).expect("a test reads the committed table")
+}
+
+impl Parameters {
+    /// Refuses what would not end or have no meaning.
+    ///
+    /// # Errors
+    /// Names the parameter.
+    pub fn check(&self) -> Result<(), AppError> {
+        let Mix {
+            rollback,
+            delete,
+            wal,
+            overwrite,
+            cache,
+            prefs,
+        } = self.mix;
+        let single = [wal, overwrite, cache, prefs];
+        let shares = [rollback, delete, wal, overwrite, cache, prefs];
+        let wrong = if self.fsyncs == 0 || self.fsyncs > 10_000 {
+            "`fsyncs` has to be 1 to 10000"
+        } else if !(1.0..=1000.0).contains(&self.burst) {
+            "`burst` has to be 1 to 1000"
+        } else if !(1..=64).contains(&self.workers) {
+            "`workers` has to be 1 to 64"
+        } else if !(1.0..=64.0).contains(&self.pages) {
+            "`pages` has to be 1 to 64"
+        } else if !(0.0..=1000.0).contains(&self.turnover) {
+            "`turnover` has to be 0 to 1000"
+        } else if !(1..=100_000).contains(&self.kept) || !(1..=1000).contains(&self.shards) {
+            "`kept` has to be 1 to 100000, `shards` 1 to 1000"
+        } else if shares.iter().any(|s| !(0.0..=1.0).contains(s)) {
+            "shares of `mix` have to be 0 to 1"
+        } else if single.iter().all(|s| *s == 0.0) {
+            "`mix` needs an action with one fsync, else not every number of fsyncs can be made"
+        } else {
+            return Ok(());
+        };
+        Err(AppError::Parameters {
+            app: self.name.clone(),
+            wrong: wrong.into(),
+        })
+    }
+}

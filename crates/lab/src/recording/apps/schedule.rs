@@ -1,0 +1,146 @@
+//! When an application does what: bursts of syncing actions, as a Poisson process.
+
+use super::actions::{Files, Kind};
+use super::deal;
+use super::parameters::{Parameters, Table};
+use super::phone::{Phone, Thread};
+use crate::recording::Recording;
+use base::{Nanos, Rng};
+
+/// Thread of what belongs to no worker: opening and closing.
+const MAIN: u32 = 1;
+/// First of the workers' threads.
+const WORKERS: u32 = 50;
+/// First of the threads that load images.
+const LOADERS: u32 = 20;
+/// How many there are.
+const LOADER_COUNT: u64 = 4;
+
+/// One action of a burst.
+struct Action {
+    kind: Kind,
+    pages: u32,
+    turnover: u32,
+}
+
+/// The whole recording.
+pub fn record(table: &Table, app: &Parameters, seconds: u32, rng: Rng) -> Recording {
+    let mut phone = Phone::new(table, format!("app:{}", app.name), rng);
+    let mut main = Thread {
+        number: MAIN,
+        now: Nanos(0),
+    };
+    let mut files = Files::prepare(&mut phone, app, &mut main);
+    let bursts = bursts(app, seconds, &mut phone.rng);
+    // Each burst is recorded as if it began at once and then moved to its place: only so is it known how long it takes.
+    let (opened, mut spans) = (phone.recording.calls.len(), Vec::new());
+    for burst in bursts {
+        let start = phone.recording.calls.len();
+        let end = run_burst(&mut phone, &mut files, app, burst);
+        spans.push((start..phone.recording.calls.len(), end));
+    }
+    let busy: u64 = spans.iter().map(|(_, end)| end.0).sum();
+    let whole = Nanos::from_secs(seconds.into()).0;
+    let free = whole.saturating_sub(busy + main.now.0);
+    let mut starts: Vec<u64> = spans.iter().map(|_| phone.rng.below(free.max(1))).collect();
+    starts.sort_unstable();
+    let mut before = main.now;
+    for ((calls, end), start) in spans.into_iter().zip(starts) {
+        for call in &mut phone.recording.calls[calls] {
+            call.at += before + Nanos(start);
+        }
+        before += end;
+    }
+    debug_assert!(
+        phone.recording.calls.len() >= opened,
+        "nothing is taken back"
+    );
+    main.now = Nanos(before.0 + free);
+    files.close(&mut phone, &mut main);
+    phone.finish()
+}
+
+/// fsyncs of the whole run (A1).
+fn fsyncs(app: &Parameters, seconds: u32) -> u32 {
+    ((u64::from(app.fsyncs) * u64::from(seconds) * 2 + 5) / 10) as u32
+}
+
+/// All actions in their bursts.
+fn bursts(app: &Parameters, seconds: u32, rng: &mut Rng) -> Vec<Vec<Action>> {
+    let mix = &app.mix;
+    let shares: Vec<(Kind, f64, u32)> = [
+        (Kind::Rollback, mix.rollback),
+        (Kind::Delete, mix.delete),
+        (Kind::Wal, mix.wal),
+        (Kind::Overwrite, mix.overwrite),
+        (Kind::Cache, mix.cache),
+        (Kind::Prefs, mix.prefs),
+    ]
+    .map(|(kind, share)| (kind, share, kind.fsyncs()))
+    .into();
+    let total = fsyncs(app, seconds);
+    let mut kinds = deal::kinds(&shares, total);
+    deal::shuffle(&mut kinds, rng);
+    let pages = deal::geometric(kinds.len(), 1, app.pages, rng);
+    let turnover = deal::geometric(kinds.len(), 0, app.turnover, rng);
+    let mut actions =
+        kinds
+            .into_iter()
+            .zip(pages)
+            .zip(turnover)
+            .map(|((kind, pages), turnover)| Action {
+                kind,
+                pages,
+                turnover,
+            });
+    let count = (f64::from(total) / app.burst).round().max(1.0) as usize;
+    let sizes = deal::geometric(count, 1, f64::from(total) / count as f64, rng);
+    let mut bursts = Vec::new();
+    for size in sizes {
+        let (mut burst, mut have) = (Vec::new(), 0);
+        while have < size {
+            let Some(action) = actions.next() else { break };
+            have += action.kind.fsyncs();
+            burst.push(action);
+        }
+        if !burst.is_empty() {
+            bursts.push(burst);
+        }
+    }
+    if let Some(last) = bursts.last_mut() {
+        last.extend(actions);
+    }
+    bursts
+}
+
+/// Records a burst that begins at zero; returns when its last call is over.
+fn run_burst(
+    phone: &mut Phone<'_>,
+    files: &mut Files,
+    app: &Parameters,
+    burst: Vec<Action>,
+) -> Nanos {
+    let worker = phone.between(0, app.workers.into()) as u32;
+    let mut thread = Thread {
+        number: WORKERS + worker,
+        now: Nanos(0),
+    };
+    for action in burst {
+        if action.turnover > 0 {
+            let mut loader = Thread {
+                number: LOADERS + phone.between(0, LOADER_COUNT) as u32,
+                now: thread.now,
+            };
+            files.turn_over(phone, &mut loader, action.turnover);
+            thread.now = loader.now;
+        }
+        files.act(
+            phone,
+            &mut thread,
+            action.kind,
+            worker as usize,
+            action.pages,
+        );
+    }
+    thread.now
+}
