@@ -79,6 +79,7 @@ fn configs(args: &CompareArgs, workload: &Workload) -> Result<Vec<RunConfig>, Fa
                 stack,
                 workload,
                 seed: args.seed,
+                recording: None,
             };
             if configs.contains(&config) {
                 let scheme = config.stack.scheme_text();
@@ -183,6 +184,7 @@ fn judge(done: &[Done], workload: &Workload, quiet: bool) -> Result<(), Failure>
         let content = match workload {
             Workload::Sqlite(_) => "integrity_check ok, all rows as written",
             Workload::Fsync(_) | Workload::Files(_) => "names, sizes and content as written",
+            Workload::Replay(_) | Workload::App(_) => "names and sizes as recorded",
         };
         let e2fsck = match done.iter().all(|d| d.e2fsck == Checked::Clean) {
             true => "e2fsck -fn clean",

@@ -19,6 +19,7 @@ fn config(scheme: Preset, device: &str) -> RunConfig {
         stack: Config::new(scheme, device, 1),
         workload: WORKLOAD.into(),
         seed: 1,
+        recording: None,
     }
 }
 

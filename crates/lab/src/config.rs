@@ -2,6 +2,7 @@
 
 use rig::Config;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// What to run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -12,4 +13,7 @@ pub struct RunConfig {
     pub workload: String,
     /// Seed of the workload and the schedule.
     pub seed: u64,
+    /// Where the recording of a `replay:` workload is; never in results.
+    #[serde(default)]
+    pub recording: Option<PathBuf>,
 }

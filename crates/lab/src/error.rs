@@ -38,6 +38,9 @@ pub enum RunError {
     /// A file-system operation of the run itself.
     #[error("file system: {0}")]
     Fs(#[from] vfs::FsError),
+    /// A recording that cannot be read, or contradicts itself.
+    #[error("recording: {0}")]
+    Recording(String),
     /// The simulation failed: a panic, a deadlock, a limit.
     #[error("the simulation failed: {0}")]
     Simulation(String),

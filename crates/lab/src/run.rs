@@ -3,11 +3,15 @@
 use crate::fsck::{self, Verdict};
 use crate::life::{Between, directly, live_through};
 use crate::metrics::{Latencies, micros, round};
+use crate::recording::{self, Recording, apps};
 use crate::results::{Device, Flash, Kind, LatencyTable, Run};
 use crate::workload::files::{FilesRun, Phase};
 use crate::workload::fsync::FsyncRun;
+use crate::workload::replay::Replay;
 use crate::workload::sqlite::{self, Transaction};
-use crate::workload::{Background, Done, FilesSpec, FsyncSpec, SqliteSpec, Workload};
+use crate::workload::{
+    AppSpec, Background, Done, FilesSpec, FsyncSpec, Pacing, ReplaySpec, SqliteSpec, Workload,
+};
 use crate::{RunConfig, RunError};
 use ::sqlite::Registration;
 use base::{BLOCK_BYTES, Nanos, SECTORS_PER_BLOCK, Time};
@@ -60,6 +64,7 @@ pub fn run_through(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Finished, RunError> {
     let workload: Workload = config.workload.parse()?;
+    let recorded = recorded(config, &workload)?;
     let model = config.stack.format()?;
     let seed = config.seed;
     let life = live_through(
@@ -70,6 +75,10 @@ pub fn run_through(
             Workload::Sqlite(spec) => measure_sqlite(stack, registration, spec, seed, progress),
             Workload::Fsync(spec) => measure_fsync(stack, spec, seed, progress),
             Workload::Files(spec) => measure_files(stack, spec, seed, progress),
+            Workload::Replay(ReplaySpec { pacing, .. }) | Workload::App(AppSpec { pacing, .. }) => {
+                let background = workload.background();
+                measure_recording(stack, &recorded, *pacing, background, seed, progress)
+            }
         },
     )?;
     let timing = config.stack.profile()?.timing().to_string();
@@ -172,6 +181,38 @@ fn measure_files(
         run.run(done)
     })?;
     taken.phases = run.phases().to_vec();
+    Ok(taken)
+}
+
+/// The recording that the workload runs; empty for a workload that runs none.
+fn recorded(config: &RunConfig, workload: &Workload) -> Result<Recording, RunError> {
+    match workload {
+        Workload::App(spec) => apps::generate(&spec.name, spec.seconds, config.seed)
+            .map_err(|e| RunError::Recording(e.to_string())),
+        Workload::Replay(_) => match &config.recording {
+            Some(path) => recording::read(path),
+            None => Err(RunError::Recording(
+                "a replay needs a file: varve replay FILE".into(),
+            )),
+        },
+        _ => Ok(Recording::default()),
+    }
+}
+
+fn measure_recording(
+    stack: &Stack,
+    recording: &Recording,
+    pacing: Pacing,
+    background: Background,
+    seed: u64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Taken, RunError> {
+    let mut replay = Replay::prepare(recording, pacing, &stack.vfs)?;
+    let all = recording.calls.len() as u64;
+    let taken = metered(stack, all, background, seed, progress, |done| {
+        replay.run(done)
+    })?;
+    replay.check()?;
     Ok(taken)
 }
 

@@ -16,6 +16,7 @@ fn seeded(seed: u64, scheme: Preset, workload: &str, cuts: usize) -> CutConfig {
         stack,
         workload: workload.into(),
         seed,
+        recording: None,
     };
     CutConfig {
         run,

@@ -112,6 +112,7 @@ fn the_kernel_reads_the_same_bytes_after_every_run() {
             stack: config.clone(),
             workload: "sqlite:insert=30,update=20,delete=10".into(),
             seed: 5,
+            recording: None,
         };
         let finished = run(&run_config, &mut |_, _| {}).unwrap();
         let folder = tempfile::tempdir().unwrap();

@@ -9,6 +9,9 @@
 //! - N3: paths are absolute, without `.` and `..`, and each parent directory is made by a call of the recording or stands in `folders`.
 
 pub mod apps;
+mod read;
+
+pub use read::read;
 
 use base::Nanos;
 
@@ -121,5 +124,21 @@ impl Op {
     /// True if the time of this call is the device's and not the application's.
     pub fn is_sync(&self) -> bool {
         matches!(self, Op::Sync { .. })
+    }
+
+    /// The word for it in results; every sync is an `fsync`.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Op::Open { .. } => "open",
+            Op::Write { .. } => "write",
+            Op::Read { .. } => "read",
+            Op::Sync { .. } => "fsync",
+            Op::Truncate { .. } => "truncate",
+            Op::Close { .. } => "close",
+            Op::Unlink { .. } => "unlink",
+            Op::Rename { .. } => "rename",
+            Op::Mkdir { .. } => "mkdir",
+            Op::Rmdir { .. } => "rmdir",
+        }
     }
 }

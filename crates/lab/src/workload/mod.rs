@@ -3,6 +3,8 @@
 pub mod background;
 pub mod files;
 pub mod fsync;
+pub mod replay;
+mod replay_spec;
 mod spec;
 pub mod sqlite;
 mod sqlite_spec;
@@ -10,6 +12,7 @@ mod sqlite_spec;
 pub use background::{Background, Running};
 pub use files::FilesSpec;
 pub use fsync::FsyncSpec;
+pub use replay_spec::{AppSpec, Pace, Pacing, ReplaySpec};
 pub use spec::{SpecError, Workload};
 pub use sqlite_spec::{JournalMode, SqliteSpec, Synchronous};
 

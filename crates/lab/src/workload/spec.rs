@@ -1,6 +1,6 @@
 //! The text form of a workload: `sqlite:insert=1000,journal=truncate`.
 
-use super::{Background, FilesSpec, FsyncSpec, SqliteSpec};
+use super::{AppSpec, Background, FilesSpec, FsyncSpec, ReplaySpec, SqliteSpec};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -15,6 +15,10 @@ pub enum Workload {
     Fsync(FsyncSpec),
     /// PostMark's mix on many small files.
     Files(FilesSpec),
+    /// The system calls of a recording in a file.
+    Replay(ReplaySpec),
+    /// The system calls of a generated application.
+    App(AppSpec),
 }
 
 /// Why a workload text is not valid.
@@ -142,10 +146,12 @@ impl FromStr for Workload {
             "sqlite" => Workload::Sqlite(SqliteSpec::default()),
             "fsync" => Workload::Fsync(FsyncSpec::default()),
             "files" => Workload::Files(FilesSpec::default()),
+            "replay" => Workload::Replay(ReplaySpec::default()),
+            "app" => Workload::App(AppSpec::default()),
             _ => {
                 return Err(SpecError::Name {
                     given: name.into(),
-                    valid: "sqlite, fsync, files".into(),
+                    valid: "sqlite, fsync, files, app, replay".into(),
                 });
             }
         };
@@ -159,10 +165,12 @@ impl FromStr for Workload {
                 Workload::Sqlite(spec) => spec.set(key, value)?,
                 Workload::Fsync(spec) => spec.set(key, value)?,
                 Workload::Files(spec) => spec.set(key, value)?,
+                Workload::Replay(spec) => spec.set(key, value)?,
+                Workload::App(spec) => spec.set(key, value)?,
             }
         }
         match &workload {
-            Workload::Sqlite(_) => {}
+            Workload::Sqlite(_) | Workload::Replay(_) | Workload::App(_) => {}
             Workload::Fsync(spec) => spec.check()?,
             Workload::Files(spec) => spec.check()?,
         }
@@ -192,6 +200,8 @@ impl Workload {
             Workload::Sqlite(spec) => spec.background,
             Workload::Fsync(spec) => spec.background,
             Workload::Files(spec) => spec.background,
+            Workload::Replay(spec) => spec.background,
+            Workload::App(spec) => spec.background,
         }
     }
 
@@ -199,7 +209,7 @@ impl Workload {
     pub fn powersafe_overwrite(&self) -> bool {
         match self {
             Workload::Sqlite(spec) => spec.powersafe_overwrite,
-            Workload::Fsync(_) | Workload::Files(_) => true,
+            _ => true,
         }
     }
 }
@@ -211,6 +221,8 @@ impl fmt::Display for Workload {
             Workload::Sqlite(spec) => spec.fmt(f),
             Workload::Fsync(spec) => spec.fmt(f),
             Workload::Files(spec) => spec.fmt(f),
+            Workload::Replay(spec) => spec.fmt(f),
+            Workload::App(spec) => spec.fmt(f),
         }
     }
 }
@@ -232,6 +244,9 @@ mod tests {
             "fsync:op=random,size=128k,count=9,file=32m,sync=fdatasync,writer=100",
             "files:count=10,transactions=20,min=1,max=5000,sync=on",
             "files:pause=500",
+            "replay",
+            "replay:file=a.gz,pace=recorded,think=0.5,idle=7ms,writer=9",
+            "app:gmail,seconds=60,pace=none",
         ] {
             let parsed: Workload = text.parse().unwrap();
             assert_eq!(parsed.to_string().parse::<Workload>().unwrap(), parsed);
@@ -268,6 +283,13 @@ mod tests {
             ("files:beside=fdtree+process=0", "`0`", "1 to"),
             ("fsync:beside=writer+file=3", "3", "4k to"),
             ("fsync:beside=writer+order=down", "down", "sequential"),
+            ("replay:pace=fast", "fast", "recorded, busy, none"),
+            ("replay:think=-1", "-1", "0 to 1000"),
+            ("replay:think=inf", "inf", "0 to 1000"),
+            ("replay:idle=2s", "2s", "whole number"),
+            ("replay:seconds=2", "seconds", "file, pace"),
+            ("app:winamp", "winamp", "facebook, twitter"),
+            ("app:gmail,seconds=0", "`0`", "1 to"),
         ] {
             let e = fail(text);
             assert!(e.contains(wrong) && e.contains(right), "{text}: {e}");

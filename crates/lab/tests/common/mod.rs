@@ -21,6 +21,7 @@ pub fn measured(preset: Preset, device: &str, timing: &str, workload: &str, mib:
         stack,
         workload: workload.into(),
         seed: 1,
+        recording: None,
     };
     match run(&config, &mut |_, _| {}) {
         Ok(finished) => finished.run,

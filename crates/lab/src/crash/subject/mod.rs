@@ -121,7 +121,7 @@ impl Spec {
             Spec::Lab(Workload::Sqlite(spec)) => {
                 return Box::new(sqlite::Transactions { spec: spec.clone() });
             }
-            Spec::Lab(Workload::Fsync(_) | Workload::Files(_)) => {
+            Spec::Lab(_) => {
                 return Box::new(Seeded { spec: self.clone() });
             }
         };
@@ -135,7 +135,7 @@ impl Spec {
             Spec::Mix(mix) => Some(mix.fixed(seed)),
             Spec::Lab(Workload::Fsync(spec)) => Some(lab::fsync(spec, seed)),
             Spec::Lab(Workload::Files(spec)) => Some(lab::files(spec, seed)),
-            Spec::Lab(Workload::Sqlite(_)) => None,
+            Spec::Lab(_) => None,
         }
     }
 }
@@ -184,6 +184,9 @@ fn of_lab(text: &str) -> Result<Workload, TextError> {
         }
         Workload::Fsync(spec) => lab::fsync_too_large(spec),
         Workload::Files(spec) => lab::files_too_large(spec),
+        Workload::Replay(_) | Workload::App(_) => {
+            Some("recordings have no model to judge by; the explorer cannot run them".into())
+        }
     };
     match too_large {
         Some(what) => Err(TextError::at(1, 1, what)),

@@ -110,6 +110,7 @@ impl Plan {
             stack,
             workload: text.into(),
             seed: self.seed,
+            recording: None,
         })
     }
 
