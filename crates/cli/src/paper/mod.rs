@@ -8,6 +8,7 @@ use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
 use crate::pool;
 use indicatif::{ProgressBar, ProgressStyle};
+use lab::paper::Section;
 use lab::paper::emmc::job::{Job, Outcomes};
 use lab::paper::emmc::{Plan, report};
 use lab::report::paper_page;
@@ -35,6 +36,7 @@ pub fn paper(args: &PaperArgs) -> Result<(), Failure> {
     out.write("paper.json", &made.to_json())?;
     let title = "Varve: the eMMC paper, measured again";
     out.write("index.html", &paper_page(title, &made, &sections))?;
+    complete(args, &sections)?;
     if args.json {
         return say(&made.to_json());
     }
@@ -45,6 +47,21 @@ pub fn paper(args: &PaperArgs) -> Result<(), Failure> {
         page.display(),
         made.command
     ))
+}
+
+/// A report of all parts has each published value once: figures and table are not to drift apart.
+fn complete(args: &PaperArgs, sections: &[Section]) -> Result<(), Failure> {
+    if !args.only.is_empty() {
+        return Ok(());
+    }
+    let wrong = report::unanswered(sections).map_err(failed)?;
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(failed(format!(
+            "published values without a row, or with two:\n{}",
+            wrong.join("\n")
+        ))),
+    }
 }
 
 /// The folder of recordings. One that was named has to be there.

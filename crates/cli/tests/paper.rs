@@ -1,0 +1,109 @@
+//! `varve paper emmc` as a user runs it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn varve(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_varve"))
+        .args(args)
+        .env_remove("VARVE_TRACES")
+        .output()
+        .expect("the program starts")
+}
+
+fn quick(out: &Path, more: &[&str]) -> Output {
+    let out = out.to_str().expect("the path is UTF-8");
+    varve(&[&["paper", "emmc", "--quick", "--out", out][..], more].concat())
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+#[test]
+fn same_seed_same_bytes_on_one_and_two_processes() {
+    let mut files = Vec::new();
+    for more in [["--jobs", "1"], ["--jobs", "2"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let output = quick(dir.path(), &[&more[..], &["--only", "table4"]].concat());
+        assert!(output.status.success(), "{}", words(&output));
+        let read = |name| fs::read_to_string(dir.path().join(name)).unwrap();
+        files.push((read("paper.json"), read("index.html")));
+        let told = words(&output);
+        assert!(
+            told.contains("within") && told.contains("Table 4"),
+            "{told}"
+        );
+    }
+    assert_eq!(files[0], files[1], "one process and two");
+    let (json, page) = &files[0];
+    let report: Value = serde_json::from_str(json).unwrap();
+    assert_eq!(
+        (&report["schema"], &report["paper"]),
+        (&1.into(), &"emmc".into())
+    );
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 3 * 8, "three rows of each app");
+    for row in rows {
+        assert!(
+            row["measured"].is_number() && row["within"].is_boolean(),
+            "{row}"
+        );
+        assert!(row["note"].as_str().unwrap().contains("quick"), "{row}");
+    }
+    let stands_in = |row: &&Value| {
+        row["note"]
+            .as_str()
+            .unwrap()
+            .contains("generator stands in")
+    };
+    assert_eq!(
+        rows.iter().filter(stands_in).count(),
+        3 * 2,
+        "Facebook and Twitter"
+    );
+    let home = std::env::var("HOME").unwrap_or_else(|_| "/nowhere".into());
+    for text in [json, page] {
+        assert!(
+            !text.contains("/tmp") && !text.contains(&home),
+            "a path of this machine"
+        );
+    }
+    assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("src="));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_what_would() {
+    let dir = tempfile::tempdir().unwrap();
+    let gone = dir.path().join("gone");
+    let gone = gone.to_str().unwrap();
+    let cases: [(&[&str], &str); 4] = [
+        (&["paper", "usenix"], "emmc"),
+        (&["paper", "emmc", "--only", "fig99"], "fig13"),
+        (&["paper", "emmc", "--traces", gone], "generators stand in"),
+        (&["paper", "emmc", "--jobs", "0"], "--jobs"),
+    ];
+    for (args, wanted) in cases {
+        let output = varve(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let said = words(&output);
+        assert!(said.contains(wanted), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_said_before_anything_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, "x").unwrap();
+    let output = quick(&file, &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        words(&output).contains("output folder"),
+        "{}",
+        words(&output)
+    );
+}
