@@ -156,7 +156,18 @@ impl Plan {
 
     /// The standard run of an app or of its recording.
     pub fn run(&self, source: &Source, scheme: &str, timing: &str, pace: Pace) -> Job {
-        self.app(source.app, scheme, timing, pace)
+        let Some(path) = &source.recording else {
+            return self.app(source.app, scheme, timing, pace);
+        };
+        let file = path
+            .file_name()
+            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        Job::Run(RunConfig {
+            stack: self.stack(scheme, timing),
+            workload: format!("replay:file={file},{}", pace.words()),
+            seed: self.seed,
+            recording: Some(path.clone()),
+        })
     }
 }
 
