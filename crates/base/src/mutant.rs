@@ -82,6 +82,8 @@ mutants! {
     NoSuperblockFallback = "no-superblock-fallback", 22;
     /// A part of an unwritten extent is marked written without waiting for its data.
     ConvertUnordered = "convert-unordered", 23;
+    /// Ordered data that rides in the pack of its record comes behind it.
+    DataBesideRecord = "data-beside-record", 24;
 }
 
 impl fmt::Display for Mutant {
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn every_hazard_has_a_mutant_and_words_read_back() {
-        for hazard in 1..=23 {
+        for hazard in 1..=24 {
             assert!(
                 Mutant::ALL.iter().any(|m| m.hazard() == hazard),
                 "H{hazard}"

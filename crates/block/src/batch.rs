@@ -3,15 +3,21 @@
 use crate::Queue;
 use crate::durability::WriteMark;
 use crate::observe::Probe;
+use crate::plug::{Write, send_all};
 use blockdev::{DevError, Ticket};
-use rt::Mutex;
+use rt::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 /// Submitted writes. Dropping it unwaited keeps the queue's cache marked dirty for good, so that no flush is ever
 /// skipped on its account; still, wait for it.
+///
+/// A batch may also hold writes back ([`Plug::hold`](crate::Plug::hold)): then whoever waits first sends them, unless an ordered
+/// plug has taken them along before ([`OrderPlug::lead`](crate::OrderPlug::lead)).
 #[must_use = "somebody has to wait for these writes"]
 pub struct Batch {
     queue: Arc<Queue>,
+    /// Not sent yet.
+    held: Vec<Write>,
     tickets: Vec<Sent>,
     watched: Vec<Watch>,
     volatile: bool,
@@ -42,6 +48,69 @@ pub struct Watch(Arc<Mutex<Watched>>);
 enum Watched {
     Pending(Batch),
     Done(Written),
+}
+
+/// Non-volatile writes that are held back, split off a batch: to be sent ahead of something else in one command. Each may
+/// have been sent before that, because somebody could not wait.
+#[must_use = "nobody else sends what nobody watches"]
+pub struct Held {
+    own: Batch,
+    watched: Vec<Watch>,
+}
+
+impl Held {
+    /// Blocks held back, as far as nobody has sent them since.
+    pub fn blocks(&self) -> u64 {
+        let own: u64 = self.own.held.iter().map(|w| w.sectors).sum();
+        let watched = self.watched.iter().map(|w| match &*w.0.lock() {
+            Watched::Pending(batch) => batch.held.iter().map(|w| w.sectors).sum(),
+            Watched::Done(_) => 0,
+        });
+        (own + watched.sum::<u64>()).div_ceil(base::SECTORS_PER_BLOCK)
+    }
+
+    /// True if there is nothing to send, or to wait for.
+    pub fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.watched.is_empty()
+    }
+
+    /// A batch again: whoever waits sends it.
+    pub fn into_batch(self) -> Batch {
+        let mut batch = self.own;
+        batch.watched.extend(self.watched);
+        batch
+    }
+
+    /// Takes all of it to the device by `send`: those who watch it wait until that has ended, and get its outcome.
+    ///
+    /// # Errors
+    /// What `send` says; or what became of a part that had been sent before: then nothing is sent.
+    pub(crate) fn carry(
+        mut self,
+        send: impl FnOnce(Vec<Write>) -> Result<(), DevError>,
+    ) -> Result<(), DevError> {
+        let mut writes = std::mem::take(&mut self.own.held);
+        let mut carried: Vec<MutexGuard<'_, Watched>> = Vec::new();
+        let mut earlier = Ok(());
+        for watch in &self.watched {
+            let mut state = watch.0.lock();
+            match &mut *state {
+                Watched::Pending(batch) => {
+                    writes.append(&mut batch.held);
+                    carried.push(state);
+                }
+                Watched::Done(written) => earlier = earlier.and(written.result.clone()),
+            }
+        }
+        let result = earlier.and_then(|()| send(writes));
+        for mut state in carried {
+            *state = Watched::Done(Written {
+                mark: WriteMark::NONE,
+                result: result.clone(),
+            });
+        }
+        result
+    }
 }
 
 impl Watch {
@@ -83,6 +152,7 @@ impl Batch {
     pub(crate) fn new(queue: Arc<Queue>) -> Batch {
         Batch {
             queue,
+            held: Vec::new(),
             tickets: Vec::new(),
             watched: Vec::new(),
             volatile: false,
@@ -108,6 +178,24 @@ impl Batch {
         self.volatile |= sent.kind == Kind::Cached;
         self.tickets.push(sent);
     }
+    pub(crate) fn hold(&mut self, writes: Vec<Write>) {
+        self.held = writes;
+    }
+    /// Splits off what is held back, so that it can go along with something else.
+    pub fn split_held(&mut self) -> Held {
+        let mut own = Batch::new(self.queue.clone());
+        std::mem::swap(&mut own.held, &mut self.held);
+        let held = |watch: &Watch| match &*watch.0.lock() {
+            Watched::Pending(batch) => {
+                !batch.held.is_empty() && batch.tickets.is_empty() && batch.watched.is_empty()
+            }
+            Watched::Done(_) => false,
+        };
+        let all = std::mem::take(&mut self.watched).into_iter();
+        let (watched, others) = all.partition(held);
+        self.watched = others;
+        Held { own, watched }
+    }
     pub(crate) fn set_probe(&mut self, probe: Option<Probe>) {
         self.probe = probe;
     }
@@ -119,14 +207,15 @@ impl Batch {
         });
         self.tickets.len() + watched.sum::<usize>()
     }
-    /// True if nothing was submitted.
+    /// True if nothing was submitted, and nothing is held back.
     pub fn is_empty(&self) -> bool {
-        self.tickets.is_empty() && self.watched.is_empty()
+        self.held.is_empty() && self.tickets.is_empty() && self.watched.is_empty()
     }
     /// Takes over the writes of `other`.
     pub fn merge(&mut self, other: Batch) {
         self.probe = None;
         self.volatile |= other.volatile;
+        self.held.extend(other.held);
         self.tickets.extend(other.tickets);
         self.watched.extend(other.watched);
     }
@@ -141,6 +230,7 @@ impl Batch {
     pub fn wait_written(self) -> Written {
         let mut mark = WriteMark::NONE;
         let mut result = Ok(());
+        let late = (!self.held.is_empty()).then(|| send_all(&self.queue, self.held));
         let mut needs_flush = false;
         let mut before_last = rt::now();
         for sent in self.tickets {
@@ -151,8 +241,8 @@ impl Batch {
             needs_flush |= one.is_ok() && kind == Kind::FuaByFlush;
             result = result.and(one);
         }
-        for watch in self.watched {
-            let written = watch.wait_written();
+        let watched = self.watched.iter().map(Watch::wait_written);
+        for written in watched.chain(late.map(Batch::wait_written)) {
             mark = mark.max(written.mark);
             result = result.and(written.result);
         }

@@ -14,7 +14,7 @@ mod plug;
 mod queue;
 mod stats;
 
-pub use batch::{Batch, Watch, Written};
+pub use batch::{Batch, Held, Watch, Written};
 pub use blockdev::{BlockDevice, Caps, Class, DevError, DevErrorKind, PackOrder, Packed};
 pub use durability::WriteMark;
 pub use flushing::Flushing;

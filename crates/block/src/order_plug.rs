@@ -4,8 +4,10 @@
 //! - O1: for groups a < b and any cut, if any sector of b is new then all sectors of a are.
 //! - O2: when `finish` answers Ok, all of it is non-volatile.
 //! - O3: nothing is merged across groups, and no sector occurs twice in one command (H8).
+//! - O4: writes that were held back ([`OrderPlug::lead`]) stand in groups before all others, or have become non-volatile before
+//!   `finish` sends anything; if they failed then, it sends nothing.
 
-use crate::batch::{Batch, Kind};
+use crate::batch::{Batch, Held, Kind};
 use crate::command::{Command, merge, pack};
 use crate::plug::Write;
 use crate::{Class, DevError, Queue};
@@ -20,6 +22,8 @@ pub struct OrderPlug {
     queue: Arc<Queue>,
     /// The last one is open; only that may be empty.
     groups: Vec<Vec<Write>>,
+    /// What goes ahead of all of them (O4).
+    leading: Option<Held>,
 }
 
 impl OrderPlug {
@@ -27,19 +31,18 @@ impl OrderPlug {
         OrderPlug {
             queue,
             groups: vec![Vec::new()],
+            leading: None,
         }
     }
 
     /// Adds a write to the open group. `bytes` is a non-zero multiple of 512.
     pub fn write_fua(&mut self, lba: Lba, class: Class, bytes: Bytes) {
-        let write = Write::new(lba, class, bytes, true);
-        let open = self.groups.last();
-        if open.is_some_and(|group| group.iter().any(|w| w.overlaps(&write))) {
-            self.barrier();
-        }
-        if let Some(open) = self.groups.last_mut() {
-            open.push(write);
-        }
+        add(&mut self.groups, Write::new(lba, class, bytes, true));
+    }
+
+    /// Writes that were held back go ahead of everything in this plug, unless they have been sent by then.
+    pub fn lead(&mut self, held: Held) {
+        self.leading = Some(held);
     }
 
     /// Closes the group: what is added from now on reaches the medium after it.
@@ -66,36 +69,60 @@ impl OrderPlug {
     /// # Errors
     /// The first failure. Nothing of a later group has been sent then, but groups may share a pack: the error names the address
     /// of the write that failed.
-    pub fn finish(mut self) -> Result<(), DevError> {
-        self.groups.retain(|group| !group.is_empty());
-        let mut joined = 0;
-        let groups: Vec<Vec<Write>> = self
-            .groups
-            .into_iter()
-            .map(|group| {
-                let (merged, n) = merge(group, self.queue.caps());
-                joined += n;
-                merged
-            })
-            .collect();
-        self.queue.count_merges(joined);
-        let caps = self.queue.caps();
-        if may_share_packs(&self.queue, groups.len()) {
-            for command in pack(groups.into_iter().flatten().collect(), caps) {
-                send(&self.queue, [command]).wait()?;
-            }
-            return Ok(());
+    pub fn finish(self) -> Result<(), DevError> {
+        let (queue, mut groups) = (self.queue, self.groups);
+        match self.leading {
+            None => finish_groups(&queue, groups),
+            Some(held) => held.carry(|writes| {
+                let mut all = vec![Vec::new()];
+                writes.into_iter().for_each(|w| add(&mut all, w));
+                if rt::mutant(Mutant::DataBesideRecord) {
+                    // H24 unguarded: behind what it should lead.
+                    std::mem::swap(&mut all, &mut groups);
+                }
+                all.append(&mut groups);
+                finish_groups(&queue, all)
+            }),
         }
-        let packs = caps.packed.is_some() && self.queue.kind_of(true) == Kind::Durable;
-        for group in groups {
-            let commands = match packs {
-                true => pack(group, caps),
-                false => group.into_iter().map(Command::Single).collect(),
-            };
-            send(&self.queue, commands).wait()?;
-        }
-        Ok(())
     }
+}
+
+/// Adds a write to the last group, or to a new one if it lies over a write of that.
+fn add(groups: &mut Vec<Vec<Write>>, write: Write) {
+    match groups.last_mut() {
+        Some(open) if !open.iter().any(|w| w.overlaps(&write)) => open.push(write),
+        _ => groups.push(vec![write]),
+    }
+}
+
+fn finish_groups(queue: &Arc<Queue>, mut groups: Vec<Vec<Write>>) -> Result<(), DevError> {
+    groups.retain(|group| !group.is_empty());
+    let mut joined = 0;
+    let groups: Vec<Vec<Write>> = groups
+        .into_iter()
+        .map(|group| {
+            let (merged, n) = merge(group, queue.caps());
+            joined += n;
+            merged
+        })
+        .collect();
+    queue.count_merges(joined);
+    let caps = queue.caps();
+    if may_share_packs(queue, groups.len()) {
+        for command in pack(groups.into_iter().flatten().collect(), caps) {
+            send(queue, [command]).wait()?;
+        }
+        return Ok(());
+    }
+    let packs = caps.packed.is_some() && queue.kind_of(true) == Kind::Durable;
+    for group in groups {
+        let commands = match packs {
+            true => pack(group, caps),
+            false => group.into_iter().map(Command::Single).collect(),
+        };
+        send(queue, commands).wait()?;
+    }
+    Ok(())
 }
 
 /// True if a cut inside a pack respects the order of the groups in it (H20).

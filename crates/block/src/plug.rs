@@ -93,13 +93,29 @@ impl Plug {
     /// Sorts by address, merges neighbours of equal flags up to the largest transfer, and sends all of it. Non-volatile writes
     /// that do not touch go as packs where the device has them: it programs their pages side by side.
     pub fn submit(self) -> Batch {
-        let caps = self.queue.caps();
-        let (merged, joined) = merge(self.writes, caps);
-        self.queue.count_merges(joined);
-        let packs = caps.packed.is_some() && self.queue.kind_of(true) == Kind::Durable;
-        let (urgent, cached): (Vec<Write>, Vec<Write>) =
-            merged.into_iter().partition(|w| packs && w.fua);
-        let cached = cached.into_iter().map(Command::Single);
-        send(&self.queue, cached.chain(pack(urgent, caps)))
+        send_all(&self.queue, self.writes)
     }
+
+    /// Sends nothing yet: the first who waits for the batch does, unless an ordered plug takes the writes along before. All of them
+    /// have to be non-volatile ones; otherwise they are sent now.
+    pub fn hold(self) -> Batch {
+        if self.writes.iter().any(|w| !w.fua) {
+            return self.submit();
+        }
+        let mut batch = Batch::new(self.queue);
+        batch.hold(self.writes);
+        batch
+    }
+}
+
+/// What [`Plug::submit`] says.
+pub(crate) fn send_all(queue: &Arc<Queue>, writes: Vec<Write>) -> Batch {
+    let caps = queue.caps();
+    let (merged, joined) = merge(writes, caps);
+    queue.count_merges(joined);
+    let packs = caps.packed.is_some() && queue.kind_of(true) == Kind::Durable;
+    let (urgent, cached): (Vec<Write>, Vec<Write>) =
+        merged.into_iter().partition(|w| packs && w.fua);
+    let cached = cached.into_iter().map(Command::Single);
+    send(queue, cached.chain(pack(urgent, caps)))
 }

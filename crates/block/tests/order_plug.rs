@@ -192,3 +192,71 @@ fn a_plug_packs_non_volatile_writes_on_any_device_that_can() {
         });
     }
 }
+
+/// O4, H24: held writes lead, in the same command where a cut keeps a prefix of it.
+#[test]
+fn o4_what_was_held_back_goes_ahead_of_all_groups() {
+    for (name, caps) in devices() {
+        in_sim(move || {
+            let disk = SpecDisk::new(caps.clone(), 1);
+            let queue = Queue::new(disk.clone());
+            let mut held = queue.plug();
+            held.write_fua(Lba(128), Class::Data, stamp(1, 128, 8));
+            let mut batch = held.hold();
+            let watch = batch.watch();
+            assert_eq!(queue.stats().write_commands, 0, "{name}: nothing is sent");
+            let lead = batch.split_held();
+            assert_eq!((lead.blocks(), batch.is_empty()), (1, true), "{name}");
+            let mut plug = queue.order_plug();
+            plug.lead(lead);
+            plug.write_fua(Lba(0), Class::JournalCommit, stamp(2, 0, 8));
+            disk.fail_writes(Some(Class::JournalCommit));
+            plug.finish().expect_err("the second one fails");
+            let seen = disk.visible();
+            assert_eq!(group_at(&seen, 128), Some(1), "{name}: the first one did not");
+            assert!(watch.wait().is_err(), "{name}: one command, one outcome");
+        });
+    }
+    let cost = |caps: Caps| {
+        in_sim(move || {
+            let queue = Queue::new(SpecDisk::new(caps, 1));
+            let mut held = queue.plug();
+            held.write_fua(Lba(128), Class::Data, stamp(1, 128, 8));
+            let mut batch = held.hold();
+            let watch = batch.watch();
+            let mut plug = queue.order_plug();
+            plug.lead(batch.split_held());
+            plug.write_fua(Lba(0), Class::JournalCommit, stamp(2, 0, 8));
+            plug.finish().expect("a healthy device");
+            watch.wait().expect("it went along");
+            queue.stats().write_commands
+        })
+    };
+    assert_eq!(cost(packed(PackOrder::Prefix, 60)), 1);
+    assert_eq!(cost(packed(PackOrder::AnySubset, 60)), 2);
+}
+
+/// O4: who waits for held writes sends them; a plug that comes later has nothing to send, and fails if they did.
+#[test]
+fn o4_held_writes_that_somebody_waited_for_have_been_sent() {
+    for fails in [false, true] {
+        in_sim(move || {
+            let disk = SpecDisk::new(packed(PackOrder::Prefix, 60), 1);
+            let queue = Queue::new(disk.clone());
+            let mut held = queue.plug();
+            held.write_fua(Lba(128), Class::Data, stamp(1, 128, 8));
+            let mut batch = held.hold();
+            let watch = batch.watch();
+            let lead = batch.split_held();
+            disk.fail_writes(fails.then_some(Class::Data));
+            assert_eq!(watch.wait().is_err(), fails);
+            let mut plug = queue.order_plug();
+            plug.lead(lead);
+            plug.write_fua(Lba(0), Class::JournalCommit, stamp(2, 0, 8));
+            assert_eq!(plug.finish().is_err(), fails);
+            assert_eq!(disk.visible().is_zero(0), fails);
+            assert_eq!(queue.stats().write_commands, if fails { 1 } else { 2 });
+            batch.wait().expect("nothing was left in it");
+        });
+    }
+}

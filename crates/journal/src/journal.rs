@@ -9,7 +9,7 @@ use crate::ring::Ring;
 use crate::state::State;
 use crate::{DataNeed, DataPath, Handle, JournalError, Options, Order, Scheme, Stats, tasks};
 use base::{BlockNo, Bytes, Mutant, Tid};
-use block::{Queue, WriteMark};
+use block::{Batch, Queue, WriteMark};
 use rt::{Condvar, JoinHandle, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -239,6 +239,18 @@ impl Journal {
         let mut state = self.inner.state.lock();
         state.stats.chose(path.word(), why.word());
         path
+    }
+
+    /// Data of an fsync that is about to wait for transaction `tid`, held back ([`DataPath::WithLog`]) and not added by a handle: it goes
+    /// ahead of the record of `tid` if that still runs. The caller looks afterwards whether it has been sent.
+    pub fn lead(&self, tid: Tid, data: Batch) {
+        let mut state = self.inner.state.lock();
+        let running = state.running.as_mut().filter(|r| r.tid == tid);
+        match running.map(|r| &mut r.ordered) {
+            Some(Some(ordered)) => ordered.merge(data),
+            Some(none) => *none = Some(data),
+            None => {}
+        }
     }
 
     /// Makes everything durable that finished handles changed. Without a log: writes it home (a flush is the caller's).

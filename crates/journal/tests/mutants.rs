@@ -241,3 +241,10 @@ fn drop_finishes() {
     let setup = with(on(Preset::Jbd2, "emmc"), |w| w.drop_one_in = 6);
     noticed(Mutant::DropFinishes, "jbd2 on emmc, dropped handles", setup);
 }
+
+/// H24.
+#[test]
+fn data_beside_record() {
+    let setup = on(Preset::Adaptive, "emmc");
+    noticed(Mutant::DataBesideRecord, "adaptive on emmc", setup);
+}

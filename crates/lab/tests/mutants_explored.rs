@@ -382,6 +382,16 @@ const CASES: &[Shows] = &[
         deep_one_in: 0,
         states_max: 64,
     },
+    Shows {
+        mutant: Mutant::DataBesideRecord,
+        scheme: "adaptive",
+        device: "spec:emmc",
+        workload: names,
+        seed: 1,
+        nested: 0,
+        deep_one_in: 0,
+        states_max: 64,
+    },
 ];
 
 /// What small workloads of a file system do not show, and why; each is in the catalogue of the package that is named.
@@ -526,4 +536,9 @@ fn pack_any_subset() {
 #[test]
 fn convert_unordered() {
     caught(Mutant::ConvertUnordered);
+}
+
+#[test]
+fn data_beside_record() {
+    caught(Mutant::DataBesideRecord);
 }

@@ -3,11 +3,13 @@
 //! Invariant F4 (hazard H17): an fsync returns only after a flush of the device that *started* after the last cached data write of
 //! the file had completed. The queue's marks decide; a commit on the way may or may not have sent that flush. The mark of a file
 //! rises with every cached write of its data that lands, write-back in the background included (H19); data that went out
-//! with FUA does not raise it, so an fsync of such data sends no flush.
+//! with FUA does not raise it, so an fsync of such data sends no flush. Data that was held back to go along with the log is
+//! landed after the commit: by then the commit has sent it, or landing does.
 
 use crate::Ext4;
 use crate::fault;
 use crate::inode::Inode;
+use crate::options::DataMode;
 use base::{BlockNo, Mutant};
 use fscore::{Errno, FsResult};
 use journal::{DataNeed, DataPath};
@@ -23,27 +25,35 @@ impl Ext4 {
             return self.sync_directory();
         }
         let errors = inode.core().write_errors.count();
-        self.sync_times.part("fsync-data", || {
+        let (path, held) = self.sync_times.part("fsync-data", || {
             let path = self.data_path(inode, data_only);
             let written = self.write_pages_by(path, inode, 0..u64::MAX);
-            self.land_flights(inode);
-            written
+            if path != DataPath::WithLog || written.is_err() {
+                self.land_flights(inode);
+            }
+            written.map(|held| (path, held))
         })?;
-        let (tid, mut mark, error) = {
+        let landed = || {
             let mut core = inode.core();
-            let error = core.write_errors.report(errors);
-            (core.tid_for(data_only), core.data_mark, error)
+            match core.write_errors.report(errors) {
+                Some(e) => Err(e),
+                None => Ok((core.tid_for(data_only), core.data_mark)),
+            }
         };
-        if let Some(e) = error {
-            return Err(e);
-        }
+        let (tid, mut mark) = landed()?;
         let mut committed = false;
         if self.has_log() {
             if !self.journal.committed().geq(tid) {
+                held.into_iter().for_each(|h| self.journal.lead(tid, h));
                 self.sync_times
                     .part("fsync-commit", || self.journal.commit_covering(tid, mark))
                     .map_err(fault::journal)?;
                 committed = true;
+            }
+            if path == DataPath::WithLog {
+                self.sync_times
+                    .part("fsync-data", || self.land_flights(inode));
+                mark = landed()?.1;
             }
         } else {
             self.sync_times
@@ -72,12 +82,17 @@ impl Ext4 {
             (core.tid_for(data_only), core.data_mark)
         };
         let maps = self.pages.delayed(inode.ino) > 0;
-        self.journal.data_path(DataNeed {
+        let path = self.journal.data_path(DataNeed {
             blocks,
             runs,
             commits: maps || !self.journal.committed().geq(tid),
             flush_anyway: !self.queue.is_flushed(mark),
-        })
+        });
+        match path {
+            // Only ordered data travels with its transaction.
+            DataPath::WithLog if self.options.data != DataMode::Ordered => DataPath::Direct,
+            path => path,
+        }
     }
 
     /// A directory has no data of its own: all of it is in the journal. Commits the running transaction if there is one and

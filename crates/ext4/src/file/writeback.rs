@@ -29,19 +29,21 @@ impl Ext4 {
     /// ENOSPC for pages without promise (they stay dirty); damage; errors of the journal.
     pub(crate) fn write_pages(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
         self.write_pages_by(DataPath::Cached, inode, range)
+            .map(drop)
     }
 
-    /// The same through the device's cache or past it.
+    /// The same through the device's cache or past it. Of [`DataPath::WithLog`] it answers what nobody has sent yet and no transaction
+    /// has: the flights of the inode send it when they land, at the latest.
     pub(super) fn write_pages_by(
         &self,
         path: DataPath,
         inode: &Inode,
         range: Range<u64>,
-    ) -> FsResult<()> {
+    ) -> FsResult<Option<Batch>> {
         let _wb = inode.wb.lock();
         if inode.core().gone {
             // Freed while we waited: pages under this number belong to a new inode by now.
-            return Ok(());
+            return Ok(None);
         }
         let mut from = range.start;
         let mut plain = Plain::new(self, path);
@@ -63,8 +65,8 @@ impl Ext4 {
                 }
             }
         };
-        plain.send(self, inode);
-        outcome
+        let last = plain.submit(self, inode);
+        outcome.map(|()| last.filter(|_| path == DataPath::WithLog))
     }
 
     fn write_run(&self, inode: &Inode, run: &DirtyRun, plain: &mut Plain) -> FsResult<()> {
@@ -212,7 +214,7 @@ impl Ext4 {
         match plain.path {
             DataPath::Cached => self.send_ordered(tx, inode, part, start)?,
             // One command for pages that lie together, or one pack: each costs as much as a flush.
-            DataPath::Direct => {
+            DataPath::Direct | DataPath::WithLog => {
                 if plain.holds(start, part.len) {
                     plain.send(self, inode);
                 }
@@ -397,7 +399,10 @@ impl Plain {
         }
         self.blocks.clear();
         let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
-        let mut batch = plug.submit();
+        let mut batch = match self.path {
+            DataPath::WithLog => plug.hold(),
+            DataPath::Cached | DataPath::Direct => plug.submit(),
+        };
         let watch = batch.watch();
         let flights = self.pages.drain(..).map(|pages| Flight {
             pages,
@@ -413,7 +418,9 @@ fn fill_plug(plug: &mut Plug, path: DataPath, start: BlockNo, pages: &[Bytes]) {
         let lba = start.plus(n).lba();
         match path {
             DataPath::Cached => plug.write(lba, Class::Data, page.clone()),
-            DataPath::Direct => plug.write_fua(lba, Class::Data, page.clone()),
+            DataPath::Direct | DataPath::WithLog => {
+                plug.write_fua(lba, Class::Data, page.clone());
+            }
         }
     }
 }

@@ -6,10 +6,13 @@
 //!
 //! | question | ways | costs |
 //! |---|---|---|
-//! | data of an fsync, k blocks in r runs | direct | fua(r, k) + fua(log) |
+//! | data of an fsync, k blocks in r runs | direct | fua(r, k) + fua(log), or fua(r + 1, k + log) where the data rides with the log |
 //! | | cached | write(r, k) + the cheaper of flush(x + k) + fua(log) and write(log - 1) + flush(x + k + log - 1) + fua(1) |
 //! | the log of a commit, J blocks | ahead | flush(x), if something vouched for needs one, + fua(J) |
 //! | | end | write(J - 1) + flush(x + J - 1) + fua(1) |
+//!
+//! Direct data rides with the log, ahead of it in one packed command, where the device keeps a prefix of a pack (F7 in `commit`): that saves
+//! a command and costs nothing, so it is no question of its own.
 //!
 //! x is what the host believes to be in the device's cache. The three curves ([`Curve`]) start from the ratios behind the
 //! crossover that the eMMC paper reports (IV.B, Fig. 8: direct persistence pays below 128 KB) and follow measured spans.
@@ -43,6 +46,8 @@ pub enum DataPath {
     Cached,
     /// With FUA: it needs no flush.
     Direct,
+    /// With FUA and not yet: held back, so that it goes ahead of the log of its transaction, in one command with it.
+    WithLog,
 }
 
 impl DataPath {
@@ -51,6 +56,7 @@ impl DataPath {
         match self {
             DataPath::Cached => "data-cached",
             DataPath::Direct => "data-direct",
+            DataPath::WithLog => "data-with-log",
         }
     }
 }
@@ -100,6 +106,8 @@ enum Question {
     },
     Log {
         blocks: u64,
+        /// Of held data that rides with it.
+        leading: u64,
         flush: bool,
         dirty: u64,
     },
@@ -132,6 +140,8 @@ pub(crate) struct Adapt {
     pack_max: u64,
     /// The log goes out in one command although its record must be last.
     log_in_one: bool,
+    /// Data and log go out in one command.
+    rides: bool,
     cache: bool,
     /// A log block in the cache does no harm to committed ones beside it (H13).
     harmless: bool,
@@ -162,6 +172,7 @@ impl Adapt {
             flush: Curve::assumed(us(1500), us(60)),
             pack_max: caps.packed.map_or(1, |p| u64::from(p.writes_max)),
             log_in_one: self_committing || prefix,
+            rides: prefix && caps.fua,
             cache: caps.volatile_cache,
             harmless: caps.no_collateral,
             log_mean: 2.0,
@@ -206,17 +217,24 @@ impl Adapt {
             false => self.decide(Question::Data { need, dirty }),
         };
         let path = match way {
+            Way::Past if self.rides && need.commits => DataPath::WithLog,
             Way::Past => DataPath::Direct,
             Way::Through => DataPath::Cached,
         };
         (path, why)
     }
 
-    /// The way for a log of `blocks`; `flush`: something vouched for needs one.
-    pub fn log(&mut self, blocks: u64, flush: bool, dirty: u64) -> (crate::Ending, Why) {
+    /// The way for a log of `blocks`, with `leading` blocks of held data; `flush`: something vouched for needs one.
+    pub fn log(
+        &mut self,
+        (blocks, leading): (u64, u64),
+        flush: bool,
+        dirty: u64,
+    ) -> (crate::Ending, Why) {
         self.log_mean += LOG_MEAN * (blocks as f64 - self.log_mean);
         let question = Question::Log {
             blocks,
+            leading,
             flush,
             dirty,
         };
@@ -268,8 +286,12 @@ impl Adapt {
     fn cost(&self, question: &Question, way: Way) -> f64 {
         match (*question, way) {
             (Question::Data { need, .. }, Way::Past) => {
-                let log = if need.commits { self.log_past() } else { 0.0 };
-                self.fua(need.runs, need.blocks as f64) + log
+                let (commands, blocks) = self.past(&need);
+                let log = match need.commits && !self.rides {
+                    true => self.log_past(),
+                    false => 0.0,
+                };
+                commands * self.fua.estimate(blocks / commands) + log
             }
             (Question::Data { need, dirty }, Way::Through) => {
                 let in_cache = (dirty + need.blocks) as f64;
@@ -286,6 +308,7 @@ impl Adapt {
             (
                 Question::Log {
                     blocks,
+                    leading,
                     flush,
                     dirty,
                 },
@@ -295,10 +318,22 @@ impl Adapt {
                     true => self.flush.estimate(dirty as f64),
                     false => 0.0,
                 };
-                early + self.log_fua(blocks as f64)
+                early + self.log_fua((blocks + leading) as f64)
             }
-            (Question::Log { blocks, dirty, .. }, Way::Through) => {
-                self.log_through(blocks as f64, dirty as f64)
+            (
+                Question::Log {
+                    blocks,
+                    leading,
+                    dirty,
+                    ..
+                },
+                Way::Through,
+            ) => {
+                let first = match leading {
+                    0 => 0.0,
+                    n => self.fua.estimate(n as f64),
+                };
+                first + self.log_through(blocks as f64, dirty as f64)
             }
         }
     }
@@ -324,9 +359,14 @@ impl Adapt {
         write + self.flush.estimate(in_cache + body) + self.fua.estimate(1.0)
     }
 
-    fn fua(&self, runs: u64, blocks: f64) -> f64 {
-        let commands = runs.div_ceil(self.pack_max).max(1) as f64;
-        commands * self.fua.estimate(blocks / commands)
+    /// Commands and blocks of direct data, with the log if that rides along.
+    fn past(&self, need: &DataNeed) -> (f64, f64) {
+        let (more, log) = match self.rides && need.commits {
+            true => (1, self.log_mean),
+            false => (0, 0.0),
+        };
+        let commands = (need.runs + more).div_ceil(self.pack_max).max(1);
+        (commands as f64, need.blocks as f64 + log)
     }
 
     fn cached(&self, runs: u64, blocks: f64) -> f64 {
@@ -355,10 +395,15 @@ impl Adapt {
         let now = self.decisions;
         match (*question, way) {
             (Question::Data { need, .. }, Way::Past) => {
-                let commands = need.runs.div_ceil(self.pack_max).max(1);
-                old(self.fua.age((need.blocks / commands) as f64, now))
+                let (commands, blocks) = self.past(&need);
+                old(self.fua.age(blocks / commands, now))
             }
-            (Question::Log { blocks, .. }, Way::Past) => old(self.fua.age(blocks as f64, now)),
+            (
+                Question::Log {
+                    blocks, leading, ..
+                },
+                Way::Past,
+            ) => old(self.fua.age((blocks + leading) as f64, now)),
             (Question::Data { need, dirty }, Way::Through) => {
                 old(self.flush.age((dirty + need.blocks) as f64, now))
             }

@@ -88,7 +88,7 @@ impl Play {
         };
         let path = fixed.map_or_else(|| self.adapt.data(need, 0).0, |f| f.0);
         let mut cost = match path {
-            DataPath::Direct => self.spend(Work::Fua, data),
+            DataPath::Direct | DataPath::WithLog => self.spend(Work::Fua, data),
             DataPath::Cached => self.spend(Work::Cached, data),
         };
         let dirty = if path == DataPath::Cached { data } else { 0 };
@@ -101,7 +101,7 @@ impl Play {
                     0.0
                 };
         }
-        let ending = fixed.map_or_else(|| self.adapt.log(log, dirty > 0, dirty).0, |f| f.1);
+        let ending = fixed.map_or_else(|| self.adapt.log((log, 0), dirty > 0, dirty).0, |f| f.1);
         match ending {
             Ending::Ahead => {
                 if dirty > 0 {
@@ -242,14 +242,14 @@ fn there_is_no_choice_without_a_cache_or_where_a_flush_is_due() {
         flush_anyway: true,
     };
     assert_eq!(play.adapt.data(need, 9), (DataPath::Cached, Why::Only));
-    assert_eq!(play.adapt.log(1, true, 9), (Ending::Ahead, Why::Only));
+    assert_eq!(play.adapt.log((1, 0), true, 9), (Ending::Ahead, Why::Only));
     play.adapt.cache = false;
     let need = DataNeed {
         flush_anyway: false,
         ..need
     };
     assert_eq!(play.adapt.data(need, 0), (DataPath::Cached, Why::Only));
-    assert_eq!(play.adapt.log(9, false, 0), (Ending::Ahead, Why::Only));
+    assert_eq!(play.adapt.log((9, 0), false, 0), (Ending::Ahead, Why::Only));
 }
 
 /// H13: a log block in the cache may damage committed ones beside it, so neither costs nor curiosity may send it there.
@@ -265,7 +265,7 @@ fn the_log_stays_out_of_a_cache_that_does_harm() {
         };
         let mut adapt = Adapt::new(&caps, true);
         adapt.random = Some(base::Rng::named(1, "choices"));
-        let mut chosen = |n: u64| adapt.log(1 + n % 40, n.is_multiple_of(2), n).0;
+        let mut chosen = |n: u64| adapt.log((1 + n % 40, 0), n.is_multiple_of(2), n).0;
         (0..400).filter(|n| chosen(*n) == Ending::End).count()
     };
     assert_eq!(ends(false), 0);

@@ -18,6 +18,10 @@
 //!   retry; a failure that comes up here aborts the journal with the step's reason, after everything in flight has been waited for.
 //! - F6: body and record are in flight together only where checksums in the record say that the transaction is complete,
 //!   or where the device keeps a prefix of a pack; never by trust in an any-subset device (H20).
+//! - F7: ordered data that was held back (`adaptive`) goes in the ordered plug of the log blocks, in a group before all of them, with FUA: a
+//!   device that keeps a prefix of a pack gets one command, any other gets the log when the data is non-volatile (O1). So no cut shows
+//!   a record without the data before it (H24). What somebody could not wait for has been sent earlier; if that failed, so does the
+//!   commit, before its record is sent (O4). A plan that sends its log otherwise has the data sent and waited for first.
 //!
 //! What a cut leaves: before the record is durable recovery finds an incomplete transaction and ends the log before it;
 //! afterwards it finds all of it. There is no third state.
@@ -34,7 +38,7 @@ use crate::ring::LogPos;
 use crate::transaction::Image;
 use crate::{JournalError, Order, Record, Scheme};
 use base::{BlockNo, Mutant, Tid};
-use block::{Batch, WriteMark};
+use block::{Batch, Held, WriteMark};
 #[cfg(test)]
 pub(crate) use compose::{Coalition, coalition};
 pub(crate) use compose::{CommitTime, Composed, delta_bytes};
@@ -53,6 +57,8 @@ pub(crate) struct Job<'a> {
     pub revokes: Vec<BlockNo>,
     pub forgotten: BTreeSet<BlockNo>,
     ordered: Option<Batch>,
+    /// Ordered data that goes ahead of the log blocks, in their command where that is safe (F7).
+    leading: Option<Held>,
     composed: Option<Composed>,
     /// Where the tail may go once the device has flushed what completed before the mark.
     tail: Option<(Tid, LogPos, WriteMark)>,
@@ -99,6 +105,7 @@ impl<'a> Job<'a> {
             revokes,
             forgotten,
             ordered,
+            leading: None,
             composed: None,
             tail: None,
             flight: InFlight::default(),
@@ -113,7 +120,8 @@ impl<'a> Job<'a> {
     pub fn run(&mut self) -> Result<(), JournalError> {
         let result = self.run_plan();
         // F5: after a failure, too, somebody waits for what is on its way, ordered data that was never reached included.
-        if let Some(batch) = self.ordered.take() {
+        let leading = self.leading.take().map(Held::into_batch);
+        for batch in self.ordered.take().into_iter().chain(leading) {
             self.flight.push("data", Started::Writes(batch));
         }
         result.and(self.land())?;
@@ -201,7 +209,7 @@ impl<'a> Job<'a> {
                 self.flight.push(step.name, Started::Writes(body));
             }
             Action::CommitRecord => self.write_record(step),
-            Action::LogWhole => self.write_whole(step),
+            Action::LogWhole => self.write_whole(step)?,
             Action::LogInOrder => self.write_in_order()?,
             Action::Flush => self.flush(step)?,
             Action::Choose => unreachable!("the loop chooses"),
@@ -212,9 +220,12 @@ impl<'a> Job<'a> {
 
     /// F1: from here on the runner waits for it before the next arrow.
     fn ordered_data(&mut self, step: &Step) -> Result<(), JournalError> {
-        let Some(batch) = self.ordered.take() else {
+        let Some(mut batch) = self.ordered.take() else {
             return Ok(());
         };
+        if self.guarded && self.scheme().order == Order::Adaptive {
+            self.leading = Some(batch.split_held()).filter(|held| !held.is_empty());
+        }
         if batch.is_volatile() && rt::mutant(Mutant::FlushBeforeData) {
             // H16 unguarded: the flush covers what happens to be there, and the mark of the data is lost.
             self.guarded = false;
@@ -329,18 +340,26 @@ impl<'a> Job<'a> {
 
     fn write_record(&mut self, step: &Step) {
         self.check_vouched();
+        assert!(
+            self.leading.is_none(),
+            "F7: data that was held back is sent before a record that does not take it along"
+        );
         let record = self.write(true, |n, record| n == record);
         self.flight.push(step.name, Started::Writes(record));
     }
 
-    fn write_whole(&mut self, step: &Step) {
+    fn write_whole(&mut self, step: &Step) -> Result<(), JournalError> {
         self.check_vouched();
         assert!(
             !self.guarded || self_committing(&self.scheme()),
             "F6: this record does not say whether the body is complete"
         );
+        if self.leading.is_some() {
+            return self.send_in_order(None);
+        }
         let whole = self.write(true, |_, _| true);
         self.flight.push(step.name, Started::Writes(whole));
+        Ok(())
     }
 
     /// F4, H20: one pack where a cut keeps a prefix of it; otherwise the record follows when the body is non-volatile.
@@ -353,10 +372,18 @@ impl<'a> Job<'a> {
             "F4: the record is last"
         );
         let record = composed.record;
-        let blocks = composed.blocks.clone();
+        self.send_in_order(Some(record))
+    }
+
+    /// F7: what leads, then the log blocks, with a border before number `last` if there is one.
+    fn send_in_order(&mut self, last: Option<usize>) -> Result<(), JournalError> {
+        let blocks = self.composed().blocks.clone();
         let mut plug = self.inner.queue.order_plug();
+        if let Some(held) = self.leading.take() {
+            plug.lead(held);
+        }
         for (n, (class, bytes)) in blocks.into_iter().enumerate() {
-            if n == record {
+            if Some(n) == last {
                 plug.barrier();
             }
             plug.write_fua(self.home_of(n as u32).lba(), class, bytes);
@@ -380,9 +407,17 @@ impl<'a> Job<'a> {
         let adapt = self.inner.adapt.as_ref();
         let mut adapt = adapt.expect("adaptive schemes have a model").lock();
         adapt.observe(&queue.take_samples());
-        let (ending, why) = adapt.log(blocks, flush, queue.dirty_blocks());
+        let leading = self.leading.as_ref().map_or(0, Held::blocks);
+        let (ending, why) = adapt.log((blocks, leading), flush, queue.dirty_blocks());
         drop(adapt);
         self.ending = Some(ending);
+        if ending == Ending::End
+            && let Some(held) = self.leading.take()
+        {
+            // F7: this ending takes nothing along.
+            let batch = held.into_batch();
+            self.flight.push("data", Started::Writes(batch));
+        }
         let word = match ending {
             Ending::Ahead => "log-ahead",
             Ending::End => "log-end",

@@ -71,9 +71,13 @@ fn transaction(journal: &Journal, queue: &Arc<Queue>, stamp: u8, path: DataPath)
     let lba = BlockNo(DATA + u64::from(stamp)).lba();
     match path {
         DataPath::Cached => plug.write(lba, Class::Data, filled(stamp)),
-        DataPath::Direct => plug.write_fua(lba, Class::Data, filled(stamp)),
+        DataPath::Direct | DataPath::WithLog => plug.write_fua(lba, Class::Data, filled(stamp)),
     }
-    handle.add_ordered(plug.submit()).expect("runs");
+    let batch = match path {
+        DataPath::WithLog => plug.hold(),
+        DataPath::Cached | DataPath::Direct => plug.submit(),
+    };
+    handle.add_ordered(batch).expect("runs");
     handle.write(META, 8, &[stamp]).expect("credit");
     journal
         .commit(handle.finish().expect("runs"))

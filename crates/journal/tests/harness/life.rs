@@ -3,10 +3,11 @@
 use super::model::{Cut, Model, State, pick};
 use super::*;
 use base::{Nanos, SECTORS_PER_BLOCK, Tid};
-use block::{BlockDevice, Class, Queue};
+use block::{BlockDevice, Class, Queue, Watch};
 use blockdev::SpecDisk;
 use journal::{DataNeed, DataPath, Handle, Journal, JournalError, Opened, Options, open};
 use rt::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// See the module.
@@ -117,6 +118,7 @@ impl Life {
             disk: disk.clone(),
             workload: self.setup.workload.clone(),
             layout: self.layout.clone(),
+            held: Mutex::named("held data", BTreeMap::new()),
             ended: rt::atomic::AtomicBool::new(false),
         });
         let gap = [80_000, 250_000, 1_000_000][rng.below(3) as usize];
@@ -194,6 +196,8 @@ struct Shared {
     disk: Arc<SpecDisk>,
     workload: Workload,
     layout: Layout,
+    /// Data that was sent or held back, by block.
+    held: Mutex<BTreeMap<BlockNo, Watch>>,
     ended: rt::atomic::AtomicBool,
 }
 
@@ -287,7 +291,7 @@ impl Player {
                 m.journaled.remove(&block);
                 m.free.insert(block, handle.tid());
             }
-            4 => self.free_data(handle, m),
+            4 => self.free_data(handle, m)?,
             5..=7 => self.write_data(handle, m)?,
             _ => {
                 let block = pick(&mut self.rng, &metas).expect("some");
@@ -347,12 +351,14 @@ impl Player {
     }
 
     /// File data leaves its block; another owner gets it once this is committed.
-    fn free_data(&mut self, handle: &mut Handle<'_>, m: &mut Model) {
+    fn free_data(&mut self, handle: &mut Handle<'_>, m: &mut Model) -> Result<(), JournalError> {
         let list: Vec<BlockNo> = m.now.data.keys().copied().collect();
         if let Some(block) = pick(&mut self.rng, &list) {
+            self.land(block)?;
             m.now.data.remove(&block);
             m.free.insert(block, handle.tid());
         }
+        Ok(())
     }
 
     /// File data to a new block or over old one, mostly ordered.
@@ -380,13 +386,27 @@ impl Player {
         let mut plug = shared.queue.plug();
         match path {
             DataPath::Cached => plug.write(block.lba(), Class::Data, content),
-            DataPath::Direct => plug.write_fua(block.lba(), Class::Data, content),
+            DataPath::Direct | DataPath::WithLog => {
+                plug.write_fua(block.lba(), Class::Data, content);
+            }
         }
-        let batch = plug.submit();
+        // As the file system: what is on its way to the block arrives first.
+        self.land(block)?;
+        let mut batch = match path {
+            DataPath::WithLog if ordered => plug.hold(),
+            _ => plug.submit(),
+        };
+        shared.held.lock().insert(block, batch.watch());
         match ordered {
             true => handle.add_ordered(batch),
             false => Ok(batch.wait()?),
         }
+    }
+
+    /// Waits for data of a block that is on its way, or held back.
+    fn land(&self, block: BlockNo) -> Result<(), JournalError> {
+        let watch = self.shared.held.lock().remove(&block);
+        Ok(watch.map_or(Ok(()), |w| w.wait())?)
     }
 
     /// As the journal advises, or not: either is safe.
@@ -394,6 +414,7 @@ impl Player {
         match self.rng.below(6) {
             0 => DataPath::Direct,
             1 => DataPath::Cached,
+            2 => DataPath::WithLog,
             _ => self.shared.journal.data_path(DataNeed {
                 blocks: 1,
                 runs: 1,
