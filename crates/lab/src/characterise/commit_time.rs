@@ -1,0 +1,273 @@
+//! What a persistence path waits for: the commit time ratio of the eMMC paper (III.C.3).
+//!
+//! From the times of the commands alone. Of what is at the device at a moment the path waits for that which comes last in a commit: the
+//! record, else the flush, else the log, else file data. Under `jbd2` these follow each other, so that with one path at a time nothing
+//! is hidden; with several, one that waits for data while another's flush runs counts as waiting for the flush.
+
+use super::{Command, Kind};
+use base::{Nanos, Time};
+use rig::Class;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use vfs::SyncRecord;
+
+/// What is waited for, the least first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Cause {
+    Home,
+    Data,
+    Log,
+    Flush,
+    Record,
+}
+
+const CAUSES: usize = 5;
+
+/// Times of one path or of many, nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Waiting {
+    /// Metadata on its way home, and the journal's superblock.
+    pub home: u64,
+    /// File data (Td).
+    pub data: u64,
+    /// Descriptor and metadata (Tdb + Tm).
+    pub log: u64,
+    /// Flush: with the record the paper's Tcb.
+    pub flush: u64,
+    /// Commit record.
+    pub record: u64,
+}
+
+impl Waiting {
+    fn of(sums: [u64; CAUSES]) -> Waiting {
+        let [home, data, log, flush, record] = sums;
+        Waiting {
+            home,
+            data,
+            log,
+            flush,
+            record,
+        }
+    }
+
+    /// Flush and record over everything; `None` if nothing was waited for.
+    pub fn ratio(&self) -> Option<f64> {
+        let all = self.home + self.data + self.log + self.flush + self.record;
+        (all > 0).then(|| (self.flush + self.record) as f64 / all as f64)
+    }
+
+    fn add(&mut self, other: &Waiting) {
+        self.home += other.home;
+        self.data += other.data;
+        self.log += other.log;
+        self.flush += other.flush;
+        self.record += other.record;
+    }
+}
+
+/// All persistence paths of a run.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Paths {
+    /// Paths that waited for a commit record.
+    pub paths: u64,
+    /// Syncs that did not: nothing to commit, or somebody else's commit was behind them.
+    pub without: u64,
+    /// What the paths waited for.
+    pub waiting: Waiting,
+    /// What all syncs waited for.
+    pub all: Waiting,
+    /// Paths by their ratio, in hundredths rounded down.
+    pub by_ratio: BTreeMap<u32, u64>,
+}
+
+impl Paths {
+    /// The waits of `syncs` for `commands`.
+    pub fn of(commands: &[Command], syncs: &[SyncRecord]) -> Paths {
+        let line = Line::of(commands);
+        let mut paths = Paths::default();
+        for sync in syncs {
+            let waiting = line.within(sync.at, sync.at + sync.took);
+            paths.all.add(&waiting);
+            match waiting.ratio() {
+                Some(ratio) if waiting.record > 0 => {
+                    paths.paths += 1;
+                    paths.waiting.add(&waiting);
+                    *paths.by_ratio.entry((ratio * 100.0) as u32).or_default() += 1;
+                }
+                _ => paths.without += 1,
+            }
+        }
+        paths
+    }
+}
+
+/// Cumulated waiting over time, by cause.
+struct Line {
+    /// Times in order, with the sums up to there.
+    corners: Vec<(Time, [u64; CAUSES])>,
+    /// What is waited for from each corner on.
+    after: Vec<Option<Cause>>,
+}
+
+impl Line {
+    fn of(commands: &[Command]) -> Line {
+        let mut edges: BTreeMap<Time, [i32; CAUSES]> = BTreeMap::new();
+        for command in commands {
+            if let (Some(cause), Some(end)) = (cause(command), command.completed) {
+                edges.entry(command.submitted).or_default()[cause as usize] += 1;
+                edges.entry(end).or_default()[cause as usize] -= 1;
+            }
+        }
+        let mut line = Line {
+            corners: Vec::with_capacity(edges.len()),
+            after: Vec::with_capacity(edges.len()),
+        };
+        let (mut sums, mut open) = ([0; CAUSES], [0; CAUSES]);
+        for (at, changes) in edges {
+            line.extend(at, &mut sums);
+            open.iter_mut().zip(changes).for_each(|(n, by)| *n += by);
+            line.corners.push((at, sums));
+            line.after.push(last(&open));
+        }
+        line
+    }
+
+    /// Adds the time up to `at` to the cause that holds since the last corner.
+    fn extend(&self, at: Time, sums: &mut [u64; CAUSES]) {
+        if let (Some((before, _)), Some(Some(cause))) = (self.corners.last(), self.after.last()) {
+            sums[*cause as usize] += (at - *before).0;
+        }
+    }
+
+    fn until(&self, at: Time) -> [u64; CAUSES] {
+        let n = self.corners.partition_point(|(t, _)| *t <= at);
+        let Some(n) = n.checked_sub(1) else {
+            return [0; CAUSES];
+        };
+        let (before, mut sums) = self.corners[n];
+        if let Some(cause) = self.after[n] {
+            sums[cause as usize] += (at - before).0;
+        }
+        sums
+    }
+
+    fn within(&self, from: Time, to: Time) -> Waiting {
+        let mut sums = self.until(to);
+        let earlier = self.until(from);
+        sums.iter_mut().zip(earlier).for_each(|(n, by)| *n -= by);
+        Waiting::of(sums)
+    }
+}
+
+fn last(open: &[i32; CAUSES]) -> Option<Cause> {
+    let causes = [
+        Cause::Record,
+        Cause::Flush,
+        Cause::Log,
+        Cause::Data,
+        Cause::Home,
+    ];
+    causes.into_iter().find(|cause| open[*cause as usize] > 0)
+}
+
+fn cause(command: &Command) -> Option<Cause> {
+    if command.kind == Kind::Flush {
+        return Some(Cause::Flush);
+    }
+    let durable = command.kind == Kind::Write { fua: true };
+    let of = |class| match class {
+        Class::JournalCommit => Cause::Record,
+        Class::Coalition if durable => Cause::Record,
+        Class::Data => Cause::Data,
+        Class::Home | Class::JournalSuperblock => Cause::Home,
+        Class::Coalition
+        | Class::JournalData
+        | Class::JournalDescriptor
+        | Class::JournalMetadata
+        | Class::JournalRevoke => Cause::Log,
+    };
+    command.spans.iter().map(|span| of(span.class)).max()
+}
+
+/// The span of a command; for tests and tables.
+pub fn took(command: &Command) -> Nanos {
+    command
+        .completed
+        .map_or(Nanos::ZERO, |end| end - command.submitted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Lba;
+
+    fn command(class: Option<Class>, from: u64, to: u64) -> Command {
+        let span = |class| super::super::Span {
+            lba: Lba(0),
+            sectors: 8,
+            class,
+            bytes: None,
+        };
+        Command {
+            submitted: Time(from),
+            completed: Some(Time(to)),
+            kind: match class {
+                Some(class) => Kind::Write {
+                    fua: class == Class::JournalCommit,
+                },
+                None => Kind::Flush,
+            },
+            write: 0,
+            spans: class.map(span).into_iter().collect(),
+        }
+    }
+
+    fn sync(at: u64, end: u64) -> SyncRecord {
+        SyncRecord {
+            at: Time(at),
+            took: Nanos(end - at),
+            data_only: false,
+        }
+    }
+
+    #[test]
+    fn a_path_is_taken_apart_by_what_is_at_the_device() {
+        let commands = [
+            command(Some(Class::Data), 100, 200),
+            command(Some(Class::JournalDescriptor), 210, 260),
+            command(Some(Class::JournalMetadata), 210, 280),
+            command(None, 280, 480),
+            command(Some(Class::JournalCommit), 480, 580),
+            // Long after: nobody waits for it.
+            command(Some(Class::Home), 900, 1000),
+        ];
+        let paths = Paths::of(&commands, &[sync(100, 600), sync(600, 700)]);
+        let wanted = Waiting {
+            home: 0,
+            data: 100,
+            log: 70,
+            flush: 200,
+            record: 100,
+        };
+        assert_eq!((paths.paths, paths.without), (1, 1));
+        assert_eq!(paths.waiting, wanted);
+        assert_eq!(paths.by_ratio, [(63, 1)].into());
+    }
+
+    #[test]
+    fn what_runs_beside_a_flush_counts_as_the_flush() {
+        let commands = [
+            command(None, 100, 200),
+            command(Some(Class::Data), 150, 300),
+            command(Some(Class::JournalCommit), 300, 400),
+        ];
+        let paths = Paths::of(&commands, &[sync(120, 350)]);
+        let Waiting {
+            data,
+            flush,
+            record,
+            ..
+        } = paths.waiting;
+        assert_eq!([data, flush, record], [100, 80, 50]);
+    }
+}
