@@ -3,7 +3,7 @@
 use super::{Logged, ReadError, Transaction};
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use ondisk::jbd2::{Format, Segment, post_image_checksum};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A block that a transaction logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +22,7 @@ pub struct Change {
 pub struct Images<'a> {
     at_mount: &'a dyn Fn(BlockNo) -> Bytes,
     now: BTreeMap<u64, Bytes>,
+    logged: BTreeSet<u64>,
 }
 
 impl<'a> Images<'a> {
@@ -30,6 +31,7 @@ impl<'a> Images<'a> {
         Images {
             at_mount,
             now: BTreeMap::new(),
+            logged: BTreeSet::new(),
         }
     }
 
@@ -39,9 +41,9 @@ impl<'a> Images<'a> {
         logged.unwrap_or_else(|| (self.at_mount)(home))
     }
 
-    /// A write to a home past the log: the base of a block that was never logged. `offset` in bytes.
-    pub fn written(&mut self, home: BlockNo, offset: usize, bytes: &[u8], logged: bool) {
-        if logged {
+    /// A write to a home: past the log, if the block was never logged; otherwise an image that the log had. `offset` in bytes.
+    pub fn written(&mut self, home: BlockNo, offset: usize, bytes: &[u8]) {
+        if self.logged.contains(&home.0) {
             return;
         }
         let mut image = self.get(home).to_vec();
@@ -81,6 +83,7 @@ impl<'a> Images<'a> {
                 data: block.data,
             });
             self.now.insert(home.0, block.bytes);
+            self.logged.insert(home.0);
         }
         Ok(changes)
     }
@@ -239,8 +242,11 @@ mod tests {
     fn a_write_past_the_log_is_the_base_of_a_block_that_was_never_logged() {
         let at_mount = |_| image(&[]);
         let mut images = Images::new(&at_mount);
-        images.written(BlockNo(0), 8, &[1, 2], false);
-        images.written(BlockNo(0), 9, &[9], true);
+        images.written(BlockNo(0), 8, &[1, 2]);
         assert_eq!(images.get(BlockNo(0)), image(&[(8, 1), (9, 2)]));
+        let logged = vec![full(0, image(&[(8, 3)]))];
+        images.take(&format(), &transaction(logged)).unwrap();
+        images.written(BlockNo(0), 9, &[9]);
+        assert_eq!(images.get(BlockNo(0)), image(&[(8, 3)]));
     }
 }

@@ -12,6 +12,7 @@ fn config(scheme: &str, workload: &str) -> RunConfig {
         stack,
         workload: workload.into(),
         seed: 5,
+        recording: None,
     }
 }
 

@@ -1,17 +1,14 @@
 //! A whole run, read from its log.
 
-use super::transaction::Part;
-use super::{Change, Command, Images, Layout, LogReader, Paths, ReadError, Role, Tap, Transaction};
+use super::{Command, Commit, Part, Paths, Role, Session};
 use crate::metrics::round;
 use crate::results::Run;
 use crate::run::{Measured, run_through};
 use crate::{RunConfig, RunError};
-use base::{BLOCK_BYTES, BlockNo, Bytes as Block, SECTOR_BYTES, SECTORS_PER_BLOCK};
+use base::BLOCK_BYTES;
 use rig::Class;
 use serde::{Deserialize, Serialize};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// How often each number of bytes (or blocks) occurred.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -153,38 +150,21 @@ impl Traffic {
 /// # Errors
 /// The run failed, or its log is not what a log has to be.
 pub fn traffic(config: &RunConfig) -> Result<Traffic, RunError> {
-    let fresh = config.stack.fresh_volume()?;
-    let blocks: BTreeMap<u64, Block> = fresh.blocks.into_iter().map(|(b, c)| (b.0, c)).collect();
-    let zeros = Block::from(vec![0; BLOCK_BYTES]);
-    let at_mount = |block: BlockNo| blocks.get(&block.0).unwrap_or(&zeros).clone();
-    let layout = Arc::new(Layout::read(&at_mount).map_err(failed)?);
-    let kept: RefCell<Option<Arc<Tap>>> = RefCell::new(None);
-    let finished = run_through(
-        config,
-        &|device| {
-            let tap = Arc::new(Tap::new(device, layout.clone()));
-            *kept.borrow_mut() = Some(tap.clone());
-            tap
-        },
-        &mut |_, _| {},
-    )?;
-    let tap = kept.into_inner().expect("the run mounted through it");
-    let commands = tap.take();
-    let mut sums = Sums::new(finished.measured, layout, &at_mount);
-    sums.read(&commands).map_err(failed)?;
+    let session = Session::new(&config.stack)?;
+    let finished = run_through(config, &session.between(), &mut |_, _| {})?;
+    let commands = session.commands();
+    let mut sums = Sums {
+        measured: finished.measured,
+        blocks: BTreeMap::new(),
+        commits: Commits::default(),
+    };
+    session.read(&commands, &mut |read| sums.add(read, &commands))?;
     Ok(sums.into_traffic(finished.run, &commands))
 }
 
-fn failed(e: ReadError) -> RunError {
-    RunError::Check(format!("reading the log: {e}"))
-}
-
 /// What adds up over the transactions.
-struct Sums<'a> {
+struct Sums {
     measured: Measured,
-    layout: Arc<Layout>,
-    at_mount: &'a dyn Fn(BlockNo) -> Block,
-    images: Images<'a>,
     blocks: BTreeMap<Class, u64>,
     commits: Commits,
 }
@@ -203,85 +183,19 @@ struct Commits {
     commit_block_bytes: u64,
 }
 
-impl<'a> Sums<'a> {
-    fn new(
-        measured: Measured,
-        layout: Arc<Layout>,
-        at_mount: &'a dyn Fn(BlockNo) -> Block,
-    ) -> Sums<'a> {
-        Sums {
-            measured,
-            layout,
-            at_mount,
-            images: Images::new(at_mount),
-            blocks: BTreeMap::new(),
-            commits: Commits::default(),
-        }
-    }
-
-    fn read(&mut self, commands: &[Command]) -> Result<(), ReadError> {
-        let first = self.layout.home_of(0).expect("a log has a first block");
-        let mut reader = LogReader::new(self.layout.clone(), &(self.at_mount)(first))?;
-        let mut superblock_logged = false;
-        for (number, command) in commands.iter().enumerate() {
-            for span in &command.spans {
-                self.past_the_log(span, superblock_logged);
-                reader.take(span, number)?;
-            }
-            while let Some(transaction) = reader.next_transaction()? {
-                let format = reader.format().expect("a log with transactions has one");
-                let changes = self.images.take(&format, &transaction)?;
-                superblock_logged |= changes.iter().any(|c| c.home == BlockNo(0));
-                self.transaction(&transaction, &changes, commands);
-            }
-        }
-        match reader.unread() {
-            0 => Ok(()),
-            n => Err(ReadError::Layout(format!(
-                "{n} log blocks belong to no transaction"
-            ))),
-        }
-    }
-
-    /// The superblock is written in place, too: at the mount before it is ever logged.
-    fn past_the_log(&mut self, span: &super::Span, logged: bool) {
-        if let Some(bytes) = &span.bytes
-            && span.lba.0 < SECTORS_PER_BLOCK
-        {
-            let offset = span.lba.0 as usize * SECTOR_BYTES;
-            self.images.written(BlockNo(0), offset, bytes, logged);
-        }
-    }
-
+impl Sums {
     fn counts(&self, command: &Command) -> bool {
         self.measured.writes.contains(&command.write)
     }
 
-    fn transaction(&mut self, read: &Transaction, changes: &[Change], commands: &[Command]) {
-        let mut data = read.logged.iter().map(super::Logged::is_data);
-        for &(part, command) in &read.blocks {
-            let class = match part {
-                Part::Descriptor => Class::JournalDescriptor,
-                Part::Revoke => Class::JournalRevoke,
-                Part::Commit => Class::JournalCommit,
-                Part::Coalition => Class::Coalition,
-                // Images come in the order of their blocks, and deltas stand before them.
-                Part::Image => match data.by_ref().find_map(|d| d) {
-                    Some(true) => Class::JournalData,
-                    _ => Class::JournalMetadata,
-                },
-            };
+    fn add(&mut self, commit: &Commit, commands: &[Command]) {
+        for (class, command) in commit.transaction.classes() {
             if self.counts(&commands[command]) {
                 *self.blocks.entry(class).or_default() += 1;
             }
         }
-        if self.counts(&commands[read.record()]) {
-            let role = |c: &Change| match c.data {
-                true => Role::Data,
-                false => self.layout.role(c.home, &self.images.get(c.home)),
-            };
-            let roles: Vec<Role> = changes.iter().map(role).collect();
-            self.commits.add(read, changes, &roles);
+        if self.measured.writes.contains(&commit.write) {
+            self.commits.add(commit);
         }
     }
 
@@ -313,8 +227,9 @@ impl<'a> Sums<'a> {
 }
 
 impl Commits {
-    fn add(&mut self, read: &Transaction, changes: &[Change], roles: &[Role]) {
-        let metadata = || changes.iter().filter(|c| !c.data);
+    fn add(&mut self, commit: &Commit) {
+        let read = &commit.transaction;
+        let metadata = || commit.changes.iter().filter(|c| !c.data);
         let control = read.count(Part::Descriptor) + read.count(Part::Commit);
         let control = control + read.count(Part::Coalition);
         let logged = metadata().count() as u64;
@@ -322,7 +237,7 @@ impl Commits {
         self.control.add(control as u32);
         self.metadata.add(logged as u32);
         self.ratios += control as f64 / (control + logged) as f64;
-        for (change, role) in changes.iter().zip(roles) {
+        for (change, role) in commit.changes.iter().zip(&commit.roles) {
             let sum = self.roles.entry(*role).or_default();
             sum.blocks += 1;
             sum.unchanged += u64::from(change.modified == 0);

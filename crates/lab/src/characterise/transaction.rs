@@ -2,6 +2,7 @@
 
 use base::{BlockNo, Bytes, Tid};
 use ondisk::jbd2::Segment;
+use rig::Class;
 
 /// What a transaction says about a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -90,6 +91,24 @@ impl Transaction {
     /// How many of its blocks are of this kind.
     pub fn count(&self, part: Part) -> u64 {
         self.blocks.iter().filter(|(p, _)| *p == part).count() as u64
+    }
+
+    /// The class of each of its blocks, with the number of the command that wrote it.
+    pub fn classes(&self) -> Vec<(Class, usize)> {
+        // Images come in the order of their blocks; the deltas among what is logged have none.
+        let mut data = self.logged.iter().filter_map(Logged::is_data);
+        let mut class = |part| match part {
+            Part::Descriptor => Class::JournalDescriptor,
+            Part::Revoke => Class::JournalRevoke,
+            Part::Commit => Class::JournalCommit,
+            Part::Coalition => Class::Coalition,
+            Part::Image if data.next() == Some(true) => Class::JournalData,
+            Part::Image => Class::JournalMetadata,
+        };
+        self.blocks
+            .iter()
+            .map(|&(part, command)| (class(part), command))
+            .collect()
     }
 
     /// Number of the command that completed it.

@@ -3,8 +3,12 @@
 //! A figure says which jobs it needs and makes its rows from their outcomes; jobs that two figures need run once. Jobs are compared by
 //! their JSON text.
 
+use super::barrier::{Barrier, Times};
+use super::creation::{self, Creation};
+use crate::characterise::{Traffic, traffic};
 use crate::results::Run;
 use crate::{RunConfig, RunError, run};
+use rig::Config;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -14,6 +18,12 @@ use std::collections::BTreeMap;
 pub enum Job {
     /// A workload, measured as `varve compare` does.
     Run(RunConfig),
+    /// The same, with its log read back.
+    Traffic(RunConfig),
+    /// The creation of one file on this stack.
+    Creation(Config, u64),
+    /// Flush at the end and direct persistence on the device alone.
+    Barrier(Barrier),
 }
 
 /// What a job gave.
@@ -22,6 +32,12 @@ pub enum Job {
 pub enum Outcome {
     /// Of [`Job::Run`].
     Run(Box<Run>),
+    /// Of [`Job::Traffic`].
+    Traffic(Box<Traffic>),
+    /// Of [`Job::Creation`].
+    Creation(Creation),
+    /// Of [`Job::Barrier`].
+    Barrier(Times),
 }
 
 impl Job {
@@ -40,6 +56,9 @@ impl Job {
                 let finished = run::run(config, &mut |_, _| {})?;
                 Ok(Outcome::Run(Box::new(finished.run)))
             }
+            Job::Traffic(config) => Ok(Outcome::Traffic(Box::new(traffic(config)?))),
+            Job::Creation(stack, seed) => Ok(Outcome::Creation(creation::run(stack, *seed)?)),
+            Job::Barrier(barrier) => Ok(Outcome::Barrier(barrier.run()?)),
         }
     }
 }

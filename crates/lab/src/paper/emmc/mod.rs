@@ -1,6 +1,12 @@
 //! The eMMC paper: characterisation of journaling on phones, journal coalition, flush-ahead commit.
 
+pub mod barrier;
+mod characterised;
+pub mod creation;
+mod fig_barrier;
 mod fig_breakdown;
+mod fig_commit_time;
+mod fig_modified;
 mod fig_performance;
 mod fig_persistence;
 mod fig_volume;
@@ -8,6 +14,7 @@ pub mod job;
 mod measure;
 pub mod plan;
 pub mod report;
+mod table_control;
 mod table_ratio;
 
 pub use plan::{Pace, Plan};
@@ -40,6 +47,31 @@ pub struct Part {
 
 /// All parts in the order of the page: as in the paper, then what goes beyond it.
 pub const PARTS: &[Part] = &[
+    Part {
+        name: "fig6",
+        jobs: fig_modified::jobs_of_blocks,
+        section: fig_modified::blocks,
+    },
+    Part {
+        name: "table3",
+        jobs: table_control::jobs,
+        section: table_control::section,
+    },
+    Part {
+        name: "fig7",
+        jobs: fig_commit_time::jobs,
+        section: fig_commit_time::section,
+    },
+    Part {
+        name: "fig8",
+        jobs: fig_barrier::jobs,
+        section: fig_barrier::section,
+    },
+    Part {
+        name: "fig9",
+        jobs: fig_modified::jobs_of_commits,
+        section: fig_modified::commits,
+    },
     Part {
         name: "table4",
         jobs: table_ratio::jobs,
