@@ -9,9 +9,13 @@
 //! - N3: paths are absolute, without `.` and `..`, and each parent directory is made by a call of the recording or stands in `folders`.
 
 pub mod apps;
+pub mod mobibench;
 mod read;
+mod reading;
+pub mod stats;
 
-pub use read::read;
+pub use read::{Format, detect, read, read_from, read_with};
+pub use reading::{Lines, Reading};
 
 use base::Nanos;
 

@@ -1,16 +1,176 @@
-//! Reads a recording from a file, whatever its format.
+//! Reads a recording from a file: unpacks it, finds out its format by its content, hands it to the reader of that format.
+//!
+//! Formats that are not known are named where they can be told apart, so that nobody wonders why a file is refused.
 
-use super::Recording;
+use super::reading::Reading;
+use super::{Recording, mobibench};
 use crate::RunError;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Reads a recording.
+/// Bytes by which a format is told.
+const HEAD_BYTES: usize = 64 << 10;
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// Formats that are known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// System calls as Mobibench's generator writes them.
+    Mobibench,
+}
+
+/// Reads a recording; skips what is at fault.
 ///
 /// # Errors
-/// The file cannot be read, or is in no format that is known here.
+/// The file cannot be read, is in no format that is known here, or holds nothing to replay.
 pub fn read(path: &Path) -> Result<Recording, RunError> {
+    read_with(path, false).map(|(recording, _)| recording)
+}
+
+/// Reads a recording, and says what became of each line. `strict`: refuses what is at fault.
+///
+/// # Errors
+/// As [`read`]; when `strict`, the first line at fault.
+pub fn read_with(path: &Path, strict: bool) -> Result<(Recording, Reading), RunError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Err(RunError::Recording(format!(
-        "{name}: this is no format that is known here"
-    )))
+    let file = File::open(path)
+        .map_err(|e| RunError::Recording(format!("{name} cannot be opened: {e}")))?;
+    read_from(&name, file, strict)
+}
+
+/// Reads a recording from anything that has bytes.
+///
+/// # Errors
+/// As [`read_with`].
+pub fn read_from(
+    name: &str,
+    bytes: impl Read,
+    strict: bool,
+) -> Result<(Recording, Reading), RunError> {
+    let wrong = |what: String| RunError::Recording(format!("{name}: {what}"));
+    let mut packed = Peek::new(bytes).map_err(|e| wrong(format!("cannot be read: {e}")))?;
+    if packed.head.starts_with(GZIP) {
+        let unpacked = flate2::read::MultiGzDecoder::new(packed);
+        return read_unpacked(name, unpacked, strict);
+    }
+    if packed.head.starts_with(ZSTD) {
+        let unpacked = ruzstd::decoding::StreamingDecoder::new(&mut packed);
+        let unpacked = unpacked.map_err(|e| wrong(format!("broken zstd frame: {e}")))?;
+        return read_unpacked(name, unpacked, strict);
+    }
+    read_unpacked(name, packed, strict)
+}
+
+fn read_unpacked(
+    name: &str,
+    bytes: impl Read,
+    strict: bool,
+) -> Result<(Recording, Reading), RunError> {
+    let wrong = |what: String| RunError::Recording(format!("{name}: {what}"));
+    let peeked = Peek::new(bytes).map_err(|e| wrong(format!("cannot be unpacked: {e}")))?;
+    let format = detect(&peeked.head).map_err(&wrong)?;
+    let lines: &mut dyn BufRead = &mut BufReader::new(peeked);
+    let (recording, reading) = match format {
+        Format::Mobibench => mobibench::read(name, lines, strict)?,
+    };
+    if recording.calls.is_empty() {
+        return Err(wrong(
+            "there is no call on a file in it, so there is nothing to replay".into(),
+        ));
+    }
+    Ok((recording, reading))
+}
+
+/// The format of a file that begins like this.
+///
+/// # Errors
+/// What it is instead, as far as that can be told.
+pub fn detect(head: &[u8]) -> Result<Format, String> {
+    const KNOWN: &str = "known are recordings of system calls as Mobibench makes them \
+                         (`thread microseconds call arguments`), plain, .gz or .zst";
+    if head.is_empty() {
+        return Err(format!("the file is empty; {KNOWN}"));
+    }
+    if head.contains(&0) {
+        return Err(format!("binary data is no recording; {KNOWN}"));
+    }
+    let text = String::from_utf8_lossy(head);
+    let lines = text.lines().filter(|l| !l.trim().is_empty()).take(64);
+    let mut first = "";
+    for line in lines {
+        if mobibench::is_call(line) {
+            return Ok(Format::Mobibench);
+        }
+        if first.is_empty() {
+            first = line;
+        }
+    }
+    let words: Vec<&str> = first.split_whitespace().collect();
+    let looks = if first.starts_with("fio version") {
+        "this looks like an I/O log of fio"
+    } else if words.len() > 6 && words[0].contains(',') && words[3].contains('.') {
+        "this looks like the output of blkparse, a recording of block requests"
+    } else if first.matches(',').count() >= 3 {
+        "this looks like a table of block requests (CSV)"
+    } else {
+        "this is no format that is known here"
+    };
+    Err(format!("{looks}; {KNOWN}"))
+}
+
+/// A reader whose beginning is known already.
+struct Peek<R> {
+    head: Vec<u8>,
+    at: usize,
+    rest: R,
+}
+
+impl<R: Read> Peek<R> {
+    fn new(mut rest: R) -> std::io::Result<Peek<R>> {
+        let mut head = Vec::new();
+        match (&mut rest).take(HEAD_BYTES as u64).read_to_end(&mut head) {
+            // What was unpacked before the fault is worth looking at; the fault comes again when it is reached.
+            Err(e) if head.is_empty() => Err(e),
+            _ => Ok(Peek { head, at: 0, rest }),
+        }
+    }
+}
+
+impl<R: Read> Read for Peek<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let known = &self.head[self.at..];
+        if known.is_empty() {
+            return self.rest.read(buffer);
+        }
+        let count = known.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&known[..count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_told_by_content_and_named() {
+        assert_eq!(detect(b"\n1 0 close 3 0\n"), Ok(Format::Mobibench));
+        for (head, words) in [
+            (&b""[..], "empty"),
+            (b"\x7fELF\0\0", "binary"),
+            (b"fio version 2 iolog\n/a add\n", "fio"),
+            (
+                b"  8,0    1   1   0.000000000   697  A   W 223490 + 8 <- (8,1)\n",
+                "blkparse",
+            ),
+            (b"process,device,rw_flag,sector,size,timestamp\n", "CSV"),
+            (b"hello\n", "no format that is known"),
+        ] {
+            let e = detect(head).unwrap_err();
+            assert!(e.contains(words) && e.contains("Mobibench"), "{e}");
+        }
+    }
 }

@@ -12,6 +12,7 @@ mod sqlite_spec;
 pub use background::{Background, Running};
 pub use files::FilesSpec;
 pub use fsync::FsyncSpec;
+pub use replay::own_time;
 pub use replay_spec::{AppSpec, Pace, Pacing, ReplaySpec};
 pub use spec::{SpecError, Workload};
 pub use sqlite_spec::{JournalMode, SqliteSpec, Synchronous};

@@ -12,6 +12,8 @@
 
 mod plan;
 
+pub use plan::own_time;
+
 use super::Done;
 use super::replay_spec::{Pace, Pacing};
 use crate::RunError;

@@ -52,7 +52,7 @@ impl Plan {
             entries: BTreeMap::new(),
         };
         plan.take_lanes(calls).map_err(RunError::Recording)?;
-        plan.pauses = pauses(calls, pacing);
+        plan.pauses = own_time(calls, pacing);
         let mut world = World::at_first(recording).map_err(|why| {
             RunError::Recording(format!("{} before its first call: {why}", recording.name))
         })?;
@@ -108,7 +108,7 @@ impl Plan {
 
 /// The application's own time before each call. The time since the previous call is the recording device's where the thread
 /// itself was in a sync before; that other threads made calls meanwhile does not change that.
-pub(crate) fn pauses(calls: &[Call], pacing: &Pacing) -> Vec<Nanos> {
+pub fn own_time(calls: &[Call], pacing: &Pacing) -> Vec<Nanos> {
     let mut last_of_thread: BTreeMap<u32, bool> = BTreeMap::new();
     let mut before = None;
     let mut pauses = Vec::with_capacity(calls.len());
@@ -509,7 +509,7 @@ mod tests {
             call(31, 2, write(1, 0, 1)),
         ];
         let ms = |pacing: &Pacing| -> Vec<u64> {
-            let pauses = pauses(&calls, pacing);
+            let pauses = own_time(&calls, pacing);
             pauses.iter().map(|p| p.0 / 1_000_000).collect()
         };
         let busy = Pacing::default();

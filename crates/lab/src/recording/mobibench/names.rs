@@ -1,0 +1,109 @@
+//! What the probes of a thread tell about the paths of its next opens.
+
+use super::lines::{Path, Raw, Said};
+use std::collections::BTreeMap;
+
+/// Where a name is looked for and found, by call: for looking ahead.
+pub(super) struct Looks(BTreeMap<String, Vec<(usize, bool)>>);
+
+impl Looks {
+    pub(super) fn of(calls: &[Raw]) -> Looks {
+        let mut looks: BTreeMap<String, Vec<(usize, bool)>> = BTreeMap::new();
+        for (n, raw) in calls.iter().enumerate() {
+            if let Said::Probe {
+                path: Path::Known(path),
+                found,
+            } = &raw.call
+            {
+                looks.entry(path.clone()).or_default().push((n, *found));
+            }
+        }
+        Looks(looks)
+    }
+
+    /// Whether the next look at `path` after call `n` finds it.
+    pub(super) fn next(&self, path: &str, n: usize) -> Option<bool> {
+        let looks = self.0.get(path)?;
+        let at = looks.partition_point(|(call, _)| *call <= n);
+        looks.get(at).map(|(_, found)| *found)
+    }
+
+    /// Whether the last look at `path` before call `n` found it; false without a look.
+    pub(super) fn found_before(&self, path: &str, n: usize) -> bool {
+        let looks = self.0.get(path).map_or(&[][..], |looks| looks);
+        let at = looks.partition_point(|(call, _)| *call < n);
+        at.checked_sub(1).is_some_and(|last| looks[last].1)
+    }
+}
+
+/// What a thread has asked lately.
+#[derive(Default)]
+pub(super) struct Asked {
+    /// The database whose rollback journal it looked for last.
+    pub database: Option<String>,
+    /// It has used no descriptor since.
+    pub fresh: bool,
+    /// What it found missing last.
+    pub missing: Option<String>,
+    /// What it found there last.
+    present: Option<String>,
+    /// X, if it then found X.bak missing.
+    pub backed_up: Option<String>,
+    /// Directories it named, by the beginning that lost paths keep: `data/data`.
+    dirs: BTreeMap<String, String>,
+    /// The file of unknown name that it made last (number of the file).
+    pub made: Option<usize>,
+}
+
+/// Words of a path that lost paths keep.
+const KEPT_NAMES: usize = 2;
+
+pub(super) fn parent(path: &str) -> &str {
+    match path.rfind('/') {
+        Some(0) | None => "/",
+        Some(at) => &path[..at],
+    }
+}
+
+impl Asked {
+    pub(super) fn probe(&mut self, path: &str, found: bool) {
+        self.named(path);
+        if let Some(database) = path.strip_suffix("-journal") {
+            (self.database, self.fresh) = (Some(database.into()), true);
+        }
+        match found {
+            true => self.present = Some(path.into()),
+            false => {
+                let original = path.strip_suffix(".bak");
+                if original.is_some() && self.present.as_deref() == original {
+                    self.backed_up = original.map(Into::into);
+                }
+                self.missing = Some(path.into());
+            }
+        }
+    }
+
+    /// A path was named: its directory is where files of unknown name may lie.
+    pub(super) fn named(&mut self, path: &str) {
+        let mut names = path.split('/').filter(|n| !n.is_empty());
+        let kept: Vec<&str> = names.by_ref().take(KEPT_NAMES).collect();
+        if names.next().is_some() {
+            self.dirs.insert(kept.join("/"), parent(path).into());
+        }
+    }
+
+    /// The directory for a file whose path was lost but for `beginning`.
+    pub(super) fn dir(&self, beginning: &str) -> String {
+        match self.dirs.get(beginning) {
+            Some(dir) => dir.clone(),
+            None if beginning.is_empty() => "/unknown".into(),
+            None => format!("/{beginning}"),
+        }
+    }
+
+    /// A lost path is opened: what `missing` and `backed_up` said is used up.
+    pub(super) fn take_missing(&mut self, beginning: &str) -> Option<String> {
+        let missing = self.missing.take()?;
+        missing[1..].starts_with(beginning).then_some(missing)
+    }
+}
