@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn figures_of_a_small_recording() {
-        let open = |handle, path: &str, directory| Op::Open {
+        let open = |handle, path: &str, directory: bool| Op::Open {
             handle: Handle(handle),
             path: path.into(),
             create: !directory,
