@@ -32,6 +32,12 @@ pub struct DeviceStats {
     pub remaps: u64,
     /// Discard commands.
     pub discards: u64,
+    /// Sectors of 512 bytes read.
+    #[serde(default)]
+    pub sectors_read: u64,
+    /// Time during which a command was under way, microseconds; work behind completed commands is not in it.
+    #[serde(default)]
+    pub busy_us: u64,
 }
 
 impl DeviceStats {
@@ -46,6 +52,8 @@ impl DeviceStats {
             packed_commands: self.packed_commands - earlier.packed_commands,
             remaps: self.remaps - earlier.remaps,
             discards: self.discards - earlier.discards,
+            sectors_read: self.sectors_read - earlier.sectors_read,
+            busy_us: self.busy_us - earlier.busy_us,
         }
     }
 }
@@ -55,6 +63,8 @@ impl DeviceStats {
 pub struct FlashStats {
     /// 4 KiB units the host wrote to the flash.
     pub host_pages: u64,
+    /// NAND page reads.
+    pub reads: u64,
     /// NAND page programs.
     pub programs: u64,
     /// NAND block erases.

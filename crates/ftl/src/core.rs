@@ -176,6 +176,7 @@ impl Ftl {
     pub fn stats(&self) -> FtlStats {
         let nand = self.nand.stats();
         FtlStats {
+            reads: nand.reads,
             programs: nand.programs,
             erases: nand.erases,
             ..self.stats

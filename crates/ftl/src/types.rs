@@ -34,6 +34,8 @@ pub struct FtlStats {
     pub gc_units: u64,
     /// Units copied out of the SLC area.
     pub fold_units: u64,
+    /// NAND page reads.
+    pub reads: u64,
     /// NAND page programs.
     pub programs: u64,
     /// NAND page programs that hold the map (checkpoint and log).

@@ -4,6 +4,7 @@ pub mod characterise;
 mod config;
 pub mod crash;
 pub mod cuts;
+pub mod energy;
 mod error;
 pub mod fsck;
 pub mod life;

@@ -116,6 +116,9 @@ pub struct Device {
 pub struct Flash {
     /// 4 KiB units the host wrote.
     pub host_pages: u64,
+    /// NAND page reads.
+    #[serde(default)]
+    pub reads: u64,
     /// NAND page programs.
     pub programs: u64,
     /// NAND block erases.

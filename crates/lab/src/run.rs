@@ -377,6 +377,7 @@ impl Taken {
         let hosted = host_pages * BLOCK_BYTES as u64;
         Some(Flash {
             host_pages,
+            reads: b.reads - a.reads,
             programs,
             erases: b.erases - a.erases,
             gc_copies: b.gc_copies - a.gc_copies,

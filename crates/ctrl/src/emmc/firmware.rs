@@ -591,6 +591,7 @@ impl Firmware {
         let s = self.ftl.stats();
         FlashStats {
             host_pages: s.host_units,
+            reads: s.reads,
             programs: s.programs,
             erases: s.erases,
             gc_copies: s.gc_units,

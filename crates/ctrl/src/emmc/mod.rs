@@ -46,8 +46,10 @@ pub use host::Host;
 pub use timing::EmmcTiming;
 
 use base::collections::mix;
-use base::{BLOCK_BYTES, Bytes, Fingerprint, Lba, Time};
-use blockdev::{Adversary, Caps, Completion, DevError, DeviceStats, FlashStats, Model, Request};
+use base::{BLOCK_BYTES, Bytes, Fingerprint, Lba, Nanos, Time};
+use blockdev::{
+    Adversary, Caps, Completion, DevError, DeviceStats, FlashStats, Model, Op, Request,
+};
 use ftl::Ftl;
 use ftl::nand;
 
@@ -81,6 +83,27 @@ pub struct Emmc {
     host: Host,
     card: Card,
     caps: Caps,
+    usage: Usage,
+}
+
+/// What commands ask of the device, for its energy.
+#[derive(Clone, Copy, Default)]
+struct Usage {
+    sectors_read: u64,
+    /// Time with a command under way, and when the last one ends.
+    busy: Nanos,
+    until: Time,
+}
+
+impl Usage {
+    /// Counts a command from `now` to `end`; commands queue (E1).
+    fn add(&mut self, now: Time, end: Time) {
+        let start = now.max(self.until);
+        if end > start {
+            self.busy += end - start;
+            self.until = end;
+        }
+    }
 }
 
 impl Emmc {
@@ -94,7 +117,12 @@ impl Emmc {
         let host = Host::identify(&mut card, config, timing.request())?;
         card.settle();
         let caps = host.caps(config, sectors);
-        Ok(Emmc { host, card, caps })
+        Ok(Emmc {
+            host,
+            card,
+            caps,
+            usage: Usage::default(),
+        })
     }
     /// Chooses who decides what a power cut leaves.
     pub fn set_adversary(&mut self, adversary: Adversary) {
@@ -146,7 +174,14 @@ impl Model for Emmc {
     fn execute(&mut self, now: Time, request: Request) -> Completion {
         self.card.advance(now);
         match blockdev::check_request(&self.caps, &request) {
-            Ok(()) => self.host.execute(&mut self.card, now, request.op),
+            Ok(()) => {
+                if let Op::Read { sectors, .. } = &request.op {
+                    self.usage.sectors_read += sectors;
+                }
+                let done = self.host.execute(&mut self.card, now, request.op);
+                self.usage.add(now, done.at);
+                done
+            }
             Err(e) => Completion {
                 at: now,
                 result: Err(e),
@@ -160,7 +195,11 @@ impl Model for Emmc {
         self.card.power_off(at, seed, &self.caps)
     }
     fn device_stats(&self) -> DeviceStats {
-        self.host.stats()
+        DeviceStats {
+            sectors_read: self.usage.sectors_read,
+            busy_us: self.usage.busy.0 / 1000,
+            ..self.host.stats()
+        }
     }
     fn flash_stats(&self) -> Option<FlashStats> {
         Some(self.card.flash_stats())

@@ -154,11 +154,11 @@ impl DirtyLog {
     ) -> Result<(CleanLog, RecoveryReport), JournalError> {
         let DirtyLog { queue, mut log } = self;
         let mut step = Stopwatch::start();
-        let scanned = scan::scan(&queue, &log)?;
+        let (scanned, reader) = scan::scan(&queue, &log)?;
         refuse_fast_commits(&queue, &log, scanned.end)?;
         let revoked = revoke_pass(&scanned.transactions);
         let (mut targets, images_revoked) = replay::targets(&scanned.transactions, &revoked);
-        let mut replay = Replay::new(&queue, &log);
+        let mut replay = Replay::new(&queue, &log, reader);
         let scan_took = step.lap();
         let images = replay.check(&mut targets)?;
         let (images_took, homes_took) = (replay.reads.images_took, replay.reads.homes_took);

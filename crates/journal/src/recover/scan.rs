@@ -69,8 +69,11 @@ pub(super) enum Parsed {
     Other,
 }
 
-/// Runs the pass over a log that is not empty.
-pub(crate) fn scan(queue: &Queue, log: &LogSuper) -> Result<Scanned, JournalError> {
+/// Runs the pass over a log that is not empty. Also answers the reader, which has what was read.
+pub(crate) fn scan<'a>(
+    queue: &'a Queue,
+    log: &'a LogSuper,
+) -> Result<(Scanned, LogReader<'a>), JournalError> {
     let tid = log.sb.sequence();
     let mut scan = Scan {
         queue,
@@ -99,7 +102,7 @@ pub(crate) fn scan(queue: &Queue, log: &LogSuper) -> Result<Scanned, JournalErro
     };
     while scan.step()? {}
     scan.out.end = scan.now.tid;
-    Ok(scan.out)
+    Ok((scan.out, scan.reader))
 }
 
 impl Scan<'_> {

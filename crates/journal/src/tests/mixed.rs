@@ -248,16 +248,35 @@ fn parts_and_images_wrap_around_the_ring() {
     }
 }
 
-/// Neighbours come with one read, and each block is read once.
+/// Near neighbours come with one read, over a gap of at most four blocks; each home is read once.
 #[test]
 fn homes_are_read_once_in_runs() {
     let mut a = Author::new(V3);
     for tid in 1..5 {
-        let what = [40, 42, 41, 50, 52].map(|home| Do::Delta(home, tid as usize, vec![tid as u8]));
+        let homes = [40, 42, 41, 50, 52, 57, 63];
+        let what = homes.map(|home| Do::Delta(home, tid as usize, vec![tid as u8]));
         a.transaction(tid, 10, what.into());
     }
     let report = a.recovers();
-    assert_eq!((report.home_reads, report.home_read_commands), (5, 3));
+    // 40 to 42, 50 to 57, 63.
+    assert_eq!((report.home_reads, report.home_read_commands), (7, 3));
+}
+
+/// What the scan has read is not read again for the images, and of the rest only what is wanted.
+#[test]
+fn a_log_block_crosses_the_bus_once() {
+    let mut a = Author::new(V3);
+    for tid in 1..4 {
+        a.stock(tid, 10, &[40, 41, 42, 43, 44]);
+    }
+    let (_, rig) = a.forge.recover().expect("recovers");
+    a.expect(&rig);
+    // The superblock twice at most, every block of the log once.
+    let read = rig.queue.stats().sectors_read / base::SECTORS_PER_BLOCK;
+    assert!(
+        read <= u64::from(LOG) + 2,
+        "{read} blocks of a log of {LOG}"
+    );
 }
 
 /// Three transactions; the second one, at log blocks 2 to 5, has two parts and two images (and a commit block at 6).

@@ -10,8 +10,9 @@ mod phases;
 mod record;
 mod tree;
 
-pub(crate) use judge::differences;
 pub use judge::{Judgement, judge};
+pub(crate) use judge::{differences, second_opinions};
+pub(crate) use phases::switched_off;
 pub use phases::{PhaseCut, Phases, record_phases};
 pub use record::{Cut, Recording, record};
 pub use tree::{Tree, walk};

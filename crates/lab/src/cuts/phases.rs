@@ -1,7 +1,7 @@
 //! Cuts in each phase of the workload `files:`.
 
 use crate::life::live;
-use crate::workload::files::{self, FilesRun, FilesSpec};
+use crate::workload::files::{self, FilesRun, FilesSpec, FilesState};
 use crate::workload::{SpecError, Workload};
 use crate::{RunConfig, RunError};
 use base::{Nanos, Rng, Time};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct PhaseCut {
     /// The phase: `create`, `transactions` or `delete`.
     pub phase: &'static str,
-    /// When the power went, counted from the beginning of the run.
+    /// When the power went, counted from the mount.
     pub at: Time,
     /// What survives.
     pub media: Media,
@@ -30,13 +30,22 @@ pub struct Phases {
 /// Begin and end of each phase.
 type Bounds = Vec<(&'static str, Time, Time)>;
 
+/// What the run that is cut begins with.
+#[derive(Clone)]
+struct Beginning {
+    volume: Media,
+    /// The files that are there; `None`: the run creates them.
+    files: Option<FilesState>,
+}
+
 /// Runs the workload twice: once to learn when its phases begin and end, once with `cuts` cuts at seeded moments in each. The
 /// volume is not fresh: as many files have been created and removed on it, and it was unmounted, so that metadata blocks have a home
-/// that was used before.
+/// that was used before. With `remounted` the volume is unmounted once more behind the phase `create`, which is not cut then: the log
+/// has nothing of the creation.
 ///
 /// # Errors
 /// Another workload than `files:`; the run itself fails.
-pub fn record_phases(config: &RunConfig, cuts: usize) -> Result<Phases, RunError> {
+pub fn record_phases(config: &RunConfig, cuts: usize, remounted: bool) -> Result<Phases, RunError> {
     let spec = match config.workload.parse()? {
         Workload::Files(spec) => spec,
         other => {
@@ -44,11 +53,17 @@ pub fn record_phases(config: &RunConfig, cuts: usize) -> Result<Phases, RunError
             return Err(SpecError::Together(why).into());
         }
     };
-    let volume = used_volume(config, &spec)?;
-    let (bounds, _) = simulate(config, &spec, volume.clone(), Vec::new())?;
+    let mut from = Beginning {
+        volume: used_volume(config, &spec)?,
+        files: None,
+    };
+    if remounted {
+        from = with_files(config, &spec, from.volume)?;
+    }
+    let (bounds, _) = simulate(config, &spec, from.clone(), Vec::new())?;
     let moments = moments(config.seed, &bounds, cuts);
     let times = moments.iter().map(|(_, at)| *at).collect();
-    let (again, snapshots) = simulate(config, &spec, volume, times)?;
+    let (again, snapshots) = simulate(config, &spec, from, times)?;
     assert_eq!(again, bounds, "taking snapshots changed the run");
     let cuts = moments.iter().zip(snapshots);
     Ok(Phases {
@@ -87,6 +102,21 @@ fn used_volume(config: &RunConfig, spec: &FilesSpec) -> Result<Media, RunError> 
     Ok(switched_off(life.model, life.value))
 }
 
+/// The same volume with the files of the phase `create`.
+fn with_files(config: &RunConfig, spec: &FilesSpec, volume: Media) -> Result<Beginning, RunError> {
+    let model = config.stack.attach(volume)?;
+    let life = live(config, model, |stack, _| {
+        let mut run = FilesRun::prepare(spec, &stack.vfs, config.seed)?;
+        run.begin(&mut |_, _| {})?;
+        Ok((rt::now(), run.state()))
+    })?;
+    let (at, files) = life.value;
+    Ok(Beginning {
+        volume: switched_off(life.model, at),
+        files: Some(files),
+    })
+}
+
 /// The medium of a device that was unmounted soon after `at`, and then lost its power.
 pub(crate) fn switched_off(model: AnyModel, at: Time) -> Media {
     model.power_off(at + LONG_AFTER, 0)
@@ -98,12 +128,12 @@ const LONG_AFTER: Nanos = Nanos::from_secs(3600);
 fn simulate(
     config: &RunConfig,
     spec: &FilesSpec,
-    volume: Media,
+    from: Beginning,
     moments: Vec<Time>,
 ) -> Result<(Bounds, Vec<Media>), RunError> {
-    let model = config.stack.attach(volume)?;
+    let model = config.stack.attach(from.volume)?;
     let life = live(config, model, |stack, _| {
-        workload(config, spec, moments, stack)
+        workload(config, spec, from.files, moments, stack)
     })?;
     Ok(life.value)
 }
@@ -111,6 +141,7 @@ fn simulate(
 fn workload(
     config: &RunConfig,
     spec: &FilesSpec,
+    files: Option<FilesState>,
     moments: Vec<Time>,
     stack: &Stack,
 ) -> Result<(Bounds, Vec<Media>), RunError> {
@@ -129,14 +160,24 @@ fn workload(
             }
         })
     };
-    let mut run = FilesRun::prepare(spec, &stack.vfs, config.seed)?;
-    run.run(&mut |_, _| {})?;
+    let quiet = &mut |_, _| {};
+    let run = match files {
+        None => {
+            let mut run = FilesRun::prepare(spec, &stack.vfs, config.seed)?;
+            run.run(quiet)?;
+            run
+        }
+        Some(files) => {
+            let mut run = FilesRun::resume(spec, &stack.vfs, files);
+            run.finish(quiet)?;
+            run
+        }
+    };
     let phases = run.phases().iter();
     let bounds = phases.filter_map(|p| Some((p.name, p.begin, p.end?)));
-    let bounds: Bounds = bounds.collect();
     cutter
         .join()
         .map_err(|_| RunError::Simulation("the cutter panicked".into()))?;
     let snapshots = std::mem::take(&mut *snapshots.lock());
-    Ok((bounds, snapshots))
+    Ok((bounds.collect(), snapshots))
 }

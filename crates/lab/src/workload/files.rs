@@ -113,6 +113,14 @@ pub struct Phase {
     pub end: Option<Time>,
 }
 
+/// A run between two phases: the files there are, and the random numbers that follow.
+#[derive(Clone, Debug)]
+pub struct FilesState {
+    rng: Rng,
+    live: Vec<(u32, u64)>,
+    next: u32,
+}
+
 /// The workload while it runs.
 pub struct FilesRun<'a> {
     spec: &'a FilesSpec,
@@ -151,10 +159,47 @@ impl<'a> FilesRun<'a> {
     /// # Errors
     /// Of the file system.
     pub fn run(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
-        self.phase("create", done, Self::create_all)?;
+        self.begin(done)?;
+        self.finish(done)
+    }
+
+    /// The first phase.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn begin(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
+        self.phase("create", done, Self::create_all)
+    }
+
+    /// The other phases.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn finish(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
         self.phase("transactions", done, Self::transact)?;
         self.check_sizes()?;
         self.phase("delete", done, Self::delete_all)
+    }
+
+    /// Where it stands, to go on in a later life of the volume.
+    pub fn state(&self) -> FilesState {
+        FilesState {
+            rng: self.rng.clone(),
+            live: self.live.clone(),
+            next: self.next,
+        }
+    }
+
+    /// Goes on where an earlier life of the volume was unmounted.
+    pub fn resume(spec: &'a FilesSpec, vfs: &Arc<Vfs>, state: FilesState) -> FilesRun<'a> {
+        FilesRun {
+            spec,
+            vfs: vfs.clone(),
+            rng: state.rng,
+            live: state.live,
+            next: state.next,
+            phases: Vec::new(),
+        }
     }
 
     /// The phases so far, in their order; the last one is without an end while it runs, or if the run broke off in it.

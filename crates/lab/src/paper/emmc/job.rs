@@ -5,6 +5,7 @@
 
 use super::barrier::{Barrier, Times};
 use super::creation::{self, Creation};
+use super::recovery::{Recoveries, RecoveryJob};
 use crate::characterise::{Traffic, traffic};
 use crate::results::Run;
 use crate::{RunConfig, RunError, run};
@@ -24,6 +25,8 @@ pub enum Job {
     Creation(Config, u64),
     /// Flush at the end and direct persistence on the device alone.
     Barrier(Barrier),
+    /// Power cuts in the phases of PostMark, and their recovery.
+    Recovery(RecoveryJob),
 }
 
 /// What a job gave.
@@ -38,6 +41,8 @@ pub enum Outcome {
     Creation(Creation),
     /// Of [`Job::Barrier`].
     Barrier(Times),
+    /// Of [`Job::Recovery`].
+    Recovery(Box<Recoveries>),
 }
 
 impl Job {
@@ -59,6 +64,7 @@ impl Job {
             Job::Traffic(config) => Ok(Outcome::Traffic(Box::new(traffic(config)?))),
             Job::Creation(stack, seed) => Ok(Outcome::Creation(creation::run(stack, *seed)?)),
             Job::Barrier(barrier) => Ok(Outcome::Barrier(barrier.run()?)),
+            Job::Recovery(job) => Ok(Outcome::Recovery(Box::new(job.run()?))),
         }
     }
 }

@@ -9,10 +9,13 @@ mod fig_commit_time;
 mod fig_modified;
 mod fig_performance;
 mod fig_persistence;
+mod fig_power;
+mod fig_recovery;
 mod fig_volume;
 pub mod job;
 mod measure;
 pub mod plan;
+pub mod recovery;
 pub mod report;
 mod table_control;
 mod table_ratio;
@@ -96,6 +99,16 @@ pub const PARTS: &[Part] = &[
         name: "fig14",
         jobs: fig_persistence::jobs,
         section: fig_persistence::section,
+    },
+    Part {
+        name: "power",
+        jobs: fig_power::jobs,
+        section: fig_power::section,
+    },
+    Part {
+        name: "recovery",
+        jobs: fig_recovery::jobs,
+        section: fig_recovery::section,
     },
 ];
 
