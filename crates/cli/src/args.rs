@@ -26,6 +26,8 @@ pub enum Command {
     Device(DeviceCommand),
     /// Checks the ext4 file system in an image file; replays its log first.
     Fsck(FsckArgs),
+    /// Runs the system calls of a recorded application on several schemes, or describes them.
+    Replay(Box<ReplayArgs>),
     /// Measures a publication again: each published value beside the one measured here.
     Paper(PaperArgs),
     /// Runs the SQLite workload on a real file, step by step as its input says: for cross-checks with the kernel.
@@ -62,6 +64,39 @@ pub enum DeviceCommand {
 
 #[derive(clap::Args)]
 pub struct CompareArgs {
+    /// Workload, e.g. `sqlite:insert=1000,update=1000,delete=1000,journal=truncate,synchronous=full`.
+    #[arg(long, default_value = "sqlite", value_name = "SPEC")]
+    pub workload: String,
+    #[command(flatten)]
+    pub on: RunArgs,
+}
+
+#[derive(clap::Args)]
+pub struct ReplayArgs {
+    /// Recording of system calls; its format is found out by its content, .gz and .zst are read as they are.
+    pub file: PathBuf,
+    /// Prints what the recording is like, and runs nothing.
+    #[arg(long)]
+    pub stats: bool,
+    /// Refuses a recording with lines at fault instead of skipping them.
+    #[arg(long)]
+    pub strict: bool,
+    /// When calls start: `recorded` not before their recorded time, `busy` after the application's own time, `none` at once.
+    #[arg(long, default_value = "busy", value_name = "PACE")]
+    pub pace: String,
+    /// Factor on the application's own time, with `--pace busy`.
+    #[arg(long, default_value = "1", value_name = "FACTOR")]
+    pub think: String,
+    /// Milliseconds; longer pauses are waiting for a user or the network, and are left out with `--pace busy`.
+    #[arg(long, default_value = "20", value_name = "MS")]
+    pub idle: String,
+    #[command(flatten)]
+    pub on: RunArgs,
+}
+
+/// On what a workload runs, and where the results go.
+#[derive(clap::Args)]
+pub struct RunArgs {
     /// File systems, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "ext4")]
     pub fs: Vec<String>,
@@ -76,9 +111,6 @@ pub struct CompareArgs {
         default_value = "jbd2,coalition,flush-ahead,emmc,adaptive,none"
     )]
     pub schemes: Vec<String>,
-    /// Workload, e.g. `sqlite:insert=1000,update=1000,delete=1000,journal=truncate,synchronous=full`.
-    #[arg(long, default_value = "sqlite", value_name = "SPEC")]
-    pub workload: String,
     /// Seed of every random stream.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

@@ -1,6 +1,6 @@
 //! `varve compare`.
 
-use crate::args::{CompareArgs, Timers};
+use crate::args::{CompareArgs, RunArgs, Timers};
 use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
 use crate::pool;
@@ -12,23 +12,48 @@ use lab::report;
 use lab::results::{Results, SCHEMA};
 use lab::workload::Workload;
 use rig::{Config, Fs, Preset};
+use std::path::PathBuf;
 
 /// Largest device that is accepted: a simulated device costs memory for what is written to it.
 const MIB_RANGE: std::ops::RangeInclusive<u64> = 16..=64 * 1024;
 
-/// Parses, runs each file system and scheme in a worker process, reports.
+/// `varve compare`: parses, runs, reports.
 pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let workload: Workload = args.workload.parse().map_err(usage)?;
-    let configs = configs(args, &workload)?;
+    let what = What {
+        command: "compare",
+        words: format!("varve compare --workload {workload}"),
+        recording: None,
+        workload,
+    };
+    run(&args.on, &what)
+}
+
+/// What runs.
+pub struct What {
+    /// The subcommand.
+    pub command: &'static str,
+    /// The command line without what is in [`RunArgs`].
+    pub words: String,
+    /// The workload.
+    pub workload: Workload,
+    /// Where its recording is, if it has one.
+    pub recording: Option<PathBuf>,
+}
+
+/// Runs each file system and scheme in a worker process, reports.
+pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
+    let workload = &what.workload;
+    let configs = configs(args, what)?;
     let out = OutFolder::prepare(&args.out)?;
     let jobs = pool::threads(args.jobs, configs.len());
     let done = run_all(&configs, jobs, !args.json)?;
     let results = Results {
         schema: SCHEMA,
-        command: "compare".into(),
+        command: what.command.into(),
         seed: args.seed,
         profile: args.device.clone(),
-        reproduce: reproduce(args, &configs),
+        reproduce: reproduce(args, what, &configs),
         runs: done.iter().map(|d| d.run.clone()).collect(),
     };
     out.write("results.json", &results.to_json())?;
@@ -51,11 +76,11 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
             results.reproduce
         ))?;
     }
-    judge(&done, &workload, args.json)
+    judge(&done, workload, args.json)
 }
 
 /// One configuration per file system and scheme, everything validated before anything runs.
-fn configs(args: &CompareArgs, workload: &Workload) -> Result<Vec<RunConfig>, Failure> {
+fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
     if !MIB_RANGE.contains(&args.size) {
         let (low, high) = (MIB_RANGE.start(), MIB_RANGE.end());
         return Err(usage(format!(
@@ -74,12 +99,12 @@ fn configs(args: &CompareArgs, workload: &Workload) -> Result<Vec<RunConfig>, Fa
             (stack.fs, stack.timing, stack.bytes) = (fs, args.timing.clone(), args.size << 20);
             stack.timers = args.timers == Timers::On;
             stack.check().map_err(usage)?;
-            let workload = workload.to_string();
+            let workload = what.workload.to_string();
             let config = RunConfig {
                 stack,
                 workload,
                 seed: args.seed,
-                recording: None,
+                recording: what.recording.clone(),
             };
             if configs.contains(&config) {
                 let scheme = config.stack.scheme_text();
@@ -103,7 +128,7 @@ fn with_comma_hint(why: String, scheme: &str, schemes: &[String]) -> String {
 }
 
 /// The command line that makes the same runs again, defaults spelled out. `+` needs no quotes in a shell, `;` would.
-fn reproduce(args: &CompareArgs, configs: &[RunConfig]) -> String {
+fn reproduce(args: &RunArgs, what: &What, configs: &[RunConfig]) -> String {
     let unique = |words: Vec<String>| {
         let mut seen: Vec<String> = Vec::new();
         words.into_iter().for_each(|w| {
@@ -115,7 +140,6 @@ fn reproduce(args: &CompareArgs, configs: &[RunConfig]) -> String {
     };
     let fs = unique(configs.iter().map(|c| c.stack.fs.to_string()).collect());
     let schemes = unique(configs.iter().map(|c| c.stack.scheme_text()).collect());
-    let workload = configs.first().map_or(&args.workload, |c| &c.workload);
     let timing = args
         .timing
         .as_ref()
@@ -126,8 +150,8 @@ fn reproduce(args: &CompareArgs, configs: &[RunConfig]) -> String {
         " --timers off"
     };
     format!(
-        "varve compare --fs {fs} --device {} --schemes {schemes} --workload {workload} --seed {} --size {}{timing}{timers}",
-        args.device, args.seed, args.size
+        "{} --fs {fs} --device {} --schemes {schemes} --seed {} --size {}{timing}{timers}",
+        what.words, args.device, args.seed, args.size
     )
 }
 

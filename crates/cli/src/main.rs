@@ -15,6 +15,7 @@ mod host_sqlite;
 mod out;
 mod paper;
 mod pool;
+mod replay;
 mod table;
 mod worker;
 
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::CrashWorker => crash::worker::serve(),
         Command::Device(options) => device::device(&options),
         Command::HostSqlite(options) => host_sqlite::run(&options),
+        Command::Replay(options) => replay::replay(&options),
         Command::Paper(options) => paper::paper(&options),
         Command::PaperWorker => paper::worker::serve(),
         Command::Worker => worker::serve(),

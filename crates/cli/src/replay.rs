@@ -1,0 +1,152 @@
+//! `varve replay`: as `compare`, with the system calls of a recording; or what the recording is like.
+
+use crate::args::ReplayArgs;
+use crate::compare::{self, What};
+use crate::failure::{Failure, failed, usage};
+use crate::out::say;
+use crate::table;
+use lab::recording::stats::{self, Spread, Stats};
+use lab::recording::{self, Reading};
+use lab::workload::{ReplaySpec, Workload};
+use serde_json::json;
+use std::fmt::Write;
+
+/// Reads the recording, then describes it or runs it on each scheme.
+pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
+    // The texts are judged by who knows them, and before a long file is read.
+    let (pace, think, idle) = (&args.pace, &args.think, &args.idle);
+    let text = format!("replay:pace={pace},think={think},idle={idle}");
+    let workload = text.parse().map_err(usage)?;
+    let Workload::Replay(spec) = workload else {
+        return Err(usage(format!("`{text}` is no replay")));
+    };
+    let (recording, reading) = recording::read_with(&args.file, args.strict).map_err(failed)?;
+    if args.stats {
+        return describe(args, &reading, &stats::of(&recording));
+    }
+    let words = summary(&reading, recording.calls.len());
+    match args.on.json {
+        true => eprint!("{words}"),
+        false => say(&words)?,
+    }
+    let spec = ReplaySpec {
+        background: spec.background,
+        ..ReplaySpec::of_file(&recording.name, spec.pacing)
+    };
+    let what = What {
+        command: "replay",
+        words: format!(
+            "varve replay {} --pace {pace} --think {think} --idle {idle}",
+            spec.file
+        ),
+        workload: Workload::Replay(spec),
+        recording: Some(args.file.clone()),
+    };
+    compare::run(&args.on, &what)
+}
+
+/// What was read and what was left out, in a few lines.
+fn summary(reading: &Reading, calls: usize) -> String {
+    let Reading {
+        name,
+        lines,
+        threads,
+        seconds,
+        ..
+    } = reading;
+    let mut text =
+        format!("{name}: {lines} lines, {threads} threads, {seconds:.1} s; {calls} calls run\n");
+    let left_out: Vec<String> = reading
+        .left_out
+        .iter()
+        .map(|(why, count)| format!("{count} {why}"))
+        .collect();
+    if !left_out.is_empty() {
+        let _ = writeln!(text, "left out: {}", left_out.join(", "));
+    }
+    for (kind, lines) in &reading.faults {
+        let _ = writeln!(
+            text,
+            "skipped: {} x {kind}, first in line {}: {}",
+            lines.count, lines.line, lines.example
+        );
+    }
+    text
+}
+
+/// `--stats`.
+fn describe(args: &ReplayArgs, reading: &Reading, stats: &Stats) -> Result<(), Failure> {
+    if args.on.json {
+        let all = json!({"schema": 1, "reading": reading, "stats": stats});
+        return say(&format!("{all:#}\n"));
+    }
+    let calls = stats.calls.values().sum::<u64>();
+    say(&summary(reading, calls as usize))?;
+    let mut table = table::framed(["figure", "value"]);
+    for (figure, value) in figures(reading, stats) {
+        table.add_row([figure, value]);
+    }
+    say(&format!("{table}\n"))?;
+    if !reading.rules.is_empty() {
+        let mut table = table::framed(["rule of the reader (docs/recordings.md)", "calls"]);
+        for (rule, count) in &reading.rules {
+            table.add_row([rule.to_string(), count.to_string()]);
+        }
+        say(&format!("{table}\n"))?;
+    }
+    Ok(())
+}
+
+fn figures(reading: &Reading, stats: &Stats) -> Vec<(String, String)> {
+    let spread = |s: Spread| format!("{:.2} / {:.2} / {:.2}", s.mean, s.median, s.p90);
+    let share = stats.directory_syncs as f64 / stats.syncs.max(1) as f64 * 100.0;
+    let mut rows = vec![
+        ("duration, s", format!("{:.3}", reading.seconds)),
+        (
+            "threads: all / with calls on files",
+            format!("{} / {}", reading.threads, stats.threads),
+        ),
+        ("fsyncs", stats.syncs.to_string()),
+        (
+            "of them of directories",
+            format!("{} ({share:.0} %)", stats.directory_syncs),
+        ),
+        ("fsyncs per 5 s", format!("{:.1}", stats.syncs_per_5s)),
+        (
+            "windows of 5 s: with fsyncs / all / most fsyncs",
+            format!(
+                "{} / {} / {}",
+                stats.windows_active, stats.windows, stats.windows_max
+            ),
+        ),
+        (
+            "4 KiB pages per fsync, mean / median / p90",
+            spread(stats.pages_per_sync),
+        ),
+        (
+            "bytes per fsync, mean / median / p90",
+            spread(stats.bytes_per_sync),
+        ),
+        (
+            "between fsyncs, ms, mean / median / p90",
+            spread(stats.sync_gap_ms),
+        ),
+        (
+            "application's own time per fsync, us",
+            format!("{:.0}", stats.own_us_per_sync),
+        ),
+        ("bytes written", stats.written_bytes.to_string()),
+    ];
+    let sizes: Vec<(String, String)> = stats
+        .write_sizes
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(most, count)| (format!("writes up to {most} bytes"), count.to_string()))
+        .collect();
+    let kinds = stats.calls.iter();
+    let kinds = kinds.map(|(kind, count)| (format!("calls: {kind}"), count.to_string()));
+    let mut all: Vec<(String, String)> = rows.drain(..).map(|(f, v)| (f.into(), v)).collect();
+    all.extend(sizes);
+    all.extend(kinds);
+    all
+}
