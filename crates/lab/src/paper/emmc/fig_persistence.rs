@@ -1,12 +1,13 @@
 //! Fig 14: how much shorter the mean persistence path is with flush-ahead commit alone.
 
 use super::job::{Job, Outcomes, run_of};
-use super::measure::{decrease, mean};
+use super::measure::{PARTS, blocks_per_commit, decrease, mean, parts_us};
 use super::plan::{Pace, Plan, Source};
 use super::published;
 use crate::RunError;
 use crate::paper::{Row, Section};
 use crate::report::plot;
+use crate::results::Run;
 
 const FIGURE: &str = "Fig 14";
 const BASE: &str = "jbd2";
@@ -42,52 +43,113 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
         ..Section::default()
     };
     for timing in plan.timings {
-        let sources = plan.sources();
+        let paths = Paths::take(plan, outcomes, timing)?;
         let mut shown: Vec<(String, Vec<f64>)> = Vec::new();
-        for (scheme, words) in SCHEMES {
-            let mut decreases = Vec::new();
-            for source in &sources {
-                let mean_us = |s| -> Result<f64, RunError> {
-                    let job = plan.run(source, s, timing, Pace::BUSY);
-                    Ok(run_of(outcomes, &job)?.latency_us.fsync.mean)
-                };
-                decreases.push(decrease(mean_us(BASE)?, mean_us(scheme)?));
-            }
-            section
-                .rows
-                .extend(rows(&sources, (scheme, words), &decreases, timing)?);
-            shown.push((scheme.into(), decreases.iter().map(|d| 1.0 - d).collect()));
+        for (n, (scheme, words)) in SCHEMES.iter().enumerate() {
+            section.rows.extend(paths.rows(n, words, timing)?);
+            let left = paths.decreases(n).iter().map(|d| 1.0 - d).collect();
+            shown.push(((*scheme).into(), left));
         }
-        let names: Vec<String> = sources.iter().map(Source::name).collect();
+        let names: Vec<String> = paths.sources.iter().map(Source::name).collect();
         let title = format!("Mean time of a sync over the baseline's, timing {timing}");
         let svg = plot::grouped_bars(&title, "fraction", &names, &shown)?;
         section.plots.push(("Less is better.".into(), svg));
+        section.tables.push(paths.listed(timing));
     }
     Ok(section)
 }
 
-fn rows(
-    sources: &[Source],
-    (scheme, words): (&str, &str),
-    decreases: &[f64],
-    timing: &str,
-) -> Result<Vec<Row>, RunError> {
-    let table = published()?;
-    let item = format!("decrease of the data persistence time by {words}");
-    let mut rows: Vec<Row> = Vec::new();
-    for (source, decrease) in sources.iter().zip(decreases) {
-        let row = match scheme {
-            "flush-ahead" => source.row(table.get(FIGURE, &item, Some(source.app)), *decrease),
-            _ => source.ours(FIGURE, &item, "fraction", *decrease),
+/// All runs of one timing set.
+struct Paths<'a> {
+    sources: Vec<Source>,
+    base: Vec<&'a Run>,
+    /// As [`SCHEMES`], then by source.
+    schemes: Vec<Vec<&'a Run>>,
+}
+
+impl<'a> Paths<'a> {
+    fn take(plan: &Plan, outcomes: &'a Outcomes, timing: &str) -> Result<Paths<'a>, RunError> {
+        let sources = plan.sources();
+        let runs = |scheme: &str| -> Result<Vec<&'a Run>, RunError> {
+            let run = |s| run_of(outcomes, &plan.run(s, scheme, timing, Pace::BUSY));
+            sources.iter().map(run).collect()
         };
-        rows.push(row.timed(timing));
+        let base = runs(BASE)?;
+        let schemes = SCHEMES
+            .iter()
+            .map(|(s, _)| runs(s))
+            .collect::<Result<_, _>>()?;
+        Ok(Paths {
+            sources,
+            base,
+            schemes,
+        })
     }
-    let generated = sources
-        .iter()
-        .zip(decreases)
-        .filter(|(s, _)| s.is_generated());
-    let all: Vec<f64> = generated.map(|(_, d)| *d).collect();
-    let item = format!("{item}, mean over the apps");
-    rows.push(Row::ours(FIGURE, &item, "fraction", mean(&all)).timed(timing));
-    Ok(rows)
+
+    fn decreases(&self, scheme: usize) -> Vec<f64> {
+        let mean = |run: &Run| run.latency_us.fsync.mean;
+        let pairs = self.base.iter().zip(&self.schemes[scheme]);
+        pairs
+            .map(|(base, run)| decrease(mean(base), mean(run)))
+            .collect()
+    }
+
+    fn rows(&self, scheme: usize, words: &str, timing: &str) -> Result<Vec<Row>, RunError> {
+        let table = published()?;
+        let item = format!("decrease of the data persistence time by {words}");
+        let decreases = self.decreases(scheme);
+        let mut rows: Vec<Row> = Vec::new();
+        for (n, source) in self.sources.iter().enumerate() {
+            let row = match SCHEMES[scheme].0 {
+                "flush-ahead" => source
+                    .row(table.get(FIGURE, &item, Some(source.app)), decreases[n])
+                    .because(&why(self.base[n], self.schemes[scheme][n])),
+                _ => source.ours(FIGURE, &item, "fraction", decreases[n]),
+            };
+            rows.push(row.timed(timing));
+        }
+        let generated = self.sources.iter().zip(&decreases);
+        let generated = generated.filter(|(s, _)| s.is_generated());
+        let all: Vec<f64> = generated.map(|(_, d)| *d).collect();
+        let item = format!("{item}, mean over the apps");
+        rows.push(Row::ours(FIGURE, &item, "fraction", mean(&all)).timed(timing));
+        Ok(rows)
+    }
+
+    /// One sync in its parts.
+    fn listed(&self, timing: &str) -> (String, Vec<String>, Vec<Vec<String>>) {
+        let head = ["app", "scheme"].into_iter().chain(PARTS);
+        let head = head.chain(["mean", "log blocks a commit"]);
+        let mut lines = Vec::new();
+        for (n, source) in self.sources.iter().enumerate() {
+            for run in [&self.base]
+                .into_iter()
+                .chain(&self.schemes)
+                .map(|all| all[n])
+            {
+                let parts = PARTS.map(|part| format!("{:.0}", parts_us(run, &[part])));
+                let mut line = vec![source.name(), run.scheme.clone()];
+                line.extend(parts);
+                line.push(format!("{:.0}", run.latency_us.fsync.mean));
+                line.push(format!("{:.1}", blocks_per_commit(run)));
+                lines.push(line);
+            }
+        }
+        let caption = format!("One sync in its parts, mean microseconds, timing {timing}.");
+        (caption, head.map(String::from).collect(), lines)
+    }
+}
+
+/// What flush-ahead commit saves and what it costs, from the parts of both.
+pub(super) fn why(base: &Run, ahead: &Run) -> String {
+    let parts = |run, part| parts_us(run, &[part]);
+    let gone = parts(base, "flush") - parts(ahead, "flush");
+    let commit = parts(base, "commit-record") - parts(ahead, "commit-record");
+    let log = parts(ahead, "log") - parts(base, "log");
+    format!(
+        "of {:.0} us the flush saves {gone:.0} and the commit block {commit:.0}, and the log, {:.1} blocks in one packed FUA command instead \
+         of the cache, costs {log:.0} more",
+        base.latency_us.fsync.mean,
+        blocks_per_commit(ahead)
+    )
 }

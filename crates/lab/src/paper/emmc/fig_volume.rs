@@ -1,14 +1,16 @@
 //! Fig 13, data volume: what an app writes to the device with journal coalition and without a journal, over the baseline.
 
 use super::job::{Job, Outcomes, run_of};
-use super::measure::{data_blocks, decrease, home_blocks, journal_blocks};
+use super::measure::{data_blocks, decrease, home_blocks, journal_blocks, metadata_blocks, ratio};
 use super::plan::{FIG8, Pace, Plan, Source};
 use super::published;
 use crate::RunError;
-use crate::paper::Section;
+use crate::paper::{Published, Row, Section};
 use crate::report::plot;
 use crate::results::Run;
 
+const FIGURE: &str = "Fig 13";
+const ITEM: &str = "decrease of the data volume by journal coalition";
 const SCHEMES: [&str; 3] = ["jbd2", "coalition", "none"];
 
 fn job(plan: &Plan, source: &Source, scheme: &str) -> Job {
@@ -28,12 +30,54 @@ fn volumes(run: &Run) -> (f64, f64) {
     (path as f64, (path + home_blocks(run)) as f64)
 }
 
+/// An app on the three schemes.
+struct Volumes<'a> {
+    base: &'a Run,
+    coalition: &'a Run,
+    none: &'a Run,
+}
+
+impl Volumes<'_> {
+    fn runs(&self) -> [&Run; 3] {
+        [self.base, self.coalition, self.none]
+    }
+
+    fn rows(&self, source: &Source, published: &Published) -> Vec<Row> {
+        let [base, coalition, none] = self.runs().map(volumes);
+        let by = |what: &str| format!("{ITEM}, {what}");
+        // What each metadata block of a commit adds if it goes home once: the same for both.
+        let each = metadata_blocks(self.base) as f64;
+        let once = decrease(base.0 + each, coalition.0 + each);
+        let path = decrease(base.0, coalition.0);
+        let bare = decrease(base.1, none.1);
+        let ours = |item: &str, measured| source.ours(FIGURE, item, "fraction", measured);
+        vec![
+            source
+                .row(published, decrease(base.1, coalition.1))
+                .because(&self.why(once)),
+            ours(&by("without home writes"), path),
+            ours(&by("each logged metadata block going home once"), once),
+            ours("decrease of the data volume without a journal", bare),
+        ]
+    }
+
+    fn why(&self, once: f64) -> String {
+        let logged = metadata_blocks(self.base);
+        let home = home_blocks(self.base);
+        format!(
+            "home writes are few here: {home} blocks for {logged} logged metadata blocks ({} %), because a block goes home once for many \
+             commits (write-back after 30 s, and the journal does not fill). If each logged block went home once, as the published range \
+             needs, the decrease would be {once:.2}",
+            (100.0 * ratio(home as f64, logged as f64)).round()
+        )
+    }
+}
+
 /// The figure.
 ///
 /// # Errors
 /// A run is missing.
 pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
-    const ITEM: &str = "decrease of the data volume by journal coalition";
     let table = published()?;
     let mut section = Section {
         title: "Fig 13: data volume".into(),
@@ -44,29 +88,19 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
     let mut names = Vec::new();
     let mut lines = Vec::new();
     for source in plan.sources() {
-        let mut all = [(0.0, 0.0); 3];
-        for (n, scheme) in SCHEMES.iter().enumerate() {
-            let run = run_of(outcomes, &job(plan, &source, scheme))?;
-            all[n] = volumes(run);
+        let run = |scheme| run_of(outcomes, &job(plan, &source, scheme));
+        let all = Volumes {
+            base: run(SCHEMES[0])?,
+            coalition: run(SCHEMES[1])?,
+            none: run(SCHEMES[2])?,
+        };
+        for (n, run) in all.runs().into_iter().enumerate() {
+            shown[n].1.push(ratio(volumes(run).1, volumes(all.base).1));
             lines.push(line(&source, run));
         }
-        let [base, coalition, none] = all;
-        for (n, (_, volume)) in all.iter().enumerate() {
-            shown[n].1.push(volume / base.1.max(1.0));
-        }
         names.push(source.name());
-        let published = table.get("Fig 13", ITEM, Some(source.app));
-        let path = format!("{ITEM}, without home writes");
-        section.rows.extend([
-            source.row(published, decrease(base.1, coalition.1)),
-            source.ours("Fig 13", &path, "fraction", decrease(base.0, coalition.0)),
-            source.ours(
-                "Fig 13",
-                "decrease of the data volume without a journal",
-                "fraction",
-                decrease(base.1, none.1),
-            ),
-        ]);
+        let published = table.get(FIGURE, ITEM, Some(source.app));
+        section.rows.extend(all.rows(&source, published));
     }
     section.rows.sort_by_key(|row| row.item.clone());
     let svg = plot::grouped_bars(
@@ -95,10 +129,9 @@ fn line(source: &Source, run: &Run) -> Vec<String> {
 
 fn words() -> Vec<String> {
     vec![
-        "The paper does not say whether its volume has the metadata that goes home later. It calls the volume with coalition \"almost \
-         approximating the data volume in the no-journal case\", and what a system without a journal writes beside data is metadata at home: \
-         so home writes are counted, and that is the value that is compared. The volume without home writes follows from Table 4 and \
-         stands beside it."
+        "The paper does not say what its volume counts. It follows from Table 4 that what is written before a sync returns falls by more than \
+         28 to 47 %: so Fig 13 counts more than that, most plausibly the metadata that goes home as well. Compared is what the device really \
+         gets, home writes included. Beside it stand the volume without them, and the one with a home write for each logged metadata block."
             .into(),
     ]
 }

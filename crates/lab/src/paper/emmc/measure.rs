@@ -14,6 +14,11 @@ pub fn data_blocks(run: &Run) -> u64 {
     sum(run, |class| class == "data")
 }
 
+/// Whole metadata blocks in the journal.
+pub fn metadata_blocks(run: &Run) -> u64 {
+    sum(run, |class| class == "journal_metadata")
+}
+
 /// Metadata blocks at their home address: checkpoint, write-back, or no journal.
 pub fn home_blocks(run: &Run) -> u64 {
     sum(run, |class| class == "home")
@@ -54,4 +59,30 @@ pub fn gain(run: &Run, base: &Run) -> f64 {
 /// Arithmetic mean; 0 of nothing.
 pub fn mean(values: &[f64]) -> f64 {
     ratio(values.iter().sum(), values.len() as f64)
+}
+
+/// Parts of a sync in the order in which they come, as the tables name them.
+pub const PARTS: [&str; 10] = [
+    "data",
+    "home",
+    "log-start",
+    "compose",
+    "log",
+    "flush",
+    "commit-record",
+    "tail",
+    "hand-over",
+    "other",
+];
+
+/// Journal blocks of a commit, mean.
+pub fn blocks_per_commit(run: &Run) -> f64 {
+    ratio(journal_blocks(run) as f64, run.commits as f64)
+}
+
+/// The part of a run's time in which its syncs ran; syncs of several threads at once count each.
+pub fn persistence_share(run: &Run) -> f64 {
+    let syncs = run.ops_by_kind.get("fsync").map_or(run.ops, |k| k.ops);
+    let time = run.latency_us.fsync.mean * syncs as f64 / 1e6;
+    ratio(time, run.virtual_seconds).min(1.0)
 }
