@@ -120,6 +120,9 @@ pub struct RunArgs {
     /// Size of device and file system, MiB.
     #[arg(long, default_value_t = 1024, value_name = "MIB")]
     pub size: u64,
+    /// Size of the journal, MiB [default: as mke2fs chooses by the size of the file system].
+    #[arg(long, value_name = "MIB")]
+    pub journal: Option<u32>,
     /// Commit and write-back timers, as in Linux; off: only syncs and lack of space write.
     #[arg(long, value_enum, default_value_t = Timers::On)]
     pub timers: Timers,

@@ -17,6 +17,9 @@ use std::path::PathBuf;
 /// Largest device that is accepted: a simulated device costs memory for what is written to it.
 const MIB_RANGE: std::ops::RangeInclusive<u64> = 16..=64 * 1024;
 
+/// Blocks of 4 KiB in a MiB.
+const MIB_BLOCKS: u32 = 256;
+
 /// `varve compare`: parses, runs, reports.
 pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let workload: Workload = args.workload.parse().map_err(usage)?;
@@ -88,6 +91,11 @@ fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
             args.size
         )));
     }
+    if args.journal.is_some() && args.schemes.iter().all(|scheme| scheme == "none") {
+        return Err(usage(
+            "--journal with `none` only, which has no journal; leave it out, or add another scheme",
+        ));
+    }
     let mut configs = Vec::new();
     for fs in &args.fs {
         for scheme in &args.schemes {
@@ -98,6 +106,7 @@ fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
                 .map_err(|e| usage(with_comma_hint(e.to_string(), scheme, &args.schemes)))?;
             (stack.fs, stack.timing, stack.bytes) = (fs, args.timing.clone(), args.size << 20);
             stack.timers = args.timers == Timers::On;
+            stack.journal_blocks = args.journal.map(|mib| mib.saturating_mul(MIB_BLOCKS));
             stack.check().map_err(usage)?;
             let workload = what.workload.to_string();
             let config = RunConfig {
@@ -144,13 +153,16 @@ fn reproduce(args: &RunArgs, what: &What, configs: &[RunConfig]) -> String {
         .timing
         .as_ref()
         .map_or_else(String::new, |t| format!(" --timing {t}"));
+    let journal = args
+        .journal
+        .map_or_else(String::new, |mib| format!(" --journal {mib}"));
     let timers = if args.timers == Timers::On {
         ""
     } else {
         " --timers off"
     };
     format!(
-        "{} --fs {fs} --device {} --schemes {schemes} --seed {} --size {}{timing}{timers}",
+        "{} --fs {fs} --device {} --schemes {schemes} --seed {} --size {}{journal}{timing}{timers}",
         what.words, args.device, args.seed, args.size
     )
 }

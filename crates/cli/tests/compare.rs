@@ -121,6 +121,20 @@ fn wrong_words_are_named_with_the_right_ones() {
     refused(&["--device", "floppy"], "floppy", "emmc-odroid-xu4");
     refused(&["--timing", "fast"], "fast", "valid");
     refused(&["--schemes", "none,none"], "none", "twice");
+    refused(
+        &["--journal", "2"],
+        "a journal of 2 MiB on a volume of 64 MiB",
+        "choose 4 to ",
+    );
+    refused(&["--journal", "0"], "of 0 MiB", "choose 4 to ");
+    refused(&["--journal", "64"], "of 64 MiB", "choose 4 to ");
+    refused(&["--journal", "4294967295"], "journal of", "choose 4 to ");
+    refused(&["--journal", "x"], "--journal", "invalid");
+    refused(
+        &["--journal", "8", "--schemes", "none"],
+        "--journal",
+        "no journal",
+    );
     let same = "emmc,record=coalition+order=flush-ahead+home=copy-reliable";
     refused(&["--schemes", same], "ext4/emmc", "twice");
     refused(&["--jobs", "0"], "--jobs", "zero");

@@ -325,6 +325,21 @@ impl PageCache {
         (file.dirty.len() as u64, runs)
     }
 
+    /// Where the first `max` dirty pages of a file lie; `None` if it has not as many.
+    pub fn dirty_front(&self, ino: Ino, max: usize) -> Option<Range<u64>> {
+        let state = self.state.lock();
+        let dirty = &state.files.get(&ino)?.dirty;
+        let last = dirty.iter().nth(max.checked_sub(1)?)?;
+        Some(*dirty.first()?..last + 1)
+    }
+
+    /// True if some file has at least so many dirty pages.
+    pub fn has_dirty_file_of(&self, pages: usize) -> bool {
+        let state = self.state.lock();
+        let mut files = state.dirty_files.iter();
+        files.any(|ino| state.files[ino].dirty.len() >= pages)
+    }
+
     /// Delayed pages of a file.
     pub fn delayed(&self, ino: Ino) -> u64 {
         self.state.lock().files.get(&ino).map_or(0, |f| f.delayed)

@@ -4,7 +4,7 @@ use crate::{RigError, Scheme};
 use base::{Nanos, Rng};
 use blockdev::Model;
 use ctrl::{AnyModel, Media, Profile};
-use ext4::mkfs::{self, JournalSize, MkfsOptions};
+use ext4::mkfs::{self, JournalSize, MkfsError, MkfsOptions};
 use ext4::{DataMode, MountOptions};
 use journal::Preset;
 use serde::{Deserialize, Serialize};
@@ -155,11 +155,12 @@ impl Config {
         })
     }
 
-    /// Refuses a scheme that would not be safe on the device, before anything runs.
+    /// Refuses a scheme that would not be safe on the device, and sizes that are not possible, before anything runs.
     ///
     /// # Errors
-    /// [`RigError::Unsafe`] with the reason; unknown profile, a size that is not possible.
+    /// [`RigError::Unsafe`] with the reason; unknown profile, a size of the device, file system or journal that is not possible.
     pub fn check(&self) -> Result<(), RigError> {
+        mkfs::Geometry::new(&self.mkfs_options()).map_err(|e| self.journal_in_mib(e))?;
         self.scheme.check(&self.device, self.blank()?.caps())
     }
 
@@ -191,8 +192,33 @@ impl Config {
         Ok(self.profile()?.build(Some(self.bytes), Some(media))?)
     }
 
+    /// Whoever chooses a journal thinks in MiB.
+    fn journal_in_mib(&self, error: MkfsError) -> RigError {
+        const MIB_BLOCKS: u32 = 256;
+        match error {
+            MkfsError::Journal {
+                blocks,
+                least,
+                most,
+            } => RigError::Journal {
+                asked: match blocks % MIB_BLOCKS {
+                    0 => format!("{} MiB", blocks / MIB_BLOCKS),
+                    _ => format!("{blocks} blocks"),
+                },
+                volume_mib: self.bytes >> 20,
+                least_mib: least.div_ceil(MIB_BLOCKS),
+                most_mib: most / MIB_BLOCKS,
+            },
+            other => other.into(),
+        }
+    }
+
     /// A fresh file system. A blank device reads as zeros, so only what is not zero counts.
     pub(crate) fn fresh(&self) -> Result<mkfs::Plan, RigError> {
+        Ok(mkfs::plan(&self.mkfs_options())?)
+    }
+
+    fn mkfs_options(&self) -> MkfsOptions {
         let mut rng = Rng::named(self.seed, "mkfs");
         let (mut uuid, mut hash_seed) = ([0; 16], [0; 16]);
         rng.fill(&mut uuid);
@@ -211,7 +237,7 @@ impl Config {
             (_, Some(blocks)) => JournalSize::Blocks(blocks),
             (_, None) => JournalSize::Default,
         };
-        Ok(mkfs::plan(&options)?)
+        options
     }
 
     /// The mount options for this configuration.

@@ -35,6 +35,20 @@ pub enum RigError {
     /// The device profile.
     #[error("{0}")]
     Profile(#[from] ProfileError),
+    /// A size of the journal that is not possible on the volume.
+    #[error(
+        "a journal of {asked} on a volume of {volume_mib} MiB: choose {least_mib} to {most_mib} MiB"
+    )]
+    Journal {
+        /// What was asked for, with its unit.
+        asked: String,
+        /// Size of the volume, MiB.
+        volume_mib: u64,
+        /// Smallest journal, MiB.
+        least_mib: u32,
+        /// Largest journal of this volume, MiB.
+        most_mib: u32,
+    },
     /// Making the file system.
     #[error("mkfs: {0}")]
     Mkfs(#[from] ext4::mkfs::MkfsError),

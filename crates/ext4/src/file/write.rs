@@ -8,6 +8,9 @@ use crate::map::Span;
 use base::{BLOCK_BYTES, Bytes};
 use fscore::{Errno, FsResult, Home};
 
+/// Pages that a heavy writer sends at once: 4 MiB, the least that Linux writes of a file in one turn (`MIN_WRITEBACK_PAGES`).
+const CHUNK_PAGES: usize = 1024;
+
 /// One page of a write.
 struct Part<'a> {
     index: u64,
@@ -32,7 +35,7 @@ impl Ext4 {
         if end.is_none_or(|end| end > inode.core().size_max()) {
             return Err(Errno::FBig.into());
         }
-        self.balance_dirty(data.len())?;
+        self.balance_dirty(inode, data.len())?;
         let _gate = inode.gate.write();
         if inode.core().gone {
             return Err(Errno::Stale.into());
@@ -170,9 +173,22 @@ impl Ext4 {
     }
 
     /// Writes pages back when they fill too much of the cache. No lock is held.
-    fn balance_dirty(&self, bytes: usize) -> FsResult<()> {
+    ///
+    /// As Linux's `balance_dirty_pages`: who dirties much is held at the speed of the device, so that something is always on the way and
+    /// never all at once; who dirties little beside it goes on, up to half as much again.
+    fn balance_dirty(&self, inode: &Inode, bytes: usize) -> FsResult<()> {
         let limit = self.pages.limit_pages() / 2;
-        if self.pages.dirty_pages() + bytes as u64 / BLOCK <= limit {
+        let dirty = self.pages.dirty_pages() + bytes as u64 / BLOCK;
+        if dirty <= limit {
+            return Ok(());
+        }
+        let chunk = CHUNK_PAGES.min(limit as usize / 4).max(1);
+        if let Some(front) = self.pages.dirty_front(inode.ino, chunk) {
+            // What was sent last lands first: two pieces are never on the way, and none only for a moment.
+            self.land_flights(inode);
+            return self.write_pages(inode, front);
+        }
+        if dirty <= limit + limit / 2 && self.pages.has_dirty_file_of(chunk) {
             return Ok(());
         }
         for ino in self.pages.dirty_files(None) {

@@ -5,6 +5,7 @@ pub mod files;
 pub mod fsync;
 pub mod replay;
 mod replay_spec;
+pub mod sets;
 mod spec;
 pub mod sqlite;
 mod sqlite_spec;

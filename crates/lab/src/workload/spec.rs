@@ -1,6 +1,6 @@
 //! The text form of a workload: `sqlite:insert=1000,journal=truncate`.
 
-use super::{AppSpec, Background, FilesSpec, FsyncSpec, ReplaySpec, SqliteSpec};
+use super::{AppSpec, Background, FilesSpec, FsyncSpec, ReplaySpec, SqliteSpec, sets};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -27,6 +27,16 @@ pub enum SpecError {
     /// No workload of that name.
     #[error("unknown workload `{given}`; there is: {valid}")]
     Name {
+        /// What was given.
+        given: String,
+        /// What would be valid.
+        valid: String,
+    },
+    /// A set of parameters has no test of that name.
+    #[error("the first word behind `{set}:` names a test; `{given}` is none, there is: {valid}")]
+    Test {
+        /// The set.
+        set: String,
         /// What was given.
         given: String,
         /// What would be valid.
@@ -137,24 +147,39 @@ pub(super) fn size_text(bytes: u64) -> String {
     }
 }
 
+/// What `name` is before its parameters are known, and these; of a set the test is taken away.
+fn begin<'a>(name: &str, parameters: &'a str) -> Result<(Workload, &'a str), SpecError> {
+    let (first, rest) = parameters.split_once(',').unwrap_or((parameters, ""));
+    let (test, rest) = match first.contains('=') {
+        true => ("", parameters),
+        false => (first.trim(), rest),
+    };
+    if let Some(workload) = sets::base(name, test) {
+        return Ok((workload?, rest));
+    }
+    let workload = match name {
+        "sqlite" => Workload::Sqlite(SqliteSpec::default()),
+        "fsync" => Workload::Fsync(FsyncSpec::default()),
+        "files" => Workload::Files(FilesSpec::default()),
+        "replay" => Workload::Replay(ReplaySpec::default()),
+        "app" => Workload::App(AppSpec::default()),
+        _ => {
+            let sets = sets::NAMES.join(", ");
+            return Err(SpecError::Name {
+                given: name.into(),
+                valid: format!("sqlite, fsync, files, app, replay, {sets}"),
+            });
+        }
+    };
+    Ok((workload, parameters))
+}
+
 impl FromStr for Workload {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Workload, SpecError> {
         let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
-        let mut workload = match name {
-            "sqlite" => Workload::Sqlite(SqliteSpec::default()),
-            "fsync" => Workload::Fsync(FsyncSpec::default()),
-            "files" => Workload::Files(FilesSpec::default()),
-            "replay" => Workload::Replay(ReplaySpec::default()),
-            "app" => Workload::App(AppSpec::default()),
-            _ => {
-                return Err(SpecError::Name {
-                    given: name.into(),
-                    valid: "sqlite, fsync, files, app, replay".into(),
-                });
-            }
-        };
+        let (mut workload, parameters) = begin(name, parameters)?;
         for part in parameters
             .split(',')
             .map(str::trim)

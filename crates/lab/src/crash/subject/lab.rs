@@ -198,7 +198,8 @@ pub(super) fn files(spec: &FilesSpec, seed: u64) -> FileScript {
         run.delete();
     }
     run.ops.push(Op::Sync);
-    FileScript::new(vec![run.ops]).expect("the workload runs on any file system")
+    let tasks = [run.ops].into_iter().chain(beside(spec.background, seed));
+    FileScript::new(tasks.collect()).expect("the workload runs on any file system")
 }
 
 /// Unit of an append's length, bytes.

@@ -29,7 +29,7 @@ use super::rules::Terms;
 use super::run::run_tasks;
 use super::{CrashConfig, Script};
 use crate::RunError;
-use crate::workload::{SpecError, Workload};
+use crate::workload::{SpecError, Workload, sets};
 use rig::Mounted;
 use rt::Mutex;
 use std::fmt;
@@ -86,7 +86,7 @@ pub enum Spec {
 
 /// All first words of workload texts.
 const KINDS: &str = "script:OPERATIONS, @FILE, known:NAME, ace:LENGTH#NUMBER, mix:KEY=VALUE,..., \
-                     sqlite:KEY=VALUE,..., fsync:KEY=VALUE,..., files:KEY=VALUE,...";
+                     sqlite:KEY=VALUE,..., fsync:KEY=VALUE,..., files:KEY=VALUE,..., mobibench:TEST, androbench:TEST, pcmark:TEST, postmark";
 
 impl Spec {
     /// Reads a text.
@@ -105,6 +105,7 @@ impl Spec {
             "ace" => ace::one(rest).map(Spec::Script),
             "mix" => MixSpec::parse(rest).map(Spec::Mix),
             "sqlite" | "fsync" | "files" => return of_lab(text).map(Spec::Lab),
+            set if sets::NAMES.contains(&set) => return of_lab(text).map(Spec::Lab),
             _ => {
                 let what = format!("unknown workload `{}`; there is: {KINDS}", head(kind));
                 return Err(TextError::at(1, 1, what));
@@ -158,6 +159,7 @@ fn of_lab(text: &str) -> Result<Workload, TextError> {
     let workload: Workload = text.parse().map_err(|e: SpecError| {
         let given = match &e {
             SpecError::Name { given, .. }
+            | SpecError::Test { given, .. }
             | SpecError::Key { given, .. }
             | SpecError::Value { given, .. } => given.as_str(),
             SpecError::Together(_) => "",
