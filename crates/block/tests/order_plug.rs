@@ -213,7 +213,11 @@ fn o4_what_was_held_back_goes_ahead_of_all_groups() {
             disk.fail_writes(Some(Class::JournalCommit));
             plug.finish().expect_err("the second one fails");
             let seen = disk.visible();
-            assert_eq!(group_at(&seen, 128), Some(1), "{name}: the first one did not");
+            assert_eq!(
+                group_at(&seen, 128),
+                Some(1),
+                "{name}: the first one did not"
+            );
             assert!(watch.wait().is_err(), "{name}: one command, one outcome");
         });
     }

@@ -3,14 +3,17 @@
 pub mod barrier;
 mod characterised;
 pub mod creation;
+mod fig_background;
 mod fig_barrier;
 mod fig_breakdown;
 mod fig_commit_time;
+mod fig_journal_size;
 mod fig_modified;
 mod fig_performance;
 mod fig_persistence;
 mod fig_power;
 mod fig_recovery;
+mod fig_sqlite;
 mod fig_volume;
 pub mod job;
 mod measure;
@@ -99,6 +102,21 @@ pub const PARTS: &[Part] = &[
         name: "fig14",
         jobs: fig_persistence::jobs,
         section: fig_persistence::section,
+    },
+    Part {
+        name: "fig15",
+        jobs: fig_sqlite::jobs,
+        section: fig_sqlite::section,
+    },
+    Part {
+        name: "fig16",
+        jobs: fig_background::jobs,
+        section: fig_background::section,
+    },
+    Part {
+        name: "fig17",
+        jobs: fig_journal_size::jobs,
+        section: fig_journal_size::section,
     },
     Part {
         name: "power",
