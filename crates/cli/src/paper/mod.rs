@@ -36,9 +36,9 @@ pub fn paper(args: &PaperArgs) -> Result<(), Failure> {
     out.write("paper.json", &made.to_json())?;
     let title = "Varve: the eMMC paper, measured again";
     out.write("index.html", &paper_page(title, &made, &sections))?;
-    complete(args, &sections)?;
     if args.json {
-        return say(&made.to_json());
+        say(&made.to_json())?;
+        return complete(args, &sections);
     }
     say(&table::text(&made, &sections))?;
     let page = out.path().join("index.html");
@@ -46,7 +46,8 @@ pub fn paper(args: &PaperArgs) -> Result<(), Failure> {
         "report: {}\nagain: {}\n",
         page.display(),
         made.command
-    ))
+    ))?;
+    complete(args, &sections)
 }
 
 /// A report of all parts has each published value once: figures and table are not to drift apart.

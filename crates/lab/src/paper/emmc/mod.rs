@@ -1,6 +1,7 @@
 //! The eMMC paper: characterisation of journaling on phones, journal coalition, flush-ahead commit.
 
 pub mod barrier;
+mod change;
 mod characterised;
 pub mod creation;
 mod fig_background;
@@ -77,6 +78,11 @@ pub const PARTS: &[Part] = &[
         name: "fig9",
         jobs: fig_modified::jobs_of_commits,
         section: fig_modified::commits,
+    },
+    Part {
+        name: "size",
+        jobs: change::jobs,
+        section: change::section,
     },
     Part {
         name: "table4",
