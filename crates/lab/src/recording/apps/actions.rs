@@ -7,6 +7,7 @@
 use super::parameters::Parameters;
 use super::phone::{Phone, Thread};
 use crate::recording::{Handle, Op};
+use base::Nanos;
 use std::collections::VecDeque;
 
 /// Bytes of a database page.
@@ -23,6 +24,13 @@ const WAL_FRAMES: u64 = 100;
 const CACHED: u32 = 40;
 /// Preference files.
 const PREFERENCES: u64 = 8;
+
+/// Files of other applications and the system, and those of them that are in use: with this distance their inodes are in different blocks.
+const STATES: (u32, u32) = (192, 16);
+/// First of the threads that do not sync.
+const OTHERS: u32 = 20;
+/// How many there are.
+const OTHER_COUNT: usize = 4;
 
 /// What syncs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +57,33 @@ impl Kind {
             Kind::Wal | Kind::Overwrite | Kind::Cache | Kind::Prefs => 1,
         }
     }
+
+    /// Its commits: the folder of a journal is committed with the journal.
+    pub const fn commits(self) -> usize {
+        match self {
+            Kind::Rollback | Kind::Delete => 2,
+            Kind::Wal | Kind::Overwrite | Kind::Cache | Kind::Prefs => 1,
+        }
+    }
+}
+
+/// What a thread that does not sync does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Other {
+    /// Makes a file and removes an old one.
+    Made,
+    /// Writes a page of a file that is there.
+    Written,
+}
+
+/// One action.
+pub struct Action {
+    /// What.
+    pub kind: Kind,
+    /// Pages of its transaction or file.
+    pub pages: u32,
+    /// What other threads do before each of its commits.
+    pub others: VecDeque<Vec<Other>>,
 }
 
 /// One worker's database.
@@ -68,6 +103,7 @@ pub struct Files {
     others: VecDeque<(u64, u32)>,
     next_other: u32,
     shards: u64,
+    states: Vec<Handle>,
 }
 
 impl Files {
@@ -85,6 +121,7 @@ impl Files {
             others: VecDeque::new(),
             next_other: 0,
             shards: app.shards.into(),
+            states: Vec::new(),
         };
         for shard in 0..files.shards {
             phone.folder(&files.shard(shard));
@@ -103,8 +140,17 @@ impl Files {
         for n in 0..PREFERENCES {
             phone.file(files.prefs(n), u64::from(PAGE));
         }
+        files.open_states(phone, thread);
         files.open_databases(phone, app, thread);
         files
+    }
+
+    fn open_states(&mut self, phone: &mut Phone<'_>, thread: &mut Thread) {
+        let path = |n| format!("/data/system/{n:03}.state");
+        phone.folder("/data/system");
+        (0..STATES.0).for_each(|n| phone.file(path(n), PAGE.into()));
+        let used = (0..STATES.0).step_by(STATES.1 as usize);
+        self.states = used.map(|n| phone.open(thread, &path(n))).collect();
     }
 
     fn open_databases(&mut self, phone: &mut Phone<'_>, app: &Parameters, thread: &mut Thread) {
@@ -129,6 +175,9 @@ impl Files {
             database.log.map(|log| phone.close(thread, log));
             phone.close(thread, database.file);
         }
+        for state in self.states {
+            phone.close(thread, state);
+        }
     }
 
     fn shard(&self, n: u64) -> String {
@@ -147,22 +196,26 @@ impl Files {
         format!("{}/shared_prefs/{n}.xml", self.root)
     }
 
-    /// One action with `pages` pages on worker `worker`.
+    /// One action of a worker.
     pub fn act(
         &mut self,
         phone: &mut Phone<'_>,
         thread: &mut Thread,
-        kind: Kind,
         worker: usize,
-        pages: u32,
+        mut action: Action,
     ) {
+        let first = action.others.pop_front().unwrap_or_default();
+        let begun = self.others_do(phone, thread.now, first);
+        let (pages, kind) = (action.pages, action.kind);
         match kind {
-            Kind::Rollback => self.rollback(phone, thread, worker, pages, false),
-            Kind::Delete => self.rollback(phone, thread, worker, pages, true),
-            Kind::Wal => self.append_log(phone, thread, worker, pages),
-            Kind::Overwrite => self.overwrite(phone, thread, worker, pages),
-            Kind::Cache => self.new_cache_file(phone, thread, pages),
-            Kind::Prefs => self.replace_prefs(phone, thread, pages),
+            Kind::Rollback | Kind::Delete => {
+                let second = action.others.pop_front().unwrap_or_default();
+                self.rollback(phone, thread, worker, (begun, second), action);
+            }
+            Kind::Wal => self.append_log(phone, thread, worker, begun, pages),
+            Kind::Overwrite => self.overwrite(phone, thread, worker, begun, pages),
+            Kind::Cache => self.new_cache_file(phone, thread, begun, pages),
+            Kind::Prefs => self.replace_prefs(phone, thread, begun, pages),
         }
     }
 
@@ -171,11 +224,12 @@ impl Files {
         phone: &mut Phone<'_>,
         thread: &mut Thread,
         worker: usize,
-        pages: u32,
-        remove: bool,
+        others: (Nanos, Vec<Other>),
+        action: Action,
     ) {
-        let (path, file) = (&self.databases[worker].path, self.databases[worker].file);
-        let name = format!("{path}-journal");
+        let (pages, remove) = (action.pages, action.kind == Kind::Delete);
+        let file = self.databases[worker].file;
+        let name = format!("{}-journal", self.databases[worker].path);
         phone.read(thread, file, 24, 16);
         let journal = phone.open(thread, &name);
         let folder = phone.open_folder(thread, &format!("{}/databases", self.root));
@@ -187,11 +241,12 @@ impl Files {
             phone.write(thread, journal, at + 4 + u64::from(PAGE), 4);
             at += u64::from(PAGE) + 8;
         }
-        phone.sync(thread, journal);
+        sync(phone, thread, journal, others.0);
         phone.sync(thread, folder);
+        let begun = self.others_do(phone, thread.now, others.1);
         phone.close(thread, folder);
         write_pages(phone, thread, file, pages);
-        phone.sync(thread, file);
+        sync(phone, thread, file, begun);
         if remove {
             phone.close(thread, journal);
             phone.unlink(thread, name);
@@ -212,6 +267,7 @@ impl Files {
         phone: &mut Phone<'_>,
         thread: &mut Thread,
         worker: usize,
+        others: Nanos,
         pages: u32,
     ) {
         let database = &mut self.databases[worker];
@@ -228,21 +284,34 @@ impl Files {
             phone.write(thread, log, at + u64::from(WAL_HEADER.1), PAGE);
             database.frames += 1;
         }
-        phone.sync(thread, log);
+        sync(phone, thread, log, others);
     }
 
-    fn overwrite(&mut self, phone: &mut Phone<'_>, thread: &mut Thread, worker: usize, pages: u32) {
+    fn overwrite(
+        &mut self,
+        phone: &mut Phone<'_>,
+        thread: &mut Thread,
+        worker: usize,
+        others: Nanos,
+        pages: u32,
+    ) {
         let file = self.databases[worker].file;
         write_pages(phone, thread, file, pages);
-        phone.sync(thread, file);
+        sync(phone, thread, file, others);
     }
 
-    fn new_cache_file(&mut self, phone: &mut Phone<'_>, thread: &mut Thread, pages: u32) {
+    fn new_cache_file(
+        &mut self,
+        phone: &mut Phone<'_>,
+        thread: &mut Thread,
+        others: Nanos,
+        pages: u32,
+    ) {
         let n = self.next_cache;
         self.next_cache += 1;
         let file = phone.open(thread, &self.cache(n));
         write_file(phone, thread, file, pages);
-        phone.sync(thread, file);
+        sync(phone, thread, file, others);
         phone.close(thread, file);
         self.caches.push_back(n);
         if let Some(old) = self.caches.pop_front() {
@@ -250,7 +319,13 @@ impl Files {
         }
     }
 
-    fn replace_prefs(&mut self, phone: &mut Phone<'_>, thread: &mut Thread, pages: u32) {
+    fn replace_prefs(
+        &mut self,
+        phone: &mut Phone<'_>,
+        thread: &mut Thread,
+        others: Nanos,
+        pages: u32,
+    ) {
         let to = self.prefs(phone.rng.below(PREFERENCES));
         let backup = format!("{to}.bak");
         let rename = Op::Rename {
@@ -260,26 +335,49 @@ impl Files {
         phone.call(thread, rename);
         let file = phone.open(thread, &to);
         write_file(phone, thread, file, pages);
-        phone.sync(thread, file);
+        sync(phone, thread, file, others);
         phone.close(thread, file);
         phone.unlink(thread, backup);
     }
 
-    /// Other threads make `count` files and remove as many old ones.
-    pub fn turn_over(&mut self, phone: &mut Phone<'_>, thread: &mut Thread, count: u32) {
-        for _ in 0..count {
-            let (shard, n) = (phone.between(0, self.shards), self.next_other);
-            self.next_other += 1;
-            let file = phone.open(thread, &self.other(shard, n));
-            let bytes = phone.between(u64::from(PAGE) / 4, u64::from(PAGE));
-            phone.write(thread, file, 0, bytes as u32);
-            phone.close(thread, file);
-            self.others.push_back((shard, n));
-            if let Some((shard, old)) = self.others.pop_front() {
-                phone.unlink(thread, self.other(shard, old));
+    /// Other threads begin at `start`; returns when the last of them made its last call.
+    fn others_do(&mut self, phone: &mut Phone<'_>, start: Nanos, others: Vec<Other>) -> Nanos {
+        let mut threads: Vec<Thread> = (OTHERS..)
+            .take(OTHER_COUNT)
+            .map(|number| Thread { number, now: start })
+            .collect();
+        for (n, other) in others.into_iter().enumerate() {
+            let thread = &mut threads[n % OTHER_COUNT];
+            match other {
+                Other::Made => self.turn_over(phone, thread),
+                Other::Written => {
+                    let state = self.states[phone.rng.below(self.states.len() as u64) as usize];
+                    phone.write(thread, state, 0, PAGE);
+                }
             }
         }
+        let ends = threads.into_iter().map(|thread| thread.now);
+        ends.max().unwrap_or(start)
     }
+
+    fn turn_over(&mut self, phone: &mut Phone<'_>, thread: &mut Thread) {
+        let (shard, n) = (phone.between(0, self.shards), self.next_other);
+        self.next_other += 1;
+        let file = phone.open(thread, &self.other(shard, n));
+        let bytes = phone.between(u64::from(PAGE) / 4, u64::from(PAGE));
+        phone.write(thread, file, 0, bytes as u32);
+        phone.close(thread, file);
+        self.others.push_back((shard, n));
+        if let Some((shard, old)) = self.others.pop_front() {
+            phone.unlink(thread, self.other(shard, old));
+        }
+    }
+}
+
+/// Syncs after what other threads began.
+fn sync(phone: &mut Phone<'_>, thread: &mut Thread, file: Handle, others: Nanos) {
+    thread.now = thread.now.max(others);
+    phone.sync(thread, file);
 }
 
 /// A new file of so many pages, the last one not full.

@@ -39,23 +39,44 @@ pub fn time(points: &[Point], rng: &mut Rng) -> Nanos {
 /// Largest number of a deck; a geometric distribution has no largest one.
 const MOST: u32 = 256;
 
-/// `count` numbers from `least` on, geometrically distributed, whose sum is `count * mean` to the nearest whole number.
-pub fn geometric(count: usize, least: u32, mean: f64, rng: &mut Rng) -> Vec<u32> {
-    let excess = (mean - f64::from(least)).max(0.0);
-    let go_on = excess / (1.0 + excess);
-    let mut deck: Vec<u32> = (0..count)
-        .map(|i| {
-            let quantile = (i as f64 + 0.5) / count as f64;
-            let (mut n, mut above) = (least, go_on);
-            while 1.0 - above < quantile && n < MOST {
-                n += 1;
-                above *= go_on;
-            }
-            n
-        })
-        .collect();
+/// `count` numbers from 1 on, geometrically distributed, whose sum is `count * mean` to the nearest whole number.
+pub fn geometric(count: usize, mean: f64, rng: &mut Rng) -> Vec<u32> {
+    let go_on = (mean - 1.0).max(0.0) / mean.max(1.0);
+    let next = |n: u32, part: f64| (n + 1, part * go_on);
+    deck(count, mean, (1, 1.0 - go_on), next, rng)
+}
+
+/// `count` numbers from 0 on, distributed as Poisson's, whose sum is `count * mean` to the nearest whole number.
+pub fn poisson(count: usize, mean: f64, rng: &mut Rng) -> Vec<u32> {
+    // e to the power of -mean, by squaring: the same on every machine.
+    let mut none = 1.0 - mean / f64::from(1 << SQUARINGS);
+    (0..SQUARINGS).for_each(|_| none *= none);
+    let next = |n: u32, part: f64| (n + 1, part * mean / f64::from(n + 1));
+    deck(count, mean, (0, none), next, rng)
+}
+
+/// Squarings in [`poisson`]: an error of a millionth for a mean of 1.
+const SQUARINGS: u32 = 20;
+
+/// One number per quantile of the distribution that begins with (number, its part) and goes on with `next`.
+fn deck(
+    count: usize,
+    mean: f64,
+    first: (u32, f64),
+    next: impl Fn(u32, f64) -> (u32, f64),
+    rng: &mut Rng,
+) -> Vec<u32> {
+    let ((mut n, mut part), mut below, mut deck) = (first, first.1, Vec::with_capacity(count));
+    for i in 0..count {
+        let quantile = (i as f64 + 0.5) / count as f64;
+        while below < quantile && n < MOST {
+            (n, part) = next(n, part);
+            below += part;
+        }
+        deck.push(n);
+    }
     shuffle(&mut deck, rng);
-    settle(&mut deck, least, (count as f64 * mean).round() as u64);
+    settle(&mut deck, first.0, (count as f64 * mean).round() as u64);
     deck
 }
 

@@ -42,8 +42,10 @@ pub struct Parameters {
     pub workers: u32,
     /// Mean number of 4 KiB pages that a transaction or file has.
     pub pages: f64,
-    /// Mean number of files that other threads make and remove per syncing action.
-    pub turnover: f64,
+    /// Mean number of changes that other threads make per commit, without syncing.
+    pub others: f64,
+    /// Part of them that make a file and remove an old one; the rest write a page in place.
+    pub made: f64,
     /// Files of the other threads that are there at any time.
     pub kept: u32,
     /// Folders they are spread over.
@@ -102,8 +104,10 @@ impl Parameters {
             "`workers` has to be 1 to 64"
         } else if !(1.0..=64.0).contains(&self.pages) {
             "`pages` has to be 1 to 64"
-        } else if !(0.0..=1000.0).contains(&self.turnover) {
-            "`turnover` has to be 0 to 1000"
+        } else if !(0.0..=100.0).contains(&self.others) {
+            "`others` has to be 0 to 100"
+        } else if !(0.0..=1.0).contains(&self.made) {
+            "`made` has to be 0 to 1"
         } else if !(1..=100_000).contains(&self.kept) || !(1..=1000).contains(&self.shards) {
             "`kept` has to be 1 to 100000, `shards` 1 to 1000"
         } else if shares.iter().any(|s| !(0.0..=1.0).contains(s)) {

@@ -1,6 +1,6 @@
 //! When an application does what: bursts of syncing actions, as a Poisson process.
 
-use super::actions::{Files, Kind};
+use super::actions::{Action, Files, Kind, Other};
 use super::deal;
 use super::parameters::{Parameters, Table};
 use super::phone::{Phone, Thread};
@@ -11,18 +11,6 @@ use base::{Nanos, Rng};
 const MAIN: u32 = 1;
 /// First of the workers' threads.
 const WORKERS: u32 = 50;
-/// First of the threads that load images.
-const LOADERS: u32 = 20;
-/// How many there are.
-const LOADER_COUNT: u64 = 4;
-
-/// One action of a burst.
-struct Action {
-    kind: Kind,
-    pages: u32,
-    turnover: u32,
-}
-
 /// The whole recording.
 pub fn record(table: &Table, app: &Parameters, seconds: u32, rng: Rng) -> Recording {
     let mut phone = Phone::new(table, format!("app:{}", app.name), rng);
@@ -33,7 +21,7 @@ pub fn record(table: &Table, app: &Parameters, seconds: u32, rng: Rng) -> Record
     let mut files = Files::prepare(&mut phone, app, &mut main);
     let bursts = bursts(app, seconds, &mut phone.rng);
     // Each burst is recorded as if it began at once and then moved to its place: only so is it known how long it takes.
-    let (opened, mut spans) = (phone.recording.calls.len(), Vec::new());
+    let mut spans = Vec::new();
     for burst in bursts {
         let start = phone.recording.calls.len();
         let end = run_burst(&mut phone, &mut files, app, burst);
@@ -42,8 +30,7 @@ pub fn record(table: &Table, app: &Parameters, seconds: u32, rng: Rng) -> Record
     let busy: u64 = spans.iter().map(|(_, end)| end.0).sum();
     let whole = Nanos::from_secs(seconds.into()).0;
     let free = whole.saturating_sub(busy + main.now.0);
-    let mut starts: Vec<u64> = spans.iter().map(|_| phone.rng.below(free.max(1))).collect();
-    starts.sort_unstable();
+    let starts = starts(spans.len() as u64, free, &mut phone.rng);
     let mut before = main.now;
     for ((calls, end), start) in spans.into_iter().zip(starts) {
         for call in &mut phone.recording.calls[calls] {
@@ -51,13 +38,16 @@ pub fn record(table: &Table, app: &Parameters, seconds: u32, rng: Rng) -> Record
         }
         before += end;
     }
-    debug_assert!(
-        phone.recording.calls.len() >= opened,
-        "nothing is taken back"
-    );
     main.now = Nanos(before.0 + free);
     files.close(&mut phone, &mut main);
     phone.finish()
+}
+
+/// When each of `count` bursts begins: at any moment of its own part of the time.
+fn starts(count: u64, time: u64, rng: &mut Rng) -> Vec<u64> {
+    let begin = |n: u64| (u128::from(time) * u128::from(n) / u128::from(count.max(1))) as u64;
+    let within = |n| begin(n) + rng.below((begin(n + 1) - begin(n)).max(1));
+    (0..count).map(within).collect()
 }
 
 /// fsyncs of the whole run (A1).
@@ -81,20 +71,15 @@ fn bursts(app: &Parameters, seconds: u32, rng: &mut Rng) -> Vec<Vec<Action>> {
     let total = fsyncs(app, seconds);
     let mut kinds = deal::kinds(&shares, total);
     deal::shuffle(&mut kinds, rng);
-    let pages = deal::geometric(kinds.len(), 1, app.pages, rng);
-    let turnover = deal::geometric(kinds.len(), 0, app.turnover, rng);
-    let mut actions =
-        kinds
-            .into_iter()
-            .zip(pages)
-            .zip(turnover)
-            .map(|((kind, pages), turnover)| Action {
-                kind,
-                pages,
-                turnover,
-            });
+    let pages = deal::geometric(kinds.len(), app.pages, rng);
+    let mut others = others(app, kinds.iter().map(|k| k.commits()).sum(), rng);
+    let mut actions = kinds.into_iter().zip(pages).map(|(kind, pages)| Action {
+        kind,
+        pages,
+        others: others.by_ref().take(kind.commits()).collect(),
+    });
     let count = (f64::from(total) / app.burst).round().max(1.0) as usize;
-    let sizes = deal::geometric(count, 1, f64::from(total) / count as f64, rng);
+    let sizes = deal::geometric(count, f64::from(total) / count as f64, rng);
     let mut bursts = Vec::new();
     for size in sizes {
         let (mut burst, mut have) = (Vec::new(), 0);
@@ -126,21 +111,32 @@ fn run_burst(
         now: Nanos(0),
     };
     for action in burst {
-        if action.turnover > 0 {
-            let mut loader = Thread {
-                number: LOADERS + phone.between(0, LOADER_COUNT) as u32,
-                now: thread.now,
-            };
-            files.turn_over(phone, &mut loader, action.turnover);
-            thread.now = loader.now;
-        }
-        files.act(
-            phone,
-            &mut thread,
-            action.kind,
-            worker as usize,
-            action.pages,
-        );
+        files.act(phone, &mut thread, worker as usize, action);
     }
     thread.now
+}
+
+/// What other threads do before each of `commits` commits.
+fn others(
+    app: &Parameters,
+    commits: usize,
+    rng: &mut Rng,
+) -> impl Iterator<Item = Vec<Other>> + use<> {
+    let counts = deal::poisson(commits, app.others, rng);
+    let all: u32 = counts.iter().sum();
+    let made = (f64::from(all) * app.made).round() as u32;
+    let mut kinds: Vec<Other> = (0..all)
+        .map(|n| {
+            if n < made {
+                Other::Made
+            } else {
+                Other::Written
+            }
+        })
+        .collect();
+    deal::shuffle(&mut kinds, rng);
+    let mut kinds = kinds.into_iter();
+    counts
+        .into_iter()
+        .map(move |count| kinds.by_ref().take(count as usize).collect())
 }

@@ -118,12 +118,13 @@ fn what_cannot_be_made_is_refused_with_the_reason() {
     assert!(fail("gmail", 3601).contains("3601"));
     let table = table();
     let base = &table.apps[0];
-    let wrong: [(&str, fn(&mut Parameters)); 8] = [
+    let wrong: [(&str, fn(&mut Parameters)); 9] = [
         ("fsyncs", |p| p.fsyncs = 0),
         ("burst", |p| p.burst = 0.5),
         ("workers", |p| p.workers = 0),
         ("pages", |p| p.pages = f64::NAN),
-        ("turnover", |p| p.turnover = -1.0),
+        ("others", |p| p.others = -1.0),
+        ("made", |p| p.made = 1.5),
         ("shards", |p| p.shards = 0),
         ("mix", |p| p.mix.cache = 2.0),
         ("one fsync", |p| {
