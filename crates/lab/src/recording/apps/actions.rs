@@ -86,6 +86,12 @@ pub struct Action {
     pub others: VecDeque<Vec<Other>>,
 }
 
+/// What other threads do beside an action, and when they begin.
+struct Beside {
+    start: Nanos,
+    others: Vec<Other>,
+}
+
 /// One worker's database.
 struct Database {
     path: String,
@@ -159,7 +165,12 @@ impl Files {
             phone.file(path.clone(), DATABASE_PAGES * u64::from(PAGE));
             let file = phone.open(thread, &path);
             phone.read(thread, file, 0, 100);
-            let log = (app.mix.wal > 0.0).then(|| phone.open(thread, &format!("{path}-wal")));
+            let log = (app.mix.wal > 0.0).then(|| {
+                // It was full once: from then on its frames are written over, as on a phone that is in use.
+                let bytes = u64::from(WAL_HEADER.0) + WAL_FRAMES * u64::from(WAL_HEADER.1 + PAGE);
+                phone.file(format!("{path}-wal"), bytes);
+                phone.open(thread, &format!("{path}-wal"))
+            });
             self.databases.push(Database {
                 path,
                 file,
@@ -204,8 +215,10 @@ impl Files {
         worker: usize,
         mut action: Action,
     ) {
-        let first = action.others.pop_front().unwrap_or_default();
-        let begun = self.others_do(phone, thread.now, first);
+        let begun = Beside {
+            start: thread.now,
+            others: action.others.pop_front().unwrap_or_default(),
+        };
         let (pages, kind) = (action.pages, action.kind);
         match kind {
             Kind::Rollback | Kind::Delete => {
@@ -224,7 +237,7 @@ impl Files {
         phone: &mut Phone<'_>,
         thread: &mut Thread,
         worker: usize,
-        others: (Nanos, Vec<Other>),
+        others: (Beside, Vec<Other>),
         action: Action,
     ) {
         let (pages, remove) = (action.pages, action.kind == Kind::Delete);
@@ -241,12 +254,15 @@ impl Files {
             phone.write(thread, journal, at + 4 + u64::from(PAGE), 4);
             at += u64::from(PAGE) + 8;
         }
-        sync(phone, thread, journal, others.0);
+        self.sync(phone, thread, journal, others.0);
         phone.sync(thread, folder);
-        let begun = self.others_do(phone, thread.now, others.1);
+        let begun = Beside {
+            start: thread.now,
+            others: others.1,
+        };
         phone.close(thread, folder);
         write_pages(phone, thread, file, pages);
-        sync(phone, thread, file, begun);
+        self.sync(phone, thread, file, begun);
         if remove {
             phone.close(thread, journal);
             phone.unlink(thread, name);
@@ -267,7 +283,7 @@ impl Files {
         phone: &mut Phone<'_>,
         thread: &mut Thread,
         worker: usize,
-        others: Nanos,
+        others: Beside,
         pages: u32,
     ) {
         let database = &mut self.databases[worker];
@@ -284,7 +300,7 @@ impl Files {
             phone.write(thread, log, at + u64::from(WAL_HEADER.1), PAGE);
             database.frames += 1;
         }
-        sync(phone, thread, log, others);
+        self.sync(phone, thread, log, others);
     }
 
     fn overwrite(
@@ -292,26 +308,26 @@ impl Files {
         phone: &mut Phone<'_>,
         thread: &mut Thread,
         worker: usize,
-        others: Nanos,
+        others: Beside,
         pages: u32,
     ) {
         let file = self.databases[worker].file;
         write_pages(phone, thread, file, pages);
-        sync(phone, thread, file, others);
+        self.sync(phone, thread, file, others);
     }
 
     fn new_cache_file(
         &mut self,
         phone: &mut Phone<'_>,
         thread: &mut Thread,
-        others: Nanos,
+        others: Beside,
         pages: u32,
     ) {
         let n = self.next_cache;
         self.next_cache += 1;
         let file = phone.open(thread, &self.cache(n));
         write_file(phone, thread, file, pages);
-        sync(phone, thread, file, others);
+        self.sync(phone, thread, file, others);
         phone.close(thread, file);
         self.caches.push_back(n);
         if let Some(old) = self.caches.pop_front() {
@@ -323,7 +339,7 @@ impl Files {
         &mut self,
         phone: &mut Phone<'_>,
         thread: &mut Thread,
-        others: Nanos,
+        others: Beside,
         pages: u32,
     ) {
         let to = self.prefs(phone.rng.below(PREFERENCES));
@@ -335,9 +351,17 @@ impl Files {
         phone.call(thread, rename);
         let file = phone.open(thread, &to);
         write_file(phone, thread, file, pages);
-        sync(phone, thread, file, others);
+        self.sync(phone, thread, file, others);
         phone.close(thread, file);
         phone.unlink(thread, backup);
+    }
+
+    /// Syncs when other threads have made their last call. They began beside the action's first call, not before: the time between a
+    /// sync and the next call of its thread is the recording device's and must not become theirs.
+    fn sync(&mut self, phone: &mut Phone<'_>, thread: &mut Thread, file: Handle, beside: Beside) {
+        let end = self.others_do(phone, beside.start, beside.others);
+        thread.now = thread.now.max(end);
+        phone.sync(thread, file);
     }
 
     /// Other threads begin at `start`; returns when the last of them made its last call.
@@ -372,12 +396,6 @@ impl Files {
             phone.unlink(thread, self.other(shard, old));
         }
     }
-}
-
-/// Syncs after what other threads began.
-fn sync(phone: &mut Phone<'_>, thread: &mut Thread, file: Handle, others: Nanos) {
-    thread.now = thread.now.max(others);
-    phone.sync(thread, file);
 }
 
 /// A new file of so many pages, the last one not full.

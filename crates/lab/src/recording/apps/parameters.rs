@@ -108,8 +108,10 @@ impl Parameters {
             "`others` has to be 0 to 100"
         } else if !(0.0..=1.0).contains(&self.made) {
             "`made` has to be 0 to 1"
-        } else if !(1..=100_000).contains(&self.kept) || !(1..=1000).contains(&self.shards) {
-            "`kept` has to be 1 to 100000, `shards` 1 to 1000"
+        } else if f64::from(self.kept) < 16.0 + 4.0 * self.others || self.kept > 100_000 {
+            "`kept` has to be 16 + 4 * `others` to 100000, else a file goes before it is there"
+        } else if !(1..=1000).contains(&self.shards) {
+            "`shards` has to be 1 to 1000"
         } else if shares.iter().any(|s| !(0.0..=1.0).contains(s)) {
             "shares of `mix` have to be 0 to 1"
         } else if single.iter().all(|s| *s == 0.0) {
