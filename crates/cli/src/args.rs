@@ -85,7 +85,12 @@ pub struct ReplayArgs {
     #[arg(long, default_value = "busy", value_name = "PACE")]
     pub pace: String,
     /// Factor on the application's own time, with `--pace busy`.
-    #[arg(long, default_value = "1", value_name = "FACTOR")]
+    #[arg(
+        long,
+        default_value = "1",
+        value_name = "FACTOR",
+        allow_hyphen_values = true
+    )]
     pub think: String,
     /// Milliseconds; longer pauses are waiting for a user or the network, and are left out with `--pace busy`.
     #[arg(long, default_value = "20", value_name = "MS")]

@@ -23,6 +23,9 @@ const MIB_BLOCKS: u32 = 256;
 /// `varve compare`: parses, runs, reports.
 pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let workload: Workload = args.workload.parse().map_err(usage)?;
+    if let Workload::Replay(_) = workload {
+        return Err(usage("a recording is in a file: varve replay FILE"));
+    }
     let what = What {
         command: "compare",
         words: format!("varve compare --workload {workload}"),

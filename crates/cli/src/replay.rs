@@ -135,6 +135,10 @@ fn figures(reading: &Reading, stats: &Stats) -> Vec<(String, String)> {
             "application's own time per fsync, us",
             format!("{:.0}", stats.own_us_per_sync),
         ),
+        (
+            "own time of a thread between its fsyncs, us, mean / median / p90",
+            spread(stats.thread_own_us),
+        ),
         ("bytes written", stats.written_bytes.to_string()),
     ];
     let sizes: Vec<(String, String)> = stats

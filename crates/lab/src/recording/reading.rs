@@ -52,6 +52,7 @@ impl Reading {
         text: &[u8],
     ) -> Result<(), RunError> {
         let example: String = String::from_utf8_lossy(&text[..text.len().min(4 * EXAMPLE_CHARS)])
+            .trim()
             .chars()
             .map(|c| if c.is_control() { '?' } else { c })
             .take(EXAMPLE_CHARS)

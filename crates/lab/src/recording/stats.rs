@@ -1,6 +1,6 @@
 //! What a recording is like, in figures: for people, and for comparing a generated one with a recorded one.
 
-use super::{Op, Recording};
+use super::{Call, Op, Recording};
 use crate::metrics::round;
 use crate::workload::{Pace, Pacing, own_time};
 use base::BLOCK_BYTES;
@@ -68,6 +68,9 @@ pub struct Stats {
     pub sync_gap_ms: Spread,
     /// The application's own time (see [`Pacing`]) per sync, microseconds.
     pub own_us_per_sync: f64,
+    /// Own time of a thread since its last sync (or since it paused for longer than `idle`), at each sync, microseconds: the time
+    /// between two syncs of a burst that is not the device's.
+    pub thread_own_us: Spread,
     /// The application's own time in all, seconds.
     pub own_seconds: f64,
     /// Bytes written.
@@ -142,9 +145,33 @@ pub fn of(recording: &Recording) -> Stats {
         ..Pacing::default()
     };
     let own: u64 = own_time(calls, &busy).iter().map(|p| p.0).sum();
+    stats.thread_own_us = Spread::of(since_last_sync(calls, &busy), 1e3);
     stats.own_seconds = round(own as f64 / 1e9);
     stats.own_us_per_sync = round(own as f64 / 1e3 / stats.syncs.max(1) as f64);
     stats
+}
+
+/// For each sync the own time of its thread since the thread's last sync, nanoseconds.
+fn since_last_sync(calls: &[Call], pacing: &Pacing) -> Vec<u64> {
+    let mut threads: BTreeMap<u32, (u64, u64, bool)> = BTreeMap::new();
+    let mut own = Vec::new();
+    for call in calls {
+        let (last, sum, synced) = threads
+            .get(&call.thread)
+            .copied()
+            .unwrap_or((call.at.0, 0, false));
+        let span = call.at.0.saturating_sub(last);
+        let sum = match span <= pacing.idle.0 && !synced {
+            true => sum + span,
+            false => 0,
+        };
+        let syncs = call.op.is_sync();
+        if syncs {
+            own.push(sum);
+        }
+        threads.insert(call.thread, (call.at.0, sum, syncs));
+    }
+    own
 }
 
 impl Stats {
@@ -295,6 +322,8 @@ mod tests {
         assert_eq!(stats.sync_gap_ms, spread(2998.5, 6.0, 5991.0));
         // 1 + 1 + 1 before the first sync; 1 before the second; 1 before the open of the other thread.
         assert_eq!(stats.own_us_per_sync, 1666.666667);
+        // 3 ms before the first sync; of the last one the thread had paused.
+        assert_eq!(stats.thread_own_us, spread(1333.333333, 1000.0, 3000.0));
         assert_eq!(stats.write_sizes[0], (64, 1));
         assert_eq!(stats.calls["open"], 3);
         assert_eq!(of(&Recording::default()).syncs, 0);

@@ -28,11 +28,11 @@ impl Looks {
         looks.get(at).map(|(_, found)| *found)
     }
 
-    /// Whether the last look at `path` before call `n` found it; false without a look.
-    pub(super) fn found_before(&self, path: &str, n: usize) -> bool {
-        let looks = self.0.get(path).map_or(&[][..], |looks| looks);
+    /// Whether the last look at `path` before call `n` found it.
+    pub(super) fn last(&self, path: &str, n: usize) -> Option<bool> {
+        let looks = self.0.get(path)?;
         let at = looks.partition_point(|(call, _)| *call < n);
-        at.checked_sub(1).is_some_and(|last| looks[last].1)
+        at.checked_sub(1).map(|last| looks[last].1)
     }
 }
 

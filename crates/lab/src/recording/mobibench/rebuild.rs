@@ -84,6 +84,8 @@ struct Track {
     append: bool,
     position: u64,
     end: u64,
+    /// Calls without an offset.
+    streamed: u64,
     journal_of: Option<String>,
     wrote: bool,
 }
@@ -335,9 +337,12 @@ impl Rebuilder<'_> {
     }
 
     fn named(&mut self, session: usize, path: &str, flags: Flags) -> Target {
-        let is_new = flags.create && !self.names.contains_key(path);
-        // An open that may make the file makes it only if no look found it before.
-        let file = match is_new && (flags.exclusive || flags.truncate) {
+        let look = self.looks.last(path, session_start(self, session));
+        let makes = match look {
+            Some(found) => !found || flags.exclusive,
+            None => flags.exclusive || flags.truncate,
+        };
+        let file = match makes && flags.create && !self.names.contains_key(path) {
             true => self.fresh(Some(path), parent(path).to_string(), false, (0, 0)),
             false => self.there(path),
         };
@@ -423,8 +428,8 @@ impl Rebuilder<'_> {
             (Some(file), _) => *file,
             (None, seen) => {
                 let dir = parent(&path).to_string();
-                let found = self.looks.found_before(&path, session_start(self, session));
-                self.fresh(Some(&path), dir, !seen && found, (0, 0))
+                let look = self.looks.last(&path, session_start(self, session));
+                self.fresh(Some(&path), dir, !seen && look == Some(true), (0, 0))
             }
         };
         self.files[file].emptied = true;
@@ -451,8 +456,8 @@ impl Rebuilder<'_> {
         };
         let end = offset.saturating_add(range.bytes.into());
         if range.offset.is_none() {
-            self.reading.decided("M12 place by the last call");
             track.position = end;
+            track.streamed += 1;
         }
         track.end = track.end.max(end);
         offset
@@ -611,6 +616,13 @@ impl Rebuilder<'_> {
                 None if seen.placed_reads > 0 => Target::None("files of unknown name, only read"),
                 None => Target::None("descriptors without a use"),
             };
+            if matches!(target, Target::File { .. }) && self.tracks[n].streamed > 0 {
+                *self
+                    .reading
+                    .rules
+                    .entry("M12 place by the last call")
+                    .or_default() += self.tracks[n].streamed;
+            }
             targets.push(target);
         }
         Rebuilt {

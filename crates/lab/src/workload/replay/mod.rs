@@ -48,6 +48,14 @@ pub fn run(
     replay.check()
 }
 
+/// Whether the calls of a recording fit together: each finds what it needs, by number of the call if not.
+///
+/// # Errors
+/// The first contradiction; more threads than [`THREADS_MAX`].
+pub fn validate(recording: &Recording) -> Result<(), RunError> {
+    Plan::of(recording, &Pacing::default()).map(drop)
+}
+
 /// A recording on its file system.
 pub struct Replay<'a> {
     recording: &'a Recording,
@@ -71,6 +79,7 @@ impl<'a> Replay<'a> {
     ) -> Result<Replay<'a>, RunError> {
         let plan = Plan::of(recording, &pacing)?;
         let content = Content::new();
+        has_room(recording, vfs)?;
         for folder in recording.folders.iter().filter(|f| *f != "/") {
             vfs.mkdir(folder, 0o755)?;
         }
@@ -244,6 +253,21 @@ impl<'a> Replay<'a> {
         }
         Ok(())
     }
+}
+
+/// The files that are there at first fit on the volume.
+fn has_room(recording: &Recording, vfs: &Vfs) -> Result<(), RunError> {
+    let needed: u128 = recording.files.iter().map(|(_, n)| u128::from(*n)).sum();
+    let stat = vfs.statfs()?;
+    let free = u128::from(stat.blocks_free) * u128::from(stat.block_bytes);
+    if needed <= free {
+        return Ok(());
+    }
+    let (name, needed, free) = (&recording.name, needed >> 20, free >> 20);
+    Err(RunError::Recording(format!(
+        "{name}: the files that are there before the first call take {needed} MiB, the volume has {free} MiB; \
+         choose a larger one with --size"
+    )))
 }
 
 /// Messages under way from the tasks to who counts.
