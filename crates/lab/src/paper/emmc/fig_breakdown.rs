@@ -2,7 +2,7 @@
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{mean, parts_us, ratio};
-use super::plan::{Pace, Plan};
+use super::plan::{FIG8, Pace, Plan};
 use super::published;
 use crate::RunError;
 use crate::paper::{Row, Section};
@@ -118,13 +118,20 @@ fn rows(base: &Path, both: &Path, timing: &str) -> Result<Vec<Row>, RunError> {
         let row = Row::judged(table.get(FIGURE, item, None), measured);
         row.timed(timing).because(why)
     };
-    let cheap = format!(
-        "writing the log into the cache takes {:.0} us and the flush behind it {:.0} of {:.0} us: on this timing set a cached write costs little \
-         and its flush much (F1 and F3 of docs/measuring.md)",
+    let parts = format!(
+        "of {:.0} us data takes {:.0}, the log {:.0}, the flush {:.0}, the commit block {:.0}",
+        base.whole_us(),
+        base.us[0],
         base.us[1],
         base.us[2],
-        base.whole_us()
+        base.us[3]
     );
+    let cheap = match timing {
+        FIG8 => format!(
+            "{parts}: on this timing set a cached write costs little and a flush much (F1 and F3 of docs/measuring.md)"
+        ),
+        _ => parts,
+    };
     let one = format!(
         "the record that holds the metadata is the commit record: there is no wait for metadata before it, and its {:.0} us stand in the \
          row of the commit block; flush, metadata and commit together are {:.2} (published: 0.12 + 0.37)",
@@ -132,7 +139,7 @@ fn rows(base: &Path, both: &Path, timing: &str) -> Result<Vec<Row>, RunError> {
         both.share[1] + both.share[2] + both.share[3]
     );
     let early = format!(
-        "a flush of the data alone takes {:.0} us, one of data and log {:.0}: on this timing set most of a flush is its fixed cost",
+        "a flush of the data alone takes {:.0} us, one of data and log {:.0}",
         both.us[2], base.us[2]
     );
     let whole = both.share.iter().sum();

@@ -120,9 +120,9 @@ impl Gains {
     fn why(&self, own: f64, shorter: f64) -> String {
         let with = (1.0 + PAPER_OWN) / (1.0 - shorter + PAPER_OWN) - 1.0;
         format!(
-            "the time of a sync falls by {:.1} %; {:.0} % of the baseline's time is the app's own (from the recording), in the paper about 25 % \
+            "the time of a sync changes by {:+.1} %; {:.0} % of the baseline's time is the app's own (from the recording), in the paper about 25 % \
              (its Figs 12 and 13 together); with that much the gain would be {:+.1} %",
-            shorter * 100.0,
+            -shorter * 100.0,
             own * 100.0,
             with * 100.0
         )
