@@ -6,7 +6,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// Colours of what became of a row; the word stands beside them.
 const COLOURS: &str = ".within{color:#1a6f37}.outside{color:#b3261e;font-weight:600}.none{color:#57606a}\
-td.text{white-space:normal;text-align:left;min-width:16rem}";
+td.text{white-space:normal;text-align:left;min-width:16rem}\
+td.why{white-space:normal;text-align:left;color:#57606a;font-size:.85rem;padding-left:2rem}";
 
 /// The report as one HTML page.
 pub fn paper_page(title: &str, report: &Report, sections: &[Section]) -> String {
@@ -82,12 +83,12 @@ fn rows(rows: &[&Row]) -> Markup {
     let any = |cell: fn(&Row) -> bool| rows.iter().any(|r| cell(r));
     let of = any(|r| r.of.is_some());
     let timing = any(|r| r.timing.is_some());
-    let words = any(|r| r.why.is_some() || r.note.is_some());
+    let columns = 6 + usize::from(of) + usize::from(timing);
     html! {
         table {
             thead { tr {
                 th { "value" } @if of { th { "of" } } @if timing { th { "timing" } } th { "unit" } th { "published" } th { "measured" }
-                th { "tolerance" } th { "" } @if words { th { "why, note" } }
+                th { "tolerance" } th { "" }
             } }
             tbody { @for row in rows {
                 tr {
@@ -99,8 +100,8 @@ fn rows(rows: &[&Row]) -> Markup {
                     td { (row.measured_text()) }
                     td { (row.tolerance.map_or(String::new(), crate::paper::number)) }
                     td { span class=(class(row)) { (row.verdict()) } }
-                    @if words { td.text { (words_of(row)) } }
                 }
+                @if !words_of(row).is_empty() { tr { td.why colspan=(columns) { (words_of(row)) } } }
             } }
         }
     }

@@ -110,7 +110,7 @@ pub fn grouped_bars(
         area.fill(&WHITE)?;
         let all = || series.iter().flat_map(|(_, values)| values.iter().copied());
         // Room above for the legend.
-        let high = top(all()) * 1.25;
+        let high = top(all()) * (1.0 + 0.1 * series.len() as f64);
         let low = all().fold(0.0, f64::min) * 1.12;
         let places = groups.len().max(1);
         let mut chart = ChartBuilder::on(&area)

@@ -244,7 +244,7 @@ fn with_think(gains: &Gains, timing: &str, think: f64) -> Vec<Row> {
 }
 
 fn plotted(gains: &Gains, timing: &str) -> Result<(String, String), RunError> {
-    let names: Vec<String> = gains.sources.iter().map(Source::name).collect();
+    let names: Vec<String> = gains.sources.iter().map(Source::short).collect();
     let bars = SCHEMES.iter().enumerate().map(|(s, (scheme, _))| {
         let values = gains.over_base.iter().map(|over| over[s] * 100.0).collect();
         ((*scheme).to_string(), values)

@@ -50,7 +50,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
             let left = paths.decreases(n).iter().map(|d| 1.0 - d).collect();
             shown.push(((*scheme).into(), left));
         }
-        let names: Vec<String> = paths.sources.iter().map(Source::name).collect();
+        let names: Vec<String> = paths.sources.iter().map(Source::short).collect();
         let title = format!("Mean time of a sync over the baseline's, timing {timing}");
         let svg = plot::grouped_bars(&title, "fraction", &names, &shown)?;
         section.plots.push(("Less is better.".into(), svg));

@@ -98,7 +98,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
             shown[n].1.push(ratio(volumes(run).1, volumes(all.base).1));
             lines.push(line(&source, run));
         }
-        names.push(source.name());
+        names.push(source.short());
         let published = table.get(FIGURE, ITEM, Some(source.app));
         section.rows.extend(all.rows(&source, published));
     }

@@ -191,6 +191,14 @@ impl Source {
         }
     }
 
+    /// The same where there is little room.
+    pub fn short(&self) -> String {
+        match self.recording {
+            None => self.app.into(),
+            Some(_) => format!("{} rec.", self.app),
+        }
+    }
+
     /// True for the eight that a mean is made of.
     pub fn is_generated(&self) -> bool {
         self.recording.is_none()

@@ -50,7 +50,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
             per_commit[n] = (blocks_per_commit(run), data);
             shown[n].1.push(ratios[n]);
         }
-        names.push(source.name());
+        names.push(source.short());
         let of = |item| table.get("Table 4", item, Some(source.app));
         let (base, coalition) = (of(BASE_ITEM), of(COALITION_ITEM));
         let control = table.get(
