@@ -93,6 +93,20 @@ impl Layout {
         })
     }
 
+    /// A log in one run, of a file system without anything else.
+    #[cfg(test)]
+    pub(super) fn of_run(home: BlockNo, len: u32) -> Layout {
+        let run = Run {
+            at: 0,
+            home: home.0,
+            len,
+        };
+        Layout {
+            log: vec![run],
+            fixed: BTreeMap::new(),
+        }
+    }
+
     /// The log block that lies at a block of the device.
     pub fn log_block(&self, home: BlockNo) -> Option<u32> {
         let run = self

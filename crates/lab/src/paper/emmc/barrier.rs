@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 /// Sizes of the paper, KiB.
 pub const SIZES_KIB: [u32; 7] = [4, 8, 16, 32, 64, 128, 256];
 
-/// Bytes of the device: small, so that using all of it takes no time.
-const BYTES: u64 = 64 << 20;
+/// Bytes of the device: enough for as many erase blocks as garbage collection needs to choose from, and soon filled.
+const BYTES: u64 = 256 << 20;
 /// Measured transactions of each size and scheme, and those before them.
 const REPEATS: (u32, u32) = (64, 16);
 /// Largest write that fills the device.
@@ -76,7 +76,7 @@ impl Barrier {
     /// # Errors
     /// Unknown profile or timing; the device refuses a command.
     pub fn run(&self) -> Result<Times, RunError> {
-        let mut bench = Bench::new(self)?;
+        let mut bench = Bench::new(self, BYTES)?;
         let fresh = bench.sizes()?;
         bench.age(self.seed)?;
         let used = bench.sizes()?;
@@ -90,18 +90,20 @@ const BLOCK_KIB: u32 = (BLOCK_BYTES >> 10) as u32;
 #[derive(Clone)]
 struct Bench {
     model: AnyModel,
+    sectors: u64,
     now: Time,
     next: u64,
     content: Bytes,
 }
 
 impl Bench {
-    fn new(of: &Barrier) -> Result<Bench, RunError> {
+    fn new(of: &Barrier, bytes: u64) -> Result<Bench, RunError> {
         let mut config = Config::new(Preset::default(), &of.device, of.seed);
         config.timing = Some(of.timing.clone());
-        config.bytes = BYTES;
+        config.bytes = bytes;
         Ok(Bench {
             model: config.blank()?,
+            sectors: bytes / SECTOR_BYTES as u64,
             now: Time(0),
             next: 0,
             content: vec![0xA5; FILL].into(),
@@ -162,7 +164,7 @@ impl Bench {
     fn write(&mut self, kib: u32, fua: bool) -> Result<Nanos, RunError> {
         let bytes = self.content.slice(..(kib as usize) << 10);
         let sectors = (bytes.len() / SECTOR_BYTES) as u64;
-        if self.next + sectors > BYTES / SECTOR_BYTES as u64 {
+        if self.next + sectors > self.sectors {
             self.next = 0;
         }
         let at = Lba(self.next);
@@ -178,7 +180,7 @@ impl Bench {
     }
 
     fn age(&mut self, seed: u64) -> Result<(), RunError> {
-        let sectors = BYTES / SECTOR_BYTES as u64;
+        let sectors = self.sectors;
         for at in (0..sectors).step_by(FILL / SECTOR_BYTES) {
             self.execute(Request::write(Lba(at), Class::Data, self.content.clone()))?;
         }
@@ -197,20 +199,23 @@ impl Bench {
 mod tests {
     use super::*;
 
-    fn times(device: &str, timing: &str) -> Times {
+    /// Small enough for a debug build.
+    const SMALL: u64 = 64 << 20;
+
+    fn bench(device: &str, timing: &str) -> Bench {
         let barrier = Barrier {
             device: device.into(),
             timing: timing.into(),
             seed: 1,
         };
-        barrier.run().unwrap()
+        Bench::new(&barrier, SMALL).unwrap()
     }
 
     #[test]
     fn more_data_takes_longer_and_a_flush_is_most_of_a_small_commit() {
         for timing in ["fig8", "paper-fit"] {
-            let all = times("emmc-odroid-xu4", timing);
-            for pair in all.fresh.windows(2) {
+            let fresh = bench("emmc-odroid-xu4", timing).sizes().unwrap();
+            for pair in fresh.windows(2) {
                 let (a, b) = (&pair[0], &pair[1]);
                 assert!(
                     b.write > a.write && b.direct > a.direct,
@@ -218,18 +223,25 @@ mod tests {
                 );
                 assert!(b.flush >= a.flush, "{timing} {a:?} {b:?}");
                 let same = (a.commit / b.commit - 1.0).abs() < 0.1;
-                assert!(
-                    same,
-                    "{timing}: the commit block does not depend on the data: {a:?} {b:?}"
-                );
+                assert!(same, "{timing}: a commit block does not grow: {a:?} {b:?}");
             }
         }
-        let fig8 = times("emmc-odroid-xu4", "fig8");
-        let cheap = times("emmc-odroid-xu4,timing.fig8.flush_us=0", "fig8");
-        for (dear, cheap) in fig8.fresh.iter().zip(&cheap.fresh) {
+        let fig8 = bench("emmc-odroid-xu4", "fig8").sizes().unwrap();
+        assert!(fig8.iter().all(|size| size.flush_share() > 0.4));
+        let cheap = bench("emmc-odroid-xu4,timing.fig8.flush_us=0", "fig8").sizes();
+        for (dear, cheap) in fig8.iter().zip(&cheap.unwrap()) {
             assert!(cheap.flush < dear.flush && cheap.gain() < dear.gain());
             assert_eq!(cheap.direct, dear.direct);
         }
+    }
+
+    #[test]
+    fn a_used_device_takes_longer_to_make_data_durable() {
+        let mut bench = bench("emmc-odroid-xu4", "fig8");
+        let fresh = bench.size(64).unwrap();
+        bench.age(1).unwrap();
+        let used = bench.size(64).unwrap();
+        assert!(used.flush > fresh.flush && used.direct > fresh.direct);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use ondisk::jbd2::{Format, JournalCompat, JournalIncompat};
 
 const CONTROL: &str = "control blocks over journal blocks";
 const SYNCS: &str = "fsyncs in 5 s";
+const FITTED: &str = "the generator was fitted to it: no prediction";
 
 /// Each app at its own pace under the baseline, and one creation.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
@@ -36,7 +37,11 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
     for (source, t) in &apps {
         let of = table.get("Table 3", CONTROL, Some(source.app));
         let row = source.row(of, t.control_ratio_mean);
-        rows.push(row.because(&cause_of_control(t, of.value.unwrap_or_default())));
+        let row = row.because(&cause_of_control(t, of.value.unwrap_or_default()));
+        rows.push(match source.is_generated() {
+            true => row.noted(FITTED),
+            false => row,
+        });
     }
     for (source, t) in &apps {
         let item = "control blocks over journal blocks, of all commits together";
@@ -68,7 +73,10 @@ fn syncs(table: &Table, source: &Source, t: &Traffic) -> Row {
     let exact = t.syncs_in_5_s();
     source
         .row(table.get("Table 3", SYNCS, Some(source.app)), exact.round())
-        .noted(&format!("exactly {exact:.1}"))
+        .noted(&match source.is_generated() {
+            true => format!("exactly {exact:.1}; {FITTED}"),
+            false => format!("exactly {exact:.1}"),
+        })
         .because(&format!(
             "{} calls in {:.1} s",
             t.syncs, t.run.virtual_seconds
