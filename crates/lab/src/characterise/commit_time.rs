@@ -5,7 +5,7 @@
 //! is hidden; with several, one that waits for data while another's flush runs counts as waiting for the flush.
 
 use super::{Command, Kind};
-use base::{Nanos, Time};
+use base::Time;
 use rig::Class;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -189,17 +189,10 @@ fn cause(command: &Command) -> Option<Cause> {
     command.spans.iter().map(|span| of(span.class)).max()
 }
 
-/// The span of a command; for tests and tables.
-pub fn took(command: &Command) -> Nanos {
-    command
-        .completed
-        .map_or(Nanos::ZERO, |end| end - command.submitted)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::Lba;
+    use base::{Lba, Nanos};
 
     fn command(class: Option<Class>, from: u64, to: u64) -> Command {
         let span = |class| super::super::Span {

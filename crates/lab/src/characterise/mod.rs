@@ -25,7 +25,7 @@ mod tap;
 mod traffic;
 mod transaction;
 
-pub use commit_time::{Paths, Waiting, took};
+pub use commit_time::{Paths, Waiting};
 pub use images::{Change, Images};
 pub use layout::{Layout, Role};
 pub use log::LogReader;

@@ -1,8 +1,10 @@
 //! The reader against the run's own figures.
 
 use super::*;
-use crate::RunConfig;
-use rig::Config;
+use crate::life::live_through;
+use crate::{RunConfig, RunError};
+use rig::{Config, JournalStats, Stack};
+use vfs::OpenFlags;
 
 fn config(scheme: &str, workload: &str) -> RunConfig {
     let mut stack = Config::new(rig::Preset::default(), "emmc-odroid-xu4", 5);
@@ -114,4 +116,81 @@ fn images_and_deltas_tell_of_the_same_changes() {
     );
     assert!(deltas.fulls.mean() < 0.5 && deltas.record_bytes.mean() > b);
     assert!(full.roles[&Role::InodeTable].blocks > 0);
+}
+
+/// What the journal says of itself, against what stands in its log.
+#[test]
+fn the_journals_own_figures_are_those_of_its_log() {
+    for scheme in ["jbd2", "coalition", "emmc"] {
+        let config = config(scheme, "files:sync=on");
+        let session = Session::new(&config.stack).unwrap();
+        let between = session.between();
+        let model = config.stack.format().unwrap();
+        let life = live_through(&config, model, &between, |stack, _| churn(stack)).unwrap();
+        let stats = life.value;
+        let mut commits = session.commits().unwrap();
+        // What the unmount commits comes after the reading.
+        commits.truncate(stats.transactions as usize);
+        let sum = |of: &dyn Fn(&Commit) -> u64| commits.iter().map(of).sum::<u64>();
+        let blocks = |full| {
+            sum(&|c| {
+                c.changes
+                    .iter()
+                    .filter(|change| change.full == full)
+                    .count() as u64
+            })
+        };
+        assert_eq!(commits.len() as u64, stats.transactions, "{scheme}");
+        assert_eq!(blocks(true), stats.fulls_logged, "{scheme}");
+        assert_eq!(
+            blocks(false),
+            stats.deltas_logged + stats.cumulatives_logged,
+            "{scheme}"
+        );
+        assert_eq!(
+            sum(&|c| c.transaction.revoked.len() as u64),
+            stats.revokes_logged,
+            "{scheme}"
+        );
+        assert_eq!(
+            sum(&|c| c.transaction.count(Part::Coalition)),
+            stats.parts_logged,
+            "{scheme}"
+        );
+        // The journal counts of a revoke record its blocks, not its head of 12 bytes.
+        let heads = |c: &Commit| match c.transaction.count(Part::Coalition) {
+            0 => 0,
+            _ => 12 * u64::from(!c.transaction.revoked.is_empty()),
+        };
+        assert_eq!(
+            sum(&|c| c.transaction.record_bytes - heads(c)),
+            stats.record_bytes,
+            "{scheme}"
+        );
+        assert!(
+            stats.transactions >= 40 && stats.revokes_logged > 0,
+            "{scheme}"
+        );
+    }
+}
+
+/// Directories that grow and go, so that there are new blocks, revoked blocks and many deltas.
+fn churn(stack: &Stack) -> Result<JournalStats, RunError> {
+    let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE;
+    for round in 0..20 {
+        let dir = format!("/d{round}");
+        stack.vfs.mkdir(&dir, 0o755)?;
+        for n in 0..10 {
+            let file = stack.vfs.open(format!("{dir}/{n}"), flags, 0o644)?;
+            file.write_at(0, &[round; 3000])?;
+            file.close()?;
+        }
+        stack.vfs.sync()?;
+        for n in 0..10 {
+            stack.vfs.unlink(format!("{dir}/{n}"))?;
+        }
+        stack.vfs.rmdir(&dir)?;
+        stack.vfs.sync()?;
+    }
+    Ok(stack.fs.journal().stats())
 }
