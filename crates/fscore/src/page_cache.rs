@@ -526,6 +526,27 @@ mod tests {
     }
 
     #[test]
+    fn the_front_of_a_file_is_as_many_dirty_pages_as_asked_for() {
+        let cache = PageCache::new(1 << 20);
+        assert_eq!(cache.dirty_front(F, 1), None);
+        for i in [3, 5, 9] {
+            cache.write(F, i, 0, b"x", &zeros(), Home::Known);
+        }
+        assert_eq!(cache.dirty_front(F, 2), Some(3..6));
+        assert_eq!(cache.dirty_front(F, 3), Some(3..10));
+        assert_eq!(
+            (cache.dirty_front(F, 4), cache.dirty_front(F, 0)),
+            (None, None)
+        );
+        assert!(cache.has_dirty_file_of(3) && !cache.has_dirty_file_of(4));
+        let taken = run(&cache, 0..6);
+        assert_eq!(taken.range(), 3..4);
+        assert!(!cache.has_dirty_file_of(3));
+        assert_eq!(cache.dirty_front(F, 2), Some(5..10));
+        cache.written(F, taken.range());
+    }
+
+    #[test]
     fn only_clean_pages_are_evicted() {
         let cache = PageCache::new(16 * BLOCK_BYTES);
         for i in 0..16 {

@@ -183,7 +183,7 @@ fn rows(plan: &Plan, lines: &[Line<'_>], scheme: &str, timing: &str) -> Result<V
 
 /// Seconds in which somebody waited for space in the log.
 fn waited(run: &Run) -> f64 {
-    let causes = ["space", "checkpoint", "log-start", "tail"];
+    let causes = ["log-space", "log-start", "tail"];
     let us = causes.map(|cause| run.waits_us.get(cause).copied().unwrap_or_default());
     us.iter().sum::<f64>() / 1e6
 }

@@ -7,6 +7,8 @@
 mod fdtree;
 mod file_writer;
 mod rate;
+#[cfg(test)]
+mod tests;
 
 pub use fdtree::Fdtree;
 pub use file_writer::{FileWriter, Order};
