@@ -124,3 +124,57 @@ pub fn kinds<K: Copy>(shares: &[(K, f64, u32)], total: u32) -> Vec<K> {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deck_adds_up_whatever_the_seed() {
+        let of = |seed| {
+            let mut rng = Rng::named(seed, "deck");
+            (
+                geometric(90, 2.5, &mut rng),
+                poisson(90, 1.3, &mut rng),
+                poisson(7, 0.0, &mut rng),
+            )
+        };
+        let ((pages, others, none), other) = (of(1), of(2));
+        let sum = |deck: &[u32]| deck.iter().sum::<u32>();
+        assert_eq!((sum(&pages), sum(&other.0)), (225, 225), "A3");
+        assert_eq!((sum(&others), sum(&other.1)), (117, 117), "A3");
+        assert_ne!(pages, other.0, "the order is random");
+        assert!(pages.iter().all(|n| *n >= 1) && sum(&none) == 0);
+        // Poisson with mean 1.3: 27 % are 0; geometric with mean 2.5: 40 % are 1.
+        let part = |deck: &[u32], n| deck.iter().filter(|x| **x == n).count();
+        assert!((22..=27).contains(&part(&others, 0)), "{others:?}");
+        assert!((33..=39).contains(&part(&pages, 1)), "{pages:?}");
+    }
+
+    #[test]
+    fn kinds_have_their_shares_and_cost_exactly_what_there_is() {
+        let shares = [('t', 0.6, 3), ('c', 0.3, 1), ('p', 0.1, 1), ('n', 0.0, 1)];
+        for total in [1, 2, 3, 7, 100] {
+            let dealt = kinds(&shares, total);
+            let cost = |kind: char| {
+                let one = shares.iter().find(|s| s.0 == kind).unwrap().2;
+                dealt.iter().filter(|k| **k == kind).count() as u32 * one
+            };
+            assert_eq!(cost('t') + cost('c') + cost('p'), total);
+            let share = 0.6 * f64::from(total);
+            assert!((f64::from(cost('t')) - share).abs() <= 3.0, "{total}");
+        }
+    }
+
+    #[test]
+    fn times_lie_between_the_points() {
+        let points = [(0.0, 100), (0.5, 200), (1.0, 1000)].map(|(of, us)| Point { of, us });
+        let mut rng = Rng::named(1, "time");
+        let times: Vec<u64> = (0..1000)
+            .map(|_| time(&points, &mut rng).0 / 1000)
+            .collect();
+        assert!(times.iter().all(|us| (100..=1000).contains(us)));
+        let below = times.iter().filter(|us| **us <= 200).count();
+        assert!((450..=550).contains(&below), "{below}");
+    }
+}

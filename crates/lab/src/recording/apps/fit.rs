@@ -4,6 +4,8 @@
 //!
 //! `VARVE_FIT=gmail,amazon` fits these; `VARVE_FIT_TABLE` names a table to begin from instead of the committed one.
 
+#![allow(clippy::disallowed_methods)]
+
 use super::baseline::{Counts, run};
 use super::*;
 use crate::paper::emmc::published;
@@ -16,15 +18,23 @@ const ROUNDS: u32 = 8;
 /// The committed table, or the one that VARVE_FIT_TABLE names.
 fn start() -> Table {
     match std::env::var("VARVE_FIT_TABLE") {
-        Ok(path) => toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap(),
+        Ok(path) => {
+            let text = std::fs::read_to_string(path).expect("VARVE_FIT_TABLE names a file");
+            toml::from_str(&text).expect("VARVE_FIT_TABLE has the form of apps.toml")
+        }
         Err(_) => table(),
     }
 }
 
 /// (Rcontrol, journal block ratio of the baseline, journal block ratio with coalition), as published.
 fn wanted(app: &Parameters) -> (f64, f64, f64) {
-    let published = published().unwrap();
-    let value = |figure, item| published.get(figure, item, Some(&app.name)).value.unwrap();
+    let published = published().expect("a test reads the committed table");
+    let value = |figure, item| {
+        let published = published.get(figure, item, Some(&app.name));
+        published
+            .value
+            .expect("the tables have a value for each app")
+    };
     (
         value("Table 3", "control blocks over journal blocks"),
         value("Table 4", "journal block ratio, baseline"),
@@ -33,7 +43,8 @@ fn wanted(app: &Parameters) -> (f64, f64, f64) {
 }
 
 fn measure(table: &Table, app: &Parameters, seconds: u32, seed: u64) -> Counts {
-    run(&generate_with(table, app, seconds, seed).unwrap(), "jbd2").unwrap()
+    let recording = generate_with(table, app, seconds, seed).expect("parameters in range");
+    run(&recording, "jbd2").expect("a sound recording runs")
 }
 
 /// What one set of parameters gives, mean over some seeds: more where there are few commits.
@@ -75,7 +86,7 @@ fn fitted(table: &Table, start: &Parameters) -> Parameters {
     let mut last: Option<(f64, f64, f64, f64)> = None;
     for round in 0..ROUNDS {
         let at = Point::of(table, &app);
-        println!(
+        eprintln!(
             "{} round {round} pages {:.3} others {:.3} Rcontrol {:.4} ({control}) b {:.4} ({journal})",
             app.name, app.pages, app.others, at.control, at.journal
         );
@@ -107,14 +118,14 @@ fn fit() {
     let chosen = |app: &&Parameters| only.as_ref().is_none_or(|o| o.contains(&app.name));
     for app in table.apps.iter().filter(chosen) {
         let app = fitted(&table, app);
-        println!(
+        eprintln!(
             "FIT {} pages = {:.2} others = {:.2}",
             app.name, app.pages, app.others
         );
         let (control, journal, _) = wanted(&app);
         for (seconds, seed) in [(120, 11), (120, 12), (120, 13), (60, 14), (20, 1), (20, 2)] {
             let c = measure(&table, &app, seconds, seed);
-            println!(
+            eprintln!(
                 "  {seconds} s seed {seed}: Rcontrol {:+.4} b {:+.4} m {:.2} d {:.2} of {} commits",
                 c.control_ratio_mean() - control,
                 c.journal_ratio() - journal,
@@ -132,13 +143,13 @@ fn fit() {
 fn report() {
     let table = start();
     for app in &table.apps {
-        let recording = generate_with(&table, app, SECONDS, 1).unwrap();
+        let recording = generate_with(&table, app, SECONDS, 1).expect("parameters in range");
         let syncs = recording.calls.iter().filter(|c| c.op.is_sync()).count();
-        let [base, coalition] =
-            ["jbd2", "coalition"].map(|scheme| run(&recording, scheme).unwrap());
+        let [base, coalition] = ["jbd2", "coalition"]
+            .map(|scheme| run(&recording, scheme).expect("a sound recording runs"));
         let volume = |c: &Counts| (c.journal + c.data) as f64;
         let (control, journal, optimised) = wanted(app);
-        println!(
+        eprintln!(
             "| {} | {syncs} | {} | {:.2} | {:.3} | {:.3} ({control:.3}) | {:.2} | {:.3} ({journal:.2}) | {:.3} ({optimised:.2}) | {:+.0} % |",
             app.name,
             base.commits,

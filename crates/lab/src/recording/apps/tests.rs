@@ -1,3 +1,5 @@
+//! Generated recordings are sound, characterised as the paper's apps, and like the recordings there are.
+
 use super::*;
 use crate::paper::emmc::APPS;
 use crate::recording::{Handle, Op};
