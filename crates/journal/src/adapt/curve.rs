@@ -18,6 +18,8 @@ const PRIOR_WEIGHT: f64 = 2.0;
 const SURE: f64 = 5.0;
 /// Size classes: powers of two of blocks.
 const CLASSES: usize = 12;
+/// Classes between which a cost can be told from another.
+const NEAR: usize = 3;
 
 /// A cost curve. Until the first sample it is the prior; later the prior gives the ratio of slope to level alone, as
 /// long as samples of one size say nothing about it.
@@ -102,10 +104,11 @@ impl Curve {
         self.seen[class(blocks)].map(|at| now - at)
     }
 
-    /// Decisions since any size was measured; `None`: never.
-    pub fn age_of_any(&self, now: u64) -> Option<u64> {
-        let newest = self.seen.iter().flatten().max();
-        newest.map(|at| now - at)
+    /// True if a size not far from this one was ever measured: by what a large command costs a small one is a guess.
+    pub fn knows(&self, blocks: f64) -> bool {
+        let class = class(blocks);
+        let near = class.saturating_sub(NEAR)..=(class + NEAR).min(CLASSES - 1);
+        self.seen[near].iter().any(Option::is_some)
     }
 }
 
@@ -135,7 +138,7 @@ mod tests {
         assert!(near(curve.estimate(16.0), 2.6e5, 0.05), "{curve:?}");
         assert_eq!(curve.age(32.0, 100), Some(1));
         assert_eq!(curve.age(8.0, 100), None);
-        assert_eq!(curve.age_of_any(100), Some(1));
+        assert!(curve.knows(256.0) && !curve.knows(512.0));
     }
 
     #[test]

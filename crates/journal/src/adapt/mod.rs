@@ -20,7 +20,7 @@
 //! - Hysteresis: the way taken last by a question of this size stays until another one is cheaper by [`HOLD`].
 //! - Exploration: a way whose figures are older than [`STALE`] decisions (an eighth of it while they rest on few samples) is tried although it looks dearer, as long as all that was
 //!   ever paid for trying stays below [`EXPLORE`] of what the decisions cost. What a trial really cost is booked afterwards. A way
-//!   of which nothing is known but the prior gets one try at once.
+//!   of which nothing is known but the prior, or figures of quite other sizes, gets one try at once.
 //! - No clock and no randomness: equal samples, equal choices.
 
 mod curve;
@@ -273,7 +273,7 @@ impl Adapt {
         self.last.insert(slot, way);
         let affordable = self.tried + extra <= EXPLORE * self.spent;
         if self.stale(&question, way.other())
-            && (affordable || self.blind(way.other(), extra, paid))
+            && (affordable || self.blind(&question, way.other(), extra, paid))
         {
             self.tried += extra;
             self.trial = Some(way.other());
@@ -374,43 +374,44 @@ impl Adapt {
         commands * self.cached.estimate(blocks / commands)
     }
 
-    /// True if nothing is known of what this way needs but the prior, while the other's figure is measured, and it does not look
-    /// much dearer: one try tells.
-    fn blind(&self, way: Way, extra: f64, paid: f64) -> bool {
-        let known = |way| match way {
-            Way::Past => self.fua.age_of_any(self.decisions).is_some(),
-            Way::Through => self.flush.age_of_any(self.decisions).is_some(),
+    /// True if nothing is known of what this way needs but the prior and figures of quite other sizes, while the other's figure is
+    /// measured, and it does not look much dearer: one try tells.
+    fn blind(&self, question: &Question, way: Way, extra: f64, paid: f64) -> bool {
+        let known = |way| {
+            let (curve, blocks) = self.needs(question, way);
+            curve.knows(blocks)
         };
         !known(way) && known(way.other()) && self.trial.is_none() && extra <= paid
     }
 
-    /// True if taking this way would refresh an old figure that speaks against it.
-    fn stale(&self, question: &Question, way: Way) -> bool {
-        let curve = match way {
-            Way::Past => &self.fua,
-            Way::Through => &self.flush,
-        };
-        let stale = if curve.is_sure() { STALE } else { STALE / 8 };
-        let old = |age: Option<u64>| age.is_none_or(|age| age > stale);
-        let now = self.decisions;
+    /// The curve that decides about a way, and at which size.
+    fn needs(&self, question: &Question, way: Way) -> (&Curve, f64) {
         match (*question, way) {
             (Question::Data { need, .. }, Way::Past) => {
                 let (commands, blocks) = self.past(&need);
-                old(self.fua.age(blocks / commands, now))
+                (&self.fua, blocks / commands)
             }
             (
                 Question::Log {
                     blocks, leading, ..
                 },
                 Way::Past,
-            ) => old(self.fua.age((blocks + leading) as f64, now)),
+            ) => (&self.fua, (blocks + leading) as f64),
             (Question::Data { need, dirty }, Way::Through) => {
-                old(self.flush.age((dirty + need.blocks) as f64, now))
+                (&self.flush, (dirty + need.blocks) as f64)
             }
             (Question::Log { blocks, dirty, .. }, Way::Through) => {
-                old(self.flush.age((dirty + blocks - 1) as f64, now))
+                (&self.flush, (dirty + blocks - 1) as f64)
             }
         }
+    }
+
+    /// True if taking this way would refresh an old figure that speaks against it.
+    fn stale(&self, question: &Question, way: Way) -> bool {
+        let (curve, blocks) = self.needs(question, way);
+        let stale = if curve.is_sure() { STALE } else { STALE / 8 };
+        let age = curve.age(blocks, self.decisions);
+        age.is_none_or(|age| age > stale)
     }
 }
 

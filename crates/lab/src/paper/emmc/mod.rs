@@ -1,8 +1,10 @@
 //! The eMMC paper: characterisation of journaling on phones, journal coalition, flush-ahead commit.
 
 pub mod barrier;
+mod beyond;
 mod change;
 mod characterised;
+pub mod choosing;
 pub mod creation;
 mod fig_background;
 mod fig_barrier;
@@ -21,6 +23,8 @@ mod measure;
 pub mod plan;
 pub mod recovery;
 pub mod report;
+mod sens_device;
+mod sens_journal;
 mod table_control;
 mod table_ratio;
 
@@ -133,6 +137,26 @@ pub const PARTS: &[Part] = &[
         name: "recovery",
         jobs: fig_recovery::jobs,
         section: fig_recovery::section,
+    },
+    Part {
+        name: "sens-device",
+        jobs: sens_device::jobs,
+        section: sens_device::section,
+    },
+    Part {
+        name: "sens-journal",
+        jobs: sens_journal::jobs,
+        section: sens_journal::section,
+    },
+    Part {
+        name: "beyond",
+        jobs: beyond::jobs,
+        section: beyond::section,
+    },
+    Part {
+        name: "choosing",
+        jobs: choosing::jobs,
+        section: choosing::section,
     },
 ];
 
