@@ -335,9 +335,13 @@ fn rules(measured: &Measured) -> Vec<String> {
     rules
 }
 
+/// What is best somewhere.
+type At<'a> = (Best, &'a str);
+
 /// The scheme that is best most often, with its gains there; where it is another; where there is no difference.
-fn often(bests: &[(Best, &str)]) -> String {
-    let (same, differ): (Vec<_>, Vec<_>) = bests.iter().partition(|(b, _)| b.names.contains(&BASE));
+fn often(bests: &[At<'_>]) -> String {
+    let (same, differ): (Vec<&At<'_>>, Vec<&At<'_>>) =
+        bests.iter().partition(|(b, _)| b.names.contains(&BASE));
     let count = |scheme: &str| {
         let here = differ.iter().filter(|(b, _)| b.names.contains(&scheme));
         here.count()
@@ -348,7 +352,7 @@ fn often(bests: &[(Best, &str)]) -> String {
             first = scheme;
         }
     }
-    let (with, without): (Vec<_>, Vec<_>) =
+    let (with, without): (Vec<&At<'_>>, Vec<&At<'_>>) =
         differ.iter().partition(|(b, _)| b.names.contains(&first));
     let mut all: Vec<String> = Vec::new();
     if !with.is_empty() {
