@@ -35,8 +35,6 @@ pub use traffic::{Bytes as Distribution, RoleSum, Traffic, traffic};
 pub use transaction::{Logged, Part, Transaction};
 
 #[cfg(test)]
-mod log_tests;
-#[cfg(test)]
 mod tests;
 
 use thiserror::Error;

@@ -1,5 +1,7 @@
 //! The reader against the run's own figures.
 
+mod log;
+
 use super::*;
 use crate::life::live_through;
 use crate::{RunConfig, RunError};

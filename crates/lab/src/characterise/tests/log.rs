@@ -1,7 +1,7 @@
 //! The reader on logs that others made: bytes of debugfs, and a log that debugfs reads, too.
 
-use super::*;
 use crate::RunConfig;
+use crate::characterise::*;
 use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK, Tid};
 use ondisk::jbd2::{CHECKSUM_CRC32C, JournalIncompat, MAGIC, Superblock};
 use rig::{Class, Clock, Config, Stack};
