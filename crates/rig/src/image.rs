@@ -5,8 +5,12 @@ use base::{BLOCK_BYTES, Lba, SECTOR_BYTES};
 use blockdev::Model;
 use ctrl::AnyModel;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+/// Bytes read or written with one call of the host.
+const RUN_BYTES: usize = 1 << 20;
 
 /// Writes the logical content of `model` as a sparse image file.
 ///
@@ -17,17 +21,26 @@ pub fn write_image(model: &AnyModel, path: &Path) -> Result<(), RigError> {
         path: path.display().to_string(),
         source,
     };
-    let mut file = File::create(path).map_err(fail)?;
+    let file = File::create(path).map_err(fail)?;
     file.set_len(model.caps().sectors * SECTOR_BYTES as u64)
         .map_err(fail)?;
     let mut outcome = Ok(());
+    // Neighbours go with one write.
+    let (mut start, mut run) = (0, Vec::with_capacity(RUN_BYTES));
     model.dump_logical(|lba, bytes| {
-        if outcome.is_ok() {
-            let at = SeekFrom::Start(lba.0 * SECTOR_BYTES as u64);
-            outcome = file.seek(at).and_then(|_| file.write_all(bytes));
+        let at = lba.0 * SECTOR_BYTES as u64;
+        if outcome.is_ok() && (at != start + run.len() as u64 || run.len() >= RUN_BYTES) {
+            outcome = file.write_all_at(&run, start);
+            run.clear();
         }
+        if run.is_empty() {
+            start = at;
+        }
+        run.extend_from_slice(bytes);
     });
-    outcome.map_err(fail)
+    outcome
+        .and_then(|()| file.write_all_at(&run, start))
+        .map_err(fail)
 }
 
 /// Puts an image file on a blank device of the same size, as `config` describes it (whose own size does not count).
@@ -40,7 +53,7 @@ pub fn load_image(path: &Path, config: &Config) -> Result<AnyModel, RigError> {
         path: name(),
         source,
     };
-    let mut file = File::open(path).map_err(fail)?;
+    let file = File::open(path).map_err(fail)?;
     let bytes = file.metadata().map_err(fail)?.len();
     if bytes == 0 || !bytes.is_multiple_of(BLOCK_BYTES as u64) {
         let what = format!("its {bytes} bytes are not a positive multiple of {BLOCK_BYTES}");
@@ -51,6 +64,7 @@ pub fn load_image(path: &Path, config: &Config) -> Result<AnyModel, RigError> {
         ..config.clone()
     }
     .blank()?;
+    let mut file = BufReader::with_capacity(RUN_BYTES, file);
     let mut block = vec![0; BLOCK_BYTES];
     for n in 0..bytes / BLOCK_BYTES as u64 {
         file.read_exact(&mut block).map_err(fail)?;

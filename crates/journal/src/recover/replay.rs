@@ -32,8 +32,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Home writes under one plug: 1 MiB, so that neighbours meet in one command and packs are full.
-const BATCH: usize = 256;
+/// Home writes through the cache under one plug, as in Linux: the card programs one batch while the next crosses the bus.
+const BATCH: usize = 64;
+/// Reliable home writes under one plug: 1 MiB. Each command waits for the chips at its end, so there should be few, and packs full.
+const BATCH_RELIABLE: usize = 256;
 /// Images fetched out of the log at once.
 const FETCH: usize = 256;
 /// Images held at once: 32 MiB.
@@ -395,15 +397,22 @@ impl<'a> Replay<'a> {
         );
         let caps = self.queue.caps();
         let (reliable, all) = (caps.writes_old_or_new(), !caps.no_collateral);
-        for (chunk, targets) in images.chunks(BATCH).zip(targets.chunks(BATCH)) {
+        let fua = |target: &Target| {
+            reliable && (all || target.needs_home()) && !rt::mutant(Mutant::NormalHomeWrite)
+        };
+        let both = images.iter().zip(targets);
+        let (urgent, cached): (Vec<_>, Vec<_>) = both.partition(|(_, target)| fua(target));
+        for chunk in urgent.chunks(BATCH_RELIABLE) {
             let mut plug = self.queue.plug();
-            for ((home, image), target) in chunk.iter().zip(targets) {
-                let fua = reliable && (all || target.needs_home());
-                if fua && !rt::mutant(Mutant::NormalHomeWrite) {
-                    plug.write_fua(home.lba(), Class::Home, image.clone());
-                } else {
-                    plug.write(home.lba(), Class::Home, image.clone());
-                }
+            for ((home, image), _) in chunk {
+                plug.write_fua(home.lba(), Class::Home, image.clone());
+            }
+            plug.submit().wait()?;
+        }
+        for chunk in cached.chunks(BATCH) {
+            let mut plug = self.queue.plug();
+            for ((home, image), _) in chunk {
+                plug.write(home.lba(), Class::Home, image.clone());
             }
             plug.submit().wait()?;
         }

@@ -74,13 +74,14 @@ pub fn record_phases(config: &RunConfig, cuts: usize, remounted: bool) -> Result
     })
 }
 
-/// Seeded moments in each phase, ascending.
+/// Seeded moments in each phase, ascending: the same parts of a phase in every run, however long it takes.
 fn moments(seed: u64, bounds: &Bounds, cuts: usize) -> Vec<(&'static str, Time)> {
     let mut moments = Vec::new();
     for &(phase, start, end) in bounds {
         let mut rng = Rng::named(seed, &format!("cuts/{phase}"));
-        let span = (end - start).0.max(1);
-        moments.extend((0..cuts).map(|_| (phase, start + Nanos(rng.below(span)))));
+        let span = u128::from((end - start).0);
+        let mut part = || Nanos((span * u128::from(rng.below(1 << 32)) >> 32) as u64);
+        moments.extend((0..cuts).map(|_| (phase, start + part())));
     }
     moments.sort_by_key(|(_, at)| *at);
     moments
