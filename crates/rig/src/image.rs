@@ -28,8 +28,11 @@ pub fn write_image(model: &AnyModel, path: &Path) -> Result<(), RigError> {
     // Neighbours go with one write.
     let (mut start, mut run) = (0, Vec::with_capacity(RUN_BYTES));
     model.dump_logical(|lba, bytes| {
+        if outcome.is_err() {
+            return;
+        }
         let at = lba.0 * SECTOR_BYTES as u64;
-        if outcome.is_ok() && (at != start + run.len() as u64 || run.len() >= RUN_BYTES) {
+        if at != start + run.len() as u64 || run.len() >= RUN_BYTES {
             outcome = file.write_all_at(&run, start);
             run.clear();
         }
