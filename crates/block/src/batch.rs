@@ -4,7 +4,7 @@ use crate::Queue;
 use crate::durability::WriteMark;
 use crate::observe::Probe;
 use crate::plug::{Write, send_all};
-use blockdev::{DevError, Ticket};
+use blockdev::{DevError, DevErrorKind, Ticket};
 use rt::{Mutex, MutexGuard};
 use std::sync::Arc;
 
@@ -56,60 +56,111 @@ enum Watched {
 pub struct Held {
     own: Batch,
     watched: Vec<Watch>,
+    /// Their failure is their own: see [`Held::take_along`].
+    passengers: Vec<Watch>,
 }
 
 impl Held {
     /// Blocks held back, as far as nobody has sent them since.
     pub fn blocks(&self) -> u64 {
         let own: u64 = self.own.held.iter().map(|w| w.sectors).sum();
-        let watched = self.watched.iter().map(|w| match &*w.0.lock() {
+        let watched = self.watched.iter().chain(&self.passengers);
+        let watched = watched.map(|w| match &*w.0.lock() {
             Watched::Pending(batch) => batch.held.iter().map(|w| w.sectors).sum(),
             Watched::Done(_) => 0,
         });
         (own + watched.sum::<u64>()).div_ceil(base::SECTORS_PER_BLOCK)
     }
 
-    /// True if there is nothing to send, or to wait for.
-    pub fn is_empty(&self) -> bool {
-        self.own.is_empty() && self.watched.is_empty()
+    /// Takes along what `other` has and what nothing depends on: where it cannot be written, only those who wait for it hear of that.
+    pub fn take_along(&mut self, other: Held) {
+        self.own.held.extend(other.own.held);
+        self.passengers.extend(other.watched);
+        self.passengers.extend(other.passengers);
     }
 
-    /// A batch again: whoever waits sends it.
+    /// True if there is nothing to send, or to wait for.
+    pub fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.watched.is_empty() && self.passengers.is_empty()
+    }
+
+    /// A batch again: whoever waits sends it. What was taken along is left to those who wait for it.
     pub fn into_batch(self) -> Batch {
         let mut batch = self.own;
         batch.watched.extend(self.watched);
         batch
     }
 
-    /// Takes all of it to the device by `send`: those who watch it wait until that has ended, and get its outcome.
+    /// Takes all of it to the device by `send`: those who watch it wait until that has ended, and get its outcome. If that fails, what
+    /// was taken along goes alone, and `send` gets the rest once more: the same bytes for the same places.
     ///
     /// # Errors
     /// What `send` says; or what became of a part that had been sent before: then nothing is sent.
     pub(crate) fn carry(
-        mut self,
-        send: impl FnOnce(Vec<Write>) -> Result<(), DevError>,
+        self,
+        mut send: impl FnMut(Vec<Write>) -> Result<(), DevError>,
     ) -> Result<(), DevError> {
-        let mut writes = std::mem::take(&mut self.own.held);
-        let mut carried: Vec<MutexGuard<'_, Watched>> = Vec::new();
-        let mut earlier = Ok(());
-        for watch in &self.watched {
-            let mut state = watch.0.lock();
-            match &mut *state {
-                Watched::Pending(batch) => {
-                    writes.append(&mut batch.held);
-                    carried.push(state);
-                }
-                Watched::Done(written) => earlier = earlier.and(written.result.clone()),
+        let (carried, earlier) = pending(&self.watched);
+        let mut writes = self.own.held.clone();
+        writes.extend(carried.iter().flat_map(|state| state.held()));
+        let result = earlier.and_then(|()| {
+            let (passengers, _) = pending(&self.passengers);
+            let mut all = writes.clone();
+            all.extend(passengers.iter().flat_map(|state| state.held()));
+            let result = send(all);
+            let apart = !passengers.is_empty() && may_be_its_own(&result);
+            for mut state in passengers {
+                let own = match apart {
+                    true => send_all(&self.own.queue, state.held()).wait(),
+                    false => result.clone(),
+                };
+                state.done(own);
             }
-        }
-        let result = earlier.and_then(|()| send(writes));
+            match apart {
+                true => send(writes),
+                false => result,
+            }
+        });
         for mut state in carried {
-            *state = Watched::Done(Written {
-                mark: WriteMark::NONE,
-                result: result.clone(),
-            });
+            state.done(result.clone());
         }
         result
+    }
+}
+
+/// True for a failure of one write of many.
+fn may_be_its_own(result: &Result<(), DevError>) -> bool {
+    matches!(result, Err(e) if e.kind != DevErrorKind::PowerLost)
+}
+
+/// Those of `watched` that nobody has sent, locked; and the first failure of the others.
+fn pending(watched: &[Watch]) -> (Vec<MutexGuard<'_, Watched>>, Result<(), DevError>) {
+    let (mut open, mut earlier) = (Vec::new(), Ok(()));
+    for watch in watched {
+        let state = watch.0.lock();
+        match &*state {
+            Watched::Pending(_) => open.push(state),
+            Watched::Done(written) => earlier = earlier.and(written.result.clone()),
+        }
+    }
+    (open, earlier)
+}
+
+impl Watched {
+    /// The writes that are held back. They stay until their outcome is known, so that nobody takes what was never sent for done.
+    fn held(&self) -> Vec<Write> {
+        match self {
+            Watched::Pending(batch) => batch.held.clone(),
+            Watched::Done(_) => Vec::new(),
+        }
+    }
+
+    /// Non-volatile writes have ended.
+    fn done(&mut self, result: Result<(), DevError>) {
+        *self = Watched::Done(Written {
+            mark: WriteMark::NONE,
+            result,
+        });
     }
 }
 
@@ -194,7 +245,11 @@ impl Batch {
         let all = std::mem::take(&mut self.watched).into_iter();
         let (watched, others) = all.partition(held);
         self.watched = others;
-        Held { own, watched }
+        Held {
+            own,
+            watched,
+            passengers: Vec::new(),
+        }
     }
     pub(crate) fn set_probe(&mut self, probe: Option<Probe>) {
         self.probe = probe;

@@ -5,7 +5,7 @@
 //! - O2: when `finish` answers Ok, all of it is non-volatile.
 //! - O3: nothing is merged across groups, and no sector occurs twice in one command (H8).
 //! - O4: writes that were held back ([`OrderPlug::lead`]) stand in groups before all others, or have become non-volatile before
-//!   `finish` sends anything; if they failed then, it sends nothing.
+//!   `finish` sends anything; if they failed then, it sends nothing. What they take along without need fails alone.
 
 use crate::batch::{Batch, Held, Kind};
 use crate::command::{Command, merge, pack};
@@ -70,11 +70,11 @@ impl OrderPlug {
     /// The first failure. Nothing of a later group has been sent then, but groups may share a pack: the error names the address
     /// of the write that failed.
     pub fn finish(self) -> Result<(), DevError> {
-        let (queue, mut groups) = (self.queue, self.groups);
+        let (queue, groups) = (self.queue, self.groups);
         match self.leading {
             None => finish_groups(&queue, groups),
             Some(held) => held.carry(|writes| {
-                let mut all = vec![Vec::new()];
+                let (mut all, mut groups) = (vec![Vec::new()], groups.clone());
                 writes.into_iter().for_each(|w| add(&mut all, w));
                 if rt::mutant(Mutant::DataBesideRecord) {
                     // H24 unguarded: behind what it should lead.

@@ -16,6 +16,7 @@ pub struct Plug {
 }
 
 /// A write to be: one or more pieces in a row.
+#[derive(Clone)]
 pub(crate) struct Write {
     pub lba: Lba,
     pub sectors: u64,

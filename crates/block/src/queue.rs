@@ -1,6 +1,6 @@
 //! The queue in front of one device.
 
-use crate::batch::{Kind, Sent};
+use crate::batch::{Batch, Held, Kind, Sent};
 use crate::command::Command;
 use crate::durability::{Durability, WriteMark};
 use crate::flushing::{Flushing, UnderWay};
@@ -124,6 +124,11 @@ impl Queue {
     /// Starts to gather groups of non-volatile writes whose order a power cut respects.
     pub fn order_plug(self: &Arc<Self>) -> OrderPlug {
         OrderPlug::new(self.clone())
+    }
+
+    /// Nothing held back, for something to be taken along.
+    pub fn held(self: &Arc<Self>) -> Held {
+        Batch::new(self.clone()).split_held()
     }
 
     /// Discards sectors; a no-op on a device that cannot. A discard is volatile like a cached write: the answer is the

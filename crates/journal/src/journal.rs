@@ -241,13 +241,14 @@ impl Journal {
         path
     }
 
-    /// Data of an fsync that is about to wait for transaction `tid`, held back ([`DataPath::WithLog`]) and not added by a handle: it goes
-    /// ahead of the record of `tid` if that still runs. The caller looks afterwards whether it has been sent.
+    /// Data of an fsync that is about to wait for transaction `tid`, held back ([`DataPath::WithLog`]) and not added by a handle, because
+    /// nothing in `tid` depends on it: it goes along ahead of the record of `tid` if that still runs, and if it cannot be written the
+    /// commit goes on without it. The caller looks afterwards what became of it.
     pub fn lead(&self, tid: Tid, data: Batch) {
         let mut state = self.inner.state.lock();
         let running = state.running.as_mut().filter(|r| r.tid == tid);
-        match running.map(|r| &mut r.ordered) {
-            Some(Some(ordered)) => ordered.merge(data),
+        match running.map(|r| &mut r.led) {
+            Some(Some(led)) => led.merge(data),
             Some(none) => *none = Some(data),
             None => {}
         }

@@ -119,12 +119,13 @@ fn switch<'a>(inner: &'a Inner, log: &'a Log, mut guard: MutexGuard<'_, State>) 
         start,
         phase: Phase::Flush,
     });
-    let (forgotten, ordered) = (running.forgotten, running.ordered);
+    let (forgotten, ordered, led) = (running.forgotten, running.ordered, running.led);
     let parts = Parts {
         images,
         revokes,
         forgotten,
         ordered,
+        led,
     };
     Some(Job::new(inner, log, tid, (start, blocks), parts))
 }

@@ -94,6 +94,8 @@ pub(crate) struct Running {
     pub forgotten: BTreeSet<BlockNo>,
     /// Ordered data, submitted by the file system.
     pub ordered: Option<Batch>,
+    /// Held data that the record does not vouch for: it goes along (F7).
+    pub led: Option<Batch>,
     pub started: Time,
 }
 
@@ -107,6 +109,7 @@ impl Running {
             revokes: BTreeSet::new(),
             forgotten: BTreeSet::new(),
             ordered: None,
+            led: None,
             started: now,
         }
     }

@@ -40,14 +40,21 @@ impl Ext4 {
                 None => Ok((core.tid_for(data_only), core.data_mark)),
             }
         };
-        let (tid, mut mark) = landed()?;
+        // Nothing stays held back behind an error.
+        let lands = |e| {
+            if path == DataPath::WithLog {
+                self.land_flights(inode);
+            }
+            e
+        };
+        let (tid, mut mark) = landed().map_err(lands)?;
         let mut committed = false;
         if self.has_log() {
             if !self.journal.committed().geq(tid) {
                 held.into_iter().for_each(|h| self.journal.lead(tid, h));
                 self.sync_times
                     .part("fsync-commit", || self.journal.commit_covering(tid, mark))
-                    .map_err(fault::journal)?;
+                    .map_err(|e| lands(fault::journal(e)))?;
                 committed = true;
             }
             if path == DataPath::WithLog {

@@ -148,9 +148,14 @@ impl Ext4 {
         })
     }
 
-    /// If the write ended in a mapped block, the size on the device follows at once; else write-back takes it along.
+    /// If the write that made the file longer ended in a mapped block, the size on the device follows at once; else write-back takes it
+    /// along. The end of a write inside the file is no size that the file ever had.
     fn settle_size(&self, inode: &Inode, end: u64) -> FsResult<()> {
-        if end <= inode.core().disk.size() {
+        let (size, on_disk) = {
+            let core = inode.core();
+            (core.size, core.disk.size())
+        };
+        if end <= on_disk || end < size {
             return Ok(());
         }
         let last = (end - 1) / BLOCK;

@@ -21,7 +21,8 @@
 //! - F7: ordered data that was held back (`adaptive`) goes in the ordered plug of the log blocks, in a group before all of them, with FUA: a
 //!   device that keeps a prefix of a pack gets one command, any other gets the log when the data is non-volatile (O1). So no cut shows
 //!   a record without the data before it (H24). What somebody could not wait for has been sent earlier; if that failed, so does the
-//!   commit, before its record is sent (O4). A plan that sends its log otherwise has the data sent and waited for first.
+//!   commit, before its record is sent (O4). A plan that sends its log otherwise has the data sent and waited for first. Held data that
+//!   overwrites in place is no ordered data: it goes along where there is a pack, and its failure is no failure of the commit.
 //!
 //! What a cut leaves: before the record is durable recovery finds an incomplete transaction and ends the log before it;
 //! afterwards it finds all of it. There is no third state.
@@ -57,6 +58,8 @@ pub(crate) struct Job<'a> {
     pub revokes: Vec<BlockNo>,
     pub forgotten: BTreeSet<BlockNo>,
     ordered: Option<Batch>,
+    /// Data that may go along with the ordered one that goes ahead.
+    led: Option<Batch>,
     /// Ordered data that goes ahead of the log blocks, in their command where that is safe (F7).
     leading: Option<Held>,
     composed: Option<Composed>,
@@ -78,6 +81,7 @@ pub(crate) struct Parts {
     pub revokes: Vec<BlockNo>,
     pub forgotten: BTreeSet<BlockNo>,
     pub ordered: Option<Batch>,
+    pub led: Option<Batch>,
 }
 
 impl<'a> Job<'a> {
@@ -94,6 +98,7 @@ impl<'a> Job<'a> {
             revokes,
             forgotten,
             ordered,
+            led,
         } = parts;
         Job {
             inner,
@@ -105,6 +110,7 @@ impl<'a> Job<'a> {
             revokes,
             forgotten,
             ordered,
+            led,
             leading: None,
             composed: None,
             tail: None,
@@ -220,12 +226,13 @@ impl<'a> Job<'a> {
 
     /// F1: from here on the runner waits for it before the next arrow.
     fn ordered_data(&mut self, step: &Step) -> Result<(), JournalError> {
-        let Some(mut batch) = self.ordered.take() else {
+        let mut ordered = self.ordered.take();
+        if self.guarded && self.scheme().order == Order::Adaptive {
+            self.leading = self.hold(ordered.as_mut());
+        }
+        let Some(batch) = ordered else {
             return Ok(());
         };
-        if self.guarded && self.scheme().order == Order::Adaptive {
-            self.leading = Some(batch.split_held()).filter(|held| !held.is_empty());
-        }
         if batch.is_volatile() && rt::mutant(Mutant::FlushBeforeData) {
             // H16 unguarded: the flush covers what happens to be there, and the mark of the data is lost.
             self.guarded = false;
@@ -234,6 +241,21 @@ impl<'a> Job<'a> {
         }
         self.flight.push(step.name, Started::Writes(batch));
         Ok(())
+    }
+
+    /// F7: what goes ahead of the log blocks, and what goes along with it.
+    fn hold(&mut self, ordered: Option<&mut Batch>) -> Option<Held> {
+        let led = self.led.take().map(|mut led| led.split_held());
+        let held = match (ordered.map(Batch::split_held), led) {
+            (None, None) => return None,
+            (Some(held), None) => held,
+            (ordered, Some(led)) => {
+                let mut held = ordered.unwrap_or_else(|| self.inner.queue.held());
+                held.take_along(led);
+                held
+            }
+        };
+        Some(held).filter(|held| !held.is_empty())
     }
 
     /// K2.
@@ -405,9 +427,10 @@ impl<'a> Job<'a> {
         let asked = self.inner.state.lock().asked;
         let flush = !queue.is_flushed(self.vouched.max(asked));
         let adapt = self.inner.adapt.as_ref();
+        // Whoever sends held data may have it locked for as long as that takes.
+        let leading = self.leading.as_ref().map_or(0, Held::blocks);
         let mut adapt = adapt.expect("adaptive schemes have a model").lock();
         adapt.observe(&queue.take_samples());
-        let leading = self.leading.as_ref().map_or(0, Held::blocks);
         let (ending, why) = adapt.log((blocks, leading), flush, queue.dirty_blocks());
         drop(adapt);
         self.ending = Some(ending);
