@@ -366,11 +366,11 @@ impl Rebuilder<'_> {
         };
         let dir = asked.dir(beginning);
         let made = asked.made;
-        if let Some(database) = asked.database.clone().filter(|_| plain) {
-            if self.opens_dir_next(n, parent(&database)) {
-                self.reading.decided("M4 rollback journal");
-                return self.journal(session, &database);
-            }
+        if let Some(database) = asked.database.clone().filter(|_| plain)
+            && self.opens_dir_next(n, parent(&database))
+        {
+            self.reading.decided("M4 rollback journal");
+            return self.journal(session, &database);
         }
         if let Some(path) = backed_up.filter(|_| flags.create && flags.truncate) {
             self.reading.decided("M8 preferences with backup");
