@@ -204,14 +204,17 @@ impl LogReader {
     }
 }
 
+/// A full image that follows a coalition part: home, escaped, checksum.
+type FullImage = (BlockNo, bool, u32);
+
 /// One attempt to read the next transaction.
 struct Parse<'a> {
     ring: &'a Ring,
     fresh: &'a BTreeMap<u32, Fresh>,
     used: u32,
     out: Transaction,
-    /// Coalition parts so far, and what they say about full images: home, escaped, checksum.
-    parts: Vec<(Bytes, Vec<(BlockNo, bool, u32)>)>,
+    /// Coalition parts so far, and what they say about full images.
+    parts: Vec<(Bytes, Vec<FullImage>)>,
 }
 
 impl Parse<'_> {

@@ -80,7 +80,7 @@ fn moments(seed: u64, bounds: &Bounds, cuts: usize) -> Vec<(&'static str, Time)>
     for &(phase, start, end) in bounds {
         let mut rng = Rng::named(seed, &format!("cuts/{phase}"));
         let span = u128::from((end - start).0);
-        let mut part = || Nanos((span * u128::from(rng.below(1 << 32)) >> 32) as u64);
+        let mut part = || Nanos(((span * u128::from(rng.below(1 << 32))) >> 32) as u64);
         moments.extend((0..cuts).map(|_| (phase, start + part())));
     }
     moments.sort_by_key(|(_, at)| *at);

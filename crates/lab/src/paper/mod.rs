@@ -8,5 +8,5 @@ mod row;
 mod summary;
 
 pub use published::{Class, Published, Table, TableError};
-pub use row::{Report, Row, SCHEMA, Section, number};
+pub use row::{Listed, Report, Row, SCHEMA, Section, number};
 pub use summary::{NOT_EXPLAINED, Summary};

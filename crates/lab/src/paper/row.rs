@@ -196,6 +196,9 @@ impl Report {
     }
 }
 
+/// A table of a section: caption, head, lines.
+pub type Listed = (String, Vec<String>, Vec<Vec<String>>);
+
 /// A figure or table of the page: rows with words, tables and plots around them.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Section {
@@ -205,8 +208,8 @@ pub struct Section {
     pub words: Vec<String>,
     /// Rows that also stand in `paper.json`.
     pub rows: Vec<Row>,
-    /// Tables beside the rows: caption, head, lines.
-    pub tables: Vec<(String, Vec<String>, Vec<Vec<String>>)>,
+    /// Tables beside the rows.
+    pub tables: Vec<Listed>,
     /// Plots: caption, SVG.
     pub plots: Vec<(String, String)>,
 }

@@ -233,6 +233,6 @@ fn debugfs_reads_the_same_transactions() {
     rig::write_image(&model, &image).unwrap();
     match logdump(&image) {
         Some(dumped) => assert_eq!(dumped, ours, "debugfs and the tap"),
-        None => println!("skipped: debugfs is not installed"),
+        None => eprintln!("skipped: debugfs is not installed"),
     }
 }

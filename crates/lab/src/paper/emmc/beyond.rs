@@ -153,11 +153,7 @@ fn rows(plan: &Plan, runs: &[Runs<'_>], packs: &str, timing: &str) -> Vec<Row> {
 }
 
 /// What an fsync costs: commands and time, adaptive beside no journal.
-fn commands(
-    runs: &[Runs<'_>],
-    packs: &str,
-    timing: &str,
-) -> (String, Vec<String>, Vec<Vec<String>>) {
+fn commands(runs: &[Runs<'_>], packs: &str, timing: &str) -> crate::paper::Listed {
     let head = [
         "app",
         "scheme",

@@ -175,7 +175,7 @@ fn cause(beside: &str, runs: &Beside<'_>) -> String {
 }
 
 /// One sync of each app in its parts.
-fn parts(runs: &Beside<'_>, beside: &str, timing: &str) -> (String, Vec<String>, Vec<Vec<String>>) {
+fn parts(runs: &Beside<'_>, beside: &str, timing: &str) -> crate::paper::Listed {
     let head = [
         "app",
         "scheme",

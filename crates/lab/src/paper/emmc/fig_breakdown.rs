@@ -188,7 +188,7 @@ fn plotted(base: &Path, both: &Path, timing: &str) -> Result<(String, String), R
     Ok(("Mean over the apps: less is better.".into(), svg))
 }
 
-fn listed(base: &Path, both: &Path, timing: &str) -> (String, Vec<String>, Vec<Vec<String>>) {
+fn listed(base: &Path, both: &Path, timing: &str) -> crate::paper::Listed {
     let head = ["scheme"].into_iter().chain(STEPS).chain(["whole"]);
     let line = |name: &str, path: &Path| {
         let mut cells = vec![name.to_string()];

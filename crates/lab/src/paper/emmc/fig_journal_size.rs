@@ -119,11 +119,9 @@ fn plateau(sizes: &[u32], rates: &[f64]) -> usize {
         let doublings = (f64::from(mib[1]) / f64::from(mib[0])).log2();
         ratio(rate[1], rate[0]).powf(1.0 / doublings) - 1.0
     });
-    let last = gains
-        .enumerate()
-        .filter(|(_, gain)| *gain >= NOTHING)
-        .last();
-    last.map_or(0, |(n, _)| n + 1)
+    let last = gains.collect::<Vec<_>>();
+    let last = last.iter().rposition(|gain| *gain >= NOTHING);
+    last.map_or(0, |n| n + 1)
 }
 
 /// The figure.
@@ -221,12 +219,7 @@ fn cause(sizes: &[u32], lines: &[Line<'_>]) -> String {
     )
 }
 
-fn table(
-    plan: &Plan,
-    lines: &[Line<'_>],
-    scheme: &str,
-    timing: &str,
-) -> (String, Vec<String>, Vec<Vec<String>>) {
+fn table(plan: &Plan, lines: &[Line<'_>], scheme: &str, timing: &str) -> crate::paper::Listed {
     let mut head: Vec<String> = ["journal, MiB".to_string()].to_vec();
     head.extend(lines.iter().map(|line| line.name.to_string()));
     for load in ["SQLite", "facebook"] {

@@ -91,7 +91,7 @@ fn most_modified(apps: &[(Source, &Traffic)]) -> String {
     format!("of the blocks with more: {}", words.join(", "))
 }
 
-fn by_role(apps: &[(Source, &Traffic)]) -> (String, Vec<String>, Vec<Vec<String>>) {
+fn by_role(apps: &[(Source, &Traffic)]) -> crate::paper::Listed {
     let mut roles: BTreeMap<Role, (u64, u64, Distribution)> = BTreeMap::new();
     let mut commits = 0;
     for (_, t) in apps.iter().filter(|(s, _)| s.is_generated()) {

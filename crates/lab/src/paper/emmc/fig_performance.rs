@@ -259,7 +259,7 @@ fn plotted(gains: &Gains, timing: &str) -> Result<(String, String), RunError> {
 }
 
 /// The application's own part of the baseline's time.
-fn own(gains: &Gains, timing: &str) -> (String, Vec<String>, Vec<Vec<String>>) {
+fn own(gains: &Gains, timing: &str) -> crate::paper::Listed {
     let head = ["app", "own time, %"].map(String::from).to_vec();
     let lines = gains.sources.iter().zip(&gains.own);
     let lines = lines.map(|(source, own)| vec![source.name(), format!("{:.0}", own * 100.0)]);

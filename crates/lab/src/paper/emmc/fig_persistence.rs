@@ -117,7 +117,7 @@ impl<'a> Paths<'a> {
     }
 
     /// One sync in its parts.
-    fn listed(&self, timing: &str) -> (String, Vec<String>, Vec<Vec<String>>) {
+    fn listed(&self, timing: &str) -> crate::paper::Listed {
         let head = ["app", "scheme"].into_iter().chain(PARTS);
         let head = head.chain(["mean", "log blocks a commit"]);
         let mut lines = Vec::new();

@@ -233,15 +233,13 @@ fn cause(base: &Recoveries, both: &Recoveries, remounted: &Recoveries) -> String
     )
 }
 
-type Table = (String, Vec<String>, Vec<Vec<String>>);
-
 /// Means over the cuts of each phase: what was done, and where the time went.
 fn tables(
     plan: &Plan,
     outcomes: &Outcomes,
     timing: &str,
     remounted: bool,
-) -> Result<Vec<Table>, RunError> {
+) -> Result<Vec<crate::paper::Listed>, RunError> {
     const WHAT: [&str; 12] = [
         "scheme",
         "phase",

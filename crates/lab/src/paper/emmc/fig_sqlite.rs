@@ -129,11 +129,7 @@ fn syncs(run: &Run) -> f64 {
 }
 
 /// What a transaction of the published mode costs in blocks, commands and time.
-fn parts(
-    plan: &Plan,
-    outcomes: &Outcomes,
-    timing: &str,
-) -> Result<(String, Vec<String>, Vec<Vec<String>>), RunError> {
+fn parts(plan: &Plan, outcomes: &Outcomes, timing: &str) -> Result<crate::paper::Listed, RunError> {
     let head = [
         "kind", "scheme", "per s", "blocks", "flushes", "FUA", "sync, us", "data", "log", "flush",
         "record",

@@ -13,7 +13,7 @@ const QUICK: &str = "quick: fewer and shorter runs";
 ///
 /// # Errors
 /// The name that no part has.
-pub fn parts<'a>(names: &'a [String]) -> Result<Vec<&'static Part>, &'a str> {
+pub fn parts(names: &[String]) -> Result<Vec<&'static Part>, &str> {
     let unknown = |name: &&String| !PARTS.iter().any(|part| part.name == name.as_str());
     if let Some(name) = names.iter().find(unknown) {
         return Err(name);

@@ -235,7 +235,7 @@ fn per_cent(gain: f64) -> String {
     format!("{:+.1}", gain * 100.0)
 }
 
-fn table(plan: &Plan, all: &Measured<'_>, timing: &str) -> (String, Vec<String>, Vec<Vec<String>>) {
+fn table(plan: &Plan, all: &Measured<'_>, timing: &str) -> crate::paper::Listed {
     let head = ["card", "app"].into_iter().chain(SCHEMES);
     let mut lines = Vec::new();
     for (card, gains) in all {

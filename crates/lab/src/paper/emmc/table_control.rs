@@ -163,7 +163,7 @@ fn metadata(published: &crate::paper::Published, apps: &[(Source, &Traffic)]) ->
         ))
 }
 
-fn per_app(apps: &[(Source, &Traffic)]) -> (String, Vec<String>, Vec<Vec<String>>) {
+fn per_app(apps: &[(Source, &Traffic)]) -> crate::paper::Listed {
     let head = [
         "app",
         "commits",

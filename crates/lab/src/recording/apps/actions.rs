@@ -183,7 +183,9 @@ impl Files {
     /// Closes what is open.
     pub fn close(self, phone: &mut Phone<'_>, thread: &mut Thread) {
         for database in self.databases {
-            database.log.map(|log| phone.close(thread, log));
+            if let Some(log) = database.log {
+                phone.close(thread, log);
+            }
             phone.close(thread, database.file);
         }
         for state in self.states {

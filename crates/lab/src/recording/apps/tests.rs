@@ -120,7 +120,8 @@ fn what_cannot_be_made_is_refused_with_the_reason() {
     assert!(fail("gmail", 3601).contains("3601"));
     let table = table();
     let base = &table.apps[0];
-    let wrong: [(&str, fn(&mut Parameters)); 10] = [
+    type Change = fn(&mut Parameters);
+    let wrong: [(&str, Change); 10] = [
         ("fsyncs", |p| p.fsyncs = 0),
         ("burst", |p| p.burst = 0.5),
         ("workers", |p| p.workers = 0),

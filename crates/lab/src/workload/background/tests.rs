@@ -83,10 +83,7 @@ fn what_does_not_fit_on_the_volume_is_refused_before_the_measured_part() {
         ("fdtree+levels=16+dirs=1000", "fewer levels"),
         ("writer+file=4096m", "smaller file"),
     ] {
-        let e = beside(text, 64)
-            .err()
-            .expect("there is no room")
-            .to_string();
+        let e = beside(text, 64).expect_err("there is no room").to_string();
         assert!(e.contains(text.split('+').next().unwrap()), "{text}: {e}");
         assert!(e.contains(right) && e.contains("larger volume"), "{e}");
     }
