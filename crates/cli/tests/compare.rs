@@ -77,7 +77,9 @@ fn the_results_add_up() {
         let fsync = &run["latency_us"]["fsync"];
         let at = |p: &str| fsync[p].as_f64().unwrap();
         assert!(0.0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("max") * 1.001);
-        assert!(run["device"]["flushes"].as_u64().unwrap() > 0);
+        // `adaptive` may need no flush at all.
+        let count = |command: &str| run["device"][command].as_u64().unwrap();
+        assert!(count("flushes") + count("fua_writes") > 0);
         assert!(run["flash"]["programs"].as_u64().unwrap() > 0);
     }
     let none = runs.len() - 1;
