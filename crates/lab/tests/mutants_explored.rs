@@ -153,6 +153,12 @@ fn names() -> String {
     )
 }
 
+/// A file that grows, block by block, each made durable with the record of its mapping.
+fn appends() -> String {
+    let part = |n: u32| format!("; write f {}k+4k; fsync f; pause 2ms", n * 4);
+    format!("script:create f{}", (0..6).map(part).collect::<String>())
+}
+
 /// Two tasks overwrite in place, and each fsync has something to commit.
 fn overwrites() -> String {
     let round = |path: &str, modes: &[&str]| {
@@ -386,7 +392,7 @@ const CASES: &[Shows] = &[
         mutant: Mutant::DataBesideRecord,
         scheme: "adaptive",
         device: "spec:emmc",
-        workload: names,
+        workload: appends,
         seed: 1,
         nested: 0,
         deep_one_in: 0,
