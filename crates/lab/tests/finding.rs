@@ -175,10 +175,7 @@ fn a_violation_is_found_made_again_made_smaller_written_down_and_reported() {
     ] {
         let here = text(file);
         assert!(here.contains("varve-crash-1 "), "{file}: {here}");
-        assert!(
-            !here.contains(one.path().to_str().unwrap()) && !here.contains("/work/"),
-            "{file}"
-        );
+        assert!(!here.contains(one.path().to_str().unwrap()), "{file}");
     }
     for (file, image) in [("before", &dossier.before), ("after", &dossier.after)] {
         let kept = rig::Image::from_bytes(&found[&format!("{name}/image-{file}.img")]);
