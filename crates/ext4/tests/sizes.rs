@@ -1,0 +1,65 @@
+//! The size that a cut leaves is one that the file had.
+
+use base::{Ino, SECTOR_BYTES};
+use block::Queue;
+use blockdev::{BlockDevice, Class, Ram, write_block};
+use fscore::{Creds, FileKind, FileSystem};
+use std::sync::Arc;
+use varve_ext4::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
+use varve_ext4::{Ext4, MountOptions};
+
+const BYTES: u64 = 16 << 20;
+
+fn volume() -> Arc<Ram> {
+    let time = rt::WallTime {
+        secs: 1_700_000_000,
+        nanos: 0,
+    };
+    let mut options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
+    options.journal = JournalSize::Blocks(1024);
+    let device = Arc::new(Ram::new(BYTES));
+    let plan = mkfs::plan(&options).expect("a volume");
+    let queue = Queue::new(device.clone());
+    plan.write(&queue, DeviceContent::Zeros).expect("written");
+    device
+}
+
+fn mount(device: &Arc<Ram>) -> Arc<Ext4> {
+    let options = MountOptions::parse("commit=600").expect("options");
+    Ext4::mount(Queue::new(device.clone()), options).expect("mounts")
+}
+
+fn create(fs: &Ext4, name: &[u8]) -> Ino {
+    let made = fs.create(fs.root(), name, FileKind::File, 0o644, 0, Creds::default());
+    made.expect("made").ino
+}
+
+/// What the device holds now, mounted: a cut that loses nothing.
+fn size_after_a_cut(device: &Ram, ino: Ino) -> u64 {
+    let copy = Arc::new(Ram::new(device.caps().sectors * SECTOR_BYTES as u64));
+    for (n, block) in device.blocks() {
+        write_block(&*copy, base::BlockNo(n).lba(), Class::Data, block).expect("in range");
+    }
+    let fs = mount(&copy);
+    let size = fs.getattr(ino).expect("it is there").size;
+    fs.unmount().expect("unmounts");
+    size
+}
+
+/// A write into mapped blocks inside of a file that grew, and whose end has no block yet, does not end the file.
+#[test]
+fn the_end_of_a_write_inside_a_grown_file_is_no_size() {
+    let device = volume();
+    let fs = mount(&device);
+    let file = create(&fs, b"a");
+    fs.write(file, 7855, &[1; 512]).expect("written");
+    fs.fsync(file, false).expect("synced");
+    fs.write(file, 0, &[2; 13824]).expect("grows");
+    let other = create(&fs, b"b");
+    fs.write(file, 0, &[3; 11776]).expect("inside");
+    fs.fsync(other, false).expect("commits everything");
+    assert_eq!(size_after_a_cut(&device, file), 8367);
+    fs.fsync(file, false).expect("synced");
+    assert_eq!(size_after_a_cut(&device, file), 13824);
+    fs.unmount().expect("unmounts");
+}
