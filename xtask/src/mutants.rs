@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> Result {
         .collect::<Result<_>>()?;
     if args.list {
         for mutant in Mutant::ALL {
-            println!("H{:<3} {mutant}", mutant.hazard());
+            println!("{:<4} {mutant}", mutant.hazard());
         }
         return Ok(());
     }
@@ -181,7 +181,7 @@ fn print(lines: &[Line]) {
         "clean",
     ]);
     for l in rows {
-        let hazard = format!("H{}", l.mutant.hazard());
+        let hazard = l.mutant.hazard().to_string();
         let numbers = [l.reached, l.after, l.clean].map(|n| n.to_string());
         let [reached, after, clean] = &numbers;
         let word = l.mutant.word();

@@ -13,7 +13,7 @@ pub mod units;
 pub use ::bytes::Bytes;
 pub use collections::{Map, Set};
 pub use cow::{CowVec, Fingerprint};
-pub use mutant::{Mutant, UnknownMutant};
+pub use mutant::{Hazard, Mutant, UnknownMutant};
 pub use rng::Rng;
 pub use units::{BLOCK_BYTES, SECTOR_BYTES, SECTORS_PER_BLOCK};
 pub use units::{BlockNo, Ino, Lba, Nanos, Tid, Time};

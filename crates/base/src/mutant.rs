@@ -7,8 +7,27 @@
 use std::fmt;
 use std::str::FromStr;
 
+/// A row of `docs/hazards.md`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Hazard {
+    /// Of journaling.
+    H(u32),
+    /// Of a translation layer that remaps.
+    R(u32),
+}
+use Hazard::H;
+
+impl fmt::Display for Hazard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Hazard::H(n) => f.pad(&format!("H{n}")),
+            Hazard::R(n) => f.pad(&format!("R{n}")),
+        }
+    }
+}
+
 macro_rules! mutants {
-    ($($(#[$doc:meta])* $variant:ident = $word:literal, $hazard:literal;)+) => {
+    ($($(#[$doc:meta])* $variant:ident = $word:literal, $hazard:expr;)+) => {
         /// A mistake that a test can ask for.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[non_exhaustive]
@@ -21,8 +40,8 @@ macro_rules! mutants {
             pub const fn word(self) -> &'static str {
                 match self { $(Mutant::$variant => $word),+ }
             }
-            /// The hazard whose guard it removes: n of Hn.
-            pub const fn hazard(self) -> u32 {
+            /// The hazard whose guard it removes.
+            pub const fn hazard(self) -> Hazard {
                 match self { $(Mutant::$variant => $hazard),+ }
             }
         }
@@ -31,59 +50,59 @@ macro_rules! mutants {
 
 mutants! {
     /// Deltas' home writes without FUA on a device that tears other writes.
-    NormalHomeWrite = "normal-home-write", 1;
+    NormalHomeWrite = "normal-home-write", H(1);
     /// A block whose older deltas are not home moves to the newest transaction's checkpoint list (JBD2's rule).
-    RefileDeltas = "refile-deltas", 2;
+    RefileDeltas = "refile-deltas", H(2);
     /// The tail moves without a flush of the home writes behind it.
-    TailUnflushed = "tail-unflushed", 2;
+    TailUnflushed = "tail-unflushed", H(2);
     /// The tail moves past blocks that are not home.
-    TailEarly = "tail-early", 2;
+    TailEarly = "tail-early", H(2);
     /// The first record of a block whose home was never read is a delta.
-    BaseAlwaysValid = "base-always-valid", 3;
+    BaseAlwaysValid = "base-always-valid", H(3);
     /// A short store is not marked as modified.
-    UntrackedStore = "untracked-store", 4;
+    UntrackedStore = "untracked-store", H(4);
     /// The content of the running transaction goes home.
-    HomeCurrent = "home-current", 5;
+    HomeCurrent = "home-current", H(5);
     /// Revoke records are not written.
-    NoRevoke = "no-revoke", 6;
+    NoRevoke = "no-revoke", H(6);
     /// A freed block's older image still goes home.
-    KeepFreedPending = "keep-freed-pending", 6;
+    KeepFreedPending = "keep-freed-pending", H(6);
     /// Recovery gives the number of the torn transaction out again.
-    ReuseTid = "reuse-tid", 7;
+    ReuseTid = "reuse-tid", H(7);
     /// A block goes twice into one pack.
-    PackTwice = "pack-twice", 8;
+    PackTwice = "pack-twice", H(8);
     /// The superblock is written in place between commits.
-    SuperblockDirect = "superblock-direct", 9;
+    SuperblockDirect = "superblock-direct", H(9);
     /// A logged image that begins with the magic number is not escaped.
-    NoEscape = "no-escape", 10;
+    NoEscape = "no-escape", H(10);
     /// Recovery marks the log clean before the home writes are complete and durable.
-    CleanBeforeHome = "clean-before-home", 11;
+    CleanBeforeHome = "clean-before-home", H(11);
     /// Recovery takes an unreadable home for zeros.
-    UnreadableIsZero = "unreadable-is-zero", 12;
+    UnreadableIsZero = "unreadable-is-zero", H(12);
     /// Deltas without a full image first, on a device whose home writes may tear.
-    NoFullFirst = "no-full-first", 13;
+    NoFullFirst = "no-full-first", H(13);
     /// Checksums of coalition blocks are not checked.
-    NoCoalitionChecksum = "no-coalition-checksum", 14;
+    NoCoalitionChecksum = "no-coalition-checksum", H(14);
     /// Parts of a transaction are read beyond the end of the ring instead of from its beginning.
-    NoWrap = "no-wrap", 15;
+    NoWrap = "no-wrap", H(15);
     /// The early flush starts before the ordered data is complete.
-    FlushBeforeData = "flush-before-data", 16;
+    FlushBeforeData = "flush-before-data", H(16);
     /// An fsync returns with its commit, whatever that commit's flush covered.
-    AckAtCommit = "ack-at-commit", 17;
+    AckAtCommit = "ack-at-commit", H(17);
     /// Freed extents are used again at once.
-    ReuseBeforeCommit = "reuse-before-commit", 18;
+    ReuseBeforeCommit = "reuse-before-commit", H(18);
     /// The flush step is always skipped.
-    SkipFlush = "skip-flush", 19;
+    SkipFlush = "skip-flush", H(19);
     /// Full records and their commit block share a pack on a device that keeps any subset of it.
-    PackAnySubset = "pack-any-subset", 20;
+    PackAnySubset = "pack-any-subset", H(20);
     /// A dropped handle counts as finished.
-    DropFinishes = "drop-finishes", 21;
+    DropFinishes = "drop-finishes", H(21);
     /// A torn superblock has no other copy to fall back to.
-    NoSuperblockFallback = "no-superblock-fallback", 22;
+    NoSuperblockFallback = "no-superblock-fallback", H(22);
     /// A part of an unwritten extent is marked written without waiting for its data.
-    ConvertUnordered = "convert-unordered", 23;
+    ConvertUnordered = "convert-unordered", H(23);
     /// Ordered data that rides in the pack of its record comes behind it.
-    DataBesideRecord = "data-beside-record", 24;
+    DataBesideRecord = "data-beside-record", H(24);
 }
 
 impl fmt::Display for Mutant {
@@ -126,7 +145,7 @@ mod tests {
     fn every_hazard_has_a_mutant_and_words_read_back() {
         for hazard in 1..=24 {
             assert!(
-                Mutant::ALL.iter().any(|m| m.hazard() == hazard),
+                Mutant::ALL.iter().any(|m| m.hazard() == H(hazard)),
                 "H{hazard}"
             );
         }

@@ -52,7 +52,7 @@ impl QueueStats {
             }
             Op::Barrier => {}
             Op::Flush => self.flushes += 1,
-            Op::Discard { .. } => {}
+            Op::Discard { .. } | Op::Remap(_) => {}
         }
         let written = request.written();
         self.fua_commands += u64::from(written.iter().any(|(_, _, fua)| *fua));

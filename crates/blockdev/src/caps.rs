@@ -1,5 +1,6 @@
 //! What a device promises.
 
+use crate::RemapCaps;
 use serde::{Deserialize, Serialize};
 
 /// In which order the entries of one packed write become durable when the power fails inside it.
@@ -48,6 +49,9 @@ pub struct Caps {
     pub cache_fifo: bool,
     /// The device takes cache barriers: writes before one reach the medium before any write behind it.
     pub barrier: bool,
+    /// Home addresses can take over the content of other addresses (JFTL); `None`: no such command.
+    #[serde(default)]
+    pub remap: Option<RemapCaps>,
     /// Sectors can be discarded.
     pub discard: bool,
     /// Largest transfer of one command, sectors.

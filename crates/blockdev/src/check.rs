@@ -13,6 +13,7 @@ pub fn check_request(caps: &Caps, request: &Request) -> Result<(), DevError> {
     }
     match &request.op {
         Op::Pack { .. } => check_pack(caps, request),
+        Op::Remap(remap) => crate::remap::check(caps, remap),
         Op::Discard { lba, .. } if !caps.discard => {
             Err(DevError::misuse(Some(*lba), "this device does not discard"))
         }

@@ -34,6 +34,7 @@ impl Counts {
                 self.commands.packed_commands += 1;
             }
             Op::Barrier => {}
+            Op::Remap(_) => self.commands.remaps += 1,
             Op::Flush => self.commands.flushes += 1,
             Op::Discard { .. } => self.commands.discards += 1,
         }

@@ -37,6 +37,7 @@ impl HostFile {
             cache_fifo: false,
             barrier: false,
             discard: false,
+            remap: None,
             max_transfer_sectors: 2048,
         };
         Ok(HostFile {
@@ -58,6 +59,7 @@ impl HostFile {
                 read.map_err(|e| fail(*lba, "read of the host file", e))?;
                 return Ok(Reply {
                     data: vec![buf.into()],
+                    ..Reply::default()
                 });
             }
             Op::Write { lba, pieces, fua } => {
@@ -71,10 +73,10 @@ impl HostFile {
                     self.sync(*lba)?;
                 }
             }
-            Op::Pack { .. } | Op::Barrier => {
+            Op::Pack { .. } | Op::Remap(_) | Op::Barrier => {
                 return Err(DevError::misuse(
                     None,
-                    "a host file has neither packs nor barriers",
+                    "a host file has neither packs nor barriers nor REMAP",
                 ));
             }
             Op::Flush => self.sync(Lba(0))?,

@@ -76,7 +76,10 @@ impl OverlayDisk {
             Op::Read { lba, sectors } => {
                 let read = |part: Part| self.read_block(state, part.block).slice(part.bytes);
                 let data = parts(lba, sectors).map(read).collect();
-                return Ok(Reply { data });
+                return Ok(Reply {
+                    data,
+                    ..Reply::default()
+                });
             }
             Op::Write { lba, pieces, .. } => self.write(state, lba, &pieces),
             Op::Pack { writes } => {
@@ -90,7 +93,8 @@ impl OverlayDisk {
                     self.put(state, part, zeros);
                 }
             }
-            Op::Barrier | Op::Flush => {}
+            // REMAP is refused before it comes here: the Caps do not offer it.
+            Op::Remap(_) | Op::Barrier | Op::Flush => {}
         }
         Ok(Reply::default())
     }

@@ -75,6 +75,7 @@ fn caps(bytes: u64) -> Caps {
         cache_fifo: false,
         barrier: false,
         discard: true,
+        remap: None,
         max_transfer_sectors: 2048,
     }
 }
@@ -87,7 +88,8 @@ impl State {
             Op::Write { lba, pieces, .. } => self.write(*lba, pieces),
             Op::Discard { lba, sectors } => self.discard(*lba, *sectors),
             Op::Pack { writes } => writes.iter().for_each(|w| self.write(w.lba, &w.pieces)),
-            Op::Barrier | Op::Flush => {}
+            // REMAP is refused before it comes here: the Caps do not offer it.
+            Op::Remap(_) | Op::Barrier | Op::Flush => {}
         }
         Ok(Reply::default())
     }
@@ -99,6 +101,7 @@ impl State {
         });
         Reply {
             data: data.collect(),
+            remapped: None,
         }
     }
 

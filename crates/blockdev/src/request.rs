@@ -1,5 +1,6 @@
 //! What the host asks of a device.
 
+use crate::{Remap, Remapped};
 use base::{Bytes, Lba, SECTOR_BYTES};
 
 /// Why a block is written: the rows of `blocks` in `results.json`.
@@ -116,6 +117,8 @@ pub enum Op {
     Barrier,
     /// Everything completed before this command *started* is non-volatile when it completes.
     Flush,
+    /// Home addresses take over the content of other addresses; see [`Remap`]. Only with [`Caps::remap`](crate::Caps::remap).
+    Remap(Remap),
     /// The content of these sectors is no longer needed; they may read as zeros.
     Discard {
         /// First sector.
@@ -169,6 +172,12 @@ impl Request {
             op: Op::Pack { writes },
         }
     }
+    /// A batch of remapped addresses.
+    pub fn remap(remap: Remap) -> Request {
+        Request {
+            op: Op::Remap(remap),
+        }
+    }
     /// A cache barrier.
     pub fn barrier() -> Request {
         Request { op: Op::Barrier }
@@ -179,18 +188,25 @@ impl Request {
             op: Op::Discard { lba, sectors },
         }
     }
-    /// The sectors touched, as (first, count); none for a flush, a barrier, and a pack (see [`Request::spans`]).
+    /// The sectors touched, as (first, count); none for a flush, a barrier, a pack and a REMAP (see
+    /// [`Request::spans`]).
     pub fn span(&self) -> Option<(Lba, u64)> {
         match &self.op {
             Op::Read { lba, sectors } | Op::Discard { lba, sectors } => Some((*lba, *sectors)),
             Op::Write { lba, pieces, .. } => Some((*lba, sectors_of(pieces))),
-            Op::Pack { .. } | Op::Barrier | Op::Flush => None,
+            Op::Pack { .. } | Op::Remap(_) | Op::Barrier | Op::Flush => None,
         }
     }
-    /// All runs of sectors touched, in order.
+    /// All runs of sectors touched, in order; of a REMAP the homes, then the sources.
     pub fn spans(&self) -> Vec<(Lba, u64)> {
         match &self.op {
             Op::Pack { writes } => writes.iter().map(|w| (w.lba, w.sectors())).collect(),
+            Op::Remap(remap) => {
+                let homes = remap.pairs.iter().map(|p| (p.home, p.sectors));
+                homes
+                    .chain(remap.pairs.iter().map(|p| (p.src, p.sectors)))
+                    .collect()
+            }
             _ => self.span().into_iter().collect(),
         }
     }
@@ -212,6 +228,8 @@ impl Request {
 pub struct Reply {
     /// The bytes of a read, in order, as pieces of any length; empty for everything else.
     pub data: Vec<Bytes>,
+    /// What a REMAP came to; `None` for everything else.
+    pub remapped: Option<Remapped>,
 }
 
 impl Reply {

@@ -188,6 +188,8 @@ impl State {
                 }
             }
             Op::Discard { lba, sectors } => self.discard((now, end), *lba, *sectors),
+            // Refused before it comes here: the Caps do not offer it.
+            Op::Remap(_) => {}
             Op::Barrier => {
                 self.keep((now, end), || What::Barrier, &[]);
                 self.ledger.barrier(now, end);

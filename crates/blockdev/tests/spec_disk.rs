@@ -23,6 +23,7 @@ fn weak() -> Caps {
         cache_fifo: false,
         barrier: false,
         discard: false,
+        remap: None,
         max_transfer_sectors: 1024,
     }
 }

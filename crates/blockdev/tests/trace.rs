@@ -27,6 +27,7 @@ fn caps() -> Caps {
         cache_fifo: false,
         barrier: true,
         discard: true,
+        remap: None,
         max_transfer_sectors: 1024,
     }
 }

@@ -204,6 +204,7 @@ impl Plain {
                     start + self.cost(sectors),
                     Reply {
                         data: self.read(lba, sectors),
+                        ..Reply::default()
                     },
                 )
             }
@@ -243,7 +244,7 @@ impl Plain {
                 (end, Reply::default())
             }
             // Refused before they come here: the Caps offer neither.
-            Op::Pack { .. } | Op::Barrier => (start, Reply::default()),
+            Op::Pack { .. } | Op::Remap(_) | Op::Barrier => (start, Reply::default()),
             Op::Flush => {
                 self.stats.flushes += 1;
                 let end = start + self.cost(0) + self.flush_cost(self.dirty_kib);

@@ -376,6 +376,7 @@ impl PlainProfile {
             cache_fifo: false,
             barrier: false,
             discard: self.discard,
+            remap: None,
             max_transfer_sectors: self.max_transfer_kib * 2,
         };
         AnyModel::Plain(Box::new(Plain::new(

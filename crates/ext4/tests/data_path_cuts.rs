@@ -42,6 +42,7 @@ fn caps(bytes: u64, tear: Tear) -> Caps {
         cache_fifo: false,
         barrier: false,
         discard: true,
+        remap: None,
         max_transfer_sectors: 256,
     }
 }

@@ -29,6 +29,7 @@ fn caps() -> Caps {
         cache_fifo: false,
         barrier: false,
         discard: true,
+        remap: None,
         max_transfer_sectors: 256,
     }
 }

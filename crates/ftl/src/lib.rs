@@ -45,6 +45,7 @@ mod group;
 mod meta;
 mod program;
 mod recover;
+pub mod remap;
 mod slc;
 mod tag;
 #[cfg(test)]

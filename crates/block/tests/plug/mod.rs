@@ -24,6 +24,7 @@ pub fn plain() -> Caps {
         cache_fifo: false,
         barrier: false,
         discard: false,
+        remap: None,
         max_transfer_sectors: 64,
     }
 }

@@ -20,6 +20,7 @@ fn caps() -> Caps {
         cache_fifo: false,
         barrier: false,
         discard: true,
+        remap: None,
         max_transfer_sectors: 1024,
     }
 }

@@ -210,6 +210,7 @@ impl Host {
             cache_fifo: config.cache_fifo && self.cache_on,
             barrier: self.barrier,
             discard: true,
+            remap: None,
             max_transfer_sectors: self.max_sectors,
         }
     }
@@ -225,6 +226,10 @@ impl Host {
             Op::Write { lba, pieces, fua } => self.write(card, start, lba, pieces, fua),
             Op::Pack { writes } => self.pack(card, start, writes),
             Op::Barrier => self.cache_command(card, start, 2),
+            Op::Remap(_) => (
+                start,
+                Err(DevError::misuse(None, "an eMMC has no REMAP command")),
+            ),
             Op::Flush => {
                 self.stats.flushes += 1;
                 self.cache_command(card, start, 1)
@@ -265,7 +270,13 @@ impl Host {
             }
             done += n;
         }
-        (t, Ok(Reply { data }))
+        (
+            t,
+            Ok(Reply {
+                data,
+                remapped: None,
+            }),
+        )
     }
     fn write(
         &mut self,

@@ -140,6 +140,7 @@ impl State {
                 let read = |b| self.visible.get(&b).cloned().unwrap_or_else(zeros);
                 return Ok(Reply {
                     data: blocks.map(read).collect(),
+                    ..Reply::default()
                 });
             }
             Op::Write { lba, pieces, fua } => {
@@ -164,7 +165,9 @@ impl State {
                 }
             }
             Op::Flush => self.events.push(Event::Flush),
-            Op::Pack { .. } | Op::Barrier => return Err(DevError::misuse(None, "not offered")),
+            Op::Pack { .. } | Op::Remap(_) | Op::Barrier => {
+                return Err(DevError::misuse(None, "not offered"));
+            }
             Op::Discard { .. } => {}
         }
         Ok(Reply::default())
@@ -186,6 +189,7 @@ impl BlockDevice for CrashDisk {
             cache_fifo: false,
             barrier: false,
             discard: false,
+            remap: None,
             max_transfer_sectors: 2048,
         }
     }

@@ -25,6 +25,7 @@ fn tearing() -> Caps {
         cache_fifo: false,
         barrier: false,
         discard: false,
+        remap: None,
         max_transfer_sectors: 2048,
     }
 }

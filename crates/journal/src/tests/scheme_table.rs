@@ -28,6 +28,7 @@ fn caps() -> Caps {
         cache_fifo: false,
         barrier: false,
         discard: false,
+        remap: None,
         max_transfer_sectors: 1024,
     }
 }

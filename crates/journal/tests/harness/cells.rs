@@ -146,6 +146,7 @@ pub fn emmc() -> Caps {
         cache_fifo: false,
         barrier: false,
         discard: false,
+        remap: None,
         max_transfer_sectors: 2048,
     }
 }

@@ -103,7 +103,7 @@ impl Log {
                 fua: request.written().iter().any(|(_, _, fua)| *fua),
             },
             Op::Flush => Kind::Flush,
-            Op::Read { .. } | Op::Discard { .. } | Op::Barrier => return None,
+            Op::Read { .. } | Op::Discard { .. } | Op::Remap(_) | Op::Barrier => return None,
         };
         let write = self.writes;
         self.writes += u64::from(kind != Kind::Flush);

@@ -95,6 +95,7 @@ impl Cell {
             cache_fifo: self.order == CacheOrder::Fifo,
             barrier: self.order == CacheOrder::Barrier,
             discard: true,
+            remap: None,
             max_transfer_sectors: 256,
         }
     }

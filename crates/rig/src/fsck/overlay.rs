@@ -45,10 +45,9 @@ impl<D: BlockDevice> Overlay<D> {
             }
             // In memory nothing is volatile.
             Op::Flush => Ok(Reply::default()),
-            Op::Pack { .. } | Op::Barrier | Op::Discard { .. } => Err(DevError::misuse(
-                None,
-                "an image file writes, reads and flushes only",
-            )),
+            Op::Pack { .. } | Op::Remap(_) | Op::Barrier | Op::Discard { .. } => Err(
+                DevError::misuse(None, "an image file writes, reads and flushes only"),
+            ),
         }
     }
 
@@ -67,6 +66,7 @@ impl<D: BlockDevice> Overlay<D> {
         }
         Ok(Reply {
             data: vec![bytes.into()],
+            ..Reply::default()
         })
     }
 }

@@ -36,6 +36,7 @@ impl Command {
             Op::Barrier => (4, false),
             Op::Flush => (5, false),
             Op::Discard { .. } => (6, false),
+            Op::Remap(remap) => (7, remap.fua),
         };
         let end = self.end.map_or(u64::MAX, |end| end.0);
         let mut words = vec![kind, u64::from(fua), end];
@@ -70,7 +71,7 @@ impl Command {
             })
         };
         let what = match &self.request.op {
-            Op::Read { .. } => return None,
+            Op::Read { .. } | Op::Remap(_) => return None,
             Op::Flush => What::Flush,
             Op::Barrier => What::Barrier,
             Op::Write { lba, pieces, fua } => What::Write(write(*lba, pieces, *fua)),
