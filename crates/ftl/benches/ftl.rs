@@ -34,6 +34,8 @@ fn device() -> Ftl {
         program_us: 800.0,
         erase_us: 3000.0,
         bus_ns_per_byte: 5.0,
+        program_bus_ns_per_byte: None,
+        spare_on_bus: true,
     };
     let media = Media::blank(Geometry {
         blocks_per_plane: blocks,
@@ -84,6 +86,8 @@ fn recovery(bencher: divan::Bencher) {
         program_us: 800.0,
         erase_us: 3000.0,
         bus_ns_per_byte: 5.0,
+        program_bus_ns_per_byte: None,
+        spare_on_bus: true,
     };
     bencher.bench_local(|| {
         let media = ftl.clone().power_off(now, 1);

@@ -11,6 +11,8 @@ const TIMING: Timing = Timing {
     program_us: 100.0,
     erase_us: 500.0,
     bus_ns_per_byte: 1.0,
+    program_bus_ns_per_byte: None,
+    spare_on_bus: true,
 };
 const GEOMETRY: Geometry = Geometry {
     channels: 1,

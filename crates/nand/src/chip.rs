@@ -196,7 +196,9 @@ impl Nand {
         let die = self.media.geometry.die_of(at.block) as usize;
         let channel = self.media.geometry.channel_of(die as u32) as usize;
         let moved = self.channel_free[channel].max(now)
-            + self.timing.transfer(page.data_len() + page.spare().len());
+            + self
+                .timing
+                .transfer_in(page.data_len(), page.spare().len());
         let start = self.die_free[die].max(moved);
         let end = start + self.timing_of(at.block).program();
         self.channel_free[channel] = moved;

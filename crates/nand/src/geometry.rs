@@ -106,6 +106,21 @@ pub struct Timing {
     pub erase_us: f64,
     /// One byte over the channel's bus, nanoseconds.
     pub bus_ns_per_byte: f64,
+    /// The same for a byte on its way to the chip (data of a program); `None`: as [`Timing::bus_ns_per_byte`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program_bus_ns_per_byte: Option<f64>,
+    /// Whether the spare bytes of a program take time on the bus; nandsim counts the data only.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub spare_on_bus: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_true(value: &bool) -> bool {
+    *value
 }
 
 impl Timing {
@@ -118,8 +133,15 @@ impl Timing {
     pub(crate) fn erase(&self) -> Nanos {
         micros(self.erase_us)
     }
+    /// Bytes of a read, from the chip.
     pub(crate) fn transfer(&self, bytes: usize) -> Nanos {
         Nanos((self.bus_ns_per_byte * bytes as f64) as u64)
+    }
+    /// Bytes of a program, to the chip.
+    pub(crate) fn transfer_in(&self, data: usize, spare: usize) -> Nanos {
+        let per_byte = self.program_bus_ns_per_byte.unwrap_or(self.bus_ns_per_byte);
+        let bytes = data + if self.spare_on_bus { spare } else { 0 };
+        Nanos((per_byte * bytes as f64) as u64)
     }
     /// What is wrong with these numbers, if anything.
     ///
@@ -131,6 +153,10 @@ impl Timing {
             ("program_us", self.program_us),
             ("erase_us", self.erase_us),
             ("bus_ns_per_byte", self.bus_ns_per_byte),
+            (
+                "program_bus_ns_per_byte",
+                self.program_bus_ns_per_byte.unwrap_or(0.0),
+            ),
         ];
         match fields.iter().find(|(_, v)| !(0.0..1e6).contains(v)) {
             Some((name, value)) => Err(format!("{name} = {value}; it may be 0 to one second")),

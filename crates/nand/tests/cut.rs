@@ -20,6 +20,8 @@ const TIMING: Timing = Timing {
     program_us: 80.0,
     erase_us: 300.0,
     bus_ns_per_byte: 10.0,
+    program_bus_ns_per_byte: None,
+    spare_on_bus: true,
 };
 
 #[derive(Clone, Copy)]

@@ -21,6 +21,8 @@ const TIMING: Timing = Timing {
     program_us: 800.0,
     erase_us: 3000.0,
     bus_ns_per_byte: 5.0,
+    program_bus_ns_per_byte: None,
+    spare_on_bus: true,
 };
 
 fn at(block: u32, page: u32) -> PageAddr {
@@ -117,6 +119,37 @@ fn dies_work_side_by_side_and_share_the_bus() {
     assert_eq!(c.start, a.end, "N4: the die is busy");
     let (_, end) = n.read(Time(10_000_000), at(1, 0), 4096);
     assert_eq!(end.0, 10_000_000 + 50_000 + bus);
+}
+
+#[test]
+fn reads_and_programs_may_differ_on_the_bus() {
+    let nandsim = Timing {
+        read_us: 25.0,
+        program_us: 100.0,
+        erase_us: 2000.0,
+        bus_ns_per_byte: 25_000.0 / 512.0,
+        program_bus_ns_per_byte: Some(20_000.0 / 512.0),
+        spare_on_bus: false,
+    };
+    let page = || Page::new(vec![fill::filled(1, 512)], Bytes::from(vec![7; 8]));
+    let mut n = Nand::new(Media::blank(GEOMETRY), nandsim);
+    let span = n.program(Time(0), at(0, 0), page()).unwrap();
+    assert_eq!((span.start.0, span.end.0), (20_000, 120_000));
+    let (_, end) = n.read(span.end, at(0, 0), 512);
+    assert_eq!(end.0 - span.end.0, 50_000);
+    let spare = Timing {
+        spare_on_bus: true,
+        ..nandsim
+    };
+    let mut n = Nand::new(Media::blank(GEOMETRY), spare);
+    let span = n.program(Time(0), at(0, 0), page()).unwrap();
+    assert_eq!(span.start.0, 520 * 20_000 / 512);
+    let bad = Timing {
+        program_bus_ns_per_byte: Some(-1.0),
+        ..nandsim
+    };
+    let why = bad.check().unwrap_err();
+    assert!(why.contains("program_bus_ns_per_byte"), "{why}");
 }
 
 #[test]

@@ -11,6 +11,8 @@ pub const TIMING: Timing = Timing {
     program_us: 100.0,
     erase_us: 500.0,
     bus_ns_per_byte: 10.0,
+    program_bus_ns_per_byte: None,
+    spare_on_bus: true,
 };
 
 pub const GEOMETRY: Geometry = Geometry {
