@@ -15,7 +15,10 @@ mod queue;
 mod stats;
 
 pub use batch::{Batch, Held, Watch, Written};
-pub use blockdev::{BlockDevice, Caps, Class, DevError, DevErrorKind, PackOrder, Packed};
+pub use blockdev::{
+    BlockDevice, Caps, Class, DevError, DevErrorKind, PackOrder, Packed, Remap, RemapCaps,
+    RemapMode, RemapPair, Remapped, expectation,
+};
 pub use durability::WriteMark;
 pub use flushing::Flushing;
 pub use observe::{Sample, Work};

@@ -9,7 +9,7 @@ use crate::order_plug::{OrderPlug, send};
 use crate::plug::{Plug, Write};
 use crate::stats::QueueStats;
 use base::{BLOCK_BYTES, Bytes, Lba, SECTORS_PER_BLOCK, Time};
-use blockdev::{BlockDevice, Caps, Class, DevError, Op, PackedWrite, Request};
+use blockdev::{BlockDevice, Caps, Class, DevError, Op, PackedWrite, Remap, Remapped, Request};
 use rt::{Condvar, Mutex};
 use std::sync::Arc;
 
@@ -149,6 +149,37 @@ impl Queue {
             sectors: 0,
         });
         result.map(|()| mark)
+    }
+
+    /// Points homes at other pages, all of them or none, and waits. Like a cached write it is volatile at completion (S3 of
+    /// [`Remap`]) and goes into the marks: the answer is the mark that a flush has to cover before anything may vouch for the homes.
+    ///
+    /// # Errors
+    /// What the device says: then no home has changed.
+    pub fn remap(&self, remap: Remap) -> Result<(Remapped, WriteMark), DevError> {
+        let kind = self.kind_of(remap.fua);
+        let remap = Remap {
+            fua: kind == Kind::Durable && remap.fua,
+            ..remap
+        };
+        let request = Request::remap(remap);
+        self.begin(&request, kind);
+        let ticket = self.device.submit(request);
+        let result = self.device.wait(ticket);
+        let mark = {
+            let mut state = self.state.lock();
+            state.observer.completed(kind != Kind::Cached);
+            match kind {
+                Kind::Durable => WriteMark::NONE,
+                // It puts no block into the cache.
+                Kind::Cached | Kind::FuaByFlush => state.durability.completed(0),
+            }
+        };
+        let reply = result?;
+        if kind == Kind::FuaByFlush {
+            self.ensure_flushed(mark)?;
+        }
+        Ok((reply.remapped.unwrap_or_default(), mark))
     }
 
     /// Sends a flush and waits for it. Without a volatile cache there is nothing to send.

@@ -19,6 +19,10 @@ pub struct QueueStats {
     pub packed_commands: u64,
     /// Writes that were merged into a neighbour.
     pub merges: u64,
+    /// REMAP commands handed to the device.
+    pub remaps: u64,
+    /// Pairs in them.
+    pub remap_pairs: u64,
     /// Flush commands handed to the device.
     pub flushes: u64,
     /// Flushes that were saved because one that covered the caller was done or under way.
@@ -52,7 +56,11 @@ impl QueueStats {
             }
             Op::Barrier => {}
             Op::Flush => self.flushes += 1,
-            Op::Discard { .. } | Op::Remap(_) => {}
+            Op::Remap(remap) => {
+                self.remaps += 1;
+                self.remap_pairs += remap.pairs.len() as u64;
+            }
+            Op::Discard { .. } => {}
         }
         let written = request.written();
         self.fua_commands += u64::from(written.iter().any(|(_, _, fua)| *fua));

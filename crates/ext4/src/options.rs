@@ -171,15 +171,17 @@ mod tests {
                 Preset::Emmc,
             ),
             ("order=flush-end,scheme=emmc", Preset::Coalition),
+            ("home=remap", Preset::Jftl),
+            ("scheme=jftl,home=remap-move", Preset::JftlPaper),
         ] {
             let scheme = MountOptions::parse(text).expect(text).scheme;
             assert_eq!(scheme, preset.scheme(), "{text}");
         }
         for (bad, words) in [
-            ("scheme=jftl", "coalition-paper"),
+            ("scheme=jtfl", "coalition-paper"),
             ("order=last", "flush-end, flush-ahead"),
             ("record=coalition,home=remap", "whole block"),
-            ("home=remap", "device that can remap"),
+            ("home=remapped", "copy-reliable, remap"),
         ] {
             let e = MountOptions::parse(bad).expect_err(bad).to_string();
             assert!(e.contains(bad) && e.contains(words), "{e}");

@@ -1,7 +1,9 @@
 //! A scheme as text, the same on the command line and among mount options: a preset, single choices, or a preset of which single
 //! choices are changed.
 
+use crate::scheme::REMAP_NEEDS_BLOCKS;
 use crate::{FullFirst, Home, Order, Preset, Record, Scheme};
+use block::RemapMode;
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,16 +16,9 @@ pub struct Choices {
     preset: Option<Preset>,
     coalition: Option<bool>,
     order: Option<Order>,
-    home: Option<HomeWord>,
+    home: Option<Home>,
     full_first: Option<FullFirst>,
     commit_block: Option<bool>,
-}
-
-/// `home=` as written: one of the words is known, but nothing can do it yet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum HomeWord {
-    Can(Home),
-    Remap,
 }
 
 /// Why a text names no scheme.
@@ -46,10 +41,21 @@ const ORDERS: Words<Order> = &[
     ("flush-ahead", Order::FlushAhead),
     ("adaptive", Order::Adaptive),
 ];
-const HOMES: Words<HomeWord> = &[
-    ("copy", HomeWord::Can(Home::Copy)),
-    ("copy-reliable", HomeWord::Can(Home::CopyReliable)),
-    ("remap", HomeWord::Remap),
+const HOMES: Words<Home> = &[
+    ("copy", Home::Copy),
+    ("copy-reliable", Home::CopyReliable),
+    (
+        "remap",
+        Home::Remap {
+            mode: RemapMode::Share,
+        },
+    ),
+    (
+        "remap-move",
+        Home::Remap {
+            mode: RemapMode::Move,
+        },
+    ),
 ];
 const FULL_FIRSTS: Words<FullFirst> = &[
     ("auto", FullFirst::Auto),
@@ -76,9 +82,9 @@ fn word_of<T: PartialEq>(value: &T, words: Words<T>) -> &'static str {
 
 impl Choices {
     /// The keys and their values, for messages.
-    pub const SYNTAX: &str = "scheme=jbd2|coalition|coalition-paper|flush-ahead|emmc|adaptive|none, record=full|coalition, \
-                              order=flush-end|flush-ahead|adaptive, home=copy|copy-reliable|remap, full-first=auto|on|off, \
-                              commit-block=on|off";
+    pub const SYNTAX: &str = "scheme=jbd2|coalition|coalition-paper|flush-ahead|emmc|adaptive|jftl|jftl-paper|none, \
+                              record=full|coalition, order=flush-end|flush-ahead|adaptive, \
+                              home=copy|copy-reliable|remap|remap-move, full-first=auto|on|off, commit-block=on|off";
 
     /// Takes one choice; false if `key` is none of the keys of a scheme.
     ///
@@ -115,21 +121,9 @@ impl Choices {
             };
         };
         scheme.record = self.record(scheme.record)?;
-        match self.home {
-            Some(HomeWord::Remap) if scheme.is_coalition() => {
-                return refuse(
-                    "home=remap with record=coalition: a remapped page of the journal must be a whole block, and a coalition \
-                     holds only modified bytes; choose record=full or home=copy-reliable",
-                );
-            }
-            Some(HomeWord::Remap) => {
-                return refuse(
-                    "home=remap needs a device that can remap a home address to a page of the journal, and none of the \
-                     devices here can; choose home=copy or home=copy-reliable",
-                );
-            }
-            Some(HomeWord::Can(home)) => scheme.home = home,
-            None => {}
+        scheme.home = self.home.unwrap_or(scheme.home);
+        if scheme.is_coalition() && matches!(scheme.home, Home::Remap { .. }) {
+            return refuse(REMAP_NEEDS_BLOCKS);
         }
         scheme.order = self.order.unwrap_or(scheme.order);
         if let Some(full_first) = self.full_first {
@@ -227,7 +221,7 @@ fn changes(from: &Scheme, to: &Scheme) -> Vec<String> {
         all.push(format!("order={}", word_of(&to.order, ORDERS)));
     }
     if from.home != to.home {
-        all.push(format!("home={}", word_of(&HomeWord::Can(to.home), HOMES)));
+        all.push(format!("home={}", word_of(&to.home, HOMES)));
     }
     if from.full_first != to.full_first {
         all.push(format!(
@@ -265,6 +259,10 @@ mod tests {
             ),
             ("order=adaptive", "jbd2+order=adaptive"),
             ("order=adaptive+order=flush-end", "jbd2"),
+            ("home=remap", "jftl"),
+            ("jftl+home=remap-move", "jftl-paper"),
+            ("jftl-paper+home=copy", "jbd2"),
+            ("flush-ahead+home=remap", "flush-ahead+home=remap"),
         ] {
             let scheme = parsed(text).expect(text);
             assert_eq!(scheme_text(&scheme), short, "{text}");
@@ -281,14 +279,18 @@ mod tests {
             "coalition+commit-block=off",
         ] {
             for order in ORDERS {
-                for home in ["copy", "copy-reliable"] {
+                for (home, value) in HOMES {
                     for full_first in FULL_FIRSTS {
                         let text = format!(
                             "record={record}+order={}+home={home}+full-first={}",
                             order.0, full_first.0
                         );
                         let Ok(scheme) = parsed(&text) else {
-                            assert!(record == "full" && full_first.0 != "auto", "{text}");
+                            let remapped = matches!(value, Home::Remap { .. });
+                            match record {
+                                "full" => assert!(full_first.0 != "auto", "{text}"),
+                                _ => assert!(remapped, "{text}"),
+                            }
                             continue;
                         };
                         let short = scheme_text(&scheme);
@@ -298,7 +300,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(texts.len(), 6 + 2 * 3 * 2 * 3);
+        assert_eq!(texts.len(), 3 * 4 + 2 * 3 * 2 * 3);
     }
 
     #[test]
@@ -311,7 +313,8 @@ mod tests {
             ("order=first", "`first`", "flush-ahead"),
             ("home=away", "`away`", "copy-reliable"),
             ("emmc+full-first=maybe", "`maybe`", "auto, on, off"),
-            ("home=remap", "home=remap", "needs a device that can remap"),
+            ("emmc+home=remap-move", "record=coalition", "whole block"),
+            ("jftl+record=coalition", "record=coalition", "whole block"),
             ("coalition+home=remap", "record=coalition", "whole block"),
             ("jbd2+commit-block=off", "commit-block", "record=coalition"),
             ("jbd2+full-first=off", "full-first", "record=full"),

@@ -50,6 +50,7 @@ mod words;
 mod tests;
 
 pub use adapt::{DataNeed, DataPath};
+pub use block::RemapMode;
 pub use choices::{ChoiceError, Choices, scheme_text};
 pub use commit::{Action, Ending, Phase, Step, Wait, ending_of, plan_of};
 pub use error::{Failure, JournalError};

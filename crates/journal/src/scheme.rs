@@ -1,6 +1,6 @@
 //! A journaling scheme is three choices: record, order, home (ARCHITECTURE.md, "A journaling scheme").
 
-use block::Caps;
+use block::{Caps, RemapMode};
 use std::fmt;
 use std::str::FromStr;
 
@@ -35,6 +35,13 @@ pub enum Home {
     Copy,
     /// FUA writes, which an eMMC turns into reliable writes: every byte is old or new whenever the power goes.
     CopyReliable,
+    /// The device points home at the page of the journal (JFTL, 3.1); what it cannot, and what must not be, is copied
+    /// (`home_remap.rs`).
+    Remap {
+        /// What becomes of the journal's address: [`RemapMode::Share`] keeps the log readable for everybody,
+        /// [`RemapMode::Move`] clears it, as published.
+        mode: RemapMode,
+    },
 }
 
 /// When the first record of a block after each durable home write is a full image.
@@ -88,6 +95,18 @@ impl Scheme {
     /// # Errors
     /// The reason, and what to choose instead.
     pub fn check(&self, caps: &Caps) -> Result<(), String> {
+        if let Home::Remap { .. } = self.home {
+            if self.is_coalition() {
+                return Err(REMAP_NEEDS_BLOCKS.into());
+            }
+            if caps.remap.is_none() {
+                return Err(
+                    "home=remap needs a device with REMAP, which can point a home address at a page of the journal (nandsim-2007 and \
+                     the raw-* profiles), and this one has none; choose home=copy or home=copy-reliable"
+                        .into(),
+                );
+            }
+        }
         if self.is_coalition() && self.full_first == FullFirst::Off && !self.home_is_safe(caps) {
             return Err(
                 "full-first=off with record=coalition needs home=copy-reliable on a device with reliable writes that \
@@ -99,6 +118,10 @@ impl Scheme {
         Ok(())
     }
 }
+
+/// Why a coalition is not remapped.
+pub(crate) const REMAP_NEEDS_BLOCKS: &str = "home=remap with record=coalition: a remapped page of the journal must be a whole block, and \
+                                             a coalition holds only modified bytes; choose record=full or home=copy-reliable";
 
 /// A named scheme.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -116,19 +139,25 @@ pub enum Preset {
     Emmc,
     /// Coalition, with the order chosen per commit.
     Adaptive,
+    /// The records of `jbd2`; home is remapped to them, and they stay.
+    Jftl,
+    /// The same with the journal's addresses cleared, as published: other programs refuse such a log.
+    JftlPaper,
     /// No journal: metadata is written home directly.
     None,
 }
 
 impl Preset {
     /// All of them.
-    pub const ALL: [Preset; 7] = [
+    pub const ALL: [Preset; 9] = [
         Preset::Jbd2,
         Preset::Coalition,
         Preset::CoalitionPaper,
         Preset::FlushAhead,
         Preset::Emmc,
         Preset::Adaptive,
+        Preset::Jftl,
+        Preset::JftlPaper,
         Preset::None,
     ];
 
@@ -141,14 +170,27 @@ impl Preset {
             Preset::CoalitionPaper => "coalition-paper",
             Preset::Emmc => "emmc",
             Preset::Adaptive => "adaptive",
+            Preset::Jftl => "jftl",
+            Preset::JftlPaper => "jftl-paper",
             Preset::None => "none",
         }
+    }
+
+    /// True if it needs a device with REMAP.
+    pub const fn remaps(self) -> bool {
+        matches!(self, Preset::Jftl | Preset::JftlPaper)
     }
 
     /// What it stands for; `None` for no journal.
     pub const fn scheme(self) -> Option<Scheme> {
         const DELTAS: Record = Record::Coalition {
             commit_block: false,
+        };
+        const SHARED: Home = Home::Remap {
+            mode: RemapMode::Share,
+        };
+        const MOVED: Home = Home::Remap {
+            mode: RemapMode::Move,
         };
         let (record, order, home) = match self {
             Preset::Jbd2 => (Record::Full, Order::FlushEnd, Home::Copy),
@@ -160,6 +202,8 @@ impl Preset {
             }
             Preset::Emmc => (DELTAS, Order::FlushAhead, Home::CopyReliable),
             Preset::Adaptive => (DELTAS, Order::Adaptive, Home::CopyReliable),
+            Preset::Jftl => (Record::Full, Order::FlushEnd, SHARED),
+            Preset::JftlPaper => (Record::Full, Order::FlushEnd, MOVED),
             Preset::None => return None,
         };
         Some(Scheme {
