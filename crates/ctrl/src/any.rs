@@ -2,6 +2,7 @@
 
 use crate::emmc::{Emmc, EmmcMedia, FieldText};
 use crate::plain::{Plain, PlainMedia};
+use crate::raw::{Raw, RawMedia};
 use base::{Bytes, Lba, Time};
 use blockdev::{Adversary, Caps, Completion, DevError, DeviceStats, FlashStats, Model, Request};
 use ftl::nand::Operation;
@@ -13,6 +14,8 @@ pub enum AnyModel {
     Plain(Box<Plain>),
     /// An eMMC.
     Emmc(Box<Emmc>),
+    /// Raw flash under its FTL.
+    Raw(Box<Raw>),
 }
 
 /// What survives a power cut, of any kind.
@@ -22,6 +25,8 @@ pub enum Media {
     Plain(PlainMedia),
     /// Of an eMMC.
     Emmc(EmmcMedia),
+    /// Of raw flash.
+    Raw(RawMedia),
 }
 
 impl Media {
@@ -29,7 +34,7 @@ impl Media {
     pub fn content_hash(&self) -> u64 {
         match self {
             Media::Plain(m) => m.content_hash(),
-            Media::Emmc(m) => m.content_hash(),
+            Media::Emmc(m) | Media::Raw(m) => m.content_hash(),
         }
     }
     /// The kind of device it belongs to, as profiles name it.
@@ -37,6 +42,7 @@ impl Media {
         match self {
             Media::Plain(_) => "plain",
             Media::Emmc(_) => "emmc",
+            Media::Raw(_) => "raw",
         }
     }
 }
@@ -46,6 +52,7 @@ macro_rules! each {
         match $self {
             AnyModel::Plain($model) => $body,
             AnyModel::Emmc($model) => $body,
+            AnyModel::Raw($model) => $body,
         }
     };
 }
@@ -62,14 +69,17 @@ impl AnyModel {
     }
     /// Keeps every program and erase of the chips from now on, until [`AnyModel::take_operations`]; or stops to.
     pub fn keep_operations(&mut self, on: bool) {
-        if let AnyModel::Emmc(m) = self {
-            m.card_mut().firmware_mut().keep_operations(on);
+        match self {
+            AnyModel::Emmc(m) => m.card_mut().firmware_mut().keep_operations(on),
+            AnyModel::Raw(m) => m.firmware_mut().keep_operations(on),
+            AnyModel::Plain(_) => {}
         }
     }
     /// The programs and erases since the last call, in the order of issue; none for a device without flash.
     pub fn take_operations(&mut self) -> Vec<Operation> {
         match self {
             AnyModel::Emmc(m) => m.card_mut().firmware_mut().take_operations(),
+            AnyModel::Raw(m) => m.firmware_mut().take_operations(),
             AnyModel::Plain(_) => Vec::new(),
         }
     }
@@ -77,7 +87,7 @@ impl AnyModel {
     pub fn ext_csd(&self) -> Vec<FieldText> {
         match self {
             AnyModel::Emmc(m) => m.card().ext_csd().describe(),
-            AnyModel::Plain(_) => Vec::new(),
+            AnyModel::Plain(_) | AnyModel::Raw(_) => Vec::new(),
         }
     }
     /// A 4 KiB block as a host would read it now; what cannot be read shows as zeros. Costs no virtual time.
@@ -85,6 +95,7 @@ impl AnyModel {
         match self {
             AnyModel::Plain(m) => m.visible(block),
             AnyModel::Emmc(m) => m.card().visible(block),
+            AnyModel::Raw(m) => m.firmware().visible(block),
         }
     }
     /// Calls `f` with every 4 KiB block that is not all zero, ascending by address, as a host would read it now.
@@ -117,6 +128,7 @@ impl Model for AnyModel {
         match self {
             AnyModel::Plain(m) => Media::Plain(m.power_off(at, seed)),
             AnyModel::Emmc(m) => Media::Emmc(m.power_off(at, seed)),
+            AnyModel::Raw(m) => Media::Raw(m.power_off(at, seed)),
         }
     }
     fn device_stats(&self) -> DeviceStats {

@@ -1,14 +1,19 @@
-//! Device controllers as sans-IO models: eMMC over an FTL, and a plain cached medium.
+//! Device controllers as sans-IO models: raw flash and eMMC over an FTL, and a plain cached medium.
 //!
 //! Start with [`Profile::builtin`], then [`Profile::build`]; what comes out is an [`AnyModel`], a [`blockdev::Model`].
 //! Power loss is ownership: `power_off` consumes the model and yields [`Media`], from which `build` makes the next life.
 
 mod any;
+mod cache;
 pub mod emmc;
+mod firmware;
 pub mod plain;
 mod profile;
+pub mod raw;
 mod span;
+mod usage;
 
 pub use any::{AnyModel, Media};
+pub use firmware::FlashMedia;
 pub use ftl::nand::{Cause, Operation, Span};
 pub use profile::{Description, Profile, ProfileError, Recovering, SlcProfile};

@@ -1,9 +1,14 @@
 //! Device profiles: TOML tables with the source of each number beside it.
 
 mod description;
+mod flash;
 mod overrides;
+mod raw;
 mod recovering;
 mod slc;
+
+use flash::{Chips, Flash, Translation};
+use raw::RawProfile;
 
 pub use description::Description;
 pub use recovering::Recovering;
@@ -14,19 +19,22 @@ use crate::plain::{Plain, PlainTiming};
 use crate::{AnyModel, Media};
 use base::{BLOCK_BYTES, SECTORS_PER_BLOCK};
 use blockdev::Caps;
-use ftl::nand::{self, Geometry, Nand};
-use ftl::{Config, Ftl};
+use ftl::nand;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// The profiles that come with the program: name, text.
-const BUILTIN: [(&str, &str); 2] = [
+const BUILTIN: [(&str, &str); 3] = [
     (
         "emmc-odroid-xu4",
         include_str!("../profiles/emmc-odroid-xu4.toml"),
     ),
     ("loop-like", include_str!("../profiles/loop-like.toml")),
+    (
+        "nandsim-2007",
+        include_str!("../profiles/nandsim-2007.toml"),
+    ),
 ];
 
 /// Smallest and largest device that a profile builds, bytes.
@@ -95,31 +103,6 @@ struct PlainProfile {
     timing: BTreeMap<String, PlainTiming>,
 }
 
-/// The chips of a flash device: a geometry without the number of blocks, which follows from the capacity.
-#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Chips {
-    channels: u32,
-    dies_per_channel: u32,
-    planes: u32,
-    pages_per_block: u32,
-    page_bytes: u32,
-    spare_bytes: u32,
-    nop: u32,
-    endurance: u32,
-    timing: nand::Timing,
-}
-
-/// The translation layer of a flash device.
-#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Translation {
-    over_provisioning: f64,
-    lanes: u32,
-    gc_slack: u32,
-    checkpoint_blocks: u32,
-}
-
 /// An eMMC.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -139,6 +122,7 @@ struct EmmcProfile {
 enum Kind {
     Plain(PlainProfile),
     Emmc(Box<EmmcProfile>),
+    Raw(Box<RawProfile>),
 }
 
 /// A device description from which models are built.
@@ -214,6 +198,7 @@ impl Profile {
         let timing = match &kind {
             Kind::Plain(p) => p.default_timing.clone(),
             Kind::Emmc(p) => p.default_timing.clone(),
+            Kind::Raw(p) => p.default_timing.clone(),
         };
         let profile = Profile {
             kind,
@@ -231,6 +216,7 @@ impl Profile {
         let names: Vec<&str> = match &self.kind {
             Kind::Plain(p) => p.timing.keys().map(String::as_str).collect(),
             Kind::Emmc(p) => p.timing.keys().map(String::as_str).collect(),
+            Kind::Raw(p) => p.timing.keys().map(String::as_str).collect(),
         };
         if !names.contains(&name) {
             let valid = join(names.into_iter());
@@ -248,6 +234,7 @@ impl Profile {
         match &self.kind {
             Kind::Plain(p) => &p.name,
             Kind::Emmc(p) => &p.name,
+            Kind::Raw(p) => &p.name,
         }
     }
     /// The name of the timing table in use.
@@ -259,6 +246,7 @@ impl Profile {
         match &self.kind {
             Kind::Plain(p) => p.capacity_mib.saturating_mul(1 << 20),
             Kind::Emmc(p) => p.capacity_mib.saturating_mul(1 << 20),
+            Kind::Raw(p) => p.capacity_mib.saturating_mul(1 << 20),
         }
     }
     /// Builds the device: blank with `capacity_bytes` (rounded down to 4 KiB; the profile's own if `None`), or on the
@@ -273,7 +261,7 @@ impl Profile {
     ) -> Result<AnyModel, ProfileError> {
         let found = match &media {
             Some(Media::Plain(m)) => Some(m.capacity_bytes()),
-            Some(Media::Emmc(m)) => Some(m.capacity_bytes()),
+            Some(Media::Emmc(m) | Media::Raw(m)) => Some(m.capacity_bytes()),
             None => None,
         };
         if let Some(found) = found {
@@ -289,6 +277,10 @@ impl Profile {
             }
             (Kind::Emmc(p), None) => self.device(p.build(&self.timing, blocks, None)),
             (Kind::Emmc(p), Some(Media::Emmc(media))) => {
+                self.device(p.build(&self.timing, blocks, Some(media)))
+            }
+            (Kind::Raw(p), None) => self.device(p.build(&self.timing, blocks, None)),
+            (Kind::Raw(p), Some(Media::Raw(media))) => {
                 self.device(p.build(&self.timing, blocks, Some(media)))
             }
             (_, Some(other)) => {
@@ -310,6 +302,7 @@ impl Profile {
         let checked = match &self.kind {
             Kind::Plain(p) => p.check(),
             Kind::Emmc(p) => p.check(),
+            Kind::Raw(p) => p.check(),
         };
         checked.map_err(|what| ProfileError::Invalid {
             profile: self.name().into(),
@@ -389,60 +382,24 @@ impl PlainProfile {
 }
 
 impl EmmcProfile {
+    fn flash(&self) -> Flash<'_> {
+        Flash {
+            chips: &self.nand,
+            translation: &self.ftl,
+            slc: Some(&self.slc),
+        }
+    }
     /// The first field that makes no device, in words.
     fn check(&self) -> Result<(), String> {
         self.card.check().map_err(|e| format!("card.{e}"))?;
-        self.geometry(1).check().map_err(|e| format!("nand.{e}"))?;
-        let chips = self.nand.timing.check();
-        chips.map_err(|e| format!("nand.timing.{e}"))?;
         for (name, timing) in &self.timing {
             let checked = timing.check();
             checked.map_err(|e| format!("timing.{name}.{e}"))?;
         }
-        let spare = self.ftl.over_provisioning;
-        if !(0.01..=1.0).contains(&spare) {
-            return Err(format!(
-                "ftl.over_provisioning = {spare}; it may be 0.01 to 1"
-            ));
-        }
-        for (name, value, min, max) in [
-            ("lanes", self.ftl.lanes, 1, 256),
-            ("gc_slack", self.ftl.gc_slack, 0, 1024),
-            ("checkpoint_blocks", self.ftl.checkpoint_blocks, 1, 1 << 20),
-        ] {
-            if !(min..=max).contains(&value) {
-                return Err(format!("ftl.{name} = {value}; it may be {min} to {max}"));
-            }
-        }
-        self.check_slc(self.capacity_mib << 20)
+        self.flash().check(self.capacity_mib << 20)
     }
-    fn check_slc(&self, capacity: u64) -> Result<(), String> {
-        let checked = self.slc.check(&self.geometry(1), self.ftl.lanes, capacity);
-        checked.map_err(|e| format!("slc.{e}"))
-    }
-    fn geometry(&self, blocks_per_plane: u32) -> Geometry {
-        let n = &self.nand;
-        Geometry {
-            channels: n.channels,
-            dies_per_channel: n.dies_per_channel,
-            planes: n.planes,
-            blocks_per_plane,
-            pages_per_block: n.pages_per_block,
-            page_bytes: n.page_bytes,
-            spare_bytes: n.spare_bytes,
-            nop: n.nop,
-            endurance: n.endurance,
-        }
-    }
-    fn ftl_config(&self, units: u64) -> Config {
-        Config {
-            unit_bytes: BLOCK_BYTES as u32,
-            units,
-            lanes: self.ftl.lanes,
-            gc_slack: self.ftl.gc_slack,
-            checkpoint_blocks: self.ftl.checkpoint_blocks,
-            slc: self.slc.area(&self.geometry(1)),
-        }
+    fn chips(&self, timing: &str) -> nand::Timing {
+        self.timing[timing].nand.unwrap_or(self.nand.timing)
     }
     fn build(
         &self,
@@ -450,34 +407,10 @@ impl EmmcProfile {
         units: u64,
         media: Option<EmmcMedia>,
     ) -> Result<AnyModel, String> {
-        self.check_slc(units * BLOCK_BYTES as u64)?;
-        let config = self.ftl_config(units);
-        let say = |e: &dyn std::fmt::Display| e.to_string();
-        let chips = self.timing[timing].nand.unwrap_or(self.nand.timing);
-        let power_up = |media| Nand::new(media, chips);
-        let (mut ftl, patch) = match media {
-            Some(media) => {
-                let mounted =
-                    Ftl::mount(power_up(media.nand), config, base::Time(0)).map_err(|e| say(&e))?;
-                (mounted.0, media.patch)
-            }
-            None => {
-                let blocks = config.blocks_needed(&self.geometry(1), self.ftl.over_provisioning);
-                let per_plane = blocks.div_ceil(u64::from(self.geometry(1).blocks()));
-                let geometry = self.geometry(u32::try_from(per_plane).map_err(|e| say(&e))?);
-                geometry.check()?;
-                (
-                    Ftl::format(power_up(nand::Media::blank(geometry)), config)
-                        .map_err(|e| say(&e))?,
-                    Vec::new(),
-                )
-            }
-        };
-        // Formatting and recovery are over before the host's clock starts.
-        let quiet = ftl.begin_quiet();
-        ftl.end_quiet(quiet).map_err(|e| say(&e))?;
-        let mut emmc = Emmc::new(&self.card, self.timing[timing], ftl).map_err(|e| say(&e))?;
-        emmc.apply(patch).map_err(|e| say(&e))?;
+        let (ftl, patch) = self.flash().build(self.chips(timing), units, media)?;
+        let emmc = Emmc::new(&self.card, self.timing[timing], ftl);
+        let mut emmc = emmc.map_err(|e| e.to_string())?;
+        emmc.apply(patch).map_err(|e| e.to_string())?;
         Ok(AnyModel::Emmc(Box::new(emmc)))
     }
 }

@@ -18,7 +18,7 @@ fn device() -> AnyModel {
 fn emmc() -> Box<Emmc> {
     match device() {
         AnyModel::Emmc(e) => e,
-        AnyModel::Plain(_) => panic!("not an eMMC"),
+        _ => panic!("not an eMMC"),
     }
 }
 

@@ -14,7 +14,7 @@ fn emmc(changes: &str) -> Box<Emmc> {
     m.set_adversary(Adversary::Own);
     match m {
         AnyModel::Emmc(e) => e,
-        AnyModel::Plain(_) => panic!("not an eMMC"),
+        _ => panic!("not an eMMC"),
     }
 }
 

@@ -23,7 +23,7 @@ fn emmc(profile: &Profile, media: Option<Media>) -> Box<Emmc> {
     m.set_adversary(Adversary::Own);
     match m {
         AnyModel::Emmc(e) => e,
-        AnyModel::Plain(_) => panic!("not an eMMC"),
+        _ => panic!("not an eMMC"),
     }
 }
 

@@ -4,9 +4,9 @@ mod modes;
 mod transfer;
 
 use super::ext_csd::ExtCsd;
-use super::firmware::Firmware;
 use super::packed;
 use super::{CardConfig, EmmcMedia, EmmcTiming};
+use crate::firmware::{Buffering, Firmware};
 use base::{Bytes, Lba, SECTOR_BYTES, Time};
 use blockdev::{Adversary, Caps, DevError, FlashStats};
 use ftl::{Ftl, FtlError};
@@ -155,7 +155,13 @@ pub struct Card {
 
 impl Card {
     pub(crate) fn new(config: &CardConfig, timing: EmmcTiming, ftl: Ftl) -> Card {
-        let fw = Firmware::new(config, timing, ftl);
+        let buffering = Buffering {
+            units: u64::from(ftl.layout().units),
+            cache_kib: config.cache_kib,
+            cache_fifo: config.cache_fifo,
+            pack_order: config.pack_order,
+        };
+        let fw = Firmware::new(buffering, timing.path(), ftl);
         let sectors = fw.units() * base::SECTORS_PER_BLOCK;
         Card {
             ext_csd: ExtCsd::new(config, sectors),

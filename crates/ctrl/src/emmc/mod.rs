@@ -28,12 +28,10 @@
 //! - E6: a pack of prefix order, and all that a FIFO cache writes back, is an ordered group of the FTL.
 //! - E7: lines behind a barrier are programmed when those before it are; a replaced line keeps its turn (C1 of `cache`).
 
-mod cache;
 mod card;
 mod config;
 mod describe;
 mod ext_csd;
-mod firmware;
 mod host;
 pub mod packed;
 mod timing;
@@ -45,37 +43,16 @@ pub use ext_csd::{ExtCsd, event, field};
 pub use host::Host;
 pub use timing::EmmcTiming;
 
-use base::collections::mix;
-use base::{BLOCK_BYTES, Bytes, Fingerprint, Lba, Nanos, Time};
+use crate::FlashMedia;
+use crate::usage::Usage;
+use base::{Bytes, Lba, Time};
 use blockdev::{
     Adversary, Caps, Completion, DevError, DeviceStats, FlashStats, Model, Op, Request,
 };
 use ftl::Ftl;
-use ftl::nand;
 
 /// What survives a power cut of an [`Emmc`].
-#[derive(Clone)]
-pub struct EmmcMedia {
-    pub(crate) nand: nand::Media,
-    pub(crate) units: u64,
-    /// Blocks whose content the `spec` adversary decided: they replace what the FTL finds.
-    pub(crate) patch: Vec<(u64, Bytes)>,
-}
-
-impl EmmcMedia {
-    /// A digest of the chips and of what the adversary decided.
-    pub fn content_hash(&self) -> u64 {
-        let patch = self
-            .patch
-            .iter()
-            .map(|(block, bytes)| mix(*block ^ mix(bytes.fingerprint())));
-        patch.fold(self.nand.content_hash(), |h, p| mix(h.rotate_left(9) ^ p))
-    }
-    /// Capacity in bytes.
-    pub fn capacity_bytes(&self) -> u64 {
-        self.units * BLOCK_BYTES as u64
-    }
-}
+pub type EmmcMedia = FlashMedia;
 
 /// An eMMC with its host driver.
 #[derive(Clone)]
@@ -84,26 +61,6 @@ pub struct Emmc {
     card: Card,
     caps: Caps,
     usage: Usage,
-}
-
-/// What commands ask of the device, for its energy.
-#[derive(Clone, Copy, Default)]
-struct Usage {
-    sectors_read: u64,
-    /// Time with a command under way, and when the last one ends.
-    busy: Nanos,
-    until: Time,
-}
-
-impl Usage {
-    /// Counts a command from `now` to `end`; commands queue (E1).
-    fn add(&mut self, now: Time, end: Time) {
-        let start = now.max(self.until);
-        if end > start {
-            self.busy += end - start;
-            self.until = end;
-        }
-    }
 }
 
 impl Emmc {
@@ -154,14 +111,8 @@ impl Emmc {
         self.card.load(lba, bytes)
     }
     /// Puts blocks in place before the first command, as an adversary decided them.
-    pub(crate) fn apply(&mut self, patch: Vec<(u64, Bytes)>) -> Result<(), DevError> {
-        for (block, bytes) in patch {
-            if self.card.visible(block) != bytes {
-                self.card
-                    .load(Lba(block * base::SECTORS_PER_BLOCK), bytes)?;
-            }
-        }
-        Ok(())
+    pub(crate) fn apply(&mut self, patch: Vec<(u64, Bytes)>) -> Result<(), ftl::FtlError> {
+        self.card.firmware_mut().apply(patch)
     }
 }
 
@@ -176,7 +127,7 @@ impl Model for Emmc {
         match blockdev::check_request(&self.caps, &request) {
             Ok(()) => {
                 if let Op::Read { sectors, .. } = &request.op {
-                    self.usage.sectors_read += sectors;
+                    self.usage.read(*sectors);
                 }
                 let done = self.host.execute(&mut self.card, now, request.op);
                 self.usage.add(now, done.at);
@@ -195,11 +146,7 @@ impl Model for Emmc {
         self.card.power_off(at, seed, &self.caps)
     }
     fn device_stats(&self) -> DeviceStats {
-        DeviceStats {
-            sectors_read: self.usage.sectors_read,
-            busy_us: self.usage.busy.0 / 1000,
-            ..self.host.stats()
-        }
+        self.usage.over(self.host.stats())
     }
     fn flash_stats(&self) -> Option<FlashStats> {
         Some(self.card.flash_stats())

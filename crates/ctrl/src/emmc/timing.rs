@@ -1,5 +1,6 @@
 //! Bus, driver and firmware costs of an eMMC. The chips' own times stand in the geometry.
 
+use crate::firmware::{PathTiming, nanos};
 use base::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -37,10 +38,6 @@ pub struct EmmcTiming {
     pub erase_us: f64,
     /// Speed of the chips, where the set has its own; else that of the profile.
     pub nand: Option<ftl::nand::Timing>,
-}
-
-fn nanos(us: f64) -> Nanos {
-    Nanos((us * 1000.0) as u64)
 }
 
 impl EmmcTiming {
@@ -87,35 +84,21 @@ impl EmmcTiming {
     pub(crate) fn read(&self) -> Nanos {
         nanos(self.read_us)
     }
-    pub(crate) fn write(&self) -> Nanos {
-        nanos(self.write_us)
-    }
-    /// One 4 KiB unit through the firmware to the chips.
-    pub(crate) fn program_unit(&self, reliable: bool) -> Nanos {
-        let extra = if reliable {
-            self.reliable_us_per_kib
-        } else {
-            0.0
-        };
-        nanos((self.program_us_per_kib + extra) * 4.0)
-    }
-    pub(crate) fn reliable(&self) -> Nanos {
-        nanos(self.reliable_us)
-    }
-    pub(crate) fn packed(&self) -> Nanos {
-        nanos(self.packed_us)
-    }
-    pub(crate) fn flush(&self, idle: bool) -> Nanos {
-        nanos(if idle {
-            self.flush_idle_us
-        } else {
-            self.flush_us
-        })
-    }
-    pub(crate) fn barrier(&self) -> Nanos {
-        nanos(self.barrier_us)
-    }
-    pub(crate) fn erase(&self) -> Nanos {
-        nanos(self.erase_us)
+    /// The part of it that the firmware pays.
+    pub(crate) fn path(&self) -> PathTiming {
+        PathTiming {
+            bus_us_per_kib: self.bus_us_per_kib,
+            write_us: self.write_us,
+            program_us_per_kib: self.program_us_per_kib,
+            reliable_us: self.reliable_us,
+            reliable_us_per_kib: self.reliable_us_per_kib,
+            packed_us: self.packed_us,
+            pipelined: self.pipelined,
+            flush_us: self.flush_us,
+            flush_idle_us: self.flush_idle_us,
+            barrier_us: self.barrier_us,
+            erase_us: self.erase_us,
+            pair_us: 0.0,
+        }
     }
 }

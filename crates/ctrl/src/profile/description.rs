@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct Description {
     /// Name of the profile.
     pub name: String,
-    /// Kind of device: `emmc`, `plain`.
+    /// Kind of device: `emmc`, `raw`, `plain`.
     pub kind: &'static str,
     /// Capacity unless a command says otherwise, bytes.
     pub capacity_bytes: u64,
@@ -55,6 +55,15 @@ impl Profile {
                 }
                 "emmc"
             }
+            Kind::Raw(p) => {
+                for (name, set) in &p.timing {
+                    timing.insert(
+                        name.clone(),
+                        toml::Table::try_from(set).map_err(|e| table(&e))?,
+                    );
+                }
+                "raw"
+            }
         };
         Ok(Description {
             name: self.name().into(),
@@ -64,7 +73,7 @@ impl Profile {
             timing_default: self.timing().into(),
             timing,
             slc: match &self.kind {
-                Kind::Plain(_) => None,
+                Kind::Plain(_) | Kind::Raw(_) => None,
                 Kind::Emmc(p) => Some(p.slc).filter(|slc| slc.on),
             },
             ext_csd: model.ext_csd(),

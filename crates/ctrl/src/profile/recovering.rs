@@ -1,11 +1,10 @@
 //! The recovery of a device from what a cut left, to be cut itself.
 
-use super::{EmmcProfile, Kind, Profile, ProfileError};
-use crate::Media;
-use crate::emmc::EmmcMedia;
+use super::{Kind, Profile, ProfileError};
+use crate::{FlashMedia, Media};
 use base::{BLOCK_BYTES, Bytes, Time};
-use ftl::Ftl;
-use ftl::nand::{Nand, Operation};
+use ftl::nand::{self, Nand, Operation};
+use ftl::{Config, Ftl};
 
 /// A device that has just recovered; its clock began at 0 with the power. [`Profile::build`] does the same, and lets the time
 /// of it pass before the host's clock starts.
@@ -15,6 +14,8 @@ pub struct Recovering {
     operations: Vec<Operation>,
     patch: Vec<(u64, Bytes)>,
     units: u64,
+    /// Which kind of device it belongs to.
+    wrap: fn(FlashMedia) -> Media,
 }
 
 impl Recovering {
@@ -26,7 +27,7 @@ impl Recovering {
     /// since.
     pub fn power_off(&self, at: Time, seed: u64) -> Media {
         let ftl = (*self.ftl).clone();
-        Media::Emmc(EmmcMedia {
+        (self.wrap)(FlashMedia {
             nand: ftl.power_off(at, seed),
             units: self.units,
             patch: self.patch.clone(),
@@ -40,10 +41,17 @@ impl Profile {
     /// # Errors
     /// As [`Profile::build`].
     pub fn recover(&self, media: Media) -> Result<Option<Recovering>, ProfileError> {
-        let (Kind::Emmc(profile), Media::Emmc(media)) = (&self.kind, media) else {
-            return Ok(None);
+        let recovered = match (&self.kind, media) {
+            (Kind::Emmc(profile), Media::Emmc(media)) => {
+                let config = profile.flash().config(units(&media));
+                recover(profile.chips(&self.timing), config, media, Media::Emmc)
+            }
+            (Kind::Raw(profile), Media::Raw(media)) => {
+                let config = profile.config(units(&media));
+                recover(profile.chips(&self.timing), config, media, Media::Raw)
+            }
+            _ => return Ok(None),
         };
-        let recovered = profile.recover(&self.timing, media);
         let recovered = recovered.map_err(|why| ProfileError::Device {
             profile: self.name().into(),
             why,
@@ -52,21 +60,28 @@ impl Profile {
     }
 }
 
-impl EmmcProfile {
-    fn recover(&self, timing: &str, media: EmmcMedia) -> Result<Recovering, String> {
-        let units = media.capacity_bytes() / BLOCK_BYTES as u64;
-        let chips = self.timing[timing].nand.unwrap_or(self.nand.timing);
-        let mut nand = Nand::new(media.nand, chips);
-        nand.keep_operations(true);
-        let mounted = Ftl::mount(nand, self.ftl_config(units), Time(0));
-        let (mut ftl, _ready) = mounted.map_err(|e| e.to_string())?;
-        let operations = ftl.take_operations();
-        ftl.keep_operations(false);
-        Ok(Recovering {
-            ftl: Box::new(ftl),
-            operations,
-            patch: media.patch,
-            units,
-        })
-    }
+fn units(media: &FlashMedia) -> u64 {
+    media.capacity_bytes() / BLOCK_BYTES as u64
+}
+
+fn recover(
+    chips: nand::Timing,
+    config: Config,
+    media: FlashMedia,
+    wrap: fn(FlashMedia) -> Media,
+) -> Result<Recovering, String> {
+    let units = units(&media);
+    let mut nand = Nand::new(media.nand, chips);
+    nand.keep_operations(true);
+    let mounted = Ftl::mount(nand, config, Time(0));
+    let (mut ftl, _ready) = mounted.map_err(|e| e.to_string())?;
+    let operations = ftl.take_operations();
+    ftl.keep_operations(false);
+    Ok(Recovering {
+        ftl: Box::new(ftl),
+        operations,
+        patch: media.patch,
+        units,
+        wrap,
+    })
 }

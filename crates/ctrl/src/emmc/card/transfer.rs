@@ -2,8 +2,8 @@
 
 use super::{Card, Outcome, State, status};
 use crate::emmc::ext_csd::field;
-use crate::emmc::firmware::{PackEntry, Way};
 use crate::emmc::packed;
+use crate::firmware::{PackEntry, Way};
 use crate::span::Source;
 use base::{Bytes, Lba, SECTOR_BYTES, Time};
 

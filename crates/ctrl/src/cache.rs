@@ -1,4 +1,4 @@
-//! The volatile write cache: lines of 4 KiB with one bit per sector.
+//! The volatile write cache of a controller: lines of 4 KiB with one bit per sector.
 
 use crate::span::{Part, merged};
 use base::{BLOCK_BYTES, Bytes, Map, Rng, SECTOR_BYTES};
@@ -190,6 +190,16 @@ impl Cache {
         }
         let current = self.lines.get(&block).is_some_and(|l| l.seq == seq);
         current.then(|| self.lines.remove(&block)).flatten()
+    }
+    /// Takes out the line of a block before its turn. Only for a cache without order: no FIFO, no barrier.
+    pub fn take_block(&mut self, block: u64) -> Option<Line> {
+        assert!(
+            !self.fifo && self.epochs.len() == 1,
+            "C1: a cache with an order is written back in it"
+        );
+        let line = self.lines.remove(&block)?;
+        self.sweep();
+        Some(line)
     }
     /// The blocks that have a line, ascending.
     pub fn blocks(&self) -> Vec<u64> {

@@ -1,12 +1,19 @@
-//! Inside the card: the cache, the path to the chips, and what a cut leaves.
+//! Inside a controller over the FTL: the cache, the path to the chips, and what a cut leaves.
+//!
+//! eMMC cards and raw flash share it; the invariants E1 to E7 stand at the head of [`crate::emmc`], those of REMAP at the head of
+//! [`crate::raw`].
 
 mod idle;
+mod media;
 mod pack;
+mod path;
+mod remap;
 
+pub use media::FlashMedia;
 pub(crate) use pack::PackEntry;
+pub(crate) use path::{PathTiming, nanos};
 
-use super::cache::{Cache, Line, Next};
-use super::{CardConfig, EmmcMedia, EmmcTiming};
+use crate::cache::{Cache, Line, Next};
 use crate::span::{self, Part, Source};
 use base::{BLOCK_BYTES, Bytes, Fingerprint, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
 use blockdev::spec::{Kind, Ledger, Write};
@@ -29,17 +36,32 @@ pub(crate) enum Way {
     Reliable,
 }
 
+/// What a controller keeps in front of its FTL.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Buffering {
+    /// 4 KiB units that the host sees.
+    pub units: u64,
+    /// Size of the cache, KiB.
+    pub cache_kib: u32,
+    /// It is written back in the order of arrival.
+    pub cache_fifo: bool,
+    /// What a cut inside a packed write leaves.
+    pub pack_order: PackOrder,
+}
+
 /// Cache, FTL and the path between them.
 #[derive(Clone)]
 pub(crate) struct Firmware {
     ftl: Ftl,
+    /// 4 KiB units that the host sees; the FTL may have more.
+    units: u64,
     cache: Cache,
     pack_order: PackOrder,
     /// The cache is written back in the order of arrival: all that goes to the chips is one ordered group.
     fifo: bool,
     /// Lines the cache holds, units on their way to the chips included (E4).
     capacity: usize,
-    timing: EmmcTiming,
+    timing: PathTiming,
     /// When the path to the chips can take the next unit.
     path_free: Time,
     /// When the newest line arrived: background work on the lines that are there begins no earlier.
@@ -52,8 +74,8 @@ pub(crate) struct Firmware {
     auto_bkops: bool,
     /// When the last of them ended.
     idle_from: Time,
-    /// TRIMs since the last flush.
-    trimmed: bool,
+    /// TRIMs and REMAPs since the last flush.
+    unlogged: bool,
     /// The writes whose durability is open; `None`: the adversary is `own`.
     ledger: Option<Ledger>,
     /// Counters from before the image was loaded, while it is being loaded.
@@ -61,11 +83,12 @@ pub(crate) struct Firmware {
 }
 
 impl Firmware {
-    pub fn new(config: &CardConfig, timing: EmmcTiming, mut ftl: Ftl) -> Firmware {
+    pub fn new(config: Buffering, timing: PathTiming, mut ftl: Ftl) -> Firmware {
         if config.cache_fifo && ftl.begin_group(Time(0)).is_err() {
             // The device has become read-only, which the next write reports.
         }
         Firmware {
+            units: config.units,
             ftl,
             fifo: config.cache_fifo,
             cache: Cache::new(config.cache_fifo),
@@ -78,7 +101,7 @@ impl Firmware {
             in_flight: VecDeque::new(),
             auto_bkops: false,
             idle_from: Time(0),
-            trimmed: false,
+            unlogged: false,
             ledger: Some(Ledger::new(LEDGER_BYTES)),
             loading: None,
         }
@@ -94,7 +117,7 @@ impl Firmware {
         };
     }
     pub fn units(&self) -> u64 {
-        u64::from(self.ftl.layout().units)
+        self.units
     }
     /// Lets everything be over, the clock at 0.
     pub fn settle(&mut self) {
@@ -156,6 +179,18 @@ impl Firmware {
         lba: Lba,
         sectors: u64,
     ) -> (Result<Vec<Bytes>, FtlError>, Time) {
+        let (out, ready) = self.fetch(now, lba, sectors);
+        if out.is_err() {
+            return (out, ready);
+        }
+        // Blocks cross the bus while the next ones are read.
+        let bytes = sectors * SECTOR_BYTES as u64;
+        let last = bytes.min(BLOCK_BYTES as u64);
+        let end = ready.max(now + self.timing.bus(bytes - last)) + self.timing.bus(last);
+        (out, end)
+    }
+    /// Brings sectors into the controller; the end is when the last has left the chips.
+    fn fetch(&mut self, now: Time, lba: Lba, sectors: u64) -> (Result<Vec<Bytes>, FtlError>, Time) {
         let mut out = Vec::with_capacity(sectors.div_ceil(SECTORS_PER_BLOCK) as usize);
         let mut ready = now;
         let first = lba.0 / SECTORS_PER_BLOCK;
@@ -197,11 +232,7 @@ impl Firmware {
                 *data = data.slice(part.from..part.to);
             }
         }
-        // Blocks cross the bus while the next ones are read.
-        let bytes = sectors * SECTOR_BYTES as u64;
-        let last = bytes.min(BLOCK_BYTES as u64);
-        let end = ready.max(now + self.timing.bus(bytes - last)) + self.timing.bus(last);
-        (Ok(out), end)
+        (Ok(out), ready)
     }
 
     // Writing.
@@ -316,6 +347,9 @@ impl Firmware {
         if behind_barrier && !self.fifo {
             self.path_free = self.path_free.max(self.sync(t)?);
         }
+        self.write_back_line(t, block, line)
+    }
+    fn write_back_line(&mut self, t: Time, block: u64, line: Line) -> Result<(), FtlError> {
         let begin = self.path_free.max(t);
         let data = match self.whole(begin, block, &line) {
             Ok((data, read)) => {
@@ -417,14 +451,14 @@ impl Firmware {
     pub fn flush(&mut self, start: Time) -> Result<Time, FtlError> {
         let idle = self.cache.len() == 0
             && self.staged == 0
-            && !self.trimmed
+            && !self.unlogged
             && self.in_flight.iter().all(|(end, _)| *end <= start);
         let t = start + self.timing.flush(idle);
         while self.cache.len() > 0 {
             self.write_back_one(t)?;
         }
         let end = if idle { t } else { self.sync(t)? };
-        self.trimmed = false;
+        self.unlogged = false;
         if let Some(ledger) = &mut self.ledger {
             ledger.flush(start, end);
         }
@@ -464,7 +498,7 @@ impl Firmware {
         }
         if let Some(first) = first {
             self.ftl.trim(end, first as u32..last as u32)?;
-            self.trimmed = true;
+            self.unlogged = true;
         }
         if let (Some(ledger), Some(prev)) = (&mut self.ledger, prev) {
             let (lba, sectors, prev) = match (zero_edges, first) {
@@ -505,17 +539,26 @@ impl Firmware {
         present.map(|b| (b, self.visible(b))).collect()
     }
     /// The cut. Background work happens up to it; the FTL has no part in it.
-    pub fn power_off(mut self, at: Time, seed: u64, caps: &Caps) -> EmmcMedia {
+    pub fn power_off(mut self, at: Time, seed: u64, caps: &Caps) -> FlashMedia {
         self.advance(at);
         let patch = match &self.ledger {
             Some(ledger) => ledger.draw(at, seed, caps, |block| self.visible(block)),
             None => Vec::new(),
         };
-        EmmcMedia {
+        FlashMedia {
             units: self.units(),
             nand: self.ftl.power_off(at, seed),
             patch,
         }
+    }
+    /// Puts blocks in place before the first command, as an adversary decided them.
+    pub fn apply(&mut self, patch: Vec<(u64, Bytes)>) -> Result<(), FtlError> {
+        for (block, bytes) in patch {
+            if self.visible(block) != bytes {
+                self.load(Lba(block * SECTORS_PER_BLOCK), bytes)?;
+            }
+        }
+        Ok(())
     }
     pub fn dump(&self, mut f: impl FnMut(Lba, &[u8])) {
         let cached = self.cache.blocks();
@@ -526,7 +569,8 @@ impl Firmware {
                 f(Lba(block * SECTORS_PER_BLOCK), &bytes);
             }
         };
-        for block in self.ftl.mapped().map(u64::from) {
+        let host = self.ftl.mapped().map(u64::from);
+        for block in host.take_while(|block| *block < self.units) {
             while let Some(c) = cached.next_if(|c| *c <= block) {
                 if c < block {
                     show(c);

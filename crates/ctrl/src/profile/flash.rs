@@ -1,0 +1,135 @@
+//! The part of a profile below the controller: chips and translation layer.
+
+use super::SlcProfile;
+use crate::FlashMedia;
+use base::{BLOCK_BYTES, Bytes};
+use ftl::nand::{self, Geometry, Nand};
+use ftl::{Config, Ftl};
+use serde::Deserialize;
+
+/// The chips of a flash device: a geometry without the number of blocks, which follows from the capacity.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Chips {
+    channels: u32,
+    dies_per_channel: u32,
+    planes: u32,
+    pages_per_block: u32,
+    page_bytes: u32,
+    spare_bytes: u32,
+    nop: u32,
+    endurance: u32,
+    pub timing: nand::Timing,
+}
+
+/// The translation layer of a flash device.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Translation {
+    over_provisioning: f64,
+    lanes: u32,
+    gc_slack: u32,
+    checkpoint_blocks: u32,
+}
+
+/// Chips and translation layer of a profile.
+pub(super) struct Flash<'a> {
+    pub chips: &'a Chips,
+    pub translation: &'a Translation,
+    pub slc: Option<&'a SlcProfile>,
+}
+
+impl Flash<'_> {
+    /// The first field that makes no device of `capacity` bytes, in words.
+    pub fn check(&self, capacity: u64) -> Result<(), String> {
+        self.geometry(1).check().map_err(|e| format!("nand.{e}"))?;
+        let chips = self.chips.timing.check();
+        chips.map_err(|e| format!("nand.timing.{e}"))?;
+        let ftl = self.translation;
+        let spare = ftl.over_provisioning;
+        if !(0.01..=1.0).contains(&spare) {
+            return Err(format!(
+                "ftl.over_provisioning = {spare}; it may be 0.01 to 1"
+            ));
+        }
+        for (name, value, min, max) in [
+            ("lanes", ftl.lanes, 1, 256),
+            ("gc_slack", ftl.gc_slack, 0, 1024),
+            ("checkpoint_blocks", ftl.checkpoint_blocks, 1, 1 << 20),
+        ] {
+            if !(min..=max).contains(&value) {
+                return Err(format!("ftl.{name} = {value}; it may be {min} to {max}"));
+            }
+        }
+        self.check_slc(capacity)
+    }
+    fn check_slc(&self, capacity: u64) -> Result<(), String> {
+        let Some(slc) = self.slc else {
+            return Ok(());
+        };
+        let checked = slc.check(&self.geometry(1), self.translation.lanes, capacity);
+        checked.map_err(|e| format!("slc.{e}"))
+    }
+    fn geometry(&self, blocks_per_plane: u32) -> Geometry {
+        let n = self.chips;
+        Geometry {
+            channels: n.channels,
+            dies_per_channel: n.dies_per_channel,
+            planes: n.planes,
+            blocks_per_plane,
+            pages_per_block: n.pages_per_block,
+            page_bytes: n.page_bytes,
+            spare_bytes: n.spare_bytes,
+            nop: n.nop,
+            endurance: n.endurance,
+        }
+    }
+    /// What the translation layer is told of so many units.
+    pub fn config(&self, units: u64) -> Config {
+        Config {
+            unit_bytes: BLOCK_BYTES as u32,
+            units,
+            lanes: self.translation.lanes,
+            gc_slack: self.translation.gc_slack,
+            checkpoint_blocks: self.translation.checkpoint_blocks,
+            slc: self.slc.and_then(|slc| slc.area(&self.geometry(1))),
+        }
+    }
+    /// A translation layer of `units` units over chips of this speed: formatted, or recovered from what a cut left; with it the
+    /// blocks that an adversary decided.
+    pub fn build(
+        &self,
+        chips: nand::Timing,
+        units: u64,
+        media: Option<FlashMedia>,
+    ) -> Result<(Ftl, Vec<(u64, Bytes)>), String> {
+        self.check_slc(units * BLOCK_BYTES as u64)?;
+        let config = self.config(units);
+        let say = |e: &dyn std::fmt::Display| e.to_string();
+        let power_up = |media| Nand::new(media, chips);
+        let (mut ftl, patch) = match media {
+            Some(media) => {
+                let mounted =
+                    Ftl::mount(power_up(media.nand), config, base::Time(0)).map_err(|e| say(&e))?;
+                (mounted.0, media.patch)
+            }
+            None => {
+                let blank = nand::Media::blank(self.sized(&config)?);
+                let ftl = Ftl::format(power_up(blank), config).map_err(|e| say(&e))?;
+                (ftl, Vec::new())
+            }
+        };
+        // Formatting and recovery are over before the host's clock starts.
+        let quiet = ftl.begin_quiet();
+        ftl.end_quiet(quiet).map_err(|e| say(&e))?;
+        Ok((ftl, patch))
+    }
+    /// The chips that such a device needs.
+    fn sized(&self, config: &Config) -> Result<Geometry, String> {
+        let blocks = config.blocks_needed(&self.geometry(1), self.translation.over_provisioning);
+        let per_plane = blocks.div_ceil(u64::from(self.geometry(1).blocks()));
+        let geometry = self.geometry(u32::try_from(per_plane).map_err(|e| e.to_string())?);
+        geometry.check()?;
+        Ok(geometry)
+    }
+}

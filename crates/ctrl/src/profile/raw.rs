@@ -1,0 +1,68 @@
+//! Raw flash as a profile describes it.
+
+use super::flash::{Chips, Flash, Translation};
+use crate::AnyModel;
+use crate::raw::{Raw, RawConfig, RawMedia, RawTiming};
+use ftl::nand;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Raw flash: the translation layer without a card around it.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawProfile {
+    pub name: String,
+    pub capacity_mib: u64,
+    controller: RawConfig,
+    nand: Chips,
+    ftl: Translation,
+    pub default_timing: String,
+    pub timing: BTreeMap<String, RawTiming>,
+}
+
+impl RawProfile {
+    fn flash(&self) -> Flash<'_> {
+        Flash {
+            chips: &self.nand,
+            translation: &self.ftl,
+            slc: None,
+        }
+    }
+    /// The first field that makes no device, in words.
+    pub fn check(&self) -> Result<(), String> {
+        let controller = self.controller.check();
+        controller.map_err(|e| format!("controller.{e}"))?;
+        for (name, timing) in &self.timing {
+            let checked = timing.check();
+            checked.map_err(|e| format!("timing.{name}.{e}"))?;
+        }
+        self.flash().check(self.capacity_mib << 20)
+    }
+    /// Units of the translation layer of a device that exports `units`.
+    pub fn all_units(&self, units: u64) -> u64 {
+        units + self.controller.scratch(units)
+    }
+    /// What the translation layer is told.
+    pub fn config(&self, units: u64) -> ftl::Config {
+        self.flash().config(self.all_units(units))
+    }
+    /// The speed of the chips.
+    pub fn chips(&self, timing: &str) -> nand::Timing {
+        self.timing[timing].nand.unwrap_or(self.nand.timing)
+    }
+    /// The device, of `units` units.
+    pub fn build(
+        &self,
+        timing: &str,
+        units: u64,
+        media: Option<RawMedia>,
+    ) -> Result<AnyModel, String> {
+        let all = self.all_units(units);
+        let (ftl, patch) = self.flash().build(self.chips(timing), all, media)?;
+        let raw = Raw::new(&self.controller, self.timing[timing], units, ftl);
+        let mut raw = raw.map_err(|e| e.to_string())?;
+        let applied = raw.firmware_mut().apply(patch);
+        applied.map_err(|e| e.to_string())?;
+        Ok(AnyModel::Raw(Box::new(raw)))
+    }
+}
