@@ -2,7 +2,7 @@
 
 use base::{Rng, Time, fill};
 use divan::counter::ItemsCount;
-use varve_ftl::nand::{Geometry, Media, Nand, Timing};
+use varve_ftl::nand::{Geometry, Media, Nand, Pairing, Timing};
 use varve_ftl::{Config, Ftl};
 
 const UNITS: u64 = 64 << 10;
@@ -27,6 +27,7 @@ fn device() -> Ftl {
         spare_bytes: 128,
         nop: 1,
         endurance: 1_000_000,
+        pairing: Pairing::None,
     };
     let blocks = config.blocks_needed(&one, 0.07).div_ceil(4) as u32;
     let timing = Timing {

@@ -91,7 +91,7 @@ impl Ftl {
                 end = end.max(read);
                 match cell {
                     Cell::Erased => break,
-                    Cell::Torn => {}
+                    Cell::Torn | Cell::SpareOnly(_) => {}
                     Cell::Written(raw) => {
                         if let Some(page) = raw.data().first().and_then(MetaPage::decode) {
                             pages.entry(page.seq).or_default().insert(page.index, page);
@@ -206,7 +206,7 @@ impl Ftl {
             let info = self.blocks[block as usize];
             let from = match first {
                 Cell::Erased => info.filled,
-                Cell::Torn => 0,
+                Cell::Torn | Cell::SpareOnly(_) => 0,
                 Cell::Written(_) => match self.fetch_tag(block, 0, 0) {
                     Some(t) if t.prog <= checkpoint && !open.contains(&block) => continue,
                     Some(t) if t.prog <= checkpoint => info.filled,

@@ -4,7 +4,7 @@ use crate::Config;
 use crate::config::NONE;
 use crate::core::{Ftl, GC, HOST, State};
 use base::{Bytes, Time, fill};
-use nand::{BlockId, Geometry, Media, Nand, Timing};
+use nand::{BlockId, Geometry, Media, Nand, Pairing, Timing};
 
 const TIMING: Timing = Timing {
     read_us: 25.0,
@@ -24,6 +24,7 @@ const GEOMETRY: Geometry = Geometry {
     spare_bytes: 120,
     nop: 1,
     endurance: 1000,
+    pairing: Pairing::None,
 };
 const CONFIG: Config = Config {
     unit_bytes: 512,

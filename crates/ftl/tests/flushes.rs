@@ -4,7 +4,7 @@ mod common;
 
 use base::{Rng, Time};
 use common::{TIMING, fresh};
-use varve_ftl::nand::{Geometry, Nand};
+use varve_ftl::nand::{Geometry, Nand, Pairing};
 use varve_ftl::{Config, Ftl};
 
 /// 16 KiB pages of four units, as on an eMMC; one block holds 64 units.
@@ -18,6 +18,7 @@ const PAGES: Geometry = Geometry {
     spare_bytes: 128,
     nop: 1,
     endurance: 10_000_000,
+    pairing: Pairing::None,
 };
 
 /// 48 MiB in units of 4 KiB; `spare` blocks more than the least that the layout accepts.

@@ -4,7 +4,7 @@ mod common;
 
 use base::{Rng, Time, fill};
 use common::{CONFIG, GEOMETRY, Oracle, TIMING, fresh, step};
-use varve_ftl::nand::{BlockId, Geometry, Media, Nand};
+use varve_ftl::nand::{BlockId, Geometry, Media, Nand, Pairing};
 use varve_ftl::{Config, Ftl, FtlError};
 
 /// Greedy collection, uniform random overwrite: A = Np / (Np - X0 + 1), X0 = 1/2 - (Np/a) W0(-k a e^{-k a}), k = 1 + 1/(2 Np)
@@ -32,6 +32,7 @@ fn amplification(blocks: u32, np: u32, rho: f64) -> (f64, f64) {
         spare_bytes: 64,
         nop: 1,
         endurance: 1_000_000,
+        pairing: Pairing::None,
     };
     let units = |data: u32| (f64::from(data * np) / (1.0 + rho)) as u64;
     // The map is kept out of the way: its areas come on top of the data blocks that the formula speaks of.

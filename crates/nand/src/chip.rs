@@ -3,7 +3,10 @@
 use crate::media::Slot;
 use crate::power::{Effect, Undo};
 use crate::trail::{Cause, Operation, Trail};
-use crate::{BlockId, Cell, Geometry, Media, Page, PageAddr, SlcMode, Timing};
+use crate::{
+    BlockId, Cell, Cells, Corrected, FaultLevel, Geometry, Media, Page, PageAddr, PageOrder,
+    SlcMode, Timing,
+};
 use base::{Bytes, Nanos, Set, Time};
 use std::sync::Arc;
 use thiserror::Error;
@@ -49,6 +52,8 @@ pub struct NandStats {
     pub programs: u64,
     /// Block erases.
     pub erases: u64,
+    /// Programs that went back in their block, where that is allowed ([`PageOrder::Warn`]).
+    pub backward: u64,
 }
 
 /// A powered chip set.
@@ -57,10 +62,11 @@ pub struct Nand {
     pub(crate) media: Media,
     pub(crate) undo: Undo,
     timing: Timing,
-    slc: Option<SlcMode>,
+    slc: Vec<SlcMode>,
+    pub(crate) cells: Cells,
     die_free: Vec<Time>,
     channel_free: Vec<Time>,
-    stats: NandStats,
+    pub(crate) stats: NandStats,
     trail: Trail,
     /// Blocks whose next program fails, for tests.
     failing_program: Set<u32>,
@@ -70,7 +76,8 @@ pub struct Nand {
 
 impl Nand {
     /// Powers the chips up.
-    pub fn new(media: Media, timing: Timing) -> Nand {
+    pub fn new(mut media: Media, timing: Timing) -> Nand {
+        media.power_up();
         let (dies, channels) = (
             media.geometry.dies() as usize,
             media.geometry.channels as usize,
@@ -79,7 +86,8 @@ impl Nand {
             media,
             undo: Undo::default(),
             timing,
-            slc: None,
+            slc: Vec::new(),
+            cells: Cells::default(),
             die_free: vec![Time(0); dies],
             channel_free: vec![Time(0); channels],
             stats: NandStats::default(),
@@ -92,14 +100,27 @@ impl Nand {
     pub fn geometry(&self) -> &Geometry {
         &self.media.geometry
     }
-    /// Uses some blocks with one bit per cell from now on. The chips do not remember it: like the timing it is told at each
-    /// power-up, before the first operation.
+    /// Uses some blocks with one bit per cell from now on; called again for others. The chips do not remember it: like the
+    /// timing it is told at each power-up, before the first operation.
     pub fn set_slc(&mut self, slc: SlcMode) {
-        self.slc = Some(slc);
+        self.slc.push(slc);
+    }
+    /// Says how the cells behave; like the timing it is told at each power-up, before the first operation.
+    pub fn set_cells(&mut self, cells: Cells) {
+        self.cells = cells;
+        self.undo.keep_last = cells.level >= FaultLevel::L3;
+    }
+    /// How the cells behave.
+    pub fn cells(&self) -> &Cells {
+        &self.cells
+    }
+    /// Speed of the chips, of blocks used with all bits per cell.
+    pub fn timing(&self) -> &Timing {
+        &self.timing
     }
     /// The mode of a block that is used with one bit per cell.
-    fn slc_of(&self, block: BlockId) -> Option<&SlcMode> {
-        self.slc.as_ref().filter(|slc| slc.holds(block))
+    pub(crate) fn slc_of(&self, block: BlockId) -> Option<&SlcMode> {
+        self.slc.iter().find(|slc| slc.holds(block))
     }
     fn timing_of(&self, block: BlockId) -> Timing {
         match self.slc_of(block) {
@@ -160,7 +181,7 @@ impl Nand {
     }
     /// Lets every operation be over and starts the clock of the dies again at 0: for work that costs no virtual time.
     pub fn settle(&mut self) {
-        self.undo = Undo::default();
+        self.undo.forget();
         self.die_free.fill(Time(0));
         self.channel_free.fill(Time(0));
     }
@@ -177,52 +198,90 @@ impl Nand {
     }
     /// Reads a page of which `bytes` cross the bus. Answers with its content and the end of the transfer.
     pub fn read(&mut self, now: Time, at: PageAddr, bytes: usize) -> (Cell, Time) {
+        let (cell, end, _) = self.sense(now, at, bytes);
+        (cell, end)
+    }
+    /// Reads a page as [`Nand::read`] does; answers also what the error correction says.
+    pub fn sense(&mut self, now: Time, at: PageAddr, bytes: usize) -> (Cell, Time, Corrected) {
         self.stats.reads += 1;
         let die = self.media.geometry.die_of(at.block) as usize;
         let channel = self.media.geometry.channel_of(die as u32) as usize;
-        let sensed = self.die_free[die].max(now) + self.timing_of(at.block).read();
+        let start = self.die_free[die].max(now);
+        let sensed = start + self.timing_of(at.block).read();
         let end = self.channel_free[channel].max(sensed) + self.timing.transfer(bytes);
         self.die_free[die] = end;
         self.channel_free[channel] = end;
-        (self.peek(at).clone(), end)
+        let said = match self.cells.errors.is_none() && self.media.frail.is_empty() {
+            true => Corrected::CLEAN,
+            false => self.disturb(at, Span { start, end }),
+        };
+        (self.peek(at).clone(), end, said)
     }
     /// Programs a page. `now` is the earliest time at which the transfer may begin.
     ///
     /// # Errors
-    /// [`NandError::Rule`] if N1, N2 or N3 is broken or the content does not fit; [`NandError::Failed`] if the chip fails.
+    /// [`NandError::Rule`] if N1, N2, N3 or N6 is broken or the content does not fit; [`NandError::Failed`] if the chip fails.
     pub fn program(&mut self, now: Time, at: PageAddr, page: Page) -> Result<Span, NandError> {
-        self.check_program(at, &page)?;
+        self.check_program(at, &page, 1)?;
         self.stats.programs += 1;
-        let die = self.media.geometry.die_of(at.block) as usize;
-        let channel = self.media.geometry.channel_of(die as u32) as usize;
+        let moved = self.move_in(now, at.block, &page);
+        let span = self.program_span(moved, at.block);
+        self.occupy(at.block, span.end);
+        self.place(at, page, span)
+    }
+    /// Lets a page cross the bus to its die; answers when it has.
+    pub(crate) fn move_in(&mut self, now: Time, block: BlockId, page: &Page) -> Time {
+        let die = self.media.geometry.die_of(block);
+        let channel = self.media.geometry.channel_of(die) as usize;
         let moved = self.channel_free[channel].max(now)
-            + self
-                .timing
-                .transfer_in(page.data_len(), page.spare().len());
-        let start = self.die_free[die].max(moved);
-        let end = start + self.timing_of(at.block).program();
+            + self.timing.transfer_in(page.data_len(), page.spare().len());
         self.channel_free[channel] = moved;
-        self.die_free[die] = end;
-        let failed = !self.failing_program.is_empty() && self.failing_program.remove(&at.block.0);
+        moved
+    }
+    /// When the die programs what has been moved to it.
+    pub(crate) fn program_span(&self, moved: Time, block: BlockId) -> Span {
+        let start = self.die_free(block).max(moved);
+        let end = start + self.timing_of(block).program();
+        Span { start, end }
+    }
+    /// The die of a block works until `end`.
+    pub(crate) fn occupy(&mut self, block: BlockId, end: Time) {
+        self.die_free[self.media.geometry.die_of(block) as usize] = end;
+    }
+    /// Puts a page into its cells.
+    pub(crate) fn place(
+        &mut self,
+        at: PageAddr,
+        page: Page,
+        span: Span,
+    ) -> Result<Span, NandError> {
+        let failed = self.program_fails(at);
+        let born = self.cells.errors.map_or(0, |_| self.absolute(span.start));
+        let frail = self.weak_program(at);
         let block = self.media.block_mut(at.block);
         let old = &block.cells[at.page as usize];
         let new = match old {
-            _ if failed || block.weak => Cell::Torn,
+            _ if failed || block.weak && frail.is_none() => Cell::Torn,
             Cell::Written(old) => Cell::Written(Arc::new(anded(old, &page))),
             _ => Cell::Written(Arc::new(page)),
         };
         let (next, times) = (block.next, block.times);
+        if next == 0 {
+            block.born = born;
+        }
         block.times = if at.page + 1 == block.next {
             block.times + 1
         } else {
             1
         };
-        block.next = at.page + 1;
+        block.next = block.next.max(at.page + 1);
         let old = std::mem::replace(&mut block.cells[at.page as usize], new);
-        self.trail
-            .note(Span { start, end }, at.block, Some(at.page));
+        if let Some(frail) = frail {
+            self.media.weaken(at, frail);
+        }
+        self.trail.note(span, at.block, Some(at.page));
         self.undo.push(
-            Span { start, end },
+            span,
             Effect::Program {
                 at,
                 old,
@@ -233,16 +292,34 @@ impl Nand {
         match failed {
             true => Err(NandError::Failed {
                 block: at.block.0,
-                at: end,
+                at: span.end,
             }),
-            false => Ok(Span { start, end }),
+            false => Ok(span),
         }
+    }
+    /// True if this program is to fail: a test wants it, or the block is worn out and shows it here (R7).
+    fn program_fails(&mut self, at: PageAddr) -> bool {
+        if !self.failing_program.is_empty() && self.failing_program.remove(&at.block.0) {
+            return true;
+        }
+        self.cells.wear.is_some()
+            && self
+                .cells
+                .life(self.rated(at.block), at.block)
+                .is_some_and(|(life, here)| here && self.media.wear(at.block) > life)
     }
     /// Erases a block. `now` is the earliest time at which it may begin.
     ///
     /// # Errors
     /// [`NandError::Rule`] if the block is bad; [`NandError::Failed`] if it is worn out (its content stays).
     pub fn erase(&mut self, now: Time, block: BlockId) -> Result<Span, NandError> {
+        self.check_erase(block)?;
+        self.stats.erases += 1;
+        let span = self.erase_span(now, block);
+        self.occupy(block, span.end);
+        self.wipe(block, span)
+    }
+    pub(crate) fn check_erase(&self, block: BlockId) -> Result<(), NandError> {
         if self.media.is_bad(block) {
             return Err(NandError::Rule {
                 rule: "N3: a bad block is not erased",
@@ -250,16 +327,21 @@ impl Nand {
                 page: 0,
             });
         }
-        self.stats.erases += 1;
-        let die = self.media.geometry.die_of(block) as usize;
-        let start = self.die_free[die].max(now);
+        Ok(())
+    }
+    /// When the die erases a block.
+    pub(crate) fn erase_span(&self, now: Time, block: BlockId) -> Span {
+        let start = self.die_free(block).max(now);
         let end = start + self.timing_of(block).erase();
-        self.die_free[die] = end;
-        let worn = self.media.wear(block) >= self.life_of(block);
+        Span { start, end }
+    }
+    /// Sets the cells of a block to ones.
+    pub(crate) fn wipe(&mut self, block: BlockId, span: Span) -> Result<Span, NandError> {
+        let worn = self.erase_fails(block);
         if worn || !self.failing_erase.is_empty() && self.failing_erase.remove(&block.0) {
             return Err(NandError::Failed {
                 block: block.0,
-                at: end,
+                at: span.end,
             });
         }
         let slot = self.media.blocks.get_mut(block.0 as usize);
@@ -267,19 +349,40 @@ impl Nand {
         let mut fresh = crate::media::Block::blank(&self.media.geometry);
         fresh.wear = old.0.as_ref().map_or(0, |b| b.wear) + 1;
         *slot = Slot(Some(Arc::new(fresh)));
-        self.undo
-            .push(Span { start, end }, Effect::Erase { block, old });
-        self.trail.note(Span { start, end }, block, None);
-        Ok(Span { start, end })
+        self.undo.push(span, Effect::Erase { block, old });
+        self.trail.note(span, block, None);
+        Ok(span)
     }
-    /// Erases that this block stands.
-    fn life_of(&self, block: BlockId) -> u32 {
-        let rated = self
-            .slc_of(block)
-            .map_or(self.media.geometry.endurance, |slc| slc.endurance);
-        rated + (base::collections::mix(u64::from(block.0) + 1) % (u64::from(rated) / 4 + 1)) as u32
+    fn erase_fails(&self, block: BlockId) -> bool {
+        let wear = self.media.wear(block);
+        match self.cells.life(self.rated(block), block) {
+            Some((life, in_program)) => !in_program && wear >= life,
+            None => {
+                let rated = self.rated(block);
+                let extra = base::collections::mix(u64::from(block.0) + 1);
+                wear >= rated + (extra % (u64::from(rated) / 4 + 1)) as u32
+            }
+        }
     }
-    fn check_program(&self, at: PageAddr, page: &Page) -> Result<(), NandError> {
+    /// Erases that this block stands by its rating.
+    fn rated(&self, block: BlockId) -> u32 {
+        self.slc_of(block)
+            .map_or(self.media.geometry.endurance, |slc| slc.endurance)
+    }
+    /// Pages that one operation programs in this block.
+    pub(crate) fn at_once(&self, block: BlockId) -> u32 {
+        match self.slc_of(block) {
+            Some(_) => 1,
+            None => self.media.geometry.pairing.pages_at_once(),
+        }
+    }
+    /// Rules of a program of `at_once` pages from `at` on, of which `page` is one.
+    pub(crate) fn check_program(
+        &mut self,
+        at: PageAddr,
+        page: &Page,
+        at_once: u32,
+    ) -> Result<(), NandError> {
         let broken = |rule| {
             Err(NandError::Rule {
                 rule,
@@ -297,6 +400,9 @@ impl Nand {
         if page.data_len() > g.page_bytes as usize || page.spare().len() > g.spare_bytes as usize {
             return broken("N0: the content does not fit");
         }
+        if self.at_once(at.block) != at_once {
+            return broken("N6: a word line is programmed whole");
+        }
         let Some(block) = self.media.block(at.block) else {
             return Ok(());
         };
@@ -310,10 +416,16 @@ impl Nand {
                 broken("N1: erase before program")
             };
         }
-        if at.page < block.next {
-            broken("N2: pages ascend in a block")
-        } else {
-            Ok(())
+        if at.page >= block.next {
+            return Ok(());
+        }
+        match (self.cells.order, &block.cells[at.page as usize]) {
+            (PageOrder::Strict, _) => broken("N2: pages ascend in a block"),
+            (PageOrder::Warn, Cell::Erased) => {
+                self.stats.backward += 1;
+                Ok(())
+            }
+            (PageOrder::Warn, _) => broken("N1: erase before program"),
         }
     }
 }

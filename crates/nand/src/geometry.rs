@@ -1,5 +1,6 @@
 //! Shape and speed of a chip set.
 
+use crate::Pairing;
 use base::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,9 @@ pub struct Geometry {
     pub nop: u32,
     /// Erases a block stands by its rating; each block fails somewhere between this and a quarter more.
     pub endurance: u32,
+    /// Pages that share cells.
+    #[serde(default)]
+    pub pairing: Pairing,
 }
 
 impl Geometry {
@@ -54,9 +58,18 @@ impl Geometry {
     pub const fn die_of(&self, block: BlockId) -> u32 {
         block.0 % self.dies()
     }
+    /// The plane of its die that holds a block.
+    pub const fn plane_of(&self, block: BlockId) -> u32 {
+        block.0 / self.dies() % self.planes
+    }
     /// The channel that serves a die.
     pub const fn channel_of(&self, die: u32) -> u32 {
         die % self.channels
+    }
+    /// Where the bad-block mark stands (R6): bytes of the raw spare area of the first page of a block; any of them other than
+    /// 0xFF is the mark. Byte 5 on pages of 512 bytes, 0 and 1 on larger ones.
+    pub const fn mark_at(&self) -> std::ops::Range<u32> {
+        if self.page_bytes <= 512 { 5..6 } else { 0..2 }
     }
     /// What is wrong with these numbers, if anything.
     ///
@@ -79,10 +92,23 @@ impl Geometry {
                 return Err(format!("{name} = {value}; it may be {min} to {max}"));
             }
         }
-        if !self.page_bytes.is_power_of_two() {
+        // Addresses are bit fields on the bus of a chip (ONFI 3.1).
+        for (name, value) in [("page_bytes", self.page_bytes), ("planes", self.planes)] {
+            if !value.is_power_of_two() {
+                return Err(format!("{name} = {value} is not a power of two"));
+            }
+        }
+        let (bits, at_once) = (self.pairing.bits(), self.pairing.pages_at_once());
+        if !self.pages_per_block.is_multiple_of(at_once) {
             return Err(format!(
-                "page_bytes = {} is not a power of two",
-                self.page_bytes
+                "pages_per_block = {}; pairing {:?} programs {at_once} pages at once, so it must be a multiple of {at_once} (N6)",
+                self.pages_per_block, self.pairing
+            ));
+        }
+        if bits > 1 && self.nop > 1 {
+            return Err(format!(
+                "nop = {}; with pairing {:?} a page is programmed once (N1)",
+                self.nop, self.pairing
             ));
         }
         if u64::from(self.dies()) * u64::from(self.planes) * u64::from(self.blocks_per_plane)

@@ -34,13 +34,21 @@
 //! - N5: `power_off(t)` leaves exactly the effects of the operations that ended by `t`, plus the faults of the table for those
 //!   in flight.
 
+mod cells;
 mod chip;
+mod cut;
+mod errors;
 mod geometry;
 mod media;
+mod pairing;
+mod planes;
 mod power;
 mod trail;
 
+pub use cells::{BitErrors, Cells, Ecc, FaultLevel, PageOrder, Wear};
 pub use chip::{Nand, NandError, NandStats, Span};
+pub use errors::Corrected;
 pub use geometry::{BlockId, Geometry, PageAddr, SlcMode, Timing};
 pub use media::{Cell, Media, Page};
+pub use pairing::Pairing;
 pub use trail::{Cause, Operation};

@@ -2,7 +2,8 @@
 
 use crate::{BlockId, Geometry, PageAddr};
 use base::collections::mix;
-use base::{Bytes, CowVec, Fingerprint, fill};
+use base::{Bytes, CowVec, Fingerprint, Nanos, Rng, fill};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -75,6 +76,8 @@ pub enum Cell {
     Erased,
     /// Programmed and readable.
     Written(Arc<Page>),
+    /// The data are uncorrectable; the spare area reads well, as if all were in order.
+    SpareOnly(Arc<Page>),
     /// Uncorrectable.
     Torn,
 }
@@ -84,9 +87,23 @@ impl Cell {
         match self {
             Cell::Erased => 0,
             Cell::Written(page) => page.digest(),
+            Cell::SpareOnly(page) => page.digest() ^ 0x5A5A,
             Cell::Torn => 0x7042,
         }
     }
+}
+
+/// A page that reads well and will not for long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Frail {
+    /// Reads that still succeed.
+    pub reads: u32,
+    /// Power-ups after which nothing reads; [`Frail::FOREVER`]: reads alone count.
+    pub power_ups: u8,
+}
+
+impl Frail {
+    pub const FOREVER: u8 = u8::MAX;
 }
 
 /// An erase block that was ever touched.
@@ -103,6 +120,14 @@ pub(crate) struct Block {
     pub weak: bool,
     /// Marked bad, from the factory or grown.
     pub bad: bool,
+    /// The mark is the factory's.
+    pub factory: bool,
+    /// Reads since the last erase; counted only where they have an effect.
+    pub reads: u32,
+    /// Time of the first program since the last erase, on the clock of [`Media::clock`]; kept only where it has an effect.
+    pub born: u64,
+    /// Pages that will not read well for long.
+    pub frail: Option<Box<BTreeMap<u32, Frail>>>,
 }
 
 impl Block {
@@ -115,6 +140,10 @@ impl Block {
             wear: 0,
             weak: false,
             bad: false,
+            factory: false,
+            reads: 0,
+            born: 0,
+            frail: None,
         }
     }
 }
@@ -131,7 +160,14 @@ impl Fingerprint for Slot {
             return 0;
         }
         let flags = u64::from(block.wear) << 32 | u64::from(block.next) << 2;
-        let h = mix(flags | u64::from(block.weak) << 1 | u64::from(block.bad));
+        let mut h = mix(flags | u64::from(block.weak) << 1 | u64::from(block.bad));
+        if block.reads != 0 || block.born != 0 {
+            h = mix(h ^ u64::from(block.reads) << 32 ^ block.born);
+        }
+        for (page, frail) in block.frail.iter().flat_map(|f| f.iter()) {
+            let left = u64::from(frail.reads) << 8 | u64::from(frail.power_ups);
+            h = mix(h ^ u64::from(*page) << 40 ^ left);
+        }
         block
             .cells
             .iter()
@@ -145,6 +181,10 @@ impl Fingerprint for Slot {
 pub struct Media {
     pub(crate) geometry: Geometry,
     pub(crate) blocks: CowVec<Slot, 16>,
+    /// Blocks that may hold frail pages; nearly always empty.
+    pub(crate) frail: BTreeSet<u32>,
+    /// Time that earlier lives took, nanoseconds: for retention.
+    pub(crate) clock: u64,
 }
 
 impl Media {
@@ -153,7 +193,88 @@ impl Media {
         Media {
             geometry,
             blocks: CowVec::new(geometry.blocks() as usize, Slot::default()),
+            frail: BTreeSet::new(),
+            clock: 0,
         }
+    }
+    /// Chips from the factory of which a share of `bad` blocks (at most 2 %, as data sheets allow) is marked bad, drawn from
+    /// `seed`. Block 0 is good, as data sheets promise.
+    ///
+    /// The mark (R6) is a byte other than 0xFF in the spare area of the block's first page, in the part that the layer above
+    /// does not get: see [`Geometry::mark_at`].
+    ///
+    /// # Errors
+    /// The share is none of 0 to 0.02.
+    pub fn factory(geometry: Geometry, seed: u64, bad: f64) -> Result<Media, String> {
+        if !(0.0..=0.02).contains(&bad) {
+            return Err(format!("factory_bad = {bad}; it may be 0 to 0.02 (R6)"));
+        }
+        let mut media = Media::blank(geometry);
+        let most = (f64::from(geometry.blocks()) * bad) as u64;
+        let mut rng = Rng::named(seed, "factory bad blocks");
+        let mut left = if most == 0 { 0 } else { rng.below(most + 1) };
+        while left > 0 {
+            let block = BlockId(1 + rng.below(u64::from(geometry.blocks()) - 1) as u32);
+            if !media.is_bad(block) {
+                let block = media.block_mut(block);
+                (block.bad, block.factory) = (true, true);
+                left -= 1;
+            }
+        }
+        Ok(media)
+    }
+    /// True if the factory marked the block bad.
+    pub fn is_factory_bad(&self, block: BlockId) -> bool {
+        self.block(block).is_some_and(|b| b.factory)
+    }
+    /// Blocks marked bad: by the factory, and since.
+    pub fn bad_blocks(&self) -> (u32, u32) {
+        let marked = self
+            .blocks
+            .iter_present()
+            .filter_map(|(_, slot)| slot.0.as_ref());
+        marked
+            .filter(|b| b.bad)
+            .fold((0, 0), |(factory, grown), b| match b.factory {
+                true => (factory + 1, grown),
+                false => (factory, grown + 1),
+            })
+    }
+    /// Lets time pass without power: charge leaks (retention).
+    pub fn shelve(&mut self, time: Nanos) {
+        self.clock = self.clock.saturating_add(time.0);
+    }
+    /// The power comes on: pages that were to last until now are gone.
+    pub(crate) fn power_up(&mut self) {
+        let blocks = &mut self.blocks;
+        self.frail.retain(|number| {
+            let Some(block) = &mut blocks.get_mut(*number as usize).0 else {
+                return false;
+            };
+            let block = Arc::make_mut(block);
+            let Some(frail) = &mut block.frail else {
+                return false;
+            };
+            frail.retain(|page, left| {
+                if left.power_ups != Frail::FOREVER {
+                    left.power_ups = left.power_ups.saturating_sub(1);
+                }
+                if left.power_ups == 0 {
+                    block.cells[*page as usize] = Cell::Torn;
+                }
+                left.power_ups > 0
+            });
+            if frail.is_empty() {
+                block.frail = None;
+            }
+            block.frail.is_some()
+        });
+    }
+    /// A page reads well for a while only.
+    pub(crate) fn weaken(&mut self, at: PageAddr, frail: Frail) {
+        self.frail.insert(at.block.0);
+        let block = self.block_mut(at.block);
+        block.frail.get_or_insert_default().insert(at.page, frail);
     }
     /// Shape of the chips.
     pub fn geometry(&self) -> &Geometry {

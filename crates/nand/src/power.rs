@@ -1,8 +1,8 @@
 //! Power loss: the undo log, and the tearing of what is in flight.
 
 use crate::chip::share_done;
-use crate::media::{Block, Slot};
-use crate::{BlockId, Cell, Media, Nand, PageAddr, Span};
+use crate::media::{Block, Frail, Slot};
+use crate::{BlockId, Cell, FaultLevel, Media, Nand, PageAddr, Span};
 use base::collections::mix;
 use base::{Rng, Time};
 use std::collections::VecDeque;
@@ -21,12 +21,19 @@ pub(crate) enum Effect {
         block: BlockId,
         old: Slot,
     },
+    /// A read that changed something: what the page and the counters were before.
+    Sense {
+        at: PageAddr,
+        old: Cell,
+        frail: Option<Frail>,
+        reads: u32,
+    },
 }
 
 impl Effect {
     fn block(&self) -> BlockId {
         match self {
-            Effect::Program { at, .. } => at.block,
+            Effect::Program { at, .. } | Effect::Sense { at, .. } => at.block,
             Effect::Erase { block, .. } => *block,
         }
     }
@@ -36,6 +43,9 @@ impl Effect {
 #[derive(Clone, Default)]
 pub(crate) struct Undo {
     log: VecDeque<(Span, Effect)>,
+    /// Whether the programs that ended last are kept, for brown-outs.
+    pub keep_last: bool,
+    last: VecDeque<(Time, PageAddr)>,
 }
 
 impl Undo {
@@ -45,8 +55,37 @@ impl Undo {
     /// Operations end in nearly the order of issue, so trimming stops at the first that is not over.
     pub fn trim(&mut self, now: Time) {
         while self.log.front().is_some_and(|(span, _)| span.end <= now) {
-            self.log.pop_front();
+            if let Some((span, Effect::Program { at, .. })) = self.log.pop_front()
+                && self.keep_last
+            {
+                self.last.push_back((span.end, at));
+            }
         }
+        if self.last.len() > 2 {
+            self.last.make_contiguous().sort_unstable();
+            self.last.drain(..self.last.len() - 2);
+        }
+    }
+    /// Everything since, out again as if nothing had been: for work that is over.
+    pub fn forget(&mut self) {
+        self.log.clear();
+        self.last.clear();
+    }
+    /// The programs that ended last by `at`, at most two.
+    fn last_by(&self, at: Time) -> Vec<PageAddr> {
+        let log = self.log.iter().filter_map(|(span, effect)| match effect {
+            Effect::Program { at, .. } => Some((span.end, *at)),
+            _ => None,
+        });
+        let mut all: Vec<_> = self
+            .last
+            .iter()
+            .copied()
+            .chain(log)
+            .filter(|(end, _)| *end <= at)
+            .collect();
+        all.sort_unstable();
+        all.iter().rev().take(2).map(|(_, page)| *page).collect()
     }
     /// A mark set meanwhile survives the undoing of an earlier erase.
     pub fn mark_bad(&mut self, block: BlockId) {
@@ -66,17 +105,31 @@ impl Undo {
 impl Nand {
     /// Cuts the power at `at`, which must not lie before the last [`Nand::advance`]: invariant N5.
     pub fn power_off(mut self, at: Time, seed: u64) -> Media {
+        let last = self.undo.last_by(at);
         let log = std::mem::take(&mut self.undo.log);
         for (span, effect) in log.into_iter().rev() {
             if span.start >= at {
                 self.undo_one(effect);
             } else if span.end > at {
-                // One stream per die (N4), so that the draw does not depend on how far the log was trimmed.
-                let die = u64::from(self.media.geometry.die_of(effect.block()));
-                let rng = Rng::named(mix(seed ^ mix(at.0)) ^ die, "nand cut");
-                self.tear(effect, share_done(span, at), rng);
+                // One stream per die (N4) and plane, so that the draw does not depend on how far the log was trimmed.
+                let g = &self.media.geometry;
+                let (die, plane) = (g.die_of(effect.block()), g.plane_of(effect.block()));
+                let place = u64::from(die) | u64::from(plane) << 32;
+                let rng = Rng::named(mix(seed ^ mix(at.0)) ^ place, "nand cut");
+                match self.cells.level {
+                    FaultLevel::L1 => self.tear(effect, share_done(span, at), rng),
+                    _ => self.tear_hard(effect, share_done(span, at), rng),
+                }
             }
         }
+        if self.cells.level >= FaultLevel::L3 {
+            let rng = Rng::named(mix(seed ^ mix(at.0)), "nand brown-out");
+            self.brown_out(&last, rng);
+        }
+        self.media.clock = self.media.clock.saturating_add(match self.cells.errors {
+            Some(_) => at.0,
+            None => 0,
+        });
         self.media
     }
     /// Operations that a cut could still undo or tear.
@@ -94,8 +147,27 @@ impl Nand {
                 let block = self.media.block_mut(at.block);
                 block.cells[at.page as usize] = old;
                 (block.next, block.times) = (next, times);
+                if next == 0 {
+                    block.born = 0;
+                }
+                if let Some(frail) = &mut block.frail {
+                    frail.remove(&at.page);
+                }
             }
             Effect::Erase { block, old } => self.media.blocks.set(block.0 as usize, old),
+            Effect::Sense {
+                at,
+                old,
+                frail,
+                reads,
+            } => {
+                let block = self.media.block_mut(at.block);
+                block.cells[at.page as usize] = old;
+                block.reads = reads;
+                if let Some(frail) = frail {
+                    self.media.weaken(at, frail);
+                }
+            }
         }
     }
     fn tear(&mut self, effect: Effect, done: f64, mut rng: Rng) {
@@ -136,6 +208,7 @@ impl Nand {
                     .blocks
                     .set(block.0 as usize, Slot(Some(Arc::new(mixed))));
             }
+            Effect::Sense { .. } => {}
         }
     }
 }

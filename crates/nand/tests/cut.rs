@@ -2,7 +2,7 @@
 
 use base::{Bytes, Rng, Time, fill};
 use std::collections::{BTreeMap, BTreeSet};
-use varve_nand::{BlockId, Cell, Geometry, Media, Nand, Page, PageAddr, Span, Timing};
+use varve_nand::{BlockId, Cell, Geometry, Media, Nand, Page, PageAddr, Pairing, Span, Timing};
 
 const GEOMETRY: Geometry = Geometry {
     channels: 2,
@@ -14,6 +14,7 @@ const GEOMETRY: Geometry = Geometry {
     spare_bytes: 16,
     nop: 1,
     endurance: 1000,
+    pairing: Pairing::None,
 };
 const TIMING: Timing = Timing {
     read_us: 5.0,
@@ -127,6 +128,7 @@ fn check(media: &Media, trace: &[(Span, Act)], at: Time, what: &str) {
                 (Cell::Erased | Cell::Torn, Some(_)) => {
                     assert!(half.contains(&block), "{what}: {addr:?} lost")
                 }
+                (Cell::SpareOnly(_), _) => panic!("{what}: a fault of L2 at L1"),
                 (Cell::Torn, None) => assert!(torn.contains_key(&addr), "{what}: {addr:?} torn"),
             }
         }
@@ -201,6 +203,7 @@ fn all_faults_of_the_table_occur() {
                 Cell::Erased => "erased",
                 Cell::Written(_) => "written",
                 Cell::Torn => "torn",
+                Cell::SpareOnly(_) => "spare only",
             };
             seen.insert((f, cell));
         }
@@ -272,7 +275,7 @@ fn an_early_cut_of_a_partial_program_keeps_what_was_there() {
         let media = nand.power_off(Time(second.start.0 + 1), seed);
         match media.cell(at) {
             Cell::Written(p) => kept += usize::from(p.slice(0, 1)[0] == 0xF0),
-            Cell::Torn => {}
+            Cell::Torn | Cell::SpareOnly(_) => {}
             Cell::Erased => panic!("seed {seed}: a programmed page became erased"),
         }
     }

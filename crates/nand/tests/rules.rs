@@ -2,7 +2,7 @@
 
 use base::{Bytes, Time, fill};
 use varve_nand::{
-    BlockId, Cell, Geometry, Media, Nand, NandError, Page, PageAddr, SlcMode, Timing,
+    BlockId, Cell, Geometry, Media, Nand, NandError, Page, PageAddr, Pairing, SlcMode, Timing,
 };
 
 const GEOMETRY: Geometry = Geometry {
@@ -15,6 +15,7 @@ const GEOMETRY: Geometry = Geometry {
     spare_bytes: 32,
     nop: 1,
     endurance: 8,
+    pairing: Pairing::None,
 };
 const TIMING: Timing = Timing {
     read_us: 50.0,

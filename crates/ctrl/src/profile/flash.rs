@@ -19,6 +19,15 @@ pub(super) struct Chips {
     spare_bytes: u32,
     nop: u32,
     endurance: u32,
+    /// Pages that share cells.
+    #[serde(default)]
+    pairing: nand::Pairing,
+    /// How the cells behave beyond the clean model.
+    #[serde(default)]
+    cells: nand::Cells,
+    /// Share of the blocks that the factory marked bad, at most 0.02.
+    #[serde(default)]
+    factory_bad: f64,
     pub timing: nand::Timing,
 }
 
@@ -45,6 +54,10 @@ impl Flash<'_> {
         self.geometry(1).check().map_err(|e| format!("nand.{e}"))?;
         let chips = self.chips.timing.check();
         chips.map_err(|e| format!("nand.timing.{e}"))?;
+        let cells = self.chips.cells.check();
+        cells.map_err(|e| format!("nand.cells.{e}"))?;
+        nand::Media::factory(self.geometry(1), 0, self.chips.factory_bad)
+            .map_err(|e| format!("nand.{e}"))?;
         let ftl = self.translation;
         let spare = ftl.over_provisioning;
         if !(0.01..=1.0).contains(&spare) {
@@ -82,6 +95,7 @@ impl Flash<'_> {
             spare_bytes: n.spare_bytes,
             nop: n.nop,
             endurance: n.endurance,
+            pairing: n.pairing,
         }
     }
     /// What the translation layer is told of so many units.
@@ -106,7 +120,11 @@ impl Flash<'_> {
         self.check_slc(units * BLOCK_BYTES as u64)?;
         let config = self.config(units);
         let say = |e: &dyn std::fmt::Display| e.to_string();
-        let power_up = |media| Nand::new(media, chips);
+        let power_up = |media| {
+            let mut nand = Nand::new(media, chips);
+            nand.set_cells(self.chips.cells);
+            nand
+        };
         let (mut ftl, patch) = match media {
             Some(media) => {
                 let mounted =
@@ -114,7 +132,8 @@ impl Flash<'_> {
                 (mounted.0, media.patch)
             }
             None => {
-                let blank = nand::Media::blank(self.sized(&config)?);
+                let (seed, bad) = (self.chips.cells.seed, self.chips.factory_bad);
+                let blank = nand::Media::factory(self.sized(&config)?, seed, bad)?;
                 let ftl = Ftl::format(power_up(blank), config).map_err(|e| say(&e))?;
                 (ftl, Vec::new())
             }

@@ -3,7 +3,7 @@
 
 use base::{Bytes, Rng, Time};
 use std::collections::BTreeMap;
-use varve_ftl::nand::{BlockId, Geometry, Media, Nand, Timing};
+use varve_ftl::nand::{BlockId, Geometry, Media, Nand, Pairing, Timing};
 use varve_ftl::{Config, Ftl, SlcArea};
 
 pub const TIMING: Timing = Timing {
@@ -25,6 +25,7 @@ pub const GEOMETRY: Geometry = Geometry {
     spare_bytes: 120,
     nop: 1,
     endurance: 100_000,
+    pairing: Pairing::None,
 };
 
 pub const CONFIG: Config = Config {
