@@ -110,6 +110,7 @@ pub struct Ftl {
     pub(crate) opening_cold: bool,
     pub(crate) read_only: Option<String>,
     pub(crate) stats: FtlStats,
+    pub(crate) switch: crate::mutant::Switch,
 }
 
 impl Ftl {
@@ -157,6 +158,7 @@ impl Ftl {
             opening_cold: false,
             read_only: None,
             stats: FtlStats::default(),
+            switch: Default::default(),
             nand,
             config,
             layout,

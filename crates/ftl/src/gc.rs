@@ -4,7 +4,7 @@ use crate::config::{NONE, RESERVE};
 use crate::core::{Entry, FOLD, Ftl, FtlError, GC, State};
 use crate::slc::{ORDINARY, SLC};
 use crate::tag::{GroupMark, Kind};
-use base::{Time, fill};
+use base::{Mutant, Time, fill};
 
 impl Ftl {
     /// The bounded step that a host write pays for: enough copies to keep pace with the writes, for the victim at hand.
@@ -123,7 +123,8 @@ impl Ftl {
                 lpn,
                 data,
                 lost: tag.kind == Kind::Lost,
-                birth: Some(tag.birth),
+                // R6
+                birth: (!self.mutant(Mutant::CopyIsNewer)).then_some(tag.birth),
                 accept: 0,
                 host: false,
                 // I11: the copy keeps the unit's place.

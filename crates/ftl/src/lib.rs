@@ -43,6 +43,7 @@ mod failed;
 mod gc;
 mod group;
 mod meta;
+mod mutant;
 mod program;
 mod recover;
 pub mod remap;
@@ -54,4 +55,5 @@ mod types;
 
 pub use crate::core::{Ftl, FtlError, FtlStats, Quiet};
 pub use config::{Config, Layout, RESERVE, SlcArea};
+pub use mutant::MUTANTS;
 pub use nand;

@@ -1,0 +1,74 @@
+//! Asking for a deliberate mistake: like `rt::mutant`, but the active mutant belongs to one device, since nothing here knows of
+//! tasks or simulations.
+
+use crate::core::Ftl;
+use base::Mutant;
+
+/// True if this build can run mutants.
+pub const MUTANTS: bool = cfg!(feature = "mutants");
+
+/// The active mutant of a device, and how often each guard was reached.
+#[cfg(feature = "mutants")]
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Switch {
+    pub active: Option<Mutant>,
+    pub reached: std::cell::RefCell<std::collections::BTreeMap<Mutant, u64>>,
+}
+
+/// Nothing: this build has no mutants.
+#[cfg(not(feature = "mutants"))]
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Switch;
+
+impl Switch {
+    /// True if this device runs mutant `m`; counts that its guard was reached.
+    #[cfg(feature = "mutants")]
+    pub fn on(&self, m: Mutant) -> bool {
+        *self.reached.borrow_mut().entry(m).or_default() += 1;
+        self.active == Some(m)
+    }
+    /// False: this build has no mutants.
+    #[cfg(not(feature = "mutants"))]
+    #[inline(always)]
+    pub const fn on(&self, _: Mutant) -> bool {
+        false
+    }
+}
+
+impl Ftl {
+    /// Lets this device make a mistake from now on, or none.
+    #[cfg(feature = "mutants")]
+    pub fn set_mutant(&mut self, mutant: Option<Mutant>) {
+        self.switch.active = mutant;
+    }
+    /// How often the guard of a mutant was reached since the FTL was made, its recovery included.
+    #[cfg(feature = "mutants")]
+    pub fn mutant_reached(&self, mutant: Mutant) -> u64 {
+        let reached = self.switch.reached.borrow();
+        reached.get(&mutant).copied().unwrap_or(0)
+    }
+    /// True if this device runs mutant `m` (see [`Mutant`]); counts that its guard was reached. Ask only where leaving the guard
+    /// out would make a difference.
+    #[cfg(feature = "mutants")]
+    pub(crate) fn mutant(&self, m: Mutant) -> bool {
+        self.switch.on(m)
+    }
+    /// False: this build has no mutants.
+    #[cfg(not(feature = "mutants"))]
+    #[inline(always)]
+    pub(crate) const fn mutant(&self, _: Mutant) -> bool {
+        false
+    }
+}
+
+#[cfg(all(test, not(feature = "mutants")))]
+mod tests {
+    use super::*;
+
+    /// Compiles only if the answer is a constant, and passes only if it is no.
+    #[test]
+    fn no_guard_can_be_switched_off() {
+        const SWITCHED: bool = Switch.on(Mutant::CollectByTag);
+        const { assert!(!SWITCHED && !MUTANTS && size_of::<Switch>() == 0) }
+    }
+}
