@@ -15,8 +15,10 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fs {
-    /// ext4.
+    /// ext4, with the features of `mke2fs -t ext4`.
     Ext4,
+    /// ext3, with the features of `mke2fs -t ext3`: block maps, a log of descriptor tags without checksums.
+    Ext3,
 }
 
 macro_rules! words {
@@ -46,7 +48,7 @@ macro_rules! words {
         }
     };
 }
-words!(Fs, "file system", Ext4 = "ext4");
+words!(Fs, "file system", Ext4 = "ext4", Ext3 = "ext3");
 words!(
     Data,
     "data mode",
@@ -232,6 +234,10 @@ impl Config {
                 nanos: 0,
             },
         );
+        options.kind = match self.fs {
+            Fs::Ext4 => mkfs::Kind::Ext4,
+            Fs::Ext3 => mkfs::Kind::Ext3,
+        };
         options.journal = match (self.scheme.0, self.journal_blocks) {
             (None, _) => JournalSize::None,
             (_, Some(blocks)) => JournalSize::Blocks(blocks),

@@ -1,8 +1,8 @@
-//! ext4 under the conformance cases of `vfs`, in both worlds and with and without a journal.
+//! ext4 and ext3 under the conformance cases of `vfs`, in both worlds and with and without a journal.
 
 use block::Queue;
 use blockdev::Ram;
-use ext4::mkfs::{DeviceContent, JournalSize, MkfsOptions, plan};
+use ext4::mkfs::{DeviceContent, JournalSize, Kind, MkfsOptions, plan};
 use ext4::{DataMode, Ext4, MountOptions};
 use rt::{Sim, SimConfig, WallTime};
 use std::sync::Arc;
@@ -10,14 +10,15 @@ use vfs::{FileSystem, conformance};
 
 const BYTES: u64 = 64 << 20;
 
-/// A fresh ext4 on a RAM device.
-fn fresh(preset: journal::Preset, data: DataMode) -> Arc<dyn FileSystem> {
+/// A fresh file system on a RAM device.
+fn fresh(kind: Kind, preset: journal::Preset, data: DataMode) -> Arc<dyn FileSystem> {
     let queue = Queue::new(Arc::new(Ram::new(BYTES)));
     let time = WallTime {
         secs: 1_704_067_200,
         nanos: 0,
     };
     let mut options = MkfsOptions::new(BYTES, [1; 16], [2; 16], time);
+    options.kind = kind;
     if preset == journal::Preset::None {
         options.journal = JournalSize::None;
     }
@@ -35,20 +36,23 @@ fn fresh(preset: journal::Preset, data: DataMode) -> Arc<dyn FileSystem> {
 
 #[test]
 fn real_world() {
-    conformance::run(|| fresh(journal::Preset::Jbd2, DataMode::Ordered));
+    conformance::run(|| fresh(Kind::Ext4, journal::Preset::Jbd2, DataMode::Ordered));
 }
 
 #[test]
 fn simulated() {
-    for (preset, data) in [
-        (journal::Preset::Jbd2, DataMode::Ordered),
-        (journal::Preset::Jbd2, DataMode::Writeback),
-        (journal::Preset::Jbd2, DataMode::Journal),
-        (journal::Preset::None, DataMode::Ordered),
+    for (kind, preset, data) in [
+        (Kind::Ext4, journal::Preset::Jbd2, DataMode::Ordered),
+        (Kind::Ext4, journal::Preset::Jbd2, DataMode::Writeback),
+        (Kind::Ext4, journal::Preset::Jbd2, DataMode::Journal),
+        (Kind::Ext4, journal::Preset::None, DataMode::Ordered),
+        (Kind::Ext3, journal::Preset::Jbd2, DataMode::Ordered),
+        (Kind::Ext3, journal::Preset::Emmc, DataMode::Journal),
+        (Kind::Ext3, journal::Preset::None, DataMode::Ordered),
     ] {
         for case in conformance::cases() {
             let sim = Sim::new(SimConfig::seeded(1));
-            sim.run(|| conformance::run_case(case, || fresh(preset, data)))
+            sim.run(|| conformance::run_case(case, || fresh(kind, preset, data)))
                 .unwrap();
         }
     }

@@ -1,23 +1,17 @@
 //! The numbers of a new volume, by the rules of mke2fs.
 
-use super::{JournalSize, MkfsError, MkfsOptions};
+use super::{JournalSize, Kind, MkfsError, MkfsOptions};
 use base::BLOCK_BYTES;
 
-/// Most blocks and most inodes per group: as many as one bitmap block has bits.
-pub(super) const BITS_PER_BLOCK: u64 = BLOCK_BYTES as u64 * 8;
 /// Groups whose bitmaps and tables lie together (feature `flex_bg`), and its logarithm.
 pub(super) const FLEX_GROUPS: u32 = 1 << LOG_FLEX_GROUPS;
 pub(super) const LOG_FLEX_GROUPS: u8 = 4;
 pub(super) const INODE_BYTES: u32 = 256;
-pub(super) const DESC_BYTES: u32 = 64;
 /// First inode that is not reserved; `lost+found` gets it.
 pub(super) const FIRST_INO: u32 = 11;
-pub(super) const LOST_FOUND_BLOCKS: u32 = 4;
+/// `lost+found` is made as large as this, but only of direct blocks.
+const LOST_FOUND_BYTES: u32 = 16 << 10;
 
-const INODES_PER_BLOCK: u64 = BLOCK_BYTES as u64 / INODE_BYTES as u64;
-const DESCS_PER_BLOCK: u32 = BLOCK_BYTES as u32 / DESC_BYTES;
-/// Pointers in an indirect block of the resize inode.
-pub(super) const POINTERS_PER_BLOCK: u32 = BLOCK_BYTES as u32 / 4;
 /// Blocks a last group must offer beyond its own metadata, or it is left out.
 const LAST_GROUP_SPARE: u64 = 50;
 /// Smallest and largest journal.
@@ -25,14 +19,15 @@ const JOURNAL_MIN: u32 = 1024;
 const JOURNAL_MAX: u32 = 10_240_000;
 /// Below this number of blocks mke2fs makes no journal.
 const BLOCKS_MIN_WITH_JOURNAL: u64 = 2048;
-/// With more bytes per inode than one block the bitmap of a full group would not hold its inodes.
-const INODE_RATIO_MIN: u32 = BLOCK_BYTES as u32;
-const MIB_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES as u64;
-const _: () = assert!(BITS_PER_BLOCK * BLOCK_BYTES as u64 == 128 << 20);
+const MIB: u64 = 1 << 20;
 
 /// The numbers of a new volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
+    /// Features.
+    pub kind: Kind,
+    /// Bytes of a block.
+    pub block_bytes: u32,
     /// Blocks.
     pub blocks: u64,
     /// Blocks of every group but the last.
@@ -69,15 +64,23 @@ impl Geometry {
                 percent: options.reserved_percent,
             });
         }
-        let asked = options.size_bytes / BLOCK_BYTES as u64;
+        if ![1024, BLOCK_BYTES as u32].contains(&options.block_bytes) {
+            return Err(MkfsError::BlockBytes {
+                bytes: options.block_bytes,
+            });
+        }
+        // Devices have whole 4 KiB; mke2fs rounds to whole pages as well.
+        let block_bytes = u64::from(options.block_bytes);
+        let asked = options.size_bytes / BLOCK_BYTES as u64 * (BLOCK_BYTES as u64 / block_bytes);
         if asked > u64::from(u32::MAX) {
             return Err(MkfsError::TooLarge {
                 size_bytes: options.size_bytes,
+                limit_bytes: block_bytes << 32,
             });
         }
         let ratio = options
             .inode_ratio
-            .unwrap_or_else(|| default_inode_ratio(asked));
+            .unwrap_or_else(|| default_inode_ratio(asked * block_bytes));
         let mut g = Geometry::with_groups(options, asked, ratio)?;
         g.journal_blocks = g.journal(options)?;
         Ok(g)
@@ -88,71 +91,101 @@ impl Geometry {
     /// A last group that could hold little more than its own metadata is left out. If the inodes then do not fit the other
     /// groups, groups are made smaller by eight blocks at a time until the last one is large enough.
     fn with_groups(options: &MkfsOptions, asked: u64, ratio: u32) -> Result<Geometry, MkfsError> {
-        if ratio < INODE_RATIO_MIN {
-            return Err(MkfsError::InodeRatio {
-                ratio,
-                least: INODE_RATIO_MIN,
-            });
+        // With more bytes per inode than one block the bitmap of a full group would not hold its inodes.
+        let least = options.block_bytes;
+        if ratio < least {
+            return Err(MkfsError::InodeRatio { ratio, least });
         }
         let reserved = asked * u64::from(options.reserved_percent) / 100;
-        let inodes = (asked * BLOCK_BYTES as u64 / u64::from(ratio)).max(FIRST_INO as u64 + 1);
-        let (mut g, mut own) = Self::cut(asked, BITS_PER_BLOCK as u32, inodes);
+        let block_bytes = u64::from(options.block_bytes);
+        let inodes = (asked * block_bytes / u64::from(ratio)).max(FIRST_INO as u64 + 1);
+        let (mut g, mut own) = Self::cut(options, asked, options.block_bytes * 8, inodes);
         g.reserved_blocks = reserved;
         loop {
             if g.groups == 0 {
                 return Err(too_small(options, "the first group has no block".into()));
             }
-            let rest = g.blocks % u64::from(g.blocks_per_group);
+            let rest = (g.blocks - g.first_block()) % u64::from(g.blocks_per_group);
             let wanted = own + LAST_GROUP_SPARE;
-            if u64::from(g.inodes_per_group) > BITS_PER_BLOCK {
+            if u64::from(g.inodes_per_group) > g.bits_per_block() {
                 let reserved = g.reserved_blocks;
-                (g, own) = Self::cut(asked, g.blocks_per_group - 8, inodes);
+                (g, own) = Self::cut(options, asked, g.blocks_per_group - 8, inodes);
                 g.reserved_blocks = reserved;
             } else if rest == 0 || rest >= wanted {
                 break;
             } else if g.groups == 1 {
-                let need = wanted * BLOCK_BYTES as u64;
+                let need = (wanted + g.first_block()) * block_bytes;
                 return Err(too_small(options, format!("at least {need} bytes")));
             } else {
-                (g, own) = Self::cut(g.blocks - rest, g.blocks_per_group, inodes);
+                (g, own) = Self::cut(options, g.blocks - rest, g.blocks_per_group, inodes);
                 g.reserved_blocks = reserved * g.blocks / asked;
             }
+        }
+        if g.inodes_per_group < FIRST_INO {
+            return Err(MkfsError::TooFewInodes {
+                ratio,
+                inodes: g.inodes_per_group,
+                reserved: FIRST_INO,
+            });
         }
         if u64::from(g.groups) * u64::from(g.inodes_per_group) > u64::from(u32::MAX) {
             return Err(MkfsError::InodeRatio {
                 ratio,
-                least: 2 * INODE_RATIO_MIN,
+                least: 2 * least,
             });
         }
         Ok(g)
     }
 
     /// Groups of one size, whether or not the result is possible; and the metadata blocks of the last group.
-    fn cut(blocks: u64, blocks_per_group: u32, inodes: u64) -> (Geometry, u64) {
-        let groups = blocks.div_ceil(u64::from(blocks_per_group)) as u32;
-        let table_blocks = inodes
-            .div_ceil(u64::from(groups.max(1)))
-            .div_ceil(INODES_PER_BLOCK);
-        let desc_blocks = groups.div_ceil(DESCS_PER_BLOCK);
-        let g = Geometry {
+    fn cut(
+        options: &MkfsOptions,
+        blocks: u64,
+        blocks_per_group: u32,
+        inodes: u64,
+    ) -> (Geometry, u64) {
+        let mut g = Geometry {
+            kind: options.kind,
+            block_bytes: options.block_bytes,
             blocks,
             blocks_per_group,
-            groups,
-            inodes_per_group: (table_blocks * INODES_PER_BLOCK) as u32,
-            table_blocks: table_blocks as u32,
-            desc_blocks,
-            reserved_desc_blocks: reserved_desc_blocks(blocks, blocks_per_group, desc_blocks),
+            groups: 0,
+            inodes_per_group: 0,
+            table_blocks: 0,
+            desc_blocks: 0,
+            reserved_desc_blocks: 0,
             reserved_blocks: 0,
             journal_blocks: 0,
         };
-        let last = groups.saturating_sub(1);
-        let own = u64::from(g.own_blocks(last)) + 2 + table_blocks;
+        let in_groups = blocks.saturating_sub(g.first_block());
+        g.groups = in_groups.div_ceil(u64::from(blocks_per_group)) as u32;
+        let per_block = u64::from(g.block_bytes / INODE_BYTES);
+        let per_group = inodes.div_ceil(u64::from(g.groups.max(1)));
+        // Whole table blocks, then whole bytes of the bitmap.
+        let per_group = (per_group.next_multiple_of(per_block) & !7).max(8);
+        g.inodes_per_group = per_group as u32;
+        g.table_blocks = per_group.div_ceil(per_block) as u32;
+        g.desc_blocks = g.groups.div_ceil(g.descs_per_block());
+        g.reserved_desc_blocks = g.descs_to_grow();
+        let last = g.groups.saturating_sub(1);
+        let own = u64::from(g.own_blocks(last)) + 2 + u64::from(g.table_blocks);
         (g, own)
+    }
+
+    /// Room for the descriptors of a volume 1024 times as large, but below 2^32 blocks; one indirect block lists it.
+    fn descs_to_grow(&self) -> u32 {
+        let most = (self.blocks * 1024).min(u64::from(u32::MAX));
+        let most = most.saturating_sub(self.first_block());
+        let groups = most.div_ceil(self.blocks_per_group.into()) as u32;
+        groups
+            .div_ceil(self.descs_per_block())
+            .saturating_sub(self.desc_blocks)
+            .min(self.pointers_per_block())
     }
 
     fn journal(&self, options: &MkfsOptions) -> Result<u32, MkfsError> {
         let too_small = || {
-            let need = BLOCKS_MIN_WITH_JOURNAL * BLOCK_BYTES as u64;
+            let need = BLOCKS_MIN_WITH_JOURNAL * u64::from(self.block_bytes);
             too_small(
                 options,
                 format!("a journal wants {need} bytes; choose no journal below"),
@@ -187,7 +220,37 @@ impl Geometry {
 
     /// Blocks of all groups' metadata and of the journal: what `df` does not count (`s_overhead_clusters`).
     pub fn overhead(&self) -> u64 {
-        self.blocks - self.free_before_files() + u64::from(self.journal_blocks)
+        self.blocks - self.free_before_files() + self.first_block() + u64::from(self.journal_blocks)
+    }
+    /// The block of the superblock, where group 0 begins: blocks of 1 KiB leave the first one to a boot loader.
+    pub fn first_block(&self) -> u64 {
+        u64::from(self.block_bytes == 1024)
+    }
+    /// Bytes of a group descriptor.
+    pub(super) fn desc_bytes(&self) -> u32 {
+        match self.kind {
+            Kind::Ext4 => 64,
+            Kind::Ext3 => 32,
+        }
+    }
+    fn descs_per_block(&self) -> u32 {
+        self.block_bytes / self.desc_bytes()
+    }
+    /// Most blocks and most inodes per group: as many as one bitmap block has bits.
+    pub(super) fn bits_per_block(&self) -> u64 {
+        u64::from(self.block_bytes) * 8
+    }
+    /// Pointers in an indirect block.
+    pub(super) fn pointers_per_block(&self) -> u32 {
+        self.block_bytes / 4
+    }
+    /// Blocks of `lost+found`.
+    pub(super) fn lost_found_blocks(&self) -> u32 {
+        (LOST_FOUND_BYTES / self.block_bytes).min(ondisk::ext4::BLOCK_MAP_DIRECT)
+    }
+    /// An empty block.
+    pub(super) fn empty(&self) -> Vec<u8> {
+        vec![0; self.block_bytes as usize]
     }
     /// Inodes of the volume.
     pub fn inodes(&self) -> u32 {
@@ -195,7 +258,7 @@ impl Geometry {
     }
     /// First block of a group.
     pub fn group_start(&self, group: u32) -> u64 {
-        u64::from(group) * u64::from(self.blocks_per_group)
+        self.first_block() + u64::from(group) * u64::from(self.blocks_per_group)
     }
     /// Blocks of a group.
     pub fn group_blocks(&self, group: u32) -> u64 {
@@ -233,24 +296,14 @@ fn too_small(options: &MkfsOptions, need: String) -> MkfsError {
     }
 }
 
-/// Bytes per inode by the `fs_types` of mke2fs.conf that apply to a size.
-fn default_inode_ratio(blocks: u64) -> u32 {
-    match blocks {
-        n if n < 3 * MIB_BLOCKS => 8192,
-        n if n < 512 * MIB_BLOCKS => 4096,
-        n if n < (4 << 20) * MIB_BLOCKS => 16384,
+/// Bytes per inode by the `fs_types` of mke2fs.conf that apply to a size in bytes.
+fn default_inode_ratio(bytes: u64) -> u32 {
+    match bytes {
+        n if n < 3 * MIB => 8192,
+        n if n < 512 * MIB => 4096,
+        n if n < (4 << 20) * MIB => 16384,
         _ => 32768,
     }
-}
-
-/// Room for the descriptors of a volume 1024 times as large, but below 2^32 blocks; one indirect block lists it.
-fn reserved_desc_blocks(blocks: u64, blocks_per_group: u32, desc_blocks: u32) -> u32 {
-    let most = (blocks * 1024).min(u64::from(u32::MAX));
-    let groups = most.div_ceil(blocks_per_group.into()) as u32;
-    groups
-        .div_ceil(DESCS_PER_BLOCK)
-        .saturating_sub(desc_blocks)
-        .min(POINTERS_PER_BLOCK)
 }
 
 /// Blocks of the journal by the size of the volume.

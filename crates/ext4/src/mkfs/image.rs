@@ -1,15 +1,15 @@
 //! The bytes of a new volume.
 
-use super::geometry::{BITS_PER_BLOCK, DESC_BYTES, FIRST_INO, Geometry, INODE_BYTES};
-use super::geometry::{LOG_FLEX_GROUPS, LOST_FOUND_BLOCKS};
+use super::geometry::{FIRST_INO, Geometry, INODE_BYTES, LOG_FLEX_GROUPS};
 use super::layout::Layout;
-use super::resize::{RESIZE_BYTES, resize_block_count, resize_blocks};
-use super::{MkfsOptions, Plan};
+use super::pointers::PointerMap;
+use super::resize::{resize_block_count, resize_blocks, resize_bytes};
+use super::{Kind, MkfsOptions, Plan};
 use base::bytes::{get_le32, is_zero, put_le32};
-use base::{BLOCK_BYTES, BlockNo, Ino};
+use base::{BlockNo, Ino};
 use ondisk::ext4::{
-    BitmapChecksum, Compat, DIR_TAIL_BYTES, Extent, ExtentEntries, ExtentIndex, ExtentNode,
-    FIRST_INO_DEFAULT, FileType, GroupDesc, GroupFlags, HashVersion, INODE_BYTES_OLD,
+    BLOCK_MAP_DIRECT, BitmapChecksum, Compat, DIR_TAIL_BYTES, Extent, ExtentEntries, ExtentIndex,
+    ExtentNode, FIRST_INO_DEFAULT, FileType, GroupDesc, GroupFlags, HashVersion, INODE_BYTES_OLD,
     INODE_EXTRA_BYTES_DEFAULT, Incompat, Inode, InodeFlags, JOURNAL_INO, MODE_DIR, MODE_REGULAR,
     RESIZE_INO, ROOT_INO, RoCompat, SUPERBLOCK_AT, State, Superblock, SuperblockFlags, Timestamp,
     put_dir_entry, put_dir_tail, update_dir_checksum, update_extent_checksum,
@@ -18,7 +18,6 @@ use ondisk::jbd2;
 use std::collections::BTreeMap;
 
 const BAD_BLOCKS_INO: Ino = Ino(1);
-const SECTORS: u64 = base::SECTORS_PER_BLOCK;
 const LOST_FOUND: &[u8] = b"lost+found";
 const _: () = assert!(FIRST_INO == FIRST_INO_DEFAULT.0);
 
@@ -42,11 +41,8 @@ pub(super) fn build(options: &MkfsOptions, g: &Geometry, layout: &Layout) -> Pla
     let tables = layout.groups.iter().map(|p| (p.inode_table, table_blocks));
     // An old log in the journal could look like the continuation of the new one.
     let journal = layout.journal.iter().copied();
-    let areas = tables
-        .chain(journal)
-        .map(|(start, len)| (BlockNo(start), len))
-        .collect();
-    Plan::new(image.blocks, areas)
+    let areas = tables.chain(journal).collect();
+    Plan::new(image.blocks, areas, g.block_bytes as usize)
 }
 
 struct Image<'a> {
@@ -66,17 +62,25 @@ fn superblock(options: &MkfsOptions, g: &Geometry) -> Superblock {
     };
     let compat = Compat::EXT_ATTR | Compat::RESIZE_INODE | Compat::DIR_INDEX;
     sb.set_compat(compat | journal);
-    let incompat = Incompat::FILETYPE | Incompat::EXTENTS | Incompat::WIDE_BLOCKS;
-    sb.set_incompat(incompat | Incompat::FLEX_BG);
-    let ro = RoCompat::SPARSE_SUPER | RoCompat::LARGE_FILE | RoCompat::HUGE_FILE;
-    let ro = ro | RoCompat::DIR_NLINK | RoCompat::EXTRA_ISIZE | RoCompat::METADATA_CSUM;
-    sb.set_ro_compat(ro);
+    sb.set_incompat(Incompat::FILETYPE);
+    sb.set_ro_compat(RoCompat::SPARSE_SUPER | RoCompat::LARGE_FILE);
+    if g.kind == Kind::Ext4 {
+        let incompat = Incompat::FILETYPE | Incompat::EXTENTS | Incompat::WIDE_BLOCKS;
+        sb.set_incompat(incompat | Incompat::FLEX_BG);
+        let ro = sb.ro_compat() | RoCompat::HUGE_FILE | RoCompat::DIR_NLINK;
+        sb.set_ro_compat(ro | RoCompat::EXTRA_ISIZE | RoCompat::METADATA_CSUM);
+        sb.set_desc_size(g.desc_bytes() as u16);
+        sb.set_log_groups_per_flex(LOG_FLEX_GROUPS);
+        sb.set_checksum_type(1);
+    }
 
     sb.set_inodes_count(g.inodes());
     sb.set_blocks_count(g.blocks);
     sb.set_reserved_blocks(g.reserved_blocks);
-    sb.set_log_block_size(2);
-    sb.set_log_cluster_size(2);
+    let log_block_size = g.block_bytes.ilog2() - 10;
+    sb.set_log_block_size(log_block_size);
+    sb.set_log_cluster_size(log_block_size);
+    sb.set_first_data_block(g.first_block() as u32);
     sb.set_blocks_per_group(g.blocks_per_group);
     sb.set_clusters_per_group(g.blocks_per_group);
     sb.set_inodes_per_group(g.inodes_per_group);
@@ -85,9 +89,7 @@ fn superblock(options: &MkfsOptions, g: &Geometry) -> Superblock {
     sb.set_revision(1);
     sb.set_first_ino(FIRST_INO_DEFAULT);
     sb.set_inode_bytes(INODE_BYTES as u16);
-    sb.set_desc_size(DESC_BYTES as u16);
     sb.set_reserved_gdt_blocks(g.reserved_desc_blocks as u16);
-    sb.set_log_groups_per_flex(LOG_FLEX_GROUPS);
     sb.set_min_extra_isize(INODE_EXTRA_BYTES_DEFAULT);
     sb.set_want_extra_isize(INODE_EXTRA_BYTES_DEFAULT);
     sb.set_overhead_clusters(u32::try_from(g.overhead()).unwrap_or(0));
@@ -98,7 +100,6 @@ fn superblock(options: &MkfsOptions, g: &Geometry) -> Superblock {
     sb.set_hash_seed(options.hash_seed);
     sb.set_default_hash(HashVersion::HalfMd4);
     sb.set_flags(SuperblockFlags::SIGNED_HASH);
-    sb.set_checksum_type(1);
     let secs = u64::try_from(options.time.secs).unwrap_or(0);
     sb.set_mkfs_time(secs);
     sb.set_write_time(secs);
@@ -114,12 +115,21 @@ impl Image<'_> {
         }
     }
 
+    fn has_checksums(&self) -> bool {
+        self.g.kind == Kind::Ext4
+    }
+
     /// Root directory and `lost+found`.
     fn directories(&mut self, sb: &Superblock) {
-        let end = BLOCK_BYTES - DIR_TAIL_BYTES;
+        let tail = if self.has_checksums() {
+            DIR_TAIL_BYTES
+        } else {
+            0
+        };
+        let end = self.g.block_bytes as usize - tail;
         let lost_found = Ino(FIRST_INO);
         let dir = FileType::Directory;
-        let mut root = vec![0; BLOCK_BYTES];
+        let mut root = self.g.empty();
         put_dir_entry(&mut root, 0, 12, Some(ROOT_INO), dir, b".");
         put_dir_entry(&mut root, 12, 12, Some(ROOT_INO), dir, b"..");
         put_dir_entry(&mut root, 24, end - 24, Some(lost_found), dir, LOST_FOUND);
@@ -131,7 +141,7 @@ impl Image<'_> {
             .iter()
             .flat_map(|&(start, len)| start..start + len);
         for (n, block) in blocks.enumerate() {
-            let mut leaf = vec![0; BLOCK_BYTES];
+            let mut leaf = self.g.empty();
             if n == 0 {
                 put_dir_entry(&mut leaf, 0, 12, Some(lost_found), dir, b".");
                 put_dir_entry(&mut leaf, 12, end - 12, Some(ROOT_INO), dir, b"..");
@@ -143,8 +153,10 @@ impl Image<'_> {
     }
 
     fn leaf(&mut self, sb: &Superblock, ino: Ino, block: u64, mut bytes: Vec<u8>) {
-        put_dir_tail(&mut bytes);
-        update_dir_checksum(sb.seed().inode(ino, 0), &mut bytes);
+        if self.has_checksums() {
+            put_dir_tail(&mut bytes);
+            update_dir_checksum(sb.seed().inode(ino, 0), &mut bytes);
+        }
         self.blocks.insert(block, bytes);
     }
 
@@ -156,26 +168,28 @@ impl Image<'_> {
         bad.set_modify_time(self.time());
         self.put_inode(sb, BAD_BLOCKS_INO, bad);
         // The other reserved inodes are empty, but carry a checksum.
-        for ino in (1..FIRST_INO).map(Ino).filter(|i| *i != BAD_BLOCKS_INO) {
+        let checked = self.has_checksums();
+        let others = (1..FIRST_INO).map(Ino).filter(|i| *i != BAD_BLOCKS_INO);
+        for ino in others.filter(|_| checked) {
             self.put_inode(sb, ino, Inode::blank(INODE_BYTES as usize, 0));
         }
 
-        let mut root = self.inode(MODE_DIR | 0o755, 3, BLOCK_BYTES as u64);
+        let mut root = self.inode(MODE_DIR | 0o755, 3, self.g.block_bytes.into());
         root.set_uid(self.options.root_owner.0);
         root.set_gid(self.options.root_owner.1);
         self.map(sb, ROOT_INO, &mut root, &[(self.layout.root, 1)], None);
         self.put_inode(sb, ROOT_INO, root);
 
-        let bytes = u64::from(LOST_FOUND_BLOCKS) * BLOCK_BYTES as u64;
+        let bytes = u64::from(self.g.lost_found_blocks() * self.g.block_bytes);
         let mut lost_found = self.inode(MODE_DIR | 0o700, 2, bytes);
         let runs = &self.layout.lost_found;
         self.map(sb, Ino(FIRST_INO), &mut lost_found, runs, None);
         self.put_inode(sb, Ino(FIRST_INO), lost_found);
 
-        let mut resize = self.inode(MODE_REGULAR | 0o600, 1, RESIZE_BYTES);
+        let mut resize = self.inode(MODE_REGULAR | 0o600, 1, resize_bytes(self.g));
         let top = u32::try_from(self.layout.resize).expect("volumes end below 2^32 blocks");
         put_le32(resize.block_area_mut(), 4 * 13, top);
-        set_blocks(&mut resize, resize_block_count(self.g));
+        self.set_blocks(&mut resize, resize_block_count(self.g));
         self.put_inode(sb, RESIZE_INO, resize);
 
         if self.g.journal_blocks > 0 {
@@ -184,10 +198,15 @@ impl Image<'_> {
     }
 
     fn journal(&mut self, sb: &mut Superblock) {
-        let bytes = u64::from(self.g.journal_blocks) * BLOCK_BYTES as u64;
+        let bytes = u64::from(self.g.journal_blocks) * u64::from(self.g.block_bytes);
         let mut inode = self.inode(MODE_REGULAR | 0o600, 1, bytes);
-        let node = self.layout.journal_node;
-        self.map(sb, JOURNAL_INO, &mut inode, &self.layout.journal, node);
+        match &self.layout.journal_map {
+            Some(map) => self.map_by_pointers(&mut inode, map),
+            None => {
+                let node = self.layout.journal_node;
+                self.map(sb, JOURNAL_INO, &mut inode, &self.layout.journal, node);
+            }
+        }
 
         let mut backup = [0; 17];
         for (n, word) in backup[..15].iter_mut().enumerate() {
@@ -200,8 +219,8 @@ impl Image<'_> {
         self.put_inode(sb, JOURNAL_INO, inode);
 
         let uuid = self.options.uuid;
-        let log = jbd2::Superblock::new(BLOCK_BYTES as u32, self.g.journal_blocks, uuid);
-        let mut block = vec![0; BLOCK_BYTES];
+        let log = jbd2::Superblock::new(self.g.block_bytes, self.g.journal_blocks, uuid);
+        let mut block = self.g.empty();
         log.encode(&mut block);
         self.blocks.insert(self.layout.journal[0].0, block);
     }
@@ -218,7 +237,21 @@ impl Image<'_> {
         inode
     }
 
-    /// Maps `runs` by extents: in the inode, or in the block `node` if there are more than four.
+    /// Block area and pointer blocks of a file that is mapped already.
+    fn map_by_pointers(&mut self, inode: &mut Inode, map: &PointerMap) {
+        for (n, word) in map.area.iter().enumerate() {
+            put_le32(inode.block_area_mut(), 4 * n, *word);
+        }
+        for (block, pointers) in &map.pointers {
+            let bytes = pointers.iter().flat_map(|p| p.to_le_bytes()).collect();
+            self.blocks.insert((*block).into(), bytes);
+        }
+        let data: u64 = map.runs().iter().map(|(_, len)| len).sum();
+        self.set_blocks(inode, data + map.pointers.len() as u64);
+    }
+
+    /// Maps `runs`: by extents in the inode, or in the block `node` if there are more than four; those of an ext3, which are few, by
+    /// direct pointers.
     fn map(
         &mut self,
         sb: &Superblock,
@@ -227,6 +260,14 @@ impl Image<'_> {
         runs: &[(u64, u64)],
         node: Option<u64>,
     ) {
+        if self.g.kind == Kind::Ext3 {
+            let blocks = runs.iter().flat_map(|&(start, len)| start..start + len);
+            for (n, block) in blocks.enumerate() {
+                assert!(n < BLOCK_MAP_DIRECT as usize, "direct pointers do");
+                put_le32(inode.block_area_mut(), 4 * n, block as u32);
+            }
+            return self.set_blocks(inode, runs.iter().map(|(_, len)| len).sum());
+        }
         let mut logical = 0;
         let extent = |&(start, len): &(u64, u64)| {
             let len = len as u32;
@@ -245,8 +286,8 @@ impl Image<'_> {
         match node {
             None => root.entries = leaf,
             Some(child) => {
-                let max = ExtentNode::block_max(BLOCK_BYTES);
-                let mut block = vec![0; BLOCK_BYTES];
+                let max = ExtentNode::block_max(self.g.block_bytes as usize);
+                let mut block = self.g.empty();
                 ExtentNode {
                     depth: 0,
                     max,
@@ -271,32 +312,32 @@ impl Image<'_> {
         root.encode(inode.block_area_mut());
         inode.set_flags(InodeFlags::EXTENTS);
         let blocks: u64 = runs.iter().map(|(_, len)| len).sum();
-        set_blocks(inode, blocks + u64::from(node.is_some()));
+        self.set_blocks(inode, blocks + u64::from(node.is_some()));
     }
 
     fn put_inode(&mut self, sb: &Superblock, ino: Ino, mut inode: Inode) {
-        inode.update_checksum(sb.seed(), ino);
+        if self.has_checksums() {
+            inode.update_checksum(sb.seed(), ino);
+        }
         let place = sb.inode_place(ino).expect("reserved inodes lie in group 0");
         assert_eq!(place.group, 0, "reserved inodes lie in group 0");
         let block = self.layout.groups[0].inode_table + place.table_block;
-        let bytes = self
-            .blocks
-            .entry(block)
-            .or_insert_with(|| vec![0; BLOCK_BYTES]);
+        let empty = || self.g.empty();
+        let bytes = self.blocks.entry(block).or_insert_with(empty);
         inode.encode(&mut bytes[place.offset..]);
     }
 
     /// Bitmaps and descriptors; fills in the free counts of the superblock.
     fn groups(&mut self, sb: &mut Superblock) -> Vec<u8> {
         let g = self.g;
-        let bytes = g.desc_blocks as usize * BLOCK_BYTES;
+        let bytes = g.desc_blocks as usize * g.block_bytes as usize;
         let mut descs = vec![0; bytes];
         let (mut free_blocks, mut free_inodes) = (0, 0);
         for group in 0..g.groups {
             let desc = self.group(sb, group);
             free_blocks += u64::from(desc.free_blocks());
             free_inodes += desc.free_inodes();
-            desc.encode(&mut descs[group as usize * DESC_BYTES as usize..]);
+            desc.encode(&mut descs[group as usize * g.desc_bytes() as usize..]);
         }
         sb.set_free_blocks(free_blocks);
         sb.set_free_inodes(free_inodes);
@@ -309,34 +350,34 @@ impl Image<'_> {
         // I2: bitmap and count come from the same set.
         let taken = self.layout.space.taken_count(start, start + len);
         let used_inodes = if group == 0 { FIRST_INO } else { 0 };
-        let mut desc = GroupDesc::blank(DESC_BYTES as usize);
+        let mut desc = GroupDesc::blank(g.desc_bytes() as usize);
         desc.set_block_bitmap(BlockNo(places.block_bitmap));
         desc.set_inode_bitmap(BlockNo(places.inode_bitmap));
         desc.set_inode_table(BlockNo(places.inode_table));
         desc.set_free_blocks((len - taken) as u32);
         desc.set_free_inodes(g.inodes_per_group - used_inodes);
-        desc.set_unused_inodes(g.inodes_per_group - used_inodes);
         desc.set_used_dirs(if group == 0 { 2 } else { 0 });
 
+        // Without checksums of descriptors nothing may be left uninitialised.
+        let lazy = self.has_checksums();
         let mut flags = GroupFlags::ITABLE_ZEROED;
+        if lazy {
+            desc.set_unused_inodes(g.inodes_per_group - used_inodes);
+        }
         let only_own = taken == u64::from(g.own_blocks(group));
-        if only_own && group != 0 && group + 1 != g.groups {
+        if lazy && only_own && group != 0 && group + 1 != g.groups {
             flags = flags | GroupFlags::BLOCK_UNINIT;
         } else {
             let bitmap = self.block_bitmap(start, len);
             BitmapChecksum::Block.update(sb, &mut desc, &bitmap);
             self.blocks.insert(places.block_bitmap, bitmap);
         }
-        if used_inodes == 0 {
+        if lazy && used_inodes == 0 {
             flags = flags | GroupFlags::INODE_UNINIT;
         } else {
-            let mut bitmap = vec![0; BLOCK_BYTES];
+            let mut bitmap = self.g.empty();
             set_bits(&mut bitmap, 0, used_inodes.into());
-            set_bits(
-                &mut bitmap,
-                g.inodes_per_group.into(),
-                BLOCK_BYTES as u64 * 8,
-            );
+            set_bits(&mut bitmap, g.inodes_per_group.into(), g.bits_per_block());
             BitmapChecksum::Inode.update(sb, &mut desc, &bitmap);
             self.blocks.insert(places.inode_bitmap, bitmap);
         }
@@ -346,11 +387,11 @@ impl Image<'_> {
     }
 
     fn block_bitmap(&self, start: u64, len: u64) -> Vec<u8> {
-        let mut bitmap = vec![0; BLOCK_BYTES];
+        let mut bitmap = self.g.empty();
         for (at, n) in self.layout.space.taken_in(start, start + len) {
             set_bits(&mut bitmap, at - start, at - start + n);
         }
-        set_bits(&mut bitmap, len, BITS_PER_BLOCK);
+        set_bits(&mut bitmap, len, self.g.bits_per_block());
         bitmap
     }
 
@@ -359,7 +400,7 @@ impl Image<'_> {
         let listed = self.blocks.values().filter(|b| !is_zero(b)).count() as u64;
         let written = listed
             + (1 + u64::from(self.g.desc_blocks)) * (1 + self.g.backup_groups().count() as u64);
-        sb.set_kbytes_written(written * BLOCK_BYTES as u64 / 1024);
+        sb.set_kbytes_written(written * u64::from(self.g.block_bytes) / 1024);
         let groups: Vec<u32> = std::iter::once(0).chain(self.g.backup_groups()).collect();
         for group in groups {
             let start = self.g.group_start(group);
@@ -370,27 +411,28 @@ impl Image<'_> {
             } else {
                 State::NONE
             });
-            let mut block = vec![0; BLOCK_BYTES];
-            let at = if group == 0 {
+            let mut block = self.g.empty();
+            let at = if start == 0 {
                 SUPERBLOCK_AT as usize
             } else {
                 0
             };
             sb.encode(&mut block[at..]);
             self.blocks.insert(start, block);
-            for (n, bytes) in descs.chunks(BLOCK_BYTES).enumerate() {
+            for (n, bytes) in descs.chunks(self.g.block_bytes as usize).enumerate() {
                 self.blocks.insert(start + 1 + n as u64, bytes.to_vec());
             }
         }
     }
-}
 
-fn set_blocks(inode: &mut Inode, blocks: u64) {
-    let stored = inode.set_sectors(blocks * SECTORS, true, BLOCK_BYTES as u32);
-    assert!(
-        stored,
-        "the metadata of a volume fits the block count of an inode"
-    );
+    fn set_blocks(&self, inode: &mut Inode, blocks: u64) {
+        let sectors = blocks * u64::from(self.g.block_bytes) / base::SECTOR_BYTES as u64;
+        let stored = inode.set_sectors(sectors, self.has_checksums(), self.g.block_bytes);
+        assert!(
+            stored,
+            "the metadata of a volume fits the block count of an inode"
+        );
+    }
 }
 
 fn set_bits(bitmap: &mut [u8], from: u64, to: u64) {

@@ -4,10 +4,10 @@
 //! 2. For each flexible group: its block bitmaps, inode bitmaps and inode tables, packed at its start.
 //! 3. Root directory, `lost+found`, the double-indirect block of the resize inode, the journal.
 
-use super::MkfsError;
-use super::geometry::{FLEX_GROUPS, Geometry, LOST_FOUND_BLOCKS};
+use super::geometry::{FLEX_GROUPS, Geometry};
+use super::pointers::{PointerMap, map_by_pointers};
 use super::space::Space;
-use base::BLOCK_BYTES;
+use super::{Kind, MkfsError};
 use ondisk::ext4::{EXTENT_LEN_MAX, ExtentNode};
 
 /// Where the metadata of a group lies.
@@ -30,6 +30,8 @@ pub(super) struct Layout {
     pub journal: Vec<(u64, u64)>,
     /// Extent node of the journal, if its runs do not fit the inode.
     pub journal_node: Option<u64>,
+    /// Block map of the journal of an ext3.
+    pub journal_map: Option<PointerMap>,
 }
 
 impl Layout {
@@ -39,17 +41,27 @@ impl Layout {
     /// Something does not fit.
     pub fn new(g: &Geometry) -> Result<Layout, MkfsError> {
         let mut space = Space::new(g.blocks);
+        space.take(0, g.first_block());
         for group in 0..g.groups {
             space.take(g.group_start(group), g.own_blocks(group).into());
         }
         let full = || full(g);
         let mut groups = Vec::new();
-        for first in (0..g.groups).step_by(FLEX_GROUPS as usize) {
-            groups.extend(flex_group(g, &mut space, first).ok_or_else(full)?);
+        match g.kind {
+            Kind::Ext4 => {
+                for first in (0..g.groups).step_by(FLEX_GROUPS as usize) {
+                    groups.extend(flex_group(g, &mut space, first).ok_or_else(full)?);
+                }
+            }
+            Kind::Ext3 => {
+                for group in 0..g.groups {
+                    groups.push(plain_group(g, &mut space, group).ok_or_else(full)?);
+                }
+            }
         }
         let root = space.take_first(0, 1).ok_or_else(full)?;
         let lost_found = space
-            .take_runs(0, LOST_FOUND_BLOCKS.into())
+            .take_runs(0, g.lost_found_blocks().into())
             .ok_or_else(full)?;
         let behind_table = groups[0].inode_table + u64::from(g.table_blocks);
         let resize = space.take_first(behind_table, 1).ok_or_else(full)?;
@@ -61,11 +73,22 @@ impl Layout {
             resize,
             journal: Vec::new(),
             journal_node: None,
+            journal_map: None,
         };
-        if g.journal_blocks > 0 {
-            layout.place_journal(g).ok_or_else(full)?;
+        match g.kind {
+            _ if g.journal_blocks == 0 => {}
+            Kind::Ext4 => layout.place_journal(g).ok_or_else(full)?,
+            Kind::Ext3 => layout.map_journal(g).ok_or_else(full)?,
         }
         Ok(layout)
+    }
+
+    /// A journal with a block map lies behind what is taken at the start of the volume, its pointer blocks among its blocks.
+    fn map_journal(&mut self, g: &Geometry) -> Option<()> {
+        let map = map_by_pointers(&mut self.space, g, g.journal_blocks)?;
+        self.journal = map.runs();
+        self.journal_map = Some(map);
+        Some(())
     }
 
     fn place_journal(&mut self, g: &Geometry) -> Option<()> {
@@ -85,12 +108,13 @@ impl Layout {
         // Too many runs for the inode: their node takes the block before the goal, if that is free, and comes first.
         self.journal_node = Some(self.space.take_first(goal.saturating_sub(1), 1)?);
         self.journal = split(&self.space.take_runs(goal, len)?);
-        (self.journal.len() <= ExtentNode::block_max(BLOCK_BYTES).into()).then_some(())
+        (self.journal.len() <= ExtentNode::block_max(g.block_bytes as usize).into()).then_some(())
     }
 
     /// The group for the journal: the emptiest near the middle of the volume.
     fn journal_group(&self, g: &Geometry) -> u32 {
-        let middle = (g.blocks / 2 / u64::from(g.blocks_per_group)) as u32;
+        let middle = (g.blocks - g.first_block()) / 2 / u64::from(g.blocks_per_group);
+        let middle = middle as u32;
         let free = |group: u32| {
             let start = g.group_start(group);
             g.group_blocks(group) - self.space.taken_count(start, start + g.group_blocks(group))
@@ -143,6 +167,16 @@ fn flex_group(g: &Geometry, space: &mut Space, first: u32) -> Option<Vec<GroupPl
         .collect()
 }
 
+/// Puts the metadata of a group behind its copy of superblock and descriptors.
+fn plain_group(g: &Geometry, space: &mut Space, group: u32) -> Option<GroupPlaces> {
+    let start = g.group_start(group);
+    Some(GroupPlaces {
+        block_bitmap: space.take_first(start, 1)?,
+        inode_bitmap: space.take_first(start, 1)?,
+        inode_table: space.take_first(start, g.table_blocks.into())?,
+    })
+}
+
 /// Cuts runs to the length of extents.
 fn split(runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let most = u64::from(EXTENT_LEN_MAX);
@@ -155,7 +189,7 @@ fn split(runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
 }
 
 fn full(g: &Geometry) -> MkfsError {
-    let size_bytes = g.blocks * BLOCK_BYTES as u64;
+    let size_bytes = g.blocks * u64::from(g.block_bytes);
     let need = "more room, a smaller journal or fewer inodes".into();
     MkfsError::TooSmall { size_bytes, need }
 }

@@ -1,4 +1,4 @@
-//! Makes an ext4 volume: 4 KiB blocks and the default features of mke2fs 1.47, in the same places with the same bytes.
+//! Makes an ext4 or ext3 volume: the default features of mke2fs 1.47, in the same places with the same bytes.
 //!
 //! Three steps, the first two pure:
 //! 1. [`Geometry`] decides numbers: groups, inodes, reserved blocks, journal (`geometry.rs`).
@@ -17,6 +17,7 @@ mod geometry;
 mod image;
 mod layout;
 mod options;
+mod pointers;
 mod resize;
 mod space;
 #[cfg(test)]
@@ -24,7 +25,7 @@ mod tests;
 mod write;
 
 pub use geometry::Geometry;
-pub use options::{JournalSize, MkfsError, MkfsOptions};
+pub use options::{JournalSize, Kind, MkfsError, MkfsOptions};
 pub use write::{DeviceContent, Plan};
 
 /// Plans a volume.

@@ -2,10 +2,35 @@
 
 use rt::WallTime;
 
+/// Which set of features a new volume gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Kind {
+    /// `mke2fs -t ext4` (1.47): extents, flexible groups, 64-bit descriptors, checksums.
+    #[default]
+    Ext4,
+    /// `mke2fs -t ext3`: block maps, descriptors of 32 bytes, bitmaps and tables of each group at its start, all of them initialised,
+    /// no checksum anywhere; a log without features.
+    Ext3,
+}
+
+impl Kind {
+    /// The word for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Kind::Ext4 => "ext4",
+            Kind::Ext3 => "ext3",
+        }
+    }
+}
+
 /// Options of a new volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MkfsOptions {
-    /// Size of the volume in bytes; what lies beyond the last whole 4 KiB block stays unused.
+    /// Features.
+    pub kind: Kind,
+    /// Bytes of a block: 1024 or 4096.
+    pub block_bytes: u32,
+    /// Size of the volume in bytes; what lies beyond the last whole 4 KiB stays unused.
     pub size_bytes: u64,
     /// Label, at most 16 bytes.
     pub label: String,
@@ -26,9 +51,11 @@ pub struct MkfsOptions {
 }
 
 impl MkfsOptions {
-    /// The defaults of mke2fs for a volume of this size; UUID, hash seed and time are the caller's.
+    /// The defaults of mke2fs for an ext4 of this size, in blocks of 4 KiB; UUID, hash seed and time are the caller's.
     pub fn new(size_bytes: u64, uuid: [u8; 16], hash_seed: [u8; 16], time: WallTime) -> Self {
         MkfsOptions {
+            kind: Kind::Ext4,
+            block_bytes: base::BLOCK_BYTES as u32,
             size_bytes,
             label: String::new(),
             uuid,
@@ -47,7 +74,7 @@ impl MkfsOptions {
 pub enum JournalSize {
     /// As mke2fs chooses by the size of the volume.
     Default,
-    /// So many 4 KiB blocks, at least 1024.
+    /// So many blocks, at least 1024.
     Blocks(u32),
     /// No journal.
     None,
@@ -57,7 +84,7 @@ pub enum JournalSize {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MkfsError {
     /// Size.
-    #[error("{size_bytes} bytes are too small for an ext4 volume with these options: {need}")]
+    #[error("{size_bytes} bytes are too small for a volume with these options: {need}")]
     TooSmall {
         /// Size asked for.
         size_bytes: u64,
@@ -65,10 +92,18 @@ pub enum MkfsError {
         need: String,
     },
     /// Size.
-    #[error("{size_bytes} bytes are too large: a volume with a resize inode ends below 16 TiB")]
+    #[error("{size_bytes} bytes are too large: a volume with a resize inode ends below {} TiB", limit_bytes >> 40)]
     TooLarge {
         /// Size asked for.
         size_bytes: u64,
+        /// Where block numbers end.
+        limit_bytes: u64,
+    },
+    /// Block size.
+    #[error("blocks of {bytes} bytes: choose 1024 or 4096")]
+    BlockBytes {
+        /// Block size asked for.
+        bytes: u32,
     },
     /// Inode ratio.
     #[error("one inode per {ratio} bytes is not possible here: choose {least} or more")]
@@ -77,6 +112,18 @@ pub enum MkfsError {
         ratio: u32,
         /// Smallest possible value.
         least: u32,
+    },
+    /// Inode ratio.
+    #[error(
+        "one inode per {ratio} bytes leaves {inodes} inodes in the first group, which holds the {reserved} reserved ones: choose less"
+    )]
+    TooFewInodes {
+        /// Bytes per inode.
+        ratio: u32,
+        /// Inodes of the first group.
+        inodes: u32,
+        /// Inodes that mkfs puts there.
+        reserved: u32,
     },
     /// Journal size.
     #[error("a journal of {blocks} blocks is not possible here: choose {least} to {most} blocks")]

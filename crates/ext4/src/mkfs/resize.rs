@@ -4,27 +4,26 @@
 //! block of the primary descriptors whose distance from the superblock is `n + 1` (modulo the words of a block); that
 //! block in turn, taken as an indirect block, lists its copies in the backup groups.
 
-use super::geometry::{Geometry, POINTERS_PER_BLOCK};
-use base::BLOCK_BYTES;
+use super::geometry::Geometry;
 use base::bytes::put_le32;
 
 /// Size of the resize inode: everything a double-indirect block reaches.
-pub(super) const RESIZE_BYTES: u64 = {
-    let p = POINTERS_PER_BLOCK as u64;
-    (p * p + p + 12) * BLOCK_BYTES as u64
-};
+pub(super) fn resize_bytes(g: &Geometry) -> u64 {
+    let p = u64::from(g.pointers_per_block());
+    (p * p + p + 12) * u64::from(g.block_bytes)
+}
 
 /// Blocks of the resize inode with their bytes; the double-indirect block `top` first.
 pub(super) fn resize_blocks(g: &Geometry, top: u64) -> Vec<(u64, Vec<u8>)> {
     let backups: Vec<u32> = g.backup_groups().collect();
-    let mut root = vec![0; BLOCK_BYTES];
+    let mut root = g.empty();
     let mut out = Vec::new();
     for n in g.desc_blocks..g.desc_blocks + g.reserved_desc_blocks {
-        let block = 1 + n;
-        put_le32(&mut root, 4 * (n % POINTERS_PER_BLOCK) as usize, block);
-        let mut list = vec![0; BLOCK_BYTES];
+        let block = g.first_block() as u32 + 1 + n;
+        put_le32(&mut root, 4 * (n % g.pointers_per_block()) as usize, block);
+        let mut list = g.empty();
         for (slot, &group) in backups.iter().enumerate() {
-            let copy = g.group_start(group) + u64::from(block);
+            let copy = g.group_start(group) + 1 + u64::from(n);
             put_le32(
                 &mut list,
                 4 * slot,

@@ -1,5 +1,7 @@
 //! The plan against mke2fs, dumpe2fs and e2fsck; each test says `skipped: no ...` where the tool is missing.
 
+mod ext3;
+
 use super::*;
 use base::bytes::get_le64;
 use base::{BLOCK_BYTES, BlockNo};
@@ -58,14 +60,22 @@ fn tool(name: &str, args: &[&str], image: &Path) -> Option<Output> {
 }
 
 /// The defaults that mke2fs.conf of e2fsprogs 1.47 holds, so that the host's copy does not matter.
-fn mke2fs(image: &Path, small: bool, extra: &[&str]) -> Option<()> {
-    let features = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,\
-                    flex_bg,sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum";
+fn mke2fs(image: &Path, options: &MkfsOptions, extra: &[&str]) -> Option<()> {
+    let features = match options.kind {
+        Kind::Ext4 => {
+            "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,\
+             flex_bg,sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum"
+        }
+        Kind::Ext3 => {
+            "none,has_journal,ext_attr,resize_inode,dir_index,filetype,sparse_super,large_file"
+        }
+    };
     let hash = format!("hash_seed={HASH_SEED_TEXT}");
+    let small = options.size_bytes < 512 * MIB;
     let ratio = if small { "4096" } else { "16384" };
-    let mut args = vec![
-        "-q", "-F", "-t", "ext4", "-b", "4096", "-I", "256", "-i", ratio,
-    ];
+    let block = options.block_bytes.to_string();
+    let mut args = vec!["-q", "-F", "-t", options.kind.word(), "-b", &block];
+    args.extend(["-I", "256", "-i", ratio]);
     args.extend(["-O", features, "-U", UUID_TEXT, "-E", &hash]);
     args.extend(extra);
     let output = tool("mke2fs", &args, image)?;
@@ -115,11 +125,12 @@ fn blocks_of(file: &File) -> BTreeMap<u64, Vec<u8>> {
 
 /// Takes out what may differ: the count of KiB written and the checksum over it.
 fn mask_superblocks(blocks: &mut BTreeMap<u64, Vec<u8>>) {
-    for (n, block) in blocks.iter_mut() {
-        let at = if *n == 0 { SUPERBLOCK_AT as usize } else { 0 };
-        if Superblock::parse(&block[at..]).is_ok() {
-            block[at + 0x178..at + 0x180].fill(0);
-            block[at + 0x3FC..at + 0x400].fill(0);
+    for block in blocks.values_mut() {
+        for at in (0..BLOCK_BYTES).step_by(1024) {
+            if Superblock::parse(&block[at..]).is_ok() {
+                block[at + 0x178..at + 0x180].fill(0);
+                block[at + 0x3FC..at + 0x400].fill(0);
+            }
         }
     }
 }
@@ -133,7 +144,7 @@ fn compare(options: &MkfsOptions, extra: &[&str]) {
         .map(|(n, b)| (n.0, b.to_vec()))
         .collect();
     let file = sparse(options.size_bytes);
-    if mke2fs(file.path(), options.size_bytes < 512 * MIB, extra).is_none() {
+    if mke2fs(file.path(), options, extra).is_none() {
         return;
     }
     let mut theirs = blocks_of(file.as_file());
@@ -150,7 +161,7 @@ fn compare(options: &MkfsOptions, extra: &[&str]) {
         if let Some(at) = (0..BLOCK_BYTES).find(|&i| a[i] != b[i]) {
             let end = (at + 8).min(BLOCK_BYTES);
             differences.push(format!(
-                "{n}+{at:#x}: {:02x?} / {:02x?}",
+                "4 KiB block {n}+{at:#x}: {:02x?} / {:02x?}",
                 &a[at..end],
                 &b[at..end]
             ));
@@ -165,7 +176,9 @@ fn compare(options: &MkfsOptions, extra: &[&str]) {
     let size = options.size_bytes;
     assert!(
         differences.is_empty(),
-        "{size} bytes {extra:?}, ours / mke2fs, of {}:\n{shown}",
+        "{} of {} byte blocks, {size} bytes {extra:?}, ours / mke2fs, of {}:\n{shown}",
+        options.kind.word(),
+        options.block_bytes,
         differences.len()
     );
 }
@@ -262,12 +275,11 @@ fn e2fsck_finds_nothing() {
     });
 }
 
-#[test]
-fn dumpe2fs_prints_the_same() {
-    let size = 1024 * MIB;
-    let ours = image_of(&planned(&options(size)), size);
-    let theirs = sparse(size);
-    if mke2fs(theirs.path(), false, &[]).is_none() {
+/// What dumpe2fs says of our volume is what it says of that of mke2fs.
+fn compare_dumps(options: &MkfsOptions, features: &str) {
+    let ours = image_of(&planned(options), options.size_bytes);
+    let theirs = sparse(options.size_bytes);
+    if mke2fs(theirs.path(), options, &[]).is_none() {
         return;
     }
     let dump = |path: &Path| {
@@ -284,11 +296,13 @@ fn dumpe2fs_prints_the_same() {
     let (Some(ours), Some(theirs)) = (dump(ours.path()), dump(theirs.path())) else {
         return;
     };
-    assert!(
-        ours.iter()
-            .any(|l| l.contains("has_journal ext_attr resize_inode"))
-    );
+    assert!(ours.iter().any(|l| l.contains(features)));
     assert_eq!(ours, theirs);
+}
+
+#[test]
+fn dumpe2fs_prints_the_same() {
+    compare_dumps(&options(1024 * MIB), "has_journal ext_attr resize_inode");
 }
 
 #[test]

@@ -27,9 +27,35 @@ pub struct Plan {
     zeroed: Vec<(BlockNo, u64)>,
 }
 
+/// Blocks of the file system as blocks of 4 KiB, `ratio` to one.
+fn joined(
+    blocks: BTreeMap<u64, Vec<u8>>,
+    ratio: u64,
+    block_bytes: usize,
+) -> BTreeMap<u64, Vec<u8>> {
+    let mut out = BTreeMap::new();
+    for (n, bytes) in blocks {
+        let at = (n % ratio) as usize * block_bytes;
+        let page = out.entry(n / ratio).or_insert_with(|| vec![0; BLOCK_BYTES]);
+        page[at..at + block_bytes].copy_from_slice(&bytes);
+    }
+    out
+}
+
 impl Plan {
-    /// A plan of `blocks` on top of `areas` of zeros (first block, blocks).
-    pub(super) fn new(blocks: BTreeMap<u64, Vec<u8>>, areas: Vec<(BlockNo, u64)>) -> Plan {
+    /// A plan of `blocks` of `block_bytes` on top of `areas` of zeros (first block, blocks).
+    pub(super) fn new(
+        blocks: BTreeMap<u64, Vec<u8>>,
+        areas: Vec<(u64, u64)>,
+        block_bytes: usize,
+    ) -> Plan {
+        let ratio = (BLOCK_BYTES / block_bytes) as u64;
+        let blocks = joined(blocks, ratio, block_bytes);
+        // Wiped is what is written afterwards, too: outwards to whole 4 KiB.
+        let areas = areas.into_iter().map(|(start, len)| {
+            let first = start / ratio;
+            (BlockNo(first), (start + len).div_ceil(ratio) - first)
+        });
         let (zeros, blocks): (Vec<_>, Vec<_>) =
             blocks.into_iter().partition(|(_, bytes)| is_zero(bytes));
         let single = zeros.into_iter().map(|(n, _)| (BlockNo(n), 1));
@@ -38,7 +64,7 @@ impl Plan {
                 .into_iter()
                 .map(|(n, bytes)| (BlockNo(n), bytes.into()))
                 .collect(),
-            zeroed: areas.into_iter().chain(single).collect(),
+            zeroed: areas.chain(single).collect(),
         }
     }
 

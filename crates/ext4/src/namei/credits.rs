@@ -2,7 +2,7 @@
 //!
 //! | part | blocks |
 //! |---|---|
-//! | new block of a directory or symbolic link | block bitmap, descriptor; extent blocks on the path; for each level, and a new one, an extent block with bitmap and descriptor |
+//! | new block of a directory or symbolic link | block bitmap, descriptor; extent or pointer blocks on the path; for each level, and a new one, such a block with bitmap and descriptor |
 //! | new inode | inode bitmap, block bitmap of its group (first use), descriptor, table ([`CREDITS_NEW_INODE`]) |
 //! | name added | [`dir::INSERT_BLOCKS`], [`dir::INSERT_APPENDS`] new blocks, the directory's inode |
 //! | name taken or replaced | a leaf, the directory's inode |
@@ -27,6 +27,9 @@ pub(super) const DROP_LINK: u32 = INODE + ORPHAN_CREDITS;
 /// What the largest handle of an operation on names or space may change, at any depth of trees; `data=journal` apart.
 pub(crate) const LARGEST_CREDITS: u32 = 72;
 
+/// Pointer blocks on the path to a block of a directory, at most: directories end before the tree of three levels.
+const MAP_LEVELS: u32 = 2;
+
 /// A new block of an inode whose extent tree has `depth` levels below its root.
 const fn append(depth: u32) -> u32 {
     2 + depth + 3 * (depth + 1)
@@ -47,7 +50,7 @@ impl Ext4 {
     fn tree_depth(&self, inode: &Inode) -> FsResult<u32> {
         let core = inode.core();
         if !core.has_extents() {
-            return Ok(0);
+            return Ok(MAP_LEVELS);
         }
         let root = ExtentNode::parse(core.disk.block_area());
         root.map(|root| root.depth.into())
@@ -70,6 +73,10 @@ mod tests {
         assert!(largest <= LARGEST_CREDITS);
         // 1024 blocks, of which a transaction may take a quarter.
         assert!(LARGEST_CREDITS.max(crate::file::JOURNALED_CREDITS) < 200);
+        let largest_dir = (1u64 << 31).div_ceil(base::BLOCK_BYTES as u64) as u32;
+        let path = ondisk::ext4::BlockPath::to(largest_dir, base::BLOCK_BYTES as u32);
+        let levels = path.expect("reachable").indexes().len();
+        assert_eq!(levels as u32, MAP_LEVELS);
         assert_eq!(
             append(0),
             5,
