@@ -3,6 +3,8 @@
 use crate::{BlockDevice, Class, DevErrorKind, Op, PackedWrite, Piece, Request};
 use base::{Bytes, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK};
 
+mod remap;
+
 /// Runs the contract against a blank device of at least 1 MiB. What it does not survive, it panics with.
 pub fn run(device: &dyn BlockDevice) {
     assert!(device.caps().sectors >= 2048, "the contract needs 1 MiB");
@@ -17,6 +19,7 @@ pub fn run(device: &dyn BlockDevice) {
     packs_are_executed_or_refused(device);
     illegal_packs_are_misuse(device);
     a_barrier_answers(device);
+    remap::run(device);
 }
 
 fn unit(device: &dyn BlockDevice) -> u64 {

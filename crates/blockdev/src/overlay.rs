@@ -6,7 +6,7 @@
 
 use crate::check::check_request;
 use crate::parts::{Part, parts};
-use crate::{BlockDevice, Caps, DevError, Image, Op, Piece, Reply, Request, Ticket};
+use crate::{BlockDevice, Caps, DevError, Image, Op, Remap, RemapMode, Reply, Request, Ticket};
 use base::{BLOCK_BYTES, Bytes, Lba, Map, SECTOR_BYTES, fill};
 use rt::Mutex;
 use std::sync::Arc;
@@ -74,36 +74,66 @@ impl OverlayDisk {
         }
         match request.op {
             Op::Read { lba, sectors } => {
-                let read = |part: Part| self.read_block(state, part.block).slice(part.bytes);
-                let data = parts(lba, sectors).map(read).collect();
                 return Ok(Reply {
-                    data,
+                    data: self.read(state, lba, sectors),
                     ..Reply::default()
                 });
             }
-            Op::Write { lba, pieces, .. } => self.write(state, lba, &pieces),
+            Op::Write { lba, pieces, .. } => {
+                self.write(state, lba, pieces.iter().map(|p| &p.bytes))
+            }
             Op::Pack { writes } => {
                 for w in &writes {
-                    self.write(state, w.lba, &w.pieces);
+                    self.write(state, w.lba, w.pieces.iter().map(|p| &p.bytes));
                 }
             }
             Op::Discard { lba, sectors } => {
-                for part in parts(lba, sectors) {
-                    let zeros = fill::zeros(part.bytes.len());
-                    self.put(state, part, zeros);
-                }
+                self.discard(state, lba, sectors);
             }
-            // REMAP is refused before it comes here: the Caps do not offer it.
-            Op::Remap(_) | Op::Barrier | Op::Flush => {}
+            Op::Remap(remap) => return self.remap(state, &remap),
+            Op::Barrier | Op::Flush => {}
         }
         Ok(Reply::default())
     }
 
-    fn write(&self, state: &mut State, lba: Lba, pieces: &[Piece]) {
+    fn read(&self, state: &State, lba: Lba, sectors: u64) -> Vec<Bytes> {
+        let read = |part: Part| self.read_block(state, part.block).slice(part.bytes);
+        parts(lba, sectors).map(read).collect()
+    }
+
+    fn discard(&self, state: &mut State, lba: Lba, sectors: u64) {
+        for part in parts(lba, sectors) {
+            let zeros = fill::zeros(part.bytes.len());
+            self.put(state, part, zeros);
+        }
+    }
+
+    fn remap(&self, state: &mut State, remap: &Remap) -> Result<Reply, DevError> {
+        if remap.fua && !self.caps.fua {
+            let why = "this device has no FUA: flush instead";
+            return Err(DevError::misuse(None, why));
+        }
+        let granule = self.caps.remap.map_or(u32::MAX, |promise| promise.granule);
+        let (contents, done) = remap.contents(granule, |lba, n| Ok(self.read(state, lba, n)))?;
+        for (pair, content) in remap.pairs.iter().zip(contents) {
+            self.write(state, pair.home, content.iter());
+        }
+        if remap.mode == RemapMode::Move {
+            for (lba, sectors) in remap.sources() {
+                self.discard(state, lba, sectors);
+            }
+        }
+        Ok(Reply {
+            remapped: Some(done),
+            ..Reply::default()
+        })
+    }
+
+    fn write<'a>(&self, state: &mut State, lba: Lba, pieces: impl Iterator<Item = &'a Bytes>) {
         let mut at = lba;
-        for piece in pieces {
-            let sectors = (piece.bytes.len() / SECTOR_BYTES) as u64;
-            let mut rest = piece.bytes.clone();
+        for bytes in pieces {
+            let sectors = (bytes.len() / SECTOR_BYTES) as u64;
+            let mut rest = bytes.clone();
             for part in parts(at, sectors) {
                 let new = rest.split_to(part.bytes.len());
                 self.put(state, part, new);
@@ -181,6 +211,32 @@ mod tests {
         assert_eq!(disk.block(1), image.block(1));
         let numbers: Vec<u64> = disk.written().into_iter().map(|(n, _)| n).collect();
         assert_eq!(numbers, [1, 2]);
+    }
+
+    #[test]
+    fn remaps_lie_above_the_image() {
+        let remap = Some(crate::RemapCaps {
+            granule: 4096,
+            pairs_max: 8,
+        });
+        let caps = Caps { remap, ..caps() };
+        crate::conformance::run(&*OverlayDisk::new(caps.clone(), Image::new()));
+        let below = Image::from_bytes(&[7; 3 * BLOCK_BYTES]);
+        let disk = OverlayDisk::new(caps, below.clone());
+        let remap = Remap {
+            pairs: vec![crate::RemapPair::new(Lba(64), Lba(8), BLOCK_BYTES)],
+            mode: RemapMode::Move,
+            ..Remap::default()
+        };
+        let fua = Remap {
+            fua: true,
+            ..remap.clone()
+        };
+        let refused = run(&disk, Request::remap(fua)).unwrap_err();
+        assert!(refused.to_string().contains("no FUA"));
+        run(&disk, Request::remap(remap)).unwrap();
+        assert_eq!(disk.block(8), below.block(1));
+        assert!(base::bytes::is_zero(&disk.block(1)) && !below.is_zero(1));
     }
 
     #[test]

@@ -12,10 +12,16 @@
 //! - S6: `expect` refuses the batch before any effect if a source holds something else.
 //! - S7: where no alias can be made the device copies, unless `require_all` forbids it.
 //! - S8: the command comes after every write that completed before it was submitted.
+//!
+//! A batch that is refused by S5, S6 or S7 answers [`DevErrorKind::Misuse`](crate::DevErrorKind::Misuse) and has done nothing; to
+//! send it again does not help. [`DevErrorKind::Io`](crate::DevErrorKind::Io) has done nothing either.
 
 use crate::{Caps, DevError};
 use base::{Bytes, Lba, SECTOR_BYTES};
 use serde::{Deserialize, Serialize};
+
+/// What the homes of a batch become: the pieces of each pair, and what it came to.
+pub(crate) type Contents = (Vec<Vec<Bytes>>, Remapped);
 
 /// What happens to the source of a pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -120,6 +126,67 @@ pub(crate) fn check(caps: &Caps, remap: &Remap) -> Result<(), DevError> {
     Ok(())
 }
 
+impl Remap {
+    /// The sources as runs of sectors, ascending, apart: what a move discards.
+    pub fn sources(&self) -> Vec<(Lba, u64)> {
+        let spans = self.pairs.iter().map(|p| (p.src.0, p.src.0 + p.sectors));
+        let mut spans: Vec<(u64, u64)> = spans.collect();
+        spans.sort_unstable();
+        let mut out: Vec<(u64, u64)> = Vec::with_capacity(spans.len());
+        for (from, to) in spans {
+            match out.last_mut() {
+                Some(last) if from <= last.1 => last.1 = last.1.max(to),
+                _ => out.push((from, to)),
+            }
+        }
+        let run = |(from, to): (u64, u64)| (Lba(from), to - from);
+        out.into_iter().map(run).collect()
+    }
+
+    /// The runs of sectors that it changes: the homes, of a move the sources too.
+    pub fn changed(&self) -> Vec<(Lba, u64)> {
+        let homes = self.pairs.iter().map(|p| (p.home, p.sectors));
+        let gone = match self.mode {
+            RemapMode::Share => Vec::new(),
+            RemapMode::Move => self.sources(),
+        };
+        homes.chain(gone).collect()
+    }
+
+    /// What the homes become, for a device that can alias whatever is aligned to its granule: S6 and S7. `read` brings the
+    /// content of a run of sectors in any pieces.
+    ///
+    /// # Errors
+    /// Misuse, with the first pair that is wrong.
+    pub(crate) fn contents(
+        &self,
+        granule: u32,
+        mut read: impl FnMut(Lba, u64) -> Result<Vec<Bytes>, DevError>,
+    ) -> Result<Contents, DevError> {
+        let mut done = Remapped::default();
+        let mut contents = Vec::with_capacity(self.pairs.len());
+        let unit = (u64::from(granule) / SECTOR_BYTES as u64).max(1);
+        for pair in &self.pairs {
+            let content = read(pair.src, pair.sectors)?;
+            if pair.expect.is_some_and(|is| is != expectation(&content)) {
+                let why = "S6: the source of a REMAP holds other content than expected";
+                return Err(DevError::misuse(Some(pair.src), why));
+            }
+            let numbers = [pair.home.0, pair.src.0, pair.sectors];
+            match numbers.iter().all(|n| n.is_multiple_of(unit)) {
+                true => done.aliased += pair.sectors,
+                false if self.require_all => {
+                    let why = format!("S7: a REMAP aliases multiples of {granule} bytes only");
+                    return Err(DevError::misuse(Some(pair.home), why));
+                }
+                false => done.copied += pair.sectors,
+            }
+            contents.push(content);
+        }
+        Ok((contents, done))
+    }
+}
+
 impl RemapPair {
     /// A pair of whole blocks of `bytes` bytes each.
     pub fn new(home: Lba, src: Lba, bytes: usize) -> RemapPair {
@@ -190,5 +257,14 @@ mod tests {
         };
         let e = check_request(&without, &Request::remap(remap)).expect_err("no REMAP");
         assert!(e.to_string().contains("no REMAP"), "{e}");
+    }
+
+    #[test]
+    fn sources_are_runs_apart() {
+        let remap = Remap {
+            pairs: vec![pair(0, 72), pair(8, 64), pair(16, 64), pair(24, 100)],
+            ..Remap::default()
+        };
+        assert_eq!(remap.sources(), [(Lba(64), 16), (Lba(100), 8)]);
     }
 }

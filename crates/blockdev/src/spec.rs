@@ -17,6 +17,8 @@
 //! | normal write, `tear_granule = g` | each granule of `g` bytes old or new | no garbage in its sectors |
 //! | write of at most `atomic_write_bytes`, aligned to its size | all old or all new | no mixture |
 //! | discard, not flushed | each sector old or zeros | the same |
+//! | REMAP in flight, or completed and not flushed | the whole batch as one granule: all its homes (of a move its sources too), or none of them | no garbage in its sectors, no part of a batch |
+//! | completed REMAP, covered by a flush that started after it, or FUA, or cache off | nothing | the batch, over all older versions |
 //! | pack in flight, `prefix` | it was executed up to some entry: those before it as completed writes of their kind, that entry as a write in flight, those after it not at all | header order |
 //! | pack in flight, `any-subset` | each entry as a write of its own | each entry's own promise |
 //! | `cache_fifo` | cached writes were written back up to one of them, in order of arrival; that one as without FIFO, those after it not at all | those before it, but for a granule that a later write replaced in the cache before its turn came |
@@ -25,11 +27,18 @@
 //! Flushed and FUA writes need no order: they are there. FUA writes pass the cache by, so neither FIFO nor barriers hold them
 //! back; discards are not held back either.
 //!
+//! A REMAP is a write of what its sources held when it began, to all its homes at once, and of a move also the discard of its
+//! sources; so a batch may be there whose sources were never written to the medium. It is one thing: one turn in the line of a
+//! FIFO cache, replaced in the cache only when later writes have replaced all of it, on one side of every barrier. What it says
+//! of each sector is one version among others: a later write to one of its homes may be there without the batch (the other homes
+//! are old), and the batch without the later write; but the batch shows in no sector whose newest kept version it is, or in all.
+//!
 //! Invariants:
 //! - I1: a sector without an open write keeps its content (but for collateral damage where the Caps allow it).
 //! - I2: a drawn sector is one of its versions since the last durable one, or garbage where the table says so.
 //! - I3: with equal history, cut and seed the draw is equal, whenever [`Ledger::advance`] was called in between.
 //! - I4: every state that the table allows is drawn by some seed, collateral damage aside.
+//! - I5: the parts of a REMAP have one fate (S4): they are entered, decided, durable and forgotten together.
 
 use crate::Caps;
 use base::{Bytes, Lba, SECTORS_PER_BLOCK, Time};
@@ -79,12 +88,31 @@ pub enum Kind {
     Through,
     /// Zeros from now on, as volatile as a normal write.
     Discard,
+    /// A part of a REMAP: a home with its new content, or a source that is discarded (no new content). Entered by
+    /// [`Ledger::remap`] only.
+    Remap {
+        /// Non-volatile at completion; else as a normal write.
+        durable: bool,
+    },
 }
 
 impl Kind {
     /// True if completion means non-volatile.
-    fn is_durable(self) -> bool {
-        matches!(self, Kind::Fua | Kind::Through)
+    pub fn is_durable(self) -> bool {
+        matches!(
+            self,
+            Kind::Fua | Kind::Through | Kind::Remap { durable: true }
+        )
+    }
+
+    /// True for a part of a REMAP.
+    pub fn is_remap(self) -> bool {
+        matches!(self, Kind::Remap { .. })
+    }
+
+    /// True if it goes through the cache, and so in the cache's order.
+    fn is_cached(self) -> bool {
+        matches!(self, Kind::Normal | Kind::Remap { durable: false })
     }
 }
 
@@ -139,6 +167,8 @@ struct Flush {
 struct Entry {
     /// Its number in the order of entry.
     id: u64,
+    /// By which number the cut decides about it: its own, or that of the first part of its REMAP (I5).
+    lead: u64,
     write: Arc<Write>,
     /// Fingerprints of the blocks that it touches, before and after it; empty if they are not known.
     prints: Vec<(u64, u64)>,
@@ -146,6 +176,18 @@ struct Entry {
     pack: Option<(u64, usize)>,
     /// Covered by a flush that the ledger has forgotten.
     flushed: bool,
+}
+
+impl Entry {
+    /// True for the write that the cut decides about: every one but the second and later parts of a REMAP.
+    fn leads(&self) -> bool {
+        self.lead == self.id
+    }
+
+    /// Its place, if it leads, or that of the first part of its REMAP; it is at `place` itself.
+    fn lead_place(&self, place: usize) -> usize {
+        place - (self.id - self.lead) as usize
+    }
 }
 
 /// Cached writes completed by `start` reach the medium before those that begin at or after `end`.
@@ -195,23 +237,51 @@ impl Ledger {
             self.enter(write, Some((pack, place)), Vec::new());
         }
     }
+    /// Enters the parts of one REMAP, which have its span and [`Kind::Remap`] and do not overlap: all or nothing at any cut.
+    ///
+    /// # Panics
+    /// I5: if they are something else.
+    pub fn remap(&mut self, parts: Vec<Write>) {
+        self.remap_shared(parts.into_iter().map(Arc::new).collect());
+    }
+    /// The same, of writes that somebody else keeps too.
+    pub fn remap_shared(&mut self, parts: Vec<Arc<Write>>) {
+        let first = self.next_id;
+        for (place, part) in parts.into_iter().enumerate() {
+            self.enter(part, Some((first, place)), Vec::new());
+        }
+    }
     /// The number that the next write gets.
     pub(crate) fn next_id(&self) -> u64 {
         self.next_id
     }
-    /// Enters a write whose blocks have these fingerprints before and after it, as one of its pack if it is of one.
+    /// Enters a write whose blocks have these fingerprints before and after it; of a pack or a REMAP with the number of its
+    /// first one and its place in it.
     pub(crate) fn enter(
         &mut self,
         write: Arc<Write>,
-        pack: Option<(u64, usize)>,
+        group: Option<(u64, usize)>,
         prints: Vec<(u64, u64)>,
     ) {
         self.bytes += weight(&write);
+        let remap = write.kind.is_remap();
+        let lead = match group {
+            Some((first, _)) if remap => first,
+            _ => self.next_id,
+        };
+        if let Some(front) = self.entries.back().filter(|_| lead != self.next_id) {
+            let span = |w: &Write| (w.kind, w.start, w.end);
+            assert!(
+                front.lead == lead && span(&front.write) == span(&write),
+                "I5: the parts of a REMAP are entered together"
+            );
+        }
         self.entries.push_back(Entry {
             id: self.next_id,
+            lead,
             write,
             prints,
-            pack,
+            pack: group.filter(|_| !remap),
             flushed: false,
         });
         self.next_id += 1;
@@ -236,11 +306,15 @@ impl Ledger {
             };
             self.forget_flushed(flush);
         }
+        let mut forgotten = None;
         while let Some(front) = self.entries.front() {
             let durable = front.flushed || front.write.kind.is_durable() || self.bytes > self.limit;
+            // I5: a REMAP is forgotten in whole.
+            let durable = durable || forgotten == Some(front.lead);
             if !durable || front.write.end > now {
                 break;
             }
+            forgotten = Some(front.lead);
             self.bytes -= weight(&front.write);
             self.entries.pop_front();
         }

@@ -1,7 +1,7 @@
 //! A device in memory that takes time and leaves after a cut whatever the `spec` adversary likes: for crash tests.
 //!
 //! Commands overlap and overtake each other: each takes a seeded random time of up to 0.7 ms. What the [`Caps`] do not
-//! promise does not happen: a FUA write, a pack, a barrier or a discard without its promise is refused.
+//! promise does not happen: a FUA write, a pack, a barrier, a discard or a REMAP without its promise is refused.
 //!
 //! - I1: reads see every write that was submitted before them; a snapshot changes nothing.
 //! - I2: after the power is off, what completes later than the cut is never delivered, what completes at the cut is.
@@ -10,9 +10,10 @@ use crate::check::check_request;
 use crate::parts::{Part, parts};
 use crate::spec::{Kind, Ledger, Write};
 use crate::tickets::Tickets;
-use crate::trace::{Step, Trace, What};
+use crate::trace::{RemapDone, Step, Trace, What};
 use crate::{
-    BlockDevice, Caps, Class, DevError, Image, Op, PackedWrite, Piece, Reply, Request, Ticket,
+    BlockDevice, Caps, Class, DevError, Image, Op, PackedWrite, Piece, Remap, RemapMode, Remapped,
+    Reply, Request, Ticket,
 };
 use base::{BLOCK_BYTES, Bytes, Lba, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
 use rt::Mutex;
@@ -42,6 +43,10 @@ struct State {
     broken_reads: Vec<Range<u64>>,
     /// Writes of this class fail.
     broken_writes: Option<Class>,
+    /// Every REMAP fails.
+    broken_remaps: bool,
+    /// No REMAP makes an alias.
+    copied_remaps: bool,
     /// What passed since [`SpecDisk::record`].
     trace: Option<Trace>,
 }
@@ -62,6 +67,8 @@ impl SpecDisk {
             cut_at: None,
             broken_reads: Vec::new(),
             broken_writes: None,
+            broken_remaps: false,
+            copied_remaps: false,
             trace: None,
         };
         Arc::new(SpecDisk {
@@ -139,11 +146,23 @@ impl SpecDisk {
         self.state.lock().broken_writes = class;
     }
 
+    /// Every REMAP fails from now on, when it completes, and has done nothing.
+    pub fn fail_remaps(&self) {
+        self.state.lock().broken_remaps = true;
+    }
+
+    /// No REMAP makes an alias from now on: all of it is copied (S7), and refused if that is not allowed.
+    pub fn copy_remaps(&self) {
+        self.state.lock().copied_remaps = true;
+    }
+
     /// Nothing fails any more.
     pub fn heal(&self) {
         let mut state = self.state.lock();
         state.broken_reads.clear();
         state.broken_writes = None;
+        state.broken_remaps = false;
+        state.copied_remaps = false;
     }
 }
 
@@ -163,7 +182,7 @@ impl State {
         }
         self.ledger.advance(now);
         let sectors: u64 = match &request.op {
-            Op::Discard { .. } => 0,
+            Op::Discard { .. } | Op::Remap(_) => 0,
             _ => request.spans().iter().map(|s| s.1).sum(),
         };
         let work = Nanos(PER_BLOCK.0 * sectors.div_ceil(SECTORS_PER_BLOCK));
@@ -188,8 +207,10 @@ impl State {
                 }
             }
             Op::Discard { lba, sectors } => self.discard((now, end), *lba, *sectors),
-            // Refused before it comes here: the Caps do not offer it.
-            Op::Remap(_) => {}
+            Op::Remap(remap) => match self.remap(caps, (now, end), remap) {
+                Ok(done) => reply.remapped = Some(done),
+                Err(e) => return (end, Err(e)),
+            },
             Op::Barrier => {
                 self.keep((now, end), || What::Barrier, &[]);
                 self.ledger.barrier(now, end);
@@ -208,6 +229,10 @@ impl State {
             return Err(DevError::power_lost());
         }
         check_request(caps, request)?;
+        if matches!(&request.op, Op::Remap(remap) if remap.fua && !caps.fua) {
+            let why = "this device has no FUA: flush instead";
+            return Err(DevError::misuse(None, why));
+        }
         match request.written().iter().find(|w| w.2 && !caps.fua) {
             Some((lba, _, _)) => Err(DevError::misuse(
                 Some(*lba),
@@ -246,7 +271,7 @@ impl State {
     fn write(
         &mut self,
         caps: &Caps,
-        (start, end): (Time, Time),
+        span: (Time, Time),
         lba: Lba,
         pieces: &[Piece],
         fua: bool,
@@ -256,7 +281,18 @@ impl State {
             (false, true) => Kind::Normal,
             (false, false) => Kind::Through,
         };
-        let new: Vec<Bytes> = pieces.iter().map(|p| p.bytes.clone()).collect();
+        let new = pieces.iter().map(|p| p.bytes.clone()).collect();
+        self.put_all(span, kind, lba, new)
+    }
+
+    /// Makes this content visible.
+    fn put_all(
+        &mut self,
+        (start, end): (Time, Time),
+        kind: Kind,
+        lba: Lba,
+        new: Vec<Bytes>,
+    ) -> Write {
         let sectors = new.iter().map(|b| (b.len() / SECTOR_BYTES) as u64).sum();
         let mut prev = Vec::new();
         let mut at = lba;
@@ -317,7 +353,53 @@ impl State {
         outcome
     }
 
-    fn discard(&mut self, (start, end): (Time, Time), lba: Lba, sectors: u64) {
+    /// S1: every home takes over what its source holds now; then the sources of a move are gone.
+    fn remap(
+        &mut self,
+        caps: &Caps,
+        span: (Time, Time),
+        remap: &Remap,
+    ) -> Result<Remapped, DevError> {
+        if self.broken_remaps {
+            return Err(DevError::io(remap.pairs[0].home, "every REMAP fails"));
+        }
+        let granule = match (self.copied_remaps, caps.remap) {
+            (false, Some(promise)) => promise.granule,
+            // No pair is a multiple of it.
+            _ => u32::MAX,
+        };
+        let (contents, outcome) = remap.contents(granule, |lba, n| self.read(lba, n))?;
+        let kind = Kind::Remap {
+            durable: remap.fua || !caps.volatile_cache,
+        };
+        let mut writes = Vec::with_capacity(remap.pairs.len());
+        for (pair, content) in remap.pairs.iter().zip(contents) {
+            writes.push(Arc::new(self.put_all(span, kind, pair.home, content)));
+        }
+        if remap.mode == RemapMode::Move {
+            for (lba, sectors) in remap.sources() {
+                let write = self.zero(span, kind, lba, sectors);
+                writes.push(Arc::new(write));
+            }
+        }
+        let done = || RemapDone {
+            pairs: remap.pairs.clone(),
+            mode: remap.mode,
+            writes: writes.clone(),
+        };
+        self.keep(span, || What::Remap(Arc::new(done())), &[]);
+        self.ledger.remap_shared(writes);
+        Ok(outcome)
+    }
+
+    fn discard(&mut self, span: (Time, Time), lba: Lba, sectors: u64) {
+        let write = Arc::new(self.zero(span, Kind::Discard, lba, sectors));
+        self.keep(span, || What::Write(write.clone()), &[]);
+        self.ledger.write(write);
+    }
+
+    /// Makes zeros visible.
+    fn zero(&mut self, (start, end): (Time, Time), kind: Kind, lba: Lba, sectors: u64) -> Write {
         let touched = lba.0 / SECTORS_PER_BLOCK..(lba.0 + sectors).div_ceil(SECTORS_PER_BLOCK);
         let held: Vec<u64> = self.image.blocks_in(touched).map(|(n, _)| n).collect();
         let mut prev = Vec::new();
@@ -329,17 +411,15 @@ impl State {
                 self.put(part, zeros, &mut prev);
             }
         }
-        let write = Arc::new(Write {
+        Write {
             start,
             end,
-            kind: Kind::Discard,
+            kind,
             lba,
             sectors,
             new: Vec::new(),
             prev,
-        });
-        self.keep((start, end), || What::Write(write.clone()), &[]);
-        self.ledger.write(write);
+        }
     }
 
     /// Enters a command in the recording, if there is one.

@@ -8,19 +8,32 @@
 //! - T1: the states of a cut at `at` are those that the disk itself would have left at `at`, with the same seeds too.
 //! - T2: a cursor only moves forward.
 //! - T3: between two durability transitions (the end of a flush, of a FUA or uncached write, or of a pack) the legal states of an
-//!   earlier cut are among those of a later one: what began in between may be lost in whole, and nothing became durable. (One
+//!   earlier cut are among those of a later one: what began in between may be lost in whole, and nothing became durable. A REMAP
+//!   is one write here: in flight and completed it is there or not, and it ends a window where it is durable at completion. (One
 //!   exception counts as a transition: the beginning of a reliable write above a write that may be garbage, because what lies
 //!   below a reliable write is whole.) So where nothing that is promised or allowed changes in between either, the last cut of
 //!   such a window stands for all of them, as far as the bound names all states.
 
 use crate::spec::{Kind, Write};
-use crate::{Caps, Class, Image};
+use crate::{Caps, Class, Image, RemapMode, RemapPair};
 use base::{Nanos, SECTORS_PER_BLOCK, Set, Time};
 use std::sync::Arc;
 
 mod cursor;
 
 pub use cursor::Cursor;
+
+/// A REMAP that was executed.
+#[derive(Clone, Debug)]
+pub struct RemapDone {
+    /// What was asked for.
+    pub pairs: Vec<RemapPair>,
+    /// What became of the sources.
+    pub mode: RemapMode,
+    /// Its parts, of [`Kind::Remap`]: each home with its new content, in the order of the pairs; of a move then the sources,
+    /// which are discarded.
+    pub writes: Vec<Arc<Write>>,
+}
 
 /// What a command did.
 #[derive(Clone, Debug)]
@@ -29,6 +42,8 @@ pub enum What {
     Write(Arc<Write>),
     /// A packed command.
     Pack(Vec<Arc<Write>>),
+    /// A batch of remapped addresses: all of it or nothing.
+    Remap(Arc<RemapDone>),
     /// A cache flush.
     Flush,
     /// A cache barrier.
@@ -44,16 +59,17 @@ pub struct Step {
     pub end: Time,
     /// What it did.
     pub what: What,
-    /// Why its blocks are written: one entry a piece, in the order of its writes.
+    /// Why its blocks are written: one entry a piece, in the order of its writes; none of a REMAP.
     pub classes: Vec<Class>,
 }
 
 impl Step {
-    /// Its writes, in order: one, several of a pack, none of a flush or a barrier.
+    /// Its writes, in order: one, several of a pack or a REMAP, none of a flush or a barrier.
     pub fn writes(&self) -> &[Arc<Write>] {
         match &self.what {
             What::Write(write) => std::slice::from_ref(write),
             What::Pack(writes) => writes,
+            What::Remap(done) => &done.writes,
             What::Flush | What::Barrier => &[],
         }
     }
@@ -61,7 +77,8 @@ impl Step {
     /// True if something is durable at its end that was not before.
     fn makes_durable(&self) -> bool {
         match &self.what {
-            What::Write(write) => matches!(write.kind, Kind::Fua | Kind::Through),
+            What::Write(write) => write.kind.is_durable(),
+            What::Remap(done) => done.writes.iter().any(|part| part.kind.is_durable()),
             What::Pack(_) | What::Flush => true,
             What::Barrier => false,
         }
@@ -127,7 +144,7 @@ impl Trace {
                         moments.push(step.start + Nanos(1));
                     }
                     Kind::Normal | Kind::Through => below.extend(blocks),
-                    Kind::Fua | Kind::Discard => {}
+                    Kind::Fua | Kind::Discard | Kind::Remap { .. } => {}
                 }
             }
         }

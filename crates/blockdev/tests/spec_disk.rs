@@ -5,7 +5,7 @@ use rt::{Sim, SimConfig};
 use std::collections::BTreeSet;
 use varve_blockdev::{
     BlockDevice, Caps, Class, DevErrorKind, Image, Op, PackOrder, Packed, PackedWrite, Piece,
-    Request, SpecDisk, conformance,
+    Remap, RemapCaps, RemapMode, RemapPair, Request, SpecDisk, conformance, expectation,
 };
 
 /// A device of 1 MiB that promises as little as it may.
@@ -42,6 +42,28 @@ fn strong() -> Caps {
         barrier: true,
         discard: true,
         ..weak()
+    }
+}
+
+fn remapping(granule: u32) -> Caps {
+    Caps {
+        remap: Some(RemapCaps {
+            granule,
+            pairs_max: 64,
+        }),
+        cache_fifo: false,
+        ..strong()
+    }
+}
+
+/// Blocks 0 and 1 take over what blocks 10 and 11 hold.
+fn remap(mode: RemapMode, fua: bool) -> Remap {
+    let pair = |n| RemapPair::new(lba(n), lba(10 + n), 4096);
+    Remap {
+        pairs: vec![pair(0), pair(1)],
+        mode,
+        fua,
+        require_all: false,
     }
 }
 
@@ -93,6 +115,16 @@ fn the_contract_holds_for_any_caps() {
         },
         Caps {
             volatile_cache: false,
+            ..weak()
+        },
+        remapping(512),
+        remapping(4096),
+        Caps {
+            sector_bytes: 4096,
+            ..remapping(16384)
+        },
+        Caps {
+            remap: remapping(4096).remap,
             ..weak()
         },
     ] {
@@ -165,6 +197,102 @@ fn a_cut_leaves_what_the_caps_leave_open() {
             5,
             "any of the first two, or all three"
         );
+    });
+}
+
+/// What blocks 0, 1, 10 and 11 hold, over 500 snapshots.
+fn remains(disk: &SpecDisk) -> BTreeSet<[u8; 4]> {
+    let state = |image: Image| [0, 1, 10, 11].map(|n| image.block(n)[0]);
+    (0..500).map(|seed| state(disk.snapshot(seed))).collect()
+}
+
+#[test]
+fn a_cut_leaves_a_remap_in_whole_or_nothing_of_it() {
+    for mode in [RemapMode::Share, RemapMode::Move] {
+        let (old, new) = match mode {
+            RemapMode::Share => ([1, 1, 7, 8], [7, 8, 7, 8]),
+            RemapMode::Move => ([1, 1, 7, 8], [7, 8, 0, 0]),
+        };
+        let both = BTreeSet::from([old, new]);
+        in_sim(move || {
+            for fua in [false, true] {
+                let disk = SpecDisk::new(remapping(4096), 1);
+                for (n, fill) in [(0, 1), (1, 1), (10, 7), (11, 8)] {
+                    wait(&disk, write(n, fill));
+                }
+                wait(&disk, Request::flush());
+                let ticket = disk.submit(Request::remap(remap(mode, fua)));
+                rt::sleep(base::Nanos(1));
+                assert_eq!(remains(&disk), both, "S4: in flight");
+                disk.wait(ticket).expect("a legal REMAP");
+                let after = if fua {
+                    BTreeSet::from([new])
+                } else {
+                    both.clone()
+                };
+                assert_eq!(remains(&disk), after, "S3: complete, FUA {fua}");
+                wait(&disk, Request::flush());
+                assert_eq!(remains(&disk), BTreeSet::from([new]), "S3: flushed");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_remap_through_no_cache_is_durable_at_completion() {
+    in_sim(|| {
+        let caps = Caps {
+            volatile_cache: false,
+            ..remapping(4096)
+        };
+        let disk = SpecDisk::new(caps, 1);
+        wait(&disk, write(10, 7));
+        wait(&disk, write(11, 8));
+        wait(&disk, Request::remap(remap(RemapMode::Move, false)));
+        assert_eq!(remains(&disk), BTreeSet::from([[7, 8, 0, 0]]));
+        assert_eq!(disk.open_writes(), 0);
+    });
+}
+
+#[test]
+fn remaps_fail_and_are_copied_as_told() {
+    in_sim(|| {
+        let disk = SpecDisk::new(remapping(4096), 1);
+        wait(&disk, write(10, 7));
+        wait(&disk, write(11, 8));
+        let before = disk.visible();
+        let send = |remap: Remap| disk.wait(disk.submit(Request::remap(remap)));
+        disk.fail_remaps();
+        let begun = rt::now();
+        let error = send(remap(RemapMode::Move, false)).expect_err("it fails");
+        assert_eq!((error.kind, error.at), (DevErrorKind::Io, Some(lba(0))));
+        assert!(rt::now() > begun, "at its completion");
+        assert_eq!(disk.visible(), before);
+        disk.heal();
+        disk.copy_remaps();
+        let all = Remap {
+            require_all: true,
+            ..remap(RemapMode::Share, false)
+        };
+        let error = send(all.clone()).expect_err("S7");
+        assert_eq!(error.kind, DevErrorKind::Misuse);
+        let mut expecting = remap(RemapMode::Share, false);
+        expecting.pairs[1].expect = Some(expectation(&[block(7)]));
+        let error = send(expecting).expect_err("S6");
+        assert_eq!(
+            (error.kind, error.at),
+            (DevErrorKind::Misuse, Some(lba(11)))
+        );
+        assert_eq!(disk.visible(), before);
+        let done = send(remap(RemapMode::Share, false)).expect("copied");
+        let done = done.remapped.expect("of a REMAP");
+        assert_eq!((done.aliased, done.copied), (0, 16));
+        disk.heal();
+        let done = send(all).expect("aliased").remapped.expect("of a REMAP");
+        assert_eq!((done.aliased, done.copied), (16, 0));
+        disk.fail_reads(lba(10).0..lba(10).0 + 1);
+        let error = send(remap(RemapMode::Share, false)).expect_err("a bad source");
+        assert_eq!(error.kind, DevErrorKind::Io);
     });
 }
 

@@ -9,7 +9,7 @@ use base::Rng;
 use reference::{Event, GARBAGE, History, OLD, State, state_of};
 use std::collections::BTreeSet;
 use varve_blockdev::spec::{Bound, Choice, Kind, Mode, WriteFate};
-use varve_blockdev::{Caps, PackOrder, Packed};
+use varve_blockdev::{Caps, PackOrder, Packed, RemapCaps};
 
 fn caps() -> Caps {
     Caps {
@@ -57,6 +57,65 @@ fn some_history(rng: &mut Rng) -> History {
     history(rng, caps, 2)
 }
 
+/// The same with REMAP.
+fn some_remaps(rng: &mut Rng) -> History {
+    let caps = remapping(some_caps(rng));
+    history(rng, caps, 2)
+}
+
+fn remapping(caps: Caps) -> Caps {
+    Caps {
+        remap: Some(RemapCaps {
+            granule: 512,
+            pairs_max: 4,
+        }),
+        ..caps
+    }
+}
+
+/// Histories without REMAP, then those with it.
+fn histories(n: u64) -> impl Iterator<Item = (String, History)> {
+    let plain = (0..n).map(|n| {
+        let history = some_history(&mut Rng::named(n, "history"));
+        (format!("history {n}"), history)
+    });
+    plain.chain((0..n).map(|n| {
+        let history = some_remaps(&mut Rng::named(n, "remaps"));
+        (format!("remaps {n}"), history)
+    }))
+}
+
+/// A REMAP of one to three pairs; homes are distinct, and none of them is a source.
+fn some_remap(rng: &mut Rng, caps: &Caps, (start, end): (u64, u64), longest: u64) -> Event {
+    let mut free: Vec<u64> = SECTORS.collect();
+    let mut pairs: Vec<(u64, u64, u64)> = Vec::new();
+    let mut kept: Vec<u64> = Vec::new();
+    for _ in 0..1 + rng.below(3) {
+        let n = 1 + rng.below(longest);
+        let mut place = || SECTORS.start + rng.below(SECTORS.end - SECTORS.start + 1 - n);
+        let (home, src) = (place(), place());
+        let homes = home..home + n;
+        let fits = homes.clone().all(|lba| free.contains(&lba))
+            && (src..src + n)
+                .all(|lba| (free.contains(&lba) || kept.contains(&lba)) && !homes.contains(&lba));
+        if fits {
+            kept.extend(src..src + n);
+            free.retain(|lba| !homes.contains(lba) && !kept.contains(lba));
+            pairs.push((home, src, n));
+        }
+    }
+    if pairs.is_empty() {
+        pairs.push((SECTORS.start, SECTORS.start + 3, 1));
+    }
+    Event::Remap {
+        start,
+        end,
+        fua: !caps.volatile_cache || rng.one_in(4),
+        moves: rng.one_in(3),
+        pairs,
+    }
+}
+
 /// A history of writes of at most so many sectors.
 fn history(rng: &mut Rng, caps: Caps, longest: u64) -> History {
     let overlap = rng.one_in(3);
@@ -76,6 +135,12 @@ fn history(rng: &mut Rng, caps: Caps, longest: u64) -> History {
             let lba = SECTORS.start + rng.below(SECTORS.end - SECTORS.start);
             (lba, (1 + rng.below(longest)).min(SECTORS.end - lba))
         };
+        if caps.remap.is_some() && rng.one_in(3) {
+            writes += 1;
+            history.push(some_remap(rng, &caps, (t, end), longest));
+            t = if overlap { t + rng.below(12) } else { end };
+            continue;
+        }
         match rng.below(10) {
             0 => history.push(Event::Flush { start: t, end }),
             1 | 2 => history.push(Event::Barrier { start: t, end }),
@@ -145,19 +210,18 @@ const SMALL: usize = 60;
 #[test]
 fn draws_are_the_legal_states() {
     let mut sizes = Vec::new();
-    for n in 0..400 {
-        let history = some_history(&mut Rng::named(n, "history"));
+    for (name, history) in histories(400) {
         let size = history.legal_states().len();
         let seeds = if size > SMALL { 300 } else { 60_000 };
-        let missing = check(&history, seeds, &format!("history {n}"));
+        let missing = check(&history, seeds, &name);
         assert!(
             missing.is_empty() || size > SMALL,
-            "history {n}: I4: never drawn of {size}: {missing:?} of {history:?}"
+            "{name}: I4: never drawn of {size}: {missing:?} of {history:?}"
         );
         sizes.push(size);
     }
     let interesting = sizes.iter().filter(|n| (3..=SMALL).contains(*n)).count();
-    assert!(interesting > 150, "{interesting} of {}", sizes.len());
+    assert!(interesting > 300, "{interesting} of {}", sizes.len());
 }
 
 /// By hand: `FROM=1000 SEEDS=5000`.
@@ -271,6 +335,89 @@ fn the_reference_says_what_the_table_says() {
     assert_eq!(states(prefix, pack(), 50), set(&[[1, 2, 3]]));
 }
 
+/// The rules of REMAP in words: each with the states that it makes.
+#[test]
+fn a_remap_is_there_in_whole_or_not_at_all() {
+    let o = OLD;
+    let whole = Caps {
+        tear_granule: Some(512),
+        ..caps()
+    };
+    let states = |caps: &Caps, events: &[Event], cut: u64| {
+        let mut history = History::new(remapping(caps.clone()));
+        events.iter().for_each(|e| history.push(e.clone()));
+        history.cut = cut;
+        let missing = check(&history, 20_000, "in words");
+        assert!(missing.is_empty(), "I4: {missing:?}");
+        let states = history.legal_states().into_iter();
+        states.map(|s| s[..4].to_vec()).collect::<BTreeSet<_>>()
+    };
+    let set = |states: &[[u8; 4]]| states.iter().map(|s| s.to_vec()).collect::<BTreeSet<_>>();
+    // Sector 8 holds 1 for good; it is the source of homes 5 and 6.
+    let logged = write(0, Kind::Fua, 8, 1);
+    let remap = |moves, fua| Event::Remap {
+        start: 10,
+        end: 15,
+        fua,
+        moves,
+        pairs: vec![(5, 8, 1), (6, 8, 1)],
+    };
+    let share = [logged.clone(), remap(false, false)];
+    let both = set(&[[o, o, o, 1], [1, 1, o, 1]]);
+    assert_eq!(states(&whole, &share, 12), both, "in flight");
+    assert_eq!(states(&whole, &share, 99), both, "in the cache");
+    let moved = [logged.clone(), remap(true, false)];
+    assert_eq!(
+        states(&whole, &moved, 99),
+        set(&[[o, o, o, 1], [1, 1, o, 0]])
+    );
+    let fua = [logged.clone(), remap(true, true)];
+    assert_eq!(states(&whole, &fua, 14).len(), 2);
+    assert_eq!(states(&whole, &fua, 15), set(&[[1, 1, o, 0]]));
+    let flushed = |start| {
+        let flush = Event::Flush { start, end: 40 };
+        [logged.clone(), remap(false, false), flush]
+    };
+    assert_eq!(states(&whole, &flushed(14), 40), both, "began too early");
+    assert_eq!(states(&whole, &flushed(15), 40), set(&[[1, 1, o, 1]]));
+    // A later write to one home (the third write: 3): with the batch and without it.
+    let later = [
+        logged.clone(),
+        remap(false, false),
+        write(20, Kind::Normal, 5, 1),
+    ];
+    let four = set(&[[o, o, o, 1], [3, o, o, 1], [1, 1, o, 1], [3, 1, o, 1]]);
+    assert_eq!(states(&whole, &later, 99), four);
+    let fifo = Caps {
+        cache_fifo: true,
+        ..whole.clone()
+    };
+    // A part of the batch is replaced in the cache: it keeps its turn.
+    let ordered = set(&[[o, o, o, 1], [1, 1, o, 1], [3, 1, o, 1]]);
+    assert_eq!(states(&fifo, &later, 99), ordered);
+    // All of it is replaced: it may be dropped.
+    let all = [
+        logged.clone(),
+        remap(false, false),
+        write(20, Kind::Normal, 7, 1),
+        write(30, Kind::Normal, 5, 2),
+    ];
+    let dropped = states(&fifo, &all, 99);
+    assert!(dropped.contains(&vec![o, o, 3, 1]), "{dropped:?}");
+    assert!(dropped.contains(&vec![4, 4, 3, 1]), "{dropped:?}");
+    assert!(!dropped.contains(&vec![1, o, 3, 1]), "{dropped:?}");
+    // A barrier behind the batch: nothing later without it, but for what the later write replaces.
+    let barrier = Event::Barrier { start: 16, end: 18 };
+    let behind = [
+        logged.clone(),
+        remap(false, false),
+        barrier,
+        write(20, Kind::Normal, 7, 1),
+    ];
+    let after = set(&[[o, o, o, 1], [1, 1, o, 1], [1, 1, 3, 1]]);
+    assert_eq!(states(&whole, &behind, 99), after);
+}
+
 fn all_of(mode: Mode) -> Bound {
     Bound {
         mode,
@@ -313,15 +460,14 @@ fn named(history: &History, bound: &Bound, name: &str) -> BTreeSet<State> {
 
 #[test]
 fn every_named_state_is_legal() {
-    for n in 0..300 {
-        let history = some_history(&mut Rng::named(n, "history"));
+    for (name, history) in histories(300) {
         for mode in [
             Mode::Linear,
             Mode::Random(9),
             Mode::Bounded,
             Mode::Exhaustive,
         ] {
-            named(&history, &all_of(mode), &format!("history {n}, {mode:?}"));
+            named(&history, &all_of(mode), &format!("{name}, {mode:?}"));
         }
     }
 }
@@ -331,9 +477,12 @@ fn every_named_state_is_legal() {
 #[test]
 fn exhaustive_names_every_legal_state_of_its_grain() {
     let (mut sizes, mut fifo_missing, mut fifo_all) = (0, 0, 0);
-    for n in 0..400 {
+    for n in 0..800 {
         let mut rng = Rng::named(n, "grain");
-        let caps = some_caps(&mut rng);
+        let caps = match some_caps(&mut rng) {
+            caps if n < 400 => caps,
+            caps => remapping(caps),
+        };
         let fifo = caps.cache_fifo;
         let history = history(&mut rng, caps, 1);
         let name = format!("history {n}");
@@ -348,7 +497,7 @@ fn exhaustive_names_every_legal_state_of_its_grain() {
         fifo_all += if fifo { legal.len() } else { 0 };
         sizes += legal.len();
     }
-    assert!(sizes > 1200, "{sizes}");
+    assert!(sizes > 2400, "{sizes}");
     // Overlapping commands and entries of an unordered pack that come in another order.
     assert!(fifo_missing * 10 < fifo_all, "{fifo_missing} of {fifo_all}");
 }
@@ -357,8 +506,7 @@ fn exhaustive_names_every_legal_state_of_its_grain() {
 #[test]
 fn the_last_cut_of_a_window_has_the_states_of_all() {
     let mut left_out = 0;
-    for n in 0..120 {
-        let mut history = some_history(&mut Rng::named(n, "history"));
+    for (name, mut history) in histories(120) {
         let trace = history.trace();
         let maximal = trace.maximal_cut_points(&[]);
         for at in trace.cut_points() {
@@ -371,12 +519,12 @@ fn the_last_cut_of_a_window_has_the_states_of_all() {
             history.cut = next.0;
             assert!(
                 states.is_subset(&history.legal_states()),
-                "T3: history {n}: {at:?} before {next:?} of {history:?}"
+                "T3: {name}: {at:?} before {next:?} of {history:?}"
             );
             left_out += usize::from(*next != at);
         }
     }
-    assert!(left_out > 200, "{left_out}");
+    assert!(left_out > 400, "{left_out}");
 }
 
 #[test]

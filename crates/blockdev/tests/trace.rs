@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use varve_blockdev::spec::{Bound, Choice, Mode, WriteFate};
 use varve_blockdev::trace::Cursor;
 use varve_blockdev::{
-    BlockDevice, Caps, Class, Image, PackOrder, Packed, PackedWrite, Piece, Request, SpecDisk,
-    Trace,
+    BlockDevice, Caps, Class, Image, PackOrder, Packed, PackedWrite, Piece, Remap, RemapCaps,
+    RemapMode, RemapPair, Request, SpecDisk, Trace,
 };
 
 fn caps() -> Caps {
@@ -27,7 +27,10 @@ fn caps() -> Caps {
         cache_fifo: false,
         barrier: true,
         discard: true,
-        remap: None,
+        remap: Some(RemapCaps {
+            granule: 512,
+            pairs_max: 8,
+        }),
         max_transfer_sectors: 1024,
     }
 }
@@ -54,10 +57,26 @@ fn block(n: u64) -> Bytes {
 }
 
 fn some_request(rng: &mut Rng) -> Request {
-    let (n, sectors) = (rng.below(12), 1 + rng.below(20));
+    let (n, sectors) = (rng.below(24), 1 + rng.below(20));
     let at = Lba(n * 8 + if rng.one_in(2) { 0 } else { rng.below(8) });
     let bytes = |rng: &mut Rng| fill::filled(1 + rng.below(200) as u8, 512 * sectors as usize);
-    match rng.below(10) {
+    match rng.below(12) {
+        10 | 11 => {
+            let (home, src) = (rng.below(90), 100 + rng.below(90));
+            let sectors = 1 + rng.below(12);
+            let pair = |i: u64| RemapPair {
+                home: Lba(home + i * 12),
+                src: Lba(src),
+                sectors,
+                expect: None,
+            };
+            Request::remap(Remap {
+                pairs: (0..1 + rng.below(3)).map(pair).collect(),
+                mode: [RemapMode::Share, RemapMode::Move][rng.below(2) as usize],
+                fua: rng.one_in(4),
+                require_all: false,
+            })
+        }
         0 => Request::flush(),
         1 => Request::barrier(),
         2 => Request::discard(at, sectors),
@@ -290,6 +309,59 @@ fn a_pack_in_flight_and_a_barrier_say_how_far_they_are() {
         let error = kept(text).expect_err(text);
         assert!(error.why.contains(why), "{text}: {error}");
     }
+}
+
+#[test]
+fn a_remap_is_named_by_its_first_part() {
+    let pair = |home, src| RemapPair::new(lba(home), lba(src), 4096);
+    let remap = Remap {
+        pairs: vec![pair(0, 8), pair(1, 9)],
+        mode: RemapMode::Move,
+        ..Remap::default()
+    };
+    let log = [8, 9].map(|n| Request::write_fua(lba(n), Class::JournalMetadata, block(n)));
+    let mut requests = log.to_vec();
+    requests.extend([
+        write(4, Class::Data),
+        Request::remap(remap),
+        write(0, Class::Data),
+    ]);
+    // Writes 0 and 1 are the log, 2 is data, 3 to 5 the REMAP (the sources are one run), 6 the write to a home of it.
+    let safe = Caps {
+        tear_granule: Some(4096),
+        no_collateral: true,
+        ..caps()
+    };
+    let trace = recorded(safe, requests);
+    let cursor = at_end(&trace);
+    let blocks = |text: &str| {
+        let image = cursor.image(&text.parse().expect(text));
+        [0, 1, 4, 8, 9].map(|n| (0..10).find(|of| image.block(n) == block(*of)))
+    };
+    let gone = None;
+    assert_eq!(blocks("k3"), [Some(8), Some(9), gone, gone, gone]);
+    assert_eq!(blocks("l3"), [Some(0), gone, Some(4), Some(8), Some(9)]);
+    assert_eq!(blocks("k2-3"), [Some(8), Some(9), Some(4), gone, gone]);
+    assert_eq!(blocks("k6"), [Some(0), gone, gone, Some(8), Some(9)]);
+    for (text, why) in [
+        ("k4", "write 4 is a part of the REMAP at write 3"),
+        ("k2-5", "write 5 is a part of the REMAP at write 3"),
+        ("k3h2", "1 granules, none at 2"),
+        ("k3g", "old or new"),
+    ] {
+        let error = cursor.state(&text.parse().expect(text)).expect_err(text);
+        assert!(error.why.contains(why), "{text}: {error}");
+    }
+    // Three things to choose about: eight states, and no torn ones.
+    let all = cursor.choices(&bound(Mode::Exhaustive, false));
+    let hashes: BTreeSet<u64> = all
+        .iter()
+        .map(|c| cursor.content_hash(c).expect("it was named"))
+        .collect();
+    assert_eq!((all.len(), hashes.len()), (8, 8), "{all:?}");
+    let fates = cursor.describe(&"k3".parse().unwrap()).unwrap();
+    let fates: Vec<_> = fates.into_iter().filter(|f| f.0 == 3).collect();
+    assert_eq!(fates, vec![(3, WriteFate::Kept); 3]);
 }
 
 #[test]

@@ -14,13 +14,14 @@ mod stack;
 
 pub use bare::{FreshVolume, Mounted};
 pub use blockdev::{
-    Adversary, BlockDevice, Caps, Class, Clock, DevError, DeviceStats, FlashStats, Image, Model,
-    Modelled, Op, OverlayDisk, PackOrder, Packed, Piece, Reply, Request, SpecDisk, Ticket, Trace,
+    Adversary, BlockDevice, Caps, Class, Clock, DevError, DevErrorKind, DeviceStats, FlashStats,
+    Image, Model, Modelled, Op, OverlayDisk, PackOrder, Packed, Piece, Remap, RemapCaps, RemapMode,
+    RemapPair, Remapped, Reply, Request, SpecDisk, Ticket, Trace,
     spec::{
         Bound, Choice, ChoiceError, Counted, Exact, Form, Kind, Mode, Named, Queue, Rest, Write,
         WriteFate,
     },
-    trace::{Cursor, Step, What},
+    trace::{Cursor, RemapDone, Step, What},
 };
 pub use config::{Config, Data, Fs};
 pub use ctrl::{AnyModel, Cause, Description, Media, Operation, Profile, Recovering, Span};

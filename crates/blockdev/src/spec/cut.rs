@@ -116,7 +116,7 @@ impl Ledger {
         let fates =
             super::order::Fates::decide(self, at, caps, (super::mood::Mood::Exact, 0), Some(exact));
         let free = self.entries.iter().zip(&fates.of);
-        let free = free.filter(|(_, fate)| **fate == Fate::Free);
+        let free = free.filter(|(e, fate)| e.leads() && **fate == Fate::Free);
         let free = free.map(|(e, _)| Free {
             id: e.id,
             granules: super::draw::granules(caps, &e.write).1,

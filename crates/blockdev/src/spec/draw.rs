@@ -64,7 +64,7 @@ impl<'a> Draw<'a> {
         exact: &'a Exact,
     ) -> Result<Draw<'a>, ChoiceError> {
         let fates = Fates::decide(ledger, at, caps, (Mood::Exact, 0), Some(exact));
-        let form = |entry: &Entry| exact.form(entry.id);
+        let form = |entry: &Entry| exact.form(entry.lead);
         let draw = Draw {
             ledger,
             at,
@@ -96,7 +96,7 @@ impl<'a> Draw<'a> {
             .entries
             .iter()
             .zip(&fates.of)
-            .filter(|(_, fate)| **fate == Fate::Free)
+            .filter(|(entry, fate)| entry.leads() && **fate == Fate::Free)
             .map(|(entry, _)| entry)
             .collect();
         let target = Target::choose(&free, |n| pick(seed, [7, n, 0]));
@@ -203,7 +203,7 @@ impl<'a> Draw<'a> {
     }
 
     fn per_write(&self, place: usize) -> bool {
-        pick(self.seed, [1, self.entry(place).id, 0]) & 1 == 1
+        pick(self.seed, [1, self.entry(place).lead, 0]) & 1 == 1
     }
 
     /// The newest write that the cut keeps wins; what lies below it is history.
@@ -257,7 +257,7 @@ impl<'a> Draw<'a> {
         let by = |what, min| {
             pick(
                 self.seed,
-                [what, entry.id, unit(self.caps, w, lba, min).start],
+                [what, entry.lead, unit_key(self.caps, w, lba, min)],
             )
         };
         match (self.mood, self.target) {
@@ -268,7 +268,10 @@ impl<'a> Draw<'a> {
             (Mood::PerBlock, _) => by(2, BLOCK_BYTES) & 1 == 1,
             (Mood::Only(grain), Some(t)) => t.hits(self.caps, entry, lba, grain),
             (Mood::AllBut(grain), Some(t)) => !t.hits(self.caps, entry, lba, grain),
-            (Mood::Tail, Some(t)) if t.id == entry.id => t.before_the_break(self.caps, entry, lba),
+            (Mood::Tail, Some(t)) if t.id == entry.lead => match w.kind.is_remap() {
+                true => self.per_write(place),
+                false => t.before_the_break(self.caps, entry, lba),
+            },
             (Mood::Tail, Some(t)) => match t.choice >> 1 & 3 {
                 0 => false,
                 1 => self.per_write(place),
@@ -283,7 +286,9 @@ impl<'a> Draw<'a> {
         if self.fates.replaced.is_empty() {
             return None;
         }
-        let granule = unit(self.caps, &self.entry(place).write, lba, 0).start;
+        let entry = self.entry(place);
+        let granule = unit_key(self.caps, &entry.write, lba, 0);
+        let place = entry.lead_place(place);
         self.fates.replaced.get(&(place, granule)).copied()
     }
 
@@ -398,10 +403,18 @@ fn atomic(caps: &Caps, w: &Write) -> bool {
         && (w.lba.0 * SECTOR_BYTES as u64).is_multiple_of(bytes)
 }
 
+/// What tells the [`unit`] of `lba` from the others of its write; all of a REMAP is one, whichever of its parts `w` is.
+pub(super) fn unit_key(caps: &Caps, w: &Write, lba: u64, min: usize) -> u64 {
+    match w.kind {
+        Kind::Remap { .. } => 0,
+        _ => unit(caps, w, lba, min).start,
+    }
+}
+
 /// The sectors of `w` that the device keeps or loses together with `lba`: by its promises, and at least aligned `min` bytes.
 pub(super) fn unit(caps: &Caps, w: &Write, lba: u64, min: usize) -> Range<u64> {
     let all = w.lba.0..w.lba.0 + w.sectors;
-    if atomic(caps, w) {
+    if is_one(caps, w) {
         return all;
     }
     let sectors = granule_sectors(caps, w, min);
@@ -409,19 +422,24 @@ pub(super) fn unit(caps: &Caps, w: &Write, lba: u64, min: usize) -> Range<u64> {
     start.max(all.start)..(start + sectors).min(all.end)
 }
 
+/// True if this write, or the REMAP that it is a part of, is one granule.
+fn is_one(caps: &Caps, w: &Write) -> bool {
+    w.kind.is_remap() || atomic(caps, w)
+}
+
 /// True if the device may leave garbage in the sectors of this write.
 pub(super) fn may_garble(caps: &Caps, w: &Write) -> bool {
     let promised = match w.kind {
         Kind::Normal | Kind::Through => caps.tear_granule,
         Kind::Fua => caps.reliable_granule,
-        Kind::Discard => Some(0),
+        Kind::Discard | Kind::Remap { .. } => Some(0),
     };
     promised.is_none() && !atomic(caps, w)
 }
 
 /// The sectors of one granule of `w` (the last may be shorter), and the number of its granules.
 pub(super) fn granules(caps: &Caps, w: &Write) -> (u64, u64) {
-    if atomic(caps, w) {
+    if is_one(caps, w) {
         return (w.sectors, 1);
     }
     let first = unit(caps, w, w.lba.0, 0);
@@ -442,7 +460,7 @@ fn granule_sectors(caps: &Caps, w: &Write, min: usize) -> u64 {
     let promised = match w.kind {
         Kind::Fua => caps.reliable_granule,
         Kind::Normal | Kind::Through => caps.tear_granule,
-        Kind::Discard => None,
+        Kind::Discard | Kind::Remap { .. } => None,
     };
     let bytes = promised.unwrap_or(0).max(caps.sector_bytes).max(min as u32);
     u64::from(bytes) / SECTOR_BYTES as u64

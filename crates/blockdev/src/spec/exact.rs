@@ -10,7 +10,8 @@
 //! l,c7        sectors around write 7 are damaged
 //! ```
 //!
-//! Numbers of writes count the writes of the recording from 0, each entry of a pack by itself. What is not said about packs,
+//! Numbers of writes count the writes of the recording from 0, each entry of a pack and each part of a REMAP by itself; a REMAP
+//! is named by its first part. What is not said about packs,
 //! barriers and the FIFO cache is as far behind as can be with `k`, as far on as can be with `l`.
 
 use super::ChoiceError;

@@ -3,6 +3,7 @@
 //! - E1: what is said about a write counts only where the order of things leaves it free: an exact state cannot leave what the
 //!   Caps and the table of [`spec`](super) allow.
 //! - E2: a text that says more than the cut leaves open is refused, with the reason.
+//! - E3: a REMAP is named by its first part and kept or lost in whole; its other parts cannot be named.
 
 use super::draw::{Draw, granule_of, granules};
 use super::exact::{Exact, Form, Named, Rest};
@@ -76,6 +77,10 @@ impl Draw<'_> {
             return Err(format!("write {id} is durable at this cut"));
         };
         match self.fates.of[place] {
+            Fate::Free if !self.entry(place).leads() => Err(format!(
+                "write {id} is a part of the REMAP at write {}",
+                self.entry(place).lead
+            )),
             Fate::Free => Ok(self.entry(place)),
             Fate::Durable => Err(format!("write {id} is durable at this cut")),
             Fate::Sure => Err(format!(

@@ -85,7 +85,7 @@ impl Target {
         let block = *blocks.get((pick(1) % blocks.len().max(1) as u64) as usize)?;
         let lba = block * SECTORS_PER_BLOCK + pick(2) % SECTORS_PER_BLOCK;
         Some(Target {
-            id: entry.id,
+            id: entry.lead,
             lba: lba.clamp(w.lba.0, w.lba.0 + w.sectors - 1),
             choice: pick(3),
         })
@@ -93,8 +93,9 @@ impl Target {
 
     /// True if `lba` of `entry` belongs to the thing singled out.
     pub fn hits(&self, caps: &Caps, entry: &Entry, lba: u64, grain: Grain) -> bool {
-        let same = |min| unit(caps, &entry.write, lba, min).contains(&self.lba);
-        self.id == entry.id
+        let remap = entry.write.kind.is_remap();
+        let same = |min| remap || unit(caps, &entry.write, lba, min).contains(&self.lba);
+        self.id == entry.lead
             && match grain {
                 Grain::Write => true,
                 Grain::Block => same(BLOCK_BYTES),

@@ -1,6 +1,6 @@
 //! Which writes a cut may choose about at all: what packs, the FIFO policy of the cache and barriers leave open.
 
-use super::draw::{pick, unit};
+use super::draw::{pick, unit, unit_key};
 use super::exact::{Exact, Rest};
 use super::mood::Mood;
 use super::{Barrier, Kind, Ledger, Write};
@@ -195,7 +195,7 @@ impl Decide<'_> {
 
     /// A write whose order the cache decides.
     fn is_cached(&self, place: usize) -> bool {
-        self.write(place).kind == Kind::Normal && self.of[place] == Fate::Free
+        self.write(place).kind.is_cached() && self.of[place] == Fate::Free
     }
 
     fn cached(&self) -> Vec<usize> {
@@ -235,7 +235,9 @@ impl Decide<'_> {
     fn fifo(&mut self, barriers: &[Barrier]) -> Map<(usize, u64), bool> {
         let arrivals = self.arrivals();
         let mut came = vec![false; self.of.len()];
-        arrivals.iter().for_each(|place| came[*place] = true);
+        for place in &arrivals {
+            came[self.parts(*place)].fill(true);
+        }
         for place in self.cached().into_iter().filter(|p| !came[*p]) {
             self.of[place] = Fate::Lost;
         }
@@ -260,13 +262,26 @@ impl Decide<'_> {
                 let in_time = turns[*by] > turn || (turns[*by] == turn && lucky);
                 outcome.insert((place, *granule), in_time);
             }
-            self.of[place] = match turn.cmp(&written) {
+            let fate = match turn.cmp(&written) {
                 std::cmp::Ordering::Less => Fate::Sure,
                 std::cmp::Ordering::Equal => Fate::Free,
                 std::cmp::Ordering::Greater => Fate::Lost,
             };
+            let parts = self.parts(place);
+            self.of[parts].fill(fate);
         }
         outcome
+    }
+
+    /// The places of the write that leads at `place`: itself, or all parts of its REMAP.
+    fn parts(&self, place: usize) -> Range<usize> {
+        let entries = &self.ledger.entries;
+        let lead = entries[place].lead;
+        let mut end = place + 1;
+        while entries.get(end).is_some_and(|e| e.lead == lead) {
+            end += 1;
+        }
+        place..end
     }
 
     /// What an exact state says about content that was replaced in a FIFO cache.
@@ -285,10 +300,11 @@ impl Decide<'_> {
             }
     }
 
-    /// The writes that had come to the card, in their order. Commands that overlap may come in any order, and what is in flight
-    /// may not have come yet.
+    /// The writes that had come to the card, in their order, of a REMAP its first part. Commands that overlap may come in any
+    /// order, and what is in flight may not have come yet.
     fn arrivals(&self) -> Vec<usize> {
-        let began = (0..self.of.len()).filter(|p| self.of[*p] != Fate::Lost && self.has_come(*p));
+        let leads = (0..self.of.len()).filter(|p| self.ledger.entries[*p].leads());
+        let began = leads.filter(|p| self.of[*p] != Fate::Lost && self.has_come(*p));
         let mut keyed: Vec<(u64, usize)> = began
             .map(|place| {
                 let e = &self.ledger.entries[place];
@@ -315,10 +331,10 @@ impl Decide<'_> {
         keyed.into_iter().map(|(_, place)| place).collect()
     }
 
-    /// For each cached write its granules that later writes replaced as a whole: (first sector, the arrival that completed
+    /// For each cached write its granules that later writes replaced as a whole: (key of the granule, the arrival that completed
     /// it).
     fn replaced(&self, arrivals: &[usize]) -> Map<usize, Vec<(u64, usize)>> {
-        let mut arrival = vec![None; self.of.len()];
+        let mut arrival: Vec<Option<usize>> = vec![None; self.of.len()];
         for (n, place) in arrivals.iter().enumerate() {
             arrival[*place] = Some(n);
         }
@@ -328,8 +344,6 @@ impl Decide<'_> {
         let mut out: Map<usize, Vec<(u64, usize)>> = Map::default();
         for place in (0..self.of.len()).rev() {
             let Some(n) = arrival[place] else { continue };
-            let w = self.write(place);
-            let end = w.lba.0 + w.sectors;
             if self.is_cached(place) {
                 let first = |lba: u64| {
                     let runs = discards.iter().filter(|(run, _)| run.contains(&lba));
@@ -337,27 +351,50 @@ impl Decide<'_> {
                         .chain(by_sector.get(&lba).copied())
                         .min()
                 };
-                let mut lba = w.lba.0;
-                while lba < end {
-                    let granule = unit(self.caps, w, lba, 0);
-                    let by = granule
-                        .clone()
-                        .map(first)
-                        .try_fold(0, |a, b| Some(a.max(b?)));
-                    if let Some(by) = by {
-                        out.entry(place).or_default().push((granule.start, by));
-                    }
-                    lba = granule.end;
+                let granules = self.replaced_granules(place, first);
+                if !granules.is_empty() {
+                    out.insert(place, granules);
                 }
             }
-            if w.kind == Kind::Discard {
-                discards.push((w.lba.0..end, n));
-            } else {
-                for lba in w.lba.0..end {
+            for part in self.parts(place) {
+                let w = self.write(part);
+                let all = w.lba.0..w.lba.0 + w.sectors;
+                if w.kind == Kind::Discard {
+                    discards.push((all, n));
+                    continue;
+                }
+                for lba in all {
                     let first = by_sector.entry(lba).or_insert(n);
                     *first = n.min(*first);
                 }
             }
+        }
+        out
+    }
+
+    /// Of the write that leads at `place` the granules (a REMAP is one) that were replaced as a whole, by the first replacement
+    /// of each sector.
+    fn replaced_granules(
+        &self,
+        place: usize,
+        first: impl Fn(u64) -> Option<usize>,
+    ) -> Vec<(u64, usize)> {
+        let by = |mut sectors: &mut dyn Iterator<Item = u64>| {
+            Iterator::try_fold(&mut sectors, 0, |a, lba| Some(a.max(first(lba)?)))
+        };
+        let w = self.write(place);
+        if w.kind.is_remap() {
+            let parts = self.parts(place).map(|part| self.write(part));
+            let by = by(&mut parts.flat_map(|w| w.lba.0..w.lba.0 + w.sectors));
+            let key = unit_key(self.caps, w, w.lba.0, 0);
+            return by.map(|by| (key, by)).into_iter().collect();
+        }
+        let mut out = Vec::new();
+        let mut lba = w.lba.0;
+        while lba < w.lba.0 + w.sectors {
+            let granule = unit(self.caps, w, lba, 0);
+            lba = granule.end;
+            out.extend(by(&mut granule.clone()).map(|by| (granule.start, by)));
         }
         out
     }

@@ -17,7 +17,9 @@
 //! - P4: prefixes in order are never left out.
 //! - P5: of the ways in which a protected write is torn, the first head and the first garbage are kept, with all others
 //!   kept and with all others lost.
-//! - P6: a write of several reasons, or of none that is named above, is not protected.
+//! - P6: a REMAP is not protected, and one that moves may take away what stands in the log: it ends P2 for what was logged before
+//!   it.
+//! - P7: a write of several reasons, or of none that is named above, is not protected.
 
 use super::Write;
 use super::enumerate::combinations;
@@ -116,6 +118,12 @@ impl Pruner {
         if role != Role::Other {
             self.writes.push_back(Known { id, role, content });
         }
+    }
+
+    /// P6: a REMAP that moves begins.
+    pub fn moved(&mut self) {
+        self.logged.clear();
+        self.running.clear();
     }
 
     /// Writes that the ledger has forgotten, which all but `kept` (ascending) are, are durable.

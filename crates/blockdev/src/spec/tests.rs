@@ -136,6 +136,68 @@ fn reliable_writes_are_old_or_new_and_durable_at_completion() {
     );
 }
 
+/// The parts of a REMAP that puts 7 into these sectors.
+fn remapped(start: u64, end: u64, homes: &[u64]) -> Vec<Write> {
+    let kind = Kind::Remap { durable: false };
+    let part = |lba: &u64| write(kind, start, end, *lba, &[7], OLD);
+    homes.iter().map(part).collect()
+}
+
+#[test]
+fn i5_a_remap_is_forgotten_in_whole_where_memory_ends() {
+    let mut ledger = Ledger::new(1000);
+    ledger.remap(remapped(1, 2, &[0, 2, 4]));
+    ledger.write(write(Kind::Normal, 3, 4, 7, &[8], OLD));
+    ledger.advance(Time(9));
+    // Each part weighs 512 of new and 4096 of old content; to forget one of them would be enough for the limit but one.
+    assert_eq!(ledger.open_writes(), 0, "1000 bytes hold none of them");
+    let mut ledger = Ledger::new(11_000);
+    ledger.remap(remapped(1, 2, &[0, 2, 4]));
+    ledger.advance(Time(9));
+    assert_eq!(ledger.open_writes(), 0, "a part is not forgotten alone");
+    let mut ledger = Ledger::new(15_000);
+    ledger.remap(remapped(1, 2, &[0, 2, 4]));
+    ledger.advance(Time(9));
+    assert_eq!(ledger.open_writes(), 3);
+}
+
+#[test]
+#[should_panic(expected = "I5")]
+fn i5_the_parts_of_a_remap_have_one_span() {
+    let mut parts = remapped(1, 2, &[0, 2]);
+    parts[1].end = Time(3);
+    Ledger::new(1 << 20).remap(parts);
+}
+
+#[test]
+fn i5_every_seed_keeps_all_of_a_remap_or_nothing() {
+    for cache_fifo in [false, true] {
+        let caps = Caps {
+            cache_fifo,
+            tear_granule: Some(512),
+            ..caps()
+        };
+        let mut ledger = Ledger::new(1 << 20);
+        ledger.write(write(Kind::Normal, 1, 2, 1, &[5], OLD));
+        ledger.remap(remapped(3, 6, &[0, 2, 3, 6]));
+        ledger.write(write(Kind::Normal, 7, 8, 2, &[9], 7));
+        let mut seen = BTreeSet::new();
+        for seed in 0..3000 {
+            let drawn = ledger.draw(Time(9), seed, &caps, |_| fill::filled(7, 4096));
+            let sectors: Vec<u8> = drawn[0].1.chunks(512).map(|s| s[0]).collect();
+            let batch = [sectors[0], sectors[3], sectors[6]];
+            assert!(
+                batch == [7; 3] || batch == [OLD; 3],
+                "S4: seed {seed}: {sectors:?}"
+            );
+            let legal = if batch[0] == 7 { [7, 9] } else { [OLD, 9] };
+            assert!(legal.contains(&sectors[2]), "seed {seed}: {sectors:?}");
+            seen.insert((batch[0], sectors[2]));
+        }
+        assert_eq!(seen.len(), if cache_fifo { 3 } else { 4 }, "{seen:?}");
+    }
+}
+
 #[test]
 fn granules_tear_as_one() {
     let mut ledger = Ledger::new(1 << 20);

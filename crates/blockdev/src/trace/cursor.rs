@@ -1,11 +1,11 @@
 //! A place in a recorded run: the states of a cut there.
 
 use super::{Step, Trace, What};
-use crate::Image;
 use crate::spec::{
     Bound, Change, Choice, ChoiceError, Counted, Cut, Group, Ledger, Pruner, Touched, Write,
     WriteFate, enumerate, new_block, new_run,
 };
+use crate::{Image, RemapMode};
 use base::{BLOCK_BYTES, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
 use std::sync::Arc;
 
@@ -59,8 +59,12 @@ impl<'a> Cursor<'a> {
         match &step.what {
             What::Flush => self.ledger.flush(step.start, step.end),
             What::Barrier => self.ledger.barrier(step.start, step.end),
-            What::Write(_) | What::Pack(_) => {
-                let pack = matches!(step.what, What::Pack(_)).then(|| self.ledger.next_id());
+            What::Write(_) | What::Pack(_) | What::Remap(_) => {
+                let one = matches!(step.what, What::Write(_));
+                let group = (!one).then(|| self.ledger.next_id());
+                if matches!(&step.what, What::Remap(done) if done.mode == RemapMode::Move) {
+                    self.pruner.moved();
+                }
                 let mut classes = &step.classes[..];
                 for (place, write) in step.writes().iter().enumerate() {
                     let prints = apply(&mut self.visible, write);
@@ -71,7 +75,7 @@ impl<'a> Cursor<'a> {
                     self.steps.push(self.next);
                     let write = Arc::clone(write);
                     self.ledger
-                        .enter(write, pack.map(|pack| (pack, place)), prints);
+                        .enter(write, group.map(|first| (first, place)), prints);
                 }
             }
         }
@@ -149,8 +153,8 @@ impl<'a> Cursor<'a> {
         Ok(self.visible.hash_with(prints))
     }
 
-    /// What became of each write that has begun, as (place of its step in the trace, fate), in order; a pack has one entry for each
-    /// of its writes.
+    /// What became of each write that has begun, as (place of its step in the trace, fate), in order; a pack and a REMAP have one
+    /// entry for each of their writes.
     ///
     /// # Errors
     /// See [`Cursor::state`].

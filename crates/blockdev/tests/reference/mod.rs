@@ -4,8 +4,8 @@ use base::{Bytes, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use varve_blockdev::spec::{Kind, Ledger, Write};
-use varve_blockdev::trace::{Step, What};
-use varve_blockdev::{Caps, Image, PackOrder, Trace};
+use varve_blockdev::trace::{RemapDone, Step, What};
+use varve_blockdev::{Caps, Image, PackOrder, RemapMode, Trace};
 
 /// What the sectors hold before the history.
 pub const OLD: u8 = 99;
@@ -30,6 +30,14 @@ pub enum Event {
         end: u64,
         entries: Vec<(Kind, u64, u64)>,
     },
+    /// Pairs of home, source and sectors.
+    Remap {
+        start: u64,
+        end: u64,
+        fua: bool,
+        moves: bool,
+        pairs: Vec<(u64, u64, u64)>,
+    },
     Flush {
         start: u64,
         end: u64,
@@ -40,15 +48,18 @@ pub enum Event {
     },
 }
 
-/// The n-th write fills its sectors with n, counted from 1; a discard with 0.
+/// The n-th write fills its sectors with n, counted from 1; a discard with 0, a REMAP with what its sources hold.
 #[derive(Clone, Debug)]
 struct Wr {
     start: u64,
     end: u64,
     kind: Kind,
-    lba: u64,
-    sectors: u64,
-    fill: u8,
+    /// Its runs of sectors: one, of a REMAP its homes and then what it discards.
+    runs: Vec<(u64, u64)>,
+    /// All its sectors.
+    lbas: Vec<u64>,
+    /// What each of them holds after it.
+    fills: Vec<u8>,
     /// Number of the pack, and place in it.
     pack: Option<(usize, usize)>,
 }
@@ -132,11 +143,8 @@ impl History {
         let mut visible = [fill::filled(OLD, 4096), fill::filled(OLD, 4096)];
         let mut writes = self.writes().into_iter();
         let mut enter = |n: usize| -> Vec<Write> {
-            writes
-                .by_ref()
-                .take(n)
-                .map(|w| put(&mut visible, &w))
-                .collect()
+            let next = writes.by_ref().take(n);
+            next.flat_map(|w| put(&mut visible, &w)).collect()
         };
         for event in &self.events {
             let (start, end) = span(event);
@@ -149,6 +157,7 @@ impl History {
             match event {
                 Event::Write { .. } => enter(1).into_iter().for_each(|w| ledger.write(w)),
                 Event::Pack { entries, .. } => ledger.pack(enter(entries.len())),
+                Event::Remap { .. } => ledger.remap(enter(1)),
                 Event::Flush { .. } => ledger.flush(Time(start), Time(end)),
                 Event::Barrier { .. } => ledger.barrier(Time(start), Time(end)),
             }
@@ -171,7 +180,8 @@ impl History {
         let mut writes = self.writes().into_iter();
         let mut enter = |n: usize| -> Vec<Arc<Write>> {
             let next = writes.by_ref().take(n);
-            next.map(|w| Arc::new(put(&mut visible, &w))).collect()
+            let parts = next.flat_map(|w| put(&mut visible, &w));
+            parts.map(Arc::new).collect()
         };
         let mut step = |event: &Event| {
             let (start, end) = span(event);
@@ -181,6 +191,14 @@ impl History {
                 what: match event {
                     Event::Write { .. } => What::Write(enter(1).remove(0)),
                     Event::Pack { entries, .. } => What::Pack(enter(entries.len())),
+                    Event::Remap { moves, .. } => What::Remap(Arc::new(RemapDone {
+                        pairs: Vec::new(),
+                        mode: match moves {
+                            true => RemapMode::Move,
+                            false => RemapMode::Share,
+                        },
+                        writes: enter(1),
+                    })),
                     Event::Flush { .. } => What::Flush,
                     Event::Barrier { .. } => What::Barrier,
                 },
@@ -196,6 +214,7 @@ impl History {
 
     fn writes(&self) -> Vec<Wr> {
         let mut out: Vec<Wr> = Vec::new();
+        let mut now = vec![OLD; 16];
         for (n, event) in self.events.iter().enumerate() {
             let (start, end) = span(event);
             let entries = match event {
@@ -205,7 +224,11 @@ impl History {
                 Event::Pack { entries, .. } => entries.clone(),
                 _ => Vec::new(),
             };
+            let before = out.len();
             let is_pack = matches!(event, Event::Pack { .. });
+            if let Event::Remap { .. } = event {
+                out.push(remap(event, &now));
+            }
             for (place, (kind, lba, sectors)) in entries.into_iter().enumerate() {
                 let fill = match kind {
                     Kind::Discard => 0,
@@ -215,11 +238,16 @@ impl History {
                     start,
                     end,
                     kind,
-                    lba,
-                    sectors,
-                    fill,
+                    runs: vec![(lba, sectors)],
+                    lbas: (lba..lba + sectors).collect(),
+                    fills: vec![fill; sectors as usize],
                     pack: is_pack.then_some((n, place)),
                 });
+            }
+            for w in &out[before..] {
+                for (lba, fill) in w.lbas.iter().zip(&w.fills) {
+                    now[*lba as usize] = *fill;
+                }
             }
         }
         out
@@ -287,7 +315,7 @@ impl History {
             self.fifo(&came, &sure, &arrived, out);
         } else {
             let choices = |i: usize| match sure(&came[i]) {
-                true => vec![vec![Is::There; came[i].sectors as usize]],
+                true => vec![vec![Is::There; came[i].lbas.len()]],
                 false => self.choices(&came, i),
             };
             for_all(
@@ -304,7 +332,11 @@ impl History {
             Event::Flush { start, end } => *end <= self.cut && w.end <= *start,
             _ => false,
         });
-        w.end <= self.cut && (flushed || matches!(w.kind, Kind::Fua | Kind::Through))
+        let at_once = matches!(
+            w.kind,
+            Kind::Fua | Kind::Through | Kind::Remap { durable: true }
+        );
+        w.end <= self.cut && (flushed || at_once)
     }
 
     /// The promise about what a cut leaves of a write, bytes.
@@ -312,25 +344,26 @@ impl History {
         match w.kind {
             Kind::Fua => self.caps.reliable_granule,
             Kind::Normal | Kind::Through => self.caps.tear_granule,
-            Kind::Discard => Some(512),
+            Kind::Discard | Kind::Remap { .. } => Some(512),
         }
     }
 
     fn is_atomic(&self, w: &Wr) -> bool {
-        let bytes = w.sectors * 512;
+        let bytes = w.lbas.len() as u64 * 512;
         bytes <= u64::from(self.caps.atomic_write_bytes)
             && bytes.is_power_of_two()
-            && (w.lba * 512).is_multiple_of(bytes)
+            && (w.lbas[0] * 512).is_multiple_of(bytes)
+            && !is_remap(w)
     }
 
     /// For each sector of `w`, the number of its granule.
     fn granules(&self, w: &Wr) -> Vec<u64> {
         let bytes = u64::from(self.promise(w).unwrap_or(512));
-        let by = |lba: u64| match self.is_atomic(w) {
+        let by = |lba: &u64| match self.is_atomic(w) || is_remap(w) {
             true => 0,
             false => lba * 512 / bytes,
         };
-        (w.lba..w.lba + w.sectors).map(by).collect()
+        w.lbas.iter().map(by).collect()
     }
 
     /// Everything that may have become of the `i`-th write by itself.
@@ -339,14 +372,14 @@ impl History {
         let granules = self.granules(w);
         let promised = self.promise(w).is_some() || self.is_atomic(w);
         let mut all: Vec<Vec<Is>> = vec![Vec::new()];
-        for s in 0..w.sectors as usize {
+        for s in 0..w.lbas.len() {
             let mut longer = Vec::new();
             for so_far in &all {
                 for is in [Is::Absent, Is::There, Is::Torn] {
                     let torn_granule =
                         s > 0 && granules[s] == granules[s - 1] && is != so_far[s - 1];
                     let may_be_torn = is == Is::Torn && promised;
-                    let protected = is == Is::Torn && self.protected(came, i, w.lba + s as u64);
+                    let protected = is == Is::Torn && self.protected(came, i, w.lbas[s]);
                     let illegal = (torn_granule && promised) || may_be_torn || protected;
                     if !illegal {
                         longer.push([&so_far[..], &[is]].concat());
@@ -375,7 +408,7 @@ impl History {
             if *start >= self.cut {
                 continue;
             }
-            let cached = |w: &Wr| w.kind == Kind::Normal && !self.durable(w);
+            let cached = |w: &Wr| is_cached(w) && !self.durable(w);
             let touched = came
                 .iter()
                 .zip(a)
@@ -385,7 +418,7 @@ impl History {
                 let due = came.iter().zip(a).rfind(|(w, _)| before(w));
                 if let Some((w, is)) = due
                     && touched
-                    && is[(lba - w.lba) as usize] != Is::There
+                    && is[at(w, lba)] != Is::There
                 {
                     return;
                 }
@@ -398,10 +431,10 @@ impl History {
         let mut state = vec![OLD; SHOWN];
         for (w, is) in came.iter().zip(a) {
             for (s, is) in is.iter().enumerate() {
-                let at = (w.lba - FIRST) as usize + s;
+                let at = (w.lbas[s] - FIRST) as usize;
                 match is {
                     Is::Absent => {}
-                    Is::There => state[at] = w.fill,
+                    Is::There => state[at] = w.fills[s],
                     Is::Torn => state[at] = GARBAGE,
                 }
             }
@@ -418,11 +451,11 @@ impl History {
         arrived: &dyn Fn(&Wr) -> bool,
         out: &mut BTreeSet<State>,
     ) {
-        let cached = |w: &Wr| w.kind == Kind::Normal && !sure(w);
+        let cached = |w: &Wr| is_cached(w) && !sure(w);
         let others: Vec<Vec<Vec<Is>>> = (0..came.len())
             .map(|i| match (cached(&came[i]), sure(&came[i])) {
-                (true, _) => vec![vec![Is::Absent; came[i].sectors as usize]],
-                (_, true) => vec![vec![Is::There; came[i].sectors as usize]],
+                (true, _) => vec![vec![Is::Absent; came[i].lbas.len()]],
+                (_, true) => vec![vec![Is::There; came[i].lbas.len()]],
                 _ => self.choices(came, i),
             })
             .collect();
@@ -444,7 +477,7 @@ impl History {
                 let mut a = a.clone();
                 for (i, lba, torn) in &cache {
                     let is = if *torn == 1 { Is::Torn } else { Is::There };
-                    a[*i][(lba - came[*i].lba) as usize] = is;
+                    a[*i][at(&came[*i], *lba)] = is;
                 }
                 self.judge(came, &a, out);
             });
@@ -509,7 +542,7 @@ impl Play<'_> {
             let granules = self.history.granules(w);
             let mut lines: Vec<(u64, Line)> = Vec::new();
             for (s, granule) in granules.into_iter().enumerate() {
-                let lba = w.lba + s as u64;
+                let lba = w.lbas[s];
                 match lines.last_mut() {
                     Some((last, line)) if *last == granule => line.1.push(lba),
                     _ => lines.push((granule, (i, vec![lba]))),
@@ -584,38 +617,102 @@ fn for_all(choices: &[Vec<Vec<Is>>], f: &mut dyn FnMut(&Assignment)) {
 }
 
 fn covers(w: &Wr, lba: u64) -> bool {
-    w.lba <= lba && lba < w.lba + w.sectors
+    w.lbas.contains(&lba)
+}
+
+/// The place of a sector among those of its write.
+fn at(w: &Wr, lba: u64) -> usize {
+    w.lbas.iter().position(|l| *l == lba).expect("it covers it")
+}
+
+fn is_remap(w: &Wr) -> bool {
+    matches!(w.kind, Kind::Remap { .. })
+}
+
+fn is_cached(w: &Wr) -> bool {
+    matches!(w.kind, Kind::Normal | Kind::Remap { durable: false })
+}
+
+/// A REMAP of what the sectors hold `now`.
+fn remap(event: &Event, now: &[u8]) -> Wr {
+    let Event::Remap {
+        start,
+        end,
+        fua,
+        moves,
+        pairs,
+    } = event
+    else {
+        unreachable!("asked for a REMAP");
+    };
+    let mut wr = Wr {
+        start: *start,
+        end: *end,
+        kind: Kind::Remap { durable: *fua },
+        runs: Vec::new(),
+        lbas: Vec::new(),
+        fills: Vec::new(),
+        pack: None,
+    };
+    for (home, src, n) in pairs {
+        wr.runs.push((*home, *n));
+        wr.lbas.extend(*home..home + n);
+        wr.fills.extend(&now[*src as usize..(src + n) as usize]);
+    }
+    for (_, src, n) in pairs.iter().filter(|_| *moves) {
+        for lba in (*src..src + n)
+            .filter(|lba| !wr.lbas.contains(lba))
+            .collect::<Vec<_>>()
+        {
+            wr.runs.push((lba, 1));
+            wr.lbas.push(lba);
+            wr.fills.push(0);
+        }
+    }
+    wr
 }
 
 fn span(event: &Event) -> (u64, u64) {
     match event {
         Event::Write { start, end, .. }
         | Event::Pack { start, end, .. }
+        | Event::Remap { start, end, .. }
         | Event::Flush { start, end }
         | Event::Barrier { start, end } => (*start, *end),
     }
 }
 
-fn put(visible: &mut [Bytes; 2], w: &Wr) -> Write {
-    let blocks = w.lba / SECTORS_PER_BLOCK..(w.lba + w.sectors).div_ceil(SECTORS_PER_BLOCK);
+/// Makes a write visible: the parts of a REMAP, else one.
+fn put(visible: &mut [Bytes; 2], w: &Wr) -> Vec<Write> {
+    let mut fills = &w.fills[..];
+    let mut part = |(lba, sectors): &(u64, u64)| {
+        let (mine, rest) = fills.split_at(*sectors as usize);
+        fills = rest;
+        put_run(visible, w, *lba, mine)
+    };
+    w.runs.iter().map(&mut part).collect()
+}
+
+fn put_run(visible: &mut [Bytes; 2], w: &Wr, first: u64, fills: &[u8]) -> Write {
+    let sectors = fills.len() as u64;
+    let blocks = first / SECTORS_PER_BLOCK..(first + sectors).div_ceil(SECTORS_PER_BLOCK);
     let prev = blocks.map(|b| (b, visible[b as usize].clone())).collect();
-    for lba in w.lba..w.lba + w.sectors {
+    for (lba, fill) in (first..).zip(fills) {
         let block = &mut visible[(lba / SECTORS_PER_BLOCK) as usize];
         let mut bytes = block.to_vec();
         let from = (lba % SECTORS_PER_BLOCK) as usize * SECTOR_BYTES;
-        bytes[from..from + SECTOR_BYTES].fill(w.fill);
+        bytes[from..from + SECTOR_BYTES].fill(*fill);
         *block = bytes.into();
     }
+    let discards = w.kind == Kind::Discard || (is_remap(w) && fills.iter().all(|f| *f == 0));
+    let new = fills.iter().map(|fill| vec![*fill; SECTOR_BYTES].into());
     Write {
         start: Time(w.start),
         end: Time(w.end),
         kind: w.kind,
-        lba: Lba(w.lba),
-        sectors: w.sectors,
-        new: match w.kind {
-            Kind::Discard => Vec::new(),
-            _ => vec![vec![w.fill; w.sectors as usize * SECTOR_BYTES].into()],
-        },
+        lba: Lba(first),
+        sectors,
+        new: new.filter(|_| !discards).collect(),
         prev,
     }
 }

@@ -224,12 +224,17 @@ fn of_step(step: &Step) -> u64 {
             Kind::Fua => 2,
             Kind::Through => 3,
             Kind::Discard => 4,
+            Kind::Remap { durable } => 5 + u64::from(durable),
         };
         add(add(add(sum, kind), write.lba.0), write.sectors)
     };
     let what = match &step.what {
         What::Write(write) => one(5, write),
         What::Pack(writes) => writes.iter().fold(6, |sum, write| one(sum, write)),
+        What::Remap(done) => {
+            let sum = done.pairs.iter().fold(9, |sum, pair| add(sum, pair.src.0));
+            done.writes.iter().fold(sum, |sum, part| one(sum, part))
+        }
         What::Flush => 7,
         What::Barrier => 8,
     };

@@ -19,11 +19,15 @@
 use crate::crash::oracle::Told;
 use base::{BLOCK_BYTES, Bytes, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
 use ondisk::jbd2::{BlockKind, Header};
-use rig::{Class, Image, Kind, Step, Trace, What, Write};
+use rig::{Class, Image, Kind, RemapDone, RemapMode, Step, Trace, What, Write};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+
+mod fates;
+
+use fates::Fates;
 
 /// Lines of commands before the cut that are shown; earlier ones are counted.
 const BEFORE_MAX: usize = 60;
@@ -248,6 +252,7 @@ impl Site<'_> {
             match &step.what {
                 What::Write(write) => scribe.write(number, "", write, &step.classes),
                 What::Pack(writes) => scribe.pack(number, writes, &step.classes),
+                What::Remap(done) => scribe.remap(number, step, done),
                 What::Flush => scribe.plain(number, step, "flush"),
                 What::Barrier => scribe.plain(number, step, "cache barrier"),
             }
@@ -290,6 +295,19 @@ impl Scribe<'_> {
             let place = format!("pack {} of {}: ", entry + 1, writes.len());
             self.write(number, &place, write, mine);
         }
+    }
+
+    /// One line: it is there in whole or not at all.
+    fn remap(&mut self, number: usize, step: &Step, done: &RemapDone) {
+        self.lines.push(Line {
+            from_ns: step.start.0,
+            to_ns: self.ended(step.end),
+            command: Some(number),
+            chip: None,
+            what: remap_words(done),
+            tid: None,
+            fate: Some(self.fates.of_all(number, &done.writes)),
+        });
     }
 
     /// A line for each run of blocks of one class and one transaction.
@@ -347,7 +365,39 @@ fn how(kind: Kind) -> &'static str {
         Kind::Fua => "FUA write",
         Kind::Through => "write through",
         Kind::Discard => "discard",
+        Kind::Remap { durable: true } => "FUA REMAP",
+        Kind::Remap { durable: false } => "REMAP",
     }
+}
+
+/// Runs of pairs that a line of a REMAP shows; others are counted.
+const REMAP_RUNS: usize = 4;
+
+/// `REMAP at 12..15 from 70..73, at 20 from 74`; a move says so.
+fn remap_words(done: &RemapDone) -> String {
+    let mut runs: Vec<(u64, u64, u64)> = Vec::new();
+    for pair in &done.pairs {
+        let (home, src, sectors) = (pair.home.0, pair.src.0, pair.sectors);
+        match runs.last_mut() {
+            Some(last) if last.0 + last.2 == home && last.1 + last.2 == src => last.2 += sectors,
+            _ => runs.push((home, src, sectors)),
+        }
+    }
+    let words = |run: &(u64, u64, u64)| {
+        let (to, from) = (place(run.0, run.2), place(run.1, run.2));
+        format!("{to} from {}", from.trim_start_matches("at "))
+    };
+    let shown: Vec<String> = runs.iter().take(REMAP_RUNS).map(words).collect();
+    let kind = done.writes.first().map_or("REMAP", |part| how(part.kind));
+    let mode = match done.mode {
+        RemapMode::Share => "",
+        RemapMode::Move => " (move)",
+    };
+    let more = match runs.len().saturating_sub(REMAP_RUNS) {
+        0 => String::new(),
+        n => format!(" and {n} more runs"),
+    };
+    format!("{kind}{mode} {}{more}", shown.join(", "))
 }
 
 /// `at 12`, `at 12..15` (4 KiB blocks, both ends included), or sectors where the blocks are not whole.
@@ -413,155 +463,6 @@ fn parts(write: &Write, classes: &[Class], tid: &mut Option<u32>) -> Vec<Part> {
         first += sectors;
     }
     parts
-}
-
-/// What is known of all writes, to judge each.
-struct Fates<'a> {
-    at: Time,
-    image: &'a Image,
-    /// Start and end of completed flushes.
-    flushes: Vec<(Time, Time)>,
-    /// The writes that touch a block, with the number of their command, in order.
-    by_block: BTreeMap<u64, Vec<(usize, &'a Write)>>,
-}
-
-impl<'a> Fates<'a> {
-    fn new(site: &Site<'a>) -> Fates<'a> {
-        let mut fates = Fates {
-            at: site.at,
-            image: site.image,
-            flushes: Vec::new(),
-            by_block: BTreeMap::new(),
-        };
-        let steps = site.trace.steps.iter().enumerate();
-        for (number, step) in steps.filter(|(_, step)| step.start < site.at) {
-            match &step.what {
-                What::Write(write) => fates.enter(number, write),
-                What::Pack(writes) => writes.iter().for_each(|w| fates.enter(number, w)),
-                What::Flush if step.end <= site.at => fates.flushes.push((step.start, step.end)),
-                What::Flush | What::Barrier => {}
-            }
-        }
-        fates
-    }
-
-    fn enter(&mut self, number: usize, write: &'a Write) {
-        let end = (write.lba.0 + write.sectors).div_ceil(SECTORS_PER_BLOCK);
-        // A discard of what held nothing changes nothing, however long it is.
-        let first = write.lba.0 / SECTORS_PER_BLOCK;
-        let all = (first..end).filter(|_| write.kind != Kind::Discard);
-        let held = write.prev.iter().map(|(block, _)| *block);
-        let held = held.filter(|_| write.kind == Kind::Discard);
-        for block in all.chain(held) {
-            self.by_block
-                .entry(block)
-                .or_default()
-                .push((number, write));
-        }
-    }
-
-    fn durable(&self, write: &Write) -> bool {
-        let through = matches!(write.kind, Kind::Fua | Kind::Through) && write.end <= self.at;
-        through || self.flushes.iter().any(|(start, _)| write.end <= *start)
-    }
-
-    fn of(&self, number: usize, write: &Write, sectors: std::ops::Range<u64>) -> Fate {
-        if write.start >= self.at {
-            return Fate::Never;
-        }
-        let (mut new, mut old, mut replaced, mut garbage) = (0, 0, 0, 0);
-        for block in sectors.start / SECTORS_PER_BLOCK..sectors.end.div_ceil(SECTORS_PER_BLOCK) {
-            let Some(writes) = self.by_block.get(&block) else {
-                continue;
-            };
-            // A discard changes only what held something.
-            if write.kind == Kind::Discard && !write.prev.iter().any(|(n, _)| *n == block) {
-                continue;
-            }
-            let found = self.image.block(block);
-            let here = (block * SECTORS_PER_BLOCK).max(sectors.start)
-                ..((block + 1) * SECTORS_PER_BLOCK).min(sectors.end);
-            for sector in here {
-                match sector_fate(number, write, sector, writes, &found) {
-                    SectorFate::New => new += 1,
-                    SectorFate::Old => old += 1,
-                    SectorFate::Replaced => replaced += 1,
-                    SectorFate::Garbage => garbage += 1,
-                }
-            }
-        }
-        match (self.durable(write), new, old, garbage) {
-            (true, _, 0, 0) => Fate::Durable,
-            (true, ..) => Fate::Damaged,
-            (false, 0, 0, 0) if replaced > 0 => Fate::Replaced,
-            (false, _, 0, 0) => Fate::Kept,
-            (false, 0, _, 0) if replaced == 0 => Fate::Lost,
-            (false, 0, 0, _) if replaced == 0 => Fate::Garbage,
-            (false, ..) => Fate::Torn {
-                new: new + replaced,
-                old,
-                garbage,
-            },
-        }
-    }
-}
-
-enum SectorFate {
-    New,
-    Old,
-    Replaced,
-    Garbage,
-}
-
-fn sector_fate(
-    number: usize,
-    write: &Write,
-    sector: u64,
-    writes: &[(usize, &Write)],
-    found: &Bytes,
-) -> SectorFate {
-    let within = (sector % SECTORS_PER_BLOCK) as usize * SECTOR_BYTES;
-    let found = &found[within..within + SECTOR_BYTES];
-    if content(write, sector).is_some_and(|new| new[..] == *found) {
-        return SectorFate::New;
-    }
-    let same = |w: &Write| std::ptr::eq(w, write);
-    let place = writes.iter().position(|(n, w)| *n == number && same(w));
-    let (older, newer) = writes.split_at(place.map_or(writes.len(), |place| place + 1));
-    let has = |w: &Write| content(w, sector).is_some_and(|new| new[..] == *found);
-    let had = |w: &Write| before(w, sector)[..] == *found;
-    if newer.iter().any(|(_, w)| has(w)) {
-        return SectorFate::Replaced;
-    }
-    match older.iter().any(|(_, w)| has(w) || had(w)) {
-        true => SectorFate::Old,
-        false => SectorFate::Garbage,
-    }
-}
-
-/// What `write` puts into a sector, if it touches it.
-fn content(write: &Write, sector: u64) -> Option<Bytes> {
-    let mut rest = sector
-        .checked_sub(write.lba.0)
-        .filter(|n| *n < write.sectors)?;
-    for bytes in &write.new {
-        let sectors = (bytes.len() / SECTOR_BYTES) as u64;
-        if rest < sectors {
-            let from = rest as usize * SECTOR_BYTES;
-            return Some(bytes.slice(from..from + SECTOR_BYTES));
-        }
-        rest -= sectors;
-    }
-    Some(fill::zeros(SECTOR_BYTES))
-}
-
-/// What stood in a sector before `write`.
-fn before(write: &Write, sector: u64) -> Bytes {
-    let block = sector / SECTORS_PER_BLOCK;
-    let held = write.prev.iter().find(|(n, _)| *n == block);
-    let bytes = held.map_or_else(|| fill::zeros(BLOCK_BYTES), |(_, bytes)| bytes.clone());
-    let from = (sector % SECTORS_PER_BLOCK) as usize * SECTOR_BYTES;
-    bytes.slice(from..from + SECTOR_BYTES)
 }
 
 impl Level {

@@ -9,8 +9,8 @@ use super::id::NandId;
 use base::collections::mix;
 use base::{Bytes, SECTORS_PER_BLOCK, Set, Time};
 use rig::{
-    AnyModel, BlockDevice, Caps, DevError, Media, Model, Modelled, Op, Operation, Profile,
-    Recovering, Reply, Request, Ticket,
+    AnyModel, BlockDevice, Caps, DevError, DevErrorKind, Media, Model, Modelled, Op, Operation,
+    Profile, Recovering, Reply, Request, Ticket,
 };
 use rt::Mutex;
 use std::sync::Arc;
@@ -165,8 +165,9 @@ impl BlockDevice for Camera {
     fn submit(&self, request: Request) -> Ticket {
         // Nothing may happen between the command and the copy.
         rt::no_yield(|| {
-            let spans = match request.op {
+            let spans = match &request.op {
                 Op::Read { .. } => Vec::new(),
+                Op::Remap(remap) => remap.changed(),
                 _ => request.spans(),
             };
             let ticket = self.device.submit(request.clone());
@@ -189,11 +190,13 @@ impl BlockDevice for Camera {
     }
     fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
         let reply = self.device.wait(ticket);
-        if reply.is_ok() {
+        let refused = matches!(&reply, Err(e) if e.kind == DevErrorKind::Misuse);
+        if reply.is_ok() || refused {
             let mut shot = self.shot.lock();
             let commands = shot.commands.iter_mut().rev();
             if let Some(command) = commands.into_iter().find(|c| c.is_open(ticket)) {
-                command.end = Some(rt::now());
+                command.refused = refused;
+                command.end = (!refused).then(rt::now);
             }
         }
         reply

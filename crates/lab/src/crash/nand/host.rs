@@ -1,8 +1,11 @@
 //! The commands of the host in a film, also in the form of the block seam.
 
 use super::film::Film;
-use base::{Bytes, Lba, SECTORS_PER_BLOCK, Time, bytes::is_zero};
-use rig::{AnyModel, Class, Image, Kind, Model, Op, Request, Step, Ticket, Trace, What, Write};
+use base::{Bytes, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, bytes::is_zero};
+use rig::{
+    AnyModel, Class, Image, Kind, Model, Op, Remap, RemapDone, RemapMode, Request, Step, Ticket,
+    Trace, What, Write,
+};
 use std::sync::Arc;
 
 /// A command of the host.
@@ -11,6 +14,8 @@ pub(super) struct Command {
     ticket: Ticket,
     /// When the host learned of its completion, if it did.
     pub end: Option<Time>,
+    /// The device has done nothing of it: a REMAP whose source held other content than expected.
+    pub refused: bool,
 }
 
 impl Command {
@@ -19,12 +24,13 @@ impl Command {
             request,
             ticket,
             end: None,
+            refused: false,
         }
     }
 
     /// True if this ticket is its, and nobody has waited for it.
     pub fn is_open(&self, ticket: Ticket) -> bool {
-        self.ticket == ticket && self.end.is_none()
+        self.ticket == ticket && self.end.is_none() && !self.refused
     }
 
     /// What a fingerprint of the run covers of it.
@@ -46,7 +52,7 @@ impl Command {
         words
     }
 
-    /// As the block seam records it; `None`: a read. `before` is the device before it.
+    /// As the block seam records it; `None`: a read, or refused. `before` is the device before it.
     fn step(&self, start: Time, before: &AnyModel) -> Option<Step> {
         let end = self.end.unwrap_or(Time(u64::MAX));
         let mut classes: Vec<Class> = Vec::new();
@@ -71,7 +77,9 @@ impl Command {
             })
         };
         let what = match &self.request.op {
-            Op::Read { .. } | Op::Remap(_) => return None,
+            _ if self.refused => return None,
+            Op::Read { .. } => return None,
+            Op::Remap(remap) => What::Remap(Arc::new(remapped(remap, (start, end), before))),
             Op::Flush => What::Flush,
             Op::Barrier => What::Barrier,
             Op::Write { lba, pieces, fua } => What::Write(write(*lba, pieces, *fua)),
@@ -96,6 +104,47 @@ impl Command {
             classes,
         })
     }
+}
+
+/// A REMAP whose homes take over what their sources held `before`.
+fn remapped(remap: &Remap, (start, end): (Time, Time), before: &AnyModel) -> RemapDone {
+    let durable = remap.fua || !before.caps().volatile_cache;
+    let part = |lba: Lba, sectors: u64, new: Vec<Bytes>| {
+        Arc::new(Write {
+            start,
+            end,
+            kind: Kind::Remap { durable },
+            lba,
+            sectors,
+            new,
+            prev: prev(before, lba, sectors),
+        })
+    };
+    let homes = remap.pairs.iter();
+    let homes = homes.map(|p| part(p.home, p.sectors, content(before, p.src, p.sectors)));
+    let mut writes: Vec<Arc<Write>> = homes.collect();
+    if remap.mode == RemapMode::Move {
+        let gone = remap.sources().into_iter();
+        writes.extend(gone.map(|(lba, sectors)| part(lba, sectors, Vec::new())));
+    }
+    RemapDone {
+        pairs: remap.pairs.clone(),
+        mode: remap.mode,
+        writes,
+    }
+}
+
+/// What a run of sectors holds, block by block.
+fn content(before: &AnyModel, lba: Lba, sectors: u64) -> Vec<Bytes> {
+    let end = lba.0 + sectors;
+    let blocks = lba.0 / SECTORS_PER_BLOCK..end.div_ceil(SECTORS_PER_BLOCK);
+    let piece = |block: u64| {
+        let first = block * SECTORS_PER_BLOCK;
+        let from = lba.0.saturating_sub(first) as usize * SECTOR_BYTES;
+        let to = (end - first).min(SECTORS_PER_BLOCK) as usize * SECTOR_BYTES;
+        before.visible(block).slice(from..to)
+    };
+    blocks.map(piece).collect()
 }
 
 /// What the blocks of a write held; those of zeros are left out.

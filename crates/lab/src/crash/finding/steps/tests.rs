@@ -2,7 +2,7 @@
 
 use super::*;
 use base::{BlockNo, Lba, Tid};
-use rig::{Caps, Choice, PackOrder, Packed};
+use rig::{Caps, Choice, PackOrder, Packed, RemapPair};
 
 fn caps() -> Caps {
     Caps {
@@ -129,6 +129,64 @@ fn fates(level: &Level) -> Vec<String> {
             format!("{}{tid}{fate}", line.what)
         })
         .collect()
+}
+
+#[test]
+fn a_remap_is_one_line_with_one_fate() {
+    let span = (1000, 2000);
+    let kind = Kind::Remap { durable: false };
+    let part = |at: u64, new: Vec<Bytes>, prev| Arc::new(write(span, kind, at, new, prev));
+    let pair = |home, src| RemapPair::new(BlockNo(home).lba(), BlockNo(src).lba(), BLOCK_BYTES);
+    let homes = [(10, 50), (11, 51), (20, 52)];
+    let mut gone = write(span, kind, 50, vec![block(5); 3], 5);
+    gone.new = Vec::new();
+    let mut writes: Vec<Arc<Write>> = homes.map(|(n, _)| part(n, vec![block(5)], 1)).into();
+    writes.push(gone.into());
+    let done = RemapDone {
+        pairs: homes.map(|(home, src)| pair(home, src)).into(),
+        mode: RemapMode::Move,
+        writes,
+    };
+    let mut start = Image::new();
+    homes.map(|(n, _)| start.set_block(n, block(1)));
+    (50..53).for_each(|n| start.set_block(n, block(5)));
+    let later = write((3000, 4000), Kind::Normal, 11, vec![block(9)], 5);
+    let trace = Trace {
+        start,
+        caps: Caps {
+            tear_granule: Some(4096),
+            ..caps()
+        },
+        steps: vec![
+            step(What::Remap(done.into()), span, &[]),
+            step(What::Write(later.into()), (3000, 4000), &[Class::Data]),
+        ],
+    };
+    let mut cursor = trace.cursor();
+    cursor.seek(Time(5000));
+    let line = "REMAP (move) at 10..11 from 50..51, at 20 from 52";
+    for (text, remap, data) in [
+        ("newest", "kept", "kept"),
+        ("k0", "kept", "LOST"),
+        ("k4", "LOST", "kept"),
+        ("oldest", "LOST", "LOST"),
+    ] {
+        let image = cursor.image(&text.parse().expect(text));
+        let told = fates(&level(&trace, &image, 5000));
+        let data = format!("write data at 11: {data}");
+        let told_remap = told[0].strip_prefix(line).expect("the line of the REMAP");
+        match text {
+            // The later write stands where one of the homes was.
+            "k4" => assert!(told_remap.contains("old"), "{told:?}"),
+            _ => assert_eq!(told_remap, format!(": {remap}"), "{told:?}"),
+        }
+        assert_eq!(told[1], data);
+    }
+    // A half of it is what no device may leave.
+    let mut half = cursor.image(&Choice::Oldest);
+    half.set_block(10, block(5));
+    let told = fates(&level(&trace, &half, 5000));
+    assert!(told[0].contains("TORN: 8 new, 40 old"), "{told:?}");
 }
 
 #[test]
