@@ -16,6 +16,7 @@ fn device() -> Ftl {
         gc_slack: 2,
         checkpoint_blocks: 64,
         slc: None,
+        housekeeping: varve_ftl::Housekeeping::PLAIN,
     };
     let one = Geometry {
         channels: 1,
@@ -81,6 +82,7 @@ fn recovery(bencher: divan::Bencher) {
         gc_slack: 2,
         checkpoint_blocks: 64,
         slc: None,
+        housekeeping: varve_ftl::Housekeeping::PLAIN,
     };
     let timing = Timing {
         read_us: 50.0,

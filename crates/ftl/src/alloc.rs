@@ -2,7 +2,9 @@
 
 use crate::config::RESERVE;
 use crate::core::{FOLD, Ftl, FtlError, GC, HOST, State};
+use crate::free::FreeBlocks;
 use crate::slc::{ORDINARY, Pool, SLC};
+use crate::victim::Victims;
 use base::Time;
 use nand::BlockId;
 
@@ -40,6 +42,8 @@ impl Ftl {
             };
             let start = now.max(self.evidence_end);
             self.pools[pool].free -= 1;
+            self.free
+                .take(pool, block, self.blocks[block as usize].erases);
             self.nand.because(crate::core::CAUSES[stream]);
             let erased = crate::program::broken_rules_panic(self.nand.erase(start, BlockId(block)));
             let info = &mut self.blocks[block as usize];
@@ -62,22 +66,12 @@ impl Ftl {
     /// The free block to open next: of the lane's own die if there is one.
     fn choose(&self, stream: usize, lane: u32) -> Option<u32> {
         let durable = self.durable_before();
-        let dies = self.nand.geometry().dies();
-        let candidates = self.blocks.iter().enumerate();
-        let slc = self.pool_for(stream) == SLC;
-        let ready = candidates.filter(|(i, b)| {
-            b.state == State::Free && b.freed_at < durable && self.layout.is_slc(*i as u32) == slc
-        });
-        let key = |(i, b): &(usize, &crate::core::BlockInfo)| {
-            let wear = if stream == GC {
-                u32::MAX - b.erases
-            } else {
-                b.erases
-            };
-            let elsewhere = stream != GC && *i as u32 % dies != lane % dies;
-            (elsewhere, wear, *i)
-        };
-        ready.min_by_key(key).map(|(i, _)| i as u32)
+        let ready = |b: u32| self.blocks[b as usize].freed_at < durable;
+        let pool = self.pool_for(stream);
+        match stream {
+            GC => self.free.for_cold(pool, ready),
+            _ => self.free.for_hot(pool, lane, ready),
+        }
     }
     /// Operations with a number below this are on flash or were superseded there.
     pub(crate) fn durable_before(&self) -> u64 {
@@ -108,15 +102,19 @@ impl Ftl {
     }
     /// From now on collection may take the block.
     pub(crate) fn close_block(&mut self, block: u32) {
-        self.blocks[block as usize].state = State::Closed;
-        if self.blocks[block as usize].valid == 0 {
-            self.release(block);
+        let pool = self.pool_of(block);
+        let info = &mut self.blocks[block as usize];
+        info.state = State::Closed;
+        match info.valid {
+            0 => self.release(block),
+            valid => self.victims.insert(pool, block, valid, self.accepted),
         }
     }
     /// A block without valid slots becomes free, to be erased when it is opened; a failing one is retired.
     pub(crate) fn release(&mut self, block: u32) {
-        let pool = self.pool_of(block);
-        let pool = &mut self.pools[pool];
+        let which = self.pool_of(block);
+        let pool = &mut self.pools[which];
+        self.victims.remove(block);
         let info = &mut self.blocks[block as usize];
         info.freed_at = self.accepted;
         if pool.victim.is_some_and(|(victim, _)| victim == block) {
@@ -128,16 +126,25 @@ impl Ftl {
         } else {
             info.state = State::Free;
             pool.free += 1;
+            self.free.insert(which, block, info.erases);
         }
     }
     /// Counts the pools' blocks anew; there is no victim.
     pub(crate) fn count_pools(&mut self) {
+        let (own, slots) = (self.config.housekeeping, self.layout.slots_per_block);
         self.pools = [Pool::default(); 2];
+        self.free = FreeBlocks::new(self.nand.geometry().dies());
+        self.victims = Victims::new(own.policy, own.seed, self.layout.blocks, slots);
         for block in 0..self.layout.blocks {
             let pool = self.pool_of(block);
             let info = &self.blocks[block as usize];
             self.pools[pool].free += u32::from(info.state == State::Free);
             self.pools[pool].failing += u32::from(info.failing);
+            match info.state {
+                State::Free => self.free.insert(pool, block, info.erases),
+                State::Closed => self.victims.insert(pool, block, info.valid, 0),
+                _ => {}
+            }
         }
     }
     /// Collects until host or folding may take an ordinary block (I6).

@@ -81,6 +81,12 @@ impl Ftl {
             free, self.pools[pool].free as usize,
             "I6: count of free blocks of pool {pool}"
         );
+        assert_eq!(
+            free as u32,
+            self.free.count(pool),
+            "I8: set of free blocks of pool {pool}"
+        );
+        self.check_lists(pool);
         let failing = mine
             .iter()
             .filter(|b| b.failing && b.state == State::Closed)
@@ -89,6 +95,23 @@ impl Ftl {
             failing, self.pools[pool].failing as usize,
             "I1: count of failing blocks of pool {pool}"
         );
+    }
+    /// The lists of closed blocks say what the block table says.
+    fn check_lists(&self, pool: usize) {
+        let mut listed: Vec<u32> = self.victims.closed(pool).collect();
+        listed.sort_unstable();
+        let closed = (0u32..)
+            .zip(&self.blocks)
+            .filter(|(i, b)| b.state == State::Closed && self.pool_of(*i) == pool);
+        let closed: Vec<u32> = closed.map(|(i, _)| i).collect();
+        assert_eq!(listed, closed, "I7: list of closed blocks of pool {pool}");
+        for block in closed {
+            assert_eq!(
+                self.victims.valid_of(block),
+                Some(self.blocks[block as usize].valid),
+                "I7: bucket of block {block}"
+            );
+        }
     }
     /// What a mapped unit points to is a unit of that number, or is unreadable.
     fn check_content(&self, lpn: u32) {

@@ -1,6 +1,7 @@
 //! What an FTL is told, and the layout that follows from it.
 
 use crate::tag::TAG_BYTES;
+use crate::victim::Policy;
 use nand::{BlockId, Geometry, PageAddr};
 use serde::Deserialize;
 
@@ -33,6 +34,39 @@ pub struct SlcArea {
     pub endurance: u32,
 }
 
+/// What an FTL does of itself, beside carrying out commands. The default is what a plain FTL does.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Housekeeping {
+    /// How the victim of garbage collection is chosen.
+    pub policy: Policy,
+    /// Seed of the policies that draw.
+    pub seed: u64,
+    /// Blocks of a JBD2 journal's control go into open blocks of their own (see `streams`).
+    pub journal_stream: bool,
+    /// Static wear levelling begins when erase counts lie further apart than this; 0: never (see `wear`).
+    pub wear_threshold: u32,
+    /// A unit of zeros is not programmed: the map says so, durably as a TRIM is.
+    pub zero_units: bool,
+}
+
+impl Housekeeping {
+    /// Greedy collection and nothing more.
+    pub const PLAIN: Housekeeping = Housekeeping {
+        policy: Policy::Greedy,
+        seed: 0,
+        journal_stream: false,
+        wear_threshold: 0,
+        zero_units: false,
+    };
+}
+
+impl Default for Housekeeping {
+    fn default() -> Self {
+        Housekeeping::PLAIN
+    }
+}
+
 /// What an FTL is told.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -49,6 +83,9 @@ pub struct Config {
     pub checkpoint_blocks: u32,
     /// The area that host writes go to first; `None`: they go to ordinary blocks.
     pub slc: Option<SlcArea>,
+    /// What it does of itself.
+    #[serde(default)]
+    pub housekeeping: Housekeeping,
 }
 
 impl Config {

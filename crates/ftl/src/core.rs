@@ -1,11 +1,13 @@
 //! The write, read, trim and flush paths.
 
 use crate::config::NONE;
+use crate::free::FreeBlocks;
 use crate::group::Group;
 use crate::meta::{Log, Trim};
 use crate::slc::Pool;
 use crate::tag::{self, Kind, Tag};
 pub use crate::types::{FtlError, FtlStats, Quiet};
+use crate::victim::Victims;
 use crate::{Config, Layout};
 use base::{Bytes, CowVec, Time, fill};
 use nand::{Cause, Cell, Media, Nand, Operation, PageAddr};
@@ -90,6 +92,8 @@ pub struct Ftl {
     pub(crate) blocks: Vec<BlockInfo>,
     /// Ordinary blocks, and those of the SLC area.
     pub(crate) pools: [Pool; 2],
+    pub(crate) free: FreeBlocks,
+    pub(crate) victims: Victims,
     pub(crate) streams: [Stream; 3],
     /// Last version or program sequence given out.
     pub(crate) version: u64,
@@ -137,7 +141,10 @@ impl Ftl {
             turn: 0,
             row: None,
         };
+        let (own, slots) = (config.housekeeping, layout.slots_per_block);
         let mut ftl = Ftl {
+            free: FreeBlocks::new(nand.geometry().dies()),
+            victims: Victims::new(own.policy, own.seed, layout.blocks, slots),
             l2p: CowVec::new(layout.units as usize, NONE),
             p2l: CowVec::new((layout.blocks * layout.slots_per_block) as usize, NONE),
             blocks,
@@ -519,8 +526,11 @@ impl Ftl {
         self.p2l.set(ppn as usize, NONE);
         let info = &mut self.blocks[block as usize];
         info.valid -= 1;
-        if info.valid == 0 && info.state == State::Closed {
-            self.release(block);
+        if info.state == State::Closed {
+            match info.valid {
+                0 => self.release(block),
+                valid => self.victims.shift(block, valid, self.accepted),
+            }
         }
     }
     /// Rows whose units are in memory only.

@@ -1,7 +1,7 @@
-//! Garbage collection: greedy victims, bounded steps.
+//! Garbage collection: a victim (see `victim`), emptied in bounded steps.
 
 use crate::config::{NONE, RESERVE};
-use crate::core::{Entry, FOLD, Ftl, FtlError, GC, State};
+use crate::core::{Entry, FOLD, Ftl, FtlError, GC};
 use crate::slc::{ORDINARY, SLC};
 use crate::tag::{GroupMark, Kind};
 use base::{Mutant, Time, fill};
@@ -62,19 +62,28 @@ impl Ftl {
         self.collect(now, pool, u32::MAX)?;
         Ok(true)
     }
-    /// The victim at hand, or the next: failing blocks first, then the least valid, then the least worn (I7).
+    /// The victim at hand, or the next: failing blocks first, then what the policy says (I7).
     /// Every full block of the SLC area is one: a copy of it takes fewer cells.
     pub(crate) fn pick_victim(&mut self, pool: usize) -> Option<(u32, u32)> {
         if self.pools[pool].victim.is_none() {
-            let slots = self.layout.slots_per_block;
-            let closed = self.blocks.iter().enumerate().filter(|(i, b)| {
-                b.state == State::Closed && self.layout.is_slc(*i as u32) == (pool == SLC)
-            });
-            let eligible = closed.filter(|(_, b)| b.failing || b.valid < slots);
-            let best = eligible.min_by_key(|(i, b)| (!b.failing, b.valid, b.erases, *i));
-            self.pools[pool].victim = best.map(|(i, _)| (i as u32, 0));
+            let (slots, now) = (self.layout.slots_per_block, self.accepted);
+            let next = match self.failing_block(pool) {
+                Some(block) => Some(block),
+                None if pool == SLC => self.victims.fewest_valid(pool, NONE, &self.blocks),
+                None => self.victims.choose(pool, slots, &self.blocks, now),
+            };
+            self.pools[pool].victim = next.map(|block| (block, 0));
         }
         self.pools[pool].victim
+    }
+    /// The closed block that failed a program and holds least.
+    fn failing_block(&self, pool: usize) -> Option<u32> {
+        if self.pools[pool].failing == 0 {
+            return None;
+        }
+        let block = |b: u32| &self.blocks[b as usize];
+        let failing = self.victims.closed(pool).filter(|b| block(*b).failing);
+        failing.min_by_key(|b| (block(*b).valid, block(*b).erases, *b))
     }
     /// Copies up to `budget` units of the victim; the block is released when its last valid slot has moved.
     pub(crate) fn collect(&mut self, now: Time, pool: usize, budget: u32) -> Result<(), FtlError> {

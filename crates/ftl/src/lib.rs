@@ -40,6 +40,7 @@ mod check;
 mod config;
 mod core;
 mod failed;
+mod free;
 mod gc;
 mod group;
 mod meta;
@@ -52,8 +53,10 @@ mod tag;
 #[cfg(test)]
 mod tests;
 mod types;
+mod victim;
 
 pub use crate::core::{Ftl, FtlError, FtlStats, Quiet};
-pub use config::{Config, Layout, RESERVE, SlcArea};
+pub use config::{Config, Housekeeping, Layout, RESERVE, SlcArea};
 pub use mutant::MUTANTS;
 pub use nand;
+pub use victim::Policy;

@@ -33,6 +33,7 @@ const CONFIG: Config = Config {
     gc_slack: 1,
     checkpoint_blocks: 100,
     slc: None,
+    housekeeping: crate::Housekeeping::PLAIN,
 };
 
 fn fresh() -> Ftl {

@@ -30,6 +30,7 @@ fn tight(spare: u32) -> (Geometry, Config) {
         gc_slack: 2,
         checkpoint_blocks: 64,
         slc: None,
+        housekeeping: varve_ftl::Housekeeping::PLAIN,
     };
     let mut geometry = PAGES;
     while varve_ftl::Layout::new(&config, &geometry).is_err() {

@@ -43,6 +43,7 @@ fn amplification(blocks: u32, np: u32, rho: f64) -> (f64, f64) {
         gc_slack: 0,
         checkpoint_blocks: u32::MAX / 2,
         slc: None,
+        housekeeping: varve_ftl::Housekeeping::PLAIN,
     };
     let area = loop {
         match varve_ftl::Layout::new(&config, &geometry) {

@@ -39,6 +39,29 @@ pub(super) struct Translation {
     lanes: u32,
     gc_slack: u32,
     checkpoint_blocks: u32,
+    #[serde(default)]
+    policy: ftl::Policy,
+    #[serde(default)]
+    policy_seed: u64,
+    #[serde(default)]
+    journal_stream: bool,
+    #[serde(default)]
+    wear_threshold: u32,
+    #[serde(default)]
+    zero_units: bool,
+}
+
+impl Translation {
+    /// What the translation layer does of itself.
+    fn housekeeping(&self) -> ftl::Housekeeping {
+        ftl::Housekeeping {
+            policy: self.policy,
+            seed: self.policy_seed,
+            journal_stream: self.journal_stream,
+            wear_threshold: self.wear_threshold,
+            zero_units: self.zero_units,
+        }
+    }
 }
 
 /// Chips and translation layer of a profile.
@@ -107,6 +130,7 @@ impl Flash<'_> {
             gc_slack: self.translation.gc_slack,
             checkpoint_blocks: self.translation.checkpoint_blocks,
             slc: self.slc.and_then(|slc| slc.area(&self.geometry(1))),
+            housekeeping: self.translation.housekeeping(),
         }
     }
     /// A translation layer of `units` units over chips of this speed: formatted, or recovered from what a cut left; with it the

@@ -35,6 +35,7 @@ pub const CONFIG: Config = Config {
     gc_slack: 1,
     checkpoint_blocks: 12,
     slc: None,
+    housekeeping: varve_ftl::Housekeeping::PLAIN,
 };
 
 /// Four dies that run far apart from each other.
@@ -58,6 +59,7 @@ pub const BIG_UNITS: Config = Config {
     units: 60,
     checkpoint_blocks: 12,
     slc: None,
+    housekeeping: varve_ftl::Housekeeping::PLAIN,
     lanes: 1,
     gc_slack: 1,
 };
