@@ -38,6 +38,7 @@ fn device() -> Ftl {
         bus_ns_per_byte: 5.0,
         program_bus_ns_per_byte: None,
         spare_on_bus: true,
+        cache_program: true,
     };
     let media = Media::blank(Geometry {
         blocks_per_plane: blocks,
@@ -91,6 +92,7 @@ fn recovery(bencher: divan::Bencher) {
         bus_ns_per_byte: 5.0,
         program_bus_ns_per_byte: None,
         spare_on_bus: true,
+        cache_program: true,
     };
     bencher.bench_local(|| {
         let media = ftl.clone().power_off(now, 1);

@@ -13,6 +13,7 @@ const TIMING: Timing = Timing {
     bus_ns_per_byte: 1.0,
     program_bus_ns_per_byte: None,
     spare_on_bus: true,
+    cache_program: true,
 };
 const GEOMETRY: Geometry = Geometry {
     channels: 1,

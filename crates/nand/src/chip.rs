@@ -233,8 +233,11 @@ impl Nand {
     pub(crate) fn move_in(&mut self, now: Time, block: BlockId, page: &Page) -> Time {
         let die = self.media.geometry.die_of(block);
         let channel = self.media.geometry.channel_of(die) as usize;
-        let moved = self.channel_free[channel].max(now)
-            + self.timing.transfer_in(page.data_len(), page.spare().len());
+        let mut begin = self.channel_free[channel].max(now);
+        if !self.timing.cache_program {
+            begin = begin.max(self.die_free(block));
+        }
+        let moved = begin + self.timing.transfer_in(page.data_len(), page.spare().len());
         self.channel_free[channel] = moved;
         moved
     }

@@ -138,6 +138,10 @@ pub struct Timing {
     /// Whether the spare bytes of a program take time on the bus; nandsim counts the data only.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub spare_on_bus: bool,
+    /// Whether a page crosses the bus while its die programs another (cache program: a second page register); nandsim does one
+    /// thing after the other.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub cache_program: bool,
 }
 
 const fn yes() -> bool {

@@ -23,6 +23,7 @@ const TIMING: Timing = Timing {
     bus_ns_per_byte: 10.0,
     program_bus_ns_per_byte: None,
     spare_on_bus: true,
+    cache_program: true,
 };
 
 #[derive(Clone, Copy)]

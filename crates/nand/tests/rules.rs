@@ -24,6 +24,7 @@ const TIMING: Timing = Timing {
     bus_ns_per_byte: 5.0,
     program_bus_ns_per_byte: None,
     spare_on_bus: true,
+    cache_program: true,
 };
 
 fn at(block: u32, page: u32) -> PageAddr {
@@ -123,6 +124,23 @@ fn dies_work_side_by_side_and_share_the_bus() {
 }
 
 #[test]
+fn without_a_second_page_register_a_program_waits_for_the_one_before_it() {
+    for (cache_program, end) in [(true, 20 + 3 * 100), (false, 3 * 120)] {
+        let timing = Timing {
+            program_us: 100.0,
+            bus_ns_per_byte: 20_000.0 / 512.0,
+            spare_on_bus: false,
+            cache_program,
+            ..TIMING
+        };
+        let mut n = Nand::new(Media::blank(GEOMETRY), timing);
+        let page = || Page::new(vec![fill::filled(1, 512)], Bytes::new());
+        let spans = (0..3).map(|i| n.program(Time(0), at(0, i), page()).unwrap());
+        assert_eq!(spans.last().unwrap().end, Time(end * 1000));
+    }
+}
+
+#[test]
 fn reads_and_programs_may_differ_on_the_bus() {
     let nandsim = Timing {
         read_us: 25.0,
@@ -131,6 +149,7 @@ fn reads_and_programs_may_differ_on_the_bus() {
         bus_ns_per_byte: 25_000.0 / 512.0,
         program_bus_ns_per_byte: Some(20_000.0 / 512.0),
         spare_on_bus: false,
+        cache_program: true,
     };
     let page = || Page::new(vec![fill::filled(1, 512)], Bytes::from(vec![7; 8]));
     let mut n = Nand::new(Media::blank(GEOMETRY), nandsim);
