@@ -131,6 +131,26 @@ mutants! {
     VersionRegresses = "version-regresses", R(22);
     /// Records that find the log full are dropped.
     LogFullDrops = "log-full-drops", R(23);
+    /// A log whose blocks are moved home does not say so.
+    RemapMoveUnmarked = "remap-move-unmarked", R(1);
+    /// An escaped image is pointed at as if it were the block.
+    RemapEscaped = "remap-escaped", R(9);
+    /// A home is remapped while an older home write of it is on its way.
+    RemapInFlight = "remap-in-flight", R(10);
+    /// A list is used again when its log blocks hold something else.
+    RemapStaleSource = "remap-stale-source", R(11);
+    /// Recovery does not say what it expects in the log blocks that it points at.
+    RemapUnexpected = "remap-unexpected", R(11);
+    /// A list is used again when blocks of it were freed.
+    RemapFreed = "remap-freed", R(12);
+    /// Recovery remaps revoked blocks, too.
+    RemapRevoked = "remap-revoked", R(12);
+    /// A remapped block leaves the transaction that has changed it again.
+    CleanRedirtied = "clean-redirtied", R(13);
+    /// Freed blocks may be used before their discard was sent.
+    DiscardLate = "discard-late", R(14);
+    /// A refused REMAP passes for a done one.
+    RemapErrorClean = "remap-error-clean", R(24);
 }
 
 impl fmt::Display for Mutant {

@@ -367,7 +367,8 @@ fn open_log(
     match journal::open(queue.clone(), place).map_err(fault::journal)? {
         Opened::Clean(log) => Ok(Some((log, None))),
         Opened::NeedsRecovery(log) => {
-            let (log, report) = log.recover().map_err(fault::journal)?;
+            let recovered = log.recover_for(options.scheme.as_ref());
+            let (log, report) = recovered.map_err(fault::journal)?;
             Ok(Some((log, Some(report))))
         }
     }

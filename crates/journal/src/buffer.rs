@@ -10,6 +10,7 @@
 //! - U4: a load that was overtaken by `create` or `forget` changes nothing.
 //! - U5: a block has a `rec` (`track.rs`) if and only if an image of it is pending; it waits in that transaction's checkpoint list.
 
+use crate::ring::LogPos;
 use crate::track::{Basis, Logged, Track};
 use crate::transaction::Kind;
 use crate::words::WordMap;
@@ -24,6 +25,8 @@ pub(crate) enum Pending {
         image: Bytes,
         kind: Kind,
         since: Time,
+        /// Where the log holds the same bytes, if home can be pointed there (`home_remap.rs`).
+        source: Option<LogPos>,
     },
     /// No log: whatever is current.
     Current { kind: Kind, since: Time },
@@ -283,7 +286,12 @@ impl Cache {
             track.published(tid, logged, changed, buffer.writing);
         }
         let since = buffer.pending.as_ref().map_or(now, Pending::since);
-        buffer.pending = Some(Pending::Committed { image, kind, since });
+        buffer.pending = Some(Pending::Committed {
+            image,
+            kind,
+            since,
+            source: None,
+        });
         match buffer.rec {
             // R1. H2: JBD2's rule would move it.
             Some(_) if !logged.supersedes() && !rt::mutant(Mutant::RefileDeltas) => {
@@ -330,6 +338,44 @@ impl Cache {
             track.home_begins(full_first);
         }
         Some((image, kind))
+    }
+
+    /// The log block at `source` is the pending image of this block; `None`: there is none any more, the image has to be copied.
+    pub fn set_source(&mut self, block: BlockNo, at: Option<LogPos>) {
+        let pending = self.buffers.get_mut(&block).map(|b| &mut b.pending);
+        if let Some(Some(Pending::Committed { source, .. })) = pending {
+            *source = at;
+        }
+    }
+
+    /// R13: the mistake that takes a block out of the running transaction.
+    pub fn leave_running(&mut self, block: BlockNo) {
+        self.buffer(block).running = false;
+        self.settle(block);
+    }
+
+    /// As [`begin_home`](Self::begin_home), if home can be pointed at the log.
+    pub fn begin_remap(&mut self, block: BlockNo) -> Option<(Bytes, LogPos)> {
+        let buffer = self.buffers.get_mut(&block)?;
+        let Some(Pending::Committed {
+            image,
+            source: Some(source),
+            ..
+        }) = &buffer.pending
+        else {
+            return None;
+        };
+        // U3. R10: an older image that is on its way would land behind the REMAP.
+        if buffer.writing && !rt::mutant(Mutant::RemapInFlight) {
+            return None;
+        }
+        assert!(
+            buffer.track.is_none(),
+            "X2: a block of a coalition journal has no image in the log"
+        );
+        let begun = (image.clone(), *source);
+        buffer.writing = true;
+        Some(begun)
     }
 
     /// A home write of `image` has ended (R3).

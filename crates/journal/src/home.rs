@@ -3,7 +3,7 @@
 //! - M1: only committed images go home (H5); without a log, current ones.
 //! - M2: the tail moves when the images are home and durable: written with FUA, or followed by a flush that *started* when they had
 //!   completed; and the superblock that names the new tail is durable before the log blocks behind it are free (H2).
-//! - M3: every home write of a running journal passes `write_home_batch`, so that those of deltas leave each byte old or new (H1). It
+//! - M3: every home write of a running journal that is none by REMAP (`home_remap.rs`) passes `write_home_batch`, so that those of deltas leave each byte old or new (H1). It
 //!   writes the committed image of blocks that a transaction is working on, too: hot blocks hold no tail back for ever.
 
 use crate::inner::{Inner, Log};
@@ -53,7 +53,8 @@ impl Inner {
 
     /// Writes the pending images of these blocks home. The caller holds `home`.
     pub fn write_home(&self, blocks: &[BlockNo]) -> Result<(), JournalError> {
-        for chunk in blocks.chunks(BATCH) {
+        let rest = self.remap_home(blocks)?;
+        for chunk in rest.chunks(BATCH) {
             self.write_home_batch(chunk)
                 .map_err(|e| self.fail(e, "home write of metadata"))?;
         }

@@ -63,6 +63,7 @@ impl Journal {
             committing: None,
             checkpoints: Default::default(),
             home_mark: None,
+            done: Default::default(),
             ring,
             next_tid,
             committed,

@@ -30,6 +30,7 @@ mod cost;
 mod error;
 mod handle;
 mod home;
+mod home_remap;
 mod inner;
 mod journal;
 mod log_super;

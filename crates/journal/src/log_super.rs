@@ -4,7 +4,8 @@
 //!   that changes lies in its first sector.
 //! - J2: whoever moves `s_start` has made durable that everything before it is home (H2).
 //! - J3: the feature COALITION is set in every superblock that names a log with coalition blocks, and in no superblock of an
-//!   empty log: other programs refuse the first and accept the second.
+//!   empty log: other programs refuse the first and accept the second. So is REMAP_MOVE in every one that names a log whose images
+//!   may have been moved home.
 
 use crate::{JournalError, LogBlock, LogPlace};
 use base::{BLOCK_BYTES, Bytes, SECTORS_PER_BLOCK, Tid};
@@ -86,7 +87,8 @@ impl LogSuper {
         let mut new = incompat
             .without(off)
             .without(JournalIncompat::ASYNC_COMMIT)
-            .without(JournalIncompat::COALITION);
+            .without(JournalIncompat::COALITION)
+            .without(JournalIncompat::REMAP_MOVE);
         if wide_blocks {
             new = new | JournalIncompat::WIDE_BLOCKS;
         }
@@ -114,6 +116,13 @@ impl LogSuper {
         self.sb.set_incompat(new);
     }
 
+    /// Announces that images may be moved home, as [`LogSuper::set_coalition_feature`] does coalition blocks.
+    pub fn set_move_feature(&mut self) {
+        let new = self.sb.incompat() | JournalIncompat::REMAP_MOVE;
+        self.features_dirty |= new != self.sb.incompat();
+        self.sb.set_incompat(new);
+    }
+
     /// Writes the superblock: the log begins with transaction `tid` at `start`; `None`: it is empty.
     pub fn write(
         &mut self,
@@ -124,8 +133,11 @@ impl LogSuper {
         self.sb.set_sequence(tid);
         self.sb.set_start(start.map_or(0, |b| b.0));
         if start.is_none() {
-            let incompat = self.sb.incompat().without(JournalIncompat::COALITION);
-            self.sb.set_incompat(incompat);
+            let incompat = self.sb.incompat();
+            let stock = incompat
+                .without(JournalIncompat::COALITION)
+                .without(JournalIncompat::REMAP_MOVE);
+            self.sb.set_incompat(stock);
         }
         let mut block = self.block.to_vec();
         self.sb.encode(&mut block[..SUPERBLOCK_BYTES]);

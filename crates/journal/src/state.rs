@@ -9,6 +9,7 @@ use crate::transaction::Running;
 use crate::{JournalError, Phase, Stats};
 use base::{BlockNo, Tid};
 use block::WriteMark;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The transaction that the commit task works on.
@@ -27,6 +28,8 @@ pub(crate) struct State {
     pub checkpoints: CheckpointList,
     /// The last home writes that may still sit in the device cache had completed at this mark; `None`: there were none.
     pub home_mark: Option<WriteMark>,
+    /// Pairs that were remapped, with the transaction that has freed the block since: for deliberate mistakes only (R11, R12).
+    pub done: BTreeMap<BlockNo, (LogPos, Option<Tid>)>,
     /// `None` without a log.
     pub ring: Option<Ring>,
     /// The next transaction gets this number.

@@ -33,6 +33,14 @@ pub struct Stats {
     pub transaction_blocks_max: u32,
     /// Blocks written home.
     pub blocks_home: u64,
+    /// Of the blocks that came home, those that were remapped instead of written (`home=remap`); not counted in `blocks_home`.
+    pub blocks_remapped: u64,
+    /// REMAP commands for them.
+    pub remap_commands: u64,
+    /// Blocks whose REMAP the device has refused: they were written.
+    pub remaps_refused: u64,
+    /// Of the remapped blocks, those that the device has copied because it could not share a page.
+    pub remaps_copied: u64,
     /// Times the tail moved on the medium.
     pub tail_updates: u64,
     /// Flush steps skipped because the device cache held nothing.

@@ -66,7 +66,8 @@ fn commit_one(inner: &Inner, log: &Log) -> Result<(), JournalError> {
         return Ok(());
     };
     job.run()?;
-    publish(inner, job)
+    let remap = publish(inner, job)?;
+    inner.remap_committed(log, &remap)
 }
 
 /// `Running -> Locked`: no new handles, those that run end.
@@ -149,8 +150,9 @@ fn take_images(state: &mut State, blocks: &BTreeMap<BlockNo, Kind>) -> Vec<Image
     blocks.iter().map(&mut take).collect()
 }
 
-/// `Callback -> finished`: the transaction is durable; its images may go home, what it freed may be used again.
-fn publish(inner: &Inner, job: Job<'_>) -> Result<(), JournalError> {
+/// `Callback -> finished`: the transaction is durable; its images may go home, what it freed may be used again. Answers the blocks
+/// that the device can point at the log.
+fn publish(inner: &Inner, job: Job<'_>) -> Result<Vec<BlockNo>, JournalError> {
     let mut guard = inner.lock()?;
     // An older image that is on its way home must have arrived before the block gets a new owner.
     while job.forgotten.iter().any(|b| guard.cache.is_writing(*b)) {
@@ -159,6 +161,7 @@ fn publish(inner: &Inner, job: Job<'_>) -> Result<(), JournalError> {
     }
     let state = &mut *guard;
     let now = rt::now();
+    let sources = inner.remappable(state, &job);
     let mut waiting = BTreeSet::new();
     state.stats.transactions += 1;
     state.stats.revokes_logged += job.revokes.len() as u64;
@@ -183,11 +186,15 @@ fn publish(inner: &Inner, job: Job<'_>) -> Result<(), JournalError> {
         let refile = state.cache.drop_pending(block);
         state.refile(block, refile);
     }
+    for &(block, source) in &sources {
+        state.cache.set_source(block, Some(source));
+    }
+    inner.note_freed(state, job.tid, &job.forgotten);
     state.checkpoints.push(job.tid, job.start, waiting);
     state.committed = job.tid;
     state.committing = None;
     inner.progress.notify_all();
-    Ok(())
+    Ok(sources.into_iter().map(|(block, _)| block).collect())
 }
 
 /// After a failure: somebody has to wait for the ordered data of the transaction that will never commit.

@@ -267,6 +267,10 @@ impl<'a> Job<'a> {
         } else if !self.revokes.is_empty() {
             superblock.set_revoke_feature();
         }
+        // X7, R1.
+        if self.inner.moves() && !rt::mutant(Mutant::RemapMoveUnmarked) {
+            superblock.set_move_feature();
+        }
         if !superblock.sb.is_clean() && !superblock.features_dirty {
             return Ok(());
         }
@@ -308,7 +312,9 @@ impl<'a> Job<'a> {
         match scheme.expect("only journals with a log commit").record {
             Record::Full => {
                 let format = &self.log.format;
-                compose::full(format, (self.tid, time), &self.images, &self.revokes)
+                let moved = self.inner.moves();
+                let named = (self.tid, time);
+                compose::full(format, named, &self.images, &self.revokes, moved)
             }
             Record::Coalition { commit_block } => {
                 let how = compose::Coalition {
@@ -418,6 +424,14 @@ impl<'a> Job<'a> {
         let at = LogPos(self.start.0 + u64::from(n));
         let mut state = self.inner.state.lock();
         self.log.place.block(state.ring().block(at))
+    }
+
+    /// Where the log holds the plain images, by number of the image.
+    pub fn sources(&self) -> Vec<Option<LogPos>> {
+        let plain = self.composed.iter().flat_map(|c| &c.plain);
+        plain
+            .map(|at| at.map(|at| LogPos(self.start.0 + u64::from(at))))
+            .collect()
     }
 
     /// The rest of an adaptive plan. Either ending is safe: F2 holds for both.

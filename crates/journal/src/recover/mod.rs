@@ -13,6 +13,7 @@ mod insure;
 mod parts;
 mod reader;
 mod replay;
+mod repoint;
 pub(crate) mod scan;
 
 use crate::inner::Log;
@@ -24,6 +25,7 @@ use base::bytes::{get_le16, get_le32};
 use base::{BlockNo, Mutant, Nanos, SECTORS_PER_BLOCK, Tid, Time};
 use block::Queue;
 use replay::Replay;
+use repoint::Repoint;
 use rt::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,8 +63,14 @@ pub struct RecoveryReport {
     pub first: Tid,
     /// The first one that was not replayed.
     pub end: Tid,
-    /// Blocks written home.
+    /// Blocks brought home, by writing or REMAP.
     pub blocks_replayed: u64,
+    /// Of them by REMAP.
+    pub blocks_remapped: u64,
+    /// REMAP commands for these.
+    pub remap_commands: u64,
+    /// Blocks that needed nothing because their image was moved home before the cut (`home=remap-move`).
+    pub blocks_moved: u64,
     /// Home blocks that had to be read because the log has only changed bytes of them.
     pub home_reads: u64,
     /// Read commands for these.
@@ -145,22 +153,38 @@ impl DirtyLog {
     /// The device fails; or a committed transaction is damaged, or names blocks that no file system has, or the log holds fast
     /// commits: then nothing has been written.
     pub fn recover(self) -> Result<(CleanLog, RecoveryReport), JournalError> {
-        self.recover_with(replay::revoke_table)
+        self.recover_for(None)
+    }
+
+    /// The same for a journal that will run with this scheme: with `home=remap` on a device that has REMAP, homes are pointed at the log
+    /// instead of written (JFTL, 3.2).
+    ///
+    /// # Errors
+    /// As [`DirtyLog::recover`].
+    pub fn recover_for(
+        self,
+        scheme: Option<&Scheme>,
+    ) -> Result<(CleanLog, RecoveryReport), JournalError> {
+        self.recover_with(scheme, replay::revoke_table)
     }
 
     pub(crate) fn recover_with(
         self,
+        scheme: Option<&Scheme>,
         revoke_pass: fn(&[scan::Logged]) -> BTreeMap<BlockNo, Tid>,
     ) -> Result<(CleanLog, RecoveryReport), JournalError> {
         let DirtyLog { queue, mut log } = self;
         let mut step = Stopwatch::start();
-        let (scanned, reader) = scan::scan(&queue, &log)?;
+        let mut repoint = Repoint::new(scheme, queue.caps());
+        let (scanned, reader) = scan::scan(&queue, &log, repoint.reads_no_images(&log))?;
         refuse_fast_commits(&queue, &log, scanned.end)?;
-        let revoked = revoke_pass(&scanned.transactions);
+        let revoked = repoint.revoked(revoke_pass(&scanned.transactions));
         let (mut targets, images_revoked) = replay::targets(&scanned.transactions, &revoked);
         let mut replay = Replay::new(&queue, &log, reader);
         let scan_took = step.lap();
+        repoint.begin(&log, &mut targets, &mut replay);
         let images = replay.check(&mut targets)?;
+        repoint.checked(&log, &mut targets);
         let (images_took, homes_took) = (replay.reads.images_took, replay.reads.homes_took);
         step.lap();
         let insured = insure_deltas(&mut replay, &queue, &log, &scanned, &targets)?;
@@ -170,7 +194,8 @@ impl DirtyLog {
             home_reads: replay.reads.blocks,
             home_read_commands: replay.reads.commands,
             blocks_insured: insured,
-            blocks_replayed: targets.len() as u64,
+            blocks_replayed: targets.len() as u64 + repoint.pending(),
+            blocks_moved: replay.moved(),
             ..RecoveryReport::of_scan(log.sb.sequence(), &scanned)
         };
         // An insured log has used the number of the torn transaction.
@@ -189,6 +214,8 @@ impl DirtyLog {
             let mut early = LogSuper::read(&queue, log.place.clone())?;
             early.write(&queue, next, None::<LogBlock>)?;
         }
+        let images = repoint.send(&queue, &log, (&mut targets, images), &replay)?;
+        (report.blocks_remapped, report.remap_commands) = repoint.done();
         replay.write(&targets, images)?;
         let write_took = step.lap();
         log.write(&queue, next, None::<LogBlock>)?;

@@ -251,7 +251,7 @@ impl Scan<'_> {
     /// Looks behind a broken transaction: its own commit block, or a sound block of the next one, proves that it had been
     /// durable. Bounded; never replayed (N2).
     pub(super) fn look_further(&mut self) -> Result<Option<LogBlock>, JournalError> {
-        let mut reader = LogReader::new(self.queue, self.log);
+        let mut reader = LogReader::new(self.queue, self.log, false);
         let mut at = LogBlock(self.at);
         for _ in 0..self.unvisited().min(LOOK_FURTHER) {
             if at.0 >= self.log.sb.blocks_count() {

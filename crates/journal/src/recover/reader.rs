@@ -27,6 +27,8 @@ pub(crate) struct LogReader<'a> {
     window: Vec<Bytes>,
     /// Blocks read in a row up to the end of the window.
     row: u32,
+    /// Nothing is read ahead.
+    sparse: bool,
     /// The first windows of all.
     kept: BTreeMap<u32, Bytes>,
     /// What the last [`LogReader::prefetch`] brought.
@@ -34,13 +36,14 @@ pub(crate) struct LogReader<'a> {
 }
 
 impl<'a> LogReader<'a> {
-    pub fn new(queue: &'a Queue, log: &'a LogSuper) -> LogReader<'a> {
+    pub fn new(queue: &'a Queue, log: &'a LogSuper, sparse: bool) -> LogReader<'a> {
         LogReader {
             queue,
             log,
             first: 0,
             window: Vec::new(),
             row: 0,
+            sparse,
             kept: BTreeMap::new(),
             ahead: BTreeMap::new(),
         }
@@ -86,6 +89,9 @@ impl<'a> LogReader<'a> {
 
     /// Size of the next window.
     fn wanted(&self) -> u32 {
+        if self.sparse {
+            return 1;
+        }
         let transfer = self.queue.caps().max_transfer_sectors / SECTORS_PER_BLOCK;
         let most = WINDOW_MAX.min(u32::try_from(transfer).unwrap_or(WINDOW_MAX));
         (self.row / ROW_PER_WINDOW).clamp(WINDOW, most.max(WINDOW))

@@ -25,9 +25,12 @@ use super::content::{Content, Logged, Patch};
 use super::reader::LogReader;
 use crate::log_super::LogSuper;
 use crate::{JournalError, LogBlock};
+use base::fill::uniform;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, Nanos, SECTORS_PER_BLOCK, Tid};
-use block::{Caps, Class, DevError, DevErrorKind, Queue};
-use ondisk::jbd2::{Format, Tag, full_image_checksum, post_image_checksum, unescape};
+use block::{Caps, Class, DevError, DevErrorKind, Queue, expectation};
+use ondisk::jbd2::{
+    Format, JournalIncompat, Tag, full_image_checksum, post_image_checksum, unescape,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -90,6 +93,17 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// Where the log holds the very bytes of home, in a stock transaction.
+    pub fn plain(&self) -> Option<LogBlock> {
+        match &self.base {
+            Base::Tagged { at, tag, .. } if self.patches.is_empty() => {
+                let plain = !tag.zeros && (!tag.escaped || rt::mutant(Mutant::RemapEscaped));
+                plain.then_some(*at)
+            }
+            _ => None,
+        }
+    }
+
     /// True if the log has no full image of it.
     pub fn needs_home(&self) -> bool {
         matches!(self.base, Base::Home)
@@ -165,8 +179,12 @@ pub(crate) struct Replay<'a> {
     pub reads: Reads,
     unreadable: Vec<(BlockNo, DevError)>,
     foreign: Vec<BlockNo>,
-    /// Blocks known by deltas only whose home is what these lead to (P4).
+    /// Blocks known by deltas only whose home is what these lead to (P4), and those whose image was moved home (Y5).
     at_home: BTreeSet<BlockNo>,
+    /// The log is one of `move`: how many of its images were found moved.
+    moved: Option<u64>,
+    /// What was read of the images that homes will be pointed at (Y2), if that is what will be done.
+    expected: Option<BTreeMap<BlockNo, u64>>,
 }
 
 /// Blocks put together, in the order of their targets.
@@ -182,7 +200,31 @@ impl<'a> Replay<'a> {
             unreadable: Vec::new(),
             foreign: Vec::new(),
             at_home: BTreeSet::new(),
+            moved: log
+                .sb
+                .incompat()
+                .has(JournalIncompat::REMAP_MOVE)
+                .then_some(0),
+            expected: None,
         }
+    }
+
+    /// Keeps in mind what is read, so that a REMAP can say it (Y2).
+    pub fn expect(&mut self) {
+        self.expected = Some(BTreeMap::new());
+    }
+
+    /// What the log holds of this block, if it was read.
+    pub fn expected(&self, home: BlockNo) -> Option<u64> {
+        let all = self.expected.as_ref()?;
+        // R11.
+        let expected = all.get(&home).copied();
+        expected.filter(|_| !rt::mutant(Mutant::RemapUnexpected))
+    }
+
+    /// Images that were moved home before.
+    pub fn moved(&self) -> u64 {
+        self.moved.unwrap_or(0)
     }
 
     /// Puts all blocks together and checks them (P2). Few enough are kept for [`write`](Self::write). Drops the targets whose
@@ -277,10 +319,29 @@ impl<'a> Replay<'a> {
             self.reader.prefetch(some.iter().map(|(at, _)| *at))?;
             for &(at, n) in some {
                 let logged = self.reader.read(at)?;
-                images[n] = Some(self.unlogged(&targets[n], &logged)?);
+                let target = &targets[n];
+                images[n] = Some(match self.was_moved(target, &logged) {
+                    true => logged.to_vec(),
+                    false => self.unlogged(target, &logged)?,
+                });
+                if let Some(expected) = &mut self.expected {
+                    expected.insert(target.home, expectation(&[logged]));
+                }
             }
         }
         Ok(())
+    }
+
+    /// Y5: nothing is left in the log because it is home.
+    fn was_moved(&mut self, target: &Target, logged: &[u8]) -> bool {
+        let Some(count) = &mut self.moved else {
+            return false;
+        };
+        if target.plain().is_none() || uniform(logged) != Some(0) {
+            return false;
+        }
+        *count += u64::from(self.at_home.insert(target.home));
+        true
     }
 
     /// A home image from a checked log image (H10).

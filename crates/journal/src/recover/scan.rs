@@ -69,16 +69,18 @@ pub(super) enum Parsed {
     Other,
 }
 
-/// Runs the pass over a log that is not empty. Also answers the reader, which has what was read.
+/// Runs the pass over a log that is not empty; `sparse`: reading nothing but what it looks at. Also answers the reader, which has what
+/// was read.
 pub(crate) fn scan<'a>(
     queue: &'a Queue,
     log: &'a LogSuper,
+    sparse: bool,
 ) -> Result<(Scanned, LogReader<'a>), JournalError> {
     let tid = log.sb.sequence();
     let mut scan = Scan {
         queue,
         log,
-        reader: LogReader::new(queue, log),
+        reader: LogReader::new(queue, log, sparse),
         format: log.sb.format(),
         at: log.sb.start(),
         visited: 0,

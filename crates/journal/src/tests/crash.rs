@@ -285,7 +285,7 @@ impl History {
             Opened::Clean(log) => Ok(log.next_tid().prev().0),
             Opened::NeedsRecovery(log) => {
                 let recovered = if self.broken.skip_revoke_pass {
-                    log.recover_with(|_| BTreeMap::new())
+                    log.recover_with(None, |_| BTreeMap::new())
                 } else {
                     log.recover()
                 };

@@ -271,6 +271,7 @@ fn descriptor_longer_than_the_ring_ends() {
         writer.push(Tag {
             block: BlockNo(n),
             escaped: false,
+            zeros: false,
             checksum: 0,
         });
     }

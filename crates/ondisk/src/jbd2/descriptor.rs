@@ -19,6 +19,8 @@ const UUID_BYTES: usize = 16;
 const FLAG_ESCAPED: u32 = 1;
 const FLAG_SAME_UUID: u32 = 2;
 const FLAG_LAST: u32 = 8;
+/// Ours: see [`Tag::zeros`].
+const FLAG_ZEROS: u32 = 0x1000;
 
 /// One logged block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,9 @@ pub struct Tag {
     pub block: BlockNo,
     /// The log image is escaped: its first four bytes are the magic number at home.
     pub escaped: bool,
+    /// Only in logs with the feature [`REMAP_MOVE`](super::JournalIncompat::REMAP_MOVE): the image is all zeros. Any other log block
+    /// there that reads as zeros has been moved home.
+    pub zeros: bool,
     /// [`Format::tag_checksum`] of the log image.
     pub checksum: u32,
 }
@@ -37,6 +42,7 @@ impl Tag {
         Tag {
             block,
             escaped,
+            zeros: false,
             checksum: format.tag_checksum(tid, logged),
         }
     }
@@ -87,6 +93,7 @@ impl Tag {
             Tag {
                 block,
                 escaped: flags & FLAG_ESCAPED != 0,
+                zeros: flags & FLAG_ZEROS != 0,
                 checksum,
             },
             flags,
@@ -148,6 +155,9 @@ impl DescriptorWriter {
         let mut at = HEADER_BYTES;
         for (n, tag) in self.tags.iter().enumerate() {
             let mut flags = if tag.escaped { FLAG_ESCAPED } else { 0 };
+            if tag.zeros {
+                flags |= FLAG_ZEROS;
+            }
             if n > 0 {
                 flags |= FLAG_SAME_UUID;
             }

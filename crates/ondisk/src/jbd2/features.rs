@@ -28,6 +28,9 @@ bit_set! {
         /// There may be coalition blocks (ours): set while the log is not empty, so that no other program takes such a log
         /// for one that ends before them. The bit keeps far from those that Linux gives out.
         COALITION = 0x1000, "journal_coalition";
+        /// Log blocks of images may have been moved home, and read as zeros since (ours, JFTL as published): set while the log
+        /// is not empty, so that no other program writes these zeros home. See [`Tag::zeros`](super::Tag::zeros).
+        REMAP_MOVE = 0x2000, "journal_remap_move";
     }
 }
 

@@ -60,6 +60,7 @@ pub(crate) fn coalition(how: &Coalition, images: &mut [Image], revokes: &[BlockN
         blocks,
         record,
         record_bytes: record_bytes as u64,
+        plain: Vec::new(),
     }
 }
 

@@ -2,18 +2,21 @@
 
 use super::{CommitTime, Composed, LogImage, commit_record, escaped};
 use crate::transaction::Image;
-use base::{BLOCK_BYTES, BlockNo, Bytes, Tid};
+use base::fill::uniform;
+use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, Tid};
 use block::Class;
 use ondisk::jbd2::{DescriptorWriter, Format, Revoke, Tag};
 
-/// A transaction of full images with its commit block.
+/// A transaction of full images with its commit block. `moved`: its log blocks may be moved home, so images of zeros are told from
+/// what reads as zeros since then (X7 of `home_remap.rs`).
 pub(crate) fn full(
     format: &Format,
     (tid, time): (Tid, CommitTime),
     images: &[Image],
     revokes: &[BlockNo],
+    moved: bool,
 ) -> Composed {
-    let mut blocks = log_blocks(format, tid, images, revokes);
+    let (mut blocks, plain) = log_blocks(format, tid, images, revokes, moved);
     let record = blocks.len();
     let commit = commit_record(format, tid, time);
     blocks.push((Class::JournalCommit, commit));
@@ -21,12 +24,20 @@ pub(crate) fn full(
         blocks,
         record,
         record_bytes: 0,
+        plain,
     }
 }
 
-/// All log blocks of a transaction but its commit record, in log order.
-fn log_blocks(format: &Format, tid: Tid, images: &[Image], revokes: &[BlockNo]) -> Vec<LogImage> {
+/// All log blocks of a transaction but its commit record, in log order; and where its plain images are.
+fn log_blocks(
+    format: &Format,
+    tid: Tid,
+    images: &[Image],
+    revokes: &[BlockNo],
+    moved: bool,
+) -> (Vec<LogImage>, Vec<Option<u32>>) {
     let mut out = Vec::new();
+    let mut plain = Vec::with_capacity(images.len());
     for records in revokes.chunks(format.revokes_per_block()) {
         let mut block = vec![0; BLOCK_BYTES];
         Revoke {
@@ -42,7 +53,12 @@ fn log_blocks(format: &Format, tid: Tid, images: &[Image], revokes: &[BlockNo]) 
         out.push((Class::JournalDescriptor, Bytes::new()));
         for image in described {
             let (logged, escaped) = escaped(&image.bytes);
-            descriptor.push(Tag::of(format, tid, image.block, &logged, escaped));
+            let mut tag = Tag::of(format, tid, image.block, &logged, escaped);
+            tag.zeros = moved && !escaped && uniform(&logged) == Some(0);
+            // H10 has its way of making copies; R9: what is not the image must not become home.
+            let same = !escaped || rt::mutant(Mutant::RemapEscaped);
+            plain.push((same && !tag.zeros).then_some(out.len() as u32));
+            descriptor.push(tag);
             out.push((image.kind.log_class(), logged));
             rt::charge(crate::cost::COMMIT_PER_BLOCK);
         }
@@ -50,5 +66,5 @@ fn log_blocks(format: &Format, tid: Tid, images: &[Image], revokes: &[BlockNo]) 
         descriptor.encode(&mut block);
         out[at].1 = block.into();
     }
-    out
+    (out, plain)
 }

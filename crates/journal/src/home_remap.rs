@@ -1,0 +1,262 @@
+//! `home=remap`: committed images come home without a copy (JFTL, 3.1). The device points the home address at the page that holds the
+//! image in the log.
+//!
+//! When a transaction is durable and published, the commit task sends one REMAP for all of its blocks that can be remapped: its *list*.
+//! An fsync does not wait for that; the next commit does. A checkpoint that comes before it sends the REMAP in its place. What
+//! is not on the list is written home by an ordinary checkpoint (`home.rs`).
+//!
+//! # What is on a list
+//!
+//! The blocks of the transaction whose newest committed image is the one it has logged, less
+//!
+//! - escaped ones: the log does not hold the bytes of home (X2, R9);
+//! - those that it has freed itself, which have no image in it, and those freed by any transaction that is published (X3, R12);
+//! - those with an older home write on its way (X5, R10);
+//! - blocks of zeros, where the log's addresses are cleared (X7);
+//! - all of them, where home or log block does not lie on the device's granule.
+//!
+//! # Why it is right
+//!
+//! - X1: a list is built from `pending`, and publishing sets that (U2): so what comes home is committed and durable in the log, and it is
+//!   the newest committed image. That a handle has changed the block since is no obstacle: the change is in
+//!   `current`, belongs to the running transaction and stays there (U1). So a REMAP takes no block out of a transaction (R13).
+//!   The log has an image that nobody changes, as `frozen data` of JBD2.
+//! - X2: the bytes of the log block at `source` are the bytes of the image: the image was logged there without an escape.
+//! - X3: a block that a transaction frees is pending until that transaction is published, and then no more; publishing waits for a REMAP
+//!   that is on its way, as for any home write. Only then may the block be used again (H18) or discarded. So no REMAP hits
+//!   what a block holds for its next owner, and none comes behind its discard (R12, R14).
+//! - X4: while a block is on a list, or its REMAP is on its way, it waits in the checkpoint list of the transaction that logged it. So the
+//!   tail is not behind that transaction, and nobody writes another image to the log block before the REMAP is complete (R11).
+//! - X5: at most one home write of a block is on its way, and a REMAP is one (U3); whoever writes home holds `home`. So no two of
+//!   them overtake each other (R10).
+//! - X6: a block leaves the checkpoint list when its REMAP has succeeded. If the device refuses a list, nothing of it has happened: its
+//!   blocks stay pending without a source, and a checkpoint writes them (R24). A REMAP is volatile as a cached write is, and
+//!   counts as one in the marks of the queue: the tail moves only after a flush that started later (M2). Until then the log has all images:
+//!   a cut leaves all of a list's homes old, or all new (S4), and recovery makes them new again, which changes nothing where they are.
+//! - X7: [`RemapMode::Share`] leaves the log as it was: any program recovers it. [`RemapMode::Move`] clears the log blocks, which read as
+//!   zeros afterwards, and a program that does not know takes them for damage or for images (R1). Therefore such a log carries a
+//!   feature that keeps it out, from before its first record on until it is empty. What recovery then finds in a log block whose tag
+//!   is of a plain image, neither escaped nor flagged as an image of zeros, is the image, or zeros: then its pair was carried
+//!   out, and in the same moment its home got the image. Both hold for each pair alone, so it does not matter into how many
+//!   batches a list was cut, or which of several volatile batches a cut has kept. Behind that, home may hold a later image, whose transaction
+//!   is in the log with a later tag, or belong to a new owner, whose predecessor is revoked: in both cases recovery does not look at this
+//!   tag (P1, and the newest counts).
+//! - X8: when the tail has passed and the log block gets something else, home keeps its page: that is the device's business (R20).
+
+use crate::commit::Job;
+use crate::inner::{Inner, Log};
+use crate::ring::LogPos;
+use crate::state::State;
+use crate::{Home, JournalError};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, SECTORS_PER_BLOCK, Tid};
+use block::{DevErrorKind, Remap, RemapCaps, RemapMode, RemapPair, Remapped};
+use std::collections::BTreeSet;
+
+/// One block of a list.
+struct Listed {
+    block: BlockNo,
+    /// Address of its image in the log.
+    source: BlockNo,
+    at: LogPos,
+    image: Bytes,
+}
+
+/// True if the device can make `home` and `source` share a page.
+pub(crate) fn is_aligned(caps: &RemapCaps, home: BlockNo, source: BlockNo) -> bool {
+    let (granule, block) = (u64::from(caps.granule.max(1)), BLOCK_BYTES as u64);
+    let whole = |n: BlockNo| (n.0 * block).is_multiple_of(granule);
+    block.is_multiple_of(granule) && whole(home) && whole(source)
+}
+
+impl Inner {
+    /// How homes are remapped, if they are.
+    fn remapping(&self) -> Option<(RemapMode, RemapCaps)> {
+        let scheme = self.options.scheme.filter(|_| self.log.is_some())?;
+        match scheme.home {
+            Home::Remap { mode } => Some((mode, self.queue.caps().remap?)),
+            Home::Copy | Home::CopyReliable => None,
+        }
+    }
+
+    /// True if the log blocks of remapped images are cleared (X7).
+    pub fn moves(&self) -> bool {
+        matches!(self.remapping(), Some((RemapMode::Move, _)))
+    }
+
+    /// The images of a durable transaction that homes can be pointed at.
+    pub fn remappable(&self, state: &mut State, job: &Job<'_>) -> Vec<(BlockNo, LogPos)> {
+        let (Some((_, caps)), Some(log)) = (self.remapping(), &self.log) else {
+            return Vec::new();
+        };
+        let mut place = |at| log.place.block(state.ring().block(at));
+        let plain = job.images.iter().zip(job.sources());
+        plain
+            .filter_map(|(image, at)| Some((image.block, at?)))
+            .filter(|&(block, at)| is_aligned(&caps, block, place(at)))
+            .collect()
+    }
+
+    /// Remaps what a transaction has logged, once it is published. What is not on its list, or refused, is left to checkpoints.
+    pub fn remap_committed(&self, log: &Log, blocks: &[BlockNo]) -> Result<(), JournalError> {
+        self.use_again(log)?;
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let _home = (!rt::mutant(Mutant::RemapInFlight)).then(|| self.home.lock());
+        self.remap_home(blocks).map(|_| ())
+    }
+
+    /// Brings those of `blocks` home that can be remapped, and answers the others. The caller holds `home`.
+    ///
+    /// # Errors
+    /// The journal is aborted, or the power is lost.
+    pub fn remap_home(&self, blocks: &[BlockNo]) -> Result<Vec<BlockNo>, JournalError> {
+        let (Some((mode, caps)), Some(log)) = (self.remapping(), &self.log) else {
+            return Ok(blocks.to_vec());
+        };
+        let (list, mut rest) = self.list(log, blocks)?;
+        for batch in list.chunks(caps.pairs_max.max(1) as usize) {
+            rest.extend(self.remap_batch(mode, batch)?);
+        }
+        Ok(rest)
+    }
+
+    /// X1 to X5: what of `blocks` can be remapped now, and what cannot.
+    fn list(
+        &self,
+        log: &Log,
+        blocks: &[BlockNo],
+    ) -> Result<(Vec<Listed>, Vec<BlockNo>), JournalError> {
+        let mut state = self.lock()?;
+        let (mut list, mut rest) = (Vec::new(), Vec::new());
+        for &block in blocks {
+            let Some((image, at)) = state.cache.begin_remap(block) else {
+                rest.push(block);
+                continue;
+            };
+            let ring = state.ring();
+            assert!(
+                ring.tail() <= at && at < ring.head(),
+                "X4: the image of block {block} is still in the log"
+            );
+            list.push(Listed {
+                block,
+                source: log.place.block(ring.block(at)),
+                at,
+                image,
+            });
+        }
+        Ok((list, rest))
+    }
+
+    /// Sends one REMAP. Answers what has to be written instead.
+    fn remap_batch(&self, mode: RemapMode, batch: &[Listed]) -> Result<Vec<BlockNo>, JournalError> {
+        let pair = |l: &Listed| RemapPair::new(l.block.lba(), l.source.lba(), BLOCK_BYTES);
+        let remap = Remap {
+            pairs: batch.iter().map(pair).collect(),
+            mode,
+            ..Remap::default()
+        };
+        let result = self.queue.remap(remap);
+        let mut state = self.state.lock();
+        // X6, R24.
+        let done = result.is_ok() || rt::mutant(Mutant::RemapErrorClean);
+        for l in batch {
+            let refile = state.cache.end_home(l.block, &l.image, done);
+            state.refile(l.block, refile);
+            match done {
+                true => self.remapped(&mut state, l),
+                false => state.cache.set_source(l.block, None),
+            }
+        }
+        state.home_mark = Some(self.queue.mark());
+        let of_list = batch.len() as u64;
+        match &result {
+            Ok((remapped, _)) => state.stats.remapped(of_list, remapped),
+            Err(_) => state.stats.remaps_refused += of_list,
+        }
+        self.buffers.notify_all();
+        self.progress.notify_all();
+        match result {
+            Err(e) if e.kind == DevErrorKind::PowerLost => Err(e.into()),
+            Err(_) if !done => Ok(batch.iter().map(|l| l.block).collect()),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// X1: nothing but the image that came home is clean now.
+    fn remapped(&self, state: &mut State, listed: &Listed) {
+        let running = state.running.as_mut();
+        let running = running.filter(|r| !r.locked && r.blocks.contains_key(&listed.block));
+        if let Some(running) = running
+            && rt::mutant(Mutant::CleanRedirtied)
+        {
+            // R13: as published, the buffer is set clean.
+            running.blocks.remove(&listed.block);
+            state.cache.leave_running(listed.block);
+        }
+        if rt::MUTANTS {
+            state.done.insert(listed.block, (listed.at, None));
+        }
+    }
+
+    /// Keeps in mind who has freed what was remapped.
+    pub fn note_freed(&self, state: &mut State, tid: Tid, forgotten: &BTreeSet<BlockNo>) {
+        if rt::MUTANTS {
+            for block in forgotten {
+                if let Some((_, freed)) = state.done.get_mut(block) {
+                    freed.get_or_insert(tid);
+                }
+            }
+        }
+    }
+
+    /// The mistakes R11 and R12: a list is used once more, later.
+    fn use_again(&self, log: &Log) -> Result<(), JournalError> {
+        if !rt::MUTANTS {
+            return Ok(());
+        }
+        let pairs: Vec<RemapPair> = {
+            let mut guard = self.lock()?;
+            let state = &mut *guard;
+            let done = std::mem::take(&mut state.done);
+            let (head, tail) = (state.ring().head(), state.ring().tail());
+            let len = u64::from(state.ring().len());
+            let (mut pairs, mut kept) = (Vec::new(), std::collections::BTreeMap::new());
+            for (block, (at, freed)) in done {
+                let overwritten = at.0 + len < head.0;
+                let again = match freed {
+                    None => overwritten && rt::mutant(Mutant::RemapStaleSource),
+                    Some(tid) => {
+                        state.committed.gt(tid) && at >= tail && rt::mutant(Mutant::RemapFreed)
+                    }
+                };
+                if again {
+                    let source = log.place.block(state.ring().block(at));
+                    pairs.push(RemapPair::new(block.lba(), source.lba(), BLOCK_BYTES));
+                } else if !overwritten {
+                    kept.insert(block, (at, freed));
+                }
+            }
+            state.done = kept;
+            pairs
+        };
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        let remap = Remap {
+            pairs,
+            ..Remap::default()
+        };
+        self.queue.remap(remap)?;
+        Ok(())
+    }
+}
+
+impl crate::Stats {
+    fn remapped(&mut self, blocks: u64, remapped: &Remapped) {
+        self.blocks_remapped += blocks;
+        self.remap_commands += 1;
+        self.remaps_copied += remapped.copied / SECTORS_PER_BLOCK;
+    }
+}
