@@ -1,7 +1,7 @@
 //! Free blocks: choosing, erasing, retiring.
 
 use crate::config::RESERVE;
-use crate::core::{FOLD, Ftl, FtlError, GC, HOST, State};
+use crate::core::{Ftl, FtlError, GC, HOST, State};
 use crate::free::FreeBlocks;
 use crate::slc::{ORDINARY, Pool, SLC};
 use crate::victim::Victims;
@@ -44,7 +44,7 @@ impl Ftl {
             self.pools[pool].free -= 1;
             self.free
                 .take(pool, block, self.blocks[block as usize].erases);
-            self.nand.because(crate::core::CAUSES[stream]);
+            self.nand.because(crate::streams::CAUSES[stream]);
             let erased = crate::program::broken_rules_panic(self.nand.erase(start, BlockId(block)));
             let info = &mut self.blocks[block as usize];
             if erased.is_err() {
@@ -55,6 +55,9 @@ impl Ftl {
                     return Err(FtlError::ReadOnly(why.clone()));
                 }
                 continue;
+            }
+            if pool == ORDINARY {
+                self.levelling.erased();
             }
             info.state = State::Open;
             info.erases += 1;
@@ -82,9 +85,7 @@ impl Ftl {
     }
     /// Programs everything that is buffered.
     pub(crate) fn drain(&mut self, now: Time) -> Result<(), FtlError> {
-        self.issue(now, GC)?;
-        self.issue(now, FOLD)?;
-        self.issue(now, HOST)?;
+        self.issue_all(now)?;
         self.write_log(now)
     }
     /// A full block leaves its lane.

@@ -89,12 +89,20 @@ pub struct Config {
 }
 
 impl Config {
+    /// Blocks that streams of the host keep open.
+    pub(crate) fn host_blocks(&self) -> u32 {
+        self.lanes + u32::from(self.housekeeping.journal_stream)
+    }
+    /// Free blocks up to which host writes pay for collection.
+    pub(crate) fn low_water(&self) -> u32 {
+        RESERVE + self.host_blocks() + self.gc_slack
+    }
     /// The blocks an FTL of this configuration needs on such chips, with `spare` (for example 0.07) over-provisioning.
     pub fn blocks_needed(&self, geometry: &Geometry, spare: f64) -> u64 {
         let slots = u64::from(geometry.pages_per_block) * u64::from(geometry.page_bytes)
             / u64::from(self.unit_bytes);
         let data = ((self.units as f64 * (1.0 + spare)) / slots as f64).ceil() as u64;
-        let fixed = u64::from(RESERVE + self.lanes + self.gc_slack + 2);
+        let fixed = u64::from(self.low_water() + 2);
         let all = data + fixed + u64::from(self.slc.map_or(0, |slc| slc.blocks));
         // The map area depends on the number of blocks, weakly: two rounds settle it.
         let areas = |blocks: u64| 2 * u64::from(area_blocks(self, geometry, blocks));
@@ -157,6 +165,13 @@ impl Layout {
                 config.lanes, config.gc_slack
             ));
         }
+        if config.housekeeping.journal_stream && config.slc.is_some() {
+            return Err(
+                "journal_stream = true with an SLC area: what the host writes goes there first, so \
+                 that streams begin behind it; switch one of them off"
+                    .into(),
+            );
+        }
         let (slots_per_row, pages_per_row) = if unit <= page {
             (page / unit, 1)
         } else {
@@ -209,7 +224,7 @@ impl Layout {
     }
     /// Good ordinary blocks below which the device cannot take writes any more.
     pub(crate) fn data_blocks_needed(&self, config: &Config) -> u32 {
-        self.units.div_ceil(self.slots_per_block) + RESERVE + config.lanes + 2
+        self.units.div_ceil(self.slots_per_block) + RESERVE + config.host_blocks() + 2
     }
     /// The slot number of a place.
     pub(crate) fn ppn(&self, block: u32, row: u32, slot: u32) -> u32 {

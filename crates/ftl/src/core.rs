@@ -6,11 +6,12 @@ use crate::group::Group;
 use crate::meta::{Log, Trim};
 use crate::slc::Pool;
 use crate::tag::{self, Kind, Tag};
-pub use crate::types::{FtlError, FtlStats, Quiet};
+pub use crate::types::{FtlError, FtlStats, Programs, Quiet};
 use crate::victim::Victims;
+use crate::wear::Levelling;
 use crate::{Config, Layout};
 use base::{Bytes, CowVec, Time, fill};
-use nand::{Cause, Cell, Media, Nand, Operation, PageAddr};
+use nand::{Cell, Media, Nand, Operation, PageAddr};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
@@ -77,9 +78,10 @@ pub(crate) const HOST: usize = 0;
 pub(crate) const GC: usize = 1;
 /// Stream of what leaves the SLC area.
 pub(crate) const FOLD: usize = 2;
-
-/// Why a stream's units are programmed.
-pub(crate) const CAUSES: [Cause; 3] = [Cause::Host, Cause::Collection, Cause::Fold];
+/// Stream of a journal's control blocks; see `streams`.
+pub(crate) const JOURNAL: usize = 3;
+/// Streams.
+pub(crate) const STREAMS: usize = 4;
 
 /// A flash translation layer over powered chips.
 #[derive(Clone)]
@@ -94,7 +96,8 @@ pub struct Ftl {
     pub(crate) pools: [Pool; 2],
     pub(crate) free: FreeBlocks,
     pub(crate) victims: Victims,
-    pub(crate) streams: [Stream; 3],
+    pub(crate) levelling: Levelling,
+    pub(crate) streams: [Stream; STREAMS],
     /// Last version or program sequence given out.
     pub(crate) version: u64,
     /// Operations accepted so far.
@@ -145,6 +148,7 @@ impl Ftl {
         let mut ftl = Ftl {
             free: FreeBlocks::new(nand.geometry().dies()),
             victims: Victims::new(own.policy, own.seed, layout.blocks, slots),
+            levelling: Levelling::new(own),
             l2p: CowVec::new(layout.units as usize, NONE),
             p2l: CowVec::new((layout.blocks * layout.slots_per_block) as usize, NONE),
             blocks,
@@ -152,6 +156,7 @@ impl Ftl {
                 stream(config.lanes as usize),
                 stream(1),
                 stream(config.slc.map_or(0, |_| config.lanes as usize)),
+                stream(usize::from(own.journal_stream)),
             ],
             pools: [Pool::default(); 2],
             version: 0,
@@ -236,8 +241,15 @@ impl Ftl {
             self.checkpoint(now)?;
         }
         self.background_step(now)?;
+        if self.needs_no_program(&data) {
+            self.stats.host_units += 1;
+            self.stats.zero_units += 1;
+            self.trim(now, lpn..lpn + 1)?;
+            return Ok(None);
+        }
         self.make_way_in_group(now, lpn)?;
         self.stats.host_units += 1;
+        let stream = self.stream_for(&data);
         let entry = Entry {
             lpn,
             data,
@@ -247,7 +259,7 @@ impl Ftl {
             host: true,
             member: None,
         };
-        let programmed = self.put(now, HOST, entry)?;
+        let programmed = self.put(now, stream, entry)?;
         self.rescue(now)?;
         Ok(programmed)
     }
@@ -364,7 +376,7 @@ impl Ftl {
     /// # Errors
     /// The device became read-only.
     pub fn flush(&mut self, now: Time) -> Result<Time, FtlError> {
-        self.issue(now, HOST)?;
+        self.issue_host(now)?;
         loop {
             self.rescue(now)?;
             let cold = self.streams[GC].row.as_ref();
@@ -429,7 +441,7 @@ impl Ftl {
             entry.accept = self.accepted;
         }
         let lpn = entry.lpn;
-        if stream == HOST {
+        if matches!(stream, HOST | JOURNAL) {
             entry.member = self.join_group(lpn);
         }
         let old = *self.l2p.get(lpn as usize);
@@ -498,8 +510,8 @@ impl Ftl {
             true => now,
             false => now.max(self.group.not_before),
         };
-        self.nand.because(CAUSES[stream]);
-        match self.program_row(now.max(row.ready), &row, &tags, data) {
+        let cause = self.cause(stream);
+        match self.program_row(now.max(row.ready), &row, &tags, data, cause) {
             Ok(end) => {
                 self.stats.padded +=
                     u64::from(self.layout.slots_per_row) - row.entries.len() as u64;

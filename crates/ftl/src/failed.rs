@@ -4,7 +4,7 @@
 //! open and collect again inside that; so the row waits in memory ([`Ftl::rescue`] is called where nothing is half done), and
 //! its block is neither victim nor free meanwhile.
 
-use crate::core::{Entry, FOLD, Ftl, FtlError, GC, HOST, Row};
+use crate::core::{Entry, Ftl, FtlError, GC, Row};
 use base::Time;
 use nand::BlockId;
 
@@ -38,9 +38,7 @@ impl Ftl {
     /// Programs everything that is in row buffers, failed rows included: afterwards L2P names programmed slots only (I3).
     pub(crate) fn empty_buffers(&mut self, now: Time) -> Result<(), FtlError> {
         loop {
-            self.issue(now, GC)?;
-            self.issue(now, FOLD)?;
-            self.issue(now, HOST)?;
+            self.issue_all(now)?;
             if self.failed.is_empty() {
                 return Ok(());
             }

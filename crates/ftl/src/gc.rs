@@ -4,31 +4,42 @@ use crate::config::{NONE, RESERVE};
 use crate::core::{Entry, FOLD, Ftl, FtlError, GC};
 use crate::slc::{ORDINARY, SLC};
 use crate::tag::{GroupMark, Kind};
+use crate::wear::LEVEL_PACE;
 use base::{Mutant, Time, fill};
+
+/// Units to copy per unit that the host writes, so that a victim with so many valid slots is empty before the blocks run out.
+/// Shared with [`crate::counting`].
+pub(crate) fn pace(valid: u32, slots: u32, levelling: bool) -> u32 {
+    match levelling {
+        true => LEVEL_PACE,
+        false => valid.div_ceil((slots - valid).max(1)) + 1,
+    }
+}
 
 impl Ftl {
     /// The bounded step that a host write pays for: enough copies to keep pace with the writes, for the victim at hand.
     pub(crate) fn background_step(&mut self, now: Time) -> Result<(), FtlError> {
-        let low = RESERVE + self.config.lanes + self.config.gc_slack;
+        self.begin_levelling();
+        let low = self.config.low_water();
         let pool = &self.pools[ORDINARY];
-        if pool.free > low && pool.failing == 0 {
+        if pool.free > low && pool.failing == 0 && !self.is_levelling() {
             return Ok(());
         }
         let Some((block, _)) = self.pick_victim(ORDINARY) else {
             return Ok(());
         };
         let valid = self.blocks[block as usize].valid;
-        let gain = (self.layout.slots_per_block - valid).max(1);
-        self.collect(now, ORDINARY, valid.div_ceil(gain) + 1)
+        let budget = pace(valid, self.layout.slots_per_block, self.is_levelling());
+        self.collect(now, ORDINARY, budget)
     }
     /// How badly free blocks are needed: 0 not at all, 1 soon, 2 host writes pay for collection, 3 they stop for it.
     pub fn need(&self) -> u8 {
         self.ordinary_need().max(self.slc_need())
     }
     fn ordinary_need(&self) -> u8 {
-        let low = RESERVE + self.config.lanes + self.config.gc_slack;
+        let low = self.config.low_water();
         match self.pools[ORDINARY].free {
-            free if free > low + self.config.lanes + self.config.gc_slack => 0,
+            free if free > 2 * low - RESERVE => 0,
             free if free > low => 1,
             free if free > RESERVE + 1 => 2,
             _ => 3,
@@ -72,6 +83,11 @@ impl Ftl {
                 None if pool == SLC => self.victims.fewest_valid(pool, NONE, &self.blocks),
                 None => self.victims.choose(pool, slots, &self.blocks, now),
             };
+            if let Some(block) = next.filter(|_| pool == ORDINARY) {
+                self.stats
+                    .note_victim(self.blocks[block as usize].valid, slots);
+            }
+            self.pools[pool].levelling = false;
             self.pools[pool].victim = next.map(|block| (block, 0));
         }
         self.pools[pool].victim
@@ -158,6 +174,7 @@ impl Ftl {
         };
         match to {
             FOLD => self.stats.fold_units += 1,
+            _ if self.is_levelling() => self.stats.wear_units += 1,
             _ => self.stats.gc_units += 1,
         }
         self.put(now.max(read), to, entry)?;

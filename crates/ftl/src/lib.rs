@@ -49,14 +49,17 @@ mod program;
 mod recover;
 pub mod remap;
 mod slc;
+mod streams;
 mod tag;
 #[cfg(test)]
 mod tests;
 mod types;
 mod victim;
+mod wear;
 
-pub use crate::core::{Ftl, FtlError, FtlStats, Quiet};
+pub use crate::core::{Ftl, FtlError, FtlStats, Programs, Quiet};
 pub use config::{Config, Housekeeping, Layout, RESERVE, SlcArea};
 pub use mutant::MUTANTS;
 pub use nand;
 pub use victim::Policy;
+pub use wear::Wear;

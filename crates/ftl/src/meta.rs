@@ -298,10 +298,12 @@ impl Ftl {
             return None;
         }
         self.stats.map_programs += 1;
-        self.nand.because(match page.kind {
+        let cause = match page.kind {
             MetaKind::Log => Cause::Log,
             _ => Cause::Map,
-        });
+        };
+        self.stats.by_cause.add(cause, 1);
+        self.nand.because(cause);
         match broken_rules_panic(self.nand.program(
             now,
             at,

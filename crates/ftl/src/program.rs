@@ -4,7 +4,7 @@ use crate::config::NONE;
 use crate::core::{Ftl, Row};
 use crate::tag::{self, GroupMark, Kind, Tag};
 use base::{Bytes, Time};
-use nand::{NandError, Page, PageAddr};
+use nand::{Cause, NandError, Page, PageAddr};
 
 impl Ftl {
     /// The tags and pieces of a row; host writes take their version here.
@@ -38,6 +38,22 @@ impl Ftl {
         (tags, data)
     }
     pub(crate) fn program_row(
+        &mut self,
+        now: Time,
+        row: &Row,
+        tags: &[Tag],
+        data: Vec<Bytes>,
+        cause: Cause,
+    ) -> Result<Time, NandError> {
+        self.nand.because(cause);
+        let before = self.nand.stats().programs;
+        let end = self.program_pages(now, row, tags, data);
+        self.stats
+            .by_cause
+            .add(cause, self.nand.stats().programs - before);
+        end
+    }
+    fn program_pages(
         &mut self,
         now: Time,
         row: &Row,

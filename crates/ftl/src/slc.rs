@@ -29,6 +29,8 @@ pub(crate) struct Pool {
     pub failing: u32,
     /// The victim being emptied, and the next slot to look at.
     pub victim: Option<(u32, u32)>,
+    /// That victim is moved for its wear.
+    pub levelling: bool,
 }
 
 impl SlcArea {

@@ -46,6 +46,66 @@ pub struct FtlStats {
     pub padded: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
+    /// Units of the host that held a journal's control blocks and went into their own stream.
+    pub journal_units: u64,
+    /// Units of zeros from the host that were not programmed.
+    pub zero_units: u64,
+    /// Units copied by static wear levelling.
+    pub wear_units: u64,
+    /// Blocks that static wear levelling began to move.
+    pub wear_moves: u64,
+    /// NAND page programs by cause.
+    pub by_cause: Programs,
+    /// Victims of garbage collection by their share of valid slots when they were chosen, in sixteenths, rounded down.
+    pub valid_at_gc: [u64; 17],
+}
+
+/// NAND page programs by cause; a row of copies for collection and for wear counts for the later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Programs {
+    /// What the host wrote.
+    pub host: u64,
+    /// Control blocks of a journal, in their own stream.
+    pub journal: u64,
+    /// Copies of garbage collection.
+    pub collection: u64,
+    /// Copies of static wear levelling.
+    pub wear: u64,
+    /// Copies out of the SLC area.
+    pub fold: u64,
+    /// Checkpoints of the map.
+    pub checkpoint: u64,
+    /// The log behind the map.
+    pub log: u64,
+}
+
+impl Programs {
+    /// Counts programs for a cause.
+    pub(crate) fn add(&mut self, cause: nand::Cause, pages: u64) {
+        use nand::Cause;
+        let counter = match cause {
+            Cause::Host => &mut self.host,
+            Cause::Control => &mut self.journal,
+            Cause::Collection => &mut self.collection,
+            Cause::Wear => &mut self.wear,
+            Cause::Fold => &mut self.fold,
+            Cause::Map => &mut self.checkpoint,
+            Cause::Log => &mut self.log,
+        };
+        *counter += pages;
+    }
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        let data = self.host + self.journal + self.collection + self.wear + self.fold;
+        data + self.checkpoint + self.log
+    }
+}
+
+impl FtlStats {
+    /// Notes a victim of collection.
+    pub(crate) fn note_victim(&mut self, valid: u32, slots: u32) {
+        self.valid_at_gc[(u64::from(valid) * 16 / u64::from(slots)).min(16) as usize] += 1;
+    }
 }
 
 /// Counters from before quiet work: see [`Ftl::begin_quiet`].

@@ -8,8 +8,12 @@ pub enum Cause {
     /// Units that the host wrote.
     #[default]
     Host,
+    /// Control blocks of a journal that the host wrote.
+    Control,
     /// Copies of garbage collection.
     Collection,
+    /// Copies that even out wear.
+    Wear,
     /// Copies out of blocks with one bit per cell.
     Fold,
     /// The map: a checkpoint.
@@ -23,7 +27,9 @@ impl Cause {
     pub const fn word(self) -> &'static str {
         match self {
             Cause::Host => "host data",
+            Cause::Control => "journal control",
             Cause::Collection => "garbage collection",
+            Cause::Wear => "wear levelling",
             Cause::Fold => "SLC folding",
             Cause::Map => "map",
             Cause::Log => "map log",
