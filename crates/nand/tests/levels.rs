@@ -26,6 +26,7 @@ const TIMING: Timing = Timing {
     bus_ns_per_byte: 1.0,
     program_bus_ns_per_byte: None,
     spare_on_bus: true,
+    cache_program: false,
 };
 
 fn at(block: u32, page: u32) -> PageAddr {
