@@ -2,8 +2,8 @@
 
 use base::{Bytes, Lba, Time};
 use blockdev::{
-    Adversary, Class, DevErrorKind, Model, Remap, RemapMode, RemapPair, Remapped, Request,
-    expectation,
+    Adversary, Class, Clock, DevErrorKind, Model, Modelled, Remap, RemapMode, RemapPair, Remapped,
+    Request, conformance, expectation,
 };
 use varve_ctrl::{AnyModel, Profile};
 
@@ -70,6 +70,13 @@ fn batch(pairs: &[(u64, u64, u64)], mode: RemapMode) -> Remap {
         pairs: pairs.iter().map(pair).collect(),
         mode,
         ..Remap::default()
+    }
+}
+
+#[test]
+fn raw_devices_keep_the_contract_of_block_devices() {
+    for changes in ["", ",controller.buffer_kib=64", ",controller.remap_pairs=0"] {
+        conformance::run(&Modelled::new(device(changes), Clock::Unpaced));
     }
 }
 
