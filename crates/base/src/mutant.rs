@@ -196,10 +196,7 @@ mod tests {
         let journaling = (1..=24).map(H);
         let translation = [2, 3, 4, 5, 6, 7, 8, 11, 15, 16, 19, 20, 22, 23].map(R);
         for hazard in journaling.chain(translation) {
-            assert!(
-                Mutant::ALL.iter().any(|m| m.hazard() == hazard),
-                "{hazard}"
-            );
+            assert!(Mutant::ALL.iter().any(|m| m.hazard() == hazard), "{hazard}");
         }
         for m in Mutant::ALL {
             assert_eq!(m.word().parse(), Ok(*m));

@@ -280,9 +280,7 @@ impl Firmware {
                 .collect()
         };
         let homes = remap.pairs.iter();
-        let mut all: Vec<Write> = homes
-            .map(|p| open(p.home, p.sectors, content(p)))
-            .collect();
+        let mut all: Vec<Write> = homes.map(|p| open(p.home, p.sectors, content(p))).collect();
         if remap.mode == RemapMode::Move {
             let sources = remap.sources().into_iter();
             all.extend(sources.map(|(lba, sectors)| open(lba, sectors, Vec::new())));
