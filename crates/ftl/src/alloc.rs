@@ -5,7 +5,7 @@ use crate::core::{Ftl, FtlError, GC, HOST, State};
 use crate::free::FreeBlocks;
 use crate::slc::{ORDINARY, Pool, SLC};
 use crate::victim::Victims;
-use base::Time;
+use base::{Mutant, Time};
 use nand::BlockId;
 
 impl Ftl {
@@ -37,6 +37,7 @@ impl Ftl {
                 self.drain(now)?;
                 if stream != GC && !self.failed.is_empty() {
                     self.empty_buffers(now)?;
+                    self.write_log(now)?;
                 }
                 continue;
             };
@@ -81,7 +82,11 @@ impl Ftl {
         let rows = self.pending_rows();
         let rows = rows.filter_map(|r| r.entries.iter().map(|e| e.accept).min());
         let trims = self.log.pending.iter().map(|(_, accept)| *accept);
-        rows.chain(trims).min().unwrap_or(u64::MAX)
+        let batches = self.log.batches.iter().map(|b| b.accept);
+        let records = batches.chain(self.log.owners.values().copied());
+        let wait = !(records.clone().next().is_some() && self.mutant(Mutant::EraseBeforeOwners));
+        let records = records.filter(|_| wait);
+        rows.chain(trims).chain(records).min().unwrap_or(u64::MAX)
     }
     /// Programs everything that is buffered.
     pub(crate) fn drain(&mut self, now: Time) -> Result<(), FtlError> {
@@ -152,20 +157,25 @@ impl Ftl {
     fn make_room(&mut self, now: Time) -> Result<(), FtlError> {
         while self.pools[ORDINARY].free <= RESERVE {
             self.rescue(now)?;
+            self.checkpoint_if_due(now)?;
             if !self.collect_victim(now, ORDINARY)? {
                 return Err(self.end_of_life("nothing is left to collect"));
             }
         }
         Ok(())
     }
-    /// Latches read-only mode when the good blocks cannot carry the exported capacity any more.
-    pub(crate) fn check_life(&mut self) {
-        self.check_slc_life();
+    /// Ordinary blocks that take data.
+    pub(crate) fn good_blocks(&self) -> u32 {
         let usable = |(i, b): &(usize, &crate::core::BlockInfo)| {
             let fit = !matches!(b.state, State::Bad | State::Meta) && !b.failing;
             fit && !self.layout.is_slc(*i as u32)
         };
-        let good = self.blocks.iter().enumerate().filter(usable).count() as u32;
+        self.blocks.iter().enumerate().filter(usable).count() as u32
+    }
+    /// Latches read-only mode when the good blocks cannot carry the exported capacity any more.
+    pub(crate) fn check_life(&mut self) {
+        self.check_slc_life();
+        let good = self.good_blocks();
         let floor = self.layout.data_blocks_needed(&self.config);
         if good < floor {
             self.end_of_life(&format!(

@@ -1,9 +1,10 @@
 //! Checks of the invariants, for tests.
 
-use crate::config::NONE;
+use crate::config::{LOST, NONE};
 use crate::core::{Ftl, State};
 use crate::slc::{ORDINARY, SLC};
 use crate::tag::Kind;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Ftl {
     /// Asserts every invariant that one state can show. Slow: looks at every slot.
@@ -12,15 +13,19 @@ impl Ftl {
     /// With the number of the invariant that does not hold.
     pub fn check(&self) {
         let mut valid = vec![0; self.layout.blocks as usize];
-        for (lpn, &ppn) in self.l2p.iter_present().filter(|(_, p)| **p != NONE) {
-            assert_eq!(
-                *self.p2l.get(ppn as usize),
-                lpn as u32,
-                "I1: P2L does not answer L2P at unit {lpn}"
-            );
-            valid[self.layout.place(ppn).0 as usize] += 1;
+        let mut owners: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        for (lpn, &ppn) in self.l2p.iter_present().filter(|(_, p)| **p < LOST) {
+            owners.entry(ppn).or_default().insert(lpn as u32);
             self.check_content(lpn as u32);
         }
+        for (ppn, who) in &owners {
+            assert!(
+                who.contains(self.p2l.get(*ppn as usize)),
+                "I1: P2L does not answer L2P at slot {ppn}"
+            );
+            valid[self.layout.place(*ppn).0 as usize] += 1;
+        }
+        self.check_owners(&owners);
         let owned = self
             .p2l
             .iter_present()
@@ -66,6 +71,47 @@ impl Ftl {
                 self.blocks[*block as usize].state,
                 State::Open,
                 "I1: block {block} of a lane is not open"
+            );
+        }
+    }
+    /// The lists of owners say what L2P says.
+    fn check_owners(&self, owners: &BTreeMap<u32, BTreeSet<u32>>) {
+        let mut extra = 0;
+        for (ppn, list) in self.owners.iter() {
+            let listed: BTreeSet<u32> = list.iter().map(|o| o.lpn).collect();
+            assert_eq!(
+                Some(&listed),
+                owners.get(&ppn),
+                "I1: the list of owners of slot {ppn}"
+            );
+            assert_eq!(listed.len(), list.len(), "I1: twice an owner of {ppn}");
+            extra += list.len() as u32 - 1;
+        }
+        for (ppn, who) in owners {
+            assert!(
+                who.len() == 1 || self.owners.of(*ppn).is_some(),
+                "I1: slot {ppn} has owners {who:?} and no list"
+            );
+        }
+        assert_eq!(extra, self.owners.extra(), "I1: count of owners");
+        assert!(
+            extra <= self.owners.cap.max(self.owners.found),
+            "I16: {extra} owners beyond the first, at most {}",
+            self.owners.cap
+        );
+        for batch in &self.log.batches {
+            for pair in batch.pairs.iter().filter(|p| p.slot != NONE) {
+                assert!(
+                    self.buffered(pair.slot).is_none(),
+                    "I3: a record names slot {}, which is in memory",
+                    pair.slot
+                );
+            }
+        }
+        for lpn in self.log.owners.keys() {
+            assert!(
+                self.slot_of(*lpn).is_some(),
+                "I2: a record for unit {lpn}, which owns nothing"
             );
         }
     }
@@ -117,9 +163,8 @@ impl Ftl {
     fn check_content(&self, lpn: u32) {
         let ppn = *self.l2p.get(lpn as usize);
         if let Some((tag, _)) = self.fetch(ppn) {
-            let right = tag.lpn == lpn && tag.kind != Kind::Pad;
             assert!(
-                right || self.content(lpn).is_ok(),
+                tag.kind != Kind::Pad || self.buffered(ppn).is_some(),
                 "I1: unit {lpn} points to {tag:?}"
             );
         }

@@ -10,6 +10,8 @@ pub const RESERVE: u32 = 2;
 
 /// "No unit", "no slot".
 pub(crate) const NONE: u32 = u32::MAX;
+/// In the map: the unit was written, and what holds its newest version is gone. Reads fail until it is written again.
+pub(crate) const LOST: u32 = u32::MAX - 1;
 
 /// Bytes of a block's entry in the checkpoint.
 pub(crate) const BLOCK_ENTRY: u64 = 12;
@@ -191,8 +193,12 @@ impl Layout {
         let rows_per_block = geometry.pages_per_block / pages_per_row;
         let slots_per_block = rows_per_block * slots_per_row;
         let blocks = geometry.blocks();
-        if rows_per_block < 2 || u64::from(slots_per_block) * u64::from(blocks) >= u64::from(NONE) {
+        if rows_per_block < 2 || u64::from(slots_per_block) * u64::from(blocks) >= u64::from(LOST) {
             return Err("more than 2^32 units, or less than two units in a block".into());
+        }
+        // Every unit may need another number while a batch copies it.
+        if config.units >= u64::from(LOST / 2) {
+            return Err(format!("{} units; at most {}", config.units, LOST / 2));
         }
         let area = area_blocks(config, geometry, u64::from(blocks));
         let slc_rows = match &config.slc {

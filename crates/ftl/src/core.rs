@@ -1,16 +1,17 @@
 //! The write, read, trim and flush paths.
 
-use crate::config::NONE;
+use crate::config::{LOST, NONE};
 use crate::free::FreeBlocks;
 use crate::group::Group;
 use crate::meta::{Log, Trim};
+use crate::owners::Owners;
 use crate::slc::Pool;
 use crate::tag::{self, Kind, Tag};
 pub use crate::types::{FtlError, FtlStats, Programs, Quiet};
 use crate::victim::Victims;
 use crate::wear::Levelling;
 use crate::{Config, Layout};
-use base::{Bytes, CowVec, Time, fill};
+use base::{Bytes, CowVec, Mutant, Time, fill};
 use nand::{Cell, Media, Nand, Operation, PageAddr};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +90,7 @@ pub struct Ftl {
     pub(crate) nand: Nand,
     pub(crate) config: Config,
     pub(crate) layout: Layout,
+    /// Units, and as many again for the copies of a batch that is being made.
     pub(crate) l2p: CowVec<u32, 1024>,
     pub(crate) p2l: CowVec<u32, 1024>,
     pub(crate) blocks: Vec<BlockInfo>,
@@ -107,6 +109,9 @@ pub struct Ftl {
     /// When the last program that a flush waits for ends.
     pub(crate) host_end: Time,
     pub(crate) log: Log,
+    pub(crate) owners: Owners,
+    /// Version of the format of what is written to flash.
+    pub(crate) format: u32,
     /// Blocks opened since the last checkpoint.
     pub(crate) opened: u32,
     /// Rows whose program failed and whose units are not in another row yet.
@@ -149,7 +154,7 @@ impl Ftl {
             free: FreeBlocks::new(nand.geometry().dies()),
             victims: Victims::new(own.policy, own.seed, layout.blocks, slots),
             levelling: Levelling::new(own),
-            l2p: CowVec::new(layout.units as usize, NONE),
+            l2p: CowVec::new(2 * layout.units as usize, NONE),
             p2l: CowVec::new((layout.blocks * layout.slots_per_block) as usize, NONE),
             blocks,
             streams: [
@@ -164,6 +169,8 @@ impl Ftl {
             evidence_end: Time(0),
             host_end: Time(0),
             log: Log::default(),
+            owners: Owners::new((layout.units / 4).max(64)),
+            format: crate::meta::FORMAT,
             opened: 0,
             failed: Vec::new(),
             group: Group::default(),
@@ -237,9 +244,7 @@ impl Ftl {
             "a write is one whole unit"
         );
         self.writable(lpn)?;
-        if self.opened >= self.checkpoint_every() {
-            self.checkpoint(now)?;
-        }
+        self.checkpoint_if_due(now)?;
         self.background_step(now)?;
         if self.needs_no_program(&data) {
             self.stats.host_units += 1;
@@ -306,6 +311,9 @@ impl Ftl {
         if ppn == NONE {
             return Ok(fill::zeros(self.layout.unit_bytes as usize));
         }
+        if ppn == LOST {
+            return Err(FtlError::Unreadable(lpn));
+        }
         if let Some(entry) = self.buffered(ppn) {
             return if entry.lost {
                 Err(FtlError::Unreadable(lpn))
@@ -314,7 +322,7 @@ impl Ftl {
             };
         }
         match self.fetch(ppn) {
-            Some((tag, data)) if tag.kind == Kind::Data && tag.lpn == lpn => Ok(data),
+            Some((tag, data)) if tag.kind == Kind::Data => Ok(data),
             _ => Err(FtlError::Unreadable(lpn)),
         }
     }
@@ -326,7 +334,7 @@ impl Ftl {
     pub fn mapped(&self) -> impl Iterator<Item = u32> {
         self.l2p
             .iter_present()
-            .filter(|(_, ppn)| **ppn != NONE)
+            .filter(|(lpn, ppn)| **ppn != NONE && *lpn < self.layout.units as usize)
             .map(|(lpn, _)| lpn as u32)
     }
     /// Forgets the content of units; they read as zeros at once, durably so after a flush.
@@ -346,13 +354,12 @@ impl Ftl {
                 if since.is_none() {
                     self.accepted += 1;
                 }
-                let dropped = self.drop_buffered(ppn);
+                let waited = self.leave(lpn);
                 since = since
                     .or(Some(self.accepted))
                     .into_iter()
-                    .chain(dropped)
+                    .chain(waited)
                     .min();
-                self.invalidate(ppn);
                 self.l2p.set(lpn as usize, NONE);
             }
         }
@@ -441,10 +448,10 @@ impl Ftl {
             entry.accept = self.accepted;
         }
         let lpn = entry.lpn;
-        if matches!(stream, HOST | JOURNAL) {
+        // A copy that a batch makes is in no group: the group before it has ended, and its record says when it counts.
+        if matches!(stream, HOST | JOURNAL) && lpn < self.layout.units {
             entry.member = self.join_group(lpn);
         }
-        let old = *self.l2p.get(lpn as usize);
         let layout = self.layout;
         let row = self.streams[stream].row.as_mut().expect("opened above");
         if entry.member.is_some() {
@@ -456,15 +463,24 @@ impl Ftl {
         row.entries.push(entry);
         self.blocks[block as usize].valid += 1;
         self.p2l.set(ppn as usize, lpn);
+        let others = match self.slot_of(lpn) {
+            Some(old) if matches!(stream, HOST | JOURNAL) => self.other_owners(old, lpn),
+            _ => Vec::new(),
+        };
+        let waited = self.leave(lpn);
+        if let Some(accept) = waited
+            && let Some(row) = &mut self.streams[stream].row
+        {
+            let entry = &mut row.entries[slot as usize];
+            entry.accept = entry.accept.min(accept);
+        }
         self.l2p.set(lpn as usize, ppn);
-        if old != NONE {
-            if let Some(accept) = self.drop_buffered(old)
-                && let Some(row) = &mut self.streams[stream].row
-            {
-                let entry = &mut row.entries[slot as usize];
-                entry.accept = entry.accept.min(accept);
+        // R20
+        if !others.is_empty() && self.mutant(Mutant::WriteThroughAlias) {
+            for owner in others {
+                self.leave(owner.lpn);
+                self.share(ppn, owner);
             }
-            self.invalidate(old);
         }
         if full {
             self.issue(now, stream)
@@ -551,7 +567,7 @@ impl Ftl {
         open.chain(&self.failed)
     }
     /// The row buffer's unit at a slot, if the slot has not been programmed yet.
-    fn buffered(&self, ppn: u32) -> Option<&Entry> {
+    pub(crate) fn buffered(&self, ppn: u32) -> Option<&Entry> {
         let (block, r, slot) = self.layout.place(ppn);
         self.pending_rows()
             .filter(|row| row.block == block && row.row == r)
@@ -560,19 +576,23 @@ impl Ftl {
     /// Drops a unit that is still in a row buffer: its slot will be programmed as padding, so that it cannot take a version
     /// greater than that of a later TRIM. Answers with the number of the operation that brought it: what it was to be the
     /// evidence for (I2) now waits for the operation that drops it.
-    fn drop_buffered(&mut self, ppn: u32) -> Option<u64> {
-        let (block, r, slot) = self.layout.place(ppn);
-        let rows = self.streams.iter_mut().filter_map(|s| s.row.as_mut());
-        let row = rows
-            .chain(&mut self.failed)
-            .find(|row| row.block == block && row.row == r)?;
-        let entry = row.entries.get_mut(slot as usize)?;
+    pub(crate) fn drop_buffered(&mut self, ppn: u32) -> Option<u64> {
+        let entry = self.buffered_mut(ppn)?;
         entry.lpn = NONE;
         Some(entry.accept)
     }
+    /// The same, to be changed.
+    pub(crate) fn buffered_mut(&mut self, ppn: u32) -> Option<&mut Entry> {
+        let (block, r, slot) = self.layout.place(ppn);
+        let rows = self.streams.iter_mut().filter_map(|s| s.row.as_mut());
+        rows.chain(&mut self.failed)
+            .find(|row| row.block == block && row.row == r)?
+            .entries
+            .get_mut(slot as usize)
+    }
     /// Block and row of a slot that has been programmed.
     fn on_flash(&self, ppn: u32) -> Option<(u32, u32)> {
-        if ppn == NONE || self.buffered(ppn).is_some() {
+        if ppn >= LOST || self.buffered(ppn).is_some() {
             return None;
         }
         let (block, row, _) = self.layout.place(ppn);

@@ -26,8 +26,10 @@ impl Ftl {
                 let entry = &self.failed[0].entries[slot];
                 if entry.lpn != crate::config::NONE {
                     let entry: Entry = entry.clone();
+                    let from = self.layout.ppn(block, self.failed[0].row, slot as u32);
                     // Putting it drops it from the row that was set aside; another failure only adds rows behind.
-                    self.put(now, GC, entry)?;
+                    let start = now.max(self.log.batch_end);
+                    self.put_shared(start, GC, entry, from)?;
                 }
             }
             self.failed.remove(0);

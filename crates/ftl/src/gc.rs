@@ -2,6 +2,7 @@
 
 use crate::config::{NONE, RESERVE};
 use crate::core::{Entry, FOLD, Ftl, FtlError, GC};
+use crate::owners::Owner;
 use crate::slc::{ORDINARY, SLC};
 use crate::tag::{GroupMark, Kind};
 use crate::wear::LEVEL_PACE;
@@ -116,6 +117,10 @@ impl Ftl {
             let live: Vec<u32> = (first..first + self.layout.slots_per_row)
                 .filter(|p| *self.p2l.get(*p as usize) != NONE)
                 .collect();
+            // A copy must not show a part of a batch that is only in memory (I13).
+            if live.iter().any(|p| self.has_unlogged_owner(*p)) {
+                self.write_log(now)?;
+            }
             if !live.is_empty() {
                 let read = self.charge_row_read(now, block, row, live.len());
                 for ppn in live {
@@ -137,49 +142,94 @@ impl Ftl {
         }
         Ok(())
     }
-    /// Moves one valid unit into a stream of copies; its birth version travels with it (I4).
+    /// Moves one valid slot into a stream of copies; its owners' versions travel with it (I4).
     fn copy(&mut self, now: Time, read: Time, ppn: u32, to: usize) -> Result<(), FtlError> {
-        let lpn = *self.p2l.get(ppn as usize);
-        if lpn == NONE {
+        let mut owners = self.owners_of(ppn);
+        if owners.is_empty() {
             return Ok(());
         }
-        let entry = match self.fetch(ppn) {
-            Some((tag, data)) if tag.lpn == lpn && tag.kind != Kind::Pad => Entry {
-                lpn,
-                data,
-                lost: tag.kind == Kind::Lost,
-                // R6
-                birth: (!self.mutant(Mutant::CopyIsNewer)).then_some(tag.birth),
+        let Some((tag, data)) = self.fetch(ppn).filter(|(tag, _)| tag.kind != Kind::Pad) else {
+            return self.copy_lost(now.max(read), owners, to);
+        };
+        // R4
+        let shared = owners.len() > 1 || owners[0].lpn != tag.lpn;
+        if shared && self.mutant(Mutant::CollectByTag) {
+            for owner in owners.iter().filter(|o| o.lpn != tag.lpn) {
+                self.leave(owner.lpn);
+                self.l2p.set(owner.lpn as usize, NONE);
+            }
+            owners.retain(|o| o.lpn == tag.lpn);
+            if owners.is_empty() {
+                return Ok(());
+            }
+        }
+        let owner = Ftl::preferred(&owners, tag.lpn);
+        let entry = Entry {
+            lpn: owner.lpn,
+            data,
+            lost: tag.kind == Kind::Lost,
+            // R6
+            birth: (!self.mutant(Mutant::CopyIsNewer)).then_some(owner.version),
+            accept: 0,
+            host: false,
+            // I11: the copy keeps the unit's place.
+            member: match tag.mark {
+                GroupMark::Member(index) => Some((tag.group, index)),
+                _ => None,
+            },
+        };
+        // I13: a tag that shows a part of a batch is programmed when all of the batch is on flash.
+        let from = match shared {
+            true => now.max(read).max(self.log.batch_end),
+            false => now.max(read),
+        };
+        self.count_copy(to);
+        self.put_shared(from, to, entry, ppn)
+    }
+    /// The page decayed: what was there is lost, and says so when it is read.
+    fn copy_lost(&mut self, now: Time, owners: Vec<Owner>, to: usize) -> Result<(), FtlError> {
+        for owner in owners {
+            let entry = Entry {
+                lpn: owner.lpn,
+                data: fill::zeros(self.layout.unit_bytes as usize),
+                lost: true,
+                birth: None,
                 accept: 0,
                 host: false,
-                // I11: the copy keeps the unit's place.
-                member: match tag.mark {
-                    GroupMark::Member(index) => Some((tag.group, index)),
-                    _ => None,
-                },
-            },
-            // The page decayed: what was there is lost, and says so when it is read.
-            _ => {
-                let data = fill::zeros(self.layout.unit_bytes as usize);
-                Entry {
-                    lpn,
-                    data,
-                    lost: true,
-                    birth: None,
-                    accept: 0,
-                    host: false,
-                    member: None,
-                }
-            }
-        };
+                member: None,
+            };
+            self.count_copy(to);
+            self.put(now, to, entry)?;
+        }
+        Ok(())
+    }
+    fn count_copy(&mut self, to: usize) {
         match to {
             FOLD => self.stats.fold_units += 1,
             _ if self.is_levelling() => self.stats.wear_units += 1,
             _ => self.stats.gc_units += 1,
         }
-        self.put(now.max(read), to, entry)?;
+    }
+    /// Puts a copy of the slot `from` for the owner in the entry; the slot's other owners follow.
+    pub(crate) fn put_shared(
+        &mut self,
+        now: Time,
+        to: usize,
+        entry: Entry,
+        from: u32,
+    ) -> Result<(), FtlError> {
+        let lpn = entry.lpn;
+        let owners = self.owners_of(from);
+        let Some(tagged) = owners.iter().find(|o| o.lpn == lpn).copied() else {
+            return Ok(());
+        };
+        self.put(now, to, entry)?;
         if let Some(row) = &mut self.streams[to].row {
-            row.ready = row.ready.max(read);
+            row.ready = row.ready.max(now);
+        }
+        if owners.len() > 1 {
+            let slot = *self.l2p.get(lpn as usize);
+            self.follow(from, slot, tagged);
         }
         Ok(())
     }

@@ -1,22 +1,26 @@
-//! The map on flash: checkpoints in two alternating areas, each followed by its log of TRIMs.
+//! The map on flash: checkpoints in two alternating areas, each followed by its log (see `records`).
 //!
 //! An area is a stripe over its good blocks. A checkpoint is numbered pages: block table, map segments (those that are all
 //! unmapped are left out), and last the root. The log pages follow the root. Pages carry checkpoint number and index, so
 //! reading needs no knowledge of which blocks were good when they were written.
 
-use crate::config::{BLOCK_ENTRY, META_HEADER, NONE};
+use crate::config::{BLOCK_ENTRY, LOST, META_HEADER, NONE};
 use crate::core::{BlockInfo, Ftl, FtlError, State};
 use crate::program::broken_rules_panic;
+use crate::records::{LogBatch, OwnerRecord, TRIM_BYTES, Writer};
 use base::bytes::{get_le32, get_le64, put_le32, put_le64};
 use base::checksum::crc32c;
-use base::{Bytes, Time};
+use base::{Bytes, Mutant, Time};
 use nand::{BlockId, Cause, Page, PageAddr};
+use std::collections::BTreeMap;
 
 const MAGIC: u32 = 0x4C54_4656;
-/// Bytes of a TRIM record.
-const RECORD: usize = 16;
+/// Version of what this crate writes to flash (docs/ftl-format.md); the root carries it.
+pub(crate) const FORMAT: u32 = 2;
 /// Bytes of the root's content.
-pub(crate) const ROOT_BYTES: usize = 40;
+pub(crate) const ROOT_BYTES: usize = 44;
+/// Bytes of the root's content in format 1, which names no version.
+pub(crate) const ROOT_BYTES_1: usize = 40;
 
 /// "These units hold nothing", with its place in the order of all writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,8 +33,16 @@ pub(crate) struct Trim {
 /// The log: what is not on flash yet, and where the next page goes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
-    /// Records not logged yet, each with the number of its operation.
+    /// TRIMs not logged yet, each with the number of its operation.
     pub pending: Vec<(Trim, u64)>,
+    /// Batches not logged yet.
+    pub batches: Vec<LogBatch>,
+    /// Owners of moved slots that need a record, with the number of the operation that moved them.
+    pub owners: BTreeMap<u32, u64>,
+    /// When the last page that made batches durable is.
+    pub batch_end: Time,
+    /// Version of the current checkpoint.
+    pub version: u64,
     /// Number of the current checkpoint.
     pub seq: u64,
     /// Next page index in the current area.
@@ -107,15 +119,6 @@ impl MetaPage {
             body,
         })
     }
-    /// The records of a log page.
-    pub fn trims(&self) -> Vec<Trim> {
-        let record = |r: &[u8]| Trim {
-            first: get_le32(r, 0),
-            count: get_le32(r, 4),
-            version: get_le64(r, 8),
-        };
-        self.body.chunks_exact(RECORD).map(record).collect()
-    }
 }
 
 fn encode_block(info: &BlockInfo) -> [u8; BLOCK_ENTRY as usize] {
@@ -152,7 +155,7 @@ impl Ftl {
         self.nand.geometry().page_bytes as usize - META_HEADER as usize
     }
     pub(crate) fn log_page_records(&self) -> usize {
-        self.meta_room() / RECORD
+        self.meta_room() / TRIM_BYTES
     }
     /// Blocks that may be opened between two checkpoints; large maps are written less often.
     pub(crate) fn checkpoint_every(&self) -> u32 {
@@ -162,33 +165,101 @@ impl Ftl {
     pub(crate) fn area(&self, which: u32) -> std::ops::Range<u32> {
         which * self.layout.area..(which + 1) * self.layout.area
     }
-    /// Logs the pending TRIMs; opens a new checkpoint instead if the area is full.
+    /// Writes what is pending into the log; opens a new checkpoint instead if it does not fit there (R23). Owners whose slots are
+    /// in memory stay pending, as their slots' old places do (I2).
     pub(crate) fn write_log(&mut self, now: Time) -> Result<(), FtlError> {
-        while !self.log.pending.is_empty() {
-            let n = self.log.pending.len().min(self.log_page_records());
-            let mut body = vec![0; n * RECORD];
-            for (raw, (trim, _)) in body.chunks_exact_mut(RECORD).zip(&self.log.pending) {
-                put_le32(raw, 0, trim.first);
-                put_le32(raw, 4, trim.count);
-                put_le64(raw, 8, trim.version);
-            }
-            let page = self.meta_page(MetaKind::Log, 0, body);
-            let start = now.max(self.log.root_end).max(self.group.not_before);
-            match self.append_meta(start, page) {
-                Some(end) => {
-                    self.log.pending.drain(..n);
-                    self.host_end = self.host_end.max(end);
-                    self.evidence_end = self.evidence_end.max(end);
-                }
-                None => return self.checkpoint(now),
+        let owners = self.owners_to_log();
+        if self.log.pending.is_empty() && self.log.batches.is_empty() && owners.is_empty() {
+            return Ok(());
+        }
+        let mut writer = Writer::new(self.meta_room());
+        writer.trims(self.log.pending.iter().map(|(trim, _)| *trim));
+        for batch in &self.log.batches {
+            writer.batch(batch);
+        }
+        if !owners.is_empty() {
+            self.version += 1;
+            writer.owners(self.version, &owners);
+        }
+        let mut start = now.max(self.log.root_end).max(self.group.not_before);
+        // I3: a record names slots whose programs have ended (R2).
+        let names_slots = !self.log.batches.is_empty() || !owners.is_empty();
+        if names_slots && !self.mutant(Mutant::PairBeforeSource) {
+            start = start.max(self.evidence_end);
+        }
+        let fits = writer.pages.len() as u64 <= self.log_room();
+        if !fits && self.mutant(Mutant::LogFullDrops) {
+            self.clear_pending();
+            return Ok(());
+        }
+        for (trims, body) in writer.pages {
+            let page = self.meta_page(MetaKind::Log, trims, body);
+            let Some(end) = fits.then(|| self.append_meta(start, page)).flatten() else {
+                return self.checkpoint(now);
+            };
+            self.host_end = self.host_end.max(end);
+            self.evidence_end = self.evidence_end.max(end);
+            if names_slots {
+                self.log.batch_end = self.log.batch_end.max(end);
             }
         }
+        self.log.pending.clear();
+        self.log.batches.clear();
+        self.stats.owner_records += owners.len() as u64;
+        for owner in owners {
+            self.log.owners.remove(&owner.lpn);
+        }
         Ok(())
+    }
+    /// The owners whose moved slot is on flash and named by its tag after another unit; those whose own tag says it need none.
+    fn owners_to_log(&mut self) -> Vec<OwnerRecord> {
+        let mut records = Vec::new();
+        let mut done = Vec::new();
+        for lpn in self.log.owners.keys().copied() {
+            let Some(slot) = self.slot_of(lpn) else {
+                continue;
+            };
+            if self.buffered(slot).is_some() {
+                continue;
+            }
+            let listed = self.owners.of(slot).unwrap_or_default();
+            match listed.iter().find(|o| o.lpn == lpn) {
+                Some(owner) => records.push(OwnerRecord {
+                    lpn,
+                    slot,
+                    version: owner.version,
+                }),
+                None => done.push(lpn),
+            }
+        }
+        for lpn in done {
+            self.log.owners.remove(&lpn);
+        }
+        records
+    }
+    fn clear_pending(&mut self) {
+        self.log.pending.clear();
+        self.log.batches.clear();
+        self.log.owners.clear();
+    }
+    /// Pages that the log has left.
+    fn log_room(&self) -> u64 {
+        let width = self.log.stripe.len() as u64;
+        let all = width * u64::from(self.nand.geometry().pages_per_block);
+        all.saturating_sub(self.log.index.into())
+    }
+    /// Writes a checkpoint if many blocks were opened since the last: that is what bounds recovery.
+    pub(crate) fn checkpoint_if_due(&mut self, now: Time) -> Result<(), FtlError> {
+        match self.opened >= self.checkpoint_every() {
+            true => self.checkpoint(now),
+            false => Ok(()),
+        }
     }
     /// Writes the whole map into the other area. Blocks opened and TRIMs before it need no more recovery.
     pub(crate) fn checkpoint(&mut self, now: Time) -> Result<(), FtlError> {
         self.empty_buffers(now)?;
-        let pending = std::mem::take(&mut self.log.pending);
+        let version = self.version;
+        let batches = !self.log.batches.is_empty();
         self.stats.checkpoints += 1;
         // The area to write is that of the older checkpoint; the current root is durable before it is erased (I5).
         let start = now.max(self.log.root_end);
@@ -198,11 +269,17 @@ impl Ftl {
                 self.host_end = self.host_end.max(end);
                 self.evidence_end = self.evidence_end.max(end);
                 self.opened = 0;
+                // All that was pending is in the map, and so is who owns what.
+                self.clear_pending();
+                if batches {
+                    self.log.batch_end = self.log.batch_end.max(end);
+                }
+                self.log.version = version;
+                self.owners.prune();
                 self.group_after_checkpoint();
                 return Ok(());
             }
         }
-        self.log.pending = pending;
         Err(self.end_of_life("the blocks that hold the map are worn out"))
     }
     /// One attempt; `None` if a block failed and the area must be started again without it.
@@ -258,6 +335,7 @@ impl Ftl {
         put_le32(&mut root, 28, self.layout.area);
         put_le32(&mut root, 32, self.layout.slc_blocks);
         put_le32(&mut root, 36, self.layout.slc_rows);
+        put_le32(&mut root, 40, self.format);
         // I3: the root vouches for every program before it, so it starts when they have ended.
         let page = self.meta_page(MetaKind::Root, 0, root);
         self.append_meta(end.max(self.evidence_end), page)
@@ -267,11 +345,23 @@ impl Ftl {
         let mut body = vec![0; range.len() * 4];
         let mut any = false;
         for (raw, lpn) in body.chunks_exact_mut(4).zip(range) {
-            let ppn = *self.l2p.get(lpn);
+            let ppn = self.mapping_to_write(lpn as u32);
             any |= ppn != NONE;
             raw.copy_from_slice(&ppn.to_le_bytes());
         }
         any.then_some(body)
+    }
+    /// All owners of a slot are written, not just the one that P2L names (R7).
+    fn mapping_to_write(&self, lpn: u32) -> u32 {
+        match *self.l2p.get(lpn as usize) {
+            ppn if ppn < LOST
+                && *self.p2l.get(ppn as usize) != lpn
+                && self.mutant(Mutant::CheckpointOneOwner) =>
+            {
+                NONE
+            }
+            ppn => ppn,
+        }
     }
     fn meta_page(&self, kind: MetaKind, part: u32, body: Vec<u8>) -> MetaPage {
         MetaPage {
@@ -298,6 +388,7 @@ impl Ftl {
             return None;
         }
         self.stats.map_programs += 1;
+        self.stats.log_programs += u64::from(page.kind == MetaKind::Log);
         let cause = match page.kind {
             MetaKind::Log => Cause::Log,
             _ => Cause::Map,

@@ -6,20 +6,23 @@
 //! | 2 | load its block table and map: state at version C |
 //! | 3 | read the first tag of every data block: opened since C, or open at C? |
 //! | 4 | of those blocks read all tags up to the first erased row; units behind a hole of the newest group are dropped (I11) |
-//! | 5 | read the TRIM records behind the root |
-//! | 6 | fold: per unit the greatest (birth, program sequence) above C wins over the map; TRIMs take part by version (I4) |
-//! | 7 | rebuild P2L and counts; open blocks are closed for good |
+//! | 5 | read the records behind the root: TRIMs, whole batches (I13), owners of moved slots |
+//! | 6 | fold: per unit the greatest (birth, program sequence) above C wins over the map; records take part by version (I4). So a pair whose slot was moved loses to the copy |
+//! | 7 | a mapping into a block that was opened after it was written down is lost (I15); rebuild P2L, owners and counts; open blocks are closed for good |
 //! | 8 | write a fresh checkpoint into the other area before the first write |
 //!
-//! Steps 1 to 7 write nothing; a cut in step 8 leaves the older root valid.
+//! Steps 1 to 7 write nothing; a cut in step 8 leaves the older root valid. The reads are bounded: see
+//! [`Ftl::recovery_reads_max`].
 
-use crate::config::NONE;
+use crate::config::{LOST, NONE};
 use crate::core::{Ftl, FtlError, State};
-use crate::meta::{MetaKind, MetaPage, ROOT_BYTES, Trim, decode_block};
+use crate::meta::{MetaKind, MetaPage, ROOT_BYTES, ROOT_BYTES_1, decode_block};
+use crate::owners::Owner;
+use crate::records;
 use crate::tag::Kind;
 use crate::{Config, group, tag};
-use base::Time;
 use base::bytes::{get_le32, get_le64};
+use base::{Mutant, Time};
 use nand::{BlockId, Cell, Nand, PageAddr};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,21 +59,48 @@ impl Ftl {
     /// # Errors
     /// No valid map, a map of another layout, or one that contradicts itself.
     pub fn mount(nand: Nand, config: Config, now: Time) -> Result<(Ftl, Time), FtlError> {
+        Ftl::recover(Ftl::bare(nand, config)?, now)
+    }
+    /// [`Ftl::mount`] with a mistake in it.
+    ///
+    /// # Errors
+    /// As there.
+    #[cfg(feature = "mutants")]
+    pub fn mount_with(
+        nand: Nand,
+        config: Config,
+        now: Time,
+        mutant: Option<Mutant>,
+    ) -> Result<(Ftl, Time), FtlError> {
         let mut ftl = Ftl::bare(nand, config)?;
+        ftl.set_mutant(mutant);
+        Ftl::recover(ftl, now)
+    }
+    fn recover(mut ftl: Ftl, now: Time) -> Result<(Ftl, Time), FtlError> {
         let (pages, mut ready) = ftl.read_areas(now);
         let (seq, root) = newest_root(&pages)?;
         let found = &pages[&seq];
         let mut open = BTreeSet::new();
         let checkpoint = ftl.load(found, root, &mut open)?;
-        ftl.log.seq = seq;
-        let (rows, scanned) = ftl.scan(now, checkpoint, &open);
+        (ftl.log.seq, ftl.log.version) = (seq, checkpoint);
+        let mut opened = vec![u64::MAX; ftl.layout.blocks as usize];
+        let (rows, scanned) = ftl.scan(now, checkpoint, &open, &mut opened);
         ready = ready.max(scanned);
-        let log = found.range(root..).filter(|(_, p)| p.kind == MetaKind::Log);
-        let trims = log.flat_map(|(_, p)| p.trims());
-        let trims: Vec<Trim> = trims.filter(|t| t.version > checkpoint).collect();
-        let candidates = ftl.candidates(&rows, checkpoint, &trims);
-        ftl.fold(candidates, trims)?;
-        ftl.rebuild()?;
+        let log = found.range(root..).map(|(_, p)| p);
+        let slots = ftl.layout.blocks * ftl.layout.slots_per_block;
+        let log = log.filter(|p| p.kind == MetaKind::Log);
+        let mut log = records::Found::read(log, ftl.layout.units, slots)?;
+        // R3
+        if !log.partial.is_empty() && ftl.mutant(Mutant::HalfBatch) {
+            log.batches.append(&mut log.partial);
+        }
+        let candidates = ftl.candidates(&rows, checkpoint, &log, &mut opened);
+        ftl.fold(candidates, &log, checkpoint, &opened);
+        // R22
+        if ftl.version > checkpoint && ftl.mutant(Mutant::VersionRegresses) {
+            ftl.version = checkpoint;
+        }
+        ftl.rebuild();
         ftl.check_life();
         match ftl.checkpoint(ready) {
             // A worn-out device can still be read.
@@ -79,6 +109,19 @@ impl Ftl {
         }
         let ready = ready.max(ftl.log.root_end);
         Ok((ftl, ready))
+    }
+    /// The most pages that recovery reads on chips of this layout, unless blocks fail between two checkpoints: both map areas,
+    /// the first row of each block, and every row of the blocks that can have been opened since a checkpoint or were open at it.
+    pub fn recovery_reads_max(&self) -> u64 {
+        let l = &self.layout;
+        let pages = u64::from(self.nand.geometry().pages_per_block);
+        let areas = 2 * u64::from(l.area) * pages;
+        let data = u64::from(l.blocks - 2 * l.area);
+        let lanes: usize = self.streams.iter().map(|s| s.lanes.len()).sum();
+        // What is opened between two looks at the count: one host row's block, and the copies of one victim.
+        let since = u64::from(self.checkpoint_every()) + 4 + 2 * lanes as u64;
+        let rows = u64::from(l.rows_per_block);
+        areas + (data + since.min(data) * rows) * u64::from(l.pages_per_row)
     }
     /// Step 1: every page of both areas that can be read, by checkpoint number and index.
     fn read_areas(&mut self, now: Time) -> (Pages, Time) {
@@ -110,6 +153,16 @@ impl Ftl {
         open: &mut BTreeSet<u32>,
     ) -> Result<u64, FtlError> {
         let body = &pages[&root].body;
+        let format = match body.len() {
+            ROOT_BYTES.. => get_le32(body, 40),
+            _ => 1,
+        };
+        if format != self.format {
+            return Err(FtlError::NotFormatted(format!(
+                "the medium holds a map of format {format}; this version reads format {}",
+                self.format
+            )));
+        }
         let made_for = [12, 16, 20, 24, 28].map(|at| get_le32(body, at));
         let l = self.layout;
         let slc = [32, 36].map(|at| get_le32(body, at));
@@ -176,6 +229,10 @@ impl Ftl {
             if ppn == NONE {
                 continue;
             }
+            if ppn == LOST && lpn < self.layout.units as usize {
+                self.l2p.set(lpn, LOST);
+                continue;
+            }
             let (block, row, _) = self.layout.place(ppn);
             if lpn >= self.layout.units as usize
                 || ppn >= slots
@@ -190,35 +247,35 @@ impl Ftl {
         }
         Ok(())
     }
-    /// Steps 3 and 4: the rows that may hold units programmed after version `checkpoint`.
+    /// Steps 3 and 4: the rows that may hold units programmed after version `checkpoint`. Notes in `opened` a program of each block that
+    /// is as old as any that was read.
     fn scan(
         &mut self,
         now: Time,
         checkpoint: u64,
         open: &BTreeSet<u32>,
+        opened: &mut [u64],
     ) -> (Vec<(u32, u32)>, Time) {
         let (mut found, mut end) = (Vec::new(), now);
         for block in 2 * self.layout.area..self.layout.blocks {
-            let (first, read) = self
-                .nand
-                .read(now, self.layout.page(block, 0), tag::TAG_BYTES);
+            let (erased, read) = self.read_tags(now, block, 0);
             end = end.max(read);
             let info = self.blocks[block as usize];
+            let first = self.fetch_tag(block, 0, 0);
+            opened[block as usize] = first.map_or(u64::MAX, |t| t.prog);
             let from = match first {
-                Cell::Erased => info.filled,
-                Cell::Torn | Cell::SpareOnly(_) => 0,
-                Cell::Written(_) => match self.fetch_tag(block, 0, 0) {
-                    Some(t) if t.prog <= checkpoint && !open.contains(&block) => continue,
-                    Some(t) if t.prog <= checkpoint => info.filled,
-                    _ => 0,
-                },
+                _ if erased => info.filled,
+                Some(t) if t.prog <= checkpoint && !open.contains(&block) => continue,
+                Some(t) if t.prog <= checkpoint => info.filled,
+                _ => 0,
             };
             for row in from..self.layout.rows_in(block) {
-                let (cell, read) =
-                    self.nand
-                        .read(now, self.layout.page(block, row), tag::TAG_BYTES);
+                let (erased, read) = match row {
+                    0 => (false, end),
+                    _ => self.read_tags(now, block, row),
+                };
                 end = end.max(read);
-                if matches!(cell, Cell::Erased) {
+                if erased {
                     break;
                 }
                 self.blocks[block as usize].filled = row + 1;
@@ -227,12 +284,29 @@ impl Ftl {
         }
         (found, end)
     }
-    /// The newest place of each unit in these rows, without what an incomplete group must not leave.
+    /// Reads the spare areas of a row; of an erased one the first only. Answers whether it is erased, and when the read ends.
+    fn read_tags(&mut self, now: Time, block: u32, row: u32) -> (bool, Time) {
+        let first = self.layout.page(block, row);
+        let (cell, mut end) = self.nand.read(now, first, tag::TAG_BYTES);
+        if matches!(cell, Cell::Erased) {
+            return (true, end);
+        }
+        for i in 1..self.layout.pages_per_row {
+            let page = first.page + i;
+            end = self
+                .nand
+                .read(now, PageAddr { page, ..first }, tag::TAG_BYTES)
+                .1;
+        }
+        (false, end)
+    }
+    /// The newest place of each unit in these rows and in the log, without what an incomplete group must not leave.
     fn candidates(
         &mut self,
         rows: &[(u32, u32)],
         checkpoint: u64,
-        trims: &[Trim],
+        log: &records::Found,
+        opened: &mut [u64],
     ) -> BTreeMap<u32, Candidate> {
         let mut groups = group::Found::default();
         for (block, row) in rows {
@@ -241,18 +315,23 @@ impl Ftl {
                     self.version = self.version.max(tag.prog).max(tag.birth);
                     let info = &mut self.blocks[*block as usize];
                     info.erases = info.erases.max(tag.erases);
+                    let opened = &mut opened[*block as usize];
+                    *opened = tag.prog.min(*opened);
                     if tag.prog > checkpoint {
                         groups.note(tag.group, tag.mark, tag.prog);
                     }
                 }
             }
         }
-        trims.iter().for_each(|t| groups.note_trim(t.version));
+        self.version = self.version.max(log.newest);
+        log.trims.iter().for_each(|t| groups.note_trim(t.version));
+        log.batches.iter().for_each(|b| groups.note_trim(b.version));
         self.group = group::Group::after(groups.newest());
         let mut found = BTreeMap::new();
         for (block, row) in rows {
             self.scan_row(*block, *row, checkpoint, &groups, &mut found);
         }
+        from_records(log, &mut found);
         found
     }
     fn scan_row(
@@ -276,67 +355,76 @@ impl Ftl {
                 prog: tag.prog,
                 ppn: self.layout.ppn(block, row, slot),
             };
-            let best = found.entry(tag.lpn).or_insert(new);
-            if (new.birth, new.prog) > (best.birth, best.prog) {
-                *best = new;
-            }
+            offer(found, tag.lpn, new);
         }
     }
     fn fetch_tag(&self, block: u32, row: u32, slot: u32) -> Option<tag::Tag> {
         self.fetch(self.layout.ppn(block, row, slot))
             .map(|(tag, _)| tag)
     }
-    /// Step 6.
+    /// Steps 6 and 7: the map. A mapping counts if its block was opened before the mapping was written down (I15).
     fn fold(
         &mut self,
         mut candidates: BTreeMap<u32, Candidate>,
-        trims: Vec<Trim>,
-    ) -> Result<(), FtlError> {
-        for trim in trims {
-            let end = trim
-                .first
-                .checked_add(trim.count)
-                .filter(|end| *end <= self.layout.units);
-            let Some(end) = end else {
-                return Err(FtlError::Corrupt(format!(
-                    "a TRIM of {} units at {}",
-                    trim.count, trim.first
-                )));
-            };
-            self.version = self.version.max(trim.version);
-            for lpn in trim.first..end {
+        log: &records::Found,
+        checkpoint: u64,
+        opened: &[u64],
+    ) {
+        for trim in &log.trims {
+            let range = trim.first..trim.first + trim.count;
+            for lpn in range.clone() {
                 if *self.l2p.get(lpn as usize) != NONE {
                     self.l2p.set(lpn as usize, NONE);
                 }
             }
             let older = candidates
-                .range_mut(trim.first..end)
+                .range_mut(range)
                 .filter(|(_, c)| c.birth < trim.version);
             older.for_each(|(_, c)| c.ppn = NONE);
         }
-        for (lpn, candidate) in candidates {
-            self.l2p.set(lpn as usize, candidate.ppn);
-        }
-        Ok(())
-    }
-    /// Step 7.
-    fn rebuild(&mut self) -> Result<(), FtlError> {
-        let mapped: Vec<(usize, u32)> = self
+        let layout = self.layout;
+        let there = |ppn: u32, since: u64| opened[layout.place(ppn).0 as usize] <= since;
+        let gone: Vec<usize> = self
             .l2p
             .iter_present()
-            .filter(|(_, p)| **p != NONE)
-            .map(|(l, p)| (l, *p))
+            .filter(|(_, ppn)| **ppn < LOST && !there(**ppn, checkpoint))
+            .map(|(lpn, _)| lpn)
             .collect();
+        gone.into_iter().for_each(|lpn| self.l2p.set(lpn, LOST));
+        for (lpn, c) in candidates {
+            let lost = c.ppn != NONE && !there(c.ppn, c.prog);
+            self.l2p.set(lpn as usize, if lost { LOST } else { c.ppn });
+        }
+    }
+    /// Step 7: what follows from the map. Units that share a slot are its owners (R7).
+    fn rebuild(&mut self) {
+        let mapped: Vec<(u32, u32)> = self
+            .l2p
+            .iter_present()
+            .filter(|(_, p)| **p < LOST)
+            .map(|(l, p)| (l as u32, *p))
+            .collect();
+        let mut shared: BTreeMap<u32, Vec<Owner>> = BTreeMap::new();
+        let version = self.version;
         for (lpn, ppn) in mapped {
-            if *self.p2l.get(ppn as usize) != NONE {
-                return Err(FtlError::Corrupt(format!(
-                    "units {} and {lpn} share a slot",
-                    self.p2l.get(ppn as usize)
-                )));
+            let first = *self.p2l.get(ppn as usize);
+            if first != NONE {
+                let list = shared.entry(ppn).or_insert_with(|| {
+                    vec![Owner {
+                        lpn: first,
+                        version,
+                    }]
+                });
+                list.push(Owner { lpn, version });
+                continue;
             }
-            self.p2l.set(ppn as usize, lpn as u32);
+            self.p2l.set(ppn as usize, lpn);
             self.blocks[self.layout.place(ppn).0 as usize].valid += 1;
         }
+        for (ppn, list) in shared {
+            self.owners.set(ppn, list);
+        }
+        self.owners.found = self.owners.extra();
         for (i, info) in self.blocks.iter_mut().enumerate() {
             info.freed_at = 0;
             info.state = match info.state {
@@ -348,7 +436,37 @@ impl Ftl {
             info.failing = info.state == State::Closed && self.nand.is_bad(BlockId(i as u32));
         }
         self.count_pools();
-        Ok(())
+    }
+}
+
+/// Keeps the greater of two places of a unit (I4).
+fn offer(found: &mut BTreeMap<u32, Candidate>, lpn: u32, new: Candidate) {
+    let best = found.entry(lpn).or_insert(new);
+    if (new.birth, new.prog) > (best.birth, best.prog) {
+        *best = new;
+    }
+}
+
+/// The places that batches and moved slots name.
+fn from_records(log: &records::Found, found: &mut BTreeMap<u32, Candidate>) {
+    for batch in &log.batches {
+        let (birth, prog) = (batch.version, batch.version);
+        for pair in &batch.pairs {
+            let ppn = pair.slot;
+            offer(found, pair.home, Candidate { birth, prog, ppn });
+            if batch.moves {
+                let ppn = NONE;
+                offer(found, pair.src, Candidate { birth, prog, ppn });
+            }
+        }
+    }
+    for (prog, owner) in &log.owners {
+        let place = Candidate {
+            birth: owner.version,
+            prog: *prog,
+            ppn: owner.slot,
+        };
+        offer(found, owner.lpn, place);
     }
 }
 
@@ -359,7 +477,7 @@ fn newest_root(pages: &Pages) -> Result<(u64, u32), FtlError> {
             continue;
         };
         let complete = found.range(..*index).count() == *index as usize;
-        if complete && root.body.len() >= ROOT_BYTES && get_le32(&root.body, 8) == *index {
+        if complete && root.body.len() >= ROOT_BYTES_1 && get_le32(&root.body, 8) == *index {
             return Ok((*seq, *index));
         }
     }

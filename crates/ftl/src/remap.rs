@@ -1,7 +1,49 @@
 //! REMAP: units take over the content of other units (JFTL, 3.1).
+//!
+//! A batch makes its homes owners of the slots that their sources own (see `owners`): no page is programmed but the record. With
+//! [`Mode::Move`] the sources then leave their slots. A unit whose source holds nothing reads as zeros afterwards (R19). Past the
+//! cap of owners (R15) units are copied: each under a number behind the last unit, which no recovery looks at; then the
+//! home takes over the copy's slot as it would the source's. So a batch that mixes both is all or nothing by one record, and
+//! an error while copying leaves nothing behind.
+//!
+//! # The argument (continues the list of the crate: I1 to I12)
+//!
+//! - I1, with aliases: the owners of a slot are the units that L2P maps to it; P2L names one of them; valid counts count slots
+//!   (R8).
+//! - I2, with aliases: for every unit that *owned* a slot of the block durably. A unit that leaves a slot takes over the number
+//!   for which an erase waits ([`Ftl::leave`](crate::Ftl)); records in memory hold up erases like units in memory (R5). So
+//!   the slot that a pending record names is not erased before the record, and what replaced it, are durable.
+//! - I3, with records: a log page that names slots is programmed after every program so far has ended (R2). Sources are
+//!   programmed before their batch takes its version (S8), those in rows that failed included.
+//! - I4, with records: a pair is a candidate (R, R) for its home, R the batch's version; an owner's record is (version, its own
+//!   place in the order of programs). A moved batch is a TRIM of its sources at R. A copy of a shared slot carries the version of the
+//!   owner in its tag and wins over that owner's pair by its program sequence: recovery follows the slot that way.
+//! - I9, with aliases: a slot in a row that failed keeps its owners until it is in another row; records name it only then.
+//! - I10, I11: a batch ends the group, as a TRIM does: a source that is in a group has been programmed with all of it, before
+//!   anything that names its slot. A copy keeps the place in its group, whichever owner its tag names.
+//! - I12: a slot of the SLC area is shared and folded like any other.
+//! - I13 (batch): every piece of a batch in the log names its version, count and checksum; recovery takes a batch of which all
+//!   pieces are there, and nothing of another (R3). Nothing else shows a part of it before: its homes are not in any tag
+//!   until a copy of their slots is made, and a copy is made of slots whose batches are logged only, and programmed when they
+//!   are on flash; a checkpoint holds all of a batch or nothing.
+//! - I14 (versions of owners): a copy carries for each owner a version that is at least that of the effect which made it an
+//!   owner, and below any later effect on it. For owners since the last checkpoint that is the effect's own; for others the
+//!   checkpoint's number serves, since tags up to it are not looked at.
+//! - I15 (reuse): recovery believes a mapping only if its block was opened before the mapping was written down; else the
+//!   content is lost and reads fail. With I2 that takes a damaged page.
+//! - I16 (cap): owners beyond the first of their slots never exceed the cap, but for what recovery finds under a greater one.
+//!
+//! Claim: after a cut every unit holds the value of an effect not older than the last that a completed flush covers, and of each
+//! batch all or nothing is there. Flushed effects are on flash as tags or records; I2 and I5 keep the newest evidence of each
+//! unit until newer is durable; I4 picks the newest. A pair's slot is whole by I3; if it was moved, its owner's copy is
+//! durable by I2 and wins. The checkpoint at the end of recovery is exactly what was found, so the argument holds for cuts in
+//! sequence.
 
-use crate::core::{Ftl, FtlError};
-use base::{Bytes, Time};
+use crate::config::NONE;
+use crate::core::{Entry, Ftl, FtlError, HOST, STREAMS};
+use crate::owners::Owner;
+use crate::records::{LogBatch, LogPair, PAIR_BYTES};
+use base::{Bytes, Mutant, Time};
 use thiserror::Error;
 
 /// What happens to the source of a pair.
@@ -82,9 +124,24 @@ pub enum RemapError {
         /// How many.
         units: u64,
     },
+    /// More copies at once than there is room for beside what they replace.
+    #[error("{units} units would have to be copied at once, and there is room for {most}")]
+    NoRoom {
+        /// How many.
+        units: u64,
+        /// Most that there is room for.
+        most: u64,
+    },
     /// The translation layer cannot write, or a source cannot be read.
     #[error(transparent)]
     Ftl(#[from] FtlError),
+}
+
+/// One unit of a batch.
+struct Unit {
+    home: u32,
+    src: u32,
+    content: Bytes,
 }
 
 impl Ftl {
@@ -98,27 +155,195 @@ impl Ftl {
     /// # Errors
     /// [`RemapError`]; then nothing of the batch has happened.
     pub fn remap(&mut self, now: Time, batch: Batch<'_>) -> Result<Remapped, RemapError> {
-        let content = self.check_batch(&batch)?;
-        let units = content.len() as u64;
-        if batch.require_all {
+        let units = self.check_batch(now, &batch)?;
+        let Some(last) = units.last() else {
+            return Ok(Remapped::default());
+        };
+        self.writable(last.home)?;
+        self.checkpoint_if_due(now)?;
+        let now = self.end_group_before_trim(now)?;
+        self.program_sources(now, &units)?;
+        let copied = self.to_copy(&units, batch.mode);
+        if batch.require_all && !copied.is_empty() {
+            let units = copied.len() as u64;
             return Err(RemapError::WouldCopy { units });
         }
-        for (home, bytes) in content {
-            self.write(now, home, bytes)?;
+        let copies = self.make_copies(now, &units, &copied)?;
+        let mut slots: Vec<u32> = units.iter().map(|u| self.source_slot(u.src)).collect();
+        for (i, slot) in copied.iter().zip(&copies) {
+            slots[*i] = *self.l2p.get(*slot as usize);
         }
-        if batch.mode == Mode::Move {
-            for pair in batch.pairs {
-                self.trim(now, pair.src..pair.src + pair.len)?;
-            }
+        self.take_over(&units, &slots, batch.mode);
+        self.drop_copies(&copies);
+        let done = Remapped {
+            aliased: (units.len() - copied.len()) as u64,
+            copied: copied.len() as u64,
+        };
+        self.stats.remap_pairs += batch.pairs.len() as u64;
+        self.stats.remap_aliased += done.aliased;
+        self.stats.remap_copied += done.copied;
+        let pending: usize = self.log.batches.iter().map(|b| b.pairs.len()).sum();
+        if pending * PAIR_BYTES >= self.meta_room() {
+            // The batch has happened; a device that dies of writing it down says so at the flush.
+            let _ = self.write_log(now);
         }
-        Ok(Remapped {
-            aliased: 0,
-            copied: units,
-        })
+        Ok(done)
     }
 
-    /// The homes with their new content, if the batch is legal.
-    fn check_batch(&self, batch: &Batch<'_>) -> Result<Vec<(u32, Bytes)>, RemapError> {
+    /// The slot that a unit's content is in; `NONE`: it has none.
+    fn source_slot(&self, src: u32) -> u32 {
+        let slot = self.slot_of(src).unwrap_or(NONE);
+        let (block, row, place) = match slot {
+            NONE => return NONE,
+            slot => self.layout.place(slot),
+        };
+        // R16: slots are shared, not pages.
+        match place > 0 && self.mutant(Mutant::AliasWholePage) {
+            true => self.layout.ppn(block, row, 0),
+            false => slot,
+        }
+    }
+    /// Programs what holds the sources (S8), so that slots can be named (I3).
+    fn program_sources(&mut self, now: Time, units: &[Unit]) -> Result<(), FtlError> {
+        let waits = |ftl: &Ftl| {
+            let slots = units.iter().filter_map(|u| ftl.slot_of(u.src));
+            slots.filter(|s| ftl.buffered(*s).is_some()).count() > 0
+        };
+        for stream in 0..STREAMS {
+            if waits(self) {
+                self.issue(now, stream)?;
+            }
+        }
+        if waits(self) {
+            self.empty_buffers(now)?;
+        }
+        Ok(())
+    }
+    /// The units that cannot share a slot: those past the cap (R15).
+    fn to_copy(&self, units: &[Unit], mode: Mode) -> Vec<usize> {
+        let mut room = self.owners.cap.saturating_sub(self.owners.extra());
+        let mut first = base::Set::default();
+        let mut copied = Vec::new();
+        for (i, unit) in units.iter().enumerate() {
+            // A source that leaves makes room for its first home; one that holds nothing needs none.
+            let free = mode == Mode::Move && first.insert(unit.src);
+            if self.slot_of(unit.src).is_none() || free {
+                continue;
+            }
+            if room == 0 && !self.mutant(Mutant::NoAliasCap) {
+                copied.push(i);
+            }
+            room = room.saturating_sub(1);
+        }
+        copied
+    }
+    /// Most copies of a batch: they lie beside what they replace until the batch is whole, and collection must go on (I6, I7).
+    fn copy_room(&self) -> u64 {
+        let good = self.good_blocks();
+        let spare = good.saturating_sub(self.layout.data_blocks_needed(&self.config));
+        let slots = u64::from(self.layout.slots_per_block);
+        u64::from(spare) * slots + slots / 2
+    }
+    /// Writes copies under numbers behind the last unit, and programs them.
+    fn make_copies(
+        &mut self,
+        now: Time,
+        units: &[Unit],
+        copied: &[usize],
+    ) -> Result<Vec<u32>, RemapError> {
+        let (wanted, most) = (copied.len() as u64, self.copy_room());
+        if wanted > most {
+            return Err(RemapError::NoRoom {
+                units: wanted,
+                most,
+            });
+        }
+        let numbers: Vec<u32> = (self.layout.units..).take(copied.len()).collect();
+        let made = self.write_copies(now, units, copied);
+        match made {
+            Ok(()) => Ok(numbers),
+            Err(e) => {
+                self.drop_copies(&numbers);
+                Err(e.into())
+            }
+        }
+    }
+    fn write_copies(
+        &mut self,
+        now: Time,
+        units: &[Unit],
+        copied: &[usize],
+    ) -> Result<(), FtlError> {
+        for (number, i) in (self.layout.units..).zip(copied) {
+            self.background_step(now)?;
+            let entry = Entry {
+                lpn: number,
+                data: units[*i].content.clone(),
+                lost: false,
+                birth: None,
+                accept: 0,
+                host: true,
+                member: None,
+            };
+            self.put(now, HOST, entry)?;
+            self.rescue(now)?;
+        }
+        if !copied.is_empty() {
+            self.empty_buffers(now)?;
+        }
+        Ok(())
+    }
+    /// The copies' own numbers are free again.
+    fn drop_copies(&mut self, numbers: &[u32]) {
+        for number in numbers {
+            self.leave(*number);
+            self.l2p.set(*number as usize, NONE);
+        }
+    }
+    /// The batch happens, in memory: it cannot fail.
+    fn take_over(&mut self, units: &[Unit], slots: &[u32], mode: Mode) {
+        self.accepted += 1;
+        let mut accept = self.accepted;
+        // Taken after the sources were programmed and while writes to the homes, if any are in memory, have none: those are dropped.
+        self.version += 1;
+        let version = self.version;
+        let mut pairs = Vec::with_capacity(units.len());
+        for (unit, slot) in units.iter().zip(slots) {
+            assert!(
+                *slot == NONE || self.buffered(*slot).is_none(),
+                "I3: the source of unit {} is not programmed",
+                unit.home
+            );
+            let (home, src, slot) = (unit.home, unit.src, *slot);
+            // R19
+            if slot == NONE && self.mutant(Mutant::UnwrittenKeepsHome) {
+                continue;
+            }
+            accept = self.leave(home).map_or(accept, |waited| waited.min(accept));
+            self.l2p.set(home as usize, NONE);
+            if slot != NONE {
+                let lpn = home;
+                self.share(slot, Owner { lpn, version });
+            }
+            pairs.push(LogPair { home, src, slot });
+        }
+        if mode == Mode::Move {
+            for unit in units {
+                let waited = self.leave(unit.src);
+                accept = waited.map_or(accept, |waited| waited.min(accept));
+                self.l2p.set(unit.src as usize, NONE);
+            }
+        }
+        self.log.batches.push(LogBatch {
+            version,
+            moves: mode == Mode::Move,
+            pairs,
+            accept,
+        });
+    }
+
+    /// The units of a batch with their content, if it is legal.
+    fn check_batch(&mut self, now: Time, batch: &Batch<'_>) -> Result<Vec<Unit>, RemapError> {
         let (pairs, most) = (batch.pairs.len(), self.remap_pairs_max());
         if pairs > most {
             return Err(RemapError::TooBig { pairs, most });
@@ -144,13 +369,16 @@ impl Ftl {
                 }
                 bytes.push(self.content(pair.src + i)?);
             }
-            if pair
-                .expect
-                .is_some_and(|e| e != base::collections::fingerprint(&bytes.concat()))
-            {
-                return Err(RemapError::Expect { index });
+            if let Some(expect) = pair.expect {
+                let _ = self.read(now, pair.src..pair.src + pair.len);
+                let differs = expect != base::collections::fingerprint(&bytes.concat());
+                // R11
+                if differs && !self.mutant(Mutant::IgnoreExpect) {
+                    return Err(RemapError::Expect { index });
+                }
             }
-            all.extend((pair.home..).zip(bytes));
+            let whole = (pair.home..).zip(pair.src..).zip(bytes);
+            all.extend(whole.map(|((home, src), content)| Unit { home, src, content }));
         }
         Ok(all)
     }

@@ -40,6 +40,16 @@ pub struct FtlStats {
     pub programs: u64,
     /// NAND page programs that hold the map (checkpoint and log).
     pub map_programs: u64,
+    /// Those of them that hold the log: TRIMs, REMAP batches, owners of moved slots.
+    pub log_programs: u64,
+    /// Pairs of REMAP batches.
+    pub remap_pairs: u64,
+    /// Units that REMAP made share a slot with their source.
+    pub remap_aliased: u64,
+    /// Units that REMAP copied.
+    pub remap_copied: u64,
+    /// Records of owners of moved slots.
+    pub owner_records: u64,
     /// NAND block erases.
     pub erases: u64,
     /// Slots programmed empty because a row had to be closed early.

@@ -446,7 +446,12 @@ fn every_mutant_is_caught_here_or_elsewhere() {
     let all: Vec<Mutant> = all.copied().collect();
     let set: BTreeSet<Mutant> = all.iter().copied().collect();
     assert_eq!(set.len(), all.len(), "a mutant stands twice");
-    assert_eq!(set, Mutant::ALL.iter().copied().collect());
+    // Those of remapping are noticed by varve-ftl and varve-journal.
+    let journaling = |m: &&Mutant| matches!(m.hazard(), base::Hazard::H(_));
+    assert_eq!(
+        set,
+        Mutant::ALL.iter().filter(journaling).copied().collect()
+    );
     println!(
         "the explorer catches {} of {} mutants",
         here.len(),

@@ -150,7 +150,9 @@ impl Nand {
                 if next == 0 {
                     block.born = 0;
                 }
-                block.frail.remove(&at.page);
+                if let Some(frail) = &mut block.frail {
+                    frail.remove(&at.page);
+                }
             }
             Effect::Erase { block, old } => self.media.blocks.set(block.0 as usize, old),
             Effect::Sense {

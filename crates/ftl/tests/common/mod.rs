@@ -1,6 +1,9 @@
 //! Small chips and an oracle.
 #![allow(dead_code)]
 
+pub mod model;
+pub mod remapping;
+
 use base::{Bytes, Rng, Time};
 use std::collections::BTreeMap;
 use varve_ftl::nand::{BlockId, Geometry, Media, Nand, Pairing, Timing};

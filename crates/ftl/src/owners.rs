@@ -1,0 +1,177 @@
+//! Who owns a slot: the units whose content it holds. Usually one, the unit in its tag; after a REMAP more, or another one.
+//!
+//! P2L names one owner of each valid slot. A slot with several owners, or one whose owner took it over since the last checkpoint,
+//! has a list here, with versions. Garbage collection asks these lists, never the tag (R4).
+//!
+//! The version of an owner is what copies of the slot carry for it. It need not be exact: any number works that is at least that
+//! of the effect which made it an owner and below that of any later effect on the unit. So a list may be dropped when a
+//! checkpoint is written, if one owner is left: then the checkpoint's own number serves, for tags that are older than the
+//! checkpoint are not looked at any more (I14).
+
+use crate::config::{LOST, NONE};
+use crate::core::Ftl;
+use base::Mutant;
+use std::collections::BTreeMap;
+
+/// An owner of a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Owner {
+    pub lpn: u32,
+    pub version: u64,
+}
+
+/// The slots with more to say than P2L.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Owners {
+    lists: BTreeMap<u32, Vec<Owner>>,
+    /// Owners beyond the first of each slot.
+    extra: u32,
+    /// Most of those (R15).
+    pub cap: u32,
+    /// Those that recovery found.
+    pub found: u32,
+}
+
+impl Owners {
+    /// No lists, and room for `cap` owners beyond the first of their slots.
+    pub fn new(cap: u32) -> Owners {
+        Owners {
+            cap,
+            ..Owners::default()
+        }
+    }
+    /// The list of a slot, if it has one.
+    pub fn of(&self, ppn: u32) -> Option<&[Owner]> {
+        self.lists.get(&ppn).map(|l| &l[..])
+    }
+    /// Owners beyond the first of each slot.
+    pub fn extra(&self) -> u32 {
+        self.extra
+    }
+    /// All lists.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &[Owner])> {
+        self.lists.iter().map(|(ppn, l)| (*ppn, &l[..]))
+    }
+    /// Gives a slot a list.
+    pub fn set(&mut self, ppn: u32, list: Vec<Owner>) {
+        self.extra += list.len() as u32 - 1;
+        let old = self.lists.insert(ppn, list);
+        debug_assert!(old.is_none(), "I1: slot {ppn} has a list already");
+    }
+    /// Takes a slot's list.
+    pub fn take(&mut self, ppn: u32) -> Option<Vec<Owner>> {
+        let list = self.lists.remove(&ppn)?;
+        self.extra -= list.len() as u32 - 1;
+        Some(list)
+    }
+    /// Drops the lists of one owner, at a checkpoint.
+    pub fn prune(&mut self) {
+        self.lists.retain(|_, list| list.len() > 1);
+    }
+}
+
+impl Ftl {
+    /// The slot of a unit; `None`: it holds nothing, or its content is lost.
+    pub(crate) fn slot_of(&self, lpn: u32) -> Option<u32> {
+        Some(*self.l2p.get(lpn as usize)).filter(|ppn| *ppn < LOST)
+    }
+    /// The owners of a valid slot, with the versions that copies of it carry.
+    pub(crate) fn owners_of(&self, ppn: u32) -> Vec<Owner> {
+        if let Some(list) = self.owners.of(ppn) {
+            return list.to_vec();
+        }
+        let lpn = *self.p2l.get(ppn as usize);
+        if lpn == NONE {
+            return Vec::new();
+        }
+        let version = match self.buffered(ppn) {
+            Some(entry) => entry.birth.unwrap_or(self.version),
+            None => {
+                let own = self.fetch(ppn).filter(|(tag, _)| tag.lpn == lpn);
+                own.map_or(self.log.version, |(tag, _)| tag.birth)
+            }
+        };
+        vec![Owner { lpn, version }]
+    }
+    /// The owners of a slot beside one.
+    pub(crate) fn other_owners(&self, ppn: u32, lpn: u32) -> Vec<Owner> {
+        let list = self.owners.of(ppn).unwrap_or_default().iter();
+        list.filter(|o| o.lpn != lpn).copied().collect()
+    }
+    /// The owner that a copy's tag names: the one that came last, which a REMAP made the long-lived one.
+    pub(crate) fn preferred(list: &[Owner], tag_lpn: u32) -> Owner {
+        let best = list.iter().max_by_key(|o| (o.version, o.lpn != tag_lpn));
+        *best.expect("a valid slot has an owner")
+    }
+    /// Makes `owner`, which has left its own slot, one more owner of a programmed slot.
+    pub(crate) fn share(&mut self, ppn: u32, owner: Owner) {
+        let mut list = self.owners_of(ppn);
+        self.owners.take(ppn);
+        list.push(owner);
+        self.owners.set(ppn, list);
+        self.l2p.set(owner.lpn as usize, ppn);
+    }
+    /// A unit leaves its slot; the last one to do so frees it (R8). Answers with the number of the operation for whose evidence
+    /// an erase waits, if that is still in memory: it now has to wait for what the unit leaves for (I2).
+    pub(crate) fn leave(&mut self, lpn: u32) -> Option<u64> {
+        let ppn = self.slot_of(lpn)?;
+        let noted = self.log.owners.remove(&lpn);
+        let mut left = self.owners.take(ppn).unwrap_or_default();
+        left.retain(|o| o.lpn != lpn);
+        let Some(first) = left.first() else {
+            let buffered = self.drop_buffered(ppn);
+            self.invalidate(ppn);
+            return noted.into_iter().chain(buffered).min();
+        };
+        let next = Ftl::preferred(&left, first.lpn);
+        self.p2l.set(ppn as usize, next.lpn);
+        if self.mutant(Mutant::CountOwners) {
+            let block = self.layout.place(ppn).0;
+            self.blocks[block as usize].valid -= 1;
+        }
+        // In memory the tag can still change: it names an owner that stays.
+        let mut buffered = None;
+        let mut natural = false;
+        if let Some(entry) = self.buffered_mut(ppn) {
+            buffered = Some(entry.accept);
+            if entry.lpn == lpn {
+                (entry.lpn, entry.birth) = (next.lpn, Some(next.version));
+            }
+            natural = left.len() == 1 && entry.lpn == left[0].lpn;
+        }
+        if !natural {
+            self.owners.set(ppn, left);
+        }
+        noted.into_iter().chain(buffered).min()
+    }
+    /// After a copy of `from` was put for one of its owners: the others follow it to `to`. They need a record, for which the
+    /// erase of `from` waits as it does for the copy.
+    pub(crate) fn follow(&mut self, from: u32, to: u32, tagged: Owner) {
+        let (others, accept) = (self.owners_of(from), self.accepted);
+        if others.is_empty() {
+            return;
+        }
+        let mut list = vec![tagged];
+        for owner in others {
+            let waited = self.leave(owner.lpn);
+            self.l2p.set(owner.lpn as usize, to);
+            let accept = waited.map_or(accept, |w| w.min(accept));
+            self.log.owners.insert(owner.lpn, accept);
+            list.push(owner);
+        }
+        self.owners.set(to, list);
+    }
+    /// True if a slot has an owner that a batch made one which is not in the log yet: its copies would show a part of the batch.
+    pub(crate) fn has_unlogged_owner(&self, ppn: u32) -> bool {
+        let fresh = |o: &Owner| self.log.batches.iter().any(|b| b.version == o.version);
+        !self.log.batches.is_empty() && self.owners.of(ppn).is_some_and(|l| l.iter().any(fresh))
+    }
+    /// Slots may have this many owners beyond the first, all together; past it REMAP copies (R15).
+    pub fn set_alias_cap(&mut self, most: u32) {
+        self.owners.cap = most;
+    }
+    /// Owners beyond the first of all slots.
+    pub fn aliases(&self) -> u32 {
+        self.owners.extra()
+    }
+}

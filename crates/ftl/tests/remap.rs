@@ -1,0 +1,92 @@
+//! REMAP: what the units hold, at once and after cuts at every operation of the chips; random lives against a model.
+
+mod common;
+
+use base::{Rng, Time};
+use common::model::Model;
+use common::remapping::{Rig, SPLIT, SPLIT_CONFIG, TINY, TINY_CONFIG};
+use varve_ftl::Config;
+use varve_ftl::nand::Geometry;
+
+/// Operations of the chips that a program may take.
+const OPERATIONS: usize = 60;
+
+/// Random programs of at most [`OPERATIONS`] operations, with cuts everywhere.
+fn programs(geometry: Geometry, config: Config, cap: u32, seeds: std::ops::Range<u64>) -> u64 {
+    let mut cuts = 0;
+    for seed in seeds {
+        let rng = &mut Rng::named(seed, "program");
+        let mut rig = Rig::new(geometry, config).filled();
+        rig.ftl.set_alias_cap(cap);
+        // Collection is close, so that it is in most programs.
+        for _ in 0..rng.below(200) {
+            rig.step(rng);
+            rig.ftl.check();
+            rig.model.check_now(&rig.ftl).unwrap();
+        }
+        rig.flush();
+        rig.settle();
+        rig.ftl.keep_operations(true);
+        let mut all = Vec::new();
+        while all.len() < OPERATIONS {
+            rig.step(rng);
+            rig.ftl.check();
+            rig.model.check_now(&rig.ftl).unwrap();
+            all.extend(rig.ftl.take_operations());
+        }
+        all.truncate(OPERATIONS);
+        cuts += rig.cut_everywhere(&all, 1000 * seed).unwrap();
+    }
+    cuts
+}
+
+#[test]
+fn every_moment_of_programs_with_several_units_in_a_page() {
+    let cuts = programs(TINY, TINY_CONFIG, 18, 0..6);
+    assert!(cuts > 1800, "only {cuts} cuts");
+}
+
+#[test]
+fn every_moment_of_programs_with_several_pages_in_a_unit() {
+    let cuts = programs(SPLIT, SPLIT_CONFIG, 1000, 100..105);
+    assert!(cuts > 1800, "only {cuts} cuts");
+}
+
+#[test]
+fn every_moment_of_programs_with_room_for_few_aliases() {
+    let cuts = programs(TINY, TINY_CONFIG, 3, 200..205);
+    assert!(cuts > 1800, "only {cuts} cuts");
+}
+
+/// Lives of one device: run, cut, recover, run on.
+fn lives(geometry: Geometry, config: Config, seed: u64, steps: u64, cuts: u64) -> Rig {
+    let rng = &mut Rng::named(seed, "lives");
+    let mut rig = Rig::new(geometry, config);
+    rig.ftl
+        .set_alias_cap(if seed.is_multiple_of(2) { 6 } else { 40 });
+    for life in 0..cuts {
+        for _ in 0..rng.below(2 * steps / cuts) {
+            rig.ftl.advance(rig.now);
+            rig.step(rng);
+        }
+        rig.ftl.check();
+        rig.model
+            .check_now(&rig.ftl)
+            .unwrap_or_else(|e| panic!("seed {seed}, life {life}: {e}"));
+        let at = Time(rig.now.0 + rng.below(2_000_000));
+        let nested = rng.below(3);
+        rig = rig
+            .cut(at, rng, nested)
+            .unwrap_or_else(|e| panic!("seed {seed}, life {life}, cut at {at}: {e}"));
+        let _: &Model = &rig.model;
+    }
+    rig
+}
+
+#[test]
+fn random_lives() {
+    for seed in 0..20 {
+        lives(TINY, TINY_CONFIG, seed, 1500, 20);
+        lives(SPLIT, SPLIT_CONFIG, 50 + seed, 1000, 12);
+    }
+}
