@@ -133,6 +133,8 @@ mutants! {
     LogFullDrops = "log-full-drops", R(23);
     /// A log whose blocks are moved home does not say so.
     RemapMoveUnmarked = "remap-move-unmarked", R(1);
+    /// Images of zeros in a log whose blocks are moved home are not marked.
+    RemapZerosUnmarked = "remap-zeros-unmarked", R(1);
     /// An escaped image is pointed at as if it were the block.
     RemapEscaped = "remap-escaped", R(9);
     /// A home is remapped while an older home write of it is on its way.

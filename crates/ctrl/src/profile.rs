@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// The profiles that come with the program: name, text.
-const BUILTIN: [(&str, &str); 3] = [
+const BUILTIN: [(&str, &str); 6] = [
     (
         "emmc-odroid-xu4",
         include_str!("../profiles/emmc-odroid-xu4.toml"),
@@ -35,6 +35,9 @@ const BUILTIN: [(&str, &str); 3] = [
         "nandsim-2007",
         include_str!("../profiles/nandsim-2007.toml"),
     ),
+    ("raw-slc", include_str!("../profiles/raw-slc.toml")),
+    ("raw-mlc", include_str!("../profiles/raw-mlc.toml")),
+    ("raw-tlc", include_str!("../profiles/raw-tlc.toml")),
 ];
 
 /// Smallest and largest device that a profile builds, bytes.

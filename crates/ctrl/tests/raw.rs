@@ -2,8 +2,8 @@
 
 use base::{Bytes, Lba, Time};
 use blockdev::{
-    Adversary, Class, DevErrorKind, Model, Remap, RemapMode, RemapPair, Remapped, Request,
-    expectation,
+    Adversary, Class, Clock, DevErrorKind, Model, Modelled, Remap, RemapMode, RemapPair, Remapped,
+    Request, conformance, expectation,
 };
 use varve_ctrl::{AnyModel, Profile};
 
@@ -70,6 +70,17 @@ fn batch(pairs: &[(u64, u64, u64)], mode: RemapMode) -> Remap {
         pairs: pairs.iter().map(pair).collect(),
         mode,
         ..Remap::default()
+    }
+}
+
+#[test]
+fn raw_devices_keep_the_contract_of_block_devices() {
+    for changes in ["", ",controller.buffer_kib=64", ",controller.remap_pairs=0"] {
+        conformance::run(&Modelled::new(device(changes), Clock::Unpaced));
+    }
+    for name in ["raw-slc", "raw-mlc", "raw-tlc"] {
+        let device = Profile::builtin(name).unwrap().build(None, None).unwrap();
+        conformance::run(&Modelled::new(device, Clock::Unpaced));
     }
 }
 
@@ -207,4 +218,38 @@ fn with_a_buffer_only_a_flush_makes_durable() {
     let after = host.cut(buffer, 3);
     assert_eq!(after.visible(0), block(1));
     assert_eq!(after.visible(1), vec![0; 4096]);
+}
+
+#[test]
+fn wrong_numbers_of_a_profile_name_field_and_rule() {
+    for (change, says) in [
+        (
+            "controller.max_transfer_kib=2",
+            "controller.max_transfer_kib = 2; it may be 4 to",
+        ),
+        (
+            "controller.remap_pairs=99999",
+            "controller.remap_pairs = 99999; it may be 0 to 16384",
+        ),
+        (
+            "timing.nandsim.request_us=20000000",
+            "timing.nandsim.request_us = 20000000; it may be 0 to",
+        ),
+        (
+            "timing.no-transfer.nand.read_us=2000000",
+            "timing.no-transfer.nand.read_us = 2000000; it may be 0 to",
+        ),
+        (
+            "nand.page_bytes=500",
+            "nand.page_bytes = 500; it may be 512 to",
+        ),
+        (
+            "ftl.over_provisioning=0.001",
+            "ftl.over_provisioning = 0.001; it may be 0.01 to 1",
+        ),
+        ("controller.cache=1", "unknown field `controller.cache`"),
+    ] {
+        let e = Profile::parse(&format!("nandsim-2007,{change}")).unwrap_err();
+        assert!(e.to_string().contains(says), "{change}: {e}");
+    }
 }

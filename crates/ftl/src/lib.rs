@@ -39,6 +39,7 @@ mod alloc;
 mod check;
 mod config;
 mod core;
+pub mod counting;
 mod failed;
 mod free;
 mod gc;
@@ -61,6 +62,7 @@ mod wear;
 
 pub use crate::core::{Ftl, FtlError, FtlStats, Programs, Quiet};
 pub use config::{Config, Housekeeping, Layout, RESERVE, SlcArea};
+pub use counting::Counting;
 pub use mutant::MUTANTS;
 pub use nand;
 pub use victim::Policy;

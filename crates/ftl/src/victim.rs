@@ -245,6 +245,12 @@ impl Victims {
         let bucket = self.places[block as usize].bucket;
         (bucket != NONE).then_some(bucket)
     }
+    /// Bytes of memory that the lists take.
+    pub fn memory_bytes(&self) -> u64 {
+        let per_block = size_of::<Place>() + 2 * size_of::<Link>();
+        let buckets = self.pools.iter().map(|p| p.buckets.len()).sum::<usize>();
+        (self.places.len() * per_block + buckets * size_of::<List>()) as u64
+    }
     /// The closed blocks of a pool, in the order of closing.
     pub fn closed(&self, pool: usize) -> impl Iterator<Item = u32> {
         self.pools[pool].closed.iter(&self.by_age)

@@ -11,7 +11,7 @@
 
 mod harness;
 
-use harness::cells::{CELLS, COLUMNS, Cell, Column, Expect, TABLE};
+use harness::cells::{CELLS, COLUMNS, Cell, Column, Expect, REMAP_CELLS, REMAPPING, TABLE};
 use harness::{Setup, Tally, explore};
 
 /// States in each safe cell of the short form; a preset is judged in ten times as many.
@@ -79,6 +79,73 @@ fn column(name: &str, states: u64) {
     }
     println!("{name}: {judged} states judged, {distinct} different cuts");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A scheme that remaps, on every device that can.
+fn remapping(name: &str, states: u64) {
+    let column = REMAPPING.iter().find(|c| c.name == name).expect("a column");
+    let only = std::env::var("VARVE_CELL").ok();
+    let mut wrong = Vec::new();
+    for cell in REMAP_CELLS {
+        if only.as_ref().is_some_and(|only| only != cell.name) {
+            continue;
+        }
+        let mut cell_setup = setup(column, cell);
+        cell_setup.workload.discards = true;
+        cell_setup.workload.zeros_one_in = 6;
+        let first = number("VARVE_SEED").unwrap_or(
+            1 + base::collections::fingerprint(format!("{name} {}", cell.name).as_bytes())
+                % 1_000_000
+                * 10_000,
+        );
+        let tally = explore(&cell_setup, first, states, None, true);
+        println!("{name} on {}: {} states", cell.name, tally.states);
+        wrong.extend(
+            tally
+                .first()
+                .map(|found| format!("{name} on {}: {found}", cell.name)),
+        );
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+macro_rules! remapping {
+    ($($test:ident $long:ident = $name:literal,)+) => {
+        $(
+            #[test]
+            fn $test() {
+                remapping($name, STATES);
+            }
+            #[test]
+            #[ignore = "long"]
+            fn $long() {
+                remapping($name, long());
+            }
+        )+
+        #[test]
+        fn every_remapping_column_is_tested() {
+            let names: Vec<&str> = REMAPPING.iter().map(|c| c.name).collect();
+            assert_eq!(names, [$($name),+]);
+        }
+    };
+}
+
+remapping! {
+    jftl jftl_long = "jftl",
+    jftl_paper jftl_paper_long = "jftl-paper",
+    flush_ahead_remap flush_ahead_remap_long = "flush-ahead, home=remap",
+    flush_ahead_move flush_ahead_move_long = "flush-ahead, home=remap-move",
+}
+
+#[test]
+fn remapping_is_refused_where_the_device_cannot() {
+    for column in &REMAPPING {
+        for cell in CELLS {
+            let setup = setup(column, cell);
+            let why = setup.scheme.check(&setup.caps).expect_err(cell.name);
+            assert!(why.contains("REMAP") && why.contains("home=copy"), "{why}");
+        }
+    }
 }
 
 fn long() -> u64 {

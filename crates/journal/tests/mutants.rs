@@ -6,7 +6,8 @@ mod harness;
 
 use base::Mutant;
 use directed::{stale, twice};
-use harness::cells::{self, CELLS};
+use harness::cells::{self, CELLS, REMAP_CELLS};
+use harness::odd::Odd;
 use harness::{Setup, Tally, Workload, explore};
 use varve_journal::{Home, Preset};
 
@@ -45,7 +46,8 @@ fn many(setup: Setup) -> Setup {
 }
 
 fn on(preset: Preset, cell: &str) -> Setup {
-    let found = CELLS.iter().find(|c| c.name == cell).expect("a cell");
+    let mut cells = CELLS.iter().chain(REMAP_CELLS);
+    let found = cells.find(|c| c.name == cell).expect("a cell");
     many(Setup::of(
         preset.scheme().expect("journaled"),
         (found.caps)(),
@@ -247,4 +249,103 @@ fn drop_finishes() {
 fn data_beside_record() {
     let setup = on(Preset::Adaptive, "emmc");
     noticed(Mutant::DataBesideRecord, "adaptive on emmc", setup);
+}
+
+/// R1: on a log without checksums, which could tell zeros from images.
+#[test]
+fn remap_move_unmarked() {
+    let setup = with(on(Preset::JftlPaper, "remap"), |w| {
+        w.checksums = Some(false)
+    });
+    let workload = "jftl-paper on remap, no checksums";
+    noticed(Mutant::RemapMoveUnmarked, workload, setup);
+}
+
+/// R1.
+#[test]
+fn remap_zeros_unmarked() {
+    let setup = with(on(Preset::JftlPaper, "remap"), |w| {
+        w.zeros_one_in = 2;
+        w.checksums = Some(false);
+    });
+    let workload = "jftl-paper on remap, images of zeros";
+    noticed(Mutant::RemapZerosUnmarked, workload, setup);
+}
+
+/// R9: every image begins with the magic number.
+#[test]
+fn remap_escaped() {
+    let setup = with(on(Preset::Jftl, "remap"), |w| w.pose_one_in = 1);
+    noticed(Mutant::RemapEscaped, "jftl on remap, posing images", setup);
+}
+
+/// R10: escaped images are copied, and the copy is late.
+#[test]
+fn remap_in_flight() {
+    let setup = with(on(Preset::Jftl, "remap"), |w| {
+        w.odd = Odd::LateHomes;
+        w.pose_one_in = 2;
+        w.log_blocks = (16, 20);
+        w.operations = (20, 40);
+    });
+    let workload = "jftl on remap, late home writes";
+    noticed(Mutant::RemapInFlight, workload, setup);
+}
+
+/// R11.
+#[test]
+fn remap_stale_source() {
+    let setup = with(on(Preset::Jftl, "remap"), |w| {
+        w.log_blocks = (16, 17);
+        w.operations = (20, 40);
+    });
+    noticed(Mutant::RemapStaleSource, "jftl on remap, tiny ring", setup);
+}
+
+/// R11, in recovery.
+#[test]
+fn remap_unexpected() {
+    let setup = with(on(Preset::Jftl, "remap"), |w| {
+        w.odd = Odd::LateLog;
+        w.checksums = Some(true);
+        w.nested_one_in = u64::MAX;
+        w.lives = 1;
+    });
+    let workload = "jftl on remap, a log write lands in recovery";
+    noticed(Mutant::RemapUnexpected, workload, setup);
+}
+
+/// R12.
+#[test]
+fn remap_freed() {
+    let setup = with(on(Preset::Jftl, "remap"), |w| w.churn = true);
+    noticed(Mutant::RemapFreed, "jftl on remap, churn", setup);
+}
+
+/// R12, in recovery.
+#[test]
+fn remap_revoked() {
+    let setup = with(on(Preset::Jftl, "remap"), |w| {
+        w.churn = true;
+        w.checkpoints = false;
+    });
+    noticed(Mutant::RemapRevoked, "jftl on remap, churn", setup);
+}
+
+/// R13.
+#[test]
+fn clean_redirtied() {
+    noticed(
+        Mutant::CleanRedirtied,
+        "jftl on remap",
+        on(Preset::Jftl, "remap"),
+    );
+}
+
+/// R24.
+#[test]
+fn remap_error_clean() {
+    let setup = with(on(Preset::Jftl, "remap"), |w| w.odd = Odd::RefusesRemaps);
+    let workload = "jftl on remap, one in three is refused";
+    noticed(Mutant::RemapErrorClean, workload, setup);
 }

@@ -114,6 +114,10 @@ impl Nand {
     pub fn cells(&self) -> &Cells {
         &self.cells
     }
+    /// Erases that a block has behind it.
+    pub fn wear_of(&self, block: BlockId) -> u32 {
+        self.media.wear(block)
+    }
     /// Speed of the chips, of blocks used with all bits per cell.
     pub fn timing(&self) -> &Timing {
         &self.timing

@@ -89,7 +89,7 @@ impl Nand {
         let mut mixed = Block {
             wear: old.wear + 1,
             weak: true,
-            frail: None,
+            frail: Default::default(),
             ..old
         };
         let looks_complete = rng.one_in(3);
@@ -137,7 +137,7 @@ impl Nand {
             return None;
         }
         let place = u64::from(at.block.0) << 32 | u64::from(at.page) ^ u64::from(block.wear) << 12;
-        let draw = base::collections::mix(self.cells.seed ^ base::collections::mix(place));
+        let draw = base::collections::mix(self.cells.seed ^ base::collections::mix(place + 1));
         (draw & 3 == 0).then_some(Frail {
             reads: (draw >> 8) as u32 % 8,
             power_ups: ONE_MOUNT,

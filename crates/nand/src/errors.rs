@@ -10,6 +10,10 @@ use base::collections::mix;
 /// Of a thousand blocks, those that have failed when the rated number of erases is reached: 1 %.
 const RATED_QUANTILE: f64 = 0.01;
 
+/// Nothing up the sleeve (digits of pi): `mix` maps 0 to 0, and keys must not begin there.
+const PLACES: u64 = 0x243F_6A88_85A3_08D3;
+const LIVES: u64 = 0x1319_8A2E_0370_7344;
+
 /// What the error correction says of a read (as MEMREAD of Linux MTD does).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Corrected {
@@ -60,7 +64,7 @@ impl Cells {
     /// The erase of a block from which on it fails, and whether it shows in a program instead of the erase; `None`: wear is off.
     pub(crate) fn life(&self, rated: u32, block: BlockId) -> Option<(u32, bool)> {
         let wear = self.wear?;
-        let draw = mix(self.seed ^ mix(u64::from(block.0) + 1));
+        let draw = mix(self.seed ^ mix(u64::from(block.0) ^ PLACES));
         // Inverse of 1 - exp(-(n / scale)^shape), where the rated quantile lies at `rated`.
         let root = |share: f64| libm::pow(-libm::log(1.0 - share), 1.0 / wear.shape);
         let life = f64::from(rated) * root(unit(draw)) / root(RATED_QUANTILE);
@@ -77,12 +81,12 @@ impl Nand {
         let Some(known) = self.media.block(at.block) else {
             return Corrected::CLEAN;
         };
-        if errors.is_none() && known.frail.is_none() {
+        if errors.is_none() && known.frail.is_empty() {
             return Corrected::CLEAN;
         }
         let block = self.media.block_mut(at.block);
         let old = block.cells[at.page as usize].clone();
-        let frail = block.frail.as_ref().and_then(|f| f.get(&at.page).copied());
+        let frail = block.frail.get(&at.page).copied();
         let undo = Effect::Sense {
             at,
             old: old.clone(),
@@ -92,14 +96,15 @@ impl Nand {
         let mut said = Corrected::CLEAN;
         let mut lost = false;
         if let (Some(e), Cell::Written(_)) = (&errors, &old) {
-            let hours = clock.saturating_sub(block.born) as f64 / 3.6e12;
+            let hours = dbg!((clock, block.born)).0.saturating_sub(block.born) as f64 / 3.6e12;
             let rate = e.rate(block.wear, block.reads, hours) * if block.weak { 10.0 } else { 1.0 };
             let words = pages.div_ceil(e.ecc.codeword_bytes);
             let mean = rate * f64::from(e.ecc.codeword_bytes.min(pages)) * 8.0;
             let place = u64::from(at.block.0) << 32 | u64::from(at.page);
             let life = u64::from(block.wear) << 32 | u64::from(block.reads);
-            let key = mix(seed ^ mix(place) ^ mix(life).rotate_left(17));
-            let worst = (0..words).map(|w| flips(mean, e.ecc.strength, mix(key ^ u64::from(w))));
+            let key = mix(seed ^ mix(place ^ PLACES) ^ mix(life ^ LIVES));
+            let worst = (0..words)
+                .map(|w| flips(mean, e.ecc.strength, mix(key.wrapping_add(u64::from(w)))));
             said.max_bitflips = worst.max().unwrap_or(0);
             lost = said.max_bitflips > e.ecc.strength;
             said.refresh = said.max_bitflips >= e.ecc.threshold() || block.reads >= e.reads_budget;
@@ -107,7 +112,8 @@ impl Nand {
         if errors.is_some() {
             block.reads = block.reads.saturating_add(1);
         }
-        if let (Some(frail), Some(all)) = (frail, &mut block.frail) {
+        if let Some(frail) = frail {
+            let all = &mut block.frail;
             lost |= frail.reads == 0;
             said.refresh = true;
             said.max_bitflips = said.max_bitflips.max(errors.map_or(1, |e| e.ecc.strength));

@@ -7,32 +7,48 @@
 //!
 //! # Fault model (a cut in the middle of a program or an erase)
 //!
-//! With `f` the part of the array time that has passed at the cut:
+//! With `f` the part of the array time that has passed at the cut. The level ([`FaultLevel`], told with the [`Cells`]) is L1
+//! unless set; each level adds to the one before.
 //!
-//! | area | fault at a power cut | what must survive |
-//! |---|---|---|
-//! | page whose program starts at or after the cut | none: it stays as it was | everything |
-//! | page being programmed, `f < 0.05` | stays as it was (erased, or what an earlier partial program left), or is torn (uncorrectable) | all other pages, the block's earlier pages included |
-//! | page being programmed, `0.05 <= f < 0.95` | torn: data and spare area uncorrectable | the same |
-//! | page being programmed, `f >= 0.95` | complete, or torn | the same |
-//! | block being erased, `f < 0.05` | untouched, or mixed | all other blocks |
-//! | block being erased, `f >= 0.05` | mixed: each page old, erased or uncorrectable; the block is weak | all other blocks |
-//! | weak block | a program reports success but leaves an uncorrectable page, until a complete erase | all other blocks |
-//! | transfer on the bus without array operation | none | everything |
-//! | program or erase that reports failure (worn out) | the page is torn / the block keeps its content | the block's other pages |
+//! | area | level | fault at a power cut | what must survive |
+//! |---|---|---|---|
+//! | page whose program starts at or after the cut | L1 | none: it stays as it was | everything |
+//! | page being programmed, `f < 0.05` | L1 | stays as it was (erased, or what an earlier partial program left), or is torn (uncorrectable) | all other pages, the block's earlier pages included |
+//! | page being programmed, `0.05 <= f < 0.95` | L1 | torn: data and spare area uncorrectable | the same |
+//! | page being programmed, `f >= 0.95` | L1 | complete, or torn | the same |
+//! | block being erased, `f < 0.05` | L1 | untouched, or mixed | all other blocks |
+//! | block being erased, `f >= 0.05` | L1 | mixed: each page old, erased or uncorrectable; the block is weak | all other blocks |
+//! | weak block | L1 | a program reports success but leaves an uncorrectable page, until a complete erase | all other blocks |
+//! | transfer on the bus without array operation | L1 | none | everything |
+//! | program or erase that reports failure (worn out, R7) | L1 | the page is torn / the block keeps its content | the block's other pages |
+//! | torn page | L2 | 35 % uncorrectable; 35 % data uncorrectable beside a spare area that reads well ([`Cell::SpareOnly`]); 25 % unstable: reads well 1 to 4 times or until the mount after the next; 5 % looks clean, for 16 to 63 reads or as long | all other pages |
+//! | block being erased | L2 | one in three looks erased and is weak; else pages may also show an intact spare area, or their old content for 1 to 4 reads | all other blocks |
+//! | weak block | L2 | one program in four reads well at first | all other blocks |
+//! | torn page that shares its cells ([`Pairing`]) | L3 | the earlier page of the word line: well 50 %, unstable 25 %, lost 25 %; the pages of a one-shot word line are torn together | pages of other word lines |
+//! | page being programmed, `f >= 0.95` | L3 | complete, and in one of ten cases marginal: uncorrectable after 1 to 8 reads or at the mount after the next | all other pages |
+//! | torn page | L3 | also data that read well beside a torn spare area | all other pages |
+//! | the last one or two programs that ended before the cut | L3 | in one cut of eight marginal (brown-out): uncorrectable after 24 to 63 reads | everything for that long: it is there to be copied |
 //!
-//! Not modelled: paired pages, unstable and marginal pages, disturb, retention (levels 2 and 3).
+//! Without a cut, with [`BitErrors`]: bits flip at a rate that grows with erases, reads of the block and time; what the error
+//! correction cannot correct is lost. What it corrects is told ([`Corrected`]), and a page near the limit asks to be refreshed.
+//! With [`Wear`]: blocks fail for good by a Weibull distribution, in an erase or in a program.
 //!
 //! # Rules and invariants
 //!
-//! - N1: a page is programmed at most [`Geometry::nop`] times between two erases (once on multi-bit parts); further programs
-//!   only clear bits.
-//! - N2: pages of a block are programmed in ascending order; skipping is allowed, going back is not.
-//! - N3: a bad block is neither programmed nor erased.
+//! - N1 (R1, R2): a page is programmed at most [`Geometry::nop`] times between two erases (once on multi-bit parts); further
+//!   programs only clear bits.
+//! - N2 (R3): pages of a block are programmed in ascending order; skipping is allowed, going back is not, unless the part only
+//!   recommends it ([`PageOrder::Warn`]).
+//! - N3 (R6): a bad block is neither programmed nor erased; the factory's marks are there before the first erase, and at most
+//!   2 % of the blocks bear one.
 //! - N4: an operation of a die starts when the previous one of that die has ended; so at a cut at most one operation per
 //!   die is in flight.
 //! - N5: `power_off(t)` leaves exactly the effects of the operations that ended by `t`, plus the faults of the table for those
-//!   in flight.
+//!   in flight. What reads did to their blocks is taken back with them.
+//! - N6 (R4): pages are programmed in the order of the pairing table: ascending, and a one-shot word line whole.
+//! - N7 (R5): planes of a die work together at the same page of their blocks, one block each; a block is erased whole.
+//!
+//! There is no copyback (R8): a copy goes through the error correction and the layer above.
 
 mod cells;
 mod chip;

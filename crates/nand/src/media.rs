@@ -127,7 +127,7 @@ pub(crate) struct Block {
     /// Time of the first program since the last erase, on the clock of [`Media::clock`]; kept only where it has an effect.
     pub born: u64,
     /// Pages that will not read well for long.
-    pub frail: Option<Box<BTreeMap<u32, Frail>>>,
+    pub frail: BTreeMap<u32, Frail>,
 }
 
 impl Block {
@@ -143,7 +143,7 @@ impl Block {
             factory: false,
             reads: 0,
             born: 0,
-            frail: None,
+            frail: BTreeMap::new(),
         }
     }
 }
@@ -164,7 +164,7 @@ impl Fingerprint for Slot {
         if block.reads != 0 || block.born != 0 {
             h = mix(h ^ u64::from(block.reads) << 32 ^ block.born);
         }
-        for (page, frail) in block.frail.iter().flat_map(|f| f.iter()) {
+        for (page, frail) in &block.frail {
             let left = u64::from(frail.reads) << 8 | u64::from(frail.power_ups);
             h = mix(h ^ u64::from(*page) << 40 ^ left);
         }
@@ -252,29 +252,24 @@ impl Media {
                 return false;
             };
             let block = Arc::make_mut(block);
-            let Some(frail) = &mut block.frail else {
-                return false;
-            };
+            let Block { frail, cells, .. } = block;
             frail.retain(|page, left| {
                 if left.power_ups != Frail::FOREVER {
                     left.power_ups = left.power_ups.saturating_sub(1);
                 }
                 if left.power_ups == 0 {
-                    block.cells[*page as usize] = Cell::Torn;
+                    cells[*page as usize] = Cell::Torn;
                 }
                 left.power_ups > 0
             });
-            if frail.is_empty() {
-                block.frail = None;
-            }
-            block.frail.is_some()
+            !frail.is_empty()
         });
     }
     /// A page reads well for a while only.
     pub(crate) fn weaken(&mut self, at: PageAddr, frail: Frail) {
         self.frail.insert(at.block.0);
         let block = self.block_mut(at.block);
-        block.frail.get_or_insert_default().insert(at.page, frail);
+        block.frail.insert(at.page, frail);
     }
     /// Shape of the chips.
     pub fn geometry(&self) -> &Geometry {

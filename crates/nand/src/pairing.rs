@@ -59,7 +59,7 @@ impl Pairing {
             Pairing::None | Pairing::OneShotTlc => return None,
             Pairing::Dist3 => match page {
                 0 => 2,
-                _ if page % 2 == 0 || page == last => return None,
+                _ if page.is_multiple_of(2) || page == last => return None,
                 _ if page + 3 == pages && last % 2 == 1 => last,
                 _ => page + 3,
             },

@@ -150,9 +150,7 @@ impl Nand {
                 if next == 0 {
                     block.born = 0;
                 }
-                if let Some(frail) = &mut block.frail {
-                    frail.remove(&at.page);
-                }
+                block.frail.remove(&at.page);
             }
             Effect::Erase { block, old } => self.media.blocks.set(block.0 as usize, old),
             Effect::Sense {

@@ -95,7 +95,7 @@ impl Firmware {
         self.check_plan(remap, &plan)?;
         let mut t = self.expected(start + self.timing.pairs(remap.pairs.len()), remap)?;
         let contents = self.contents(&mut t, remap, &plan)?;
-        let changes = self.ledger.is_some().then(|| self.open_writes(remap));
+        let parts = (self.ledger.is_some()).then(|| self.open_parts(remap, durable));
         // R2: the sources are in the FTL before it aliases them (S8).
         for unit in plan.whole.iter().flat_map(|p| units(p.src, p.sectors)) {
             if let Some(line) = self.cache.take_block(unit) {
@@ -110,8 +110,8 @@ impl Firmware {
         if durable {
             self.unlogged = false;
         }
-        if let Some(changes) = changes {
-            self.note_remap((start, t), changes, durable);
+        if let Some(parts) = parts {
+            self.note_remap((start, t), parts);
         }
         let all: u64 = remap.pairs.iter().map(|p| p.sectors).sum();
         let result = Remapped {
@@ -262,12 +262,12 @@ impl Firmware {
             });
         }
     }
-    /// What the batch will change, for the ledger.
-    fn open_writes(&self, remap: &Remap) -> Vec<Write> {
-        let open = |kind, lba: Lba, sectors, new| Write {
+    /// What the batch will change, for the ledger (S4).
+    fn open_parts(&self, remap: &Remap, durable: bool) -> Vec<Write> {
+        let open = |lba: Lba, sectors, new| Write {
             start: Time(0),
             end: Time(0),
-            kind,
+            kind: Kind::Remap { durable },
             lba,
             sectors,
             new,
@@ -280,25 +280,19 @@ impl Firmware {
                 .collect()
         };
         let homes = remap.pairs.iter();
-        let mut all: Vec<Write> = homes
-            .map(|p| open(Kind::Normal, p.home, p.sectors, content(p)))
-            .collect();
+        let mut all: Vec<Write> = homes.map(|p| open(p.home, p.sectors, content(p))).collect();
         if remap.mode == RemapMode::Move {
-            let sources = remap.pairs.iter();
-            all.extend(sources.map(|p| open(Kind::Discard, p.src, p.sectors, Vec::new())));
+            let sources = remap.sources().into_iter();
+            all.extend(sources.map(|(lba, sectors)| open(lba, sectors, Vec::new())));
         }
         all
     }
-    fn note_remap(&mut self, (start, end): (Time, Time), changes: Vec<Write>, durable: bool) {
-        let Some(ledger) = &mut self.ledger else {
-            return;
-        };
-        for mut change in changes {
-            (change.start, change.end) = (start, end);
-            if durable && change.kind == Kind::Normal {
-                change.kind = Kind::Fua;
-            }
-            ledger.write(change);
+    fn note_remap(&mut self, (start, end): (Time, Time), mut parts: Vec<Write>) {
+        for part in &mut parts {
+            (part.start, part.end) = (start, end);
+        }
+        if let Some(ledger) = &mut self.ledger {
+            ledger.remap(parts);
         }
     }
 }

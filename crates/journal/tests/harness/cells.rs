@@ -5,8 +5,8 @@
 //! small aligned ones (`atomic_write_bytes`).
 
 use super::*;
-use blockdev::{PackOrder, Packed};
-use journal::{FullFirst, Home};
+use blockdev::{PackOrder, Packed, RemapCaps};
+use journal::{FullFirst, Home, RemapMode};
 
 /// A device of the matrix.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +91,24 @@ impl Column {
         scheme
     }
 }
+
+/// What points homes at the log.
+pub const REMAPPING: [Column; 4] = [
+    preset("jftl", Preset::Jftl),
+    preset("jftl-paper", Preset::JftlPaper),
+    Column {
+        home: Some(Home::Remap {
+            mode: RemapMode::Share,
+        }),
+        ..preset("flush-ahead, home=remap", Preset::FlushAhead)
+    },
+    Column {
+        home: Some(Home::Remap {
+            mode: RemapMode::Move,
+        }),
+        ..preset("flush-ahead, home=remap-move", Preset::FlushAhead)
+    },
+];
 
 const S: Expect = Expect::Safe;
 const R: Expect = Expect::Refused;
@@ -241,5 +259,37 @@ pub const CELLS: &[Cell] = &[
         no_collateral: false,
         volatile_cache: false,
         ..emmc()
+    }),
+];
+
+fn remap(granule: u32, pairs_max: u32) -> Caps {
+    Caps {
+        remap: Some(RemapCaps { granule, pairs_max }),
+        discard: true,
+        ..emmc()
+    }
+}
+
+/// Devices with REMAP. Every column of [`REMAPPING`] is safe on each of them; none of them anywhere else, where they are refused.
+pub const REMAP_CELLS: &[Cell] = &[
+    cell("remap", || remap(4096, 1 << 14)),
+    // A list is more than one batch.
+    cell("remap-pairs", || remap(512, 3)),
+    // Only every fourth block lies on the granule of home, and of the log: next to nothing is remapped.
+    cell("remap-granule", || remap(16384, 1 << 14)),
+    cell("remap-no-fua", || Caps {
+        fua: false,
+        reliable_granule: None,
+        tear_granule: Some(512),
+        ..remap(4096, 1 << 14)
+    }),
+    cell("remap-cache-off", || Caps {
+        volatile_cache: false,
+        ..remap(4096, 1 << 14)
+    }),
+    cell("remap-fifo", || Caps {
+        cache_fifo: true,
+        packed: Some(PREFIX),
+        ..remap(4096, 1 << 14)
     }),
 ];

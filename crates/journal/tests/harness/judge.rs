@@ -2,6 +2,7 @@
 
 use super::life::Life;
 use super::model::{Cut, State};
+use super::odd::device;
 use super::*;
 use base::{Nanos, Rng, SECTORS_PER_BLOCK};
 use block::{BlockDevice, Queue};
@@ -114,7 +115,7 @@ impl Judge<'_> {
 
     fn run(&self, caps: Caps, image: Image, inside: usize, seed: u64) -> Result<Recovered, String> {
         let disk = SpecDisk::from_image(caps, image, seed);
-        let queue = Queue::new(disk.clone() as Arc<dyn BlockDevice>);
+        let queue = Queue::new(device(&disk, self.life.setup.workload.odd, seed));
         let taken = Arc::new(Mutex::named("inside", (false, Vec::new())));
         let sampler = (inside > 0).then(|| {
             let (disk, taken) = (disk.clone(), taken.clone());
@@ -131,10 +132,12 @@ impl Judge<'_> {
                 }
             })
         });
+        // As the scheme brings blocks home, or by copying: who recovers a log need not run it.
+        let scheme = self.life.options.scheme.filter(|_| seed % 4 > 0);
         let result = open(queue, self.life.layout.place.clone()).and_then(|opened| {
             Ok(match opened {
                 Opened::Clean(log) => log.next_tid().prev().0,
-                Opened::NeedsRecovery(log) => log.recover()?.1.end.prev().0,
+                Opened::NeedsRecovery(log) => log.recover_for(scheme.as_ref())?.1.end.prev().0,
             })
         });
         taken.lock().0 = true;

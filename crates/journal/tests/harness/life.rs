@@ -1,9 +1,10 @@
 //! One life of a journal: from its start to a cut or its stop.
 
 use super::model::{Cut, Model, State, pick};
+use super::odd::{Odd, device};
 use super::*;
 use base::{Nanos, SECTORS_PER_BLOCK, Tid};
-use block::{BlockDevice, Class, Queue, Watch};
+use block::{Class, Queue, Watch};
 use blockdev::SpecDisk;
 use journal::{DataNeed, DataPath, Handle, Journal, JournalError, Opened, Options, open};
 use rt::Mutex;
@@ -99,7 +100,9 @@ impl Life {
     pub fn play(&mut self, seed: u64) -> Result<(), Violation> {
         let mut rng = Rng::named(seed, "life");
         let disk = SpecDisk::from_image(self.setup.caps.clone(), self.image.clone(), seed);
-        let queue = Queue::new(disk.clone() as Arc<dyn BlockDevice>);
+        // What is late there is a write of the life before: recovery meets it, not the next life.
+        let odd = Some(self.setup.workload.odd).filter(|odd| *odd != Odd::LateLog);
+        let queue = Queue::new(device(&disk, odd.unwrap_or_default(), seed));
         let failed = |e: JournalError| Violation::new("Q7", e.to_string());
         let journal = match open(queue.clone(), self.layout.place.clone()).map_err(failed)? {
             Opened::Clean(log) => {
@@ -281,6 +284,9 @@ impl Player {
         let mut model = shared.model.lock();
         let m = &mut *model;
         let metas: Vec<BlockNo> = m.now.meta.keys().copied().collect();
+        if shared.workload.discards && self.rng.one_in(3) {
+            self.discard(m)?;
+        }
         let kinds = if shared.workload.churn { 8 } else { 16 };
         match self.rng.below(kinds) {
             0 | 1 => self.create(handle, m)?,
@@ -302,6 +308,18 @@ impl Player {
         Ok(())
     }
 
+    /// A free block, before anybody gets it.
+    fn discard(&mut self, m: &mut Model) -> Result<(), JournalError> {
+        let shared = self.shared.clone();
+        let committed = shared.journal.committed();
+        let range = (shared.layout.first, shared.layout.end);
+        if let Some(block) = m.reusable(&mut self.rng, committed, range) {
+            self.land(block)?;
+            shared.queue.discard(block.lba(), SECTORS_PER_BLOCK)?;
+        }
+        Ok(())
+    }
+
     /// H21: half an operation. No later state may be found: the journal has to abort before it commits this one.
     fn drop_half(&mut self, mut handle: Handle<'_>) -> Result<(), JournalError> {
         let shared = self.shared.clone();
@@ -316,6 +334,10 @@ impl Player {
     }
 
     fn content(&mut self, m: &mut Model) -> Bytes {
+        let zeros_one_in = self.shared.workload.zeros_one_in;
+        if zeros_one_in > 0 && self.rng.one_in(zeros_one_in) {
+            return vec![0; BLOCK_BYTES].into();
+        }
         let near = self.shared.journal.committed();
         m.content(&mut self.rng, self.shared.workload.pose_one_in, near)
     }

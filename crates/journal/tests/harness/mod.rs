@@ -16,6 +16,7 @@ pub mod cells;
 pub mod judge;
 pub mod life;
 pub mod model;
+pub mod odd;
 
 use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, Rng};
 use blockdev::{Caps, Image};
@@ -67,6 +68,12 @@ pub struct Workload {
     pub mixed: bool,
     /// Recovery happens on this device instead.
     pub moved: Option<fn() -> Caps>,
+    /// What is odd about the device.
+    pub odd: odd::Odd,
+    /// One in so many new contents is all zeros; 0: none.
+    pub zeros_one_in: u64,
+    /// Blocks that are free are discarded, once what freed them is committed (A2 of `ext4::balloc`).
+    pub discards: bool,
     /// Blocks change their owners all the time; nothing else happens.
     pub churn: bool,
     /// Small stores only, no whole blocks.
@@ -96,6 +103,9 @@ impl Default for Workload {
             pose_one_in: 4,
             mixed: false,
             moved: None,
+            odd: odd::Odd::Nothing,
+            zeros_one_in: 0,
+            discards: false,
             churn: false,
             small: false,
             checkpoints: true,

@@ -54,7 +54,11 @@ fn log_blocks(
         for image in described {
             let (logged, escaped) = escaped(&image.bytes);
             let mut tag = Tag::of(format, tid, image.block, &logged, escaped);
-            tag.zeros = moved && !escaped && uniform(&logged) == Some(0);
+            // X7, R1.
+            tag.zeros = moved
+                && !escaped
+                && uniform(&logged) == Some(0)
+                && !rt::mutant(Mutant::RemapZerosUnmarked);
             // H10 has its way of making copies; R9: what is not the image must not become home.
             let same = !escaped || rt::mutant(Mutant::RemapEscaped);
             plain.push((same && !tag.zeros).then_some(out.len() as u32));

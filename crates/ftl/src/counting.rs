@@ -1,0 +1,534 @@
+//! Counting mode: the map, the block table and the policies of the real FTL, without data, tags, log or chips.
+//!
+//! [`Counting`] is told the same [`Config`] and [`Geometry`] as [`crate::Ftl`] and takes the same decisions in the same order: victims
+//! (`victim`), free blocks (`free`), static levelling (`wear`), pace of collection (`gc::pace`), the reserve (I6) and the gate that
+//! keeps a block from being opened while a copy of its units is in a row buffer (I2). So that for the same sequence of writes it
+//! programs and erases as often; a test compares the two. It needs 8 bytes per slot: 512 GiB in units of 4 KiB fit in 1.2 GB.
+//!
+//! Left out is what needs the medium: checkpoints and log (so a TRIM is durable at once), failing blocks, ordered groups.
+
+use crate::config::NONE;
+use crate::core::{BlockInfo, FOLD, GC, HOST, JOURNAL, STREAMS, State};
+use crate::free::FreeBlocks;
+use crate::gc::pace;
+use crate::slc::{ORDINARY, Pool, SLC};
+use crate::streams::CAUSES;
+use crate::types::{FtlError, FtlStats};
+use crate::victim::Victims;
+use crate::wear::{Levelling, Wear};
+use crate::{Config, Layout, RESERVE};
+use nand::{Cause, Geometry};
+
+/// The row that a stream is filling.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    block: u32,
+    /// Its first slot.
+    first: u32,
+}
+
+/// Where units of one kind are appended.
+#[derive(Clone, Debug)]
+struct Frontier {
+    lanes: Vec<Option<u32>>,
+    turn: usize,
+    row: Option<Row>,
+    /// Per slot used of the row: the number of the operation that brought it.
+    accepts: Vec<u64>,
+}
+
+impl Frontier {
+    /// The place of a slot in the row that is being filled.
+    fn buffered(&self, ppn: u32) -> Option<usize> {
+        let slot = ppn.wrapping_sub(self.row?.first) as usize;
+        (slot < self.accepts.len()).then_some(slot)
+    }
+}
+
+/// An FTL that only counts.
+#[derive(Clone, Debug)]
+pub struct Counting {
+    config: Config,
+    layout: Layout,
+    geometry: Geometry,
+    l2p: Vec<u32>,
+    p2l: Vec<u32>,
+    blocks: Vec<BlockInfo>,
+    pools: [Pool; 2],
+    free: FreeBlocks,
+    victims: Victims,
+    levelling: Levelling,
+    streams: [Frontier; STREAMS],
+    accepted: u64,
+    mapped: u64,
+    stats: FtlStats,
+}
+
+impl Counting {
+    /// An empty device.
+    ///
+    /// # Errors
+    /// The numbers make no device; in words.
+    pub fn new(config: Config, geometry: Geometry) -> Result<Counting, FtlError> {
+        let layout = Layout::new(&config, &geometry).map_err(FtlError::Config)?;
+        let frontier = |lanes: usize| Frontier {
+            lanes: vec![None; lanes],
+            turn: 0,
+            row: None,
+            accepts: Vec::with_capacity(layout.slots_per_row as usize),
+        };
+        let own = config.housekeeping;
+        let lanes = config.lanes as usize;
+        let block = |b: u32| BlockInfo {
+            state: match layout.is_meta(b) {
+                true => State::Meta,
+                false => State::Free,
+            },
+            valid: 0,
+            erases: 0,
+            filled: 0,
+            freed_at: 0,
+            failing: false,
+        };
+        let mut counting = Counting {
+            l2p: vec![NONE; layout.units as usize],
+            p2l: vec![NONE; (layout.blocks * layout.slots_per_block) as usize],
+            blocks: (0..layout.blocks).map(block).collect(),
+            pools: [Pool::default(); 2],
+            free: FreeBlocks::new(geometry.dies()),
+            victims: Victims::new(own.policy, own.seed, layout.blocks, layout.slots_per_block),
+            levelling: Levelling::new(own),
+            streams: [
+                frontier(lanes),
+                frontier(1),
+                frontier(config.slc.map_or(0, |_| lanes)),
+                frontier(usize::from(own.journal_stream)),
+            ],
+            accepted: 0,
+            mapped: 0,
+            stats: FtlStats::default(),
+            config,
+            layout,
+            geometry,
+        };
+        for b in 2 * layout.area..layout.blocks {
+            let pool = counting.pool_of(b);
+            counting.pools[pool].free += 1;
+            counting.free.insert(pool, b, 0);
+        }
+        Ok(counting)
+    }
+    /// Sizes and addresses.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+    /// The host writes a unit.
+    ///
+    /// # Errors
+    /// Out of range, or nothing is left to collect.
+    pub fn write(&mut self, lpn: u32) -> Result<(), FtlError> {
+        self.write_to(HOST, lpn)
+    }
+    /// The host writes a unit that holds a control block of a journal.
+    ///
+    /// # Errors
+    /// As [`Counting::write`].
+    pub fn write_control(&mut self, lpn: u32) -> Result<(), FtlError> {
+        if !self.config.housekeeping.journal_stream {
+            return self.write(lpn);
+        }
+        self.stats.journal_units += 1;
+        self.write_to(JOURNAL, lpn)
+    }
+    fn write_to(&mut self, stream: usize, lpn: u32) -> Result<(), FtlError> {
+        self.in_range(lpn)?;
+        self.background_step()?;
+        self.stats.host_units += 1;
+        self.put(stream, lpn)
+    }
+    /// The host writes a unit of zeros.
+    ///
+    /// # Errors
+    /// As [`Counting::write`].
+    pub fn write_zeros(&mut self, lpn: u32) -> Result<(), FtlError> {
+        if !self.config.housekeeping.zero_units {
+            return self.write(lpn);
+        }
+        self.in_range(lpn)?;
+        self.background_step()?;
+        self.stats.host_units += 1;
+        self.stats.zero_units += 1;
+        self.trim(lpn)
+    }
+    /// The host forgets a unit.
+    ///
+    /// # Errors
+    /// Out of range.
+    pub fn trim(&mut self, lpn: u32) -> Result<(), FtlError> {
+        self.in_range(lpn)?;
+        let old = std::mem::replace(&mut self.l2p[lpn as usize], NONE);
+        if old != NONE {
+            self.accepted += 1;
+            self.mapped -= 1;
+            self.invalidate(old);
+        }
+        Ok(())
+    }
+    /// True if a unit was written and not trimmed since: a read of it reads the chips, unless it is in a row buffer.
+    ///
+    /// # Errors
+    /// Out of range.
+    pub fn read(&mut self, lpn: u32) -> Result<bool, FtlError> {
+        self.in_range(lpn)?;
+        let ppn = self.l2p[lpn as usize];
+        let held = ppn != NONE;
+        if held && self.streams.iter().all(|s| s.buffered(ppn).is_none()) {
+            self.stats.reads += u64::from(self.layout.pages_per_row);
+        }
+        Ok(held)
+    }
+    /// The host flushes: its rows are programmed, full or not.
+    ///
+    /// # Errors
+    /// Nothing is left to collect.
+    pub fn flush(&mut self) -> Result<(), FtlError> {
+        self.issue(JOURNAL);
+        self.issue(HOST);
+        Ok(())
+    }
+    /// Programs every row, full or not, as a checkpoint of the real FTL does first.
+    pub fn drain(&mut self) {
+        [GC, FOLD, JOURNAL, HOST]
+            .into_iter()
+            .for_each(|s| self.issue(s));
+    }
+    /// Counters since the device was made.
+    pub fn stats(&self) -> FtlStats {
+        FtlStats {
+            programs: self.stats.by_cause.total(),
+            ..self.stats
+        }
+    }
+    /// Units that hold something.
+    pub fn mapped_units(&self) -> u64 {
+        self.mapped
+    }
+    /// Slots in which nothing has been programmed since their block was opened or freed.
+    pub fn idle_slots(&self) -> u64 {
+        let free: u64 = [ORDINARY, SLC]
+            .map(|p| u64::from(self.pools[p].free))
+            .iter()
+            .sum();
+        let open = self.streams.iter().flat_map(|s| s.lanes.iter().flatten());
+        let left = open.map(|b| {
+            let rows = self.layout.rows_in(*b) - self.blocks[*b as usize].filled;
+            u64::from(rows * self.layout.slots_per_row)
+        });
+        free * u64::from(self.layout.slots_per_block) + left.sum::<u64>()
+    }
+    /// Erase counts, their spread, and a projection of the lifetime.
+    pub fn wear_report(&self) -> Wear {
+        let bytes = u64::from(self.geometry.pages_per_block) * u64::from(self.geometry.page_bytes);
+        let data = self.blocks.iter().filter(|b| b.state != State::Meta);
+        let erases = data.map(|b| b.erases);
+        let amplification = self.stats.amplification();
+        Wear::of(erases, bytes, self.geometry.endurance, amplification)
+    }
+    /// Bytes of memory that the maps and tables take.
+    pub fn memory_bytes(&self) -> u64 {
+        let maps = (self.l2p.capacity() + self.p2l.capacity()) * size_of::<u32>();
+        let table = self.blocks.capacity() * size_of::<BlockInfo>();
+        (maps + table) as u64 + self.victims.memory_bytes()
+    }
+
+    fn in_range(&self, lpn: u32) -> Result<(), FtlError> {
+        match lpn < self.layout.units {
+            true => Ok(()),
+            false => Err(FtlError::OutOfRange(lpn.into())),
+        }
+    }
+    fn pool_of(&self, block: u32) -> usize {
+        usize::from(self.layout.is_slc(block))
+    }
+    fn pool_for(&self, stream: usize) -> usize {
+        match stream {
+            HOST if self.config.slc.is_some() => SLC,
+            _ => ORDINARY,
+        }
+    }
+    fn background_step(&mut self) -> Result<(), FtlError> {
+        self.begin_levelling();
+        let pool = &self.pools[ORDINARY];
+        let levelling = pool.levelling && pool.victim.is_some();
+        if pool.free > self.config.low_water() && !levelling {
+            return Ok(());
+        }
+        let Some((block, _)) = self.pick_victim(ORDINARY) else {
+            return Ok(());
+        };
+        let (valid, slots) = (
+            self.blocks[block as usize].valid,
+            self.layout.slots_per_block,
+        );
+        self.collect(ORDINARY, pace(valid, slots, levelling))
+    }
+    fn begin_levelling(&mut self) {
+        let pool = &self.pools[ORDINARY];
+        if !self.levelling.due() || pool.victim.is_some() || pool.free <= RESERVE {
+            return;
+        }
+        let coldest = self.levelling.look(&self.victims, &self.free, &self.blocks);
+        if let Some(block) = coldest {
+            self.pools[ORDINARY].victim = Some((block, 0));
+            self.pools[ORDINARY].levelling = true;
+            self.stats.wear_moves += 1;
+        }
+    }
+    fn pick_victim(&mut self, pool: usize) -> Option<(u32, u32)> {
+        if self.pools[pool].victim.is_none() {
+            let (slots, now) = (self.layout.slots_per_block, self.accepted);
+            let next = match pool {
+                SLC => self.victims.fewest_valid(pool, NONE, &self.blocks),
+                _ => self.victims.choose(pool, slots, &self.blocks, now),
+            };
+            if let Some(block) = next.filter(|_| pool == ORDINARY) {
+                self.stats
+                    .note_victim(self.blocks[block as usize].valid, slots);
+            }
+            self.pools[pool].levelling = false;
+            self.pools[pool].victim = next.map(|block| (block, 0));
+        }
+        self.pools[pool].victim
+    }
+    fn collect(&mut self, pool: usize, budget: u32) -> Result<(), FtlError> {
+        let Some((block, mut slot)) = self.pools[pool].victim else {
+            return Ok(());
+        };
+        let (to, per_row) = (
+            if pool == SLC { FOLD } else { GC },
+            self.layout.slots_per_row,
+        );
+        let levelling = pool == ORDINARY && self.pools[pool].levelling;
+        let end = self.layout.slots_in(block);
+        let base = self.layout.ppn(block, 0, 0);
+        let mut copied = 0;
+        while slot < end && copied < budget && self.pools[pool].victim.is_some() {
+            for ppn in base + slot..base + slot + per_row {
+                let lpn = self.p2l[ppn as usize];
+                if lpn != NONE {
+                    match to {
+                        FOLD => self.stats.fold_units += 1,
+                        _ if levelling => self.stats.wear_units += 1,
+                        _ => self.stats.gc_units += 1,
+                    }
+                    self.put(to, lpn)?;
+                    copied += 1;
+                }
+            }
+            slot += per_row;
+            if let Some(victim) = &mut self.pools[pool].victim {
+                victim.1 = slot;
+            }
+        }
+        if slot >= end && self.pools[pool].victim.is_some_and(|(v, _)| v == block) {
+            assert_eq!(
+                self.blocks[block as usize].valid, 0,
+                "I1: a collected block has valid slots left"
+            );
+            self.pools[pool].victim = None;
+        }
+        Ok(())
+    }
+    fn put(&mut self, stream: usize, lpn: u32) -> Result<(), FtlError> {
+        if self.streams[stream].row.is_none() {
+            self.open_row(stream)?;
+        }
+        self.accepted += 1;
+        let mut accept = self.accepted;
+        let s = &mut self.streams[stream];
+        let row = s.row.expect("opened above");
+        let ppn = row.first + s.accepts.len() as u32;
+        // Taken up below, when it is known whether it replaces a unit in a buffer.
+        s.accepts.push(accept);
+        self.blocks[row.block as usize].valid += 1;
+        self.p2l[ppn as usize] = lpn;
+        let old = std::mem::replace(&mut self.l2p[lpn as usize], ppn);
+        if old == NONE {
+            self.mapped += 1;
+        } else {
+            for s in &self.streams {
+                if let Some(slot) = s.buffered(old) {
+                    accept = accept.min(s.accepts[slot]);
+                }
+            }
+            let last = self.streams[stream].accepts.last_mut();
+            *last.expect("pushed above") = accept;
+            self.invalidate(old);
+        }
+        if self.streams[stream].accepts.len() as u32 == self.layout.slots_per_row {
+            self.issue(stream);
+        }
+        Ok(())
+    }
+    fn open_row(&mut self, stream: usize) -> Result<(), FtlError> {
+        let lane = self.streams[stream].turn;
+        let block = match self.streams[stream].lanes[lane] {
+            Some(block) => block,
+            None => self.open_block(stream, lane)?,
+        };
+        let first = self
+            .layout
+            .ppn(block, self.blocks[block as usize].filled, 0);
+        let s = &mut self.streams[stream];
+        s.lanes[lane] = Some(block);
+        s.turn = if lane + 1 == s.lanes.len() {
+            0
+        } else {
+            lane + 1
+        };
+        s.row = Some(Row { block, first });
+        s.accepts.clear();
+        Ok(())
+    }
+    fn issue(&mut self, stream: usize) {
+        let s = &mut self.streams[stream];
+        let used = s.accepts.len() as u32;
+        if used == 0 {
+            return;
+        }
+        let Some(row) = s.row.take() else { return };
+        s.accepts.clear();
+        let pool = &self.pools[ORDINARY];
+        let cause = match stream {
+            GC if pool.levelling && pool.victim.is_some() => Cause::Wear,
+            _ => CAUSES[stream],
+        };
+        self.stats
+            .by_cause
+            .add(cause, self.layout.pages_per_row.into());
+        self.stats.padded += u64::from(self.layout.slots_per_row - used);
+        let info = &mut self.blocks[row.block as usize];
+        info.filled += 1;
+        if info.filled == self.layout.rows_in(row.block) {
+            let lanes = self.streams[stream].lanes.iter_mut();
+            lanes
+                .filter(|l| **l == Some(row.block))
+                .for_each(|l| *l = None);
+            self.close(row.block);
+        }
+    }
+    fn close(&mut self, block: u32) {
+        let pool = self.pool_of(block);
+        let info = &mut self.blocks[block as usize];
+        info.state = State::Closed;
+        match info.valid {
+            0 => self.release(block),
+            valid => self.victims.insert(pool, block, valid, self.accepted),
+        }
+    }
+    fn invalidate(&mut self, ppn: u32) {
+        let block = ppn / self.layout.slots_per_block;
+        self.p2l[ppn as usize] = NONE;
+        let info = &mut self.blocks[block as usize];
+        info.valid -= 1;
+        if info.state == State::Closed {
+            match info.valid {
+                0 => self.release(block),
+                valid => self.victims.shift(block, valid, self.accepted),
+            }
+        }
+    }
+    fn release(&mut self, block: u32) {
+        let which = self.pool_of(block);
+        self.victims.remove(block);
+        let (pool, info) = (&mut self.pools[which], &mut self.blocks[block as usize]);
+        info.freed_at = self.accepted;
+        info.state = State::Free;
+        if pool.victim.is_some_and(|(victim, _)| victim == block) {
+            pool.victim = None;
+        }
+        pool.free += 1;
+        self.free.insert(which, block, info.erases);
+    }
+    fn open_block(&mut self, stream: usize, lane: usize) -> Result<u32, FtlError> {
+        let mut drained = false;
+        loop {
+            let pool = self.pool_for(stream);
+            match (stream, pool) {
+                (HOST, SLC) => self.make_room(SLC, 0)?,
+                (GC, _) => {}
+                _ => self.make_room(ORDINARY, RESERVE)?,
+            }
+            let durable = self.durable_before();
+            let ready = |b: u32| self.blocks[b as usize].freed_at < durable;
+            let chosen = match stream {
+                GC => self.free.for_cold(pool, ready),
+                _ => self.free.for_hot(pool, lane as u32, ready),
+            };
+            let Some(block) = chosen else {
+                if std::mem::replace(&mut drained, true) {
+                    return Err(FtlError::ReadOnly("no free block is left".into()));
+                }
+                // Every free block waits for a copy that is still in a buffer (I2).
+                self.drain();
+                continue;
+            };
+            let info = &mut self.blocks[block as usize];
+            self.free.take(pool, block, info.erases);
+            self.pools[pool].free -= 1;
+            if pool == ORDINARY {
+                self.levelling.erased();
+            }
+            info.state = State::Open;
+            info.erases += 1;
+            info.filled = 0;
+            self.stats.erases += 1;
+            return Ok(block);
+        }
+    }
+    /// Collects, or folds, until more than `keep` blocks of a pool are free (I6).
+    fn make_room(&mut self, pool: usize, keep: u32) -> Result<(), FtlError> {
+        while self.pools[pool].free <= keep {
+            if self.pick_victim(pool).is_none() {
+                return Err(FtlError::ReadOnly("nothing is left to collect".into()));
+            }
+            self.collect(pool, u32::MAX)?;
+        }
+        Ok(())
+    }
+    /// Operations with a number below this are programmed.
+    fn durable_before(&self) -> u64 {
+        let waiting = self.streams.iter().filter(|s| s.row.is_some());
+        let waiting = waiting.flat_map(|s| s.accepts.iter().copied());
+        waiting.min().unwrap_or(u64::MAX)
+    }
+    /// Asserts what one state can show. Slow: looks at every slot.
+    ///
+    /// # Panics
+    /// With the number of the invariant that does not hold.
+    pub fn check(&self) {
+        let mut valid = vec![0; self.blocks.len()];
+        for (lpn, &ppn) in (0u32..).zip(&self.l2p).filter(|(_, p)| **p != NONE) {
+            assert_eq!(self.p2l[ppn as usize], lpn, "I1: P2L does not answer L2P");
+            valid[(ppn / self.layout.slots_per_block) as usize] += 1;
+        }
+        let owned = self.p2l.iter().filter(|l| **l != NONE).count();
+        assert_eq!(
+            owned as u64, self.mapped,
+            "I1: a slot has an owner that left it"
+        );
+        for (i, info) in self.blocks.iter().enumerate() {
+            assert_eq!(info.valid, valid[i], "I1: valid count of block {i}");
+            let listed = self.victims.valid_of(i as u32);
+            let closed = (info.state == State::Closed).then_some(info.valid);
+            assert_eq!(listed, closed, "I7: bucket of block {i}");
+        }
+        for pool in [ORDINARY, SLC] {
+            assert_eq!(
+                self.pools[pool].free,
+                self.free.count(pool),
+                "I8: free blocks"
+            );
+        }
+    }
+}
