@@ -213,7 +213,7 @@ impl Counting {
     pub fn mapped_units(&self) -> u64 {
         self.mapped
     }
-    /// Slots in which nothing has been programmed since their block was opened or freed.
+    /// Slots that can hold nothing just now: of free blocks, not programmed yet in open ones, already collected from a victim.
     pub fn idle_slots(&self) -> u64 {
         let free: u64 = [ORDINARY, SLC]
             .map(|p| u64::from(self.pools[p].free))
@@ -224,7 +224,9 @@ impl Counting {
             let rows = self.layout.rows_in(*b) - self.blocks[*b as usize].filled;
             u64::from(rows * self.layout.slots_per_row)
         });
-        free * u64::from(self.layout.slots_per_block) + left.sum::<u64>()
+        let victims = self.pools.iter().filter_map(|p| p.victim);
+        let collected = victims.map(|(_, slot)| u64::from(slot)).sum::<u64>();
+        free * u64::from(self.layout.slots_per_block) + left.sum::<u64>() + collected
     }
     /// Erase counts, their spread, and a projection of the lifetime.
     pub fn wear_report(&self) -> Wear {
@@ -241,6 +243,17 @@ impl Counting {
         (maps + table) as u64 + self.victims.memory_bytes()
     }
 
+    /// Bytes of memory that the maps and tables of such a device take, without making it.
+    ///
+    /// # Errors
+    /// As [`Counting::new`].
+    pub fn memory_needed(config: &Config, geometry: &Geometry) -> Result<u64, FtlError> {
+        let layout = Layout::new(config, geometry).map_err(FtlError::Config)?;
+        let (blocks, slots) = (u64::from(layout.blocks), u64::from(layout.slots_per_block));
+        let maps = (u64::from(layout.units) + blocks * slots) * size_of::<u32>() as u64;
+        let table = blocks * size_of::<BlockInfo>() as u64;
+        Ok(maps + table + Victims::memory_needed(layout.blocks, layout.slots_per_block))
+    }
     fn in_range(&self, lpn: u32) -> Result<(), FtlError> {
         match lpn < self.layout.units {
             true => Ok(()),

@@ -56,6 +56,7 @@ mod streams;
 mod tag;
 #[cfg(test)]
 mod tests;
+pub mod theory;
 mod types;
 mod victim;
 mod wear;

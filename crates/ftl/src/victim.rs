@@ -247,9 +247,16 @@ impl Victims {
     }
     /// Bytes of memory that the lists take.
     pub fn memory_bytes(&self) -> u64 {
+        let links = self.by_valid.capacity() + self.by_age.capacity();
+        let buckets = self.pools.iter().map(|p| p.buckets.capacity());
+        let places = self.places.capacity() * size_of::<Place>();
+        (places + links * size_of::<Link>() + buckets.sum::<usize>() * size_of::<List>()) as u64
+    }
+    /// The same, foretold.
+    pub fn memory_needed(blocks: u32, slots_per_block: u32) -> u64 {
         let per_block = size_of::<Place>() + 2 * size_of::<Link>();
-        let buckets = self.pools.iter().map(|p| p.buckets.len()).sum::<usize>();
-        (self.places.len() * per_block + buckets * size_of::<List>()) as u64
+        let buckets = 2 * (u64::from(slots_per_block) + 1) * size_of::<List>() as u64;
+        u64::from(blocks) * per_block as u64 + buckets
     }
     /// The closed blocks of a pool, in the order of closing.
     pub fn closed(&self, pool: usize) -> impl Iterator<Item = u32> {

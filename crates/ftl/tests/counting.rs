@@ -129,3 +129,46 @@ fn they_agree_on_streams_zeros_trims_and_levelling_too() {
     let plain = endless(with_area(CONFIG, 6), Housekeeping::PLAIN);
     agree(GEOMETRY, plain, 12, true);
 }
+
+/// 512 GiB (and 512 GB) in units of 4 KiB, 7 % over-provisioning.
+#[test]
+fn half_a_terabyte_fits_into_two_gigabytes() {
+    let big = Geometry {
+        channels: 8,
+        dies_per_channel: 4,
+        pages_per_block: 256,
+        page_bytes: 16384,
+        spare_bytes: 128,
+        ..GEOMETRY
+    };
+    let needs = |units: u64| {
+        let config = Config {
+            unit_bytes: 4096,
+            units,
+            lanes: 32,
+            ..CONFIG
+        };
+        let blocks_per_plane = config.blocks_needed(&big, 0.07).div_ceil(32) as u32;
+        let geometry = Geometry {
+            blocks_per_plane,
+            ..big
+        };
+        (
+            Counting::memory_needed(&config, &geometry).unwrap(),
+            config,
+            geometry,
+        )
+    };
+    let (half_gib, config, geometry) = needs(512 << 8);
+    let made = Counting::new(config, geometry).unwrap();
+    assert_eq!(
+        made.memory_bytes(),
+        half_gib,
+        "what is foretold is what is taken"
+    );
+    let (half_tib, ..) = needs(512 << 18);
+    assert!(
+        (1_000_000_000..1_300_000_000).contains(&half_tib),
+        "8.6 bytes per unit, not {half_tib} bytes"
+    );
+}
