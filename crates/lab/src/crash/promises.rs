@@ -9,7 +9,7 @@
 //! | `disk` | cache and flush, no FUA, sectors of 512 bytes that are old or new: what JBD2 was made for |
 
 use super::cells::{CacheOrder, Cell, Reliable};
-use rig::{Caps, PackOrder};
+use rig::{Caps, PackOrder, RemapCaps};
 use std::fmt;
 use std::str::FromStr;
 
@@ -20,6 +20,8 @@ pub struct Promises {
     pub cell: Cell,
     /// A normal write leaves each sector old or new.
     pub whole_sectors: bool,
+    /// It has REMAP, with this granule in bytes.
+    pub remap: Option<u32>,
 }
 
 /// A text that names no device.
@@ -34,9 +36,12 @@ impl fmt::Display for PromisesError {
 
 impl std::error::Error for PromisesError {}
 
+/// Pairs of a REMAP: more than a transaction has.
+const REMAP_PAIRS: u32 = 16 * 1024;
+
 const NAMES: &str = "emmc, emmc-any, emmc-plain, nvme, disk";
 const KEYS: &str = "cache=on|off, reliable=enhanced|legacy|absent, wr_rel_set=on|off, pack=prefix|any-subset|none, sector=512|4096, \
-                    order=any|fifo|barrier, whole_sectors=on|off";
+                    order=any|fifo|barrier, whole_sectors=on|off, remap=none|512|4096|16384";
 
 impl Promises {
     /// The promises of a name.
@@ -73,6 +78,7 @@ impl Promises {
         Some(Promises {
             cell,
             whole_sectors,
+            remap: None,
         })
     }
 
@@ -100,6 +106,8 @@ impl Promises {
             ("order", "any") => cell.order = CacheOrder::Any,
             ("order", "fifo") => cell.order = CacheOrder::Fifo,
             ("order", "barrier") => cell.order = CacheOrder::Barrier,
+            ("remap", "none") => self.remap = None,
+            ("remap", "512" | "4096" | "16384") => self.remap = value.parse().ok(),
             _ => return Err(bad()),
         }
         Ok(())
@@ -109,6 +117,10 @@ impl Promises {
     pub fn caps(&self, bytes: u64) -> Caps {
         Caps {
             tear_granule: self.whole_sectors.then_some(self.cell.sector),
+            remap: self.remap.map(|granule| RemapCaps {
+                granule,
+                pairs_max: REMAP_PAIRS,
+            }),
             ..self.cell.caps(bytes)
         }
     }
@@ -146,11 +158,15 @@ mod tests {
         let changed: Promises = "emmc,sector=4096,pack=none".parse().unwrap();
         let caps = changed.caps(1 << 24);
         assert_eq!((caps.sector_bytes, caps.packed), (4096, None));
+        assert_eq!(caps.remap, None);
+        let remapping: Promises = "disk,remap=4096".parse().unwrap();
+        let promise = remapping.caps(1 << 24).remap.expect("as asked");
+        assert_eq!((promise.granule, promise.pairs_max), (4096, REMAP_PAIRS));
     }
 
     #[test]
     fn what_is_not_known_is_named() {
-        for (text, word) in [("floppy", "`spec:floppy`"), ("emmc,pack=all", "`pack=all`")] {
+        for (text, word) in [("floppy", "`spec:floppy`"), ("emmc,pack=all", "`pack=all`"), ("emmc,remap=7", "`remap=7`")] {
             let why = text.parse::<Promises>().unwrap_err().to_string();
             assert!(why.contains(word), "{why}");
         }
