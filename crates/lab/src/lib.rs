@@ -1,5 +1,6 @@
 //! Workloads, metrics, crash tests and reports.
 
+pub mod blocktrace;
 pub mod characterise;
 mod config;
 pub mod crash;

@@ -14,7 +14,8 @@ mod read;
 mod reading;
 pub mod stats;
 
-pub use read::{Format, detect, read, read_from, read_with};
+pub(crate) use read::unpacked;
+pub use read::{Format, detect, detect_file, read, read_from, read_with};
 pub use reading::{Lines, Reading};
 
 use base::Nanos;

@@ -4,7 +4,7 @@
 
 use super::reading::Reading;
 use super::{Recording, mobibench};
-use crate::RunError;
+use crate::{RunError, blocktrace};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -19,6 +19,36 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 pub enum Format {
     /// System calls as Mobibench's generator writes them.
     Mobibench,
+    /// Requests to a block device: [`crate::blocktrace`] reads them.
+    Blocks(blocktrace::Format),
+}
+
+impl Format {
+    /// What it is, in words.
+    pub fn words(self) -> String {
+        match self {
+            Format::Mobibench => "this is a recording of system calls (mobibench)".into(),
+            Format::Blocks(format) => format!("this is a recording of block requests ({format})"),
+        }
+    }
+}
+
+/// The format of a file.
+///
+/// # Errors
+/// It cannot be read, or is in no format that is known here.
+pub fn detect_file(path: &Path) -> Result<Format, RunError> {
+    let (name, file) = opened(path)?;
+    unpacked(&name, file, |head, _| {
+        detect(head).map_err(|e| RunError::Recording(format!("{name}: {e}")))
+    })
+}
+
+fn opened(path: &Path) -> Result<(String, File), RunError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let file = File::open(path);
+    let file = file.map_err(|e| RunError::Recording(format!("{name} cannot be opened: {e}")))?;
+    Ok((name.into_owned(), file))
 }
 
 /// Reads a recording; skips what is at fault.
@@ -34,9 +64,7 @@ pub fn read(path: &Path) -> Result<Recording, RunError> {
 /// # Errors
 /// As [`read`]; when `strict`, the first line at fault.
 pub fn read_with(path: &Path, strict: bool) -> Result<(Recording, Reading), RunError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let file = File::open(path)
-        .map_err(|e| RunError::Recording(format!("{name} cannot be opened: {e}")))?;
+    let (name, file) = opened(path)?;
     read_from(&name, file, strict)
 }
 
@@ -49,38 +77,40 @@ pub fn read_from(
     bytes: impl Read,
     strict: bool,
 ) -> Result<(Recording, Reading), RunError> {
-    let wrong = |what: String| RunError::Recording(format!("{name}: {what}"));
-    let mut packed = Peek::new(bytes).map_err(|e| wrong(format!("cannot be read: {e}")))?;
-    if packed.head.starts_with(GZIP) {
-        let unpacked = flate2::read::MultiGzDecoder::new(packed);
-        return read_unpacked(name, unpacked, strict);
-    }
-    if packed.head.starts_with(ZSTD) {
-        let unpacked = ruzstd::decoding::StreamingDecoder::new(&mut packed);
-        let unpacked = unpacked.map_err(|e| wrong(format!("broken zstd frame: {e}")))?;
-        return read_unpacked(name, unpacked, strict);
-    }
-    read_unpacked(name, packed, strict)
+    unpacked(name, bytes, |head, lines| {
+        let wrong = |what: String| RunError::Recording(format!("{name}: {what}"));
+        let (recording, reading) = match detect(head).map_err(&wrong)? {
+            Format::Mobibench => mobibench::read(name, lines, strict)?,
+            other => return Err(wrong(format!("{}, not of system calls", other.words()))),
+        };
+        if recording.calls.is_empty() {
+            return Err(wrong(
+                "there is no call on a file in it, so there is nothing to replay".into(),
+            ));
+        }
+        Ok((recording, reading))
+    })
 }
 
-fn read_unpacked(
+/// Hands the beginning of a file and its lines to `work`, unpacked.
+pub(crate) fn unpacked<T>(
     name: &str,
     bytes: impl Read,
-    strict: bool,
-) -> Result<(Recording, Reading), RunError> {
+    work: impl FnOnce(&[u8], &mut dyn BufRead) -> Result<T, RunError>,
+) -> Result<T, RunError> {
     let wrong = |what: String| RunError::Recording(format!("{name}: {what}"));
-    let peeked = Peek::new(bytes).map_err(|e| wrong(format!("cannot be unpacked: {e}")))?;
-    let format = detect(&peeked.head).map_err(&wrong)?;
-    let lines: &mut dyn BufRead = &mut BufReader::new(peeked);
-    let (recording, reading) = match format {
-        Format::Mobibench => mobibench::read(name, lines, strict)?,
+    let mut packed = Peek::new(bytes).map_err(|e| wrong(format!("cannot be read: {e}")))?;
+    let mut plain: Box<dyn Read + '_> = if packed.head.starts_with(GZIP) {
+        Box::new(flate2::read::MultiGzDecoder::new(packed))
+    } else if packed.head.starts_with(ZSTD) {
+        let unpacked = ruzstd::decoding::StreamingDecoder::new(&mut packed);
+        Box::new(unpacked.map_err(|e| wrong(format!("broken zstd frame: {e}")))?)
+    } else {
+        Box::new(packed)
     };
-    if recording.calls.is_empty() {
-        return Err(wrong(
-            "there is no call on a file in it, so there is nothing to replay".into(),
-        ));
-    }
-    Ok((recording, reading))
+    let peeked = Peek::new(&mut plain).map_err(|e| wrong(format!("cannot be unpacked: {e}")))?;
+    let head = peeked.head.clone();
+    work(&head, &mut BufReader::new(peeked))
 }
 
 /// The format of a file that begins like this.
@@ -89,7 +119,8 @@ fn read_unpacked(
 /// What it is instead, as far as that can be told.
 pub fn detect(head: &[u8]) -> Result<Format, String> {
     const KNOWN: &str = "known are recordings of system calls as Mobibench makes them \
-                         (`thread microseconds call arguments`), plain, .gz or .zst";
+                         (`thread microseconds call arguments`) and of block requests (MSR/SNIA CSV, fio, blkparse, \
+                         MQSim, DiskSim, Pixel CSV), plain, .gz or .zst";
     if head.is_empty() {
         return Err(format!("the file is empty; {KNOWN}"));
     }
@@ -107,13 +138,13 @@ pub fn detect(head: &[u8]) -> Result<Format, String> {
             first = line;
         }
     }
-    let words: Vec<&str> = first.split_whitespace().collect();
+    if let Some(format) = blocktrace::detect(&text) {
+        return Ok(Format::Blocks(format));
+    }
     let looks = if first.starts_with("fio version") {
-        "this looks like an I/O log of fio"
-    } else if words.len() > 6 && words[0].contains(',') && words[3].contains('.') {
-        "this looks like the output of blkparse, a recording of block requests"
+        "this looks like an I/O log of fio, of another version than 2 and 3"
     } else if first.matches(',').count() >= 3 {
-        "this looks like a table of block requests (CSV)"
+        "this looks like a table (CSV) of other columns than are known"
     } else {
         "this is no format that is known here"
     };
@@ -158,15 +189,25 @@ mod tests {
     #[test]
     fn formats_are_told_by_content_and_named() {
         assert_eq!(detect(b"\n1 0 close 3 0\n"), Ok(Format::Mobibench));
+        use blocktrace::Format as B;
+        for (head, format) in [
+            ("fio version 2 iolog\n/a add\n", B::Fio),
+            (
+                "  8,0    1   1   0.000000000   697  Q   W 223490 + 8 [a]\n",
+                B::Blkparse,
+            ),
+            ("proces,device,rw_flag,sector,size,timestamp\n", B::Pixel),
+            ("\n1,usr,0,Read,512,512,9\n", B::Msr),
+            ("0 0 383 8 0\n", B::Mqsim),
+            ("0.5 0 383 8 0\n", B::Disksim),
+        ] {
+            assert_eq!(detect(head.as_bytes()), Ok(Format::Blocks(format)), "{head}");
+        }
         for (head, words) in [
             (&b""[..], "empty"),
             (b"\x7fELF\0\0", "binary"),
-            (b"fio version 2 iolog\n/a add\n", "fio"),
-            (
-                b"  8,0    1   1   0.000000000   697  A   W 223490 + 8 <- (8,1)\n",
-                "blkparse",
-            ),
-            (b"process,device,rw_flag,sector,size,timestamp\n", "CSV"),
+            (b"fio version 4 iolog\n/a add\n", "another version"),
+            (b"a,b,c,d\n1,2,3,4\n", "CSV"),
             (b"hello\n", "no format that is known"),
         ] {
             let e = detect(head).unwrap_err();

@@ -1,0 +1,157 @@
+//! Recordings of requests to a block device: what a host asked of its disk, when, with addresses and lengths and without content.
+//!
+//! A recording is read from a file ([`read`]), its addresses are folded onto a device ([`fold`]), and it is run on a translation
+//! layer that counts ([`counting`]) or on a device profile with its times ([`device`]). `docs/traces.md` says where the formats come
+//! from and what each field means.
+//!
+//! - B1: requests are in the order of their times; ties keep the order of the file. What stands before the mark of a recording that
+//!   has one stays before it.
+//! - B2: a request has at least one sector and at most [`TRANSFER_SECTORS_MAX`] (a discard [`u32::MAX`]), and ends at
+//!   [`SECTOR_END`] or before; a flush has none.
+//! - B3: memory is bounded by [`REQUESTS_MAX`], lines by [`LINE_BYTES_MAX`], whatever the file says.
+
+pub mod counting;
+pub mod device;
+pub mod fold;
+mod formats;
+mod read;
+pub mod report;
+pub mod stats;
+
+pub use read::{detect, read, read_from};
+
+use crate::recording::Reading;
+use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
+
+/// Longest line, bytes.
+pub const LINE_BYTES_MAX: usize = 4096;
+/// Most requests of a recording: they are all in memory, 24 bytes each.
+pub const REQUESTS_MAX: usize = 32 << 20;
+/// Most sectors of a read or a write: 1 GiB.
+pub const TRANSFER_SECTORS_MAX: u32 = 1 << 21;
+/// No request ends beyond this sector (4 EiB).
+pub const SECTOR_END: u64 = 1 << 53;
+
+/// What a request does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Op {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Says that content is no longer needed.
+    Discard,
+    /// Flushes the cache of the device.
+    Flush,
+}
+
+impl Op {
+    /// All of them.
+    pub const ALL: [Op; 4] = [Op::Read, Op::Write, Op::Discard, Op::Flush];
+
+    /// The word for it in results.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Op::Read => "read",
+            Op::Write => "write",
+            Op::Discard => "discard",
+            Op::Flush => "flush",
+        }
+    }
+}
+
+/// One request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// When it was made, nanoseconds since the first one of the recording.
+    pub at: u64,
+    /// First sector of 512 bytes.
+    pub sector: u64,
+    /// Sectors; none of a flush.
+    pub sectors: u32,
+    /// Number of the disk or file, as a place in [`BlockTrace::devices`].
+    pub device: u16,
+    /// What it does.
+    pub op: Op,
+    /// A write that is non-volatile at completion.
+    pub fua: bool,
+}
+
+/// A recording.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BlockTrace {
+    /// Name of the file, without its folder.
+    pub name: String,
+    /// Its format.
+    pub format: Format,
+    /// The disks or files it names, in the order in which they appear.
+    pub devices: Vec<String>,
+    /// The requests.
+    pub requests: Vec<Request>,
+    /// So many of them, the first ones, only prepare the device (Pixel: what stands before `preconditioning_ended`).
+    pub preparing: usize,
+    /// What became of each line.
+    pub reading: Reading,
+}
+
+/// Formats that are known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// CSV of Microsoft Research Cambridge, as SNIA hands it out.
+    Msr,
+    /// I/O log of fio, version 2 or 3.
+    Fio,
+    /// Text of blkparse in its default form.
+    Blkparse,
+    /// ASCII of MQSim (and SSDsim).
+    Mqsim,
+    /// ASCII of DiskSim.
+    Disksim,
+    /// CSV of the phone recordings of Technion's ACSL.
+    Pixel,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Format; 6] = [
+        Format::Msr,
+        Format::Fio,
+        Format::Blkparse,
+        Format::Mqsim,
+        Format::Disksim,
+        Format::Pixel,
+    ];
+
+    /// The word for it on the command line and in results.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Format::Msr => "msr",
+            Format::Fio => "fio",
+            Format::Blkparse => "blkparse",
+            Format::Mqsim => "mqsim",
+            Format::Disksim => "disksim",
+            Format::Pixel => "pixel",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Format, String> {
+        let found = Format::ALL.into_iter().find(|f| f.word() == text);
+        found.ok_or_else(|| {
+            let all = Format::ALL.map(Format::word).join(", ");
+            format!("`{text}` is no format of block requests; there is: {all}")
+        })
+    }
+}
