@@ -73,7 +73,7 @@ pub struct CompareArgs {
 
 #[derive(clap::Args)]
 pub struct ReplayArgs {
-    /// Recording of system calls; its format is found out by its content, .gz and .zst are read as they are.
+    /// Recording of system calls or of block requests; its format is found out by its content, .gz and .zst are read as they are.
     pub file: PathBuf,
     /// Prints what the recording is like, and runs nothing.
     #[arg(long)]
@@ -81,9 +81,10 @@ pub struct ReplayArgs {
     /// Refuses a recording with lines at fault instead of skipping them.
     #[arg(long)]
     pub strict: bool,
-    /// When calls start: `recorded` not before their recorded time, `busy` after the application's own time, `none` at once.
-    #[arg(long, default_value = "busy", value_name = "PACE")]
-    pub pace: String,
+    /// When calls start: `recorded` not before their recorded time, `busy` after the application's own time, `none` at once
+    /// [default: busy]. Block requests: `recorded`, or `none:N` with N under way at any time [default: recorded].
+    #[arg(long, value_name = "PACE")]
+    pub pace: Option<String>,
     /// Factor on the application's own time, with `--pace busy`.
     #[arg(
         long,
@@ -95,8 +96,35 @@ pub struct ReplayArgs {
     /// Milliseconds; longer pauses are waiting for a user or the network, and are left out with `--pace busy`.
     #[arg(long, default_value = "20", value_name = "MS")]
     pub idle: String,
+    /// The format, for a file whose content does not show it: `mobibench`, or of block requests `msr`, `fio`, `blkparse`, `mqsim`,
+    /// `disksim`, `pixel`.
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<String>,
+    #[command(flatten)]
+    pub blocks: BlockArgs,
     #[command(flatten)]
     pub on: RunArgs,
+}
+
+/// What is for recordings of block requests only. They run on a translation layer that counts, or with `--device` on a profile.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Block requests")]
+pub struct BlockArgs {
+    /// How addresses come onto the device: `compact` (what is touched lies together) or `modulo` [default: compact].
+    #[arg(long, value_name = "WAY")]
+    pub fold: Option<String>,
+    /// What is written before: `none`, `footprint` (what the recording touches), `all` [default: footprint].
+    #[arg(long, value_name = "WHAT")]
+    pub fill: Option<String>,
+    /// How often the recording runs [default: 1].
+    #[arg(long, value_name = "N")]
+    pub passes: Option<u32>,
+    /// Policies of garbage collection, separated by commas [default: greedy,cost-benefit,d-choices,fifo].
+    #[arg(long, value_delimiter = ',', value_name = "POLICY")]
+    pub policies: Vec<String>,
+    /// Chips and layer: `page=16384,pages=256,dies=2,lanes=2,spare=0.07,wear=0,endurance=3000`.
+    #[arg(long, value_name = "KEY=VALUE,..")]
+    pub ftl: Option<String>,
 }
 
 /// On what a workload runs, and where the results go.
@@ -105,9 +133,9 @@ pub struct RunArgs {
     /// File systems, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "ext4")]
     pub fs: Vec<String>,
-    /// Device profile.
-    #[arg(long, default_value = "emmc-odroid-xu4", value_name = "PROFILE")]
-    pub device: String,
+    /// Device profile [default: emmc-odroid-xu4].
+    #[arg(long, value_name = "PROFILE")]
+    pub device: Option<String>,
     /// Journaling schemes, separated by commas. Each is a preset, or single choices, or both, with `+` between: `emmc`,
     /// `emmc+full-first=on`, `record=coalition+order=flush-end+home=copy`.
     #[arg(
@@ -122,9 +150,9 @@ pub struct RunArgs {
     /// Timing set of the device profile [default: the profile's own].
     #[arg(long, value_name = "NAME")]
     pub timing: Option<String>,
-    /// Size of device and file system, MiB.
-    #[arg(long, default_value_t = 1024, value_name = "MIB")]
-    pub size: u64,
+    /// Size of device and file system, MiB [default: 1024].
+    #[arg(long, value_name = "MIB")]
+    pub size: Option<u64>,
     /// Size of the journal, MiB [default: as mke2fs chooses by the size of the file system].
     #[arg(long, value_name = "MIB")]
     pub journal: Option<u32>,
@@ -140,6 +168,18 @@ pub struct RunArgs {
     /// Simulations at once, each in a process of its own [default: one a core].
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
+}
+
+impl RunArgs {
+    /// The device profile.
+    pub fn profile(&self) -> &str {
+        self.device.as_deref().unwrap_or("emmc-odroid-xu4")
+    }
+
+    /// Size of device and file system, MiB.
+    pub fn mib(&self) -> u64 {
+        self.size.unwrap_or(1024)
+    }
 }
 
 #[derive(clap::Args)]

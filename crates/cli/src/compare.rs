@@ -58,7 +58,7 @@ pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
         schema: SCHEMA,
         command: what.command.into(),
         seed: args.seed,
-        profile: args.device.clone(),
+        profile: args.profile().into(),
         reproduce: reproduce(args, what, &configs),
         runs: done.iter().map(|d| d.run.clone()).collect(),
     };
@@ -87,11 +87,11 @@ pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
 
 /// One configuration per file system and scheme, everything validated before anything runs.
 fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
-    if !MIB_RANGE.contains(&args.size) {
+    if !MIB_RANGE.contains(&args.mib()) {
         let (low, high) = (MIB_RANGE.start(), MIB_RANGE.end());
         return Err(usage(format!(
             "--size {} MiB; it may be {low} to {high}",
-            args.size
+            args.mib()
         )));
     }
     if args.journal.is_some() && args.schemes.iter().all(|scheme| scheme == "none") {
@@ -103,11 +103,11 @@ fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
     for fs in &args.fs {
         for scheme in &args.schemes {
             let fs: Fs = fs.parse().map_err(usage)?;
-            let mut stack = Config::new(Preset::default(), &args.device, args.seed);
+            let mut stack = Config::new(Preset::default(), args.profile(), args.seed);
             stack
                 .set_scheme(scheme)
                 .map_err(|e| usage(with_comma_hint(e.to_string(), scheme, &args.schemes)))?;
-            (stack.fs, stack.timing, stack.bytes) = (fs, args.timing.clone(), args.size << 20);
+            (stack.fs, stack.timing, stack.bytes) = (fs, args.timing.clone(), args.mib() << 20);
             stack.timers = args.timers == Timers::On;
             stack.journal_blocks = args.journal.map(|mib| mib.saturating_mul(MIB_BLOCKS));
             stack.check().map_err(usage)?;
@@ -166,7 +166,10 @@ fn reproduce(args: &RunArgs, what: &What, configs: &[RunConfig]) -> String {
     };
     format!(
         "{} --fs {fs} --device {} --schemes {schemes} --seed {} --size {}{journal}{timing}{timers}",
-        what.words, args.device, args.seed, args.size
+        what.words,
+        args.profile(),
+        args.seed,
+        args.mib()
     )
 }
 

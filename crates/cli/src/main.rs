@@ -6,6 +6,7 @@
 )]
 
 mod args;
+mod blocks;
 mod compare;
 mod crash;
 mod device;

@@ -1,20 +1,37 @@
-//! `varve replay`: as `compare`, with the system calls of a recording; or what the recording is like.
+//! `varve replay`: as `compare`, with the system calls of a recording; or what the recording is like. Recordings of block requests go
+//! to [`blocks`].
 
 use crate::args::ReplayArgs;
+use crate::blocks;
 use crate::compare::{self, What};
 use crate::failure::{Failure, failed, usage};
 use crate::out::say;
 use crate::table;
 use lab::recording::stats::{self, Spread, Stats};
-use lab::recording::{self, Reading};
+use lab::recording::{self, Format, Reading};
 use lab::workload::{ReplaySpec, Workload};
 use serde_json::json;
 use std::fmt::Write;
 
 /// Reads the recording, then describes it or runs it on each scheme.
 pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
+    let format = match args.format.as_deref() {
+        None => recording::detect_file(&args.file).map_err(failed)?,
+        Some("mobibench") => Format::Mobibench,
+        Some(text) => Format::Blocks(text.parse().map_err(usage)?),
+    };
+    if let Format::Blocks(format) = format {
+        return blocks::replay(args, format);
+    }
+    if let Some(option) = blocks::given(args) {
+        return Err(usage(format!(
+            "{option} is for recordings of block requests; {}",
+            format.words()
+        )));
+    }
     // The texts are judged by who knows them, and before a long file is read.
-    let (pace, think, idle) = (&args.pace, &args.think, &args.idle);
+    let pace = args.pace.as_deref().unwrap_or("busy");
+    let (think, idle) = (&args.think, &args.idle);
     let text = format!("replay:pace={pace},think={think},idle={idle}");
     let workload = text.parse().map_err(usage)?;
     let Workload::Replay(spec) = workload else {

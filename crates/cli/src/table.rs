@@ -120,7 +120,8 @@ pub fn framed<T: Into<comfy_table::Cell>>(head: impl IntoIterator<Item = T>) -> 
     table
 }
 
-fn to_the_right(mut table: Table) -> Table {
+/// Figures to the right, but for the first column.
+pub fn to_the_right(mut table: Table) -> Table {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }

@@ -13,6 +13,12 @@ pub mod raw;
 mod span;
 mod usage;
 
+/// The translation layer in counting mode, for those who may not name it: no data, no time, no power cuts.
+pub mod counting {
+    pub use ftl::nand::{Geometry, Pairing};
+    pub use ftl::{Config, Counting, FtlError, FtlStats, Housekeeping, Policy, Wear};
+}
+
 pub use any::{AnyModel, Media};
 pub use firmware::FlashMedia;
 pub use ftl::nand::{Cause, Operation, Span};

@@ -24,6 +24,7 @@ pub use blockdev::{
     trace::{Cursor, RemapDone, Step, What},
 };
 pub use config::{Config, Data, Fs};
+pub use ctrl::counting;
 pub use ctrl::{AnyModel, Cause, Description, Media, Operation, Profile, Recovering, Span};
 pub use error::RigError;
 pub use ext4::{DataMode, MountOptions};

@@ -10,7 +10,9 @@ use super::{BlockTrace, Op, Request};
 use crate::RunError;
 use crate::metrics::round;
 use base::SECTORS_PER_BLOCK;
-use rig::counting::{Config, Counting, FtlError, FtlStats, Geometry, Housekeeping, Pairing, Policy};
+use rig::counting::{
+    Config, Counting, FtlError, FtlStats, Geometry, Housekeeping, Pairing, Policy,
+};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -117,7 +119,9 @@ impl FromStr for Shape {
 impl Shape {
     fn set(&mut self, item: &str) -> Result<(), String> {
         let bad = |why: &str| format!("`{item}`: {why}");
-        let (key, value) = item.split_once('=').ok_or_else(|| bad("KEY=VALUE is wanted"))?;
+        let (key, value) = item
+            .split_once('=')
+            .ok_or_else(|| bad("KEY=VALUE is wanted"))?;
         if key == "spare" {
             let spare: f64 = value.parse().map_err(|_| bad("a number is wanted"))?;
             if !(0.01..=10.0).contains(&spare) {
@@ -179,7 +183,9 @@ impl Shape {
             endurance: self.endurance,
             pairing: Pairing::None,
         };
-        let blocks = config.blocks_needed(&one, self.spare).div_ceil(self.dies.into());
+        let blocks = config
+            .blocks_needed(&one, self.spare)
+            .div_ceil(self.dies.into());
         let blocks_per_plane = u32::try_from(blocks).map_err(|_| "too many erase blocks")?;
         let geometry = Geometry {
             blocks_per_plane,

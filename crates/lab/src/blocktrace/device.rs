@@ -8,6 +8,7 @@
 //!   are no multiple of the device's are rounded outwards.
 //! - P4: a FUA write on a device without FUA is a write and a flush; a discard on a device without discards is left out; both are counted.
 
+use super::counting::Fill;
 use super::fold::{Fold, Folder, Footprint};
 use super::{BlockTrace, Op, Request};
 use crate::RunError;
@@ -15,6 +16,7 @@ use crate::metrics::{Latencies, LatencySummary, round};
 use base::{Bytes, Lba, Nanos, Rng, SECTOR_BYTES, Time};
 use rig::{
     AnyModel, Class, DeviceStats, FlashStats, Model, Op as DevOp, Piece, Profile, Request as Sent,
+    RigError,
 };
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -70,8 +72,8 @@ pub struct DeviceSpec {
     pub pace: Pace,
     /// How addresses are folded.
     pub fold: Fold,
-    /// The places are written before (P2).
-    pub fill: bool,
+    /// What is written before (P2).
+    pub fill: Fill,
     /// How often the recording runs.
     pub passes: u32,
 }
@@ -139,16 +141,14 @@ pub fn run(
     footprint: &Footprint,
     spec: &DeviceSpec,
 ) -> Result<DeviceRun, RunError> {
-    let wrong = |e: rig::ProfileError| RunError::Recording(e.to_string());
-    let mut profile = Profile::parse(&spec.profile).map_err(wrong)?;
+    let mut profile = Profile::parse(&spec.profile).map_err(RigError::from)?;
     if let Some(timing) = &spec.timing {
-        profile = profile.with_timing(timing).map_err(wrong)?;
+        profile = profile.with_timing(timing).map_err(RigError::from)?;
     }
-    let model = profile.build(Some(spec.bytes), None).map_err(wrong)?;
+    let model = profile.build(Some(spec.bytes), None);
+    let model = model.map_err(RigError::from)?;
     let mut runner = Runner::new(model, footprint, spec.fold);
-    if spec.fill {
-        runner.fill()?;
-    }
+    runner.fill(spec.fill)?;
     let (before, after) = trace.requests.split_at(trace.preparing);
     let mut latencies = BTreeMap::new();
     runner.requests(before, Pace::Closed(1), &mut latencies)?;
@@ -156,7 +156,11 @@ pub fn run(
     let (began, commands) = (runner.now, runner.model.device_stats());
     let flash = runner.model.flash_stats();
     latencies.clear();
-    (runner.depth_max, runner.fua_by_flush, runner.discards_left_out) = (0, 0, 0);
+    (
+        runner.depth_max,
+        runner.fua_by_flush,
+        runner.discards_left_out,
+    ) = (0, 0, 0);
     for _ in 0..spec.passes {
         runner.requests(after, spec.pace, &mut latencies)?;
         runner.settle();
@@ -217,7 +221,9 @@ impl<'a> Runner<'a> {
     fn new(model: AnyModel, footprint: &'a Footprint, fold: Fold) -> Runner<'a> {
         let caps = model.caps();
         let unit = (u64::from(caps.sector_bytes) / SECTOR_BYTES as u64).max(1);
-        let most = caps.max_transfer_sectors.min((NOISE_BYTES / SECTOR_BYTES) as u64);
+        let most = caps
+            .max_transfer_sectors
+            .min((NOISE_BYTES / SECTOR_BYTES) as u64);
         let sectors = caps.sectors / unit * unit;
         let mut noise = vec![0; NOISE_BYTES];
         Rng::named(1, "block trace").fill(&mut noise);
@@ -237,8 +243,12 @@ impl<'a> Runner<'a> {
     }
 
     /// P2.
-    fn fill(&mut self) -> Result<(), RunError> {
-        let used = self.folder.used().next_multiple_of(self.unit);
+    fn fill(&mut self, fill: Fill) -> Result<(), RunError> {
+        let used = match fill {
+            Fill::None => return Ok(()),
+            Fill::Footprint => self.folder.used().next_multiple_of(self.unit),
+            Fill::All => self.model.caps().sectors / self.unit * self.unit,
+        };
         let mut at = 0;
         while at < used {
             let n = self.longest.min(used - at);
@@ -302,7 +312,10 @@ impl<'a> Runner<'a> {
         self.folder.place(r, |at, n| parts.push((at, n)));
         let mut end = None;
         for (at, n) in parts {
-            let (from, to) = (at / self.unit * self.unit, (at + n).next_multiple_of(self.unit));
+            let (from, to) = (
+                at / self.unit * self.unit,
+                (at + n).next_multiple_of(self.unit),
+            );
             let mut at = from;
             while at < to {
                 let n = match r.op {

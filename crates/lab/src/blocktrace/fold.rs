@@ -103,7 +103,9 @@ impl Footprint {
 
     /// The size of a device, bytes, that the footprint fills to 90 %: a multiple of 64 MiB.
     pub fn roomy(&self) -> u64 {
-        (self.bytes() / 9 * 10).next_multiple_of(64 << 20).max(64 << 20)
+        (self.bytes() / 9 * 10)
+            .next_multiple_of(64 << 20)
+            .max(64 << 20)
     }
 }
 

@@ -158,7 +158,8 @@ impl Parser {
     /// `fio version 3 iolog`, then `timestamp filename action [offset length]`; version 2 without the timestamp.
     fn fio(&mut self, line: &[u8]) -> Result<Said, Fault> {
         let Some(version) = self.version else {
-            self.version = Some(fio_version(line).ok_or("no `fio version 2 iolog` or 3 at the head")?);
+            self.version =
+                Some(fio_version(line).ok_or("no `fio version 2 iolog` or 3 at the head")?);
             return Ok(Said::LeftOut("header"));
         };
         let mut fields = words(line);
@@ -288,7 +289,9 @@ fn check(op: Op, (sector, sectors): (u64, u64)) -> Result<(), Fault> {
         Op::Discard => u32::MAX,
         Op::Read | Op::Write => TRANSFER_SECTORS_MAX,
     };
-    let ends = sector.checked_add(sectors).is_some_and(|end| end <= SECTOR_END);
+    let ends = sector
+        .checked_add(sectors)
+        .is_some_and(|end| end <= SECTOR_END);
     match sectors > 0 && sectors <= u64::from(most) && ends {
         true => Ok(()),
         false => Err(SIZE),
@@ -479,7 +482,11 @@ mod tests {
         ] {
             parser.line(line.as_bytes()).expect(line);
         }
-        let found: Vec<_> = parser.requests.iter().map(|r| (r.at, r.op, r.sector, r.sectors)).collect();
+        let found: Vec<_> = parser
+            .requests
+            .iter()
+            .map(|r| (r.at, r.op, r.sector, r.sectors))
+            .collect();
         let wanted = [
             (0, Op::Write, 1, 2),
             (250_000, Op::Flush, 0, 0),
@@ -505,7 +512,11 @@ mod tests {
             (Format::Msr, "1,usr,0,Read,512,0,0", SIZE),
             (Format::Msr, "1,usr,0,Read,18446744073709551615,1,0", NUMBER),
             (Format::Msr, "1,usr,0,Write,0,1073741825,0", SIZE),
-            (Format::Msr, "18446744073709551615,usr,0,Write,0,1,0", NUMBER),
+            (
+                Format::Msr,
+                "18446744073709551615,usr,0,Write,0,1,0",
+                NUMBER,
+            ),
             (Format::Mqsim, "1 0 8 8 2", KIND),
             (Format::Mqsim, "1 0 8 8", FIELDS),
             (Format::Mqsim, "1 0 8 8 1 1", FIELDS),

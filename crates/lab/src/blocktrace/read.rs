@@ -70,7 +70,8 @@ pub fn detect(head: &str) -> Option<Format> {
             Format::Mqsim,
             Format::Disksim,
         ];
-        let fits = |format: &Format| Parser::new(*format).line(line.as_bytes()) == Ok(Said::Request);
+        let fits =
+            |format: &Format| Parser::new(*format).line(line.as_bytes()) == Ok(Said::Request);
         if let Some(format) = guesses.into_iter().find(fits) {
             return Some(format);
         }
@@ -138,9 +139,16 @@ fn one_kind(parser: &mut Parser, reading: &mut Reading) -> Vec<Request> {
     let requests = std::mem::take(&mut kinds[taken]);
     let others: usize = kinds.iter().map(Vec::len).sum();
     if others > 0 {
-        let rule = ["B4 issued ones count", "B4 queued ones count", "B4 completed ones count"];
+        let rule = [
+            "B4 issued ones count",
+            "B4 queued ones count",
+            "B4 completed ones count",
+        ];
         reading.rules.insert(rule[taken], requests.len() as u64);
-        *reading.left_out.entry("the same requests at another step").or_default() += others as u64;
+        *reading
+            .left_out
+            .entry("the same requests at another step")
+            .or_default() += others as u64;
     }
     requests
 }

@@ -6,7 +6,7 @@ use super::device::DeviceRun;
 use super::stats::Stats;
 use super::{BlockTrace, Op};
 use crate::recording::Reading;
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 
 /// Version of the layout of `trace.json`.
@@ -127,10 +127,7 @@ impl Results {
                 r.padded_units.to_string(),
                 r.programs.to_string(),
                 r.erases.to_string(),
-                format!(
-                    "{} / {:.2} / {}",
-                    r.erases_min, r.erases_mean, r.erases_max
-                ),
+                format!("{} / {:.2} / {}", r.erases_min, r.erases_mean, r.erases_max),
             ]
         };
         let rows: Vec<Vec<String>> = self.counted.iter().map(row).collect();
@@ -141,13 +138,24 @@ impl Results {
     pub fn latencies(&self) -> Option<Table> {
         let device = self.device.as_ref()?;
         let head = texts(&[
-            "latency, us", "mean", "p50", "p90", "p95", "p99", "p99.9", "max",
+            "latency, us",
+            "mean",
+            "p50",
+            "p90",
+            "p95",
+            "p99",
+            "p99.9",
+            "max",
         ]);
         let row = |op: Op| {
             let l = device.latency_us.get(op.word())?;
             let all = [l.mean, l.p50, l.p90, l.p95, l.p99, l.p99_9, l.max];
             let figures = all.iter().map(|us| format!("{us:.0}"));
-            Some(std::iter::once(op.word().to_string()).chain(figures).collect())
+            Some(
+                std::iter::once(op.word().to_string())
+                    .chain(figures)
+                    .collect(),
+            )
         };
         let rows = Op::ALL.into_iter().filter_map(row).collect();
         Some((head, rows))
@@ -178,7 +186,10 @@ impl Results {
             ]);
         }
         let rows = rows.into_iter().map(Vec::from).collect();
-        let head = vec![format!("{}, timing {}", d.profile, d.timing), "value".into()];
+        let head = vec![
+            format!("{}, timing {}", d.profile, d.timing),
+            "value".into(),
+        ];
         Some((head, rows))
     }
 
@@ -192,7 +203,7 @@ impl Results {
                 head {
                     meta charset="utf-8";
                     title { (title) }
-                    style { (crate::report::STYLE) }
+                    style { (PreEscaped(crate::report::STYLE)) }
                 }
                 body {
                     h1 { (title) }
@@ -238,7 +249,13 @@ fn markup((head, rows): &Table) -> Markup {
 
 /// What a recording is like.
 pub fn about(stats: &Stats) -> Table {
-    let head = texts(&["requests", "count", "MiB", "unaligned to 4 KiB", "sequential"]);
+    let head = texts(&[
+        "requests",
+        "count",
+        "MiB",
+        "unaligned to 4 KiB",
+        "sequential",
+    ]);
     let mut rows: Vec<Vec<String>> = Op::ALL
         .into_iter()
         .filter_map(|op| {
@@ -253,7 +270,13 @@ pub fn about(stats: &Stats) -> Table {
         })
         .collect();
     let mut more = |name: &str, value: String| {
-        rows.push(vec![name.into(), value, String::new(), String::new(), String::new()]);
+        rows.push(vec![
+            name.into(),
+            value,
+            String::new(),
+            String::new(),
+            String::new(),
+        ]);
     };
     more("FUA writes", stats.fua.to_string());
     more("disks or files", stats.devices.to_string());

@@ -166,7 +166,11 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_named() {
-        for (text, word) in [("floppy", "`spec:floppy`"), ("emmc,pack=all", "`pack=all`"), ("emmc,remap=7", "`remap=7`")] {
+        for (text, word) in [
+            ("floppy", "`spec:floppy`"),
+            ("emmc,pack=all", "`pack=all`"),
+            ("emmc,remap=7", "`remap=7`"),
+        ] {
             let why = text.parse::<Promises>().unwrap_err().to_string();
             assert!(why.contains(word), "{why}");
         }

@@ -201,7 +201,11 @@ mod tests {
             ("0 0 383 8 0\n", B::Mqsim),
             ("0.5 0 383 8 0\n", B::Disksim),
         ] {
-            assert_eq!(detect(head.as_bytes()), Ok(Format::Blocks(format)), "{head}");
+            assert_eq!(
+                detect(head.as_bytes()),
+                Ok(Format::Blocks(format)),
+                "{head}"
+            );
         }
         for (head, words) in [
             (&b""[..], "empty"),

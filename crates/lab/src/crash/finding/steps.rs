@@ -17,11 +17,10 @@
 //! | never | begins after the cut |
 
 use crate::crash::oracle::Told;
-use base::{BLOCK_BYTES, Bytes, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
+use base::{SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
 use ondisk::jbd2::{BlockKind, Header};
 use rig::{Class, Image, Kind, RemapDone, RemapMode, Step, Trace, What, Write};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 

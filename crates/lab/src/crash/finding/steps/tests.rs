@@ -1,7 +1,7 @@
 //! Tests of the steps of a finding.
 
 use super::*;
-use base::{BlockNo, Lba, Tid};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Lba, Tid, fill};
 use rig::{Caps, Choice, PackOrder, Packed, RemapPair};
 
 fn caps() -> Caps {
