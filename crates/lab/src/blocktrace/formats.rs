@@ -169,7 +169,7 @@ impl Parser {
             _ => None,
         };
         let (file, action) = (next()?, next()?);
-        let mut two = || Ok((number(next()?)?, number(next()?)?));
+        let mut two = || -> Result<(u64, u64), Fault> { Ok((number(next()?)?, number(next()?)?)) };
         if let b"add" | b"open" | b"close" = action {
             self.devices.number(file)?;
             return Ok(Said::LeftOut("files added, opened, closed"));
