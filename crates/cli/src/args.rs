@@ -138,11 +138,8 @@ pub struct RunArgs {
     pub device: Option<String>,
     /// Journaling schemes, separated by commas. Each is a preset, or single choices, or both, with `+` between: `emmc`,
     /// `emmc+full-first=on`, `record=coalition+order=flush-end+home=copy`.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "jbd2,coalition,flush-ahead,emmc,adaptive,none"
-    )]
+    /// [default: `jbd2,coalition,flush-ahead,emmc,adaptive,none`; on a device with REMAP jbd2 and jftl in each data mode]
+    #[arg(long, value_delimiter = ',')]
     pub schemes: Vec<String>,
     /// Seed of every random stream.
     #[arg(long, default_value_t = 1)]
@@ -150,7 +147,7 @@ pub struct RunArgs {
     /// Timing set of the device profile [default: the profile's own].
     #[arg(long, value_name = "NAME")]
     pub timing: Option<String>,
-    /// Size of device and file system, MiB [default: 1024].
+    /// Size of device and file system, MiB [default: that of the device profile].
     #[arg(long, value_name = "MIB")]
     pub size: Option<u64>,
     /// Size of the journal, MiB [default: as mke2fs chooses by the size of the file system].
@@ -174,11 +171,6 @@ impl RunArgs {
     /// The device profile.
     pub fn profile(&self) -> &str {
         self.device.as_deref().unwrap_or("emmc-odroid-xu4")
-    }
-
-    /// Size of device and file system, MiB.
-    pub fn mib(&self) -> u64 {
-        self.size.unwrap_or(1024)
     }
 }
 

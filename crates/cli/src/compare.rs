@@ -11,11 +11,31 @@ use lab::RunConfig;
 use lab::report;
 use lab::results::{Results, SCHEMA};
 use lab::workload::Workload;
-use rig::{Config, Fs, Preset};
+use rig::{Config, Fs, Model, Preset, Profile};
 use std::path::PathBuf;
 
 /// Largest device that is accepted: a simulated device costs memory for what is written to it.
 const MIB_RANGE: std::ops::RangeInclusive<u64> = 16..=64 * 1024;
+
+/// The schemes of a comparison that names none.
+const SCHEMES: [&str; 6] = [
+    "jbd2",
+    "coalition",
+    "flush-ahead",
+    "emmc",
+    "adaptive",
+    "none",
+];
+
+/// The same where the device can remap: the modes of JFTL's figures, and the one that its paper leaves out.
+const SCHEMES_OF_REMAP: [&str; 6] = [
+    "jbd2",
+    "jftl",
+    "jbd2+data=journal",
+    "jftl+data=journal",
+    "jbd2+data=writeback",
+    "jftl+data=writeback",
+];
 
 /// Blocks of 4 KiB in a MiB.
 const MIB_BLOCKS: u32 = 256;
@@ -87,27 +107,27 @@ pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
 
 /// One configuration per file system and scheme, everything validated before anything runs.
 fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
-    if !MIB_RANGE.contains(&args.mib()) {
+    let profile = Profile::parse(args.profile()).map_err(usage)?;
+    let mib = args.size.unwrap_or(profile.capacity_bytes() >> 20);
+    if !MIB_RANGE.contains(&mib) {
         let (low, high) = (MIB_RANGE.start(), MIB_RANGE.end());
-        return Err(usage(format!(
-            "--size {} MiB; it may be {low} to {high}",
-            args.mib()
-        )));
+        return Err(usage(format!("--size {mib} MiB; it may be {low} to {high}")));
     }
-    if args.journal.is_some() && args.schemes.iter().all(|scheme| scheme == "none") {
+    let schemes = schemes(args, &profile, mib)?;
+    if args.journal.is_some() && schemes.iter().all(|scheme| scheme == "none") {
         return Err(usage(
             "--journal with `none` only, which has no journal; leave it out, or add another scheme",
         ));
     }
     let mut configs = Vec::new();
     for fs in &args.fs {
-        for scheme in &args.schemes {
+        for scheme in &schemes {
             let fs: Fs = fs.parse().map_err(usage)?;
             let mut stack = Config::new(Preset::default(), args.profile(), args.seed);
             stack
                 .set_scheme(scheme)
-                .map_err(|e| usage(with_comma_hint(e.to_string(), scheme, &args.schemes)))?;
-            (stack.fs, stack.timing, stack.bytes) = (fs, args.timing.clone(), args.mib() << 20);
+                .map_err(|e| usage(with_comma_hint(e.to_string(), scheme, &schemes)))?;
+            (stack.fs, stack.timing, stack.bytes) = (fs, args.timing.clone(), mib << 20);
             stack.timers = args.timers == Timers::On;
             stack.journal_blocks = args.journal.map(|mib| mib.saturating_mul(MIB_BLOCKS));
             stack.check().map_err(usage)?;
@@ -126,6 +146,19 @@ fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
         }
     }
     Ok(configs)
+}
+
+/// The schemes that were asked for, or those that say most of the device.
+fn schemes(args: &RunArgs, profile: &Profile, mib: u64) -> Result<Vec<String>, Failure> {
+    if !args.schemes.is_empty() {
+        return Ok(args.schemes.clone());
+    }
+    let device = profile.build(Some(mib << 20), None).map_err(usage)?;
+    let names: &[&str] = match device.caps().remap {
+        Some(_) => &SCHEMES_OF_REMAP,
+        None => &SCHEMES,
+    };
+    Ok(names.iter().map(|s| (*s).to_string()).collect())
 }
 
 /// Mount options have commas between the choices; here a comma begins another scheme.
@@ -169,7 +202,7 @@ fn reproduce(args: &RunArgs, what: &What, configs: &[RunConfig]) -> String {
         what.words,
         args.profile(),
         args.seed,
-        args.mib()
+        configs.first().map_or(0, |c| c.stack.bytes >> 20)
     )
 }
 
