@@ -56,6 +56,8 @@ pub(crate) const RO_COMPAT_SUPPORTED: RoCompat = RoCompat(
 );
 /// Group 1 of a volume of 4 KiB blocks begins here: the first backup of the superblock.
 const BACKUP: BlockNo = BlockNo(32768);
+/// A group descriptor begins with the places of its bitmaps and of its table.
+const PLACES_BYTES: usize = 12;
 
 impl Ext4 {
     /// Mounts the file system on `queue`.
@@ -274,14 +276,20 @@ fn torn_superblock(
     Ok((sb.blocks_count() <= device && has_own_log(queue, &sb)?).then_some(sb))
 }
 
-/// True if a group descriptor behind the primary superblock belongs to this volume by its checksum.
+/// True if the group descriptors behind the primary superblock belong to this volume: one by its checksum or, without checksums,
+/// all by the places of bitmaps and tables, which are those in the descriptors behind the backup.
 fn has_own_descriptor(queue: &Queue, sb: &Superblock) -> FsResult<bool> {
-    if !sb.has_metadata_checksums() || sb.block_bytes() as usize != BLOCK_BYTES {
+    if sb.block_bytes() as usize != BLOCK_BYTES {
         return Ok(false);
     }
     let (first, _) = sb.desc_place(0);
     let block = read_block(queue, first)?;
     let groups = sb.groups_count().min(sb.descs_per_block());
+    if !sb.has_metadata_checksums() {
+        let copy = read_block(queue, BACKUP.plus(first.0))?;
+        let mut places = (0..groups).map(|group| sb.desc_place(group).1);
+        return Ok(places.all(|at| block[at..at + PLACES_BYTES] == copy[at..at + PLACES_BYTES]));
+    }
     Ok((0..groups).any(|group| {
         let (_, offset) = sb.desc_place(group);
         let desc = disk::GroupDesc::parse(&block[offset..], sb.desc_bytes());
@@ -312,7 +320,7 @@ fn check_features(sb: &Superblock, options: &MountOptions) -> FsResult<()> {
     }
     if sb.block_bytes() as usize != BLOCK_BYTES {
         let what = format!(
-            "blocks of {} bytes; only 4096 are supported",
+            "blocks of {} bytes cannot be mounted, only those of 4096; format with -b 4096",
             sb.block_bytes()
         );
         return Err(FsError::incompatible(what));
@@ -404,9 +412,19 @@ fn journal_backup_place(queue: &Queue, sb: &Superblock) -> Option<LogPlace> {
             false => Err(FsError::corrupt(format!("block {block} is outside"))),
         },
     };
-    let mut runs = runs_of(&source, &area).ok()?;
-    clip(&mut runs, bytes / BLOCK_BYTES as u64);
+    let blocks = bytes / BLOCK_BYTES as u64;
+    // The copy says not which of the two it is.
+    let mut runs = match sb.incompat().has(Incompat::EXTENTS) && has_tree(&area) {
+        true => runs_of(&source, &area).ok()?,
+        false => runs_of_map(&source, &area, blocks.min(sb.blocks_count())).ok()?,
+    };
+    clip(&mut runs, blocks);
     LogPlace::new(&runs, sb.blocks_count()).ok()
+}
+
+/// True if a block area holds the root of an extent tree.
+fn has_tree(area: &[u8]) -> bool {
+    disk::ExtentNode::parse(area).is_ok()
 }
 
 fn journal_inode_place(queue: &Queue, sb: &Superblock) -> FsResult<LogPlace> {

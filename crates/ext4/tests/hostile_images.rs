@@ -11,7 +11,7 @@ use fscore::{Creds, FileKind, FileSystem, SetAttr};
 use ondisk::ext4::{GroupDesc, Inode, Superblock};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
-use varve_ext4::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
+use varve_ext4::mkfs::{self, DeviceContent, JournalSize, Kind, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
 const BYTES: u64 = 16 << 20;
@@ -19,12 +19,13 @@ const ROOT: Creds = Creds { uid: 0, gid: 0 };
 /// Root directory: entries looked at.
 const NAMES_MAX: usize = 64;
 
-fn volume() -> Image {
+fn volume(kind: Kind) -> Image {
     let time = rt::WallTime {
         secs: 1_700_000_000,
         nanos: 0,
     };
     let mut options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
+    options.kind = kind;
     options.journal = JournalSize::Blocks(1024);
     let filled = Sim::new(SimConfig::seeded(1)).run(|| {
         let device = Arc::new(blockdev::Ram::new(BYTES));
@@ -83,7 +84,7 @@ struct Places {
 
 fn places(content: &Image) -> Places {
     let sb = Superblock::parse(&content.block(0)[1024..]).expect("a volume");
-    let desc = GroupDesc::parse(&content.block(1), sb.desc_bytes()).expect("64 bytes");
+    let desc = GroupDesc::parse(&content.block(1), sb.desc_bytes()).expect("a descriptor");
     Places {
         table: desc.inode_table().0,
         bitmaps: [desc.block_bitmap().0, desc.inode_bitmap().0],
@@ -103,9 +104,10 @@ fn damage(rng: &mut Rng, content: &mut Image, at: &Places) {
             }
         }),
         2 => content.edit_block(1, |b| {
-            garble(rng, &mut b[..64]);
+            let bytes = at.sb.desc_bytes();
+            garble(rng, &mut b[..bytes]);
             if fix {
-                let mut desc = GroupDesc::parse(b, 64).expect("64 bytes");
+                let mut desc = GroupDesc::parse(b, bytes).expect("a descriptor");
                 desc.update_checksum(&at.sb, 0);
                 desc.encode(b);
             }
@@ -143,7 +145,7 @@ fn damage(rng: &mut Rng, content: &mut Image, at: &Places) {
 /// A log in which the largest operation would not fit is refused at mount, for every scheme, and the message names what would do.
 #[test]
 fn log_that_is_too_small_is_refused_at_mount() {
-    let good = volume();
+    let good = volume(Kind::Ext4);
     let is_log = |b: &[u8]| ondisk::jbd2::Superblock::parse(b).is_ok();
     let (at, _) = good.blocks().find(|(_, b)| is_log(b)).expect("a log");
     for (blocks, options, fits) in [
@@ -217,8 +219,8 @@ fn use_it(fs: &Ext4) {
     let _ = fs.sync();
 }
 
-fn cases(seeds: std::ops::Range<u64>) {
-    let good = volume();
+fn cases(kind: Kind, seeds: std::ops::Range<u64>) {
+    let good = volume(kind);
     let at = places(&good);
     let mut mounted = 0;
     for seed in seeds.clone() {
@@ -253,7 +255,13 @@ fn cases(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn garbled_metadata_is_answered() {
-    cases(0..400);
+    cases(Kind::Ext4, 0..400);
+}
+
+/// Block maps, and nothing that a checksum could notice.
+#[test]
+fn garbled_metadata_of_ext3_is_answered() {
+    cases(Kind::Ext3, 0..300);
 }
 
 /// By hand: `FROM=1000 SEEDS=5000`.
@@ -262,5 +270,7 @@ fn garbled_metadata_is_answered() {
 fn many() {
     let number = |key| std::env::var(key).ok().and_then(|s| s.parse().ok());
     let from = number("FROM").unwrap_or(0);
-    cases(from..from + number("SEEDS").unwrap_or(1000));
+    let seeds = from..from + number("SEEDS").unwrap_or(1000);
+    cases(Kind::Ext4, seeds.clone());
+    cases(Kind::Ext3, seeds);
 }

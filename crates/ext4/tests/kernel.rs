@@ -5,90 +5,14 @@ mod common;
 
 use base::Ino;
 use common::mounted::Mounted;
-use common::{Image, have_tools, mount, pattern, read_all};
+use common::trees::{kernel_tree, our_tree, same_trees};
+use common::{Image, fork, have_tools, load, mount, pattern};
 use fscore::{Creds, FileKind, FileSystem, SetAttr};
-use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use varve_ext4::Ext4;
-
-/// What a tree looks like: path -> kind, mode, links, owner, size, content or target.
-type Tree = BTreeMap<String, (char, u32, u64, (u32, u32), Vec<u8>)>;
-
-fn kernel_tree(root: &Path) -> Tree {
-    let mut tree = Tree::new();
-    let mut todo = vec![(root.to_path_buf(), String::new())];
-    while let Some((dir, name)) = todo.pop() {
-        for entry in fs::read_dir(&dir).expect("readdir") {
-            let entry = entry.expect("an entry");
-            let name = format!("{name}/{}", entry.file_name().to_string_lossy());
-            let meta = fs::symlink_metadata(entry.path()).expect("stat");
-            let (kind, content) = if meta.is_dir() {
-                todo.push((entry.path(), name.clone()));
-                ('d', Vec::new())
-            } else if meta.is_symlink() {
-                let target = fs::read_link(entry.path()).expect("readlink");
-                ('l', target.to_string_lossy().into_owned().into_bytes())
-            } else {
-                ('f', fs::read(entry.path()).expect("read"))
-            };
-            let owner = (meta.uid(), meta.gid());
-            tree.insert(
-                name,
-                (kind, meta.mode() & 0o7777, meta.nlink(), owner, content),
-            );
-        }
-    }
-    tree
-}
-
-fn our_tree(fs: &Ext4) -> Tree {
-    let mut tree = Tree::new();
-    let mut todo = vec![(fs.root(), String::new())];
-    while let Some((dir, path)) = todo.pop() {
-        let mut from = 0;
-        loop {
-            let entries = fs.readdir(dir, from, 100).expect("readdir");
-            let Some(last) = entries.last() else { break };
-            from = last.next;
-            for entry in entries.iter().filter(|e| e.name != b"." && e.name != b"..") {
-                let name = format!("{path}/{}", String::from_utf8_lossy(&entry.name));
-                assert_eq!(fs.lookup(dir, &entry.name).expect("lookup"), entry.ino);
-                let attr = fs.getattr(entry.ino).expect("getattr");
-                assert_eq!(attr.kind, entry.kind);
-                let (kind, content) = match attr.kind {
-                    FileKind::Dir => {
-                        todo.push((entry.ino, name.clone()));
-                        ('d', Vec::new())
-                    }
-                    FileKind::Symlink => ('l', fs.readlink(entry.ino).expect("readlink")),
-                    _ => ('f', read_all(fs, entry.ino)),
-                };
-                let owner = (attr.uid, attr.gid);
-                tree.insert(
-                    name,
-                    (kind, attr.perm.into(), attr.nlink.into(), owner, content),
-                );
-            }
-        }
-    }
-    tree
-}
-
-fn same_trees(a: &Tree, b: &Tree) {
-    let names = |t: &Tree| t.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(a), names(b));
-    for (name, entry) in a {
-        let other = &b[name];
-        assert_eq!(
-            (entry.0, entry.1, entry.2, entry.3),
-            (other.0, other.1, other.2, other.3),
-            "{name}"
-        );
-        assert!(entry.4 == other.4, "content of {name}");
-    }
-}
+use varve_ext4::mkfs::Kind;
 
 fn fill_by_kernel(root: &Path) {
     for d in 0..5 {
@@ -183,11 +107,13 @@ fn change(fs: &Ext4) {
 }
 
 fn kernel_then_us(mkfs: &[&str], options: &str) {
-    if !have_tools() {
-        return;
+    if have_tools() {
+        both_ways(&Image::new(96, mkfs), options);
     }
-    let image = Image::new(96, mkfs);
-    let Some(mounted) = Mounted::new(&image) else {
+}
+
+fn both_ways(image: &Image, options: &str) {
+    let Some(mounted) = Mounted::new(image) else {
         return;
     };
     fill_by_kernel(&mounted.point);
@@ -203,7 +129,7 @@ fn kernel_then_us(mkfs: &[&str], options: &str) {
     image.store(&ram);
     image.fsck();
 
-    let mounted = Mounted::new(&image).expect("it went before");
+    let mounted = Mounted::new(image).expect("it went before");
     same_trees(&changed, &kernel_tree(&mounted.point));
     fs::remove_dir_all(mounted.point.join("many")).expect("the kernel goes on with it");
     fs::write(mounted.point.join("made here/one more"), b"kernel").expect("write");
@@ -226,9 +152,55 @@ fn with_orphan_file_and_checksum_seed() {
     kernel_then_us(&["-O", "orphan_file,metadata_csum_seed"], "");
 }
 
+/// Of our mkfs, which makes the bytes that mke2fs makes.
 #[test]
 fn ext3() {
-    kernel_then_us(&["-t", "ext3"], "");
+    if have_tools() {
+        both_ways(
+            &Image::ours(Kind::Ext3, 96),
+            "data=journal,order=flush-ahead",
+        );
+    }
+}
+
+/// A log without checksums that one of the two left behind is replayed by the other.
+#[test]
+fn dirty_logs_of_ext3_go_both_ways() {
+    if !have_tools() {
+        return;
+    }
+    // The kernel's, copied while it is mounted: all is in the log, little of it at home.
+    let image = Image::ours(Kind::Ext3, 96);
+    let Some(mounted) = Mounted::new(&image) else {
+        return;
+    };
+    fill_by_kernel(&mounted.point);
+    fs::remove_dir_all(mounted.point.join("dir4")).expect("revokes");
+    rustix::fs::syncfs(fs::File::open(&mounted.point).expect("the root")).expect("synced");
+    let copy = image.dir.path().join("copy");
+    fs::copy(&image.path, &copy).expect("a copy");
+    let theirs = kernel_tree(&mounted.point);
+    mounted.unmount();
+    let ram = load(&copy);
+    let fs = mount(&ram, "");
+    let report = fs.recovery().expect("the log is not empty");
+    assert!(report.transactions > 0 && report.blocks_replayed > 0);
+    same_trees(&theirs, &our_tree(&fs));
+
+    // Ours, cut after a sync.
+    change(&fs);
+    fs.sync().expect("synced");
+    let cut = fork(&ram);
+    let ours = our_tree(&fs);
+    fs.unmount().expect("unmount");
+    image.store(&cut);
+    let needs = |image: &Image| image.debugfs("stats -h").contains("needs_recovery");
+    assert!(needs(&image), "the log waits");
+    let mounted = Mounted::new(&image).expect("it went before");
+    same_trees(&ours, &kernel_tree(&mounted.point));
+    mounted.unmount();
+    assert!(!needs(&image));
+    image.fsck();
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
 pub mod mounted;
+pub mod trees;
 
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use block::{BlockDevice, Class, Queue};
@@ -14,6 +15,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use tempfile::TempDir;
 use varve_ext4::check::{Options, Report, check};
+use varve_ext4::mkfs::{self, DeviceContent, Kind, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
 /// A tool of e2fsprogs; they live outside of many users' PATH.
@@ -73,6 +75,15 @@ impl Image {
             String::from_utf8_lossy(&out.stderr)
         );
         Image { dir, path }
+    }
+
+    /// Makes the file system by our own mkfs.
+    pub fn ours(kind: Kind, mib: u64) -> Image {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("image");
+        let image = Image { dir, path };
+        image.store(&fresh(kind, mib));
+        image
     }
 
     /// Runs commands of debugfs that change the image.
@@ -140,6 +151,22 @@ impl Image {
             file.write_all(&block).expect("room for the image");
         }
     }
+}
+
+/// A device with a fresh file system of our own mkfs.
+pub fn fresh(kind: Kind, mib: u64) -> Arc<Ram> {
+    let time = rt::WallTime {
+        secs: 1_700_000_000,
+        nanos: 0,
+    };
+    let mut options = MkfsOptions::new(mib << 20, [3; 16], [5; 16], time);
+    options.kind = kind;
+    let ram = Arc::new(Ram::new(mib << 20));
+    mkfs::plan(&options)
+        .expect("a volume")
+        .write(&Queue::new(ram.clone()), DeviceContent::Zeros)
+        .expect("written");
+    ram
 }
 
 /// Loads a sparse file.

@@ -1,9 +1,12 @@
 //! Where the log and the fixed metadata of an ext4 file system lie.
 
 use super::ReadError;
+use base::bytes::get_le32;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Lba, SECTORS_PER_BLOCK};
 use ondisk::Corrupt;
-use ondisk::ext4::{ExtentEntries, ExtentNode, GroupDesc, Inode, SUPERBLOCK_AT, Superblock};
+use ondisk::ext4::{
+    BlockPath, ExtentEntries, ExtentNode, GroupDesc, Inode, InodeFlags, SUPERBLOCK_AT, Superblock,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -73,7 +76,7 @@ impl Layout {
     /// Reads superblock, group descriptors and the journal's inode; `read` answers a block of 4 KiB.
     ///
     /// # Errors
-    /// Not ext4 with blocks of 4 KiB, damaged, without an internal journal, or the journal has no extents.
+    /// Neither ext4 nor ext3 with blocks of 4 KiB, damaged, or without an internal journal.
     pub fn read(read: &dyn Fn(BlockNo) -> Bytes) -> Result<Layout, ReadError> {
         let first = read(BlockNo(0));
         let sb = Superblock::parse(&first[SUPERBLOCK_AT as usize..])?;
@@ -174,14 +177,24 @@ fn log_of(
     let block = read(table.plus(place.table_block));
     let inode = Inode::parse(&block[place.offset..], sb.inode_bytes())?;
     let mut extents = Vec::new();
-    walk(inode.block_area(), DEPTH_MAX, read, &mut extents)?;
+    if inode.flags().has(InodeFlags::EXTENTS) {
+        walk(inode.block_area(), DEPTH_MAX, read, &mut extents)?;
+    } else {
+        let blocks = inode.size() / BLOCK_BYTES as u64;
+        by_pointers(
+            inode.block_area(),
+            blocks.min(sb.blocks_count()),
+            read,
+            &mut extents,
+        )?;
+    }
     let mut runs: Vec<Run> = Vec::new();
     let mut next = 0u32;
     for run in extents {
         let end = run.home + u64::from(run.len);
         if run.at != next || end > sb.blocks_count() {
             let what =
-                format!("the journal's extents have a hole or an end outside at its block {next}");
+                format!("the journal's file has a hole or an end outside at its block {next}");
             return Err(ReadError::Layout(what));
         }
         next += run.len;
@@ -219,10 +232,64 @@ fn walk(
     Ok(())
 }
 
+/// The runs of a file of `blocks` blocks with a block map (ext3).
+fn by_pointers(
+    area: &[u8],
+    blocks: u64,
+    read: &dyn Fn(BlockNo) -> Bytes,
+    runs: &mut Vec<Run>,
+) -> Result<(), ReadError> {
+    // The pointer block read last, of each level.
+    let mut held: [Option<(u32, Bytes)>; 3] = Default::default();
+    for at in 0..blocks as u32 {
+        let path = BlockPath::to(at, BLOCK_BYTES as u32)
+            .ok_or_else(|| ReadError::Layout("the journal's file is too large".into()))?;
+        let mut pointer = get_le32(area, path.slot * 4);
+        for (level, &index) in path.indexes().iter().enumerate() {
+            if held[level]
+                .as_ref()
+                .is_none_or(|(block, _)| *block != pointer)
+            {
+                held[level] = Some((pointer, read(BlockNo(pointer.into()))));
+            }
+            let (_, bytes) = held[level].as_ref().expect("read above");
+            pointer = get_le32(bytes, index as usize * 4);
+        }
+        if pointer == 0 {
+            let what = format!("the journal's file has a hole at its block {at}");
+            return Err(ReadError::Layout(what));
+        }
+        match runs.last_mut() {
+            Some(run) if run.home + u64::from(run.len) == pointer.into() => run.len += 1,
+            _ => runs.push(Run {
+                at,
+                home: pointer.into(),
+                len: 1,
+            }),
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rig::{Config, Preset};
+    use rig::{Config, Fs, Preset};
+
+    #[test]
+    fn a_log_with_a_block_map_is_found_as_well() {
+        let mut config = Config::new(Preset::default(), "loop-like", 3);
+        config.fs = Fs::Ext3;
+        config.journal_blocks = Some(4096);
+        let model = config.format().unwrap();
+        let layout = Layout::read(&|b| model.visible(b.0)).unwrap();
+        assert_eq!(layout.log_blocks(), 4096);
+        // Behind the twelve direct blocks lies a pointer block.
+        let home = |at| layout.home_of(at).unwrap().0;
+        assert_eq!((home(11), home(12)), (home(0) + 11, home(0) + 13));
+        assert_eq!(layout.log_block(BlockNo(home(4095))), Some(4095));
+        assert_eq!(layout.log_block(BlockNo(home(11) + 1)), None);
+    }
 
     #[test]
     fn a_fresh_file_system_says_where_its_log_lies() {
