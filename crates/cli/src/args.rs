@@ -24,8 +24,10 @@ pub enum Command {
     /// Shows the device profiles and what they promise.
     #[command(subcommand)]
     Device(DeviceCommand),
-    /// Checks the ext4 file system in an image file; replays its log first.
+    /// Checks the ext4 or ext3 file system in an image file; replays its log first.
     Fsck(FsckArgs),
+    /// Makes an ext4 or ext3 file system in an image file.
+    Mkfs(MkfsArgs),
     /// Runs the system calls of a recorded application on several schemes, or describes them.
     Replay(Box<ReplayArgs>),
     /// Measures a publication again: each published value beside the one measured here.
@@ -344,6 +346,36 @@ pub struct FsckArgs {
     /// Most findings to print.
     #[arg(long, default_value_t = 100, value_name = "N")]
     pub limit: usize,
+}
+
+#[derive(clap::Args)]
+pub struct MkfsArgs {
+    /// Image file; made if there is none.
+    pub image: PathBuf,
+    /// Kind of file system: ext4 or ext3.
+    #[arg(long, default_value = "ext4")]
+    pub fs: String,
+    /// Bytes of a block: 4096 or 1024. What has blocks of 1024 bytes can be checked, and mounted by the kernel, but not by Varve.
+    #[arg(short = 'b', long, default_value_t = 4096, value_name = "BYTES")]
+    pub block_size: u32,
+    /// Size of the file, MiB [default: as it is].
+    #[arg(long, value_name = "MIB")]
+    pub size: Option<u64>,
+    /// Size of the journal, MiB [default: as mke2fs chooses].
+    #[arg(long, value_name = "MIB")]
+    pub journal: Option<u32>,
+    /// No journal.
+    #[arg(long, conflicts_with = "journal")]
+    pub no_journal: bool,
+    /// Label, at most 16 bytes.
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    pub label: String,
+    /// Takes UUIDs and time of creation from this number: equal options give equal bytes [default: random, now].
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Writes over a file that holds data.
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// A publication.

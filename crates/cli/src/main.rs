@@ -13,6 +13,7 @@ mod device;
 mod failure;
 mod fsck;
 mod host_sqlite;
+mod mkfs;
 mod out;
 mod paper;
 mod pool;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Command::Crash(options) => crash::crash(&options),
         Command::CrashWorker => crash::worker::serve(),
         Command::Device(options) => device::device(&options),
+        Command::Mkfs(options) => mkfs::mkfs(&options),
         Command::HostSqlite(options) => host_sqlite::run(&options),
         Command::Replay(options) => replay::replay(&options),
         Command::Paper(options) => paper::paper(&options),

@@ -52,6 +52,24 @@ fn same_seed_same_bytes_on_one_and_two_processes() {
 }
 
 #[test]
+fn ext3_runs_beside_ext4() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = [
+        "--fs",
+        "ext4,ext3",
+        "--schemes",
+        "jbd2+data=journal",
+        "--json",
+    ];
+    let output = compare(dir.path(), &options);
+    assert!(output.status.success(), "{}", words(&output));
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs = results["runs"].as_array().unwrap();
+    let fs: Vec<&str> = runs.iter().map(|r| r["fs"].as_str().unwrap()).collect();
+    assert_eq!(fs, ["ext4", "ext3"]);
+}
+
+#[test]
 fn the_results_add_up() {
     let dir = tempfile::tempdir().unwrap();
     let output = compare(dir.path(), &["--json"]);

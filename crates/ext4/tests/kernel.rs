@@ -6,7 +6,7 @@ mod common;
 use base::Ino;
 use common::mounted::Mounted;
 use common::trees::{kernel_tree, our_tree, same_trees};
-use common::{Image, fork, have_tools, load, mount, pattern};
+use common::{Image, check_ram, fork, have_tools, load, mount, pattern};
 use fscore::{Creds, FileKind, FileSystem, SetAttr};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -201,6 +201,47 @@ fn dirty_logs_of_ext3_go_both_ways() {
     mounted.unmount();
     assert!(!needs(&image));
     image.fsck();
+}
+
+/// Volumes with blocks of 1 KiB cannot be mounted here, but our checker judges them as e2fsck does: filled by the kernel, then damaged
+/// in a few ways.
+#[test]
+fn blocks_of_1_kib_are_judged_as_by_e2fsck() {
+    if !have_tools() {
+        return;
+    }
+    for kind in [Kind::Ext3, Kind::Ext4] {
+        let image = Image::of(kind, 96, 1024);
+        let Some(mounted) = Mounted::new(&image) else {
+            return;
+        };
+        fill_by_kernel(&mounted.point);
+        fs::remove_dir_all(mounted.point.join("dir3")).expect("removed");
+        mounted.unmount();
+        // Both are content with it.
+        image.fsck();
+        let good = image.load();
+        for damage in [
+            "freeb 20000 70000",
+            "setb 90000",
+            "clri large",
+            "unlink many",
+            "sif /dir0/file9 size 3",
+            "sif large links_count 7",
+            "sif sparse blocks 4",
+            "ssv free_blocks_count 77",
+            "set_bg 3 inode_bitmap 20000",
+        ] {
+            image.store(&good);
+            image.debugfs_write(&[damage]);
+            let (code, text) = image.fsck_repair();
+            assert_ne!(code, Some(0), "{damage}: {text}");
+            image.store(&good);
+            image.debugfs_write(&[damage]);
+            let report = check_ram(&image.load());
+            assert!(!report.is_clean(), "{} {damage}: {text}", kind.word());
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The explorer end to end: one run, all its cuts, one oracle.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use rig::Fs;
+use varve_lab::crash::Volume;
 use varve_lab::crash::campaign::{BATCH, Look, Reach, explore, judge};
 use varve_lab::crash::case::{Case, Volumes};
 use varve_lab::crash::plan::PRESETS;
@@ -40,6 +42,26 @@ fn a_small_mix_keeps_its_promises_under_every_preset() {
             explored.judged > 20 && explored.nested > 0,
             "{scheme}: {explored:?}"
         );
+        assert!(
+            explored.findings.is_empty(),
+            "{scheme}: {:?}",
+            explored.findings
+        );
+    }
+}
+
+/// Block maps, and a log whose end only transaction numbers tell, on a device that does its worst.
+#[test]
+fn a_small_mix_keeps_its_promises_on_ext3() {
+    for scheme in ["jbd2", "flush-ahead", "emmc", "jbd2+data=journal"] {
+        let mut setup = case(scheme, "mix", 3)
+            .setup(&mut Volumes::default())
+            .unwrap();
+        setup.config.stack.fs = Fs::Ext3;
+        setup.volume = Volume::new(&setup.config.stack, &setup.config.target).unwrap();
+        let explored = explore(&setup, &REACH, BATCH, &mut |_| {}).unwrap();
+        assert_eq!(explored.failure, None);
+        assert!(explored.judged > 20, "{scheme}: {explored:?}");
         assert!(
             explored.findings.is_empty(),
             "{scheme}: {:?}",

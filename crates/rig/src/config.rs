@@ -102,6 +102,15 @@ impl From<Data> for DataMode {
     }
 }
 
+/// UUID and hash seed of the file systems of a seed.
+pub fn identity(seed: u64) -> ([u8; 16], [u8; 16]) {
+    let mut rng = Rng::named(seed, "mkfs");
+    let (mut uuid, mut hash_seed) = ([0; 16], [0; 16]);
+    rng.fill(&mut uuid);
+    rng.fill(&mut hash_seed);
+    (uuid, hash_seed)
+}
+
 impl Config {
     /// ext4 of 1 GiB on `device` with the defaults of Linux.
     pub fn new(scheme: impl Into<Scheme>, device: &str, seed: u64) -> Config {
@@ -221,10 +230,7 @@ impl Config {
     }
 
     fn mkfs_options(&self) -> MkfsOptions {
-        let mut rng = Rng::named(self.seed, "mkfs");
-        let (mut uuid, mut hash_seed) = ([0; 16], [0; 16]);
-        rng.fill(&mut uuid);
-        rng.fill(&mut hash_seed);
+        let (uuid, hash_seed) = identity(self.seed);
         let mut options = MkfsOptions::new(
             self.bytes,
             uuid,

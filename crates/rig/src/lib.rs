@@ -9,6 +9,7 @@ mod config;
 mod error;
 pub mod fsck;
 mod image;
+pub mod mkfs;
 mod scheme;
 mod stack;
 
@@ -23,7 +24,7 @@ pub use blockdev::{
     },
     trace::{Cursor, RemapDone, Step, What},
 };
-pub use config::{Config, Data, Fs};
+pub use config::{Config, Data, Fs, identity};
 pub use ctrl::counting;
 pub use ctrl::{AnyModel, Cause, Description, Media, Operation, Profile, Recovering, Span};
 pub use error::RigError;

@@ -1,6 +1,6 @@
 //! `varve fsck`: checks an image, after recovery where it needs that.
 
-mod open;
+pub(crate) mod open;
 
 use crate::args::FsckArgs;
 use crate::out::say;

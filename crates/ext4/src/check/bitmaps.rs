@@ -6,10 +6,7 @@ use super::state::State as Gathered;
 use super::usage::Usage;
 use super::volume::Volume;
 use crate::bitmap;
-use base::BLOCK_BYTES;
 use ondisk::ext4::{BitmapChecksum, FileType, GroupFlags, Incompat, State};
-
-const BITS: u32 = (BLOCK_BYTES * 8) as u32;
 
 /// Checks bitmaps and counts of all groups, and the totals.
 pub(super) fn check(volume: &Volume<'_>, state: &mut Gathered<'_>, options: &Options) {
@@ -94,8 +91,8 @@ fn check_inodes(volume: &Volume<'_>, state: &mut Gathered<'_>, group: u32) -> u3
     let (sb, desc) = (&volume.sb, &volume.descs[group as usize]);
     let per_group = sb.inodes_per_group();
     let base = group * per_group;
-    let mut expected = vec![0; BLOCK_BYTES];
-    bitmap::fill(&mut expected, per_group, BITS - per_group, true);
+    let mut expected = vec![0; volume.block_bytes()];
+    bitmap::fill(&mut expected, per_group, volume.bits() - per_group, true);
     if group == 0 {
         // Reserved inodes are never free.
         let reserved = sb.first_ino().0.saturating_sub(1).min(per_group);
@@ -159,8 +156,9 @@ fn each_difference(expected: &[u8], map: &[u8], len: u32, differ: &mut dyn FnMut
 }
 
 fn check_padding(state: &mut Gathered<'_>, map: &[u8], len: u32, group: u32, at: u64) {
-    let clear = bitmap::next(map, len, BITS, false);
-    if clear < BITS {
+    let bits = map.len() as u32 * 8;
+    let clear = bitmap::next(map, len, bits, false);
+    if clear < bits {
         let what = format!("bit {clear} is clear, behind the {len} of the group");
         let finding = Finding::new(Kind::BitmapPadding, what)
             .group(group)

@@ -1,11 +1,8 @@
 //! Block maps of ext2 and ext3.
 
 use super::mapping::Walker;
-use base::BLOCK_BYTES;
 use base::bytes::get_le32;
 use ondisk::ext4::{BLOCK_MAP_DIRECT, BLOCK_MAP_SLOTS};
-
-const POINTERS: u64 = BLOCK_BYTES as u64 / 4;
 
 /// Walks the map in the block area of the inode.
 pub(super) fn walk(walker: &mut Walker<'_, '_>, area: &[u8]) {
@@ -13,7 +10,7 @@ pub(super) fn walk(walker: &mut Walker<'_, '_>, area: &[u8]) {
     for slot in 0..BLOCK_MAP_SLOTS {
         let levels = (slot + 1).saturating_sub(BLOCK_MAP_DIRECT as usize) as u32;
         pointer(walker, get_le32(area, slot * 4).into(), levels, logical);
-        logical += POINTERS.pow(levels);
+        logical += walker.volume.pointers().pow(levels);
     }
 }
 
@@ -28,8 +25,9 @@ fn pointer(walker: &mut Walker<'_, '_>, block: u64, levels: u32, logical: u64) {
     let Some(bytes) = walker.node(block) else {
         return;
     };
-    let each = POINTERS.pow(levels - 1);
-    for n in 0..POINTERS {
+    let pointers = walker.volume.pointers();
+    let each = pointers.pow(levels - 1);
+    for n in 0..pointers {
         let below = get_le32(&bytes, n as usize * 4).into();
         pointer(walker, below, levels - 1, logical + n * each);
     }

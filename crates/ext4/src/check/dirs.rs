@@ -5,7 +5,7 @@ use super::htree::{self, Index};
 use super::mapping::Run;
 use super::state::{Dir, State};
 use super::volume::Volume;
-use base::{BLOCK_BYTES, Bytes, Ino};
+use base::{Bytes, Ino};
 use ondisk::ext4::{
     DIR_TAIL_BYTES, DirEntries, DirEntry, FileType, Incompat, InodeFlags, InodeSeed, ROOT_INO,
     verify_dir_checksum,
@@ -86,7 +86,7 @@ impl Reading<'_> {
             return;
         };
         let inner = index.is_some_and(|index| index.is_node(lblk));
-        let mut end = BLOCK_BYTES;
+        let mut end = block.len();
         if !inner && let Some(seed) = self.seed {
             match verify_dir_checksum(seed, &block) {
                 Ok(()) => end -= DIR_TAIL_BYTES,

@@ -2,7 +2,6 @@
 
 use super::finding::Kind;
 use super::mapping::Walker;
-use base::BLOCK_BYTES;
 use ondisk::ext4::{ExtentEntries, ExtentNode, INLINE_EXTENTS_MAX, verify_extent_checksum};
 
 /// What the node above says of a node.
@@ -35,7 +34,7 @@ fn node(walker: &mut Walker<'_, '_>, bytes: &[u8], place: &Place) {
         Err(e) => return walker.finding(Kind::ExtentNode, place.block, e.to_string()),
     };
     let room = match place.block {
-        Some(_) => ExtentNode::block_max(BLOCK_BYTES),
+        Some(_) => ExtentNode::block_max(walker.volume.block_bytes()),
         None => INLINE_EXTENTS_MAX,
     };
     // Two records may be kept free for a checksum.

@@ -54,7 +54,9 @@ fn misplaced_field(sb: &Superblock, group: u32, desc: &GroupDesc) -> Option<Stri
     ];
     for (field, block, len) in places {
         let end = block.0.checked_add(len);
-        if block.0 == 0 || end.is_none_or(|end| end > sb.blocks_count()) {
+        if block.0 <= u64::from(sb.first_data_block())
+            || end.is_none_or(|end| end > sb.blocks_count())
+        {
             return Some(format!("{field} = {block} lies outside the file system"));
         }
     }

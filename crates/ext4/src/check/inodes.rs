@@ -5,8 +5,8 @@ use super::mapping::{self, Mapping};
 use super::state::{Dir, File, State};
 use super::volume::Volume;
 use super::{resize, symlink, xattrs};
+use base::Ino;
 use base::bytes::{get_le16, get_le32, is_zero};
-use base::{BLOCK_BYTES, Ino};
 use ondisk::ext4::{
     Compat, FileType, GroupFlags, Incompat, Inode, InodeFlags, RESIZE_INO, ROOT_INO, RoCompat,
 };
@@ -32,7 +32,7 @@ pub(super) fn scan(volume: &Volume<'_>, state: &mut State<'_>) {
 fn scan_table(volume: &Volume<'_>, state: &mut State<'_>, group: u32, count: u32) {
     let sb = &volume.sb;
     let bytes = sb.inode_bytes();
-    let per_block = (BLOCK_BYTES / bytes) as u32;
+    let per_block = (volume.block_bytes() / bytes) as u32;
     let table = volume.descs[group as usize].inode_table().0;
     for n in 0..count.div_ceil(per_block) {
         let at = table + u64::from(n);
@@ -216,7 +216,7 @@ fn check_content(
     let attributes = xattrs::check(volume, state, ino, inode);
     let mapping = match FileType::of_mode(inode.mode()) {
         FileType::Regular | FileType::Directory => mapping::map(volume, state, ino, inode, keep),
-        FileType::Symlink if symlink::is_fast(inode, attributes) => Mapping::default(),
+        FileType::Symlink if symlink::is_fast(volume, inode, attributes) => Mapping::default(),
         FileType::Symlink => mapping::map(volume, state, ino, inode, keep),
         FileType::Unknown => {
             let what = format!("mode {:#o} is of no type", inode.mode());
@@ -237,7 +237,7 @@ fn check_content(
             Mapping::default()
         }
     };
-    check_size(state, ino, inode, &mapping);
+    check_size(volume, state, ino, inode, &mapping);
     if inode.is_symlink() {
         symlink::check(volume, state, ino, inode, &mapping, attributes);
     }
@@ -248,9 +248,15 @@ fn check_content(
     mapping
 }
 
-fn check_size(state: &mut State<'_>, ino: u32, inode: &Inode, mapping: &Mapping) {
+fn check_size(
+    volume: &Volume<'_>,
+    state: &mut State<'_>,
+    ino: u32,
+    inode: &Inode,
+    mapping: &Mapping,
+) {
     let size = inode.size();
-    let block = BLOCK_BYTES as u64;
+    let block = volume.block_bytes() as u64;
     let what = match FileType::of_mode(inode.mode()) {
         FileType::Directory if !mapping.broken && size != mapping.end * block => {
             format!("{size} bytes in a directory of {} blocks", mapping.end)
@@ -260,7 +266,7 @@ fn check_size(state: &mut State<'_>, ino: u32, inode: &Inode, mapping: &Mapping)
         {
             format!("{size} bytes, and data up to block {}", mapping.written_end)
         }
-        FileType::Regular if size > block * most_blocks(inode) => {
+        FileType::Regular if size > block * most_blocks(volume, inode) => {
             format!("{size} bytes are more than can be mapped")
         }
         FileType::CharDevice | FileType::BlockDevice | FileType::Fifo | FileType::Socket
@@ -274,11 +280,11 @@ fn check_size(state: &mut State<'_>, ino: u32, inode: &Inode, mapping: &Mapping)
 }
 
 /// Blocks that the mapping of a file can reach.
-fn most_blocks(inode: &Inode) -> u64 {
+fn most_blocks(volume: &Volume<'_>, inode: &Inode) -> u64 {
     if inode.flags().has(InodeFlags::EXTENTS) {
         return 1 << 32;
     }
-    let pointers = BLOCK_BYTES as u64 / 4;
+    let pointers = volume.pointers();
     12 + pointers + pointers.pow(2) + pointers.pow(3)
 }
 
@@ -291,8 +297,8 @@ pub(super) fn check_sectors(
     blocks: u64,
 ) {
     let huge = volume.sb.ro_compat().has(RoCompat::HUGE_FILE);
-    let sectors = inode.sectors(huge, BLOCK_BYTES as u32);
-    let expected = blocks * 8;
+    let sectors = inode.sectors(huge, volume.sb.block_bytes());
+    let expected = volume.sectors(blocks);
     if sectors != expected {
         let what = format!("{sectors} sectors noted, {expected} in use");
         state

@@ -5,7 +5,6 @@ use super::finding::Kind;
 use super::mapping::{Run, find};
 use super::state::State;
 use super::volume::Volume;
-use base::BLOCK_BYTES;
 use ondisk::ext4::Compat;
 use ondisk::jbd2;
 
@@ -30,7 +29,7 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, options: &Option
             "the journal is no regular file in use",
         );
     };
-    let blocks = size / BLOCK_BYTES as u64;
+    let blocks = size / volume.block_bytes() as u64;
     let Some(at) = find(&runs, 0) else {
         return state.at_inode(ino, Kind::JournalInode, "its first block is not mapped");
     };
@@ -41,7 +40,7 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, options: &Option
         Ok(log) => log,
         Err(e) => return state.at_block(ino, at, Kind::JournalSuperblock, e.to_string()),
     };
-    check_superblock(state, ino, at, &log);
+    check_superblock(volume, state, ino, at, &log);
     check_length(state, ino, &log, blocks, &runs);
     if !log.is_clean() && !options.in_use {
         let what = format!(
@@ -53,9 +52,15 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, options: &Option
     }
 }
 
-fn check_superblock(state: &mut State<'_>, ino: u32, at: u64, log: &jbd2::Superblock) {
+fn check_superblock(
+    volume: &Volume<'_>,
+    state: &mut State<'_>,
+    ino: u32,
+    at: u64,
+    log: &jbd2::Superblock,
+) {
     let mut bad = |what: String| state.at_block(ino, at, Kind::JournalSuperblock, what);
-    if log.block_bytes() as usize != BLOCK_BYTES {
+    if log.block_bytes() != volume.sb.block_bytes() {
         bad(format!("s_blocksize = {}", log.block_bytes()));
     }
     if log.users_count() > 1 {

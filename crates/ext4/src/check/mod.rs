@@ -122,7 +122,8 @@ fn run(reader: &Reader<'_>, options: &Options, found: &mut Findings, report: &mu
     let Some(sb) = superblock::load(reader, options, found, report) else {
         return;
     };
-    let Some(volume) = Volume::load(reader, sb, found) else {
+    let reader = reader.in_blocks_of(sb.block_bytes() as usize);
+    let Some(volume) = Volume::load(&reader, sb, found) else {
         return;
     };
     superblock::check_backups(&volume, found);

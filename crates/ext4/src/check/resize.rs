@@ -3,11 +3,9 @@
 use super::finding::Kind;
 use super::state::State;
 use super::volume::Volume;
-use base::BLOCK_BYTES;
 use base::bytes::get_le32;
 use ondisk::ext4::{Compat, Inode, InodeFlags, RESIZE_INO};
 
-const POINTERS: u32 = BLOCK_BYTES as u32 / 4;
 /// Word of the block area that leads to the double-indirect block.
 const DOUBLE: usize = 13;
 
@@ -74,9 +72,10 @@ fn check_lists(volume: &Volume<'_>, state: &mut State<'_>, top: u64, root: &[u8]
     let backups = backups(volume);
     let first = sb.desc_blocks();
     let reserved = first..first + u32::from(sb.reserved_gdt_blocks());
-    let mut expected = vec![0u32; POINTERS as usize];
+    let pointers = volume.pointers() as u32;
+    let mut expected = vec![0u32; pointers as usize];
     for n in reserved.clone() {
-        expected[(n % POINTERS) as usize] = 1 + n;
+        expected[(n % pointers) as usize] = sb.first_data_block() + 1 + n;
     }
     for (n, &want) in expected.iter().enumerate() {
         let word = get_le32(root, 4 * n);
@@ -86,12 +85,14 @@ fn check_lists(volume: &Volume<'_>, state: &mut State<'_>, top: u64, root: &[u8]
         }
     }
     for n in reserved {
-        let at = u64::from(1 + n);
+        let at = u64::from(sb.first_data_block() + 1 + n);
         let Some(list) = volume.reader.block(at, state.found) else {
             return;
         };
-        for slot in 0..POINTERS as usize {
-            let want = backups.get(slot).map_or(0, |start| start + at);
+        for slot in 0..pointers as usize {
+            let want = backups
+                .get(slot)
+                .map_or(0, |start| start + 1 + u64::from(n));
             let word = u64::from(get_le32(&list, 4 * slot));
             if word != want {
                 let what = format!("word {slot} is {word}, should be {want}");

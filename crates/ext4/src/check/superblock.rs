@@ -6,7 +6,6 @@ use super::volume::Volume;
 use super::{Options, Report};
 use crate::mount::{INCOMPAT_SUPPORTED, RO_COMPAT_SUPPORTED};
 use crate::superblock::SUPERBLOCK_AT;
-use base::BLOCK_BYTES;
 use base::bytes::get_le32;
 use ondisk::ext4::{Compat, GroupDesc, Incompat, RoCompat, Superblock};
 
@@ -41,15 +40,16 @@ pub(super) fn load(
     report.needs_recovery = sb.incompat().has(Incompat::RECOVER);
     let groups = u64::from(sb.groups_count());
     let mut bad = |what: String| found.add(Finding::new(Kind::Superblock, what).block(0));
-    if sb.blocks_count() > reader.blocks() {
-        bad(format!(
-            "{} blocks on a device of {}",
-            sb.blocks_count(),
-            reader.blocks()
-        ));
+    let block_bytes = sb.block_bytes();
+    let device_blocks = reader.in_blocks_of(block_bytes as usize).blocks();
+    if sb.blocks_count() > device_blocks {
+        let blocks = sb.blocks_count();
+        bad(format!("{blocks} blocks on a device of {device_blocks}"));
         return None;
     }
-    if sb.first_data_block() != 0 || !sb.inodes_per_group().is_multiple_of(8) {
+    if sb.first_data_block() != u32::from(block_bytes == 1024)
+        || !sb.inodes_per_group().is_multiple_of(8)
+    {
         bad(format!(
             "s_first_data_block = {}, s_inodes_per_group = {}",
             sb.first_data_block(),
@@ -71,8 +71,9 @@ fn unsupported(sb: &Superblock) -> Option<String> {
     if !unknown.is_empty() {
         return Some(format!("feature {unknown}"));
     }
-    (sb.block_bytes() as usize != BLOCK_BYTES)
-        .then(|| format!("blocks of {} bytes; only 4096 are known", sb.block_bytes()))
+    let bytes = sb.block_bytes();
+    (![1024, 4096].contains(&bytes))
+        .then(|| format!("blocks of {bytes} bytes; only 1024 and 4096 are known"))
 }
 
 /// Fields that contradict each other.

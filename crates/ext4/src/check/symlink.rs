@@ -4,13 +4,12 @@ use super::finding::Kind;
 use super::mapping::Mapping;
 use super::state::State;
 use super::volume::Volume;
-use base::BLOCK_BYTES;
 use ondisk::ext4::{BLOCK_AREA_BYTES, Inode, InodeFlags, RoCompat};
 
 /// True if the target lies in the inode: it owns no block but that of its attributes.
-pub(super) fn is_fast(inode: &Inode, attributes: bool) -> bool {
-    let sectors = inode.sectors(false, BLOCK_BYTES as u32);
-    sectors == u64::from(attributes) * 8 && !inode.flags().has(InodeFlags::EXTENTS)
+pub(super) fn is_fast(volume: &Volume<'_>, inode: &Inode, attributes: bool) -> bool {
+    let sectors = inode.sectors(false, volume.sb.block_bytes());
+    sectors == volume.sectors(u64::from(attributes)) && !inode.flags().has(InodeFlags::EXTENTS)
 }
 
 /// Checks the target: as long as the size says, without zero bytes.
@@ -27,16 +26,16 @@ pub(super) fn check(
         "refused before"
     );
     let size = inode.size();
-    let room = if is_fast(inode, attributes) {
+    let room = if is_fast(volume, inode, attributes) {
         BLOCK_AREA_BYTES
     } else {
-        BLOCK_BYTES
+        volume.block_bytes()
     } as u64;
     if size == 0 || size >= room {
         let what = format!("a target of {size} bytes");
         return state.at_inode(ino, Kind::Symlink, what);
     }
-    let target = if is_fast(inode, attributes) {
+    let target = if is_fast(volume, inode, attributes) {
         base::Bytes::copy_from_slice(inode.block_area())
     } else {
         let Some(run) = mapping.runs.first().filter(|run| run.logical == 0) else {

@@ -2,7 +2,6 @@
 
 use super::volume::Volume;
 use crate::bitmap;
-use base::BLOCK_BYTES;
 use std::collections::BTreeMap;
 
 /// Blocks with an owner.
@@ -24,7 +23,9 @@ impl Usage {
     /// Takes blocks inside the volume for an owner. Answers the first one that has an owner already, if there is one.
     pub fn take(&mut self, volume: &Volume<'_>, start: u64, len: u64) -> Option<u64> {
         let per_group = u64::from(volume.sb.blocks_per_group());
-        let (mut at, end) = (start, start + len);
+        // Group 0 begins behind the boot block.
+        let zero = u64::from(volume.sb.first_data_block());
+        let (mut at, end) = (start - zero, start - zero + len);
         let mut shared = None;
         while at < end {
             let group = (at / per_group) as u32;
@@ -36,7 +37,7 @@ impl Usage {
                 .or_insert_with(|| Usage::fresh(volume, group));
             let used = bitmap::next(map, bit, bit + n, true);
             if used < bit + n && shared.is_none() {
-                shared = Some(at + u64::from(used - bit));
+                shared = Some(zero + at + u64::from(used - bit));
             }
             bitmap::fill(map, bit, n, true);
             at += u64::from(n);
@@ -62,11 +63,11 @@ impl Usage {
     pub fn fresh(volume: &Volume<'_>, group: u32) -> Box<[u8]> {
         let first = volume.sb.group_first_block(group).0;
         let blocks = volume.sb.group_blocks(group);
-        let mut map = vec![0; BLOCK_BYTES].into_boxed_slice();
+        let mut map = vec![0; volume.block_bytes()].into_boxed_slice();
         for (start, end) in volume.zone.ranges(first, first + u64::from(blocks)) {
             bitmap::fill(&mut map, (start - first) as u32, (end - start) as u32, true);
         }
-        let bits = (BLOCK_BYTES * 8) as u32;
+        let bits = volume.bits();
         bitmap::fill(&mut map, blocks, bits - blocks, true);
         map
     }

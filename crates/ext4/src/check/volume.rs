@@ -54,9 +54,29 @@ impl<'a> Volume<'a> {
         }
     }
 
+    /// Bytes of a block.
+    pub fn block_bytes(&self) -> usize {
+        self.sb.block_bytes() as usize
+    }
+
+    /// Bits of a bitmap.
+    pub fn bits(&self) -> u32 {
+        self.sb.block_bytes() * 8
+    }
+
+    /// Sectors of so many blocks.
+    pub fn sectors(&self, blocks: u64) -> u64 {
+        blocks * u64::from(self.sb.block_bytes()) / base::SECTOR_BYTES as u64
+    }
+
+    /// Pointers in a block.
+    pub fn pointers(&self) -> u64 {
+        u64::from(self.sb.block_bytes() / 4)
+    }
+
     /// True if the range lies inside the volume.
     pub fn inside(&self, start: u64, len: u64) -> bool {
-        start > 0
+        start > u64::from(self.sb.first_data_block())
             && start
                 .checked_add(len)
                 .is_some_and(|end| end <= self.sb.blocks_count())

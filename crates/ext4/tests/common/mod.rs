@@ -79,10 +79,15 @@ impl Image {
 
     /// Makes the file system by our own mkfs.
     pub fn ours(kind: Kind, mib: u64) -> Image {
+        Image::of(kind, mib, BLOCK_BYTES as u32)
+    }
+
+    /// The same with blocks of so many bytes.
+    pub fn of(kind: Kind, mib: u64, block_bytes: u32) -> Image {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("image");
         let image = Image { dir, path };
-        image.store(&fresh(kind, mib));
+        image.store(&fresh_of(kind, mib, block_bytes));
         image
     }
 
@@ -155,12 +160,17 @@ impl Image {
 
 /// A device with a fresh file system of our own mkfs.
 pub fn fresh(kind: Kind, mib: u64) -> Arc<Ram> {
+    fresh_of(kind, mib, BLOCK_BYTES as u32)
+}
+
+/// The same with blocks of so many bytes.
+pub fn fresh_of(kind: Kind, mib: u64, block_bytes: u32) -> Arc<Ram> {
     let time = rt::WallTime {
         secs: 1_700_000_000,
         nanos: 0,
     };
     let mut options = MkfsOptions::new(mib << 20, [3; 16], [5; 16], time);
-    options.kind = kind;
+    (options.kind, options.block_bytes) = (kind, block_bytes);
     let ram = Arc::new(Ram::new(mib << 20));
     mkfs::plan(&options)
         .expect("a volume")

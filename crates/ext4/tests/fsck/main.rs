@@ -15,7 +15,7 @@ fn fresh_images_of_mke2fs_are_clean() {
     if !have_tools() {
         return;
     }
-    let all: [(u64, &[&str]); 12] = [
+    let all: [(u64, &[&str]); 17] = [
         (16, &[]),
         (144, &[]),
         (700, &[]),
@@ -27,6 +27,14 @@ fn fresh_images_of_mke2fs_are_clean() {
         (300, &["-O", "^resize_inode"]),
         (300, &["-O", "orphan_file,metadata_csum_seed"]),
         (300, &["-I", "128", "-O", "^flex_bg"]),
+        (16, &["-b", "1024"]),
+        (70, &["-b", "1024"]),
+        (70, &["-b", "1024", "-t", "ext3"]),
+        (16, &["-b", "1024", "-t", "ext2"]),
+        (
+            300,
+            &["-b", "1024", "-O", "^sparse_super,^resize_inode,^flex_bg"],
+        ),
         (
             1000,
             &[

@@ -260,7 +260,7 @@ fn by_pointers(
             return Err(ReadError::Layout(what));
         }
         match runs.last_mut() {
-            Some(run) if run.home + u64::from(run.len) == pointer.into() => run.len += 1,
+            Some(run) if run.home + u64::from(run.len) == u64::from(pointer) => run.len += 1,
             _ => runs.push(Run {
                 at,
                 home: pointer.into(),

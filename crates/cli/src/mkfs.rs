@@ -1,0 +1,119 @@
+//! `varve mkfs`: a fresh file system in an image file.
+
+use crate::args::MkfsArgs;
+use crate::failure::{Failure, failed, usage};
+use crate::fsck::open;
+use crate::out::say;
+use rig::Fs;
+use rig::mkfs::{JournalSize, Kind, MakeError, MkfsOptions, make};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A file with something here holds a file system, a partition table or other data.
+const HEAD_BYTES: usize = 128 << 10;
+/// Where sizes of devices are whole.
+const PAGE_BYTES: u64 = 4096;
+/// Time of creation with `--seed`: the start of 2024.
+const SEEDED_SECS: i64 = 1_704_067_200;
+
+/// Runs it.
+pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
+    let fs: Fs = args.fs.parse().map_err(usage)?;
+    let name = args.image.display();
+    let options = |bytes| options(args, fs, bytes);
+    // Before a file is made or touched.
+    let size = match (args.size, args.image.metadata()) {
+        (Some(mib), _) => mib.checked_mul(1 << 20),
+        (None, Ok(meta)) => Some(meta.len()),
+        (None, Err(_)) => None,
+    };
+    let size = size.ok_or_else(|| usage(format!("{name}: no such file; say --size MIB")))?;
+    if size % PAGE_BYTES != 0 {
+        let what = format!("{name}: {size} bytes are not a multiple of {PAGE_BYTES}; say --size");
+        return Err(usage(what));
+    }
+    let chosen = options(size)?;
+    rig::mkfs::Geometry::new(&chosen).map_err(usage)?;
+    let (file, zeros) = file(args, size)?;
+    let made = make(&file, &chosen, zeros).map_err(|e| match e {
+        MakeError::Options(why) => usage(why),
+        other => failed(format!("{name}: {other}")),
+    })?;
+    let journal = match made.journal_blocks {
+        0 => "no journal".into(),
+        blocks => format!("a journal of {blocks} blocks"),
+    };
+    say(&format!(
+        "{name}: {fs}, {} blocks of {} bytes, {} inodes, {journal}\n",
+        made.blocks,
+        made.block_bytes,
+        made.inodes()
+    ))
+}
+
+fn options(args: &MkfsArgs, fs: Fs, bytes: u64) -> Result<MkfsOptions, Failure> {
+    let (uuid, hash_seed, secs) = identity(args.seed)?;
+    let time = rig::WallTime { secs, nanos: 0 };
+    let mut options = MkfsOptions::new(bytes, uuid, hash_seed, time);
+    options.kind = match fs {
+        Fs::Ext4 => Kind::Ext4,
+        Fs::Ext3 => Kind::Ext3,
+    };
+    options.block_bytes = args.block_size;
+    options.label.clone_from(&args.label);
+    options.journal = match args.journal {
+        _ if args.no_journal => JournalSize::None,
+        None => JournalSize::Default,
+        Some(mib) => {
+            let blocks = u64::from(mib) * (1 << 20) / u64::from(args.block_size.max(1));
+            JournalSize::Blocks(u32::try_from(blocks).unwrap_or(u32::MAX))
+        }
+    };
+    Ok(options)
+}
+
+/// UUID, hash seed and time of creation.
+fn identity(seed: Option<u64>) -> Result<([u8; 16], [u8; 16], i64), Failure> {
+    if let Some(seed) = seed {
+        let (uuid, hash_seed) = rig::identity(seed);
+        return Ok((uuid, hash_seed, SEEDED_SECS));
+    }
+    let mut bytes = [0; 32];
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(|e| failed(format!("/dev/urandom: {e}")))?;
+    let (mut uuid, mut hash_seed) = ([0; 16], [0; 16]);
+    uuid.copy_from_slice(&bytes[..16]);
+    hash_seed.copy_from_slice(&bytes[16..]);
+    for id in [&mut uuid, &mut hash_seed] {
+        // RFC 9562, version 4.
+        id[6] = id[6] & 0x0F | 0x40;
+        id[8] = id[8] & 0x3F | 0x80;
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    Ok((uuid, hash_seed, now.unwrap_or_default().as_secs() as i64))
+}
+
+/// The file, `size` bytes long, and whether it reads as zeros.
+fn file(args: &MkfsArgs, size: u64) -> Result<(File, bool), Failure> {
+    let name = args.image.display();
+    let host = |e: std::io::Error| failed(format!("{name}: {e}"));
+    let len = args.image.metadata().map(|meta| meta.len());
+    if len.is_err() || matches!(len, Ok(0)) {
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(true);
+        let file = options.open(&args.image).map_err(host)?;
+        file.set_len(size).map_err(host)?;
+        return Ok((file, true));
+    }
+    let file = open::open(&args.image, true).map_err(failed)?;
+    let mut head = vec![0; HEAD_BYTES.min(file.metadata().map_err(host)?.len() as usize)];
+    file.read_exact_at(&mut head, 0).map_err(host)?;
+    if !args.force && head.iter().any(|&byte| byte != 0) {
+        return Err(failed(format!("{name} holds data; --force writes over it")));
+    }
+    file.set_len(size).map_err(host)?;
+    Ok((file, false))
+}

@@ -1,0 +1,98 @@
+//! `varve mkfs` as a user runs it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Exit code and words.
+fn varve(words: &[&str], image: &Path) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+    let out = command.args(words).arg(image).output();
+    let out = out.expect("the program starts");
+    let said = String::from_utf8_lossy(&[&out.stdout[..], &out.stderr[..]].concat()).into_owned();
+    (out.status.code().unwrap_or(-1), said)
+}
+
+/// Clean by `e2fsck -fn`, where it is installed.
+fn e2fsck(image: &Path) {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new("e2fsck");
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    match command.arg("-fn").arg(image).output() {
+        Ok(out) => assert_eq!(out.status.code(), Some(0), "{out:?}"),
+        Err(e) => eprintln!("skipped: no e2fsck: {e}"),
+    }
+}
+
+#[test]
+fn each_kind_in_each_block_size_is_clean_and_comes_again() {
+    let folder = tempfile::tempdir().unwrap();
+    for fs in ["ext3", "ext4"] {
+        for block in ["1024", "4096"] {
+            let options = [
+                "mkfs", "--fs", fs, "-b", block, "--seed", "7", "--size", "40",
+            ];
+            let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+            let (code, said) = varve(&options, &one);
+            assert_eq!(code, 0, "{said}");
+            assert!(said.contains(fs) && said.contains(block), "{said}");
+            e2fsck(&one);
+            let (code, said) = varve(&["fsck"], &one);
+            assert_eq!(code, 0, "{said}");
+            varve(&options, &two);
+            assert!(fs::read(&one).unwrap() == fs::read(&two).unwrap());
+            for image in [one, two] {
+                fs::remove_file(image).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn what_holds_data_is_written_over_on_demand_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    fs::write(&image, vec![0xA5; 16 << 20]).unwrap();
+    let (code, said) = varve(&["mkfs", "--fs", "ext3"], &image);
+    assert!(code == 1 && said.contains("--force"), "{said}");
+    let options = [
+        "mkfs",
+        "--fs",
+        "ext3",
+        "--force",
+        "--label",
+        "layer",
+        "--no-journal",
+    ];
+    let (code, said) = varve(&options, &image);
+    assert!(code == 0 && said.contains("no journal"), "{said}");
+    e2fsck(&image);
+    assert_eq!(varve(&["fsck"], &image).0, 0);
+}
+
+#[test]
+fn what_makes_no_sense_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    for (options, words) in [
+        (&["mkfs"][..], "--size"),
+        (
+            &["mkfs", "--size", "40", "-b", "2048"],
+            "choose 1024 or 4096",
+        ),
+        (&["mkfs", "--size", "40", "--fs", "ext2"], "ext4, ext3"),
+        (&["mkfs", "--size", "4"], "a journal wants"),
+        (
+            &["mkfs", "--size", "40", "--journal", "1"],
+            "choose 1024 to",
+        ),
+    ] {
+        let (code, said) = varve(options, &image);
+        assert!(
+            code == 2 && said.contains(words),
+            "{options:?}: {code} {said}"
+        );
+        assert!(!image.exists());
+    }
+}

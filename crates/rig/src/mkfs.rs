@@ -1,0 +1,40 @@
+//! A fresh file system in an image file.
+
+use block::Queue;
+use blockdev::{DevError, HostFile};
+use ext4::mkfs::{DeviceContent, plan};
+pub use ext4::mkfs::{Geometry, JournalSize, Kind, MkfsError, MkfsOptions};
+use std::fs::File;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Why there is no file system in the file.
+#[derive(Debug, Error)]
+pub enum MakeError {
+    /// An option is impossible.
+    #[error("{0}")]
+    Options(#[from] MkfsError),
+    /// The host refuses the file.
+    #[error("{0}")]
+    Host(#[from] std::io::Error),
+    /// The host refused it half way.
+    #[error("{0}")]
+    Device(#[from] DevError),
+}
+
+/// Makes the file system that `options` describe in `file`, which has the size they name. `zeros`: the file reads as zeros, as a
+/// new one does; otherwise what must be zero is written. Answers its numbers.
+///
+/// # Errors
+/// An option is impossible, with nothing written; the host refuses the file.
+pub fn make(file: &File, options: &MkfsOptions, zeros: bool) -> Result<Geometry, MakeError> {
+    let geometry = Geometry::new(options)?;
+    let plan = plan(options)?;
+    let queue = Queue::new(Arc::new(HostFile::new(file.try_clone()?)?));
+    let before = match zeros {
+        true => DeviceContent::Zeros,
+        false => DeviceContent::Unknown,
+    };
+    plan.write(&queue, before)?;
+    Ok(geometry)
+}
