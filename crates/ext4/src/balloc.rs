@@ -312,6 +312,7 @@ impl Ext4 {
             group,
             start: run.start,
             len: run.len,
+            late: false,
         };
         self.groups.pending.lock().push_back(free);
         Ok(())
@@ -323,7 +324,9 @@ impl Ext4 {
             let Some(free) = self.next_ripe() else {
                 return Ok(());
             };
-            if self.options.discard {
+            // R14: a discard behind the first use of the block would take what a REMAP has brought there.
+            let late = self.options.discard && !free.late && rt::mutant(Mutant::DiscardLate);
+            if self.options.discard && !late {
                 let start = self
                     .geo
                     .group_first_block(free.group)
@@ -332,12 +335,20 @@ impl Ext4 {
                     .discard(start.lba(), u64::from(free.len) * SECTORS_PER_BLOCK)
                     .map_err(fault::device("discarding freed blocks"))?;
             }
+            if free.late {
+                continue;
+            }
             let mut state = self.groups.get(free.group).lock();
             let map = state.map.as_deref_mut().expect("G2: freeing loads the map");
             bitmap::fill(map, free.start, free.len, false);
             state.waiting -= free.len;
             drop(state);
             self.space.matured(free.len.into());
+            if late {
+                let tid = self.journal.committed().next().next();
+                let free = PendingFree { tid, late, ..free };
+                self.groups.pending.lock().push_back(free);
+            }
         }
     }
 

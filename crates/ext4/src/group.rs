@@ -34,6 +34,8 @@ pub(crate) struct PendingFree {
     pub group: u32,
     pub start: u32,
     pub len: u32,
+    /// In use again, and still to be discarded: a deliberate mistake (R14).
+    pub late: bool,
 }
 
 /// All groups.
