@@ -12,9 +12,10 @@ use std::process::Stdio;
 use std::time::Instant;
 
 /// Package and test target of each catalogue.
-const CATALOGUES: [(&str, &str); 4] = [
+const CATALOGUES: [(&str, &str); 5] = [
     ("varve-block", "mutants"),
     ("varve-journal", "mutants"),
+    ("varve-ext4", "mutants"),
     ("varve-lab", "mutants"),
     ("varve-lab", "mutants_explored"),
 ];

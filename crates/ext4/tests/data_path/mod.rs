@@ -5,7 +5,7 @@
 //! (H5, H6, H7, H15, H17, H19), another file's bytes (H16, H18, H2) and half an operation (H21) all show.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
-use base::{BlockNo, Ino, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
+use base::{BlockNo, Ino, Mutant, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
 use block::{BlockDevice, Caps, Queue, RemapCaps};
 use blockdev::{Image, SpecDisk};
 use fscore::{Creds, FallocateMode, FileKind, FileSystem, FsError, SetAttr};
@@ -353,11 +353,34 @@ pub struct Cut {
 }
 
 pub fn life_of(seed: u64, start: &Image, bytes: u64, tear: Tear, options: &str) -> Vec<Cut> {
+    let outcome = life_with(seed, start, (bytes, tear), options, None);
+    assert!(
+        outcome.first_failure.is_none(),
+        "{:?} {}",
+        outcome.first_failure,
+        outcome.replay
+    );
+    outcome.value.expect("cuts")
+}
+
+/// The same, with a guard left out.
+pub fn life_with(
+    seed: u64,
+    start: &Image,
+    (bytes, tear): (u64, Tear),
+    options: &str,
+    mutant: Option<Mutant>,
+) -> Outcome<Vec<Cut>> {
     let mut options = MountOptions::parse(options).expect("options");
     // Metadata goes home all the time, and the tail of the log moves behind it.
     options.writeback_expire = Some(Nanos::from_millis(2));
     let content = start.clone();
-    let outcome = Sim::new(SimConfig::random(seed)).run(move || {
+    let cfg = SimConfig {
+        mutant,
+        quiet: mutant.is_some(),
+        ..SimConfig::random(seed)
+    };
+    Sim::new(cfg).run(move || {
         let disk = SpecDisk::from_image(caps(bytes, tear), content, seed);
         let fs = Ext4::mount(Queue::new(disk.clone()), options).expect("mounts");
         let names = Arc::new(Mutex::new(Names::new()));
@@ -418,14 +441,7 @@ pub fn life_of(seed: u64, start: &Image, bytes: u64, tear: Tear, options: &str) 
         checkpointer.join().expect("no panic");
         fs.unmount().expect("unmounts");
         cuts
-    });
-    assert!(
-        outcome.first_failure.is_none(),
-        "{:?} {}",
-        outcome.first_failure,
-        outcome.replay
-    );
-    outcome.value.expect("cuts")
+    })
 }
 
 pub fn judge(cut: &Cut, bytes: u64, tear: Tear, options: &str) -> Result<(), String> {

@@ -1,0 +1,65 @@
+//! The catalogue of `cargo xtask mutants` for guards of ext4 that only its own histories reach. docs/measuring.md says what a line means.
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
+
+mod data_path;
+
+use base::Mutant;
+use data_path::{MIB, Tear, judge, life_with, new_volume};
+
+/// Cuts within which a mutant has to be noticed.
+const CUTS: u64 = 400;
+const FIRST: u64 = 500;
+const MIB_OF_VOLUME: u64 = 16;
+
+struct Seen {
+    cuts: u64,
+    reached: u64,
+    found: Option<String>,
+}
+
+fn explore(mutant: Option<Mutant>, options: &str) -> Seen {
+    let start = new_volume(MIB_OF_VOLUME);
+    let mut seen = Seen {
+        cuts: 0,
+        reached: 0,
+        found: None,
+    };
+    let bytes = MIB_OF_VOLUME * MIB;
+    for seed in FIRST.. {
+        let outcome = life_with(seed, &start, (bytes, Tear::Blocks), options, mutant);
+        let reached = mutant.and_then(|m| outcome.reached.get(&m).copied());
+        seen.reached += reached.unwrap_or(0);
+        if let Some(failure) = outcome.first_failure {
+            seen.found = Some(format!("seed {seed}: {failure}"));
+            return seen;
+        }
+        for (n, cut) in outcome.value.expect("cuts").iter().enumerate() {
+            seen.cuts += 1;
+            if let Err(why) = judge(cut, bytes, Tear::Blocks, options) {
+                seen.found = Some(format!("seed {seed}, cut {n}: {why}"));
+                return seen;
+            }
+        }
+        if seen.cuts >= CUTS {
+            return seen;
+        }
+    }
+    seen
+}
+
+/// R14: what is freed is discarded behind its next use.
+#[test]
+fn discard_late() {
+    let (mutant, options) = (Mutant::DiscardLate, "scheme=jftl,data=journal,discard");
+    let clean = explore(None, options);
+    assert_eq!(clean.found, None, "the code with its guard");
+    let broken = explore(Some(mutant), options);
+    assert!(broken.reached > 0, "{mutant}: no one asked for its guard");
+    let found = broken.found;
+    let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed in {} cuts", broken.cuts));
+    println!("{mutant}: {found}");
+    println!(
+        "mutant|{mutant}|ext4, {options}|{}|file system|{}|{}",
+        broken.reached, broken.cuts, clean.cuts
+    );
+}
