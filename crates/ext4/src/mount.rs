@@ -385,12 +385,25 @@ fn open_log(
 /// The blocks of the journal file, read straight from the device: from its inode, or, if a cut has torn the descriptor or
 /// the table block that leads there (their images are in the log), from the copy in the superblock.
 fn journal_place(queue: &Queue, sb: &Superblock) -> FsResult<LogPlace> {
-    journal_inode_place(queue, sb).or_else(|damage| match damage {
-        FsError::Corrupt { .. } | FsError::Incompatible { .. } => {
-            journal_backup_place(queue, sb).ok_or(damage)
-        }
-        other => Err(other),
-    })
+    let by_inode = journal_inode_place(queue, sb);
+    let torn = match &by_inode {
+        // Without checksums only where it leads tells what was torn.
+        Ok(place) => !sb.has_metadata_checksums() && !leads_to_log(queue, place)?,
+        Err(e) => matches!(e, FsError::Corrupt { .. } | FsError::Incompatible { .. }),
+    };
+    match torn.then(|| journal_backup_place(queue, sb)).flatten() {
+        Some(place) => Ok(place),
+        None => by_inode,
+    }
+}
+
+/// True if the superblock of a log lies at the place.
+fn leads_to_log(queue: &Queue, place: &LogPlace) -> FsResult<bool> {
+    if place.blocks_count() == 0 {
+        return Ok(false);
+    }
+    let block = read_block(queue, place.block(LogBlock(0)))?;
+    Ok(ondisk::jbd2::Superblock::parse(&block).is_ok())
 }
 
 /// As the superblock remembers it (`s_jnl_blocks`); `None` if it does not, or that is no log.

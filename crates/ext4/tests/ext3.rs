@@ -12,6 +12,7 @@ use common::{
 };
 use fscore::{Creds, Errno, FallocateMode, FileKind, FileSystem, SetAttr};
 use journal::Preset;
+use ondisk::ext4::{GroupDesc, Superblock};
 use ondisk::jbd2::{self, BlockKind, DescriptorReader, Header};
 use std::sync::Arc;
 use varve_ext4::Ext4;
@@ -173,6 +174,12 @@ fn log_of(ram: &Ram) -> (jbd2::Superblock, Vec<Bytes>) {
     (sb.expect("a log"), descriptors)
 }
 
+fn block_of(ram: &Ram, n: u64) -> Bytes {
+    let blocks = ram.blocks();
+    let at = blocks.into_iter().find(|(at, _)| *at == n);
+    at.expect("not blank").1
+}
+
 #[test]
 fn the_log_is_that_of_jbd() {
     let ram = fresh(Kind::Ext3, 128);
@@ -223,6 +230,19 @@ fn a_lost_superblock_is_replaced_by_its_backup() {
         fs.unmount().expect("unmount");
         let report = check_ram(&lost);
         assert!(report.is_clean(), "{}", said(&report));
+    }
+    // Descriptors, or the inode of the journal, are lost too: their images are in the log, and the copy of the journal's block
+    // map leads there (M3).
+    let sb = Superblock::parse(&block_of(&cut, 0)[1024..]).expect("a volume");
+    let desc = GroupDesc::parse(&block_of(&cut, 1), sb.desc_bytes()).expect("a group");
+    for torn in [1, desc.inode_table().0] {
+        let lost = lose(&lose(&cut, 0), torn);
+        let fs = mount(&lost, "");
+        assert!(fs.recovery().is_some());
+        fs.lookup(fs.root(), b"file").expect("it is there");
+        fs.unmount().expect("unmount");
+        let report = check_ram(&lost);
+        assert!(report.is_clean(), "block {torn}: {}", said(&report));
     }
     // Another file system's blocks where the descriptors were: it is not this volume any more.
     let other = lose(&lose(&ram, 0), 1);
