@@ -383,6 +383,8 @@ pub struct MkfsArgs {
 pub enum PaperName {
     /// Characterisation of journaling on phones, journal coalition, flush-ahead commit.
     Emmc,
+    /// Journal remapping inside the flash translation layer.
+    Jftl,
 }
 
 #[derive(clap::Args)]
@@ -398,7 +400,7 @@ pub struct PaperArgs {
     /// Seed of every random stream.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Folder of recordings (mobibench-facebook.txt.gz, mobibench-twitter.txt.gz) [default: VARVE_TRACES, else none].
+    /// Of `emmc`: folder of recordings (mobibench-facebook.txt.gz, mobibench-twitter.txt.gz) [default: VARVE_TRACES, else none].
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
     /// Folder for paper.json and index.html.

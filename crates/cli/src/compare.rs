@@ -258,7 +258,9 @@ fn judge(done: &[Done], workload: &Workload, quiet: bool) -> Result<(), Failure>
     if !quiet {
         let content = match workload {
             Workload::Sqlite(_) => "integrity_check ok, all rows as written",
-            Workload::Fsync(_) | Workload::Files(_) => "names, sizes and content as written",
+            Workload::Fsync(_) | Workload::Files(_) | Workload::Bench(_) => {
+                "names, sizes and content as written"
+            }
             Workload::Replay(_) | Workload::App(_) => "names and sizes as recorded",
         };
         let e2fsck = match done.iter().all(|d| d.e2fsck == Checked::Clean) {

@@ -312,11 +312,19 @@ impl Journal {
         self.inner.latch(&mut self.inner.state.lock(), failure);
     }
 
-    /// What the write-back task does when its time comes.
-    #[cfg(test)]
-    pub(crate) fn write_back_now(&self) -> Result<(), JournalError> {
+    /// Writes committed images home, as the write-back task does when its time comes; the tail stays where it is, and the device is not flushed.
+    ///
+    /// # Errors
+    /// The journal is aborted.
+    pub fn write_back(&self) -> Result<(), JournalError> {
         let _home = self.inner.home.lock();
         self.inner.write_home_all()
+    }
+
+    /// The same, by the name that tests of this crate use.
+    #[cfg(test)]
+    pub(crate) fn write_back_now(&self) -> Result<(), JournalError> {
+        self.write_back()
     }
 
     /// Figures since the start.

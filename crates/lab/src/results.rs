@@ -64,8 +64,21 @@ pub struct Run {
     /// Begin and end of the phases of a workload that has some, seconds of the measured part.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub phases_s: BTreeMap<String, (f64, f64)>,
+    /// Blocks that came home by REMAP instead of a write (`home=remap`).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub remapped_blocks: u64,
+    /// Of them, those that the device copied.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub remap_copies: u64,
+    /// Of a benchmark: file content written, 10^6 bytes a virtual second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mb_per_s: Option<f64>,
     /// Fingerprint of the schedule and of every traced event.
     pub trace_hash: String,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// Operations of one kind.

@@ -1,7 +1,7 @@
 //! One workload on one stack, simulated: what a worker process does.
 
 use crate::fsck::{self, Verdict};
-use crate::life::{Between, directly, live_through};
+use crate::life::{Between, directly, live, live_through};
 use crate::metrics::{Latencies, micros, round};
 use crate::recording::{self, Recording, apps};
 use crate::results::{Device, Flash, Kind, LatencyTable, Run};
@@ -10,7 +10,8 @@ use crate::workload::fsync::FsyncRun;
 use crate::workload::replay::Replay;
 use crate::workload::sqlite::{self, Transaction};
 use crate::workload::{
-    AppSpec, Background, Done, FilesSpec, FsyncSpec, Pacing, ReplaySpec, SqliteSpec, Workload,
+    AppSpec, Background, BenchSpec, Done, FilesSpec, FsyncSpec, Pacing, ReplaySpec, SqliteSpec,
+    Workload,
 };
 use crate::{RunConfig, RunError};
 use ::sqlite::Registration;
@@ -66,21 +67,10 @@ pub fn run_through(
     let workload: Workload = config.workload.parse()?;
     let recorded = recorded(config, &workload)?;
     let model = config.stack.format()?;
-    let seed = config.seed;
-    let life = live_through(
-        config,
-        model,
-        between,
-        |stack, registration| match &workload {
-            Workload::Sqlite(spec) => measure_sqlite(stack, registration, spec, seed, progress),
-            Workload::Fsync(spec) => measure_fsync(stack, spec, seed, progress),
-            Workload::Files(spec) => measure_files(stack, spec, seed, progress),
-            Workload::Replay(ReplaySpec { pacing, .. }) | Workload::App(AppSpec { pacing, .. }) => {
-                let background = workload.background();
-                measure_recording(stack, &recorded, *pacing, background, seed, progress)
-            }
-        },
-    )?;
+    let life = live_through(config, model, between, |stack, registration| {
+        let what = (&workload, &recorded);
+        measure(stack, registration, what, config.seed, progress)
+    })?;
     let timing = config.stack.profile()?.timing().to_string();
     let measured = life.value.measured();
     let run = life
@@ -92,6 +82,48 @@ pub fn run_through(
         model,
         measured,
     })
+}
+
+/// Runs the workload and takes its figures from the mount to when everything is home: making the files counts, and so does the sync at the end.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_whole(config: &RunConfig) -> Result<Run, RunError> {
+    let workload: Workload = config.workload.parse()?;
+    let recorded = recorded(config, &workload)?;
+    let model = config.stack.format()?;
+    let life = live(config, model, |stack, registration| {
+        let start = Reading::take(stack);
+        let what = (&workload, &recorded);
+        let mut taken = measure(stack, registration, what, config.seed, &mut |_, _| {})?;
+        sync_home(stack)?;
+        (taken.start, taken.end) = (start, Reading::take(stack));
+        Ok(taken)
+    })?;
+    let timing = config.stack.profile()?.timing().to_string();
+    Ok(life
+        .value
+        .into_run(config, &workload, timing, life.trace_hash))
+}
+
+/// The measured part of any workload, with what comes before it and the checks behind it.
+fn measure(
+    stack: &Stack,
+    registration: &Registration,
+    (workload, recorded): (&Workload, &Recording),
+    seed: u64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Taken, RunError> {
+    match workload {
+        Workload::Sqlite(spec) => measure_sqlite(stack, registration, spec, seed, progress),
+        Workload::Fsync(spec) => measure_fsync(stack, spec, seed, progress),
+        Workload::Files(spec) => measure_files(stack, spec, seed, progress),
+        Workload::Bench(spec) => measure_bench(stack, spec, seed, progress),
+        Workload::Replay(ReplaySpec { pacing, .. }) | Workload::App(AppSpec { pacing, .. }) => {
+            let background = workload.background();
+            measure_recording(stack, recorded, *pacing, background, seed, progress)
+        }
+    }
 }
 
 /// Runs the measured part between two readings of all counters.
@@ -129,6 +161,7 @@ fn metered(
         fsyncs,
         syncs,
         phases: Vec::new(),
+        content_bytes: None,
     })
 }
 
@@ -182,6 +215,37 @@ fn measure_files(
     })?;
     taken.phases = run.phases().to_vec();
     Ok(taken)
+}
+
+fn measure_bench(
+    stack: &Stack,
+    spec: &BenchSpec,
+    seed: u64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Taken, RunError> {
+    let sync = || sync_home(stack);
+    let mut bench = spec.on(&stack.vfs, seed);
+    bench.prepare(&sync)?;
+    let all = spec.operations();
+    let mut taken = metered(stack, all, spec.background, seed, progress, |done| {
+        bench.run(&sync, done)?;
+        sync()
+    })?;
+    bench.check()?;
+    taken.content_bytes = Some(spec.bytes());
+    Ok(taken)
+}
+
+/// What `sync` writes in Linux: dirty pages, the running transaction, and the committed blocks whose home is old. The tail of the journal stays.
+///
+/// # Errors
+/// Of the file system.
+pub(crate) fn sync_home(stack: &Stack) -> Result<(), RunError> {
+    stack.vfs.sync()?;
+    let home = stack.fs.journal().write_back();
+    home.map_err(|e| RunError::Check(format!("writing committed blocks home: {e}")))?;
+    // The homes are in the device's cache; nothing else is dirty now, so this is its flush.
+    Ok(stack.vfs.sync()?)
 }
 
 /// The recording that the workload runs; empty for a workload that runs none.
@@ -251,6 +315,8 @@ struct Taken {
     syncs: Vec<SyncRecord>,
     /// Phases of a workload that has some.
     phases: Vec<Phase>,
+    /// Bytes of file content that the workload says it wrote.
+    content_bytes: Option<u64>,
 }
 
 /// All counters at one moment; what the measured part did is the difference of two.
@@ -339,6 +405,12 @@ impl Taken {
                 .map(|(kind, sum)| (kind.to_string(), Kind::of(*sum)))
                 .collect(),
             phases_s: self.phases_s(),
+            remapped_blocks: self.end.journal.blocks_remapped - self.start.journal.blocks_remapped,
+            remap_copies: self.end.journal.remaps_copied - self.start.journal.remaps_copied,
+            mb_per_s: self
+                .content_bytes
+                .filter(|_| span.0 > 0)
+                .map(|bytes| round(bytes as f64 / 1e6 / seconds)),
             trace_hash: format!("{trace_hash:016x}"),
         }
     }

@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use varve_lab::paper::emmc::choosing::{jobs, page};
 use varve_lab::paper::emmc::job::Outcomes;
-use varve_lab::paper::emmc::{Plan, job::Job};
+use varve_lab::paper::emmc::{
+    Plan,
+    job::{Job, Work},
+};
 
 /// Runs all of them, one a core at a time.
 fn run_all(jobs: &BTreeMap<String, Job>) -> Outcomes {

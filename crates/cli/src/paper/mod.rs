@@ -8,54 +8,124 @@ use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
 use crate::pool;
 use indicatif::{ProgressBar, ProgressStyle};
-use lab::paper::Section;
-use lab::paper::emmc::job::{Job, Outcomes};
-use lab::paper::emmc::{Plan, report};
+use lab::paper::study::{self, Outcomes, Part, Work};
+use lab::paper::{Report, Section, Table, emmc, jftl};
 use lab::report::paper_page;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use worker::AnyJob;
 
 /// Names the folder of recordings when `--traces` does not.
 const TRACES: &str = "VARVE_TRACES";
 
+/// What a paper is to the command line.
+struct Paper<P: 'static, J: Work + 'static> {
+    /// `emmc`, as it is called in the command and in `paper.json`.
+    name: &'static str,
+    /// What the paper is called in a sentence.
+    title: &'static str,
+    /// Its parts.
+    parts: &'static [Part<P, J>],
+    /// Its values.
+    table: Table,
+    /// What to run.
+    plan: P,
+    /// Stands in each row of a quick report.
+    note: Option<&'static str>,
+}
+
 /// Runs every job of the figures that were asked for, reports.
 pub fn paper(args: &PaperArgs) -> Result<(), Failure> {
-    let PaperName::Emmc = args.paper;
-    let parts = report::parts(&args.only).map_err(|name| {
-        let valid = report::names();
+    match args.paper {
+        PaperName::Emmc => {
+            let plan = emmc::Plan::new(args.quick, args.seed, traces(args)?);
+            make(
+                args,
+                &Paper {
+                    name: "emmc",
+                    title: "the eMMC paper",
+                    parts: emmc::PARTS,
+                    table: emmc::published().map_err(failed)?,
+                    note: plan.quick.then_some(emmc::report::QUICK),
+                    plan,
+                },
+            )
+        }
+        PaperName::Jftl => {
+            if args.traces.is_some() {
+                let why =
+                    "--traces: the JFTL paper has no part that runs a recording; leave it out";
+                return Err(usage(why.to_string()));
+            }
+            let plan = jftl::Plan::new(args.quick, args.seed);
+            make(
+                args,
+                &Paper {
+                    name: "jftl",
+                    title: "the JFTL paper",
+                    parts: jftl::PARTS,
+                    table: jftl::published(),
+                    note: plan.quick.then_some(jftl::QUICK),
+                    plan,
+                },
+            )
+        }
+    }
+}
+
+fn make<P, J: Work + Sync>(args: &PaperArgs, paper: &Paper<P, J>) -> Result<(), Failure>
+where
+    for<'a> AnyJob: From<&'a J>,
+    J::Outcome: Send,
+{
+    let parts = study::parts(paper.parts, &args.only).map_err(|name| {
+        let (title, valid) = (paper.title, study::names(paper.parts));
         usage(format!(
-            "the eMMC paper has no part `{name}` here; there is: {valid}"
+            "{title} has no part `{name}` here; there is: {valid}"
         ))
     })?;
-    let plan = Plan::new(args.quick, args.seed, traces(args)?);
     let out = OutFolder::prepare(&args.out)?;
-    let jobs = report::jobs(&plan, &parts);
+    let jobs = study::jobs(&paper.plan, &parts);
     let outcomes = run_all(&jobs, pool::threads(args.jobs, jobs.len()))?;
-    let (made, sections) =
-        report::report(&plan, &parts, &outcomes, command(args, &plan)).map_err(failed)?;
+    let (made, sections) = study::report(
+        paper.name,
+        &paper.plan,
+        (&parts, &outcomes),
+        command(args, paper.name),
+        paper.note,
+    )
+    .map_err(failed)?;
     out.write("paper.json", &made.to_json())?;
-    let title = "Varve: the eMMC paper, measured again";
-    out.write("index.html", &paper_page(title, &made, &sections))?;
+    let title = format!("Varve: {}, measured again", paper.title);
+    out.write("index.html", &paper_page(&title, &made, &sections))?;
+    tell(args, &out, &made, &sections)?;
+    complete(args, &paper.table, &sections)
+}
+
+fn tell(
+    args: &PaperArgs,
+    out: &OutFolder,
+    made: &Report,
+    sections: &[Section],
+) -> Result<(), Failure> {
     if args.json {
-        say(&made.to_json())?;
-        return complete(args, &sections);
+        return say(&made.to_json());
     }
-    say(&table::text(&made, &sections))?;
+    say(&table::text(made, sections))?;
     let page = out.path().join("index.html");
     say(&format!(
         "report: {}\nagain: {}\n",
         page.display(),
         made.command
-    ))?;
-    complete(args, &sections)
+    ))
 }
 
 /// A report of all parts has each published value once: figures and table are not to drift apart.
-fn complete(args: &PaperArgs, sections: &[Section]) -> Result<(), Failure> {
+fn complete(args: &PaperArgs, table: &Table, sections: &[Section]) -> Result<(), Failure> {
     if !args.only.is_empty() {
         return Ok(());
     }
-    let wrong = report::unanswered(sections).map_err(failed)?;
+    let wrong = study::unanswered(table, sections);
     match wrong.is_empty() {
         true => Ok(()),
         false => Err(failed(format!(
@@ -84,13 +154,14 @@ fn traces(args: &PaperArgs) -> Result<Option<PathBuf>, Failure> {
 }
 
 /// The command line that makes the same again. A path of this machine has no place in results.
-fn command(args: &PaperArgs, plan: &Plan) -> String {
-    let mut words = vec!["varve paper emmc".to_string()];
+fn command(args: &PaperArgs, name: &str) -> String {
+    let mut words = vec![format!("varve paper {name}")];
     if args.quick {
         words.push("--quick".into());
     }
     words.push(format!("--seed {}", args.seed));
-    if plan.traces.is_some() {
+    let recorded = args.traces.is_some() || std::env::var_os(TRACES).is_some_and(|t| !t.is_empty());
+    if matches!(args.paper, PaperName::Emmc) && recorded {
         words.push("--traces FOLDER".into());
     }
     if !args.only.is_empty() {
@@ -100,7 +171,11 @@ fn command(args: &PaperArgs, plan: &Plan) -> String {
 }
 
 /// Each job in a process of its own. The first failure, in the order of the jobs, is the one that is told.
-fn run_all(jobs: &[Job], threads: usize) -> Result<Outcomes, Failure> {
+fn run_all<J: Work + Sync>(jobs: &[J], threads: usize) -> Result<Outcomes<J::Outcome>, Failure>
+where
+    for<'a> AnyJob: From<&'a J>,
+    J::Outcome: Send,
+{
     let style = ProgressStyle::with_template("[{bar:40}] {pos}/{len} runs, {eta} left")
         .expect("the template is valid")
         .progress_chars("=> ");

@@ -4,16 +4,39 @@
 
 use crate::failure::{Failure, failed};
 use crate::worker::ask;
-use lab::paper::emmc::job::{Job, Outcome};
+use lab::paper::study::Work;
+use lab::paper::{emmc, jftl};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
+
+/// A job of any paper.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AnyJob {
+    /// Of the eMMC paper.
+    Emmc(emmc::job::Job),
+    /// Of the JFTL paper.
+    Jftl(jftl::job::Job),
+}
+
+impl From<&emmc::job::Job> for AnyJob {
+    fn from(job: &emmc::job::Job) -> AnyJob {
+        AnyJob::Emmc(job.clone())
+    }
+}
+
+impl From<&jftl::job::Job> for AnyJob {
+    fn from(job: &jftl::job::Job) -> AnyJob {
+        AnyJob::Jftl(job.clone())
+    }
+}
 
 /// The line from a worker.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Line {
+enum Line<O> {
     /// The job ended well.
-    Done(Box<Outcome>),
+    Done(Box<O>),
     /// It did not.
     Failed(String),
 }
@@ -22,7 +45,13 @@ enum Line {
 pub fn serve() -> Result<(), Failure> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(failed)?;
-    let job: Job = serde_json::from_str(&text).map_err(failed)?;
+    match serde_json::from_str(&text).map_err(failed)? {
+        AnyJob::Emmc(job) => answer(&job),
+        AnyJob::Jftl(job) => answer(&job),
+    }
+}
+
+fn answer<J: Work>(job: &J) -> Result<(), Failure> {
     let line = match job.run() {
         Ok(outcome) => Line::Done(Box::new(outcome)),
         Err(why) => Line::Failed(why.to_string()),
@@ -34,9 +63,12 @@ pub fn serve() -> Result<(), Failure> {
 }
 
 /// The parent's side.
-pub fn run_in_process(job: &Job) -> Result<Outcome, Failure> {
+pub fn run_in_process<J: Work>(job: &J) -> Result<J::Outcome, Failure>
+where
+    for<'a> AnyJob: From<&'a J>,
+{
     let what = job.key();
-    match ask("paper-worker", &what, job, Some)? {
+    match ask("paper-worker", &what, &AnyJob::from(job), Some)? {
         Line::Done(outcome) => Ok(*outcome),
         Line::Failed(why) => Err(failed(format!("{why}; in job {what}"))),
     }

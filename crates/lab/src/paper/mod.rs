@@ -6,6 +6,7 @@ pub mod emmc;
 pub mod jftl;
 pub mod published;
 mod row;
+pub mod study;
 mod summary;
 
 pub use published::{Class, Published, Table, TableError};

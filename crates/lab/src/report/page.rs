@@ -340,6 +340,9 @@ mod tests {
             }),
             waits_us: [("flush".to_string(), 1500.0)].into(),
             phases_s: Default::default(),
+            remapped_blocks: 0,
+            remap_copies: 0,
+            mb_per_s: None,
             trace_hash: "0".into(),
         };
         let runs = vec![run("jbd2"), run("<b>none")];

@@ -1,6 +1,7 @@
 //! Workloads: what runs on a mounted file system while the figures are taken.
 
 pub mod background;
+pub mod bench;
 pub mod files;
 pub mod fsync;
 pub mod replay;
@@ -11,6 +12,7 @@ pub mod sqlite;
 mod sqlite_spec;
 
 pub use background::{Background, Running};
+pub use bench::{BenchSpec, Program};
 pub use files::FilesSpec;
 pub use fsync::FsyncSpec;
 pub use replay::own_time;

@@ -1,6 +1,8 @@
 //! The text form of a workload: `sqlite:insert=1000,journal=truncate`.
 
-use super::{AppSpec, Background, FilesSpec, FsyncSpec, ReplaySpec, SqliteSpec, sets};
+use super::{
+    AppSpec, Background, BenchSpec, FilesSpec, FsyncSpec, ReplaySpec, SqliteSpec, bench, sets,
+};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -15,6 +17,8 @@ pub enum Workload {
     Fsync(FsyncSpec),
     /// PostMark's mix on many small files.
     Files(FilesSpec),
+    /// A benchmark of writing.
+    Bench(BenchSpec),
     /// The system calls of a recording in a file.
     Replay(ReplaySpec),
     /// The system calls of a generated application.
@@ -164,10 +168,13 @@ fn begin<'a>(name: &str, parameters: &'a str) -> Result<(Workload, &'a str), Spe
         "replay" => Workload::Replay(ReplaySpec::default()),
         "app" => Workload::App(AppSpec::default()),
         _ => {
-            let sets = sets::NAMES.join(", ");
+            if let Some(spec) = BenchSpec::named(name) {
+                return Ok((Workload::Bench(spec), parameters));
+            }
+            let (benches, sets) = (bench::NAMES.join(", "), sets::NAMES.join(", "));
             return Err(SpecError::Name {
                 given: name.into(),
-                valid: format!("sqlite, fsync, files, app, replay, {sets}"),
+                valid: format!("sqlite, fsync, files, {benches}, app, replay, {sets}"),
             });
         }
     };
@@ -190,6 +197,7 @@ impl FromStr for Workload {
                 Workload::Sqlite(spec) => spec.set(key, value)?,
                 Workload::Fsync(spec) => spec.set(key, value)?,
                 Workload::Files(spec) => spec.set(key, value)?,
+                Workload::Bench(spec) => spec.set(key, value)?,
                 Workload::Replay(spec) => spec.set(key, value)?,
                 Workload::App(spec) => spec.set(key, value)?,
             }
@@ -198,6 +206,7 @@ impl FromStr for Workload {
             Workload::Sqlite(_) | Workload::Replay(_) | Workload::App(_) => {}
             Workload::Fsync(spec) => spec.check()?,
             Workload::Files(spec) => spec.check()?,
+            Workload::Bench(spec) => spec.check()?,
         }
         Ok(workload)
     }
@@ -225,6 +234,7 @@ impl Workload {
             Workload::Sqlite(spec) => spec.background,
             Workload::Fsync(spec) => spec.background,
             Workload::Files(spec) => spec.background,
+            Workload::Bench(spec) => spec.background,
             Workload::Replay(spec) => spec.background,
             Workload::App(spec) => spec.background,
         }
@@ -246,6 +256,7 @@ impl fmt::Display for Workload {
             Workload::Sqlite(spec) => spec.fmt(f),
             Workload::Fsync(spec) => spec.fmt(f),
             Workload::Files(spec) => spec.fmt(f),
+            Workload::Bench(spec) => spec.fmt(f),
             Workload::Replay(spec) => spec.fmt(f),
             Workload::App(spec) => spec.fmt(f),
         }
@@ -269,6 +280,12 @@ mod tests {
             "fsync:op=random,size=128k,count=9,file=32m,sync=fdatasync,writer=100",
             "files:count=10,transactions=20,min=1,max=5000,sync=on",
             "files:pause=500",
+            "bonnie",
+            "bonnie:phase=char,mib=3,beside=writer",
+            "iozone:op=both,file=1m,record=64k",
+            "jobs:procs=4,file=8m,size=8k,count=9,warm=3,every=4,order=shuffled,fill=fallocate",
+            "small:count=9,size=1,every=2,unlink=9,writer=7",
+            "churn:rounds=2,dirs=3,files=4,size=5k",
             "replay",
             "replay:file=a.gz,pace=recorded,think=0.5,idle=7ms,writer=9",
             "app:gmail,seconds=60,pace=none",
@@ -297,6 +314,18 @@ mod tests {
             ("fsync:size=0", "`0`", "1 to"),
             ("fsync:op=random,size=8m,file=4m", "size=8m", "file=4m"),
             ("files:min=9,max=3", "min=9", "max=3"),
+            ("bonnie:phase=seek", "seek", "char, block, rewrite"),
+            (
+                "bonnie:size=3",
+                "`bonnie` has no parameter `size`",
+                "phase, mib, writer",
+            ),
+            ("iozone:file=10k,record=4k", "file=10k", "record=4k"),
+            ("jobs:procs=0", "`0`", "1 to 64"),
+            ("jobs:file=10k", "file=10k", "size=4k"),
+            ("jobs:fill=zero", "zero", "write, fallocate, none"),
+            ("small:count=3,unlink=4", "unlink=4", "count=3"),
+            ("churn:depth=2", "depth", "rounds, dirs, files"),
             ("files:depth=3", "depth", "transactions"),
             ("sqlite:beside=fsx", "fsx", "fdtree, writer"),
             ("sqlite:beside=none+x", "none+x", "fdtree"),

@@ -186,6 +186,9 @@ fn of_lab(text: &str) -> Result<Workload, TextError> {
         }
         Workload::Fsync(spec) => lab::fsync_too_large(spec),
         Workload::Files(spec) => lab::files_too_large(spec),
+        Workload::Bench(_) => {
+            Some("a benchmark is no list of operations; the explorer cannot run it".into())
+        }
         Workload::Replay(_) | Workload::App(_) => {
             Some("recordings have no model to judge by; the explorer cannot run them".into())
         }

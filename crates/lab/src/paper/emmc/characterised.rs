@@ -1,6 +1,6 @@
 //! What the characterisation (III.C) shares: each app at its own pace under the baseline, its log read back.
 
-use super::job::{Job, Outcomes, outcome};
+use super::job::{Job, Outcomes, Work, outcome};
 use super::plan::{FIG8, Pace, Plan, Source};
 use crate::RunError;
 use crate::characterise::Traffic;

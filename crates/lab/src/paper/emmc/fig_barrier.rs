@@ -2,7 +2,7 @@
 
 use super::barrier::{Barrier, SIZES_KIB, Size, Times};
 use super::characterised::{digits, percent};
-use super::job::{Job, Outcome, Outcomes, outcome};
+use super::job::{Job, Outcome, Outcomes, Work, outcome};
 use super::measure::mean;
 use super::plan::{DEVICE, FIG8, FIT, Plan};
 use super::published;

@@ -1,6 +1,6 @@
 //! VI.G, recovery: is what a cut leaves a clean file system, and how long does a mount take that has to recover it?
 
-use super::job::{Job, Outcome, Outcomes, outcome};
+use super::job::{Job, Outcome, Outcomes, Work, outcome};
 use super::measure::{mean, ratio};
 use super::plan::{FIG8, Plan};
 use super::published;

@@ -1,17 +1,17 @@
 //! What has to run for the figures of the paper: each job in a worker process of its own, in any order.
 //!
-//! A figure says which jobs it needs and makes its rows from their outcomes; jobs that two figures need run once. Jobs are compared by
-//! their JSON text.
+//! See [`study`].
 
 use super::barrier::{Barrier, Times};
 use super::creation::{self, Creation};
 use super::recovery::{Recoveries, RecoveryJob};
 use crate::characterise::{Traffic, traffic};
+use crate::paper::study;
+pub use crate::paper::study::{Work, outcome};
 use crate::results::Run;
 use crate::{RunConfig, RunError, run};
 use rig::Config;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// One simulation, or a few that belong together.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -45,17 +45,10 @@ pub enum Outcome {
     Recovery(Box<Recoveries>),
 }
 
-impl Job {
-    /// The name by which jobs are the same.
-    pub fn key(&self) -> String {
-        serde_json::to_string(self).expect("plain data serialises")
-    }
+impl Work for Job {
+    type Outcome = Outcome;
 
-    /// Runs it, in this process.
-    ///
-    /// # Errors
-    /// Whatever went wrong, first failure first.
-    pub fn run(&self) -> Result<Outcome, RunError> {
+    fn run(&self) -> Result<Outcome, RunError> {
         match self {
             Job::Run(config) => {
                 let finished = run::run(config, &mut |_, _| {})?;
@@ -67,19 +60,6 @@ impl Job {
             Job::Recovery(job) => Ok(Outcome::Recovery(Box::new(job.run()?))),
         }
     }
-}
-
-/// The outcome of `job`.
-///
-/// # Errors
-/// It was not run: the figure that wants it did not ask for it.
-pub fn outcome<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Outcome, RunError> {
-    let key = job.key();
-    outcomes.get(&key).ok_or_else(|| {
-        RunError::Check(format!(
-            "no outcome of {key}: the figure did not ask for it"
-        ))
-    })
 }
 
 /// The figures of a [`Job::Run`].
@@ -94,5 +74,5 @@ pub fn run_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Run, RunError
     }
 }
 
-/// Outcomes by [`Job::key`].
-pub type Outcomes = BTreeMap<String, Outcome>;
+/// Outcomes by [`Work::key`].
+pub type Outcomes = study::Outcomes<Outcome>;

@@ -30,9 +30,8 @@ mod table_ratio;
 
 pub use plan::{Pace, Plan};
 
-use super::{Section, Table, TableError};
-use crate::RunError;
-use job::{Job, Outcomes};
+use super::{Table, TableError};
+use job::Job;
 
 /// The eight applications, in the order of the paper's tables.
 pub const APPS: [&str; 8] = [
@@ -46,15 +45,8 @@ pub const APPS: [&str; 8] = [
     "amazon",
 ];
 
-/// A figure, table or section: the jobs it needs, and what becomes of their outcomes.
-pub struct Part {
-    /// Its name for `--only`, as `fig13`.
-    pub name: &'static str,
-    /// What has to run.
-    pub jobs: fn(&Plan) -> Vec<Job>,
-    /// Rows, tables and plots.
-    pub section: fn(&Plan, &Outcomes) -> Result<Section, RunError>,
-}
+/// A figure, table or section of the page.
+pub type Part = super::study::Part<Plan, Job>;
 
 /// All parts in the order of the page: as in the paper, then what goes beyond it.
 pub const PARTS: &[Part] = &[

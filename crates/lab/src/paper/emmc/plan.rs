@@ -226,6 +226,7 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paper::study::Work;
 
     #[test]
     fn the_same_run_has_the_same_key_and_another_has_not() {

@@ -3,35 +3,27 @@
 use super::job::{Job, Outcomes};
 use super::{PARTS, Part, Plan, published};
 use crate::RunError;
-use crate::paper::{Report, Row, SCHEMA, Section};
-use std::collections::BTreeSet;
+use crate::paper::{Report, Section, study};
 
 /// What stands in each row of a quick report.
-const QUICK: &str = "quick: fewer and shorter runs";
+pub const QUICK: &str = "quick: fewer and shorter runs";
 
 /// The parts of these names, in the order of the page; all if there is none.
 ///
 /// # Errors
 /// The name that no part has.
 pub fn parts(names: &[String]) -> Result<Vec<&'static Part>, &str> {
-    let unknown = |name: &&String| !PARTS.iter().any(|part| part.name == name.as_str());
-    if let Some(name) = names.iter().find(unknown) {
-        return Err(name);
-    }
-    let chosen = |part: &&Part| names.is_empty() || names.iter().any(|n| n == part.name);
-    Ok(PARTS.iter().filter(chosen).collect())
+    study::parts(PARTS, names)
 }
 
 /// The names of all parts.
 pub fn names() -> String {
-    PARTS.iter().map(|p| p.name).collect::<Vec<_>>().join(", ")
+    study::names(PARTS)
 }
 
 /// All jobs of these parts, each once.
 pub fn jobs(plan: &Plan, parts: &[&Part]) -> Vec<Job> {
-    let mut seen = BTreeSet::new();
-    let all = parts.iter().flat_map(|part| (part.jobs)(plan));
-    all.filter(|job| seen.insert(job.key())).collect()
+    study::jobs(plan, parts)
 }
 
 /// The report and the sections of its page. `command` makes the same again.
@@ -44,22 +36,8 @@ pub fn report(
     outcomes: &Outcomes,
     command: String,
 ) -> Result<(Report, Vec<Section>), RunError> {
-    let mut sections = Vec::new();
-    for part in parts {
-        let mut section = (part.section)(plan, outcomes)?;
-        if plan.quick {
-            section.rows = section.rows.into_iter().map(|r| r.noted(QUICK)).collect();
-        }
-        sections.push(section);
-    }
-    let rows = sections.iter().flat_map(|s| s.rows.clone()).collect();
-    let report = Report {
-        schema: SCHEMA,
-        paper: "emmc".into(),
-        command,
-        rows,
-    };
-    Ok((report, sections))
+    let note = plan.quick.then_some(QUICK);
+    study::report("emmc", plan, (parts, outcomes), command, note)
 }
 
 /// Published values that not exactly one of the sections has rows for, as `Fig 13, item, app`. Meant for a report of all parts.
@@ -67,29 +45,14 @@ pub fn report(
 /// # Errors
 /// The committed table is wrong.
 pub fn unanswered(sections: &[Section]) -> Result<Vec<String>, RunError> {
-    let mut wrong = Vec::new();
-    for published in published()?.all() {
-        // A value that the paper has once may have rows of several schemes or circumstances.
-        let same = |row: &Row| {
-            (&row.figure, &row.item) == (&published.figure, &published.item)
-                && (published.of.is_none() || row.of == published.of)
-        };
-        let having = sections.iter().filter(|s| s.rows.iter().any(same));
-        let of = published.of.as_deref().unwrap_or("all");
-        match having.count() {
-            1 => {}
-            n => wrong.push(format!(
-                "{}, {}, {of}: {n} sections have it",
-                published.figure, published.item
-            )),
-        }
-    }
-    Ok(wrong)
+    Ok(study::unanswered(&published()?, sections))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::paper::Row;
+    use std::collections::BTreeSet;
 
     #[test]
     fn names_of_parts_are_unique_and_found() {
@@ -107,7 +70,7 @@ mod tests {
         let plan = Plan::new(true, 1, None);
         let twice = parts(&["fig12".to_string(), "fig14".to_string()]).unwrap();
         let all = jobs(&plan, &twice);
-        let keys: BTreeSet<String> = all.iter().map(Job::key).collect();
+        let keys: BTreeSet<String> = all.iter().map(study::Work::key).collect();
         assert_eq!(keys.len(), all.len());
         let apart: usize = twice.iter().map(|part| (part.jobs)(&plan).len()).sum();
         assert!(all.len() < apart);
