@@ -1,4 +1,4 @@
-//! `varve paper emmc` as a user runs it.
+//! `varve paper` as a user runs it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use serde_json::Value;
@@ -80,8 +80,10 @@ fn what_makes_no_sense_is_refused_with_what_would() {
     let dir = tempfile::tempdir().unwrap();
     let gone = dir.path().join("gone");
     let gone = gone.to_str().unwrap();
-    let cases: [(&[&str], &str); 4] = [
+    let cases: [(&[&str], &str); 6] = [
         (&["paper", "usenix"], "emmc"),
+        (&["paper", "jftl", "--only", "fig99"], "fig7a"),
+        (&["paper", "jftl", "--traces", gone], "leave it out"),
         (&["paper", "emmc", "--only", "fig99"], "fig13"),
         (&["paper", "emmc", "--traces", gone], "generators stand in"),
         (&["paper", "emmc", "--jobs", "0"], "--jobs"),
@@ -105,5 +107,28 @@ fn a_folder_that_cannot_be_written_is_said_before_anything_runs() {
         words(&output).contains("output folder"),
         "{}",
         words(&output)
+    );
+}
+
+#[test]
+fn the_jftl_paper_gives_the_same_bytes_on_one_and_two_processes() {
+    let mut files = Vec::new();
+    for jobs in ["1", "2"] {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().to_str().unwrap();
+        let output = varve(&[
+            "paper", "jftl", "--quick", "--only", "recovery", "--jobs", jobs, "--out", out,
+        ]);
+        assert!(output.status.success(), "{}", words(&output));
+        let read = |name| fs::read_to_string(dir.path().join(name)).unwrap();
+        files.push((read("paper.json"), read("index.html")));
+    }
+    assert_eq!(files[0], files[1], "one process and two");
+    let report: Value = serde_json::from_str(&files[0].0).unwrap();
+    assert_eq!(report["paper"], "jftl");
+    let row = &report["rows"][0];
+    assert!(
+        row["bound"] == "least" && row["within"].is_boolean(),
+        "{row}"
     );
 }
