@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 pub enum Home {
     /// Written again, then a flush.
     Copy,
+    /// Written again, durable with the next flush.
+    CopyLater,
     /// REMAP, durable with the next flush.
     Remap,
     /// REMAP that is durable when it completes.
@@ -25,6 +27,7 @@ impl Home {
     pub fn name(self) -> &'static str {
         match self {
             Home::Copy => "copy",
+            Home::CopyLater => "copy until flush",
             Home::Remap => "remap",
             Home::RemapFua => "remap with FUA",
         }
@@ -175,11 +178,14 @@ impl Host<'_> {
         self.write(first + 1 + self.job.pairs, Class::JournalCommit)?;
         self.flush()?;
         match self.job.home {
-            Home::Copy => {
+            Home::Copy | Home::CopyLater => {
                 for home in homes {
                     self.write(home, Class::Data)?;
                 }
-                self.flush()
+                match self.job.home {
+                    Home::Copy => self.flush(),
+                    _ => Ok(()),
+                }
             }
             Home::Remap => self.remap(&homes, first + 1, false),
             Home::RemapFua => self.remap(&homes, first + 1, true),

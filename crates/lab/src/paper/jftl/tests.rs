@@ -62,7 +62,7 @@ fn every_published_value_has_its_row_in_one_section() {
         );
         assert_eq!(
             report.rows.len(),
-            sections.iter().map(|s| s.rows.len()).sum()
+            sections.iter().map(|s| s.rows.len()).sum::<usize>()
         );
         let json = report.to_json();
         assert_eq!(

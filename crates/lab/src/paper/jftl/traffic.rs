@@ -164,7 +164,8 @@ fn rows(row: &LinuxRow, ours: &[f64; 7], plain: &Run) -> Vec<Row> {
         range: None,
         why: None,
     };
-    rows.push(Row::judged(&published, ratio_of(&|n| ours[n])));
+    let why = cause(row, &published.item, 0.0, plain);
+    rows.push(Row::judged(&published, ratio_of(&|n| ours[n])).because(&why));
     if let Some(assumed) = &row.assumed {
         rows = rows.into_iter().map(|r| r.noted(assumed)).collect();
     }
@@ -176,7 +177,10 @@ fn cause(row: &LinuxRow, item: &str, by: f64, plain: &Run) -> String {
     let name = row.workload.as_str();
     let journal = row.mode == "journal";
     let all = item == TOTAL || item == REMAPPED;
-    if name.starts_with("32 MiB file") && journal && (item == "home blocks" || item == TOTAL) {
+    if name.starts_with("32 MiB file")
+        && journal
+        && (item == "home blocks" || item.starts_with(TOTAL))
+    {
         return format!(
             "Linux 6.18 writes the pages of a file home in each fsync of data=journal: its {} homes are the {} blocks that it logged, less metadata. Ours stay \
              in the log until a checkpoint, and a place that was overwritten again goes home once: {} homes",
@@ -185,18 +189,24 @@ fn cause(row: &LinuxRow, item: &str, by: f64, plain: &Run) -> String {
             home_blocks(plain),
         );
     }
-    if item == "commit blocks" && journal {
-        return format!(
-            "Linux commits twice in a sync of data=journal, the second time without a block: {} commits have {} descriptors; ours has {} commits",
-            row.commits, row.descriptors, plain.commits,
-        );
-    }
     if name.starts_with("4 processes") {
+        if item == "commit blocks" || item == "descriptors" {
+            return format!(
+                "how many of the 4096 fsyncs find their blocks committed by another's depends on how the processes race: {} commits here, {} there",
+                plain.commits, row.commits,
+            );
+        }
         return format!(
             "Linux zeroes extents of up to 32 KiB when a write falls into an unwritten one (10064 homes), which keeps the extent tree small; ours splits \
              the extent, logs {} metadata blocks where Linux logged {}, and zeroes nothing",
             blocks(plain, &["journal_metadata"]),
             row.journal_data - 16384,
+        );
+    }
+    if item == "commit blocks" && journal {
+        return format!(
+            "Linux commits twice in a sync of data=journal, the second time without a block: {} commits have {} descriptors; ours has {} commits",
+            row.commits, row.descriptors, plain.commits,
         );
     }
     if name.starts_with("mkdir") && (item == "logged blocks" || all) {
