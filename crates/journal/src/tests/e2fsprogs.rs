@@ -6,13 +6,13 @@ use base::checksum::crc32c;
 use std::path::Path;
 use std::process::Command;
 
-const BLOCKS: u64 = 4096;
+pub const BLOCKS: u64 = 4096;
 /// Free blocks of a fresh file system of 16 MiB, far behind its metadata.
-const FREE: u64 = 3000;
+pub const FREE: u64 = 3000;
 const EXT4_SB: usize = 1024;
 const RECOVER: u32 = 4;
 
-fn run(tool: &str, args: &[&str], input: Option<&Path>) -> Option<String> {
+pub fn run(tool: &str, args: &[&str], input: Option<&Path>) -> Option<String> {
     let mut command = Command::new(tool);
     command.args(args).env("DEBUGFS_PAGER", "cat");
     if let Some(script) = input {
@@ -24,13 +24,13 @@ fn run(tool: &str, args: &[&str], input: Option<&Path>) -> Option<String> {
 }
 
 /// An image with a journal of 1024 blocks and the place of that journal; `None` without e2fsprogs.
-struct Image {
+pub struct Image {
     dir: tempfile::TempDir,
-    place: LogPlace,
+    pub place: LogPlace,
 }
 
 impl Image {
-    fn make(features: &str) -> Option<Image> {
+    pub fn make(features: &str) -> Option<Image> {
         let dir = tempfile::tempdir().expect("temporary folder");
         let image = Image {
             dir,
@@ -53,10 +53,10 @@ impl Image {
         let place = LogPlace::new(&runs, BLOCKS).expect("valid");
         Some(Image { place, ..image })
     }
-    fn path(&self, name: &str) -> String {
+    pub fn path(&self, name: &str) -> String {
         self.dir.path().join(name).to_str().expect("UTF-8").into()
     }
-    fn load(&self, name: &str) -> BTreeMap<u64, Bytes> {
+    pub fn load(&self, name: &str) -> BTreeMap<u64, Bytes> {
         let bytes = std::fs::read(self.path(name)).expect("image");
         let blocks = bytes.chunks_exact(BLOCK_BYTES).enumerate();
         blocks
@@ -68,17 +68,17 @@ impl Image {
         let block = |n| content.get(&n).cloned().unwrap_or_else(disk::zeros);
         (0..BLOCKS).map(|n| (n, block(n))).collect()
     }
-    fn store(&self, name: &str, content: &BTreeMap<u64, Bytes>) {
+    pub fn store(&self, name: &str, content: &BTreeMap<u64, Bytes>) {
         let all: Vec<u8> = (0..BLOCKS)
             .flat_map(|n| content.get(&n).cloned().unwrap_or_else(disk::zeros))
             .collect();
         std::fs::write(self.path(name), all).expect("writes");
     }
-    fn rig(&self, name: &str) -> Rig {
+    pub fn rig(&self, name: &str) -> Rig {
         Rig::on(CrashDisk::new(BLOCKS, self.load(name)), self.place.clone())
     }
     /// Runs e2fsck on a copy and gives its content.
-    fn fsck(&self, name: &str) -> BTreeMap<u64, Bytes> {
+    pub fn fsck(&self, name: &str) -> BTreeMap<u64, Bytes> {
         let (from, to) = (self.path(name), self.path("fscked"));
         std::fs::copy(from, &to).expect("copies");
         let text = run("e2fsck", &["-fy", &to], None).expect("runs");
@@ -89,7 +89,7 @@ impl Image {
 }
 
 /// Sets the flag that makes e2fsck replay the log.
-fn set_needs_recovery(content: &mut BTreeMap<u64, Bytes>) {
+pub fn set_needs_recovery(content: &mut BTreeMap<u64, Bytes>) {
     let mut block = content[&0].to_vec();
     let sb = &mut block[EXT4_SB..EXT4_SB + 1024];
     let incompat = get_le32(sb, 0x60) | RECOVER;
@@ -236,7 +236,7 @@ fn we_replay_a_log_of_debugfs_as_e2fsck_does() {
 }
 
 /// Mounts through a loop device, changing nothing; `None` where that is not allowed.
-fn kernel_mounts(path: &str, point: &str) -> Option<bool> {
+pub fn kernel_mounts(path: &str, point: &str) -> Option<bool> {
     std::fs::create_dir_all(point).expect("a mount point");
     let out = Command::new("mount")
         .args(["-o", "loop", path, point])
