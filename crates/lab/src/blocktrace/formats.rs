@@ -77,7 +77,7 @@ impl Parser {
             Format::Msr => self.msr(line),
             Format::Fio => self.fio(line),
             Format::Blkparse => self.blkparse(line),
-            Format::Mqsim => self.columns(line, |time| number(time)),
+            Format::Mqsim => self.columns(line, number),
             Format::Disksim => self.columns(line, |time| decimal(time, 6)),
             Format::Pixel => self.pixel(line),
         }

@@ -148,7 +148,7 @@ fn a_remap_is_one_line_with_one_fate() {
         writes,
     };
     let mut start = Image::new();
-    homes.map(|(n, _)| start.set_block(n, block(1)));
+    (homes.iter()).for_each(|(n, _)| start.set_block(*n, block(1)));
     (50..53).for_each(|n| start.set_block(n, block(5)));
     let later = write((3000, 4000), Kind::Normal, 11, vec![block(9)], 5);
     let trace = Trace {
