@@ -108,7 +108,37 @@ fn what_cannot_be_replayed_is_said() {
         assert!(!words.contains(text(dir.path())), "{words}");
     };
     refused(b"", &[], 1, "empty");
-    refused(b"fio version 2 iolog\n", &[], 1, "log of fio");
+    refused(b"fio version 2 iolog\n", &[], 1, "no request in it");
+    refused(b"fio version 1 iolog\n", &[], 1, "log of fio");
+    refused(
+        b"0 0 8 8 0\n",
+        &["--format", "spc"],
+        2,
+        "msr, fio, blkparse",
+    );
+    refused(
+        b"0 0 8 8 0\n",
+        &["--format", "mobibench"],
+        1,
+        "system calls",
+    );
+    refused(b"0 0 8 8 0\n0 0 8 0 0\n", &["--strict"], 1, "odd, line 2:");
+    refused(b"0 0 8 8 0\n", &["--pace", "none"], 2, "--device");
+    refused(
+        b"0 0 8 8 0\n",
+        &["--pace", "busy", "--device", "loop-like"],
+        2,
+        "recorded, none",
+    );
+    refused(
+        b"0 0 8 8 0\n",
+        &["--ftl", "page=9", "--size", "64"],
+        2,
+        "512 to 65536",
+    );
+    refused(b"0 0 8 8 0\n", &["--policies", "best"], 2, "cost-benefit");
+    refused(b"0 0 8 8 0\n", &["--size", "1"], 2, "it may be 16");
+    refused(NOTES.as_bytes(), &["--fold", "modulo"], 2, "block requests");
     refused(&[0x1f, 0x8b, 8, 0, 0], &[], 1, "odd");
     refused(&[0x28, 0xb5, 0x2f, 0xfd, 9], &[], 1, "zstd");
     refused(
@@ -129,4 +159,53 @@ fn what_cannot_be_replayed_is_said() {
         "{}",
         words(&no_file)
     );
+}
+
+/// Block requests made by hand; `lab` tests what is read from it.
+const BLOCKS: &str = include_str!("../../lab/tests/data/blocks-pixel.csv");
+
+#[test]
+fn block_requests_run_below_any_file_system() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("phone.csv"), dir.path().join("out"));
+    fs::write(&file, BLOCKS).unwrap();
+    let run = |more: &[&str]| -> (String, Value) {
+        let output = varve(&[&["replay", text(&file), "--out", text(&out)], more].concat());
+        let words = words(&output);
+        assert_eq!(output.status.code(), Some(0), "{words}");
+        let json = fs::read_to_string(out.join("trace.json")).unwrap();
+        assert!(!json.contains(text(dir.path())), "{json}");
+        assert!(
+            fs::read_to_string(out.join("index.html"))
+                .unwrap()
+                .contains("phone.csv")
+        );
+        (words, serde_json::from_str(&json).unwrap())
+    };
+    let (said, counted) = run(&[]);
+    assert!(said.contains("pixel (6 lines), 5 requests"), "{said}");
+    assert_eq!(counted["schema"], 1);
+    assert_eq!(counted["counted"].as_array().unwrap().len(), 4);
+    assert_eq!(counted["counted"][0]["host_units"], 130);
+    assert_eq!(counted["folded"]["bytes"], 64 << 20);
+    assert!(counted.get("device").is_none(), "{counted}");
+    let again = counted["reproduce"].as_str().unwrap().to_owned();
+    let rest: Vec<&str> = again.split(' ').skip(3).collect();
+    assert_eq!(run(&rest).1, counted, "{again}");
+    let (said, timed) = run(&["--device", "emmc-odroid-xu4", "--pace", "none:2"]);
+    assert!(
+        said.contains("latency, us") && said.contains("requests/s"),
+        "{said}"
+    );
+    assert_eq!(timed["device"]["requests"], 5);
+    assert!(
+        timed["device"]["latency_us"]["read"]["p50"]
+            .as_f64()
+            .unwrap()
+            > 0.0
+    );
+    let stats = varve(&["replay", "--stats", "--json", text(&file)]);
+    let stats: Value = serde_json::from_slice(&stats.stdout).unwrap();
+    assert_eq!(stats["stats"]["kinds"]["write"]["requests"], 3);
+    assert!(words(&varve(&["replay", "--stats", text(&file)])).contains("footprint"));
 }

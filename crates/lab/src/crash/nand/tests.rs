@@ -5,8 +5,10 @@ use super::*;
 use crate::crash::device::Disk;
 use crate::crash::{CrashConfig, Script, Target, Volume, small_volume, subject};
 use base::{Nanos, Time};
-use rig::{Adversary, AnyModel, BlockDevice, Caps, Cause, DevError, Modelled, Mounted};
-use rig::{Reply, Request, Ticket};
+use rig::{
+    Adversary, AnyModel, BlockDevice, Caps, Cause, Choice, Class, Clock, DevError, Modelled,
+};
+use rig::{Mounted, Profile, Remap, RemapMode, RemapPair, Reply, Request, Ticket, What};
 use rt::{Mutex, Sim};
 use std::sync::Arc;
 
@@ -287,4 +289,64 @@ fn a_device_that_changes_other_blocks_is_found() {
         words.contains("D1") && words.contains(&victim.to_string()),
         "{words}"
     );
+}
+
+/// The recording of a film has what a REMAP did, and nothing of one that the device refused.
+#[test]
+fn a_film_keeps_remaps_as_the_block_seam_does() {
+    let (config, _) = setup(Adversary::Own);
+    let profile = Profile::parse("nandsim-2007").unwrap();
+    let model = profile.build(Some(16 << 20), None).unwrap();
+    let device = Arc::new(Modelled::new(model, Clock::Runtime));
+    let block = |n: u64| base::BlockNo(n).lba();
+    let write = |n: u64, fill: u8| {
+        let bytes = base::fill::filled(fill, base::BLOCK_BYTES);
+        Request::write(block(n), Class::Data, bytes)
+    };
+    let pair = |home, src| RemapPair::new(block(home), block(src), base::BLOCK_BYTES);
+    let outcome = Sim::new(config.sim(5)).run(|| {
+        let camera = Camera::new(device.clone());
+        let send = |request| camera.wait(camera.submit(request));
+        for (n, fill) in [(0, 1), (1, 2), (8, 7), (9, 8)] {
+            send(write(n, fill)).expect("a write");
+        }
+        let share = Remap {
+            pairs: vec![pair(0, 8), pair(1, 9)],
+            ..Remap::default()
+        };
+        send(Request::remap(share.clone())).expect("a REMAP");
+        let expecting = RemapPair {
+            expect: Some(1),
+            ..pair(2, 8)
+        };
+        let refused = Remap {
+            pairs: vec![expecting],
+            ..Remap::default()
+        };
+        send(Request::remap(refused)).expect_err("S6");
+        let moving = Remap {
+            pairs: vec![pair(3, 9)],
+            mode: RemapMode::Move,
+            ..Remap::default()
+        };
+        send(Request::remap(moving)).expect("a REMAP");
+        camera.develop(rt::now())
+    });
+    let film = outcome.value.expect("it ran to its end");
+    let trace = film.trace();
+    let remaps: Vec<_> = trace
+        .steps
+        .iter()
+        .filter(|s| matches!(s.what, What::Remap(_)))
+        .collect();
+    assert_eq!(remaps.len(), 2, "the refused one is not there");
+    let mut cursor = trace.cursor();
+    cursor.seek(film.end);
+    let newest = cursor.image(&Choice::Newest);
+    let found = [0, 1, 2, 3, 8, 9].map(|n| newest.block(n)[0]);
+    assert_eq!(found, [7, 8, 0, 8, 7, 0]);
+    let seen = device.with_model(logical).expect("the power is on");
+    assert_eq!(newest, seen);
+    // The homes of a share are touched, its sources are not.
+    assert!(film.touches(3) && film.touches(9) && !film.touches(2));
 }
