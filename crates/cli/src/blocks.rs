@@ -60,6 +60,15 @@ impl Asked {
                 "--size {mib} MiB; it may be {low} to {high}"
             )));
         }
+        for (option, given) in [
+            ("--schemes", !args.on.schemes.is_empty()),
+            ("--journal", args.on.journal.is_some()),
+        ] {
+            if given {
+                let why = "block requests run below any file system and journal";
+                return Err(usage(format!("{option}: {why}")));
+            }
+        }
         let (device, counts) = (
             args.on.device.is_some(),
             "a run without --device, which counts",

@@ -111,7 +111,9 @@ fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
     let mib = args.size.unwrap_or(profile.capacity_bytes() >> 20);
     if !MIB_RANGE.contains(&mib) {
         let (low, high) = (MIB_RANGE.start(), MIB_RANGE.end());
-        return Err(usage(format!("--size {mib} MiB; it may be {low} to {high}")));
+        return Err(usage(format!(
+            "--size {mib} MiB; it may be {low} to {high}"
+        )));
     }
     let schemes = schemes(args, &profile, mib)?;
     if args.journal.is_some() && schemes.iter().all(|scheme| scheme == "none") {

@@ -139,6 +139,12 @@ fn what_cannot_be_replayed_is_said() {
     refused(b"0 0 8 8 0\n", &["--policies", "best"], 2, "cost-benefit");
     refused(b"0 0 8 8 0\n", &["--size", "1"], 2, "it may be 16");
     refused(NOTES.as_bytes(), &["--fold", "modulo"], 2, "block requests");
+    refused(
+        b"0 0 8 8 0\n",
+        &["--schemes", "jbd2"],
+        2,
+        "below any file system",
+    );
     refused(&[0x1f, 0x8b, 8, 0, 0], &[], 1, "odd");
     refused(&[0x28, 0xb5, 0x2f, 0xfd, 9], &[], 1, "zstd");
     refused(

@@ -311,7 +311,7 @@ fn a_film_keeps_remaps_as_the_block_seam_does() {
             send(write(n, fill)).expect("a write");
         }
         let share = Remap {
-            pairs: vec![pair(0, 8), pair(1, 9)],
+            pairs: vec![pair(0, 8), pair(1, 9), pair(4, 12)],
             ..Remap::default()
         };
         send(Request::remap(share.clone())).expect("a REMAP");
@@ -348,5 +348,5 @@ fn a_film_keeps_remaps_as_the_block_seam_does() {
     let seen = device.with_model(logical).expect("the power is on");
     assert_eq!(newest, seen);
     // The homes of a share are touched, its sources are not.
-    assert!(film.touches(3) && film.touches(9) && !film.touches(2));
+    assert!(film.touches(3) && film.touches(9) && film.touches(4) && !film.touches(12));
 }
