@@ -12,10 +12,11 @@ use std::process::Stdio;
 use std::time::Instant;
 
 /// Package and test target of each catalogue.
-const CATALOGUES: [(&str, &str); 5] = [
+const CATALOGUES: [(&str, &str); 6] = [
     ("varve-block", "mutants"),
     ("varve-journal", "mutants"),
     ("varve-ext4", "mutants"),
+    ("varve-ctrl", "mutants"),
     ("varve-lab", "mutants"),
     ("varve-lab", "mutants_explored"),
 ];

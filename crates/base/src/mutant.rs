@@ -127,6 +127,8 @@ mutants! {
     UnwrittenKeepsHome = "unwritten-keeps-home", R(19);
     /// A write to one owner of a slot is a write to all of them.
     WriteThroughAlias = "write-through-alias", R(20);
+    /// A transparent device shares content whose hash is equal, and does not compare it.
+    ShareByHash = "share-by-hash", R(21);
     /// Recovery gives versions out again.
     VersionRegresses = "version-regresses", R(22);
     /// Records that find the log full are dropped.

@@ -35,7 +35,7 @@ pub use device::{BlockDevice, Ticket};
 pub use error::{DevError, DevErrorKind};
 pub use file::HostFile;
 pub use image::Image;
-pub use model::{Completion, DeviceStats, FlashStats, Model};
+pub use model::{Completion, DeviceStats, FlashStats, Model, ProgramsByCause, TransparentStats};
 pub use modelled::{Clock, Modelled};
 pub use overlay::OverlayDisk;
 pub use ram::{Ram, write_block};

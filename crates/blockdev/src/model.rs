@@ -77,6 +77,101 @@ pub struct FlashStats {
     pub map_programs: u64,
     /// Bytes of data in a NAND page: bytes programmed are `programs` times this, whatever part of a page was padding.
     pub page_bytes: u32,
+    /// 4 KiB units whose home shares a page with its source by a REMAP command.
+    pub remapped_units: u64,
+    /// 4 KiB units that were copied for a REMAP command.
+    pub copied_units: u64,
+    /// 4 KiB units of zeros that were not programmed.
+    pub zero_units: u64,
+    /// NAND page programs by cause.
+    pub programs_by_cause: ProgramsByCause,
+    /// What transparent remapping did.
+    pub transparent: TransparentStats,
+}
+
+impl FlashStats {
+    /// What happened since `earlier`, a reading of the same device.
+    pub fn since(&self, earlier: &FlashStats) -> FlashStats {
+        let programs = self.programs_by_cause;
+        FlashStats {
+            host_pages: self.host_pages - earlier.host_pages,
+            reads: self.reads - earlier.reads,
+            programs: self.programs - earlier.programs,
+            erases: self.erases - earlier.erases,
+            gc_copies: self.gc_copies - earlier.gc_copies,
+            slc_folds: self.slc_folds - earlier.slc_folds,
+            map_programs: self.map_programs - earlier.map_programs,
+            page_bytes: self.page_bytes,
+            remapped_units: self.remapped_units - earlier.remapped_units,
+            copied_units: self.copied_units - earlier.copied_units,
+            zero_units: self.zero_units - earlier.zero_units,
+            programs_by_cause: programs.since(&earlier.programs_by_cause),
+            transparent: self.transparent.since(&earlier.transparent),
+        }
+    }
+}
+
+/// NAND page programs by their cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ProgramsByCause {
+    /// What the host wrote.
+    pub host: u64,
+    /// Control blocks of a journal, where they have open blocks of their own.
+    pub journal: u64,
+    /// Copies of garbage collection.
+    pub collection: u64,
+    /// Copies of wear levelling.
+    pub wear: u64,
+    /// Copies out of the pseudo-SLC write area.
+    pub fold: u64,
+    /// Checkpoints of the map.
+    pub checkpoint: u64,
+    /// The log behind the map: TRIMs, REMAPs, owners of moved pages.
+    pub log: u64,
+}
+
+impl ProgramsByCause {
+    /// The programs since `earlier`, a reading of the same device.
+    pub fn since(&self, earlier: &ProgramsByCause) -> ProgramsByCause {
+        ProgramsByCause {
+            host: self.host - earlier.host,
+            journal: self.journal - earlier.journal,
+            collection: self.collection - earlier.collection,
+            wear: self.wear - earlier.wear,
+            fold: self.fold - earlier.fold,
+            checkpoint: self.checkpoint - earlier.checkpoint,
+            log: self.log - earlier.log,
+        }
+    }
+}
+
+/// What transparent remapping did with the units that reached the translation layer, zeros apart. All are 0 where it is off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct TransparentStats {
+    /// Units whose content lay somewhere already: they share that page.
+    pub matched: u64,
+    /// Units that held the same content already: nothing was done.
+    pub unchanged: u64,
+    /// Units that a hash found content for which turned out different.
+    pub different: u64,
+    /// Units that were programmed, those among `different` included.
+    pub programmed: u64,
+}
+
+impl TransparentStats {
+    /// The counts since `earlier`, a reading of the same device.
+    pub fn since(&self, earlier: &TransparentStats) -> TransparentStats {
+        TransparentStats {
+            matched: self.matched - earlier.matched,
+            unchanged: self.unchanged - earlier.unchanged,
+            different: self.different - earlier.different,
+            programmed: self.programmed - earlier.programmed,
+        }
+    }
+    /// Units that were looked at.
+    pub fn units(&self) -> u64 {
+        self.matched + self.unchanged + self.programmed
+    }
 }
 
 /// A device model. Calls come with non-decreasing times.

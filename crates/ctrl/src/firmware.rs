@@ -8,19 +8,22 @@ mod media;
 mod pack;
 mod path;
 mod remap;
+mod transparent;
 
 pub use media::FlashMedia;
 pub(crate) use pack::PackEntry;
 pub(crate) use path::{PathTiming, nanos};
+pub(crate) use transparent::window;
 
 use crate::cache::{Cache, Line, Next};
 use crate::span::{self, Part, Source};
 use base::{BLOCK_BYTES, Bytes, Fingerprint, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
 use blockdev::spec::{Kind, Ledger, Write};
-use blockdev::{Adversary, Caps, FlashStats, PackOrder};
+use blockdev::{Adversary, Caps, FlashStats, PackOrder, ProgramsByCause, TransparentStats};
 use ftl::nand::Operation;
 use ftl::{Ftl, FtlError, Quiet};
 use std::collections::VecDeque;
+use transparent::Transparent;
 
 /// When open writes keep more than this many bytes of old and new content, the oldest count as durable.
 const LEDGER_BYTES: u64 = 128 << 20;
@@ -78,6 +81,10 @@ pub(crate) struct Firmware {
     unlogged: bool,
     /// The writes whose durability is open; `None`: the adversary is `own`.
     ledger: Option<Ledger>,
+    /// What was programmed lately, by content; `None`: nothing is shared unasked.
+    transparent: Option<Transparent>,
+    /// Units whose home shares a slot by the host's command, and those that were copied for one.
+    remapped: (u64, u64),
     /// Counters from before the image was loaded, while it is being loaded.
     loading: Option<Quiet>,
 }
@@ -103,8 +110,15 @@ impl Firmware {
             idle_from: Time(0),
             unlogged: false,
             ledger: Some(Ledger::new(LEDGER_BYTES)),
+            transparent: None,
+            remapped: (0, 0),
             loading: None,
         }
+    }
+    /// The translation layer, for tests that let it make mistakes.
+    #[cfg(feature = "mutants")]
+    pub fn ftl_mut(&mut self) -> &mut Ftl {
+        &mut self.ftl
     }
     pub fn set_adversary(&mut self, adversary: Adversary) {
         self.ledger = match adversary {
@@ -384,6 +398,9 @@ impl Firmware {
         reliable: bool,
     ) -> Result<(), FtlError> {
         self.path_free = self.path_free.max(t) + self.timing.program_unit(reliable);
+        if block < self.units && self.try_share(self.path_free, block as u32, &data)? {
+            return Ok(());
+        }
         let programmed = self.ftl.write(self.path_free, block as u32, data)?;
         self.staged += 1;
         if let Some(end) = programmed {
@@ -498,6 +515,7 @@ impl Firmware {
         }
         if let Some(first) = first {
             self.ftl.trim(end, first as u32..last as u32)?;
+            self.forget_content(first as u32..last as u32);
             self.unlogged = true;
         }
         if let (Some(ledger), Some(prev)) = (&mut self.ledger, prev) {
@@ -606,6 +624,7 @@ impl Firmware {
             });
             if self.ftl.is_mapped(part.block as u32) || data.fingerprint() != 0 {
                 self.ftl.advance(Time(u64::MAX));
+                self.forget_content(part.block as u32..part.block as u32 + 1);
                 self.ftl.write(Time(0), part.block as u32, data)?;
             }
         }
@@ -642,6 +661,22 @@ impl Firmware {
             slc_folds: s.fold_units,
             map_programs: s.map_programs,
             page_bytes: self.ftl.page_bytes(),
+            remapped_units: self.remapped.0,
+            copied_units: self.remapped.1,
+            zero_units: s.zero_units,
+            programs_by_cause: ProgramsByCause {
+                host: s.by_cause.host,
+                journal: s.by_cause.journal,
+                collection: s.by_cause.collection,
+                wear: s.by_cause.wear,
+                fold: s.by_cause.fold,
+                checkpoint: s.by_cause.checkpoint,
+                log: s.by_cause.log,
+            },
+            transparent: self
+                .transparent
+                .as_ref()
+                .map_or_else(TransparentStats::default, Transparent::stats),
         }
     }
 }

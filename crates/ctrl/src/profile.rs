@@ -410,7 +410,8 @@ impl EmmcProfile {
         units: u64,
         media: Option<EmmcMedia>,
     ) -> Result<AnyModel, String> {
-        let (ftl, patch) = self.flash().build(self.chips(timing), units, media)?;
+        let flash = self.flash();
+        let (ftl, patch) = flash.build(self.chips(timing), flash.config(units), media)?;
         let emmc = Emmc::new(&self.card, self.timing[timing], ftl);
         let mut emmc = emmc.map_err(|e| e.to_string())?;
         emmc.apply(patch).map_err(|e| e.to_string())?;

@@ -21,9 +21,12 @@
 //! - R4: no cached line of a home, nor of a source that has moved, outlives its batch: older content cannot overtake it.
 //! - R5: commands run one after the other; completion times do not decrease. Without a write buffer a completed write or REMAP
 //!   is durable: such a device answers [`Caps::volatile_cache`] with false, and hosts send it no flushes.
+//!
+//! With `transparent = true` the device shares content unasked: the module `firmware::transparent` says how, and its invariants T1
+//! to T4.
 
 use crate::FlashMedia;
-use crate::firmware::{Buffering, Firmware, PathTiming, Way, nanos};
+use crate::firmware::{Buffering, Firmware, PathTiming, Way, nanos, window};
 use crate::span;
 use crate::usage::Usage;
 use base::{BLOCK_BYTES, Bytes, Lba, Nanos, SECTORS_PER_BLOCK, Time};
@@ -188,6 +191,21 @@ impl Raw {
             usage: Usage::default(),
             stats: DeviceStats::default(),
         })
+    }
+    /// Shares equal content from now on, looking back at what was programmed in the last `mib` MiB.
+    pub(crate) fn share_content(&mut self, mib: u32) {
+        self.fw.share_content(window(mib));
+    }
+    /// Lets the content index look at so many bits of its hash only: for tests of what the comparison of bytes is for.
+    pub fn shorten_hash(&mut self, bits: u32) {
+        if let Some(index) = self.fw.transparent_mut() {
+            index.shorten(bits);
+        }
+    }
+    /// Access to the translation layer, for tests that let it make mistakes.
+    #[cfg(feature = "mutants")]
+    pub fn ftl_mut(&mut self) -> &mut Ftl {
+        self.fw.ftl_mut()
     }
     /// Chooses who decides what a power cut leaves.
     pub fn set_adversary(&mut self, adversary: Adversary) {

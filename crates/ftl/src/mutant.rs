@@ -50,13 +50,13 @@ impl Ftl {
     /// True if this device runs mutant `m` (see [`Mutant`]); counts that its guard was reached. Ask only where leaving the guard
     /// out would make a difference.
     #[cfg(feature = "mutants")]
-    pub(crate) fn mutant(&self, m: Mutant) -> bool {
+    pub fn mutant(&self, m: Mutant) -> bool {
         self.switch.on(m)
     }
     /// False: this build has no mutants.
     #[cfg(not(feature = "mutants"))]
     #[inline(always)]
-    pub(crate) const fn mutant(&self, m: Mutant) -> bool {
+    pub const fn mutant(&self, m: Mutant) -> bool {
         self.switch.on(m)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::metrics::{CdfPoint, LatencySummary, round};
 use base::Nanos;
-use rig::DeviceStats;
+use rig::{DeviceStats, ProgramsByCause, TransparentStats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -143,6 +143,21 @@ pub struct Flash {
     pub slc_folds: u64,
     /// NAND page programs that hold the map.
     pub map_programs: u64,
+    /// 4 KiB units whose home shares a page with its source by a REMAP command.
+    #[serde(default)]
+    pub remapped_units: u64,
+    /// 4 KiB units that were copied for a REMAP command.
+    #[serde(default)]
+    pub copied_units: u64,
+    /// 4 KiB units of zeros that were not programmed.
+    #[serde(default)]
+    pub zero_units: u64,
+    /// NAND page programs by cause.
+    #[serde(default)]
+    pub programs_by_cause: ProgramsByCause,
+    /// What transparent remapping did; all 0 where it is off.
+    #[serde(default)]
+    pub transparent: TransparentStats,
     /// Bytes programmed over bytes the host wrote.
     pub write_amplification: f64,
 }

@@ -455,6 +455,11 @@ impl Taken {
             gc_copies: b.gc_copies - a.gc_copies,
             slc_folds: b.slc_folds - a.slc_folds,
             map_programs: b.map_programs - a.map_programs,
+            remapped_units: b.remapped_units - a.remapped_units,
+            copied_units: b.copied_units - a.copied_units,
+            zero_units: b.zero_units - a.zero_units,
+            programs_by_cause: b.programs_by_cause.since(&a.programs_by_cause),
+            transparent: b.transparent.since(&a.transparent),
             write_amplification: if hosted == 0 {
                 0.0
             } else {

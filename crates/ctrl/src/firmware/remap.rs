@@ -118,6 +118,8 @@ impl Firmware {
             aliased: all - copied,
             copied,
         };
+        self.remapped.0 += result.aliased / SECTORS_PER_BLOCK;
+        self.remapped.1 += (plan.changed.len() as u64).max(copied / SECTORS_PER_BLOCK);
         Ok((t, result))
     }
     fn check_plan(&self, remap: &Remap, plan: &Plan) -> Result<(), DevError> {
@@ -254,6 +256,7 @@ impl Firmware {
     }
     /// Every unit that a batch changes was changed as a whole: by an alias, or with the line's content in the copy.
     fn forget_lines(&mut self, units: std::ops::Range<u64>) {
+        self.forget_content(units.start as u32..units.end as u32);
         for block in units {
             self.cache.remove(span::Part {
                 block,

@@ -133,16 +133,15 @@ impl Flash<'_> {
             housekeeping: self.translation.housekeeping(),
         }
     }
-    /// A translation layer of `units` units over chips of this speed: formatted, or recovered from what a cut left; with it the
+    /// A translation layer over chips of this speed, told `config`: formatted, or recovered from what a cut left; with it the
     /// blocks that an adversary decided.
     pub fn build(
         &self,
         chips: nand::Timing,
-        units: u64,
+        config: Config,
         media: Option<FlashMedia>,
     ) -> Result<(Ftl, Vec<(u64, Bytes)>), String> {
-        self.check_slc(units * BLOCK_BYTES as u64)?;
-        let config = self.config(units);
+        self.check_slc(config.units * BLOCK_BYTES as u64)?;
         let say = |e: &dyn std::fmt::Display| e.to_string();
         let power_up = |media| {
             let mut nand = Nand::new(media, chips);

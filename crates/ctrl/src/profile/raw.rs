@@ -13,11 +13,22 @@ use std::collections::BTreeMap;
 pub(super) struct RawProfile {
     pub name: String,
     pub capacity_mib: u64,
+    /// Writes are compared with what was programmed lately, and equal content is shared.
+    #[serde(default)]
+    transparent: bool,
+    /// How much of what was programmed lately is remembered, MiB.
+    #[serde(default = "window_mib")]
+    transparent_window_mib: u32,
     controller: RawConfig,
     nand: Chips,
     ftl: Translation,
     pub default_timing: String,
     pub timing: BTreeMap<String, RawTiming>,
+}
+
+/// More than the largest log that ext4 makes by default on volumes of this size.
+const fn window_mib() -> u32 {
+    64
 }
 
 impl RawProfile {
@@ -32,6 +43,12 @@ impl RawProfile {
     pub fn check(&self) -> Result<(), String> {
         let controller = self.controller.check();
         controller.map_err(|e| format!("controller.{e}"))?;
+        let window = self.transparent_window_mib;
+        if !(1..=1 << 16).contains(&window) {
+            return Err(format!(
+                "transparent_window_mib = {window}; it may be 1 to 65536"
+            ));
+        }
         for (name, timing) in &self.timing {
             let checked = timing.check();
             checked.map_err(|e| format!("timing.{name}.{e}"))?;
@@ -44,7 +61,10 @@ impl RawProfile {
     }
     /// What the translation layer is told.
     pub fn config(&self, units: u64) -> ftl::Config {
-        self.flash().config(self.all_units(units))
+        let mut config = self.flash().config(self.all_units(units));
+        // Zeros are content like any other, and cost no page to point at.
+        config.housekeeping.zero_units |= self.transparent;
+        config
     }
     /// The speed of the chips.
     pub fn chips(&self, timing: &str) -> nand::Timing {
@@ -57,10 +77,13 @@ impl RawProfile {
         units: u64,
         media: Option<RawMedia>,
     ) -> Result<AnyModel, String> {
-        let all = self.all_units(units);
-        let (ftl, patch) = self.flash().build(self.chips(timing), all, media)?;
+        let config = self.config(units);
+        let (ftl, patch) = self.flash().build(self.chips(timing), config, media)?;
         let raw = Raw::new(&self.controller, self.timing[timing], units, ftl);
         let mut raw = raw.map_err(|e| e.to_string())?;
+        if self.transparent {
+            raw.share_content(self.transparent_window_mib);
+        }
         let applied = raw.firmware_mut().apply(patch);
         applied.map_err(|e| e.to_string())?;
         Ok(AnyModel::Raw(Box::new(raw)))

@@ -177,7 +177,7 @@ pub fn run(
         .model
         .flash_stats()
         .zip(flash)
-        .map(|(now, then)| since(&now, &then));
+        .map(|(now, then)| now.since(&then));
     let amplification = flash.as_ref().filter(|f| f.host_pages > 0).map(|f| {
         let programmed = f.programs as f64 * f64::from(f.page_bytes);
         round(programmed / (f.host_pages as f64 * 4096.0))
@@ -202,19 +202,6 @@ pub fn run(
         fua_by_flush: runner.fua_by_flush,
         discards_left_out: runner.discards_left_out,
     })
-}
-
-fn since(now: &FlashStats, then: &FlashStats) -> FlashStats {
-    FlashStats {
-        host_pages: now.host_pages - then.host_pages,
-        reads: now.reads - then.reads,
-        programs: now.programs - then.programs,
-        erases: now.erases - then.erases,
-        gc_copies: now.gc_copies - then.gc_copies,
-        slc_folds: now.slc_folds - then.slc_folds,
-        map_programs: now.map_programs - then.map_programs,
-        ..*now
-    }
 }
 
 impl<'a> Runner<'a> {

@@ -1,0 +1,228 @@
+//! Transparent remapping: a write whose content lies somewhere already shares the page instead of being programmed.
+//!
+//! A host that journals data writes each block twice, to its log and later home, and says nothing of it. The device remembers by
+//! its content what was programmed lately, and a write that repeats it becomes a REMAP of one pair. It needs to know nothing of file
+//! systems.
+//!
+//! Invariants:
+//! - T1: a hash finds, bytes decide (R21): a unit is shared only after its content was read from the chips, or from the row that
+//!   is being filled, and compared with the write byte by byte.
+//! - T2: the index is volatile and only a hint: without it, or with wrong entries, nothing but programs saved is lost.
+//! - T3: what is shared is as durable as what would have been programmed: volatile until the flush, or at completion of a write that
+//!   promises so.
+//! - T4: the index is bounded: the newest units that were programmed, as many as the window holds.
+
+use super::Firmware;
+use base::{BLOCK_BYTES, Bytes, Map, Mutant, Rng, Time, bytes::is_zero};
+use blockdev::TransparentStats;
+use ftl::FtlError;
+use ftl::remap::{Batch, Mode, Pair, RemapError};
+use std::collections::VecDeque;
+
+/// A keyed 128-bit hash of a unit's content.
+type Digest = u128;
+
+/// What was programmed lately, by content.
+#[derive(Clone)]
+pub(crate) struct Transparent {
+    /// Units that the index holds at most (T4).
+    window: usize,
+    key: [u64; 4],
+    /// Bits of the hash that count; fewer than 128 only in tests.
+    bits: u32,
+    by_content: Map<Digest, u32>,
+    by_unit: Map<u32, Digest>,
+    /// Units in the order in which they came, those included that have left since.
+    order: VecDeque<(u32, Digest)>,
+    stats: TransparentStats,
+}
+
+impl Transparent {
+    /// An empty index of `window` units.
+    pub fn new(window: usize) -> Transparent {
+        let mut rng = Rng::named(0, "transparent remapping");
+        Transparent {
+            window: window.max(1),
+            key: [(); 4].map(|()| rng.next_u64()),
+            bits: 128,
+            by_content: Map::default(),
+            by_unit: Map::default(),
+            order: VecDeque::new(),
+            stats: TransparentStats::default(),
+        }
+    }
+    /// Lets so few bits of the hash count.
+    pub fn shorten(&mut self, bits: u32) {
+        self.bits = bits.min(128);
+    }
+    pub fn stats(&self) -> TransparentStats {
+        self.stats
+    }
+    /// Two lanes of multiply-and-fold over words of eight bytes, each with a key of its own.
+    fn digest(&self, data: &[u8]) -> Digest {
+        let fold = |a: u64, b: u64| {
+            let wide = u128::from(a) * u128::from(b);
+            (wide >> 64) as u64 ^ wide as u64
+        };
+        let [k0, k1, k2, k3] = self.key;
+        let (mut a, mut b) = (k0, k1);
+        for word in data.chunks_exact(8) {
+            let word = u64::from_le_bytes(word.try_into().expect("a chunk has eight bytes"));
+            a = fold(a ^ word, k2 | 1).wrapping_add(k0);
+            b = fold(b.rotate_left(23) ^ word, k3 | 1).wrapping_add(k1);
+        }
+        let all = u128::from(fold(a, b | 1) ^ a) << 64 | u128::from(fold(b, a | 1) ^ b);
+        match self.bits {
+            128 => all,
+            bits => all & ((1 << bits) - 1),
+        }
+    }
+    /// A unit has this content on flash now.
+    fn remember(&mut self, unit: u32, digest: Digest) {
+        self.forget(unit);
+        self.by_content.insert(digest, unit);
+        self.by_unit.insert(unit, digest);
+        self.order.push_back((unit, digest));
+        while self.by_unit.len() > self.window {
+            let Some((unit, digest)) = self.order.pop_front() else {
+                break;
+            };
+            if self.by_unit.get(&unit) == Some(&digest) {
+                self.forget(unit);
+            }
+        }
+        if self.order.len() > 2 * self.window + 64 {
+            let by_unit = &self.by_unit;
+            self.order.retain(|(u, d)| by_unit.get(u) == Some(d));
+        }
+    }
+    /// A unit has other content from now on.
+    fn forget(&mut self, unit: u32) {
+        if let Some(digest) = self.by_unit.remove(&unit)
+            && self.by_content.get(&digest) == Some(&unit)
+        {
+            self.by_content.remove(&digest);
+        }
+    }
+}
+
+impl Firmware {
+    /// Shares content from now on, looking back at `window` units.
+    pub fn share_content(&mut self, window: usize) {
+        self.transparent = Some(Transparent::new(window));
+    }
+    pub fn transparent_mut(&mut self) -> Option<&mut Transparent> {
+        self.transparent.as_mut()
+    }
+    /// Units have other content from now on.
+    pub(super) fn forget_content(&mut self, mut units: std::ops::Range<u32>) {
+        let Some(index) = &mut self.transparent else {
+            return;
+        };
+        if units.len() > index.by_unit.len() {
+            let mut gone: Vec<u32> = index.by_unit.keys().copied().collect();
+            gone.retain(|unit| units.contains(unit));
+            gone.into_iter().for_each(|unit| index.forget(unit));
+        } else {
+            units.by_ref().for_each(|unit| index.forget(unit));
+        }
+    }
+    /// Shares the unit's new content with one that has it, from `t` on; `false`: it is to be programmed.
+    pub(super) fn try_share(&mut self, t: Time, unit: u32, data: &Bytes) -> Result<bool, FtlError> {
+        let Some(index) = &mut self.transparent else {
+            return Ok(false);
+        };
+        // The translation layer has a way of its own for zeros.
+        if is_zero(data) {
+            index.forget(unit);
+            return Ok(false);
+        }
+        let digest = index.digest(data);
+        let Some(&src) = index.by_content.get(&digest) else {
+            return self.to_program(unit, digest);
+        };
+        // T1: hash to find, bytes to confirm (R21).
+        let (found, read) = self.ftl.read(t, src..src + 1);
+        self.path_free = self.path_free.max(read);
+        let equal = found.is_ok_and(|found| found[0] == *data);
+        if !equal && !self.ftl.mutant(Mutant::ShareByHash) {
+            self.count(|stats| stats.different += 1);
+            return self.to_program(unit, digest);
+        }
+        if src == unit {
+            self.count(|stats| stats.unchanged += 1);
+            return Ok(true);
+        }
+        let pairs = [Pair {
+            home: unit,
+            src,
+            len: 1,
+            expect: None,
+        }];
+        let batch = Batch {
+            pairs: &pairs,
+            mode: Mode::Share,
+            require_all: true,
+        };
+        match self.ftl.remap(self.path_free, batch) {
+            Ok(_) => {
+                self.unlogged = true;
+                self.forget_content(unit..unit + 1);
+                self.count(|stats| stats.matched += 1);
+                Ok(true)
+            }
+            Err(RemapError::Ftl(e)) => Err(e),
+            // No room for another owner, say.
+            Err(_) => self.to_program(unit, digest),
+        }
+    }
+    fn to_program(&mut self, unit: u32, digest: Digest) -> Result<bool, FtlError> {
+        if let Some(index) = &mut self.transparent {
+            index.remember(unit, digest);
+            index.stats.programmed += 1;
+        }
+        Ok(false)
+    }
+    fn count(&mut self, add: impl FnOnce(&mut TransparentStats)) {
+        if let Some(index) = &mut self.transparent {
+            add(&mut index.stats);
+        }
+    }
+}
+
+/// Units in so many MiB.
+pub(crate) const fn window(mib: u32) -> usize {
+    (mib as usize) << 20 >> BLOCK_BYTES.trailing_zeros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_is_bounded_and_knows_the_newest() {
+        let mut index = Transparent::new(3);
+        for unit in 0..1000 {
+            index.remember(unit % 7, u128::from(unit));
+            assert!(index.by_unit.len() <= 3 && index.by_content.len() <= 3);
+            assert!(index.order.len() <= 3 * 2 + 64);
+            assert_eq!(index.by_content.get(&u128::from(unit)), Some(&(unit % 7)));
+        }
+        index.forget(999 % 7);
+        assert_eq!(index.by_content.get(&999), None);
+        assert_eq!(index.by_content.len(), 2);
+    }
+
+    #[test]
+    fn the_hash_sees_every_word_and_its_place() {
+        let index = Transparent::new(1);
+        let base = vec![7u8; BLOCK_BYTES];
+        let mut seen = base::Set::default();
+        assert!(seen.insert(index.digest(&base)));
+        for at in 0..BLOCK_BYTES {
+            let mut other = base.clone();
+            other[at] ^= 1 << (at % 8);
+            assert!(seen.insert(index.digest(&other)), "byte {at}");
+        }
+    }
+}
