@@ -1,9 +1,13 @@
 //! Counting mode: page writes in the steady state, on a small device and on one of 512 GiB, and the memory that one takes.
 
+#[path = "../tests/common/uniform.rs"]
+#[allow(dead_code)]
+mod uniform;
+
 use base::Rng;
 use divan::counter::ItemsCount;
 use varve_ftl::nand::{Geometry, Pairing};
-use varve_ftl::{Config, Counting, Housekeeping};
+use varve_ftl::{Config, Counting, Housekeeping, Policy};
 
 const BATCH: u32 = 1_000_000;
 
@@ -45,6 +49,17 @@ fn filled(gib: u64, rho: f64, overwrites: u64) -> (Counting, Rng) {
 fn random(ftl: &mut Counting, rng: &mut Rng) {
     let lpn = rng.below(u64::from(ftl.layout().units)) as u32;
     ftl.write(lpn).expect("in range");
+}
+
+/// The device of the tables in docs/write-amplification.md, 1024 blocks of 64 units.
+#[divan::bench]
+fn steady_1024_x_64(bencher: divan::Bencher) {
+    let mut ftl = uniform::device((1024, 64, 0.25), Policy::Greedy);
+    let mut rng = Rng::named(1, "bench");
+    (0..BATCH).for_each(|_| random(&mut ftl, &mut rng));
+    bencher
+        .counter(ItemsCount::new(BATCH))
+        .bench_local(|| (0..BATCH).for_each(|_| random(&mut ftl, &mut rng)));
 }
 
 /// 4 GiB with 25 % more cells, random overwrites.

@@ -113,7 +113,7 @@ impl Config {
 }
 
 /// Blocks of one map area: a full checkpoint, half as much log, and a spare block.
-fn area_blocks(config: &Config, geometry: &Geometry, blocks: u64) -> u32 {
+pub(crate) fn area_blocks(config: &Config, geometry: &Geometry, blocks: u64) -> u32 {
     let room = u64::from(geometry.page_bytes) - META_HEADER;
     let pages = (config.units * 4).div_ceil(room) + (blocks * BLOCK_ENTRY).div_ceil(room) + 1;
     let blocks_used = (pages + pages / 2 + 8).div_ceil(u64::from(geometry.pages_per_block));
@@ -227,10 +227,6 @@ impl Layout {
             ));
         }
         Ok(layout)
-    }
-    /// Good ordinary blocks below which the device cannot take writes any more.
-    pub(crate) fn data_blocks_needed(&self, config: &Config) -> u32 {
-        self.units.div_ceil(self.slots_per_block) + RESERVE + config.host_blocks() + 2
     }
     /// The slot number of a place.
     pub(crate) fn ppn(&self, block: u32, row: u32, slot: u32) -> u32 {

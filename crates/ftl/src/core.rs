@@ -554,10 +554,12 @@ impl Ftl {
         self.p2l.set(ppn as usize, NONE);
         let info = &mut self.blocks[block as usize];
         info.valid -= 1;
-        if info.state == State::Closed {
-            match info.valid {
+        let (state, valid) = (info.state, info.valid);
+        if state == State::Closed {
+            match valid {
                 0 => self.release(block),
-                valid => self.victims.shift(block, valid, self.accepted),
+                _ if self.is_victim(block) => {}
+                _ => self.victims.shift(block, valid, self.accepted),
             }
         }
     }

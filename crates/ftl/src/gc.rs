@@ -93,6 +93,11 @@ impl Ftl {
         }
         self.pools[pool].victim
     }
+    /// True for a block that is being emptied: it leaves its list when it is released.
+    pub(crate) fn is_victim(&self, block: u32) -> bool {
+        let mut victims = self.pools.iter().filter_map(|p| p.victim);
+        victims.any(|(victim, _)| victim == block)
+    }
     /// The closed block that failed a program and holds least.
     fn failing_block(&self, pool: usize) -> Option<u32> {
         if self.pools[pool].failing == 0 {

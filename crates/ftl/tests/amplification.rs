@@ -20,8 +20,12 @@ fn greedy_and_fifo(times: u64) {
     for shape in TABLE {
         let (_, slots, rho) = shape;
         let greedy = measure(shape, Policy::Greedy, Load::Uniform, 8, 18 * times);
-        // With few slots in a block and little room the form itself is half a percent low, as other simulators find too.
-        let percent = if (slots, rho) == (32, 0.10) { 0.8 } else { 0.6 };
+        // The forms are derived for large blocks: with 32 slots and 10 % of room greedy's is half a percent low, as other
+        // simulators find too, and one block of copies beside one of the host counts.
+        let (percent, of_fifo) = match (slots, rho) == (32, 0.10) {
+            true => (0.8, 0.3),
+            false => (0.6, 0.2),
+        };
         let form = theory::greedy(greedy.alpha, slots);
         near(
             &format!("greedy {shape:?}"),
@@ -31,7 +35,12 @@ fn greedy_and_fifo(times: u64) {
         );
         let fifo = measure(shape, Policy::Fifo, Load::Uniform, 8, 18 * times);
         let form = theory::fifo(fifo.alpha);
-        near(&format!("FIFO {shape:?}"), fifo.amplification, form, 0.2);
+        near(
+            &format!("FIFO {shape:?}"),
+            fifo.amplification,
+            form,
+            of_fifo,
+        );
     }
 }
 

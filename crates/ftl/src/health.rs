@@ -1,0 +1,76 @@
+//! How much of its life a device has left, as a drive's SMART log says it.
+//!
+//! Over-provisioning: of all good blocks, those of the two map areas and of the SLC area, those that streams keep open or free
+//! ([`crate::RESERVE`], lanes, slack) and those expected to go bad are set apart; what is left, divided by 1 + rho, is exported
+//! ([`Config::units_for`]). Blocks that go bad use up rho first. Below the floor ([`Health::floor_blocks`]) collection could not
+//! end any more (I6), so the device turns read-only and says why; the exported size never changes.
+
+use crate::config::area_blocks;
+use crate::core::Ftl;
+use crate::{Config, Layout};
+use nand::Geometry;
+
+/// What is left of a device's life.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Health {
+    /// Ordinary blocks that can hold data.
+    pub good_blocks: u32,
+    /// Good ordinary blocks below which the device is read-only.
+    pub floor_blocks: u32,
+    /// Ordinary blocks that are bad, from the factory or grown.
+    pub bad_blocks: u32,
+    /// Good blocks above the floor by all blocks above the floor, percent (NVMe: Available Spare).
+    pub spare_percent: u32,
+    /// Mean erases by the rating, percent, above 100 when it is exceeded (NVMe: Percentage Used).
+    pub used_percent: u32,
+    /// Logical units; never changes.
+    pub exported_units: u32,
+    /// Why the device takes no more writes, if so (NVMe: Critical Warning).
+    pub read_only: Option<String>,
+}
+
+impl Ftl {
+    /// What is left of the device's life.
+    pub fn health(&self) -> Health {
+        let l = &self.layout;
+        let (good, floor) = (self.good_blocks(), l.data_blocks_needed(&self.config));
+        let all = l.blocks - 2 * l.area - l.slc_blocks;
+        let wear = self.wear_report();
+        Health {
+            good_blocks: good,
+            floor_blocks: floor,
+            bad_blocks: all - good,
+            spare_percent: good.saturating_sub(floor) * 100 / (all - floor).max(1),
+            used_percent: (wear.mean * 100.0 / f64::from(wear.endurance)) as u32,
+            exported_units: l.units,
+            read_only: self.read_only.clone(),
+        }
+    }
+}
+
+impl Config {
+    /// The units that such chips can export with `spare` (rho) over-provisioning when `bad` blocks are expected to fail: the inverse
+    /// of [`Config::blocks_needed`]. [`Config::units`] does not count.
+    pub fn units_for(&self, geometry: &Geometry, spare: f64, bad: u32) -> u64 {
+        let slots = u64::from(geometry.pages_per_block) * u64::from(geometry.page_bytes)
+            / u64::from(self.unit_bytes);
+        let blocks = u64::from(geometry.blocks());
+        let slc = self.slc.map_or(0, |slc| slc.blocks);
+        let apart = u64::from(self.low_water() + 2 + slc + bad);
+        // The map's areas depend on the units, and they on the areas: the smallest areas that suffice.
+        let with_areas = |area: u32| {
+            let left = blocks.saturating_sub(apart + 2 * u64::from(area)) * slots;
+            let units = (left as f64 / (1.0 + spare)) as u64;
+            let needed = area_blocks(&Config { units, ..*self }, geometry, blocks);
+            (needed <= area).then_some(units)
+        };
+        (1..=geometry.blocks()).find_map(with_areas).unwrap_or(0)
+    }
+}
+
+impl Layout {
+    /// Good ordinary blocks below which the device cannot take writes any more.
+    pub(crate) fn data_blocks_needed(&self, config: &Config) -> u32 {
+        self.units.div_ceil(self.slots_per_block) + crate::RESERVE + config.host_blocks() + 2
+    }
+}
