@@ -5,7 +5,7 @@
 //! - The others ([`ELSEWHERE`]) have the reason why, and stay with the catalogue that is named there.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use base::Mutant;
+use base::{Hazard, Mutant};
 use std::collections::BTreeSet;
 use varve_lab::crash::campaign::{Explored, Look, Reach, Until, explore_until};
 use varve_lab::crash::case::{Case, Volumes};
@@ -433,6 +433,41 @@ const ELSEWHERE: &[(Mutant, &str)] = &[
     (
         Mutant::NoSuperblockFallback,
         "lab, random cuts: the superblock is torn by the mount, before a workload begins",
+    ),
+    (
+        Mutant::RemapMoveUnmarked,
+        "journal: logs of a few blocks show it at every cut, as those that follow up to remap-error-clean",
+    ),
+    (Mutant::RemapZerosUnmarked, "journal: images of zeros"),
+    (
+        Mutant::RemapEscaped,
+        "journal: images that begin with the magic number; no block of ext4 does",
+    ),
+    (
+        Mutant::RemapInFlight,
+        "journal: a device that carries out home writes late",
+    ),
+    (
+        Mutant::RemapStaleSource,
+        "journal: rings so small that a list is stale soon",
+    ),
+    (
+        Mutant::RemapUnexpected,
+        "journal: a log write of the life before lands during recovery",
+    ),
+    (
+        Mutant::RemapFreed,
+        "journal: freed blocks hold data at once: churn does that",
+    ),
+    (Mutant::RemapRevoked, "journal: the same, in recovery"),
+    (
+        Mutant::CleanRedirtied,
+        "journal: blocks change again while they are remapped",
+    ),
+    (Mutant::DiscardLate, "ext4: mounted with discard"),
+    (
+        Mutant::RemapErrorClean,
+        "journal: a device that refuses REMAP commands",
     ),
 ];
 

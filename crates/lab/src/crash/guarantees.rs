@@ -12,8 +12,8 @@ After which call what is still there, by scheme, data mode and kind of device. T
 `varve crash` judges each state after a cut (`crates/lab/src/crash/rules.rs`); this page is made from them, and a test
 (`crates/lab/tests/guarantees.rs`) fails where they differ; `VARVE_BLESS=1` writes it anew.
 
-*Journaled schemes* are `jbd2`, `flush-ahead`, `coalition`, `coalition-paper`, `emmc` and `adaptive`: they differ in what a commit costs, not in
-what it promises. `none` has no journal and promises nothing after a cut, not even that the volume can be read; the oracle
+*Journaled schemes* are `jbd2`, `flush-ahead`, `coalition`, `coalition-paper`, `emmc`, `adaptive`, `jftl` and `jftl-paper`: they differ in what
+a commit costs, not in what it promises. `none` has no journal and promises nothing after a cut, not even that the volume can be read; the oracle
 judges it by the rules of `data=ordered` and has to report damage, else it is blind. The device must keep what it promises, and promise
 not to damage what is not being written (eMMC: `WR_REL_SET`): where it does not, no journal helps.
 ";
