@@ -1,7 +1,7 @@
 //! The data path above a journal that remaps (`home=remap`): the same histories and the same judge as `data_path_cuts`, in every data
 //! mode. Each cut is recovered by REMAP; one that keeps the log (`jftl`) also as any program would: by copying, on a device without
 //! REMAP, and by `e2fsck -fy`.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod common;
 mod data_path;

@@ -7,6 +7,11 @@
 //! Between two checkpoints a block that several transactions log goes home once by copying, and each of its images is remapped. So
 //! the number of pairs equals the home writes saved where a checkpoint follows each commit, and is larger otherwise.
 
+#![allow(
+    clippy::disallowed_macros,
+    reason = "what was counted goes to stdout; outside of simulations"
+)]
+
 use block::{Class, QueueStats};
 use blockdev::{Clock, FlashStats, Model};
 

@@ -133,7 +133,7 @@ impl Judge<'_> {
             })
         });
         // As the scheme brings blocks home, or by copying: who recovers a log need not run it.
-        let scheme = self.life.options.scheme.filter(|_| seed % 4 > 0);
+        let scheme = self.life.options.scheme.filter(|_| !seed.is_multiple_of(4));
         let result = open(queue, self.life.layout.place.clone()).and_then(|opened| {
             Ok(match opened {
                 Opened::Clean(log) => log.next_tid().prev().0,
