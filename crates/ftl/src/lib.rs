@@ -26,9 +26,10 @@
 //! - I3 (drain): a checkpoint is taken with empty row buffers, and its root is programmed after every program it describes.
 //! - I4 (order): recovery takes, per unit, the candidate with the greatest (birth, program sequence); copies keep the birth.
 //! - I5 (log life): a checkpoint area is erased only when the other area holds a durable root.
-//! - I6 (reserve): the host stream never takes the last [`RESERVE`] free blocks, nor does folding; garbage collection can always
+//! - I6 (reserve): the streams of the host never take the last [`RESERVE`] free blocks, nor does folding; garbage collection can always
 //!   finish.
-//! - I7: an ordinary victim has at least one slot that is not valid.
+//! - I7: an ordinary victim has at least one slot that is not valid; only one that is moved for its wear may have none (see `wear`:
+//!   it needs no more free blocks than another, and comes once in so many erases).
 //! - I8: free blocks are never trusted to be erased: each is erased when it is opened.
 //! - I9 (rescue): a unit whose program failed stays readable in memory, holds up erases like any buffered unit (I2), and is in
 //!   another row before the next flush or checkpoint is done.
