@@ -12,7 +12,8 @@ use std::process::Stdio;
 use std::time::Instant;
 
 /// Package and test target of each catalogue.
-const CATALOGUES: [(&str, &str); 6] = [
+const CATALOGUES: [(&str, &str); 7] = [
+    ("varve-ftl", "mutants"),
     ("varve-block", "mutants"),
     ("varve-journal", "mutants"),
     ("varve-ext4", "mutants"),

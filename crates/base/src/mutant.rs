@@ -111,7 +111,7 @@ mutants! {
     CollectByTag = "collect-by-tag", R(4);
     /// Blocks are erased while the records that name their units' other owners are in memory.
     EraseBeforeOwners = "erase-before-owners", R(5);
-    /// A copy takes a new version instead of that of its unit.
+    /// A copy that waits in a buffer is programmed although its unit was written meanwhile, with a version of its own.
     CopyIsNewer = "copy-is-newer", R(6);
     /// A checkpoint maps one owner of each slot.
     CheckpointOneOwner = "checkpoint-one-owner", R(7);

@@ -579,8 +579,14 @@ impl Ftl {
     /// greater than that of a later TRIM. Answers with the number of the operation that brought it: what it was to be the
     /// evidence for (I2) now waits for the operation that drops it.
     pub(crate) fn drop_buffered(&mut self, ppn: u32) -> Option<u64> {
+        let copied = self.buffered(ppn)?.birth.is_some();
+        // R6
+        let stays = copied && self.mutant(Mutant::CopyIsNewer);
         let entry = self.buffered_mut(ppn)?;
-        entry.lpn = NONE;
+        match stays {
+            true => entry.birth = None,
+            false => entry.lpn = NONE,
+        }
         Some(entry.accept)
     }
     /// The same, to be changed.

@@ -173,8 +173,7 @@ impl Ftl {
             lpn: owner.lpn,
             data,
             lost: tag.kind == Kind::Lost,
-            // R6
-            birth: (!self.mutant(Mutant::CopyIsNewer)).then_some(owner.version),
+            birth: Some(owner.version),
             accept: 0,
             host: false,
             // I11: the copy keeps the unit's place.

@@ -3,7 +3,6 @@
 mod common;
 
 use base::{Rng, Time};
-use common::model::Model;
 use common::remapping::{Rig, SPLIT, SPLIT_CONFIG, TINY, TINY_CONFIG};
 use varve_ftl::Config;
 use varve_ftl::nand::Geometry;
@@ -16,8 +15,7 @@ fn programs(geometry: Geometry, config: Config, cap: u32, seeds: std::ops::Range
     let mut cuts = 0;
     for seed in seeds {
         let rng = &mut Rng::named(seed, "program");
-        let mut rig = Rig::new(geometry, config).filled();
-        rig.ftl.set_alias_cap(cap);
+        let mut rig = Rig::new(geometry, config).filled().cap(cap);
         // Collection is close, so that it is in most programs.
         for _ in 0..rng.below(200) {
             rig.step(rng);
@@ -78,7 +76,6 @@ fn lives(geometry: Geometry, config: Config, seed: u64, steps: u64, cuts: u64) -
         rig = rig
             .cut(at, rng, nested)
             .unwrap_or_else(|e| panic!("seed {seed}, life {life}, cut at {at}: {e}"));
-        let _: &Model = &rig.model;
     }
     rig
 }

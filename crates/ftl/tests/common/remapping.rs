@@ -3,6 +3,8 @@
 use super::model::Model;
 use super::{CONFIG, GEOMETRY, TIMING, unit};
 use base::{Mutant, Nanos, Rng, Time};
+use std::cell::Cell;
+use std::rc::Rc;
 use varve_ftl::nand::{Geometry, Media, Nand, Operation};
 use varve_ftl::remap::{Batch, Mode, Pair, RemapError};
 use varve_ftl::{Config, Ftl};
@@ -44,10 +46,12 @@ pub struct Rig {
     pub now: Time,
     pub id: u32,
     pub config: Config,
+    /// Owners beyond the first of their slots.
+    pub cap: u32,
     /// A mistake that the device makes, before and after a cut.
     pub mutant: Option<Mutant>,
     /// How often its guard was reached in the lives before.
-    pub reached: u64,
+    pub reached: Rc<Cell<u64>>,
 }
 
 impl Rig {
@@ -58,9 +62,15 @@ impl Rig {
             now: Time(0),
             id: 0,
             config,
+            cap: u32::MAX,
             mutant: None,
-            reached: 0,
+            reached: Rc::default(),
         }
+    }
+    pub fn cap(mut self, cap: u32) -> Rig {
+        self.ftl.set_alias_cap(cap);
+        self.cap = cap;
+        self
     }
     #[cfg(feature = "mutants")]
     pub fn with(mut self, mutant: Option<Mutant>) -> Rig {
@@ -71,7 +81,7 @@ impl Rig {
     /// How often the guard of a mutant was reached.
     #[cfg(feature = "mutants")]
     pub fn reached(&self, mutant: Mutant) -> u64 {
-        self.reached + self.ftl.mutant_reached(mutant)
+        self.reached.get() + self.ftl.mutant_reached(mutant)
     }
     fn mount(&self, media: Media) -> Result<(Ftl, Time), String> {
         let nand = Nand::new(media, TIMING);
@@ -115,6 +125,35 @@ impl Rig {
                 self.model.remap(&batch);
             }
             Err(RemapError::NoRoom { .. }) => {}
+            Err(e) => panic!("{e}"),
+        }
+    }
+    /// What `expect` has to be for the present content.
+    pub fn expectation(&self, src: u32, len: u32) -> u64 {
+        let units = (src..src + len).map(|l| self.ftl.content(l).unwrap().to_vec());
+        base::collections::fingerprint(&units.collect::<Vec<_>>().concat())
+    }
+    /// A batch of one pair that expects this content; false if it was refused for that.
+    pub fn remap_expecting(&mut self, home: u32, src: u32, len: u32, expect: u64) -> bool {
+        let right = self.expectation(src, len) == expect;
+        let pairs = [Pair {
+            home,
+            src,
+            len,
+            expect: Some(expect),
+        }];
+        let batch = Batch {
+            pairs: &pairs,
+            mode: Mode::Share,
+            require_all: true,
+        };
+        let done = self.ftl.remap(self.now, batch);
+        if right {
+            self.model.remap(&batch);
+        }
+        match done {
+            Ok(_) => true,
+            Err(RemapError::Expect { index: 0 }) => false,
             Err(e) => panic!("{e}"),
         }
     }
@@ -170,25 +209,21 @@ impl Rig {
             let at = Time(rng.below(ready.0 + 1));
             (ftl, ready) = self.mount(ftl.power_off(at, rng.next_u64()))?;
         }
+        ftl.set_alias_cap(self.cap);
+        #[cfg(feature = "mutants")]
+        if let Some(mutant) = self.mutant {
+            self.reached
+                .set(self.reached.get() + ftl.mutant_reached(mutant));
+        }
         ftl.check();
         let model = self.model.check(&ftl, at)?;
-        let mut next = Rig {
+        Ok(Rig {
             now: ready,
             ftl,
             model,
             ..self.clone()
-        };
-        next.count_reached(self);
-        Ok(next)
+        })
     }
-    #[cfg(feature = "mutants")]
-    fn count_reached(&mut self, before: &Rig) {
-        if let Some(mutant) = self.mutant {
-            self.reached += before.ftl.mutant_reached(mutant);
-        }
-    }
-    #[cfg(not(feature = "mutants"))]
-    fn count_reached(&mut self, _: &Rig) {}
     /// Cuts before, in the middle of and after every operation of the chips that is in `operations`; after each the device is
     /// used again and cut again. Answers with the number of cuts.
     pub fn cut_everywhere(&self, operations: &[Operation], seed: u64) -> Result<u64, String> {
