@@ -209,3 +209,57 @@ fn full_blocks_are_no_victims() {
     assert_eq!(ftl.stats().gc_units, 0);
     assert_ne!(*ftl.l2p.get(0), NONE);
 }
+
+#[test]
+fn a_map_of_another_format_is_refused_by_name() {
+    let mut ftl = fresh();
+    ftl.format = 7;
+    ftl.checkpoint(Time(0)).unwrap();
+    let end = ftl.log.root_end;
+    let e = Ftl::mount(Nand::new(ftl.power_off(end, 1), TIMING), CONFIG, Time(0)).err();
+    let e = e.expect("refused").to_string();
+    assert!(e.contains("format 7") && e.contains("format 2"), "{e}");
+}
+
+#[test]
+fn a_mapping_into_a_block_that_was_reused_is_lost_and_never_another_units_content() {
+    let (mut ftl, f) = with_a_full_block();
+    ftl.checkpoint(Time(0)).unwrap();
+    ftl.settle();
+    // The block is erased and filled with something else, and nothing says where its units went: their copies have decayed.
+    let block = BlockId(f);
+    ftl.nand.erase(Time(0), block).unwrap();
+    ftl.version += 100;
+    let row = |ftl: &Ftl| crate::core::Row {
+        block: f,
+        row: 0,
+        entries: ftl.layout_entries(40..44),
+        ready: Time(0),
+    };
+    let row = row(&ftl);
+    let (tags, data) = ftl.tagged(&row);
+    ftl.program_row(Time(0), &row, &tags, data, nand::Cause::Host)
+        .unwrap();
+    let media = ftl.power_off(Time(1 << 40), 1);
+    let (next, _) = Ftl::mount(Nand::new(media, TIMING), CONFIG, Time(0)).unwrap();
+    next.check();
+    for lpn in 0..32 {
+        assert!(next.content(lpn).is_err(), "I15: unit {lpn}");
+    }
+    assert_eq!(next.content(40).unwrap()[0], 9);
+}
+
+impl Ftl {
+    fn layout_entries(&self, lpns: std::ops::Range<u32>) -> Vec<crate::core::Entry> {
+        let entry = |lpn| crate::core::Entry {
+            lpn,
+            data: unit(9),
+            lost: false,
+            birth: None,
+            accept: 0,
+            host: true,
+            member: None,
+        };
+        lpns.map(entry).collect()
+    }
+}

@@ -4,6 +4,7 @@ mod common;
 
 use base::{Rng, Time};
 use common::remapping::{Rig, SPLIT, SPLIT_CONFIG, TINY, TINY_CONFIG};
+use common::{CONFIG, GEOMETRY};
 use varve_ftl::Config;
 use varve_ftl::nand::Geometry;
 
@@ -78,6 +79,22 @@ fn lives(geometry: Geometry, config: Config, seed: u64, steps: u64, cuts: u64) -
             .unwrap_or_else(|e| panic!("seed {seed}, life {life}, cut at {at}: {e}"));
     }
     rig
+}
+
+/// Tier 2, with `VARVE_FTL_CUTS` = number of cuts (10,000 with 100 operations each): one device after the other, in all layouts.
+#[test]
+fn long_lives() {
+    let Some(cuts) = std::env::var("VARVE_FTL_CUTS").ok() else {
+        return;
+    };
+    let cuts: u64 = cuts.parse().expect("VARVE_FTL_CUTS is a number");
+    for seed in 0..cuts / 100 {
+        match seed % 3 {
+            0 => lives(TINY, TINY_CONFIG, 1000 + seed, 10_000, 100),
+            1 => lives(SPLIT, SPLIT_CONFIG, 1000 + seed, 10_000, 100),
+            _ => lives(GEOMETRY, CONFIG, 1000 + seed, 10_000, 100),
+        };
+    }
 }
 
 #[test]
