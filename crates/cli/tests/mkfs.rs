@@ -96,3 +96,23 @@ fn what_makes_no_sense_leaves_no_file() {
         assert!(!image.exists());
     }
 }
+
+/// Recovery is that of the mount, which knows blocks of 4 KiB only: it says so, and changes nothing.
+#[test]
+fn a_log_in_blocks_of_1_kib_is_left_to_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    let options = ["mkfs", "--fs", "ext3", "-b", "1024", "--size", "16"];
+    assert_eq!(varve(&options, &image).0, 0);
+    let mut bytes = fs::read(&image).unwrap();
+    // s_feature_incompat: needs_recovery.
+    bytes[1024 + 0x60] |= 4;
+    fs::write(&image, &bytes).unwrap();
+    let (code, said) = varve(&["fsck", "-y"], &image);
+    assert_eq!(code, 4, "{said}");
+    assert!(
+        said.contains("blocks of 1024 bytes") && said.contains("-b 4096"),
+        "{said}"
+    );
+    assert!(fs::read(&image).unwrap() == bytes);
+}
