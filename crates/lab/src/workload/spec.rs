@@ -282,7 +282,7 @@ mod tests {
             "files:pause=500",
             "bonnie",
             "bonnie:phase=char,mib=3,beside=writer",
-            "iozone:op=both,file=1m,record=64k",
+            "iozone:op=both,file=1m,record=64k,sync=fdatasync",
             "jobs:procs=4,file=8m,size=8k,count=9,warm=3,every=4,order=shuffled,fill=fallocate",
             "small:count=9,size=1,every=2,unlink=9,writer=7",
             "churn:rounds=2,dirs=3,files=4,size=5k",

@@ -16,6 +16,7 @@ pub mod recovery;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod transparent;
 mod wa;
 
 pub use plan::{Mode, Plan};
@@ -85,6 +86,11 @@ pub const PARTS: &[Part] = &[
         name: "modern",
         jobs: modern::jobs,
         section: modern::section,
+    },
+    Part {
+        name: "transparent",
+        jobs: transparent::jobs,
+        section: transparent::section,
     },
 ];
 

@@ -7,7 +7,7 @@ use super::super::Done;
 use super::super::spec::{SpecError, size, size_text, words};
 use super::{Bench, Sync, expect, timed};
 use crate::RunError;
-use crate::workload::fsync::content;
+use crate::workload::fsync::{Sync as Force, content};
 use std::fmt;
 use std::sync::Arc;
 use vfs::{OpenFlags, Vfs};
@@ -33,6 +33,8 @@ pub struct IozoneSpec {
     pub file: u64,
     /// Bytes of a record (`-r`).
     pub record: u64,
+    /// How a record is forced to the medium.
+    pub sync: Force,
 }
 
 const FILE_MAX: u64 = 1 << 30;
@@ -44,17 +46,19 @@ impl Default for IozoneSpec {
             op: IozoneOp::Write,
             file: 4 << 20,
             record: 4 << 10,
+            sync: Force::Fsync,
         }
     }
 }
 
 impl IozoneSpec {
-    pub(super) const KEYS: &'static str = "op, file, record";
+    pub(super) const KEYS: &'static str = "op, file, record, sync";
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<bool, SpecError> {
         match name {
             "op" => self.op = IozoneOp::parse(value)?,
             "file" => self.file = size(value, 1..=FILE_MAX)?,
+            "sync" => self.sync = Force::parse(value)?,
             "record" => self.record = size(value, 1..=FILE_MAX)?,
             _ => return Ok(false),
         }
@@ -94,11 +98,8 @@ impl IozoneSpec {
 impl fmt::Display for IozoneSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (file, record) = (size_text(self.file), size_text(self.record));
-        write!(
-            f,
-            "iozone:op={},file={file},record={record}",
-            self.op.word()
-        )
+        let (op, sync) = (self.op.word(), self.sync.word());
+        write!(f, "iozone:op={op},file={file},record={record},sync={sync}")
     }
 }
 
@@ -121,7 +122,12 @@ impl Iozone {
             let kind = if round == 0 { "write" } else { "rewrite" };
             timed(kind, done, || {
                 file.write_at(n * self.spec.record, &self.record(round, n))?;
-                Ok(file.fsync()?)
+                match self.spec.sync {
+                    Force::Fsync => file.fsync()?,
+                    Force::Fdatasync => file.fdatasync()?,
+                    Force::None => {}
+                }
+                Ok(())
             })?;
         }
         Ok(file.close()?)
