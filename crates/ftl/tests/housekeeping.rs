@@ -133,6 +133,50 @@ fn a_unit_of_zeros_costs_no_program_and_is_durable_by_a_flush() {
     }
 }
 
+/// I6: as many units as the layout lets these chips carry, under each policy, with all streams and frequent levelling.
+#[test]
+fn a_device_without_any_spare_room_still_collects() {
+    use Policy::{Choices, CostBenefit, Fifo, Greedy, Random, Windowed};
+    for policy in [Greedy, Fifo, Choices(2), CostBenefit, Windowed(4), Random] {
+        let own = Housekeeping {
+            policy,
+            wear_threshold: 1,
+            ..ALL
+        };
+        let fits = |units| {
+            let config = Config {
+                units,
+                gc_slack: 0,
+                ..with(own)
+            };
+            varve_ftl::Layout::new(&config, &GEOMETRY).map(|_| config)
+        };
+        let config = (600..2000).map_while(|units| fits(units).ok()).last();
+        let config = config.expect("600 units fit");
+        let mut ftl = fresh(GEOMETRY, config);
+        let mut rng = Rng::named(7, "tight");
+        for lpn in 0..config.units as u32 {
+            ftl.advance(Time(u64::MAX));
+            ftl.write(Time(0), lpn, unit(512, lpn, 1)).unwrap();
+        }
+        for id in 0..10_000 {
+            let lpn = rng.below(config.units) as u32;
+            let data = match rng.below(8) {
+                0 => control(id),
+                _ => unit(512, lpn, id),
+            };
+            ftl.advance(Time(u64::MAX));
+            let written = ftl.write(Time(0), lpn, data);
+            assert!(written.is_ok(), "I6: {policy}, write {id}: {written:?}");
+            if rng.one_in(50) {
+                ftl.flush(Time(0)).unwrap();
+            }
+        }
+        ftl.check();
+        assert!(ftl.stats().wear_moves > 0, "{policy}: {:?}", ftl.stats());
+    }
+}
+
 /// In an ordered group a later unit may be on flash before a record in the log is: zeros are programmed there (I11).
 #[test]
 fn zeros_in_an_ordered_group_keep_their_place() {
