@@ -12,6 +12,7 @@
 mod harness;
 
 use harness::cells::{CELLS, COLUMNS, Cell, Column, Expect, REMAP_CELLS, REMAPPING, TABLE};
+use harness::odd::Odd;
 use harness::{Setup, Tally, explore};
 
 /// States in each safe cell of the short form; a preset is judged in ten times as many.
@@ -135,6 +136,23 @@ remapping! {
     jftl_paper jftl_paper_long = "jftl-paper",
     flush_ahead_remap flush_ahead_remap_long = "flush-ahead, home=remap",
     flush_ahead_move flush_ahead_move_long = "flush-ahead, home=remap-move",
+}
+
+/// Devices that refuse REMAP, do home writes late, or let a log write of the life before land during recovery (R10, R11, R24).
+#[test]
+fn remapping_on_odd_devices() {
+    for odd in [Odd::RefusesRemaps, Odd::LateHomes, Odd::LateLog] {
+        let cell = &REMAP_CELLS[0];
+        let mut odd_setup = setup(&REMAPPING[0], cell);
+        odd_setup.workload.odd = odd;
+        if odd == Odd::LateLog {
+            // Nobody can recover such a log twice, nor without its checksums.
+            odd_setup.workload.checksums = Some(true);
+            odd_setup.workload.nested_one_in = u64::MAX;
+            odd_setup.workload.lives = 1;
+        }
+        safe(&format!("jftl, {odd:?}"), &odd_setup, STATES);
+    }
 }
 
 #[test]

@@ -168,6 +168,37 @@ fn every_scheme_costs_on_every_device_what_the_table_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What is remapped costs the commit nothing, and one command behind it; nothing is written home. `jftl-paper` on its first commit
+/// names its feature in the superblock that is written anyway.
+#[test]
+fn remapping_costs_one_command_behind_the_commit() {
+    let remap = Some(block::RemapCaps {
+        granule: 4096,
+        pairs_max: 64,
+    });
+    let caps = Caps { remap, ..caps() };
+    for preset in [Preset::Jftl, Preset::JftlPaper] {
+        assert_eq!(cost(preset, &caps, DataPath::Cached), [1, 1, 3], "{preset}");
+        let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
+            let (_, queue) = queue_on(&caps, fresh());
+            let journal = Journal::run(prepared(&queue, preset));
+            (1..4).for_each(|n| transaction(&journal, &queue, n, DataPath::Cached));
+            journal.stop().expect("stops");
+            let stats = journal.stats();
+            let homes = queue.stats().blocks_written(Class::Home);
+            let queue = queue.stats();
+            assert_eq!(stats.remap_commands, queue.remaps);
+            (
+                queue.remaps,
+                queue.remap_pairs,
+                stats.blocks_remapped,
+                homes,
+            )
+        });
+        assert_eq!(outcome.unwrap(), (3, 3, 3, 0), "{preset}");
+    }
+}
+
 /// Direct data leaves nothing to flush, and costs one FUA command.
 #[test]
 fn a_commit_of_direct_data_sends_no_flush() {
