@@ -118,8 +118,11 @@ impl Ftl {
         let areas = 2 * u64::from(l.area) * pages;
         let data = u64::from(l.blocks - 2 * l.area);
         let lanes: usize = self.streams.iter().map(|s| s.lanes.len()).sum();
-        // What is opened between two looks at the count: one host row's block, and the copies of one victim.
-        let since = u64::from(self.checkpoint_every()) + 4 + 2 * lanes as u64;
+        // What is opened between two looks at the count: one host row's block, and the copies of one victim. While nobody
+        // writes, collection opens blocks until enough are free, one for a sixteenth of a block at worst; folding empties the area.
+        let idle =
+            16 * u64::from(self.config.lanes + self.config.gc_slack) + u64::from(l.slc_blocks);
+        let since = u64::from(self.checkpoint_every()) + 4 + 2 * lanes as u64 + idle;
         let rows = u64::from(l.rows_per_block);
         areas + (data + since.min(data) * rows) * u64::from(l.pages_per_row)
     }

@@ -1,4 +1,4 @@
-//! Recovery of a full device reads no more pages than it says beforehand. Measured: 83,806 of at most 99,664, 2.18 s; 65,184 of
+//! Recovery of a full device reads no more pages than it says beforehand. Measured: 83,806 of at most 101,200, 2.18 s; 65,184 of
 //! them look at the first row of each block, whose tag lies over eight pages.
 
 mod common;

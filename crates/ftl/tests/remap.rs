@@ -4,9 +4,9 @@ mod common;
 
 use base::{Rng, Time};
 use common::remapping::{Rig, SPLIT, SPLIT_CONFIG, TINY, TINY_CONFIG};
-use common::{CONFIG, GEOMETRY};
+use common::{CONFIG, GEOMETRY, with_area};
 use varve_ftl::Config;
-use varve_ftl::nand::Geometry;
+use varve_ftl::nand::{BlockId, Geometry};
 
 /// Operations of the chips that a program may take.
 const OPERATIONS: usize = 60;
@@ -59,6 +59,18 @@ fn every_moment_of_programs_with_room_for_few_aliases() {
 
 /// Lives of one device: run, cut, recover, run on.
 fn lives(geometry: Geometry, config: Config, seed: u64, steps: u64, cuts: u64) -> Rig {
+    lives_of(geometry, config, seed, steps, cuts, 0)
+}
+
+/// The same, with a block that fails its next program in one of `failures` steps; 0: none.
+fn lives_of(
+    geometry: Geometry,
+    config: Config,
+    seed: u64,
+    steps: u64,
+    cuts: u64,
+    failures: u64,
+) -> Rig {
     let rng = &mut Rng::named(seed, "lives");
     let mut rig = Rig::new(geometry, config);
     rig.ftl
@@ -66,6 +78,10 @@ fn lives(geometry: Geometry, config: Config, seed: u64, steps: u64, cuts: u64) -
     for life in 0..cuts {
         for _ in 0..rng.below(2 * steps / cuts) {
             rig.ftl.advance(rig.now);
+            if failures > 0 && rng.one_in(failures) {
+                let block = BlockId(rng.below(u64::from(geometry.blocks())) as u32);
+                rig.ftl.nand_mut().fail_next_program(block);
+            }
             rig.step(rng);
         }
         rig.ftl.check();
@@ -94,6 +110,29 @@ fn long_lives() {
             1 => lives(SPLIT, SPLIT_CONFIG, 1000 + seed, 10_000, 100),
             _ => lives(GEOMETRY, CONFIG, 1000 + seed, 10_000, 100),
         };
+    }
+}
+
+#[test]
+fn random_lives_with_failing_blocks() {
+    let roomy = |g: Geometry| Geometry {
+        blocks_per_plane: 80,
+        ..g
+    };
+    for seed in 0..20 {
+        lives_of(roomy(TINY), TINY_CONFIG, 300 + seed, 600, 8, 12);
+        lives_of(roomy(SPLIT), SPLIT_CONFIG, 350 + seed, 600, 8, 12);
+    }
+}
+
+#[test]
+fn random_lives_with_an_slc_area() {
+    let roomy = Geometry {
+        blocks_per_plane: TINY.blocks_per_plane + 3,
+        ..TINY
+    };
+    for seed in 0..20 {
+        lives(roomy, with_area(TINY_CONFIG, 4), 400 + seed, 800, 10);
     }
 }
 
