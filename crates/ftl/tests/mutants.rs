@@ -68,7 +68,6 @@ fn judged(rig: Rig, mutant: Option<Mutant>, workload: Workload) -> (Run, Result<
 }
 
 /// Proves what the catalogue says of `mutant`, and says it.
-#[allow(clippy::disallowed_macros)]
 fn noticed(mutant: Mutant, what: &str, property: &str, rig: Rig, workload: Workload) {
     let (clean, result) = judged(rig.clone(), None, workload);
     if let Err(e) = result {
