@@ -1,6 +1,6 @@
 //! Raw flash: commands, REMAP and what is left after a cut.
 
-use base::{Bytes, Lba, Time};
+use base::{Bytes, Lba, Rng, Time};
 use blockdev::{
     Adversary, Class, Clock, DevErrorKind, Model, Modelled, Remap, RemapMode, RemapPair, Remapped,
     Request, conformance, expectation,
@@ -252,4 +252,84 @@ fn wrong_numbers_of_a_profile_name_field_and_rule() {
         let e = Profile::parse(&format!("nandsim-2007,{change}")).unwrap_err();
         assert!(e.to_string().contains(says), "{change}: {e}");
     }
+}
+
+/// Batches of four pairs, the last of them not aligned, each to homes of its own.
+fn batches(mode: RemapMode) -> Vec<Remap> {
+    let one = |n: u64| {
+        let home = |i: u64| 2048 + (n * 4 + i) * 16;
+        let src = |i: u64| (n * 4 + i) * 8;
+        let shift = n % 2 * 2;
+        let mut pairs: Vec<_> = (0..3).map(|i| (home(i), src(i), 8)).collect();
+        pairs.push((home(3) + shift, src(3) + shift / 2, 4));
+        batch(&pairs, mode)
+    };
+    (0..12).map(one).collect()
+}
+
+/// How many pairs of a batch have happened in what a cut left; a home that holds something else fails.
+fn happened(device: &AnyModel, batch: &Remap) -> usize {
+    let sector = |lba: u64| {
+        device
+            .visible(lba / 8)
+            .slice((lba % 8) as usize * 512..(lba % 8 + 1) as usize * 512)
+    };
+    let wrote = |lba: u64| {
+        block((lba / 8) as u8 | 0x80).slice((lba % 8) as usize * 512..(lba % 8 + 1) as usize * 512)
+    };
+    let done = |pair: &&RemapPair| {
+        let new = (0..pair.sectors).filter(|i| sector(pair.home.0 + i) == wrote(pair.src.0 + i));
+        let new = new.count() as u64;
+        assert!(new == 0 || new == pair.sectors, "half a pair: {pair:?}");
+        new > 0
+    };
+    batch.pairs.iter().filter(done).count()
+}
+
+#[test]
+fn at_every_cut_a_batch_is_there_or_not_and_what_was_promised_is_there() {
+    let mut cuts = 0;
+    for (changes, mode) in [
+        ("", RemapMode::Share),
+        ("", RemapMode::Move),
+        (",controller.buffer_kib=64", RemapMode::Share),
+        (",controller.buffer_kib=64", RemapMode::Move),
+    ] {
+        for adversary in [Adversary::Own, Adversary::Spec] {
+            let mut host = Host::new(changes);
+            host.device.set_adversary(adversary);
+            (0..48).for_each(|b| host.write(b, block(b as u8 | 0x80)));
+            host.run(Request::flush());
+            let mut rng = Rng::named(1, "batches");
+            // Of each batch when it ended, and when a flush after it had.
+            let mut ends: Vec<(Remap, Time, Option<Time>)> = Vec::new();
+            for (n, mut batch) in batches(mode).into_iter().enumerate() {
+                batch.fua = n % 5 == 4;
+                let (start, fua) = (host.now, batch.fua || changes.is_empty());
+                host.run(Request::remap(batch.clone()));
+                ends.push((batch, host.now, fua.then_some(host.now)));
+                if n % 3 == 2 {
+                    host.run(Request::flush());
+                    let flushed = host.now;
+                    ends.iter_mut().for_each(|e| e.2 = e.2.or(Some(flushed)));
+                }
+                let span = (host.now - start).0;
+                let mut at: Vec<Time> = vec![start, host.now];
+                at.extend((0..6).map(|_| Time(start.0 + rng.below(span + 1))));
+                for at in at {
+                    let media = host.device.clone().power_off(at, rng.next_u64());
+                    let after = profile(changes).build(None, Some(media)).unwrap();
+                    for (batch, end, durable) in &ends {
+                        let pairs = happened(&after, batch);
+                        assert!(pairs == 0 || pairs == 4, "S4: {pairs} of 4 pairs");
+                        if durable.is_some_and(|durable| durable <= at) {
+                            assert_eq!(pairs, 4, "S3: a batch that ended at {end} is gone at {at}");
+                        }
+                    }
+                    cuts += 1;
+                }
+            }
+        }
+    }
+    assert!(cuts > 500);
 }
