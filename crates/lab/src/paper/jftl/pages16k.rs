@@ -26,6 +26,24 @@ fn job(plan: &Plan, device: &str, pairs: u64, home: Home) -> Job {
     })
 }
 
+const HEAD: [&str; 15] = [
+    "device",
+    "page (B)",
+    "pairs",
+    "pages: copy, flushed",
+    "copy until flush",
+    "remap until flush",
+    "remap with FUA",
+    "saved: FUA over flushed copy",
+    "FUA over copy until flush",
+    "until flush, both",
+    "by arithmetic",
+    "s: copy, flushed",
+    "copy until flush",
+    "remap until flush",
+    "remap with FUA",
+];
+
 /// Each page size, size of a record, and way home.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
@@ -43,6 +61,17 @@ fn arithmetic(pairs: u64, page: u32) -> f64 {
     pairs as f64 * 4096.0 / f64::from(page) - pairs.div_ceil(fits) as f64
 }
 
+fn words() -> Vec<String> {
+    vec![
+            "Transactions of 1 to 256 blocks on a bare device: log, flush, then home by a copy with or without a flush of its own, by a REMAP that waits for \
+             the next transaction's flush, or by a REMAP with FUA. The pages that remapping saves are those of a copy less those of REMAP, map \
+             pages included, each transaction. By arithmetic a REMAP that is made durable by itself saves pairs x 4096 / page pages and costs the \
+             pages of its record: on 16 KiB pages -0.75 for one pair, 0 for four. A copy that is flushed at once pads its page as the record does, so against \
+             it one pair breaks even; against a copy that waits for the next flush the record costs what it saves or more."
+                .into(),
+        ]
+}
+
 /// The section.
 ///
 /// # Errors
@@ -50,14 +79,7 @@ fn arithmetic(pairs: u64, page: u32) -> f64 {
 pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
     let mut section = Section {
         title: "Large pages: where remap loses".into(),
-        words: vec![
-            "Transactions of 1 to 256 blocks on a bare device: log, flush, then home by a copy with or without a flush of its own, by a REMAP that waits for \
-             the next transaction's flush, or by a REMAP with FUA. The pages that remapping saves are those of a copy less those of REMAP, map \
-             pages included, each transaction. By arithmetic a REMAP that is made durable by itself saves pairs x 4096 / page pages and costs the \
-             pages of its record: on 16 KiB pages -0.75 for one pair, 0 for four. A copy that is flushed at once pads its page as the record does, so against \
-             it one pair breaks even; against a copy that waits for the next flush the record costs what it saves or more."
-                .into(),
-        ],
+        words: words(),
         ..Section::default()
     };
     let mut lines = Vec::new();
@@ -118,26 +140,9 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
             lines.push(line);
         }
     }
-    let head = [
-        "device",
-        "page (B)",
-        "pairs",
-        "pages: copy, flushed",
-        "copy until flush",
-        "remap until flush",
-        "remap with FUA",
-        "saved: FUA over flushed copy",
-        "FUA over copy until flush",
-        "until flush, both",
-        "by arithmetic",
-        "s: copy, flushed",
-        "copy until flush",
-        "remap until flush",
-        "remap with FUA",
-    ];
     section.tables.push((
         "Pages programmed for a transaction".into(),
-        head.map(String::from).into(),
+        HEAD.map(String::from).into(),
         lines,
     ));
     Ok(section)

@@ -133,8 +133,13 @@ impl Iozone {
         Ok(file.close()?)
     }
 
+    /// No two blocks of 4 KiB are equal.
     fn record(&self, round: u64, n: u64) -> Vec<u8> {
-        content(round * self.spec.records() + n, self.spec.record)
+        const BLOCK: u64 = 4096;
+        let blocks = self.spec.record.div_ceil(BLOCK);
+        let first = (round * self.spec.records() + n) * blocks;
+        let part = |i| content(first + i, BLOCK.min(self.spec.record - i * BLOCK));
+        (0..blocks).flat_map(part).collect()
     }
 
     /// The round whose content remains.
