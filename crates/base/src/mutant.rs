@@ -123,6 +123,10 @@ mutants! {
     NoAliasCap = "no-alias-cap", R(15);
     /// A unit is aliased to the first slot of its source's page.
     AliasWholePage = "alias-whole-page", R(16);
+    /// A flush leaves word lines half programmed.
+    FlushHalfPairs = "flush-half-pairs", R(17);
+    /// Recovery trusts the last pages that it finds.
+    TrustLastPage = "trust-last-page", R(18);
     /// A home whose source was never written keeps its content.
     UnwrittenKeepsHome = "unwritten-keeps-home", R(19);
     /// A write to one owner of a slot is a write to all of them.

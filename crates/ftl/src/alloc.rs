@@ -86,11 +86,17 @@ impl Ftl {
         let records = batches.chain(self.log.owners.values().copied());
         let wait = !(records.clone().next().is_some() && self.mutant(Mutant::EraseBeforeOwners));
         let records = records.filter(|_| wait);
-        rows.chain(trims).chain(records).min().unwrap_or(u64::MAX)
+        let pairs = self.pairs.iter().map(|open| open.accept);
+        rows.chain(trims)
+            .chain(records)
+            .chain(pairs)
+            .min()
+            .unwrap_or(u64::MAX)
     }
     /// Programs everything that is buffered.
     pub(crate) fn drain(&mut self, now: Time) -> Result<(), FtlError> {
         self.issue_all(now)?;
+        self.close_pairs(now, true)?;
         self.write_log(now)
     }
     /// A full block leaves its lane.
@@ -105,6 +111,7 @@ impl Ftl {
                 *lane = None;
             }
         }
+        self.forget_pairs(block);
     }
     /// From now on collection may take the block.
     pub(crate) fn close_block(&mut self, block: u32) {

@@ -112,11 +112,16 @@ impl Config {
     }
 }
 
+/// Pages of a block of a map area, which is used with one bit per cell (I20).
+fn meta_pages(geometry: &Geometry) -> u32 {
+    geometry.pages_per_block / geometry.pairing.bits()
+}
+
 /// Blocks of one map area: a full checkpoint, half as much log, and a spare block.
 pub(crate) fn area_blocks(config: &Config, geometry: &Geometry, blocks: u64) -> u32 {
     let room = u64::from(geometry.page_bytes) - META_HEADER;
     let pages = (config.units * 4).div_ceil(room) + (blocks * BLOCK_ENTRY).div_ceil(room) + 1;
-    let blocks_used = (pages + pages / 2 + 8).div_ceil(u64::from(geometry.pages_per_block));
+    let blocks_used = (pages + pages / 2 + 8).div_ceil(u64::from(meta_pages(geometry)));
     let parallel = u64::from(geometry.dies()).min(blocks / 64);
     (blocks_used + 1).max(parallel) as u32
 }
@@ -140,6 +145,8 @@ pub struct Layout {
     pub slots_per_block: u32,
     /// Blocks of each of the two map areas: area A is blocks `0..area`, area B `area..2*area`.
     pub area: u32,
+    /// Pages of a block of these.
+    pub(crate) meta_pages: u32,
     /// Blocks of the SLC area, which follow the map areas; 0: there is none.
     pub slc_blocks: u32,
     /// Rows in a block of the SLC area.
@@ -214,6 +221,7 @@ impl Layout {
             rows_per_block,
             slots_per_block,
             area,
+            meta_pages: meta_pages(geometry),
             slc_blocks,
             slc_rows,
             blocks,

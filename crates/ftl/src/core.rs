@@ -123,6 +123,10 @@ pub struct Ftl {
     pub(crate) read_only: Option<String>,
     pub(crate) stats: FtlStats,
     pub(crate) switch: crate::mutant::Switch,
+    /// Rows whose cells will be programmed again (I20); nothing on parts with one bit per cell.
+    pub(crate) pairs: Vec<crate::pairs::OpenRow>,
+    /// Rows to write anew: block, row.
+    pub(crate) scrub: std::collections::BTreeSet<(u32, u32)>,
 }
 
 impl Ftl {
@@ -178,10 +182,13 @@ impl Ftl {
             read_only: None,
             stats: FtlStats::default(),
             switch: Default::default(),
+            pairs: Vec::new(),
+            scrub: Default::default(),
             nand,
             config,
             layout,
         };
+        ftl.unpair_map_areas();
         ftl.count_pools();
         Ok(ftl)
     }
@@ -246,6 +253,7 @@ impl Ftl {
         self.writable(lpn)?;
         self.checkpoint_if_due(now)?;
         self.background_step(now)?;
+        self.scrub_step(now)?;
         if self.needs_no_program(&data) {
             self.stats.host_units += 1;
             self.stats.zero_units += 1;
@@ -387,10 +395,14 @@ impl Ftl {
         loop {
             self.rescue(now)?;
             let cold = self.streams[GC].row.as_ref();
-            if !cold.is_some_and(|row| row.entries.iter().any(|e| e.host)) {
+            if cold.is_some_and(|row| row.entries.iter().any(|e| e.host)) {
+                self.issue(now, GC)?;
+                continue;
+            }
+            self.close_pairs(now, false)?;
+            if self.failed.is_empty() {
                 break;
             }
-            self.issue(now, GC)?;
         }
         self.write_log(now)?;
         Ok(self.host_end.max(now))
@@ -533,7 +545,9 @@ impl Ftl {
                     u64::from(self.layout.slots_per_row) - row.entries.len() as u64;
                 let info = &mut self.blocks[row.block as usize];
                 info.filled += 1;
-                if info.filled == self.layout.rows_in(row.block) {
+                let full = info.filled == self.layout.rows_in(row.block);
+                self.note_row(&row);
+                if full {
                     self.close(stream, row.block);
                 }
                 self.evidence_end = self.evidence_end.max(end);
@@ -614,19 +628,16 @@ impl Ftl {
         let first = self.layout.page(block, row);
         let bytes = n * self.layout.unit_bytes as usize / self.layout.pages_per_row as usize;
         let pages = 0..self.layout.pages_per_row;
-        let ends = pages.map(|i| {
-            self.nand
-                .read(
-                    now,
-                    PageAddr {
-                        page: first.page + i,
-                        ..first
-                    },
-                    bytes,
-                )
-                .1
-        });
-        ends.max().unwrap_or(now)
+        let mut end = now;
+        for i in pages {
+            let page = first.page + i;
+            let (_, read, said) = self.nand.sense(now, PageAddr { page, ..first }, bytes);
+            end = end.max(read);
+            if said.refresh {
+                self.note_refresh(block, row);
+            }
+        }
+        end
     }
     pub(crate) fn charge_row_read(
         &mut self,

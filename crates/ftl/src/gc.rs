@@ -148,7 +148,13 @@ impl Ftl {
         Ok(())
     }
     /// Moves one valid slot into a stream of copies; its owners' versions travel with it (I4).
-    fn copy(&mut self, now: Time, read: Time, ppn: u32, to: usize) -> Result<(), FtlError> {
+    pub(crate) fn copy(
+        &mut self,
+        now: Time,
+        read: Time,
+        ppn: u32,
+        to: usize,
+    ) -> Result<(), FtlError> {
         let mut owners = self.owners_of(ppn);
         if owners.is_empty() {
             return Ok(());

@@ -41,6 +41,20 @@ impl Group {
             ..Group::default()
         }
     }
+    /// The state in which recovery programs copies while group `newest` is incomplete: they must not say that it has ended (I10).
+    fn incomplete(newest: u32) -> Group {
+        Group {
+            id: newest,
+            open: true,
+            ..Group::default()
+        }
+    }
+    /// Recovery is over: what an incomplete group must not leave is in no map any more.
+    pub fn recovered(&mut self) {
+        if self.open {
+            *self = Group::after(self.id);
+        }
+    }
     /// True if units have joined the open group.
     fn has_members(&self) -> bool {
         self.open && self.next > 0
@@ -162,8 +176,16 @@ impl Found {
         self.ended |= version > self.first_prog;
     }
     /// The newest group.
+    #[cfg(test)]
     pub fn newest(&self) -> u32 {
         self.newest
+    }
+    /// The state of groups after this, for a recovery that programs copies before its checkpoint, or does not.
+    pub fn left(&self, copies: bool) -> Group {
+        match copies && !self.ended && !self.indexes.is_empty() {
+            true => Group::incomplete(self.newest),
+            false => Group::after(self.newest),
+        }
     }
     /// True if a unit with this tag counts.
     pub fn counts(&self, id: u32, mark: GroupMark) -> bool {

@@ -17,6 +17,12 @@ use std::collections::BTreeMap;
 const MAGIC: u32 = 0x4C54_4656;
 /// Version of what this crate writes to flash (docs/ftl-format.md); the root carries it.
 pub(crate) const FORMAT: u32 = 2;
+/// Bytes behind the root's content that name the place of its seal: a second root page, programmed when the first is complete.
+///
+/// I22 (seal): on chips whose pages may read well after a cut and fail later, a root counts only if the page behind it is no
+/// longer erased, whatever it holds: then its own program had ended. Until then nothing has been erased that the root before
+/// needs (I5), and that one counts.
+pub(crate) const SEAL_BYTES: usize = 8;
 /// Bytes of the root's content.
 pub(crate) const ROOT_BYTES: usize = 44;
 /// Bytes of the root's content in format 1, which names no version.
@@ -258,6 +264,7 @@ impl Ftl {
     /// Writes the whole map into the other area. Blocks opened and TRIMs before it need no more recovery.
     pub(crate) fn checkpoint(&mut self, now: Time) -> Result<(), FtlError> {
         self.empty_buffers(now)?;
+        self.close_pairs(now, true)?;
         let version = self.version;
         let batches = !self.log.batches.is_empty();
         self.stats.checkpoints += 1;
@@ -337,8 +344,18 @@ impl Ftl {
         put_le32(&mut root, 36, self.layout.slc_rows);
         put_le32(&mut root, 40, self.format);
         // I3: the root vouches for every program before it, so it starts when they have ended.
+        let start = end.max(self.evidence_end);
+        if !self.may_be_unstable() {
+            let page = self.meta_page(MetaKind::Root, 0, root);
+            return self.append_meta(start, page);
+        }
+        let seal = self.meta_place(self.log.index + 1)?;
+        root.extend_from_slice(&seal.block.0.to_le_bytes());
+        root.extend_from_slice(&seal.page.to_le_bytes());
+        let page = self.meta_page(MetaKind::Root, 0, root.clone());
+        let end = self.append_meta(start, page)?;
         let page = self.meta_page(MetaKind::Root, 0, root);
-        self.append_meta(end.max(self.evidence_end), page)
+        self.append_meta(end, page)
     }
     /// A part of the map, or `None` if nothing in it is mapped.
     fn segment(&self, range: std::ops::Range<usize>) -> Option<Vec<u8>> {
@@ -372,17 +389,19 @@ impl Ftl {
             body: body.into(),
         }
     }
+    /// Where a page of the current area lies; `None`: beyond its end.
+    fn meta_place(&self, index: u32) -> Option<PageAddr> {
+        let width = self.log.stripe.len() as u32;
+        let page = index.checked_div(width)?;
+        (page < self.layout.meta_pages).then(|| PageAddr {
+            block: BlockId(self.log.stripe[(index % width) as usize]),
+            page,
+        })
+    }
     /// Programs the next page of the current area; `None` if it is full or the block failed.
     fn append_meta(&mut self, now: Time, page: MetaPage) -> Option<Time> {
-        let width = self.log.stripe.len() as u32;
-        if width == 0 || self.log.index / width >= self.nand.geometry().pages_per_block {
-            return None;
-        }
-        let block = BlockId(self.log.stripe[(self.log.index % width) as usize]);
-        let at = PageAddr {
-            block,
-            page: self.log.index / width,
-        };
+        let at = self.meta_place(self.log.index)?;
+        let block = at.block;
         // It failed before, and the checkpoint that was to follow could not be written.
         if self.nand.is_bad(block) {
             return None;

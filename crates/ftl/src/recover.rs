@@ -16,7 +16,7 @@
 
 use crate::config::{LOST, NONE};
 use crate::core::{Ftl, FtlError, State};
-use crate::meta::{MetaKind, MetaPage, ROOT_BYTES, ROOT_BYTES_1, decode_block};
+use crate::meta::{MetaKind, MetaPage, ROOT_BYTES, ROOT_BYTES_1, SEAL_BYTES, decode_block};
 use crate::owners::Owner;
 use crate::records;
 use crate::tag::Kind;
@@ -78,14 +78,16 @@ impl Ftl {
     }
     fn recover(mut ftl: Ftl, now: Time) -> Result<(Ftl, Time), FtlError> {
         let (pages, mut ready) = ftl.read_areas(now);
-        let (seq, root) = newest_root(&pages)?;
+        let (seq, root) = ftl.newest_root(&pages)?;
         let found = &pages[&seq];
         let mut open = BTreeSet::new();
         let checkpoint = ftl.load(found, root, &mut open)?;
-        (ftl.log.seq, ftl.log.version) = (seq, checkpoint);
+        ftl.log.seq = ftl.number_before_next(seq, &pages);
+        ftl.log.version = checkpoint;
         let mut opened = vec![u64::MAX; ftl.layout.blocks as usize];
         let (rows, scanned) = ftl.scan(now, checkpoint, &open, &mut opened);
-        ready = ready.max(scanned);
+        let suspects = ftl.suspects(&rows, &open);
+        ready = ready.max(ftl.read_suspects(scanned, &suspects));
         let log = found.range(root..).map(|(_, p)| p);
         let slots = ftl.layout.blocks * ftl.layout.slots_per_block;
         let log = log.filter(|p| p.kind == MetaKind::Log);
@@ -102,11 +104,13 @@ impl Ftl {
         }
         ftl.rebuild();
         ftl.check_life();
-        match ftl.checkpoint(ready) {
+        let moved = ftl.move_suspects(ready, &suspects);
+        match moved.and_then(|()| ftl.checkpoint(ready)) {
             // A worn-out device can still be read.
             Ok(()) | Err(FtlError::ReadOnly(_)) => {}
             Err(e) => return Err(e),
         }
+        ftl.group.recovered();
         let ready = ready.max(ftl.log.root_end);
         Ok((ftl, ready))
     }
@@ -130,7 +134,7 @@ impl Ftl {
     fn read_areas(&mut self, now: Time) -> (Pages, Time) {
         let (mut pages, mut end) = (Pages::new(), now);
         for block in (0..2 * self.layout.area).map(BlockId) {
-            for page in 0..self.nand.geometry().pages_per_block {
+            for page in 0..self.layout.meta_pages {
                 let (cell, read) = self
                     .nand
                     .read(now, PageAddr { block, page }, self.meta_room());
@@ -329,7 +333,7 @@ impl Ftl {
         self.version = self.version.max(log.newest);
         log.trims.iter().for_each(|t| groups.note_trim(t.version));
         log.batches.iter().for_each(|b| groups.note_trim(b.version));
-        self.group = group::Group::after(groups.newest());
+        self.group = groups.left(self.may_be_unstable());
         let mut found = BTreeMap::new();
         for (block, row) in rows {
             self.scan_row(*block, *row, checkpoint, &groups, &mut found);
@@ -361,7 +365,7 @@ impl Ftl {
             offer(found, tag.lpn, new);
         }
     }
-    fn fetch_tag(&self, block: u32, row: u32, slot: u32) -> Option<tag::Tag> {
+    pub(crate) fn fetch_tag(&self, block: u32, row: u32, slot: u32) -> Option<tag::Tag> {
         self.fetch(self.layout.ppn(block, row, slot))
             .map(|(tag, _)| tag)
     }
@@ -473,18 +477,43 @@ fn from_records(log: &records::Found, found: &mut BTreeMap<u32, Candidate>) {
     }
 }
 
-/// The newest checkpoint number whose pages are all there, and the index of its root.
-fn newest_root(pages: &Pages) -> Result<(u64, u32), FtlError> {
-    for (seq, found) in pages.iter().rev() {
-        let Some((index, root)) = found.iter().find(|(_, p)| p.kind == MetaKind::Root) else {
-            continue;
-        };
-        let complete = found.range(..*index).count() == *index as usize;
-        if complete && root.body.len() >= ROOT_BYTES_1 && get_le32(&root.body, 8) == *index {
-            return Ok((*seq, *index));
+impl Ftl {
+    /// The number of the last checkpoint, such that the next one goes into the area that the root in use does not lie in, and
+    /// no page of an attempt before it has its number.
+    fn number_before_next(&self, used: u64, pages: &Pages) -> u64 {
+        let newest = pages.keys().next_back().copied().unwrap_or(used);
+        match self.may_be_unstable() && newest > used {
+            true => newest + (newest - used) % 2,
+            false => used,
         }
     }
-    Err(FtlError::NotFormatted(
-        "the medium holds no complete map".into(),
-    ))
+    /// True if the root was complete before the cut (I22).
+    fn is_sealed(&self, root: &MetaPage) -> bool {
+        let Some((body, place)) = root.body.split_last_chunk::<SEAL_BYTES>() else {
+            return true;
+        };
+        // R18
+        if body.len() < ROOT_BYTES || self.mutant(Mutant::TrustLastPage) {
+            return true;
+        }
+        let (block, page) = (get_le32(place, 0), get_le32(place, 4));
+        let area = block < 2 * self.layout.area && page < self.layout.meta_pages;
+        let block = BlockId(block);
+        area && !matches!(self.nand.peek(PageAddr { block, page }), Cell::Erased)
+    }
+    /// The newest checkpoint number whose pages are all there, and the index of its root.
+    fn newest_root(&self, pages: &Pages) -> Result<(u64, u32), FtlError> {
+        for (seq, found) in pages.iter().rev() {
+            let Some((index, root)) = found.iter().find(|(_, p)| p.kind == MetaKind::Root) else {
+                continue;
+            };
+            let complete = found.range(..*index).count() == *index as usize && self.is_sealed(root);
+            if complete && root.body.len() >= ROOT_BYTES_1 && get_le32(&root.body, 8) == *index {
+                return Ok((*seq, *index));
+            }
+        }
+        Err(FtlError::NotFormatted(
+            "the medium holds no complete map".into(),
+        ))
+    }
 }

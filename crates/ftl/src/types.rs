@@ -54,6 +54,8 @@ pub struct FtlStats {
     pub erases: u64,
     /// Slots programmed empty because a row had to be closed early.
     pub padded: u64,
+    /// Units written anew because their page could only just be read.
+    pub scrubbed: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
     /// Units of the host that held a journal's control blocks and went into their own stream.

@@ -1,0 +1,111 @@
+//! Recovery on chips whose pages may read well after a cut and fail later.
+//!
+//! linux-mtd on 34 nm parts: pages under program at the cut have unstable bits; reading them once proves nothing. So the pages
+//! that may have been under program, or ended just before, and the pages that share their cells, are *suspects* (R18):
+//!
+//! - I21 (suspects): a suspect page counts only if it reads twice, and what it holds is programmed anew before the first
+//!   checkpoint; the content comes from the second read. If a cut comes in between, the next recovery has the same suspects, or
+//!   the older versions, which no erase can have taken (I2).
+//!
+//! Suspects are the last two rows of every block that a program may have been under way in, and their word lines: blocks that
+//! are not full, blocks whose last rows do not read, and on each die the blocks with the newest rows (a brown-out reaches back two
+//! programs). On chips of level L1 there are none: a page that reads is sound.
+
+use crate::config::NONE;
+use crate::core::{Ftl, FtlError, GC};
+use base::{Mutant, Time};
+use nand::{FaultLevel, PageAddr};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Programs of a die that a cut can have harmed: the one under way and the two before it.
+const NEWEST: usize = 3;
+
+impl Ftl {
+    /// True if pages that read well may not do so for long.
+    pub(crate) fn may_be_unstable(&self) -> bool {
+        self.nand.cells().level >= FaultLevel::L2
+    }
+    /// The rows that recovery does not trust, out of the rows programmed since the checkpoint and the blocks open then.
+    pub(crate) fn suspects(
+        &self,
+        rows: &[(u32, u32)],
+        open: &BTreeSet<u32>,
+    ) -> BTreeSet<(u32, u32)> {
+        if !self.may_be_unstable() || self.mutant(Mutant::TrustLastPage) {
+            return BTreeSet::new();
+        }
+        let mut blocks: BTreeSet<u32> = open.clone();
+        let mut newest: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
+        for (block, row) in rows {
+            let full = self.blocks[*block as usize].filled >= self.layout.rows_in(*block);
+            let tags =
+                (0..self.layout.slots_per_row).filter_map(|s| self.fetch_tag(*block, *row, s));
+            match tags.map(|tag| tag.prog).max() {
+                Some(prog) if full => {
+                    let die = self.nand.geometry().die_of(nand::BlockId(*block));
+                    newest.entry(die).or_default().push((prog, *block));
+                }
+                None if full && row + 2 < self.layout.rows_in(*block) => {}
+                _ => drop(blocks.insert(*block)),
+            }
+        }
+        for mut all in newest.into_values() {
+            all.sort_unstable();
+            blocks.extend(all.iter().rev().take(NEWEST).map(|(_, block)| *block));
+        }
+        let mut suspects = BTreeSet::new();
+        for block in blocks {
+            let filled = self.blocks[block as usize].filled;
+            for row in filled.saturating_sub(2)..filled {
+                suspects.insert((block, row));
+                suspects.extend(self.word_lines(block, row).map(|row| (block, row)));
+            }
+        }
+        suspects
+    }
+    /// The earlier rows that share cells with a row.
+    fn word_lines(&self, block: u32, row: u32) -> impl Iterator<Item = u32> {
+        let (g, per_row) = (*self.nand.geometry(), self.layout.pages_per_row);
+        let paired = !self.layout.is_slc(block);
+        let pages = row * per_row..(row + 1) * per_row;
+        let lowers = pages.filter_map(move |p| g.pairing.lower_of(p, g.pages_per_block));
+        lowers.filter(move |_| paired).map(move |p| p / per_row)
+    }
+    /// Reads suspects twice: what does not stand that is no page. Answers when that is done.
+    pub(crate) fn read_suspects(&mut self, now: Time, suspects: &BTreeSet<(u32, u32)>) -> Time {
+        let mut end = now;
+        for (block, row) in suspects {
+            let first = self.layout.page(*block, *row);
+            for _ in 0..2 {
+                for i in 0..self.layout.pages_per_row {
+                    let page = first.page + i;
+                    let bytes = self.page_bytes() as usize;
+                    end = end.max(self.nand.read(now, PageAddr { page, ..first }, bytes).1);
+                }
+            }
+        }
+        end
+    }
+    /// Programs anew what suspects hold (I21).
+    ///
+    /// # Errors
+    /// The device became read-only.
+    pub(crate) fn move_suspects(
+        &mut self,
+        now: Time,
+        suspects: &BTreeSet<(u32, u32)>,
+    ) -> Result<(), FtlError> {
+        if self.read_only.is_some() {
+            return Ok(());
+        }
+        for (block, row) in suspects {
+            for slot in 0..self.layout.slots_per_row {
+                let ppn = self.layout.ppn(*block, *row, slot);
+                if *self.p2l.get(ppn as usize) != NONE {
+                    self.copy(now, now, ppn, GC)?;
+                }
+            }
+        }
+        self.rescue(now)
+    }
+}
