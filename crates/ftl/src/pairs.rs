@@ -81,7 +81,7 @@ impl Ftl {
     pub(crate) fn close_pairs(&mut self, now: Time, all: bool) -> Result<(), FtlError> {
         while let Some(open) = self.pairs.iter().find(|open| all || open.host).copied() {
             // R17
-            if self.mutant(Mutant::FlushHalfPairs) {
+            if !all && self.mutant(Mutant::FlushHalfPairs) {
                 return Ok(());
             }
             let streams = self

@@ -57,7 +57,9 @@ impl Ftl {
     /// # Errors
     /// The device became read-only.
     pub fn scrub_idle(&mut self, now: Time, rows: u32) -> Result<(), FtlError> {
-        for _ in 0..rows {
+        for _ in 0..rows.min(self.scrub.len() as u32) {
+            // Copies take room that only collection makes.
+            self.background_step(now)?;
             self.scrub_step(now)?;
         }
         self.rescue(now)

@@ -135,3 +135,122 @@ fn with_an_slc_area_and_with_failing_blocks() {
     };
     all(spare, WIDE_CONFIG, FAILING, 700, 8, 4);
 }
+
+/// A flushed unit on the lower page of a word line, and a cut while the upper is programmed (R17).
+#[test]
+fn a_flushed_unit_does_not_fall_with_the_next_write() {
+    let geometry = paired(GEOMETRY, Pairing::Dist3);
+    let cells = Cells::at(FaultLevel::L3);
+    let config = Config { lanes: 1, ..CONFIG };
+    for seed in 0..40 {
+        let mut ftl = fresh(geometry, config, cells);
+        let mut now = Time(0);
+        for lpn in 0..3 {
+            ftl.write(now, lpn, unit(512, lpn, 7)).unwrap();
+            now = ftl.flush(now).unwrap();
+        }
+        let padded = ftl.stats().padded;
+        assert!(padded >= 4 * 2, "a flush fills the word line: {padded}");
+        for lpn in 10..14 {
+            ftl.write(now, lpn, unit(512, lpn, 8)).unwrap();
+        }
+        let media = ftl.power_off(Time(now.0 + 70_000), seed);
+        let (back, _) = mount(media, config, cells, "R17");
+        for lpn in 0..3 {
+            assert_eq!(common::id_of(&back.content(lpn).unwrap()), 7, "seed {seed}");
+        }
+    }
+}
+
+/// The last page reads twice at the mount, and is gone soon after (R18).
+#[test]
+fn the_last_page_is_copied_before_it_is_trusted() {
+    let cells = Cells::at(FaultLevel::L2);
+    let mut ftl = fresh(GEOMETRY, CONFIG, cells);
+    ftl.write(Time(0), 5, unit(512, 5, 9)).unwrap();
+    let end = ftl.flush(Time(0)).unwrap();
+    let mut media = ftl.power_off(end, 0);
+    let holds = |media: &Media, b: u32| matches!(media.cell(PageAddr { block: BlockId(b), page: 0 }), Cell::Written(p) if p.spare().len() == 30);
+    let block = (0..GEOMETRY.blocks()).find(|b| holds(&media, *b)).unwrap();
+    let at = PageAddr {
+        block: BlockId(block),
+        page: 0,
+    };
+    // Two looks at the first row of each block and at its tag, two of the verification.
+    media.make_unstable(at, 4);
+    let (mut back, now) = mount(media, CONFIG, cells, "R18");
+    let (read, _) = back.read(now, 5..6);
+    assert_eq!(common::id_of(&read.unwrap()[0]), 9);
+    for _ in 0..20 {
+        let (read, _) = back.read(now, 5..6);
+        assert_eq!(common::id_of(&read.unwrap()[0]), 9);
+    }
+    let media = back.power_off(Time(1 << 40), 0);
+    let mut chips = power_up(media, cells);
+    assert!(
+        matches!(chips.read(Time(0), at, 512).0, Cell::Torn | Cell::Erased),
+        "it was the last read"
+    );
+}
+
+const ERRORS: BitErrors = BitErrors {
+    floor: 1e-6,
+    per_cycle: 0.0,
+    cycle_exponent: 1.0,
+    per_read: 1e-6,
+    per_hour: 0.0,
+    ecc: Ecc {
+        codeword_bytes: 512,
+        strength: 8,
+    },
+    reads_budget: 1_000_000,
+};
+
+/// One unit is read all the time: its page is written anew before the error correction gives up, and its neighbours are
+/// when they are read.
+#[test]
+fn pages_near_the_limit_of_the_error_correction_are_written_anew() {
+    let cells = Cells {
+        errors: Some(ERRORS),
+        seed: 2,
+        ..Cells::default()
+    };
+    let mut ftl = fresh(GEOMETRY, CONFIG, cells);
+    let mut now = Time(0);
+    for lpn in 0..32 {
+        ftl.write(now, lpn, unit(512, lpn, 3)).unwrap();
+        now = ftl.flush(now).unwrap();
+    }
+    for n in 0..20_000u32 {
+        let lpn = if n % 16 == 0 { n / 16 % 32 } else { 7 };
+        let (read, end) = ftl.read(now, lpn..lpn + 1);
+        let read = read.unwrap_or_else(|e| panic!("read {n}: {e}"));
+        assert_eq!(common::id_of(&read[0]), 3);
+        now = end;
+        if n % 8 == 0 {
+            ftl.scrub_idle(now, 1).unwrap();
+            ftl.advance(now);
+        }
+    }
+    assert!(ftl.stats().scrubbed > 20, "{:?}", ftl.stats());
+    ftl.check();
+}
+
+/// Without the scrubbing the same load loses data: the test above tests something.
+#[test]
+fn what_is_not_written_anew_is_lost() {
+    let cells = Cells {
+        errors: Some(ERRORS),
+        seed: 2,
+        ..Cells::default()
+    };
+    let mut ftl = fresh(GEOMETRY, CONFIG, cells);
+    ftl.write(Time(0), 7, unit(512, 7, 3)).unwrap();
+    let mut now = ftl.flush(Time(0)).unwrap();
+    let mut reads = 0;
+    while let (Ok(_), end) = ftl.read(now, 7..8) {
+        (now, reads) = (end, reads + 1);
+        assert!(reads < 20_000, "never lost");
+    }
+    assert!(ftl.scrub_backlog() > 0, "it had been asked for");
+}

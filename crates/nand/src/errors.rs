@@ -13,6 +13,10 @@ const RATED_QUANTILE: f64 = 0.01;
 /// Nothing up the sleeve (digits of pi): `mix` maps 0 to 0, and keys must not begin there.
 const PLACES: u64 = 0x243F_6A88_85A3_08D3;
 const LIVES: u64 = 0x1319_8A2E_0370_7344;
+const READS: u64 = 0xA409_3822_299F_31D0;
+
+/// Of so many flips one comes and goes with each read.
+const NOISE: f64 = 32.0;
 
 /// What the error correction says of a read (as MEMREAD of Linux MTD does).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,10 +105,17 @@ impl Nand {
             let words = pages.div_ceil(e.ecc.codeword_bytes);
             let mean = rate * f64::from(e.ecc.codeword_bytes.min(pages)) * 8.0;
             let place = u64::from(at.block.0) << 32 | u64::from(at.page);
-            let life = u64::from(block.wear) << 32 | u64::from(block.reads);
-            let key = mix(seed ^ mix(place ^ PLACES) ^ mix(life ^ LIVES));
-            let worst = (0..words)
-                .map(|w| flips(mean, e.ecc.strength, mix(key.wrapping_add(u64::from(w)))));
+            // The weak cells of a page are the same until the next erase, and more of them flip as the rate grows; each read
+            // adds noise of its own.
+            let life = mix(u64::from(block.wear) ^ LIVES);
+            let page = mix(seed ^ mix(place ^ PLACES) ^ life);
+            let noise = mix(page ^ mix(u64::from(block.reads) ^ READS));
+            let most = e.ecc.strength;
+            let worst = (0..words).map(|word| {
+                let word = u64::from(word);
+                let steady = flips(mean, most, mix(page.wrapping_add(word)));
+                steady + flips(mean / NOISE, most, mix(noise.wrapping_add(word)))
+            });
             said.max_bitflips = worst.max().unwrap_or(0);
             lost = said.max_bitflips > e.ecc.strength;
             said.refresh = said.max_bitflips >= e.ecc.threshold() || block.reads >= e.reads_budget;
