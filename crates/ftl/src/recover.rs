@@ -278,7 +278,7 @@ impl Ftl {
             };
             for row in from..self.layout.rows_in(block) {
                 let (erased, read) = match row {
-                    0 => (false, end),
+                    0 => (erased, end),
                     _ => self.read_tags(now, block, row),
                 };
                 end = end.max(read);

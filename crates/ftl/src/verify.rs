@@ -98,13 +98,15 @@ impl Ftl {
         if self.read_only.is_some() {
             return Ok(());
         }
-        for (block, row) in suspects {
-            for slot in 0..self.layout.slots_per_row {
-                let ppn = self.layout.ppn(*block, *row, slot);
-                if *self.p2l.get(ppn as usize) != NONE {
-                    self.copy(now, now, ppn, GC)?;
-                }
-            }
+        let l = self.layout;
+        let slots = suspects.iter().flat_map(|(block, row)| {
+            (0..l.slots_per_row).map(move |slot| l.ppn(*block, *row, slot))
+        });
+        let live: Vec<u32> = slots
+            .filter(|ppn| *self.p2l.get(*ppn as usize) != NONE)
+            .collect();
+        for ppn in live {
+            self.copy(now, now, ppn, GC)?;
         }
         self.rescue(now)
     }
