@@ -10,7 +10,7 @@
 //!   ended. So at most one group is incomplete at a cut, and it is the newest.
 //! - I11 (no hole without a cut): no unit is in a group twice, a copied unit keeps its place in the group, a dropped one leaves
 //!   padding with its place; a TRIM and a checkpoint begin another group. So an index is missing only if its program did not
-//!   end.
+//!   end. Of a group from before the last checkpoint recovery sees copies at most: those have no place in it any more.
 //!
 //! The erase gate (I2) holds as it is: an erase starts after every program issued so far has ended, and those are a prefix of the
 //! group by then.
