@@ -4,23 +4,17 @@
 //! on `varve-rt/mutants`. They are built into a target directory of their own, so that no other build ever holds a switch. Each
 //! mutant is one test; a test that passes prints one line (see [`Line`]), which ends up in the table.
 
+use crate::test::build::{self, Program};
 use crate::{Result, workspace};
 use base::Mutant;
 use clap::Args as ClapArgs;
 use std::collections::BTreeSet;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Package and test target of each catalogue.
-const CATALOGUES: [(&str, &str); 7] = [
-    ("varve-ftl", "mutants"),
-    ("varve-block", "mutants"),
-    ("varve-journal", "mutants"),
-    ("varve-ext4", "mutants"),
-    ("varve-ctrl", "mutants"),
-    ("varve-lab", "mutants"),
-    ("varve-lab", "mutants_explored"),
-];
+/// Test targets that are catalogues, in whatever package.
+const TARGETS: [&str; 2] = ["mutants", "mutants_explored"];
 /// The feature that must be on here and off everywhere else.
 const FEATURE: &str = "mutants";
 
@@ -51,22 +45,19 @@ pub fn run(args: &Args) -> Result {
         let who = on.join(", ");
         return Err(format!("a normal build would hold switches: {who}"));
     }
-    let mut caught = Vec::new();
-    let mut failed = Vec::new();
-    for (package, target) in CATALOGUES {
-        if !exists(package, target)? {
-            continue;
-        }
+    let (mut caught, mut failed) = (Vec::new(), Vec::new());
+    let started = Instant::now();
+    let programs = compile()?;
+    println!("built in {} s", started.elapsed().as_secs());
+    for program in programs {
+        let name = format!("{} ({})", program.package, program.target);
         let started = Instant::now();
-        let (lines, ok) = catalogue(package, target, &wanted)?;
-        if !ok {
-            failed.push(format!("{package} ({target})"));
-        }
+        let (lines, ok) = catalogue(&program, &wanted)?;
         let seconds = started.elapsed().as_secs();
-        println!(
-            "{package} ({target}): {} in {seconds} s, build included",
-            lines.len()
-        );
+        println!("{name}: {} in {seconds} s", lines.len());
+        if !ok {
+            failed.push(name);
+        }
         caught.extend(lines);
     }
     print(&caught);
@@ -99,28 +90,66 @@ fn switched_on() -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// True if the package has that test target.
-fn exists(package: &str, target: &str) -> Result<bool> {
-    let packages = workspace::metadata()?.packages;
-    let found = packages.into_iter().find(|p| p.name == package);
-    Ok(found.is_some_and(|p| p.targets.iter().any(|t| t.name == target)))
+/// Builds the catalogues into a directory of their own. What others wrote holds no switch, so that it is taken from the tests' build
+/// if there is one.
+fn compile() -> Result<Vec<Program>> {
+    let directory = workspace::root().join("target").join("mutants");
+    if !directory.exists() {
+        seed(&directory)?;
+    }
+    let directory = directory.to_str().ok_or("the path is no text")?;
+    let mut arguments = vec!["--features", FEATURE, "--target-dir", directory];
+    TARGETS.iter().for_each(|t| arguments.extend(["--test", t]));
+    let programs = build::compiled(&arguments)?;
+    let programs: Vec<Program> = programs
+        .into_iter()
+        .filter(|p| TARGETS.contains(&&p.target[..]))
+        .collect();
+    match programs.is_empty() {
+        false => Ok(programs),
+        true => Err("the workspace has no catalogue of mutants".into()),
+    }
 }
 
-/// Builds and runs one catalogue; its lines, and whether all its tests passed.
-fn catalogue(package: &str, target: &str, wanted: &[Mutant]) -> Result<(Vec<Line>, bool)> {
-    let directory = workspace::root().join("target").join("mutants");
-    let mut command = workspace::cargo();
-    command
-        .args(["test", "--locked", "--package", package, "--test", target])
-        .args(["--features", FEATURE, "--target-dir"])
-        .arg(directory)
-        .args(["--", "--nocapture"])
+/// Copies what is compiled of other people's packages.
+fn seed(directory: &Path) -> Result {
+    let built = workspace::root().join("target").join("debug");
+    if !built.join("deps").exists() {
+        return Ok(());
+    }
+    let (from, to) = (built.join("deps"), directory.join("debug").join("deps"));
+    let failed = |e: std::io::Error| format!("cannot copy {} to {}: {e}", from.display(), to.display());
+    std::fs::create_dir_all(&to).map_err(failed)?;
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&from).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let compiled = [".rlib", ".rmeta", ".so", ".d"].iter().any(|end| name.ends_with(end));
+        if compiled && !name.contains("varve") {
+            files.push(path);
+        }
+    }
+    let copy = |files: &[PathBuf], to: &Path| {
+        let mut command = Command::new("cp");
+        let done = command.args(["-a", "--reflink=auto"]).args(files).arg(to).status();
+        match done.map_err(failed)?.success() {
+            true => Ok(()),
+            false => Err(format!("cp into {} failed", to.display())),
+        }
+    };
+    copy(&files, &to)?;
+    copy(&[built.join("build"), built.join(".fingerprint")], &directory.join("debug"))
+}
+
+/// Runs one catalogue; its lines, and whether all its tests passed.
+fn catalogue(program: &Program, wanted: &[Mutant]) -> Result<(Vec<Line>, bool)> {
+    let output = Command::new(&program.path)
+        .arg("--nocapture")
         .args(wanted.iter().map(|m| test_name(*m)))
-        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
-        .stderr(Stdio::inherit());
-    let output = command
+        .current_dir(&program.directory)
+        .stderr(Stdio::inherit())
         .output()
-        .map_err(|e| format!("cannot start cargo test: {e}"))?;
+        .map_err(|e| format!("cannot start {}: {e}", program.path.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let lines = text.lines().filter_map(Line::parse).collect();
     if !output.status.success() {

@@ -46,15 +46,6 @@ pub struct Package {
     pub manifest_path: PathBuf,
     /// Its features, and what each turns on.
     pub features: BTreeMap<String, Vec<String>>,
-    /// Its libraries, programs and test programs.
-    pub targets: Vec<Target>,
-}
-
-/// Something that cargo builds of a package.
-#[derive(Deserialize)]
-pub struct Target {
-    /// Its name.
-    pub name: String,
 }
 
 /// One entry of a dependency table.

@@ -20,24 +20,31 @@ pub struct Program {
 
 /// Compiles and lists the test programs.
 pub fn compile() -> Result<Vec<Program>> {
+    compiled(&[])
+}
+
+/// The same with more arguments for cargo. All packages are asked for whatever the arguments choose, so that those of others are
+/// compiled with the same features each time.
+pub fn compiled(arguments: &[&str]) -> Result<Vec<Program>> {
     let names = workspace::metadata()?
         .packages
         .into_iter()
         .map(|package| (package.manifest_path, package.name))
         .collect::<Vec<_>>();
-    Ok(programs(&build()?, &names))
+    Ok(programs(&build(arguments)?, &names))
 }
 
 /// The program `name` of the workspace, as the tests start it. After [`compile`] there is nothing left to build:
 /// `cargo build -p` would compile SQLite a second time, with other features.
 pub fn binary(name: &str) -> Result<PathBuf> {
-    find_binary(&build()?, name).ok_or_else(|| format!("no test of the workspace starts {name}"))
+    find_binary(&build(&[])?, name).ok_or_else(|| format!("no test of the workspace starts {name}"))
 }
 
 /// `cargo test --no-run` over the workspace; cargo's messages.
-fn build() -> Result<String> {
+fn build(arguments: &[&str]) -> Result<String> {
     let output = workspace::cargo()
         .args(["test", "--workspace", "--no-run", "--locked"])
+        .args(arguments)
         .arg("--message-format=json-render-diagnostics")
         .stderr(Stdio::inherit())
         .output()
