@@ -1,4 +1,5 @@
 //! Counting mode: page writes in the steady state, on a small device and on one of 512 GiB, and the memory that one takes.
+#![allow(clippy::disallowed_macros)] // No task and no simulation runs here: printing cannot hold up a yield.
 
 #[path = "../tests/common/uniform.rs"]
 #[allow(dead_code)]
@@ -85,7 +86,7 @@ fn sequential_4_gib(bencher: divan::Bencher) {
 }
 
 /// 512 GiB with 25 % more cells, random overwrites; the maps take 1.3 GB, so that each write misses every cache.
-#[divan::bench(sample_count = 20)]
+#[divan::bench]
 fn steady_512_gib(bencher: divan::Bencher) {
     let (mut ftl, mut rng) = filled(512, 0.25, 40 << 20);
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -462,7 +462,7 @@ mod tests {
         let mut rng = Rng::named(5, "lists");
         let mut blocks = vec![info(8, 0); 40];
         let mut victims = Victims::new(Policy::Greedy, 0, 40, 8);
-        let mut inside = vec![false; 40];
+        let mut inside = [false; 40];
         for now in 0..20_000 {
             let b = rng.below(40) as usize;
             if !inside[b] {

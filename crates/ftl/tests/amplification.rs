@@ -1,4 +1,5 @@
 //! Write amplification in counting mode against the closed forms of `theory`.
+#![allow(clippy::disallowed_macros)] // No task and no simulation runs here: printing cannot hold up a yield.
 
 #[path = "common/uniform.rs"]
 mod uniform;
