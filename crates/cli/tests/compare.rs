@@ -209,3 +209,43 @@ fn a_device_too_small_for_the_workload_is_an_error_in_words() {
         "{words}"
     );
 }
+
+#[test]
+fn a_device_with_remap_compares_jbd2_with_jftl_in_each_data_mode_at_its_own_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().to_str().unwrap();
+    let output = varve(&[
+        "compare",
+        "--device",
+        "nandsim-2007",
+        "--workload",
+        SMALL,
+        "--out",
+        out,
+        "--json",
+    ]);
+    assert!(output.status.success(), "{}", words(&output));
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs = results["runs"].as_array().unwrap();
+    let schemes: Vec<_> = runs.iter().map(|r| r["scheme"].as_str().unwrap()).collect();
+    let modes = ["", "+data=journal", "+data=writeback"];
+    let all = modes
+        .iter()
+        .flat_map(|m| [format!("jbd2{m}"), format!("jftl{m}")]);
+    assert_eq!(schemes, all.collect::<Vec<_>>());
+    for run in runs {
+        let remaps = run["device"]["remaps"].as_u64().unwrap();
+        let jftl = run["scheme"].as_str().unwrap().starts_with("jftl");
+        assert_eq!(remaps > 0, jftl);
+        assert_eq!(run["flash"]["remapped_units"].as_u64().unwrap() > 0, jftl);
+        let causes = run["flash"]["programs_by_cause"].as_object().unwrap();
+        let sum: u64 = causes.values().map(|n| n.as_u64().unwrap()).sum();
+        assert_eq!(sum, run["flash"]["programs"].as_u64().unwrap());
+    }
+    let refused = compare(dir.path(), &["--schemes", "jftl"]);
+    let says = words(&refused);
+    assert!(
+        refused.status.code() == Some(2) && says.contains("nandsim-2007"),
+        "{says}"
+    );
+}
