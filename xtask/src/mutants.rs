@@ -118,27 +118,41 @@ fn seed(directory: &Path) -> Result {
         return Ok(());
     }
     let (from, to) = (built.join("deps"), directory.join("debug").join("deps"));
-    let failed = |e: std::io::Error| format!("cannot copy {} to {}: {e}", from.display(), to.display());
+    let failed =
+        |e: std::io::Error| format!("cannot copy {} to {}: {e}", from.display(), to.display());
     std::fs::create_dir_all(&to).map_err(failed)?;
     let mut files = Vec::new();
     for entry in std::fs::read_dir(&from).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let compiled = [".rlib", ".rmeta", ".so", ".d"].iter().any(|end| name.ends_with(end));
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let compiled = [".rlib", ".rmeta", ".so", ".d"]
+            .iter()
+            .any(|end| name.ends_with(end));
         if compiled && !name.contains("varve") {
             files.push(path);
         }
     }
     let copy = |files: &[PathBuf], to: &Path| {
         let mut command = Command::new("cp");
-        let done = command.args(["-a", "--reflink=auto"]).args(files).arg(to).status();
+        let done = command
+            .args(["-a", "--reflink=auto"])
+            .args(files)
+            .arg(to)
+            .status();
         match done.map_err(failed)?.success() {
             true => Ok(()),
             false => Err(format!("cp into {} failed", to.display())),
         }
     };
     copy(&files, &to)?;
-    copy(&[built.join("build"), built.join(".fingerprint")], &directory.join("debug"))
+    copy(
+        &[built.join("build"), built.join(".fingerprint")],
+        &directory.join("debug"),
+    )
 }
 
 /// Runs one catalogue; its lines, and whether all its tests passed.
