@@ -9,10 +9,31 @@ pub const MUTANTS: bool = cfg!(feature = "mutants");
 
 /// The active mutant of a device, and how often each guard was reached.
 #[cfg(feature = "mutants")]
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Switch {
     pub active: Option<Mutant>,
-    pub reached: std::cell::RefCell<std::collections::BTreeMap<Mutant, u64>>,
+    reached: Vec<std::sync::atomic::AtomicU64>,
+}
+
+#[cfg(feature = "mutants")]
+impl Default for Switch {
+    fn default() -> Switch {
+        Switch {
+            active: None,
+            reached: Mutant::ALL.iter().map(|_| 0.into()).collect(),
+        }
+    }
+}
+
+#[cfg(feature = "mutants")]
+impl Clone for Switch {
+    fn clone(&self) -> Switch {
+        let reached = Mutant::ALL.iter().map(|m| self.reached(*m).into());
+        Switch {
+            active: self.active,
+            reached: reached.collect(),
+        }
+    }
 }
 
 /// Nothing: this build has no mutants.
@@ -24,8 +45,12 @@ impl Switch {
     /// True if this device runs mutant `m`; counts that its guard was reached.
     #[cfg(feature = "mutants")]
     pub fn on(&self, m: Mutant) -> bool {
-        *self.reached.borrow_mut().entry(m).or_default() += 1;
+        self.reached[m as usize].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         self.active == Some(m)
+    }
+    #[cfg(feature = "mutants")]
+    fn reached(&self, m: Mutant) -> u64 {
+        self.reached[m as usize].load(std::sync::atomic::Ordering::Relaxed)
     }
     /// False: this build has no mutants.
     #[cfg(not(feature = "mutants"))]
@@ -44,8 +69,7 @@ impl Ftl {
     /// How often the guard of a mutant was reached since the FTL was made, its recovery included.
     #[cfg(feature = "mutants")]
     pub fn mutant_reached(&self, mutant: Mutant) -> u64 {
-        let reached = self.switch.reached.borrow();
-        reached.get(&mutant).copied().unwrap_or(0)
+        self.switch.reached(mutant)
     }
     /// True if this device runs mutant `m` (see [`Mutant`]); counts that its guard was reached. Ask only where leaving the guard
     /// out would make a difference.

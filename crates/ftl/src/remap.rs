@@ -225,9 +225,11 @@ impl Ftl {
         let mut first = base::Set::default();
         let mut copied = Vec::new();
         for (i, unit) in units.iter().enumerate() {
-            // A source that leaves makes room for its first home; one that holds nothing needs none.
+            // A source that leaves makes room for its first home; one that holds nothing needs none, nor does a home that shares the
+            // slot already (a batch sent again by a recovery).
             let free = mode == Mode::Move && first.insert(unit.src);
-            if self.slot_of(unit.src).is_none() || free {
+            let slot = self.slot_of(unit.src);
+            if slot.is_none() || free || slot == self.slot_of(unit.home) {
                 continue;
             }
             if room == 0 && !self.mutant(Mutant::NoAliasCap) {

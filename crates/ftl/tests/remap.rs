@@ -7,6 +7,7 @@ use common::remapping::{Rig, SPLIT, SPLIT_CONFIG, TINY, TINY_CONFIG};
 use common::{CONFIG, GEOMETRY, with_area};
 use varve_ftl::Config;
 use varve_ftl::nand::{BlockId, Geometry};
+use varve_ftl::remap::{Batch, Mode, Pair, RemapError};
 
 /// Operations of the chips that a program may take.
 const OPERATIONS: usize = 60;
@@ -142,4 +143,42 @@ fn random_lives() {
         lives(TINY, TINY_CONFIG, seed, 1500, 20);
         lives(SPLIT, SPLIT_CONFIG, 50 + seed, 1000, 12);
     }
+}
+
+#[test]
+fn a_batch_sent_again_needs_no_room_and_no_copy() {
+    let mut rig = Rig::new(TINY, TINY_CONFIG).filled().cap(2);
+    let pairs: Vec<Pair> = (0..2)
+        .map(|i| Pair {
+            home: i,
+            src: i + 4,
+            len: 1,
+            expect: None,
+        })
+        .collect();
+    let batch = Batch {
+        pairs: &pairs,
+        mode: Mode::Share,
+        require_all: true,
+    };
+    for _ in 0..3 {
+        let done = rig.ftl.remap(Time(0), batch).expect("room for two");
+        assert_eq!((done.aliased, done.copied, rig.ftl.aliases()), (2, 0, 2));
+        rig.ftl.check();
+    }
+    let third = [Pair {
+        home: 2,
+        src: 6,
+        len: 1,
+        expect: None,
+    }];
+    let one_more = Batch {
+        pairs: &third,
+        ..batch
+    };
+    let e = rig
+        .ftl
+        .remap(Time(0), one_more)
+        .expect_err("the cap is two");
+    assert!(matches!(e, RemapError::WouldCopy { units: 1 }), "{e}");
 }

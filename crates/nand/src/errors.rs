@@ -100,7 +100,7 @@ impl Nand {
         let mut said = Corrected::CLEAN;
         let mut lost = false;
         if let (Some(e), Cell::Written(_)) = (&errors, &old) {
-            let hours = dbg!((clock, block.born)).0.saturating_sub(block.born) as f64 / 3.6e12;
+            let hours = clock.saturating_sub(block.born) as f64 / 3.6e12;
             let rate = e.rate(block.wear, block.reads, hours) * if block.weak { 10.0 } else { 1.0 };
             let words = pages.div_ceil(e.ecc.codeword_bytes);
             let mean = rate * f64::from(e.ecc.codeword_bytes.min(pages)) * 8.0;
