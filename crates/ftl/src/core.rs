@@ -533,8 +533,9 @@ impl Ftl {
             return Ok(None);
         }
         let (tags, data) = self.tagged(&row);
-        // I10: what is programmed now says that the last group has ended.
-        let now = match self.group.open {
+        // I10: what is programmed now says that the last group has ended, and so do copies of what was in it (I11).
+        let places = row.entries.iter().filter_map(|e| e.member);
+        let now = match self.group.open && { places }.all(|(group, _)| self.group.is_open(group)) {
             true => now,
             false => now.max(self.group.not_before),
         };

@@ -182,9 +182,9 @@ impl Ftl {
             birth: Some(owner.version),
             accept: 0,
             host: false,
-            // I11: the copy keeps the unit's place, unless a checkpoint has taken the group in.
+            // I11: the copy keeps the unit's place, if the group is still open when it is programmed.
             member: match tag.mark {
-                GroupMark::Member(index) if tag.prog > self.log.version => Some((tag.group, index)),
+                GroupMark::Member(index) => Some((tag.group, index)),
                 _ => None,
             },
         };

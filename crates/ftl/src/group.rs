@@ -8,9 +8,10 @@
 //! Invariants:
 //! - I10 (one at a time): a group begins, and units after it are programmed, only when every program of the group before has
 //!   ended. So at most one group is incomplete at a cut, and it is the newest.
-//! - I11 (no hole without a cut): no unit is in a group twice, a copied unit keeps its place in the group, a dropped one leaves
+//! - I11 (no hole without a cut): no unit is in a group twice, a unit copied meanwhile keeps its place in the group, a dropped one leaves
 //!   padding with its place; a TRIM and a checkpoint begin another group. So an index is missing only if its program did not
-//!   end. Of a group from before the last checkpoint recovery sees copies at most: those have no place in it any more.
+//!   end. A copy that is programmed when its group has ended has no place in it: its tag is the proof that it has ended, and the
+//!   places that TRIMs, REMAP and checkpoints leave without a trace are not missed.
 //!
 //! The erase gate (I2) holds as it is: an erase starts after every program issued so far has ended, and those are a prefix of the
 //! group by then.
@@ -66,6 +67,10 @@ impl Group {
         } else {
             GroupMark::After
         }
+    }
+    /// True if this is the number of a group that is open.
+    pub fn is_open(&self, id: u32) -> bool {
+        self.open && id == self.id
     }
     fn restart(&mut self, not_before: Time) {
         self.id = self.id.wrapping_add(1);

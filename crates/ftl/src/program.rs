@@ -20,7 +20,8 @@ impl Ftl {
                 _ if entry.lost => Kind::Lost,
                 _ => Kind::Data,
             };
-            let (group, mark) = match entry.member {
+            let place = entry.member.filter(|(group, _)| self.group.is_open(*group));
+            let (group, mark) = match place {
                 Some((group, index)) => (group, GroupMark::Member(index)),
                 None => (self.group.id, self.group.outside()),
             };

@@ -1,4 +1,4 @@
-//! Copies of what an ordered group wrote, made after a checkpoint has taken the group in.
+//! Copies of what an ordered group wrote, made after it has ended.
 
 mod common;
 
@@ -8,9 +8,18 @@ use common::{TIMING, fresh, id_of, unit};
 use varve_ftl::nand::{Geometry, Nand};
 use varve_ftl::{Config, Ftl, Layout};
 
-/// A group that has ended, holes in it, a checkpoint, then nothing but copies, some of which lack the first units of the group; and a
-/// cut at each operation. `before` units are written first, so that blocks differ in wear. Answers with the number of cuts.
-fn copies_of_a_group(before: u32) -> u32 {
+/// What hides the first units of the group from recovery.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Hidden {
+    /// They were written again, then a checkpoint was written.
+    Checkpoint,
+    /// They were trimmed.
+    Trim,
+}
+
+/// A group that has ended, holes in it, then nothing but copies, some of which lack the first units of the group; and a cut at each
+/// operation. `before` units are written first, so that blocks differ in wear. Answers with the number of cuts.
+fn copies_of_a_group(hidden: Hidden, before: u32) -> u32 {
     let config = Config {
         checkpoint_blocks: 1000,
         ..TINY_CONFIG
@@ -34,14 +43,22 @@ fn copies_of_a_group(before: u32) -> u32 {
     let mut now = ftl.begin_group(now).unwrap();
     (0..units).for_each(|lpn| write(&mut ftl, now, lpn, 2));
     now = ftl.flush(now).unwrap();
-    ftl.end_group(now);
     // Holes for collection, the first unit of the group among them.
-    (0..units)
-        .step_by(4)
-        .for_each(|lpn| write(&mut ftl, now, lpn, 3));
-    now = ftl.flush(now).unwrap();
-    // Recovery writes a checkpoint.
-    let (mut ftl, now) = mount(ftl.power_off(now, 1));
+    let holes = (0..units).step_by(4);
+    let (mut ftl, now) = match hidden {
+        Hidden::Checkpoint => {
+            ftl.end_group(now);
+            holes.for_each(|lpn| write(&mut ftl, now, lpn, 3));
+            now = ftl.flush(now).unwrap();
+            // Recovery writes a checkpoint.
+            mount(ftl.power_off(now, 1))
+        }
+        Hidden::Trim => {
+            holes.for_each(|lpn| ftl.trim(now, lpn..lpn + 1).unwrap());
+            now = ftl.flush(now).unwrap();
+            (ftl, now)
+        }
+    };
     ftl.keep_operations(true);
     while ftl.collect_idle(now, 2).unwrap().is_some() {}
     let now = Time(now.0 + 1_000_000_000);
@@ -52,10 +69,14 @@ fn copies_of_a_group(before: u32) -> u32 {
         next.check();
         for lpn in 0..units {
             let id = next.content(lpn).map(|data| id_of(&data));
-            let least = if lpn % 4 == 0 { 3 } else { 2 };
+            let legal = match (lpn % 4, hidden) {
+                (0, Hidden::Checkpoint) => [3, 4],
+                (0, Hidden::Trim) => [0, 4],
+                _ => [2, 2],
+            };
             assert!(
-                id.as_ref().is_ok_and(|id| *id >= least),
-                "{before} units before, cut after {operation:?}: {id:?}"
+                id.as_ref().is_ok_and(|id| legal.contains(id)),
+                "{hidden:?}, {before} units before, cut after {operation:?}: unit {lpn}: {id:?}"
             );
         }
         cuts += 1;
@@ -65,7 +86,9 @@ fn copies_of_a_group(before: u32) -> u32 {
 
 /// If the copies still had their places in the group, they would look like what is left behind a hole, and be dropped.
 #[test]
-fn a_copy_of_a_group_that_a_checkpoint_took_in_counts() {
-    let cuts: u32 = (0..40).map(|i| copies_of_a_group(9 * i)).sum();
-    assert!(cuts > 400, "{cuts}");
+fn a_copy_of_a_group_that_has_ended_counts() {
+    for hidden in [Hidden::Trim, Hidden::Checkpoint] {
+        let cuts: u32 = (0..40).map(|i| copies_of_a_group(hidden, 9 * i)).sum();
+        assert!(cuts > 400, "{hidden:?}: {cuts}");
+    }
 }
