@@ -127,7 +127,7 @@ impl Ftl {
         let idle =
             16 * u64::from(self.config.lanes + self.config.gc_slack) + u64::from(l.slc_blocks);
         let since = u64::from(self.checkpoint_every()) + 4 + 2 * lanes as u64 + idle;
-        let rows = u64::from(l.rows_per_block);
+        let rows = u64::from(l.rows_per_block) + self.suspect_reads_max();
         areas + (data + since.min(data) * rows) * u64::from(l.pages_per_row)
     }
     /// Step 1: every page of both areas that can be read, by checkpoint number and index.

@@ -7,7 +7,7 @@
 //!   checkpoint; the content comes from the second read. If a cut comes in between, the next recovery has the same suspects, or
 //!   the older versions, which no erase can have taken (I2).
 //!
-//! Suspects are the last two rows of every block that a program may have been under way in, and their word lines: blocks that
+//! Suspects are the last three rows of every block that a program may have been under way in, and their word lines: blocks that
 //! are not full, blocks whose last rows do not read, and on each die the blocks with the newest rows (a brown-out reaches back two
 //! programs). On chips of level L1 there are none: a page that reads is sound.
 
@@ -19,6 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Programs of a die that a cut can have harmed: the one under way and the two before it.
 const NEWEST: usize = 3;
+/// Rows at the end of a block that these can lie in.
+const LAST_ROWS: u32 = NEWEST as u32;
 
 impl Ftl {
     /// True if pages that read well may not do so for long.
@@ -45,7 +47,7 @@ impl Ftl {
                     let die = self.nand.geometry().die_of(nand::BlockId(*block));
                     newest.entry(die).or_default().push((prog, *block));
                 }
-                None if full && row + 2 < self.layout.rows_in(*block) => {}
+                None if full && row + LAST_ROWS < self.layout.rows_in(*block) => {}
                 _ => drop(blocks.insert(*block)),
             }
         }
@@ -56,12 +58,19 @@ impl Ftl {
         let mut suspects = BTreeSet::new();
         for block in blocks {
             let filled = self.blocks[block as usize].filled;
-            for row in filled.saturating_sub(2)..filled {
+            for row in filled.saturating_sub(LAST_ROWS)..filled {
                 suspects.insert((block, row));
                 suspects.extend(self.word_lines(block, row).map(|row| (block, row)));
             }
         }
         suspects
+    }
+    /// The most rows that [`Ftl::read_suspects`] reads of one block.
+    pub(crate) fn suspect_reads_max(&self) -> u64 {
+        match self.may_be_unstable() {
+            true => 2 * u64::from(LAST_ROWS * (1 + self.layout.pages_per_row)),
+            false => 0,
+        }
     }
     /// The earlier rows that share cells with a row.
     fn word_lines(&self, block: u32, row: u32) -> impl Iterator<Item = u32> {

@@ -7,6 +7,7 @@ use base::{Mutant, Rng, Time};
 use common::remapping::{Rig, SPLIT, SPLIT_CONFIG, TINY, TINY_CONFIG};
 use common::{CONFIG, GEOMETRY};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use varve_ftl::nand::{Cells, FaultLevel, Geometry, Pairing};
 use varve_ftl::remap::Mode;
 
 /// States within which a mutant has to be noticed.
@@ -283,6 +284,72 @@ fn alias_whole_page() {
         |run| {
             run.rig.remap(&[(40, 7, 1), (42, 9, 2)], Mode::Share);
             run.now()
+        },
+    );
+}
+
+/// Two bits per cell, on chips where a cut takes earlier pages along and leaves marginal ones.
+fn paired() -> Rig {
+    let geometry = Geometry {
+        pairing: Pairing::Dist3,
+        blocks_per_plane: 16,
+        pages_per_block: 8,
+        nop: 1,
+        ..TINY
+    };
+    Rig::on(geometry, TINY_CONFIG, Cells::at(FaultLevel::L3)).filled()
+}
+
+/// R17: a flush between the two pages of a word line, and cuts while the later one is programmed.
+#[test]
+fn flush_half_pairs() {
+    noticed(
+        Mutant::FlushHalfPairs,
+        "write, flush, write on a part with two bits per cell",
+        "oracle: lost",
+        paired(),
+        |run| {
+            run.begin();
+            for lpn in 0..12 {
+                run.rig.write(lpn);
+                run.rig.flush();
+            }
+            run.everywhere()
+        },
+    );
+}
+
+/// R18: the last pages before a cut read well at the mount, and not for long.
+#[test]
+fn trust_last_page() {
+    let rig = Rig::on(TINY, TINY_CONFIG, Cells::at(FaultLevel::L3)).filled();
+    noticed(
+        Mutant::TrustLastPage,
+        "write, cut, recovery, reads",
+        "oracle: unreadable",
+        rig,
+        |run| {
+            run.begin();
+            for lpn in 0..12 {
+                run.rig.write(lpn);
+                run.rig.flush();
+            }
+            for operation in run.rig.ftl.take_operations() {
+                let (start, end) = (operation.span.start, operation.span.end);
+                for at in [Time((start.0 + end.0) / 2), end] {
+                    let mut next = run.cut(at)?;
+                    // Cells that a brown-out has left marginal stand 63 reads.
+                    for lpn in (0..70 * 12).map(|i| i % 12) {
+                        let (read, now) = next.ftl.read(next.now, lpn..lpn + 1);
+                        next.now = now;
+                        read.map_err(|e| {
+                            format!("cut at {at} of {operation:?}, read after recovery: {e}")
+                        })?;
+                    }
+                    next.model.check_now(&next.ftl)?;
+                }
+            }
+            Ok(())
         },
     );
 }

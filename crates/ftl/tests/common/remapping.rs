@@ -5,7 +5,7 @@ use super::{CONFIG, GEOMETRY, TIMING, unit};
 use base::{Mutant, Nanos, Rng, Time};
 use std::cell::Cell;
 use std::rc::Rc;
-use varve_ftl::nand::{Geometry, Media, Nand, Operation};
+use varve_ftl::nand::{Cells, Geometry, Media, Nand, Operation};
 use varve_ftl::remap::{Batch, Mode, Pair, RemapError};
 use varve_ftl::{Config, Ftl};
 
@@ -46,6 +46,8 @@ pub struct Rig {
     pub now: Time,
     pub id: u32,
     pub config: Config,
+    /// How the chips behave.
+    pub cells: Cells,
     /// Owners beyond the first of their slots.
     pub cap: u32,
     /// A mistake that the device makes, before and after a cut.
@@ -56,8 +58,17 @@ pub struct Rig {
 
 impl Rig {
     pub fn new(geometry: Geometry, config: Config) -> Rig {
+        Rig::on(geometry, config, Cells::default())
+    }
+    /// On chips of which a cut can leave worse than torn pages.
+    pub fn on(geometry: Geometry, config: Config, cells: Cells) -> Rig {
+        let mut nand = Nand::new(Media::blank(geometry), TIMING);
+        nand.set_cells(cells);
+        let mut ftl = Ftl::format(nand, config).unwrap();
+        ftl.settle();
         Rig {
-            ftl: super::fresh(geometry, config),
+            ftl,
+            cells,
             model: Model::default(),
             now: Time(0),
             id: 0,
@@ -84,7 +95,8 @@ impl Rig {
         self.reached.get() + self.ftl.mutant_reached(mutant)
     }
     fn mount(&self, media: Media) -> Result<(Ftl, Time), String> {
-        let nand = Nand::new(media, TIMING);
+        let mut nand = Nand::new(media, TIMING);
+        nand.set_cells(self.cells);
         #[cfg(feature = "mutants")]
         let mounted = Ftl::mount_with(nand, self.config, Time(0), self.mutant);
         #[cfg(not(feature = "mutants"))]
