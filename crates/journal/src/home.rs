@@ -53,7 +53,10 @@ impl Inner {
 
     /// Writes the pending images of these blocks home. The caller holds `home`.
     pub fn write_home(&self, blocks: &[BlockNo]) -> Result<(), JournalError> {
-        let rest = self.remap_home(blocks)?;
+        // What is left of a list that ends early counts as on its way: nobody may wait for it.
+        let rest = self
+            .remap_home(blocks)
+            .map_err(|e| self.fail(e, "REMAP of committed blocks"))?;
         for chunk in rest.chunks(BATCH) {
             self.write_home_batch(chunk)
                 .map_err(|e| self.fail(e, "home write of metadata"))?;

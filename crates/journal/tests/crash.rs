@@ -155,6 +155,52 @@ fn remapping_on_odd_devices() {
     }
 }
 
+/// Logs that are moved, refused in part, or late.
+#[test]
+fn moving_on_odd_devices() {
+    for odd in [Odd::RefusesRemaps, Odd::LateRemaps, Odd::LateHomes] {
+        for (column, cell) in [(1, 0), (3, 1)] {
+            let mut odd_setup = setup(&REMAPPING[column], &REMAP_CELLS[cell]);
+            odd_setup.workload.odd = odd;
+            odd_setup.workload.zeros_one_in = 4;
+            odd_setup.workload.discards = true;
+            let name = REMAPPING[column].name;
+            safe(&format!("{name}, {odd:?}"), &odd_setup, turns());
+        }
+    }
+}
+
+/// Every life has another scheme, and another one recovers its log: a moved log is recovered by those that copy, and one of deltas
+/// by those that remap.
+#[test]
+fn remapping_schemes_take_turns() {
+    for cell in REMAP_CELLS {
+        let mut setup = setup(&REMAPPING[0], cell);
+        setup.workload.mixed = true;
+        setup.workload.lives = 5;
+        setup.workload.cuts = 16;
+        setup.workload.zeros_one_in = 4;
+        setup.workload.discards = true;
+        safe(&format!("any scheme on {}", cell.name), &setup, turns());
+    }
+}
+
+/// A moved log is recovered on a device without REMAP.
+#[test]
+fn moved_logs_are_recovered_on_other_devices() {
+    for name in ["emmc", "no-fua"] {
+        let mut setup = setup(&REMAPPING[1], &REMAP_CELLS[1]);
+        setup.workload.moved = Some(cell(name).caps);
+        setup.workload.nested_one_in = 1;
+        setup.workload.zeros_one_in = 4;
+        safe(&format!("jftl-paper log on {name}"), &setup, turns());
+    }
+}
+
+fn turns() -> u64 {
+    number("VARVE_STATES").unwrap_or(STATES / 2)
+}
+
 #[test]
 fn remapping_is_refused_where_the_device_cannot() {
     for column in &REMAPPING {
@@ -208,7 +254,8 @@ columns! {
 }
 
 fn safe(what: &str, setup: &Setup, states: u64) {
-    let tally = explore(setup, 1, states, None, true);
+    let first = number("VARVE_SEED").unwrap_or(1);
+    let tally = explore(setup, first, states, None, true);
     assert_eq!(tally.first(), None, "{what}");
     println!("{what}: {} states", tally.states);
 }

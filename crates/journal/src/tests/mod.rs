@@ -11,6 +11,7 @@ mod life;
 mod log_fuzz;
 mod mixed;
 mod plan_table;
+mod remap_faults;
 mod remap_images;
 mod replay_cuts;
 mod rules;

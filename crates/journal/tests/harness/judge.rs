@@ -1,6 +1,6 @@
 //! Recovers every cut of a life and compares with what was promised.
 
-use super::life::Life;
+use super::life::{Life, any_scheme};
 use super::model::{Cut, State};
 use super::odd::device;
 use super::*;
@@ -132,8 +132,12 @@ impl Judge<'_> {
                 }
             })
         });
-        // As the scheme brings blocks home, or by copying: who recovers a log need not run it.
-        let scheme = self.life.options.scheme.filter(|_| !seed.is_multiple_of(4));
+        // As the scheme brings blocks home, or by copying: who recovers a log need not run it. Nor need its successor have the same scheme.
+        let successor = match self.life.setup.workload.mixed {
+            true => Some(any_scheme(queue.caps(), &mut Rng::named(seed, "successor"))),
+            false => self.life.options.scheme,
+        };
+        let scheme = successor.filter(|_| !seed.is_multiple_of(4));
         let result = open(queue, self.life.layout.place.clone()).and_then(|opened| {
             Ok(match opened {
                 Opened::Clean(log) => log.next_tid().prev().0,

@@ -183,7 +183,7 @@ impl Life {
 }
 
 /// A scheme of any journaled preset.
-fn any_scheme(caps: &Caps, rng: &mut Rng) -> Scheme {
+pub fn any_scheme(caps: &Caps, rng: &mut Rng) -> Scheme {
     let all: Vec<Scheme> = Preset::ALL
         .iter()
         .filter_map(|p| p.scheme())

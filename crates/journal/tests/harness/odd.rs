@@ -14,6 +14,8 @@ pub enum Odd {
     Nothing,
     /// Cached home writes are carried out when the host waits for them, up to 3 ms later: behind commands that were sent meanwhile (R10).
     LateHomes,
+    /// A REMAP is carried out when the host waits for it, up to 3 ms later: behind commands that were sent meanwhile (X4, R14).
+    LateRemaps,
     /// Every third REMAP fails (R24).
     RefusesRemaps,
     /// While recovery sends its first REMAP, a log write of the life before lands in the block that the first pair points at: the host
@@ -70,6 +72,7 @@ impl OddDevice {
             {
                 Late::Held(request)
             }
+            (Op::Remap(_), Odd::LateRemaps) => Late::Held(request),
             (Op::Remap(remap), Odd::RefusesRemaps) if state.rng.one_in(3) => {
                 Late::Failed(DevError::io(remap.pairs[0].home, "this REMAP fails"))
             }
