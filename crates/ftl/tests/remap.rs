@@ -1,4 +1,6 @@
 //! REMAP: what the units hold, at once and after cuts at every operation of the chips; random lives against a model.
+// The long form is asked for in the environment.
+#![allow(clippy::disallowed_methods)]
 
 mod common;
 

@@ -481,12 +481,10 @@ fn every_mutant_is_caught_here_or_elsewhere() {
     let all: Vec<Mutant> = all.copied().collect();
     let set: BTreeSet<Mutant> = all.iter().copied().collect();
     assert_eq!(set.len(), all.len(), "a mutant stands twice");
-    // Those of remapping are noticed by varve-ftl and varve-journal.
+    // Those of a translation layer, which no journal sees, stand in its own catalogue alone.
     let journaling = |m: &&Mutant| matches!(m.hazard(), base::Hazard::H(_));
-    assert_eq!(
-        set,
-        Mutant::ALL.iter().filter(journaling).copied().collect()
-    );
+    let mut journaling = Mutant::ALL.iter().filter(journaling);
+    assert_eq!(journaling.find(|m| !set.contains(m)), None, "forgotten");
     println!(
         "the explorer catches {} of {} mutants",
         here.len(),

@@ -139,7 +139,7 @@ impl Firmware {
         }
         let digest = index.digest(data);
         let Some(&src) = index.by_content.get(&digest) else {
-            return self.to_program(unit, digest);
+            return self.must_program(unit, digest);
         };
         // T1: hash to find, bytes to confirm (R21).
         let (found, read) = self.ftl.read(t, src..src + 1);
@@ -147,7 +147,7 @@ impl Firmware {
         let equal = found.is_ok_and(|found| found[0] == *data);
         if !equal && !self.ftl.mutant(Mutant::ShareByHash) {
             self.count(|stats| stats.different += 1);
-            return self.to_program(unit, digest);
+            return self.must_program(unit, digest);
         }
         if src == unit {
             self.count(|stats| stats.unchanged += 1);
@@ -173,10 +173,10 @@ impl Firmware {
             }
             Err(RemapError::Ftl(e)) => Err(e),
             // No room for another owner, say.
-            Err(_) => self.to_program(unit, digest),
+            Err(_) => self.must_program(unit, digest),
         }
     }
-    fn to_program(&mut self, unit: u32, digest: Digest) -> Result<bool, FtlError> {
+    fn must_program(&mut self, unit: u32, digest: Digest) -> Result<bool, FtlError> {
         if let Some(index) = &mut self.transparent {
             index.remember(unit, digest);
             index.stats.programmed += 1;
