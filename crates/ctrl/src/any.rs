@@ -5,7 +5,7 @@ use crate::plain::{Plain, PlainMedia};
 use crate::raw::{Raw, RawMedia};
 use base::{Bytes, Lba, Time};
 use blockdev::{Adversary, Caps, Completion, DevError, DeviceStats, FlashStats, Model, Request};
-use ftl::nand::Operation;
+use ftl::nand::{self, Operation};
 
 /// A device model of any kind. Cloning forks it: content is shared until written.
 #[derive(Clone)]
@@ -35,6 +35,20 @@ impl Media {
         match self {
             Media::Plain(m) => m.content_hash(),
             Media::Emmc(m) | Media::Raw(m) => m.content_hash(),
+        }
+    }
+    /// The chips, if it has any.
+    pub fn chips(&self) -> Option<&nand::Media> {
+        match self {
+            Media::Plain(_) => None,
+            Media::Emmc(m) | Media::Raw(m) => Some(&m.nand),
+        }
+    }
+    /// Capacity in bytes, as the host sees it.
+    pub fn capacity_bytes(&self) -> u64 {
+        match self {
+            Media::Plain(m) => m.capacity_bytes(),
+            Media::Emmc(m) | Media::Raw(m) => m.capacity_bytes(),
         }
     }
     /// The kind of device it belongs to, as profiles name it.

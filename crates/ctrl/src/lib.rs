@@ -11,6 +11,7 @@ pub mod plain;
 mod profile;
 pub mod raw;
 mod span;
+mod state;
 mod usage;
 
 /// The translation layer in counting mode, for those who may not name it: no data, no time, no power cuts.
@@ -23,3 +24,4 @@ pub use any::{AnyModel, Media};
 pub use firmware::FlashMedia;
 pub use ftl::nand::{Cause, Operation, Span};
 pub use profile::{Description, Profile, ProfileError, Recovering, SlcProfile};
+pub use state::{STATE_VERSION, SavedDevice, StateError};

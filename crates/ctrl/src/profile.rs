@@ -262,11 +262,7 @@ impl Profile {
         capacity_bytes: Option<u64>,
         media: Option<Media>,
     ) -> Result<AnyModel, ProfileError> {
-        let found = match &media {
-            Some(Media::Plain(m)) => Some(m.capacity_bytes()),
-            Some(Media::Emmc(m) | Media::Raw(m)) => Some(m.capacity_bytes()),
-            None => None,
-        };
+        let found = media.as_ref().map(Media::capacity_bytes);
         if let Some(found) = found {
             self.check_media(capacity_bytes, found)?;
         }
@@ -286,16 +282,43 @@ impl Profile {
             (Kind::Raw(p), Some(Media::Raw(media))) => {
                 self.device(p.build(&self.timing, blocks, Some(media)))
             }
-            (_, Some(other)) => {
-                let what = format!("it belongs to a device of kind {}", other.kind());
-                Err(ProfileError::Media {
-                    profile: self.name().into(),
-                    what,
-                })
-            }
+            (_, Some(other)) => Err(self.foreign(&other)),
         }
     }
-    fn device(&self, built: Result<AnyModel, String>) -> Result<AnyModel, ProfileError> {
+    /// Whether `media` can come from a device of this profile: kind, capacity, and the chips that such a device has.
+    ///
+    /// # Errors
+    /// [`ProfileError::Media`], or the capacity is out of range.
+    pub fn check_fit(&self, media: &Media) -> Result<(), ProfileError> {
+        let bytes = media.capacity_bytes();
+        self.check_capacity(bytes)?;
+        let units = bytes / BLOCK_BYTES as u64;
+        let chips = match (&self.kind, media) {
+            (Kind::Plain(_), Media::Plain(_)) => Ok(None),
+            (Kind::Emmc(p), Media::Emmc(_)) => {
+                let flash = p.flash();
+                flash.sized(&flash.config(units)).map(Some)
+            }
+            (Kind::Raw(p), Media::Raw(_)) => p.sized(units).map(Some),
+            (_, other) => return Err(self.foreign(other)),
+        };
+        let (expected, found) = (self.device(chips)?, media.chips().map(|c| *c.geometry()));
+        if expected == found {
+            return Ok(());
+        }
+        let what = format!("its chips are {found:?}, such a device has {expected:?}");
+        Err(ProfileError::Media {
+            profile: self.name().into(),
+            what,
+        })
+    }
+    fn foreign(&self, media: &Media) -> ProfileError {
+        ProfileError::Media {
+            profile: self.name().into(),
+            what: format!("it belongs to a device of kind {}", media.kind()),
+        }
+    }
+    fn device<T>(&self, built: Result<T, String>) -> Result<T, ProfileError> {
         built.map_err(|why| ProfileError::Device {
             profile: self.name().into(),
             why,

@@ -59,6 +59,7 @@ mod media;
 mod pairing;
 mod planes;
 mod power;
+mod state;
 mod trail;
 
 pub use cells::{BitErrors, Cells, Ecc, FaultLevel, PageOrder, Wear};

@@ -167,7 +167,7 @@ impl Flash<'_> {
         Ok((ftl, patch))
     }
     /// The chips that such a device needs.
-    fn sized(&self, config: &Config) -> Result<Geometry, String> {
+    pub fn sized(&self, config: &Config) -> Result<Geometry, String> {
         let blocks = config.blocks_needed(&self.geometry(1), self.translation.over_provisioning);
         let per_plane = blocks.div_ceil(u64::from(self.geometry(1).blocks()));
         let geometry = self.geometry(u32::try_from(per_plane).map_err(|e| e.to_string())?);

@@ -66,6 +66,10 @@ impl RawProfile {
         config.housekeeping.zero_units |= self.transparent;
         config
     }
+    /// The chips of a device of `units` units.
+    pub fn sized(&self, units: u64) -> Result<nand::Geometry, String> {
+        self.flash().sized(&self.config(units))
+    }
     /// The speed of the chips.
     pub fn chips(&self, timing: &str) -> nand::Timing {
         self.timing[timing].nand.unwrap_or(self.nand.timing)
