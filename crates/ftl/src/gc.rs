@@ -81,7 +81,10 @@ impl Ftl {
             let (slots, now) = (self.layout.slots_per_block, self.accepted);
             let next = match self.failing_block(pool) {
                 Some(block) => Some(block),
-                None if pool == SLC => self.victims.fewest_valid(pool, NONE, &self.blocks),
+                // Cuts have left too few blocks to move full ones: first those that recovery closed with little in them.
+                None if pool == SLC || self.cuts_took_reserve() => {
+                    self.victims.fewest_valid(pool, NONE, &self.blocks)
+                }
                 None => self.victims.choose(pool, slots, &self.blocks, now),
             };
             if let Some(block) = next.filter(|_| pool == ORDINARY) {
@@ -92,6 +95,10 @@ impl Ftl {
             self.pools[pool].victim = next.map(|block| (block, 0));
         }
         self.pools[pool].victim
+    }
+    /// True if the reserve (I6) is not whole although no block of it is open: each cut in collection closes a block for good.
+    fn cuts_took_reserve(&self) -> bool {
+        self.pools[ORDINARY].free < RESERVE && self.streams[GC].lanes[0].is_none()
     }
     /// True for a block that is being emptied: it leaves its list when it is released.
     pub(crate) fn is_victim(&self, block: u32) -> bool {

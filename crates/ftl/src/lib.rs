@@ -27,7 +27,9 @@
 //! - I4 (order): recovery takes, per unit, the candidate with the greatest (birth, program sequence); copies keep the birth.
 //! - I5 (log life): a checkpoint area is erased only when the other area holds a durable root.
 //! - I6 (reserve): the streams of the host never take the last [`RESERVE`] free blocks, nor does folding; garbage collection can always
-//!   finish.
+//!   finish. Each power cut may close a block of the reserve with little in it; the next collection empties such blocks first. On a
+//!   device with the least spare blocks that there can be, hundreds of cuts in collection can still use the reserve up: the device is
+//!   read-only then, and nothing is lost.
 //! - I7: an ordinary victim has at least one slot that is not valid; only one that is moved for its wear may have none (see `wear`:
 //!   it needs no more free blocks than another, and comes once in so many erases).
 //! - I8: free blocks are never trusted to be erased: each is erased when it is opened.
