@@ -197,3 +197,16 @@ fn random_device_strings_never_panic() {
         let _ = Profile::parse(&text);
     }
 }
+
+/// The translation layer programs page after page: chips that take whole word lines are refused, not misused.
+#[test]
+fn one_shot_word_lines_are_refused_by_field_and_rule() {
+    let text = include_str!("../profiles/emmc-odroid-xu4.toml");
+    let with =
+        |pairing: &str| text.replacen("[nand]\n", &format!("[nand]\npairing = \"{pairing}\"\n"), 1);
+    assert!(Profile::from_toml(&with("none")).is_ok());
+    let why = Profile::from_toml(&with("one-shot-tlc"))
+        .unwrap_err()
+        .to_string();
+    assert!(why.contains("nand.pairing") && why.contains("N6"), "{why}");
+}

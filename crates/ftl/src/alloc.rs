@@ -64,6 +64,7 @@ impl Ftl {
             info.erases += 1;
             info.filled = 0;
             self.opened += 1;
+            self.forget_scrub(block);
             return Ok(block);
         }
     }

@@ -161,6 +161,12 @@ impl Layout {
     /// # Errors
     /// Which number does not fit, in words.
     pub fn new(config: &Config, geometry: &Geometry) -> Result<Layout, String> {
+        if geometry.pairing.pages_at_once() > 1 {
+            return Err(format!(
+                "pairing = {:?} programs word lines whole (N6), which this translation layer cannot; use none, dist3 or shadow6",
+                geometry.pairing
+            ));
+        }
         geometry.check()?;
         let (unit, page) = (config.unit_bytes, geometry.page_bytes);
         if !unit.is_power_of_two() || !(512..=16384).contains(&unit) {

@@ -127,6 +127,8 @@ pub struct Ftl {
     pub(crate) pairs: Vec<crate::pairs::OpenRow>,
     /// Rows to write anew: block, row.
     pub(crate) scrub: std::collections::BTreeSet<(u32, u32)>,
+    /// Blocks to write anew, and from which row on.
+    pub(crate) scrub_blocks: std::collections::BTreeMap<u32, u32>,
 }
 
 impl Ftl {
@@ -184,6 +186,7 @@ impl Ftl {
             switch: Default::default(),
             pairs: Vec::new(),
             scrub: Default::default(),
+            scrub_blocks: Default::default(),
             nand,
             config,
             layout,

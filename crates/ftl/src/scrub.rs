@@ -2,10 +2,18 @@
 //!
 //! The chips ask for it ([`nand::Corrected::refresh`]) when flipped bits reach three quarters of what can be corrected, as the
 //! default of Linux MTD is, when a block has been read more often than its budget (read disturb), and for marginal pages. A
-//! read notes the row; each write then moves the valid units of one row, as garbage collection would.
+//! read notes the row; each write, and idle work, then moves the valid units of one row, as garbage collection would. The rows
+//! that were read come first, then the others of their blocks: reads and time wear all pages of a block alike (UBI moves whole
+//! blocks, too).
+//!
+//! - I23 (fresh cells): a block with a row that waits gets no more programs, its reads would count for them from the start:
+//!   cells that are programmed late are disturbed by the reads before, too (Cai et al., HPCA 2017). It leaves its lane.
+//!
+//! What this cannot do: nothing is read of itself. A page whose bits go from below the threshold to beyond the correction between
+//! two reads is lost; against that the chips have [`nand::BitErrors::reads_budget`], which must lie below the reads that do so.
 
 use crate::config::{NONE, RESERVE};
-use crate::core::{Ftl, FtlError, GC};
+use crate::core::{Ftl, FtlError, GC, Row, Stream};
 use crate::slc::ORDINARY;
 use base::Time;
 
@@ -13,36 +21,86 @@ use base::Time;
 const MOST: usize = 1 << 12;
 
 impl Ftl {
-    /// Rows that wait to be written anew.
+    /// Rows that wait to be written anew, and blocks whose other rows do.
     pub fn scrub_backlog(&self) -> usize {
-        self.scrub.len()
+        self.scrub.len() + self.scrub_blocks.len()
     }
     /// A read of a row was told that it should be written anew.
     pub(crate) fn note_refresh(&mut self, block: u32, row: u32) {
         if self.scrub.len() < MOST {
             self.scrub.insert((block, row));
         }
+        self.scrub_blocks.entry(block).or_insert(0);
+    }
+    /// The block has been erased: nothing of it waits.
+    pub(crate) fn forget_scrub(&mut self, block: u32) {
+        self.scrub.retain(|(b, _)| *b != block);
+        self.scrub_blocks.remove(&block);
+    }
+    /// The row to move next.
+    fn next_scrub(&mut self) -> Option<(u32, u32)> {
+        if let Some(row) = self.scrub.pop_first() {
+            return Some(row);
+        }
+        while let Some((block, row)) = self.scrub_blocks.first_key_value().map(|(b, r)| (*b, *r)) {
+            let info = &self.blocks[block as usize];
+            let rows = match info.valid {
+                0 => 0,
+                _ => info.filled.min(self.layout.rows_in(block)),
+            };
+            let next = (row..rows).find(|row| !self.live_in(block, *row).is_empty());
+            if let Some(next) = next {
+                self.scrub_blocks.insert(block, next + 1);
+                return Some((block, next));
+            }
+            self.scrub_blocks.remove(&block);
+        }
+        None
+    }
+    fn live_in(&self, block: u32, row: u32) -> Vec<u32> {
+        let first = self.layout.ppn(block, row, 0);
+        let slots = first..first + self.layout.slots_per_row;
+        slots
+            .filter(|p| *self.p2l.get(*p as usize) != NONE)
+            .collect()
+    }
+    /// A block leaves its lane although rows of it are empty (I23).
+    fn leave_early(&mut self, now: Time, block: u32) -> Result<(), FtlError> {
+        let lanes = |s: &Stream| s.lanes.contains(&Some(block));
+        let Some(stream) = self.streams.iter().position(lanes) else {
+            return Ok(());
+        };
+        match &self.streams[stream].row {
+            Some(row) if row.block == block && !row.entries.is_empty() => {
+                self.issue(now, stream)?;
+            }
+            Some(row) if row.block == block => self.streams[stream].row = None,
+            _ => {}
+        }
+        // Unless that filled it, or failed.
+        if lanes(&self.streams[stream]) {
+            self.close(stream, block);
+        }
+        Ok(())
     }
     /// Moves the valid units of one row that waits.
     pub(crate) fn scrub_step(&mut self, now: Time) -> Result<(), FtlError> {
-        if self.scrub.is_empty() || self.pools[ORDINARY].free <= RESERVE {
+        if self.scrub_backlog() == 0 || self.pools[ORDINARY].free <= RESERVE {
             return Ok(());
         }
-        let Some((block, row)) = self.scrub.pop_first() else {
+        let Some((block, row)) = self.next_scrub() else {
             return Ok(());
         };
-        let first = self.layout.ppn(block, row, 0);
-        let slots = first..first + self.layout.slots_per_row;
-        let live: Vec<u32> = slots
-            .filter(|p| *self.p2l.get(*p as usize) != NONE)
-            .collect();
-        // It may be in a row buffer, if the block was erased and opened again meanwhile.
-        if live.is_empty()
-            || self
-                .pending_rows()
-                .any(|r| r.block == block && r.row == row)
-        {
+        self.leave_early(now, block)?;
+        let live = self.live_in(block, row);
+        // It may be in the buffer of a row whose program failed.
+        let waits = |r: &Row| r.block == block && r.row == row;
+        if live.is_empty() || self.pending_rows().any(waits) {
             return Ok(());
+        }
+        // A copy must not show a part of a batch that is only in memory (I13).
+        if live.iter().any(|p| self.has_unlogged_owner(*p)) {
+            self.write_log(now)?;
         }
         let read = self.charge_row_read(now, block, row, live.len());
         self.scrub.remove(&(block, row));
@@ -52,16 +110,24 @@ impl Ftl {
         }
         Ok(())
     }
-    /// Moves up to `rows` rows that wait to be written anew, while nobody waits for the device.
+    /// Moves up to `rows` rows that wait to be written anew, while nobody waits for the device. Answers when the chips are done
+    /// with it, or `None` if nothing could be done.
     ///
     /// # Errors
     /// The device became read-only.
-    pub fn scrub_idle(&mut self, now: Time, rows: u32) -> Result<(), FtlError> {
-        for _ in 0..rows.min(self.scrub.len() as u32) {
+    pub fn scrub_idle(&mut self, now: Time, rows: u32) -> Result<Option<Time>, FtlError> {
+        let state = |ftl: &Ftl| (ftl.stats.scrubbed, ftl.scrub_backlog());
+        let before = state(self);
+        for _ in 0..rows {
+            if self.scrub_backlog() == 0 || self.read_only.is_some() {
+                break;
+            }
             // Copies take room that only collection makes.
+            self.checkpoint_if_due(now)?;
             self.background_step(now)?;
             self.scrub_step(now)?;
         }
-        self.rescue(now)
+        self.rescue(now)?;
+        Ok((state(self) != before).then(|| self.nand.all_free().max(now)))
     }
 }

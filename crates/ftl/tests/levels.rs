@@ -256,3 +256,51 @@ fn what_is_not_written_anew_is_lost() {
     }
     assert!(ftl.scrub_backlog() > 0, "it had been asked for");
 }
+
+/// The same for longer, with a budget that keeps neighbours from decaying unread: nothing is lost, on any of these chips.
+#[test]
+fn a_device_that_is_only_read_keeps_its_data() {
+    for seed in 0..20 {
+        let errors = BitErrors {
+            reads_budget: 300,
+            ..ERRORS
+        };
+        let cells = Cells {
+            errors: Some(errors),
+            seed,
+            ..Cells::default()
+        };
+        let mut ftl = fresh(GEOMETRY, CONFIG, cells);
+        let mut now = Time(0);
+        for lpn in 0..32 {
+            ftl.write(now, lpn, unit(512, lpn, 3)).unwrap();
+            now = ftl.flush(now).unwrap();
+        }
+        for n in 0..20_000u32 {
+            let lpn = if n % 16 == 0 { n / 16 % 32 } else { 7 };
+            let (read, end) = ftl.read(now, lpn..lpn + 1);
+            let read = read.unwrap_or_else(|e| panic!("seed {seed}, read {n}: {e}"));
+            assert_eq!(common::id_of(&read[0]), 3);
+            now = end;
+            if n % 8 == 0 {
+                ftl.scrub_idle(now, 1).unwrap();
+                // So that it is read from the chips again.
+                now = ftl.flush(now).unwrap();
+                ftl.advance(now);
+            }
+        }
+        assert!(ftl.stats().scrubbed > 0, "{:?}", ftl.stats());
+        ftl.check();
+    }
+}
+
+#[test]
+fn chips_that_program_word_lines_whole_are_refused() {
+    let geometry = Geometry {
+        pages_per_block: 9,
+        ..paired(GEOMETRY, Pairing::OneShotTlc)
+    };
+    let refused = Ftl::format(Nand::new(Media::blank(geometry), TIMING), CONFIG);
+    let why = refused.err().expect("refused").to_string();
+    assert!(why.contains("pairing") && why.contains("N6"), "{why}");
+}

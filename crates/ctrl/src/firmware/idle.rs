@@ -1,4 +1,4 @@
-//! What the card does while no command waits: folding of the SLC area, and garbage collection where background operations are on.
+//! What the card does while no command waits: folding of the SLC area, scrubbing, and garbage collection where background operations are on.
 
 use super::Firmware;
 use base::{Nanos, Time};
@@ -11,7 +11,7 @@ impl Firmware {
     /// Folds the SLC area and collects garbage in the time since the last write, a stripe or a row's worth at a time, each when
     /// the chips are done with the one before: a command that comes meanwhile waits for that one.
     pub(super) fn idle_work(&mut self, now: Time) {
-        while self.auto_bkops || self.ftl.has_slc() {
+        while self.auto_bkops || self.ftl.has_slc() || self.ftl.scrub_backlog() > 0 {
             let begin = self.path_free.max(self.last_arrival).max(self.idle_from);
             if begin + IDLE_BEFORE_WORK > now {
                 break;
@@ -30,6 +30,15 @@ impl Firmware {
                 return self.sync(at).map(Some);
             }
             return self.ftl.fold_idle(at, self.stripe());
+        }
+        if self.ftl.scrub_backlog() > 0 {
+            // So does scrubbing.
+            if self.staged > 0 {
+                return self.sync(at).map(Some);
+            }
+            if let Some(end) = self.ftl.scrub_idle(at, 1)? {
+                return Ok(Some(end));
+            }
         }
         if self.auto_bkops && self.staged == 0 {
             return self.ftl.collect_idle(at, self.ftl.layout().slots_per_row);

@@ -74,6 +74,13 @@ pub(super) struct Flash<'a> {
 impl Flash<'_> {
     /// The first field that makes no device of `capacity` bytes, in words.
     pub fn check(&self, capacity: u64) -> Result<(), String> {
+        if self.chips.pairing.pages_at_once() > 1 {
+            return Err(
+                "nand.pairing = one-shot-tlc: the translation layer cannot program a word line whole (N6); \
+                 use none, dist3 or shadow6"
+                    .into(),
+            );
+        }
         self.geometry(1).check().map_err(|e| format!("nand.{e}"))?;
         let chips = self.chips.timing.check();
         chips.map_err(|e| format!("nand.timing.{e}"))?;
