@@ -54,13 +54,47 @@ pub enum DeviceCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Shows capacity, promises, timing sets and registers of a profile.
+    /// Shows capacity, promises, timing sets and registers of a profile; or what a file of `device new` holds.
     Show {
-        /// Name of a profile, with changes: `emmc-odroid-xu4,card.cache_on=false`.
+        /// Name of a profile, with changes: `emmc-odroid-xu4,card.cache_on=false`. Or a saved device.
+        #[arg(value_name = "PROFILE|FILE")]
         profile: String,
         /// Prints JSON instead of tables.
         #[arg(long)]
         json: bool,
+    },
+    /// Makes a blank device and saves it in a file.
+    New {
+        /// Name of a profile, with changes.
+        profile: String,
+        /// File for the device.
+        file: PathBuf,
+        /// Size of the device, MiB [default: that of the profile].
+        #[arg(long, value_name = "MIB")]
+        size: Option<u64>,
+        /// Replaces a file that exists.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Writes what a host would read from a saved device to a raw image file.
+    Save {
+        /// A saved device.
+        file: PathBuf,
+        /// Raw image.
+        image: PathBuf,
+        /// Replaces a file that exists.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Writes a raw image file to a saved device, through its controller.
+    Load {
+        /// Raw image, as large as the device.
+        image: PathBuf,
+        /// A saved device.
+        file: PathBuf,
+        /// Writes over a device that holds data.
+        #[arg(long)]
+        force: bool,
     },
 }
 

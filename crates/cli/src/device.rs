@@ -1,14 +1,16 @@
-//! `varve device`: the profiles, and what their devices promise.
+//! `varve device`: the profiles, and what their devices promise. Saved devices: [`saved`].
 
 use crate::args::DeviceCommand;
 use crate::failure::{Failure, failed, usage};
 use crate::out::say;
+use crate::saved;
 use crate::table::framed;
 use comfy_table::Table;
 use rig::{Description, Profile};
 use serde_json::Value;
+use std::path::Path;
 
-/// Lists the profiles, or shows one.
+/// Lists the profiles, shows one, or works on a saved device.
 pub fn device(command: &DeviceCommand) -> Result<(), Failure> {
     match command {
         DeviceCommand::List { json } => {
@@ -25,6 +27,17 @@ pub fn device(command: &DeviceCommand) -> Result<(), Failure> {
             }
             say(&format!("{}\n", list(&all)))
         }
+        DeviceCommand::New {
+            profile,
+            file,
+            size,
+            force,
+        } => saved::new(profile, file, *size, *force),
+        DeviceCommand::Save { file, image, force } => saved::save(file, image, *force),
+        DeviceCommand::Load { image, file, force } => saved::load(image, file, *force),
+        DeviceCommand::Show { profile, json } if is_file(profile) => {
+            saved::show(Path::new(profile), *json)
+        }
         DeviceCommand::Show { profile, json } => {
             let parsed = Profile::parse(profile).map_err(usage)?;
             let described = parsed.describe().map_err(failed)?;
@@ -34,6 +47,12 @@ pub fn device(command: &DeviceCommand) -> Result<(), Failure> {
             say(&show(profile, &described))
         }
     }
+}
+
+/// What is there and is no profile's name is a saved device; so is what can only be a path.
+fn is_file(text: &str) -> bool {
+    let name = text.split(',').next().unwrap_or_default().trim();
+    !Profile::names().any(|known| known == name) && (text.contains('/') || Path::new(text).exists())
 }
 
 fn say_json(value: &impl serde::Serialize) -> Result<(), Failure> {

@@ -18,6 +18,7 @@ mod out;
 mod paper;
 mod pool;
 mod replay;
+mod saved;
 mod table;
 mod worker;
 

@@ -93,3 +93,104 @@ fn changes_show_and_bad_ones_are_refused_by_field() {
         assert_eq!(out.status.code(), Some(2));
     }
 }
+
+/// Runs what has to fail with `code`; answers what it says.
+fn fails(code: i32, args: &[&str]) -> String {
+    let out = varve(args);
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(code), "{args:?}: {said}");
+    said
+}
+
+#[test]
+fn devices_are_made_loaded_shown_and_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    for profile in [
+        "loop-like",
+        "nandsim-2007",
+        "emmc-odroid-xu4,card.cache_kib=64",
+    ] {
+        let (device, image, back) = (path("device"), path("image"), path("back"));
+        let made = stdout(&["device", "new", profile, &device, "--size", "16", "--force"]);
+        assert!(made.contains("16 MiB"), "{made}");
+        let shown = json(&["device", "show", &device, "--json"]);
+        assert_eq!(shown["profile"], profile);
+        assert_eq!(shown["capacity_bytes"], 16 << 20);
+        assert_eq!(shown["nonzero_blocks"], 0);
+        let mut content = vec![0; 16 << 20];
+        for (i, byte) in content[5 << 20..6 << 20].iter_mut().enumerate() {
+            *byte = (i / 3) as u8;
+        }
+        std::fs::write(&image, &content).unwrap();
+        let loaded = stdout(&["device", "load", &image, &device]);
+        assert!(loaded.contains(": 256 blocks"), "{loaded}");
+        let said = fails(1, &["device", "load", &image, &device]);
+        assert!(said.contains("holds data; --force"), "{said}");
+        let shown = json(&["device", "show", &device, "--json"]);
+        assert_eq!(shown["nonzero_blocks"], 256);
+        assert_eq!(shown["chips"].is_null(), profile == "loop-like");
+        let text = stdout(&["device", "show", &device]);
+        let flash = text.contains("erases: least, mean, most");
+        assert_eq!(flash, profile != "loop-like", "{text}");
+        stdout(&["device", "save", &device, &back, "--force"]);
+        assert!(std::fs::read(&back).unwrap() == content, "{profile}");
+        // What is zero in the image is zero on the device afterwards.
+        content[5 << 20..(5 << 20) + 40960].fill(0);
+        std::fs::write(&image, &content).unwrap();
+        let loaded = stdout(&["device", "load", &image, &device, "--force"]);
+        assert!(loaded.contains(": 10 blocks"), "{loaded}");
+        stdout(&["device", "save", &device, &back, "--force"]);
+        assert!(std::fs::read(&back).unwrap() == content, "{profile}");
+    }
+    // Nothing of a temporary file is left.
+    assert_eq!(folder.path().read_dir().unwrap().count(), 3);
+}
+
+#[test]
+fn files_in_the_way_and_files_that_are_no_devices_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let (device, image) = (path("device"), path("image"));
+    stdout(&["device", "new", "loop-like", &device, "--size", "1"]);
+    let whole = std::fs::read(&device).unwrap();
+    let said = fails(1, &["device", "new", "loop-like", &device]);
+    assert!(said.contains("it exists; --force"), "{said}");
+    let said = fails(1, &["device", "save", &device, &device]);
+    assert!(said.contains("it exists; --force"), "{said}");
+    let said = fails(
+        1,
+        &[
+            "device",
+            "new",
+            "loop-like",
+            folder.path().to_str().unwrap(),
+            "--force",
+        ],
+    );
+    assert!(said.contains("no regular file"), "{said}");
+    assert!(std::fs::read(&device).unwrap() == whole);
+    std::fs::write(&image, [1; 4096]).unwrap();
+    let said = fails(2, &["device", "load", &image, &device]);
+    assert!(said.contains("4096 bytes, the device 1048576"), "{said}");
+    let said = fails(1, &["device", "show", &image]);
+    assert!(said.contains("no saved device"), "{said}");
+    std::fs::write(&image, &whole[..whole.len() - 1]).unwrap();
+    let said = fails(1, &["device", "save", &image, &path("out")]);
+    assert!(said.contains("cut short"), "{said}");
+    let mut flipped = whole.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    std::fs::write(&image, &flipped).unwrap();
+    let said = fails(1, &["device", "load", &device, &image]);
+    assert!(said.contains("damaged"), "{said}");
+    let said = fails(1, &["device", "show", &path("absent")]);
+    assert!(said.contains("absent"), "{said}");
+    let said = fails(2, &["device", "new", "floppy", &path("out")]);
+    assert!(said.contains("loop-like"), "{said}");
+    let said = fails(
+        2,
+        &["device", "new", "loop-like", &path("out"), "--size", "0"],
+    );
+    assert!(said.contains("capacity"), "{said}");
+    assert!(!std::path::Path::new(&path("out")).exists());
+}

@@ -1,7 +1,7 @@
 //! Why a stack cannot be built.
 
 use blockdev::DevError;
-use ctrl::ProfileError;
+use ctrl::{ProfileError, StateError};
 use std::io;
 use thiserror::Error;
 use vfs::FsError;
@@ -73,6 +73,22 @@ pub enum RigError {
         path: String,
         /// What is wrong with its size.
         what: String,
+    },
+    /// A file that is no saved device, or a device that cannot be saved.
+    #[error("{path}: {source}")]
+    State {
+        /// The file.
+        path: String,
+        /// Why not.
+        source: StateError,
+    },
+    /// A file is in the way.
+    #[error("{path}: {what}")]
+    Exists {
+        /// The file.
+        path: String,
+        /// What it is, and what to do.
+        what: &'static str,
     },
     /// The power of the device is off.
     #[error("the device has no power any more")]

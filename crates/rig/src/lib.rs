@@ -10,6 +10,7 @@ mod error;
 pub mod fsck;
 mod image;
 pub mod mkfs;
+mod saved;
 mod scheme;
 mod stack;
 
@@ -27,7 +28,10 @@ pub use blockdev::{
 };
 pub use config::{Config, Data, Fs, identity};
 pub use ctrl::counting;
-pub use ctrl::{AnyModel, Cause, Description, Media, Operation, Profile, Recovering, Span};
+pub use ctrl::{
+    AnyModel, Cause, Description, Media, Operation, Profile, ProfileError, Recovering, SavedDevice,
+    Span, StateError,
+};
 pub use error::RigError;
 pub use ext4::{DataMode, MountOptions};
 pub use image::{load_image, write_image};
@@ -36,5 +40,6 @@ pub use journal::{
     Stats as JournalStats,
 };
 pub use rt::WallTime;
+pub use saved::{load_image_onto, read_device, write_device, write_image_whole};
 pub use scheme::Scheme;
 pub use stack::Stack;

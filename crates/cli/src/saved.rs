@@ -1,0 +1,110 @@
+//! `varve device new`, `show`, `save`, `load`: devices in files.
+
+use crate::failure::{Failure, failed, usage};
+use crate::out::say;
+use crate::table::framed;
+use rig::{
+    ProfileError, RigError, SavedDevice, StateError, load_image_onto, read_device, write_device,
+    write_image_whole,
+};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// `new`.
+pub fn new(profile: &str, file: &Path, mib: Option<u64>, force: bool) -> Result<(), Failure> {
+    let bytes = mib.map(|mib| mib.saturating_mul(1 << 20));
+    let device = SavedDevice::blank(profile, bytes).map_err(|e| match e {
+        // The profile is of the command line here, not of a file.
+        StateError::Profile(e @ ProfileError::Device { .. }) => failed(e),
+        StateError::Profile(e) => usage(e),
+        other => failed(other),
+    })?;
+    write_device(&device, file, force).map_err(failed)?;
+    let mib = device.media().capacity_bytes() >> 20;
+    let kind = device.media().kind();
+    let name = file.display();
+    say(&format!("{name}: {profile}, {kind}, {mib} MiB\n"))
+}
+
+/// `show`.
+pub fn show(file: &Path, as_json: bool) -> Result<(), Failure> {
+    let device = read_device(file).map_err(failed)?;
+    let model = device.build().map_err(failed)?;
+    let mut used = 0u64;
+    model.dump_logical(|_, _| used += 1);
+    let media = device.media();
+    let chips = media.chips().map(|chips| {
+        let (least, mean, most) = chips.wear_range();
+        let (factory, grown) = chips.bad_blocks();
+        json!({
+            "blocks": chips.geometry().blocks(),
+            "erases": {"min": least, "mean": mean, "max": most},
+            "bad": {"factory": factory, "grown": grown},
+        })
+    });
+    let all = json!({
+        "profile": device.profile(),
+        "kind": media.kind(),
+        "capacity_bytes": media.capacity_bytes(),
+        "nonzero_blocks": used,
+        "chips": chips,
+    });
+    if as_json {
+        return say(&format!("{all:#}\n"));
+    }
+    say(&format!("{}: {}\n", file.display(), words(&all)))
+}
+
+fn words(all: &Value) -> String {
+    let mut table = framed(["saved device", "value"]);
+    let text = |value: &Value| value.as_str().map_or(value.to_string(), String::from);
+    let mib = all["capacity_bytes"].as_u64().unwrap_or(0) >> 20;
+    table.add_row(["profile".into(), text(&all["profile"])]);
+    table.add_row(["kind".into(), text(&all["kind"])]);
+    table.add_row(["capacity, MiB".into(), mib.to_string()]);
+    let used = text(&all["nonzero_blocks"]);
+    table.add_row(["4 KiB blocks that are not zero".into(), used]);
+    let chips = &all["chips"];
+    if !chips.is_null() {
+        let (erases, bad) = (&chips["erases"], &chips["bad"]);
+        let mean = erases["mean"].as_f64().unwrap_or(0.0);
+        let wear = format!("{} / {mean:.2} / {}", erases["min"], erases["max"]);
+        table.add_row(["erase blocks".into(), text(&chips["blocks"])]);
+        table.add_row(["erases: least, mean, most".into(), wear]);
+        let bad = format!("{} + {}", bad["factory"], bad["grown"]);
+        table.add_row(["bad blocks: factory's + grown".into(), bad]);
+    }
+    format!("{}\n{table}", text(&all["profile"]))
+}
+
+/// `save`.
+pub fn save(file: &Path, image: &Path, force: bool) -> Result<(), Failure> {
+    let model = read_device(file).map_err(failed)?.build().map_err(failed)?;
+    write_image_whole(&model, image, force).map_err(failed)?;
+    let mut used = 0u64;
+    model.dump_logical(|_, _| used += 1);
+    let name = image.display();
+    say(&format!(
+        "{name}: {used} blocks of 4 KiB that are not zero\n"
+    ))
+}
+
+/// `load`.
+pub fn load(image: &Path, file: &Path, force: bool) -> Result<(), Failure> {
+    let device = read_device(file).map_err(failed)?;
+    let mut model = device.build().map_err(failed)?;
+    let name = file.display();
+    let mut holds = false;
+    model.dump_logical(|_, _| holds = true);
+    if holds && !force {
+        let why = format!("{name} holds data; --force writes over it");
+        return Err(failed(why));
+    }
+    let written = load_image_onto(image, &mut model).map_err(|e| match e {
+        RigError::ImageSize { .. } => usage(e),
+        other => failed(other),
+    })?;
+    let device = device.shut_down(model).map_err(failed)?;
+    write_device(&device, file, true).map_err(failed)?;
+    say(&format!("{name}: {written} blocks of 4 KiB written\n"))
+}
