@@ -79,6 +79,12 @@ fn words(all: &Value) -> String {
 
 /// `save`.
 pub fn save(file: &Path, image: &Path, force: bool) -> Result<(), Failure> {
+    if let (Ok(from), Ok(to)) = (file.canonicalize(), image.canonicalize())
+        && from == to
+    {
+        let why = format!("{} is the saved device itself", image.display());
+        return Err(usage(why));
+    }
     let model = read_device(file).map_err(failed)?.build().map_err(failed)?;
     write_image_whole(&model, image, force).map_err(failed)?;
     let mut used = 0u64;

@@ -32,7 +32,7 @@ fn profiles_are_listed_with_their_timing_sets() {
         assert!(text.contains(word), "{word}: {text}");
     }
     let all = json(&["device", "list", "--json"]);
-    assert_eq!(all.as_array().unwrap().len(), 2);
+    assert_eq!(all.as_array().unwrap().len(), 6);
 }
 
 fn byte(shown: &Value, name: &str) -> (u64, u64) {
@@ -156,8 +156,11 @@ fn files_in_the_way_and_files_that_are_no_devices_are_refused() {
     let whole = std::fs::read(&device).unwrap();
     let said = fails(1, &["device", "new", "loop-like", &device]);
     assert!(said.contains("it exists; --force"), "{said}");
-    let said = fails(1, &["device", "save", &device, &device]);
+    std::fs::write(&image, [1; 4096]).unwrap();
+    let said = fails(1, &["device", "save", &device, &image]);
     assert!(said.contains("it exists; --force"), "{said}");
+    let said = fails(2, &["device", "save", &device, &device, "--force"]);
+    assert!(said.contains("the saved device itself"), "{said}");
     let said = fails(
         1,
         &[
