@@ -126,6 +126,17 @@ pub(crate) fn area_blocks(config: &Config, geometry: &Geometry, blocks: u64) -> 
     (blocks_used + 1).max(parallel) as u32
 }
 
+/// Chips that program word lines whole (N6) are refused.
+fn check_pairing(geometry: &Geometry) -> Result<(), String> {
+    if geometry.pairing.pages_at_once() > 1 {
+        return Err(format!(
+            "pairing = {:?} programs word lines whole (N6), which this translation layer cannot; use none, dist3 or shadow6",
+            geometry.pairing
+        ));
+    }
+    Ok(())
+}
+
 /// Sizes and addresses that follow from configuration and geometry.
 ///
 /// A *row* is what one append programs: one page that holds several units, or several pages that hold one.
@@ -161,12 +172,7 @@ impl Layout {
     /// # Errors
     /// Which number does not fit, in words.
     pub fn new(config: &Config, geometry: &Geometry) -> Result<Layout, String> {
-        if geometry.pairing.pages_at_once() > 1 {
-            return Err(format!(
-                "pairing = {:?} programs word lines whole (N6), which this translation layer cannot; use none, dist3 or shadow6",
-                geometry.pairing
-            ));
-        }
+        check_pairing(geometry)?;
         geometry.check()?;
         let (unit, page) = (config.unit_bytes, geometry.page_bytes);
         if !unit.is_power_of_two() || !(512..=16384).contains(&unit) {
