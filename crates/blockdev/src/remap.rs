@@ -7,7 +7,8 @@
 //! - S2: with [`RemapMode::Share`] `src` keeps its content until it is written or discarded; with [`RemapMode::Move`] it reads as
 //!   discarded afterwards.
 //! - S3: visible at completion; durable after the next flush, or at completion with `fua`.
-//! - S4: after a cut a whole batch is there, or nothing of it.
+//! - S4: after a cut a whole batch is there, or nothing of it. A batch that is refused has done nothing; of one that fails with an I/O
+//!   error, as a device does that became read-only while making it durable, reads tell.
 //! - S5: the homes of a batch are distinct, and none of them is a source of the batch.
 //! - S6: `expect` refuses the batch before any effect if a source holds something else.
 //! - S7: where no alias can be made the device copies, unless `require_all` forbids it.

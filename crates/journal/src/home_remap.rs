@@ -26,7 +26,9 @@
 //!   that is on its way, as for any home write. Only then may the block be used again (H18) or discarded. So no REMAP hits
 //!   what a block holds for its next owner, and none comes behind its discard (R12, R14).
 //! - X4: while a block is on a list, or its REMAP is on its way, it waits in the checkpoint list of the transaction that logged it. So the
-//!   tail is not behind that transaction, and nobody writes another image to the log block before the REMAP is complete (R11).
+//!   tail is not behind that transaction, and nobody writes another image to the log block before the REMAP is complete (R11). A block
+//!   that is logged again leaves that list when its next transaction is published: by then no REMAP of the older image can be on its
+//!   way, for only the transaction published last has sources, and the commit task is done with its list before it commits another.
 //! - X5: at most one home write of a block is on its way, and a REMAP is one (U3); whoever writes home holds `home`. So no two of
 //!   them overtake each other (R10).
 //! - X6: a block leaves the checkpoint list when its REMAP has succeeded. If the device refuses a list, nothing of it has happened: its
