@@ -173,7 +173,7 @@ const QUICK: &[Part] = &[
         workloads: &["mix:tasks=2,ops=12,stress=swarm", "known:create_delete"],
         devices: &["nand"],
         data: &[""],
-        seeds: &[1],
+        seeds: &[1, 3],
         reach: reach(1024, 0),
     },
 ];
