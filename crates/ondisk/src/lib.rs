@@ -17,6 +17,7 @@ mod corrupt;
 mod field;
 
 pub mod ext4;
+pub mod f2fs;
 pub mod jbd2;
 
 pub use corrupt::{Corrupt, CorruptKind};

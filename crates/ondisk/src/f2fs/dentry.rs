@@ -1,0 +1,373 @@
+//! Directory entries: a bitmap of used slots, an array of entries, an array of name slots.
+//!
+//! A dentry block (`f2fs_dentry_block`, 4096 bytes):
+//!
+//! | offset | size | field | meaning |
+//! |---|---|---|---|
+//! | 0x000 | 27 | `dentry_bitmap` | bit n (lowest first in each byte): slot n is used |
+//! | 0x01B | 3 | `reserved` | |
+//! | 0x01E | 214 * 11 | `dentry` | le32 hash, le32 inode, le16 length of the name, u8 file type |
+//! | 0x950 | 214 * 8 | `filename` | 8 bytes per slot |
+//!
+//! A name longer than 8 bytes occupies several consecutive slots; the entry is that of the first. Small directories keep the same
+//! arrays inside their inode, with as many slots as fit ([`DentryLayout::inline`]): bitmap first, then the reserved bytes, entries and
+//! names at the end.
+//!
+//! What a bitmap of a damaged block marks as used may be no entry: [`iter`] reports it, [`find`] passes over it.
+
+use super::Nid;
+use crate::Corrupt;
+use base::bytes::{get_le16, get_le32, get_le64, put_le16, put_le32};
+use std::ops::Range;
+
+/// Longest name (`F2FS_NAME_LEN`).
+pub const NAME_BYTES_MAX: usize = 255;
+/// Bytes of the name that one slot holds.
+pub const DENTRY_SLOT_BYTES: usize = 8;
+/// Slots of a dentry block.
+pub const DENTRIES_PER_BLOCK: usize = 214;
+
+const ENTRY_BYTES: usize = 11;
+/// A bitmap in memory: four words hold the 214 slots of a block, and an inode has fewer.
+const WORDS: usize = 4;
+const SLOTS_MAX: usize = WORDS * 64;
+const WHAT: &str = "directory entry";
+
+/// What an entry names (`file_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+pub enum FileType {
+    /// Not stored, or a number the format does not know.
+    #[default]
+    Unknown = 0,
+    /// Regular file.
+    Regular = 1,
+    /// Directory.
+    Directory = 2,
+    /// Character device.
+    Char = 3,
+    /// Block device.
+    Block = 4,
+    /// Named pipe.
+    Fifo = 5,
+    /// Socket.
+    Socket = 6,
+    /// Symbolic link.
+    Symlink = 7,
+}
+
+impl FileType {
+    const ALL: [FileType; 8] = [
+        FileType::Unknown,
+        FileType::Regular,
+        FileType::Directory,
+        FileType::Char,
+        FileType::Block,
+        FileType::Fifo,
+        FileType::Socket,
+        FileType::Symlink,
+    ];
+    /// The type with this number; an unknown number gives [`FileType::Unknown`].
+    pub fn from_code(code: u8) -> FileType {
+        Self::ALL
+            .get(usize::from(code))
+            .copied()
+            .unwrap_or_default()
+    }
+    /// The number on disk.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+    /// The type that the mode of an inode says.
+    pub const fn from_mode(mode: u16) -> FileType {
+        use super::inode as i;
+        match mode & i::MODE_TYPE_MASK {
+            i::MODE_REGULAR => FileType::Regular,
+            i::MODE_DIR => FileType::Directory,
+            i::MODE_CHAR => FileType::Char,
+            i::MODE_BLOCK => FileType::Block,
+            i::MODE_FIFO => FileType::Fifo,
+            i::MODE_SOCKET => FileType::Socket,
+            i::MODE_SYMLINK => FileType::Symlink,
+            _ => FileType::Unknown,
+        }
+    }
+}
+
+/// One entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dentry<'a> {
+    /// Hash of the name.
+    pub hash: u32,
+    /// The inode.
+    pub ino: Nid,
+    /// What it names.
+    pub kind: FileType,
+    /// The name: 1 to 255 bytes.
+    pub name: &'a [u8],
+}
+
+/// Where the arrays lie in a block (a dentry block, or an inode).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DentryLayout {
+    /// Number of slots.
+    pub max: usize,
+    /// Bytes of the bitmap.
+    pub bitmap: Range<usize>,
+    /// Bytes of the entries, 11 per slot.
+    pub entries: Range<usize>,
+    /// Bytes of the names, 8 per slot.
+    pub names: Range<usize>,
+}
+
+impl DentryLayout {
+    /// A dentry block.
+    pub const BLOCK: DentryLayout = DentryLayout {
+        max: DENTRIES_PER_BLOCK,
+        bitmap: 0..27,
+        entries: 30..30 + DENTRIES_PER_BLOCK * ENTRY_BYTES,
+        names: 30 + DENTRIES_PER_BLOCK * ENTRY_BYTES..4096,
+    };
+
+    /// The arrays in the inline data area `area` of an inode (bytes of its block): as many slots as fit.
+    ///
+    /// # Panics
+    /// If more than 256 slots fit: no inode has so large an area.
+    pub fn inline(area: Range<usize>) -> DentryLayout {
+        let bytes = area.len();
+        let max = bytes * 8 / ((ENTRY_BYTES + DENTRY_SLOT_BYTES) * 8 + 1);
+        assert!(
+            max <= SLOTS_MAX,
+            "an inode has room for fewer slots than a bitmap in memory"
+        );
+        let names = area.end - max * DENTRY_SLOT_BYTES..area.end;
+        let entries = names.start - max * ENTRY_BYTES..names.start;
+        DentryLayout {
+            max,
+            bitmap: area.start..area.start + max.div_ceil(8),
+            entries,
+            names,
+        }
+    }
+
+    /// The bitmap in words, bits from `max` on clear.
+    fn used(&self, buf: &[u8]) -> [u64; WORDS] {
+        let bytes = &buf[self.bitmap.clone()];
+        let mut words = [0; WORDS];
+        let mut rest = bytes;
+        for word in &mut words {
+            if rest.len() >= 8 {
+                *word = get_le64(rest, 0);
+                rest = &rest[8..];
+            } else {
+                for (n, &b) in rest.iter().enumerate() {
+                    *word |= u64::from(b) << (8 * n);
+                }
+                rest = &[];
+            }
+        }
+        let limit = mask_below(self.max);
+        std::array::from_fn(|n| words[n] & limit[n])
+    }
+    fn entry<'a>(&self, buf: &'a [u8], slot: usize) -> &'a [u8] {
+        &buf[self.entries.start + slot * ENTRY_BYTES..][..ENTRY_BYTES]
+    }
+    fn entry_mut<'a>(&self, buf: &'a mut [u8], slot: usize) -> &'a mut [u8] {
+        &mut buf[self.entries.start + slot * ENTRY_BYTES..][..ENTRY_BYTES]
+    }
+    fn name_len(&self, buf: &[u8], slot: usize) -> usize {
+        usize::from(get_le16(self.entry(buf, slot), 8))
+    }
+    /// The entry at `slot` if its name has a legal length and ends within the slots.
+    fn dentry<'a>(&self, buf: &'a [u8], slot: usize) -> Result<Dentry<'a>, Corrupt> {
+        let entry = self.entry(buf, slot);
+        let len = usize::from(get_le16(entry, 8));
+        if len == 0 || len > NAME_BYTES_MAX || slot + dentry_slots(len) > self.max {
+            let reason = "the name must have 1 to 255 bytes and end within the block";
+            return Err(Corrupt::field(WHAT, "name_len", len as u64, reason));
+        }
+        let at = self.names.start + slot * DENTRY_SLOT_BYTES;
+        Ok(Dentry {
+            hash: get_le32(entry, 0),
+            ino: Nid(get_le32(entry, 4)),
+            kind: FileType::from_code(entry[10]),
+            name: &buf[at..at + len],
+        })
+    }
+    /// Sets (or clears) the bits of `count` slots.
+    fn mark(&self, buf: &mut [u8], slot: usize, count: usize, used: bool) {
+        let bitmap = &mut buf[self.bitmap.clone()];
+        for n in slot..slot + count {
+            let bit = 1 << (n % 8);
+            bitmap[n / 8] = if used {
+                bitmap[n / 8] | bit
+            } else {
+                bitmap[n / 8] & !bit
+            };
+        }
+    }
+}
+
+/// Words with the lowest `n` bits set.
+fn mask_below(n: usize) -> [u64; WORDS] {
+    std::array::from_fn(|w| match n.saturating_sub(64 * w) {
+        0 => 0,
+        bits @ 1..64 => (1 << bits) - 1,
+        _ => u64::MAX,
+    })
+}
+
+/// The first set bit from `from` on.
+fn next_set(words: &[u64; WORDS], from: usize) -> Option<usize> {
+    let mut at = from / 64;
+    let mut word = words.get(at)? & (u64::MAX << (from % 64));
+    while word == 0 {
+        at += 1;
+        word = *words.get(at)?;
+    }
+    Some(64 * at + word.trailing_zeros() as usize)
+}
+
+/// All bits moved down by `by` (1 to 63).
+fn shift_down(words: &[u64; WORDS], by: usize) -> [u64; WORDS] {
+    std::array::from_fn(|n| words[n] >> by | words.get(n + 1).map_or(0, |next| next << (64 - by)))
+}
+
+/// Slots that a name of `len` bytes takes.
+pub const fn dentry_slots(len: usize) -> usize {
+    len.div_ceil(DENTRY_SLOT_BYTES)
+}
+
+/// The entry of `name`, whose hash is `hash`, with its slot.
+///
+/// # Panics
+/// If `buf` is shorter than the layout says.
+pub fn find<'a>(
+    buf: &'a [u8],
+    layout: &DentryLayout,
+    hash: u32,
+    name: &[u8],
+) -> Option<(usize, Dentry<'a>)> {
+    // Most blocks looked at do not hold the name: one pass over all hashes, used or not, says so without following the
+    // lengths of names from entry to entry.
+    let entries = &buf[layout.entries.clone()];
+    let hit =
+        |entry: &[u8; ENTRY_BYTES]| [entry[0], entry[1], entry[2], entry[3]] == hash.to_le_bytes();
+    if !entries
+        .as_chunks::<ENTRY_BYTES>()
+        .0
+        .iter()
+        .fold(false, |any, e| any | hit(e))
+    {
+        return None;
+    }
+    iter(buf, layout, 0)
+        .filter_map(Result::ok)
+        .find(|(_, d)| d.hash == hash && d.name == name)
+}
+
+/// The first slot from which on `name_len` bytes of name have room.
+///
+/// # Panics
+/// If `buf` is shorter than the layout says.
+pub fn room_for(buf: &[u8], layout: &DentryLayout, name_len: usize) -> Option<usize> {
+    let need = dentry_slots(name_len.clamp(1, NAME_BYTES_MAX));
+    let (used, limit) = (layout.used(buf), mask_below(layout.max));
+    let mut free: [u64; WORDS] = std::array::from_fn(|n| !used[n] & limit[n]);
+    // Bit n stays set while `have` slots from n on are free.
+    let mut have = 1;
+    while have < need {
+        let step = have.min(need - have);
+        let moved = shift_down(&free, step);
+        free = std::array::from_fn(|n| free[n] & moved[n]);
+        have += step;
+    }
+    next_set(&free, 0)
+}
+
+/// Writes an entry at `slot`, which has room for it ([`room_for`]).
+///
+/// # Panics
+/// If the name has no or more than 255 bytes, or does not end within the slots.
+pub fn put(buf: &mut [u8], layout: &DentryLayout, slot: usize, dentry: &Dentry<'_>) {
+    let len = dentry.name.len();
+    let slots = dentry_slots(len);
+    assert!(
+        (1..=NAME_BYTES_MAX).contains(&len) && slot + slots <= layout.max,
+        "the caller has made sure that the entry fits"
+    );
+    let entry = layout.entry_mut(buf, slot);
+    put_le32(entry, 0, dentry.hash);
+    put_le32(entry, 4, dentry.ino.0);
+    put_le16(entry, 8, len as u16);
+    entry[10] = dentry.kind.code();
+    let at = layout.names.start + slot * DENTRY_SLOT_BYTES;
+    buf[at..at + len].copy_from_slice(dentry.name);
+    // A reader that took a later slot for an entry must see no name there.
+    for later in 1..slots {
+        put_le16(layout.entry_mut(buf, slot + later), 8, 0);
+    }
+    layout.mark(buf, slot, slots, true);
+}
+
+/// Lets the entry at `slot` name another inode.
+///
+/// # Panics
+/// If there is no such slot.
+pub fn set_target(buf: &mut [u8], layout: &DentryLayout, slot: usize, ino: Nid, kind: FileType) {
+    assert!(slot < layout.max, "a slot of this layout");
+    let entry = layout.entry_mut(buf, slot);
+    put_le32(entry, 4, ino.0);
+    entry[10] = kind.code();
+}
+
+/// Frees the slots of the entry at `slot`.
+///
+/// # Panics
+/// If there is no such slot.
+pub fn clear(buf: &mut [u8], layout: &DentryLayout, slot: usize) {
+    assert!(slot < layout.max, "a slot of this layout");
+    let slots = dentry_slots(layout.name_len(buf, slot)).max(1);
+    layout.mark(buf, slot, slots.min(layout.max - slot), false);
+}
+
+/// True if no slot from `from` on is used.
+///
+/// # Panics
+/// If `buf` is shorter than the layout says.
+pub fn is_empty(buf: &[u8], layout: &DentryLayout, from: usize) -> bool {
+    next_set(&layout.used(buf), from).is_none()
+}
+
+/// The entries from slot `from` on, which must be the first slot of an entry or a free one.
+///
+/// # Panics
+/// If `buf` is shorter than the layout says.
+pub fn iter<'a, 'l>(buf: &'a [u8], layout: &'l DentryLayout, from: usize) -> DentryIter<'a, 'l> {
+    DentryIter {
+        buf,
+        layout,
+        used: layout.used(buf),
+        at: from,
+    }
+}
+
+/// Iterator of [`iter`]: slot and entry. A slot that is marked used and holds no entry gives an error; the next one is looked at
+/// then.
+pub struct DentryIter<'a, 'l> {
+    buf: &'a [u8],
+    layout: &'l DentryLayout,
+    used: [u64; WORDS],
+    at: usize,
+}
+
+impl<'a> Iterator for DentryIter<'a, '_> {
+    type Item = Result<(usize, Dentry<'a>), Corrupt>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let slot = next_set(&self.used, self.at)?;
+        let dentry = self.layout.dentry(self.buf, slot);
+        self.at = slot + dentry.as_ref().map_or(1, |d| dentry_slots(d.name.len()));
+        Some(dentry.map(|d| (slot, d)))
+    }
+}
