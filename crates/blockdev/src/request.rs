@@ -24,11 +24,23 @@ pub enum Class {
     Coalition,
     /// Metadata at its home address (checkpoint, recovery, or a file system without journal).
     Home,
+    /// A block of directory entries of F2FS.
+    Dentry,
+    /// A node block of F2FS: inode, direct or indirect node, extended attributes.
+    Node,
+    /// F2FS's node address table.
+    Nat,
+    /// F2FS's segment information table.
+    Sit,
+    /// Summaries of segments of F2FS.
+    Ssa,
+    /// A block of a checkpoint pack of F2FS.
+    CheckpointPack,
 }
 
 impl Class {
     /// All classes, in report order.
-    pub const ALL: [Class; 9] = [
+    pub const ALL: [Class; 15] = [
         Class::Data,
         Class::JournalData,
         Class::JournalDescriptor,
@@ -38,6 +50,12 @@ impl Class {
         Class::JournalSuperblock,
         Class::Coalition,
         Class::Home,
+        Class::Dentry,
+        Class::Node,
+        Class::Nat,
+        Class::Sit,
+        Class::Ssa,
+        Class::CheckpointPack,
     ];
     /// The key of this class in `results.json`.
     pub const fn name(self) -> &'static str {
@@ -51,6 +69,12 @@ impl Class {
             Class::JournalSuperblock => "journal_superblock",
             Class::Coalition => "coalition",
             Class::Home => "home",
+            Class::Dentry => "dentry",
+            Class::Node => "node",
+            Class::Nat => "nat",
+            Class::Sit => "sit",
+            Class::Ssa => "ssa",
+            Class::CheckpointPack => "checkpoint_pack",
         }
     }
 }

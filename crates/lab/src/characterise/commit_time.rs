@@ -180,6 +180,12 @@ fn cause(command: &Command) -> Option<Cause> {
         Class::Coalition if durable => Cause::Record,
         Class::Data => Cause::Data,
         Class::Home | Class::JournalSuperblock => Cause::Home,
+        Class::Dentry
+        | Class::Node
+        | Class::Nat
+        | Class::Sit
+        | Class::Ssa
+        | Class::CheckpointPack => Cause::Home,
         Class::Coalition
         | Class::JournalData
         | Class::JournalDescriptor

@@ -1,0 +1,79 @@
+//! Writes on their way: who needs them landed waits for all that are under way.
+//!
+//! - L1 whoever returns from [`Flights::land`] has seen every batch landed that was added before the call, also if another task
+//!   was the one to wait for it;
+//! - L2 the mark covers every cached write that ever landed here: it never falls.
+
+use crate::fault;
+use block::{Batch, Watch, WriteMark};
+use fscore::FsResult;
+use rt::Mutex;
+use std::ops::Range;
+
+/// One submitted batch.
+struct Flight {
+    pages: Range<u64>,
+    watch: Watch,
+}
+
+#[derive(Default)]
+struct State {
+    under_way: Vec<Flight>,
+    mark: WriteMark,
+}
+
+/// Writes under way of one owner.
+pub(crate) struct Flights {
+    /// Held by the task that waits (L1).
+    landing: Mutex<()>,
+    state: Mutex<State>,
+}
+
+impl Flights {
+    /// None yet; `mark`: covers what was written of this owner before it came into memory.
+    pub fn new(mark: WriteMark) -> Flights {
+        let under_way = Vec::new();
+        Flights {
+            landing: Mutex::named("f2fs landing", ()),
+            state: Mutex::named("f2fs flights", State { under_way, mark }),
+        }
+    }
+
+    /// Notes a submitted batch; `pages` (of a file; node numbers) are told to who lands it.
+    pub fn add(&self, pages: Range<u64>, mut batch: Batch) {
+        if !batch.is_empty() {
+            let watch = batch.watch();
+            self.state.lock().under_way.push(Flight { pages, watch });
+        }
+    }
+
+    /// True if nothing is under way.
+    pub fn is_empty(&self) -> bool {
+        self.state.lock().under_way.is_empty() && self.landing.try_lock().is_some()
+    }
+
+    /// What a flush has to cover of all that has landed.
+    pub fn mark(&self) -> WriteMark {
+        self.state.lock().mark
+    }
+
+    /// Waits for all that is under way now; `landed` hears of each batch once. Answers what a flush has to cover.
+    ///
+    /// # Errors
+    /// The first failed write of those that this call waited for; the others are waited for all the same.
+    pub fn land(&self, mut landed: impl FnMut(Range<u64>, &FsResult<()>)) -> FsResult<WriteMark> {
+        let _one = self.landing.lock();
+        let under_way = std::mem::take(&mut self.state.lock().under_way);
+        let mut first = Ok(());
+        for flight in under_way {
+            let written = flight.watch.wait_written();
+            let result = written.result.map_err(fault::device("writing"));
+            landed(flight.pages, &result);
+            let mut state = self.state.lock();
+            state.mark = state.mark.max(written.mark);
+            drop(state);
+            first = first.and(result);
+        }
+        first.map(|()| self.mark())
+    }
+}

@@ -1,0 +1,144 @@
+//! Inodes in memory. Locks: see the head of the crate.
+//!
+//! Invariants:
+//! - N1 outside an `Op`, the inode's node block in `nodes` holds what `core.fields` says ([`put_inode`](F2fs::put_inode)), but for access times;
+//! - N2 an inode that is pinned, an orphan, without links, or has dirty pages stays in memory;
+//! - N3 `gone` inodes are freed: their number may belong to another one already.
+
+mod cache;
+mod life;
+mod orphans;
+
+pub(crate) use cache::Inodes;
+pub(crate) use life::NewInode;
+pub(crate) use orphans::Orphans;
+
+use crate::flights::Flights;
+use crate::map::Tree;
+use base::Ino;
+use block::WriteMark;
+use fscore::{FileKind, FsError, FsResult};
+use ondisk::f2fs::{InodeFields, Nid};
+use rt::{Mutex, MutexGuard, RwLock};
+
+/// An inode in memory.
+pub(crate) struct Inode {
+    /// Its number.
+    pub ino: Ino,
+    /// See the crate.
+    pub gate: RwLock<()>,
+    pub wb: Mutex<()>,
+    pub tree: Mutex<Tree>,
+    /// Data on its way.
+    pub flights: Flights,
+    core: Mutex<Core>,
+}
+
+/// What has changed in an inode since its node block last went out: what fsync and fdatasync have to write.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) enum Change {
+    /// Nothing.
+    #[default]
+    None,
+    /// Times only: fdatasync leaves them out.
+    Times,
+    /// What it takes to read the data back.
+    Data,
+}
+
+/// The fields of an inode in memory.
+pub(crate) struct Core {
+    /// The inode as its node block says (N1), addresses left out.
+    pub fields: InodeFields,
+    /// Opens.
+    pub pins: u32,
+    /// Freed (N3).
+    pub gone: bool,
+    /// Links are 0 and it is in the list of orphans.
+    pub orphan: bool,
+    /// Change since its node block was last written.
+    pub change: Change,
+    /// Data went to new addresses since the last fsync or checkpoint (Linux `FI_APPEND_WRITE`).
+    pub appended: bool,
+    /// Data was overwritten in place since the last fsync (Linux `FI_UPDATE_WRITE`).
+    pub updated: bool,
+    /// A link was added or the name changed since the last checkpoint: fsync needs a checkpoint.
+    pub needs_checkpoint: bool,
+    /// An atomic write is open.
+    pub atomic: bool,
+    /// Failures of write-back that no fsync has reported yet.
+    pub write_error: Option<FsError>,
+    /// Where the last read ended, to notice sequential reading.
+    pub read_end: u64,
+}
+
+impl Core {
+    pub fn new(fields: InodeFields) -> Core {
+        Core {
+            fields,
+            pins: 0,
+            gone: false,
+            orphan: false,
+            change: Change::None,
+            appended: false,
+            updated: false,
+            needs_checkpoint: false,
+            atomic: false,
+            write_error: None,
+            read_end: 0,
+        }
+    }
+
+    /// Something beyond times changed.
+    pub fn changed(&mut self) {
+        self.change = Change::Data;
+    }
+
+    /// Sets change time, and with `modify` the modification time, to now. Does not put the inode.
+    pub fn touch(&mut self, modify: bool) {
+        life::touch(&mut self.fields, modify);
+        self.change = self.change.max(Change::Times);
+    }
+}
+
+impl Inode {
+    pub fn new(ino: Ino, core: Core, tree: Tree, mark: WriteMark) -> Inode {
+        Inode {
+            ino,
+            gate: RwLock::named("f2fs inode gate", ()),
+            wb: Mutex::named("f2fs inode write-back", ()),
+            tree: Mutex::named("f2fs inode tree", tree),
+            flights: Flights::new(mark),
+            core: Mutex::named("f2fs inode core", core),
+        }
+    }
+
+    /// The fields. Never held over another call of the file system.
+    pub fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock()
+    }
+
+    /// Its node number: that of its inode block.
+    pub fn nid(&self) -> Nid {
+        Nid(self.ino.0)
+    }
+
+    /// Its kind.
+    ///
+    /// # Errors
+    /// The mode holds none.
+    pub fn kind(&self) -> FsResult<FileKind> {
+        let mode = self.core().fields.mode;
+        FileKind::from_mode(mode).ok_or_else(|| {
+            FsError::corrupt(format!(
+                "inode {}: mode {mode:#o} has no file type",
+                self.ino
+            ))
+        })
+    }
+
+    /// True for a directory.
+    pub fn is_dir(&self) -> bool {
+        self.core().fields.mode & 0o170_000 == FileKind::Dir.mode_bits()
+    }
+}

@@ -1,0 +1,53 @@
+//! F2FS in user space, byte-compatible with Linux.
+//!
+//! ```text
+//!  vfs -> fs (FileSystem) -> namei -> dir ------------+
+//!                         -> file (read, write, write-back, truncate) -> map
+//!                         -> fsync, checkpoint        |                  |
+//!                                                     nodes <------------+
+//!                               nat, segs (SIT, SSA, logs), space, gc
+//!                                                     |
+//!                                                   block
+//! ```
+//!
+//! Metadata changes only under an [`Op`](ops::Op); a checkpoint holds the [`Freeze`](ops::Freeze) that keeps all of them out. What
+//! is on the device is the last checkpoint, and what roll-forward adds to it.
+//!
+//! Locks, in their order:
+//!
+//! | lock | held by | guards |
+//! |---|---|---|
+//! | `gate` of an inode | operations, from start to end; several inodes by ascending number | content, name space (Linux `i_rwsem`) |
+//! | `Op` / `Freeze` | operations while they change metadata; checkpoint and GC | the state that a checkpoint saves (Linux `cp_rwsem`) |
+//! | `wb` of an inode | write-back and truncation | which pages are on their way |
+//! | `tree` of an inode | whoever reads or changes the mapping of a file | its node blocks' addresses, the extent cache |
+//! | `core` of an inode | short looks and changes | the fields |
+//! | inside `nodes`, `nat`, `segs`, `space`, `orphans` | one call | their tables; none of them calls another but `nodes` -> `nat` -> `segs` |
+//!
+//! A task never enters twice: what needs an `Op` takes it as an argument. Whoever waits for space (`balance`) holds no lock at all.
+//! No inode lock above `Op` is taken by checkpoint, GC or roll-forward.
+
+mod checkpoint;
+mod fault;
+mod file;
+mod flights;
+mod fs;
+mod gc;
+mod inode;
+mod map;
+mod mount;
+mod nat;
+mod nodes;
+mod ops;
+mod options;
+mod recover;
+mod segs;
+mod space;
+mod sync;
+mod volume;
+
+pub use ops::Cause;
+pub use options::{
+    CheckpointPolicy, Errors, FsyncMode, GcPolicy, MountOptions, Preset, Scheme, Triggers,
+};
+pub use volume::F2fs;

@@ -1,0 +1,263 @@
+//! Who may change metadata: many operations, or one checkpoint.
+//!
+//! Invariants:
+//! - O1 in-memory metadata (node blocks, NAT, SIT, counts, directory pages) changes only under an [`Op`];
+//! - O2 while a [`Freeze`] exists no other `Op` does: what a checkpoint saves is a state between operations;
+//! - O3 a task holds at most one `Op` (a waiting freeze holds up new ones).
+//!
+//! The time that an operation waits to enter counts for the cause of the freeze that it met (Linux: `cp_rwsem`).
+
+use base::{Nanos, Time};
+use rt::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Why operations are kept out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Cause {
+    /// The checkpoint interval has passed.
+    Timer,
+    /// A background checkpoint of the policy `checkpoint-5-bg`.
+    Background,
+    /// Too many dirty NAT entries.
+    DirtyNat,
+    /// Too many dirty node blocks.
+    DirtyNodes,
+    /// Too many segments that a checkpoint would free.
+    Prefree,
+    /// An fsync that roll-forward cannot serve.
+    Fsync,
+    /// `sync`, `syncfs`.
+    Sync,
+    /// Unmount.
+    Umount,
+    /// FITRIM.
+    Trim,
+    /// FIFREEZE.
+    FsFreeze,
+    /// Cleaning in the foreground: there are too few free segments.
+    ForegroundGc,
+    /// Cleaning in the background.
+    BackgroundGc,
+    /// End of roll-forward recovery.
+    Recovery,
+    /// `checkpoint=enable` after a time without.
+    Enable,
+}
+
+impl Cause {
+    /// All of them, in the order of reports.
+    pub const ALL: [Cause; 14] = [
+        Cause::Timer,
+        Cause::Background,
+        Cause::DirtyNat,
+        Cause::DirtyNodes,
+        Cause::Prefree,
+        Cause::Fsync,
+        Cause::Sync,
+        Cause::Umount,
+        Cause::Trim,
+        Cause::FsFreeze,
+        Cause::ForegroundGc,
+        Cause::BackgroundGc,
+        Cause::Recovery,
+        Cause::Enable,
+    ];
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cause::Timer => "checkpoint-timer",
+            Cause::Background => "checkpoint-background",
+            Cause::DirtyNat => "checkpoint-dirty-nat",
+            Cause::DirtyNodes => "checkpoint-dirty-nodes",
+            Cause::Prefree => "checkpoint-prefree",
+            Cause::Fsync => "checkpoint-fsync",
+            Cause::Sync => "checkpoint-sync",
+            Cause::Umount => "checkpoint-umount",
+            Cause::Trim => "checkpoint-trim",
+            Cause::FsFreeze => "checkpoint-freeze",
+            Cause::ForegroundGc => "gc-foreground",
+            Cause::BackgroundGc => "gc-background",
+            Cause::Recovery => "recovery",
+            Cause::Enable => "checkpoint-enable",
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What freezes cost.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct FreezeStats {
+    /// Freezes.
+    pub freezes: u64,
+    /// Time during which operations were kept out.
+    pub held: Nanos,
+    /// Longest of them.
+    pub held_max: Nanos,
+    /// Operations that had to wait.
+    pub waiters: u64,
+    /// Sum of their waits.
+    pub waited: Nanos,
+    /// Longest wait.
+    pub waited_max: Nanos,
+}
+
+#[derive(Default)]
+struct Books {
+    current: Option<Cause>,
+    by_cause: BTreeMap<Cause, FreezeStats>,
+}
+
+/// The gate in front of all metadata.
+pub(crate) struct Ops {
+    lock: RwLock<()>,
+    books: Mutex<Books>,
+}
+
+/// The right to change metadata, beside others.
+pub(crate) struct Op<'a> {
+    _shared: Option<RwLockReadGuard<'a, ()>>,
+}
+
+/// The right to change metadata, alone. [`Freeze::end`] gives it back.
+pub(crate) struct Freeze<'a> {
+    ops: &'a Ops,
+    op: Op<'a>,
+    _alone: RwLockWriteGuard<'a, ()>,
+    cause: Cause,
+    since: Time,
+}
+
+impl Ops {
+    pub fn new() -> Ops {
+        Ops {
+            lock: RwLock::named("f2fs operations", ()),
+            books: Mutex::named("f2fs freezes", Books::default()),
+        }
+    }
+
+    /// Lets an operation in, after the freeze that may be under way.
+    pub fn enter(&self) -> Op<'_> {
+        if let Some(shared) = self.lock.try_read() {
+            return Op {
+                _shared: Some(shared),
+            };
+        }
+        let start = rt::now();
+        let met = self.books.lock().current;
+        let shared = self.lock.read();
+        let waited = rt::now() - start;
+        if waited > Nanos(0) {
+            let mut books = self.books.lock();
+            let cause = met.or(books.current).unwrap_or(Cause::Sync);
+            let sum = books.by_cause.entry(cause).or_default();
+            sum.waiters += 1;
+            sum.waited += waited;
+            sum.waited_max = sum.waited_max.max(waited);
+        }
+        Op {
+            _shared: Some(shared),
+        }
+    }
+
+    /// Keeps operations out, once those inside have ended.
+    pub fn freeze(&self, cause: Cause) -> Freeze<'_> {
+        let since = rt::now();
+        self.books.lock().current.get_or_insert(cause);
+        let alone = self.lock.write();
+        self.books.lock().current = Some(cause);
+        Freeze {
+            ops: self,
+            op: Op { _shared: None },
+            _alone: alone,
+            cause,
+            since,
+        }
+    }
+
+    /// What freezes cost so far, by cause.
+    pub fn stats(&self) -> BTreeMap<Cause, FreezeStats> {
+        self.books.lock().by_cause.clone()
+    }
+}
+
+impl<'a> Freeze<'a> {
+    /// The operation that the holder is.
+    pub fn op(&self) -> &Op<'a> {
+        &self.op
+    }
+
+    /// Why.
+    pub fn cause(&self) -> Cause {
+        self.cause
+    }
+
+    /// Lets operations in again.
+    pub fn end(self) {
+        let held = rt::now() - self.since;
+        let mut books = self.ops.books.lock();
+        books.current = None;
+        let sum = books.by_cause.entry(self.cause).or_default();
+        sum.freezes += 1;
+        sum.held += held;
+        sum.held_max = sum.held_max.max(held);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rt::{Sim, SimConfig};
+
+    #[test]
+    fn a_wait_counts_for_the_freeze_that_was_met() {
+        let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
+            let ops = Ops::new();
+            rt::scope(|s| {
+                let freeze = ops.freeze(Cause::Timer);
+                let waiter = s.spawn("waiter", || {
+                    drop(ops.enter());
+                    rt::now()
+                });
+                rt::sleep(Nanos::from_millis(3));
+                let end = rt::now();
+                freeze.end();
+                let entered = waiter.join().expect("no panic");
+                assert_eq!(entered, end, "O2: an operation runs beside a freeze");
+            });
+            ops.stats()[&Cause::Timer]
+        });
+        let stats = outcome.unwrap();
+        let span = Nanos::from_millis(3);
+        assert_eq!((stats.freezes, stats.held, stats.held_max), (1, span, span));
+        assert_eq!(
+            (stats.waiters, stats.waited, stats.waited_max),
+            (1, span, span)
+        );
+    }
+
+    #[test]
+    fn a_freeze_waits_for_those_inside() {
+        let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
+            let ops = Ops::new();
+            rt::scope(|s| {
+                let op = ops.enter();
+                let freezer = s.spawn("freezer", || {
+                    ops.freeze(Cause::Sync).end();
+                    rt::now()
+                });
+                rt::sleep(Nanos::from_millis(2));
+                let end = rt::now();
+                drop(op);
+                let frozen = freezer.join().expect("no panic");
+                assert_eq!(frozen, end, "O2: a freeze beside an operation");
+            });
+        });
+        outcome.unwrap();
+    }
+}

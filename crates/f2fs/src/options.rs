@@ -1,0 +1,378 @@
+//! Mount options: typed, and as `key=value,...` (Documentation/filesystems/f2fs.rst); presets of the checkpoint policy.
+
+use base::Nanos;
+use fscore::{FsError, FsResult};
+use std::fmt;
+use std::str::FromStr;
+
+/// How much an fsync promises (`fsync_mode=`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum FsyncMode {
+    /// As POSIX asks; node blocks of one fsync may be durable in part (Linux's default).
+    #[default]
+    Posix,
+    /// Node blocks of an fsync become durable as a whole; renames of directories force a checkpoint.
+    Strict,
+    /// As `posix` without device flushes: a cut may lose what was acknowledged, and leave new inodes over old data.
+    NoBarrier,
+}
+
+/// What damage or a failed write of metadata does (`errors=`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Errors {
+    /// The operation fails; the mount goes on where it can, without further checkpoints after a failed write.
+    #[default]
+    Continue,
+    /// The mount refuses every change from then on.
+    RemountRo,
+    /// The mount refuses everything from then on (there is no kernel to panic here).
+    Panic,
+}
+
+/// Cleaning in the background (`background_gc=`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum GcPolicy {
+    /// When idle, cost-benefit; blocks are only marked dirty.
+    #[default]
+    On,
+    /// Never; in the foreground only.
+    Off,
+    /// When idle, and at once to the device.
+    Sync,
+}
+
+/// Thresholds that make an operation or the background write a checkpoint. Linux 5.15 values: see [`Triggers::default`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Triggers {
+    /// Dirty NAT entries, percent of all node numbers (10).
+    pub dirty_nat_percent: u32,
+    /// Dirty node blocks, in segments of 512 (8).
+    pub dirty_node_segments: u32,
+    /// Segments that a checkpoint would free: percent of the main area (5), at most [`prefree_segments_max`](Self::prefree_segments_max).
+    pub prefree_percent: u32,
+    /// See above (4096).
+    pub prefree_segments_max: u32,
+    /// A checkpoint is due so long after the last one (60 s); `None`: never by time.
+    pub interval: Option<Nanos>,
+}
+
+impl Default for Triggers {
+    fn default() -> Self {
+        Triggers {
+            dirty_nat_percent: 10,
+            dirty_node_segments: 8,
+            prefree_percent: 5,
+            prefree_segments_max: 4096,
+            interval: Some(Nanos::from_secs(60)),
+        }
+    }
+}
+
+/// Who writes checkpoints, and when.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct CheckpointPolicy {
+    /// When.
+    pub triggers: Triggers,
+    /// A task of its own writes one every so long, whatever the triggers say (what the released F2FSJ prototype does).
+    pub background: Option<Nanos>,
+}
+
+/// A checkpoint policy by name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Preset {
+    /// Linux's defaults: an interval of 60 s.
+    #[default]
+    Checkpoint60,
+    /// An interval of 1 s.
+    Checkpoint1,
+    /// A task in the background writes one every 5 s.
+    Checkpoint5Bg,
+}
+
+impl Preset {
+    /// All of them.
+    pub const ALL: [Preset; 3] = [
+        Preset::Checkpoint60,
+        Preset::Checkpoint1,
+        Preset::Checkpoint5Bg,
+    ];
+    /// Its name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Preset::Checkpoint60 => "checkpoint-60",
+            Preset::Checkpoint1 => "checkpoint-1",
+            Preset::Checkpoint5Bg => "checkpoint-5-bg",
+        }
+    }
+    /// What it stands for.
+    pub fn policy(self) -> CheckpointPolicy {
+        let every = |secs| CheckpointPolicy {
+            triggers: Triggers {
+                interval: Some(Nanos::from_secs(secs)),
+                ..Triggers::default()
+            },
+            background: None,
+        };
+        match self {
+            Preset::Checkpoint60 => every(60),
+            Preset::Checkpoint1 => every(1),
+            Preset::Checkpoint5Bg => CheckpointPolicy {
+                background: Some(Nanos::from_secs(5)),
+                ..every(60)
+            },
+        }
+    }
+}
+
+/// What is compared: a checkpoint policy and a mode of fsync. Its text is the preset, with what differs from the defaults:
+/// `checkpoint-60+fsync_mode=strict`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Scheme {
+    /// Checkpoint policy.
+    pub preset: Preset,
+    /// Mode of fsync.
+    pub fsync: FsyncMode,
+}
+
+impl fmt::Display for FsyncMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FsyncMode::Posix => "posix",
+            FsyncMode::Strict => "strict",
+            FsyncMode::NoBarrier => "nobarrier",
+        })
+    }
+}
+
+impl FromStr for FsyncMode {
+    type Err = FsError;
+    fn from_str(text: &str) -> FsResult<FsyncMode> {
+        match text {
+            "posix" => Ok(FsyncMode::Posix),
+            "strict" => Ok(FsyncMode::Strict),
+            "nobarrier" => Ok(FsyncMode::NoBarrier),
+            _ => Err(FsError::incompatible(format!(
+                "fsync_mode `{text}`; there are: posix, strict, nobarrier"
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for Preset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Preset {
+    type Err = FsError;
+    fn from_str(text: &str) -> FsResult<Preset> {
+        let found = Preset::ALL.into_iter().find(|p| p.name() == text);
+        found.ok_or_else(|| {
+            let names = Preset::ALL.map(Preset::name).join(", ");
+            FsError::incompatible(format!("scheme `{text}` of F2FS; there are: {names}"))
+        })
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.preset.fmt(f)?;
+        match self.fsync {
+            FsyncMode::Posix => Ok(()),
+            mode => write!(f, "+fsync_mode={mode}"),
+        }
+    }
+}
+
+impl FromStr for Scheme {
+    type Err = FsError;
+    fn from_str(text: &str) -> FsResult<Scheme> {
+        let mut scheme = Scheme::default();
+        for item in text.split('+').map(str::trim) {
+            match item.split_once('=') {
+                Some(("fsync_mode", mode)) => scheme.fsync = mode.parse()?,
+                Some(("scheme", preset)) => scheme.preset = preset.parse()?,
+                Some(_) => {
+                    return Err(FsError::incompatible(format!(
+                        "`{item}` in a scheme of F2FS; there are: a preset, fsync_mode=posix|strict|nobarrier"
+                    )));
+                }
+                None => scheme.preset = item.parse()?,
+            }
+        }
+        Ok(scheme)
+    }
+}
+
+/// How to mount.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MountOptions {
+    /// When checkpoints are written.
+    pub checkpoint: CheckpointPolicy,
+    /// `checkpoint=disable`: none at all; after a cut the volume is as it was when this began.
+    pub checkpoint_disabled: bool,
+    /// What fsync promises.
+    pub fsync: FsyncMode,
+    /// What damage does.
+    pub errors: Errors,
+    /// Background cleaning.
+    pub gc: GcPolicy,
+    /// Background tasks run (checkpoint timer, GC, discard); without them only calls and lack of space write.
+    pub timers: bool,
+    /// Refuse every change; no roll-forward is written.
+    pub read_only: bool,
+    /// `norecovery` / `disable_roll_forward`: fsynced data after the last checkpoint is left where it is (with `read_only`), or given up.
+    pub roll_forward: bool,
+    /// Discard segments that a checkpoint freed.
+    pub discard: bool,
+    /// Small files are stored in their inode.
+    pub inline_data: bool,
+    /// Small directories are stored in their inode.
+    pub inline_dentry: bool,
+    /// Extended attributes are stored in the inode as far as they fit.
+    pub inline_xattr: bool,
+    /// `mode=lfs`: no writing in place, no reuse of holes in segments.
+    pub lfs: bool,
+    /// Page cache bound, bytes.
+    pub cache_bytes: usize,
+    /// Callers may use the blocks reserved for the superuser.
+    pub privileged: bool,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        MountOptions {
+            checkpoint: CheckpointPolicy::default(),
+            checkpoint_disabled: false,
+            fsync: FsyncMode::Posix,
+            errors: Errors::Continue,
+            gc: GcPolicy::On,
+            timers: true,
+            read_only: false,
+            roll_forward: true,
+            discard: true,
+            inline_data: true,
+            inline_dentry: true,
+            inline_xattr: true,
+            lfs: false,
+            cache_bytes: 64 << 20,
+            privileged: true,
+        }
+    }
+}
+
+const KEYS: &str = "scheme=checkpoint-60|checkpoint-1|checkpoint-5-bg, fsync_mode=posix|strict|nobarrier, checkpoint=enable|disable, \
+                    errors=continue|remount-ro|panic, background_gc=on|off|sync, mode=adaptive|lfs, ro, rw, norecovery, \
+                    disable_roll_forward, discard, nodiscard, [no]inline_data, [no]inline_dentry, [no]inline_xattr, cache=MIB";
+
+impl MountOptions {
+    /// Reads `key=value,...`; an empty text gives the defaults.
+    ///
+    /// # Errors
+    /// `Incompatible`, naming the key or value and what there is.
+    pub fn parse(text: &str) -> FsResult<MountOptions> {
+        let mut options = MountOptions::default();
+        for item in text.split(',').map(str::trim).filter(|i| !i.is_empty()) {
+            options.set(item)?;
+        }
+        if !options.roll_forward && !options.read_only && text.contains("norecovery") {
+            return Err(FsError::incompatible(
+                "mount option `norecovery` needs `ro`; `disable_roll_forward` gives fsynced data up",
+            ));
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, item: &str) -> FsResult<()> {
+        match item.split_once('=').unwrap_or((item, "")) {
+            ("scheme", preset) => self.checkpoint = preset.parse::<Preset>()?.policy(),
+            ("fsync_mode", mode) => self.fsync = mode.parse()?,
+            ("checkpoint", "enable") => self.checkpoint_disabled = false,
+            ("checkpoint", "disable") => self.checkpoint_disabled = true,
+            ("errors", "continue") => self.errors = Errors::Continue,
+            ("errors", "remount-ro") => self.errors = Errors::RemountRo,
+            ("errors", "panic") => self.errors = Errors::Panic,
+            ("background_gc", "on") => self.gc = GcPolicy::On,
+            ("background_gc", "off") => self.gc = GcPolicy::Off,
+            ("background_gc", "sync") => self.gc = GcPolicy::Sync,
+            ("mode", "adaptive") => self.lfs = false,
+            ("mode", "lfs") => self.lfs = true,
+            ("ro", "") => self.read_only = true,
+            ("rw", "") => self.read_only = false,
+            ("norecovery" | "disable_roll_forward", "") => self.roll_forward = false,
+            ("discard", "") => self.discard = true,
+            ("nodiscard", "") => self.discard = false,
+            ("inline_data", "") => self.inline_data = true,
+            ("noinline_data", "") => self.inline_data = false,
+            ("inline_dentry", "") => self.inline_dentry = true,
+            ("noinline_dentry", "") => self.inline_dentry = false,
+            ("inline_xattr", "") => self.inline_xattr = true,
+            ("noinline_xattr", "") => self.inline_xattr = false,
+            ("cache", mib) => self.cache_bytes = cache(item, mib)?,
+            _ => return Err(bad(item)),
+        }
+        Ok(())
+    }
+}
+
+fn cache(item: &str, value: &str) -> FsResult<usize> {
+    match value.parse::<usize>() {
+        Ok(mib @ 1..=65536) => Ok(mib << 20),
+        _ => Err(bad(item)),
+    }
+}
+
+fn bad(item: &str) -> FsError {
+    FsError::incompatible(format!("mount option `{item}`; there are: {KEYS}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_or_refused_by_name() {
+        let o =
+            MountOptions::parse("scheme=checkpoint-1, fsync_mode=strict,ro,cache=16,norecovery")
+                .expect("valid");
+        assert_eq!(o.checkpoint, Preset::Checkpoint1.policy());
+        assert_eq!(
+            (o.fsync, o.read_only, o.roll_forward),
+            (FsyncMode::Strict, true, false)
+        );
+        assert_eq!(o.cache_bytes, 16 << 20);
+        assert_eq!(
+            MountOptions::parse("").expect("valid"),
+            MountOptions::default()
+        );
+        for bad in [
+            "fsync_mode=fast",
+            "ro=1",
+            "cache=0",
+            "errors=ignore",
+            "data=ordered",
+        ] {
+            let e = MountOptions::parse(bad).expect_err(bad).to_string();
+            assert!(e.contains(bad.rsplit('=').next().expect("some")), "{e}");
+        }
+        let e = MountOptions::parse("norecovery")
+            .expect_err("needs ro")
+            .to_string();
+        assert!(e.contains("`ro`"), "{e}");
+    }
+
+    #[test]
+    fn a_scheme_is_its_text() {
+        for text in ["checkpoint-60", "checkpoint-5-bg+fsync_mode=nobarrier"] {
+            assert_eq!(text.parse::<Scheme>().expect(text).to_string(), text);
+        }
+        for (bad, words) in [
+            ("emmc", "checkpoint-1"),
+            ("checkpoint-60+record=full", "fsync_mode=posix|"),
+        ] {
+            let e = bad.parse::<Scheme>().expect_err(bad).to_string();
+            assert!(e.contains(words), "{e}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Counts of blocks, nodes and inodes in use: what a checkpoint says of them, and ENOSPC.
+//!
+//! - S1 a block counts from the moment its address slot says "reserved" (`NEW`) or a node number is taken, not from its allocation
+//!   in a log: delayed allocation never fails for lack of space;
+//! - S2 `blocks` never exceeds what the volume offers its users: overprovisioned segments are for cleaning.
+
+use fscore::{Errno, FsResult};
+use rt::Mutex;
+
+/// What is in use.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Usage {
+    /// Blocks of users: data and nodes, reserved ones included.
+    pub blocks: u64,
+    /// Of that, node blocks.
+    pub nodes: u32,
+    /// Inodes.
+    pub inodes: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    blocks: u64,
+    nodes: u32,
+}
+
+/// The counts of a mounted volume.
+pub(crate) struct Space {
+    usage: Mutex<Usage>,
+    limits: Mutex<Limits>,
+}
+
+impl Space {
+    /// `blocks`: what users may take (`user_block_count`, less what is kept back); `nodes`: node numbers there are.
+    pub fn new(usage: Usage, blocks: u64, nodes: u32) -> Space {
+        Space {
+            usage: Mutex::named("f2fs usage", usage),
+            limits: Mutex::named("f2fs limits", Limits { blocks, nodes }),
+        }
+    }
+
+    /// What is in use.
+    pub fn usage(&self) -> Usage {
+        *self.usage.lock()
+    }
+
+    /// Blocks users may still take.
+    pub fn blocks_free(&self) -> u64 {
+        let limit = self.limits.lock().blocks;
+        limit.saturating_sub(self.usage.lock().blocks)
+    }
+
+    /// Counts `n` data blocks.
+    ///
+    /// # Errors
+    /// ENOSPC (S2); then nothing is counted.
+    pub fn claim_blocks(&self, n: u64) -> FsResult<()> {
+        let limit = self.limits.lock().blocks;
+        let mut usage = self.usage.lock();
+        if usage.blocks + n > limit {
+            return Err(Errno::NoSpc.into());
+        }
+        usage.blocks += n;
+        Ok(())
+    }
+
+    /// Counts a node block.
+    ///
+    /// # Errors
+    /// ENOSPC; then nothing is counted.
+    pub fn claim_node(&self, inode: bool) -> FsResult<()> {
+        let limits = *self.limits.lock();
+        let mut usage = self.usage.lock();
+        if usage.blocks + 1 > limits.blocks || usage.nodes + 1 > limits.nodes {
+            return Err(Errno::NoSpc.into());
+        }
+        usage.blocks += 1;
+        usage.nodes += 1;
+        usage.inodes += u32::from(inode);
+        Ok(())
+    }
+
+    /// `n` data blocks are free again.
+    ///
+    /// # Panics
+    /// In test builds, if so many were never counted.
+    pub fn return_blocks(&self, n: u64) {
+        let mut usage = self.usage.lock();
+        debug_assert!(
+            usage.blocks >= n,
+            "S1: {n} blocks of {} returned",
+            usage.blocks
+        );
+        usage.blocks = usage.blocks.saturating_sub(n);
+    }
+
+    /// A node block is free again.
+    pub fn return_node(&self, inode: bool) {
+        let mut usage = self.usage.lock();
+        debug_assert!(
+            usage.nodes > 0 && usage.blocks > 0,
+            "S1: a node too many returned"
+        );
+        usage.blocks = usage.blocks.saturating_sub(1);
+        usage.nodes = usage.nodes.saturating_sub(1);
+        usage.inodes = usage.inodes.saturating_sub(u32::from(inode));
+    }
+
+    /// Recovery found blocks in use that the checkpoint did not count; they count whatever the limit.
+    pub fn add_recovered(&self, found: Usage) {
+        let mut usage = self.usage.lock();
+        usage.blocks += found.blocks;
+        usage.nodes += found.nodes;
+        usage.inodes += found.inodes;
+    }
+
+    /// `checkpoint=disable`: no more than so many blocks may be in use, as what is freed cannot be used again.
+    pub fn limit_blocks(&self, blocks: u64) {
+        self.limits.lock().blocks = blocks;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_counted_beyond_the_limit() {
+        let space = Space::new(Usage::default(), 3, 2);
+        space.claim_node(true).expect("1 of 3");
+        space.claim_blocks(1).expect("2 of 3");
+        assert!(space.claim_blocks(2).is_err(), "S2");
+        space.claim_node(false).expect("3 of 3");
+        assert!(space.claim_node(false).is_err(), "S2");
+        let full = Usage {
+            blocks: 3,
+            nodes: 2,
+            inodes: 1,
+        };
+        assert_eq!((space.usage(), space.blocks_free()), (full, 0));
+        space.return_blocks(1);
+        assert!(space.claim_node(false).is_err(), "node numbers are used up");
+        space.return_node(false);
+        assert_eq!(space.blocks_free(), 2);
+    }
+}

@@ -1,0 +1,162 @@
+//! A mounted volume: its parts, and whether operations are let in.
+
+use crate::checkpoint::Checkpointer;
+use crate::flights::Flights;
+use crate::gc::Gc;
+use crate::inode::{Inodes, Orphans};
+use crate::nat::Nat;
+use crate::nodes::Nodes;
+use crate::ops::{Cause, FreezeStats, Ops};
+use crate::options::{Errors, MountOptions};
+use crate::recover::RecoveryReport;
+use crate::segs::Segments;
+use crate::space::Space;
+use base::Nanos;
+use block::Queue;
+use fscore::{Errno, FsError, FsResult, PageCache};
+use ondisk::f2fs::{Features, Geometry, Superblock};
+use rt::{JoinHandle, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A mounted F2FS.
+pub struct F2fs {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) options: MountOptions,
+    pub(crate) geo: Geometry,
+    pub(crate) features: Features,
+    /// Where checksums of inodes start.
+    pub(crate) inode_seed: u32,
+    /// The superblock as it is.
+    pub(crate) sb: Mutex<Superblock>,
+    pub(crate) ops: Ops,
+    pub(crate) space: Space,
+    pub(crate) nat: Nat,
+    pub(crate) segs: Segments,
+    pub(crate) nodes: Nodes,
+    /// Data of files, and directory blocks.
+    pub(crate) pages: PageCache,
+    pub(crate) inodes: Inodes,
+    pub(crate) orphans: Orphans,
+    /// Node blocks and directory blocks on their way; files have their own.
+    pub(crate) flights: Flights,
+    pub(crate) cp: Checkpointer,
+    pub(crate) gc: Gc,
+    pub(crate) latch: Mutex<Latch>,
+    pub(crate) tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// Time of all fsync calls by part.
+    pub(crate) sync_times: Mutex<BTreeMap<&'static str, Nanos>>,
+    /// What roll-forward did at mount.
+    pub(crate) recovery: Option<RecoveryReport>,
+}
+
+/// Whether operations are let in.
+#[derive(Clone, Debug)]
+pub(crate) enum Latch {
+    /// All.
+    Alive,
+    /// Metadata could not be written, or damage with `errors=remount-ro`: reading goes on, changing is over.
+    Failed(String),
+    /// Damage with `errors=panic`: nothing goes on.
+    Panicked(String),
+    /// None.
+    Unmounted,
+}
+
+impl F2fs {
+    /// The options in force.
+    pub fn options(&self) -> &MountOptions {
+        &self.options
+    }
+
+    /// The queue, for its figures.
+    pub fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
+    /// What freezes of all operations cost, by cause.
+    pub fn freezes(&self) -> BTreeMap<Cause, FreezeStats> {
+        self.ops.stats()
+    }
+
+    /// Time of all fsync and fdatasync calls by part: `fsync-data`, `fsync-node`, `fsync-checkpoint`, `fsync-flush`.
+    pub fn sync_times(&self) -> BTreeMap<&'static str, Nanos> {
+        self.sync_times.lock().clone()
+    }
+
+    /// What roll-forward did at mount; `None` if there was nothing to do.
+    pub fn recovery(&self) -> Option<&RecoveryReport> {
+        self.recovery.as_ref()
+    }
+
+    /// The first failure, if the mount is latched.
+    pub fn failed(&self) -> Option<String> {
+        match &*self.latch.lock() {
+            Latch::Failed(first) | Latch::Panicked(first) => Some(first.clone()),
+            Latch::Alive | Latch::Unmounted => None,
+        }
+    }
+
+    /// Lets an operation in, and notes damage that it finds.
+    pub(crate) fn guarded<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
+        self.check_alive()?;
+        let answer = operation();
+        if let Err(e @ FsError::Corrupt { .. }) = &answer {
+            self.note_damage(e);
+        }
+        answer
+    }
+
+    pub(crate) fn check_alive(&self) -> FsResult<()> {
+        match &*self.latch.lock() {
+            Latch::Unmounted => Err(Errno::Shutdown.into()),
+            Latch::Panicked(first) => Err(FsError::Aborted {
+                first: first.clone(),
+            }),
+            Latch::Alive | Latch::Failed(_) => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_writable(&self) -> FsResult<()> {
+        if self.options.read_only {
+            return Err(Errno::RoFs.into());
+        }
+        match &*self.latch.lock() {
+            Latch::Failed(first) | Latch::Panicked(first) => Err(FsError::Aborted {
+                first: first.clone(),
+            }),
+            Latch::Alive => Ok(()),
+            Latch::Unmounted => Err(Errno::Shutdown.into()),
+        }
+    }
+
+    /// Metadata could not be written: no checkpoint may be written any more, so nothing may change.
+    pub(crate) fn fail(&self, why: &FsError) {
+        let mut latch = self.latch.lock();
+        if matches!(*latch, Latch::Alive) {
+            *latch = Latch::Failed(why.to_string());
+        }
+    }
+
+    fn note_damage(&self, why: &FsError) {
+        let mut latch = self.latch.lock();
+        if !matches!(*latch, Latch::Alive) {
+            return;
+        }
+        match self.options.errors {
+            Errors::Continue => drop(latch),
+            Errors::RemountRo => *latch = Latch::Failed(why.to_string()),
+            Errors::Panic => *latch = Latch::Panicked(why.to_string()),
+        }
+        self.cp.need_fsck();
+    }
+
+    /// Runs one part of an fsync and adds up its time.
+    pub(crate) fn timed<R>(&self, part: &'static str, work: impl FnOnce() -> R) -> R {
+        let start = rt::now();
+        let result = work();
+        let took = rt::now() - start;
+        *self.sync_times.lock().entry(part).or_default() += took;
+        result
+    }
+}
