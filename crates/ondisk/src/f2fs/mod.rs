@@ -33,6 +33,10 @@ mod sit;
 mod summary;
 mod superblock;
 mod units;
+#[cfg(test)]
+mod volume_golden;
+#[cfg(test)]
+mod volume_tests;
 mod xattr;
 
 pub use checkpoint::{AllocType, CP_BITMAP_AT, CP_CHECKSUM_AT, Checkpoint, CpFlags};
