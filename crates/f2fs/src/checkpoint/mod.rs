@@ -19,6 +19,27 @@ impl Checkpointer {
 }
 
 impl F2fs {
+    /// The clock of the volume: seconds it was mounted in all (`elapsed_time`); ages of segments count in it.
+    pub(crate) fn volume_clock(&self) -> u64 {
+        todo!("cp")
+    }
+
+    /// True under `checkpoint=disable`: no pack is written, fsync promises nothing.
+    pub(crate) fn checkpoint_disabled(&self) -> bool {
+        todo!("cp")
+    }
+
+    /// True if all that was allocated since the last checkpoint leaves room for roll-forward (Linux `f2fs_space_for_roll_forward`).
+    pub(crate) fn room_for_roll_forward(&self) -> bool {
+        todo!("cp")
+    }
+
+    /// For background tasks: waits so long, or until the volume is unmounted or the power is cut; true: go on.
+    pub(crate) fn pause(&self, span: base::Nanos) -> bool {
+        let _ = span;
+        todo!("cp")
+    }
+
     /// Writes a checkpoint. The caller holds no lock.
     pub(crate) fn checkpoint(&self, cause: Cause) -> FsResult<()> {
         let _ = cause;

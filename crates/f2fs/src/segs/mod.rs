@@ -1,5 +1,9 @@
 //! Segments of the main area: which blocks are valid (SIT), who owns them (SSA), the six logs, LFS and SSR allocation, discard.
 
+mod checkpoint;
+
+pub(crate) use checkpoint::{OpenLog, SegsOnDisk, SegsToWrite};
+
 use crate::F2fs;
 use crate::ops::Op;
 use fscore::FsResult;
