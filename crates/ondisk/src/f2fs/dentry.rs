@@ -371,3 +371,151 @@ impl<'a> Iterator for DentryIter<'a, '_> {
         Some(dentry.map(|d| (slot, d)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn layouts() -> [DentryLayout; 4] {
+        [
+            DentryLayout::BLOCK,
+            DentryLayout::inline(0x16C..0xF0C),
+            DentryLayout::inline(0x190..0xFD4),
+            DentryLayout::inline(0x190..0x1B8),
+        ]
+    }
+
+    #[test]
+    fn arrays_of_inodes() {
+        // 3488 bytes: 182 slots; the numbers of the kernel's documentation of inline dentries.
+        let l = DentryLayout::inline(0x16C..0xF0C);
+        assert_eq!(
+            (l.max, l.bitmap.len(), l.entries.len(), l.names.len()),
+            (182, 23, 2002, 1456)
+        );
+        assert_eq!((l.bitmap.start, l.names.end), (0x16C, 0xF0C));
+        for l in layouts() {
+            assert!(l.bitmap.end <= l.entries.start && l.entries.end == l.names.start);
+            assert!(l.max <= 8 * l.bitmap.len());
+        }
+    }
+
+    #[test]
+    fn a_name_never_ends_beyond_the_slots() {
+        let layout = DentryLayout::BLOCK;
+        let mut block = vec![0; 4096];
+        let dentry = |name| Dentry {
+            hash: 1,
+            ino: Nid(4),
+            kind: FileType::Regular,
+            name,
+        };
+        for slot in 0..212 {
+            put(&mut block, &layout, slot, &dentry(b"x"));
+        }
+        assert_eq!(room_for(&block, &layout, 16), Some(212));
+        assert_eq!(room_for(&block, &layout, 17), None);
+        put(&mut block, &layout, 212, &dentry(b"123456789"));
+        assert_eq!(room_for(&block, &layout, 1), None);
+        // A length that leads out of the block makes no entry.
+        put_le16(layout.entry_mut(&mut block, 212), 8, 17);
+        assert_eq!(find(&block, &layout, 1, b"123456789abcdefgh"), None);
+        assert_eq!(iter(&block, &layout, 0).filter(Result::is_err).count(), 2);
+        clear(&mut block, &layout, 212);
+        assert_eq!(room_for(&block, &layout, 16), Some(212));
+    }
+
+    #[test]
+    fn stale_hashes_of_later_slots_are_no_entries() {
+        let layout = DentryLayout::BLOCK;
+        let mut block = vec![0; 4096];
+        put(
+            &mut block,
+            &layout,
+            1,
+            &Dentry {
+                hash: 7,
+                ino: Nid(9),
+                kind: FileType::Regular,
+                name: b"old",
+            },
+        );
+        clear(&mut block, &layout, 1);
+        let long = Dentry {
+            hash: 8,
+            ino: Nid(5),
+            kind: FileType::Fifo,
+            name: b"longer than 8 bytes",
+        };
+        put(&mut block, &layout, 0, &long);
+        assert_eq!(find(&block, &layout, 7, b"old"), None);
+        assert_eq!(find(&block, &layout, 8, long.name), Some((0, long)));
+    }
+
+    /// One step of a history: insert or remove.
+    fn any_steps() -> impl Strategy<Value = Vec<(bool, u8, usize)>> {
+        proptest::collection::vec((any::<bool>(), 0..40u8, 1..256usize), 1..120)
+    }
+
+    proptest! {
+        #[test]
+        fn as_a_map(layout in 0..4usize, steps in any_steps()) {
+            let layout = layouts()[layout].clone();
+            let mut block = vec![0xA5; 4096];
+            block[layout.bitmap.clone()].fill(0);
+            let mut model: BTreeMap<Vec<u8>, (usize, u32)> = BTreeMap::new();
+            for (n, (insert, tag, len)) in steps.into_iter().enumerate() {
+                let name = vec![tag + 1; 1 + (len * usize::from(tag + 1)) % 255];
+                let hash = u32::from(tag % 5);
+                if insert && !model.contains_key(&name) {
+                    // The first run of free slots, found the slow way.
+                    let used: Vec<bool> = (0..layout.max).map(|s| model.iter()
+                        .any(|(k, (at, _))| (*at..at + dentry_slots(k.len())).contains(&s))).collect();
+                    let need = dentry_slots(name.len());
+                    let expected = (0..layout.max).find(|&s| {
+                        s + need <= layout.max && !used[s..s + need].contains(&true)
+                    });
+                    prop_assert_eq!(room_for(&block, &layout, name.len()), expected);
+                    if let Some(slot) = expected {
+                        let ino = n as u32;
+                        put(&mut block, &layout, slot, &Dentry { hash, ino: Nid(ino), kind: FileType::Char, name: &name });
+                        model.insert(name.clone(), (slot, ino));
+                    }
+                } else if let Some((slot, _)) = model.remove(&name) {
+                    clear(&mut block, &layout, slot);
+                }
+                let found = find(&block, &layout, hash, &name).map(|(s, d)| (s, d.ino.0));
+                prop_assert_eq!(found, model.get(&name).copied());
+            }
+            let mut listed: Vec<_> = iter(&block, &layout, 0)
+                .map(|e| e.map(|(s, d)| (d.name.to_vec(), (s, d.ino.0)))).collect::<Result<_, _>>().expect("valid");
+            listed.sort();
+            prop_assert_eq!(listed, model.clone().into_iter().collect::<Vec<_>>());
+            prop_assert_eq!(is_empty(&block, &layout, 0), model.is_empty());
+            let outside = |n: &usize| *n < layout.bitmap.start || *n >= layout.names.end;
+            prop_assert!((0..4096).filter(outside).all(|n| block[n] == 0xA5));
+        }
+
+        #[test]
+        fn hostile_blocks(block in proptest::collection::vec(any::<u8>(), 4096), layout in 0..4usize, len in 0..300usize) {
+            let layout = layouts()[layout].clone();
+            prop_assert!(iter(&block, &layout, 0).count() <= layout.max);
+            let name = vec![b'n'; len];
+            for hash in [0, get_le32(&block, layout.entries.start)] {
+                let _ = find(&block, &layout, hash, &name);
+            }
+            if let Some(slot) = room_for(&block, &layout, len) {
+                prop_assert!(slot < layout.max);
+            }
+            for e in iter(&block, &layout, 3).filter_map(Result::ok) {
+                prop_assert!((1..=NAME_BYTES_MAX).contains(&e.1.name.len()));
+            }
+            let mut block = block;
+            for slot in 0..layout.max {
+                clear(&mut block, &layout, slot);
+            }
+        }
+    }
+}

@@ -606,3 +606,89 @@ pub fn verify_inode_checksum(block: &[u8], features: Features, seed: u32) -> Res
     )
     .map_err(|e| e.at_inode(base::Ino(footer(block).ino.0)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn device_numbers() {
+        let mut block = vec![0; BLOCK_BYTES];
+        let fields = InodeFields {
+            extra_isize: 36,
+            ..InodeFields::default()
+        };
+        for (major, minor) in [
+            (0, 0),
+            (8, 1),
+            (255, 255),
+            (256, 0),
+            (0, 256),
+            (0xFFF, 0xF_FFFF),
+        ] {
+            set_device(&mut block, &fields, major, minor);
+            assert_eq!(device(&block, &fields), (major, minor));
+        }
+        assert_eq!(get_le32(&block, ADDR_AT + 36), 0, "the new form");
+        assert_eq!(get_le32(&block, ADDR_AT + 40), 0xFFFF_FFFF);
+    }
+
+    #[test]
+    fn impossible_layouts_are_refused() {
+        let all = Features::EXTRA_ATTR | Features::FLEXIBLE_INLINE_XATTR;
+        let mut good = vec![0; BLOCK_BYTES];
+        good[1] = (MODE_REGULAR >> 8) as u8;
+        good[3] = (Inline::EXTRA_ATTR | Inline::XATTR).0;
+        put_le16(&mut good, ADDR_AT, 36);
+        put_le16(&mut good, ADDR_AT + 2, 903);
+        let fields = InodeFields::parse(&good, all).expect("the least room");
+        assert!(fields.inline_data_range().len() >= 40 && fields.addrs_per_inode() == 11);
+        for (at, value) in [
+            (ADDR_AT, 40),
+            (ADDR_AT, 2),
+            (ADDR_AT, 6),
+            (ADDR_AT + 2, 904),
+            (ADDR_AT + 2, 0),
+            (0x58, 256),
+        ] {
+            let mut bad = good.clone();
+            put_le16(&mut bad, at, value);
+            assert!(InodeFields::parse(&bad, all).is_err(), "{value} at {at:#x}");
+        }
+        for (mode, inline) in [
+            (MODE_DIR, Inline::DATA),
+            (MODE_REGULAR, Inline::DENTRY),
+            (MODE_FIFO, Inline::DATA),
+        ] {
+            let mut bad = vec![0; BLOCK_BYTES];
+            put_le16(&mut bad, 0, mode);
+            bad[3] = inline.0;
+            assert!(InodeFields::parse(&bad, all).is_err(), "{mode:#x} {inline}");
+        }
+        assert!(InodeFields::parse(&good[..4000], all).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_inodes(mut block in proptest::collection::vec(any::<u8>(), BLOCK_BYTES), features in any::<u32>(), tame in any::<bool>()) {
+            if tame {
+                put_le32(&mut block, 0x58, 17);
+                put_le16(&mut block, ADDR_AT, 36);
+                put_le16(&mut block, ADDR_AT + 2, 50);
+                block[3] &= !(Inline::DATA | Inline::DENTRY).0;
+            }
+            let features = Features(features);
+            let _ = verify_inode_checksum(&block, features, 1);
+            let (_, slot0) = (footer(&block), addr_slot0(&block));
+            prop_assert!(slot0 < 1018);
+            let Ok(fields) = InodeFields::parse(&block, features) else { return Ok(()) };
+            prop_assert!(fields.addrs_per_inode() > 0 && fields.inline_data_range().len() >= 40);
+            let _ = (fields.inline_dentry_layout(), fields.inline_xattr_range(), device(&block, &fields));
+            // What is parsed and encoded is parsed again as the same, whatever lay there before.
+            let mut again = vec![0x77; BLOCK_BYTES];
+            fields.encode_into(&mut again, features);
+            prop_assert_eq!(InodeFields::parse(&again, features).expect("encoded"), fields);
+        }
+    }
+}

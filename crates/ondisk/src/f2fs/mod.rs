@@ -21,6 +21,8 @@ mod dentry;
 mod dir;
 mod features;
 mod geometry;
+#[cfg(test)]
+mod golden_files;
 mod hash;
 mod inode;
 mod log;

@@ -235,3 +235,97 @@ fn entry_at(bytes: &[u8], at: usize) -> Result<(XattrRef<'_>, usize), Corrupt> {
     let end = at + xattr_entry_bytes(name_len, value_len);
     Ok((entry, end.min(bytes.len())))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn one_buffer_over_inode_and_node() {
+        let (mut inline, mut node) = (vec![9; 200], vec![9; 4096]);
+        let mut list = XattrBuf::new();
+        list.set(XattrIndex::USER, b"first", &[1; 100]);
+        list.set(XattrIndex::TRUSTED, b"second", &[2; 300]);
+        assert_eq!(list.bytes(), 24 + 112 + 312 + 4);
+        assert!(!list.store(&mut inline, None), "needs the node");
+        assert!(inline.iter().all(|&b| b == 9));
+        assert!(list.store(&mut inline, Some(&mut node)));
+        assert!(
+            node[XATTR_BLOCK_BYTES..].iter().all(|&b| b == 9),
+            "the footer stays"
+        );
+        let read = XattrBuf::parse(&inline, Some(&node)).expect("valid");
+        assert_eq!(read, list);
+        assert_eq!(
+            read.get(XattrIndex::TRUSTED, b"second"),
+            Some(&[2; 300][..])
+        );
+        assert_eq!(read.get(XattrIndex::USER, b"second"), None);
+        // Without the node the second entry passes the end.
+        assert!(XattrBuf::parse(&inline, None).is_err());
+        list.remove(XattrIndex::TRUSTED, b"second");
+        assert!(list.store(&mut inline, None));
+        assert_eq!(XattrBuf::parse(&inline, None).expect("valid"), list);
+        assert!(
+            list.remove(XattrIndex::USER, b"first") && !list.remove(XattrIndex::USER, b"first")
+        );
+        assert!(list.is_empty() && list.bytes() == 0);
+        assert!(list.store(&mut inline, None) && inline.iter().all(|&b| b == 0));
+    }
+
+    #[test]
+    fn a_full_list_may_end_without_a_mark() {
+        let mut list = XattrBuf::new();
+        list.set(XattrIndex::USER, b"k", &[3; 200 - 24 - 5]);
+        let mut inline = vec![0; 200];
+        assert!(!list.store(&mut inline, None), "the mark must fit");
+        inline.copy_from_slice(&list.bytes);
+        assert_eq!(
+            XattrBuf::parse(&inline, None).expect("Linux writes that"),
+            list
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn as_a_map(steps in proptest::collection::vec((1..9u8, 0..6u8, 0..90usize, 0..5u8), 0..60), inline in 0..60usize) {
+            let mut list = XattrBuf::new();
+            let mut model = BTreeMap::new();
+            for (index, tag, len, what) in steps {
+                let name = vec![b'a' + tag; usize::from(tag)];
+                if what == 0 {
+                    let was = model.remove(&(index, name.clone()));
+                    prop_assert_eq!(list.remove(XattrIndex(index), &name), was.is_some());
+                } else {
+                    list.set(XattrIndex(index), &name, &vec![what; len]);
+                    model.insert((index, name), vec![what; len]);
+                }
+            }
+            let (mut a, mut b) = (vec![1; 4 * inline], vec![1; 4096]);
+            let fits = list.bytes() <= a.len() + XATTR_BLOCK_BYTES;
+            prop_assert_eq!(list.store(&mut a, Some(&mut b)), fits);
+            if fits {
+                list = XattrBuf::parse(&a, Some(&b)).expect("valid");
+            }
+            let found: BTreeMap<_, _> = list.iter().map(|e| ((e.index.0, e.name.to_vec()), e.value.to_vec())).collect();
+            prop_assert_eq!(list.iter().count(), model.len());
+            prop_assert_eq!(found, model);
+        }
+
+        #[test]
+        fn hostile_lists(mut inline in proptest::collection::vec(any::<u8>(), 0..300), node in proptest::option::of(proptest::collection::vec(any::<u8>(), 0..500))) {
+            if inline.len() > 4 {
+                put_le32(&mut inline, 0, MAGIC);
+            }
+            if let Ok(mut list) = XattrBuf::parse(&inline, node.as_deref()) {
+                let n = list.iter().count();
+                prop_assert!(n <= 200);
+                list.set(XattrIndex::USER, b"new", b"value");
+                prop_assert_eq!(list.get(XattrIndex::USER, b"new"), Some(&b"value"[..]));
+                prop_assert!(list.iter().count() >= n);
+            }
+        }
+    }
+}
