@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result {
     }
     let suites = plan.choose(args.long, &args.only)?;
     packages::provide(&plan, &suites, !args.no_install);
-    let machine = Machine::probe();
+    let machine = Machine::probe(&suites);
     let mut tally = Tally::default();
     run::all(&plan, &suites, &machine, &mut tally);
     if args.only.is_empty() {

@@ -13,13 +13,17 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks.
-    pub fn probe() -> Machine {
+    /// Looks. A kernel in user mode is booted only if one of the suites wants it, for that takes 2 s.
+    pub fn probe(suites: &[&Suite]) -> Machine {
         let root = (!is_root()).then(|| "not running as root".to_string());
         Machine {
             fuse: probe_fuse(),
             free_loop: root.clone().or_else(probe_loop),
-            uml: (!has_program("linux")).then(|| "no User Mode Linux (program `linux`)".into()),
+            uml: suites
+                .iter()
+                .any(|suite| suite.need.contains(&Need::Uml))
+                .then(uml::lacks)
+                .flatten(),
             root,
         }
     }

@@ -1,0 +1,119 @@
+//! What the calling program does inside the guest, called by a script as `guest WORD ARGUMENT...`:
+//!
+//! | words | what |
+//! |---|---|
+//! | `load MODULE` | loads a module of the kernel and what it needs |
+//! | `poweroff` | ends the guest at once: nothing is synced or unmounted |
+//! | `crash` | asks the host to kill the guest, and waits |
+//! | `plan NAME SEED DIR` | puts a directory through a [`Plan`]; prints the error numbers of a plan that may fail |
+//! | `plan-crash NAME SEED DIR` | the same, then `crash` with the plan's open files still open |
+//! | `tree DIR FILE` | writes the [`Tree`](crate::Tree) of a directory to a file |
+//! | `figures DEVICE FILE PROGRAM ARGUMENT...` | runs a program that says `ready`, waits for a line, works, says `done`; writes what the device did meanwhile |
+
+use crate::vm::{CALL, SCRATCH};
+use crate::{Plan, modules, posix};
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Does what the script asked for and ends the process; returns at once where no script asks, that is on the host.
+pub fn hook() {
+    let Ok(call) = std::env::var(CALL) else {
+        return;
+    };
+    let words: Vec<&str> = call.split_whitespace().collect();
+    let code = match answer(&words) {
+        Ok(()) => 0,
+        Err(e) => {
+            let _ = writeln!(io::stderr(), "guest {call}: {e}");
+            1
+        }
+    };
+    std::process::exit(code);
+}
+
+fn answer(words: &[&str]) -> io::Result<()> {
+    match words {
+        ["load", module] => modules::load(module),
+        ["poweroff"] => Ok(rustix::system::reboot(
+            rustix::system::RebootCommand::PowerOff,
+        )?),
+        ["crash"] => crash(),
+        ["plan", name, seed, dir] => plan(name, seed, dir).map(drop),
+        ["plan-crash", name, seed, dir] => {
+            let _held = plan(name, seed, dir)?;
+            crash()
+        }
+        ["tree", dir, file] => fs::write(file, posix::tree(Path::new(dir))?.to_text()),
+        ["figures", device, file, program, arguments @ ..] => figures(
+            device,
+            Path::new(file),
+            Command::new(program).args(arguments),
+        ),
+        _ => Err(io::Error::other("not known")),
+    }
+}
+
+fn plan(name: &str, seed: &str, dir: &str) -> io::Result<Vec<fs::File>> {
+    let seed = seed.parse().map_err(io::Error::other)?;
+    let plan = Plan::named(name, seed).map_err(io::Error::other)?;
+    let (codes, held) = posix::run(Path::new(dir), &plan)?;
+    if plan.may_fail {
+        let path = scratch()?.join(format!("{name}.codes"));
+        let text: String = codes.iter().map(|code| format!("{code}\n")).collect();
+        fs::write(path, text)?;
+    }
+    Ok(held)
+}
+
+fn scratch() -> io::Result<std::path::PathBuf> {
+    std::env::var_os(SCRATCH)
+        .map(Into::into)
+        .ok_or_else(|| io::Error::other("not in a guest"))
+}
+
+/// The host kills us as soon as it sees the file.
+fn crash() -> io::Result<()> {
+    fs::write(scratch()?.join("crash"), "")?;
+    std::thread::sleep(Duration::from_secs(60));
+    Err(io::Error::other("the host did not kill the guest"))
+}
+
+/// Fields of `/sys/block/DEVICE/stat`: commands written, sectors written, flushes (Documentation/block/stat.rst).
+fn stat(device: &str) -> io::Result<[u64; 3]> {
+    let text = fs::read_to_string(format!("/sys/block/{device}/stat"))?;
+    let fields: Vec<u64> = text
+        .split_whitespace()
+        .filter_map(|f| f.parse().ok())
+        .collect();
+    match fields.get(..16) {
+        Some(f) => Ok([f[4], f[6], f[15]]),
+        None => Err(io::Error::other(format!("figures of {device}: {text}"))),
+    }
+}
+
+fn figures(device: &str, file: &Path, command: &mut Command) -> io::Result<()> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut input = child.stdin.take().expect("it was asked for");
+    let mut output = BufReader::new(child.stdout.take().expect("it was asked for")).lines();
+    let mut expect = |word: &str| match output.next() {
+        Some(Ok(line)) if line == word => Ok(()),
+        other => Err(io::Error::other(format!("{word} expected, not {other:?}"))),
+    };
+    expect("ready")?;
+    let before = stat(device)?;
+    writeln!(input, "go")?;
+    expect("done")?;
+    let after = stat(device)?;
+    drop(input);
+    if !child.wait()?.success() {
+        return Err(io::Error::other("the program ended badly"));
+    }
+    let [commands, sectors, flushes] = [0, 1, 2].map(|n| after[n] - before[n]);
+    fs::write(file, format!("{commands} {sectors} {flushes}\n"))
+}

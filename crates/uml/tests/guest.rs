@@ -1,0 +1,202 @@
+//! The harness itself, and that the kernel agrees with itself about each plan: what it wrote, killed or not, reads the same again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use varve_uml::{Ending, LogWrites, Plan, Tree, Uml};
+
+/// What a script calls.
+#[test]
+fn uml_guest() {
+    varve_uml::guest::hook();
+}
+
+fn uml() -> Uml {
+    Uml::new(&["uml_guest", "--exact", "--nocapture"]).expect("a scratch directory")
+}
+
+/// A fresh F2FS of `mib` MiB.
+fn image(dir: &Path, mib: u64) -> PathBuf {
+    let path = dir.join("image");
+    fs::File::create(&path)
+        .expect("an image")
+        .set_len(mib << 20)
+        .expect("its size");
+    let done = Command::new("mkfs.f2fs")
+        .arg("-q")
+        .arg(&path)
+        .output()
+        .expect("mkfs.f2fs");
+    assert!(done.status.success(), "{done:?}");
+    path
+}
+
+fn fsck(image: &Path) {
+    let done = Command::new("fsck.f2fs")
+        .arg("--dry-run")
+        .arg(image)
+        .output()
+        .expect("fsck.f2fs");
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stdout)
+    );
+}
+
+fn tree(uml: &Uml, name: &str) -> Tree {
+    let text = fs::read_to_string(uml.scratch().join(name)).expect(name);
+    text.parse().expect(name)
+}
+
+#[test]
+fn status_output_and_failure_come_back() {
+    let uml = uml();
+    let outcome = uml
+        .run("echo hello; uname -r; test ! -e nothing; exit 7")
+        .expect("it boots");
+    assert_eq!(outcome.ending, Ending::Exit(7));
+    assert!(outcome.output.starts_with("hello\n"), "{}", outcome.output);
+    let failed = uml.check("false; echo not here").expect_err("sh -e");
+    assert!(failed.to_string().contains("Exit(1)"), "{failed}");
+    assert!(
+        uml.run("exit 0").expect("again").output.is_empty(),
+        "nothing is left of the boots before"
+    );
+}
+
+#[test]
+fn a_guest_that_hangs_is_stopped() {
+    let uml = uml().limit(std::time::Duration::from_secs(4));
+    let error = uml.run("echo waiting; sleep 100").expect_err("too long");
+    assert!(error.to_string().contains("not done in time"), "{error}");
+    assert!(error.to_string().contains("waiting"), "{error}");
+}
+
+/// Every plan that leaves no open question, unmounted and read again.
+#[test]
+fn what_the_kernel_wrote_reads_the_same_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = image(dir.path(), 128);
+    let uml = uml().disk(&image);
+    uml.check(
+        "guest load f2fs
+         mount -t f2fs /dev/ubdb $MNT
+         for plan in rich large acl change random; do guest plan $plan 5 $MNT; done
+         guest tree $MNT before
+         umount $MNT
+         mount -t f2fs -o ro /dev/ubdb $MNT
+         guest tree $MNT after
+         umount $MNT",
+    )
+    .expect("the plans run");
+    let (before, after) = (tree(&uml, "before"), tree(&uml, "after"));
+    assert_eq!(before.differences(&after), [""; 0]);
+    assert!(before.0.len() > 2000, "{} entries", before.0.len());
+    let codes = fs::read_to_string(uml.scratch().join("random.codes")).expect("codes");
+    let codes: Vec<&str> = codes.lines().collect();
+    assert_eq!(
+        codes.len(),
+        Plan::named("random", 5).expect("known").ops.len()
+    );
+    assert!(
+        codes.contains(&"0") && codes.contains(&"2"),
+        "some go well, some do not"
+    );
+    fsck(&image);
+}
+
+/// Killed, it keeps what fsync promised, and loses files without a name.
+#[test]
+fn a_crash_leaves_a_dirty_image_that_the_kernel_recovers() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = image(dir.path(), 128);
+    let uml = uml().disk(&image);
+    uml.crash(
+        "guest load f2fs
+         mount -t f2fs /dev/ubdb $MNT
+         guest plan fsync 1 $MNT
+         guest plan-crash orphans 1 $MNT",
+    )
+    .expect("the plans run");
+    uml.check(
+        "guest load f2fs
+         mount -t f2fs /dev/ubdb $MNT
+         guest tree $MNT after
+         umount $MNT",
+    )
+    .expect("it recovers");
+    let after = tree(&uml, "after");
+    for kept in [
+        "/base/last",
+        "/old/new0",
+        "/old/renamed",
+        "/o/1",
+        "/o/after",
+    ] {
+        assert!(after.0.contains_key(kept), "{kept} of {:?}", after.0.keys());
+    }
+    assert!(!after.0.contains_key("/o/0"));
+    fsck(&image);
+}
+
+/// Device mapper's log of writes, replayed whole and in part.
+#[test]
+fn a_log_of_writes_gives_images_of_any_moment() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = image(dir.path(), 64);
+    let fresh = dir.path().join("fresh");
+    fs::copy(&image, &fresh).expect("a copy");
+    let log = dir.path().join("log");
+    fs::File::create(&log)
+        .expect("a log")
+        .set_len(256 << 20)
+        .expect("its size");
+    let uml = uml().disk(&image).disk(&log);
+    uml.check(
+        "guest load f2fs
+         guest load dm-log-writes
+         size=$(cat /sys/block/ubdb/size)
+         dmsetup create --noudevsync log --table \"0 $size log-writes /dev/ubdb /dev/ubdc\"
+         mount -t f2fs /dev/dm-0 $MNT
+         guest plan fsync 1 $MNT
+         dmsetup message log 0 mark planned
+         umount $MNT
+         dmsetup remove log",
+    )
+    .expect("the plan runs");
+    let log = LogWrites::open(&log).expect("a log");
+    let planned = log
+        .entries
+        .iter()
+        .position(|e| e.mark.as_deref() == Some("planned"));
+    let planned = planned.expect("the mark is there");
+    let flushes = log.entries.iter().filter(|e| e.flush).count();
+    assert!(
+        flushes > 20,
+        "fsync flushes: {flushes} of {}",
+        log.entries.len()
+    );
+
+    // All of it gives the image; the part up to the mark an unclean one, which the kernel recovers.
+    let whole = fs::File::options()
+        .write(true)
+        .open(&fresh)
+        .expect("the fresh image");
+    log.replay(0..planned, &whole).expect("replayed");
+    let uml = self::uml().disk(&fresh).disk(&image);
+    let part = "guest load f2fs
+         mount -t f2fs /dev/ubdb $MNT
+         guest tree $MNT part
+         umount $MNT";
+    uml.check(part).expect("it recovers");
+    let part = tree(&uml, "part");
+    // A write that no flush followed is logged after the mark: so an earlier file.
+    assert!(part.0.contains_key("/old/new18"));
+    fsck(&fresh);
+    fs::write(&fresh, fs::read(&image).expect("the image")).expect("the same size");
+    log.replay(planned..log.entries.len(), &whole)
+        .expect("replayed");
+    let same = fs::read(&fresh).expect("replayed") == fs::read(&image).expect("written");
+    assert!(same, "what came last is there already");
+}
