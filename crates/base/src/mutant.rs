@@ -14,14 +14,17 @@ pub enum Hazard {
     H(u32),
     /// Of a translation layer that remaps.
     R(u32),
+    /// Of F2FS: checkpoints, roll-forward, cleaning.
+    F(u32),
 }
-use Hazard::{H, R};
+use Hazard::{F, H, R};
 
 impl fmt::Display for Hazard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Hazard::H(n) => f.pad(&format!("H{n}")),
             Hazard::R(n) => f.pad(&format!("R{n}")),
+            Hazard::F(n) => f.pad(&format!("F{n}")),
         }
     }
 }
@@ -159,6 +162,8 @@ mutants! {
     DiscardLate = "discard-late", R(14);
     /// A refused REMAP passes for a done one.
     RemapErrorClean = "remap-error-clean", R(24);
+    /// A freed block of F2FS may be used again at once.
+    F2fsReuseBeforeCheckpoint = "f2fs-reuse-before-checkpoint", F(1);
 }
 
 impl fmt::Display for Mutant {
@@ -201,7 +206,8 @@ mod tests {
     fn every_hazard_has_a_mutant_and_words_read_back() {
         let journaling = (1..=24).map(H);
         let translation = [2, 3, 4, 5, 6, 7, 8, 11, 15, 16, 17, 18, 19, 20, 22, 23].map(R);
-        for hazard in journaling.chain(translation) {
+        let f2fs = [1].map(F);
+        for hazard in journaling.chain(translation).chain(f2fs) {
             assert!(Mutant::ALL.iter().any(|m| m.hazard() == hazard), "{hazard}");
         }
         for m in Mutant::ALL {

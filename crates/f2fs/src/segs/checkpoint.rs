@@ -3,13 +3,22 @@
 //! Order of a checkpoint, all under its freeze: [`flush_segs`](crate::F2fs::flush_segs) after the last block was allocated, the pack, then
 //! [`segs_committed`](crate::F2fs::segs_committed) once the pack is durable. If a write of it fails, the latter is never called.
 
-use super::Segments;
+use super::discard::Discards;
+use super::table::Table;
+use super::{Clock, Inner, Segments, load};
 use crate::F2fs;
 use crate::ops::Freeze;
 use crate::options::MountOptions;
-use block::{Plug, Queue};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Lba};
+use block::{Class, Plug, Queue};
 use fscore::FsResult;
-use ondisk::f2fs::{AllocType, Checkpoint, Geometry, Log, SegNo, SitEntry, SummaryBlock};
+use ondisk::f2fs::{
+    AllocType, BlockAddr, Checkpoint, CpFlags, Geometry, Log, SIT_JOURNAL_MAX, SIT_PER_BLOCK,
+    SegNo, SitEntry, SummaryBlock, bits,
+};
+use rt::Mutex;
+use rt::atomic::AtomicU32;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A log as a checkpoint sees it.
@@ -60,18 +69,83 @@ impl Segments {
         options: &MountOptions,
         from: SegsOnDisk<'_>,
     ) -> FsResult<Segments> {
-        let _ = (queue, geo, options, from);
-        todo!("seg")
+        let mut table = load::table(queue, geo, &from)?;
+        load::check_totals(&table, from.cp)?;
+        let logs = load::logs(&mut table, from.logs)?;
+        let inner = Inner {
+            table,
+            logs,
+            closed: BTreeMap::new(),
+            sit_bitmap: from.cp.sit_bitmap().to_vec(),
+            journal: from.sit_journal.iter().map(|&(seg, _)| seg).collect(),
+            node_holes: from.cp.flags().has(CpFlags::CRC_RECOVERY),
+            cleaning: None,
+            cursor: SegNo(0),
+            discards: Discards::default(),
+        };
+        Ok(Segments {
+            inner: Mutex::named("f2fs segments", inner),
+            pressure: AtomicU32::new(0),
+            reserved_sections: from.cp.reserved_segments() / geo.segs_per_sec,
+            lfs: options.lfs,
+            clock: Clock {
+                before: from.cp.elapsed_time(),
+                mounted: rt::now(),
+            },
+            queue: queue.clone(),
+            geo: *geo,
+        })
     }
 
     /// True if something of it differs from the last checkpoint.
     pub fn is_dirty(&self) -> bool {
-        todo!("seg")
+        !self.inner.lock().table.touched().is_empty()
     }
 
     /// Blocks allocated since the last checkpoint (Linux `alloc_valid_block_count`).
     pub fn allocated(&self) -> u64 {
-        todo!("seg")
+        self.inner.lock().table.allocated()
+    }
+
+    /// See [`F2fs::flush_segs`].
+    pub(super) fn flush(&self, plug: &mut Plug) -> SegsToWrite {
+        let inner = &mut *self.inner.lock();
+        // V6: before the pack.
+        for (&segno, summary) in &inner.closed {
+            let bytes = Bytes::copy_from_slice(summary.bytes());
+            plug.write(lba(self.geo.ssa_block(segno)), Class::Ssa, bytes);
+        }
+        let (journal, blocks) = share_out(&self.geo, inner.table.touched(), &inner.journal);
+        for block in blocks {
+            let bytes = sit_content(&inner.table, block);
+            // V7: over the copy that the last checkpoint does not use.
+            let second = !bits::test_bit(&inner.sit_bitmap, block as usize);
+            plug.write(lba(self.geo.sit_addr(block, second)), Class::Sit, bytes);
+            match second {
+                true => bits::set_bit(&mut inner.sit_bitmap, block as usize),
+                false => bits::clear_bit(&mut inner.sit_bitmap, block as usize),
+            };
+        }
+        let entry = |&seg: &SegNo| (seg, inner.table.entry(seg));
+        let sit_journal = journal.iter().map(entry).collect();
+        inner.journal = journal;
+        SegsToWrite {
+            sit_bitmap: inner.sit_bitmap.clone(),
+            sit_journal,
+            logs: inner.logs.clone(),
+            free_segments: inner.table.free() + inner.table.prefree(),
+        }
+    }
+
+    /// See [`F2fs::segs_committed`].
+    pub(super) fn committed(&self, discard: bool) {
+        let inner = &mut *self.inner.lock();
+        let freed = inner.table.committed();
+        inner.closed.clear();
+        inner.node_holes = true;
+        if discard && self.queue.caps().discard {
+            inner.discards.add(&freed);
+        }
     }
 }
 
@@ -82,31 +156,51 @@ impl F2fs {
     /// # Errors
     /// I/O of blocks that have to be read for it.
     pub(crate) fn flush_segs(&self, freeze: &Freeze<'_>, plug: &mut Plug) -> FsResult<SegsToWrite> {
-        let _ = (freeze, plug);
-        todo!("seg")
+        let _ = freeze;
+        Ok(self.segs.flush(plug))
     }
 
     /// The checkpoint is durable: segments that it freed may be taken, blocks freed before it may be reused.
     pub(crate) fn segs_committed(&self, freeze: &Freeze<'_>) {
         let _ = freeze;
-        todo!("seg")
+        self.segs.committed(self.options.discard);
     }
+}
 
-    /// Discards what checkpoints freed (with the option `discard`). Under no lock; not under a freeze.
-    ///
-    /// # Errors
-    /// I/O.
-    pub(crate) fn discard_freed(&self) -> FsResult<()> {
-        todo!("seg")
-    }
+fn lba(addr: BlockAddr) -> Lba {
+    BlockNo(addr.into()).lba()
+}
 
-    /// Discards free runs of at least `min` blocks in the blocks `from..to` of the volume (FITRIM), right after a checkpoint; answers
-    /// how many blocks. Under no lock.
-    ///
-    /// # Errors
-    /// I/O.
-    pub(crate) fn discard_free(&self, from: u64, to: u64, min: u32) -> FsResult<u64> {
-        let _ = (from, to, min);
-        todo!("seg")
+/// Which entries a checkpoint puts into the journal, and which SIT blocks it writes: what has changed since the last one, and what the journal
+/// held. Blocks of few entries go to the journal first.
+fn share_out(geo: &Geometry, touched: &[SegNo], journal: &[SegNo]) -> (Vec<SegNo>, Vec<u32>) {
+    let all: BTreeSet<SegNo> = touched.iter().chain(journal).copied().collect();
+    let mut by_block: BTreeMap<u32, Vec<SegNo>> = BTreeMap::new();
+    for seg in all {
+        by_block.entry(geo.sit_block(seg).0).or_default().push(seg);
     }
+    let mut sets: Vec<(u32, Vec<SegNo>)> = by_block.into_iter().collect();
+    sets.sort_by_key(|(_, set)| set.len());
+    let (mut kept, mut blocks) = (Vec::new(), Vec::new());
+    for (block, set) in sets {
+        if kept.len() + set.len() <= SIT_JOURNAL_MAX {
+            kept.extend(set);
+        } else {
+            blocks.push(block);
+        }
+    }
+    kept.sort_unstable();
+    blocks.sort_unstable();
+    (kept, blocks)
+}
+
+/// A SIT block as it is now.
+fn sit_content(table: &Table, block: u32) -> Bytes {
+    let mut bytes = vec![0; BLOCK_BYTES];
+    let first = block * SIT_PER_BLOCK as u32;
+    let end = (first + SIT_PER_BLOCK as u32).min(table.geo().segments_main);
+    for (seg, index) in (first..end).map(SegNo).zip(0..) {
+        table.entry(seg).encode(&mut bytes, index);
+    }
+    Bytes::from(bytes)
 }

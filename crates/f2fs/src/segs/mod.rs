@@ -1,16 +1,91 @@
 //! Segments of the main area: which blocks are valid (SIT), who owns them (SSA), the six logs, LFS and SSR allocation, discard.
+//!
+//! Why a power cut finds a whole state. The last durable checkpoint names blocks by address; so do the node blocks that roll-forward
+//! finds behind it. Both are right as long as those blocks keep their content, and their owners can be found:
+//!
+//! - V1 to V3: see [`table`]. A block that was valid at any moment since the last durable checkpoint is not given to anybody, a
+//!   segment that lost its last one is free only behind the next one;
+//! - V4 a block is written in place by the owner of its address slot alone, whose slot says that address at that moment: for file data
+//!   only. Directory blocks and nodes never are: a checkpoint refers to their content, not to what an operation makes of it;
+//! - V5 the next block of a log is fixed when the one before it is handed out, and between two checkpoints only handing out moves
+//!   it: the chain that footers of nodes form ([`Placed::next`]) misses no block of its log;
+//! - V6 the summary entry of a block changes only with [`allocate`](F2fs::allocate), so (V1) that of a block which the last checkpoint knows
+//!   stays until the next one: a summary block may be written, or torn, at any time. Those of closed segments are durable
+//!   before the checkpoint behind their closing;
+//! - V7 a SIT block is written over the copy that the last checkpoint does not use; the bitmap in the pack turns it valid;
+//! - V8 a block is discarded when it is neither valid nor held, and nobody is given it until the device has answered.
 
+mod alloc;
 mod checkpoint;
+mod choice;
+mod discard;
+mod load;
+mod map;
+mod ssa;
+mod table;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use checkpoint::{OpenLog, SegsOnDisk, SegsToWrite};
+pub(crate) use map::BlockMap;
+pub(crate) use table::State;
 
 use crate::F2fs;
 use crate::ops::Op;
+use base::{Nanos, Time};
+use block::Queue;
+use choice::Rules;
+use discard::Discards;
 use fscore::FsResult;
-use ondisk::f2fs::{BlockAddr, Log, SegNo, Summary};
+use ondisk::f2fs::{
+    AllocType, BlockAddr, Geometry, Log, SegNo, Summary, SummaryBlock, SummaryKind,
+};
+use rt::Mutex;
+use rt::atomic::{AtomicU32, Ordering};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use table::Table;
 
 /// The table in memory.
-pub(crate) struct Segments {}
+pub(crate) struct Segments {
+    inner: Mutex<Inner>,
+    /// Sections that dirty nodes and directory blocks would fill, as [`F2fs::balance`] saw it last.
+    pressure: AtomicU32,
+    /// Sections kept for cleaning.
+    pub reserved_sections: u32,
+    lfs: bool,
+    clock: Clock,
+    queue: Arc<Queue>,
+    geo: Geometry,
+}
+
+/// The clock of the volume: seconds that it was mounted.
+struct Clock {
+    before: u64,
+    mounted: Time,
+}
+
+impl Clock {
+    fn now(&self) -> u64 {
+        self.before + (rt::now() - self.mounted).0 / Nanos::from_secs(1).0
+    }
+}
+
+pub(super) struct Inner {
+    table: Table,
+    /// In the order of [`Log::ALL`].
+    logs: Vec<OpenLog>,
+    /// Summaries of segments closed since the last checkpoint.
+    closed: BTreeMap<SegNo, SummaryBlock>,
+    sit_bitmap: Vec<u8>,
+    /// Segments whose entries stand in the SIT journal.
+    journal: Vec<SegNo>,
+    /// See [`Rules`].
+    node_holes: bool,
+    cleaning: Option<u32>,
+    cursor: SegNo,
+    discards: Discards,
+}
 
 /// A block that was allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,16 +99,57 @@ pub(crate) struct Placed {
 impl Segments {
     /// Segments without a valid block that can be written now.
     pub fn free(&self) -> u32 {
-        todo!("seg")
+        self.inner.lock().table.free()
+    }
+    /// Sections of such segments only.
+    pub fn free_sections(&self) -> u32 {
+        self.inner.lock().table.free_sections()
     }
     /// Segments without a valid block that the next checkpoint frees.
     pub fn prefree(&self) -> u32 {
-        todo!("seg")
+        self.inner.lock().table.prefree()
     }
     /// The next address of a log: what a checkpoint writes down, and where roll-forward begins.
     pub fn next_of(&self, log: Log) -> BlockAddr {
-        let _ = log;
-        todo!("seg")
+        self.inner.lock().next_of(log)
+    }
+    /// Seconds on the clock of the volume (`elapsed_time`).
+    pub fn elapsed(&self) -> u64 {
+        self.clock.now()
+    }
+    /// So many sections will be needed for what is dirty: logs fill holes the earlier.
+    pub fn set_pressure(&self, sections: u32) {
+        if self.pressure.load(Ordering::Relaxed) != sections {
+            self.pressure.store(sections, Ordering::Relaxed);
+        }
+    }
+    /// No checkpoint follows the last one (`checkpoint=disable`; called right behind one), or they do again.
+    pub fn set_checkpoints_off(&self, off: bool) {
+        self.inner.lock().table.set_frozen(off);
+    }
+    /// Checks the counts by a rescan: V2, V3, and that each log stands where it may write.
+    ///
+    /// # Panics
+    /// If they differ.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for tests"))]
+    pub fn check(&self) {
+        let inner = self.inner.lock();
+        inner.table.check();
+        for log in &inner.logs {
+            assert_eq!(
+                inner.table.state(log.segno),
+                State::Open,
+                "V2: {} log",
+                log.log
+            );
+            let next = inner.table.next_usable(log.segno, log.next.into());
+            assert_eq!(next, Some(log.next.into()), "V1: {} log", log.log);
+        }
+    }
+
+    fn low(&self) -> u32 {
+        // Linux `f2fs_need_SSR`: what is dirty, the reserve, and as much again.
+        self.pressure.load(Ordering::Relaxed) + 2 * self.reserved_sections
     }
 }
 
@@ -41,7 +157,7 @@ impl F2fs {
     /// Takes the next block of `log` for what `owner` says, and invalidates `old` if that is a block (S1: `space` is not touched).
     ///
     /// # Errors
-    /// ENOSPC only if not even the reserved segments are left; I/O; damage.
+    /// ENOSPC only if not even the reserved segments are left; I/O; damage: `old` is not valid. Then nothing has changed.
     pub(crate) fn allocate(
         &self,
         op: &Op<'_>,
@@ -49,8 +165,8 @@ impl F2fs {
         old: BlockAddr,
         owner: Summary,
     ) -> FsResult<Placed> {
-        let _ = (op, log, old, owner);
-        todo!("seg")
+        let _ = op;
+        self.segs.allocate(log, old, owner)
     }
 
     /// A block is not valid any more. Not reused before the next checkpoint.
@@ -58,17 +174,22 @@ impl F2fs {
     /// # Errors
     /// Damage: it was not valid.
     pub(crate) fn invalidate(&self, op: &Op<'_>, addr: BlockAddr) -> FsResult<()> {
-        let _ = (op, addr);
-        todo!("seg")
+        let _ = op;
+        self.segs.invalidate(addr)
     }
 
     /// Whether the block is valid now.
+    ///
+    /// # Errors
+    /// Damage: not in the main area.
     pub(crate) fn is_valid(&self, addr: BlockAddr) -> FsResult<bool> {
-        let _ = addr;
-        todo!("seg")
+        self.segs.is_valid(addr)
     }
 
     /// Roll-forward: a block that the last checkpoint did not know is valid and belongs to `owner`; `old` is not any more.
+    ///
+    /// # Errors
+    /// I/O of the summary of its segment; damage: somebody has the block, nobody had the old one, the segment is of the other kind.
     pub(crate) fn adopt(
         &self,
         op: &Op<'_>,
@@ -76,20 +197,91 @@ impl F2fs {
         old: BlockAddr,
         owner: Summary,
     ) -> FsResult<()> {
-        let _ = (op, addr, old, owner);
-        todo!("seg")
+        let _ = op;
+        self.segs.adopt(addr, old, owner)
+    }
+
+    /// Roll-forward: the block is part of the chain that is being read, and must keep its content until the checkpoint that ends
+    /// recovery. Otherwise a cut in the middle of that would find half a chain.
+    ///
+    /// # Errors
+    /// Damage: not in the main area; ENOSPC: the log that stands there has no other place.
+    pub(crate) fn hold(&self, op: &Op<'_>, addr: BlockAddr) -> FsResult<()> {
+        let _ = op;
+        self.segs.hold(addr)
     }
 
     /// The owner of a block, from the summary of its segment.
+    ///
+    /// # Errors
+    /// I/O; damage: not in the main area.
     pub(crate) fn owner_of(&self, addr: BlockAddr) -> FsResult<Summary> {
-        let _ = addr;
-        todo!("seg")
+        self.segs.owner_of(addr)
     }
 
     /// The segment of an address of the main area.
+    ///
+    /// # Errors
+    /// Damage: it is not in the main area.
     pub(crate) fn segno(&self, addr: BlockAddr) -> FsResult<SegNo> {
-        self.geo.segno(addr).ok_or_else(|| {
-            fscore::FsError::corrupt(format!("block {addr} is not in the main area"))
-        })
+        self.segs.segno(addr)
+    }
+}
+
+impl Inner {
+    fn next_of(&self, log: Log) -> BlockAddr {
+        let open = &self.logs[log.index()];
+        self.table.addr(open.segno, open.next.into())
+    }
+
+    fn choose(&mut self, log: Log, lfs: bool, low: u32) -> Option<(SegNo, AllocType)> {
+        let rules = Rules {
+            lfs,
+            node_holes: self.node_holes,
+            low,
+            cleaning: self.cleaning,
+            discarding: self.discards.under_way(),
+        };
+        choice::choose(
+            &self.table,
+            &self.logs[log.index()],
+            &rules,
+            &mut self.cursor,
+        )
+    }
+
+    /// The log leaves its segment for another one, whose owners are `owners`.
+    fn switch(&mut self, log: Log, to: (SegNo, AllocType), mut owners: SummaryBlock) {
+        owners.set_kind(kind_of(log));
+        let (segno, alloc) = to;
+        let first = self.table.next_usable(segno, 0);
+        let next = first.expect("V1: only segments with usable blocks are chosen") as u16;
+        self.table.open(segno, log);
+        self.discards.forget(segno);
+        let open = OpenLog {
+            log,
+            segno,
+            next,
+            alloc,
+            owners,
+        };
+        let left = std::mem::replace(&mut self.logs[log.index()], open);
+        self.closed.insert(left.segno, left.owners);
+        self.table.close(left.segno);
+    }
+}
+
+fn kind_of(log: Log) -> SummaryKind {
+    if log.is_node() {
+        SummaryKind::Node
+    } else {
+        SummaryKind::Data
+    }
+}
+
+impl Inner {
+    /// The number of the log that writes a segment.
+    fn log_in(&self, segno: SegNo) -> Option<usize> {
+        self.logs.iter().position(|log| log.segno == segno)
     }
 }

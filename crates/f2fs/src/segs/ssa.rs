@@ -1,0 +1,32 @@
+//! Summaries of segments: in the logs while they are open, in memory until the next checkpoint, on the device (SSA) then.
+
+use super::{Inner, Segments};
+use crate::{F2fs, fault};
+use base::{BlockNo, SECTORS_PER_BLOCK};
+use fscore::FsResult;
+use ondisk::f2fs::{SegNo, SummaryBlock};
+
+impl F2fs {
+    /// The summary of a segment.
+    ///
+    /// # Errors
+    /// I/O.
+    pub(crate) fn summary_of(&self, segno: SegNo) -> FsResult<SummaryBlock> {
+        self.segs.summary_in(&self.segs.inner.lock(), segno)
+    }
+}
+
+impl Segments {
+    pub(super) fn summary_in(&self, inner: &Inner, segno: SegNo) -> FsResult<SummaryBlock> {
+        if let Some(log) = inner.logs.iter().find(|log| log.segno == segno) {
+            return Ok(log.owners.clone());
+        }
+        if let Some(closed) = inner.closed.get(&segno) {
+            return Ok(closed.clone());
+        }
+        let at = BlockNo(self.geo.ssa_block(segno).into());
+        let read = self.queue.read(at.lba(), SECTORS_PER_BLOCK);
+        let bytes = read.map_err(fault::device("reading a summary block"))?;
+        SummaryBlock::parse(&bytes).map_err(fault::corrupt)
+    }
+}

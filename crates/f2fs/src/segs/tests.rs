@@ -1,0 +1,1 @@
+//! Allocation, checkpoints and hostile tables, against a plain model.
