@@ -6,7 +6,7 @@
 //! - P1 a page under write-back is neither evicted nor handed out a second time; it may become dirty again, and then its
 //!   content is copied, so the device keeps the bytes it was given;
 //! - P2 a page whose home is [`Home::Delayed`] is dirty, or under write-back by the task that is finding it a home;
-//! - P3 the counters `dirty` and `delayed` equal what a walk over all pages would count.
+//! - P3 the counters `dirty`, `dirty_meta` and `delayed` equal what a walk over all pages would count.
 
 use base::{BLOCK_BYTES, Bytes, Ino, Map, Time};
 use bytes::BytesMut;
@@ -87,6 +87,8 @@ struct File {
     pages: BTreeMap<u64, Page>,
     dirty: BTreeSet<u64>,
     delayed: u64,
+    /// Of a directory: somebody else than write-back decides when its pages are written.
+    meta: bool,
 }
 
 #[derive(Default)]
@@ -97,6 +99,8 @@ struct State {
     clock: u64,
     total: usize,
     dirty: u64,
+    /// Of `dirty`, pages of files that are `meta`.
+    dirty_meta: u64,
     /// Files with dirty pages.
     dirty_files: BTreeSet<Ino>,
 }
@@ -140,6 +144,13 @@ impl PageCache {
         })
     }
 
+    /// Looks at a page without another reference to it (then [`edit`](Self::edit) would have to copy it); `None` if it is not cached.
+    /// `look` must not call the cache.
+    pub fn look<R>(&self, ino: Ino, index: u64, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let state = self.state.lock();
+        Some(look(&state.files.get(&ino)?.pages.get(&index)?.data))
+    }
+
     /// Adds what was read from the device; a page that is cached already stays as it is.
     pub fn fill(&self, ino: Ino, index: u64, data: Bytes, home: Home) {
         debug_assert_eq!(data.len(), BLOCK_BYTES, "pages are whole");
@@ -168,15 +179,47 @@ impl PageCache {
             page.home = home;
             file.delayed += u64::from(home == Home::Delayed);
         }
-        let stamp = page.stamp;
-        if page.dirty.is_none() {
-            page.dirty = Some(rt::now());
-            file.dirty.insert(index);
-            state.dirty += 1;
-            state.clean.remove(&stamp);
-            state.dirty_files.insert(ino);
-        }
+        state.soil(ino, index);
         state.evict(self.limit);
+    }
+
+    /// Changes a page of a directory where it lies, and makes it dirty; its home is known. `base` is its content if it is not cached;
+    /// answers `None` if that is needed and missing. `change` must not call the cache.
+    ///
+    /// Pages of such files count in [`dirty_meta_pages`](Self::dirty_meta_pages).
+    pub fn edit<R>(
+        &self,
+        ino: Ino,
+        index: u64,
+        base: Option<&Bytes>,
+        change: impl FnOnce(&mut [u8]) -> R,
+    ) -> Option<R> {
+        let mut state = self.state.lock();
+        if state.page(ino, index).is_none() {
+            state.insert(ino, index, base?.clone(), Home::Known);
+        }
+        state.make_meta(ino);
+        let page = state.page(ino, index).expect("inserted above");
+        let answer = change_bytes(&mut page.data, change);
+        if page.dirty.is_none() {
+            state.touch(ino, index);
+            state.soil(ino, index);
+            state.evict(self.limit);
+        }
+        Some(answer)
+    }
+
+    /// Makes a cached page dirty that did not change: it has to move. `meta`: it is a directory's. False if it is not cached.
+    pub fn make_dirty(&self, ino: Ino, index: u64, meta: bool) -> bool {
+        let mut state = self.state.lock();
+        if state.page(ino, index).is_none() {
+            return false;
+        }
+        if meta {
+            state.make_meta(ino);
+        }
+        state.soil(ino, index);
+        true
     }
 
     /// The first run of dirty pages in `range`, at most `max` long, and marks it as under write-back.
@@ -218,7 +261,10 @@ impl PageCache {
         let Some(run) = run else {
             return Take::Nothing;
         };
-        state.dirty -= run.pages.len() as u64;
+        let taken = run.pages.len() as u64;
+        let meta = file.meta;
+        state.dirty -= taken;
+        state.dirty_meta -= if meta { taken } else { 0 };
         state.settle(ino);
         Take::Run(run)
     }
@@ -261,8 +307,9 @@ impl PageCache {
     /// The pages of `run` from position `from` on could not be written: dirty as before.
     pub fn give_back(&self, ino: Ino, run: &DirtyRun, from: usize) {
         let mut state = self.state.lock();
-        let mut again = 0;
+        let (mut again, mut meta) = (0, false);
         if let Some(file) = state.files.get_mut(&ino) {
+            meta = file.meta;
             for (i, &since) in run.since.iter().enumerate().skip(from) {
                 let index = run.first + i as u64;
                 let Some(page) = file.pages.get_mut(&index) else {
@@ -276,7 +323,25 @@ impl PageCache {
             }
         }
         state.dirty += again;
+        state.dirty_meta += if meta { again } else { 0 };
         state.settle(ino);
+    }
+
+    /// The write-back of these pages failed: dirty again, from now on.
+    pub fn unwritten(&self, ino: Ino, range: Range<u64>) {
+        let mut state = self.state.lock();
+        let Some(file) = state.files.get_mut(&ino) else {
+            return;
+        };
+        let mut failed = Vec::new();
+        for (&index, page) in file.pages.range_mut(range) {
+            if std::mem::take(&mut page.writeback) {
+                failed.push(index);
+            }
+        }
+        for index in failed {
+            state.soil(ino, index);
+        }
     }
 
     /// Drops the pages of `range`; answers how many delayed ones were among them.
@@ -350,6 +415,18 @@ impl PageCache {
         self.state.lock().dirty
     }
 
+    /// Of those, pages of directories (see [`edit`](Self::edit)).
+    pub fn dirty_meta_pages(&self) -> u64 {
+        self.state.lock().dirty_meta
+    }
+
+    /// Directories with dirty pages, by number.
+    pub fn dirty_meta_files(&self) -> Vec<Ino> {
+        let state = self.state.lock();
+        let files = state.dirty_files.iter().copied();
+        files.filter(|ino| state.files[ino].meta).collect()
+    }
+
     /// Files with a page that became dirty before `older_than`, by number.
     pub fn dirty_files(&self, older_than: Option<Time>) -> Vec<Ino> {
         let state = self.state.lock();
@@ -367,12 +444,13 @@ impl PageCache {
     /// If not.
     pub fn check(&self) {
         let state = self.state.lock();
-        let (mut total, mut dirty, mut clean) = (0, 0, 0);
+        let (mut total, mut dirty, mut meta, mut clean) = (0, 0, 0, 0);
         for ino in state.files.keys().copied().collect::<BTreeSet<Ino>>() {
             let file = &state.files[&ino];
             let count = |f: fn(&Page) -> bool| file.pages.values().filter(|p| f(p)).count();
             total += file.pages.len();
             dirty += file.dirty.len() as u64;
+            meta += if file.meta { file.dirty.len() as u64 } else { 0 };
             clean += count(Page::evictable);
             assert_eq!(count(|p| p.dirty.is_some()), file.dirty.len(), "P3: dirty");
             let delayed = count(|p| p.home == Home::Delayed) as u64;
@@ -381,8 +459,8 @@ impl PageCache {
             assert_eq!(homeless, 0, "P2: a delayed page is clean");
         }
         assert_eq!(
-            (state.total, state.dirty, state.clean.len()),
-            (total, dirty, clean),
+            (state.total, state.dirty, state.dirty_meta, state.clean.len()),
+            (total, dirty, meta, clean),
             "P3: totals"
         );
     }
@@ -394,12 +472,20 @@ fn modify(page: &mut Bytes, at: usize, data: &[u8]) {
         *page = Bytes::copy_from_slice(data);
         return;
     }
+    change_bytes(page, |bytes| {
+        bytes[at..at + data.len()].copy_from_slice(data);
+    });
+}
+
+/// Changes a page; copies it if somebody else holds its bytes (P1).
+fn change_bytes<R>(page: &mut Bytes, change: impl FnOnce(&mut [u8]) -> R) -> R {
     let mut bytes = match std::mem::take(page).try_into_mut() {
         Ok(own) => own,
         Err(shared) => BytesMut::from(&shared[..]),
     };
-    bytes[at..at + data.len()].copy_from_slice(data);
+    let answer = change(&mut bytes);
     *page = bytes.freeze();
+    answer
 }
 
 impl State {
@@ -421,6 +507,30 @@ impl State {
         file.pages.insert(index, page);
         self.clean.insert(self.clock, (ino, index));
         self.total += 1;
+    }
+
+    /// Makes a cached page dirty.
+    fn soil(&mut self, ino: Ino, index: u64) {
+        let file = self.files.get_mut(&ino).expect("the page is cached");
+        let page = file.pages.get_mut(&index).expect("the page is cached");
+        if page.dirty.is_some() {
+            return;
+        }
+        page.dirty = Some(rt::now());
+        self.clean.remove(&page.stamp);
+        self.dirty += 1;
+        self.dirty_meta += u64::from(file.meta);
+        if file.dirty.is_empty() {
+            self.dirty_files.insert(ino);
+        }
+        file.dirty.insert(index);
+    }
+
+    fn make_meta(&mut self, ino: Ino) {
+        let file = self.files.entry(ino).or_default();
+        if !std::mem::replace(&mut file.meta, true) {
+            self.dirty_meta += file.dirty.len() as u64;
+        }
     }
 
     fn touch(&mut self, ino: Ino, index: u64) {
@@ -447,7 +557,9 @@ impl State {
             "P1: page {index} of inode {ino} is dropped under write-back"
         );
         file.delayed -= u64::from(page.home == Home::Delayed);
-        self.dirty -= u64::from(file.dirty.remove(&index));
+        let was_dirty = u64::from(file.dirty.remove(&index));
+        self.dirty -= was_dirty;
+        self.dirty_meta -= if file.meta { was_dirty } else { 0 };
         self.clean.remove(&page.stamp);
         self.total -= 1;
     }
@@ -578,6 +690,48 @@ mod tests {
         assert_eq!((cache.dirty_pages(), cache.delayed(F)), (2, 2));
         assert_eq!(cache.drop_range(F, 1..3), 1);
         assert_eq!((cache.dirty_pages(), cache.delayed(F)), (1, 1));
+        cache.check();
+    }
+
+    #[test]
+    fn pages_of_directories_are_edited_in_place_and_counted_apart() {
+        let cache = PageCache::new(1 << 20);
+        assert_eq!(cache.edit(F, 3, None, |_| ()), None);
+        cache.write(Ino(13), 0, 0, b"d", &zeros(), Home::Known);
+        let base = zeros();
+        assert_eq!(cache.edit(F, 3, Some(&base), |p| p[7] = 1), Some(()));
+        let at = cache.look(F, 3, |p| p.as_ptr() as usize);
+        cache.edit(F, 3, None, |p| p[8] = 2);
+        assert_eq!(cache.look(F, 3, |p| p.as_ptr() as usize), at, "copied");
+        assert_eq!((cache.dirty_pages(), cache.dirty_meta_pages()), (2, 1));
+        assert_eq!(cache.dirty_meta_files(), [F]);
+        assert_eq!(base[7], 0, "the base is the caller's");
+        let out = run(&cache, 0..9);
+        assert_eq!(cache.dirty_meta_pages(), 0);
+        cache.edit(F, 3, None, |p| p[7] = 9);
+        assert_eq!((out.pages[0][7], out.pages[0][8]), (1, 2), "P1");
+        cache.written(F, out.range());
+        cache.check();
+        cache.drop_range(F, 0..9);
+        assert_eq!((cache.dirty_pages(), cache.dirty_meta_pages()), (1, 0));
+        cache.check();
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_dirty_again() {
+        let cache = PageCache::new(1 << 20);
+        for i in 0..3 {
+            cache.write(F, i, 0, b"d", &zeros(), Home::Known);
+        }
+        let out = run(&cache, 0..2);
+        cache.unwritten(F, out.range());
+        assert!(!cache.is_busy(F, 0..9));
+        assert_eq!(cache.dirty_runs(F), (3, 1));
+        cache.check();
+        let out = run(&cache, 0..3);
+        cache.written(F, out.range());
+        assert!(cache.make_dirty(F, 1, false) && !cache.make_dirty(F, 7, false));
+        assert_eq!(cache.dirty_runs(F), (1, 1));
         cache.check();
     }
 

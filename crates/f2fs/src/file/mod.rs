@@ -1,109 +1,88 @@
 //! Content of files and directories: read, write, write-back, truncate, fallocate, inline data, atomic writes.
+//!
+//! Invariants:
+//! - D1 a cached page of known home has an address slot that is not NULL: the block is reserved or allocated, so write-back cannot
+//!   run out of space;
+//! - D2 mapping and size change together in one `Op`, so that every checkpoint holds a state of the file that a reader could have seen;
+//!   what a checkpoint maps has been written before it (`land_all`);
+//! - D3 nobody frees or moves slots of pages that are on their way: `wb` is held and the flights have landed first;
+//! - D4 content that a checkpoint vouches for is only overwritten by a write of the same bytes of the file (in place), never by one that
+//!   moves or cuts: those go out of place;
+//! - D5 pages of an open atomic write are in no cache that write-back, cleaning or a checkpoint sees.
 
-use crate::F2fs;
-use crate::inode::Inode;
-use crate::ops::Op;
-use base::{Bytes, Ino};
-use fscore::{FallocateMode, FsResult};
-use std::ops::Range;
+mod atomic;
+mod dirpage;
+mod extents;
+mod fallocate;
+mod inline;
+mod placement;
+mod read;
+mod reserve;
+mod shift;
+mod truncate;
+mod write;
+mod writeback;
+
+pub use extents::FileExtent;
+pub use placement::InPlace;
+
+use atomic::Pending;
+use base::{BLOCK_BYTES, Bytes, Ino, Map};
+use rt::Mutex;
+use std::collections::BTreeSet;
+
+/// Bytes of a block as an offset.
+const BLOCK: u64 = BLOCK_BYTES as u64;
+/// Pages handled in one `Op`: a checkpoint waits for no more, and no more blocks are taken between two looks at the free segments.
+const BATCH_PAGES: usize = ondisk::f2fs::BLOCKS_PER_SEG as usize;
+
+static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
+
+/// A page of zeros.
+fn zero_page() -> Bytes {
+    Bytes::from_static(&ZEROS)
+}
 
 /// Where write-back puts pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// As the policies say: in place, or in the log of the file's temperature.
     Policy,
+    /// The same for an fsync: few pages may go in place (`IPU_FSYNC`).
+    Sync,
+    /// Out of place, in the log of the file's temperature: the old content must survive a cut.
+    Fresh,
     /// Out of place into the cold data log: cleaning.
     Cold,
 }
 
-impl F2fs {
-    /// Reads (`FileSystem::read`). Takes the gate shared.
-    pub(crate) fn read_file(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
-        let _ = (ino, offset, buf);
-        todo!("data")
-    }
+/// State of all content.
+pub(crate) struct Content {
+    /// Inodes with data on its way.
+    flying: Mutex<BTreeSet<Ino>>,
+    /// Atomic writes that are open.
+    atomic: Mutex<Map<Ino, Pending>>,
+    stats: Mutex<DataStats>,
+}
 
-    /// Writes (`FileSystem::write`). Takes the gate.
-    pub(crate) fn write_file(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize> {
-        let _ = (ino, offset, data);
-        todo!("data")
-    }
+/// Pages that write-back has sent.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct DataStats {
+    /// Over the block that held them.
+    pub in_place: u64,
+    /// To a block of the hot, warm, cold data log.
+    pub out_of_place: [u64; 3],
+    /// Of which directories' blocks.
+    pub dentry: u64,
+}
 
-    /// Sets the size (`setattr`): the gate is held by the caller, no `Op`.
-    pub(crate) fn set_size(&self, inode: &Inode, size: u64) -> FsResult<()> {
-        let _ = (inode, size);
-        todo!("data")
-    }
-
-    /// `FileSystem::fallocate`. Takes the gate.
-    pub(crate) fn fallocate_file(
-        &self,
-        ino: Ino,
-        mode: FallocateMode,
-        offset: u64,
-        len: u64,
-    ) -> FsResult<()> {
-        let _ = (ino, mode, offset, len);
-        todo!("data")
-    }
-
-    /// Frees all content of an inode that is being freed (no gate, nobody else has it), inside the `Op` of its eviction.
-    pub(crate) fn drop_content(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
-        let _ = (op, inode);
-        todo!("data")
-    }
-
-    /// Submits the dirty pages of `range`, taking an `Op` for each batch. Waits for none.
-    pub(crate) fn write_pages(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
-        let _ = (inode, range);
-        todo!("data")
-    }
-
-    /// The same inside the caller's `Op` (checkpoint: directories; cleaning).
-    pub(crate) fn write_pages_in(
-        &self,
-        op: &Op<'_>,
-        inode: &Inode,
-        range: Range<u64>,
-        place: Place,
-    ) -> FsResult<()> {
-        let _ = (op, inode, range, place);
-        todo!("data")
-    }
-
-    /// Waits for the data of an inode that is on its way, and settles its pages. A failure is kept for the next fsync as well.
-    pub(crate) fn land(&self, inode: &Inode) -> FsResult<()> {
-        let _ = inode;
-        todo!("data")
-    }
-
-    /// The content of page `index` of a directory, from the cache or the device; zeros for a hole.
-    pub(crate) fn dir_page(&self, dir: &Inode, index: u64) -> FsResult<Bytes> {
-        let _ = (dir, index);
-        todo!("data")
-    }
-
-    /// Changes a page of a directory and makes it dirty; reserves its block if it has none (counts it; ENOSPC).
-    pub(crate) fn edit_dir_page<R>(
-        &self,
-        op: &Op<'_>,
-        dir: &Inode,
-        index: u64,
-        change: impl FnOnce(&mut [u8]) -> R,
-    ) -> FsResult<R> {
-        let _ = (op, dir, index, change);
-        todo!("data")
-    }
-
-    /// Frees a page of a directory that holds no entry any more.
-    pub(crate) fn drop_dir_page(&self, op: &Op<'_>, dir: &Inode, index: u64) -> FsResult<()> {
-        let _ = (op, dir, index);
-        todo!("data")
-    }
-
-    /// Moves inline data to a block of its own. The gate is held.
-    pub(crate) fn leave_inline(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
-        let _ = (op, inode);
-        todo!("data")
+impl Content {
+    /// Nothing under way.
+    pub fn new() -> Content {
+        Content {
+            flying: Mutex::named("f2fs flying", BTreeSet::new()),
+            atomic: Mutex::named("f2fs atomic writes", Map::default()),
+            stats: Mutex::named("f2fs data stats", DataStats::default()),
+        }
     }
 }

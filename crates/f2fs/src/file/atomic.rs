@@ -1,0 +1,252 @@
+//! Atomic writes (`F2FS_IOC_START_ATOMIC_WRITE`, `..._COMMIT_...`, `..._ABORT_...`): all of them, or none, survive a cut.
+//!
+//! Pages written while an atomic write is open lie in [`Pending`], where nothing but reads of the file sees them (D5). The argument for
+//! the commit:
+//!
+//! - A1 before it the mapping is the old one, and no block of it is written: old content, whole;
+//! - A2 all new blocks, all slots, the size and the inode change in one `Op`; data goes to new blocks only. So a checkpoint has all of
+//!   it or none (O2), and one that has it waits for the data (D2);
+//! - A3 roll-forward must not find part of it either: until the fsync of the commit has ended the inode says `atomic`, and then fsync
+//!   marks the last of its node blocks only, and sends that one behind a flush that covers the data and the other nodes. Recovery takes
+//!   node blocks only if a marked one of the inode follows;
+//! - A4 what fails on the way is taken back inside the `Op`, or the mount is latched, so that no checkpoint says half of it.
+
+use super::write::parts;
+use super::zero_page;
+use crate::F2fs;
+use crate::inode::Inode;
+use crate::map::Slot;
+use crate::ops::Op;
+use base::{BlockNo, Bytes, Ino};
+use block::Class;
+use fscore::{Errno, FsResult, Home, Take};
+use ondisk::f2fs::{BlockAddr, Log, Summary};
+use std::collections::BTreeMap;
+
+/// Pages of an open atomic write.
+pub(super) type Pending = BTreeMap<u64, Bytes>;
+
+/// A page of a commit: its slot as it was, and its new block.
+struct Moved {
+    index: u64,
+    slot: Slot,
+    new: BlockAddr,
+}
+
+impl F2fs {
+    /// Begins an atomic write: what is written to the file from now on becomes visible to others who read it, and durable only as a
+    /// whole with [`atomic_commit`](Self::atomic_commit). One that is open stays open.
+    ///
+    /// # Errors
+    /// EINVAL if it is no regular file; ENOSPC if inline data needs a block; ESTALE; I/O; damage.
+    pub fn atomic_begin(&self, ino: Ino) -> FsResult<()> {
+        self.guarded(|| {
+            self.check_writable()?;
+            let inode = self.inode(ino)?;
+            self.balance()?;
+            let _gate = inode.gate.write();
+            {
+                let core = inode.core();
+                if core.gone {
+                    return Err(Errno::Stale.into());
+                }
+                if !core.fields.is_regular() {
+                    return Err(Errno::Inval.into());
+                }
+                if core.atomic_size.is_some() {
+                    return Ok(());
+                }
+            }
+            self.leave_inline_now(&inode)?;
+            self.content.atomic.lock().insert(ino, Pending::new());
+            let mut core = inode.core();
+            core.atomic_size = Some(core.fields.size);
+            Ok(())
+        })
+    }
+
+    /// Makes everything written since [`atomic_begin`](Self::atomic_begin) durable, as a whole, and ends the atomic write.
+    ///
+    /// # Errors
+    /// EINVAL if none is open. ENOSPC: it is still open. After any other error it has ended, and a cut leaves old or new content.
+    pub fn atomic_commit(&self, ino: Ino) -> FsResult<()> {
+        self.guarded(|| {
+            self.check_writable()?;
+            let inode = self.inode(ino)?;
+            self.balance()?;
+            {
+                let _gate = inode.gate.write();
+                let pages = self.content.atomic.lock().get(&ino).cloned();
+                let pages = pages.ok_or(Errno::Inval)?;
+                let _ = self.land(&inode);
+                inode.core().atomic = true;
+                let op = self.ops.enter();
+                if let Err(e) = self.commit_pending(&op, &inode, &pages) {
+                    inode.core().atomic = false;
+                    return Err(e);
+                }
+                self.forget_pending(&inode);
+            }
+            let synced = self.sync_inode(&inode, false);
+            inode.core().atomic = false;
+            synced
+        })
+    }
+
+    /// Drops everything written since [`atomic_begin`](Self::atomic_begin).
+    ///
+    /// # Errors
+    /// ESTALE; I/O; damage. None if no atomic write is open.
+    pub fn atomic_abort(&self, ino: Ino) -> FsResult<()> {
+        self.guarded(|| {
+            let inode = self.inode(ino)?;
+            let _gate = inode.gate.write();
+            self.forget_pending(&inode);
+            Ok(())
+        })
+    }
+
+    /// Ends an atomic write without a trace.
+    pub(super) fn forget_pending(&self, inode: &Inode) {
+        if inode.core().atomic_size.take().is_some() {
+            self.content.atomic.lock().remove(&inode.ino);
+        }
+    }
+
+    /// A page of the open atomic write.
+    pub(super) fn pending_page(&self, inode: &Inode, index: u64) -> Option<Bytes> {
+        let open = self.content.atomic.lock();
+        open.get(&inode.ino)?.get(&index).cloned()
+    }
+
+    /// Writes while an atomic write is open. The gate is held.
+    pub(super) fn write_pending(
+        &self,
+        inode: &Inode,
+        offset: u64,
+        data: &[u8],
+    ) -> FsResult<usize> {
+        // They cannot be written back: no more of them than half the cache.
+        let limit = self.pages.limit_pages() / 2;
+        for part in parts(offset, data) {
+            let mut page = self.base_of(inode, part.index)?.to_vec();
+            page[part.at..part.at + part.data.len()].copy_from_slice(part.data);
+            let mut open = self.content.atomic.lock();
+            let pending = open.entry(inode.ino).or_default();
+            if pending.len() as u64 >= limit && !pending.contains_key(&part.index) {
+                return Err(Errno::NoSpc.into());
+            }
+            pending.insert(part.index, page.into());
+        }
+        let mut core = inode.core();
+        let end = offset + data.len() as u64;
+        core.atomic_size = core.atomic_size.map(|size| size.max(end));
+        Ok(data.len())
+    }
+
+    /// Maps and sends the pages (A2). The gate is held, and nothing of the file is on its way but by others' write-back.
+    fn commit_pending(&self, op: &Op<'_>, inode: &Inode, pages: &Pending) -> FsResult<()> {
+        let _wb = inode.wb.lock();
+        let _ = self.land(inode);
+        let moved = self.place_pending(op, inode, pages)?;
+        for page in &moved {
+            let mut tree = inode.tree.lock();
+            let set = self.set_slot(op, inode, &mut tree, page.index, &page.slot, page.new);
+            let old = page.slot.addr;
+            let freed = match old.is_data() {
+                true => set.and_then(|()| self.invalidate(op, old)),
+                false => set,
+            };
+            // A4: half of the slots are set.
+            freed.inspect_err(|e| self.fail(e))?;
+        }
+        {
+            let mut core = inode.core();
+            let size = core.atomic_size.unwrap_or(core.fields.size);
+            core.fields.size = size.max(core.fields.size);
+            core.changed();
+            core.touch(true);
+            core.appended = true;
+        }
+        let put = self.put_inode(op, inode);
+        put.inspect_err(|e| self.fail(e))?;
+        self.send_pending(inode, pages, &moved);
+        Ok(())
+    }
+
+    /// A new block for each page, and none of them mapped yet. On failure nothing has changed (A4).
+    fn place_pending(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        pages: &Pending,
+    ) -> FsResult<Vec<Moved>> {
+        let mut moved: Vec<Moved> = Vec::with_capacity(pages.len());
+        let mut place = |index: u64| -> FsResult<()> {
+            let slot = {
+                let mut tree = inode.tree.lock();
+                self.make_slot(op, inode, &mut tree, index)?
+            };
+            let counts = slot.addr == BlockAddr::NULL;
+            if counts {
+                self.space.claim_blocks(1)?;
+            }
+            let owner = self.nat_get(slot.nid).map(|entry| Summary {
+                nid: slot.nid,
+                version: entry.version,
+                ofs_in_node: slot.slot,
+            });
+            let placed =
+                owner.and_then(|owner| self.allocate(op, Log::HotData, BlockAddr::NULL, owner));
+            if placed.is_err() && counts {
+                self.space.return_blocks(1);
+            }
+            let new = placed?.addr;
+            moved.push(Moved { index, slot, new });
+            Ok(())
+        };
+        let placed = pages.keys().try_for_each(|&index| place(index));
+        let counted = moved.iter().filter(|m| m.slot.addr == BlockAddr::NULL);
+        let counted = counted.count() as u64;
+        if let Err(e) = placed {
+            for page in &moved {
+                let taken_back = self.invalidate(op, page.new);
+                taken_back.inspect_err(|e| self.fail(e))?;
+            }
+            self.space.return_blocks(counted);
+            // Nodes may have been made on the way.
+            self.put_inode(op, inode)?;
+            return Err(e);
+        }
+        inode.core().fields.blocks += counted;
+        Ok(moved)
+    }
+
+    /// The pages are the cache's from now on, and on their way. `wb` is held.
+    fn send_pending(&self, inode: &Inode, pages: &Pending, moved: &[Moved]) {
+        let ino = inode.ino;
+        let mut plug = self.queue.plug();
+        let mut runs = Vec::with_capacity(moved.len());
+        for Moved { index, new, .. } in moved {
+            let known = Home::Known;
+            self.pages
+                .write(ino, *index, 0, &pages[index], &zero_page(), known);
+            let Take::Run(run) = self.pages.take_dirty(ino, *index..index + 1, 1) else {
+                unreachable!("D3: the page is dirty, and all that flew has landed");
+            };
+            let lba = BlockNo(u64::from(new.0)).lba();
+            plug.write(lba, Class::Data, run.pages[0].clone());
+            runs.push(run.range());
+        }
+        if !plug.is_empty() {
+            inode.flights.add_runs(runs, plug.submit());
+            self.content.took_off(ino);
+        }
+    }
+
+    /// The size that readers of the file see: that of an open atomic write, if there is one.
+    pub(crate) fn visible_size(&self, inode: &Inode) -> u64 {
+        let core = inode.core();
+        core.atomic_size.unwrap_or(core.fields.size)
+    }
+}

@@ -1,0 +1,97 @@
+//! Pages of directories. They are edited where they lie in the cache; checkpoints write them, write-back does not.
+
+use crate::F2fs;
+use crate::inode::Inode;
+use crate::ops::Op;
+use base::{Bytes, Ino};
+use fscore::FsResult;
+
+use super::zero_page;
+
+/// Pages read ahead in a directory (Linux `MAX_DIR_RA_PAGES`).
+const READ_AHEAD_PAGES: u64 = 4;
+
+impl F2fs {
+    /// The content of page `index` of a directory, from the cache or the device; zeros for a hole.
+    ///
+    /// Holding it makes the next edit of the page copy it: [`with_dir_page`](Self::with_dir_page) does not.
+    pub(crate) fn dir_page(&self, dir: &Inode, index: u64) -> FsResult<Bytes> {
+        match self.pages.get(dir.ino, index) {
+            Some(page) => Ok(page),
+            None => self.load_dir_page(dir, index),
+        }
+    }
+
+    /// Looks at page `index` of a directory; `look` must not call the file system.
+    pub(crate) fn with_dir_page<R>(
+        &self,
+        dir: &Inode,
+        index: u64,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> FsResult<R> {
+        let mut look = Some(look);
+        let mut once = |page: &[u8]| (look.take().expect("looked at once"))(page);
+        match self.pages.look(dir.ino, index, &mut once) {
+            Some(answer) => Ok(answer),
+            None => Ok(once(&self.load_dir_page(dir, index)?)),
+        }
+    }
+
+    fn load_dir_page(&self, dir: &Inode, index: u64) -> FsResult<Bytes> {
+        let page = self.fill(dir, index, index + READ_AHEAD_PAGES)?;
+        Ok(page.unwrap_or_else(zero_page))
+    }
+
+    /// Changes a page of a directory and makes it dirty; reserves its block if it has none (counts it; ENOSPC). `change` must not
+    /// call the file system.
+    pub(crate) fn edit_dir_page<R>(
+        &self,
+        op: &Op<'_>,
+        dir: &Inode,
+        index: u64,
+        change: impl FnOnce(&mut [u8]) -> R,
+    ) -> FsResult<R> {
+        let mut change = Some(change);
+        let mut once = |page: &mut [u8]| (change.take().expect("changed once"))(page);
+        if let Some(answer) = self.pages.edit(dir.ino, index, None, &mut once) {
+            return Ok(answer);
+        }
+        let old = {
+            let mut tree = dir.tree.lock();
+            self.reserve(op, dir, &mut tree, index)?.addr
+        };
+        let base = if old.is_data() {
+            self.load_dir_page(dir, index)?
+        } else {
+            self.put_inode(op, dir)?;
+            zero_page()
+        };
+        let edited = self.pages.edit(dir.ino, index, Some(&base), once);
+        Ok(edited.expect("a base was given"))
+    }
+
+    /// Frees a page of a directory that holds no entry any more.
+    pub(crate) fn drop_dir_page(&self, op: &Op<'_>, dir: &Inode, index: u64) -> FsResult<()> {
+        let _wb = dir.wb.lock();
+        if self.pages.is_busy(dir.ino, index..index + 1) {
+            let _ = self.land(dir);
+        }
+        self.pages.drop_range(dir.ino, index..index + 1);
+        {
+            let mut tree = dir.tree.lock();
+            self.punch_map(op, dir, &mut tree, index, index + 1)?;
+        }
+        dir.core().changed();
+        self.put_inode(op, dir)
+    }
+
+    /// Directories with dirty pages: what a checkpoint has to write.
+    pub(crate) fn dirty_dirs(&self) -> Vec<Ino> {
+        self.pages.dirty_meta_files()
+    }
+
+    /// Dirty pages of directories.
+    pub(crate) fn dirty_dir_pages(&self) -> u64 {
+        self.pages.dirty_meta_pages()
+    }
+}

@@ -1,0 +1,191 @@
+//! `fallocate`: reserving blocks ahead, punching holes, zeroing.
+
+use super::inline::is_inline;
+use super::{BATCH_PAGES, BLOCK};
+use crate::F2fs;
+use crate::inode::Inode;
+use crate::ops::Op;
+use base::{BLOCK_BYTES, Ino};
+use fscore::{Errno, FallocateMode, FsResult};
+use ondisk::f2fs::{Advise, BlockAddr};
+use std::ops::Range;
+
+impl F2fs {
+    /// `FileSystem::fallocate`. Takes the gate. Blocks are reserved, not allocated, as the kernel does for files that are not pinned.
+    pub(crate) fn fallocate_file(
+        &self,
+        ino: Ino,
+        mode: FallocateMode,
+        offset: u64,
+        len: u64,
+    ) -> FsResult<()> {
+        if len == 0 {
+            return Err(Errno::Inval.into());
+        }
+        let end = self.check_end(offset, len)?;
+        let inode = self.inode(ino)?;
+        self.balance()?;
+        let _gate = inode.gate.write();
+        self.check_shapeable(&inode)?;
+        self.leave_inline_now(&inode)?;
+        match mode {
+            FallocateMode::Allocate => self.reserve_range(&inode, offset..end, true),
+            FallocateMode::KeepSize => self.reserve_range(&inode, offset..end, false),
+            FallocateMode::PunchHole => self.punch(&inode, offset..end),
+            FallocateMode::ZeroRange => self.zero_range(&inode, offset..end),
+        }
+    }
+
+    /// A regular file without an open atomic write.
+    pub(super) fn check_shapeable(&self, inode: &Inode) -> FsResult<()> {
+        let core = inode.core();
+        let errno = match &core {
+            c if c.gone => Errno::Stale,
+            c if c.fields.is_dir() => Errno::IsDir,
+            c if !c.fields.is_regular() => Errno::NotSup,
+            c if c.atomic_size.is_some() => Errno::Busy,
+            _ => return Ok(()),
+        };
+        Err(errno.into())
+    }
+
+    pub(super) fn leave_inline_now(&self, inode: &Inode) -> FsResult<()> {
+        if is_inline(&inode.core()) {
+            let op = self.ops.enter();
+            self.leave_inline(&op, inode)?;
+        }
+        Ok(())
+    }
+
+    /// Gives every hole of the range a reserved block, batch by batch; the size follows what was done if it may `grow`.
+    fn reserve_range(&self, inode: &Inode, range: Range<u64>, grow: bool) -> FsResult<()> {
+        self.each_batch(&range, |op, pages| {
+            let mut outcome = Ok(());
+            let mut done = pages.start;
+            while done < pages.end && outcome.is_ok() {
+                let reserved = self.reserve(op, inode, &mut inode.tree.lock(), done);
+                done += u64::from(reserved.is_ok());
+                outcome = reserved.map(drop);
+            }
+            self.reshaped(op, inode, &range, (done * BLOCK).min(range.end), grow)?;
+            outcome
+        })
+    }
+
+    /// After part of `range` has been worked off up to byte `done`: times, and the size or the mark that blocks behind it are meant.
+    fn reshaped(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        range: &Range<u64>,
+        done: u64,
+        grow: bool,
+    ) -> FsResult<()> {
+        {
+            let mut core = inode.core();
+            if done > range.start && done > core.fields.size {
+                if grow {
+                    core.fields.size = done;
+                } else {
+                    core.fields.advise = core.fields.advise | Advise::KEEP_SIZE;
+                }
+            }
+            core.changed();
+            core.touch(true);
+        }
+        self.put_inode(op, inode)
+    }
+
+    /// Runs `work` on the pages that `range` (bytes) touches, one `Op` for each batch.
+    fn each_batch(
+        &self,
+        range: &Range<u64>,
+        mut work: impl FnMut(&Op<'_>, Range<u64>) -> FsResult<()>,
+    ) -> FsResult<()> {
+        let (mut from, last) = (range.start / BLOCK, range.end.div_ceil(BLOCK));
+        while from < last {
+            let to = last.min(from + BATCH_PAGES as u64);
+            work(&self.ops.enter(), from..to)?;
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Zeroes the ends of `range` that are parts of pages; answers the pages between them.
+    fn zero_ends(&self, inode: &Inode, range: &Range<u64>) -> FsResult<Range<u64>> {
+        let whole = range.start.div_ceil(BLOCK)..range.end / BLOCK;
+        let (head, tail) = ((range.start % BLOCK) as usize, (range.end % BLOCK) as usize);
+        if whole.start > whole.end {
+            // Both ends in one page.
+            self.zero_part(inode, whole.end, head, tail - head)?;
+            return Ok(0..0);
+        }
+        if head > 0 {
+            self.zero_part(inode, whole.start - 1, head, BLOCK_BYTES - head)?;
+        }
+        if tail > 0 {
+            self.zero_part(inode, whole.end, 0, tail)?;
+        }
+        Ok(whole)
+    }
+
+    fn punch(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
+        let whole = self.zero_ends(inode, &range)?;
+        let _ = self.land(inode);
+        let op = self.ops.enter();
+        let punched = self.punch_pages(&op, inode, whole);
+        self.reshaped(&op, inode, &range, 0, false)?;
+        punched
+    }
+
+    /// Drops pages and frees their blocks.
+    pub(super) fn punch_pages(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        pages: Range<u64>,
+    ) -> FsResult<()> {
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let _wb = inode.wb.lock();
+        let _ = self.land(inode);
+        self.pages.drop_range(inode.ino, pages.clone());
+        self.punch_map(op, inode, &mut inode.tree.lock(), pages.start, pages.end)
+    }
+
+    /// Blocks of whole pages are exchanged for reserved ones: they read as zeros at once, and nothing is written.
+    fn zero_range(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
+        let whole = self.zero_ends(inode, &range)?;
+        let _ = self.land(inode);
+        self.each_batch(&range, |op, pages| {
+            let mut outcome = Ok(());
+            let mut done = pages.start;
+            {
+                let _wb = inode.wb.lock();
+                let _ = self.land(inode);
+                while done < pages.end && outcome.is_ok() {
+                    outcome = self.blank_page(op, inode, done, whole.contains(&done));
+                    done += u64::from(outcome.is_ok());
+                }
+            }
+            self.reshaped(op, inode, &range, (done * BLOCK).min(range.end), true)?;
+            outcome
+        })
+    }
+
+    /// Makes a page a reserved one, if `whole`; else only sees that it has a block. `wb` is held.
+    fn blank_page(&self, op: &Op<'_>, inode: &Inode, index: u64, whole: bool) -> FsResult<()> {
+        let mut tree = inode.tree.lock();
+        let slot = self.reserve(op, inode, &mut tree, index)?;
+        if !whole {
+            return Ok(());
+        }
+        self.pages.drop_range(inode.ino, index..index + 1);
+        if slot.addr.is_data() {
+            self.set_slot(op, inode, &mut tree, index, &slot, BlockAddr::NEW)?;
+            self.invalidate(op, slot.addr)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! Collapsing and inserting ranges (`FALLOC_FL_COLLAPSE_RANGE`, `FALLOC_FL_INSERT_RANGE`): pages are copied to their new places.
+//!
+//! Each batch of copies goes out of place within its `Op` (D4): after a cut the file has, from a page on, old or new places; no page
+//! has been overwritten by another one whose copy was lost.
+
+use super::{BATCH_PAGES, BLOCK, Place};
+use crate::F2fs;
+use crate::inode::Inode;
+use base::Ino;
+use fscore::{Errno, FsResult, Home};
+use ondisk::f2fs::BlockAddr;
+use std::ops::Range;
+
+impl F2fs {
+    /// Removes `offset..offset + len` from a file; what lies behind it moves forward. Both have to be multiples of 4096.
+    ///
+    /// # Errors
+    /// EINVAL if they are not, or the range reaches the end of the file; those of `fallocate`.
+    pub fn collapse_range(&self, ino: Ino, offset: u64, len: u64) -> FsResult<()> {
+        self.shaping(ino, offset, len, |inode, size| {
+            if offset.checked_add(len).is_none_or(|end| end >= size) {
+                return Err(Errno::Inval.into());
+            }
+            let shift = len / BLOCK;
+            let mut to = offset / BLOCK;
+            let end = size.div_ceil(BLOCK) - shift;
+            while to < end {
+                let next = end.min(to + BATCH_PAGES as u64);
+                self.copy_pages(inode, to + shift, to..next)?;
+                to = next;
+            }
+            self.set_size(inode, size - len)
+        })
+    }
+
+    /// Inserts a hole of `len` bytes at `offset`; what lies there moves back. Both have to be multiples of 4096.
+    ///
+    /// # Errors
+    /// EINVAL if they are not, or `offset` is not in the file; EFBIG; those of `fallocate`.
+    pub fn insert_range(&self, ino: Ino, offset: u64, len: u64) -> FsResult<()> {
+        self.shaping(ino, offset, len, |inode, size| {
+            if offset >= size {
+                return Err(Errno::Inval.into());
+            }
+            self.check_end(size, len)?;
+            self.set_size(inode, size + len)?;
+            let (start, shift) = (offset / BLOCK, len / BLOCK);
+            let mut end = size.div_ceil(BLOCK);
+            while end > start {
+                let from = start.max(end.saturating_sub(BATCH_PAGES as u64));
+                self.copy_pages(inode, from, from + shift..end + shift)?;
+                end = from;
+            }
+            let op = self.ops.enter();
+            self.punch_pages(&op, inode, start..start + shift)?;
+            self.put_inode(&op, inode)
+        })
+    }
+
+    fn shaping(
+        &self,
+        ino: Ino,
+        offset: u64,
+        len: u64,
+        work: impl FnOnce(&Inode, u64) -> FsResult<()>,
+    ) -> FsResult<()> {
+        self.guarded(|| {
+            self.check_writable()?;
+            if len == 0 || offset % BLOCK != 0 || len % BLOCK != 0 {
+                return Err(Errno::Inval.into());
+            }
+            let inode = self.inode(ino)?;
+            self.balance()?;
+            let _gate = inode.gate.write();
+            self.check_shapeable(&inode)?;
+            self.leave_inline_now(&inode)?;
+            let size = inode.core().fields.size;
+            work(&inode, size)
+        })
+    }
+
+    /// Gives the pages `to` what lies from page `from` on; holes stay holes. At most one batch.
+    fn copy_pages(&self, inode: &Inode, from: u64, to: Range<u64>) -> FsResult<()> {
+        self.balance()?;
+        let mut pages = Vec::with_capacity((to.end - to.start) as usize);
+        for i in 0..to.end - to.start {
+            let hole = self.addr_of(inode, from + i)? == BlockAddr::NULL;
+            pages.push(match hole {
+                true => None,
+                false => Some(self.base_of(inode, from + i)?),
+            });
+        }
+        let _ = self.land(inode);
+        let op = self.ops.enter();
+        for (index, page) in to.clone().zip(pages) {
+            let Some(page) = page else {
+                self.punch_pages(&op, inode, index..index + 1)?;
+                continue;
+            };
+            self.reserve(&op, inode, &mut inode.tree.lock(), index)?;
+            let known = Home::Known;
+            self.pages.write(inode.ino, index, 0, &page, &page, known);
+        }
+        inode.core().changed();
+        self.put_inode(&op, inode)?;
+        self.write_pages_in(&op, inode, to, Place::Fresh)
+    }
+}

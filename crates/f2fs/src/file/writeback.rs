@@ -1,0 +1,385 @@
+//! Write-back: dirty pages get a block, or keep theirs, and go to the device.
+//!
+//! Pages travel in batches of at most a segment, each inside one `Op`: mapping, validity and counts change together (D2). A batch is
+//! not waited for: `land` does, for whoever needs it (fsync, truncation, a checkpoint, the next write-back).
+
+use super::placement::Facts;
+use super::{BATCH_PAGES, Content, DataStats, Place};
+use crate::F2fs;
+use crate::inode::Inode;
+use crate::map::Tree;
+use crate::ops::Op;
+use base::{BlockNo, Bytes, Ino, Time};
+use block::{Class, Plug};
+use fscore::{DirtyRun, Errno, FsError, FsResult, Take};
+use ondisk::f2fs::{BlockAddr, Log, Nid, Summary};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// What became of a batch.
+enum Batch {
+    /// Nothing dirty is left.
+    Done,
+    /// It is full; there may be more from this page on.
+    More(u64),
+    /// This page is still on its way.
+    Busy(u64),
+}
+
+impl F2fs {
+    /// Submits the dirty pages of `range`, taking an `Op` for each batch. Waits for none. The caller may hold the gate, nothing below.
+    pub(crate) fn write_pages(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
+        self.write_batches(inode, range, Place::Policy)
+    }
+
+    /// The same for an fsync, whose few pages may go in place.
+    pub(crate) fn sync_pages(&self, inode: &Inode) -> FsResult<()> {
+        self.write_batches(inode, 0..u64::MAX, Place::Sync)
+    }
+
+    fn write_batches(&self, inode: &Inode, range: Range<u64>, place: Place) -> FsResult<()> {
+        if !self.pages.is_dirty(inode.ino) {
+            return Ok(());
+        }
+        self.check_writable()?;
+        let facts = self.facts(inode, place);
+        let mut from = range.start;
+        loop {
+            self.balance()?;
+            let op = self.ops.enter();
+            match self.write_batch(&op, inode, from..range.end, facts)? {
+                Batch::Done => return Ok(()),
+                Batch::More(next) => from = next,
+                Batch::Busy(at) => {
+                    from = at;
+                    drop(op);
+                    // A failure is kept, and the page is dirty again.
+                    let _ = self.land(inode);
+                }
+            }
+        }
+    }
+
+    /// The same inside the caller's `Op` (checkpoint: directories; cleaning).
+    pub(crate) fn write_pages_in(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        range: Range<u64>,
+        place: Place,
+    ) -> FsResult<()> {
+        let facts = self.facts(inode, place);
+        let mut from = range.start;
+        loop {
+            match self.write_batch(op, inode, from..range.end, facts)? {
+                Batch::Done => return Ok(()),
+                Batch::More(next) => from = next,
+                Batch::Busy(at) => {
+                    from = at;
+                    let _ = self.land(inode);
+                }
+            }
+        }
+    }
+
+    fn write_batch(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        range: Range<u64>,
+        facts: Facts,
+    ) -> FsResult<Batch> {
+        let _wb = inode.wb.lock();
+        if inode.core().gone {
+            // Freed while we waited: pages under this number belong to a new inode by now.
+            return Ok(Batch::Done);
+        }
+        let mut sending = Sending::new(self, facts);
+        let mut from = range.start;
+        let outcome = loop {
+            let room = BATCH_PAGES - sending.pages;
+            if room == 0 {
+                break Ok(Batch::More(from));
+            }
+            match self.pages.take_dirty(inode.ino, from..range.end, room) {
+                Take::Nothing => break Ok(Batch::Done),
+                Take::Busy(at) => break Ok(Batch::Busy(at)),
+                Take::Run(run) => {
+                    from = run.range().end;
+                    if let Err(e) = self.place_run(op, inode, &run, &mut sending) {
+                        break Err(e);
+                    }
+                }
+            }
+        };
+        sending.send(self, inode);
+        sending.note(self, inode);
+        outcome
+    }
+
+    /// Finds a place for each page of a run.
+    fn place_run(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        run: &DirtyRun,
+        sending: &mut Sending,
+    ) -> FsResult<()> {
+        for (i, page) in run.pages.iter().enumerate() {
+            let index = run.first + i as u64;
+            let placed = {
+                let mut tree = inode.tree.lock();
+                self.place_page(op, inode, &mut tree, index, sending)
+            };
+            let addr = match placed {
+                Ok(addr) => addr,
+                Err(e) => {
+                    self.pages.give_back(inode.ino, run, i);
+                    if matches!(e, FsError::Corrupt { .. }) {
+                        // Trying again would fail for ever: the page is lost, the next fsync says so.
+                        self.pages.drop_range(inode.ino, index..index + 1);
+                        inode.core().write_error.get_or_insert(e.clone());
+                    }
+                    return Err(e);
+                }
+            };
+            if sending.over.contains(&addr) {
+                // Only a damaged mapping leads to one block twice; one plug must not hold it twice.
+                sending.send(self, inode);
+            }
+            sending.add(addr, page.clone(), index);
+        }
+        Ok(())
+    }
+
+    /// The block that page `index` goes to; the slot says so afterwards.
+    fn place_page(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        tree: &mut Tree,
+        index: u64,
+        sending: &mut Sending,
+    ) -> FsResult<BlockAddr> {
+        let slot = self.find_slot(inode, tree, index)?;
+        let Some(slot) = slot.filter(|s| s.addr != BlockAddr::NULL) else {
+            return Err(FsError::corrupt(format!(
+                "inode {}: page {index} is dirty and has no block reserved",
+                inode.ino
+            )));
+        };
+        if slot.addr.is_data() && sending.in_place && self.may_overwrite(slot.addr)? {
+            sending.stats.in_place += 1;
+            return Ok(slot.addr);
+        }
+        let owner = Summary {
+            nid: slot.nid,
+            version: sending.version(self, slot.nid)?,
+            ofs_in_node: slot.slot,
+        };
+        let placed = self.allocate(op, sending.log, slot.addr, owner)?;
+        if let Err(e) = self.set_slot(op, inode, tree, index, &slot, placed.addr) {
+            // The old block is given up and the slot still names it: no checkpoint may say so.
+            self.fail(&e);
+            return Err(e);
+        }
+        sending.stats.out_of_place[sending.log.heat()] += 1;
+        Ok(placed.addr)
+    }
+
+    /// `checkpoint=disable` keeps what the last checkpoint knows.
+    fn may_overwrite(&self, addr: BlockAddr) -> FsResult<bool> {
+        Ok(!self.options.checkpoint_disabled || !self.is_checkpointed(addr)?)
+    }
+
+    /// Waits for the data of an inode that is on its way, and settles its pages. A failure is kept for the next fsync as well, and
+    /// its pages are dirty again.
+    pub(crate) fn land(&self, inode: &Inode) -> FsResult<()> {
+        let ino = inode.ino;
+        let landed = inode.flights.land(|pages, result| match result {
+            Ok(()) => self.pages.written(ino, pages),
+            Err(_) => self.pages.unwritten(ino, pages),
+        });
+        self.content.landed(inode);
+        if let Err(e) = &landed {
+            inode.core().write_error.get_or_insert(e.clone());
+            if inode.is_dir() {
+                self.fail(e);
+            }
+        }
+        landed.map(drop)
+    }
+
+    /// Waits for all data on its way: whatever a checkpoint maps has been written (D2).
+    ///
+    /// # Errors
+    /// A block of a directory could not be written. Those of files are dirty again, and their fsync says so.
+    pub(crate) fn land_all(&self) -> FsResult<()> {
+        let mut first = Ok(());
+        for ino in self.content.flying() {
+            let Ok(inode) = self.inode(ino) else {
+                // Freed: it has landed.
+                self.content.flying.lock().remove(&ino);
+                continue;
+            };
+            let landed = self.land(&inode);
+            if inode.is_dir() {
+                first = first.and(landed);
+            }
+        }
+        first
+    }
+
+    /// Starts to write back what became dirty before `older_than` (`None`: everything); lands what earlier calls sent. Directories wait
+    /// for the checkpoint.
+    pub(crate) fn writeback_files(&self, older_than: Option<Time>) -> FsResult<()> {
+        // Failures are kept in the inodes.
+        let _ = self.land_all();
+        let dirs: BTreeSet<Ino> = self.pages.dirty_meta_files().into_iter().collect();
+        for ino in self.pages.dirty_files(older_than) {
+            if dirs.contains(&ino) {
+                continue;
+            }
+            let Ok(inode) = self.inode(ino) else {
+                continue;
+            };
+            match self.write_pages(&inode, 0..u64::MAX) {
+                // Kept for the fsync of that file.
+                Err(FsError::Corrupt { .. }) => {}
+                Err(e) if e.errno() == Errno::Stale => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Dirty pages that write-back can write.
+    pub(crate) fn dirty_file_pages(&self) -> u64 {
+        let all = self.pages.dirty_pages();
+        all.saturating_sub(self.pages.dirty_meta_pages())
+    }
+
+    /// Cleaning: makes page `index` dirty as it is, so that `write_pages_in` moves it. False if it has no block.
+    pub(crate) fn unsettle_page(&self, inode: &Inode, index: u64) -> FsResult<bool> {
+        let dir = inode.is_dir();
+        while !self.pages.make_dirty(inode.ino, index, dir) {
+            // A full cache may let it go again at once; then it is written into it.
+            let Some(page) = self.fill(inode, index, index + 1)? else {
+                return Ok(false);
+            };
+            let known = fscore::Home::Known;
+            self.pages
+                .write(inode.ino, index, 0, &page[..1], &page, known);
+        }
+        Ok(true)
+    }
+
+    /// What write-back did so far.
+    pub fn data_stats(&self) -> DataStats {
+        *self.content.stats.lock()
+    }
+}
+
+impl Content {
+    fn flying(&self) -> Vec<Ino> {
+        self.flying.lock().iter().copied().collect()
+    }
+
+    fn took_off(&self, ino: Ino) {
+        self.flying.lock().insert(ino);
+    }
+
+    /// Takes the inode off the list, unless something has been sent again: that is looked at under the lock, and who sends adds to the
+    /// flights first.
+    fn landed(&self, inode: &Inode) {
+        let mut flying = self.flying.lock();
+        if inode.flights.is_empty() {
+            flying.remove(&inode.ino);
+        }
+    }
+}
+
+/// Pages that are being sent.
+struct Sending {
+    plug: Plug,
+    class: Class,
+    log: Log,
+    /// Blocks that are mapped are overwritten.
+    in_place: bool,
+    /// Runs of pages in the plug.
+    runs: Vec<Range<u64>>,
+    /// Blocks in the plug.
+    over: BTreeSet<BlockAddr>,
+    /// Of the whole batch.
+    pages: usize,
+    stats: DataStats,
+    /// The version of the last node, which is most often that of the next one.
+    version: Option<(Nid, u8)>,
+}
+
+impl Sending {
+    fn new(fs: &F2fs, facts: Facts) -> Sending {
+        Sending {
+            plug: fs.queue.plug(),
+            class: if facts.dir { Class::Dentry } else { Class::Data },
+            log: facts.log(),
+            in_place: facts.in_place(),
+            runs: Vec::new(),
+            over: BTreeSet::new(),
+            pages: 0,
+            stats: DataStats::default(),
+            version: None,
+        }
+    }
+
+    fn version(&mut self, fs: &F2fs, nid: Nid) -> FsResult<u8> {
+        match self.version {
+            Some((of, version)) if of == nid => Ok(version),
+            _ => {
+                let version = fs.nat_get(nid)?.version;
+                self.version = Some((nid, version));
+                Ok(version)
+            }
+        }
+    }
+
+    fn add(&mut self, addr: BlockAddr, page: Bytes, index: u64) {
+        let lba = BlockNo(u64::from(addr.0)).lba();
+        self.plug.write(lba, self.class, page);
+        self.over.insert(addr);
+        self.pages += 1;
+        match self.runs.last_mut() {
+            Some(run) if run.end == index => run.end += 1,
+            _ => self.runs.push(index..index + 1),
+        }
+    }
+
+    /// Submits what was gathered; whoever lands the flights waits for it.
+    fn send(&mut self, fs: &F2fs, inode: &Inode) {
+        if self.plug.is_empty() {
+            return;
+        }
+        self.over.clear();
+        let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
+        inode.flights.add_runs(self.runs.drain(..), plug.submit());
+        fs.content.took_off(inode.ino);
+    }
+
+    /// Tells fsync what happened, and counts it.
+    fn note(&self, fs: &F2fs, inode: &Inode) {
+        let moved: u64 = self.stats.out_of_place.iter().sum();
+        {
+            let mut core = inode.core();
+            core.appended |= moved > 0;
+            core.updated |= self.stats.in_place > 0;
+        }
+        let mut stats = fs.content.stats.lock();
+        stats.in_place += self.stats.in_place;
+        for (sum, n) in stats.out_of_place.iter_mut().zip(self.stats.out_of_place) {
+            *sum += n;
+        }
+        if self.class == Class::Dentry {
+            stats.dentry += moved;
+        }
+    }
+}
