@@ -47,6 +47,18 @@ impl Flights {
         }
     }
 
+    /// The same for pages that do not lie in a row.
+    pub fn add_runs(&self, runs: impl IntoIterator<Item = Range<u64>>, mut batch: Batch) {
+        if !batch.is_empty() {
+            let watch = batch.watch();
+            let flights = runs.into_iter().map(|pages| Flight {
+                pages,
+                watch: watch.clone(),
+            });
+            self.state.lock().under_way.extend(flights);
+        }
+    }
+
     /// True if nothing is under way.
     pub fn is_empty(&self) -> bool {
         self.state.lock().under_way.is_empty() && self.landing.try_lock().is_some()

@@ -46,6 +46,7 @@ mod space;
 mod sync;
 mod volume;
 
+pub use file::{DataStats, FileExtent, InPlace};
 pub use ops::Cause;
 pub use options::{
     CheckpointPolicy, Errors, FsyncMode, GcPolicy, MountOptions, Preset, Scheme, Triggers,

@@ -1,5 +1,6 @@
 //! Mount options: typed, and as `key=value,...` (Documentation/filesystems/f2fs.rst); presets of the checkpoint policy.
 
+use crate::file::InPlace;
 use base::Nanos;
 use fscore::{FsError, FsResult};
 use std::fmt;
@@ -234,6 +235,8 @@ pub struct MountOptions {
     pub inline_xattr: bool,
     /// `mode=lfs`: no writing in place, no reuse of holes in segments.
     pub lfs: bool,
+    /// When data is overwritten in place (`ipu_policy` in sysfs); `None`: as the kernel chooses by the size of the volume.
+    pub in_place: Option<InPlace>,
     /// Page cache bound, bytes.
     pub cache_bytes: usize,
     /// Callers may use the blocks reserved for the superuser.
@@ -256,6 +259,7 @@ impl Default for MountOptions {
             inline_dentry: true,
             inline_xattr: true,
             lfs: false,
+            in_place: None,
             cache_bytes: 64 << 20,
             privileged: true,
         }
@@ -264,7 +268,7 @@ impl Default for MountOptions {
 
 const KEYS: &str = "scheme=checkpoint-60|checkpoint-1|checkpoint-5-bg, fsync_mode=posix|strict|nobarrier, checkpoint=enable|disable, \
                     errors=continue|remount-ro|panic, background_gc=on|off|sync, mode=adaptive|lfs, ro, rw, norecovery, \
-                    disable_roll_forward, discard, nodiscard, [no]inline_data, [no]inline_dentry, [no]inline_xattr, cache=MIB";
+                    disable_roll_forward, discard, nodiscard, [no]inline_data, [no]inline_dentry, [no]inline_xattr, ipu_policy=BITS, cache=MIB";
 
 impl MountOptions {
     /// Reads `key=value,...`; an empty text gives the defaults.
@@ -309,6 +313,9 @@ impl MountOptions {
             ("noinline_dentry", "") => self.inline_dentry = false,
             ("inline_xattr", "") => self.inline_xattr = true,
             ("noinline_xattr", "") => self.inline_xattr = false,
+            ("ipu_policy", bits) => {
+                self.in_place = Some(InPlace(bits.parse().map_err(|_| bad(item))?));
+            }
             ("cache", mib) => self.cache_bytes = cache(item, mib)?,
             _ => return Err(bad(item)),
         }

@@ -1,6 +1,7 @@
 //! A mounted volume: its parts, and whether operations are let in.
 
 use crate::checkpoint::Checkpointer;
+use crate::file::Content;
 use crate::flights::Flights;
 use crate::gc::Gc;
 use crate::inode::{Inodes, Orphans};
@@ -36,6 +37,8 @@ pub struct F2fs {
     pub(crate) nodes: Nodes,
     /// Data of files, and directory blocks.
     pub(crate) pages: PageCache,
+    /// Data on its way, and atomic writes.
+    pub(crate) content: Content,
     pub(crate) inodes: Inodes,
     pub(crate) orphans: Orphans,
     /// Node blocks and directory blocks on their way; files have their own.

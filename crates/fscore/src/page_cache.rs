@@ -450,7 +450,11 @@ impl PageCache {
             let count = |f: fn(&Page) -> bool| file.pages.values().filter(|p| f(p)).count();
             total += file.pages.len();
             dirty += file.dirty.len() as u64;
-            meta += if file.meta { file.dirty.len() as u64 } else { 0 };
+            meta += if file.meta {
+                file.dirty.len() as u64
+            } else {
+                0
+            };
             clean += count(Page::evictable);
             assert_eq!(count(|p| p.dirty.is_some()), file.dirty.len(), "P3: dirty");
             let delayed = count(|p| p.home == Home::Delayed) as u64;
@@ -459,7 +463,12 @@ impl PageCache {
             assert_eq!(homeless, 0, "P2: a delayed page is clean");
         }
         assert_eq!(
-            (state.total, state.dirty, state.dirty_meta, state.clean.len()),
+            (
+                state.total,
+                state.dirty,
+                state.dirty_meta,
+                state.clean.len()
+            ),
             (total, dirty, meta, clean),
             "P3: totals"
         );

@@ -120,12 +120,7 @@ impl F2fs {
     }
 
     /// Writes while an atomic write is open. The gate is held.
-    pub(super) fn write_pending(
-        &self,
-        inode: &Inode,
-        offset: u64,
-        data: &[u8],
-    ) -> FsResult<usize> {
+    pub(super) fn write_pending(&self, inode: &Inode, offset: u64, data: &[u8]) -> FsResult<usize> {
         // They cannot be written back: no more of them than half the cache.
         let limit = self.pages.limit_pages() / 2;
         for part in parts(offset, data) {
@@ -175,12 +170,7 @@ impl F2fs {
     }
 
     /// A new block for each page, and none of them mapped yet. On failure nothing has changed (A4).
-    fn place_pending(
-        &self,
-        op: &Op<'_>,
-        inode: &Inode,
-        pages: &Pending,
-    ) -> FsResult<Vec<Moved>> {
+    fn place_pending(&self, op: &Op<'_>, inode: &Inode, pages: &Pending) -> FsResult<Vec<Moved>> {
         let mut moved: Vec<Moved> = Vec::with_capacity(pages.len());
         let mut place = |index: u64| -> FsResult<()> {
             let slot = {

@@ -64,7 +64,12 @@ impl F2fs {
     }
 
     /// Zeroes inline content of `range`, as far as there is room for any.
-    pub(super) fn zero_inline(&self, op: &Op<'_>, inode: &Inode, range: Range<u64>) -> FsResult<()> {
+    pub(super) fn zero_inline(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        range: Range<u64>,
+    ) -> FsResult<()> {
         let area = self.inline_area(inode)?;
         let part = |n: u64| area.start + n.min(area.len() as u64) as usize;
         let (from, to) = (part(range.start), part(range.end));

@@ -61,6 +61,7 @@ pub(super) struct Facts {
     pub few: bool,
     /// At most [`HOT_PAGES_MAX`] pages are dirty.
     pub small: bool,
+    /// `mode=lfs`, or `checkpoint=disable`: what the last checkpoint knows must stay as it is.
     pub lfs: bool,
     pub policy: InPlace,
     pub short_of_segments: bool,
@@ -117,16 +118,11 @@ impl F2fs {
             advise,
             few: fewer(FSYNC_PAGES_MAX),
             small: fewer(HOT_PAGES_MAX),
-            lfs: self.options.lfs,
+            lfs: self.options.lfs || self.options.checkpoint_disabled,
             policy: policy.unwrap_or_else(|| InPlace::for_volume(&self.geo, self.options.lfs)),
-            short_of_segments: self.short_of_segments(),
+            short_of_segments: self.segs.is_short(),
             utilization: used * 100 / all.max(1),
         }
-    }
-
-    /// Free segments are so few that logs go on in segments that are partly in use (Linux `f2fs_need_SSR`).
-    fn short_of_segments(&self) -> bool {
-        self.segs.free() <= 2 * Log::ALL.len() as u32
     }
 }
 
@@ -153,10 +149,34 @@ mod tests {
         for (why, facts) in [
             ("mode=lfs", Facts { lfs: true, ..PLAIN }),
             ("directory", Facts { dir: true, ..PLAIN }),
-            ("atomic write", Facts { atomic: true, ..PLAIN }),
-            ("moved or cut", Facts { place: Place::Fresh, ..PLAIN }),
-            ("cleaning", Facts { place: Place::Cold, ..PLAIN }),
-            ("no policy", Facts { policy: InPlace::NEVER, ..PLAIN }),
+            (
+                "atomic write",
+                Facts {
+                    atomic: true,
+                    ..PLAIN
+                },
+            ),
+            (
+                "moved or cut",
+                Facts {
+                    place: Place::Fresh,
+                    ..PLAIN
+                },
+            ),
+            (
+                "cleaning",
+                Facts {
+                    place: Place::Cold,
+                    ..PLAIN
+                },
+            ),
+            (
+                "no policy",
+                Facts {
+                    policy: InPlace::NEVER,
+                    ..PLAIN
+                },
+            ),
         ] {
             assert!(!facts.in_place(), "D4: {why}");
         }
@@ -204,10 +224,32 @@ mod tests {
         assert_eq!(PLAIN.log(), Log::WarmData);
         assert_eq!(advise(Advise::COLD).log(), Log::ColdData);
         assert_eq!(advise(Advise::HOT).log(), Log::HotData);
-        assert_eq!(Facts { small: true, ..PLAIN }.log(), Log::HotData);
+        assert_eq!(
+            Facts {
+                small: true,
+                ..PLAIN
+            }
+            .log(),
+            Log::HotData
+        );
         assert_eq!(Facts { dir: true, ..PLAIN }.log(), Log::HotData);
-        assert_eq!(Facts { atomic: true, ..PLAIN }.log(), Log::HotData);
+        assert_eq!(
+            Facts {
+                atomic: true,
+                ..PLAIN
+            }
+            .log(),
+            Log::HotData
+        );
         let cold = Place::Cold;
-        assert_eq!(Facts { place: cold, dir: true, ..PLAIN }.log(), Log::ColdData);
+        assert_eq!(
+            Facts {
+                place: cold,
+                dir: true,
+                ..PLAIN
+            }
+            .log(),
+            Log::ColdData
+        );
     }
 }

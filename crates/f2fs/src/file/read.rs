@@ -26,7 +26,11 @@ impl F2fs {
                 return Err(Errno::IsDir.into());
             }
             let size = core.atomic_size.unwrap_or(core.fields.size);
-            (size, core.read_end == offset, super::inline::is_inline(&core))
+            (
+                size,
+                core.read_end == offset,
+                super::inline::is_inline(&core),
+            )
         };
         if offset >= size || buf.is_empty() {
             return Ok(0);

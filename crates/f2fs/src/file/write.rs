@@ -93,10 +93,11 @@ impl F2fs {
     fn write_chunk(&self, inode: &Inode, offset: u64, chunk: &[u8]) -> FsResult<usize> {
         let end = offset + chunk.len() as u64;
         // Reading waits for the device: before the `Op`.
-        let mut bases = [(offset, offset % BLOCK != 0), (end, end % BLOCK != 0)].map(|(at, cut)| {
-            let index = at / BLOCK;
-            (cut && self.pages.state(inode.ino, index).is_none()).then_some(index)
-        });
+        let mut bases =
+            [(offset, offset % BLOCK != 0), (end, end % BLOCK != 0)].map(|(at, cut)| {
+                let index = at / BLOCK;
+                (cut && self.pages.state(inode.ino, index).is_none()).then_some(index)
+            });
         if bases[0] == bases[1] {
             bases[1] = None;
         }
@@ -108,7 +109,9 @@ impl F2fs {
         let mut done = 0;
         let mut outcome = Ok(());
         for part in parts(offset, chunk) {
-            let base = read.extract_if(.., |(index, _)| *index == part.index).next();
+            let base = read
+                .extract_if(.., |(index, _)| *index == part.index)
+                .next();
             match self.write_part(&op, inode, &part, base.map(|(_, base)| base)) {
                 Ok(()) => done += part.data.len(),
                 Err(e) => {

@@ -168,7 +168,7 @@ impl F2fs {
                 inode.ino
             )));
         };
-        if slot.addr.is_data() && sending.in_place && self.may_overwrite(slot.addr)? {
+        if slot.addr.is_data() && sending.in_place {
             sending.stats.in_place += 1;
             return Ok(slot.addr);
         }
@@ -185,11 +185,6 @@ impl F2fs {
         }
         sending.stats.out_of_place[sending.log.heat()] += 1;
         Ok(placed.addr)
-    }
-
-    /// `checkpoint=disable` keeps what the last checkpoint knows.
-    fn may_overwrite(&self, addr: BlockAddr) -> FsResult<bool> {
-        Ok(!self.options.checkpoint_disabled || !self.is_checkpointed(addr)?)
     }
 
     /// Waits for the data of an inode that is on its way, and settles its pages. A failure is kept for the next fsync as well, and
@@ -285,7 +280,7 @@ impl Content {
         self.flying.lock().iter().copied().collect()
     }
 
-    fn took_off(&self, ino: Ino) {
+    pub(super) fn took_off(&self, ino: Ino) {
         self.flying.lock().insert(ino);
     }
 
@@ -321,7 +316,11 @@ impl Sending {
     fn new(fs: &F2fs, facts: Facts) -> Sending {
         Sending {
             plug: fs.queue.plug(),
-            class: if facts.dir { Class::Dentry } else { Class::Data },
+            class: if facts.dir {
+                Class::Dentry
+            } else {
+                Class::Data
+            },
             log: facts.log(),
             in_place: facts.in_place(),
             runs: Vec::new(),

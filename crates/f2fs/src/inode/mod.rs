@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - N1 outside an `Op`, the inode's node block in `nodes` holds what `core.fields` says ([`put_inode`](F2fs::put_inode)), but for access times;
-//! - N2 an inode that is pinned, an orphan, without links, or has dirty pages stays in memory;
+//! - N2 an inode that is pinned, an orphan, without links, has dirty pages, or pages on their way, stays in memory;
 //! - N3 `gone` inodes are freed: their number may belong to another one already.
 
 mod cache;
@@ -64,8 +64,10 @@ pub(crate) struct Core {
     pub updated: bool,
     /// A link was added or the name changed since the last checkpoint: fsync needs a checkpoint.
     pub needs_checkpoint: bool,
-    /// An atomic write is open.
+    /// An atomic write is being committed: fsync marks only the last of its node blocks, and sends that one behind a flush.
     pub atomic: bool,
+    /// An atomic write is open: the size that its writes gave the file.
+    pub atomic_size: Option<u64>,
     /// Failures of write-back that no fsync has reported yet.
     pub write_error: Option<FsError>,
     /// Where the last read ended, to notice sequential reading.
@@ -84,6 +86,7 @@ impl Core {
             updated: false,
             needs_checkpoint: false,
             atomic: false,
+            atomic_size: None,
             write_error: None,
             read_end: 0,
         }

@@ -147,6 +147,11 @@ impl Segments {
         }
     }
 
+    /// Free sections are so few that logs fill holes (Linux `f2fs_need_SSR`).
+    pub fn is_short(&self) -> bool {
+        !self.lfs && self.free_sections() <= self.low()
+    }
+
     fn low(&self) -> u32 {
         // Linux `f2fs_need_SSR`: what is dirty, the reserve, and as much again.
         self.pressure.load(Ordering::Relaxed) + 2 * self.reserved_sections
