@@ -35,6 +35,7 @@ mod fs;
 mod gc;
 mod inode;
 mod map;
+pub mod mkfs;
 mod mount;
 mod nat;
 mod nodes;
