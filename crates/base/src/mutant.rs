@@ -106,6 +106,24 @@ mutants! {
     ConvertUnordered = "convert-unordered", H(23);
     /// Ordered data that rides in the pack of its record comes behind it.
     DataBesideRecord = "data-beside-record", H(24);
+    /// An fsync of F2FS sends its nodes before the data they lead to has been written.
+    F2fsNodeBeforeData = "f2fs-node-before-data", H(30);
+    /// Nodes of an fsync have no mark for roll-forward.
+    F2fsNoFsyncMark = "f2fs-no-fsync-mark", H(31);
+    /// The inode block of a new file has no mark that its name is to be made.
+    F2fsNoDentryMark = "f2fs-no-dentry-mark", H(31);
+    /// An fsync that roll-forward cannot serve writes no checkpoint.
+    F2fsIgnoreReason = "f2fs-ignore-reason", H(32);
+    /// An fsync returns without a flush.
+    F2fsFsyncNoFlush = "f2fs-fsync-no-flush", H(17);
+    /// An fsync does not wait for nodes of others that lie before its own in the chain.
+    F2fsOwnNodesOnly = "f2fs-own-nodes-only", H(33);
+    /// Roll-forward takes node blocks of earlier lives of the log.
+    F2fsAnyVersion = "f2fs-any-version", H(34);
+    /// Roll-forward writes over the chain before its checkpoint is durable.
+    F2fsOverwriteChain = "f2fs-overwrite-chain", H(35);
+    /// A block that roll-forward gives to a file stays with its former owner, too.
+    F2fsKeepFormerOwner = "f2fs-keep-former-owner", H(36);
     /// A pair is logged before the program of its source has ended.
     PairBeforeSource = "pair-before-source", R(2);
     /// Recovery applies what it finds of a batch.

@@ -52,4 +52,5 @@ pub use ops::Cause;
 pub use options::{
     CheckpointPolicy, Errors, FsyncMode, GcPolicy, MountOptions, Preset, Scheme, Triggers,
 };
+pub use sync::Reason;
 pub use volume::F2fs;

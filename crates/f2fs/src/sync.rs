@@ -1,13 +1,282 @@
-//! fsync and fdatasync.
+//! fsync and fdatasync: data, then the nodes that lead to it with a mark for roll-forward; or a checkpoint where roll-forward would not
+//! do (Linux `f2fs_do_sync_file`).
+//!
+//! What is acknowledged comes back: by the last checkpoint, and by the chain of node blocks written since then, of which a mount
+//! takes those with marks (`recover.rs`). Why that holds:
+//!
+//! - Y1 (data first) the nodes that an fsync writes name no block whose write has not completed: between the wait for the data and the
+//!   submission of the nodes nothing of the inode may be sent (its `wb` lock, its `gate` shared);
+//! - Y2 (marks) each node of an fsync has a mark (`strict`: the last one alone); the inode block has a dentry mark, and is among
+//!   them, as long as neither checkpoint nor chain has the inode: roll-forward makes inode and name from it;
+//! - Y3 (reasons) what roll-forward does not bring back is asked for before nodes are written, and then a checkpoint is: see
+//!   [`Reason`];
+//! - Y4 (chain) an fsync waits for every node block that got its address before its own ones did: roll-forward stops at the first block
+//!   of the chain that is missing. A node that could not be written latches the mount, so nobody behind it is acknowledged;
+//! - Y5 (flush; H17) it returns after a flush that started when data and nodes had completed. `strict`: data and nodes but the
+//!   last are flushed before the last is written, which is non-volatile at completion: all of the fsync or nothing of it comes
+//!   back. `posix`: nodes may come back without their data, but only of an fsync that was not acknowledged. `nobarrier` flushes
+//!   nothing: acknowledged fsyncs, too, may come back as new inodes over old data;
+//! - Y6 (nothing to do) without a change that its caller asked for, an fsync still waits for an earlier one's nodes of this inode, and
+//!   for a flush that covers the inode's data.
 
 use crate::F2fs;
-use crate::inode::Inode;
+use crate::fault;
+use crate::inode::{Change, Core, Inode};
+use crate::nodes::Last;
+use crate::ops::{Cause, Op};
+use crate::options::FsyncMode;
+use base::{Ino, Mutant};
+use block::WriteMark;
 use fscore::FsResult;
+use ondisk::f2fs::{Advise, Nid};
+use std::collections::BTreeMap;
+
+/// Why an fsync writes a checkpoint. (Linux has two more: `fastboot` and two logs, which are no options here.)
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Reason {
+    /// Not a regular file: entries of a directory are not in any node of its own.
+    NotRegular,
+    /// Links are not one: roll-forward knows one name.
+    Links,
+    /// The inode does not say which name it has.
+    Name,
+    /// The directory that has its name is not in the last checkpoint.
+    Parent,
+    /// The volume is so full that roll-forward might not find the space.
+    Space,
+    /// A part of the file was cut off of which no node tells roll-forward.
+    Cut,
+    /// `strict`: names were moved into the directory of a file whose name is not in the last checkpoint.
+    MovedNames,
+}
+
+impl Reason {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::NotRegular => "not-regular",
+            Reason::Links => "links",
+            Reason::Name => "name",
+            Reason::Parent => "parent",
+            Reason::Space => "space",
+            Reason::Cut => "cut",
+            Reason::MovedNames => "moved-names",
+        }
+    }
+}
+
+/// Directories remembered for [`Reason::MovedNames`] before old ones are looked for.
+const MOVED_MAX: usize = 1024;
+
+/// What fsync has to remember.
+#[derive(Default)]
+pub(crate) struct SyncBooks {
+    /// Checkpoints by reason.
+    checkpoints: BTreeMap<Reason, u64>,
+    /// Directories that names were moved into, with the checkpoint version at that time.
+    moved: BTreeMap<Ino, u64>,
+}
+
+/// What became of the nodes.
+enum Step {
+    /// Nothing was written now.
+    Nothing,
+    /// They fly.
+    Written,
+    /// The last one is durable, and all before it.
+    Durable,
+    /// A checkpoint has to be written instead.
+    Checkpoint(Reason),
+}
 
 impl F2fs {
+    /// Checkpoints that fsync wrote, by reason.
+    pub fn fsync_checkpoints(&self) -> BTreeMap<Reason, u64> {
+        self.nodes.sync.lock().checkpoints.clone()
+    }
+
+    /// A name was moved into this directory (rename): what `strict` asks for.
+    pub(crate) fn note_moved_name(&self, dir: Ino) {
+        if self.options.fsync == FsyncMode::Strict {
+            let version = self.cp.footer_version();
+            let mut books = self.nodes.sync.lock();
+            if books.moved.len() >= MOVED_MAX {
+                books.moved.retain(|_, at| *at == version);
+            }
+            books.moved.insert(dir, version);
+        }
+    }
+
     /// Makes an inode durable. The caller holds no lock.
     pub(crate) fn sync_inode(&self, inode: &Inode, data_only: bool) -> FsResult<()> {
-        let _ = (inode, data_only);
-        todo!("node")
+        if self.options.read_only {
+            return Ok(());
+        }
+        let regular = inode.core().fields.is_regular();
+        if regular {
+            self.timed("fsync-data", || self.sync_data(inode))?;
+        }
+        if self.checkpoint_disabled() {
+            return Ok(());
+        }
+        if !regular {
+            return self.sync_by_checkpoint(inode, Reason::NotRegular);
+        }
+        match self.timed("fsync-node", || self.sync_nodes(inode, data_only))? {
+            Step::Checkpoint(reason) => self.sync_by_checkpoint(inode, reason),
+            Step::Nothing | Step::Written => self.settle_sync(inode),
+            Step::Durable => Ok(()),
+        }
+    }
+
+    fn sync_data(&self, inode: &Inode) -> FsResult<()> {
+        self.write_pages(inode, 0..u64::MAX)?;
+        if !rt::mutant(Mutant::F2fsNodeBeforeData) {
+            // A failure is kept, those of earlier write-back are too.
+            let _ = self.land(inode);
+        }
+        let failed = inode.core().write_error.take();
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn sync_by_checkpoint(&self, inode: &Inode, reason: Reason) -> FsResult<()> {
+        *self
+            .nodes
+            .sync
+            .lock()
+            .checkpoints
+            .entry(reason)
+            .or_default() += 1;
+        let data = inode.flights.mark();
+        self.timed("fsync-checkpoint", || self.checkpoint(Cause::Fsync))?;
+        self.flush_for_sync(data)
+    }
+
+    /// Writes the nodes of a regular file whose data has landed.
+    fn sync_nodes(&self, inode: &Inode, data_only: bool) -> FsResult<Step> {
+        loop {
+            // Y1: with the gate shared no page becomes dirty, so that write-back of the last ones ends.
+            let _gate = inode.gate.read();
+            let op = self.ops.enter();
+            let wb = inode.wb.lock();
+            if inode.flights.is_empty() || rt::mutant(Mutant::F2fsNodeBeforeData) {
+                return self.write_step(&op, inode, data_only);
+            }
+            drop(wb);
+            drop(op);
+            self.land(inode)?;
+        }
+    }
+
+    /// The same under its locks.
+    fn write_step(&self, op: &Op<'_>, inode: &Inode, data_only: bool) -> FsResult<Step> {
+        let nid = inode.nid();
+        let history = self.node_history(nid)?;
+        let fresh = !history.checkpointed && !history.inode_fsynced;
+        let change = inode.core().change;
+        let asked = change == Change::Data || change == Change::Times && !data_only;
+        let own = (asked || fresh) && self.nodes.is_dirty(nid);
+        if !own && !self.nodes.has_dirty_below(nid) {
+            return Ok(Step::Nothing);
+        }
+        if let Some(reason) = self.reason_to_checkpoint(inode)?
+            && !rt::mutant(Mutant::F2fsIgnoreReason)
+        {
+            inode.core().needs_checkpoint = false;
+            inode.tree.lock().cut_below = false;
+            return Ok(Step::Checkpoint(reason));
+        }
+        {
+            let mut core = inode.core();
+            (core.appended, core.updated) = (false, false);
+            if own {
+                core.change = Change::None;
+            }
+        }
+        let strict = self.options.fsync == FsyncMode::Strict;
+        let last = if strict { Last::Alone } else { Last::Alike };
+        let data = inode.flights.mark();
+        let before_last = || {
+            // Y4, Y5.
+            let (nodes, _) = self.land_nodes()?;
+            self.flush_for_sync(nodes.max(data))
+        };
+        let written = self.write_fsync_nodes(op, nid, own, last, before_last)?;
+        let flight = self.node_flight();
+        inode.tree.lock().chained = flight;
+        if !strict || written == 0 {
+            return Ok(Step::Written);
+        }
+        self.land_nodes()?;
+        self.nodes_durable(flight);
+        Ok(Step::Durable)
+    }
+
+    /// Waits for the nodes of the inode, and for the flush.
+    fn settle_sync(&self, inode: &Inode) -> FsResult<()> {
+        let mut mark = inode.flights.mark();
+        let chained = inode.tree.lock().chained;
+        let mut flight = None;
+        if !self.are_nodes_durable(chained) {
+            let (nodes, landed) = self.timed("fsync-node", || self.land_nodes())?;
+            mark = mark.max(nodes);
+            flight = Some(landed);
+        }
+        self.flush_for_sync(mark)?;
+        if let Some(flight) = flight {
+            self.nodes_durable(flight);
+        }
+        Ok(())
+    }
+
+    /// Y5.
+    fn flush_for_sync(&self, mark: WriteMark) -> FsResult<()> {
+        if self.options.fsync == FsyncMode::NoBarrier || rt::mutant(Mutant::F2fsFsyncNoFlush) {
+            return Ok(());
+        }
+        let flushed = self.timed("fsync-flush", || self.queue.ensure_flushed(mark));
+        flushed.map_err(fault::device("flushing for fsync"))
+    }
+
+    /// Y3.
+    fn reason_to_checkpoint(&self, inode: &Inode) -> FsResult<Option<Reason>> {
+        let (pino, by_fields) = {
+            let core = inode.core();
+            (core.fields.pino, reason_in_fields(&core))
+        };
+        if by_fields.is_some() {
+            return Ok(by_fields);
+        }
+        if inode.tree.lock().cut_below {
+            return Ok(Some(Reason::Cut));
+        }
+        if !self.room_for_roll_forward() {
+            return Ok(Some(Reason::Space));
+        }
+        if !self.node_history(pino)?.checkpointed {
+            return Ok(Some(Reason::Parent));
+        }
+        if self.options.fsync == FsyncMode::Strict && self.is_moved_into(pino) {
+            let history = self.node_history(inode.nid())?;
+            if !history.checkpointed && !history.inode_fsynced {
+                return Ok(Some(Reason::MovedNames));
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_moved_into(&self, dir: Nid) -> bool {
+        let version = self.cp.footer_version();
+        self.nodes.sync.lock().moved.get(&Ino(dir.0)) == Some(&version)
+    }
+}
+
+fn reason_in_fields(core: &Core) -> Option<Reason> {
+    if core.fields.links != 1 {
+        Some(Reason::Links)
+    } else if core.needs_checkpoint || core.fields.advise.has(Advise::LOST_PINO) {
+        Some(Reason::Name)
+    } else {
+        None
     }
 }

@@ -1,0 +1,271 @@
+//! Taking blocks out of a mapping: from a page on, or in a range.
+//!
+//! Damage that is met (an address outside the main area, a block that was free already, a node of another inode) does not stop the
+//! freeing: what can be freed is, and the first damage is the answer.
+
+use super::{F2fs, LastNode, Tree, Way, nid_word, shape, span};
+use crate::inode::Inode;
+use crate::ops::Op;
+use fscore::{FsError, FsResult};
+use ondisk::f2fs::{
+    ADDRS_PER_BLOCK, BlockAddr, INODE_NID_SLOT0, NIDS_PER_BLOCK, Nid, addr, addr_slot0, nid_slot,
+    set_addr, set_nid_slot,
+};
+
+/// What a truncation did so far.
+#[derive(Default)]
+struct Freed {
+    /// Data blocks and reserved ones.
+    blocks: u64,
+    nodes: u64,
+    /// A direct node of the last checkpoint below an indirect one that stays.
+    cut_below: bool,
+    damage: Option<FsError>,
+}
+
+impl Freed {
+    /// Damage is kept, anything else is an end.
+    fn note(&mut self, result: FsResult<()>) -> FsResult<()> {
+        match result {
+            Err(e @ FsError::Corrupt { .. }) => {
+                self.damage.get_or_insert(e);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+}
+
+/// A part of the tree.
+#[derive(Clone, Copy)]
+struct Part {
+    nid: Nid,
+    /// Its place in the tree.
+    ofs: u32,
+    /// 1: direct.
+    level: usize,
+    /// Pages of it that stay.
+    keep: u64,
+}
+
+impl F2fs {
+    /// Frees all blocks from page `from` on and the nodes that lead to nothing but them; `space` and the inode's blocks are adjusted.
+    pub(crate) fn truncate_map(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        tree: &mut Tree,
+        from: u64,
+    ) -> FsResult<()> {
+        let shape = shape(inode);
+        if shape.inline {
+            return Ok(());
+        }
+        tree.last = None;
+        tree.forget(from, u64::MAX);
+        let mut freed = Freed::default();
+        let result = self.truncate_all(op, shape.ino, u64::from(shape.addrs), from, &mut freed);
+        tree.cut_below |= freed.cut_below;
+        self.settle(op, inode, tree, freed, result)
+    }
+
+    /// Frees the blocks of `from..to` and leaves holes; nodes stay.
+    pub(crate) fn punch_map(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        tree: &mut Tree,
+        from: u64,
+        to: u64,
+    ) -> FsResult<()> {
+        let shape = shape(inode);
+        tree.forget(from, to);
+        let mut freed = Freed::default();
+        let mut index = from;
+        let mut result = Ok(());
+        while index < to && result.is_ok() {
+            index = match self.way(&shape, tree, index) {
+                Ok(Way::Node(node)) => {
+                    let end = node.end.min(to);
+                    result = self.free_slots(op, &node, index, end, &mut freed);
+                    end
+                }
+                Ok(Way::Nowhere(end)) => end,
+                Err(e) => {
+                    result = Err(e);
+                    to
+                }
+            };
+        }
+        self.settle(op, inode, tree, freed, result)
+    }
+
+    /// The counts follow (M4), whatever came in between.
+    fn settle(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        tree: &Tree,
+        freed: Freed,
+        result: FsResult<()>,
+    ) -> FsResult<()> {
+        self.space.return_blocks(freed.blocks);
+        let nids = self.with_node(inode.nid(), |block| {
+            std::array::from_fn(|n| nid_slot(block, INODE_NID_SLOT0 + n))
+        })?;
+        {
+            let mut core = inode.core();
+            let fields = &mut core.fields;
+            fields.nids = nids;
+            fields.ext = tree.largest();
+            fields.blocks = fields
+                .blocks
+                .saturating_sub(freed.blocks + freed.nodes)
+                .max(1);
+        }
+        self.put_inode(op, inode)?;
+        inode.core().changed();
+        result?;
+        freed.damage.map_or(Ok(()), Err)
+    }
+
+    fn truncate_all(
+        &self,
+        op: &Op<'_>,
+        ino: Nid,
+        addrs: u64,
+        from: u64,
+        freed: &mut Freed,
+    ) -> FsResult<()> {
+        if from < addrs {
+            let node = LastNode {
+                first: 0,
+                end: addrs,
+                nid: ino,
+            };
+            self.free_slots(op, &node, from, addrs, freed)?;
+        }
+        let (nids, mut first) = (NIDS_PER_BLOCK, addrs);
+        let roots = [(1, 1), (2, 1), (3, 2), (4 + nids, 2), (5 + 2 * nids, 3)];
+        for (n, (ofs, level)) in roots.into_iter().enumerate() {
+            let keep = from.saturating_sub(first);
+            first += span(level);
+            let at = nid_word(0, n as u16);
+            let nid = self.with_node(ino, |block| nid_slot(block, at))?;
+            if nid == Nid(0) || keep >= span(level) {
+                continue;
+            }
+            let part = Part {
+                nid,
+                ofs,
+                level,
+                keep,
+            };
+            if self.truncate_part(op, ino, part, freed)? {
+                self.edit_node(op, ino, |block| set_nid_slot(block, at, Nid(0)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees a part of the tree behind the pages that it keeps; true if nothing is left of it.
+    fn truncate_part(
+        &self,
+        op: &Op<'_>,
+        ino: Nid,
+        part: Part,
+        freed: &mut Freed,
+    ) -> FsResult<bool> {
+        if let Err(e) = self.check_part(ino, part.nid, part.ofs) {
+            // Another's node, or none: not ours to free. The way to it ends here.
+            freed.note(Err(e))?;
+            return Ok(part.keep == 0);
+        }
+        if part.level == 1 {
+            let node = LastNode {
+                first: 0,
+                end: u64::from(ADDRS_PER_BLOCK),
+                nid: part.nid,
+            };
+            self.free_slots(op, &node, part.keep, node.end, freed)?;
+        } else {
+            self.truncate_children(op, ino, part, freed)?;
+        }
+        if part.keep > 0 {
+            return Ok(false);
+        }
+        if part.level == 1 && part.ofs > 2 {
+            freed.cut_below |= self.node_history(part.nid)?.checkpointed;
+        }
+        let result = self.free_node(op, part.nid);
+        freed.note(result)?;
+        freed.nodes += 1;
+        Ok(true)
+    }
+
+    fn truncate_children(
+        &self,
+        op: &Op<'_>,
+        ino: Nid,
+        part: Part,
+        freed: &mut Freed,
+    ) -> FsResult<()> {
+        let below = span(part.level - 1);
+        // Nodes of one child: itself, and of an indirect one what it leads to.
+        let each = if part.level == 3 {
+            NIDS_PER_BLOCK + 1
+        } else {
+            1
+        };
+        let block = self.node(part.nid)?;
+        for n in (part.keep / below) as u32..NIDS_PER_BLOCK {
+            let nid = nid_slot(&block, n as usize);
+            if nid == Nid(0) {
+                continue;
+            }
+            let child = Part {
+                nid,
+                ofs: part.ofs + 1 + n * each,
+                level: part.level - 1,
+                keep: part.keep.saturating_sub(u64::from(n) * below),
+            };
+            if self.truncate_part(op, ino, child, freed)? {
+                self.edit_node(op, part.nid, |b| set_nid_slot(b, n as usize, Nid(0)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees what the slots of pages `from..to` of a node name.
+    fn free_slots(
+        &self,
+        op: &Op<'_>,
+        node: &LastNode,
+        from: u64,
+        to: u64,
+        freed: &mut Freed,
+    ) -> FsResult<()> {
+        let slots = (from - node.first) as usize..(to - node.first) as usize;
+        let used: Vec<(usize, BlockAddr)> = self.with_node(node.nid, |block| {
+            let slot0 = addr_slot0(block);
+            let all = slots.map(|s| (slot0 + s, addr(block, slot0 + s)));
+            all.filter(|(_, addr)| *addr != BlockAddr::NULL).collect()
+        })?;
+        if used.is_empty() {
+            return Ok(());
+        }
+        self.edit_node(op, node.nid, |block| {
+            for &(at, _) in &used {
+                set_addr(block, at, BlockAddr::NULL);
+            }
+        })?;
+        freed.blocks += used.len() as u64;
+        for (_, addr) in used {
+            if addr.is_data() {
+                let result = self.invalidate(op, addr);
+                freed.note(result)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,256 @@
+//! Node blocks in memory: inodes, direct and indirect nodes, xattr nodes. Read through NAT, changed under an `Op`, written out of place.
+//!
+//! - D1 a node block in memory is the one that NAT names, or newer; one node is read by one task at a time, and a read that a
+//!   free overtook does not count;
+//! - D2 the footer of a block that came from the device names the node that was asked for and the inode that NAT says; an inode's
+//!   checksum fits;
+//! - D3 node blocks of one volume are handed to the device in the order in which their addresses were allocated: the chain that
+//!   roll-forward walks has no hole that a later fsync does not wait for (see `sync.rs`, Y4).
+
+mod cache;
+mod write;
+
+pub(crate) use write::{Last, Which};
+
+use crate::F2fs;
+use crate::fault;
+use crate::ops::Op;
+use crate::sync::SyncBooks;
+use base::{BLOCK_BYTES, BlockNo, Bytes, Ino, SECTORS_PER_BLOCK};
+use cache::State;
+use fscore::{FsError, FsResult};
+use ondisk::f2fs::{
+    BlockAddr, Footer, NODE_COLD, Nid, NodeKind, footer, set_footer, verify_inode_checksum,
+};
+use rt::{Condvar, Mutex, MutexGuard};
+
+/// Least bound of the cache, blocks.
+const LIMIT_MIN: usize = 256;
+
+/// The cache.
+pub(crate) struct Nodes {
+    state: Mutex<State>,
+    read_ended: Condvar,
+    /// D3: held from the allocation of node blocks until their flight is known.
+    writer: Mutex<()>,
+    limit: usize,
+    /// What fsync has to remember.
+    pub(crate) sync: Mutex<SyncBooks>,
+}
+
+impl Nodes {
+    /// An empty cache that lets go of clean blocks beyond `limit_bytes`.
+    pub fn new(limit_bytes: usize) -> Nodes {
+        Nodes {
+            state: Mutex::named("f2fs nodes", State::default()),
+            read_ended: Condvar::new(),
+            writer: Mutex::named("f2fs node writer", ()),
+            limit: (limit_bytes / BLOCK_BYTES).max(LIMIT_MIN),
+            sync: Mutex::named("f2fs sync books", SyncBooks::default()),
+        }
+    }
+
+    /// Dirty node blocks.
+    pub fn dirty(&self) -> u64 {
+        self.state.lock().dirty()
+    }
+
+    /// True if this node has changes that were not written.
+    pub fn is_dirty(&self, nid: Nid) -> bool {
+        self.state.lock().is_dirty(nid)
+    }
+
+    /// True if the inode has dirty nodes besides its inode block.
+    pub fn has_dirty_below(&self, ino: Nid) -> bool {
+        !self.state.lock().dirty_of(ino).is_empty()
+    }
+}
+
+impl F2fs {
+    /// The content of a node block. Its footer names `nid`, or that is damage; a free number is damage too.
+    pub(crate) fn node(&self, nid: Nid) -> FsResult<Bytes> {
+        let mut state = self.node_state(nid)?;
+        Ok(state.get(nid).expect("made sure of").bytes().clone())
+    }
+
+    /// Looks at a node block without copying it. `look` calls nothing of the file system.
+    pub(crate) fn with_node<R>(&self, nid: Nid, look: impl FnOnce(&[u8]) -> R) -> FsResult<R> {
+        let mut state = self.node_state(nid)?;
+        Ok(look(state.get(nid).expect("made sure of").bytes()))
+    }
+
+    /// Changes a node block and makes it dirty. `change` calls nothing of the file system and leaves the footer alone.
+    pub(crate) fn edit_node<R>(
+        &self,
+        op: &Op<'_>,
+        nid: Nid,
+        change: impl FnOnce(&mut [u8]) -> R,
+    ) -> FsResult<R> {
+        let _ = op;
+        let mut state = self.node_state(nid)?;
+        let entry = state.get_dirty(nid).expect("made sure of");
+        let result = entry.modify(change);
+        debug_assert_eq!(
+            footer(entry.bytes()).nid,
+            nid,
+            "D2: an edit changed the footer"
+        );
+        Ok(result)
+    }
+
+    /// Makes a node block of zeros and footer (node offset `ofs` in inode `ino`, cold mark for whatever is no directory's), lets
+    /// `fill` complete it; counts it in `space` and enters it in NAT as NEW. The inode's own count of blocks is the caller's.
+    ///
+    /// # Errors
+    /// ENOSPC; then the number is still the caller's.
+    pub(crate) fn new_node(
+        &self,
+        op: &Op<'_>,
+        nid: Nid,
+        ino: Ino,
+        ofs: u32,
+        cold: bool,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> FsResult<()> {
+        let ino = Nid(ino.0);
+        let is_inode = ino == nid;
+        self.space.claim_node(is_inode)?;
+        if let Err(e) = self.nat_set(op, nid, ino, BlockAddr::NEW) {
+            self.space.return_node(is_inode);
+            return Err(e);
+        }
+        let mut footer = Footer {
+            nid,
+            ino,
+            flags: if cold { NODE_COLD } else { 0 },
+            ..Footer::default()
+        };
+        footer.set_ofs_of_node(ofs);
+        let mut block = vec![0; BLOCK_BYTES];
+        fill(&mut block);
+        set_footer(&mut block, &footer);
+        let mut state = self.nodes.state.lock();
+        state.insert(nid, Bytes::from(block));
+        state.get_dirty(nid).expect("inserted above");
+        self.let_go(&mut state);
+        Ok(())
+    }
+
+    /// Frees a node: its block, its number, its count.
+    pub(crate) fn free_node(&self, op: &Op<'_>, nid: Nid) -> FsResult<()> {
+        let entry = self.nat_get(nid)?;
+        if entry.addr == BlockAddr::NULL {
+            return Err(FsError::corrupt(format!(
+                "node {nid} is freed, and is free"
+            )));
+        }
+        self.nodes.state.lock().remove(nid);
+        self.nat_set(op, nid, entry.ino, BlockAddr::NULL)?;
+        self.space.return_node(entry.ino == nid);
+        if entry.addr.is_data() {
+            self.invalidate(op, entry.addr)?;
+        }
+        Ok(())
+    }
+
+    /// The table, with this node in it.
+    fn node_state(&self, nid: Nid) -> FsResult<MutexGuard<'_, State>> {
+        loop {
+            let state = self.nodes.state.lock();
+            if state.contains(nid) {
+                return Ok(state);
+            }
+            drop(state);
+            self.load_node(nid)?;
+        }
+    }
+
+    /// Reads a node from the device, or waits for who does (D1).
+    fn load_node(&self, nid: Nid) -> FsResult<()> {
+        let mut state = self.nodes.state.lock();
+        let read = loop {
+            if state.contains(nid) {
+                return Ok(());
+            }
+            match state.begin_read(nid) {
+                Some(read) => break read,
+                None => self.nodes.read_ended.wait(&mut state),
+            }
+        };
+        drop(state);
+        let result = self.read_node(nid);
+        let mut state = self.nodes.state.lock();
+        if state.end_read(nid, read)
+            && let Ok(block) = &result
+        {
+            state.insert(nid, block.clone());
+            self.let_go(&mut state);
+        }
+        drop(state);
+        self.nodes.read_ended.notify_all();
+        result.map(|_| ())
+    }
+
+    /// Lets go of what the cache has beyond its bound.
+    fn let_go(&self, state: &mut State) {
+        if state.len() > self.nodes.limit {
+            state.evict(self.nodes.limit, self.flights.is_empty());
+        }
+    }
+
+    /// A node block as the device has it (D2).
+    fn read_node(&self, nid: Nid) -> FsResult<Bytes> {
+        if nid == Nid(0) || nid.0 >= self.geo.max_nid {
+            let max = self.geo.max_nid;
+            return Err(FsError::corrupt(format!(
+                "node {nid}: there are 1 to {max}"
+            )));
+        }
+        let entry = self.nat_get(nid)?;
+        if entry.addr == BlockAddr::NULL {
+            return Err(FsError::corrupt(format!(
+                "node {nid} is in use, and free in the NAT"
+            )));
+        }
+        let block = self.read_node_block(entry.addr)?;
+        self.check_node(nid, entry.ino, &block).map_err(|why| {
+            FsError::corrupt(format!("node {nid} at block {}: {why}", entry.addr))
+        })?;
+        Ok(block)
+    }
+
+    /// A block of the main area.
+    pub(crate) fn read_node_block(&self, addr: BlockAddr) -> FsResult<Bytes> {
+        if !self.geo.is_main(addr) {
+            return Err(FsError::corrupt(format!(
+                "a node at block {addr}, outside the main area"
+            )));
+        }
+        let lba = BlockNo(addr.into()).lba();
+        let read = self.queue.read_blocks(lba, SECTORS_PER_BLOCK);
+        let mut blocks = read.map_err(fault::device("reading a node"))?;
+        Ok(blocks.swap_remove(0))
+    }
+
+    fn check_node(&self, nid: Nid, ino: Nid, block: &[u8]) -> Result<(), String> {
+        let footer = footer(block);
+        if footer.nid != nid {
+            return Err(format!("the block says it is node {}", footer.nid));
+        }
+        if footer.ino != ino {
+            let owner = footer.ino;
+            return Err(format!(
+                "the block belongs to inode {owner}, the NAT says {ino}"
+            ));
+        }
+        if footer.is_inode() != (footer.kind() == NodeKind::Inode) {
+            let ofs = footer.ofs_of_node();
+            return Err(format!("offset {ofs} in the tree of inode {ino} cannot be"));
+        }
+        if footer.is_inode() {
+            verify_inode_checksum(block, self.features, self.inode_seed)
+                .map_err(|e| e.to_string())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,223 @@
+//! Writing dirty nodes: an address in the log of their kind, a footer that leads on, an entry in NAT.
+//!
+//! Nodes of a checkpoint carry no mark; those of an fsync do, see `sync.rs`.
+
+use super::cache::log_of;
+use crate::F2fs;
+use crate::ops::Op;
+use base::{BlockNo, Ino, Mutant};
+use block::{Class, Plug, WriteMark};
+
+use fscore::{FsError, FsResult};
+use ondisk::f2fs::{
+    NODE_DENTRY, NODE_FSYNC, Nid, Summary, footer, set_footer, update_inode_checksum,
+};
+
+/// Which dirty nodes to write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Which {
+    /// All.
+    All,
+    /// Those of one inode (its own block included).
+    Of(Ino),
+}
+
+/// What the last node of an fsync is like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Last {
+    /// Like the others: each has a mark.
+    Alike,
+    /// It alone has a mark, and is non-volatile at completion.
+    Alone,
+}
+
+/// Marks of a node for roll-forward.
+#[derive(Clone, Copy, Default)]
+struct Marks {
+    fsync: bool,
+    dentry: bool,
+}
+
+impl F2fs {
+    /// Submits dirty nodes to the logs (indirect ones first, then those of directories, then of files), without marks; they fly in
+    /// `self.flights`. How many.
+    pub(crate) fn write_nodes(&self, op: &Op<'_>, which: Which) -> FsResult<u64> {
+        let _writer = self.nodes.writer.lock();
+        let state = self.nodes.state.lock();
+        let (nids, of) = match which {
+            Which::All => (state.all_dirty(), None),
+            Which::Of(ino) => {
+                let ino = Nid(ino.0);
+                let mut nids = state.dirty_of(ino);
+                nids.extend(Some(ino).filter(|&n| state.is_dirty(n)));
+                (nids, Some(ino))
+            }
+        };
+        drop(state);
+        self.fly(op, &nids, of, |_| (Marks::default(), false))?;
+        Ok(nids.len() as u64)
+    }
+
+    /// Submits nodes of an fsync of inode `ino` with their marks: its direct and xattr nodes, with `inode_block` its own block.
+    /// Those of [`Last::Alone`] but for the last fly first; `before_last` is called when it is their turn to have landed.
+    /// Answers how many.
+    pub(crate) fn write_fsync_nodes(
+        &self,
+        op: &Op<'_>,
+        ino: Nid,
+        inode_block: bool,
+        last: Last,
+        before_last: impl FnOnce() -> FsResult<()>,
+    ) -> FsResult<u64> {
+        let history = self.node_history(ino)?;
+        let named = history.checkpointed || history.inode_fsynced;
+        let dentry = !named && !rt::mutant(Mutant::F2fsNoDentryMark);
+        let writer = self.nodes.writer.lock();
+        let nids = self.fsync_set(ino, inode_block);
+        let Some(&final_node) = nids.last() else {
+            return Ok(0);
+        };
+        let marks = |nid: Nid| Marks {
+            fsync: (last == Last::Alike || nid == final_node)
+                && !rt::mutant(Mutant::F2fsNoFsyncMark),
+            dentry: nid == ino && dentry,
+        };
+        match last {
+            Last::Alike => self.fly(op, &nids, Some(ino), |nid| (marks(nid), false))?,
+            Last::Alone => {
+                let (_, others) = nids.split_last().expect("one at least");
+                self.fly(op, others, Some(ino), |nid| (marks(nid), false))?;
+                drop(writer);
+                before_last()?;
+                let _writer = self.nodes.writer.lock();
+                self.fly(op, &[final_node], Some(ino), |nid| (marks(nid), true))?;
+            }
+        }
+        Ok(nids.len() as u64)
+    }
+
+    /// The nodes that an fsync writes, by number. Indirect ones are none of them: roll-forward makes them anew.
+    fn fsync_set(&self, ino: Nid, inode_block: bool) -> Vec<Nid> {
+        let mut state = self.nodes.state.lock();
+        let mut nids = state.dirty_of(ino);
+        nids.retain(|&nid| {
+            let entry = state.get(nid).expect("C1: listed");
+            log_of(&footer(entry.bytes())) != ondisk::f2fs::Log::ColdNode
+        });
+        if inode_block && state.is_dirty(ino) {
+            nids.push(ino);
+            nids.sort_unstable();
+        }
+        nids
+    }
+
+    /// Allocates, completes and submits; the writer's lock is held (D3).
+    fn fly(
+        &self,
+        op: &Op<'_>,
+        nids: &[Nid],
+        of: Option<Nid>,
+        marks: impl Fn(Nid) -> (Marks, bool),
+    ) -> FsResult<()> {
+        let (Some(&first), Some(&end)) = (nids.iter().min(), nids.iter().max()) else {
+            return Ok(());
+        };
+        let flight = self.nodes.state.lock().board();
+        let mut plug = self.queue.plug();
+        let mut result = Ok(());
+        for &nid in nids {
+            let (marks, fua) = marks(nid);
+            result = self.place_node(op, nid, flight, marks, fua, &mut plug);
+            if result.is_err() {
+                break;
+            }
+        }
+        let pages = u64::from(first.0)..u64::from(end.0) + 1;
+        self.flights.add(pages, plug.submit());
+        self.nodes.state.lock().depart(of);
+        if let Err(e) = &result {
+            self.fail(e);
+        }
+        result
+    }
+
+    fn place_node(
+        &self,
+        op: &Op<'_>,
+        nid: Nid,
+        flight: u64,
+        marks: Marks,
+        fua: bool,
+        plug: &mut Plug,
+    ) -> FsResult<()> {
+        let Some((log, ino)) = self.nodes.state.lock().place_of_dirty(nid) else {
+            // Somebody else wrote it since it was listed.
+            return Ok(());
+        };
+        let old = self.nat_get(nid)?;
+        let version = self.cp.footer_version();
+        let owner = Summary {
+            nid,
+            version: 0,
+            ofs_in_node: 0,
+        };
+        let placed = self.allocate(op, log, old.addr, owner)?;
+        let taken = self.nodes.state.lock().take(nid, flight, |block| {
+            let mut footer = footer(block);
+            footer.cp_ver = version;
+            footer.next = placed.next;
+            footer.set(NODE_FSYNC, marks.fsync);
+            footer.set(NODE_DENTRY, marks.dentry);
+            set_footer(block, &footer);
+            update_inode_checksum(block, self.features, self.inode_seed);
+        });
+        self.nat_set(op, nid, ino, placed.addr)?;
+        self.note_node_written(ino, nid == ino, marks.fsync);
+        let block = taken.expect("D3: only the holder of the writer's lock makes a node clean");
+        let lba = BlockNo(placed.addr.into()).lba();
+        match fua {
+            true => plug.write_fua(lba, Class::Node, block),
+            false => plug.write(lba, Class::Node, block),
+        }
+        Ok(())
+    }
+
+    /// Waits for all node and directory blocks that are on their way. A failure latches the mount, whoever meets it (a checkpoint
+    /// must not be written after it, and an fsync behind it in the chain must not be acknowledged). Answers the mark that a flush
+    /// has to cover, and the number of the last flight that it covers.
+    ///
+    /// # Errors
+    /// A write failed, now or before.
+    pub(crate) fn land_nodes(&self) -> FsResult<(WriteMark, u64)> {
+        let flight = {
+            // D3: what has an address is in flight.
+            let _writer = self.nodes.writer.lock();
+            self.nodes.state.lock().flight
+        };
+        let mark = self.flights.land(|_, result| {
+            if let Err(e) = result {
+                self.fail(e);
+            }
+        })?;
+        match self.failed() {
+            Some(first) => Err(FsError::Aborted { first }),
+            None => Ok((mark, flight)),
+        }
+    }
+
+    /// A flush has covered all flights up to this one.
+    pub(crate) fn nodes_durable(&self, flight: u64) {
+        let mut state = self.nodes.state.lock();
+        state.durable = state.durable.max(flight);
+    }
+
+    /// True if flights up to this one are known to be durable.
+    pub(crate) fn are_nodes_durable(&self, flight: u64) -> bool {
+        self.nodes.state.lock().durable >= flight
+    }
+
+    /// Number of the last flight so far.
+    pub(crate) fn node_flight(&self) -> u64 {
+        self.nodes.state.lock().flight
+    }
+}
