@@ -66,7 +66,7 @@ impl F2fs {
         let mut freed = Freed::default();
         let result = self.truncate_all(op, shape.ino, u64::from(shape.addrs), from, &mut freed);
         tree.cut_below |= freed.cut_below;
-        self.settle(op, inode, tree, freed, result)
+        self.settle_map(op, inode, tree, freed, result)
     }
 
     /// Frees the blocks of `from..to` and leaves holes; nodes stay.
@@ -97,11 +97,11 @@ impl F2fs {
                 }
             };
         }
-        self.settle(op, inode, tree, freed, result)
+        self.settle_map(op, inode, tree, freed, result)
     }
 
     /// The counts follow (M4), whatever came in between.
-    fn settle(
+    fn settle_map(
         &self,
         op: &Op<'_>,
         inode: &Inode,
