@@ -3,7 +3,7 @@
 use crate::F2fs;
 use crate::inode::Inode;
 use crate::ops::Op;
-use base::{Bytes, Ino};
+use base::Bytes;
 use fscore::FsResult;
 
 use super::zero_page;
@@ -83,15 +83,5 @@ impl F2fs {
         }
         dir.core().changed();
         self.put_inode(op, dir)
-    }
-
-    /// Directories with dirty pages: what a checkpoint has to write.
-    pub(crate) fn dirty_dirs(&self) -> Vec<Ino> {
-        self.pages.dirty_meta_files()
-    }
-
-    /// Dirty pages of directories.
-    pub(crate) fn dirty_dir_pages(&self) -> u64 {
-        self.pages.dirty_meta_pages()
     }
 }

@@ -45,7 +45,10 @@ impl F2fs {
         let facts = self.facts(inode, place);
         let mut from = range.start;
         loop {
-            self.balance()?;
+            // Directories are a checkpoint's, which `balance` may write.
+            if !facts.dir {
+                self.balance()?;
+            }
             let op = self.ops.enter();
             match self.write_batch(&op, inode, from..range.end, facts)? {
                 Batch::Done => return Ok(()),
