@@ -47,6 +47,9 @@ enum Task {
     Msrv,
     /// Remove every guard once and demand that a crash test notices
     Mutants(mutants::Args),
+    /// What a kernel in user mode calls inside
+    #[command(hide = true)]
+    UmlGuest,
 }
 
 fn main() -> ExitCode {
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Task::Lint => lint::run(),
         Task::Msrv => msrv::run(),
         Task::Mutants(args) => mutants::run(&args),
+        Task::UmlGuest => crosscheck::uml_f2fs::guest(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -456,6 +456,9 @@ pub struct HostSqliteArgs {
     /// The database file to make.
     #[arg(long)]
     pub database: PathBuf,
+    /// Keep SQLite from the atomic writes of F2FS, which would replace the rollback journal.
+    #[arg(long)]
+    pub no_atomic_writes: bool,
     /// Seed of the workload.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

@@ -12,6 +12,9 @@ pub fn run(args: &HostSqliteArgs) -> Result<(), Failure> {
     let workload: Workload = args.workload.parse().map_err(usage)?;
     let spec = &workload.into_sqlite().map_err(usage)?;
     let transactions = sqlite::transactions(spec, args.seed);
+    if args.no_atomic_writes {
+        sqlite::without_atomic_writes().map_err(failed)?;
+    }
     let db = sqlite::open_on_host(&args.database).map_err(failed)?;
     sqlite::prepare(&db, spec).map_err(failed)?;
     let mut input = std::io::stdin().lines();

@@ -22,6 +22,7 @@
 mod control;
 mod error;
 mod file;
+mod host;
 mod io;
 mod locks;
 mod mount;
@@ -32,6 +33,7 @@ mod registration;
 mod shm;
 mod table;
 
+pub use host::without_atomic_writes;
 pub use process::set_up;
 pub use registration::{Options, Registration, SetupError, SyncCall, register};
 pub use rusqlite;

@@ -8,7 +8,7 @@
 //! | `plan NAME SEED DIR` | puts a directory through a [`Plan`]; prints the error numbers of a plan that may fail |
 //! | `plan-crash NAME SEED DIR` | the same, then `crash` with the plan's open files still open |
 //! | `tree DIR FILE` | writes the [`Tree`](crate::Tree) of a directory to a file |
-//! | `figures DEVICE FILE PROGRAM ARGUMENT...` | runs a program that says `ready`, waits for a line, works, says `done`; writes what the device did meanwhile |
+//! | `figures DEVICE FILE PROGRAM ARGUMENT...` | runs a program that says `ready`, waits for a line, works, says `done`; writes what the device did meanwhile: lines of name and number |
 
 use crate::vm::{CALL, SCRATCH};
 use crate::{Plan, modules, posix};
@@ -81,17 +81,36 @@ fn crash() -> io::Result<()> {
     Err(io::Error::other("the host did not kill the guest"))
 }
 
-/// Fields of `/sys/block/DEVICE/stat`: commands written, sectors written, flushes (Documentation/block/stat.rst).
-fn stat(device: &str) -> io::Result<[u64; 3]> {
+/// Counters of a device (`/sys/block/DEVICE/stat`, Documentation/block/stat.rst) and, if there is an F2FS on it that counts
+/// (`iostat_enable`), of what F2FS wrote, by kind in blocks of 4 KiB (`/proc/fs/f2fs/DEVICE/iostat_info`).
+fn counters(device: &str) -> io::Result<Vec<(String, u64)>> {
     let text = fs::read_to_string(format!("/sys/block/{device}/stat"))?;
     let fields: Vec<u64> = text
         .split_whitespace()
         .filter_map(|f| f.parse().ok())
         .collect();
-    match fields.get(..16) {
-        Some(f) => Ok([f[4], f[6], f[15]]),
-        None => Err(io::Error::other(format!("figures of {device}: {text}"))),
+    let Some(f) = fields.get(..16) else {
+        return Err(io::Error::other(format!("figures of {device}: {text}")));
+    };
+    let mut found: Vec<(String, u64)> =
+        [("commands", f[4]), ("blocks", f[6] / 8), ("flushes", f[15])]
+            .map(|(name, n)| (name.into(), n))
+            .into();
+    let text =
+        fs::read_to_string(format!("/proc/fs/f2fs/{device}/iostat_info")).unwrap_or_default();
+    let written = text
+        .lines()
+        .skip_while(|line| *line != "[WRITE]")
+        .take_while(|line| *line != "[READ]");
+    for (name, bytes) in written.filter_map(|line| line.split_once(':')) {
+        // "fs data", "fs node", "fs meta", "fs cp data", ...: what F2FS sent to the device, not what it was given.
+        let (Some(name), Ok(bytes)) = (name.strip_prefix("fs "), bytes.trim().parse::<u64>())
+        else {
+            continue;
+        };
+        found.push((name.replace(' ', "_"), bytes / 4096));
     }
+    Ok(found)
 }
 
 fn figures(device: &str, file: &Path, command: &mut Command) -> io::Result<()> {
@@ -106,14 +125,17 @@ fn figures(device: &str, file: &Path, command: &mut Command) -> io::Result<()> {
         other => Err(io::Error::other(format!("{word} expected, not {other:?}"))),
     };
     expect("ready")?;
-    let before = stat(device)?;
+    let before = counters(device)?;
     writeln!(input, "go")?;
     expect("done")?;
-    let after = stat(device)?;
+    let after = counters(device)?;
     drop(input);
     if !child.wait()?.success() {
         return Err(io::Error::other("the program ended badly"));
     }
-    let [commands, sectors, flushes] = [0, 1, 2].map(|n| after[n] - before[n]);
-    fs::write(file, format!("{commands} {sectors} {flushes}\n"))
+    let lines = after
+        .iter()
+        .zip(&before)
+        .map(|((name, b), (_, a))| format!("{name} {}\n", b - a));
+    fs::write(file, lines.collect::<String>())
 }

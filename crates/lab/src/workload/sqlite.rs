@@ -137,6 +137,14 @@ pub fn open_on_host(database: &Path) -> SqliteResult<Connection> {
     Ok(Connection::open(database)?)
 }
 
+/// Keeps SQLite's own file layer from the atomic writes of F2FS, for the whole process.
+///
+/// # Errors
+/// SQLite's own file layer does not let its system calls be replaced.
+pub fn without_atomic_writes() -> Result<(), ::sqlite::SetupError> {
+    ::sqlite::without_atomic_writes()
+}
+
 /// Sets journal mode and level, and makes the table with the rows that are there before.
 ///
 /// # Errors

@@ -1,0 +1,186 @@
+//! `cargo xtask crosscheck uml-f2fs`: the F2FS of a kernel in user mode beside Varve's.
+//!
+//! Traffic: an F2FS of 1 GiB, timers off, one-row insert transactions of the same bundled SQLite with synchronous=FULL, the connection left
+//! open while the figures are read. `ubd` has a volatile cache and no FUA, as profile `loop-like`. SQLite's own file layer would use
+//! the atomic writes of F2FS in place of any rollback journal; the modes are measured without them, and once more with them.
+
+use crate::Result;
+use crate::test::build;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use uml::Uml;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Transactions per mode
+    #[arg(long, default_value_t = 300)]
+    transactions: u32,
+    /// Kernel runs
+    #[arg(long, default_value_t = 3)]
+    repeats: u32,
+    /// The program `varve`, if it is not to be built first
+    #[arg(long)]
+    varve: Option<PathBuf>,
+}
+
+/// What the guest calls this program with.
+pub const GUEST: &str = "uml-guest";
+
+/// A row of the table.
+struct Row {
+    name: &'static str,
+    mode: &'static str,
+    /// Whether SQLite may use atomic writes.
+    atomic: bool,
+    /// Blocks and flushes that kernel 6.1.176 was seen with (docs/measuring.md): another answer shows that something else is measured.
+    seen: (f64, f64),
+}
+
+const fn row(name: &'static str, mode: &'static str, atomic: bool, seen: (f64, f64)) -> Row {
+    Row {
+        name,
+        mode,
+        atomic,
+        seen,
+    }
+}
+
+const ROWS: [Row; 5] = [
+    row("delete", "delete", false, (13.22, 5.0)),
+    row("truncate", "truncate", false, (11.16, 6.0)),
+    row("persist", "persist", false, (11.07, 6.0)),
+    row("wal", "wal", false, (3.07, 1.0)),
+    row("atomic", "delete", true, (4.03, 3.0)),
+];
+/// How far the kernel may be off from what was seen, as a fraction.
+const DRIFT: f64 = 0.10;
+
+/// Counts per transaction, by name: `commands`, `blocks`, `flushes`, and blocks by kind as F2FS counts them.
+type Figures = BTreeMap<String, f64>;
+
+pub fn run(args: &Args) -> Result {
+    let varve = args
+        .varve
+        .clone()
+        .map_or_else(|| build::binary("varve"), Ok)?;
+    let mut kernel: BTreeMap<&str, Figures> = BTreeMap::new();
+    for _ in 0..args.repeats.max(1) {
+        for (name, figures) in measure(&varve, args.transactions)? {
+            let sum = kernel.entry(name).or_default();
+            for (what, n) in figures {
+                let share = n / f64::from(args.repeats.max(1) * args.transactions);
+                *sum.entry(what).or_default() += share;
+            }
+        }
+    }
+    println!(
+        "the kernel's F2FS, per transaction ({} transactions, mean of {} runs):",
+        args.transactions, args.repeats
+    );
+    println!("{}", table(&kernel));
+    let off = |row: &&Row| {
+        let far = |what: &str, seen: f64| (kernel[row.name][what] - seen).abs() > DRIFT * seen;
+        far("blocks", row.seen.0) || far("flushes", row.seen.1)
+    };
+    let off: Vec<&str> = ROWS.iter().filter(off).map(|row| row.name).collect();
+    match off.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "the kernel is not as in docs/measuring.md in: {}",
+            off.join(", ")
+        )),
+    }
+}
+
+/// The kernel's figures in every row: one boot, a fresh file system for each.
+fn measure(varve: &Path, transactions: u32) -> Result<Vec<(&'static str, Figures)>> {
+    let folder = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
+    let image = folder.path().join("image");
+    fs::File::create(&image)
+        .and_then(|file| file.set_len(1 << 30))
+        .map_err(|e| format!("{}: {e}", image.display()))?;
+    let uml = Uml::new(&[GUEST]).map_err(|e| e.to_string())?;
+    let uml = uml.disk(&image).limit(Duration::from_secs(300));
+    uml.check(&script(varve, transactions))
+        .map_err(|e| e.to_string())?;
+    ROWS.iter()
+        .map(|Row { name, .. }| {
+            let path = uml.scratch().join(name);
+            let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            Ok((*name, parse(&text)?))
+        })
+        .collect()
+}
+
+fn script(varve: &Path, transactions: u32) -> String {
+    let mut script = String::from(
+        "guest load f2fs\n\
+         echo 0 >/proc/sys/vm/dirty_writeback_centisecs\n",
+    );
+    for Row {
+        name, mode, atomic, ..
+    } in ROWS
+    {
+        let no_atomic = if atomic { "" } else { "--no-atomic-writes" };
+        let varve = varve.display();
+        script += &format!(
+            "mkfs.f2fs -q -f /dev/ubdb\n\
+             mount -t f2fs -o fsync_mode=posix,background_gc=off /dev/ubdb $MNT\n\
+             echo 3600 >/sys/fs/f2fs/ubdb/cp_interval\n\
+             echo 3600 >/sys/fs/f2fs/ubdb/idle_interval\n\
+             echo 1 >/sys/fs/f2fs/ubdb/iostat_enable\n\
+             guest figures ubdb $DIR/{name} {varve} host-sqlite {no_atomic} --database $MNT/test.db \
+             --workload sqlite:insert={transactions},update=0,delete=0,journal={mode},synchronous=full\n\
+             umount $MNT\n"
+        );
+    }
+    script
+}
+
+/// Lines of name and number.
+fn parse(text: &str) -> Result<Figures> {
+    let line = |line: &str| {
+        let (name, number) = line.split_once(' ')?;
+        Some((name.to_string(), number.parse().ok()?))
+    };
+    let found: Option<Figures> = text.lines().map(line).collect();
+    found.ok_or_else(|| format!("not figures: {text}"))
+}
+
+fn table(rows: &BTreeMap<&str, Figures>) -> String {
+    const KINDS: [(&str, &[&str]); 3] = [
+        ("data", &["data", "gc_data", "cp_data"]),
+        ("node", &["node", "gc_node", "cp_node"]),
+        ("meta", &["meta", "cp_meta"]),
+    ];
+    let mut text = format!(
+        "{:<10}{:>10}{:>10}{:>10}",
+        "mode", "blocks", "commands", "flushes"
+    );
+    for (kind, _) in KINDS {
+        text += &format!("{kind:>10}");
+    }
+    for Row { name, .. } in ROWS {
+        let figures = &rows[name];
+        let of = |what: &str| figures.get(what).copied().unwrap_or(0.0);
+        text += &format!(
+            "\n{name:<10}{:>10.2}{:>10.2}{:>10.2}",
+            of("blocks"),
+            of("commands"),
+            of("flushes")
+        );
+        for (_, parts) in KINDS {
+            let sum: f64 = parts.iter().map(|part| of(part)).sum();
+            text += &format!("{sum:>10.2}");
+        }
+    }
+    text
+}
+
+/// The guest's side: `xtask uml-guest`.
+pub fn guest() -> Result {
+    uml::guest::hook();
+    Err("only for a script in a guest".into())
+}
