@@ -113,9 +113,9 @@ impl Segments {
     pub fn next_of(&self, log: Log) -> BlockAddr {
         self.inner.lock().next_of(log)
     }
-    /// Seconds on the clock of the volume (`elapsed_time`).
-    pub fn elapsed(&self) -> u64 {
-        self.clock.now()
+    /// Valid blocks, of data and nodes.
+    pub fn valid_blocks(&self) -> u64 {
+        self.inner.lock().table.total()
     }
     /// So many sections will be needed for what is dirty: logs fill holes the earlier.
     pub fn set_pressure(&self, sections: u32) {

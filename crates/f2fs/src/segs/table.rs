@@ -50,6 +50,8 @@ pub(crate) struct Table {
     /// What the last checkpoint knew, while there are no others.
     frozen: Option<Vec<BlockMap>>,
     allocated: u64,
+    /// Valid blocks of all segments.
+    total: u64,
 }
 
 /// What a checkpoint freed in one segment.
@@ -83,6 +85,7 @@ impl Table {
             prefree: 0,
             frozen: None,
             allocated: 0,
+            total: 0,
         }
     }
 
@@ -111,6 +114,7 @@ impl Table {
         (self.valid[at], self.held[at]) = (map, map);
         (self.valid_count[at], self.held_count[at]) = (entry.valid, entry.valid);
         (self.kind[at], self.mtime[at]) = (kind, entry.mtime);
+        self.total += u64::from(entry.valid);
         self.settle(seg, false);
         Ok(())
     }
@@ -161,6 +165,10 @@ impl Table {
     /// Segments that the next checkpoint frees.
     pub fn prefree(&self) -> u32 {
         self.prefree
+    }
+    /// Valid blocks of all segments.
+    pub fn total(&self) -> u64 {
+        self.total
     }
     /// Blocks that became valid since the last checkpoint.
     pub fn allocated(&self) -> u64 {
@@ -245,6 +253,7 @@ impl Table {
         self.valid[at].set(offset);
         let before = u64::from(self.valid_count[at]);
         self.valid_count[at] += 1;
+        self.total += 1;
         let mtime = &mut self.mtime[at];
         *mtime = match *mtime {
             0 => now,
@@ -265,6 +274,7 @@ impl Table {
             )));
         }
         self.valid_count[at] -= 1;
+        self.total -= 1;
         self.touch(at);
         let known = self.frozen.as_ref().is_none_or(|maps| maps[at].has(offset));
         // V1, hazard F1.
@@ -407,6 +417,8 @@ impl Table {
             busy[self.geo.section(SegNo(at as u32)) as usize] += u32::from(state != State::Free);
             assert!(self.is_touched[at] || valid == held, "V3: segment {at}");
         }
+        let all: u64 = self.valid.iter().map(|map| u64::from(map.count())).sum();
+        assert_eq!(all, self.total, "V2: all valid blocks");
         assert_eq!(
             (free, prefree),
             (self.free, self.prefree),

@@ -1,0 +1,196 @@
+//! Cleaning: valid blocks leave victim segments, so that a checkpoint can free these.
+//!
+//! A cut in the middle of it, and cleaning that meets somebody else's work, are harmless:
+//!
+//! - K1 a block is moved by rewriting it for its owner: the page, or the node, is made dirty as it is and written elsewhere. The old
+//!   block is freed like any other (V1), so it keeps its content until a checkpoint with the new address is durable;
+//! - K2 nothing is moved on the word of a summary. The owner that it names must say the address itself, in its NAT entry or address
+//!   slot, at that moment; under the freeze that does not change any more. What nobody says is dead, or damaged, and is left alone;
+//! - K3 a copy has landed before the checkpoint that names it begins, and a copy that could not be written latches the mount: what was
+//!   durable does not get lost by being moved;
+//! - K4 cleaning never waits for an operation that waits for cleaning: who calls [`balance`](F2fs::balance) holds no lock; a cleaner takes its own lock, then
+//!   the freeze, and below it only what is taken below an `Op` (`wb`, `tree`);
+//! - K5 each call does a bounded number of rounds and gives up when they gain nothing: ENOSPC is for the claim that fails. Pinned files
+//!   and open atomic writes are left alone, and so are their segments for this call.
+
+mod moving;
+mod room;
+mod task;
+mod victim;
+
+use crate::F2fs;
+use crate::ops::{Cause, Freeze};
+use base::Nanos;
+use fscore::FsResult;
+use rt::{Mutex, MutexGuard};
+use std::collections::{BTreeMap, BTreeSet};
+pub(crate) use victim::Policy;
+
+/// Rounds of one call in the foreground.
+const ROUNDS_MAX: u32 = 64;
+/// Rounds without gain after which a call gives up.
+const STALLED_MAX: u32 = 3;
+/// Sections that one freeze cleans at most.
+const BATCH_SECTIONS: u32 = 4;
+
+/// State of cleaning.
+pub(crate) struct Gc {
+    /// Who cleans holds it.
+    one: Mutex<Work>,
+    books: Mutex<GcStats>,
+}
+
+/// What a cleaner knows from earlier rounds.
+#[derive(Default)]
+struct Work {
+    /// Sections that could not be emptied, until everything else has been tried.
+    stuck: BTreeSet<u32>,
+}
+
+/// What cleaning did.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct GcStats {
+    /// Sections picked, by cause.
+    pub sections: BTreeMap<Cause, u64>,
+    /// Data blocks moved.
+    pub data_blocks: u64,
+    /// Node blocks moved.
+    pub node_blocks: u64,
+    /// Valid blocks that stayed: nobody owns up to them, or their file is pinned or in an atomic write.
+    pub left: u64,
+    /// Calls of the foreground that gave up.
+    pub gave_up: u64,
+    /// Time of calls in the foreground.
+    pub foreground: Nanos,
+    /// The longest of them.
+    pub foreground_max: Nanos,
+}
+
+impl Gc {
+    /// Nothing was cleaned yet.
+    pub fn new() -> Gc {
+        Gc {
+            one: Mutex::named("f2fs cleaning", Work::default()),
+            books: Mutex::named("f2fs cleaned", GcStats::default()),
+        }
+    }
+}
+
+impl F2fs {
+    /// Called before an operation that changes anything, without locks: cleans in the foreground if free segments run out, writes
+    /// a checkpoint if one is due.
+    ///
+    /// # Errors
+    /// ENOSPC never: that is for the claim that fails. I/O, damage.
+    pub(crate) fn balance(&self) -> FsResult<()> {
+        if self.is_low() && !self.options.read_only && !self.checkpoint_disabled() {
+            self.clean_foreground()?;
+        }
+        self.checkpoint_if_due()
+    }
+
+    /// What cleaning did so far.
+    pub fn gc_stats(&self) -> GcStats {
+        self.gc.books.lock().clone()
+    }
+
+    /// Cleans one section and writes a checkpoint (`F2FS_IOC_GARBAGE_COLLECT`; with `sync` as the foreground does, else as the
+    /// background): false if there is nothing to gain.
+    ///
+    /// # Errors
+    /// I/O, damage; the mount is latched or read-only.
+    pub fn garbage_collect(&self, sync: bool) -> FsResult<bool> {
+        self.check_writable()?;
+        let policy = if sync { Policy::Greedy } else { Policy::CostBenefit };
+        let mut work = self.gc.one.lock();
+        let freeze = self.ops.freeze(Cause::BackgroundGc);
+        let cleaned = self.clean_section(&freeze, &mut work, policy);
+        let written = match cleaned {
+            Ok(true) => self.checkpoint_frozen(&freeze),
+            _ => Ok(()),
+        };
+        freeze.end();
+        written?;
+        cleaned
+    }
+
+    fn clean_foreground(&self) -> FsResult<()> {
+        self.check_writable()?;
+        let start = rt::now();
+        let work = self.gc.one.lock();
+        let result = self.clean_until_enough(work);
+        let took = rt::now() - start;
+        self.ops.note_wait(Cause::ForegroundGc, took);
+        let mut books = self.gc.books.lock();
+        books.foreground += took;
+        books.foreground_max = books.foreground_max.max(took);
+        result
+    }
+
+    fn clean_until_enough(&self, mut work: MutexGuard<'_, Work>) -> FsResult<()> {
+        let mut stalled = 0;
+        for _ in 0..ROUNDS_MAX {
+            if !self.is_low() {
+                return Ok(());
+            }
+            let before = (self.segs.free_sections(), self.segs.holes());
+            let freeze = self.ops.freeze(Cause::ForegroundGc);
+            let result = self.clean_round(&freeze, &mut work);
+            freeze.end();
+            result?;
+            stalled = match (self.segs.free_sections(), self.segs.holes()) > before {
+                true => 0,
+                false => stalled + 1,
+            };
+            if stalled == STALLED_MAX {
+                break;
+            }
+        }
+        self.gc.books.lock().gave_up += 1;
+        Ok(())
+    }
+
+    /// One freeze: frees what only waits for a checkpoint; or else moves the blocks of some sections and writes a checkpoint.
+    fn clean_round(&self, freeze: &Freeze<'_>, work: &mut Work) -> FsResult<()> {
+        if self.segs.prefree() == 0 {
+            let wanted = self.room().sections_wanted();
+            for cleaned in 0..wanted.clamp(1, BATCH_SECTIONS) {
+                // The copies need room themselves.
+                let short = cleaned > 0 && self.segs.free_sections() <= self.segs.reserved_sections / 2;
+                if short || !self.clean_section(freeze, work, Policy::Greedy)? {
+                    break;
+                }
+            }
+        }
+        self.checkpoint_frozen(freeze)
+    }
+
+    /// Moves the valid blocks of one section; false if there is none worth it.
+    fn clean_section(&self, freeze: &Freeze<'_>, work: &mut Work, policy: Policy) -> FsResult<bool> {
+        let Some(section) = self.pick(work, policy) else {
+            return Ok(false);
+        };
+        self.segs.set_cleaning(Some(section));
+        let moved = self.move_section(freeze.op(), section);
+        self.segs.set_cleaning(None);
+        let moved = moved.inspect_err(|e| self.fail(e))?;
+        if moved.left > 0 {
+            work.stuck.insert(section);
+        }
+        let mut books = self.gc.books.lock();
+        *books.sections.entry(freeze.cause()).or_default() += 1;
+        books.data_blocks += moved.data;
+        books.node_blocks += moved.nodes;
+        books.left += moved.left;
+        Ok(true)
+    }
+
+    /// The next victim. Those that could not be emptied come last, and then once more.
+    fn pick(&self, work: &mut Work, policy: Policy) -> Option<u32> {
+        let found = self.segs.victim(policy, &work.stuck);
+        if found.is_none() {
+            work.stuck.clear();
+        }
+        found
+    }
+}

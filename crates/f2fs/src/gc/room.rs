@@ -1,0 +1,79 @@
+//! How much room there is, and how much is kept: what the kernel calls `has_not_enough_free_secs`.
+//!
+//! Dirty nodes and directory blocks need segments when the next checkpoint writes them, and twice so for the latter, which dirty
+//! nodes themselves. Below that lies the reserve (`rsvd_segment_count`), out of which cleaning pays its copies.
+
+use crate::F2fs;
+use ondisk::f2fs::{BLOCKS_PER_SEG, Log};
+
+/// What is free and what is spoken for, in sections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Room {
+    free: u32,
+    /// For what is dirty.
+    pressure: u32,
+    reserved: u32,
+    /// What is dirty fits into the segments that are open.
+    open_ones_do: bool,
+}
+
+impl Room {
+    pub fn is_low(&self) -> bool {
+        let kept = self.pressure + self.reserved;
+        self.free < kept || (self.free == kept && (kept == 0 || !self.open_ones_do))
+    }
+
+    /// Sections to clean.
+    pub fn sections_wanted(&self) -> u32 {
+        (self.pressure + self.reserved + 1).saturating_sub(self.free)
+    }
+}
+
+impl F2fs {
+    /// Free sections do not do for what is dirty and the reserve.
+    pub(super) fn is_low(&self) -> bool {
+        self.room().is_low()
+    }
+
+    pub(super) fn room(&self) -> Room {
+        let nodes = self.nodes.dirty();
+        let dirs = self.pages.dirty_meta_pages();
+        let per_section = u64::from(BLOCKS_PER_SEG * self.geo.segs_per_sec);
+        let sections = |blocks: u64| blocks.div_ceil(per_section) as u32;
+        let pressure = sections(nodes) + 2 * sections(dirs);
+        self.segs.set_pressure(pressure);
+        let free = self.segs.free_sections();
+        let reserved = self.segs.reserved_sections;
+        let open_ones_do = free == pressure + reserved && {
+            let fits = |log: &Log| self.segs.left_in(*log) >= nodes;
+            Log::NODE.iter().all(fits) && self.segs.left_in(Log::HotData) >= dirs
+        };
+        Room {
+            free,
+            pressure,
+            reserved,
+            open_ones_do,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn low_means_that_what_is_dirty_would_need_the_reserve() {
+        let room = |free, pressure, open_ones_do| Room {
+            free,
+            pressure,
+            reserved: 6,
+            open_ones_do,
+        };
+        assert!(!room(9, 2, false).is_low());
+        assert!(room(8, 2, false).is_low());
+        assert!(!room(8, 2, true).is_low(), "the open segments do");
+        assert!(room(7, 2, true).is_low());
+        assert_eq!(room(7, 2, true).sections_wanted(), 2);
+        assert_eq!(room(20, 2, true).sections_wanted(), 0);
+    }
+}

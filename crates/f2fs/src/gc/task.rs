@@ -1,0 +1,1 @@
+//! Cleaning in the background.
