@@ -48,6 +48,7 @@ mod sync;
 mod volume;
 
 pub use file::{DataStats, FileExtent, InPlace};
+pub use gc::GcStats;
 pub use ops::Cause;
 pub use options::{
     CheckpointPolicy, Errors, FsyncMode, GcPolicy, MountOptions, Preset, Scheme, Triggers,

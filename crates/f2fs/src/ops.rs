@@ -180,6 +180,15 @@ impl Ops {
         }
     }
 
+    /// Somebody waited for what `cause` stands for, without a freeze in his way: he did the work himself, or waited for who did.
+    pub fn note_wait(&self, cause: Cause, waited: Nanos) {
+        let mut books = self.books.lock();
+        let sum = books.by_cause.entry(cause).or_default();
+        sum.waiters += 1;
+        sum.waited += waited;
+        sum.waited_max = sum.waited_max.max(waited);
+    }
+
     /// What freezes cost so far, by cause.
     pub fn stats(&self) -> BTreeMap<Cause, FreezeStats> {
         self.books.lock().by_cause.clone()

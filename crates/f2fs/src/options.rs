@@ -33,12 +33,12 @@ pub enum Errors {
 /// Cleaning in the background (`background_gc=`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum GcPolicy {
-    /// When idle, cost-benefit; blocks are only marked dirty.
+    /// When idle, cost-benefit; the next checkpoint, whoever writes it, frees the segments.
     #[default]
     On,
     /// Never; in the foreground only.
     Off,
-    /// When idle, and at once to the device.
+    /// When idle, each time with a checkpoint.
     Sync,
 }
 

@@ -22,6 +22,8 @@ use crate::F2fs;
 use crate::ops::{Cause, Freeze};
 use base::Nanos;
 use fscore::FsResult;
+use moving::{Moved, Place};
+use rt::atomic::AtomicBool;
 use rt::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use victim::Policy;
@@ -38,6 +40,7 @@ pub(crate) struct Gc {
     /// Who cleans holds it.
     one: Mutex<Work>,
     books: Mutex<GcStats>,
+    urgent: AtomicBool,
 }
 
 /// What a cleaner knows from earlier rounds.
@@ -72,6 +75,7 @@ impl Gc {
         Gc {
             one: Mutex::named("f2fs cleaning", Work::default()),
             books: Mutex::named("f2fs cleaned", GcStats::default()),
+            urgent: AtomicBool::new(false),
         }
     }
 }
@@ -101,7 +105,11 @@ impl F2fs {
     /// I/O, damage; the mount is latched or read-only.
     pub fn garbage_collect(&self, sync: bool) -> FsResult<bool> {
         self.check_writable()?;
-        let policy = if sync { Policy::Greedy } else { Policy::CostBenefit };
+        let policy = if sync {
+            Policy::Greedy
+        } else {
+            Policy::CostBenefit
+        };
         let mut work = self.gc.one.lock();
         let freeze = self.ops.freeze(Cause::BackgroundGc);
         let cleaned = self.clean_section(&freeze, &mut work, policy);
@@ -133,12 +141,12 @@ impl F2fs {
             if !self.is_low() {
                 return Ok(());
             }
-            let before = (self.segs.free_sections(), self.segs.holes());
+            let before = (self.segs.free_sections(), self.segs.usable());
             let freeze = self.ops.freeze(Cause::ForegroundGc);
             let result = self.clean_round(&freeze, &mut work);
             freeze.end();
             result?;
-            stalled = match (self.segs.free_sections(), self.segs.holes()) > before {
+            stalled = match (self.segs.free_sections(), self.segs.usable()) > before {
                 true => 0,
                 false => stalled + 1,
             };
@@ -156,7 +164,8 @@ impl F2fs {
             let wanted = self.room().sections_wanted();
             for cleaned in 0..wanted.clamp(1, BATCH_SECTIONS) {
                 // The copies need room themselves.
-                let short = cleaned > 0 && self.segs.free_sections() <= self.segs.reserved_sections / 2;
+                let short =
+                    cleaned > 0 && self.segs.free_sections() <= self.segs.reserved_sections / 2;
                 if short || !self.clean_section(freeze, work, Policy::Greedy)? {
                     break;
                 }
@@ -166,23 +175,34 @@ impl F2fs {
     }
 
     /// Moves the valid blocks of one section; false if there is none worth it.
-    fn clean_section(&self, freeze: &Freeze<'_>, work: &mut Work, policy: Policy) -> FsResult<bool> {
+    fn clean_section(
+        &self,
+        freeze: &Freeze<'_>,
+        work: &mut Work,
+        policy: Policy,
+    ) -> FsResult<bool> {
         let Some(section) = self.pick(work, policy) else {
             return Ok(false);
         };
         self.segs.set_cleaning(Some(section));
-        let moved = self.move_section(freeze.op(), section);
+        let mut place = Place::start_of(section, &self.geo);
+        let moved = self.move_blocks(freeze.op(), &mut place, u32::MAX);
         self.segs.set_cleaning(None);
         let moved = moved.inspect_err(|e| self.fail(e))?;
-        if moved.left > 0 {
+        if self.account(freeze.cause(), &moved, true) {
             work.stuck.insert(section);
         }
+        Ok(true)
+    }
+
+    /// Counts what was moved; true if something stayed.
+    fn account(&self, cause: Cause, moved: &Moved, whole: bool) -> bool {
         let mut books = self.gc.books.lock();
-        *books.sections.entry(freeze.cause()).or_default() += 1;
+        *books.sections.entry(cause).or_default() += u64::from(whole);
         books.data_blocks += moved.data;
         books.node_blocks += moved.nodes;
         books.left += moved.left;
-        Ok(true)
+        moved.left > 0
     }
 
     /// The next victim. Those that could not be emptied come last, and then once more.

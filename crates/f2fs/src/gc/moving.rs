@@ -1,17 +1,18 @@
 //! Moving what is valid out of a section (K1 to K3).
 
 use crate::F2fs;
-use crate::file::Place;
+use crate::file;
 use crate::inode::Inode;
 use crate::ops::Op;
 use crate::segs::State;
 use base::{BlockNo, Ino, SECTORS_PER_BLOCK};
 use fscore::{FsError, FsResult, Home};
 use ondisk::f2fs::{
-    ADDRS_PER_BLOCK, BlockAddr, Inline, NIDS_PER_BLOCK, Nid, NodeKind, SegNo, Summary,
-    SummaryBlock, SummaryKind, footer, node_kind,
+    ADDRS_PER_BLOCK, BlockAddr, Geometry, Inline, NIDS_PER_BLOCK, Nid, NodeKind, SegNo, Summary,
+    SummaryKind, footer, node_kind,
 };
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// What became of the valid blocks of a section.
@@ -21,6 +22,30 @@ pub(super) struct Moved {
     pub nodes: u64,
     /// Stayed where they are.
     pub left: u64,
+}
+
+/// How far a section has been cleaned.
+pub(super) struct Place {
+    seg: u32,
+    offset: u32,
+    end: u32,
+}
+
+impl Place {
+    pub fn start_of(section: u32, geo: &Geometry) -> Place {
+        Place {
+            seg: section * geo.segs_per_sec,
+            offset: 0,
+            end: (section + 1) * geo.segs_per_sec,
+        }
+    }
+    pub fn is_end(&self) -> bool {
+        self.seg == self.end
+    }
+    fn next_segment(&mut self) {
+        self.seg += 1;
+        self.offset = 0;
+    }
 }
 
 /// A page of a file, and the block that it is to leave.
@@ -41,36 +66,60 @@ struct Owner {
 }
 
 impl F2fs {
-    pub(super) fn move_section(&self, op: &Op<'_>, section: u32) -> FsResult<Moved> {
+    /// Moves the valid blocks of what is left of a section, at most `max` of them.
+    pub(super) fn move_blocks(&self, op: &Op<'_>, place: &mut Place, max: u32) -> FsResult<Moved> {
         let mut moved = Moved::default();
-        let per = self.geo.segs_per_sec;
-        for seg in (section * per..(section + 1) * per).map(SegNo) {
+        let mut room = max as usize;
+        while room > 0 && !place.is_end() {
+            let seg = SegNo(place.seg);
             let (state, kind, valid) = self.segs.look(seg);
-            if state != State::Used {
-                continue;
+            let from = place.offset;
+            let found = valid.ones().filter(|&i| i >= from).take(room);
+            let found: Vec<u32> = if state == State::Used { found.collect() } else { Vec::new() };
+            room -= found.len();
+            match found.last() {
+                Some(&last) if room == 0 => place.offset = last + 1,
+                _ => place.next_segment(),
             }
-            let summary = self.summary_of(seg)?;
-            let expected = if kind.is_node() { SummaryKind::Node } else { SummaryKind::Data };
-            if summary.kind() != Some(expected) {
-                self.cp.need_fsck();
-                moved.left += u64::from(valid.count());
-                continue;
-            }
-            let start = self.geo.seg_start(seg).0;
-            let blocks: Vec<(BlockAddr, Summary)> = valid
-                .ones()
-                .map(|i| (BlockAddr(start + i), summary.entry(i)))
-                .collect();
-            match expected {
-                SummaryKind::Node => self.move_nodes(op, &blocks, &mut moved)?,
-                SummaryKind::Data => self.move_data(op, &blocks, &mut moved)?,
+            if !found.is_empty() {
+                self.move_found(op, seg, kind.is_node(), &found, &mut moved)?;
             }
         }
         Ok(moved)
     }
 
+    fn move_found(
+        &self,
+        op: &Op<'_>,
+        seg: SegNo,
+        nodes: bool,
+        found: &[u32],
+        moved: &mut Moved,
+    ) -> FsResult<()> {
+        let summary = self.summary_of(seg)?;
+        let expected = if nodes { SummaryKind::Node } else { SummaryKind::Data };
+        if summary.kind() != Some(expected) {
+            // The owners of a segment that somebody else's hand has touched.
+            self.cp.need_fsck();
+            moved.left += found.len() as u64;
+            return Ok(());
+        }
+        let start = self.geo.seg_start(seg).0;
+        let block = |&i: &u32| (BlockAddr(start + i), summary.entry(i));
+        let blocks: Vec<(BlockAddr, Summary)> = found.iter().map(block).collect();
+        match expected {
+            SummaryKind::Node => self.move_nodes(op, &blocks, moved),
+            SummaryKind::Data => self.move_data(op, &blocks, moved),
+        }
+    }
+
     /// Nodes are made dirty: whoever writes nodes next takes them along, at the latest the next checkpoint.
-    fn move_nodes(&self, op: &Op<'_>, blocks: &[(BlockAddr, Summary)], moved: &mut Moved) -> FsResult<()> {
+    fn move_nodes(
+        &self,
+        op: &Op<'_>,
+        blocks: &[(BlockAddr, Summary)],
+        moved: &mut Moved,
+    ) -> FsResult<()> {
         for (addr, owner) in blocks {
             let nid = owner.nid;
             // K2.
@@ -85,14 +134,20 @@ impl F2fs {
         Ok(())
     }
 
-    fn move_data(&self, op: &Op<'_>, blocks: &[(BlockAddr, Summary)], moved: &mut Moved) -> FsResult<()> {
+    fn move_data(
+        &self,
+        op: &Op<'_>,
+        blocks: &[(BlockAddr, Summary)],
+        moved: &mut Moved,
+    ) -> FsResult<()> {
         let mut owners: BTreeMap<Nid, Option<Owner>> = BTreeMap::new();
         let mut files: BTreeMap<Ino, (Arc<Inode>, Vec<Page>)> = BTreeMap::new();
         for &(addr, summary) in blocks {
-            if !owners.contains_key(&summary.nid) {
-                owners.insert(summary.nid, self.owner_by_node(summary.nid)?);
-            }
-            let owner = owners[&summary.nid].as_ref().filter(|owner| {
+            let owner = match owners.entry(summary.nid) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => place.insert(self.owner_by_node(summary.nid)?),
+            };
+            let owner = owner.as_ref().filter(|owner| {
                 owner.version == summary.version && u32::from(summary.ofs_in_node) < owner.slots
             });
             let Some(owner) = owner else {
@@ -120,15 +175,24 @@ impl F2fs {
         Ok(())
     }
 
-    fn move_run(&self, op: &Op<'_>, inode: &Inode, run: &[Page], moved: &mut Moved) -> FsResult<()> {
+    fn move_run(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        run: &[Page],
+        moved: &mut Moved,
+    ) -> FsResult<()> {
         for page in run {
             if !self.unsettle_page(inode, page.index)? {
-                let what = format!("inode {}: page {} has a block and none", inode.ino, page.index);
+                let what = format!(
+                    "inode {}: page {} has a block and none",
+                    inode.ino, page.index
+                );
                 return Err(FsError::corrupt(what));
             }
         }
         let (first, last) = (run[0].index, run[run.len() - 1].index);
-        self.write_pages_in(op, inode, first..last + 1, Place::Cold)?;
+        self.write_pages_in(op, inode, first..last + 1, file::Place::Cold)?;
         moved.data += run.len() as u64;
         Ok(())
     }

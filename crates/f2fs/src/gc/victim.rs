@@ -19,7 +19,7 @@ pub(crate) enum Policy {
 
 impl Segments {
     /// The best section that has something to gain; none of `but`.
-    pub(super) fn victim(&self, policy: Policy, but: &BTreeSet<u32>) -> Option<u32> {
+    pub(crate) fn victim(&self, policy: Policy, but: &BTreeSet<u32>) -> Option<u32> {
         self.with_table(|table, cursor| {
             let geo = *table.geo();
             let blocks = geo.segs_per_sec * BLOCKS_PER_SEG;
@@ -31,14 +31,19 @@ impl Segments {
             let mut seen = 0;
             let first = *cursor;
             for section in (0..geo.sections).map(|i| (first + i) % geo.sections) {
-                let segs = (section * geo.segs_per_sec..(section + 1) * geo.segs_per_sec).map(SegNo);
+                let segs =
+                    (section * geo.segs_per_sec..(section + 1) * geo.segs_per_sec).map(SegNo);
                 let (mut valid, mut mtime, mut used) = (0, 0, 0);
                 let mut open = false;
                 for seg in segs {
                     open |= table.state(seg) == State::Open;
                     used += u64::from(table.state(seg) == State::Used);
                     valid += table.valid_in(seg);
-                    mtime += if table.state(seg) == State::Used { table.mtime(seg) } else { 0 };
+                    mtime += if table.state(seg) == State::Used {
+                        table.mtime(seg)
+                    } else {
+                        0
+                    };
                 }
                 if open || used == 0 || valid == blocks || but.contains(&section) {
                     continue;
@@ -84,6 +89,9 @@ mod tests {
         assert!(worth(200, 100) > worth(100, 195), "age outweighs");
         assert!(worth(10, 200) > worth(400, 200));
         assert!(benefit(5, 512, 7, 7, 7) > benefit(6 * 51, 512, 7, 7, 7));
-        assert!(benefit(5, 512, u64::MAX, 0, u64::MAX / 100) > 0, "hostile ages");
+        assert!(
+            benefit(5, 512, u64::MAX, 0, u64::MAX / 100) > 0,
+            "hostile ages"
+        );
     }
 }

@@ -81,6 +81,7 @@ impl Segments {
             node_holes: from.cp.flags().has(CpFlags::CRC_RECOVERY),
             cleaning: None,
             cursor: SegNo(0),
+            victim_cursor: 0,
             discards: Discards::default(),
         };
         Ok(Segments {

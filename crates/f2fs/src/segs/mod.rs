@@ -44,7 +44,7 @@ use rt::Mutex;
 use rt::atomic::{AtomicU32, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use table::Table;
+pub(crate) use table::Table;
 
 /// The table in memory.
 pub(crate) struct Segments {
@@ -84,6 +84,7 @@ pub(super) struct Inner {
     node_holes: bool,
     cleaning: Option<u32>,
     cursor: SegNo,
+    victim_cursor: u32,
     discards: Discards,
 }
 
@@ -126,6 +127,31 @@ impl Segments {
     /// No checkpoint follows the last one (`checkpoint=disable`; called right behind one), or they do again.
     pub fn set_checkpoints_off(&self, off: bool) {
         self.inner.lock().table.set_frozen(off);
+    }
+    /// State, kind and valid blocks of a segment.
+    pub fn look(&self, seg: SegNo) -> (State, Log, BlockMap) {
+        let table = &self.inner.lock().table;
+        (table.state(seg), table.kind(seg), table.valid_map(seg))
+    }
+    /// The section that is being cleaned: no log opens a segment of it.
+    pub fn set_cleaning(&self, section: Option<u32>) {
+        self.inner.lock().cleaning = section;
+    }
+    /// Blocks that a log can still take in its segment.
+    pub fn left_in(&self, log: Log) -> u64 {
+        let inner = self.inner.lock();
+        let open = &inner.logs[log.index()];
+        let blocks = inner.table.held_map(open.segno).inverted();
+        blocks.ones().filter(|&i| i >= open.next.into()).count() as u64
+    }
+    /// Blocks that may be taken, of all segments.
+    pub fn usable(&self) -> u64 {
+        self.inner.lock().table.usable()
+    }
+    /// For the choice of victims: the table, and where the last search ended.
+    pub fn with_table<R>(&self, look: impl FnOnce(&Table, &mut u32) -> R) -> R {
+        let inner = &mut *self.inner.lock();
+        look(&inner.table, &mut inner.victim_cursor)
     }
     /// Checks the counts by a rescan: V2, V3, and that each log stands where it may write.
     ///

@@ -170,6 +170,18 @@ impl Table {
     pub fn total(&self) -> u64 {
         self.total
     }
+    /// Blocks that may be taken.
+    pub fn usable(&self) -> u64 {
+        let held: u64 = self.held_count.iter().map(|&n| u64::from(n)).sum();
+        u64::from(self.geo.main_blocks()) - held
+    }
+    /// The ages of the oldest and of the newest used segment.
+    pub fn ages(&self) -> (u64, u64) {
+        let used = self.state.iter().zip(&self.mtime);
+        let ages = used.filter(|(state, _)| **state == State::Used);
+        let ages = ages.map(|(_, &mtime)| mtime);
+        (ages.clone().min().unwrap_or(0), ages.max().unwrap_or(0))
+    }
     /// Blocks that became valid since the last checkpoint.
     pub fn allocated(&self) -> u64 {
         self.allocated

@@ -1,9 +1,9 @@
 //! Allocation, checkpoints and hostile tables, against a plain model.
 
 use super::*;
-use fscore::Errno;
 use block::{Class, Queue};
 use blockdev::Ram;
+use fscore::Errno;
 use ondisk::f2fs::{
     BLOCKS_PER_SEG, Checkpoint, CpFlags, Nid, SIT_ENTRY_BYTES, SIT_PER_BLOCK, SitEntry,
 };
