@@ -75,7 +75,11 @@ impl F2fs {
             let (state, kind, valid) = self.segs.look(seg);
             let from = place.offset;
             let found = valid.ones().filter(|&i| i >= from).take(room);
-            let found: Vec<u32> = if state == State::Used { found.collect() } else { Vec::new() };
+            let found: Vec<u32> = if state == State::Used {
+                found.collect()
+            } else {
+                Vec::new()
+            };
             room -= found.len();
             match found.last() {
                 Some(&last) if room == 0 => place.offset = last + 1,
@@ -97,7 +101,11 @@ impl F2fs {
         moved: &mut Moved,
     ) -> FsResult<()> {
         let summary = self.summary_of(seg)?;
-        let expected = if nodes { SummaryKind::Node } else { SummaryKind::Data };
+        let expected = if nodes {
+            SummaryKind::Node
+        } else {
+            SummaryKind::Data
+        };
         if summary.kind() != Some(expected) {
             // The owners of a segment that somebody else's hand has touched.
             self.cp.need_fsck();

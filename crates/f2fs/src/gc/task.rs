@@ -43,8 +43,16 @@ impl F2fs {
                 span = longer(span);
                 continue;
             }
-            span = if self.is_worthwhile() { shorter(span) } else { longer(span) };
-            let policy = if urgent { Policy::Greedy } else { Policy::CostBenefit };
+            span = if self.is_worthwhile() {
+                shorter(span)
+            } else {
+                longer(span)
+            };
+            let policy = if urgent {
+                Policy::Greedy
+            } else {
+                Policy::CostBenefit
+            };
             match self.clean_background(policy) {
                 Ok(true) => {}
                 Ok(false) => span = SLEEP_NOTHING,
@@ -67,7 +75,12 @@ impl F2fs {
     /// Changes with whatever somebody does.
     fn activity(&self) -> impl PartialEq + use<> {
         let io = self.queue.stats();
-        (io, self.nodes.dirty(), self.pages.dirty_pages(), self.space.usage())
+        (
+            io,
+            self.nodes.dirty(),
+            self.pages.dirty_pages(),
+            self.space.usage(),
+        )
     }
 
     /// Much is free, and little of it in free segments (Linux `has_enough_invalid_blocks`): 40 % each.
