@@ -1,1 +1,219 @@
 //! The face towards `vfs`.
+
+use crate::F2fs;
+use crate::inode::{Inode, Use};
+use crate::ops::Cause;
+use base::{Ino, Time};
+use fscore::{
+    Attr, Creds, DirEntry, Errno, FallocateMode, FileKind, FileSystem, FsResult, FsStat,
+    RenameMode, SetAttr, XattrMode,
+};
+use ondisk::f2fs::BLOCK_BYTES;
+use std::sync::Arc;
+
+/// Node numbers that no file can have: 0, and the two inodes that stand for the areas of nodes and metadata.
+const RESERVED_NODES: u64 = 3;
+
+impl F2fs {
+    /// A regular file whose content may be used so.
+    fn file(&self, ino: Ino, what: Use) -> FsResult<Arc<Inode>> {
+        let inode = self.inode(ino)?;
+        match inode.kind()? {
+            FileKind::File => {}
+            FileKind::Dir => return Err(Errno::IsDir.into()),
+            _ => return Err(Errno::Inval.into()),
+        }
+        inode.check_use(what)?;
+        Ok(inode)
+    }
+
+    /// Writes back the data of files that became dirty before `older_than`. Directories wait for a checkpoint.
+    fn write_files(&self, older_than: Option<Time>, wait: bool) -> FsResult<()> {
+        let mut files = Vec::new();
+        for ino in self.pages.dirty_files(older_than) {
+            let Some(inode) = self.inodes.get(ino) else {
+                continue;
+            };
+            if !inode.is_dir() && !inode.core().gone {
+                self.balance()?;
+                self.write_pages(&inode, 0..u64::MAX)?;
+                files.push(inode);
+            }
+        }
+        if wait {
+            for inode in files {
+                self.land(&inode)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn stat_fs(&self) -> FsStat {
+        let usage = self.space.usage();
+        let free = self.space.blocks_free();
+        let nodes = u64::from(self.geo.max_nid).saturating_sub(RESERVED_NODES);
+        let nodes_free = nodes.saturating_sub(usage.nodes.into()).min(free);
+        FsStat {
+            block_bytes: BLOCK_BYTES as u32,
+            blocks: self
+                .geo
+                .block_count
+                .saturating_sub(self.geo.segment0.0.into()),
+            blocks_free: free,
+            blocks_available: free,
+            inodes: u64::from(usage.nodes) + nodes_free,
+            inodes_free: nodes_free,
+            name_bytes_max: ondisk::f2fs::NAME_BYTES_MAX as u32,
+        }
+    }
+
+    /// Writes all data of files, so that the last checkpoint can be the last.
+    fn settle_files(&self) -> FsResult<()> {
+        if self.check_writable().is_err() {
+            return Ok(());
+        }
+        self.write_files(None, true)
+    }
+}
+
+impl FileSystem for F2fs {
+    fn root(&self) -> Ino {
+        Ino(self.geo.root.0)
+    }
+    fn lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino> {
+        self.guarded(|| self.op_lookup(dir, name))
+    }
+    fn getattr(&self, ino: Ino) -> FsResult<Attr> {
+        self.guarded(|| self.attr_of(&*self.inode(ino)?))
+    }
+    fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
+        self.guarded(|| {
+            self.check_writable()?;
+            let inode = self.inode(ino)?;
+            if set.size.is_some() {
+                inode.check_use(Use::Change)?;
+            }
+            self.change_attr(&inode, set)
+        })
+    }
+    fn create(
+        &self,
+        dir: Ino,
+        name: &[u8],
+        kind: FileKind,
+        perm: u16,
+        rdev: u32,
+        creds: Creds,
+    ) -> FsResult<Attr> {
+        self.guarded(|| self.op_create(dir, name, kind, perm, rdev, creds))
+    }
+    fn mkdir(&self, dir: Ino, name: &[u8], perm: u16, creds: Creds) -> FsResult<Attr> {
+        self.guarded(|| self.op_mkdir(dir, name, perm, creds))
+    }
+    fn symlink(&self, dir: Ino, name: &[u8], target: &[u8], creds: Creds) -> FsResult<Attr> {
+        self.guarded(|| self.op_symlink(dir, name, target, creds))
+    }
+    fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        self.guarded(|| self.op_readlink(ino))
+    }
+    fn link(&self, ino: Ino, dir: Ino, name: &[u8]) -> FsResult<Attr> {
+        self.guarded(|| self.op_link(ino, dir, name))
+    }
+    fn unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+        self.guarded(|| self.op_unlink(dir, name))
+    }
+    fn rmdir(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+        self.guarded(|| self.op_rmdir(dir, name))
+    }
+    fn rename(
+        &self,
+        from_dir: Ino,
+        from: &[u8],
+        to_dir: Ino,
+        to: &[u8],
+        mode: RenameMode,
+    ) -> FsResult<()> {
+        self.guarded(|| self.op_rename(from_dir, from, to_dir, to, mode))
+    }
+    fn readdir(&self, dir: Ino, from: u64, max: usize) -> FsResult<Vec<DirEntry>> {
+        self.guarded(|| self.op_readdir(dir, from, max))
+    }
+    fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
+        self.guarded(|| {
+            self.file(ino, Use::Read)?;
+            self.read_file(ino, offset, buf)
+        })
+    }
+    fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize> {
+        self.guarded(|| {
+            self.check_writable()?;
+            self.file(ino, Use::Change)?;
+            self.write_file(ino, offset, data)
+        })
+    }
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> FsResult<()> {
+        self.guarded(|| self.op_setxattr(ino, name, value, mode))
+    }
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
+        self.guarded(|| self.op_getxattr(ino, name))
+    }
+    fn listxattr(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
+        self.guarded(|| self.op_listxattr(ino))
+    }
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
+        self.guarded(|| self.op_removexattr(ino, name))
+    }
+    fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
+        self.guarded(|| {
+            self.check_writable()?;
+            self.file(ino, Use::Change)?;
+            self.fallocate_file(ino, mode, offset, len)
+        })
+    }
+    fn open(&self, ino: Ino) -> FsResult<()> {
+        self.guarded(|| self.pin(&*self.inode(ino)?))
+    }
+    fn release(&self, ino: Ino) -> FsResult<()> {
+        self.guarded(|| {
+            let inode = self.inodes.get(ino).ok_or(Errno::BadF)?;
+            self.unpin(&inode)
+        })
+    }
+    fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()> {
+        self.guarded(|| {
+            if self.options.read_only {
+                return Ok(());
+            }
+            self.check_writable()?;
+            self.sync_inode(&*self.inode(ino)?, data_only)
+        })
+    }
+    fn sync(&self) -> FsResult<()> {
+        self.guarded(|| {
+            if self.options.read_only {
+                return Ok(());
+            }
+            self.check_writable()?;
+            self.write_files(None, true)?;
+            self.checkpoint(Cause::Sync)
+        })
+    }
+    fn writeback(&self, older_than: Time) -> FsResult<()> {
+        self.guarded(|| match self.check_writable() {
+            Ok(()) => self.write_files(Some(older_than), false),
+            Err(_) => Ok(()),
+        })
+    }
+    fn dirty_pages(&self) -> u64 {
+        self.pages.dirty_pages()
+    }
+    fn statfs(&self) -> FsResult<FsStat> {
+        self.guarded(|| Ok(self.stat_fs()))
+    }
+    fn unmount(&self) -> FsResult<()> {
+        self.check_alive()?;
+        let settled = self.settle_files();
+        self.unmount_volume()?;
+        settled
+    }
+}

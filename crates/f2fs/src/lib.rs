@@ -28,6 +28,7 @@
 //! No inode lock above `Op` is taken by checkpoint, GC or roll-forward.
 
 mod checkpoint;
+mod dir;
 mod fault;
 mod file;
 mod flights;
@@ -37,6 +38,7 @@ mod inode;
 mod map;
 pub mod mkfs;
 mod mount;
+mod namei;
 mod nat;
 mod nodes;
 mod ops;
@@ -46,6 +48,7 @@ mod segs;
 mod space;
 mod sync;
 mod volume;
+mod xattr;
 
 pub use file::{DataStats, FileExtent, InPlace};
 pub use gc::GcStats;

@@ -2,10 +2,12 @@
 //!
 //! `vfs` calls a file system through [`FileSystem`]; `ext4`, `f2fs` and the in-memory model implement it.
 
+pub mod acl;
 mod attr;
 mod error;
 mod fs;
 mod page_cache;
+mod xattr_name;
 
 pub use attr::{Attr, DirEntry, FileKind, FsStat, SetAttr, TimeSet};
 pub use error::{Errno, FsError, FsResult};
@@ -14,3 +16,4 @@ pub use fs::{
     XATTR_VALUE_BYTES_MAX, XattrMode,
 };
 pub use page_cache::{DirtyRun, Home, PageCache, PageState, Take};
+pub use xattr_name::{XattrName, xattr_full_name};

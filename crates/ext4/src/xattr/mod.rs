@@ -1,7 +1,7 @@
 //! Extended attributes: in the inode behind its extra fields, and in one block (`i_file_acl`) that inodes with equal
 //! attributes may share. New attributes go to the inode if they fit there, else to the block, as in Linux.
 //!
-//! POSIX ACLs are stored and translated ([`acl`]), not obeyed: setting one does not change the mode, nor `chmod` the ACL.
+//! POSIX ACLs are stored and translated ([`fscore::acl`]), not obeyed: setting one does not change the mode, nor `chmod` the ACL.
 //!
 //! Invariants:
 //! - X1 inode and block change in one handle, so after a cut an attribute has its old value or its new one, in one place;
@@ -11,9 +11,7 @@
 //! - X4 a block that loses its last reference is revoked (H6) and freed (H18) in the handle that clears `i_file_acl`;
 //! - X5 a block is allocated before anything is changed: a full disk changes nothing.
 
-mod acl;
 mod block;
-mod names;
 mod place;
 
 use crate::Ext4;
@@ -21,8 +19,7 @@ use crate::fault;
 use crate::inode::Inode;
 use crate::tx::Tx;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Ino};
-use fscore::{Errno, FileKind, FsError, FsResult, XattrMode};
-use names::Name;
+use fscore::{Errno, FileKind, FsError, FsResult, XattrMode, XattrName as Name, acl};
 use ondisk::ext4::{
     Compat, XattrBlock, XattrEntry, inode_xattr_room, inode_xattrs, set_inode_xattrs,
 };
@@ -95,7 +92,9 @@ impl Ext4 {
     pub(crate) fn op_listxattr(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
         let found = self.read_xattrs(&*self.inode(ino)?)?;
         let all = found.lists.inode.iter().chain(&found.lists.block);
-        Ok(all.filter_map(names::full_name).collect())
+        Ok(all
+            .filter_map(|e| fscore::xattr_full_name(e.name_index, &e.name))
+            .collect())
     }
 
     fn read_xattrs(&self, inode: &Inode) -> FsResult<Found> {

@@ -1,6 +1,6 @@
 //! Which attribute goes where: pure, from the lists before to the lists after.
 
-use super::names::Name;
+use fscore::XattrName as Name;
 use fscore::{Errno, XattrMode};
 use ondisk::ext4::{XattrEntry, xattr_bytes};
 

@@ -1,14 +1,114 @@
 //! Finding inodes, and the cache of those in memory.
 
-use super::Inode;
+use super::extensions::Extensions;
+use super::{Change, Core, Inode};
 use crate::F2fs;
 use crate::ops::Op;
-use base::Ino;
-use fscore::FsResult;
+use base::{Ino, Map, Set};
+use fscore::{Errno, FileKind, FsError, FsResult};
+use ondisk::f2fs::{
+    BLOCK_BYTES, BlockAddr, Inline, InodeFields, MAX_DIR_HASH_DEPTH, Nid, Superblock, footer,
+    max_file_blocks,
+};
+use rt::Mutex;
+use rt::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
+/// Inodes kept beyond those in use.
+const IDLE_MAX: usize = 8192;
+
 /// The inodes in memory.
-pub(crate) struct Inodes {}
+pub(crate) struct Inodes {
+    known: Mutex<Known>,
+    next_generation: AtomicU32,
+    pub(super) extensions: Extensions,
+}
+
+struct Known {
+    map: Map<Ino, Arc<Inode>>,
+    /// Number of inodes at which idle ones are dropped.
+    prune_at: usize,
+    /// Dropped since the last checkpoint, although an fsync would have something to write: it must not find them clean.
+    dropped: Set<Ino>,
+}
+
+impl Inodes {
+    /// None yet. The superblock has the extensions of hot and cold files.
+    pub fn new(sb: &Superblock) -> Inodes {
+        let known = Known {
+            map: Map::default(),
+            prune_at: IDLE_MAX,
+            dropped: Set::default(),
+        };
+        let wall = rt::wall();
+        Inodes {
+            known: Mutex::named("f2fs inode cache", known),
+            // Any start will do: a number that is used again must not get the generation it had.
+            next_generation: AtomicU32::new(
+                (wall.secs as u32).wrapping_mul(0x9E37_79B9) ^ wall.nanos,
+            ),
+            extensions: Extensions::new(sb),
+        }
+    }
+
+    /// The inode with this number, if it is in memory.
+    pub fn get(&self, ino: Ino) -> Option<Arc<Inode>> {
+        let inode = self.known.lock().map.get(&ino).cloned()?;
+        inode.recent.store(true, Ordering::Relaxed);
+        Some(inode)
+    }
+
+    /// Those in memory, by number.
+    pub fn all(&self) -> Vec<Arc<Inode>> {
+        let mut all: Vec<_> = self.known.lock().map.values().cloned().collect();
+        all.sort_by_key(|inode| inode.ino);
+        all
+    }
+
+    /// A checkpoint has everything that was changed before its freeze, which still holds: fsync starts afresh.
+    pub fn checkpointed(&self) {
+        let all = {
+            let mut known = self.known.lock();
+            known.dropped.clear();
+            known.map.values().cloned().collect::<Vec<_>>()
+        };
+        for inode in all {
+            let mut core = inode.core();
+            core.needs_checkpoint = false;
+            core.change = Change::None;
+            core.appended = false;
+        }
+    }
+
+    /// A generation for a new inode.
+    pub(super) fn generation(&self) -> u32 {
+        self.next_generation.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Adds an inode that was read; answers the one that was there already, if any.
+    fn add(&self, inode: Arc<Inode>) -> Arc<Inode> {
+        let mut known = self.known.lock();
+        if known.dropped.contains(&inode.ino) {
+            let mut core = inode.core();
+            (core.change, core.appended, core.updated) = (Change::Data, true, true);
+        }
+        known.map.entry(inode.ino).or_insert(inode).clone()
+    }
+
+    /// Puts a new inode in the place of what had its number before.
+    pub(super) fn replace(&self, inode: Arc<Inode>) {
+        self.known.lock().map.insert(inode.ino, inode);
+    }
+
+    /// Drops a freed inode, unless its number has a new owner already.
+    pub(super) fn remove(&self, inode: &Inode) {
+        let mut known = self.known.lock();
+        let here = known.map.get(&inode.ino);
+        if here.is_some_and(|here| std::ptr::eq(&**here, inode)) {
+            known.map.remove(&inode.ino);
+        }
+    }
+}
 
 impl F2fs {
     /// The inode with this number.
@@ -16,13 +116,132 @@ impl F2fs {
     /// # Errors
     /// ESTALE if it is not in use; incompatible content; damage; I/O.
     pub(crate) fn inode(&self, ino: Ino) -> FsResult<Arc<Inode>> {
-        let _ = ino;
-        todo!("file")
+        match self.inodes.get(ino) {
+            Some(inode) if inode.core().gone => Err(Errno::Stale.into()),
+            Some(inode) => Ok(inode),
+            None => {
+                self.prune_inodes();
+                self.load_inode(ino, false)
+            }
+        }
+    }
+
+    /// Reads an inode. Without links it is in use only as an orphan.
+    pub(super) fn load_inode(&self, ino: Ino, orphan: bool) -> FsResult<Arc<Inode>> {
+        let nid = Nid(ino.0);
+        if !self.is_inode_in_use(nid)? {
+            return Err(Errno::Stale.into());
+        }
+        let parse = |block: &[u8]| {
+            if !footer(block).is_inode() {
+                return Err(FsError::corrupt(format!(
+                    "node {nid} is no inode, although the NAT says so"
+                )));
+            }
+            let fields = InodeFields::parse(block, self.features)
+                .map_err(|e| crate::fault::corrupt(e.at_inode(ino)))?;
+            check_fields(ino, &fields)?;
+            Ok(fields)
+        };
+        let fields = self.with_node(nid, parse)??;
+        if fields.links == 0 && !orphan {
+            return Err(Errno::Stale.into());
+        }
+        // Of its data nothing is known: an earlier life of this inode in memory may have written some that no flush has
+        // covered (H19).
+        let tree = self.new_tree(&fields);
+        let inode = Inode::new(ino, Core::new(fields), tree, self.queue.mark());
+        let inode = self.inodes.add(Arc::new(inode));
+        if !self.is_inode_in_use(nid)? {
+            // Freed while it was read.
+            self.inodes.remove(&inode);
+            return Err(Errno::Stale.into());
+        }
+        Ok(inode)
+    }
+
+    fn is_inode_in_use(&self, nid: Nid) -> FsResult<bool> {
+        let reserved = [Nid(0), self.geo.node_ino, self.geo.meta_ino];
+        if reserved.contains(&nid) || nid.0 >= self.geo.max_nid {
+            return Ok(false);
+        }
+        let entry = self.nat_get(nid)?;
+        Ok(entry.addr != BlockAddr::NULL && entry.ino == nid)
     }
 
     /// Writes the fields to the inode's node block (N1).
     pub(crate) fn put_inode(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
-        let _ = (op, inode);
-        todo!("file")
+        let fields = inode.core().fields.clone();
+        self.edit_node(op, inode.nid(), |block| {
+            fields.encode_into(block, self.features);
+        })
     }
+
+    /// Drops idle inodes when there are many (N2).
+    pub(super) fn prune_inodes(&self) {
+        let mut known = self.inodes.known.lock();
+        if known.map.len() < known.prune_at {
+            return;
+        }
+        let Known { map, dropped, .. } = &mut *known;
+        map.retain(|&ino, inode| {
+            let recent = inode.recent.swap(false, Ordering::Relaxed);
+            if recent
+                || Arc::strong_count(inode) > 1
+                || self.pages.is_dirty(ino)
+                || !inode.flights.is_empty()
+            {
+                return true;
+            }
+            let core = inode.core();
+            // A failed write that no fsync has reported yet must not be forgotten.
+            let busy = core.pins > 0
+                || core.orphan
+                || core.fields.links == 0
+                || core.atomic
+                || core.write_error.is_some();
+            if !busy
+                && !core.needs_checkpoint
+                && (core.change != Change::None || core.appended || core.updated)
+            {
+                dropped.insert(ino);
+            }
+            busy || core.needs_checkpoint
+        });
+        known.prune_at = IDLE_MAX.max(2 * known.map.len());
+    }
+}
+
+/// Refuses an inode that contradicts itself.
+fn check_fields(ino: Ino, fields: &InodeFields) -> FsResult<()> {
+    let bad = |what: String| Err(FsError::corrupt(format!("inode {ino}: {what}")));
+    let size = fields.size;
+    let blocks_max = max_file_blocks() + u64::from(fields.addrs_per_inode());
+    if FileKind::from_mode(fields.mode).is_none() {
+        return bad(format!("mode {:#o} has no file type", fields.mode));
+    }
+    if fields.blocks == 0 {
+        return bad("it counts no block, not even its own".into());
+    }
+    if size > blocks_max * BLOCK_BYTES as u64 {
+        return bad(format!("size {size} is beyond what can be mapped"));
+    }
+    if fields.inline.has(Inline::DATA) && size > fields.inline_data_range().len() as u64 {
+        return bad(format!(
+            "{size} bytes of inline data, more than there is room for"
+        ));
+    }
+    if fields.xattr_nid == Nid(ino.0) {
+        return bad("its attribute node is itself".into());
+    }
+    if !fields.is_dir() {
+        return Ok(());
+    }
+    if !fields.inline.has(Inline::DENTRY) && !size.is_multiple_of(BLOCK_BYTES as u64) {
+        return bad(format!("a directory of {size} bytes"));
+    }
+    if fields.current_depth > MAX_DIR_HASH_DEPTH {
+        return bad(format!("a directory with {} levels", fields.current_depth));
+    }
+    Ok(())
 }

@@ -1,11 +1,31 @@
 //! Making and freeing inodes.
 
-use super::Inode;
+use super::attr::coarse_now;
+use super::{Change, Core, Inode};
 use crate::F2fs;
-use fscore::{Creds, FileKind};
-use ondisk::f2fs::InodeFields;
+use crate::map::Tree;
+use crate::ops::Op;
+use base::Ino;
+use block::WriteMark;
+use fscore::{Creds, Errno, FileKind, FsResult};
+use ondisk::f2fs::{
+    Features, INLINE_XATTR_WORDS_DEFAULT, INODE_EXTRA_BYTES_MAX, Inline, InodeFields, InodeFlags,
+    InodeName, Nid, set_device,
+};
+use std::sync::Arc;
+
+const MODE_SETGID: u16 = 0o2000;
+/// Flags a new inode takes over from its directory: a directory all, a file the first three, others the first two.
+const INHERITED: InodeFlags = InodeFlags(
+    InodeFlags::NO_DUMP.0
+        | InodeFlags::NO_ATIME.0
+        | InodeFlags::SYNC.0
+        | InodeFlags::DIR_SYNC.0
+        | InodeFlags::PROJECT_INHERIT.0,
+);
 
 /// A new inode.
+#[derive(Clone, Copy)]
 pub(crate) struct NewInode<'a> {
     pub kind: FileKind,
     pub perm: u16,
@@ -17,14 +37,186 @@ pub(crate) struct NewInode<'a> {
 
 /// Sets change time, and with `modify` the modification time, to now.
 pub(super) fn touch(fields: &mut InodeFields, modify: bool) {
-    let _ = (fields, modify);
-    todo!("file")
+    let now = coarse_now();
+    fields.ctime = now;
+    if modify {
+        fields.mtime = now;
+    }
 }
 
 impl F2fs {
-    /// Frees an inode without links that nobody has open. The caller holds no lock.
-    pub(crate) fn evict_if_unused(&self, inode: &Inode) -> fscore::FsResult<()> {
-        let _ = inode;
-        todo!("file")
+    /// Makes an inode in `dir`: one link (a directory: two), no content but what `fill` puts into its block. The caller adds its name, or
+    /// undoes it with [`discard_inode`](Self::discard_inode) in the same `Op`. The directory's gate is held.
+    ///
+    /// # Errors
+    /// ENOSPC; then nothing is made.
+    pub(crate) fn new_inode(
+        &self,
+        op: &Op<'_>,
+        dir: &Inode,
+        new: NewInode<'_>,
+        fill: impl FnOnce(&mut InodeFields, &mut [u8]),
+    ) -> FsResult<Arc<Inode>> {
+        self.prune_inodes();
+        let mut fields = self.blank_fields(dir, new);
+        let nid = self.nid_take(op)?;
+        let made = self.new_node(op, nid, Ino(nid.0), 0, new.kind != FileKind::Dir, |block| {
+            if matches!(new.kind, FileKind::Char | FileKind::Block) {
+                // Linux's dev_t in user space: 12 bits major at bit 8, minor in bits 0..8 and 20..32.
+                let minor = (new.rdev & 0xFF) | ((new.rdev >> 12) & 0xF_FF00);
+                set_device(block, &fields, (new.rdev >> 8) & 0xFFF, minor);
+            }
+            fill(&mut fields, block);
+            fields.encode_into(block, self.features);
+        });
+        if let Err(e) = made {
+            self.nid_return(nid);
+            return Err(e);
+        }
+        let mut core = Core::new(fields);
+        core.change = Change::Data;
+        let inode = Inode::new(Ino(nid.0), core, Tree::default(), WriteMark::NONE);
+        let inode = Arc::new(inode);
+        // What the cache still holds under this number belongs to a freed inode.
+        self.inodes.replace(inode.clone());
+        Ok(inode)
     }
+
+    fn blank_fields(&self, dir: &Inode, new: NewInode<'_>) -> InodeFields {
+        let now = coarse_now();
+        let is_dir = new.kind == FileKind::Dir;
+        let (parent_mode, parent_gid, parent_flags, parent_project) = {
+            let f = &dir.core().fields;
+            (f.mode, f.gid, f.flags, f.projid)
+        };
+        let mut f = InodeFields {
+            mode: new.kind.mode_bits() | (new.perm & 0o7777),
+            uid: new.creds.uid,
+            gid: new.creds.gid,
+            links: if is_dir { 2 } else { 1 },
+            blocks: 1,
+            atime: now,
+            ctime: now,
+            mtime: now,
+            crtime: now,
+            generation: self.inodes.generation(),
+            current_depth: u32::from(is_dir),
+            flags: inherited(parent_flags, new.kind),
+            pino: Nid(dir.ino.0),
+            name: InodeName::new(new.name).unwrap_or_default(),
+            ..InodeFields::default()
+        };
+        if parent_mode & MODE_SETGID != 0 {
+            f.gid = parent_gid;
+            f.mode |= if is_dir { MODE_SETGID } else { 0 };
+        }
+        if f.flags.has(InodeFlags::PROJECT_INHERIT) || parent_flags.has(InodeFlags::PROJECT_INHERIT)
+        {
+            f.projid = parent_project;
+        }
+        if new.kind == FileKind::File {
+            f.advise = self.inodes.extensions.advise(new.name);
+        }
+        self.lay_out(&mut f, new.kind);
+        f
+    }
+
+    /// What lies where in a new inode.
+    fn lay_out(&self, f: &mut InodeFields, kind: FileKind) {
+        if self.features.has(Features::EXTRA_ATTR) {
+            f.inline = f.inline | Inline::EXTRA_ATTR;
+            f.extra_isize = INODE_EXTRA_BYTES_MAX;
+        }
+        if self.options.inline_xattr {
+            f.inline = f.inline | Inline::XATTR;
+        }
+        match kind {
+            FileKind::Dir if self.options.inline_dentry => f.inline = f.inline | Inline::DENTRY,
+            FileKind::File if self.options.inline_data => f.inline = f.inline | Inline::DATA,
+            _ => {}
+        }
+        // Without flexible sizes inline dentries keep the room of the attributes free too.
+        let flexible = self.features.has(Features::FLEXIBLE_INLINE_XATTR);
+        if f.inline.has(Inline::XATTR) || f.inline.has(Inline::DENTRY) && !flexible {
+            f.inline_xattr_size = INLINE_XATTR_WORDS_DEFAULT;
+        }
+    }
+
+    /// Undoes [`new_inode`](Self::new_inode) in the same `Op`: the name could not be added.
+    pub(crate) fn discard_inode(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
+        inode.core().fields.links = 0;
+        self.free_inode(op, inode)
+    }
+
+    /// Pins an inode.
+    pub(crate) fn pin(&self, inode: &Inode) -> FsResult<()> {
+        let mut core = inode.core();
+        if core.gone {
+            return Err(Errno::Stale.into());
+        }
+        core.pins += 1;
+        Ok(())
+    }
+
+    /// Unpins it; the last one out frees an inode without links.
+    pub(crate) fn unpin(&self, inode: &Inode) -> FsResult<()> {
+        let last = {
+            let mut core = inode.core();
+            core.pins = core.pins.checked_sub(1).ok_or(Errno::BadF)?;
+            core.pins == 0 && core.fields.links == 0
+        };
+        match last {
+            true => self.evict_if_unused(inode),
+            false => Ok(()),
+        }
+    }
+
+    /// An inode has lost its last link, in this `Op`: until it is freed a checkpoint has to know.
+    pub(crate) fn make_orphan(&self, inode: &Inode) {
+        inode.core().orphan = true;
+        self.orphans.add(inode.ino);
+    }
+
+    /// Frees an inode without links that nobody has open. The caller holds no lock.
+    pub(crate) fn evict_if_unused(&self, inode: &Inode) -> FsResult<()> {
+        let _gate = inode.gate.write();
+        {
+            let core = inode.core();
+            if core.pins > 0 || core.fields.links > 0 || core.gone {
+                return Ok(());
+            }
+        }
+        let op = self.ops.enter();
+        let freed = self.free_inode(&op, inode);
+        if let Err(e) = &freed {
+            // Half of it may be free: no checkpoint may say so.
+            self.fail(e);
+        }
+        freed
+    }
+
+    /// Frees content, attributes and the inode itself.
+    fn free_inode(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
+        self.drop_content(op, inode)?;
+        self.drop_xattr_node(op, inode)?;
+        {
+            let mut core = inode.core();
+            core.gone = true;
+            core.orphan = false;
+        }
+        self.free_node(op, inode.nid())?;
+        self.orphans.remove(inode.ino);
+        self.inodes.remove(inode);
+        Ok(())
+    }
+}
+
+fn inherited(parent: InodeFlags, kind: FileKind) -> InodeFlags {
+    let others = InodeFlags::NO_DUMP | InodeFlags::NO_ATIME;
+    let mask = match kind {
+        FileKind::Dir => INHERITED,
+        FileKind::File => others | InodeFlags::SYNC,
+        _ => others,
+    };
+    InodeFlags(parent.0 & mask.0)
 }

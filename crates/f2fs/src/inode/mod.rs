@@ -2,16 +2,23 @@
 //!
 //! Invariants:
 //! - N1 outside an `Op`, the inode's node block in `nodes` holds what `core.fields` says ([`put_inode`](F2fs::put_inode)), but for access times;
-//! - N2 an inode that is pinned, an orphan, without links, has dirty pages, or pages on their way, stays in memory;
+//! - N2 an inode that is pinned, an orphan, without links, has dirty pages, or pages on their way, stays in memory; so does one whose
+//!   fsync needs a checkpoint, until there was one;
 //! - N3 `gone` inodes are freed: their number may belong to another one already.
 
+mod attr;
 mod cache;
+mod extensions;
 mod life;
 mod orphans;
+mod refuse;
 
 pub(crate) use cache::Inodes;
 pub(crate) use life::NewInode;
 pub(crate) use orphans::Orphans;
+pub(crate) use refuse::Use;
+
+use crate::dir::NameIndex;
 
 use crate::flights::Flights;
 use crate::map::Tree;
@@ -19,6 +26,7 @@ use base::Ino;
 use block::WriteMark;
 use fscore::{FileKind, FsError, FsResult};
 use ondisk::f2fs::{InodeFields, Nid};
+use rt::atomic::AtomicBool;
 use rt::{Mutex, MutexGuard, RwLock};
 
 /// An inode in memory.
@@ -31,6 +39,10 @@ pub(crate) struct Inode {
     pub tree: Mutex<Tree>,
     /// Data on its way.
     pub flights: Flights,
+    /// Of a directory: what is known of the names in it. Innermost lock.
+    pub(crate) names: Mutex<Option<Box<NameIndex>>>,
+    /// Looked up since the cache last thought of dropping it.
+    recent: AtomicBool,
     core: Mutex<Core>,
 }
 
@@ -112,6 +124,8 @@ impl Inode {
             wb: Mutex::named("f2fs inode write-back", ()),
             tree: Mutex::named("f2fs inode tree", tree),
             flights: Flights::new(mark),
+            names: Mutex::named("f2fs names of a directory", None),
+            recent: AtomicBool::new(true),
             core: Mutex::named("f2fs inode core", core),
         }
     }

@@ -1,21 +1,90 @@
 //! Inodes without links that are still open: a checkpoint lists them, a mount frees them.
 
+use crate::F2fs;
 use base::Ino;
+use fscore::{Errno, FsError, FsResult};
+use rt::Mutex;
+use std::collections::BTreeSet;
 
 /// The list.
-pub(crate) struct Orphans {}
+pub(crate) struct Orphans {
+    list: Mutex<BTreeSet<Ino>>,
+    /// As many as a checkpoint pack has room for.
+    max: usize,
+}
 
 impl Orphans {
+    /// An empty list for at most `max` inodes.
+    pub fn new(max: usize) -> Orphans {
+        Orphans {
+            list: Mutex::named("f2fs orphans", BTreeSet::new()),
+            max,
+        }
+    }
+
     /// All of them, by number: what a checkpoint writes.
     pub fn all(&self) -> Vec<Ino> {
-        todo!("file")
+        self.list.lock().iter().copied().collect()
+    }
+
+    /// # Errors
+    /// ENOSPC if no checkpoint could list one more.
+    pub(crate) fn check_room(&self) -> FsResult<()> {
+        match self.list.lock().len() < self.max {
+            true => Ok(()),
+            false => Err(Errno::NoSpc.into()),
+        }
+    }
+
+    pub(crate) fn add(&self, ino: Ino) {
+        self.list.lock().insert(ino);
+    }
+
+    pub(crate) fn remove(&self, ino: Ino) {
+        self.list.lock().remove(&ino);
     }
 }
 
-impl crate::F2fs {
-    /// Frees what the checkpoint lists as orphans. At mount, before operations begin.
-    pub(crate) fn free_orphans(&self, listed: &[Ino]) -> fscore::FsResult<u64> {
-        let _ = listed;
-        todo!("file")
+impl F2fs {
+    /// Frees what the checkpoint lists as orphans. At mount, before operations begin. Answers how many there were.
+    ///
+    /// An inode on the list that has links is damage, and stays: freeing it would make its names point to nothing.
+    pub(crate) fn free_orphans(&self, listed: &[Ino]) -> FsResult<u64> {
+        let mut freed = 0;
+        for &ino in listed {
+            let inode = match self.load_inode(ino, true) {
+                Ok(inode) => inode,
+                // Freed after the list was written, and fsynced since.
+                Err(FsError::Posix(Errno::Stale)) => continue,
+                Err(e) => return Err(e),
+            };
+            if inode.core().fields.links > 0 {
+                self.cp.need_fsck();
+                continue;
+            }
+            inode.core().orphan = true;
+            self.orphans.add(ino);
+            self.evict_if_unused(&inode)?;
+            freed += 1;
+        }
+        Ok(freed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_bounded_and_sorted() {
+        let orphans = Orphans::new(2);
+        orphans.add(Ino(9));
+        orphans.check_room().expect("one more");
+        orphans.add(Ino(4));
+        orphans.add(Ino(4));
+        assert!(orphans.check_room().is_err());
+        assert_eq!(orphans.all(), [Ino(4), Ino(9)]);
+        orphans.remove(Ino(9));
+        orphans.check_room().expect("room again");
     }
 }

@@ -1,7 +1,7 @@
-//! Names: the prefix is stored as a number (ext4 disk layout, "Extended Attributes").
+//! Names of extended attributes: ext4 and F2FS store the prefix as a number, the same in both (ext4 disk layout, "Extended
+//! Attributes").
 
-use fscore::Errno;
-use ondisk::ext4::XattrEntry;
+use crate::Errno;
 
 const USER: u8 = 1;
 const ACL_ACCESS: u8 = 2;
@@ -23,21 +23,25 @@ const WHOLE: [(u8, &[u8]); 2] = [
 
 /// A name as it is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Name<'a> {
+pub struct XattrName<'a> {
+    /// Number of the prefix.
     pub index: u8,
+    /// What follows the prefix.
     pub rest: &'a [u8],
 }
 
-impl Name<'_> {
+impl XattrName<'_> {
+    /// Reads a full name.
+    ///
     /// # Errors
     /// EOPNOTSUPP for another name space, EINVAL for a prefix alone.
-    pub fn parse(name: &[u8]) -> Result<Name<'_>, Errno> {
+    pub fn parse(name: &[u8]) -> Result<XattrName<'_>, Errno> {
         if let Some(&(index, _)) = WHOLE.iter().find(|(_, whole)| *whole == name) {
-            return Ok(Name { index, rest: b"" });
+            return Ok(XattrName { index, rest: b"" });
         }
         let stripped = |&(index, prefix): &(u8, &[u8])| {
             let rest = name.strip_prefix(prefix)?;
-            Some(Name { index, rest })
+            Some(XattrName { index, rest })
         };
         let found = PREFIXES.iter().find_map(stripped).ok_or(Errno::NotSup)?;
         match found.rest {
@@ -45,22 +49,25 @@ impl Name<'_> {
             _ => Ok(found),
         }
     }
+    /// `user.`
     pub fn is_user(&self) -> bool {
         self.index == USER
     }
+    /// One of the two ACLs.
     pub fn is_acl(&self) -> bool {
         matches!(self.index, ACL_ACCESS | ACL_DEFAULT)
     }
+    /// The ACL that new inodes take over.
     pub fn is_default_acl(&self) -> bool {
         self.index == ACL_DEFAULT
     }
 }
 
 /// The name with its prefix; `None` if that prefix is not known.
-pub(super) fn full_name(entry: &XattrEntry) -> Option<Vec<u8>> {
+pub fn xattr_full_name(index: u8, rest: &[u8]) -> Option<Vec<u8>> {
     let all = PREFIXES.iter().chain(&WHOLE);
-    let &(_, prefix) = all.clone().find(|(index, _)| *index == entry.name_index)?;
-    Some([prefix, &entry.name].concat())
+    let &(_, prefix) = all.clone().find(|(known, _)| *known == index)?;
+    Some([prefix, rest].concat())
 }
 
 #[cfg(test)]
@@ -69,7 +76,8 @@ mod tests {
 
     #[test]
     fn prefixes() {
-        let parsed = |name: &'static str| Name::parse(name.as_bytes()).map(|n| (n.index, n.rest));
+        let parsed =
+            |name: &'static str| XattrName::parse(name.as_bytes()).map(|n| (n.index, n.rest));
         assert_eq!(parsed("user.a.b"), Ok((1, &b"a.b"[..])));
         assert_eq!(parsed("trusted.x"), Ok((4, &b"x"[..])));
         assert_eq!(parsed("security.selinux"), Ok((6, &b"selinux"[..])));

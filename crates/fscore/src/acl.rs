@@ -7,8 +7,8 @@
 //! | 2 | le16 | permissions | always |
 //! | 4 | le32 | id | in system calls; on the volume with tags 2 (user) and 8 (group) |
 
+use crate::Errno;
 use base::bytes::{get_le16, get_le32};
-use fscore::Errno;
 
 const VERSION_CALL: u32 = 2;
 const VERSION_DISK: u32 = 1;
@@ -34,7 +34,7 @@ fn has_id(tag: u16) -> Result<bool, Errno> {
 ///
 /// # Errors
 /// EINVAL for a wrong length, tag or permission; EOPNOTSUPP for another version.
-pub(super) fn to_disk(value: &[u8]) -> Result<Vec<u8>, Errno> {
+pub fn to_disk(value: &[u8]) -> Result<Vec<u8>, Errno> {
     if value.len() <= HEADER_BYTES || !(value.len() - HEADER_BYTES).is_multiple_of(CALL_ENTRY_BYTES)
     {
         return Err(Errno::Inval);
@@ -60,7 +60,7 @@ pub(super) fn to_disk(value: &[u8]) -> Result<Vec<u8>, Errno> {
 ///
 /// # Errors
 /// EINVAL if it is none (as Linux).
-pub(super) fn from_disk(value: &[u8]) -> Result<Vec<u8>, Errno> {
+pub fn from_disk(value: &[u8]) -> Result<Vec<u8>, Errno> {
     if value.len() < HEADER_BYTES || get_le32(value, 0) != VERSION_DISK {
         return Err(Errno::Inval);
     }

@@ -1,0 +1,173 @@
+//! What is known of the names in a directory, so that a new name costs no search: which hashes there are and in which page, and how
+//! much room a page may have.
+//!
+//! Linux keeps such things in its dentry cache. A new directory is known from the start; one that was read becomes known when searches
+//! have cost as much as reading it once.
+
+use super::Shape;
+use crate::F2fs;
+use crate::inode::Inode;
+use base::Map;
+use fscore::FsResult;
+
+/// Names of one directory that are kept in memory.
+const NAMES_MAX: usize = 1 << 20;
+/// Pages whose room is kept in memory.
+const PAGES_MAX: usize = 1 << 18;
+/// More than one name has this hash.
+const MANY: u32 = u32::MAX;
+/// Nothing is known of the room of this page.
+const ROOM_UNKNOWN: u8 = u8::MAX;
+
+/// What is known of a hash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Look {
+    /// No name has it.
+    Absent,
+    /// One name has it, in this page.
+    Page(u64),
+    /// Who knows.
+    Search,
+}
+
+/// What is known of a directory.
+#[derive(Default)]
+pub(crate) struct NameIndex {
+    /// Page by hash, of all names but the dots (D3); `None`: not known.
+    names: Option<Map<u32, u32>>,
+    /// Pages searched without it.
+    searched: u64,
+    /// By page: no run of free slots is longer than this.
+    room: Vec<u8>,
+}
+
+impl NameIndex {
+    /// A directory without names.
+    pub fn empty() -> NameIndex {
+        NameIndex {
+            names: Some(Map::default()),
+            ..NameIndex::default()
+        }
+    }
+
+    pub(super) fn look(&self, hash: u32) -> Look {
+        let Some(names) = &self.names else {
+            return Look::Search;
+        };
+        match names.get(&hash) {
+            None => Look::Absent,
+            Some(&MANY) => Look::Search,
+            Some(&page) => Look::Page(page.into()),
+        }
+    }
+
+    pub(super) fn added(&mut self, hash: u32, page: u64) {
+        let Some(names) = &mut self.names else { return };
+        if names.len() >= NAMES_MAX || page >= u64::from(MANY) {
+            self.names = None;
+            return;
+        }
+        names
+            .entry(hash)
+            .and_modify(|p| *p = MANY)
+            .or_insert(page as u32);
+    }
+
+    pub(super) fn removed(&mut self, hash: u32) {
+        let Some(names) = &mut self.names else { return };
+        if names.get(&hash).is_some_and(|&page| page != MANY) {
+            names.remove(&hash);
+        }
+    }
+
+    /// True unless it is known that no `slots` slots in a row are free in the page.
+    pub(super) fn may_hold(&self, page: u64, slots: usize) -> bool {
+        self.room_of(page)
+            .is_none_or(|most| slots <= usize::from(most))
+    }
+
+    /// What is known of the room of a page.
+    pub(super) fn room_of(&self, page: u64) -> Option<u8> {
+        let most = *self.room.get(usize::try_from(page).ok()?)?;
+        (most != ROOM_UNKNOWN).then_some(most)
+    }
+
+    /// The page has no run of free slots longer than `most`; `None`: that is not known any more.
+    pub(super) fn note_room(&mut self, page: u64, most: Option<usize>) {
+        let Some(at) = usize::try_from(page).ok().filter(|&at| at < PAGES_MAX) else {
+            return;
+        };
+        if self.room.len() <= at {
+            if most.is_none() {
+                return;
+            }
+            self.room.resize(at + 1, ROOM_UNKNOWN);
+        }
+        self.room[at] = most.map_or(ROOM_UNKNOWN, |n| n.min(usize::from(ROOM_UNKNOWN) - 1) as u8);
+    }
+}
+
+impl F2fs {
+    /// A search looked at so many pages: when searches have cost enough, the whole directory is read.
+    pub(super) fn note_search(&self, dir: &Inode, shape: &Shape, pages: u64) -> FsResult<()> {
+        {
+            let mut names = dir.names.lock();
+            let index = names.get_or_insert_default();
+            index.searched += pages;
+            let small = shape.pages * (super::disk::DENTRIES_PER_BLOCK as u64) < NAMES_MAX as u64;
+            if index.names.is_some() || !small || index.searched < 2 * shape.pages + 16 {
+                return Ok(());
+            }
+            index.searched = 0;
+        }
+        let mut known = NameIndex::empty();
+        self.walk(dir, shape, 0, |place, entry| {
+            if !super::is_dot(entry.name) {
+                known.added(entry.hash, place.page);
+            }
+            Ok(true)
+        })?;
+        // Nobody changes names while the gate is held, shared or not.
+        dir.names.lock().get_or_insert_default().names = known.names;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_hashes_are_searched_for_ever() {
+        let mut index = NameIndex::empty();
+        index.added(7, 3);
+        assert_eq!(
+            (index.look(7), index.look(8)),
+            (Look::Page(3), Look::Absent)
+        );
+        index.added(7, 4);
+        assert_eq!(index.look(7), Look::Search);
+        index.removed(7);
+        assert_eq!(
+            index.look(7),
+            Look::Search,
+            "D3: the other one is still there"
+        );
+        index.added(9, 1);
+        index.removed(9);
+        assert_eq!(index.look(9), Look::Absent);
+        assert_eq!(NameIndex::default().look(9), Look::Search);
+    }
+
+    #[test]
+    fn room_is_known_until_an_entry_goes() {
+        let mut index = NameIndex::default();
+        assert!(index.may_hold(5, 32));
+        index.note_room(5, Some(2));
+        assert!(index.may_hold(5, 2) && !index.may_hold(5, 3) && index.may_hold(4, 32));
+        index.note_room(5, None);
+        assert!(index.may_hold(5, 32) && index.room_of(5).is_none());
+        index.note_room(u64::MAX, Some(1));
+        assert!(index.room.len() == 6, "bounded");
+    }
+}

@@ -1,0 +1,263 @@
+//! Directories: names in the inode, or in a file of dentry blocks hashed over levels (`ondisk::f2fs::dir`).
+//!
+//! All functions here want the directory's gate: shared to look, exclusive to change. Inline entries count as those of page 0, which they
+//! become when the directory grows out of its inode: a place, and a position of `readdir`, stays what it is.
+//!
+//! Invariants:
+//! - D1 a name stands at one level only, in the bucket of its hash, below `current_depth`; a level is used when the bucket of every lower
+//!   one had no room;
+//! - D2 a POSIX error leaves the directory as it was;
+//! - D3 what [`NameIndex`] says of a name is what the blocks say.
+
+mod edit;
+mod index;
+mod list;
+
+pub(crate) use edit::NewEntry;
+pub(crate) use index::NameIndex;
+
+use crate::F2fs;
+use crate::inode::Inode;
+use base::Ino;
+use fscore::{FileKind, FsError, FsResult};
+use index::Look;
+use ondisk::f2fs as disk;
+use ondisk::f2fs::{
+    BLOCK_BYTES, Dentry, DentryLayout, FileType, Inline, InodeFlags, bucket_blocks, dentry_hash,
+    dir_buckets, level_blocks,
+};
+
+/// Where an entry stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// Page of the directory; 0 for inline entries.
+    pub page: u64,
+    pub slot: usize,
+}
+
+/// An entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    pub ino: Ino,
+    pub place: Place,
+}
+
+/// How a directory is laid out.
+struct Shape {
+    /// Of its inline entries, if it has them.
+    inline: Option<DentryLayout>,
+    depth: u32,
+    dir_level: u8,
+    /// Pages below its size.
+    pages: u64,
+    casefold: bool,
+}
+
+/// The file type that an entry says.
+pub(crate) fn entry_type(kind: FileKind) -> FileType {
+    match kind {
+        FileKind::File => FileType::Regular,
+        FileKind::Dir => FileType::Directory,
+        FileKind::Symlink => FileType::Symlink,
+        FileKind::Char => FileType::Char,
+        FileKind::Block => FileType::Block,
+        FileKind::Fifo => FileType::Fifo,
+        FileKind::Socket => FileType::Socket,
+    }
+}
+
+/// `None`: the entry does not say.
+fn entry_kind(kind: FileType) -> Option<FileKind> {
+    Some(match kind {
+        FileType::Unknown => return None,
+        FileType::Regular => FileKind::File,
+        FileType::Directory => FileKind::Dir,
+        FileType::Symlink => FileKind::Symlink,
+        FileType::Char => FileKind::Char,
+        FileType::Block => FileKind::Block,
+        FileType::Fifo => FileKind::Fifo,
+        FileType::Socket => FileKind::Socket,
+    })
+}
+
+/// `.` and `..`, which every directory has.
+pub(crate) fn is_dot(name: &[u8]) -> bool {
+    matches!(name, b"." | b"..")
+}
+
+/// Puts `.` and `..` into an empty dentry block, or an inode.
+pub(crate) fn put_dots(buf: &mut [u8], layout: &DentryLayout, ino: Ino, parent: Ino) {
+    for (slot, name, ino) in [(0, &b"."[..], ino), (1, b"..", parent)] {
+        let dot = Dentry {
+            hash: dentry_hash(name),
+            ino: disk::Nid(ino.0),
+            kind: FileType::Directory,
+            name,
+        };
+        disk::put(buf, layout, slot, &dot);
+    }
+}
+
+impl Shape {
+    fn of(dir: &Inode) -> Shape {
+        let core = dir.core();
+        let f = &core.fields;
+        Shape {
+            inline: f
+                .inline
+                .has(Inline::DENTRY)
+                .then(|| f.inline_dentry_layout()),
+            depth: f.current_depth,
+            dir_level: f.dir_level,
+            pages: f.size.div_ceil(BLOCK_BYTES as u64),
+            casefold: f.flags.has(InodeFlags::CASEFOLD),
+        }
+    }
+
+    /// The pages where a name with this hash may stand, level by level.
+    fn buckets(&self, hash: u32) -> impl Iterator<Item = std::ops::Range<u64>> + use<> {
+        let dir_level = self.dir_level;
+        let mut base = 0;
+        (0..self.depth.min(disk::MAX_DIR_HASH_DEPTH)).map(move |level| {
+            let bucket = hash % dir_buckets(level, dir_level);
+            let first = base + u64::from(bucket) * u64::from(bucket_blocks(level));
+            base += level_blocks(level, dir_level);
+            first..first + u64::from(bucket_blocks(level))
+        })
+    }
+}
+
+impl F2fs {
+    /// The entry of `name`.
+    pub(crate) fn dir_find(&self, dir: &Inode, name: &[u8]) -> FsResult<Option<Found>> {
+        let shape = Shape::of(dir);
+        let hash = dentry_hash(name);
+        if shape.casefold {
+            // Its hashes are those of folded names.
+            return self.find_anywhere(dir, &shape, name);
+        }
+        let look = match is_dot(name) {
+            true => Look::Search,
+            false => dir
+                .names
+                .lock()
+                .as_ref()
+                .map_or(Look::Search, |i| i.look(hash)),
+        };
+        match look {
+            Look::Absent => Ok(None),
+            // No other name has this hash.
+            Look::Page(page) => self.find_in_page(dir, &shape, page, hash, name),
+            Look::Search => self.search(dir, &shape, hash, name),
+        }
+    }
+
+    fn search(
+        &self,
+        dir: &Inode,
+        shape: &Shape,
+        hash: u32,
+        name: &[u8],
+    ) -> FsResult<Option<Found>> {
+        if shape.inline.is_some() {
+            return self.find_in_page(dir, shape, 0, hash, name);
+        }
+        let mut looked = 0;
+        for bucket in shape.buckets(hash) {
+            for page in bucket.start..bucket.end.min(shape.pages) {
+                looked += 1;
+                if let Some(found) = self.find_in_page(dir, shape, page, hash, name)? {
+                    self.note_search(dir, shape, looked)?;
+                    return Ok(Some(found));
+                }
+            }
+        }
+        self.note_search(dir, shape, looked)?;
+        Ok(None)
+    }
+
+    fn find_in_page(
+        &self,
+        dir: &Inode,
+        shape: &Shape,
+        page: u64,
+        hash: u32,
+        name: &[u8],
+    ) -> FsResult<Option<Found>> {
+        let found = |(slot, entry): (usize, Dentry<'_>)| Found {
+            ino: Ino(entry.ino.0),
+            place: Place { page, slot },
+        };
+        match &shape.inline {
+            Some(layout) => self.with_node(dir.nid(), |block| {
+                disk::find(block, layout, hash, name).map(found)
+            }),
+            None => self.with_dir_page(dir, page, |block| {
+                disk::find(block, &DentryLayout::BLOCK, hash, name).map(found)
+            }),
+        }
+    }
+
+    fn find_anywhere(&self, dir: &Inode, shape: &Shape, name: &[u8]) -> FsResult<Option<Found>> {
+        let mut found = None;
+        self.walk(dir, shape, 0, |place, entry| {
+            if entry.name == name {
+                found = Some(Found {
+                    ino: Ino(entry.ino.0),
+                    place,
+                });
+            }
+            Ok(found.is_none())
+        })?;
+        Ok(found)
+    }
+
+    /// Calls `visit` with each entry that begins at or behind position `from`, until it says false. Damaged entries are errors.
+    fn walk(
+        &self,
+        dir: &Inode,
+        shape: &Shape,
+        from: u64,
+        mut visit: impl FnMut(Place, &Dentry<'_>) -> FsResult<bool>,
+    ) -> FsResult<()> {
+        const SLOTS: u64 = disk::DENTRIES_PER_BLOCK as u64;
+        let mut first_slot = (from % SLOTS) as usize;
+        let mut one_page =
+            |page, block: &[u8], layout: &DentryLayout, first_slot| -> FsResult<bool> {
+                // From the start: `first_slot` may be in the middle of an entry that came later.
+                for entry in disk::iter(block, layout, 0) {
+                    let (slot, entry) = entry.map_err(|e| damaged(dir, page, e))?;
+                    if slot >= first_slot && !visit(Place { page, slot }, &entry)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            };
+        if let Some(layout) = &shape.inline {
+            if from < SLOTS {
+                let block = self.node(dir.nid())?;
+                one_page(0, &block, layout, first_slot)?;
+            }
+            return Ok(());
+        }
+        let mut page = from / SLOTS;
+        while page < shape.pages {
+            let run = self.lookup(dir, &mut dir.tree.lock(), page, shape.pages - page)?;
+            if run.addr == disk::BlockAddr::NULL {
+                page += run.len.max(1);
+            } else {
+                let block = self.dir_page(dir, page)?;
+                if !one_page(page, &block, &DentryLayout::BLOCK, first_slot)? {
+                    return Ok(());
+                }
+                page += 1;
+            }
+            first_slot = 0;
+        }
+        Ok(())
+    }
+}
+
+fn damaged(dir: &Inode, page: u64, e: ondisk::Corrupt) -> FsError {
+    FsError::corrupt(format!("page {page} of directory inode {}: {e}", dir.ino))
+}

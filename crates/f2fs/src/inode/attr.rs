@@ -1,0 +1,121 @@
+//! Attributes: what `stat` tells, and `setattr`.
+
+use super::Inode;
+use crate::F2fs;
+use fscore::{Attr, Errno, FileKind, FsResult, SetAttr, TimeSet};
+use ondisk::f2fs::{Timestamp, device};
+use rt::WallTime;
+
+/// Granule of time stamps: Linux takes the time of the last tick (CONFIG_HZ=250).
+const TICK_NANOS: u32 = 4_000_000;
+
+/// The time of the last tick.
+pub(super) fn coarse_now() -> Timestamp {
+    let WallTime { secs, nanos } = rt::wall();
+    Timestamp {
+        secs,
+        nanos: nanos - nanos % TICK_NANOS,
+    }
+}
+
+fn to_wall(t: Timestamp) -> WallTime {
+    WallTime {
+        secs: t.secs,
+        nanos: t.nanos,
+    }
+}
+
+fn from_wall(t: WallTime) -> Timestamp {
+    Timestamp {
+        secs: t.secs,
+        nanos: t.nanos,
+    }
+}
+
+impl F2fs {
+    /// What `stat` tells of an inode.
+    pub(crate) fn attr_of(&self, inode: &Inode) -> FsResult<Attr> {
+        let kind = inode.kind()?;
+        let rdev = match kind {
+            FileKind::Char | FileKind::Block => self.rdev_of(inode)?,
+            _ => 0,
+        };
+        let core = inode.core();
+        if core.gone {
+            return Err(Errno::Stale.into());
+        }
+        let f = &core.fields;
+        Ok(Attr {
+            ino: inode.ino,
+            kind,
+            perm: f.mode & 0o7777,
+            nlink: f.links,
+            uid: f.uid,
+            gid: f.gid,
+            rdev,
+            size: f.size,
+            // The inode itself does not count, as in Linux.
+            sectors: f
+                .blocks
+                .saturating_sub(1)
+                .saturating_mul(base::SECTORS_PER_BLOCK),
+            atime: to_wall(f.atime),
+            mtime: to_wall(f.mtime),
+            ctime: to_wall(f.ctime),
+            crtime: to_wall(f.crtime),
+            generation: f.generation,
+        })
+    }
+
+    fn rdev_of(&self, inode: &Inode) -> FsResult<u32> {
+        let fields = inode.core().fields.clone();
+        let (major, minor) = self.with_node(inode.nid(), |block| device(block, &fields))?;
+        Ok((minor & 0xFF) | (major << 8) | ((minor & 0xF_FF00) << 12))
+    }
+
+    /// `setattr`. The caller holds no lock.
+    pub(crate) fn change_attr(&self, inode: &Inode, set: &SetAttr) -> FsResult<Attr> {
+        self.balance()?;
+        let _gate = inode.gate.write();
+        if inode.core().gone {
+            return Err(Errno::Stale.into());
+        }
+        if let Some(size) = set.size {
+            match inode.kind()? {
+                FileKind::File => self.set_size(inode, size)?,
+                FileKind::Dir => return Err(Errno::IsDir.into()),
+                _ => return Err(Errno::Inval.into()),
+            }
+        }
+        let only_size = SetAttr {
+            size: set.size,
+            ..SetAttr::default()
+        };
+        if *set != only_size {
+            let op = self.ops.enter();
+            apply(inode, set);
+            self.put_inode(&op, inode)?;
+        }
+        self.attr_of(inode)
+    }
+}
+
+fn apply(inode: &Inode, set: &SetAttr) {
+    let time = |t: TimeSet| match t {
+        TimeSet::Now => coarse_now(),
+        TimeSet::To(t) => from_wall(t),
+    };
+    let mut core = inode.core();
+    core.touch(false);
+    if set.perm.is_some() || set.uid.is_some() || set.gid.is_some() {
+        core.changed();
+    }
+    let f = &mut core.fields;
+    if let Some(perm) = set.perm {
+        f.mode = f.mode & !0o7777 | perm & 0o7777;
+    }
+    f.uid = set.uid.unwrap_or(f.uid);
+    f.gid = set.gid.unwrap_or(f.gid);
+    f.atime = set.atime.map_or(f.atime, time);
+    f.mtime = set.mtime.map_or(f.mtime, time);
+}

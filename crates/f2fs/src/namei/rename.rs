@@ -1,0 +1,257 @@
+//! Rename: move, replace, exchange.
+//!
+//! Whether a directory would come to lie below itself is asked by `vfs`, which holds a lock against other renames between
+//! directories; here only the nearest cases are refused.
+
+use super::{Named, check_alive, is_dir, links, lock_gates};
+use crate::F2fs;
+use crate::dir::{Found, NewEntry, Place, entry_type, is_dot};
+use crate::inode::Inode;
+use crate::ops::Op;
+use base::Ino;
+use fscore::{Errno, FileKind, FsError, FsResult, RenameMode};
+use std::sync::Arc;
+
+/// One end of a rename: the directory, the name, and what the name stood for when it was looked up without gates.
+struct End<'a> {
+    dir: Arc<Inode>,
+    name: &'a [u8],
+    inode: Option<Arc<Inode>>,
+}
+
+/// A name with the inode behind it, looked up again under all gates.
+struct Known<'a> {
+    dir: &'a Inode,
+    name: &'a [u8],
+    inode: Arc<Inode>,
+    found: Found,
+    kind: FileKind,
+}
+
+impl<'a> End<'a> {
+    fn known(&'a self, named: Option<Named>) -> FsResult<Option<Known<'a>>> {
+        let Some(Named { inode, found }) = named else {
+            return Ok(None);
+        };
+        Ok(Some(Known {
+            dir: &self.dir,
+            name: self.name,
+            kind: inode.kind()?,
+            inode,
+            found,
+        }))
+    }
+
+    /// True if the name stands for the inode whose gate is held, or for nothing as before.
+    fn is(&self, named: Option<&Named>) -> bool {
+        named.map(|n| n.inode.ino) == self.inode.as_ref().map(|inode| inode.ino)
+    }
+}
+
+impl F2fs {
+    pub(crate) fn op_rename(
+        &self,
+        from_dir: Ino,
+        from_name: &[u8],
+        to_dir: Ino,
+        to_name: &[u8],
+        mode: RenameMode,
+    ) -> FsResult<()> {
+        self.check_writable()?;
+        if is_dot(from_name) || is_dot(to_name) {
+            return Err(Errno::Busy.into());
+        }
+        if to_name.len() > super::NAME_BYTES_MAX {
+            return Err(Errno::NameTooLong.into());
+        }
+        let mut from = End {
+            dir: self.directory_to_change(from_dir)?,
+            name: from_name,
+            inode: None,
+        };
+        let mut to = End {
+            dir: self.directory_to_change(to_dir)?,
+            name: to_name,
+            inode: None,
+        };
+        self.balance()?;
+        loop {
+            from.inode = self.peek(&from.dir, from_name)?;
+            to.inode = self.peek(&to.dir, to_name)?;
+            let mut inodes: Vec<&Inode> = vec![&from.dir, &to.dir];
+            inodes.extend(from.inode.iter().chain(&to.inode).map(|inode| &**inode));
+            let gates = lock_gates(&inodes);
+            let source = self.find(&from.dir, from_name)?;
+            let target = self.find(&to.dir, to_name)?;
+            if from.is(source.as_ref()) && to.is(target.as_ref()) {
+                let source = from.known(source)?.ok_or(Errno::NoEnt)?;
+                self.rename_locked(source, to.known(target)?, &to, mode)?;
+                drop(gates);
+                break;
+            }
+        }
+        match &to.inode {
+            Some(target) => self.evict_unnamed(target),
+            None => Ok(()),
+        }
+    }
+
+    /// All gates are held.
+    fn rename_locked(
+        &self,
+        source: Known<'_>,
+        target: Option<Known<'_>>,
+        to: &End<'_>,
+        mode: RenameMode,
+    ) -> FsResult<()> {
+        if source.inode.ino == to.dir.ino {
+            return Err(Errno::Inval.into());
+        }
+        let Some(target) = target else {
+            if mode == RenameMode::Exchange {
+                return Err(Errno::NoEnt.into());
+            }
+            check_alive(&to.dir)?;
+            check_arrival(&source, &to.dir)?;
+            return self.move_name(&source, &to.dir, to.name);
+        };
+        match mode {
+            RenameMode::NoReplace => Err(Errno::Exist.into()),
+            _ if source.inode.ino == target.inode.ino => Ok(()),
+            RenameMode::Exchange => self.exchange(&source, &target),
+            RenameMode::Replace => self.replace(&source, &target),
+        }
+    }
+
+    fn move_name(&self, source: &Known<'_>, to: &Inode, name: &[u8]) -> FsResult<()> {
+        let parent = self.parent_entry(source, to)?;
+        self.change(|op| {
+            let entry = NewEntry {
+                name,
+                ino: source.inode.ino,
+                kind: entry_type(source.kind),
+            };
+            self.dir_insert(op, to, entry)?;
+            // Inline entries may have moved to a block in that, but they keep their places.
+            self.leave(op, source, to, name, parent)
+        })
+    }
+
+    fn replace(&self, source: &Known<'_>, target: &Known<'_>) -> FsResult<()> {
+        match (is_dir(source.kind), is_dir(target.kind)) {
+            (true, false) => return Err(Errno::NotDir.into()),
+            (false, true) => return Err(Errno::IsDir.into()),
+            (true, true) if target.inode.ino == source.dir.ino => {
+                return Err(Errno::NotEmpty.into());
+            }
+            (true, true) => self.check_empty(&target.inode)?,
+            (false, false) => {}
+        }
+        self.check_orphans(&target.inode)?;
+        let parent = self.parent_entry(source, target.dir)?;
+        self.change(|op| {
+            let (place, kind) = (target.found.place, entry_type(source.kind));
+            self.dir_retarget(op, target.dir, place, source.inode.ino, kind)?;
+            if is_dir(target.kind) {
+                links::subdir_went(target.dir);
+                self.drop_dir(op, &target.inode)?;
+            } else {
+                self.drop_link(op, &target.inode)?;
+            }
+            self.leave(op, source, target.dir, target.name, parent)
+        })
+    }
+
+    /// Takes the source's old name away after it got its new one in `to`.
+    fn leave(
+        &self,
+        op: &Op<'_>,
+        source: &Known<'_>,
+        to: &Inode,
+        name: &[u8],
+        parent: Option<Place>,
+    ) -> FsResult<()> {
+        // The insertion may have given the entry another page, if the directory left its inode for hashed blocks.
+        let found = self.dir_find(source.dir, source.name)?;
+        let found = found
+            .filter(|found| found.ino == source.inode.ino)
+            .ok_or_else(|| {
+                FsError::corrupt(format!(
+                    "directory inode {}: a name vanished while it was renamed",
+                    source.dir.ino
+                ))
+            })?;
+        self.dir_remove(op, source.dir, &found, source.name)?;
+        self.arrive(op, source, to, name, parent)?;
+        if source.dir.ino != to.ino {
+            self.put_dir(op, source.dir)?;
+        }
+        self.put_dir(op, to)
+    }
+
+    /// The source has a name in `to` now: `..` and counts of links follow.
+    fn arrive(
+        &self,
+        op: &Op<'_>,
+        source: &Known<'_>,
+        to: &Inode,
+        name: &[u8],
+        parent: Option<Place>,
+    ) -> FsResult<()> {
+        if let Some(place) = parent {
+            let kind = ondisk::f2fs::FileType::Directory;
+            self.dir_retarget(op, &source.inode, place, to.ino, kind)?;
+            links::subdir_went(source.dir);
+            links::subdir_came(to);
+        }
+        links::renamed(&source.inode, to.ino, name);
+        self.note_moved_name(to.ino);
+        if is_dir(source.kind) {
+            self.note_moved_name(source.inode.ino);
+        }
+        self.put_inode(op, &source.inode)
+    }
+
+    /// Where `..` stands in a directory that goes to another one; `None` if nothing has to follow.
+    fn parent_entry(&self, source: &Known<'_>, to: &Inode) -> FsResult<Option<Place>> {
+        if !is_dir(source.kind) || source.dir.ino == to.ino {
+            return Ok(None);
+        }
+        match self.dir_find(&source.inode, b"..")? {
+            Some(found) => Ok(Some(found.place)),
+            None => Err(FsError::corrupt(format!(
+                "directory inode {} has no \"..\"",
+                source.inode.ino
+            ))),
+        }
+    }
+
+    fn exchange(&self, a: &Known<'_>, b: &Known<'_>) -> FsResult<()> {
+        if b.inode.ino == a.dir.ino {
+            return Err(Errno::Inval.into());
+        }
+        if is_dir(a.kind) != is_dir(b.kind) {
+            check_arrival(a, b.dir)?;
+            check_arrival(b, a.dir)?;
+        }
+        let (parent_a, parent_b) = (self.parent_entry(a, b.dir)?, self.parent_entry(b, a.dir)?);
+        self.change(|op| {
+            self.dir_retarget(op, a.dir, a.found.place, b.inode.ino, entry_type(b.kind))?;
+            self.dir_retarget(op, b.dir, b.found.place, a.inode.ino, entry_type(a.kind))?;
+            self.arrive(op, a, b.dir, b.name, parent_a)?;
+            self.arrive(op, b, a.dir, a.name, parent_b)?;
+            if a.dir.ino != b.dir.ino {
+                self.put_dir(op, a.dir)?;
+            }
+            self.put_dir(op, b.dir)
+        })
+    }
+}
+
+/// The directory `to` can count one more subdirectory, if one arrives.
+fn check_arrival(source: &Known<'_>, to: &Inode) -> FsResult<()> {
+    match is_dir(source.kind) && source.dir.ino != to.ino {
+        true => links::check_subdirs(to),
+        false => Ok(()),
+    }
+}

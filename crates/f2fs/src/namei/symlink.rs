@@ -1,0 +1,98 @@
+//! Symbolic links: a target that fits lies in the inode, a longer one has a block.
+
+use super::make::Content;
+use crate::F2fs;
+use crate::inode::{Inode, NewInode, Use};
+use crate::ops::Op;
+use base::Ino;
+use fscore::{Attr, Creds, Errno, FileKind, FsError, FsResult};
+use ondisk::f2fs::{BLOCK_BYTES, Inline, InodeFields};
+
+/// Longest target: a NUL must follow it in the block.
+const TARGET_BYTES_MAX: usize = BLOCK_BYTES - 1;
+
+impl F2fs {
+    pub(crate) fn op_symlink(
+        &self,
+        dir: Ino,
+        name: &[u8],
+        target: &[u8],
+        creds: Creds,
+    ) -> FsResult<Attr> {
+        if target.is_empty() {
+            return Err(Errno::NoEnt.into());
+        }
+        if target.contains(&0) {
+            return Err(Errno::Inval.into());
+        }
+        if target.len() > TARGET_BYTES_MAX {
+            return Err(Errno::NameTooLong.into());
+        }
+        let new = NewInode {
+            kind: FileKind::Symlink,
+            perm: 0o777,
+            rdev: 0,
+            creds,
+            name,
+        };
+        self.make(dir, new, Content::Target(target))
+    }
+
+    /// Puts a target that fits into the inode's block; the fields say whether it did.
+    pub(super) fn put_inline_target(
+        &self,
+        fields: &mut InodeFields,
+        block: &mut [u8],
+        target: &[u8],
+    ) {
+        let area = fields.inline_data_range();
+        fields.size = target.len() as u64;
+        if self.options.inline_data && target.len() <= area.len() {
+            fields.inline = fields.inline | Inline::DATA | Inline::DATA_EXIST;
+            block[area][..target.len()].copy_from_slice(target);
+        }
+    }
+
+    /// Gives a target that did not fit a block.
+    pub(super) fn put_long_target(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        target: &[u8],
+    ) -> FsResult<()> {
+        if inode.core().fields.inline.has(Inline::DATA) {
+            return Ok(());
+        }
+        self.edit_dir_page(op, inode, 0, |page| {
+            page[..target.len()].copy_from_slice(target)
+        })?;
+        self.put_inode(op, inode)
+    }
+
+    pub(crate) fn op_readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {
+        let inode = self.inode(ino)?;
+        if inode.kind()? != FileKind::Symlink {
+            return Err(Errno::Inval.into());
+        }
+        inode.check_use(Use::Read)?;
+        let _gate = inode.gate.read();
+        let bad =
+            |what: String| FsError::corrupt(format!("symbolic link inode {}: {what}", inode.ino));
+        let fields = inode.core().fields.clone();
+        let size = fields.size;
+        if size == 0 || size > TARGET_BYTES_MAX as u64 {
+            return Err(bad(format!("a target of {size} bytes")));
+        }
+        let size = size as usize;
+        let target = match fields.inline.has(Inline::DATA) {
+            true => self.with_node(inode.nid(), |block| {
+                block[fields.inline_data_range()][..size].to_vec()
+            })?,
+            false => self.dir_page(&inode, 0)?[..size].to_vec(),
+        };
+        match target.contains(&0) {
+            true => Err(bad(format!("a NUL within the {size} bytes of the target"))),
+            false => Ok(target),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Link, unlink, rmdir.
+
+use super::{Inode, Named, is_dir, links, lock_gates};
+use crate::F2fs;
+use crate::dir::{NewEntry, entry_type, is_dot};
+use base::Ino;
+use fscore::{Attr, Errno, FsResult};
+use ondisk::f2fs::{Advise, LINKS_MAX};
+use std::sync::Arc;
+
+impl F2fs {
+    pub(crate) fn op_link(&self, ino: Ino, dir: Ino, name: &[u8]) -> FsResult<Attr> {
+        self.check_writable()?;
+        let inode = self.inode(ino)?;
+        let dir = self.directory_to_change(dir)?;
+        let kind = inode.kind()?;
+        if is_dir(kind) {
+            return Err(Errno::Perm.into());
+        }
+        self.balance()?;
+        let _gates = lock_gates(&[&dir, &inode]);
+        self.check_new_name(&dir, name)?;
+        {
+            let core = inode.core();
+            match core.fields.links {
+                _ if core.gone => return Err(Errno::Stale.into()),
+                0 => return Err(Errno::NoEnt.into()),
+                LINKS_MAX => return Err(Errno::MLink.into()),
+                _ => {}
+            }
+        }
+        self.change(|op| {
+            let entry = NewEntry {
+                name,
+                ino,
+                kind: entry_type(kind),
+            };
+            self.dir_insert(op, &dir, entry)?;
+            {
+                let mut core = inode.core();
+                core.touch(false);
+                core.changed();
+                // R4.
+                core.needs_checkpoint = true;
+                core.fields.links += 1;
+                core.fields.advise = core.fields.advise | Advise::LOST_PINO;
+            }
+            self.put_inode(op, &inode)?;
+            self.put_dir(op, &dir)
+        })?;
+        self.attr_of(&inode)
+    }
+
+    pub(crate) fn op_unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+        self.check_writable()?;
+        let dir = self.directory_to_change(dir)?;
+        self.balance()?;
+        let victim = self.with_victim(&dir, name, |victim| {
+            if victim.inode.is_dir() {
+                return Err(Errno::IsDir.into());
+            }
+            self.check_orphans(&victim.inode)?;
+            self.change(|op| {
+                self.dir_remove(op, &dir, &victim.found, name)?;
+                self.put_dir(op, &dir)?;
+                self.drop_link(op, &victim.inode)
+            })
+        })?;
+        self.evict_unnamed(&victim)
+    }
+
+    pub(crate) fn op_rmdir(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+        self.check_writable()?;
+        match name {
+            b"." => return Err(Errno::Inval.into()),
+            b".." => return Err(Errno::NotEmpty.into()),
+            _ => {}
+        }
+        let dir = self.directory_to_change(dir)?;
+        self.balance()?;
+        let victim = self.with_victim(&dir, name, |victim| {
+            if !victim.inode.is_dir() {
+                return Err(Errno::NotDir.into());
+            }
+            self.check_empty(&victim.inode)?;
+            self.check_orphans(&victim.inode)?;
+            self.change(|op| {
+                self.dir_remove(op, &dir, &victim.found, name)?;
+                links::subdir_went(&dir);
+                self.put_dir(op, &dir)?;
+                self.drop_dir(op, &victim.inode)
+            })
+        })?;
+        self.evict_unnamed(&victim)
+    }
+
+    /// Calls `f` with what `name` stands for, the gates of both held (R1).
+    fn with_victim(
+        &self,
+        dir: &Arc<Inode>,
+        name: &[u8],
+        f: impl FnOnce(&Named) -> FsResult<()>,
+    ) -> FsResult<Arc<Inode>> {
+        loop {
+            let victim = self.peek(dir, name)?.ok_or(Errno::NoEnt)?;
+            let gates = lock_gates(&[dir, &victim]);
+            let found = self.dir_find(dir, name)?;
+            if let Some(found) = found.filter(|found| found.ino == victim.ino) {
+                debug_assert!(!is_dot(name) || victim.is_dir(), "dots are directories");
+                let inode = victim.clone();
+                f(&Named { inode, found })?;
+                drop(gates);
+                return Ok(victim);
+            }
+            // Somebody else has changed the name in between, so this loop makes progress for all together.
+        }
+    }
+
+    /// ENOTEMPTY unless the directory holds `.` and `..` alone.
+    pub(super) fn check_empty(&self, dir: &Inode) -> FsResult<()> {
+        match self.dir_is_empty(dir)? {
+            true => Ok(()),
+            false => Err(Errno::NotEmpty.into()),
+        }
+    }
+
+    /// The list of orphans can take this inode, if it is about to lose its last link (R2).
+    pub(super) fn check_orphans(&self, inode: &Inode) -> FsResult<()> {
+        let links = inode.core().fields.links;
+        match links > 1 && !inode.is_dir() {
+            true => Ok(()),
+            false => self.orphans.check_room(),
+        }
+    }
+
+    /// Frees an inode that has lost a name, if that was the last one and nobody has it open. No lock is held.
+    pub(super) fn evict_unnamed(&self, inode: &Inode) -> FsResult<()> {
+        let last = {
+            let core = inode.core();
+            core.fields.links == 0 && core.pins == 0
+        };
+        match last {
+            true => self.evict_if_unused(inode),
+            false => Ok(()),
+        }
+    }
+}
