@@ -130,7 +130,7 @@ impl F2fs {
     }
 
     fn sync_data(&self, inode: &Inode) -> FsResult<()> {
-        self.write_pages(inode, 0..u64::MAX)?;
+        self.sync_pages(inode)?;
         if !rt::mutant(Mutant::F2fsNodeBeforeData) {
             // A failure is kept, those of earlier write-back are too.
             let _ = self.land(inode);
@@ -193,7 +193,8 @@ impl F2fs {
                 core.change = Change::None;
             }
         }
-        let strict = self.options.fsync == FsyncMode::Strict;
+        // The commit of an atomic write is whole or nothing, too.
+        let strict = self.options.fsync == FsyncMode::Strict || inode.core().atomic;
         let last = if strict { Last::Alone } else { Last::Alike };
         let data = inode.flights.mark();
         let before_last = || {
