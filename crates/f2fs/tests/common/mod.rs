@@ -180,3 +180,49 @@ pub fn truncate(fs: &F2fs, ino: Ino, size: u64) -> FsResult<()> {
     };
     fs.setattr(ino, &set).map(drop)
 }
+
+pub const MIB: u64 = 1 << 20;
+
+/// A device with a fresh volume of our own mkfs.
+pub fn fresh(mib: u64) -> Arc<Ram> {
+    let time = rt::WallTime {
+        secs: 1_700_000_000,
+        nanos: 0,
+    };
+    let options = varve_f2fs::mkfs::Options::new(mib * MIB, [7; 16], time);
+    let ram = Arc::new(Ram::new(mib * MIB));
+    let plan = varve_f2fs::mkfs::plan(&options).expect("a volume");
+    let before = varve_f2fs::mkfs::DeviceContent::Zeros;
+    plan.write(&Queue::new(ram.clone()), before)
+        .expect("written");
+    ram
+}
+
+/// Stores a device and has it judged by fsck.f2fs, where that is installed.
+pub fn judge(ram: &Ram) {
+    if have_tools() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("image");
+        Image { dir, path }.judge(ram);
+    }
+}
+
+/// What the spec lets a cut do to a cached write: blocks are old or new.
+pub fn caps(bytes: u64) -> block::Caps {
+    block::Caps {
+        sectors: bytes / base::SECTOR_BYTES as u64,
+        sector_bytes: base::SECTOR_BYTES as u32,
+        volatile_cache: true,
+        fua: true,
+        reliable_granule: Some(4096),
+        tear_granule: Some(4096),
+        atomic_write_bytes: 0,
+        no_collateral: true,
+        packed: None,
+        cache_fifo: false,
+        barrier: false,
+        discard: true,
+        remap: None,
+        max_transfer_sectors: 256,
+    }
+}
