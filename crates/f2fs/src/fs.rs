@@ -29,23 +29,11 @@ impl F2fs {
 
     /// Writes back the data of files that became dirty before `older_than`. Directories wait for a checkpoint.
     fn write_files(&self, older_than: Option<Time>, wait: bool) -> FsResult<()> {
-        let mut files = Vec::new();
-        for ino in self.pages.dirty_files(older_than) {
-            let Some(inode) = self.inodes.get(ino) else {
-                continue;
-            };
-            if !inode.is_dir() && !inode.core().gone {
-                self.balance()?;
-                self.write_pages(&inode, 0..u64::MAX)?;
-                files.push(inode);
-            }
+        self.writeback_files(older_than)?;
+        match wait {
+            true => self.land_files(),
+            false => Ok(()),
         }
-        if wait {
-            for inode in files {
-                self.land(&inode)?;
-            }
-        }
-        Ok(())
     }
 
     fn stat_fs(&self) -> FsStat {
@@ -205,7 +193,7 @@ impl FileSystem for F2fs {
         })
     }
     fn dirty_pages(&self) -> u64 {
-        self.pages.dirty_pages()
+        self.dirty_file_pages()
     }
     fn statfs(&self) -> FsResult<FsStat> {
         self.guarded(|| Ok(self.stat_fs()))

@@ -85,7 +85,10 @@ fn each_level_of_the_node_tree_holds_data() {
     }
     let end = BLOCKS_MAX * BLOCK;
     assert_eq!(fs.getattr(ino).expect("attr").size, end);
-    for beyond in [fs.write(ino, end, b"x").map(drop), truncate(&fs, ino, end + 1)] {
+    for beyond in [
+        fs.write(ino, end, b"x").map(drop),
+        truncate(&fs, ino, end + 1),
+    ] {
         assert_eq!(beyond.expect_err("too large").errno(), Errno::FBig);
     }
     let check = |fs: &F2fs| {
@@ -278,7 +281,8 @@ fn a_failed_write_is_reported_once_and_written_again() {
             assert_eq!(read_all(fs, ino), [2; 9000], "still in the cache");
             assert_eq!(fs.dirty_pages(), 3, "dirty again");
             disk.heal();
-            fs.fsync(ino, false).expect("reported once, and written now");
+            fs.fsync(ino, false)
+                .expect("reported once, and written now");
             assert_eq!(fs.failed(), None);
             disk.snapshot_lost()
         });
@@ -331,17 +335,24 @@ fn placement_follows_the_policy() {
         let ram = fresh(64);
         let fs = mount(&ram, options);
         let ino = create(&fs, name).expect("made");
-        fs.write(ino, 0, &vec![1; (pages * BLOCK) as usize]).expect("written");
+        fs.write(ino, 0, &vec![1; (pages * BLOCK) as usize])
+            .expect("written");
         fs.fsync(ino, false).expect("durable");
         let first = fs.data_stats();
-        fs.write(ino, 0, &vec![2; (pages * BLOCK) as usize]).expect("written");
+        fs.write(ino, 0, &vec![2; (pages * BLOCK) as usize])
+            .expect("written");
         fs.fsync(ino, false).expect("durable");
         let again = fs.data_stats();
         fs.unmount().expect("unmounts");
-        let moved: u64 = again.out_of_place.iter().sum::<u64>() - first.out_of_place.iter().sum::<u64>();
+        let moved: u64 =
+            again.out_of_place.iter().sum::<u64>() - first.out_of_place.iter().sum::<u64>();
         (first.out_of_place, again.in_place, moved)
     };
-    assert_eq!(run("", "f", 8), ([8, 0, 0], 8, 0), "small volume, small write");
+    assert_eq!(
+        run("", "f", 8),
+        ([8, 0, 0], 8, 0),
+        "small volume, small write"
+    );
     assert_eq!(run("", "f", 40), ([0, 40, 0], 40, 0), "small volume");
     assert_eq!(run("", "f.mp4", 40), ([0, 0, 40], 40, 0), "cold by name");
     assert_eq!(run("", "f.db", 40), ([40, 0, 0], 40, 0), "hot by name");

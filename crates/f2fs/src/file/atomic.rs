@@ -107,7 +107,7 @@ impl F2fs {
     }
 
     /// Ends an atomic write without a trace.
-    pub(super) fn forget_pending(&self, inode: &Inode) {
+    pub(crate) fn forget_pending(&self, inode: &Inode) {
         if inode.core().atomic_size.take().is_some() {
             self.content.atomic.lock().remove(&inode.ino);
         }
@@ -232,11 +232,5 @@ impl F2fs {
             inode.flights.add_runs(runs, plug.submit());
             self.content.took_off(ino);
         }
-    }
-
-    /// The size that readers of the file see: that of an open atomic write, if there is one.
-    pub(crate) fn visible_size(&self, inode: &Inode) -> u64 {
-        let core = inode.core();
-        core.atomic_size.unwrap_or(core.fields.size)
     }
 }

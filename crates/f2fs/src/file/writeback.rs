@@ -213,15 +213,24 @@ impl F2fs {
     /// # Errors
     /// A block of a directory could not be written. Those of files are dirty again, and their fsync says so.
     pub(crate) fn land_all(&self) -> FsResult<()> {
+        self.land_each(true)
+    }
+
+    /// The same for `sync`, which hears of all failures.
+    pub(crate) fn land_files(&self) -> FsResult<()> {
+        self.land_each(false)
+    }
+
+    fn land_each(&self, only_dirs_count: bool) -> FsResult<()> {
         let mut first = Ok(());
         for ino in self.content.flying() {
-            let Ok(inode) = self.inode(ino) else {
+            let Some(inode) = self.inodes.get(ino) else {
                 // Freed: it has landed.
                 self.content.flying.lock().remove(&ino);
                 continue;
             };
             let landed = self.land(&inode);
-            if inode.is_dir() {
+            if inode.is_dir() || !only_dirs_count {
                 first = first.and(landed);
             }
         }
@@ -238,7 +247,7 @@ impl F2fs {
             if dirs.contains(&ino) {
                 continue;
             }
-            let Ok(inode) = self.inode(ino) else {
+            let Some(inode) = self.inodes.get(ino) else {
                 continue;
             };
             match self.write_pages(&inode, 0..u64::MAX) {

@@ -53,7 +53,7 @@ impl F2fs {
             uid: f.uid,
             gid: f.gid,
             rdev,
-            size: f.size,
+            size: core.atomic_size.unwrap_or(f.size),
             // The inode itself does not count, as in Linux.
             sectors: f
                 .blocks

@@ -199,6 +199,7 @@ impl F2fs {
                 || core.orphan
                 || core.fields.links == 0
                 || core.atomic
+                || core.atomic_size.is_some()
                 || core.write_error.is_some();
             if !busy
                 && !core.needs_checkpoint

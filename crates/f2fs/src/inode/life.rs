@@ -163,8 +163,13 @@ impl F2fs {
         let last = {
             let mut core = inode.core();
             core.pins = core.pins.checked_sub(1).ok_or(Errno::BadF)?;
-            core.pins == 0 && core.fields.links == 0
+            core.pins == 0
         };
+        if last {
+            // Nobody is left to commit an atomic write.
+            self.forget_pending(inode);
+        }
+        let last = last && inode.core().fields.links == 0;
         match last {
             true => self.evict_if_unused(inode),
             false => Ok(()),

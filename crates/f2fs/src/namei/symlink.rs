@@ -63,10 +63,7 @@ impl F2fs {
         if inode.core().fields.inline.has(Inline::DATA) {
             return Ok(());
         }
-        self.edit_dir_page(op, inode, 0, |page| {
-            page[..target.len()].copy_from_slice(target)
-        })?;
-        self.put_inode(op, inode)
+        self.store_content(op, inode, target)
     }
 
     pub(crate) fn op_readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {

@@ -53,7 +53,10 @@ impl Image {
         File::create(&path)
             .and_then(|f| f.set_len(mib << 20))
             .expect("an image file");
-        let out = run(tool("mkfs.f2fs").args(["-q", "-f"]).args(options).arg(&path));
+        let out = run(tool("mkfs.f2fs")
+            .args(["-q", "-f"])
+            .args(options)
+            .arg(&path));
         assert!(
             out.status.success(),
             "mkfs.f2fs: {}",
