@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 use lab::crash::campaign::{Look, Reach};
 use lab::crash::plan::Job;
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -24,10 +25,22 @@ pub enum Command {
     /// Shows the device profiles and what they promise.
     #[command(subcommand)]
     Device(DeviceCommand),
-    /// Checks the ext4 or ext3 file system in an image file; replays its log first.
+    /// Checks the file system in an image file (ext4, ext3, F2FS); recovers it first.
     Fsck(FsckArgs),
-    /// Makes an ext4 or ext3 file system in an image file.
+    /// Makes a file system in an image file: ext4, ext3 or F2FS.
     Mkfs(MkfsArgs),
+    /// Shows what the superblock of an image says, and of F2FS its checkpoint.
+    Info(InfoArgs),
+    /// Lists files of an image, without mounting it.
+    Ls(LsArgs),
+    /// Prints files of an image.
+    Cat(CatArgs),
+    /// Copies files out of an image, or into one.
+    Cp(CopyArgs),
+    /// Writes a whole tree of an image to a folder, with modes, times, links and attributes.
+    Extract(ExtractArgs),
+    /// Shows structures as they lie in an image, before any recovery.
+    Dump(DumpArgs),
     /// Runs the system calls of a recorded application on several schemes, or describes them.
     Replay(Box<ReplayArgs>),
     /// Measures a publication again: each published value beside the one measured here.
@@ -386,7 +399,7 @@ pub struct FsckArgs {
 pub struct MkfsArgs {
     /// Image file; made if there is none.
     pub image: PathBuf,
-    /// Kind of file system: ext4 or ext3.
+    /// Kind of file system: ext4, ext3 or f2fs.
     #[arg(long, default_value = "ext4")]
     pub fs: String,
     /// Bytes of a block: 4096 or 1024. What has blocks of 1024 bytes can be checked, and mounted by the kernel, but not by Varve.
@@ -401,7 +414,7 @@ pub struct MkfsArgs {
     /// No journal.
     #[arg(long, conflicts_with = "journal")]
     pub no_journal: bool,
-    /// Label, at most 16 bytes.
+    /// Label: of ext4 and ext3 at most 16 bytes, of F2FS at most 512 UTF-16 units.
     #[arg(long, default_value = "", value_name = "TEXT")]
     pub label: String,
     /// Takes UUIDs and time of creation from this number: equal options give equal bytes [default: random, now].
@@ -410,6 +423,79 @@ pub struct MkfsArgs {
     /// Writes over a file that holds data.
     #[arg(long)]
     pub force: bool,
+}
+
+#[derive(clap::Args)]
+pub struct InfoArgs {
+    /// Image file.
+    pub image: PathBuf,
+    /// Prints JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct LsArgs {
+    /// Files or directories of images; an image alone is its root.
+    #[arg(required = true, value_name = "IMAGE[:/PATH]")]
+    pub places: Vec<OsString>,
+    /// Inode, mode, links, owner, group, size, modification time (seconds since 1970), name.
+    #[arg(short, long)]
+    pub long: bool,
+    /// Everything below as well, with whole paths.
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
+}
+
+#[derive(clap::Args)]
+pub struct CatArgs {
+    /// Files of images.
+    #[arg(required = true, value_name = "IMAGE:/PATH")]
+    pub places: Vec<OsString>,
+}
+
+#[derive(clap::Args)]
+pub struct CopyArgs {
+    /// Sources and target, as of cp: `IMAGE:/PATH... HOSTPATH`, or `HOSTPATH... IMAGE:/PATH`.
+    #[arg(required = true, num_args = 2.., value_name = "PATH")]
+    pub words: Vec<OsString>,
+    /// Directories with all that is in them.
+    #[arg(short, long)]
+    pub recursive: bool,
+}
+
+#[derive(clap::Args)]
+pub struct ExtractArgs {
+    /// A directory or file of an image; an image alone is its root.
+    #[arg(value_name = "IMAGE[:/PATH]")]
+    pub place: OsString,
+    /// Folder; made if there is none.
+    pub target: PathBuf,
+}
+
+/// A structure.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DumpWhat {
+    /// Of ext4 and ext3: the log.
+    Journal,
+    /// Of F2FS: both checkpoint packs.
+    Checkpoint,
+    /// One inode.
+    Inode,
+}
+
+#[derive(clap::Args)]
+pub struct DumpArgs {
+    /// What.
+    pub what: DumpWhat,
+    /// Image file.
+    pub image: PathBuf,
+    /// With `inode`: its number, or its path in the image.
+    #[arg(value_name = "NUMBER|/PATH")]
+    pub of: Option<OsString>,
+    /// Prints JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// A publication.

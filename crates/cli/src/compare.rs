@@ -11,7 +11,8 @@ use lab::RunConfig;
 use lab::report;
 use lab::results::{Results, SCHEMA};
 use lab::workload::Workload;
-use rig::{Config, Fs, Model, Preset, Profile};
+use rig::{Config, F2fsPreset, Fs, Model, Preset, Profile, Scheme};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Largest device that is accepted: a simulated device costs memory for what is written to it.
@@ -115,23 +116,32 @@ fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
             "--size {mib} MiB; it may be {low} to {high}"
         )));
     }
-    let schemes = schemes(args, &profile, mib)?;
-    if args.journal.is_some() && schemes.iter().all(|scheme| scheme == "none") {
+    if args.journal.is_some()
+        && args.schemes.iter().all(|s| s == "none")
+        && !args.schemes.is_empty()
+    {
         return Err(usage(
             "--journal with `none` only, which has no journal; leave it out, or add another scheme",
         ));
     }
+    let kinds =
+        (args.fs.iter().map(|fs| fs.parse().map_err(usage))).collect::<Result<Vec<Fs>, _>>()?;
+    for scheme in &args.schemes {
+        homeless(scheme, &kinds)?;
+    }
     let mut configs = Vec::new();
-    for fs in &args.fs {
-        for scheme in &schemes {
-            let fs: Fs = fs.parse().map_err(usage)?;
+    for fs in kinds {
+        for scheme in schemes(args, fs, &profile, mib)? {
             let mut stack = Config::new(Preset::default(), args.profile(), args.seed);
+            stack.fs = fs;
             stack
-                .set_scheme(scheme)
-                .map_err(|e| usage(with_comma_hint(e.to_string(), scheme, &schemes)))?;
-            (stack.fs, stack.timing, stack.bytes) = (fs, args.timing.clone(), mib << 20);
+                .set_scheme(&scheme)
+                .map_err(|e| usage(with_comma_hint(e.to_string(), &scheme, &args.schemes)))?;
+            (stack.timing, stack.bytes) = (args.timing.clone(), mib << 20);
             stack.timers = args.timers == Timers::On;
-            stack.journal_blocks = args.journal.map(|mib| mib.saturating_mul(MIB_BLOCKS));
+            let has_journal = fs != Fs::F2fs;
+            let journal = args.journal.filter(|_| has_journal || args.fs.len() == 1);
+            stack.journal_blocks = journal.map(|mib| mib.saturating_mul(MIB_BLOCKS));
             stack.check().map_err(usage)?;
             let workload = what.workload.to_string();
             let config = RunConfig {
@@ -150,17 +160,48 @@ fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
     Ok(configs)
 }
 
-/// The schemes that were asked for, or those that say most of the device.
-fn schemes(args: &RunArgs, profile: &Profile, mib: u64) -> Result<Vec<String>, Failure> {
+/// The scheme of a text, if it is one.
+fn known(text: &str) -> Option<Scheme> {
+    let mut config = Config::new(Preset::default(), "", 0);
+    config.set_scheme(text).ok().map(|()| config.scheme)
+}
+
+/// Refuses a scheme that none of the file systems knows.
+fn homeless(scheme: &str, kinds: &[Fs]) -> Result<(), Failure> {
+    // What cannot be read is refused with its reason later.
+    let Some(known) = known(scheme) else {
+        return Ok(());
+    };
+    if kinds.iter().any(|fs| known.fits(*fs)) {
+        return Ok(());
+    }
+    let of = if known.fits(Fs::F2fs) {
+        "F2FS: add --fs f2fs"
+    } else {
+        "ext4 and ext3: add --fs ext4"
+    };
+    Err(usage(format!("`{scheme}` is a scheme of {of}")))
+}
+
+/// The schemes of a file system that were asked for, or those that say most of the device.
+fn schemes(args: &RunArgs, fs: Fs, profile: &Profile, mib: u64) -> Result<Vec<String>, Failure> {
     if !args.schemes.is_empty() {
-        return Ok(args.schemes.clone());
+        let fits = |text: &&String| known(text).is_none_or(|s| s.fits(fs));
+        let chosen: Vec<String> = args.schemes.iter().filter(fits).cloned().collect();
+        if chosen.is_empty() {
+            return Err(usage(format!(
+                "none of the schemes is one of {fs}; leave {fs} out, or add one"
+            )));
+        }
+        return Ok(chosen);
     }
     let device = profile.build(Some(mib << 20), None).map_err(usage)?;
-    let names: &[&str] = match device.caps().remap {
-        Some(_) => &SCHEMES_OF_REMAP,
-        None => &SCHEMES,
+    let names: Vec<&str> = match (fs, device.caps().remap) {
+        (Fs::F2fs, _) => F2fsPreset::ALL.iter().map(|p| p.name()).collect(),
+        (_, Some(_)) => SCHEMES_OF_REMAP.to_vec(),
+        (_, None) => SCHEMES.to_vec(),
     };
-    Ok(names.iter().map(|s| (*s).to_string()).collect())
+    Ok(names.into_iter().map(String::from).collect())
 }
 
 /// Mount options have commas between the choices; here a comma begins another scheme.
@@ -250,9 +291,10 @@ fn bar(config: &RunConfig) -> ProgressBar {
 fn judge(done: &[Done], workload: &Workload, quiet: bool) -> Result<(), Failure> {
     let name = |d: &Done| format!("{}/{}", d.run.fs, d.run.scheme);
     for d in done {
-        if let Checked::Findings(words) = &d.e2fsck {
+        if let Checked::Findings(words) = &d.checked {
             return Err(failed(format!(
-                "e2fsck -fn finds fault with {}:\n{words}",
+                "{} finds fault with {}:\n{words}",
+                d.checker,
                 name(d)
             )));
         }
@@ -265,11 +307,16 @@ fn judge(done: &[Done], workload: &Workload, quiet: bool) -> Result<(), Failure>
             }
             Workload::Replay(_) | Workload::App(_) => "names and sizes as recorded",
         };
-        let e2fsck = match done.iter().all(|d| d.e2fsck == Checked::Clean) {
-            true => "e2fsck -fn clean",
-            false => "e2fsck not installed, so the images were not checked by it",
-        };
-        say(&format!("checked after every run: {content}, {e2fsck}\n"))?;
+        let checkers: BTreeSet<&str> = done.iter().map(|d| d.checker.as_str()).collect();
+        let words = checkers.into_iter().map(|checker| {
+            let mut its = done.iter().filter(|d| d.checker == checker);
+            match its.all(|d| d.checked == Checked::Clean) {
+                true => format!("{checker} clean"),
+                false => format!("{checker} not installed, so the images were not checked by it"),
+            }
+        });
+        let words = words.collect::<Vec<_>>().join(", ");
+        say(&format!("checked after every run: {content}, {words}\n"))?;
     }
     Ok(())
 }

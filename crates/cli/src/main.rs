@@ -13,6 +13,7 @@ mod device;
 mod failure;
 mod fsck;
 mod host_sqlite;
+mod image;
 mod mkfs;
 mod out;
 mod paper;
@@ -35,6 +36,12 @@ fn main() -> ExitCode {
         Command::CrashWorker => crash::worker::serve(),
         Command::Device(options) => device::device(&options),
         Command::Mkfs(options) => mkfs::mkfs(&options),
+        Command::Info(options) => image::info(&options),
+        Command::Ls(options) => image::ls(&options),
+        Command::Cat(options) => image::cat(&options),
+        Command::Cp(options) => image::copy(&options),
+        Command::Extract(options) => image::extract(&options),
+        Command::Dump(options) => image::dump(&options),
         Command::HostSqlite(options) => host_sqlite::run(&options),
         Command::Replay(options) => replay::replay(&options),
         Command::Paper(options) => paper::paper(&options),

@@ -5,7 +5,7 @@ use crate::failure::{Failure, failed, usage};
 use crate::fsck::open;
 use crate::out::say;
 use rig::Fs;
-use rig::mkfs::{JournalSize, Kind, MakeError, MkfsOptions, make};
+use rig::mkfs::{F2fsOptions, JournalSize, Kind, MakeError, MkfsOptions, make, make_f2fs};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
@@ -22,7 +22,6 @@ const SEEDED_SECS: i64 = 1_704_067_200;
 pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
     let fs: Fs = args.fs.parse().map_err(usage)?;
     let name = args.image.display();
-    let options = |bytes| options(args, fs, bytes);
     // Before a file is made or touched.
     let size = match (args.size, args.image.metadata()) {
         (Some(mib), _) => mib.checked_mul(1 << 20),
@@ -34,7 +33,10 @@ pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
         let what = format!("{name}: {size} bytes are not a multiple of {PAGE_BYTES}; say --size");
         return Err(usage(what));
     }
-    let chosen = options(size)?;
+    if fs == Fs::F2fs {
+        return f2fs(args, size);
+    }
+    let chosen = options(args, fs, size)?;
     rig::mkfs::Geometry::new(&chosen).map_err(usage)?;
     let (file, zeros) = file(args, size)?;
     let made = make(&file, &chosen, zeros).map_err(|e| match e {
@@ -53,6 +55,32 @@ pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
     ))
 }
 
+fn f2fs(args: &MkfsArgs, size: u64) -> Result<(), Failure> {
+    let name = args.image.display();
+    if args.journal.is_some() || args.no_journal {
+        return Err(usage(
+            "an F2FS has no journal: leave --journal and --no-journal out",
+        ));
+    }
+    if args.block_size != 4096 {
+        return Err(usage(format!(
+            "-b {}: blocks of an F2FS have 4096 bytes",
+            args.block_size
+        )));
+    }
+    let (uuid, _, secs) = identity(args.seed)?;
+    let time = rig::WallTime { secs, nanos: 0 };
+    let mut options = F2fsOptions::new(size, uuid, time);
+    options.label.clone_from(&args.label);
+    rig::mkfs::f2fs_plan(&options).map_err(usage)?;
+    let (file, zeros) = file(args, size)?;
+    let blocks = make_f2fs(&file, &options, zeros).map_err(|e| match e {
+        MakeError::F2fs(why) => usage(why),
+        other => failed(format!("{name}: {other}")),
+    })?;
+    say(&format!("{name}: f2fs, {blocks} blocks of 4096 bytes\n"))
+}
+
 fn options(args: &MkfsArgs, fs: Fs, bytes: u64) -> Result<MkfsOptions, Failure> {
     let (uuid, hash_seed, secs) = identity(args.seed)?;
     let time = rig::WallTime { secs, nanos: 0 };
@@ -60,6 +88,7 @@ fn options(args: &MkfsArgs, fs: Fs, bytes: u64) -> Result<MkfsOptions, Failure> 
     options.kind = match fs {
         Fs::Ext4 => Kind::Ext4,
         Fs::Ext3 => Kind::Ext3,
+        Fs::F2fs => unreachable!("made by options of its own"),
     };
     options.block_bytes = args.block_size;
     options.label.clone_from(&args.label);

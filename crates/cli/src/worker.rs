@@ -31,8 +31,10 @@ pub enum Line {
 pub struct Done {
     /// The figures.
     pub run: Run,
-    /// `e2fsck -fn` on what remained.
-    pub e2fsck: Checked,
+    /// Whose second opinion was asked for.
+    pub checker: String,
+    /// What it says of what remained.
+    pub checked: Checked,
 }
 
 /// The outside checker's word.
@@ -65,15 +67,17 @@ fn work(config: &RunConfig) -> Result<Done, Failure> {
         run::run(config, &mut |done, all| say(&Line::Progress(done, all))).map_err(failed)?;
     let folder =
         tempfile::tempdir().map_err(|e| failed(format!("temporary folder for the image: {e}")))?;
-    let verdict = run::second_opinion(&finished.model, folder.path()).map_err(failed)?;
-    let e2fsck = match verdict {
+    let fs = config.stack.fs;
+    let verdict = run::second_opinion(fs, &finished.model, folder.path()).map_err(failed)?;
+    let checked = match verdict {
         Verdict::Clean => Checked::Clean,
         Verdict::NotInstalled => Checked::NotInstalled,
         Verdict::Findings(words) | Verdict::Repaired(words) => Checked::Findings(words),
     };
     Ok(Done {
         run: finished.run,
-        e2fsck,
+        checker: lab::fsck::checker(fs).into(),
+        checked,
     })
 }
 

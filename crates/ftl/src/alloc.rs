@@ -41,7 +41,7 @@ impl Ftl {
                 }
                 continue;
             };
-            let start = self.erase_from(now, block);
+            let start = now.max(self.evidence_end);
             self.pools[pool].free -= 1;
             self.free
                 .take(pool, block, self.blocks[block as usize].erases);

@@ -43,7 +43,6 @@ mod check;
 mod config;
 mod core;
 pub mod counting;
-mod evidence;
 mod failed;
 mod free;
 mod gc;

@@ -15,7 +15,6 @@ const ALL: Housekeeping = Housekeeping {
     journal_stream: true,
     wear_threshold: 3,
     zero_units: true,
-    own_evidence: true,
 };
 
 fn with(housekeeping: Housekeeping) -> Config {

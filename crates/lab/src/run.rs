@@ -16,7 +16,7 @@ use crate::workload::{
 use crate::{RunConfig, RunError};
 use ::sqlite::Registration;
 use base::{BLOCK_BYTES, Nanos, SECTORS_PER_BLOCK, Time};
-use rig::{AnyModel, Class, DeviceStats, FlashStats, JournalStats, Stack};
+use rig::{AnyModel, Class, DeviceStats, FlashStats, Fs, JournalStats, Stack};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -242,8 +242,7 @@ fn measure_bench(
 /// Of the file system.
 pub(crate) fn sync_home(stack: &Stack) -> Result<(), RunError> {
     stack.vfs.sync()?;
-    let home = stack.fs.journal().write_back();
-    home.map_err(|e| RunError::Check(format!("writing committed blocks home: {e}")))?;
+    stack.fs.write_home()?;
     // The homes are in the device's cache; nothing else is dirty now, so this is its flush.
     Ok(stack.vfs.sync()?)
 }
@@ -328,6 +327,7 @@ struct Reading {
     flash: Option<FlashStats>,
     journal: JournalStats,
     syncs: BTreeMap<&'static str, Nanos>,
+    freezes: BTreeMap<&'static str, Nanos>,
 }
 
 impl Reading {
@@ -339,8 +339,9 @@ impl Reading {
             write_commands: queue.write_commands,
             device: stack.device.device_stats().unwrap_or_default(),
             flash: stack.device.flash_stats(),
-            journal: stack.fs.journal().stats(),
+            journal: stack.fs.journal_stats(),
             syncs: stack.fs.sync_times(),
+            freezes: stack.fs.waits(),
         }
     }
 }
@@ -472,6 +473,7 @@ impl Taken {
         let mut all = spans(&self.start.journal.waits, &self.end.journal.waits);
         all.extend(self.steps());
         all.extend(spans(&self.start.syncs, &self.end.syncs));
+        all.extend(spans(&self.start.freezes, &self.end.freezes));
         let waits = all.into_iter().filter(|(_, span)| span.0 > 0);
         waits
             .map(|(cause, span)| (cause.to_string(), micros(span.0)))
@@ -538,16 +540,16 @@ fn breakdown(all: Nanos, calls: &Spans, steps: &Spans) -> BTreeMap<&'static str,
     parts
 }
 
-/// Writes the image of a finished run to `folder` and asks `e2fsck -fn` about it.
+/// Writes the image of a finished run to `folder` and asks the checker of its file system about it ([`fsck::check`]).
 ///
 /// # Errors
 /// The image cannot be written, or the checker cannot be run.
-pub fn second_opinion(model: &AnyModel, folder: &Path) -> Result<Verdict, RunError> {
+pub fn second_opinion(fs: Fs, model: &AnyModel, folder: &Path) -> Result<Verdict, RunError> {
     let image = folder.join("image");
     rig::write_image(model, &image)?;
-    let verdict = fsck::e2fsck_check(&image);
+    let verdict = fsck::check(fs, &image);
     let host = |source| RunError::Host {
-        doing: "running e2fsck".into(),
+        doing: format!("running {}", fsck::checker(fs)),
         source,
     };
     let verdict = verdict.map_err(host)?;

@@ -50,7 +50,7 @@ fn on_cell(
     let mut stack = fresh.config().clone();
     // Data through the journal now and then: its images begin with the journal's own magic number.
     stack.data = match seed % 7 {
-        6 if stack.scheme.0.is_some() => Data::Journal,
+        6 if stack.scheme.is_consistent() => Data::Journal,
         _ => Data::Ordered,
     };
     let caps = cell.caps(stack.bytes);

@@ -50,7 +50,6 @@
 //!
 //! There is no copyback (R8): a copy goes through the error correction and the layer above.
 
-mod bus;
 mod cells;
 mod chip;
 mod cut;
@@ -63,7 +62,6 @@ mod power;
 mod state;
 mod trail;
 
-pub use bus::Bus;
 pub use cells::{BitErrors, Cells, Ecc, FaultLevel, PageOrder, Wear};
 pub use chip::{Nand, NandError, NandStats, Span};
 pub use errors::Corrected;

@@ -1,17 +1,16 @@
 //! A file system on any device, without a profile: for crash tests on devices of hand-made promises.
 
-use crate::{Config, RigError};
+use crate::{AnyFs, Config, MountOptions, RigError};
 use base::{BlockNo, Bytes};
 use block::Queue;
 use blockdev::BlockDevice;
-use ext4::{Ext4, MountOptions};
 use std::sync::Arc;
-use vfs::{FileSystem, Vfs, WritebackPolicy};
+use vfs::{Vfs, WritebackPolicy};
 
 /// A mounted file system on any device. Dropping it is a crash; [`Mounted::unmount`] is the clean way.
 pub struct Mounted {
     /// The file system.
-    pub fs: Arc<Ext4>,
+    pub fs: AnyFs,
     /// Paths and open files.
     pub vfs: Arc<Vfs>,
 }
@@ -26,8 +25,8 @@ impl Mounted {
         options: MountOptions,
         policy: WritebackPolicy,
     ) -> Result<Mounted, RigError> {
-        let fs = Ext4::mount(Queue::new(device), options)?;
-        let vfs = Vfs::with_policy(fs.clone() as Arc<dyn FileSystem>, policy);
+        let fs = AnyFs::mount(Queue::new(device), options)?;
+        let vfs = Vfs::with_policy(fs.seam(), policy);
         Ok(Mounted { fs, vfs })
     }
 
@@ -56,10 +55,6 @@ impl Config {
     /// # Errors
     /// A size that is not possible.
     pub fn fresh_volume(&self) -> Result<FreshVolume, RigError> {
-        let plan = self.fresh()?;
-        Ok(FreshVolume {
-            blocks: plan.blocks().to_vec(),
-            zeroed: plan.zeroed().to_vec(),
-        })
+        self.fresh()
     }
 }

@@ -1,15 +1,21 @@
 //! One value that says what to build.
 
-use crate::{RigError, Scheme};
+use crate::{FreshVolume, MountOptions, RigError, Scheme};
 use base::{Nanos, Rng};
 use blockdev::Model;
 use ctrl::{AnyModel, Media, Profile};
+use ext4::DataMode;
 use ext4::mkfs::{self, JournalSize, MkfsError, MkfsOptions};
-use ext4::{DataMode, MountOptions};
 use journal::Preset;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+
+/// Time of creation of the volumes of a configuration: the start of 2024.
+const MADE_AT: rt::WallTime = rt::WallTime {
+    secs: 1_704_067_200,
+    nanos: 0,
+};
 
 /// A kind of file system.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -19,6 +25,8 @@ pub enum Fs {
     Ext4,
     /// ext3, with the features of `mke2fs -t ext3`: block maps, a log of descriptor tags without checksums.
     Ext3,
+    /// F2FS, with the features of `mkfs.f2fs`.
+    F2fs,
 }
 
 macro_rules! words {
@@ -48,7 +56,13 @@ macro_rules! words {
         }
     };
 }
-words!(Fs, "file system", Ext4 = "ext4", Ext3 = "ext3");
+words!(
+    Fs,
+    "file system",
+    Ext4 = "ext4",
+    Ext3 = "ext3",
+    F2fs = "f2fs"
+);
 words!(
     Data,
     "data mode",
@@ -128,6 +142,7 @@ impl Config {
     }
 
     /// Takes the scheme from its text: `PRESET`, `KEY=VALUE`, or several of them with `+` between; `data=MODE` may be among them.
+    /// A scheme of F2FS on a configuration of ext4 is refused by [`Config::check`].
     ///
     /// # Errors
     /// An unknown word or a contradiction, with what would be valid.
@@ -140,7 +155,7 @@ impl Config {
             None => Data::Ordered,
         };
         self.scheme = match rest.is_empty() {
-            true => Preset::default().into(),
+            true => Scheme::default_of(self.fs),
             false => rest.join("+").parse()?,
         };
         Ok(())
@@ -171,8 +186,36 @@ impl Config {
     /// # Errors
     /// [`RigError::Unsafe`] with the reason; unknown profile, a size of the device, file system or journal that is not possible.
     pub fn check(&self) -> Result<(), RigError> {
-        mkfs::Geometry::new(&self.mkfs_options()).map_err(|e| self.journal_in_mib(e))?;
+        self.check_kind()?;
+        match self.fs {
+            Fs::Ext4 | Fs::Ext3 => {
+                mkfs::Geometry::new(&self.mkfs_options()).map_err(|e| self.journal_in_mib(e))?;
+            }
+            Fs::F2fs => drop(self.f2fs_plan()?),
+        }
         self.scheme.check(&self.device, self.blank()?.caps())
+    }
+
+    /// Refuses a scheme or an option of another kind of file system.
+    fn check_kind(&self) -> Result<(), RigError> {
+        let fs = self.fs.word();
+        if !self.scheme.fits(self.fs) {
+            let valid = match self.fs {
+                Fs::Ext4 | Fs::Ext3 => Preset::ALL.iter().map(|p| p.word()).collect::<Vec<_>>(),
+                Fs::F2fs => f2fs::Preset::ALL.iter().map(|p| p.name()).collect(),
+            };
+            return Err(RigError::Foreign {
+                scheme: self.scheme.to_string(),
+                fs,
+                valid: valid.join(", "),
+            });
+        }
+        let foreign = match self.fs {
+            Fs::F2fs if self.data != Data::Ordered => format!("data={}", self.data),
+            Fs::F2fs if self.journal_blocks.is_some() => "the size of a journal".into(),
+            Fs::Ext4 | Fs::Ext3 | Fs::F2fs => return Ok(()),
+        };
+        Err(RigError::NotOf { what: foreign, fs })
     }
 
     /// A device with a fresh file system on it. Costs no virtual time and counts in no figure of the device.
@@ -181,7 +224,7 @@ impl Config {
     /// Unknown profile, a size that is not possible.
     pub fn format(&self) -> Result<AnyModel, RigError> {
         let mut model = self.profile()?.build(Some(self.bytes), None)?;
-        for (block, content) in self.fresh()?.blocks() {
+        for (block, content) in &self.fresh()?.blocks {
             model.load_logical(block.lba(), content.clone())?;
         }
         Ok(model)
@@ -225,26 +268,40 @@ impl Config {
     }
 
     /// A fresh file system. A blank device reads as zeros, so only what is not zero counts.
-    pub(crate) fn fresh(&self) -> Result<mkfs::Plan, RigError> {
-        Ok(mkfs::plan(&self.mkfs_options())?)
+    pub(crate) fn fresh(&self) -> Result<FreshVolume, RigError> {
+        Ok(match self.fs {
+            Fs::Ext4 | Fs::Ext3 => {
+                let plan = mkfs::plan(&self.mkfs_options())?;
+                FreshVolume {
+                    blocks: plan.blocks().to_vec(),
+                    zeroed: plan.zeroed().to_vec(),
+                }
+            }
+            Fs::F2fs => {
+                let plan = self.f2fs_plan()?;
+                FreshVolume {
+                    blocks: plan.blocks().to_vec(),
+                    zeroed: plan.zeroed().to_vec(),
+                }
+            }
+        })
+    }
+
+    fn f2fs_plan(&self) -> Result<f2fs::mkfs::Plan, RigError> {
+        let (uuid, _) = identity(self.seed);
+        let options = f2fs::mkfs::Options::new(self.bytes, uuid, MADE_AT);
+        Ok(f2fs::mkfs::plan(&options)?)
     }
 
     fn mkfs_options(&self) -> MkfsOptions {
         let (uuid, hash_seed) = identity(self.seed);
-        let mut options = MkfsOptions::new(
-            self.bytes,
-            uuid,
-            hash_seed,
-            rt::WallTime {
-                secs: 1_704_067_200,
-                nanos: 0,
-            },
-        );
+        let mut options = MkfsOptions::new(self.bytes, uuid, hash_seed, MADE_AT);
         options.kind = match self.fs {
             Fs::Ext4 => mkfs::Kind::Ext4,
             Fs::Ext3 => mkfs::Kind::Ext3,
+            Fs::F2fs => unreachable!("F2FS has a mkfs of its own"),
         };
-        options.journal = match (self.scheme.0, self.journal_blocks) {
+        options.journal = match (self.scheme.journal(), self.journal_blocks) {
             (None, _) => JournalSize::None,
             (_, Some(blocks)) => JournalSize::Blocks(blocks),
             (_, None) => JournalSize::Default,
@@ -255,12 +312,20 @@ impl Config {
     /// The mount options for this configuration.
     pub fn mount_options(&self) -> MountOptions {
         let timer = |span: Nanos| self.timers.then_some(span);
-        MountOptions {
-            scheme: self.scheme.0,
-            data: self.data.into(),
-            commit_interval: timer(Nanos::from_secs(5)),
-            writeback_expire: timer(Nanos::from_secs(30)),
-            ..MountOptions::default()
+        match self.scheme {
+            Scheme::Journal(scheme) => MountOptions::Ext4(ext4::MountOptions {
+                scheme,
+                data: self.data.into(),
+                commit_interval: timer(Nanos::from_secs(5)),
+                writeback_expire: timer(Nanos::from_secs(30)),
+                ..ext4::MountOptions::default()
+            }),
+            Scheme::F2fs(scheme) => MountOptions::F2fs(f2fs::MountOptions {
+                checkpoint: scheme.preset.policy(),
+                fsync: scheme.fsync,
+                timers: self.timers,
+                ..f2fs::MountOptions::default()
+            }),
         }
     }
 }

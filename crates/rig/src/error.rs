@@ -32,6 +32,24 @@ pub enum RigError {
         /// The reason, and what to choose instead.
         why: String,
     },
+    /// A scheme of another kind of file system.
+    #[error("scheme {scheme} is none of {fs}; there are: {valid}")]
+    Foreign {
+        /// The scheme.
+        scheme: String,
+        /// The file system.
+        fs: &'static str,
+        /// Schemes of this file system.
+        valid: String,
+    },
+    /// An option that this kind of file system has not.
+    #[error("{what} is no option of {fs}")]
+    NotOf {
+        /// The option.
+        what: String,
+        /// The file system.
+        fs: &'static str,
+    },
     /// The device profile.
     #[error("{0}")]
     Profile(#[from] ProfileError),
@@ -52,6 +70,9 @@ pub enum RigError {
     /// Making the file system.
     #[error("mkfs: {0}")]
     Mkfs(#[from] ext4::mkfs::MkfsError),
+    /// Making an F2FS.
+    #[error("mkfs: {0}")]
+    MkfsF2fs(#[from] f2fs::mkfs::MkfsError),
     /// Mounting, using or unmounting it.
     #[error("file system: {0}")]
     Fs(#[from] FsError),

@@ -7,12 +7,17 @@
 mod bare;
 mod config;
 mod error;
+mod fs;
 pub mod fsck;
 mod image;
+pub mod inspect;
 pub mod mkfs;
+mod options;
+mod overlay;
 mod saved;
 mod scheme;
 mod stack;
+mod volume;
 
 pub use bare::{FreshVolume, Mounted};
 pub use blockdev::{
@@ -33,13 +38,18 @@ pub use ctrl::{
     Span, StateError,
 };
 pub use error::RigError;
-pub use ext4::{DataMode, MountOptions};
+pub use ext4::DataMode;
+pub use f2fs::{FsyncMode, Preset as F2fsPreset};
+pub use fs::AnyFs;
 pub use image::{load_image, write_image};
 pub use journal::{
     FullFirst, Preset, RecoveryReport, RecoverySpans, Scheme as JournalScheme,
     Stats as JournalStats,
 };
+pub use options::MountOptions;
 pub use rt::WallTime;
 pub use saved::{load_image_onto, read_device, write_device, write_image_whole};
 pub use scheme::Scheme;
 pub use stack::Stack;
+pub use vfs::{Attr, Errno, File as OpenFile, FileKind, FsError, FsResult, OpenFlags};
+pub use volume::{Volume, VolumeError, kind_of};

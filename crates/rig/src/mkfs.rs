@@ -4,6 +4,7 @@ use block::Queue;
 use blockdev::{DevError, HostFile};
 use ext4::mkfs::{DeviceContent, plan};
 pub use ext4::mkfs::{Geometry, JournalSize, Kind, MkfsError, MkfsOptions};
+pub use f2fs::mkfs::{Options as F2fsOptions, plan as f2fs_plan};
 use std::fs::File;
 use std::sync::Arc;
 use thiserror::Error;
@@ -14,12 +15,31 @@ pub enum MakeError {
     /// An option is impossible.
     #[error("{0}")]
     Options(#[from] MkfsError),
+    /// An option of F2FS is impossible.
+    #[error("{0}")]
+    F2fs(#[from] f2fs::mkfs::MkfsError),
     /// The host refuses the file.
     #[error("{0}")]
     Host(#[from] std::io::Error),
     /// The host refused it half way.
     #[error("{0}")]
     Device(#[from] DevError),
+}
+
+/// Makes the F2FS that `options` describe in `file`, which has the size they name. `zeros`: as for [`make`]. Answers the blocks of the
+/// volume.
+///
+/// # Errors
+/// An option is impossible, with nothing written; the host refuses the file.
+pub fn make_f2fs(file: &File, options: &F2fsOptions, zeros: bool) -> Result<u64, MakeError> {
+    let plan = f2fs::mkfs::plan(options)?;
+    let queue = Queue::new(Arc::new(HostFile::new(file.try_clone()?)?));
+    let before = match zeros {
+        true => f2fs::mkfs::DeviceContent::Zeros,
+        false => f2fs::mkfs::DeviceContent::Unknown,
+    };
+    plan.write(&queue, before)?;
+    Ok(options.size_bytes / base::BLOCK_BYTES as u64)
 }
 
 /// Makes the file system that `options` describe in `file`, which has the size they name. `zeros`: the file reads as zeros, as a

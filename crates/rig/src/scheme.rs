@@ -1,25 +1,56 @@
 //! A journaling scheme in a configuration: as text on the command line, in results and between processes.
 
-use crate::RigError;
+use crate::{Fs, RigError};
 use blockdev::Caps;
 use journal::{Choices, Preset};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A journaling scheme; inside, `None` is no journal. Its text is a preset, or a preset with what differs from it:
-/// `emmc+full-first=on`.
+/// How a file system is kept consistent. Its text is a preset, or a preset with what differs from it: `emmc+full-first=on`,
+/// `checkpoint-60+fsync_mode=strict`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct Scheme(pub Option<journal::Scheme>);
+pub enum Scheme {
+    /// Of ext4 and ext3; `None` is no journal.
+    Journal(Option<journal::Scheme>),
+    /// Of F2FS.
+    F2fs(f2fs::Scheme),
+}
 
 impl Scheme {
+    /// The journal's scheme, if there is a journal.
+    pub const fn journal(self) -> Option<journal::Scheme> {
+        match self {
+            Scheme::Journal(scheme) => scheme,
+            Scheme::F2fs(_) => None,
+        }
+    }
+
+    /// True if metadata comes back whole after a cut: by a journal, or by checkpoints.
+    pub const fn is_consistent(self) -> bool {
+        !matches!(self, Scheme::Journal(None))
+    }
+
+    /// Whether file systems of this kind know the scheme.
+    pub const fn fits(self, fs: Fs) -> bool {
+        matches!(self, Scheme::F2fs(_)) == matches!(fs, Fs::F2fs)
+    }
+
+    /// What file systems of this kind do by default.
+    pub fn default_of(fs: Fs) -> Scheme {
+        match fs {
+            Fs::Ext4 | Fs::Ext3 => Preset::default().into(),
+            Fs::F2fs => Scheme::F2fs(f2fs::Scheme::default()),
+        }
+    }
+
     /// Refuses what would be unsafe on such a device.
     ///
     /// # Errors
     /// [`RigError::Unsafe`] with the reason.
     pub fn check(&self, device: &str, caps: &Caps) -> Result<(), RigError> {
-        let checked = self.0.map_or(Ok(()), |scheme| scheme.check(caps));
+        let checked = self.journal().map_or(Ok(()), |scheme| scheme.check(caps));
         checked.map_err(|why| RigError::Unsafe {
             scheme: self.to_string(),
             device: device.into(),
@@ -30,21 +61,40 @@ impl Scheme {
 
 impl From<Preset> for Scheme {
     fn from(preset: Preset) -> Scheme {
-        Scheme(preset.scheme())
+        Scheme::Journal(preset.scheme())
+    }
+}
+
+impl From<f2fs::Preset> for Scheme {
+    fn from(preset: f2fs::Preset) -> Scheme {
+        Scheme::F2fs(f2fs::Scheme {
+            preset,
+            ..f2fs::Scheme::default()
+        })
     }
 }
 
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&journal::scheme_text(&self.0))
+        match self {
+            Scheme::Journal(scheme) => f.write_str(&journal::scheme_text(scheme)),
+            Scheme::F2fs(scheme) => scheme.fmt(f),
+        }
     }
 }
 
 impl FromStr for Scheme {
     type Err = RigError;
     fn from_str(text: &str) -> Result<Scheme, RigError> {
+        // No word is in both families.
+        let of_f2fs =
+            |item: &str| item.parse::<f2fs::Preset>().is_ok() || item.starts_with("fsync_mode=");
+        if text.split('+').any(|item| of_f2fs(item.trim())) {
+            let scheme = text.parse::<f2fs::Scheme>();
+            return Ok(Scheme::F2fs(scheme.map_err(RigError::Fs)?));
+        }
         let scheme = text.parse::<Choices>().and_then(|choices| choices.scheme());
-        scheme.map(Scheme).map_err(RigError::Scheme)
+        scheme.map(Scheme::Journal).map_err(RigError::Scheme)
     }
 }
 
@@ -58,5 +108,31 @@ impl TryFrom<String> for Scheme {
     type Error = RigError;
     fn try_from(text: String) -> Result<Scheme, RigError> {
         text.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_belongs_to_one_kind_of_file_system() {
+        for (text, fs) in [
+            ("emmc+full-first=on", Fs::Ext4),
+            ("none", Fs::Ext3),
+            ("checkpoint-1", Fs::F2fs),
+            ("checkpoint-60+fsync_mode=strict", Fs::F2fs),
+        ] {
+            let scheme: Scheme = text.parse().expect(text);
+            assert!(scheme.fits(fs), "{text}");
+            assert_eq!(scheme.to_string(), text);
+        }
+        let strict: Scheme = "fsync_mode=strict".parse().expect("of the default preset");
+        assert_eq!(strict.to_string(), "checkpoint-60+fsync_mode=strict");
+        let e = "emmc+fsync_mode=strict"
+            .parse::<Scheme>()
+            .expect_err("of both")
+            .to_string();
+        assert!(e.contains("emmc"), "{e}");
     }
 }

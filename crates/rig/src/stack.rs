@@ -1,13 +1,12 @@
 //! A mounted stack, from the device model to the paths.
 
-use crate::{Config, RigError};
+use crate::{AnyFs, Config, RigError};
 use base::Nanos;
 use block::Queue;
 use blockdev::{BlockDevice, Clock, Modelled};
 use ctrl::AnyModel;
-use ext4::Ext4;
 use std::sync::Arc;
-use vfs::{FileSystem, Vfs, WritebackPolicy};
+use vfs::{Vfs, WritebackPolicy};
 
 /// A mounted file system and all below it. Dropping it is a crash; [`Stack::unmount`] is the clean way.
 pub struct Stack {
@@ -16,7 +15,7 @@ pub struct Stack {
     /// The queue in front of it.
     pub queue: Arc<Queue>,
     /// The file system.
-    pub fs: Arc<Ext4>,
+    pub fs: AnyFs,
     /// Paths and open files.
     pub vfs: Arc<Vfs>,
     /// How long the mount took, recovery included.
@@ -45,13 +44,13 @@ impl Stack {
         let start = rt::now();
         let device = Arc::new(Modelled::new(model, clock));
         let queue = Queue::new(between(device.clone()));
-        let fs = Ext4::mount(queue.clone(), config.mount_options())?;
+        let fs = AnyFs::mount(queue.clone(), config.mount_options())?;
         let policy = if config.timers {
             WritebackPolicy::default()
         } else {
             WritebackPolicy::off()
         };
-        let vfs = Vfs::with_policy(fs.clone() as Arc<dyn FileSystem>, policy);
+        let vfs = Vfs::with_policy(fs.seam(), policy);
         Ok(Stack {
             device,
             queue,

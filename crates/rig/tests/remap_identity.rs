@@ -17,7 +17,7 @@ use blockdev::{Clock, FlashStats, Model};
 
 use rt::{Sim, SimConfig};
 use varve_rig::{Config, Data, Fs, Preset, Stack};
-use vfs::{Creds, FileKind, FileSystem};
+use vfs::{Creds, FileKind};
 
 /// What the log consists of, the superblock apart: how often the tail moves is not the transactions' business.
 const LOG: [Class; 5] = [
@@ -67,11 +67,12 @@ fn play(preset: Preset, how: How) -> Counts {
         (config.timers, config.journal_blocks) = (false, Some(1024));
         let model = config.format().expect("formats");
         let stack = Stack::mount(model, &config, Clock::Runtime).expect("mounts");
-        let fs = &stack.fs;
+        let fs = &stack.fs.seam();
+        let journal = stack.fs.journal().expect("ext4 has one");
         let creds = || Creds { uid: 0, gid: 0 };
         let step = || {
             if how.checkpoints {
-                fs.journal().checkpoint_all().expect("goes home");
+                journal.checkpoint_all().expect("goes home");
             }
         };
         let mut files = Vec::new();
@@ -97,7 +98,7 @@ fn play(preset: Preset, how: How) -> Counts {
         }
         fs.sync().expect("durable");
         step();
-        let stats = fs.journal().stats();
+        let stats = journal.stats();
         let queue = stack.queue.clone();
         let superblocks = queue.stats().blocks_written(Class::JournalSuperblock);
         let model = stack.unmount().expect("unmounts");

@@ -8,7 +8,7 @@ use block::Class;
 use blockdev::{Clock, FlashStats};
 use rt::{Sim, SimConfig};
 use varve_rig::{Config, Data, Preset, Stack};
-use vfs::{Creds, FileKind, FileSystem};
+use vfs::{Creds, FileKind};
 
 /// First word of a block of the log (JBD2): a logged block that begins with it is escaped.
 const MAGIC: [u8; 4] = [0xC0, 0x3B, 0x39, 0x98];
@@ -39,7 +39,8 @@ fn play(device: &'static str, one_home_in: u64) -> Counts {
         (config.timers, config.journal_blocks) = (false, Some(1024));
         let model = config.format().expect("formats");
         let stack = Stack::mount(model, &config, Clock::Runtime).expect("mounts");
-        let (fs, mut escaped) = (stack.fs.clone(), 0);
+        let (fs, mut escaped) = (stack.fs.seam(), 0);
+        let journal = stack.fs.journal().expect("ext4 has one");
         let before = stack.device.flash_stats().expect("flash below");
         let sent = |class| stack.queue.stats().blocks_written(class);
         let of = |classes: &[Class]| classes.iter().map(|c| sent(*c)).sum::<u64>();
@@ -68,10 +69,10 @@ fn play(device: &'static str, one_home_in: u64) -> Counts {
             }
             fs.fsync(ino, false).expect("durable");
             if n % one_home_in == 0 {
-                fs.journal().checkpoint_all().expect("goes home");
+                journal.checkpoint_all().expect("goes home");
             }
         }
-        fs.journal().checkpoint_all().expect("goes home");
+        journal.checkpoint_all().expect("goes home");
         let after = stack.device.flash_stats().expect("flash below");
         let counts = Counts {
             home: of(&homes) - home,
@@ -91,7 +92,7 @@ fn play(device: &'static str, one_home_in: u64) -> Counts {
 
 /// Every block of every file holds what was written.
 fn read_back(stack: &Stack) {
-    let fs = &stack.fs;
+    let fs = &stack.fs.seam();
     for n in 0..40u64 {
         let name = format!("f{n}");
         let ino = fs.lookup(fs.root(), name.as_bytes()).expect("is there");

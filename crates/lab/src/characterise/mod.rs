@@ -19,6 +19,7 @@
 mod commit_time;
 mod images;
 mod layout;
+mod listing;
 mod log;
 mod session;
 mod tap;
@@ -28,6 +29,7 @@ mod transaction;
 pub use commit_time::{Paths, Waiting};
 pub use images::{Change, Images};
 pub use layout::{Layout, Role};
+pub use listing::log_listing;
 pub use log::LogReader;
 pub use session::{Commit, Session};
 pub use tap::{Command, Kind, Span, Tap};

@@ -194,5 +194,5 @@ fn churn(stack: &Stack) -> Result<JournalStats, RunError> {
         stack.vfs.rmdir(&dir)?;
         stack.vfs.sync()?;
     }
-    Ok(stack.fs.journal().stats())
+    Ok(stack.fs.journal_stats())
 }

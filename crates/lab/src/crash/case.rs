@@ -6,7 +6,7 @@ use super::promises::Promises;
 use super::{CrashConfig, Script, Target, Volume, small_volume, subject};
 use crate::RunError;
 use base::Mutant;
-use rig::{Adversary, Choice};
+use rig::{Adversary, Choice, Fs, Scheme};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,12 +33,14 @@ const LOG_BLOCKS: u32 = 1024;
 /// A small device that was in use for long, so that its chips collect garbage all the time.
 pub const NAND: &str = "nand";
 const NAND_BYTES: u64 = 32 << 20;
+/// Bytes of an F2FS: below it mkfs refuses, as there is no room for six logs and cleaning.
+const F2FS_BYTES: u64 = 64 << 20;
 /// Seed of file-system identity: the same for all cases, so that fresh volumes can be shared.
 const VOLUME_SEED: u64 = 1;
 
 /// Fresh volumes, made once.
 #[derive(Default)]
-pub struct Volumes(BTreeMap<(bool, String), Volume>);
+pub struct Volumes(BTreeMap<(Fs, bool, String), Volume>);
 
 /// A case, ready to run.
 pub struct Setup {
@@ -67,6 +69,11 @@ impl Case {
         }
         stack.journal_blocks = Some(LOG_BLOCKS);
         stack.set_scheme(&self.scheme)?;
+        if let Scheme::F2fs(_) = stack.scheme {
+            stack.fs = Fs::F2fs;
+            stack.bytes = stack.bytes.max(F2FS_BYTES);
+            stack.journal_blocks = None;
+        }
         let target = match self.device.strip_prefix("spec:") {
             Some(promises) => {
                 let promises: Promises = promises.parse().map_err(check)?;
@@ -102,7 +109,7 @@ impl Case {
             Target::Spec(_) => String::new(),
             Target::Profile(_) => self.device.clone(),
         };
-        let key = (stack.scheme.0.is_some(), profile);
+        let key = (stack.fs, stack.scheme.is_consistent(), profile);
         if !volumes.0.contains_key(&key) {
             let volume = match target {
                 Target::Profile(adversary) if self.device == NAND => {

@@ -148,13 +148,13 @@ pub struct Rule {
 
 fn deltas_without_full_first(scheme: Scheme) -> bool {
     let off = |s: rig::JournalScheme| s.is_coalition() && s.full_first == FullFirst::Off;
-    scheme.0.is_some_and(off)
+    scheme.journal().is_some_and(off)
 }
 
 /// The table.
 pub static RULES: &[Rule] = &[
     Rule {
-        fits: |q| q.scheme.0.is_none(),
+        fits: |q| !q.scheme.is_consistent(),
         expect: Expect::Damage,
         why: "without a journal nothing orders metadata: the positive control",
     },

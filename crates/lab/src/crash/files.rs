@@ -1,5 +1,7 @@
 //! The oracle of tasks that work on files: what [`model`](super::model) says of what was found.
 
+mod roll_forward;
+
 use super::content::{Content, Seen, Strange};
 use super::found::{FoundEntry, FoundView, names, read_file};
 use super::model::{Entry, State, View, parent};
@@ -10,6 +12,8 @@ use super::run::{Progress, TaskLog};
 use super::stamp::FileId;
 use super::{Judgement, Loss};
 use base::{Ino, SECTOR_BYTES, Time};
+use roll_forward::SyncedFile;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::{FileKind, Vfs};
@@ -53,9 +57,16 @@ struct Replay {
     /// What each operation did, by number from 1.
     done: Vec<Effect>,
     with_xattrs: bool,
+    /// Names come back by checkpoint and roll-forward, not in one order.
+    roll_forward: bool,
+    /// Syncs of single files promise something.
+    fsync_counts: bool,
+    /// Syncs of single files that have begun (kept with `roll_forward`).
+    synced: Vec<SyncedFile>,
 }
 
 /// Names as they are after so many operations on names.
+#[derive(Clone)]
 struct Legal {
     count: usize,
     /// The operation that made them so.
@@ -144,7 +155,7 @@ fn is_as(entry: &Entry, links: u32, found: &FoundEntry, made: &Made) -> bool {
 }
 
 impl Replay {
-    fn new(task: usize, log: TaskLog) -> Replay {
+    fn new(task: usize, log: TaskLog, terms: &Terms) -> Replay {
         let xattr = |op: &Op| matches!(op, Op::SetXattr { .. });
         Replay {
             with_xattrs: log.ops.iter().any(xattr),
@@ -155,6 +166,9 @@ impl Replay {
             ended: 0,
             views: vec![Legal::new(0, 0, &View::new())],
             done: Vec::new(),
+            roll_forward: terms.roll_forward.is_some(),
+            fsync_counts: terms.fsync_counts(),
+            synced: Vec::new(),
         }
     }
 
@@ -168,7 +182,10 @@ impl Replay {
                 self.begin();
             } else {
                 let op = &self.log.ops[self.at.ended];
-                let promised = self.state.acknowledge(op);
+                let promised = match op {
+                    Op::Fsync(_) | Op::Fdatasync(_) if !self.fsync_counts => 0,
+                    op => self.state.acknowledge(op, self.roll_forward),
+                };
                 self.at.ended += 1;
                 self.ended = self.state.count;
                 self.promise(promised);
@@ -188,6 +205,10 @@ impl Replay {
         self.state.apply(op);
         self.at.begun += 1;
         let count = self.state.count;
+        if self.roll_forward {
+            let synced = SyncedFile::of(op, self.at.begun, count, &self.state.view);
+            self.synced.extend(synced);
+        }
         let names = count > before;
         if names {
             let legal = Legal::new(count, self.at.begun, &self.state.view);
@@ -209,6 +230,16 @@ impl Replay {
     /// The first of `views` that is legal.
     fn legal_from(&self) -> usize {
         self.views.partition_point(|v| v.count < self.promised)
+    }
+
+    /// The newest legal state of the names that was found.
+    fn fitting(&self, found: &FoundView) -> Option<Cow<'_, Legal>> {
+        let made = &self.log.made;
+        if self.roll_forward {
+            return roll_forward::fitting(self, found, made).map(Cow::Owned);
+        }
+        let fits = self.legal().iter().rev().find(|l| l.fits(found, made));
+        fits.map(Cow::Borrowed)
     }
 
     fn legal(&self) -> &[Legal] {
@@ -276,7 +307,7 @@ impl FileOracle {
         let syncs = syncs(&logs);
         let tasks = logs.into_iter().enumerate();
         FileOracle {
-            tasks: tasks.map(|(n, log)| Replay::new(n, log)).collect(),
+            tasks: tasks.map(|(n, log)| Replay::new(n, log, &terms)).collect(),
             running: 0,
             terms,
             syncs,
@@ -320,7 +351,7 @@ impl FileOracle {
             }
         };
         let made = &task.log.made;
-        let Some(legal) = task.legal().iter().rev().find(|l| l.fits(&found, made)) else {
+        let Some(legal) = task.fitting(&found) else {
             names_are_lost(task, &found, &mut out);
             return out;
         };

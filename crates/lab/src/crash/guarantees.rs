@@ -14,7 +14,8 @@ After which call what is still there, by scheme, data mode and kind of device. T
 
 *Journaled schemes* are `jbd2`, `flush-ahead`, `coalition`, `coalition-paper`, `emmc`, `adaptive`, `jftl` and `jftl-paper`: they differ in what
 a commit costs, not in what it promises. `none` has no journal and promises nothing after a cut, not even that the volume can be read; the oracle
-judges it by the rules of `data=ordered` and has to report damage, else it is blind. The device must keep what it promises, and promise
+judges it by the rules of `data=ordered` and has to report damage, else it is blind. *F2FS* with its checkpoints is told apart where it
+differs. The device must keep what it promises, and promise
 not to damage what is not being written (eMMC: `WR_REL_SET`): where it does not, no journal helps.
 ";
 
@@ -84,7 +85,10 @@ fn terms_text(terms: &Terms) -> String {
         (_, Data::Writeback) => "`data=writeback`",
         (_, Data::Journal) => "`data=journal`",
     };
-    format!("journaled, {mode}")
+    match terms.roll_forward {
+        Some(fsync) => format!("F2FS, `fsync_mode={fsync}`"),
+        None => format!("journaled, {mode}"),
+    }
 }
 
 /// The page.
@@ -94,6 +98,7 @@ fn terms_text(terms: &Terms) -> String {
 pub fn page() -> String {
     let mut text = String::from(HEAD);
     calls(&mut text);
+    text.push_str(F2FS);
     unsynced(&mut text);
     sights(&mut text);
     text.push_str(NEVER);
@@ -110,7 +115,7 @@ fn line(text: &mut String, cells: &[&str]) {
 
 fn calls(text: &mut String) {
     text.push_str(
-        "\n## After a call has returned (O2)\n\nJournaled schemes, all data modes. A sync that was under way promises nothing yet.\n\n",
+        "\n## After a call has returned (O2)\n\nJournaled schemes, all data modes, and F2FS with its own rules below. A sync that was under way promises nothing yet.\n\n",
     );
     let whats = [What::Names, What::Attributes, What::Content];
     let head = whats.map(what_text).join(" | ");
@@ -125,6 +130,20 @@ fn calls(text: &mut String) {
         writeln!(text, "- {call}, {what}: {}.", row.note).expect("a text takes all");
     }
 }
+
+const F2FS: &str = "
+## F2FS
+
+A mount finds the names of the last checkpoint, which are those after some prefix of all operations (O1, O7). On top of it each file that was
+synced later comes back by itself, as it was at that sync: content, size, permissions, extended attributes, and its name if the checkpoint
+did not know it. Nothing older comes along: of two new files of which the second was synced, the first may be missing.
+
+- `fsync` and `fdatasync` of a file promise what the table says of *this file*. A link, a rename, a new directory above it make the sync
+  write a checkpoint, and then everything before it is there.
+- `fsync` of a directory and `sync` are checkpoints: all of everybody.
+- A file that was synced and then removed without a sync of its directory may come back.
+- `fsync_mode=nobarrier`: syncs of single files promise nothing; checkpoints keep their promise.
+";
 
 fn unsynced(text: &mut String) {
     text.push_str(

@@ -112,19 +112,22 @@ impl<'a> Judge<'a> {
         judgement: &mut Judgement,
     ) -> Result<(), RunError> {
         let host = |source| RunError::Host {
-            doing: "running e2fsck".into(),
+            doing: format!("running {}", fsck::checker(self.config.stack.fs)),
             source,
         };
         let bytes = self.config.stack.bytes;
         if let Some(folder) = opinion.folder() {
             let ours = folder.join("recovered");
             recovered.write_image(bytes, &ours)?;
-            match fsck::e2fsck_check(&ours).map_err(host)? {
+            match fsck::check(self.config.stack.fs, &ours).map_err(host)? {
                 Verdict::Clean => {}
                 Verdict::NotInstalled => judgement.unchecked = true,
-                Verdict::Repaired(words) | Verdict::Findings(words) => judgement
-                    .violations
-                    .push(format!("R2: e2fsck -fn after recovery: {words}")),
+                Verdict::Repaired(words) | Verdict::Findings(words) => {
+                    judgement.violations.push(format!(
+                        "R2: {} after recovery: {words}",
+                        fsck::checker(self.config.stack.fs)
+                    ))
+                }
             }
         }
         let (Opinion::Replay(folder), Some(ours)) = (opinion, tree) else {

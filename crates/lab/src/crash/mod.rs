@@ -120,12 +120,9 @@ impl CrashConfig {
     }
 
     fn mount_options(&self) -> MountOptions {
-        MountOptions {
-            discard: self.discard,
-            commit_interval: self.busy.then_some(Nanos::from_millis(15)),
-            writeback_expire: self.busy.then_some(Nanos::from_millis(2)),
-            ..self.stack.mount_options()
-        }
+        let busy = |millis| self.busy.then_some(Nanos::from_millis(millis));
+        let options = self.stack.mount_options().discard(self.discard);
+        options.timers(busy(15), busy(2))
     }
 
     fn writeback(&self) -> WritebackPolicy {

@@ -271,8 +271,9 @@ impl State {
         }
     }
 
-    /// O2: a sync by the task itself has completed. Answers how many operations on names are now promised.
-    pub fn acknowledge(&mut self, op: &Op) -> usize {
+    /// O2: a sync by the task itself has completed. Answers how many operations on names are now promised. With `alone` the sync of a
+    /// file promises that file only, and nothing of a prefix.
+    pub fn acknowledge(&mut self, op: &Op, alone: bool) -> usize {
         let (call, path) = match op {
             Op::Fsync(path) => (Call::Fsync, path.as_str()),
             Op::Fdatasync(path) => (Call::Fdatasync, path.as_str()),
@@ -290,6 +291,7 @@ impl State {
             let by = |map: &BTreeMap<FileId, usize>| map.get(&id).copied().unwrap_or(0);
             match cover(call, what) {
                 Cover::Everything => self.count,
+                Cover::Inode | Cover::Making if alone => 0,
                 Cover::Inode => by(touched),
                 Cover::Making => by(&self.created),
                 Cover::Nothing => 0,

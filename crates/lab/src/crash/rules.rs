@@ -2,7 +2,7 @@
 //! `docs/guarantees.md` is made ([`guarantees`](super::guarantees)).
 
 use super::{CrashConfig, Target};
-use rig::Data;
+use rig::{Data, FsyncMode, Scheme};
 
 /// A rule that a remainder must keep; violations begin with its name.
 pub struct Rule {
@@ -79,6 +79,9 @@ pub struct Terms {
     pub data: Data,
     /// A write through the device's cache may leave garbage at its place when the power goes.
     pub garbles: bool,
+    /// Names come back by checkpoint and roll-forward (F2FS, in this mode of fsync): the sync of a file brings that file back, and
+    /// nothing that is older.
+    pub roll_forward: Option<FsyncMode>,
 }
 
 impl Terms {
@@ -89,25 +92,38 @@ impl Terms {
             Target::Profile(_) => true,
         };
         Terms {
-            journaled: config.stack.scheme.0.is_some(),
+            journaled: config.stack.scheme.is_consistent(),
             data: config.stack.data,
             garbles,
+            roll_forward: match config.stack.scheme {
+                Scheme::F2fs(scheme) => Some(scheme.fsync),
+                Scheme::Journal(_) => None,
+            },
         }
+    }
+
+    /// Whether the sync of a single file promises anything.
+    pub fn fsync_counts(&self) -> bool {
+        self.roll_forward != Some(FsyncMode::NoBarrier)
     }
 
     /// Every combination that the page shows.
     pub fn all() -> Vec<Terms> {
         let modes = [
-            (true, Data::Ordered),
-            (true, Data::Writeback),
-            (true, Data::Journal),
-            (false, Data::Ordered),
+            (true, Data::Ordered, None),
+            (true, Data::Writeback, None),
+            (true, Data::Journal, None),
+            (false, Data::Ordered, None),
+            (true, Data::Ordered, Some(FsyncMode::Posix)),
+            (true, Data::Ordered, Some(FsyncMode::Strict)),
+            (true, Data::Ordered, Some(FsyncMode::NoBarrier)),
         ];
-        let each = modes.map(|(journaled, data)| {
+        let each = modes.map(|(journaled, data, roll_forward)| {
             [false, true].map(|garbles| Terms {
                 journaled,
                 data,
                 garbles,
+                roll_forward,
             })
         });
         each.into_iter().flatten().collect()
@@ -333,6 +349,18 @@ pub static SHOWS: &[Shows] = &[
     },
     Shows {
         sight: Sight::StaleBlock,
+        fits: |t| t.roll_forward == Some(FsyncMode::Strict),
+        may: false,
+        why: "the last node block of an fsync follows a flush of its data",
+    },
+    Shows {
+        sight: Sight::StaleBlock,
+        fits: |t| t.roll_forward.is_some(),
+        may: true,
+        why: "the node blocks of an fsync that is under way may be durable before its data",
+    },
+    Shows {
+        sight: Sight::StaleBlock,
         fits: |t| t.data == Data::Journal,
         may: false,
         why: "block and data are in one transaction",
@@ -419,6 +447,7 @@ mod tests {
     #[test]
     fn modes_differ_where_they_should() {
         let terms = |data, garbles| Terms {
+            roll_forward: None,
             journaled: true,
             data,
             garbles,

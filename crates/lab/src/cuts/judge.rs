@@ -134,7 +134,12 @@ pub(crate) fn second_opinions(
                 .push(format!("R2: e2fsck -fn after Varve's recovery: {words}"));
         }
     }
-    if config.stack.scheme.0.is_some_and(|s| s.is_coalition()) {
+    if config
+        .stack
+        .scheme
+        .journal()
+        .is_some_and(|s| s.is_coalition())
+    {
         // e2fsck refuses such a log.
         return Ok(opinions);
     }

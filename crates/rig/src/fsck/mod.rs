@@ -5,14 +5,12 @@
 //!            +--needs recovery--> mount, unmount -> check --^      (on the file, or on an overlay in memory)
 //! ```
 
-mod overlay;
-
+use crate::overlay::Overlay;
 use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK};
 use block::Queue;
 use blockdev::{BlockDevice, DevError, HostFile, Request};
 pub use ext4::check::{Finding, Kind, Options, Report, check};
 use ext4::{Ext4, MountOptions};
-use overlay::Overlay;
 use rt::{Sim, SimConfig, WallTime};
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -6,7 +6,7 @@ use crate::crash::ops::Stress;
 use crate::crash::run::run_on;
 use crate::crash::{CrashConfig, Script, Target, Volume};
 use base::Nanos;
-use rig::{Data, Mounted};
+use rig::{Data, FsyncMode, Mounted};
 use rt::{Mutex, Sim, SimConfig};
 use vfs::{OpenFlags, RenameMode, WritebackPolicy, model::ModelFs};
 
@@ -14,6 +14,7 @@ const STRICT: Terms = Terms {
     journaled: true,
     data: Data::Ordered,
     garbles: false,
+    roll_forward: None,
 };
 const GARBLES: Terms = Terms {
     garbles: true,
@@ -21,6 +22,11 @@ const GARBLES: Terms = Terms {
 };
 const WRITEBACK: Terms = Terms {
     data: Data::Writeback,
+    ..STRICT
+};
+
+const F2FS: Terms = Terms {
+    roll_forward: Some(FsyncMode::Posix),
     ..STRICT
 };
 
@@ -429,4 +435,79 @@ fn without_a_cut_all_is_well_on_ext4() {
         let seen = edited.violations.iter().any(|w| w.contains("O1: "));
         assert_eq!(attribute, seen, "seed {seed}: {edited:?}");
     }
+}
+
+/// What F2FS may leave, and what not.
+fn by_roll_forward(terms: Terms, history: &str, found: &str) -> String {
+    let (judgement, _) = judged(terms, &[history], &[found], |_| {});
+    judgement.violations.join("\n")
+}
+
+#[test]
+fn a_synced_file_comes_back_alone() {
+    for (history, found) in [
+        // Of two new files the second was synced.
+        ("D /; c f; c g; s g", "D /; c f; c g; s g; u f"),
+        ("D /; c f; c g; s g", "D /; c f; c g; s g"),
+        // A prefix by itself, where nothing was synced.
+        ("D /; c f; c g; r f h", "D /; c f"),
+        // Attributes as of the sync; what came later is gone.
+        ("D /; c f; p f 600; s f; p f 640", "D /; c f; p f 600; s f"),
+        // An fdatasync may leave them behind.
+        (
+            "c f; D /; p f 600; w f 0 512; d f",
+            "c f; D /; _; w f 0 512; d f",
+        ),
+        // Under a directory that moved since the checkpoint.
+        ("m d; D /; c d/f; s d/f; r d e", "m d; D /; c d/f; s d/f"),
+        // Instead of the file that had its name.
+        (
+            "c f; D /; c k; u f; c f; s f",
+            "c f; D /; c k; u f; c f; s f; u k",
+        ),
+        // Removed without a sync of the directory: it may be back.
+        ("D /; c f; s f; u f", "D /; c f; s f"),
+        ("D /; c f; s f; u f", "D /"),
+    ] {
+        assert_eq!(
+            by_roll_forward(F2FS, history, found),
+            "",
+            "{history} -> {found}"
+        );
+    }
+}
+
+#[test]
+fn what_was_synced_has_to_come_back() {
+    for (rule, history, found) in [
+        ("O1", "D /; c f; c g; s g", "D /; c f"),
+        ("O1", "D /; c f; c g; s g", "D /"),
+        ("O1", "c f; D /; p f 600; s f", "c f; D /"),
+        // Nothing but the synced file comes back out of order.
+        (
+            "O1",
+            "D /; c f; c g; c h; s h",
+            "D /; c f; c g; c h; s h; u f",
+        ),
+        // A sync of the directory is one of everything.
+        ("O1", "c f; c g; D /", "_; c g; D /"),
+        // Its content as well.
+        ("O", "D /; c f; w f 0 512; s f", "D /; c f; _; s f"),
+    ] {
+        let words = by_roll_forward(F2FS, history, found);
+        assert!(words.contains(rule), "{history} -> {found}: {words:?}");
+    }
+}
+
+#[test]
+fn without_barriers_a_sync_of_a_file_promises_nothing() {
+    let terms = Terms {
+        roll_forward: Some(FsyncMode::NoBarrier),
+        ..STRICT
+    };
+    for found in ["D /", "D /; c f; _; s f", "D /; c f; w f 0 512; s f"] {
+        let words = by_roll_forward(terms, "D /; c f; w f 0 512; s f", found);
+        assert_eq!(words, "", "{found}");
+    }
+    assert!(by_roll_forward(terms, "c f; D /", "_; D /").contains("O1"));
 }

@@ -8,7 +8,7 @@ use crate::crash::oracle::Oracle;
 use crate::crash::{CrashConfig, Judgement};
 use base::collections::mix;
 use base::{Bytes, Time};
-use rig::{Adversary, AnyModel, Clock, Media, Modelled, MountOptions, Mounted, Profile};
+use rig::{Adversary, AnyModel, Clock, Media, Modelled, Mounted, Profile};
 use rt::Sim;
 use std::sync::Arc;
 use vfs::WritebackPolicy;
@@ -70,12 +70,8 @@ impl<'a> Lives<'a> {
         // A clock of its own for each state, so that no state depends on those judged before it; and nothing waits.
         let device = Arc::new(Modelled::new(model, Clock::Unpaced));
         let writes = deep || oracle.writes();
-        let options = MountOptions {
-            read_only: !writes,
-            commit_interval: None,
-            writeback_expire: None,
-            ..self.config.mount_options()
-        };
+        let options = self.config.mount_options().read_only(!writes);
+        let options = options.timers(None, None);
         let outcome =
             Mounted::on(device.clone(), options, WritebackPolicy::off()).and_then(|mounted| {
                 oracle.judge(&mounted.vfs, judgement);

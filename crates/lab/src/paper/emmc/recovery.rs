@@ -183,7 +183,7 @@ fn measured(stack: &rig::Stack) -> Mount {
     let kib = |sectors: u64| sectors * SECTOR_BYTES as u64 / 1024;
     Mount {
         took: stack.mount_took,
-        recovery: stack.fs.recovery().cloned(),
+        recovery: stack.fs.journal_recovery().cloned(),
         kib_read: kib(stats.sectors_read),
         kib_written: kib(stats.sectors_written.values().sum()),
     }

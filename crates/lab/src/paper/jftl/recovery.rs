@@ -75,11 +75,13 @@ impl RecoveryJob {
         config.stack.set_scheme(&self.by)?;
         let (mut found, rest) = self.recover(&config, media)?;
         let model = config.stack.attach(rest)?;
-        let clean = live(&config, model, |stack, _| match stack.fs.recovery() {
-            None => Ok(stack.mount_took),
-            Some(_) => Err(RunError::Check(
-                "a volume that was unmounted needs recovery".into(),
-            )),
+        let clean = live(&config, model, |stack, _| {
+            match stack.fs.journal_recovery() {
+                None => Ok(stack.mount_took),
+                Some(_) => Err(RunError::Check(
+                    "a volume that was unmounted needs recovery".into(),
+                )),
+            }
         })?;
         found.clean_mount_ms = ms(clean.value);
         Ok(found)
@@ -123,7 +125,7 @@ impl RecoveryJob {
                 programs: flash.programs - before.programs,
                 ..Recovered::default()
             };
-            let Some(report) = stack.fs.recovery() else {
+            let Some(report) = stack.fs.journal_recovery() else {
                 return Err(RunError::Check("there is nothing to recover".into()));
             };
             (found.transactions, found.blocks) = (report.transactions, report.blocks_replayed);

@@ -54,7 +54,7 @@ impl Counts {
         let blocks = |class: &Class| sectors.get(class).map_or(0, |n| n / 8);
         let in_journal = |c: &&Class| c.name().starts_with("journal") || **c == Class::Coalition;
         Counts {
-            commits: stack.fs.journal().stats().transactions,
+            commits: stack.fs.journal_stats().transactions,
             control: blocks(&Class::JournalDescriptor) + blocks(&Class::JournalCommit),
             metadata: blocks(&Class::JournalMetadata),
             journal: Class::ALL.iter().filter(in_journal).map(blocks).sum(),

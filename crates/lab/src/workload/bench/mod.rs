@@ -1,4 +1,5 @@
-//! Benchmarks that write: Bonnie's phases, IOzone's sweep, random writers, small files, trees that come and go.
+//! Benchmarks that write: Bonnie's phases, IOzone's sweep, random writers, small files, trees that come and go, one
+//! operation on names.
 //!
 //! Each ends with everything at its home address: a sync, and then what Linux's `sync` writes as well, the committed blocks whose home is
 //! still old. That is in the time: the JFTL paper (section 4) says of its runs that all data are written to flash memory.
@@ -7,6 +8,7 @@ mod bonnie;
 mod churn;
 mod iozone;
 mod jobs;
+mod meta;
 mod small;
 #[cfg(test)]
 mod tests;
@@ -15,6 +17,7 @@ pub use bonnie::{BonnieSpec, Phase};
 pub use churn::ChurnSpec;
 pub use iozone::{IozoneOp, IozoneSpec};
 pub use jobs::{Fill, JobsSpec, Order};
+pub use meta::{MetaOp, MetaSpec};
 pub use small::SmallSpec;
 
 use super::spec::{SpecError, key};
@@ -46,6 +49,8 @@ pub enum Program {
     Small(SmallSpec),
     /// Trees of directories, made and removed.
     Churn(ChurnSpec),
+    /// One operation on names, many times.
+    Meta(MetaSpec),
 }
 
 /// Brings everything home: what `sync` does in Linux.
@@ -62,7 +67,7 @@ pub(crate) trait Bench {
 }
 
 /// The names of the programs.
-pub const NAMES: [&str; 5] = ["bonnie", "iozone", "jobs", "small", "churn"];
+pub const NAMES: [&str; 6] = ["bonnie", "iozone", "jobs", "small", "churn", "meta"];
 
 impl BenchSpec {
     /// The benchmark of that name with its defaults.
@@ -73,6 +78,7 @@ impl BenchSpec {
             "jobs" => Program::Jobs(JobsSpec::default()),
             "small" => Program::Small(SmallSpec::default()),
             "churn" => Program::Churn(ChurnSpec::default()),
+            "meta" => Program::Meta(MetaSpec::default()),
             _ => return None,
         };
         Some(BenchSpec {
@@ -88,6 +94,7 @@ impl BenchSpec {
             Program::Jobs(spec) => ("jobs", spec.set(name, value)?, JobsSpec::KEYS),
             Program::Small(spec) => ("small", spec.set(name, value)?, SmallSpec::KEYS),
             Program::Churn(spec) => ("churn", spec.set(name, value)?, ChurnSpec::KEYS),
+            Program::Meta(spec) => ("meta", spec.set(name, value)?, MetaSpec::KEYS),
         };
         if known || self.background.set(name, value)? {
             return Ok(());
@@ -98,7 +105,7 @@ impl BenchSpec {
 
     pub(super) fn check(&self) -> Result<(), SpecError> {
         match &self.program {
-            Program::Bonnie(_) | Program::Churn(_) => Ok(()),
+            Program::Bonnie(_) | Program::Churn(_) | Program::Meta(_) => Ok(()),
             Program::Iozone(spec) => spec.check(),
             Program::Jobs(spec) => spec.check(),
             Program::Small(spec) => spec.check(),
@@ -113,6 +120,7 @@ impl BenchSpec {
             Program::Jobs(spec) => spec.operations(),
             Program::Small(spec) => spec.operations(),
             Program::Churn(spec) => spec.operations(),
+            Program::Meta(spec) => spec.operations(),
         }
     }
 
@@ -124,6 +132,7 @@ impl BenchSpec {
             Program::Jobs(spec) => spec.bytes(),
             Program::Small(spec) => spec.bytes(),
             Program::Churn(spec) => spec.bytes(),
+            Program::Meta(spec) => spec.bytes(),
         }
     }
 
@@ -136,6 +145,7 @@ impl BenchSpec {
             Program::Jobs(spec) => Box::new(jobs::Jobs::new(spec, vfs, seed)),
             Program::Small(spec) => Box::new(small::Small::new(spec, vfs)),
             Program::Churn(spec) => Box::new(churn::Churn::new(spec, vfs)),
+            Program::Meta(spec) => Box::new(meta::Meta::new(spec, vfs)),
         }
     }
 }
@@ -148,6 +158,7 @@ impl fmt::Display for BenchSpec {
             Program::Jobs(spec) => spec.fmt(f),
             Program::Small(spec) => spec.fmt(f),
             Program::Churn(spec) => spec.fmt(f),
+            Program::Meta(spec) => spec.fmt(f),
         }?;
         match self.background {
             none if none == Background::default() => Ok(()),

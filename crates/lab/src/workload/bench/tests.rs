@@ -86,3 +86,14 @@ fn small_files_and_trees_come_and_go() {
     assert_eq!(run.ops, 2 * 3 * (1 + 2 + 10));
     assert_eq!(blocks(&run, "data"), 3 * 10 * 2);
 }
+
+#[test]
+fn one_operation_on_names_many_times() {
+    for op in ["mkdir", "rmdir", "create", "unlink"] {
+        let run = ran("jbd2", &format!("meta:op={op},count=250,width=6"));
+        assert_eq!(run.ops, 250);
+        assert_eq!(run.ops_by_kind.keys().collect::<Vec<_>>(), [op]);
+    }
+    let run = ran("jbd2", "meta:op=create,count=10,size=0");
+    assert_eq!(blocks(&run, "data"), 0);
+}

@@ -6,7 +6,7 @@ use rt::Mutex;
 use std::collections::BTreeMap;
 
 /// A device above another one, which is only read.
-pub(super) struct Overlay<D> {
+pub(crate) struct Overlay<D> {
     below: D,
     state: Mutex<State>,
 }

@@ -1,0 +1,195 @@
+//! `varve cp`: files out of an image, or into one.
+
+use super::extract::{Report, write_tree};
+use super::{Place, at, change, look, no_image, shown, tree};
+use crate::args::CopyArgs;
+use crate::failure::{Failure, failed, usage};
+use rig::{Errno, FileKind, OpenFile, OpenFlags, Volume};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes that are read at once.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Runs it.
+pub fn copy(args: &CopyArgs) -> Result<(), Failure> {
+    let (last, sources) = args.words.split_last().expect("clap demands two words");
+    match Place::parse(last) {
+        Some(target) => copy_in(sources, &target, args.recursive),
+        None => copy_out(sources, Path::new(last), args.recursive),
+    }
+}
+
+/// Gives the content of a file to `sink`, piece by piece with its offset, until that answers false.
+pub fn pour(
+    volume: &Volume,
+    place: &Place,
+    sink: &mut dyn FnMut(u64, &[u8]) -> Result<bool, Failure>,
+) -> Result<(), Failure> {
+    let file = volume
+        .vfs
+        .open(&place.path, OpenFlags::READ, 0)
+        .map_err(at(place))?;
+    let outcome = pour_open(&file, place, sink);
+    file.close().map_err(at(place))?;
+    outcome
+}
+
+fn pour_open(
+    file: &OpenFile,
+    place: &Place,
+    sink: &mut dyn FnMut(u64, &[u8]) -> Result<bool, Failure>,
+) -> Result<(), Failure> {
+    if file.stat().map_err(at(place))?.kind == FileKind::Dir {
+        return Err(failed(format!("{}: is a directory", place.text())));
+    }
+    let mut buf = vec![0; CHUNK_BYTES];
+    let mut offset = 0;
+    loop {
+        let n = file.read_at(offset, &mut buf).map_err(at(place))?;
+        if n == 0 || !sink(offset, &buf[..n])? {
+            return Ok(());
+        }
+        offset += n as u64;
+    }
+}
+
+fn copy_out(sources: &[std::ffi::OsString], target: &Path, recursive: bool) -> Result<(), Failure> {
+    if sources.len() > 1 && !target.is_dir() {
+        return Err(usage(format!(
+            "{}: is no directory; several sources need one",
+            target.display()
+        )));
+    }
+    for word in sources {
+        let place = Place::parse(word).ok_or_else(|| no_image(word))?;
+        let volume = look(&place.image)?;
+        let attr = volume.vfs.lstat(&place.path).map_err(at(&place))?;
+        if attr.kind == FileKind::Dir && !recursive {
+            return Err(usage(format!("{}: is a directory; say -r", place.text())));
+        }
+        let name = OsStr::from_bytes(tree::name_of(&place.path));
+        let to = if target.is_dir() {
+            target.join(name)
+        } else {
+            target.to_path_buf()
+        };
+        let mut report = Report::default();
+        write_tree(&volume, &place, &to, &mut report)?;
+        report.tell();
+    }
+    Ok(())
+}
+
+fn copy_in(sources: &[std::ffi::OsString], target: &Place, recursive: bool) -> Result<(), Failure> {
+    for word in sources {
+        if Place::parse(word).is_some() {
+            return Err(usage("from one image to another: copy to the host first"));
+        }
+    }
+    let volume = change(&target.image)?;
+    let into_dir = match volume.vfs.stat(&target.path) {
+        Ok(attr) => attr.kind == FileKind::Dir,
+        Err(e) if e.errno() == Errno::NoEnt => false,
+        Err(e) => return Err(at(target)(e)),
+    };
+    if sources.len() > 1 && !into_dir {
+        return Err(usage(format!(
+            "{}: is no directory; several sources need one",
+            target.text()
+        )));
+    }
+    let copied = sources.iter().try_for_each(|word| {
+        let source = PathBuf::from(word);
+        let path = match (into_dir, source.file_name()) {
+            (true, Some(name)) => tree::join(&target.path, name.as_bytes()),
+            _ => target.path.clone(),
+        };
+        put(&volume, &source, &path, recursive)
+    });
+    // What was copied before a failure stays: close in both cases.
+    let closed = volume
+        .close()
+        .map_err(|e| failed(format!("{}: {e}", target.image.display())));
+    copied.and(closed)
+}
+
+fn put(volume: &Volume, source: &Path, path: &[u8], recursive: bool) -> Result<(), Failure> {
+    let host = |e: std::io::Error| failed(format!("{}: {e}", source.display()));
+    let inside = |e: rig::FsError| failed(format!("{} in the image: {e}", shown(path)));
+    let meta = fs::symlink_metadata(source).map_err(host)?;
+    let perm = (meta.mode() & 0o7777) as u16;
+    if meta.is_dir() {
+        if !recursive {
+            return Err(usage(format!(
+                "{}: is a directory; say -r",
+                source.display()
+            )));
+        }
+        match volume.vfs.mkdir(path, perm) {
+            Ok(_) => {}
+            Err(e) if e.errno() == Errno::Exist => {}
+            Err(e) => return Err(inside(e)),
+        }
+        let mut names: Vec<_> = (fs::read_dir(source).map_err(host)?)
+            .map(|entry| entry.map(|e| e.file_name()))
+            .collect::<Result<_, _>>()
+            .map_err(host)?;
+        names.sort();
+        return names.iter().try_for_each(|name| {
+            put(
+                volume,
+                &source.join(name),
+                &tree::join(path, name.as_bytes()),
+                recursive,
+            )
+        });
+    }
+    if meta.is_symlink() {
+        let to = fs::read_link(source).map_err(host)?;
+        volume
+            .vfs
+            .symlink(to.as_os_str().as_bytes(), path)
+            .map_err(inside)?;
+        return Ok(());
+    }
+    if !meta.is_file() {
+        return Err(failed(format!(
+            "{}: is neither file, directory nor link",
+            source.display()
+        )));
+    }
+    let mut from = File::open(source).map_err(host)?;
+    let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNC;
+    let file = volume.vfs.open(path, flags, perm).map_err(inside)?;
+    let filled = fill(&file, &mut from, &inside, &host);
+    file.close().map_err(inside)?;
+    filled
+}
+
+fn fill(
+    file: &OpenFile,
+    from: &mut File,
+    inside: &dyn Fn(rig::FsError) -> Failure,
+    host: &dyn Fn(std::io::Error) -> Failure,
+) -> Result<(), Failure> {
+    let mut buf = vec![0; CHUNK_BYTES];
+    let mut offset = 0;
+    loop {
+        let n = from.read(&mut buf).map_err(host)?;
+        if n == 0 {
+            return Ok(());
+        }
+        let mut done = 0;
+        while done < n {
+            done += file
+                .write_at(offset + done as u64, &buf[done..n])
+                .map_err(inside)?;
+        }
+        offset += n as u64;
+    }
+}

@@ -1,0 +1,55 @@
+//! `varve dump`: structures as they lie in an image, before any recovery.
+
+use super::info::show;
+use super::{look, shown};
+use crate::args::{DumpArgs, DumpWhat};
+use crate::failure::{Failure, failed, usage};
+use crate::fsck::open;
+use crate::out::say;
+use lab::characterise::log_listing;
+use rig::{Fs, inspect};
+use std::os::unix::ffi::OsStrExt;
+
+/// Runs it.
+pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
+    let name = args.image.display();
+    let file = open::open(&args.image, false).map_err(failed)?;
+    let of_image = |e: rig::VolumeError| failed(format!("{name}: {e}"));
+    match args.what {
+        DumpWhat::Checkpoint => show(&inspect::checkpoints(&file).map_err(of_image)?, args.json),
+        DumpWhat::Inode => {
+            let ino = number(args)?;
+            show(&inspect::inode(&file, ino).map_err(of_image)?, args.json)
+        }
+        DumpWhat::Journal => {
+            let kind = rig::kind_of(&file).map_err(|e| failed(format!("{name}: {e}")))?;
+            if kind == Some(Fs::F2fs) {
+                return Err(usage(format!(
+                    "{name}: an F2FS without journal; `dump checkpoint` shows the NAT journal of its packs"
+                )));
+            }
+            say(&log_listing(&file).map_err(|e| failed(format!("{name}: {e}")))?)
+        }
+    }
+}
+
+/// The inode number of `NUMBER` or `/PATH`.
+fn number(args: &DumpArgs) -> Result<u32, Failure> {
+    let word = (args.of.as_ref())
+        .ok_or_else(|| usage("dump inode: which? Add its number or its /PATH"))?;
+    if let Some(ino) = word.to_str().and_then(|text| text.parse().ok()) {
+        return Ok(ino);
+    }
+    let path = word.as_bytes();
+    if path.first() != Some(&b'/') {
+        return Err(usage(format!(
+            "`{}` is neither a number nor a /PATH",
+            shown(path)
+        )));
+    }
+    let volume = look(&args.image)?;
+    let attr = volume.vfs.lstat(path);
+    let attr =
+        attr.map_err(|e| failed(format!("{}:{}: {e}", args.image.display(), shown(path))))?;
+    Ok(attr.ino.0)
+}

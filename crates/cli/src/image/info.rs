@@ -1,0 +1,45 @@
+//! `varve info`.
+
+use crate::args::InfoArgs;
+use crate::failure::{Failure, failed};
+use crate::fsck::open;
+use crate::out::say;
+use rig::inspect::{self, Section};
+use serde_json::{Map, Value};
+
+/// Runs it.
+pub fn info(args: &InfoArgs) -> Result<(), Failure> {
+    let name = args.image.display();
+    let file = open::open(&args.image, false).map_err(failed)?;
+    let sections = inspect::info(&file).map_err(|e| failed(format!("{name}: {e}")))?;
+    show(&sections, args.json)
+}
+
+/// Prints sections as text, or as one JSON object.
+pub fn show(sections: &[Section], json: bool) -> Result<(), Failure> {
+    if json {
+        let object: Map<String, Value> = (sections.iter())
+            .map(|s| {
+                let rows = s
+                    .rows
+                    .iter()
+                    .map(|(k, v)| (k.clone(), Value::from(v.as_str())));
+                (s.title.clone(), Value::Object(rows.collect()))
+            })
+            .collect();
+        return say(&format!("{:#}\n", Value::Object(object)));
+    }
+    for section in sections {
+        say(&format!("{}\n", section.title))?;
+        let width = section
+            .rows
+            .iter()
+            .map(|(name, _)| name.len())
+            .max()
+            .unwrap_or(0);
+        for (name, value) in &section.rows {
+            say(&format!("  {name:width$}  {value}\n"))?;
+        }
+    }
+    Ok(())
+}

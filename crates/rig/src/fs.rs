@@ -1,0 +1,116 @@
+//! A mounted file system of any kind.
+
+use crate::{MountOptions, RigError};
+use base::Nanos;
+use block::Queue;
+use ext4::Ext4;
+use f2fs::F2fs;
+use journal::{Journal, RecoveryReport, Stats};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use vfs::{FileSystem, FsError};
+
+/// A mounted file system. What all kinds have in common is [`AnyFs::seam`].
+#[derive(Clone)]
+pub enum AnyFs {
+    /// ext4 or ext3.
+    Ext4(Arc<Ext4>),
+    /// F2FS.
+    F2fs(Arc<F2fs>),
+}
+
+impl AnyFs {
+    /// Mounts what is on the device, recovering it if need be.
+    ///
+    /// # Errors
+    /// The device or the file system refuses.
+    pub fn mount(queue: Arc<Queue>, options: MountOptions) -> Result<AnyFs, FsError> {
+        Ok(match options {
+            MountOptions::Ext4(options) => AnyFs::Ext4(Ext4::mount(queue, options)?),
+            MountOptions::F2fs(options) => AnyFs::F2fs(F2fs::mount(queue, options)?),
+        })
+    }
+
+    /// The operations that all kinds have.
+    pub fn seam(&self) -> Arc<dyn FileSystem> {
+        match self {
+            AnyFs::Ext4(fs) => fs.clone(),
+            AnyFs::F2fs(fs) => fs.clone(),
+        }
+    }
+
+    /// The journal, if this kind has one.
+    pub fn journal(&self) -> Option<&Arc<Journal>> {
+        match self {
+            AnyFs::Ext4(fs) => Some(fs.journal()),
+            AnyFs::F2fs(_) => None,
+        }
+    }
+
+    /// What the journal did; zeros without one.
+    pub fn journal_stats(&self) -> Stats {
+        self.journal().map(|j| j.stats()).unwrap_or_default()
+    }
+
+    /// What the recovery of the journal did at mount; `None` if there was nothing to do, or there is no journal.
+    pub fn journal_recovery(&self) -> Option<&RecoveryReport> {
+        match self {
+            AnyFs::Ext4(fs) => fs.recovery(),
+            AnyFs::F2fs(_) => None,
+        }
+    }
+
+    /// The F2FS, if it is one.
+    pub fn f2fs(&self) -> Option<&Arc<F2fs>> {
+        match self {
+            AnyFs::Ext4(_) => None,
+            AnyFs::F2fs(fs) => Some(fs),
+        }
+    }
+
+    /// Time of all fsync calls by part.
+    pub fn sync_times(&self) -> BTreeMap<&'static str, Nanos> {
+        match self {
+            AnyFs::Ext4(fs) => fs.sync_times(),
+            AnyFs::F2fs(fs) => fs.sync_times(),
+        }
+    }
+
+    /// Time that operations waited in the file system, by cause: freezes of F2FS.
+    pub fn waits(&self) -> BTreeMap<&'static str, Nanos> {
+        match self {
+            AnyFs::Ext4(_) => BTreeMap::new(),
+            AnyFs::F2fs(fs) => {
+                let freezes = fs.freezes().into_iter();
+                freezes.map(|(cause, f)| (cause.name(), f.waited)).collect()
+            }
+        }
+    }
+
+    /// What `sync` writes beyond `FileSystem::sync`: committed blocks of a journal whose home is old.
+    ///
+    /// # Errors
+    /// Of the journal.
+    pub fn write_home(&self) -> Result<(), RigError> {
+        match self.journal() {
+            Some(journal) => {
+                journal.write_back().map_err(|e| FsError::Aborted {
+                    first: format!("writing committed blocks home: {e}"),
+                })?;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Checks the state in memory against itself.
+    ///
+    /// # Panics
+    /// If it contradicts itself.
+    pub fn check(&self) {
+        match self {
+            AnyFs::Ext4(fs) => fs.check(),
+            AnyFs::F2fs(fs) => fs.check(),
+        }
+    }
+}

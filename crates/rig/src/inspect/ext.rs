@@ -1,0 +1,92 @@
+//! ext4 and ext3.
+
+use super::{Section, corrupt, uuid};
+use crate::VolumeError;
+use base::Ino;
+use ondisk::ext4::{GroupDesc, Inode, Superblock};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use vfs::FsError;
+
+const SUPERBLOCK_AT: u64 = 1024;
+
+fn superblock(file: &File) -> Result<Superblock, VolumeError> {
+    let mut bytes = vec![0; 1024];
+    file.read_exact_at(&mut bytes, SUPERBLOCK_AT)?;
+    Superblock::parse(&bytes).map_err(corrupt)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The superblock.
+pub fn info(file: &File) -> Result<Vec<Section>, VolumeError> {
+    let sb = superblock(file)?;
+    let kind = crate::kind_of(file)?.map_or("", |kind| kind.word());
+    let mut s = Section::new(format!("{kind} superblock"));
+    s.row("label", text(sb.label()))
+        .row("uuid", uuid(sb.uuid()))
+        .row("compatible features", format!("{:?}", sb.compat()))
+        .row("incompatible features", format!("{:?}", sb.incompat()))
+        .row(
+            "read-only compatible features",
+            format!("{:?}", sb.ro_compat()),
+        )
+        .row("state", format!("{:?}", sb.state()))
+        .row("block bytes", sb.block_bytes())
+        .row("blocks", sb.blocks_count())
+        .row("blocks free", sb.free_blocks())
+        .row("blocks reserved for the superuser", sb.reserved_blocks())
+        .row("inodes", sb.inodes_count())
+        .row("inodes free", sb.free_inodes())
+        .row("inode bytes", sb.inode_bytes())
+        .row("groups", sb.groups_count())
+        .row("journal inode", sb.journal_ino())
+        .row("last mounted at", text(sb.last_mounted()))
+        .row("made, seconds since 1970", sb.mkfs_time())
+        .row("mounted, seconds since 1970", sb.mount_time())
+        .row("written, seconds since 1970", sb.write_time());
+    Ok(vec![s])
+}
+
+/// An inode of the table.
+pub fn inode(file: &File, ino: u32) -> Result<Vec<Section>, VolumeError> {
+    let sb = superblock(file)?;
+    let place = (sb.inode_place(Ino(ino))).ok_or_else(|| {
+        FsError::corrupt(format!(
+            "there is no inode {ino}: the volume has {}",
+            sb.inodes_count()
+        ))
+    })?;
+    let block_bytes = u64::from(sb.block_bytes());
+    let (block, offset) = sb.desc_place(place.group);
+    let mut desc = vec![0; sb.desc_bytes()];
+    file.read_exact_at(&mut desc, block.0 * block_bytes + offset as u64)?;
+    let desc = GroupDesc::parse(&desc, sb.desc_bytes()).map_err(corrupt)?;
+    let at = (desc.inode_table().0 + place.table_block) * block_bytes + place.offset as u64;
+    let mut bytes = vec![0; sb.inode_bytes()];
+    file.read_exact_at(&mut bytes, at)?;
+    let inode = Inode::parse(&bytes, sb.inode_bytes()).map_err(corrupt)?;
+    let mut s = Section::new(format!(
+        "inode {ino}, group {}, byte {at} of the image",
+        place.group
+    ));
+    s.row("mode", format!("{:#o}", inode.mode()))
+        .row("links", inode.links())
+        .row("owner", format!("{}:{}", inode.uid(), inode.gid()))
+        .row("size", inode.size())
+        .row("flags", format!("{:?}", inode.flags()))
+        .row("generation", inode.generation())
+        .row("accessed", format!("{:?}", inode.access_time()))
+        .row("changed", format!("{:?}", inode.change_time()))
+        .row("modified", format!("{:?}", inode.modify_time()))
+        .row("made", format!("{:?}", inode.create_time()))
+        .row("block of attributes", inode.xattr_block());
+    let words = inode.block_area().chunks(16);
+    for (i, words) in words.enumerate() {
+        let hex: Vec<String> = words.iter().map(|b| format!("{b:02x}")).collect();
+        s.row(&format!("block area +{}", i * 16), hex.join(" "));
+    }
+    Ok(vec![s])
+}

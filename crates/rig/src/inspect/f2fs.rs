@@ -1,0 +1,188 @@
+//! F2FS: superblock, checkpoint packs, inodes through NAT.
+
+use super::{Section, block, corrupt, uuid};
+use crate::VolumeError;
+use base::BLOCK_BYTES;
+use ondisk::f2fs::{
+    BlockAddr, Checkpoint, Geometry, InodeFields, Log, NatEntry, Nid, SUPERBLOCK_AT, SummaryBlock,
+    Superblock, bits, footer,
+};
+use std::fs::File;
+use vfs::FsError;
+
+/// The first superblock that can be used, and its number.
+fn superblock(file: &File) -> Result<(Superblock, Geometry, u64), VolumeError> {
+    let blocks = file.metadata()?.len() / BLOCK_BYTES as u64;
+    let mut first = None;
+    for n in 0..2 {
+        let bytes = block(file, n)?;
+        let usable = Superblock::parse(&bytes[SUPERBLOCK_AT..])
+            .and_then(|sb| Ok((Geometry::new(&sb, blocks)?, sb)));
+        match usable {
+            Ok((geo, sb)) => return Ok((sb, geo, n)),
+            Err(e) => first = first.or(Some(e)),
+        }
+    }
+    Err(corrupt(first.expect("two were tried")))
+}
+
+fn pack(file: &File, geo: &Geometry, second: bool) -> Result<Checkpoint, VolumeError> {
+    let at = u64::from(geo.cp_pack(second).0);
+    let mut bytes = Vec::new();
+    for n in 0..=u64::from(geo.cp_payload) {
+        bytes.extend(block(file, at + n)?);
+    }
+    let head = Checkpoint::parse(&bytes, geo.cp_payload).map_err(corrupt)?;
+    head.verify_checksum().map_err(corrupt)?;
+    head.check(geo).map_err(corrupt)?;
+    let last = block(file, at + u64::from(head.pack_blocks()) - 1)?;
+    let last = Checkpoint::parse(&last, 0).map_err(corrupt)?;
+    if last.version() != head.version() {
+        let (head, last) = (head.version(), last.version());
+        return Err(FsError::corrupt(format!(
+            "torn: its first block has version {head}, its last {last}"
+        ))
+        .into());
+    }
+    Ok(head)
+}
+
+/// Superblock and checkpoint in force.
+pub fn info(file: &File) -> Result<Vec<Section>, VolumeError> {
+    let (sb, geo, copy) = superblock(file)?;
+    let mut s = Section::new(format!("f2fs superblock (copy {copy})"));
+    s.row("label", sb.label())
+        .row("uuid", uuid(sb.uuid()))
+        .row("features", format!("{:?}", sb.features()))
+        .row(
+            "made or checked by",
+            String::from_utf8_lossy(sb.version()).trim_end_matches('\0'),
+        )
+        .debug(&geo);
+    let in_force = newest(file, &geo);
+    let mut sections = vec![s];
+    match in_force {
+        Ok((cp, second)) => sections.push(describe(
+            &cp,
+            if second {
+                "second pack, in force"
+            } else {
+                "first pack, in force"
+            },
+        )),
+        Err(e) => return Err(e),
+    }
+    Ok(sections)
+}
+
+/// Both packs.
+pub fn checkpoints(file: &File) -> Result<Vec<Section>, VolumeError> {
+    let (_, geo, _) = superblock(file)?;
+    let both = [(false, "first pack"), (true, "second pack")];
+    let sections = both.map(|(second, name)| match pack(file, &geo, second) {
+        Ok(cp) => {
+            let mut s = describe(&cp, name);
+            for (nid, entry) in nat_journal(file, &geo, &cp, second).unwrap_or_default() {
+                s.row(&format!("NAT journal: node {nid}"), format!("{entry:?}"));
+            }
+            s
+        }
+        Err(e) => {
+            let mut s = Section::new(name);
+            s.row("unusable", e);
+            s
+        }
+    });
+    Ok(sections.into())
+}
+
+fn describe(cp: &Checkpoint, name: &str) -> Section {
+    let mut s = Section::new(format!("checkpoint: {name}"));
+    s.row("version", cp.version())
+        .row("flags", format!("{:?}", cp.flags()))
+        .row("blocks of the pack", cp.pack_blocks())
+        .row("blocks of users", cp.user_block_count())
+        .row("blocks in use", cp.valid_block_count())
+        .row("nodes", cp.valid_node_count())
+        .row("inodes", cp.valid_inode_count())
+        .row("segments free", cp.free_segments())
+        .row("segments overprovisioned", cp.overprov_segments())
+        .row("segments reserved", cp.reserved_segments())
+        .row("next free node number", cp.next_free_nid())
+        .row("seconds mounted", cp.elapsed_time())
+        .row("orphan blocks", cp.orphan_blocks());
+    for log in Log::ALL {
+        let place = format!(
+            "segment {}, block {}",
+            cp.cur_segno(log),
+            cp.cur_blkoff(log)
+        );
+        s.row(&format!("log {log:?}"), place);
+    }
+    s
+}
+
+fn newest(file: &File, geo: &Geometry) -> Result<(Checkpoint, bool), VolumeError> {
+    match (pack(file, geo, false), pack(file, geo, true)) {
+        (Ok(a), Ok(b)) if b.version() > a.version() => Ok((b, true)),
+        (Ok(a), _) => Ok((a, false)),
+        (Err(_), Ok(b)) => Ok((b, true)),
+        (Err(e), Err(_)) => Err(e),
+    }
+}
+
+/// NAT entries in the summary of the hot data log.
+fn nat_journal(
+    file: &File,
+    geo: &Geometry,
+    cp: &Checkpoint,
+    second: bool,
+) -> Result<Vec<(Nid, NatEntry)>, VolumeError> {
+    let at = u64::from(geo.cp_pack(second).0) + u64::from(cp.pack_start_sum());
+    let bytes = block(file, at)?;
+    if cp.flags().has(ondisk::f2fs::CpFlags::COMPACT_SUM) {
+        return Ok(ondisk::f2fs::nat_journal(&bytes[..ondisk::f2fs::JOURNAL_BYTES]).collect());
+    }
+    let summary = SummaryBlock::parse(&bytes).map_err(corrupt)?;
+    Ok(summary.nat_journal().collect())
+}
+
+/// The inode block that the checkpoint in force leads to.
+pub fn inode(file: &File, ino: u32) -> Result<Vec<Section>, VolumeError> {
+    let (sb, geo, _) = superblock(file)?;
+    let nid = Nid(ino);
+    if ino == 0 || ino >= geo.max_nid {
+        let max = geo.max_nid;
+        return Err(FsError::corrupt(format!(
+            "there is no inode {ino}: node numbers end at {max}"
+        ))
+        .into());
+    }
+    let (cp, second) = newest(file, &geo)?;
+    let journal = nat_journal(file, &geo, &cp, second)?;
+    let entry = match journal.iter().find(|(n, _)| *n == nid) {
+        Some((_, entry)) => *entry,
+        None => {
+            let (off, index) = geo.nat_block(nid);
+            let other = bits::test_bit(cp.nat_bitmap(), off as usize);
+            NatEntry::get(&block(file, u64::from(geo.nat_addr(off, other).0))?, index)
+        }
+    };
+    let mut s = Section::new(format!("node {ino}"));
+    s.debug(&entry);
+    if entry.addr == BlockAddr::NULL || !geo.is_main(entry.addr) {
+        s.row("state", "not in use");
+        return Ok(vec![s]);
+    }
+    let bytes = block(file, u64::from(entry.addr.0))?;
+    let mut foot = Section::new("footer");
+    foot.debug(&footer(&bytes));
+    let mut sections = vec![s, foot];
+    if footer(&bytes).is_inode() {
+        let fields = InodeFields::parse(&bytes, sb.features()).map_err(corrupt)?;
+        let mut s = Section::new("inode");
+        s.debug(&fields);
+        sections.push(s);
+    }
+    Ok(sections)
+}

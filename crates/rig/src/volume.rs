@@ -1,0 +1,124 @@
+//! The file system in an image file, opened in the real world: to look into it, or to change it.
+
+use crate::overlay::Overlay;
+use crate::{AnyFs, Fs, MountOptions};
+use base::BLOCK_BYTES;
+use base::bytes::{get_le16, get_le32};
+use block::Queue;
+use blockdev::{BlockDevice, HostFile};
+use ondisk::ext4::{Compat, Superblock as Ext4Superblock};
+use ondisk::f2fs::SUPERBLOCK_MAGIC as F2FS_MAGIC;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use thiserror::Error;
+use vfs::{FsError, Vfs};
+
+/// Where superblocks lie: byte 1024 of a block.
+const SUPERBLOCK_AT: usize = 1024;
+const EXT_MAGIC_AT: usize = SUPERBLOCK_AT + 0x38;
+const EXT_MAGIC: u16 = 0xEF53;
+
+/// Why there is nothing to look into.
+#[derive(Debug, Error)]
+pub enum VolumeError {
+    /// The host refuses the file.
+    #[error("{0}")]
+    Host(#[from] io::Error),
+    /// There is no superblock that is known here.
+    #[error("holds no ext4, ext3 or F2FS: no superblock has their magic number")]
+    Unknown,
+    /// The file system refuses.
+    #[error("{0}")]
+    Fs(#[from] FsError),
+}
+
+/// The kind of file system in an image, by the magic number of its superblock (of F2FS also of the second one).
+///
+/// # Errors
+/// The host refuses to read.
+pub fn kind_of(file: &File) -> io::Result<Option<Fs>> {
+    let len = file.metadata()?.len();
+    let mut head = vec![0; (len.min(2 * BLOCK_BYTES as u64)) as usize];
+    file.read_exact_at(&mut head, 0)?;
+    head.resize(2 * BLOCK_BYTES, 0);
+    let is_f2fs = |at: usize| get_le32(&head, at + SUPERBLOCK_AT) == F2FS_MAGIC;
+    if is_f2fs(0) || is_f2fs(BLOCK_BYTES) {
+        return Ok(Some(Fs::F2fs));
+    }
+    if get_le16(&head, EXT_MAGIC_AT) != EXT_MAGIC {
+        return Ok(None);
+    }
+    Ok(Some(kind_of_ext(&head[SUPERBLOCK_AT..])))
+}
+
+/// ext3 is what has a log and none of the features of ext4.
+fn kind_of_ext(superblock: &[u8]) -> Fs {
+    use ondisk::ext4::{Incompat, RoCompat};
+    let of_ext4 = |sb: Ext4Superblock| {
+        let incompat = [Incompat::EXTENTS, Incompat::WIDE_BLOCKS, Incompat::FLEX_BG];
+        let ro = [
+            RoCompat::METADATA_CSUM,
+            RoCompat::GDT_CSUM,
+            RoCompat::HUGE_FILE,
+        ];
+        !sb.compat().has(Compat::HAS_JOURNAL)
+            || incompat.into_iter().any(|f| sb.incompat().has(f))
+            || ro.into_iter().any(|f| sb.ro_compat().has(f))
+    };
+    match Ext4Superblock::parse(superblock).map(of_ext4) {
+        Ok(false) => Fs::Ext3,
+        Ok(true) | Err(_) => Fs::Ext4,
+    }
+}
+
+/// A file system in an image file.
+pub struct Volume {
+    /// Its kind.
+    pub kind: Fs,
+    /// The file system.
+    pub fs: AnyFs,
+    /// Paths and open files.
+    pub vfs: Arc<Vfs>,
+}
+
+impl Volume {
+    /// Opens the volume to look into it. Recovery happens in memory; the file is only read.
+    ///
+    /// # Errors
+    /// No such file system, or it refuses.
+    pub fn look(file: &File) -> Result<Volume, VolumeError> {
+        let below = HostFile::new(file.try_clone()?)?;
+        Volume::on(file, Arc::new(Overlay::new(below)))
+    }
+
+    /// Opens the volume to change it. [`Volume::close`] makes changes last.
+    ///
+    /// # Errors
+    /// No such file system, or it refuses.
+    pub fn change(file: &File) -> Result<Volume, VolumeError> {
+        let device = HostFile::new(file.try_clone()?)?;
+        Volume::on(file, Arc::new(device))
+    }
+
+    fn on(file: &File, device: Arc<dyn BlockDevice>) -> Result<Volume, VolumeError> {
+        let kind = kind_of(file)?.ok_or(VolumeError::Unknown)?;
+        let options = match kind {
+            Fs::Ext4 | Fs::Ext3 => MountOptions::Ext4(ext4::MountOptions::default()),
+            Fs::F2fs => MountOptions::F2fs(f2fs::MountOptions::default()),
+        };
+        let options = options.timers(None, None).discard(false);
+        let fs = AnyFs::mount(Queue::new(device), options)?;
+        let vfs = Vfs::new(fs.seam());
+        Ok(Volume { kind, fs, vfs })
+    }
+
+    /// Unmounts.
+    ///
+    /// # Errors
+    /// Something could not be written.
+    pub fn close(self) -> Result<(), VolumeError> {
+        Ok(self.vfs.unmount()?)
+    }
+}
