@@ -14,6 +14,7 @@
 //! the guest leaves every write that it completed, whether flushed or not (the host's page cache survives).
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub mod foreign;
 pub mod guest;
 mod log_writes;
 mod modules;
