@@ -4,7 +4,7 @@ use crate::media::Slot;
 use crate::power::{Effect, Undo};
 use crate::trail::{Cause, Operation, Trail};
 use crate::{
-    BlockId, Cell, Cells, Corrected, FaultLevel, Geometry, Media, Page, PageAddr, PageOrder,
+    BlockId, Bus, Cell, Cells, Corrected, FaultLevel, Geometry, Media, Page, PageAddr, PageOrder,
     SlcMode, Timing,
 };
 use base::{Bytes, Nanos, Set, Time};
@@ -65,7 +65,7 @@ pub struct Nand {
     slc: Vec<SlcMode>,
     pub(crate) cells: Cells,
     die_free: Vec<Time>,
-    channel_free: Vec<Time>,
+    channels: Vec<Bus>,
     pub(crate) stats: NandStats,
     trail: Trail,
     /// Blocks whose next program fails, for tests.
@@ -89,7 +89,7 @@ impl Nand {
             slc: Vec::new(),
             cells: Cells::default(),
             die_free: vec![Time(0); dies],
-            channel_free: vec![Time(0); channels],
+            channels: vec![Bus::default(); channels],
             stats: NandStats::default(),
             trail: Trail::default(),
             failing_program: Set::default(),
@@ -182,12 +182,15 @@ impl Nand {
     /// Forgets how to undo what ended by `now`: no cut before `now` will come.
     pub fn advance(&mut self, now: Time) {
         self.undo.trim(now);
+        if self.timing.bus_gaps {
+            self.channels.iter_mut().for_each(|c| c.forget(now));
+        }
     }
     /// Lets every operation be over and starts the clock of the dies again at 0: for work that costs no virtual time.
     pub fn settle(&mut self) {
         self.undo.forget();
         self.die_free.fill(Time(0));
-        self.channel_free.fill(Time(0));
+        self.channels.fill(Bus::default());
     }
     /// Puts back the counters: for work that counts in no figure.
     pub fn set_stats(&mut self, stats: NandStats) {
@@ -212,9 +215,9 @@ impl Nand {
         let channel = self.media.geometry.channel_of(die as u32) as usize;
         let start = self.die_free[die].max(now);
         let sensed = start + self.timing_of(at.block).read();
-        let end = self.channel_free[channel].max(sensed) + self.timing.transfer(bytes);
+        let transfer = self.timing.transfer(bytes);
+        let end = self.take_bus(channel, sensed, transfer) + transfer;
         self.die_free[die] = end;
-        self.channel_free[channel] = end;
         let said = match self.cells.errors.is_none() && self.media.frail.is_empty() {
             true => Corrected::CLEAN,
             false => self.disturb(at, Span { start, end }),
@@ -237,13 +240,20 @@ impl Nand {
     pub(crate) fn move_in(&mut self, now: Time, block: BlockId, page: &Page) -> Time {
         let die = self.media.geometry.die_of(block);
         let channel = self.media.geometry.channel_of(die) as usize;
-        let mut begin = self.channel_free[channel].max(now);
-        if !self.timing.cache_program {
-            begin = begin.max(self.die_free(block));
+        let ready = match self.timing.cache_program {
+            true => now,
+            false => now.max(self.die_free(block)),
+        };
+        let transfer = self.timing.transfer_in(page.data_len(), page.spare().len());
+        self.take_bus(channel, ready, transfer) + transfer
+    }
+    /// Lets something cross the bus of a channel, not before `ready`; answers when it begins.
+    fn take_bus(&mut self, channel: usize, ready: Time, transfer: Nanos) -> Time {
+        let channel = &mut self.channels[channel];
+        match self.timing.bus_gaps {
+            true => channel.reserve(ready, transfer),
+            false => channel.append(ready, transfer),
         }
-        let moved = begin + self.timing.transfer_in(page.data_len(), page.spare().len());
-        self.channel_free[channel] = moved;
-        moved
     }
     /// When the die programs what has been moved to it.
     pub(crate) fn program_span(&self, moved: Time, block: BlockId) -> Span {

@@ -142,6 +142,10 @@ pub struct Timing {
     /// thing after the other.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub cache_program: bool,
+    /// Whether a transfer may use the bus of its channel while one of an earlier command waits for its die; else commands use
+    /// the bus in the order in which they were given.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub bus_gaps: bool,
 }
 
 const fn yes() -> bool {
@@ -151,6 +155,11 @@ const fn yes() -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 const fn is_true(value: &bool) -> bool {
     *value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl Timing {

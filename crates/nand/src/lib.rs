@@ -50,6 +50,7 @@
 //!
 //! There is no copyback (R8): a copy goes through the error correction and the layer above.
 
+mod bus;
 mod cells;
 mod chip;
 mod cut;
@@ -62,6 +63,7 @@ mod power;
 mod state;
 mod trail;
 
+pub use bus::Bus;
 pub use cells::{BitErrors, Cells, Ecc, FaultLevel, PageOrder, Wear};
 pub use chip::{Nand, NandError, NandStats, Span};
 pub use errors::Corrected;

@@ -27,6 +27,7 @@ const TIMING: Timing = Timing {
     program_bus_ns_per_byte: None,
     spare_on_bus: true,
     cache_program: false,
+    bus_gaps: false,
 };
 
 fn at(block: u32, page: u32) -> PageAddr {

@@ -25,6 +25,7 @@ const TIMING: Timing = Timing {
     program_bus_ns_per_byte: None,
     spare_on_bus: true,
     cache_program: true,
+    bus_gaps: false,
 };
 
 fn at(block: u32, page: u32) -> PageAddr {
@@ -150,6 +151,7 @@ fn reads_and_programs_may_differ_on_the_bus() {
         program_bus_ns_per_byte: Some(20_000.0 / 512.0),
         spare_on_bus: false,
         cache_program: true,
+        bus_gaps: false,
     };
     let page = || Page::new(vec![fill::filled(1, 512)], Bytes::from(vec![7; 8]));
     let mut n = Nand::new(Media::blank(GEOMETRY), nandsim);

@@ -26,6 +26,7 @@ const TIMING: Timing = Timing {
     program_bus_ns_per_byte: None,
     spare_on_bus: true,
     cache_program: false,
+    bus_gaps: false,
 };
 
 fn page(n: u32) -> Page {
