@@ -39,6 +39,7 @@ fn device() -> Ftl {
         program_bus_ns_per_byte: None,
         spare_on_bus: true,
         cache_program: true,
+        bus_gaps: false,
     };
     let media = Media::blank(Geometry {
         blocks_per_plane: blocks,
@@ -93,6 +94,7 @@ fn recovery(bencher: divan::Bencher) {
         program_bus_ns_per_byte: None,
         spare_on_bus: true,
         cache_program: true,
+        bus_gaps: false,
     };
     bencher.bench_local(|| {
         let media = ftl.clone().power_off(now, 1);

@@ -41,7 +41,7 @@ impl Ftl {
                 }
                 continue;
             };
-            let start = now.max(self.evidence_end);
+            let start = self.erase_from(now, block);
             self.pools[pool].free -= 1;
             self.free
                 .take(pool, block, self.blocks[block as usize].erases);

@@ -50,6 +50,9 @@ pub struct Housekeeping {
     pub wear_threshold: u32,
     /// A unit of zeros is not programmed: the map says so, durably as a TRIM is.
     pub zero_units: bool,
+    /// A block is erased when what replaces *its* content is durable; else when everything programmed until then is (see
+    /// `evidence`). Matters where many dies work side by side.
+    pub own_evidence: bool,
 }
 
 impl Housekeeping {
@@ -60,6 +63,7 @@ impl Housekeeping {
         journal_stream: false,
         wear_threshold: 0,
         zero_units: false,
+        own_evidence: false,
     };
 }
 

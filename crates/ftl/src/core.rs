@@ -106,6 +106,7 @@ pub struct Ftl {
     pub(crate) accepted: u64,
     /// When the last program that may be evidence for an erase ends.
     pub(crate) evidence_end: Time,
+    pub(crate) evidence: crate::evidence::Evidence,
     /// When the last program that a flush waits for ends.
     pub(crate) host_end: Time,
     pub(crate) log: Log,
@@ -173,6 +174,7 @@ impl Ftl {
             version: 0,
             accepted: 0,
             evidence_end: Time(0),
+            evidence: Default::default(),
             host_end: Time(0),
             log: Log::default(),
             owners: Owners::new((layout.units / 4).max(64)),
@@ -220,6 +222,7 @@ impl Ftl {
     /// No cut before `now` will come: old undo records can go.
     pub fn advance(&mut self, now: Time) {
         self.nand.advance(now);
+        self.forget_evidence(now);
     }
     /// Cuts the power: what the chips hold then. The FTL has no part in it.
     pub fn power_off(self, at: Time, seed: u64) -> Media {
@@ -431,7 +434,8 @@ impl Ftl {
     /// Lets every operation be over and the clock of the chips start again at 0.
     pub fn settle(&mut self) {
         self.nand.settle();
-        (self.evidence_end, self.host_end, self.log.root_end) = (Time(0), Time(0), Time(0));
+        self.settle_evidence();
+        (self.host_end, self.log.root_end) = (Time(0), Time(0));
         self.group.not_before = Time(0);
         self.streams
             .iter_mut()
@@ -554,7 +558,7 @@ impl Ftl {
                 if full {
                     self.close(stream, row.block);
                 }
-                self.evidence_end = self.evidence_end.max(end);
+                self.note_evidence(end);
                 if row.entries.iter().any(|e| e.host) {
                     self.host_end = self.host_end.max(end);
                 }

@@ -43,6 +43,7 @@ mod check;
 mod config;
 mod core;
 pub mod counting;
+mod evidence;
 mod failed;
 mod free;
 mod gc;

@@ -204,7 +204,7 @@ impl Ftl {
                 return self.checkpoint(now);
             };
             self.host_end = self.host_end.max(end);
-            self.evidence_end = self.evidence_end.max(end);
+            self.note_evidence(end);
             if names_slots {
                 self.log.batch_end = self.log.batch_end.max(end);
             }
@@ -274,7 +274,7 @@ impl Ftl {
             if let Some(end) = self.try_checkpoint(start) {
                 self.log.root_end = end;
                 self.host_end = self.host_end.max(end);
-                self.evidence_end = self.evidence_end.max(end);
+                self.note_evidence(end);
                 self.opened = 0;
                 // All that was pending is in the map, and so is who owns what.
                 self.clear_pending();

@@ -128,7 +128,7 @@ impl Ftl {
             self.stats.by_cause.add(cause, 1);
             match crate::program::broken_rules_panic(self.nand.program(now, at, empty)) {
                 Ok(span) => {
-                    self.evidence_end = self.evidence_end.max(span.end);
+                    self.note_evidence(span.end);
                     self.host_end = self.host_end.max(span.end);
                 }
                 Err(_failed) => {

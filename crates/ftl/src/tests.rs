@@ -14,6 +14,7 @@ const TIMING: Timing = Timing {
     program_bus_ns_per_byte: None,
     spare_on_bus: true,
     cache_program: true,
+    bus_gaps: false,
 };
 const GEOMETRY: Geometry = Geometry {
     channels: 1,

@@ -15,6 +15,7 @@ const ALL: Housekeeping = Housekeeping {
     journal_stream: true,
     wear_threshold: 3,
     zero_units: true,
+    own_evidence: true,
 };
 
 fn with(housekeeping: Housekeeping) -> Config {

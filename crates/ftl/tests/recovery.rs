@@ -8,7 +8,7 @@ use common::{
     WIDE_CONFIG, fresh, step, step_of, with_area,
 };
 use varve_ftl::nand::{BlockId, Geometry, Media, Nand, PageAddr};
-use varve_ftl::{Config, Ftl, FtlError};
+use varve_ftl::{Config, Ftl, FtlError, Housekeeping};
 
 /// Lives of one device: run, cut, recover (with cuts inside recovery), check, run on.
 fn lives(geometry: Geometry, config: Config, mix: Mix, seed: u64, count: u64) {
@@ -225,4 +225,19 @@ fn damaged_map_pages_never_panic() {
             }
         }
     }
+}
+
+/// Dies do not wait for each other's erases: each erase waits for what replaces the content of its own block.
+#[test]
+fn random_lives_with_erases_that_wait_for_their_own_evidence_only() {
+    let own = |config: Config| Config {
+        housekeeping: Housekeeping {
+            own_evidence: true,
+            ..config.housekeeping
+        },
+        ..config
+    };
+    (0..8).for_each(|seed| lives(WIDE, own(WIDE_CONFIG), BURST, seed, 12));
+    (0..4).for_each(|seed| lives(GEOMETRY, own(CONFIG), CALM, seed, 12));
+    (0..8).for_each(|seed| lives(WIDE, own(with_area(WIDE_CONFIG, 8)), BURST, seed, 8));
 }

@@ -17,6 +17,7 @@ pub const TIMING: Timing = Timing {
     program_bus_ns_per_byte: None,
     spare_on_bus: true,
     cache_program: true,
+    bus_gaps: false,
 };
 
 pub const GEOMETRY: Geometry = Geometry {
