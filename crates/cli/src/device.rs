@@ -98,9 +98,12 @@ fn show(profile: &str, d: &Description) -> String {
     if let Some(slc) = &d.slc {
         out.push_str(&format!("{}\n\n", rows(&["SLC area", "value"], slc)));
     }
-    if !d.ext_csd.is_empty() {
-        let mut table = table(&["EXT_CSD", "byte", "value", "meaning"]);
-        for f in &d.ext_csd {
+    for (register, fields) in [("EXT_CSD", &d.ext_csd), ("identify", &d.identify)] {
+        if fields.is_empty() {
+            continue;
+        }
+        let mut table = table(&[register, "byte", "value", "meaning"]);
+        for f in fields {
             table.add_row([
                 f.name.into(),
                 f.byte.to_string(),

@@ -1,6 +1,7 @@
 //! One type for every model that a profile can build.
 
 use crate::emmc::{Emmc, EmmcMedia, FieldText};
+use crate::nvme::{Nvme, NvmeMedia};
 use crate::plain::{Plain, PlainMedia};
 use crate::raw::{Raw, RawMedia};
 use base::{Bytes, Lba, Time};
@@ -16,6 +17,8 @@ pub enum AnyModel {
     Emmc(Box<Emmc>),
     /// Raw flash under its FTL.
     Raw(Box<Raw>),
+    /// An NVMe or UFS device.
+    Nvme(Box<Nvme>),
 }
 
 /// What survives a power cut, of any kind.
@@ -27,6 +30,8 @@ pub enum Media {
     Emmc(EmmcMedia),
     /// Of raw flash.
     Raw(RawMedia),
+    /// Of an NVMe or UFS device.
+    Nvme(NvmeMedia),
 }
 
 impl Media {
@@ -34,21 +39,21 @@ impl Media {
     pub fn content_hash(&self) -> u64 {
         match self {
             Media::Plain(m) => m.content_hash(),
-            Media::Emmc(m) | Media::Raw(m) => m.content_hash(),
+            Media::Emmc(m) | Media::Raw(m) | Media::Nvme(m) => m.content_hash(),
         }
     }
     /// The chips, if it has any.
     pub fn chips(&self) -> Option<&nand::Media> {
         match self {
             Media::Plain(_) => None,
-            Media::Emmc(m) | Media::Raw(m) => Some(&m.nand),
+            Media::Emmc(m) | Media::Raw(m) | Media::Nvme(m) => Some(&m.nand),
         }
     }
     /// Capacity in bytes, as the host sees it.
     pub fn capacity_bytes(&self) -> u64 {
         match self {
             Media::Plain(m) => m.capacity_bytes(),
-            Media::Emmc(m) | Media::Raw(m) => m.capacity_bytes(),
+            Media::Emmc(m) | Media::Raw(m) | Media::Nvme(m) => m.capacity_bytes(),
         }
     }
     /// The kind of device it belongs to, as profiles name it.
@@ -57,6 +62,7 @@ impl Media {
             Media::Plain(_) => "plain",
             Media::Emmc(_) => "emmc",
             Media::Raw(_) => "raw",
+            Media::Nvme(_) => "nvme",
         }
     }
 }
@@ -67,6 +73,7 @@ macro_rules! each {
             AnyModel::Plain($model) => $body,
             AnyModel::Emmc($model) => $body,
             AnyModel::Raw($model) => $body,
+            AnyModel::Nvme($model) => $body,
         }
     };
 }
@@ -86,6 +93,7 @@ impl AnyModel {
         match self {
             AnyModel::Emmc(m) => m.card_mut().firmware_mut().keep_operations(on),
             AnyModel::Raw(m) => m.firmware_mut().keep_operations(on),
+            AnyModel::Nvme(m) => m.controller_mut().firmware_mut().keep_operations(on),
             AnyModel::Plain(_) => {}
         }
     }
@@ -94,6 +102,7 @@ impl AnyModel {
         match self {
             AnyModel::Emmc(m) => m.card_mut().firmware_mut().take_operations(),
             AnyModel::Raw(m) => m.firmware_mut().take_operations(),
+            AnyModel::Nvme(m) => m.controller_mut().firmware_mut().take_operations(),
             AnyModel::Plain(_) => Vec::new(),
         }
     }
@@ -101,7 +110,14 @@ impl AnyModel {
     pub fn ext_csd(&self) -> Vec<FieldText> {
         match self {
             AnyModel::Emmc(m) => m.card().ext_csd().describe(),
-            AnyModel::Plain(_) | AnyModel::Raw(_) => Vec::new(),
+            AnyModel::Plain(_) | AnyModel::Raw(_) | AnyModel::Nvme(_) => Vec::new(),
+        }
+    }
+    /// What an NVMe device says of itself (Identify), or a UFS device (descriptors); empty for others.
+    pub fn identify(&self) -> Vec<FieldText> {
+        match self {
+            AnyModel::Nvme(m) => m.controller().describe(),
+            _ => Vec::new(),
         }
     }
     /// A 4 KiB block as a host would read it now; what cannot be read shows as zeros. Costs no virtual time.
@@ -110,6 +126,7 @@ impl AnyModel {
             AnyModel::Plain(m) => m.visible(block),
             AnyModel::Emmc(m) => m.card().visible(block),
             AnyModel::Raw(m) => m.firmware().visible(block),
+            AnyModel::Nvme(m) => m.controller().firmware().visible(block),
         }
     }
     /// Calls `f` with every 4 KiB block that is not all zero, ascending by address, as a host would read it now.
@@ -143,6 +160,7 @@ impl Model for AnyModel {
             AnyModel::Plain(m) => Media::Plain(m.power_off(at, seed)),
             AnyModel::Emmc(m) => Media::Emmc(m.power_off(at, seed)),
             AnyModel::Raw(m) => Media::Raw(m.power_off(at, seed)),
+            AnyModel::Nvme(m) => Media::Nvme(m.power_off(at, seed)),
         }
     }
     fn device_stats(&self) -> DeviceStats {

@@ -44,6 +44,8 @@ pub(crate) struct Cache {
     /// Lines with numbers up to this belong to earlier epochs.
     epoch_start: u64,
     fifo: bool,
+    /// Written back in the order of arrival, without a promise that it is so: a replaced line keeps its turn.
+    in_turn: bool,
     rng: Rng,
 }
 
@@ -65,8 +67,14 @@ impl Cache {
             seq: 0,
             epoch_start: 0,
             fifo,
+            in_turn: fifo,
             rng,
         }
+    }
+    /// The same, written back in the order of arrival although nobody is promised that.
+    pub fn in_turn(mut self) -> Cache {
+        self.in_turn = true;
+        self
     }
     /// Lines to be written back.
     pub fn len(&self) -> usize {
@@ -167,7 +175,7 @@ impl Cache {
                 behind_barrier = true;
                 continue;
             }
-            let pick = if self.fifo {
+            let pick = if self.in_turn {
                 0
             } else {
                 self.rng.below(epoch.len() as u64) as usize

@@ -4,6 +4,7 @@
 //! [`crate::raw`].
 
 mod idle;
+mod landing;
 mod media;
 mod pack;
 mod path;
@@ -22,7 +23,7 @@ use blockdev::spec::{Kind, Ledger, Write};
 use blockdev::{Adversary, Caps, FlashStats, PackOrder, ProgramsByCause, TransparentStats};
 use ftl::nand::Operation;
 use ftl::{Ftl, FtlError, Quiet};
-use std::collections::VecDeque;
+use landing::Landing;
 use transparent::Transparent;
 
 /// When open writes keep more than this many bytes of old and new content, the oldest count as durable.
@@ -48,6 +49,8 @@ pub(crate) struct Buffering {
     pub cache_kib: u32,
     /// It is written back in the order of arrival.
     pub cache_fifo: bool,
+    /// It is written back in that order, too, but nobody is promised so.
+    pub cache_in_turn: bool,
     /// What a cut inside a packed write leaves.
     pub pack_order: PackOrder,
 }
@@ -72,7 +75,7 @@ pub(crate) struct Firmware {
     /// Units handed to the FTL whose row is not programmed yet.
     staged: usize,
     /// Rows being programmed: end, units.
-    in_flight: VecDeque<(Time, usize)>,
+    in_flight: Landing,
     /// Background operations of the card's own accord.
     auto_bkops: bool,
     /// When the last of them ended.
@@ -98,14 +101,17 @@ impl Firmware {
             units: config.units,
             ftl,
             fifo: config.cache_fifo,
-            cache: Cache::new(config.cache_fifo),
+            cache: match config.cache_in_turn {
+                true => Cache::new(config.cache_fifo).in_turn(),
+                false => Cache::new(config.cache_fifo),
+            },
             pack_order: config.pack_order,
             capacity: (config.cache_kib as usize / 4).max(1),
             timing,
             path_free: Time(0),
             last_arrival: Time(0),
             staged: 0,
-            in_flight: VecDeque::new(),
+            in_flight: Landing::default(),
             auto_bkops: false,
             idle_from: Time(0),
             unlogged: false,
@@ -147,9 +153,7 @@ impl Firmware {
         if let Some(ledger) = &mut self.ledger {
             ledger.advance(now);
         }
-        while self.in_flight.front().is_some_and(|(end, _)| *end <= now) {
-            self.in_flight.pop_front();
-        }
+        self.in_flight.forget(now);
         self.pump(now, self.capacity * 3 / 4);
         self.idle_work(now);
     }
@@ -160,6 +164,10 @@ impl Firmware {
     /// How urgent background operations are, 0 to 3.
     pub fn bkops_need(&self) -> u8 {
         self.ftl.need()
+    }
+    /// What [`Firmware::advance`] writes back by `at`, which may lie ahead of the clock: the time at which the next data arrives.
+    pub fn write_back_until(&mut self, at: Time) {
+        self.pump(at, self.capacity / 2);
     }
     /// Starts to write lines back, as long as more than `keep` are dirty and the path is free by `now`.
     fn pump(&mut self, now: Time, keep: usize) {
@@ -292,7 +300,7 @@ impl Firmware {
         pieces: &[Bytes],
     ) -> Result<Time, FtlError> {
         self.forget_landed(start);
-        let mut t = start + self.timing.write();
+        let mut t = (start + self.timing.write()).max(self.last_arrival);
         let mut source = Source::new(pieces);
         for part in span::parts(lba, sectors) {
             let bytes = source.take(part.to - part.from);
@@ -304,9 +312,7 @@ impl Firmware {
     }
     /// One request may be as many commands as it likes: what has landed before this one takes no room any more.
     fn forget_landed(&mut self, start: Time) {
-        while self.in_flight.front().is_some_and(|(end, _)| *end <= start) {
-            self.in_flight.pop_front();
-        }
+        self.in_flight.forget(start);
     }
     /// Takes a part of a block into the cache, as soon as there is room.
     fn cache_part(&mut self, mut t: Time, part: Part, bytes: Bytes) -> Result<Time, FtlError> {
@@ -323,12 +329,8 @@ impl Firmware {
     /// Waits until one more line fits (E4).
     fn wait_for_room(&mut self, mut t: Time) -> Result<Time, FtlError> {
         loop {
-            let moving: usize = self
-                .in_flight
-                .iter()
-                .filter(|(end, _)| *end > t)
-                .map(|(_, n)| n)
-                .sum();
+            self.in_flight.forget(t);
+            let moving = self.in_flight.units();
             if self.cache.len() + self.staged + moving < self.capacity {
                 return Ok(t);
             }
@@ -337,12 +339,7 @@ impl Firmware {
             } else if self.cache.len() == 0 && moving == 0 {
                 self.sync(t)?;
             } else {
-                let landing = self
-                    .in_flight
-                    .iter()
-                    .map(|(end, _)| *end)
-                    .filter(|end| *end > t)
-                    .min();
+                let landing = self.in_flight.first();
                 let path = (self.cache.len() > 0).then_some(self.path_free);
                 t = landing.into_iter().chain(path).min().unwrap_or(t).max(t);
             }
@@ -404,8 +401,7 @@ impl Firmware {
         let programmed = self.ftl.write(self.path_free, block as u32, data)?;
         self.staged += 1;
         if let Some(end) = programmed {
-            self.in_flight
-                .push_back((end, std::mem::take(&mut self.staged)));
+            self.in_flight.push(end, std::mem::take(&mut self.staged));
         }
         Ok(())
     }
@@ -459,8 +455,7 @@ impl Firmware {
     fn sync(&mut self, t: Time) -> Result<Time, FtlError> {
         let end = self.ftl.flush(self.path_free.max(t))?;
         if self.staged > 0 {
-            self.in_flight
-                .push_back((end, std::mem::take(&mut self.staged)));
+            self.in_flight.push(end, std::mem::take(&mut self.staged));
         }
         Ok(end)
     }
@@ -469,8 +464,12 @@ impl Firmware {
         let idle = self.cache.len() == 0
             && self.staged == 0
             && !self.unlogged
-            && self.in_flight.iter().all(|(end, _)| *end <= start);
-        let t = start + self.timing.flush(idle);
+            && self.in_flight.last().is_none_or(|end| end <= start);
+        // Lines of commands that are still on their way are written back with the others, when they are here.
+        let t = (start + self.timing.flush(idle)).max(match idle {
+            true => start,
+            false => self.last_arrival,
+        });
         while self.cache.len() > 0 {
             self.write_back_one(t)?;
         }
@@ -510,7 +509,7 @@ impl Firmware {
             } else if zero_edges {
                 end = self.wait_for_room(end)?;
                 self.cache.put(part, fill::zeros(part.to - part.from));
-                self.last_arrival = end;
+                self.last_arrival = self.last_arrival.max(end);
             }
         }
         if let Some(first) = first {

@@ -1,4 +1,4 @@
-//! Device controllers as sans-IO models: raw flash and eMMC over an FTL, and a plain cached medium.
+//! Device controllers as sans-IO models: raw flash, eMMC and NVMe over an FTL, and a plain cached medium.
 //!
 //! Start with [`Profile::builtin`], then [`Profile::build`]; what comes out is an [`AnyModel`], a [`blockdev::Model`].
 //! Power loss is ownership: `power_off` consumes the model and yields [`Media`], from which `build` makes the next life.
@@ -7,6 +7,7 @@ mod any;
 mod cache;
 pub mod emmc;
 mod firmware;
+pub mod nvme;
 pub mod plain;
 mod profile;
 pub mod raw;

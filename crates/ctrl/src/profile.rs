@@ -2,12 +2,14 @@
 
 mod description;
 mod flash;
+mod nvme;
 mod overrides;
 mod raw;
 mod recovering;
 mod slc;
 
 use flash::{Chips, Flash, Translation};
+use nvme::NvmeProfile;
 use raw::RawProfile;
 
 pub use description::Description;
@@ -25,12 +27,14 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// The profiles that come with the program: name, text.
-const BUILTIN: [(&str, &str); 6] = [
+const BUILTIN: [(&str, &str); 8] = [
     (
         "emmc-odroid-xu4",
         include_str!("../profiles/emmc-odroid-xu4.toml"),
     ),
     ("loop-like", include_str!("../profiles/loop-like.toml")),
+    ("nvme-980pro", include_str!("../profiles/nvme-980pro.toml")),
+    ("ufs-generic", include_str!("../profiles/ufs-generic.toml")),
     (
         "nandsim-2007",
         include_str!("../profiles/nandsim-2007.toml"),
@@ -126,6 +130,7 @@ enum Kind {
     Plain(PlainProfile),
     Emmc(Box<EmmcProfile>),
     Raw(Box<RawProfile>),
+    Nvme(Box<NvmeProfile>),
 }
 
 /// A device description from which models are built.
@@ -202,6 +207,7 @@ impl Profile {
             Kind::Plain(p) => p.default_timing.clone(),
             Kind::Emmc(p) => p.default_timing.clone(),
             Kind::Raw(p) => p.default_timing.clone(),
+            Kind::Nvme(p) => p.default_timing.clone(),
         };
         let profile = Profile {
             kind,
@@ -220,6 +226,7 @@ impl Profile {
             Kind::Plain(p) => p.timing.keys().map(String::as_str).collect(),
             Kind::Emmc(p) => p.timing.keys().map(String::as_str).collect(),
             Kind::Raw(p) => p.timing.keys().map(String::as_str).collect(),
+            Kind::Nvme(p) => p.timing.keys().map(String::as_str).collect(),
         };
         if !names.contains(&name) {
             let valid = join(names.into_iter());
@@ -238,6 +245,7 @@ impl Profile {
             Kind::Plain(p) => &p.name,
             Kind::Emmc(p) => &p.name,
             Kind::Raw(p) => &p.name,
+            Kind::Nvme(p) => &p.name,
         }
     }
     /// The name of the timing table in use.
@@ -250,6 +258,7 @@ impl Profile {
             Kind::Plain(p) => p.capacity_mib.saturating_mul(1 << 20),
             Kind::Emmc(p) => p.capacity_mib.saturating_mul(1 << 20),
             Kind::Raw(p) => p.capacity_mib.saturating_mul(1 << 20),
+            Kind::Nvme(p) => p.capacity_mib.saturating_mul(1 << 20),
         }
     }
     /// Builds the device: blank with `capacity_bytes` (rounded down to 4 KiB; the profile's own if `None`), or on the
@@ -282,6 +291,10 @@ impl Profile {
             (Kind::Raw(p), Some(Media::Raw(media))) => {
                 self.device(p.build(&self.timing, blocks, Some(media)))
             }
+            (Kind::Nvme(p), None) => self.device(p.build(&self.timing, blocks, None)),
+            (Kind::Nvme(p), Some(Media::Nvme(media))) => {
+                self.device(p.build(&self.timing, blocks, Some(media)))
+            }
             (_, Some(other)) => Err(self.foreign(&other)),
         }
     }
@@ -300,6 +313,7 @@ impl Profile {
                 flash.sized(&flash.config(units)).map(Some)
             }
             (Kind::Raw(p), Media::Raw(_)) => p.sized(units).map(Some),
+            (Kind::Nvme(p), Media::Nvme(_)) => p.sized(units).map(Some),
             (_, other) => return Err(self.foreign(other)),
         };
         let (expected, found) = (self.device(chips)?, media.chips().map(|c| *c.geometry()));
@@ -329,6 +343,7 @@ impl Profile {
             Kind::Plain(p) => p.check(),
             Kind::Emmc(p) => p.check(),
             Kind::Raw(p) => p.check(),
+            Kind::Nvme(p) => p.check(),
         };
         checked.map_err(|what| ProfileError::Invalid {
             profile: self.name().into(),

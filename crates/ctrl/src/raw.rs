@@ -179,6 +179,7 @@ impl Raw {
             units,
             cache_kib: config.buffer_kib,
             cache_fifo: false,
+            cache_in_turn: false,
             pack_order: PackOrder::Prefix,
         };
         let mut fw = Firmware::new(buffering, timing.path(), ftl);

@@ -167,6 +167,10 @@ impl SavedDevice {
                 save_flash(flash, &mut body)?;
                 2
             }
+            Media::Nvme(flash) => {
+                save_flash(flash, &mut body)?;
+                3
+            }
         };
         let mut file = vec![0; HEAD];
         file.extend_from_slice(self.profile.as_bytes());
@@ -204,6 +208,7 @@ impl SavedDevice {
             0 => Media::Plain(load_plain(&body)?),
             1 => Media::Emmc(load_flash(&body)?),
             2 => Media::Raw(load_flash(&body)?),
+            3 => Media::Nvme(load_flash(&body)?),
             other => return Err(damaged(format!("kind of medium {other}"))),
         };
         SavedDevice::new(profile, media)

@@ -346,3 +346,18 @@ fn every_cut_of_raw_flash_is_one_of_the_reference() {
         }
     }
 }
+
+/// Commands one at a time; many under way together: tests/nvme_cuts.rs.
+#[test]
+fn every_cut_of_an_nvme_device_is_one_of_the_reference() {
+    for (device, durable) in [
+        ("nvme-980pro,buffer_kib=32", false),
+        ("nvme-980pro,vwc=off", true),
+    ] {
+        let profile = Profile::parse(device).unwrap();
+        for adversary in [Adversary::Own, Adversary::Spec] {
+            let seen = survey(1..2, &profile, adversary, true, durable);
+            assert!(seen.garbage == 0 && seen.cuts > 100, "{device}: {seen:?}");
+        }
+    }
+}

@@ -8,12 +8,14 @@ use proptest::test_runner::TestRunner;
 use varve_ctrl::{AnyModel, Media, Profile, SavedDevice, StateError};
 
 const HEAD: usize = 32;
-const PROFILES: [&str; 5] = [
+const PROFILES: [&str; 7] = [
     "loop-like",
     "emmc-odroid-xu4",
     "emmc-odroid-xu4,slc.on=true,slc.mib=8",
     "nandsim-2007,controller.buffer_kib=64",
     "raw-slc",
+    "nvme-980pro,ftl.lanes=4,nand.dies_per_channel=1,nand.pages_per_block=24",
+    "ufs-generic,ftl.lanes=2,nand.dies_per_channel=1,nand.pages_per_block=24",
 ];
 
 /// A device in the middle of its work, cut off at a time when something is in flight.

@@ -159,6 +159,7 @@ impl Card {
             units: u64::from(ftl.layout().units),
             cache_kib: config.cache_kib,
             cache_fifo: config.cache_fifo,
+            cache_in_turn: false,
             pack_order: config.pack_order,
         };
         let fw = Firmware::new(buffering, timing.path(), ftl);

@@ -8,6 +8,10 @@ use ftl::FtlError;
 const IDLE_BEFORE_WORK: Nanos = Nanos(1_000_000);
 
 impl Firmware {
+    /// A command is under way until `end`: no background work begins before. Writes say so by their arrival.
+    pub fn busy_until(&mut self, end: Time) {
+        self.idle_from = self.idle_from.max(end);
+    }
     /// Folds the SLC area and collects garbage in the time since the last write, a stripe or a row's worth at a time, each when
     /// the chips are done with the one before: a command that comes meanwhile waits for that one.
     pub(super) fn idle_work(&mut self, now: Time) {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct Description {
     /// Name of the profile.
     pub name: String,
-    /// Kind of device: `emmc`, `raw`, `plain`.
+    /// Kind of device: `emmc`, `nvme`, `raw`, `plain`.
     pub kind: &'static str,
     /// Capacity unless a command says otherwise, bytes.
     pub capacity_bytes: u64,
@@ -25,6 +25,8 @@ pub struct Description {
     pub slc: Option<SlcProfile>,
     /// The EXT_CSD register after the host has configured the card; empty for what is no eMMC.
     pub ext_csd: Vec<FieldText>,
+    /// Identify data of an NVMe device, descriptors of a UFS device; empty for others.
+    pub identify: Vec<FieldText>,
 }
 
 impl Profile {
@@ -64,6 +66,15 @@ impl Profile {
                 }
                 "raw"
             }
+            Kind::Nvme(p) => {
+                for (name, set) in &p.timing {
+                    timing.insert(
+                        name.clone(),
+                        toml::Table::try_from(set).map_err(|e| table(&e))?,
+                    );
+                }
+                "nvme"
+            }
         };
         Ok(Description {
             name: self.name().into(),
@@ -75,8 +86,10 @@ impl Profile {
             slc: match &self.kind {
                 Kind::Plain(_) | Kind::Raw(_) => None,
                 Kind::Emmc(p) => Some(p.slc).filter(|slc| slc.on),
+                Kind::Nvme(p) => Some(p.slc).filter(|slc| slc.on),
             },
             ext_csd: model.ext_csd(),
+            identify: model.identify(),
         })
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct Chips {
 #[serde(deny_unknown_fields)]
 pub(super) struct Translation {
     over_provisioning: f64,
-    lanes: u32,
+    pub lanes: u32,
     gc_slack: u32,
     checkpoint_blocks: u32,
     #[serde(default)]
@@ -49,6 +49,8 @@ pub(super) struct Translation {
     wear_threshold: u32,
     #[serde(default)]
     zero_units: bool,
+    #[serde(default)]
+    own_evidence: bool,
 }
 
 impl Translation {
@@ -60,6 +62,7 @@ impl Translation {
             journal_stream: self.journal_stream,
             wear_threshold: self.wear_threshold,
             zero_units: self.zero_units,
+            own_evidence: self.own_evidence,
         }
     }
 }
@@ -113,7 +116,7 @@ impl Flash<'_> {
         let checked = slc.check(&self.geometry(1), self.translation.lanes, capacity);
         checked.map_err(|e| format!("slc.{e}"))
     }
-    fn geometry(&self, blocks_per_plane: u32) -> Geometry {
+    pub fn geometry(&self, blocks_per_plane: u32) -> Geometry {
         let n = self.chips;
         Geometry {
             channels: n.channels,

@@ -11,6 +11,13 @@ pub(super) fn apply(table: &mut Table, change: &str) -> Result<(), String> {
         return Err(format!("`{change}` is no FIELD=VALUE"));
     };
     let (path, value) = (path.trim(), value.trim());
+    // `vwc=off` for `controller.vwc=off`.
+    let short = format!("controller.{path}");
+    let inside = |table: &Table| {
+        let controller = table.get("controller").and_then(Value::as_table);
+        !table.contains_key(path) && controller.is_some_and(|c| c.contains_key(path))
+    };
+    let path = if inside(table) { &short } else { path };
     let mut names: Vec<&str> = path.split('.').collect();
     let last = names.pop().unwrap_or_default();
     if matches!(path, "name" | "kind") {
@@ -62,8 +69,8 @@ fn parsed(path: &str, old: &Value, text: &str) -> Result<Value, String> {
     let wrong = |want: &str| Err(format!("{path} = {text}; it must be {want}"));
     match old {
         Value::Boolean(_) => match text {
-            "true" => Ok(Value::Boolean(true)),
-            "false" => Ok(Value::Boolean(false)),
+            "true" | "on" => Ok(Value::Boolean(true)),
+            "false" | "off" => Ok(Value::Boolean(false)),
             _ => wrong("true or false"),
         },
         Value::Integer(_) => match text.parse::<i64>() {

@@ -50,6 +50,10 @@ impl Profile {
                 let config = profile.config(units(&media));
                 recover(profile.chips(&self.timing), config, media, Media::Raw)
             }
+            (Kind::Nvme(profile), Media::Nvme(media)) => {
+                let config = profile.config(units(&media));
+                recover(profile.chips(&self.timing), config, media, Media::Nvme)
+            }
             _ => return Ok(None),
         };
         let recovered = recovered.map_err(|why| ProfileError::Device {

@@ -22,6 +22,14 @@ pub struct SlcProfile {
     pub erase_us: f64,
     /// Erases that a block of the area stands by its rating.
     pub endurance: u32,
+    /// The size is that of a device of the profile's capacity; of another it is the same share, or the smallest area that works.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub share: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl SlcProfile {
@@ -61,7 +69,7 @@ impl SlcProfile {
         }
         let min = (u64::from(SlcArea::least_blocks(lanes)) * block).div_ceil(1 << 20);
         let max = (capacity >> 20) / u64::from(self.bits_per_cell);
-        if (min..=max).contains(&self.mib) {
+        if (min..=max.max(if self.share { min } else { 0 })).contains(&self.mib) {
             return Ok(());
         }
         Err(format!(
@@ -70,6 +78,22 @@ impl SlcProfile {
             self.mib,
             capacity >> 20
         ))
+    }
+    /// The area of a device of `capacity` bytes, if this is that of one of `own` bytes.
+    pub(super) fn scaled(
+        mut self,
+        chips: &Geometry,
+        lanes: u32,
+        own: u64,
+        capacity: u64,
+    ) -> SlcProfile {
+        if self.share && capacity != own {
+            let block = self.block_bytes(chips);
+            let min = (u64::from(SlcArea::least_blocks(lanes)) * block).div_ceil(1 << 20);
+            let part = u128::from(self.mib) * u128::from(capacity) / u128::from(own.max(1));
+            self.mib = u64::try_from(part).unwrap_or(u64::MAX).max(min);
+        }
+        self
     }
     /// Bytes of an erase block in this mode.
     fn block_bytes(&self, chips: &Geometry) -> u64 {
