@@ -46,10 +46,12 @@ mod options;
 mod recover;
 mod segs;
 mod space;
+mod superblock;
 mod sync;
 mod volume;
 mod xattr;
 
+pub use checkpoint::{CheckpointStats, Phase};
 pub use file::{DataStats, FileExtent, InPlace};
 pub use gc::GcStats;
 pub use ops::Cause;

@@ -1,9 +1,42 @@
 //! Mounting and unmounting.
+//!
+//! | step of mount | refused if |
+//! |---|---|
+//! | superblock: the first sound copy of two | neither is sound; the device is shorter than it says |
+//! | features | one is unknown, or cannot be written; it is named |
+//! | checkpoint: the newer whole pack of two | neither is whole; numbers that cannot be |
+//! | journals, summaries of the logs, SIT | damage |
+//! | root directory | there is none |
+//! | roll-forward, orphans | I/O |
+//! | tasks | |
+//!
+//! Invariants:
+//! - M1 a read-only mount writes nothing: what roll-forward finds lives in memory;
+//! - M2 nothing is allocated before roll-forward has read its chain: a log would overwrite it;
+//! - M3 orphans that the checkpoint lists stay listed until each is freed;
+//! - M4 a chain that is given up (`disable_roll_forward`) is cut off by a checkpoint before anything is written into its logs.
 
 use crate::F2fs;
+use crate::checkpoint::{Checkpointer, Contents, Pack, choose, contents, orphans, orphans_max};
+use crate::file::Content;
+use crate::flights::Flights;
+use crate::gc::Gc;
+use crate::inode::{Inodes, Orphans};
+use crate::nat::Nat;
+use crate::nodes::Nodes;
+use crate::ops::{Cause, Freeze, Ops};
 use crate::options::MountOptions;
-use block::Queue;
-use fscore::FsResult;
+use crate::recover::RecoveryReport;
+use crate::segs::{Segments, SegsOnDisk};
+use crate::space::Space;
+use crate::superblock;
+use crate::volume::Latch;
+use base::Ino;
+use block::{Queue, WriteMark};
+use fscore::{FsError, FsResult, PageCache};
+use ondisk::f2fs::crc;
+use rt::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl F2fs {
@@ -12,12 +45,157 @@ impl F2fs {
     /// # Errors
     /// No F2FS, or one with features that are not here; damage to both copies; I/O.
     pub fn mount(queue: Arc<Queue>, options: MountOptions) -> FsResult<Arc<F2fs>> {
-        let _ = (queue, options);
-        todo!("cp")
+        let found = superblock::read(&queue)?;
+        superblock::check_features(&found.sb, &options)?;
+        let (pack, note) = choose(&queue, &found.geo)?;
+        let contents = contents(&queue, &found.geo, &pack)?;
+        let bad = found.bad.clone();
+        let listed = orphans(&queue, &found.geo, &pack)?;
+        let mut fs = F2fs::assemble(queue, options, found, pack, contents, &listed)?;
+        fs.notes.extend(note);
+        fs.notes.extend(bad.as_ref().map(|(copy, why)| {
+            format!("superblock {copy} is damaged ({why}); the other one is used")
+        }));
+        fs.recovery = fs.bring_up(&listed, bad.map(|(copy, _)| copy))?;
+        let fs = Arc::new(fs);
+        fs.start_tasks();
+        Ok(fs)
     }
 
-    /// Stops the tasks, writes a checkpoint with the unmount mark.
+    fn assemble(
+        queue: Arc<Queue>,
+        options: MountOptions,
+        found: superblock::Found,
+        pack: Pack,
+        contents: Contents,
+        listed: &[Ino],
+    ) -> FsResult<F2fs> {
+        let superblock::Found { sb, geo, .. } = found;
+        let mut notes = Vec::new();
+        let on_disk = SegsOnDisk {
+            cp: &pack.cp,
+            sit_journal: contents.sit_journal,
+            logs: contents.logs,
+        };
+        let segs = Segments::load(&queue, &geo, &options, on_disk)?;
+        let (nat, odd) = Nat::load(
+            queue.clone(),
+            geo,
+            pack.cp.nat_bitmap().to_vec(),
+            contents.nat_journal.into_iter(),
+            pack.cp.next_free_nid(),
+        );
+        if odd > 0 {
+            notes.push(format!(
+                "the NAT journal has {odd} entries of node numbers that do not exist; left out"
+            ));
+        }
+        let cp = Checkpointer::new(pack, listed.to_vec());
+        if odd > 0 {
+            cp.need_fsck();
+        }
+        Ok(F2fs {
+            geo,
+            features: sb.features(),
+            inode_seed: crc(u32::MAX, &sb.uuid()),
+            ops: Ops::new(),
+            space: Space::new(cp.usage(), cp.user_blocks(), geo.max_nid - geo.root.0),
+            nat,
+            segs,
+            nodes: Nodes::new(options.cache_bytes),
+            pages: PageCache::new(options.cache_bytes),
+            content: Content::new(),
+            inodes: Inodes::new(&sb),
+            sb: Mutex::named("f2fs superblock", sb),
+            orphans: Orphans::new(orphans_max(&geo)),
+            flights: Flights::new(WriteMark::NONE),
+            cp,
+            gc: Gc::new(),
+            latch: Mutex::named("f2fs latch", Latch::Alive),
+            tasks: Mutex::named("f2fs tasks", Vec::new()),
+            sync_times: Mutex::named("f2fs sync times", BTreeMap::new()),
+            recovery: None,
+            notes,
+            queue,
+            options,
+        })
+    }
+
+    /// What needs the parts together: the root, roll-forward, orphans.
+    fn bring_up(
+        &self,
+        listed: &[Ino],
+        bad_superblock: Option<u64>,
+    ) -> FsResult<Option<RecoveryReport>> {
+        let root = Ino(self.geo.root.0);
+        let inode = self.inode(root).map_err(|e| match e {
+            FsError::Posix(_) => {
+                FsError::corrupt(format!("the root directory (inode {root}) is not in use"))
+            }
+            other => other,
+        })?;
+        if !inode.is_dir() {
+            return Err(FsError::corrupt(format!(
+                "inode {root}, the root, is not a directory"
+            )));
+        }
+        if let Some(copy) = bad_superblock.filter(|_| !self.options.read_only) {
+            self.mend_superblock(copy)?;
+        }
+        // M3.
+        listed.iter().for_each(|&ino| self.orphans.add(ino));
+        let recovered = self.roll_forward()?;
+        if self.options.read_only {
+            return Ok(recovered);
+        }
+        self.free_orphans(listed)?;
+        if self.options.checkpoint_disabled {
+            self.disable_checkpoints()?;
+        } else if self.cp.is_marked_disabled() {
+            self.mark_enabled()?;
+        }
+        Ok(recovered)
+    }
+
+    /// M2, M4.
+    fn roll_forward(&self) -> FsResult<Option<RecoveryReport>> {
+        // Under `checkpoint=disable` nothing counts but the checkpoint.
+        let wanted = self.options.roll_forward && !self.cp.is_marked_disabled();
+        let freeze = self.ops.freeze(Cause::Recovery);
+        let result = self.roll_forward_frozen(&freeze, wanted);
+        freeze.end();
+        result
+    }
+
+    fn roll_forward_frozen(
+        &self,
+        freeze: &Freeze<'_>,
+        wanted: bool,
+    ) -> FsResult<Option<RecoveryReport>> {
+        let report = match wanted {
+            true => self.recover(freeze)?,
+            false => None,
+        };
+        if report.is_some() || !wanted {
+            self.cp.force();
+            self.checkpoint_frozen(freeze)?;
+        }
+        Ok(report)
+    }
+
+    /// Stops the tasks, writes a checkpoint with the unmount mark. Everything else was written before.
     pub(crate) fn unmount_volume(&self) -> FsResult<()> {
-        todo!("cp")
+        self.stop_tasks();
+        if matches!(*self.latch.lock(), Latch::Unmounted) {
+            return Ok(());
+        }
+        let written = self.checkpoint(Cause::Umount);
+        *self.latch.lock() = Latch::Unmounted;
+        written
+    }
+
+    /// What the mount found that somebody should know: a damaged copy, a checkpoint pack that is not whole.
+    pub fn mount_notes(&self) -> &[String] {
+        &self.notes
     }
 }

@@ -76,6 +76,8 @@ pub struct CheckpointPolicy {
     pub triggers: Triggers,
     /// A task of its own writes one every so long, whatever the triggers say (what the released F2FSJ prototype does).
     pub background: Option<Nanos>,
+    /// Dirty nodes are written before operations are kept out, so that less is left for then (Linux writes them while it keeps all out).
+    pub nodes_ahead: bool,
 }
 
 /// A checkpoint policy by name.
@@ -112,7 +114,7 @@ impl Preset {
                 interval: Some(Nanos::from_secs(secs)),
                 ..Triggers::default()
             },
-            background: None,
+            ..CheckpointPolicy::default()
         };
         match self {
             Preset::Checkpoint60 => every(60),

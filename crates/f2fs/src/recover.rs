@@ -12,3 +12,15 @@ pub struct RecoveryReport {
     /// Data blocks that came back.
     pub blocks: u64,
 }
+
+impl crate::F2fs {
+    /// Reads the chain of nodes behind the last checkpoint and takes in what fsync promised; all of it stays in memory, for the
+    /// checkpoint that the caller writes. `None` if there is no such node.
+    pub(crate) fn recover(
+        &self,
+        freeze: &crate::ops::Freeze<'_>,
+    ) -> fscore::FsResult<Option<RecoveryReport>> {
+        let _ = freeze;
+        todo!("node")
+    }
+}

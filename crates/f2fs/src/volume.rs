@@ -12,10 +12,10 @@ use crate::options::{Errors, MountOptions};
 use crate::recover::RecoveryReport;
 use crate::segs::Segments;
 use crate::space::Space;
-use base::Nanos;
+use base::{BlockNo, Lba, Nanos};
 use block::Queue;
 use fscore::{Errno, FsError, FsResult, PageCache};
-use ondisk::f2fs::{Features, Geometry, Superblock};
+use ondisk::f2fs::{BlockAddr, Features, Geometry, Superblock};
 use rt::{JoinHandle, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,6 +51,13 @@ pub struct F2fs {
     pub(crate) sync_times: Mutex<BTreeMap<&'static str, Nanos>>,
     /// What roll-forward did at mount.
     pub(crate) recovery: Option<RecoveryReport>,
+    /// What the mount found that somebody should know.
+    pub(crate) notes: Vec<String>,
+}
+
+/// The first sector of a block of the volume.
+pub(crate) fn lba(addr: BlockAddr) -> Lba {
+    BlockNo(addr.into()).lba()
 }
 
 /// Whether operations are let in.

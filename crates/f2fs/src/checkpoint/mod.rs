@@ -1,59 +1,164 @@
 //! Checkpoints: a state between operations becomes the one that a mount finds.
+//!
+//! The order, as in Linux: directory blocks go out while operations still run; then the freeze; directory blocks and nodes until none
+//! is dirty; all of that lands; NAT and SIT blocks into their other copies, summaries of closed segments, and the pack but for its last
+//! block; that lands; a device flush; the last block, non-volatile (PREFLUSH and FUA in Linux). Then memory takes the new state over.
+//!
+//! Why a cut at any moment leaves a volume that mounts to the old state or the new one:
+//! - C1 what is saved is one state between operations: from the freeze to its end nobody else holds an `Op`;
+//! - C2 a pack refers to nothing that has not landed: node and directory blocks, and data moved or mapped in the saved state, are waited for
+//!   before its first block is written;
+//! - C3 nothing is overwritten that the last durable pack refers to: NAT and SIT blocks go to the copies it does not name, the pack to
+//!   the other segment, everything else to blocks that were free when it was written (a block that it knows as valid is not taken before
+//!   the next one is durable; summaries of closed segments only gain owners of such blocks);
+//! - C4 the last block of a pack is written when all its other blocks, and all that C2 names, are durable: they have landed, and a flush
+//!   has begun and ended since. A pack whose two checkpoint blocks agree is therefore whole;
+//! - C5 versions rise: no block of an older attempt at a pack can agree with one of a newer attempt;
+//! - C6 memory takes over what the new pack allows (reuse of blocks, segments, node numbers; the version in footers) only after its
+//!   last block is durable;
+//! - C7 after a failed write nobody knows what is on the device: the mount is latched and no pack follows.
+
+mod build;
+mod disable;
+mod freeze;
+mod pack;
+mod stats;
+mod tasks;
+mod trigger;
+mod write;
+
+pub(crate) use build::orphans_max;
+pub(crate) use pack::{Contents, Pack, choose, contents, orphans};
+pub use stats::{CheckpointStats, Phase};
 
 use crate::F2fs;
-use crate::ops::{Cause, Freeze};
-use fscore::FsResult;
+use crate::space::Usage;
+use base::{Ino, Time};
+use fscore::FsError;
+use ondisk::f2fs::{Checkpoint, CpFlags};
+use rt::{Condvar, Mutex};
 
 /// State of checkpointing.
-pub(crate) struct Checkpointer {}
+pub(crate) struct Checkpointer {
+    state: Mutex<State>,
+    /// Tells tasks that `stopping` was set.
+    wake: Condvar,
+}
+
+struct State {
+    /// The last durable one.
+    cp: Checkpoint,
+    /// Where it lies.
+    second: bool,
+    /// The highest version that was seen on the device (C5).
+    version: u64,
+    /// What it counted.
+    usage: Usage,
+    /// What it listed.
+    orphans: Vec<Ino>,
+    need_fsck: bool,
+    /// Something changed that nobody else counts.
+    forced: bool,
+    /// The next pack says that checkpoints are switched off.
+    disabling: bool,
+    disabled: bool,
+    /// When the clock of the volume showed `clock`, seconds.
+    mounted: Time,
+    clock: u64,
+    /// When the last one was written, or found to be unnecessary.
+    last: Time,
+    stopping: bool,
+    hold: freeze::Hold,
+    /// Why a freeze did not come about.
+    frozen: Option<FsError>,
+    stats: CheckpointStats,
+}
 
 impl Checkpointer {
+    /// After a mount of `pack`; `listed` are its orphans.
+    pub fn new(pack: Pack, listed: Vec<Ino>) -> Checkpointer {
+        let cp = pack.cp;
+        let state = State {
+            second: pack.second,
+            version: pack.newest,
+            usage: Usage {
+                blocks: cp.valid_block_count(),
+                nodes: cp.valid_node_count(),
+                inodes: cp.valid_inode_count(),
+            },
+            orphans: listed,
+            need_fsck: cp.flags().has(CpFlags::FSCK) || cp.flags().has(CpFlags::ERROR),
+            forced: false,
+            disabling: false,
+            disabled: false,
+            mounted: rt::now(),
+            clock: cp.elapsed_time(),
+            last: rt::now(),
+            stopping: false,
+            hold: freeze::Hold::None,
+            frozen: None,
+            stats: CheckpointStats::default(),
+            cp,
+        };
+        Checkpointer {
+            state: Mutex::named("f2fs checkpoint", state),
+            wake: Condvar::new(),
+        }
+    }
+
     /// Damage was seen: the next pack says that fsck is due.
     pub fn need_fsck(&self) {
-        todo!("cp")
+        let mut state = self.state.lock();
+        if !state.need_fsck {
+            state.need_fsck = true;
+            state.forced = true;
+        }
     }
+
+    /// The next pack is written whether something changed or not.
+    pub fn force(&self) {
+        self.state.lock().forced = true;
+    }
+
+    /// What the last checkpoint counted.
+    pub fn usage(&self) -> Usage {
+        self.state.lock().usage
+    }
+
+    /// Blocks that users may fill.
+    pub fn user_blocks(&self) -> u64 {
+        self.state.lock().cp.user_block_count()
+    }
+
     /// Version of the checkpoint that node blocks written now belong to, with its checksum in the upper half: what footers carry.
     pub fn footer_version(&self) -> u64 {
-        todo!("cp")
+        self.state.lock().cp.node_version()
     }
 }
 
 impl F2fs {
     /// The clock of the volume: seconds it was mounted in all (`elapsed_time`); ages of segments count in it.
     pub(crate) fn volume_clock(&self) -> u64 {
-        todo!("cp")
+        let state = self.cp.state.lock();
+        let mounted = rt::now() - state.mounted;
+        state.clock.saturating_add(mounted.0 / 1_000_000_000)
     }
 
     /// True under `checkpoint=disable`: no pack is written, fsync promises nothing.
     pub(crate) fn checkpoint_disabled(&self) -> bool {
-        todo!("cp")
+        self.cp.state.lock().disabled
     }
 
     /// True if all that was allocated since the last checkpoint leaves room for roll-forward (Linux `f2fs_space_for_roll_forward`).
     pub(crate) fn room_for_roll_forward(&self) -> bool {
-        todo!("cp")
+        let state = self.cp.state.lock();
+        let (known, limit) = (state.usage.blocks, state.cp.user_block_count());
+        drop(state);
+        known + self.segs.allocated() <= limit
     }
 
-    /// For background tasks: waits so long, or until the volume is unmounted or the power is cut; true: go on.
-    pub(crate) fn pause(&self, span: base::Nanos) -> bool {
-        let _ = span;
-        todo!("cp")
-    }
-
-    /// Writes a checkpoint. The caller holds no lock.
-    pub(crate) fn checkpoint(&self, cause: Cause) -> FsResult<()> {
-        let _ = cause;
-        todo!("cp")
-    }
-
-    /// The same for who holds the freeze already (cleaning, recovery).
-    pub(crate) fn checkpoint_frozen(&self, freeze: &Freeze<'_>) -> FsResult<()> {
-        let _ = freeze;
-        todo!("cp")
-    }
-
-    /// Writes a checkpoint if a trigger says so. The caller holds no lock.
-    pub(crate) fn checkpoint_if_due(&self) -> FsResult<()> {
-        todo!("cp")
+    /// What checkpoints did and cost since the mount.
+    pub fn checkpoints(&self) -> CheckpointStats {
+        self.cp.state.lock().stats.clone()
     }
 }

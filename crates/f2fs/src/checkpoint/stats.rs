@@ -1,0 +1,79 @@
+//! What checkpoints did and cost.
+
+use crate::ops::Cause;
+use base::Nanos;
+use std::collections::BTreeMap;
+
+/// A part of a checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Phase {
+    /// Directory blocks, while operations run.
+    Ahead,
+    /// Until the operations inside have ended.
+    Freeze,
+    /// Directory blocks and nodes, submitted.
+    Nodes,
+    /// Until they have landed.
+    Land,
+    /// NAT, SIT, summaries and the pack but for its last block.
+    Pack,
+    /// The device flush.
+    Flush,
+    /// The last block.
+    Commit,
+}
+
+impl Phase {
+    /// All of them, in their order.
+    pub const ALL: [Phase; 7] = [
+        Phase::Ahead,
+        Phase::Freeze,
+        Phase::Nodes,
+        Phase::Land,
+        Phase::Pack,
+        Phase::Flush,
+        Phase::Commit,
+    ];
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Phase::Ahead => "ahead",
+            Phase::Freeze => "freeze",
+            Phase::Nodes => "nodes",
+            Phase::Land => "land",
+            Phase::Pack => "pack",
+            Phase::Flush => "flush",
+            Phase::Commit => "commit",
+        }
+    }
+}
+
+/// What checkpoints did and cost since the mount.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct CheckpointStats {
+    /// Packs written, by cause.
+    pub by_cause: BTreeMap<Cause, u64>,
+    /// Times nothing had changed.
+    pub unnecessary: u64,
+    /// Node blocks written by checkpoints.
+    pub node_blocks: u64,
+    /// NAT blocks.
+    pub nat_blocks: u64,
+    /// NAT entries that went into the journal.
+    pub nat_journal_entries: u64,
+    /// Blocks of packs.
+    pub pack_blocks: u64,
+    /// Packs with compact summaries.
+    pub compact: u64,
+    /// Time by phase.
+    pub time: BTreeMap<Phase, Nanos>,
+    /// Longest time from freeze to end.
+    pub longest: Nanos,
+}
+
+impl CheckpointStats {
+    /// Packs written.
+    pub fn packs(&self) -> u64 {
+        self.by_cause.values().sum()
+    }
+}

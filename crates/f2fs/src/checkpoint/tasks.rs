@@ -1,0 +1,88 @@
+//! Tasks in the background: they end at unmount, and at a power cut.
+
+use crate::F2fs;
+use crate::ops::Cause;
+use crate::options::{CheckpointPolicy, GcPolicy};
+use base::Nanos;
+use std::sync::Arc;
+
+impl F2fs {
+    /// Starts the tasks of a mount that may write.
+    pub(crate) fn start_tasks(self: &Arc<Self>) {
+        if self.options.read_only || !self.options.timers {
+            return;
+        }
+        let CheckpointPolicy {
+            triggers,
+            background,
+            ..
+        } = self.options.checkpoint;
+        if let Some(interval) = triggers.interval {
+            self.start_task("f2fs-checkpoint", move |fs| fs.interval_task(interval));
+        }
+        if self.options.gc != GcPolicy::Off {
+            self.start_task("f2fs-gc", F2fs::clean_when_idle);
+        }
+        if let Some(span) = background {
+            self.start_task("f2fs-background", move |fs| fs.background_task(span));
+        }
+    }
+
+    /// Starts a task that ends when [`pause`](Self::pause) says so.
+    pub(crate) fn start_task(
+        self: &Arc<Self>,
+        name: &str,
+        body: impl FnOnce(&F2fs) + Send + 'static,
+    ) {
+        let fs = self.clone();
+        let handle = rt::spawn(name, move || body(&fs));
+        self.tasks.lock().push(handle);
+    }
+
+    /// Tells all tasks to end, and waits for them.
+    pub(crate) fn stop_tasks(&self) {
+        self.cp.state.lock().stopping = true;
+        self.cp.wake.notify_all();
+        let tasks = std::mem::take(&mut *self.tasks.lock());
+        for task in tasks {
+            // Its panic is reported by whoever runs the world.
+            let _ = task.join();
+        }
+    }
+
+    /// For background tasks: waits so long, or until the volume is unmounted or the power is cut; true: go on.
+    pub(crate) fn pause(&self, span: Nanos) -> bool {
+        let until = rt::now() + span;
+        let mut state = self.cp.state.lock();
+        while !state.stopping && rt::powered() {
+            if self.cp.wake.wait_until(&mut state, until) {
+                break;
+            }
+        }
+        !state.stopping && rt::powered()
+    }
+
+    /// A checkpoint each time the last one is `interval` old.
+    fn interval_task(&self, interval: Nanos) {
+        let mut span = interval;
+        while self.pause(span) {
+            let age = rt::now() - self.cp.state.lock().last;
+            span = match age < interval {
+                true => Nanos(interval.0 - age.0),
+                false => interval,
+            };
+            // A failure has latched the mount: then there is nothing left to do.
+            if age >= interval && self.checkpoint(Cause::Timer).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn background_task(&self, span: Nanos) {
+        while self.pause(span) {
+            if self.checkpoint(Cause::Background).is_err() {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! When a checkpoint is due: the thresholds of Linux, each configurable.
+
+use crate::F2fs;
+use crate::ops::Cause;
+use fscore::FsResult;
+use ondisk::f2fs::BLOCKS_PER_SEG;
+
+impl F2fs {
+    /// Writes a checkpoint if a trigger says so. The caller holds no lock.
+    ///
+    /// # Errors
+    /// As [`checkpoint`](Self::checkpoint).
+    pub(crate) fn checkpoint_if_due(&self) -> FsResult<()> {
+        if self.options.read_only {
+            return Ok(());
+        }
+        if self.checkpoint_disabled() {
+            return self.room_without_checkpoints();
+        }
+        match self.due() {
+            Some(cause) => self.checkpoint(cause),
+            None => Ok(()),
+        }
+    }
+
+    /// The trigger that says that a checkpoint is due.
+    fn due(&self) -> Option<Cause> {
+        let triggers = &self.options.checkpoint.triggers;
+        let nat = u64::from(self.geo.max_nid) * u64::from(triggers.dirty_nat_percent) / 100;
+        if self.nat.dirty() >= nat.max(1) || self.nat.starved() {
+            return Some(Cause::DirtyNat);
+        }
+        let nodes = u64::from(triggers.dirty_node_segments) * u64::from(BLOCKS_PER_SEG);
+        if self.nodes.dirty() >= nodes.max(1) {
+            return Some(Cause::DirtyNodes);
+        }
+        let main = u64::from(self.geo.segments_main);
+        let prefree = (main * u64::from(triggers.prefree_percent) / 100)
+            .min(triggers.prefree_segments_max.into());
+        if u64::from(self.segs.prefree()) > prefree {
+            return Some(Cause::Prefree);
+        }
+        let interval = triggers.interval.filter(|_| self.options.timers)?;
+        let last = self.cp.state.lock().last;
+        (rt::now() - last >= interval).then_some(Cause::Timer)
+    }
+}

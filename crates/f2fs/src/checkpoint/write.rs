@@ -1,0 +1,246 @@
+//! Writing a checkpoint.
+
+use super::build::{Built, Saved, build};
+use super::{Phase, State};
+use crate::F2fs;
+use crate::fault;
+use crate::file::Place;
+use crate::nat::NatToWrite;
+use crate::nodes::Which;
+use crate::ops::{Cause, Freeze};
+use crate::segs::SegsToWrite;
+use crate::space::Usage;
+use crate::volume::lba;
+use base::{Ino, Nanos, Time};
+use block::Class;
+use fscore::{FsError, FsResult};
+use ondisk::f2fs::BlockAddr;
+use rt::MutexGuard;
+
+/// Rounds of directory blocks and nodes until none is dirty: writing the former dirties the latter, never the other way round.
+const ROUNDS: u32 = 8;
+
+/// All pages of a file.
+const ALL: std::ops::Range<u64> = 0..u64::MAX;
+
+/// Measures phases.
+struct Clock {
+    since: Time,
+    spans: Vec<(Phase, Nanos)>,
+}
+
+impl Clock {
+    fn start() -> Clock {
+        Clock {
+            since: rt::now(),
+            spans: Vec::new(),
+        }
+    }
+    fn end_of(&mut self, phase: Phase) {
+        let now = rt::now();
+        self.spans.push((phase, now - self.since));
+        self.since = now;
+    }
+}
+
+impl F2fs {
+    /// Writes a checkpoint, unless nothing has changed since the last one. The caller holds no lock.
+    ///
+    /// # Errors
+    /// I/O, damage: then the mount is latched (C7).
+    pub(crate) fn checkpoint(&self, cause: Cause) -> FsResult<()> {
+        if self.options.read_only || self.checkpoint_disabled() {
+            return Ok(());
+        }
+        self.check_writable()?;
+        let mut clock = Clock::start();
+        self.write_ahead()?;
+        clock.end_of(Phase::Ahead);
+        let freeze = self.ops.freeze(cause);
+        clock.end_of(Phase::Freeze);
+        let written = self.write_checkpoint(&freeze, clock);
+        freeze.end();
+        written?;
+        match self.options.discard {
+            true => self.discard_freed(),
+            false => Ok(()),
+        }
+    }
+
+    /// The same for who holds the freeze already (cleaning, recovery). Discards are left to the next caller of the other one.
+    pub(crate) fn checkpoint_frozen(&self, freeze: &Freeze<'_>) -> FsResult<()> {
+        if self.options.read_only || self.checkpoint_disabled() {
+            return Ok(());
+        }
+        self.write_checkpoint(freeze, Clock::start())
+    }
+
+    /// Before the freeze: directory blocks; nodes too if the policy says so (Linux does not).
+    fn write_ahead(&self) -> FsResult<()> {
+        for dir in self.pages.dirty_meta_files() {
+            match self.inode(dir) {
+                Ok(inode) => self.write_pages(&inode, ALL)?,
+                // Freed since.
+                Err(FsError::Posix(_)) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        if self.options.checkpoint.nodes_ahead {
+            let op = self.ops.enter();
+            self.write_nodes(&op, Which::All)?;
+        }
+        Ok(())
+    }
+
+    fn write_checkpoint(&self, freeze: &Freeze<'_>, clock: Clock) -> FsResult<()> {
+        self.check_writable()?;
+        if !self.needs_checkpoint(freeze.cause())? {
+            let mut state = self.cp.state.lock();
+            state.last = rt::now();
+            state.stats.unnecessary += 1;
+            return Ok(());
+        }
+        let begun = rt::now();
+        let written = self.write_frozen(freeze, clock);
+        if let Err(e) = &written {
+            // C7.
+            self.fail(e);
+            return written;
+        }
+        let mut state = self.cp.state.lock();
+        *state.stats.by_cause.entry(freeze.cause()).or_default() += 1;
+        state.stats.longest = state.stats.longest.max(rt::now() - begun);
+        Ok(())
+    }
+
+    /// Linux `SBI_IS_DIRTY`; an unmount wants its mark in any case.
+    fn needs_checkpoint(&self, cause: Cause) -> FsResult<bool> {
+        let changed = self.nodes.dirty() > 0
+            || self.nat.dirty() > 0
+            || self.segs.is_dirty()
+            || !self.pages.dirty_meta_files().is_empty();
+        let orphans = self.orphans.all();
+        let usage = self.space.usage();
+        let state = self.cp.state.lock();
+        let unmarked = || !state.cp.flags().has(ondisk::f2fs::CpFlags::UMOUNT);
+        Ok(changed
+            || state.forced
+            || state.usage != usage
+            || state.orphans != orphans
+            || (cause == Cause::Umount && unmarked()))
+    }
+
+    fn write_frozen(&self, freeze: &Freeze<'_>, mut clock: Clock) -> FsResult<()> {
+        let nodes = self.write_all_nodes(freeze)?;
+        clock.end_of(Phase::Nodes);
+        // C2.
+        self.land_all()?;
+        self.flights.land(|_, _| {})?;
+        clock.end_of(Phase::Land);
+        let mut plug = self.queue.plug();
+        let nat = self.nat.flush(&mut plug)?;
+        let segs = self.flush_segs(freeze, &mut plug)?;
+        let (built, usage, orphans) = self.build_pack(freeze, &nat, &segs)?;
+        let second = !self.cp.state.lock().second;
+        // C3: the other segment.
+        let start = self.geo.cp_pack(second);
+        for (n, block) in built.blocks.iter().enumerate() {
+            let at = lba(BlockAddr(start.0 + n as u32));
+            plug.write(at, Class::CheckpointPack, block.clone());
+        }
+        let batch = plug.submit();
+        batch
+            .wait()
+            .map_err(fault::device("writing a checkpoint"))?;
+        clock.end_of(Phase::Pack);
+        self.commit_pack(&built, start, &mut clock)?;
+        // C6.
+        let mut state = self.cp.state.lock();
+        state.stats.pack_blocks += built.blocks.len() as u64 + 1;
+        state.stats.compact += u64::from(built.compact);
+        state.stats.node_blocks += nodes;
+        account(&mut state, &nat, clock);
+        state.version = built.cp.version();
+        state.cp = built.cp;
+        state.second = second;
+        state.usage = usage;
+        state.orphans = orphans;
+        state.forced = false;
+        state.last = rt::now();
+        drop(state);
+        self.nat.committed(nat);
+        self.segs_committed(freeze);
+        Ok(())
+    }
+
+    fn build_pack(
+        &self,
+        freeze: &Freeze<'_>,
+        nat: &NatToWrite,
+        segs: &SegsToWrite,
+    ) -> FsResult<(Built, Usage, Vec<Ino>)> {
+        let orphans = self.orphans.all();
+        let usage = self.space.usage();
+        let clock = self.volume_clock();
+        let next_free = self.nat.next_free();
+        let state = self.cp.state.lock();
+        let saved = Saved {
+            usage,
+            orphans: &orphans,
+            nat,
+            segs,
+            next_free,
+            clock,
+            umount: freeze.cause() == Cause::Umount,
+            disable: state.disabling,
+        };
+        Ok((build(&state, &self.geo, &saved)?, usage, orphans))
+    }
+
+    /// Directory blocks and nodes until none is dirty; answers how many nodes.
+    fn write_all_nodes(&self, freeze: &Freeze<'_>) -> FsResult<u64> {
+        let op = freeze.op();
+        let mut written = 0;
+        for _ in 0..ROUNDS {
+            for dir in self.pages.dirty_meta_files() {
+                let dir = self.inode(dir)?;
+                self.write_pages_in(op, &dir, ALL, Place::Policy)?;
+            }
+            written += self.write_nodes(op, Which::All)?;
+            if self.nodes.dirty() == 0 && self.pages.dirty_meta_files().is_empty() {
+                return Ok(written);
+            }
+        }
+        Err(FsError::corrupt(format!(
+            "C1: {} nodes are dirty after {ROUNDS} rounds of a checkpoint",
+            self.nodes.dirty()
+        )))
+    }
+
+    /// C4: the last block, when all the others are durable.
+    fn commit_pack(&self, built: &Built, start: BlockAddr, clock: &mut Clock) -> FsResult<()> {
+        self.queue
+            .flush()
+            .map_err(fault::device("flushing before the end of a checkpoint"))?;
+        clock.end_of(Phase::Flush);
+        let last = BlockAddr(start.0 + built.blocks.len() as u32);
+        assert_eq!(
+            built.blocks.len() as u32 + 1,
+            built.cp.pack_blocks(),
+            "C4: the last block of the pack is where its first one says"
+        );
+        self.queue
+            .write_fua(lba(last), Class::CheckpointPack, built.blocks[0].clone())
+            .map_err(fault::device("writing the end of a checkpoint"))?;
+        clock.end_of(Phase::Commit);
+        Ok(())
+    }
+}
+
+fn account(state: &mut MutexGuard<'_, State>, nat: &NatToWrite, clock: Clock) {
+    state.stats.nat_blocks += nat.blocks();
+    state.stats.nat_journal_entries += nat.journal.len() as u64;
+    for (phase, span) in clock.spans {
+        *state.stats.time.entry(phase).or_default() += span;
+    }
+}

@@ -1,0 +1,313 @@
+//! Node address table: where each node is, which node numbers are free, and what the last checkpoint knew of them.
+//!
+//! An entry counts in this order: changed since the last checkpoint, in the NAT journal of that checkpoint, in the NAT block (the
+//! copy that the version bitmap names).
+//!
+//! Invariants:
+//! - T1 a NAT block is written only into the copy that no valid checkpoint names as current, and only by a checkpoint;
+//! - T2 a number that was freed is not handed out before a checkpoint has made that durable (Linux puts it back into its list when
+//!   the checkpoint has flushed it): what carries it on the device (summaries, nodes of roll-forward) cannot be taken for the new owner;
+//! - T3 a checkpoint meets no entry NEW: all nodes were written before;
+//! - T4 memory: 9 bytes and a little for each number changed since the last checkpoint (a trigger bounds these), at most
+//!   [`BLOCKS_CACHED`] blocks, a bitmap of 64 bytes for each block searched for free numbers.
+
+mod blocks;
+mod flush;
+mod free;
+
+use crate::F2fs;
+use crate::fault;
+use crate::ops::Op;
+use crate::volume::lba;
+use base::{BLOCK_BYTES, Bytes, Map, SECTORS_PER_BLOCK};
+use block::Queue;
+use blocks::Blocks;
+use free::FreePool;
+use fscore::{Errno, FsError, FsResult};
+use ondisk::f2fs::{BlockAddr, Geometry, NatEntry, Nid, bits};
+use rt::{Mutex, MutexGuard};
+use std::sync::Arc;
+
+pub(crate) use flush::NatToWrite;
+
+/// NAT blocks kept in memory, 4 KiB each.
+const BLOCKS_CACHED: usize = 1024;
+/// NAT blocks searched for free numbers at once (Linux `FREE_NID_PAGES`).
+const SCAN_BLOCKS: u32 = 8;
+
+/// The table in memory.
+pub(crate) struct Nat {
+    queue: Arc<Queue>,
+    geo: Geometry,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Changed since the last checkpoint.
+    dirty: Map<u32, NatEntry>,
+    /// In the journal of the last checkpoint.
+    journal: Map<u32, NatEntry>,
+    /// What happened to a number since the last checkpoint.
+    history: Map<u32, Marks>,
+    /// Version bitmap: which copy of each block counts.
+    bitmap: Vec<u8>,
+    blocks: Blocks,
+    /// Rises with each flush: what was read before is not kept after.
+    flushes: u64,
+    pool: FreePool,
+    /// Numbers freed since the last checkpoint (T2).
+    freed: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Marks {
+    /// The last checkpoint does not have its entry.
+    young: bool,
+    inode_fsynced: bool,
+    /// The last node block of the inode had no fsync mark.
+    last_unmarked: bool,
+}
+
+/// What is known of a node beyond its entry: decides whether an fsync needs a checkpoint, and how it marks nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NodeHistory {
+    /// The last checkpoint has its entry (Linux `IS_CHECKPOINTED`).
+    pub checkpointed: bool,
+    /// Its inode block was written with an fsync mark since then (Linux `HAS_FSYNCED_INODE`).
+    pub inode_fsynced: bool,
+    /// The last of its node blocks since then had an fsync mark, or none was written (Linux `HAS_LAST_FSYNC`).
+    pub last_fsynced: bool,
+}
+
+impl Nat {
+    /// The table that a checkpoint describes. Journal entries of numbers that do not exist are left out; the answer says how many.
+    pub fn load(
+        queue: Arc<Queue>,
+        geo: Geometry,
+        bitmap: Vec<u8>,
+        journal: impl Iterator<Item = (Nid, NatEntry)>,
+        next_free: Nid,
+    ) -> (Nat, usize) {
+        let (mut kept, mut odd) = (Map::default(), 0);
+        for (nid, entry) in journal {
+            match nid.0 > 0 && nid.0 < geo.max_nid {
+                true => drop(kept.insert(nid.0, entry)),
+                false => odd += 1,
+            }
+        }
+        let state = State {
+            dirty: Map::default(),
+            journal: kept,
+            history: Map::default(),
+            bitmap,
+            blocks: Blocks::new(BLOCKS_CACHED),
+            flushes: 0,
+            pool: FreePool::new(geo.nat_blocks, next_free),
+            freed: 0,
+        };
+        let state = Mutex::named("f2fs nat", state);
+        (Nat { queue, geo, state }, odd)
+    }
+
+    /// Entries changed since the last checkpoint.
+    pub fn dirty(&self) -> u64 {
+        self.state.lock().dirty.len() as u64
+    }
+
+    /// True if no number can be handed out although a checkpoint would make some free.
+    pub fn starved(&self) -> bool {
+        let state = self.state.lock();
+        state.freed > 0 && state.pool.is_exhausted()
+    }
+
+    /// Where the search for free numbers goes on after the next mount.
+    pub fn next_free(&self) -> Nid {
+        self.state.lock().pool.next()
+    }
+
+    fn get(&self, nid: Nid) -> FsResult<NatEntry> {
+        self.check(nid)?;
+        let (block, index) = self.geo.nat_block(nid);
+        let mut state = self.state.lock();
+        loop {
+            if let Some(entry) = state.overlay(nid.0) {
+                return Ok(entry);
+            }
+            if let Some(bytes) = state.blocks.get(block) {
+                return Ok(NatEntry::get(bytes, index));
+            }
+            state = self.load_blocks(state, &[block])?;
+        }
+    }
+
+    fn check(&self, nid: Nid) -> FsResult<()> {
+        if nid.0 > 0 && nid.0 < self.geo.max_nid {
+            return Ok(());
+        }
+        Err(FsError::corrupt(format!(
+            "node number {nid}; the NAT has entries up to {}",
+            self.geo.max_nid - 1
+        )))
+    }
+
+    /// Reads the current copies of blocks that are not in memory. The lock is given up meanwhile; what a flush has overtaken is not kept.
+    fn load_blocks<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        blocks: &[u32],
+    ) -> FsResult<MutexGuard<'a, State>> {
+        let missing = |b: &u32| !state.blocks.has(*b);
+        let wanted: Vec<u32> = blocks.iter().copied().filter(missing).collect();
+        let flushes = state.flushes;
+        let place = |&b: &u32| {
+            let addr = self
+                .geo
+                .nat_addr(b, bits::test_bit(&state.bitmap, b as usize));
+            (lba(addr), SECTORS_PER_BLOCK)
+        };
+        let runs: Vec<_> = wanted.iter().map(place).collect();
+        drop(state);
+        let read = self.queue.read_many(&runs);
+        let mut state = self.state.lock();
+        for (&block, bytes) in wanted.iter().zip(read) {
+            let bytes: Bytes = bytes.map_err(fault::device("reading the NAT"))?;
+            debug_assert_eq!(bytes.len(), BLOCK_BYTES, "a block was asked for");
+            if state.flushes == flushes {
+                state.blocks.put(block, bytes);
+            }
+        }
+        Ok(state)
+    }
+
+    fn set(&self, nid: Nid, ino: Nid, addr: BlockAddr) -> FsResult<()> {
+        let old = self.get(nid)?;
+        // Linux raises the version when a node goes that had a place on the device.
+        let went = addr == BlockAddr::NULL && old.addr.is_data();
+        let entry = NatEntry {
+            version: old.version.wrapping_add(u8::from(went)),
+            ino: if addr == BlockAddr::NULL { Nid(0) } else { ino },
+            addr,
+        };
+        let mut state = self.state.lock();
+        if addr == BlockAddr::NULL && old.addr != BlockAddr::NULL {
+            state.freed += 1;
+        }
+        if !addr.is_data() {
+            state.history.entry(nid.0).or_default().young = true;
+        }
+        state.pool.used(nid);
+        state.dirty.insert(nid.0, entry);
+        Ok(())
+    }
+
+    fn take(&self) -> FsResult<Nid> {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(nid) = state.pool.take() {
+                return Ok(nid);
+            }
+            let blocks = state.pool.to_search(SCAN_BLOCKS);
+            if blocks.is_empty() {
+                return Err(Errno::NoSpc.into());
+            }
+            state = self.load_blocks(state, &blocks)?;
+            for block in blocks {
+                state.search(&self.geo, block);
+            }
+        }
+    }
+
+    fn history(&self, nid: Nid) -> NodeHistory {
+        let marks = self.state.lock().history.get(&nid.0).copied();
+        let marks = marks.unwrap_or_default();
+        NodeHistory {
+            checkpointed: !marks.young,
+            inode_fsynced: marks.inode_fsynced,
+            last_fsynced: !marks.last_unmarked,
+        }
+    }
+
+    fn written(&self, ino: Nid, inode_block: bool, fsync_mark: bool) {
+        let mut state = self.state.lock();
+        let marks = state.history.entry(ino.0).or_default();
+        marks.inode_fsynced |= inode_block && fsync_mark;
+        marks.last_unmarked = !fsync_mark;
+    }
+}
+
+impl State {
+    /// The entry, if it counts more than the one in the NAT block.
+    fn overlay(&self, nid: u32) -> Option<NatEntry> {
+        self.dirty
+            .get(&nid)
+            .or_else(|| self.journal.get(&nid))
+            .copied()
+    }
+
+    /// Puts the free numbers of a block into the pool. A block that is not in memory (a flush came between) is tried again later.
+    fn search(&mut self, geo: &Geometry, block: u32) {
+        if self.pool.has_searched(block) {
+            return;
+        }
+        let Some(bytes) = self.blocks.get(block).cloned() else {
+            return;
+        };
+        let per_block = ondisk::f2fs::NAT_PER_BLOCK as u32;
+        let first = block * per_block;
+        let free = |index: &u32| {
+            let nid = first + index;
+            let reserved = nid <= geo.root.0 || nid >= geo.max_nid;
+            let in_table = || NatEntry::get(&bytes, *index as usize);
+            // T2: a changed entry is in use or was freed since the last checkpoint.
+            !reserved
+                && !self.dirty.contains_key(&nid)
+                && self
+                    .journal
+                    .get(&nid)
+                    .copied()
+                    .unwrap_or_else(in_table)
+                    .addr
+                    == BlockAddr::NULL
+        };
+        let found: Vec<u32> = (0..per_block).filter(free).collect();
+        self.pool.searched(block, &found);
+    }
+}
+
+impl F2fs {
+    /// The entry of a node number; reads its NAT block if need be. A free number has address NULL.
+    pub(crate) fn nat_get(&self, nid: Nid) -> FsResult<NatEntry> {
+        self.nat.get(nid)
+    }
+
+    /// The node is at `addr` now (NULL: freed, its version rises; NEW: it exists in memory only).
+    pub(crate) fn nat_set(&self, op: &Op<'_>, nid: Nid, ino: Nid, addr: BlockAddr) -> FsResult<()> {
+        let _ = op;
+        self.nat.set(nid, ino, addr)
+    }
+
+    /// Takes a free node number. It is not free any more; [`nid_return`](Self::nid_return) gives it back if no node comes of it.
+    ///
+    /// # Errors
+    /// ENOSPC if there is none.
+    pub(crate) fn nid_take(&self, op: &Op<'_>) -> FsResult<Nid> {
+        let _ = op;
+        self.nat.take()
+    }
+
+    /// No node came of a number that was taken.
+    pub(crate) fn nid_return(&self, nid: Nid) {
+        self.nat.state.lock().pool.give_back(nid);
+    }
+
+    /// What is known of a node.
+    pub(crate) fn node_history(&self, nid: Nid) -> FsResult<NodeHistory> {
+        self.nat.check(nid)?;
+        Ok(self.nat.history(nid))
+    }
+
+    /// A node block of inode `ino` was written, with an fsync mark or not; `inode_block`: it was the inode itself.
+    pub(crate) fn note_node_written(&self, ino: Nid, inode_block: bool, fsync_mark: bool) {
+        self.nat.written(ino, inode_block, fsync_mark);
+    }
+}
