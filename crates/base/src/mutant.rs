@@ -120,6 +120,8 @@ mutants! {
     F2fsOwnNodesOnly = "f2fs-own-nodes-only", H(33);
     /// Roll-forward takes node blocks of earlier lives of the log.
     F2fsAnyVersion = "f2fs-any-version", H(34);
+    /// The first fsync of a mount goes on in a log that may hold leftovers of its version.
+    F2fsReviveChain = "f2fs-revive-chain", H(34);
     /// Roll-forward writes over the chain before its checkpoint is durable.
     F2fsOverwriteChain = "f2fs-overwrite-chain", H(35);
     /// A block that roll-forward gives to a file stays with its former owner, too.

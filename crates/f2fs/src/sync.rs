@@ -44,6 +44,9 @@ pub enum Reason {
     Parent,
     /// The volume is so full that roll-forward might not find the space.
     Space,
+    /// The mount has not written a checkpoint yet: behind the place of its first node block may lie blocks of an earlier life with
+    /// the same version, which would seem to follow it.
+    Life,
     /// A part of the file was cut off of which no node tells roll-forward.
     Cut,
     /// `strict`: names were moved into the directory of a file whose name is not in the last checkpoint.
@@ -59,6 +62,7 @@ impl Reason {
             Reason::Name => "name",
             Reason::Parent => "parent",
             Reason::Space => "space",
+            Reason::Life => "life",
             Reason::Cut => "cut",
             Reason::MovedNames => "moved-names",
         }
@@ -75,6 +79,15 @@ pub(crate) struct SyncBooks {
     checkpoints: BTreeMap<Reason, u64>,
     /// Directories that names were moved into, with the checkpoint version at that time.
     moved: BTreeMap<Ino, u64>,
+    /// Version of the checkpoint that was mounted.
+    life: Option<u64>,
+}
+
+impl SyncBooks {
+    /// A mount begins, with a checkpoint of this version.
+    pub fn begin_life(&mut self, version: u64) {
+        self.life = Some(version);
+    }
 }
 
 /// What became of the nodes.
@@ -248,6 +261,9 @@ impl F2fs {
         if by_fields.is_some() {
             return Ok(by_fields);
         }
+        if self.is_first_life() && !rt::mutant(Mutant::F2fsReviveChain) {
+            return Ok(Some(Reason::Life));
+        }
         if inode.tree.lock().cut_below {
             return Ok(Some(Reason::Cut));
         }
@@ -264,6 +280,11 @@ impl F2fs {
             }
         }
         Ok(None)
+    }
+
+    fn is_first_life(&self) -> bool {
+        let version = self.cp.footer_version();
+        self.nodes.sync.lock().life == Some(version)
     }
 
     fn is_moved_into(&self, dir: Nid) -> bool {

@@ -12,6 +12,15 @@ use ondisk::f2fs::{
     set_addr, set_nid_slot,
 };
 
+/// Place in the tree and level of the five nodes that an inode names.
+const ROOTS: [(u32, usize); 5] = [
+    (1, 1),
+    (2, 1),
+    (3, 2),
+    (4 + NIDS_PER_BLOCK, 2),
+    (5 + 2 * NIDS_PER_BLOCK, 3),
+];
+
 /// What a truncation did so far.
 #[derive(Default)]
 struct Freed {
@@ -66,6 +75,39 @@ impl F2fs {
         let mut freed = Freed::default();
         let result = self.truncate_all(op, shape.ino, u64::from(shape.addrs), from, &mut freed);
         tree.cut_below |= freed.cut_below;
+        self.settle_map(op, inode, tree, freed, result)
+    }
+
+    /// Frees the `n`-th of the five subtrees of an inode.
+    pub(crate) fn drop_subtree(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        tree: &mut Tree,
+        n: usize,
+    ) -> FsResult<()> {
+        let shape = shape(inode);
+        let (ofs, level) = ROOTS[n];
+        let before: u64 = ROOTS[..n].iter().map(|&(_, level)| span(level)).sum();
+        let first = u64::from(shape.addrs) + before;
+        tree.last = None;
+        tree.forget(first, first + span(level));
+        let at = nid_word(0, n as u16);
+        let nid = self.with_node(shape.ino, |block| nid_slot(block, at))?;
+        if nid == Nid(0) {
+            return Ok(());
+        }
+        let mut freed = Freed::default();
+        let part = Part {
+            nid,
+            ofs,
+            level,
+            keep: 0,
+        };
+        let result = self.truncate_part(op, shape.ino, part, &mut freed);
+        let result = result.and_then(|_| {
+            self.edit_node(op, shape.ino, |block| set_nid_slot(block, at, Nid(0)))
+        });
         self.settle_map(op, inode, tree, freed, result)
     }
 
@@ -145,9 +187,8 @@ impl F2fs {
             };
             self.free_slots(op, &node, from, addrs, freed)?;
         }
-        let (nids, mut first) = (NIDS_PER_BLOCK, addrs);
-        let roots = [(1, 1), (2, 1), (3, 2), (4 + nids, 2), (5 + 2 * nids, 3)];
-        for (n, (ofs, level)) in roots.into_iter().enumerate() {
+        let mut first = addrs;
+        for (n, (ofs, level)) in ROOTS.into_iter().enumerate() {
             let keep = from.saturating_sub(first);
             first += span(level);
             let at = nid_word(0, n as u16);

@@ -1,0 +1,84 @@
+//! Roll-forward recovery: node blocks with fsync marks that were written after the last checkpoint.
+//!
+//! From the place where the last checkpoint left the log of files' nodes, each node block names the next one. Those of that
+//! checkpoint's version are the chain. Inodes that have a node with a mark in it are brought to where their last mark was: fields,
+//! inline content, attributes, name, addresses. A checkpoint then ends the chain.
+//!
+//! - V1 a block belongs to the chain if its footer carries version and checksum of the checkpoint that was mounted (H34), if no
+//!   checkpointed node has its place, and if the chain has not been there before: a chain that comes back to itself is damage, and
+//!   so is one that is longer than the main area. A torn inode block (its checksum does not fit) ends it;
+//! - V2 (H35) nothing that the chain consists of, or that its nodes name, is given to a log before the checkpoint that ends
+//!   recovery is durable: a cut inside recovery finds the same chain. What recovery does until then lives in memory;
+//! - V3 (H36) a block that a node of the chain names may be another's by now only at the state of the checkpoint: its slot
+//!   there, found through the summary, is cleared first;
+//! - V4 (H34) what an earlier life wrote behind the end of its chain has this version, too. So the first fsync of a mount writes a
+//!   checkpoint ([`Reason::Life`](crate::Reason::Life)): no node block gets into the chain in front of such leftovers;
+//! - V5 subtrees: an inode block of the chain names its nodes. One that it names no more was freed with all it led to, and pages
+//!   behind the end of the file were cut off; what was cut off elsewhere below an indirect node forces a checkpoint when it is
+//!   synced ([`Reason::Cut`](crate::Reason::Cut)).
+//!
+//! Mounted read-only, the volume shows what roll-forward found; nothing is written, and the next mount finds it again.
+
+mod apply;
+mod chain;
+mod names;
+mod slots;
+
+use crate::F2fs;
+use crate::ops::Freeze;
+use chain::Plan;
+use fscore::{FsError, FsResult};
+
+/// What roll-forward did.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct RecoveryReport {
+    /// Node blocks read along the chain.
+    pub nodes_read: u64,
+    /// Inodes of which fsynced state came back.
+    pub inodes: u64,
+    /// Of these, inodes that the last checkpoint did not know.
+    pub inodes_made: u64,
+    /// Names that came back with them.
+    pub names: u64,
+    /// Names of the checkpoint that had to go, as another inode has them.
+    pub names_displaced: u64,
+    /// Data blocks that came back.
+    pub blocks: u64,
+    /// It lives in memory only, as the mount is read-only.
+    pub pending: bool,
+}
+
+impl F2fs {
+    /// Brings back what was fsynced after the last checkpoint, in memory; the caller writes the checkpoint. `None`: there was nothing.
+    ///
+    /// # Errors
+    /// Damage to the chain or to what it leads to, with the way around it; I/O.
+    pub(crate) fn recover(&self, freeze: &Freeze<'_>) -> FsResult<Option<RecoveryReport>> {
+        self.nodes.sync.lock().begin_life(self.cp.footer_version());
+        let found = self.recover_chain(freeze);
+        found.map_err(|e| match e {
+            FsError::Corrupt { what } => FsError::corrupt(format!(
+                "roll-forward recovery: {what}; `disable_roll_forward` gives up what was synced after the last checkpoint, \
+                 `ro,norecovery` shows the volume without it"
+            )),
+            other => other,
+        })
+    }
+
+    fn recover_chain(&self, freeze: &Freeze<'_>) -> FsResult<Option<RecoveryReport>> {
+        let chain = self.read_chain()?;
+        let plan = Plan::new(self, &chain)?;
+        if plan.is_empty() {
+            return Ok(None);
+        }
+        let op = freeze.op();
+        self.hold_chain(op, &chain, &plan)?;
+        let mut report = RecoveryReport {
+            nodes_read: chain.len() as u64,
+            pending: self.options.read_only,
+            ..RecoveryReport::default()
+        };
+        self.apply_chain(op, &chain, &plan, &mut report)?;
+        Ok(Some(report))
+    }
+}
