@@ -201,7 +201,7 @@ impl F2fs {
     }
 
     /// Frees content, attributes and the inode itself.
-    fn free_inode(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
+    pub(crate) fn free_inode(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
         self.drop_content(op, inode)?;
         self.drop_xattr_node(op, inode)?;
         {

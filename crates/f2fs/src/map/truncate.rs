@@ -105,9 +105,8 @@ impl F2fs {
             keep: 0,
         };
         let result = self.truncate_part(op, shape.ino, part, &mut freed);
-        let result = result.and_then(|_| {
-            self.edit_node(op, shape.ino, |block| set_nid_slot(block, at, Nid(0)))
-        });
+        let result = result
+            .and_then(|_| self.edit_node(op, shape.ino, |block| set_nid_slot(block, at, Nid(0))));
         self.settle_map(op, inode, tree, freed, result)
     }
 

@@ -122,7 +122,9 @@ impl F2fs {
             let to = &mut core.fields;
             if !to.is_regular() || layout(to) != layout(from) {
                 let ino = inode.ino;
-                return Err(FsError::corrupt(format!("inode {ino} had another layout before")));
+                return Err(FsError::corrupt(format!(
+                    "inode {ino} had another layout before"
+                )));
             }
             (to.mode, to.uid, to.gid, to.projid) = (from.mode, from.uid, from.gid, from.projid);
             (to.atime, to.ctime, to.mtime) = (from.atime, from.ctime, from.mtime);

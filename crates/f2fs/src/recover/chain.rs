@@ -186,6 +186,8 @@ impl Plan {
     /// True if the `n`-th block of the chain is to be applied: it belongs to an inode that comes back, and lies not behind its last
     /// mark.
     pub fn counts(&self, n: usize, link: &Link) -> bool {
-        self.inodes.get(&link.footer.ino).is_some_and(|w| n <= w.last)
+        self.inodes
+            .get(&link.footer.ino)
+            .is_some_and(|w| n <= w.last)
     }
 }

@@ -21,7 +21,9 @@ impl F2fs {
         let (ino, name) = (inode.ino, fields.name.as_bytes());
         if name.is_empty() || is_dot(name) || name.iter().any(|b| matches!(b, 0 | b'/')) {
             let name = name.escape_ascii();
-            return Err(FsError::corrupt(format!("inode {ino} says its name is `{name}`")));
+            return Err(FsError::corrupt(format!(
+                "inode {ino} says its name is `{name}`"
+            )));
         }
         let dir = self.inode(Ino(fields.pino.0)).map_err(|e| {
             let what = format!("inode {ino} says it lies in directory {}: {e}", fields.pino);
@@ -29,7 +31,9 @@ impl F2fs {
         })?;
         if !dir.is_dir() {
             let pino = fields.pino;
-            return Err(FsError::corrupt(format!("inode {ino} lies in {pino}, no directory")));
+            return Err(FsError::corrupt(format!(
+                "inode {ino} lies in {pino}, no directory"
+            )));
         }
         if let Some(found) = self.dir_find(&dir, name)? {
             if found.ino == ino {
@@ -79,7 +83,10 @@ impl F2fs {
         let stem = name.len().min(NAME_BYTES_MAX - suffix.len());
         let aside = [&name[..stem], suffix.as_bytes()].concat();
         if self.dir_find(dir, &aside)?.is_some() {
-            let what = format!("directory {}: no name is left for inode {}", dir.ino, former.ino);
+            let what = format!(
+                "directory {}: no name is left for inode {}",
+                dir.ino, former.ino
+            );
             return Err(FsError::corrupt(what));
         }
         let entry = NewEntry {

@@ -123,11 +123,14 @@ impl F2fs {
             (footer.ino, footer.ofs_of_node())
         })?;
         if ino == inode.nid() {
-            return self.clear_slot(op, inode, tree, (ofs, &owner), dest)?.ok_or_else(wrong);
+            return self
+                .clear_slot(op, inode, tree, (ofs, &owner), dest)?
+                .ok_or_else(wrong);
         }
         let former = self.inode(Ino(ino.0))?;
         let mut tree = former.tree.lock();
-        self.clear_slot(op, &former, &mut tree, (ofs, &owner), dest)?.ok_or_else(wrong)
+        self.clear_slot(op, &former, &mut tree, (ofs, &owner), dest)?
+            .ok_or_else(wrong)
     }
 
     /// Clears the slot that a summary entry points at, if it names `dest`.
@@ -197,11 +200,19 @@ mod tests {
             };
             let path = node_path(first, addrs).expect("a page");
             let level = usize::from(path.level);
-            assert_eq!((path.noffset[level], path.offsets[level]), (ofs, 0), "{ofs}");
+            assert_eq!(
+                (path.noffset[level], path.offsets[level]),
+                (ofs, 0),
+                "{ofs}"
+            );
         }
         let last = node_path(u64::from(addrs) + max_file_blocks() - 1, addrs).expect("the last");
         assert!(first_page(last.noffset[3], addrs).is_some());
-        assert_eq!(first_page(last.noffset[3] + 2, addrs), None, "beyond the tree");
+        assert_eq!(
+            first_page(last.noffset[3] + 2, addrs),
+            None,
+            "beyond the tree"
+        );
         assert_eq!(first_page(3, addrs), None, "indirect");
         assert_eq!(first_page(XATTR_NODE_OFFSET, addrs), None);
     }
