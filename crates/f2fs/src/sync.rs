@@ -199,15 +199,16 @@ impl F2fs {
             inode.tree.lock().cut_below = false;
             return Ok(Step::Checkpoint(reason));
         }
-        {
+        let atomic = {
             let mut core = inode.core();
             (core.appended, core.updated) = (false, false);
             if own {
                 core.change = Change::None;
             }
-        }
-        // The commit of an atomic write is whole or nothing, too.
-        let strict = self.options.fsync == FsyncMode::Strict || inode.core().atomic;
+            core.atomic
+        };
+        // An atomic write comes back as a whole or not at all, whatever the mode.
+        let strict = atomic || self.options.fsync == FsyncMode::Strict;
         let last = if strict { Last::Alone } else { Last::Alike };
         let data = inode.flights.mark();
         let before_last = || {

@@ -130,6 +130,16 @@ impl Checkpointer {
         self.state.lock().cp.user_block_count()
     }
 
+    /// True if a footer with this version was written behind the last checkpoint. One that `fsck.f2fs` wrote is known by its
+    /// version alone, of which it leaves 32 bits.
+    pub fn is_chain_version(&self, footer: u64) -> bool {
+        let state = self.state.lock();
+        match state.cp.flags().has(CpFlags::NOCRC_RECOVERY) {
+            true => footer << 32 == state.cp.version() << 32,
+            false => footer == state.cp.node_version(),
+        }
+    }
+
     /// Version of the checkpoint that node blocks written now belong to, with its checksum in the upper half: what footers carry.
     pub fn footer_version(&self) -> u64 {
         self.state.lock().cp.node_version()

@@ -135,7 +135,7 @@ impl F2fs {
         clock.end_of(Phase::Nodes);
         // C2.
         self.land_all()?;
-        self.flights.land(|_, _| {})?;
+        let (_, flight) = self.land_nodes()?;
         clock.end_of(Phase::Land);
         let mut plug = self.queue.plug();
         let nat = self.nat.flush(&mut plug)?;
@@ -170,6 +170,8 @@ impl F2fs {
         drop(state);
         self.nat.committed(nat);
         self.segs_committed(freeze);
+        self.nodes_durable(flight);
+        self.inodes.checkpointed();
         Ok(())
     }
 

@@ -69,7 +69,7 @@ impl F2fs {
         while self.geo.is_main(at) {
             let block = reader.read(self, at)?;
             let footer = footer(&block);
-            if !self.is_chain_version(footer.cp_ver) && !rt::mutant(Mutant::F2fsAnyVersion) {
+            if !self.cp.is_chain_version(footer.cp_ver) && !rt::mutant(Mutant::F2fsAnyVersion) {
                 break;
             }
             if footer.is_inode()
@@ -87,11 +87,6 @@ impl F2fs {
             at = footer.next;
         }
         Ok(chain)
-    }
-
-    /// True if a footer with this version belongs to the checkpoint that was mounted.
-    fn is_chain_version(&self, version: u64) -> bool {
-        version == self.cp.footer_version()
     }
 
     fn check_link(&self, at: BlockAddr, footer: &Footer) -> FsResult<()> {
