@@ -318,6 +318,9 @@ impl Ledger {
             self.bytes -= weight(&front.write);
             self.entries.pop_front();
         }
+        if self.barriers.is_empty() {
+            return;
+        }
         // A barrier without an open write before it orders nothing.
         let oldest = self.entries.iter().map(|e| e.write.end).min();
         let orders = |b: &Barrier| b.end > now || oldest.is_some_and(|end| end <= b.start);

@@ -8,7 +8,8 @@ use std::collections::BinaryHeap;
 use varve_ctrl::{AnyModel, Profile};
 
 const BATCH: u32 = 20_000;
-const BLOCKS: u64 = (256 << 20) / 4096;
+/// What is written to: less than the SLC area, so that what is measured is the way of a command, not folding.
+const BLOCKS: u64 = (64 << 20) / 4096;
 const DEPTH: usize = 32;
 
 /// A device, and a host that gives the next command when one completes.
@@ -21,7 +22,7 @@ struct Host {
 impl Host {
     fn new(profile: &str, adversary: Adversary) -> Host {
         let profile = Profile::parse(profile).expect("profile");
-        let mut model = profile.build(Some(BLOCKS * 4096), None).expect("device");
+        let mut model = profile.build(None, None).expect("device");
         model.set_adversary(adversary);
         Host {
             model,
