@@ -55,11 +55,15 @@ impl F2fs {
             let inode = match self.load_inode(ino, true) {
                 Ok(inode) => inode,
                 // Freed after the list was written, and fsynced since.
-                Err(FsError::Posix(Errno::Stale)) => continue,
+                Err(FsError::Posix(Errno::Stale)) => {
+                    self.orphans.remove(ino);
+                    continue;
+                }
                 Err(e) => return Err(e),
             };
             if inode.core().fields.links > 0 {
                 self.cp.need_fsck();
+                self.orphans.remove(ino);
                 continue;
             }
             inode.core().orphan = true;
