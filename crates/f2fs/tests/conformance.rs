@@ -1,0 +1,61 @@
+//! F2FS under the conformance cases of `vfs`, in both worlds, with inline content and without.
+
+mod common;
+
+use block::Queue;
+use blockdev::Ram;
+use rt::{Sim, SimConfig, WallTime};
+use std::sync::Arc;
+use varve_f2fs::mkfs::{DeviceContent, Options, plan};
+use varve_f2fs::{F2fs, MountOptions};
+use vfs::{FileSystem, conformance};
+
+const BYTES: u64 = 64 << 20;
+
+/// A fresh file system on a RAM device.
+fn fresh(options: &str) -> Arc<dyn FileSystem> {
+    let queue = Queue::new(Arc::new(Ram::new(BYTES)));
+    let time = WallTime {
+        secs: 1_704_067_200,
+        nanos: 0,
+    };
+    plan(&Options::new(BYTES, [1; 16], time))
+        .expect("a volume")
+        .write(&queue, DeviceContent::Zeros)
+        .expect("written");
+    let options = MountOptions::parse(options).expect("valid");
+    F2fs::mount(queue, options).expect("mounts")
+}
+
+#[test]
+fn real_world() {
+    conformance::run(|| fresh(""));
+}
+
+#[test]
+fn simulated() {
+    for options in [
+        "",
+        "noinline_data,noinline_dentry,noinline_xattr",
+        "fsync_mode=strict,mode=lfs",
+        "scheme=checkpoint-5-bg,fsync_mode=nobarrier",
+    ] {
+        for case in conformance::cases() {
+            let sim = Sim::new(SimConfig::seeded(1));
+            sim.run(|| conformance::run_case(case, || fresh(options)))
+                .unwrap();
+        }
+    }
+}
+
+/// The volumes that mkfs.f2fs makes with other features.
+#[test]
+fn on_volumes_of_the_tools() {
+    if !common::have_tools() {
+        return;
+    }
+    let all =
+        "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr,project_quota,sb_checksum";
+    let image = common::Image::new(64, &["-O", all]);
+    conformance::run(|| common::mount(&image.load(), ""));
+}

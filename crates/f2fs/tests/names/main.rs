@@ -1,0 +1,12 @@
+//! Names: create, mkdir, symlink, link, unlink, rmdir, rename, readdir, against a shadow in memory and fsck.f2fs.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod hostile;
+mod limits;
+mod shadow;
+mod tasks;
+mod trees;
+mod volumes;
+mod walk;
