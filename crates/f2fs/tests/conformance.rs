@@ -55,7 +55,7 @@ fn on_volumes_of_the_tools() {
         return;
     }
     let all =
-        "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr,project_quota,sb_checksum";
+        "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr,sb_checksum";
     let image = common::Image::new(64, &["-O", all]);
     conformance::run(|| common::mount(&image.load(), ""));
 }
