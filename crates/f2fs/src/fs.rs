@@ -40,7 +40,8 @@ impl F2fs {
         let usage = self.space.usage();
         let free = self.space.blocks_free();
         let nodes = u64::from(self.geo.max_nid).saturating_sub(RESERVED_NODES);
-        let nodes_free = nodes.saturating_sub(usage.nodes.into()).min(free);
+        // Each needs a block as well, so there may be fewer (Linux says the lesser of the two).
+        let nodes_free = nodes.saturating_sub(usage.nodes.into());
         FsStat {
             block_bytes: BLOCK_BYTES as u32,
             blocks: self
@@ -49,7 +50,7 @@ impl F2fs {
                 .saturating_sub(self.geo.segment0.0.into()),
             blocks_free: free,
             blocks_available: free,
-            inodes: u64::from(usage.nodes) + nodes_free,
+            inodes: nodes,
             inodes_free: nodes_free,
             name_bytes_max: ondisk::f2fs::NAME_BYTES_MAX as u32,
         }

@@ -54,8 +54,7 @@ fn on_volumes_of_the_tools() {
     if !common::have_tools() {
         return;
     }
-    let all =
-        "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr,sb_checksum";
+    let all = "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr,sb_checksum";
     let image = common::Image::new(64, &["-O", all]);
     conformance::run(|| common::mount(&image.load(), ""));
 }

@@ -152,27 +152,21 @@ impl F2fs {
     ) -> FsResult<()> {
         let node = self.node(dir.nid())?;
         let before = dir.core().fields.clone();
-        // The address of page 0 lies in front of the inline area.
-        let moved = if shape.dir_level == 0 {
-            self.edit_dir_page(op, dir, 0, |page| copy_slots(&node, layout, page))
-        } else {
-            self.spread(op, dir, &node, layout)
-        };
         let area = before.inline_data_range();
+        // Addresses lie there from now on.
+        self.edit_node(op, dir.nid(), |block| block[area.clone()].fill(0))?;
+        let flexible = self.features.has(Features::FLEXIBLE_INLINE_XATTR);
+        become_blocks(&mut dir.core().fields, flexible);
+        let moved = match shape.dir_level {
+            0 => self.edit_dir_page(op, dir, 0, |page| copy_slots(&node, layout, page)),
+            _ => self.spread(op, dir, &node, layout),
+        };
         if let Err(e) = moved {
-            if matches!(e, FsError::Posix(_)) && shape.dir_level != 0 {
-                self.unspread(op, dir, &node, &before)?;
+            if matches!(e, FsError::Posix(_)) {
+                self.return_to_inode(op, dir, &node, &before)?;
             }
             return Err(e);
         }
-        if shape.dir_level == 0 {
-            self.edit_node(op, dir.nid(), |block| block[area].fill(0))?;
-        }
-        let mut core = dir.core();
-        let f = &mut core.fields;
-        let flexible = self.features.has(Features::FLEXIBLE_INLINE_XATTR);
-        become_blocks(f, flexible);
-        drop(core);
         if let Some(index) = dir.names.lock().as_mut() {
             index.note_room(0, Some(disk::DENTRIES_PER_BLOCK));
         }
@@ -181,14 +175,6 @@ impl F2fs {
 
     /// Puts each inline entry into the bucket of its hash: directories whose first level has several.
     fn spread(&self, op: &Op<'_>, dir: &Inode, node: &[u8], layout: &DentryLayout) -> FsResult<()> {
-        {
-            let mut core = dir.core();
-            core.fields.inline = core.fields.inline.without(Inline::DENTRY);
-            core.fields.size = 0;
-            core.fields.current_depth = 1;
-        }
-        let area = layout.bitmap.start..layout.names.end;
-        self.edit_node(op, dir.nid(), |block| block[area].fill(0))?;
         *dir.names.lock() = None;
         for entry in disk::iter(node, layout, 0) {
             let (_, entry) = entry.map_err(|e| super::damaged(dir, 0, e))?;
@@ -197,8 +183,8 @@ impl F2fs {
         Ok(())
     }
 
-    /// There was no space for all of them (D2).
-    fn unspread(
+    /// There was no space for the entries in blocks (D2).
+    fn return_to_inode(
         &self,
         op: &Op<'_>,
         dir: &Inode,
@@ -219,10 +205,12 @@ impl F2fs {
         {
             let mut core = dir.core();
             let f = &mut core.fields;
-            (f.inline, f.size, f.current_depth) =
-                (before.inline, before.size, before.current_depth);
+            (f.inline, f.inline_xattr_size) = (before.inline, before.inline_xattr_size);
+            (f.size, f.current_depth) = (before.size, before.current_depth);
         }
-        *dir.names.lock() = None;
+        if before.dir_level != 0 {
+            *dir.names.lock() = None;
+        }
         let area = before.inline_data_range();
         self.edit_node(op, dir.nid(), |block| {
             block[area.clone()].copy_from_slice(&node[area])

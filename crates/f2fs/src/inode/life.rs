@@ -55,7 +55,7 @@ impl F2fs {
         op: &Op<'_>,
         dir: &Inode,
         new: NewInode<'_>,
-        fill: impl FnOnce(&mut InodeFields, &mut [u8]),
+        fill: impl FnOnce(Ino, &mut InodeFields, &mut [u8]),
     ) -> FsResult<Arc<Inode>> {
         self.prune_inodes();
         let mut fields = self.blank_fields(dir, new);
@@ -66,7 +66,7 @@ impl F2fs {
                 let minor = (new.rdev & 0xFF) | ((new.rdev >> 12) & 0xF_FF00);
                 set_device(block, &fields, (new.rdev >> 8) & 0xFFF, minor);
             }
-            fill(&mut fields, block);
+            fill(Ino(nid.0), &mut fields, block);
             fields.encode_into(block, self.features);
         });
         if let Err(e) = made {

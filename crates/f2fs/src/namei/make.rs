@@ -7,7 +7,7 @@ use crate::inode::{Inode, NewInode};
 use crate::ops::Op;
 use base::Ino;
 use fscore::{Attr, Creds, Errno, FileKind, FsError, FsResult};
-use ondisk::f2fs::{Inline, footer};
+use ondisk::f2fs::Inline;
 use std::sync::Arc;
 
 /// What a new inode holds from the start.
@@ -82,11 +82,10 @@ impl F2fs {
         new: NewInode<'_>,
         content: Content<'_>,
     ) -> FsResult<Arc<Inode>> {
-        let inode = self.new_inode(op, dir, new, |fields, block| match content {
+        let inode = self.new_inode(op, dir, new, |ino, fields, block| match content {
             Content::Nothing => {}
             Content::Dots => {
                 if fields.inline.has(Inline::DENTRY) {
-                    let ino = Ino(footer(block).ino.0);
                     F2fs::put_inline_dots(fields, block, ino, dir.ino);
                 }
             }

@@ -34,7 +34,7 @@ fn list(fs: &F2fs, dir: Ino, batch: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_full_disk_refuses_and_recovers() {
-    let (ram, judge) = features(40, "");
+    let (ram, judge) = features(52, "");
     let fs = mount(&ram, "");
     let before = fs.statfs().expect("statfs");
     let top = mkdir(&fs, fs.root(), "top").expect("mkdir");

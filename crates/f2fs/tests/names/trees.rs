@@ -64,8 +64,7 @@ fn deep_trees_without_inline_content() {
 
 #[test]
 fn deep_trees_with_extra_attributes() {
-    let all =
-        "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr,sb_checksum";
+    let all = "extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr,sb_checksum";
     run(features(64, all), "", 3, 2000, TREE);
 }
 
