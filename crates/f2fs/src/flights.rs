@@ -19,6 +19,8 @@ struct Flight {
 #[derive(Default)]
 struct State {
     under_way: Vec<Flight>,
+    /// Of those that somebody has taken to wait for, how many have not landed.
+    landing: usize,
     mark: WriteMark,
 }
 
@@ -35,7 +37,14 @@ impl Flights {
         let under_way = Vec::new();
         Flights {
             landing: Mutex::named("f2fs landing", ()),
-            state: Mutex::named("f2fs flights", State { under_way, mark }),
+            state: Mutex::named(
+                "f2fs flights",
+                State {
+                    under_way,
+                    landing: 0,
+                    mark,
+                },
+            ),
         }
     }
 
@@ -61,7 +70,8 @@ impl Flights {
 
     /// True if nothing is under way.
     pub fn is_empty(&self) -> bool {
-        self.state.lock().under_way.is_empty() && self.landing.try_lock().is_some()
+        let state = self.state.lock();
+        state.under_way.is_empty() && state.landing == 0
     }
 
     /// What a flush has to cover of all that has landed.
@@ -75,7 +85,11 @@ impl Flights {
     /// The first failed write of those that this call waited for; the others are waited for all the same.
     pub fn land(&self, mut landed: impl FnMut(Range<u64>, &FsResult<()>)) -> FsResult<WriteMark> {
         let _one = self.landing.lock();
-        let under_way = std::mem::take(&mut self.state.lock().under_way);
+        let under_way = {
+            let mut state = self.state.lock();
+            state.landing = state.under_way.len();
+            std::mem::take(&mut state.under_way)
+        };
         let mut first = Ok(());
         for flight in under_way {
             let written = flight.watch.wait_written();
@@ -83,6 +97,7 @@ impl Flights {
             landed(flight.pages, &result);
             let mut state = self.state.lock();
             state.mark = state.mark.max(written.mark);
+            state.landing -= 1;
             drop(state);
             first = first.and(result);
         }

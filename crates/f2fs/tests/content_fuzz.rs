@@ -292,7 +292,7 @@ fn without_inline_data() {
 #[test]
 fn formats() {
     let all =
-        "extra_attr,inode_checksum,sb_checksum,inode_crtime,flexible_inline_xattr,project_quota";
+        "extra_attr,inode_checksum,sb_checksum,inode_crtime,flexible_inline_xattr";
     fuzz(&["-O", "extra_attr"], "cache=4", 40, 200);
     fuzz(&["-O", all], "cache=4,noinline_xattr", 41, 200);
 }
