@@ -27,6 +27,7 @@
 //! A task never enters twice: what needs an `Op` takes it as an argument. Whoever waits for space (`balance`) holds no lock at all.
 //! No inode lock above `Op` is taken by checkpoint, GC or roll-forward.
 
+pub mod check;
 mod checkpoint;
 mod dir;
 mod fault;

@@ -1,0 +1,294 @@
+//! What a check finds: a kind with a number and a name that stay, the place, and the facts.
+
+use base::{BlockNo, Ino};
+use ondisk::f2fs::{Nid, SegNo};
+use std::fmt;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $number:literal, $name:literal, $advice:literal;)*) => {
+        /// Kinds of findings. Numbers and names never change; a kind that goes leaves a gap.
+        ///
+        /// 1xx superblocks, 2xx checkpoint, 3xx nodes and NAT, 4xx inodes, 5xx blocks of files, 6xx directories, 7xx attributes,
+        /// 8xx segments and counts, 9xx what kept the check from going on.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum Kind { $($(#[$doc])* $kind = $number,)* }
+
+        impl Kind {
+            /// All of them, by number.
+            pub const ALL: &'static [Kind] = &[$(Kind::$kind),*];
+
+            /// Its name, e.g. `inode-checksum`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Kind::$kind => $name),* }
+            }
+            /// What to do about it.
+            pub const fn advice(self) -> &'static str {
+                match self { $(Kind::$kind => $advice),* }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Neither superblock is sound.
+    Superblock = 101, "superblock", "the volume cannot be mounted; restore the first two blocks from a copy";
+    /// One of the two superblocks is damaged or differs from the other.
+    SuperblockCopy = 102, "superblock-copy", "let fsck.f2fs write it anew from the other";
+
+    /// Neither pack holds a sound checkpoint.
+    Checkpoint = 201, "checkpoint", "the volume cannot be mounted; copy what can be read";
+    /// A number of the checkpoint is impossible.
+    CheckpointField = 202, "checkpoint-field", "let fsck.f2fs correct it";
+    /// The summaries of the checkpoint cannot be read.
+    PackSummary = 203, "pack-summary", "let fsck.f2fs rebuild them";
+    /// The list of orphans is damaged.
+    Orphans = 204, "orphans", "let fsck.f2fs clear the list";
+    /// A journal of the checkpoint is damaged.
+    Journal = 205, "journal", "let fsck.f2fs clear it";
+    /// The NAT bits contradict the NAT.
+    NatBits = 206, "nat-bits", "let fsck.f2fs write them anew";
+    /// The checkpoint notes that damage was seen.
+    NeedsFsck = 207, "needs-fsck", "let fsck.f2fs check all of it: fsck.f2fs -f";
+
+    /// An entry of the NAT is impossible.
+    NatEntry = 301, "nat-entry", "let fsck.f2fs clear it";
+    /// A node is named and the NAT knows none.
+    NodeMissing = 302, "node-missing", "the file is damaged from there on; fsck.f2fs removes what names it";
+    /// The NAT says that a node belongs to another inode.
+    NatOwner = 303, "nat-owner", "let fsck.f2fs correct the NAT";
+    /// The block of a node holds another node.
+    NodeFooter = 304, "node-footer", "the file is damaged from there on; fsck.f2fs removes what names it";
+    /// A node is named twice.
+    NodeShared = 305, "node-shared", "at least one of the two files has wrong content; fsck.f2fs removes one of the names";
+    /// A node says another place in the tree of its inode.
+    NodePlace = 306, "node-place", "the file is damaged there; copy what can be read";
+    /// A node in use is reached from nowhere.
+    NodeLost = 307, "node-lost", "let fsck.f2fs free it, or put the inode into lost+found";
+
+    /// The checksum of an inode is wrong.
+    InodeChecksum = 401, "inode-checksum", "look at the file; fsck.f2fs recomputes the checksum";
+    /// A field of an inode is impossible.
+    InodeField = 402, "inode-field", "let fsck.f2fs correct it";
+    /// The count of blocks of an inode is wrong.
+    InodeBlocks = 403, "inode-blocks", "let fsck.f2fs correct the count";
+    /// An inode has more or fewer names than it says.
+    LinkCount = 404, "link-count", "let fsck.f2fs correct the count";
+    /// The size of an inode contradicts its blocks or its type.
+    InodeSize = 405, "inode-size", "let fsck.f2fs correct the size";
+    /// The largest run of blocks that an inode notes is not so.
+    Extent = 406, "extent", "do not mount it: reads would give blocks of others; let fsck.f2fs clear the extent";
+    /// What lies inside the inode is damaged.
+    Inline = 407, "inline", "let fsck.f2fs correct the flags";
+
+    /// A file has blocks outside of the main area.
+    AddressOutside = 501, "address-outside", "the file is damaged; fsck.f2fs removes the address";
+    /// A block has two owners.
+    SharedBlock = 502, "shared-block", "at least one of the two has wrong content; copy both";
+    /// The summary of a segment says another owner of a block.
+    SummaryOwner = 503, "summary-owner", "cleaning would move the block for another; let fsck.f2fs correct the summary";
+    /// The summary of a segment is one of the other kind.
+    SummaryKind = 504, "summary-kind", "let fsck.f2fs correct the summary";
+
+    /// A directory block is not filled with entries.
+    DirBlock = 601, "dir-block", "names are lost; fsck.f2fs removes the rest";
+    /// '.' or '..' is missing, misplaced or wrong.
+    DirDots = 602, "dir-dots", "let fsck.f2fs correct the entry";
+    /// A name that no file may have.
+    DirName = 603, "dir-name", "let fsck.f2fs rename the entry";
+    /// Two entries of one name.
+    DirDuplicate = 604, "dir-duplicate", "rename one of them";
+    /// An entry has a hash that is not its name's.
+    DirHash = 605, "dir-hash", "the name cannot be looked up; let fsck.f2fs correct the hash";
+    /// An entry lies where its hash does not lead.
+    DirPlace = 606, "dir-place", "the name cannot be looked up; let fsck.f2fs correct the depth or the entry";
+    /// An entry leads to no inode.
+    DirTarget = 607, "dir-target", "the name leads nowhere; fsck.f2fs removes it";
+    /// An entry notes another type than the inode has.
+    DirType = 608, "dir-type", "let fsck.f2fs correct the entry";
+    /// A directory has two parents.
+    DirParents = 609, "dir-parents", "let fsck.f2fs remove one of the entries";
+    /// There is no root directory.
+    Root = 610, "root", "let fsck.f2fs make a new one";
+
+    /// Extended attributes are damaged.
+    Xattr = 701, "xattr", "the attributes are lost; fsck.f2fs clears them";
+
+    /// An entry of the SIT is impossible.
+    SitEntry = 801, "sit-entry", "let fsck.f2fs rebuild the SIT";
+    /// Blocks are in use and marked free: they will be overwritten.
+    UsedMarkedFree = 802, "used-marked-free", "do not mount it; let fsck.f2fs rebuild the SIT";
+    /// Blocks are marked valid and belong to nothing.
+    LostBlocks = 803, "lost-blocks", "let fsck.f2fs free them";
+    /// A segment of data holds nodes or the other way round.
+    SegmentKind = 804, "segment-kind", "let fsck.f2fs correct the SIT";
+    /// A log would write over valid blocks, or its segment is of another kind.
+    LogPosition = 805, "log-position", "do not mount it; let fsck.f2fs move the log";
+    /// The count of valid blocks is wrong.
+    ValidBlocks = 806, "valid-blocks", "let fsck.f2fs correct the count";
+    /// The count of nodes is wrong.
+    ValidNodes = 807, "valid-nodes", "let fsck.f2fs correct the count";
+    /// The count of inodes is wrong.
+    ValidInodes = 808, "valid-inodes", "let fsck.f2fs correct the count";
+    /// The count of free segments is wrong.
+    FreeSegments = 809, "free-segments", "let fsck.f2fs correct the count";
+
+    /// A block cannot be read.
+    Unreadable = 901, "unreadable", "copy what can be read to another device and check the copy";
+    /// The volume uses what this checker does not know.
+    Unsupported = 902, "unsupported", "check it with fsck.f2fs";
+}
+
+/// How much a finding matters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Severity {
+    /// Nothing is lost, and the next checkpoint or mount mends it.
+    Notice,
+    /// Something is lost or will be.
+    Damage,
+}
+
+impl Kind {
+    /// Its number.
+    pub const fn number(self) -> u16 {
+        self as u16
+    }
+    /// How much it matters.
+    pub const fn severity(self) -> Severity {
+        match self {
+            Kind::SuperblockCopy | Kind::NeedsFsck => Severity::Notice,
+            _ => Severity::Damage,
+        }
+    }
+}
+
+/// One finding.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// What it is.
+    pub kind: Kind,
+    /// The inode that it concerns.
+    pub ino: Option<Ino>,
+    /// The node that it concerns, if not the inode.
+    pub nid: Option<Nid>,
+    /// The segment that it concerns.
+    pub segment: Option<SegNo>,
+    /// The block of the device in which it lies.
+    pub block: Option<BlockNo>,
+    /// The facts.
+    pub what: String,
+}
+
+impl Finding {
+    pub(super) fn new(kind: Kind, what: impl Into<String>) -> Finding {
+        Finding {
+            kind,
+            ino: None,
+            nid: None,
+            segment: None,
+            block: None,
+            what: what.into(),
+        }
+    }
+    pub(super) fn ino(self, ino: Nid) -> Finding {
+        Finding {
+            ino: Some(Ino(ino.0)),
+            ..self
+        }
+    }
+    pub(super) fn nid(self, nid: Nid) -> Finding {
+        let same = self.ino == Some(Ino(nid.0));
+        Finding {
+            nid: (!same).then_some(nid),
+            ..self
+        }
+    }
+    pub(super) fn segment(self, segment: SegNo) -> Finding {
+        Finding {
+            segment: Some(segment),
+            ..self
+        }
+    }
+    pub(super) fn block(self, block: impl Into<u64>) -> Finding {
+        Finding {
+            block: Some(BlockNo(block.into())),
+            ..self
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "F{} {}", self.kind.number(), self.kind.name())?;
+        let places = [
+            self.ino.map(|n| format!("inode {n}")),
+            self.nid.map(|n| format!("node {n}")),
+            self.segment.map(|n| format!("segment {n}")),
+            self.block.map(|n| format!("block {n}")),
+        ];
+        let places: Vec<String> = places.into_iter().flatten().collect();
+        if !places.is_empty() {
+            write!(f, " ({})", places.join(", "))?;
+        }
+        write!(f, ": {}", self.what)
+    }
+}
+
+/// The findings of a check, at most as many as asked for.
+#[derive(Debug)]
+pub(super) struct Findings {
+    limit: usize,
+    pub list: Vec<Finding>,
+    pub beyond: u64,
+}
+
+impl Findings {
+    pub fn new(limit: usize) -> Findings {
+        Findings {
+            limit,
+            list: Vec::new(),
+            beyond: 0,
+        }
+    }
+    pub fn add(&mut self, finding: Finding) {
+        if self.list.len() < self.limit {
+            self.list.push(finding);
+        } else {
+            self.beyond += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_are_unique_and_in_order() {
+        for pair in Kind::ALL.windows(2) {
+            assert!(pair[0].number() < pair[1].number(), "{pair:?}");
+        }
+        let names: std::collections::BTreeSet<_> = Kind::ALL.iter().map(|k| k.name()).collect();
+        assert_eq!(names.len(), Kind::ALL.len());
+    }
+
+    #[test]
+    fn a_finding_says_kind_place_and_facts() {
+        let finding = Finding::new(Kind::LinkCount, "2 names, 3 links")
+            .ino(Nid(12))
+            .nid(Nid(12))
+            .block(99u64);
+        assert_eq!(
+            finding.to_string(),
+            "F404 link-count (inode 12, block 99): 2 names, 3 links"
+        );
+        let finding = Finding::new(Kind::LostBlocks, "3 of them").segment(SegNo(4));
+        assert_eq!(
+            finding.to_string(),
+            "F803 lost-blocks (segment 4): 3 of them"
+        );
+        assert_eq!(
+            (finding.kind.severity(), Kind::NeedsFsck.severity()),
+            (Severity::Damage, Severity::Notice)
+        );
+    }
+}

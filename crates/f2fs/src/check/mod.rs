@@ -1,0 +1,114 @@
+//! The offline checker: everything that the last checkpoint of a volume must satisfy, by reading alone.
+//!
+//! ```text
+//!  superblocks -> packs -> orphans, root -> inodes -> nodes -> data, directories -> NAT, SIT, summaries, counts
+//!                   |                         |         |
+//!                 volume: tables as the     files    usage: which nid, which block was reached, and from where
+//!                 checkpoint sees them
+//! ```
+//!
+//! What roll-forward would add is not looked at: nodes written by fsync since the checkpoint lie in blocks that are free to it.
+//!
+//! Invariants:
+//! - C1 nothing is written, no task is started, no lock of `rt` is taken: a check may run on any thread and inside a simulation;
+//! - C2 no content makes it panic, run on without end or take memory beyond what the used parts of the volume need: a node
+//!   is followed once, a block is taken once, tables are read block by block;
+//! - C3 a volume without findings is one that `fsck.f2fs --dry-run` has nothing to say about, and the other way round; the
+//!   exceptions are named in the test that compares them (`tests/check.rs`).
+//!
+//! Sources: kernel documentation `filesystems/f2fs.rst`; what fsck.f2fs 1.15 says of mutated images.
+
+mod dirs;
+mod files;
+mod finding;
+mod packs;
+mod state;
+mod tables;
+mod totals;
+mod tree;
+mod usage;
+mod volume;
+mod xattrs;
+
+pub use finding::{Finding, Kind, Severity};
+
+use base::{BlockNo, Bytes};
+use finding::Findings;
+use state::State;
+use std::fmt::Display;
+use volume::Volume;
+
+/// What a check is told about the volume.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Blocks of 4 KiB of the device.
+    pub blocks: u64,
+    /// Most findings to keep; the others are counted.
+    pub limit: usize,
+}
+
+impl Options {
+    /// For a device of so many blocks of 4 KiB.
+    pub fn new(blocks: u64) -> Options {
+        Options { blocks, limit: 100 }
+    }
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Report {
+    /// The findings, in the order in which they were met.
+    pub findings: Vec<Finding>,
+    /// Findings beyond the limit.
+    pub beyond: u64,
+    /// The last checkpoint is not one of an unmount, or orphans wait: the next mount has something to do.
+    pub needs_recovery: bool,
+    /// Which packs hold a sound checkpoint. One may be damaged: it was being written.
+    pub packs: [bool; 2],
+    /// Version of the checkpoint that was checked.
+    pub version: u64,
+    /// Inodes in use.
+    pub inodes: u64,
+    /// Directories among them.
+    pub directories: u64,
+    /// Nodes in use.
+    pub nodes: u64,
+    /// Blocks of the main area in use, reserved ones included.
+    pub blocks: u64,
+}
+
+impl Report {
+    /// True if there is no finding but notices.
+    pub fn is_clean(&self) -> bool {
+        let damage = |f: &Finding| f.kind.severity() == Severity::Damage;
+        self.beyond == 0 && !self.findings.iter().any(damage)
+    }
+}
+
+/// Checks the volume behind `read`. A block of `read` has 4096 bytes; an error of it is a finding.
+pub fn check<E: Display>(read: &dyn Fn(BlockNo) -> Result<Bytes, E>, options: &Options) -> Report {
+    let read = |block: BlockNo| read(block).map_err(|e| e.to_string());
+    let mut found = Findings::new(options.limit);
+    let mut report = Report::default();
+    run(
+        &volume::Reader::new(&read, options.blocks),
+        &mut found,
+        &mut report,
+    );
+    report.findings = found.list;
+    report.beyond = found.beyond;
+    report
+}
+
+fn run(reader: &volume::Reader<'_>, found: &mut Findings, report: &mut Report) {
+    let Some(volume) = Volume::load(reader, found, report) else {
+        return;
+    };
+    let mut state = State::new(&volume, found);
+    files::scan(&mut state);
+    totals::check(&mut state);
+    report.inodes = state.inodes;
+    report.nodes = state.nodes;
+    report.blocks = state.blocks;
+    report.directories = state.files.values().filter(|f| f.is_dir()).count() as u64;
+}
