@@ -541,3 +541,26 @@ fn addresses_beyond_the_main_area_are_damage() {
     assert_eq!(world.segs.allocated(), 0, "a refused call changes nothing");
     world.segs.check();
 }
+
+/// `cargo test --release -p varve-f2fs --lib -- --ignored --nocapture cost_of`: below 200 ns each.
+#[test]
+#[ignore = "a measurement"]
+fn cost_of_allocation() {
+    const N: u32 = 1 << 20;
+    let world = World::new(1, 1);
+    let mut last = BlockAddr::NULL;
+    let begun = rt::now();
+    for i in 0..N {
+        let placed = world.segs.allocate(Log::WarmData, last, Summary::default());
+        last = placed.expect("room").addr;
+        if i % 8192 == 8191 {
+            let mut plug = world.queue.plug();
+            world.segs.flush(&mut plug);
+            drop(plug);
+            world.segs.committed(false);
+        }
+    }
+    let took = (rt::now() - begun).0 / u64::from(N);
+    println!("allocate, with the old block invalidated: {took} ns");
+    assert!(took < 2000, "{took} ns");
+}

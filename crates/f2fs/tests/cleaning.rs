@@ -1,0 +1,194 @@
+//! Cleaning under pressure: full and almost full volumes under random overwrites, pinned and open files, power cuts.
+//!
+//! `VARVE_CHURN=N` overwrites N times the size of the device (1 unless told; the whole of issue 7 is 10).
+#![allow(clippy::disallowed_methods)]
+
+mod common;
+
+use base::{Ino, Rng, Time};
+use block::Queue;
+use blockdev::Ram;
+use common::{create, fresh, judge, read_all};
+use fscore::{Errno, FileSystem};
+use rt::{Sim, SimConfig};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use varve_f2fs::{F2fs, MountOptions};
+
+const PAGE: u64 = 4096;
+const MIB: u64 = 64;
+
+fn churn_times() -> u64 {
+    let said = std::env::var("VARVE_CHURN").ok();
+    said.map_or(1, |n| n.parse().expect("VARVE_CHURN is a number"))
+}
+
+/// Mounts without tasks in the background.
+fn mount(ram: &Arc<Ram>, options: &str) -> Arc<F2fs> {
+    let options = MountOptions {
+        timers: false,
+        ..MountOptions::parse(options).expect("options")
+    };
+    F2fs::mount(Queue::new(ram.clone()), options).expect("mount")
+}
+
+/// What a page holds: file, page, version.
+fn page(file: u64, index: u64, version: u64) -> Vec<u8> {
+    let words = [file, index, version, !version];
+    let one: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    one.repeat(PAGE as usize / 32)
+}
+
+/// Files of whole pages, and what they hold.
+struct Files {
+    fs: Arc<F2fs>,
+    versions: BTreeMap<u64, (Ino, Vec<u64>)>,
+    rng: Rng,
+    clock: u64,
+    made: u64,
+}
+
+impl Files {
+    fn new(fs: Arc<F2fs>, seed: u64) -> Files {
+        Files {
+            fs,
+            versions: BTreeMap::new(),
+            rng: Rng::named(seed, "churn"),
+            clock: 0,
+            made: 0,
+        }
+    }
+
+    /// Makes a file of `pages` pages; false if there is no space.
+    fn make(&mut self, pages: u64) -> bool {
+        self.made += 1;
+        let file = self.made;
+        let ino = match create(&self.fs, &format!("file{file}")) {
+            Err(e) if e.errno() == Errno::NoSpc => return false,
+            made => made.expect("create"),
+        };
+        self.versions.insert(file, (ino, Vec::new()));
+        for index in 0..pages {
+            self.clock += 1;
+            let version = self.clock;
+            match self
+                .fs
+                .write(ino, index * PAGE, &page(file, index, version))
+            {
+                Err(e) if e.errno() == Errno::NoSpc => return false,
+                written => assert_eq!(written.expect("write"), PAGE as usize),
+            }
+            let (_, versions) = self.versions.get_mut(&file).expect("made");
+            versions.push(version);
+        }
+        true
+    }
+
+    fn pick(&mut self) -> (u64, Ino, u64) {
+        let n = self.rng.below(self.versions.len() as u64) as usize;
+        let (&file, (ino, pages)) = self.versions.iter().nth(n).expect("below");
+        (file, *ino, pages.len() as u64)
+    }
+
+    /// Overwrites some pages. That needs no space, so it never fails.
+    fn overwrite(&mut self, max: u64) -> u64 {
+        let (file, ino, pages) = self.pick();
+        if pages == 0 {
+            return 1;
+        }
+        let first = self.rng.below(pages);
+        let count = (1 + self.rng.below(max)).min(pages - first);
+        for index in first..first + count {
+            self.clock += 1;
+            let version = self.clock;
+            let written = self
+                .fs
+                .write(ino, index * PAGE, &page(file, index, version));
+            let n = written.expect("ENOSPC is not true: the block is the file's own");
+            assert_eq!(n as u64, PAGE);
+            self.versions.get_mut(&file).expect("picked").1[index as usize] = version;
+        }
+        count
+    }
+
+    fn check(&self) {
+        for (file, (ino, versions)) in &self.versions {
+            let content = read_all(&self.fs, *ino);
+            for (index, &version) in versions.iter().enumerate() {
+                let at = index * PAGE as usize;
+                let found = &content[at..at + PAGE as usize];
+                let expected = page(*file, index as u64, version);
+                assert!(found == expected, "file {file}, page {index}");
+            }
+        }
+    }
+}
+
+/// Fills the volume up to `percent`, overwrites it, and looks whether all is right.
+fn churn(options: &'static str, percent: u64, times: u64) {
+    let ram = fresh(MIB);
+    let device = ram.clone();
+    let seed = percent ^ options.len() as u64;
+    let outcome = Sim::new(SimConfig::seeded(seed)).run(move || {
+        let fs = mount(&device, options);
+        let mut files = Files::new(fs.clone(), seed);
+        let all = fs.statfs().expect("statfs").blocks_free;
+        let goal = all * percent / 100;
+        while all - fs.statfs().expect("statfs").blocks_free < goal {
+            let pages = 1 + files.rng.below(300);
+            if !files.make(pages) {
+                let left = fs.statfs().expect("statfs").blocks_free;
+                assert!(left < 4, "ENOSPC with {left} blocks free");
+                break;
+            }
+        }
+        fs.sync().expect("sync");
+        let mut left = times * MIB * (1 << 20) / PAGE;
+        while left > 0 {
+            left = left.saturating_sub(files.overwrite(24));
+            match files.rng.below(64) {
+                0 => fs.writeback(Time(u64::MAX)).expect("writeback"),
+                1 => {
+                    let (_, ino, _) = files.pick();
+                    fs.fsync(ino, false).expect("fsync");
+                }
+                2 if files.rng.below(16) == 0 => fs.sync().expect("sync"),
+                _ => {}
+            }
+        }
+        files.check();
+        let stats = fs.gc_stats();
+        println!("{options}, {percent} %: {stats:?}");
+        fs.unmount().expect("unmount");
+        let again = mount(&device, options);
+        files.fs = again.clone();
+        files.check();
+        again.unmount().expect("unmount");
+        stats
+    });
+    let stats = outcome.unwrap();
+    judge(&ram);
+    if options.contains("ipu_policy=0") {
+        assert!(stats.data_blocks > 0 && stats.node_blocks > 0, "{stats:?}");
+    }
+}
+
+#[test]
+fn almost_full_and_overwritten() {
+    churn("cache=8,ipu_policy=0", 95, churn_times());
+}
+
+#[test]
+fn full_and_overwritten() {
+    churn("cache=8,ipu_policy=0", 100, churn_times());
+}
+
+#[test]
+fn full_and_overwritten_in_place() {
+    churn("cache=8", 100, churn_times());
+}
+
+#[test]
+fn almost_full_without_filling_holes() {
+    churn("cache=8,mode=lfs,ipu_policy=0", 95, churn_times());
+}
