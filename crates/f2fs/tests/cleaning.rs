@@ -7,16 +7,15 @@ mod common;
 
 use base::{Ino, Rng, Time};
 use block::Queue;
-use blockdev::Ram;
+use blockdev::{Image, Ram};
 use common::{create, fresh, judge, read_all};
 use fscore::{Errno, FileSystem};
 use rt::{Sim, SimConfig};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use varve_f2fs::{F2fs, MountOptions};
+use varve_f2fs::{Cause, F2fs, MountOptions};
 
 const PAGE: u64 = 4096;
-const MIB: u64 = 64;
 
 fn churn_times() -> u64 {
     let said = std::env::var("VARVE_CHURN").ok();
@@ -125,11 +124,11 @@ impl Files {
 }
 
 /// Fills the volume up to `percent`, overwrites it, and looks whether all is right.
-fn churn(options: &'static str, percent: u64, times: u64) {
-    let ram = fresh(MIB);
-    let device = ram.clone();
+fn churn(mib: u64, options: &'static str, percent: u64) {
+    let times = churn_times();
     let seed = percent ^ options.len() as u64;
     let outcome = Sim::new(SimConfig::seeded(seed)).run(move || {
+        let device = fresh(mib);
         let fs = mount(&device, options);
         let mut files = Files::new(fs.clone(), seed);
         let all = fs.statfs().expect("statfs").blocks_free;
@@ -143,7 +142,7 @@ fn churn(options: &'static str, percent: u64, times: u64) {
             }
         }
         fs.sync().expect("sync");
-        let mut left = times * MIB * (1 << 20) / PAGE;
+        let mut left = times * mib * (1 << 20) / PAGE;
         while left > 0 {
             left = left.saturating_sub(files.overwrite(24));
             match files.rng.below(64) {
@@ -153,42 +152,51 @@ fn churn(options: &'static str, percent: u64, times: u64) {
                     fs.fsync(ino, false).expect("fsync");
                 }
                 2 if files.rng.below(16) == 0 => fs.sync().expect("sync"),
+                3 => drop(fs.garbage_collect(true).expect("cleaning")),
                 _ => {}
             }
         }
         files.check();
         let stats = fs.gc_stats();
-        println!("{options}, {percent} %: {stats:?}");
+        println!("{mib} MiB, {options}, {percent} %: {stats:?}");
         fs.unmount().expect("unmount");
         let again = mount(&device, options);
         files.fs = again.clone();
         files.check();
         again.unmount().expect("unmount");
-        stats
+        let content: Image = device.blocks().into_iter().collect();
+        (stats, content)
     });
-    let stats = outcome.unwrap();
-    judge(&ram);
+    let (stats, content) = outcome.unwrap();
+    judge(&content.to_ram(mib << 20));
     if options.contains("ipu_policy=0") {
+        let by_need = stats.sections.get(&Cause::ForegroundGc);
+        assert!(by_need.is_some() || !options.contains("lfs"), "{stats:?}");
         assert!(stats.data_blocks > 0 && stats.node_blocks > 0, "{stats:?}");
     }
 }
 
 #[test]
 fn almost_full_and_overwritten() {
-    churn("cache=8,ipu_policy=0", 95, churn_times());
+    churn(64, "cache=8,ipu_policy=0", 95);
+}
+
+#[test]
+fn almost_full_and_overwritten_128() {
+    churn(128, "cache=8,ipu_policy=0", 95);
 }
 
 #[test]
 fn full_and_overwritten() {
-    churn("cache=8,ipu_policy=0", 100, churn_times());
+    churn(64, "cache=8,ipu_policy=0", 100);
 }
 
 #[test]
 fn full_and_overwritten_in_place() {
-    churn("cache=8", 100, churn_times());
+    churn(64, "cache=8", 100);
 }
 
 #[test]
 fn almost_full_without_filling_holes() {
-    churn("cache=8,mode=lfs,ipu_policy=0", 95, churn_times());
+    churn(64, "cache=8,mode=lfs,ipu_policy=0", 95);
 }

@@ -23,8 +23,9 @@ use crate::ops::{Cause, Freeze};
 use base::Nanos;
 use fscore::FsResult;
 use moving::{Moved, Place};
+use ondisk::f2fs::BLOCKS_PER_SEG;
+use rt::Mutex;
 use rt::atomic::AtomicBool;
-use rt::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 pub(crate) use victim::Policy;
 
@@ -48,6 +49,16 @@ pub(crate) struct Gc {
 struct Work {
     /// Sections that could not be emptied, until everything else has been tried.
     stuck: BTreeSet<u32>,
+    /// What it was when a call gave up.
+    hopeless: Option<Standing>,
+}
+
+/// What has to change before another call makes sense after one that gave up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Standing {
+    free: u32,
+    /// Blocks ever taken.
+    taken: u64,
 }
 
 /// What cleaning did.
@@ -125,8 +136,12 @@ impl F2fs {
     fn clean_foreground(&self) -> FsResult<()> {
         self.check_writable()?;
         let start = rt::now();
-        let work = self.gc.one.lock();
-        let result = self.clean_until_enough(work);
+        let mut work = self.gc.one.lock();
+        if self.is_hopeless(&work) {
+            return Ok(());
+        }
+        let result = self.clean_until_enough(&mut work);
+        drop(work);
         let took = rt::now() - start;
         self.ops.note_wait(Cause::ForegroundGc, took);
         let mut books = self.gc.books.lock();
@@ -135,15 +150,32 @@ impl F2fs {
         result
     }
 
-    fn clean_until_enough(&self, mut work: MutexGuard<'_, Work>) -> FsResult<()> {
+    /// A call has given up, and not much has happened since: K5.
+    fn is_hopeless(&self, work: &Work) -> bool {
+        let now = self.standing();
+        let enough = u64::from(self.geo.segs_per_sec * BLOCKS_PER_SEG) / 2;
+        let then = work.hopeless;
+        then.is_some_and(|then| now.free >= then.free && now.taken < then.taken + enough)
+            && self.segs.prefree() == 0
+    }
+
+    fn standing(&self) -> Standing {
+        Standing {
+            free: self.segs.free_sections(),
+            taken: self.segs.ever_taken(),
+        }
+    }
+
+    fn clean_until_enough(&self, work: &mut Work) -> FsResult<()> {
         let mut stalled = 0;
+        work.hopeless = None;
         for _ in 0..ROUNDS_MAX {
             if !self.is_low() {
                 return Ok(());
             }
             let before = (self.segs.free_sections(), self.segs.usable());
             let freeze = self.ops.freeze(Cause::ForegroundGc);
-            let result = self.clean_round(&freeze, &mut work);
+            let result = self.clean_round(&freeze, work);
             freeze.end();
             result?;
             stalled = match (self.segs.free_sections(), self.segs.usable()) > before {
@@ -155,6 +187,7 @@ impl F2fs {
             }
         }
         self.gc.books.lock().gave_up += 1;
+        work.hopeless = Some(self.standing());
         Ok(())
     }
 

@@ -2,9 +2,15 @@
 //!
 //! Dirty nodes and directory blocks need segments when the next checkpoint writes them, and twice so for the latter, which dirty
 //! nodes themselves. Below that lies the reserve (`rsvd_segment_count`), out of which cleaning pays its copies.
+//!
+//! On small volumes mkfs reserves more than is left once users have filled what is theirs: no cleaning would ever reach that. So no more
+//! is kept than three quarters of what would be free if every valid block lay beside the next one; filling holes does the rest.
 
 use crate::F2fs;
 use ondisk::f2fs::{BLOCKS_PER_SEG, Log};
+
+/// Logs have a section each.
+const LOGS: u32 = Log::ALL.len() as u32;
 
 /// What is free and what is spoken for, in sections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,19 +19,26 @@ pub(super) struct Room {
     /// For what is dirty.
     pressure: u32,
     reserved: u32,
+    /// Free ones if there were no holes.
+    attainable: u32,
     /// What is dirty fits into the segments that are open.
     open_ones_do: bool,
 }
 
 impl Room {
     pub fn is_low(&self) -> bool {
-        let kept = self.pressure + self.reserved;
+        let kept = self.kept();
         self.free < kept || (self.free == kept && (kept == 0 || !self.open_ones_do))
     }
 
     /// Sections to clean.
     pub fn sections_wanted(&self) -> u32 {
-        (self.pressure + self.reserved + 1).saturating_sub(self.free)
+        (self.kept() + 1).saturating_sub(self.free)
+    }
+
+    fn kept(&self) -> u32 {
+        let wished = self.pressure + self.reserved;
+        wished.min(self.attainable * 3 / 4)
     }
 }
 
@@ -44,6 +57,8 @@ impl F2fs {
         self.segs.set_pressure(pressure);
         let free = self.segs.free_sections();
         let reserved = self.segs.reserved_sections;
+        let full = sections(self.segs.valid_blocks()) + LOGS;
+        let attainable = self.geo.sections.saturating_sub(full);
         let open_ones_do = free == pressure + reserved && {
             let fits = |log: &Log| self.segs.left_in(*log) >= nodes;
             Log::NODE.iter().all(fits) && self.segs.left_in(Log::HotData) >= dirs
@@ -52,6 +67,7 @@ impl F2fs {
             free,
             pressure,
             reserved,
+            attainable,
             open_ones_do,
         }
     }
@@ -67,6 +83,7 @@ mod tests {
             free,
             pressure,
             reserved: 6,
+            attainable: 40,
             open_ones_do,
         };
         assert!(!room(9, 2, false).is_low());
@@ -75,5 +92,14 @@ mod tests {
         assert!(room(7, 2, true).is_low());
         assert_eq!(room(7, 2, true).sections_wanted(), 2);
         assert_eq!(room(20, 2, true).sections_wanted(), 0);
+        let small = |free| Room {
+            attainable: 10,
+            ..room(free, 2, true)
+        };
+        assert!(
+            !small(6).is_low(),
+            "8 would be kept, 10 could be free at best"
+        );
+        assert!(small(6).is_low());
     }
 }

@@ -144,6 +144,10 @@ impl Segments {
         let blocks = inner.table.held_map(open.segno).inverted();
         blocks.ones().filter(|&i| i >= open.next.into()).count() as u64
     }
+    /// Blocks taken since the mount.
+    pub fn ever_taken(&self) -> u64 {
+        self.inner.lock().table.ever_taken()
+    }
     /// Blocks that may be taken, of all segments.
     pub fn usable(&self) -> u64 {
         self.inner.lock().table.usable()

@@ -50,6 +50,8 @@ pub(crate) struct Table {
     /// What the last checkpoint knew, while there are no others.
     frozen: Option<Vec<BlockMap>>,
     allocated: u64,
+    /// The same up to the last checkpoint.
+    allocated_before: u64,
     /// Valid blocks of all segments.
     total: u64,
 }
@@ -85,6 +87,7 @@ impl Table {
             prefree: 0,
             frozen: None,
             allocated: 0,
+            allocated_before: 0,
             total: 0,
         }
     }
@@ -169,6 +172,10 @@ impl Table {
     /// Valid blocks of all segments.
     pub fn total(&self) -> u64 {
         self.total
+    }
+    /// Blocks taken since the mount.
+    pub fn ever_taken(&self) -> u64 {
+        self.allocated_before + self.allocated
     }
     /// Blocks that may be taken.
     pub fn usable(&self) -> u64 {
@@ -358,7 +365,7 @@ impl Table {
     pub fn committed(&mut self) -> Vec<Freed> {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
-        self.allocated = 0;
+        self.allocated_before += std::mem::take(&mut self.allocated);
         let mut freed = Vec::new();
         for seg in touched {
             let at = seg.0 as usize;
