@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod common;
+mod pressure;
 
 use base::{Ino, Rng, Time};
 use block::Queue;
@@ -199,4 +200,21 @@ fn full_and_overwritten_in_place() {
 #[test]
 fn almost_full_without_filling_holes() {
     churn(64, "cache=8,mode=lfs,ipu_policy=0", 95);
+}
+
+#[test]
+fn cuts_in_cleaning() {
+    for (seed, options) in [
+        (1, "cache=2,ipu_policy=0"),
+        (2, "cache=2,ipu_policy=0,mode=lfs"),
+        (3, "cache=2,ipu_policy=0,fsync_mode=strict,nodiscard"),
+    ] {
+        let cuts = pressure::live(seed, options, 400, 40, None).unwrap();
+        assert!(cuts.len() >= 20, "{}", cuts.len());
+        for (n, cut) in cuts.iter().enumerate() {
+            if let Err(why) = pressure::judge(cut, options) {
+                panic!("{options}, seed {seed}, cut {n}: {why}");
+            }
+        }
+    }
 }
