@@ -163,10 +163,11 @@ pub fn live(
                     let model = model.lock().clone();
                     seen.push(Cut { image, model });
                 }
+                *over.lock() = true;
                 seen
             });
             for _ in 0..steps {
-                if watcher.is_finished() {
+                if *over.lock() {
                     break;
                 }
                 match life.step() {
