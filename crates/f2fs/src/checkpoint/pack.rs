@@ -5,8 +5,7 @@
 
 use crate::fault;
 use crate::segs::OpenLog;
-use crate::volume::lba;
-use base::{BLOCK_BYTES, BlockNo, Bytes};
+use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK};
 use block::Queue;
 use fscore::{FsError, FsResult};
 use ondisk::Corrupt;
@@ -132,9 +131,23 @@ fn read_pack(queue: &Queue, geo: &Geometry, second: bool) -> Result<Pack, Refuse
 }
 
 fn read(queue: &Queue, at: BlockAddr, blocks: u32) -> FsResult<Bytes> {
-    let sectors = u64::from(blocks) * base::SECTORS_PER_BLOCK;
+    let most = (queue.caps().max_transfer_sectors / SECTORS_PER_BLOCK).max(1);
+    let (start, end) = (u64::from(at), u64::from(at) + u64::from(blocks));
+    let run = |from: u64| {
+        let blocks = most.min(end - from);
+        (BlockNo(from).lba(), blocks * SECTORS_PER_BLOCK)
+    };
+    let runs: Vec<_> = (start..end).step_by(most as usize).map(run).collect();
     let during = "reading the checkpoint";
-    queue.read(lba(at), sectors).map_err(fault::device(during))
+    let mut parts = queue.read_many(&runs);
+    if parts.len() == 1 {
+        return parts.swap_remove(0).map_err(fault::device(during));
+    }
+    let mut bytes = Vec::with_capacity(blocks as usize * BLOCK_BYTES);
+    for part in parts {
+        bytes.extend_from_slice(&part.map_err(fault::device(during))?);
+    }
+    Ok(bytes.into())
 }
 
 /// Reads journals and summaries of the logs.

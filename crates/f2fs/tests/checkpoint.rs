@@ -1,0 +1,560 @@
+//! Checkpoints: what they leave, when they are written, which of two packs counts, and what is refused.
+#![allow(clippy::disallowed_methods)]
+
+mod common;
+
+use base::{BLOCK_BYTES, BlockNo, Ino, Nanos};
+use block::{BlockDevice, Caps, Class, Queue};
+use blockdev::{Image, Ram, SpecDisk, write_block};
+use fscore::{Creds, Errno, FileKind, FileSystem, FsError, FsResult};
+use ondisk::f2fs::{Checkpoint, CpFlags, Geometry, Superblock};
+use rt::{Sim, SimConfig};
+use std::sync::Arc;
+use varve_f2fs::mkfs::{DeviceContent, Options, plan};
+use varve_f2fs::{Cause, F2fs, MountOptions, Phase, Preset};
+
+const MIB: u64 = 64;
+
+/// A new volume.
+fn made() -> Arc<Ram> {
+    let ram = Arc::new(Ram::new(MIB << 20));
+    let options = Options::new(MIB << 20, [7; 16], rt::WallTime { secs: 1, nanos: 0 });
+    let plan = plan(&options).expect("a plan");
+    let queue = Queue::new(ram.clone());
+    plan.write(&queue, DeviceContent::Zeros).expect("room");
+    ram
+}
+
+fn quiet() -> MountOptions {
+    MountOptions {
+        timers: false,
+        ..MountOptions::default()
+    }
+}
+
+fn mount_with(device: Arc<dyn BlockDevice>, options: MountOptions) -> FsResult<Arc<F2fs>> {
+    F2fs::mount(Queue::new(device), options)
+}
+
+fn mount(ram: &Arc<Ram>) -> Arc<F2fs> {
+    mount_with(ram.clone(), quiet()).expect("mounts")
+}
+
+fn create(fs: &F2fs, name: &str) -> Ino {
+    let made = fs.create(
+        fs.root(),
+        name.as_bytes(),
+        FileKind::File,
+        0o644,
+        0,
+        Creds::default(),
+    );
+    made.expect(name).ino
+}
+
+fn has(fs: &F2fs, name: &str) -> bool {
+    match fs.lookup(fs.root(), name.as_bytes()) {
+        Ok(_) => true,
+        Err(FsError::Posix(Errno::NoEnt)) => false,
+        Err(e) => panic!("{name}: {e}"),
+    }
+}
+
+fn geometry(ram: &Ram) -> Geometry {
+    let block = read(ram, 0);
+    let sb = Superblock::in_block(&block).expect("superblock");
+    Geometry::new(&sb, MIB << 8).expect("geometry")
+}
+
+fn read(ram: &Ram, block: u64) -> Vec<u8> {
+    let found = ram.blocks().into_iter().find(|(n, _)| *n == block);
+    found.map_or_else(|| vec![0; BLOCK_BYTES], |(_, bytes)| bytes.to_vec())
+}
+
+fn write(ram: &Ram, block: u64, bytes: Vec<u8>) {
+    write_block(ram, BlockNo(block).lba(), Class::Data, bytes.into()).expect("in range");
+}
+
+fn edit(ram: &Ram, block: u64, change: impl FnOnce(&mut [u8])) {
+    let mut bytes = read(ram, block);
+    change(&mut bytes);
+    write(ram, block, bytes);
+}
+
+/// First block and checkpoint of the packs.
+fn packs(ram: &Ram) -> [(u64, Option<Checkpoint>); 2] {
+    let geo = geometry(ram);
+    [false, true].map(|second| {
+        let at = u64::from(geo.cp_pack(second));
+        (at, Checkpoint::parse(&read(ram, at), 0).ok())
+    })
+}
+
+/// The pack that counts, and the other one's index.
+fn newest(ram: &Ram) -> (u64, Checkpoint, usize) {
+    let [a, b] = packs(ram);
+    let version = |p: &Option<Checkpoint>| p.as_ref().map_or(0, Checkpoint::version);
+    match version(&a.1) > version(&b.1) {
+        true => (a.0, a.1.expect("sound"), 0),
+        false => (b.0, b.1.expect("sound"), 1),
+    }
+}
+
+/// Has fsck.f2fs judge the volume, if there is one.
+fn judge(ram: &Ram) {
+    if !common::have_tools() {
+        return;
+    }
+    let image = common::Image::new(MIB, &[]);
+    image.judge(ram);
+}
+
+#[test]
+fn packs_alternate_and_each_is_what_fsck_wants() {
+    let ram = made();
+    for round in 0..4u32 {
+        let fs = mount(&ram);
+        let before = newest(&ram);
+        for n in 0..300 {
+            let ino = create(&fs, &format!("{round}-{n}"));
+            fs.write(ino, 0, &[round as u8; 5000]).expect("write");
+        }
+        for n in 0..100 {
+            fs.unlink(fs.root(), format!("{round}-{n}").as_bytes())
+                .expect("unlink");
+        }
+        fs.sync().expect("sync");
+        let after = newest(&ram);
+        assert_eq!(after.1.version(), before.1.version() + 1);
+        assert_ne!(after.2, before.2, "C3: the other segment");
+        assert!(!after.1.flags().has(CpFlags::UMOUNT));
+        judge(&ram);
+        fs.sync().expect("sync");
+        assert_eq!(fs.checkpoints().packs(), 1, "nothing had changed");
+        fs.unmount().expect("unmount");
+        assert!(newest(&ram).1.flags().has(CpFlags::UMOUNT));
+        judge(&ram);
+        let fs = mount(&ram);
+        for n in [0, 99, 100, 299] {
+            assert_eq!(has(&fs, &format!("{round}-{n}")), n >= 100);
+        }
+        fs.unmount().expect("unmount");
+        assert_eq!(
+            fs.checkpoints().packs(),
+            0,
+            "an unmount of nothing writes nothing"
+        );
+    }
+}
+
+#[test]
+fn a_bad_pack_falls_back_and_says_so() {
+    let ram = made();
+    let fs = mount(&ram);
+    create(&fs, "old");
+    fs.sync().expect("sync");
+    create(&fs, "new");
+    fs.sync().expect("sync");
+    drop(fs);
+    let (at, cp, index) = newest(&ram);
+    let last = at + u64::from(cp.pack_blocks()) - 1;
+    for (block, byte) in [(at, 8), (at, 4095), (last, 0), (last, 200)] {
+        let copy = common::fork(&ram);
+        edit(&copy, block, |bytes| bytes[byte] ^= 1);
+        let fs = mount(&copy);
+        let note = fs.mount_notes().join("\n");
+        assert!(
+            note.contains(&format!("checkpoint pack {index} is not whole")),
+            "{note}"
+        );
+        assert!(has(&fs, "old") && !has(&fs, "new"));
+        create(&fs, "newer");
+        fs.unmount().expect("unmount");
+        assert!(newest(&copy).1.version() > cp.version(), "C5");
+        judge(&copy);
+    }
+}
+
+#[test]
+fn without_a_whole_pack_the_volume_is_refused() {
+    let ram = made();
+    for (at, _) in packs(&ram) {
+        edit(&ram, at, |bytes| bytes[100] ^= 1);
+    }
+    let e = mount_with(ram, quiet()).err().expect("refused").to_string();
+    assert!(e.contains("neither checkpoint pack is whole"), "{e}");
+    assert!(
+        e.contains("pack 0:") && e.contains("pack 1:") && e.contains("fsck.f2fs"),
+        "{e}"
+    );
+}
+
+#[test]
+fn a_damaged_superblock_is_replaced_by_its_copy() {
+    let ram = made();
+    for copy in [0, 1] {
+        edit(&ram, copy, |bytes| bytes[1024] ^= 1);
+        let options = MountOptions {
+            read_only: true,
+            ..quiet()
+        };
+        let fs = mount_with(ram.clone(), options).expect("mounts");
+        assert!(fs.mount_notes()[0].contains(&format!("superblock {copy} is damaged")));
+        fs.unmount().expect("unmount");
+        assert!(Superblock::in_block(&read(&ram, copy)).is_err(), "M1");
+        mount(&ram).unmount().expect("unmount");
+        assert!(Superblock::in_block(&read(&ram, copy)).is_ok(), "U2");
+        assert_eq!(read(&ram, 0)[1024..], read(&ram, 1)[1024..]);
+    }
+    edit(&ram, 0, |bytes| bytes[1024] ^= 1);
+    edit(&ram, 1, |bytes| bytes[1024] ^= 1);
+    let e = mount_with(ram, quiet()).err().expect("refused").to_string();
+    assert!(e.contains("magic number"), "{e}");
+}
+
+#[test]
+fn what_cannot_be_mounted_is_refused_by_name() {
+    let with = |change: &dyn Fn(&mut Superblock)| {
+        let ram = made();
+        for copy in [0, 1] {
+            edit(&ram, copy, |bytes| {
+                let mut sb = Superblock::in_block(bytes).expect("superblock");
+                change(&mut sb);
+                sb.encode(bytes);
+            });
+        }
+        ram
+    };
+    let refused = |ram: &Arc<Ram>, options: MountOptions| {
+        mount_with(ram.clone(), options)
+            .err()
+            .expect("refused")
+            .to_string()
+    };
+    let zoned = with(&|sb| sb.set_features_raw(sb.features_raw() | 2));
+    assert!(refused(&zoned, quiet()).contains("blkzoned"));
+    let unknown = with(&|sb| sb.set_features_raw(sb.features_raw() | 1 << 20));
+    assert!(refused(&unknown, quiet()).contains("FEATURE_20"));
+    let ro = with(&|sb| sb.set_features_raw(sb.features_raw() | 0x4000));
+    let e = refused(&ro, quiet());
+    assert!(e.contains("ro") && e.contains("mount read-only"), "{e}");
+    let read_only = MountOptions {
+        read_only: true,
+        ..quiet()
+    };
+    mount_with(ro, read_only)
+        .expect("may be read")
+        .unmount()
+        .expect("unmount");
+    let long = with(&|sb| sb.set_block_count(sb.block_count() + 512));
+    let e = refused(&long, quiet());
+    assert!(e.contains("the device is shorter"), "{e}");
+}
+
+#[test]
+fn a_read_only_mount_writes_nothing() {
+    let ram = made();
+    let fs = mount(&ram);
+    let ino = create(&fs, "file");
+    fs.write(ino, 0, &[1; 9000]).expect("write");
+    fs.fsync(ino, false).expect("fsync");
+    create(&fs, "never synced");
+    let image = common::fork(&ram);
+    let before = image.blocks();
+    let options = MountOptions {
+        read_only: true,
+        ..quiet()
+    };
+    let fs = mount_with(image.clone(), options).expect("mounts");
+    assert!(has(&fs, "file") && !has(&fs, "never synced"));
+    assert_eq!(common::read_all(&fs, ino), [1; 9000]);
+    assert_eq!(
+        fs.unlink(fs.root(), b"file").err().map(|e| e.errno()),
+        Some(Errno::RoFs)
+    );
+    fs.sync().expect("nothing to do");
+    fs.unmount().expect("unmount");
+    assert_eq!(image.blocks(), before, "M1");
+}
+
+#[test]
+fn orphans_are_listed_and_freed() {
+    let ram = made();
+    let fs = mount(&ram);
+    let free = fs.statfs().expect("statfs").inodes_free;
+    let inos: Vec<Ino> = (0..3).map(|n| create(&fs, &format!("{n}"))).collect();
+    for (n, &ino) in inos.iter().enumerate() {
+        fs.write(ino, 0, &[1; 20_000]).expect("write");
+        fs.open(ino).expect("open");
+        fs.unlink(fs.root(), format!("{n}").as_bytes())
+            .expect("unlink");
+    }
+    fs.sync().expect("sync");
+    let (_, cp, _) = newest(&ram);
+    assert_eq!((cp.orphan_blocks(), cp.pack_start_sum()), (1, 2));
+    let cut = common::fork(&ram);
+    let again = mount(&cut);
+    assert_eq!(again.statfs().expect("statfs").inodes_free, free);
+    again.unmount().expect("unmount");
+    assert_eq!(newest(&cut).1.orphan_blocks(), 0);
+    judge(&cut);
+}
+
+#[test]
+fn triggers_write_checkpoints_and_are_counted() {
+    let ram = made();
+    let mut options = quiet();
+    options.checkpoint.triggers.dirty_node_segments = 1;
+    let fs = mount_with(ram.clone(), options.clone()).expect("mounts");
+    for n in 0..1500 {
+        create(&fs, &format!("{n}"));
+    }
+    let by_cause = fs.checkpoints().by_cause;
+    assert!(by_cause[&Cause::DirtyNodes] >= 2, "{by_cause:?}");
+    fs.unmount().expect("unmount");
+    options.checkpoint.triggers.dirty_node_segments = 100;
+    options.checkpoint.triggers.dirty_nat_percent = 1;
+    let fs = mount_with(ram.clone(), options).expect("mounts");
+    for n in 0..1500 {
+        fs.unlink(fs.root(), format!("{n}").as_bytes())
+            .expect("unlink");
+    }
+    for n in 0..3000 {
+        create(&fs, &format!("again {n}"));
+    }
+    let stats = fs.checkpoints();
+    assert!(stats.by_cause[&Cause::DirtyNat] >= 1, "{stats:?}");
+    assert!(stats.nat_blocks > 0 && stats.time.contains_key(&Phase::Pack));
+    fs.unmount().expect("unmount");
+    judge(&ram);
+}
+
+/// In a simulation, on a device that takes time.
+fn simulated<T: Send + 'static>(
+    seed: u64,
+    run: impl FnOnce(Arc<SpecDisk>) -> T + Send + 'static,
+) -> T {
+    let image = image_of(&made());
+    let outcome = Sim::new(SimConfig::seeded(seed))
+        .run(move || run(SpecDisk::from_image(caps(), image, seed)));
+    outcome.unwrap()
+}
+
+fn image_of(ram: &Ram) -> Image {
+    let mut image = Image::new();
+    for (n, bytes) in ram.blocks() {
+        image.set_block(n, bytes);
+    }
+    image
+}
+
+fn caps() -> Caps {
+    Caps {
+        volatile_cache: true,
+        fua: true,
+        reliable_granule: Some(4096),
+        tear_granule: Some(4096),
+        ..Ram::new(MIB << 20).caps()
+    }
+}
+
+#[test]
+fn the_timer_writes_when_something_has_changed() {
+    let (packs, waited) = simulated(3, |disk| {
+        let options = MountOptions {
+            checkpoint: Preset::Checkpoint1.policy(),
+            ..MountOptions::default()
+        };
+        let fs = mount_with(disk, options).expect("mounts");
+        for n in 0..50 {
+            create(&fs, &format!("{n}"));
+            rt::sleep(Nanos::from_millis(100));
+        }
+        rt::sleep(Nanos::from_secs(20));
+        let stats = fs.checkpoints();
+        fs.unmount().expect("unmount");
+        (stats.by_cause[&Cause::Timer], fs.freezes()[&Cause::Timer])
+    });
+    assert!((5..=7).contains(&packs), "{packs} in 5 s and 20 idle ones");
+    assert!(waited.held > Nanos(0) && waited.freezes >= packs);
+}
+
+#[test]
+fn the_background_policy_has_a_task_of_its_own() {
+    let stats = simulated(4, |disk| {
+        let options = MountOptions {
+            checkpoint: Preset::Checkpoint5Bg.policy(),
+            ..MountOptions::default()
+        };
+        let fs = mount_with(disk, options).expect("mounts");
+        for n in 0..40 {
+            create(&fs, &format!("{n}"));
+            rt::sleep(Nanos::from_millis(500));
+        }
+        let stats = fs.checkpoints();
+        fs.unmount().expect("unmount");
+        stats
+    });
+    assert!(
+        (3..=4).contains(&stats.by_cause[&Cause::Background]),
+        "{stats:?}"
+    );
+}
+
+/// C1 to C6: at whatever moment of a checkpoint the power goes, the old state or the new one mounts, and nothing is wrong with it.
+#[test]
+fn a_cut_leaves_the_old_state_or_the_new_one() {
+    let (mut old, mut new) = (0, 0);
+    for seed in 0..24 {
+        let images = simulated(seed, move |disk| {
+            let fs = mount_with(disk.clone(), quiet()).expect("mounts");
+            for n in 0..200 {
+                create(&fs, &format!("old {n}"));
+            }
+            fs.sync().expect("sync");
+            for n in 0..200 {
+                fs.unlink(fs.root(), format!("old {n}").as_bytes())
+                    .expect("unlink");
+                create(&fs, &format!("new {n}"));
+            }
+            let syncing = fs.clone();
+            let task = rt::spawn("sync", move || syncing.sync());
+            let mut images = Vec::new();
+            while !task.is_finished() {
+                rt::sleep(Nanos::from_micros(150 + 37 * seed));
+                images.push(disk.snapshot(seed));
+                images.push(disk.snapshot_lost());
+            }
+            task.join().expect("no panic").expect("sync");
+            images.push(disk.snapshot_lost());
+            images
+        });
+        for image in images {
+            let ram = Arc::new(image.to_ram(MIB << 20));
+            let fs = mount(&ram);
+            let is_old = has(&fs, "old 0");
+            for n in 0..200 {
+                assert_eq!(has(&fs, &format!("old {n}")), is_old);
+                assert_eq!(has(&fs, &format!("new {n}")), !is_old);
+            }
+            create(&fs, "after");
+            fs.unmount().expect("unmount");
+            if seed % 8 == 0 {
+                judge(&ram);
+            }
+            *(if is_old { &mut old } else { &mut new }) += 1;
+        }
+    }
+    assert!(old > 50 && new >= 24, "{old} old, {new} new");
+}
+
+#[test]
+fn after_a_failed_write_no_pack_follows() {
+    for class in [Class::Node, Class::Nat, Class::CheckpointPack] {
+        simulated(9, move |disk| {
+            let fs = mount_with(disk.clone(), quiet()).expect("mounts");
+            for n in 0..600 {
+                create(&fs, &format!("{n}"));
+            }
+            disk.fail_writes(Some(class));
+            fs.sync().expect_err("a write failed");
+            disk.heal();
+            let first = fs.failed().expect("C7: latched");
+            assert!(!first.is_empty());
+            let e = fs.sync().expect_err("latched");
+            assert!(matches!(e, FsError::Aborted { .. }), "{e}");
+            let made = fs.create(fs.root(), b"x", FileKind::File, 0o644, 0, Creds::default());
+            assert!(made.is_err());
+            assert!(has(&fs, "0"), "reading goes on");
+            fs.unmount().expect_err("says that something was lost");
+            let ram = Arc::new(disk.visible().to_ram(MIB << 20));
+            let fs = mount(&ram);
+            assert!(!has(&fs, "0"), "C7: no pack of the failed state");
+        });
+    }
+}
+
+#[test]
+fn frozen_means_that_nothing_changes() {
+    simulated(5, |disk| {
+        let fs = mount_with(disk.clone(), quiet()).expect("mounts");
+        create(&fs, "a");
+        fs.freeze().expect("freeze");
+        assert!(matches!(fs.freeze(), Err(FsError::Posix(Errno::Busy))));
+        let other = fs.clone();
+        let task = rt::spawn("changer", move || create(&other, "b"));
+        rt::sleep(Nanos::from_secs(1));
+        assert!(!task.is_finished(), "O2");
+        let ram = Arc::new(disk.snapshot_lost().to_ram(MIB << 20));
+        let copy = mount(&ram);
+        assert!(has(&copy, "a") && !has(&copy, "b"));
+        fs.thaw().expect("thaw");
+        task.join().expect("no panic");
+        assert!(matches!(fs.thaw(), Err(FsError::Posix(Errno::Inval))));
+        assert!(has(&fs, "b"));
+        assert!(fs.freezes()[&Cause::FsFreeze].waited >= Nanos::from_millis(900));
+        fs.freeze().expect("freeze");
+        fs.thaw().expect("thaw");
+        fs.unmount().expect("unmount");
+    });
+}
+
+#[test]
+fn without_checkpoints_an_unmount_goes_back() {
+    let ram = made();
+    let fs = mount(&ram);
+    let kept = create(&fs, "kept");
+    fs.write(kept, 0, &[1; 100_000]).expect("write");
+    fs.sync().expect("sync");
+    fs.disable_checkpoints().expect("room enough");
+    assert!(newest(&ram).1.flags().has(CpFlags::DISABLED));
+    let pack = newest(&ram).0;
+    fs.unlink(fs.root(), b"kept").expect("unlink");
+    let mut full = false;
+    'fill: for n in 0..200 {
+        let ino = match fs.create(
+            fs.root(),
+            format!("{n}").as_bytes(),
+            FileKind::File,
+            0o644,
+            0,
+            Creds::default(),
+        ) {
+            Ok(attr) => attr.ino,
+            Err(e) => {
+                assert_eq!(e.errno(), Errno::NoSpc);
+                full = true;
+                break;
+            }
+        };
+        for k in 0..8 {
+            if let Err(e) = fs.write(ino, k << 16, &[2; 1 << 16]) {
+                assert_eq!(e.errno(), Errno::NoSpc, "B1: {e}");
+                full = true;
+                break 'fill;
+            }
+        }
+        fs.sync().expect("does nothing");
+        fs.fsync(ino, false).expect("does nothing");
+    }
+    assert!(full, "B1: what was freed is not free");
+    assert_eq!(fs.failed(), None);
+    assert_eq!(newest(&ram).0, pack, "no pack");
+    fs.unmount().expect("unmount");
+    judge(&ram);
+    let fs = mount(&ram);
+    assert!(has(&fs, "kept") && !has(&fs, "0"));
+    assert_eq!(common::read_all(&fs, kept), [1; 100_000]);
+    assert!(
+        !newest(&ram).1.flags().has(CpFlags::DISABLED),
+        "a mount with checkpoints says so"
+    );
+    fs.disable_checkpoints().expect("room enough");
+    create(&fs, "later");
+    fs.enable_checkpoints().expect("again");
+    fs.unmount().expect("unmount");
+    let fs = mount(&ram);
+    assert!(has(&fs, "later"));
+    fs.unmount().expect("unmount");
+    judge(&ram);
+}
