@@ -125,12 +125,15 @@ fn packs_alternate_and_each_is_what_fsck_wants() {
         }
         fs.sync().expect("sync");
         let after = newest(&ram);
-        assert_eq!(after.1.version(), before.1.version() + 1);
-        assert_ne!(after.2, before.2, "C3: the other segment");
+        let written = fs.checkpoints().packs();
+        assert!(written >= 1);
+        assert_eq!(after.1.version(), before.1.version() + written);
+        let turned = before.2 ^ (written % 2) as usize;
+        assert_eq!(after.2, turned, "C3: the other segment");
         assert!(!after.1.flags().has(CpFlags::UMOUNT));
         judge(&ram);
         fs.sync().expect("sync");
-        assert_eq!(fs.checkpoints().packs(), 1, "nothing had changed");
+        assert_eq!(fs.checkpoints().packs(), written, "nothing had changed");
         fs.unmount().expect("unmount");
         assert!(newest(&ram).1.flags().has(CpFlags::UMOUNT));
         judge(&ram);
@@ -314,6 +317,7 @@ fn triggers_write_checkpoints_and_are_counted() {
     fs.unmount().expect("unmount");
     options.checkpoint.triggers.dirty_node_segments = 100;
     options.checkpoint.triggers.dirty_nat_percent = 1;
+    options.checkpoint.triggers.prefree_percent = 100;
     let fs = mount_with(ram.clone(), options).expect("mounts");
     for n in 0..1500 {
         fs.unlink(fs.root(), format!("{n}").as_bytes())

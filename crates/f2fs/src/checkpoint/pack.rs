@@ -53,7 +53,9 @@ pub(crate) fn choose(queue: &Queue, geo: &Geometry) -> FsResult<(Pack, Option<St
         (Ok(mut good), Err(bad)) | (Err(bad), Ok(mut good)) => {
             good.newest = match bad.version {
                 Some(seen) if newer(seen, good.newest) => seen,
-                _ => good.newest,
+                Some(_) => good.newest,
+                // It may have been the one that followed.
+                None => good.newest.wrapping_add(1),
             };
             let note = format!(
                 "checkpoint pack {} is not whole ({}); mounted version {} of pack {}",
