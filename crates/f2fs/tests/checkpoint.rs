@@ -17,8 +17,12 @@ const MIB: u64 = 64;
 
 /// A new volume.
 fn made() -> Arc<Ram> {
-    let ram = Arc::new(Ram::new(MIB << 20));
-    let options = Options::new(MIB << 20, [7; 16], rt::WallTime { secs: 1, nanos: 0 });
+    made_of(MIB)
+}
+
+fn made_of(mib: u64) -> Arc<Ram> {
+    let ram = Arc::new(Ram::new(mib << 20));
+    let options = Options::new(mib << 20, [7; 16], rt::WallTime { secs: 1, nanos: 0 });
     let plan = plan(&options).expect("a plan");
     let queue = Queue::new(ram.clone());
     plan.write(&queue, DeviceContent::Zeros).expect("room");
@@ -305,7 +309,8 @@ fn orphans_are_listed_and_freed() {
 
 #[test]
 fn triggers_write_checkpoints_and_are_counted() {
-    let ram = made();
+    // Less would make room for logs by checkpoints of the cleaner.
+    let ram = made_of(256);
     let mut options = quiet();
     options.checkpoint.triggers.dirty_node_segments = 1;
     let fs = mount_with(ram.clone(), options.clone()).expect("mounts");
@@ -313,7 +318,8 @@ fn triggers_write_checkpoints_and_are_counted() {
         create(&fs, &format!("{n}"));
     }
     let by_cause = fs.checkpoints().by_cause;
-    assert!(by_cause[&Cause::DirtyNodes] >= 2, "{by_cause:?}");
+    let written = by_cause.get(&Cause::DirtyNodes).copied();
+    assert!(written >= Some(2), "{by_cause:?}");
     fs.unmount().expect("unmount");
     options.checkpoint.triggers.dirty_node_segments = 100;
     options.checkpoint.triggers.dirty_nat_percent = 1;
@@ -327,7 +333,7 @@ fn triggers_write_checkpoints_and_are_counted() {
         create(&fs, &format!("again {n}"));
     }
     let stats = fs.checkpoints();
-    assert!(stats.by_cause[&Cause::DirtyNat] >= 1, "{stats:?}");
+    assert!(stats.by_cause.contains_key(&Cause::DirtyNat), "{stats:?}");
     assert!(stats.nat_blocks > 0 && stats.time.contains_key(&Phase::Pack));
     fs.unmount().expect("unmount");
     judge(&ram);
