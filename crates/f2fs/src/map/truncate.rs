@@ -27,7 +27,7 @@ struct Freed {
     /// Data blocks and reserved ones.
     blocks: u64,
     nodes: u64,
-    /// A direct node of the last checkpoint below an indirect one that stays.
+    /// A direct node below an indirect one went that is on the device.
     cut_below: bool,
     damage: Option<FsError>,
 }
@@ -235,7 +235,7 @@ impl F2fs {
             return Ok(false);
         }
         if part.level == 1 && part.ofs > 2 {
-            freed.cut_below |= self.node_history(part.nid)?.checkpointed;
+            freed.cut_below |= self.nat_get(part.nid)?.addr.is_data();
         }
         let result = self.free_node(op, part.nid);
         freed.note(result)?;

@@ -22,12 +22,12 @@ pub(crate) enum Which {
     Of(Ino),
 }
 
-/// What the last node of an fsync is like.
+/// How the last node of an fsync is written, the one with the mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Last {
-    /// Like the others: each has a mark.
-    Alike,
-    /// It alone has a mark, and is non-volatile at completion.
+    /// With the others.
+    Together,
+    /// When the others are durable; it is non-volatile at completion.
     Alone,
 }
 
@@ -58,9 +58,8 @@ impl F2fs {
         Ok(nids.len() as u64)
     }
 
-    /// Submits nodes of an fsync of inode `ino` with their marks: its direct and xattr nodes, with `inode_block` its own block.
-    /// Those of [`Last::Alone`] but for the last fly first; `before_last` is called when it is their turn to have landed.
-    /// Answers how many.
+    /// Submits nodes of an fsync of inode `ino`: its direct and xattr nodes, with `inode_block` its own block behind them. The last one
+    /// has the mark. With [`Last::Alone`] `before_last` is called when the others are under way. Answers how many.
     pub(crate) fn write_fsync_nodes(
         &self,
         op: &Op<'_>,
@@ -78,12 +77,11 @@ impl F2fs {
             return Ok(0);
         };
         let marks = |nid: Nid| Marks {
-            fsync: (last == Last::Alike || nid == final_node)
-                && !rt::mutant(Mutant::F2fsNoFsyncMark),
+            fsync: nid == final_node && !rt::mutant(Mutant::F2fsNoFsyncMark),
             dentry: nid == ino && dentry,
         };
         match last {
-            Last::Alike => self.fly(op, &nids, Some(ino), |nid| (marks(nid), false))?,
+            Last::Together => self.fly(op, &nids, Some(ino), |nid| (marks(nid), false))?,
             Last::Alone => {
                 let (_, others) = nids.split_last().expect("one at least");
                 self.fly(op, others, Some(ino), |nid| (marks(nid), false))?;
@@ -96,7 +94,7 @@ impl F2fs {
         Ok(nids.len() as u64)
     }
 
-    /// The nodes that an fsync writes, by number. Indirect ones are none of them: roll-forward makes them anew.
+    /// The nodes that an fsync writes, by number, the inode block last. Indirect ones are none of them: roll-forward makes them anew.
     fn fsync_set(&self, ino: Nid, inode_block: bool) -> Vec<Nid> {
         let mut state = self.nodes.state.lock();
         let mut nids = state.dirty_of(ino);
@@ -106,7 +104,6 @@ impl F2fs {
         });
         if inode_block && state.is_dirty(ino) {
             nids.push(ino);
-            nids.sort_unstable();
         }
         nids
     }

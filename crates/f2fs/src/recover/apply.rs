@@ -5,15 +5,13 @@ use super::chain::{Link, Plan, Reader, Wanted};
 use crate::F2fs;
 use crate::inode::Inode;
 use crate::ops::Op;
-use base::{BLOCK_BYTES, Ino, Map};
+use base::{BLOCK_BYTES, Ino};
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{
-    Advise, Extent, Inline, InodeFields, Nid, NodeKind, XATTR_BLOCK_BYTES, XATTR_NODE_OFFSET,
-    max_file_blocks,
+    Advise, Extent, INODE_NID_SLOT0, Inline, InodeFields, Nid, NodeKind, XATTR_BLOCK_BYTES,
+    XATTR_NODE_OFFSET, max_file_blocks, nid_slot,
 };
-
-/// The node numbers that the inode block of the chain named last, by inode (V5). Nodes that recovery makes have other numbers.
-pub(super) type Named = Map<Nid, [Nid; 5]>;
+use std::collections::BTreeMap;
 
 impl F2fs {
     pub(super) fn apply_chain(
@@ -24,6 +22,7 @@ impl F2fs {
         report: &mut RecoveryReport,
     ) -> FsResult<()> {
         let mut reader = Reader::default();
+        self.drop_replaced(op, chain, plan)?;
         for (&ino, wanted) in &plan.inodes {
             if let Some(n) = wanted.made_from {
                 let block = reader.read(self, chain[n].at)?;
@@ -31,19 +30,17 @@ impl F2fs {
                 report.inodes_made += 1;
             }
         }
-        let mut named = Named::default();
         for (n, link) in chain.iter().enumerate() {
             let Some(wanted) = plan.inodes.get(&link.footer.ino).filter(|w| n <= w.last) else {
                 continue;
             };
             let block = reader.read(self, link.at)?;
-            self.apply_link(op, n, link, wanted, &block, &mut named, report)
+            self.apply_link(op, n, link, wanted, &block, report)
                 .map_err(|e| at_link(e, link))?;
         }
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn apply_link(
         &self,
         op: &Op<'_>,
@@ -51,7 +48,6 @@ impl F2fs {
         link: &Link,
         wanted: &Wanted,
         block: &[u8],
-        named: &mut Named,
         report: &mut RecoveryReport,
     ) -> FsResult<()> {
         let Ok(inode) = self.inode(Ino(link.footer.ino.0)) else {
@@ -62,7 +58,7 @@ impl F2fs {
             NodeKind::Inode => {
                 let fields = self.recovered_fields(link.footer.ino, block)?;
                 self.apply_fields(op, &inode, &fields)?;
-                self.apply_subtrees(op, &inode, &fields, named)?;
+                self.apply_subtrees(op, &inode, &fields)?;
                 self.apply_inline_xattr(op, &inode, &fields, block)?;
                 if !self.apply_inline_data(op, &inode, &fields, block)? {
                     report.blocks += self.apply_slots(op, &inode, link, block)?;
@@ -138,24 +134,47 @@ impl F2fs {
         self.put_inode(op, inode)
     }
 
-    /// V5.
-    fn apply_subtrees(
-        &self,
-        op: &Op<'_>,
-        inode: &Inode,
-        from: &InodeFields,
-        named: &mut Named,
-    ) -> FsResult<()> {
+    /// V5: what the inode block names no more is free.
+    fn apply_subtrees(&self, op: &Op<'_>, inode: &Inode, from: &InodeFields) -> FsResult<()> {
         let now = inode.core().fields.nids;
-        let before = named.insert(inode.nid(), from.nids).unwrap_or(now);
-        let mut tree = inode.tree.lock();
-        for (n, (was, is)) in before.into_iter().zip(from.nids).enumerate() {
-            if was != is {
-                self.drop_subtree(op, inode, &mut tree, n)?;
+        for (n, (is, named)) in now.into_iter().zip(from.nids).enumerate() {
+            if is != Nid(0) && named == Nid(0) {
+                self.drop_subtree(op, inode, &mut inode.tree.lock(), n)?;
             }
         }
         if from.xattr_nid == Nid(0) && inode.core().fields.xattr_nid != Nid(0) {
             self.drop_xattr_node(op, inode)?;
+        }
+        Ok(())
+    }
+
+    /// V5: of the tree that the checkpoint has, what some inode block of the chain names otherwise was freed. Nodes that recovery
+    /// makes have numbers of their own, so this comes before anything is made.
+    fn drop_replaced(&self, op: &Op<'_>, chain: &[Link], plan: &Plan) -> FsResult<()> {
+        let mut reader = Reader::default();
+        let mut gone: BTreeMap<Nid, [bool; 5]> = BTreeMap::new();
+        for (n, link) in chain.iter().enumerate() {
+            let ino = link.footer.ino;
+            let wanted = plan.inodes.get(&ino);
+            if !link.footer.is_inode() || wanted.is_none_or(|w| n > w.last || w.made_from.is_some())
+            {
+                continue;
+            }
+            let Ok(inode) = self.inode(Ino(ino.0)) else {
+                continue;
+            };
+            let block = reader.read(self, link.at)?;
+            let now = inode.core().fields.nids;
+            let gone = gone.entry(ino).or_default();
+            for (n, now) in now.into_iter().enumerate() {
+                gone[n] |= now != Nid(0) && nid_slot(&block, INODE_NID_SLOT0 + n) != now;
+            }
+        }
+        for (ino, gone) in gone {
+            let inode = self.inode(Ino(ino.0))?;
+            for n in (0..5).filter(|&n| gone[n]) {
+                self.drop_subtree(op, &inode, &mut inode.tree.lock(), n)?;
+            }
         }
         Ok(())
     }

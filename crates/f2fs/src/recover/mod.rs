@@ -15,7 +15,8 @@
 //!   checkpoint ([`Reason::Life`](crate::Reason::Life)): no node block gets into the chain in front of such leftovers;
 //! - V5 subtrees: an inode block of the chain names its nodes. One that it names no more was freed with all it led to, and pages
 //!   behind the end of the file were cut off; what was cut off elsewhere below an indirect node forces a checkpoint when it is
-//!   synced ([`Reason::Cut`](crate::Reason::Cut)).
+//!   synced ([`Reason::Cut`](crate::Reason::Cut)). Numbers freed since the checkpoint are not in use again, so another number is
+//!   another node.
 //!
 //! Mounted read-only, the volume shows what roll-forward found; nothing is written, and the next mount finds it again.
 

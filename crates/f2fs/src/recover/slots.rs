@@ -76,7 +76,7 @@ impl F2fs {
         if dest.is_data() {
             self.take_from_former(op, inode, tree, dest)?;
         }
-        let mut slot = self.make_slot(op, inode, tree, index)?;
+        let slot = self.make_slot(op, inode, tree, index)?;
         if slot.addr == BlockAddr::NULL {
             // It counts, whatever the limit: the checkpoint before did not refuse it either.
             self.space.add_recovered(Usage {
@@ -96,7 +96,6 @@ impl F2fs {
             self.invalidate(op, slot.addr)?;
         }
         self.set_slot(op, inode, tree, index, &slot, dest)?;
-        slot.addr = dest;
         Ok(dest.is_data())
     }
 
