@@ -291,8 +291,7 @@ fn without_inline_data() {
 
 #[test]
 fn formats() {
-    let all =
-        "extra_attr,inode_checksum,sb_checksum,inode_crtime,flexible_inline_xattr";
+    let all = "extra_attr,inode_checksum,sb_checksum,inode_crtime,flexible_inline_xattr";
     fuzz(&["-O", "extra_attr"], "cache=4", 40, 200);
     fuzz(&["-O", all], "cache=4,noinline_xattr", 41, 200);
 }
