@@ -355,6 +355,14 @@ impl Content {
         page.is_some_and(|p| p.moved && p.changed)
     }
 
+    /// The same of a file system that writes out of place: every page that was changed since gets another block.
+    pub fn moved_since(&self, sector: u64) -> bool {
+        let page = sector / SECTORS_PER_BLOCK;
+        let changed = self.pages.get(&page).is_some_and(|p| p.changed);
+        let ends_in = |s: &&Step| s.op > self.acked && s.how == How::Set && s.size / BLOCK == page;
+        changed || self.sizes.iter().any(|s| ends_in(&s))
+    }
+
     /// How many bytes of this sector a completed sync covers, if it is gone.
     pub fn acked_bytes(&self, sector: u64) -> u64 {
         let Some(synced) = self.sizes.first().filter(|_| self.acked > 0) else {

@@ -236,9 +236,19 @@ impl Replay {
     fn fitting(&self, found: &FoundView) -> Option<Cow<'_, Legal>> {
         let made = &self.log.made;
         if self.roll_forward {
-            return roll_forward::fitting(self, found, made).map(Cow::Owned);
+            return roll_forward::newest(self, found, made).map(Cow::Owned);
         }
         let fits = self.legal().iter().rev().find(|l| l.fits(found, made));
+        fits.map(Cow::Borrowed)
+    }
+
+    /// The oldest one.
+    fn oldest_fitting(&self, found: &FoundView) -> Option<Cow<'_, Legal>> {
+        let made = &self.log.made;
+        if self.roll_forward {
+            return roll_forward::oldest(self, found, made).map(Cow::Owned);
+        }
+        let fits = self.legal().iter().find(|l| l.fits(found, made));
         fits.map(Cow::Borrowed)
     }
 
@@ -350,7 +360,6 @@ impl FileOracle {
                 return out;
             }
         };
-        let made = &task.log.made;
         let Some(legal) = task.fitting(&found) else {
             names_are_lost(task, &found, &mut out);
             return out;
@@ -381,7 +390,7 @@ impl FileOracle {
                 continue;
             }
             // Where several states of the names fit, the content may be that of any of them.
-            let oldest = || task.legal().iter().find(|l| l.fits(&found, made));
+            let oldest = || task.oldest_fitting(&found);
             let mut file = self.file(content, entry.id, &data, legal.count);
             if !file.words.is_empty() {
                 let count = oldest().map_or(legal.count, |l| l.count);
@@ -429,8 +438,7 @@ impl FileOracle {
     fn oldest_fit(&self, vfs: &Arc<Vfs>, number: usize) -> Option<Fit> {
         let task = &self.tasks[number];
         let found = names(vfs, &format!("/t{number}"), task.with_xattrs).ok()?;
-        let mut legal = task.legal().iter();
-        let oldest = legal.find(|l| l.fits(&found, &task.log.made))?;
+        let oldest = task.oldest_fitting(&found)?;
         Some(Fit {
             count: oldest.count,
             op: oldest.op,
@@ -475,7 +483,9 @@ impl FileOracle {
     fn strange(&self, content: &Content, sector: u64, what: Strange, out: &mut Findings) {
         let synced = content.acked_bytes(sector);
         out.loss.acked_bytes += synced;
-        let stale = may_show(Sight::StaleBlock, &self.terms) && content.placed_since(sector);
+        let moves = self.terms.roll_forward.is_some();
+        let placed = content.placed_since(sector) || moves && content.moved_since(sector);
+        let stale = may_show(Sight::StaleBlock, &self.terms) && placed;
         let torn = may_show(Sight::TornPage, &self.terms) && content.rewritten(sector);
         let (allowed, words) = match what {
             Strange::Foreign(s) => {

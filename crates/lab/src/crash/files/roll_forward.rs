@@ -114,15 +114,24 @@ fn returns<'a>(task: &'a Replay, base: &Legal) -> Vec<Vec<Return<'a>>> {
     by_file.into_iter().map(of_file).collect()
 }
 
-/// The names that fit what was found: a prefix, and what came back on top of it.
-pub(super) fn fitting(task: &Replay, found: &FoundView, made: &Made) -> Option<Legal> {
-    task.legal().iter().rev().find_map(|base| {
-        let files = returns(task, base);
-        let all: usize = files.iter().map(Vec::len).product();
-        (0..all.min(COMBINATIONS_MAX)).find_map(|number| {
-            let legal = combination(base, &files, number)?;
-            legal.fits(found, made).then_some(legal)
-        })
+/// The names that fit what was found: the newest prefix, and what came back on top of it.
+pub(super) fn newest(task: &Replay, found: &FoundView, made: &Made) -> Option<Legal> {
+    let mut bases = task.legal().iter().rev();
+    bases.find_map(|base| on_top_of(task, base, found, made))
+}
+
+/// The same with the oldest prefix.
+pub(super) fn oldest(task: &Replay, found: &FoundView, made: &Made) -> Option<Legal> {
+    let mut bases = task.legal().iter();
+    bases.find_map(|base| on_top_of(task, base, found, made))
+}
+
+fn on_top_of(task: &Replay, base: &Legal, found: &FoundView, made: &Made) -> Option<Legal> {
+    let files = returns(task, base);
+    let all: usize = files.iter().map(Vec::len).product();
+    (0..all.min(COMBINATIONS_MAX)).find_map(|number| {
+        let legal = combination(base, &files, number)?;
+        legal.fits(found, made).then_some(legal)
     })
 }
 
