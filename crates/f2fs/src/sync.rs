@@ -200,16 +200,18 @@ impl F2fs {
             inode.tree.lock().cut_below = false;
             return Ok(Step::Checkpoint(reason));
         }
-        let atomic = {
+        let (atomic, xattr_nid) = {
             let mut core = inode.core();
             (core.appended, core.updated) = (false, false);
             if own {
                 core.change = Change::None;
             }
-            core.atomic
+            (core.atomic, core.fields.xattr_nid)
         };
-        // An atomic write comes back as a whole or not at all, whatever the mode.
-        let strict = atomic || self.options.fsync == FsyncMode::Strict;
+        // An atomic write comes back as a whole or not at all, whatever the mode; so do attributes that lie partly in the inode and partly
+        // in a node of their own (Linux's posix mode may tear them: an entry lies across the two).
+        let attributes = own && xattr_nid.0 != 0 && self.nodes.is_dirty(xattr_nid);
+        let strict = atomic || attributes || self.options.fsync == FsyncMode::Strict;
         let last = if strict { Last::Alone } else { Last::Together };
         let data = inode.flights.mark();
         let before_last = || {
