@@ -1,0 +1,51 @@
+//! Empty files created per wall second in the simulation, on one core: with what checkpoints the triggers cause, and with the last one
+//! at unmount. `crates/ext4/benches/creates.rs` does the same with ext4.
+
+use blockdev::Ram;
+use divan::{Bencher, counter::ItemsCount};
+use fscore::{Creds, FileKind, FileSystem};
+use rt::{Sim, SimConfig, WallTime};
+use std::sync::Arc;
+use varve_f2fs::mkfs::{self, DeviceContent, Options};
+use varve_f2fs::{F2fs, MountOptions};
+
+const BYTES: u64 = 2 << 30;
+
+fn main() {
+    divan::main();
+}
+
+/// Creates `dirs` directories with `files` files each on a fresh volume.
+fn create(dirs: u32, files: u32) {
+    let time = WallTime {
+        secs: 1_700_000_000,
+        nanos: 0,
+    };
+    let done = Sim::new(SimConfig::seeded(1)).run(move || {
+        let ram = Arc::new(Ram::new(BYTES));
+        let queue = block::Queue::new(ram);
+        let plan = mkfs::plan(&Options::new(BYTES, [3; 16], time)).expect("a volume");
+        plan.write(&queue, DeviceContent::Zeros).expect("written");
+        let fs = F2fs::mount(queue, MountOptions::default()).expect("mounts");
+        let root = Creds { uid: 0, gid: 0 };
+        for d in 0..dirs {
+            let dir = fs.mkdir(fs.root(), format!("dir {d}").as_bytes(), 0o755, root);
+            let dir = dir.expect("room").ino;
+            for n in 0..files {
+                let name = format!("file {n}");
+                fs.create(dir, name.as_bytes(), FileKind::File, 0o644, 0, root)
+                    .expect("room");
+            }
+        }
+        fs.unmount().expect("unmounts");
+    });
+    done.unwrap();
+}
+
+/// 50,000 files, so many to a directory.
+#[divan::bench(args = [100, 1000, 10_000], sample_count = 5, sample_size = 1)]
+fn empty_files(bencher: Bencher, files: u32) {
+    const ALL: u32 = 50_000;
+    let bench = bencher.counter(ItemsCount::new(ALL));
+    bench.bench_local(|| create(ALL / files, files));
+}
