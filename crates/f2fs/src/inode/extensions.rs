@@ -10,6 +10,8 @@ use ondisk::f2fs::{Advise, Superblock};
 pub(super) struct Extensions {
     cold: Vec<Vec<u8>>,
     hot: Vec<Vec<u8>>,
+    /// One of them is `*`.
+    any_name: bool,
 }
 
 impl Extensions {
@@ -20,14 +22,27 @@ impl Extensions {
                 .map(<[u8]>::to_vec)
                 .collect()
         };
+        Extensions::of(
+            list(&mut sb.cold_extensions()),
+            list(&mut sb.hot_extensions()),
+        )
+    }
+
+    fn of(cold: Vec<Vec<u8>>, hot: Vec<Vec<u8>>) -> Extensions {
+        let any_name = cold.iter().chain(&hot).any(|ext| ext == b"*");
         Extensions {
-            cold: list(&mut sb.cold_extensions()),
-            hot: list(&mut sb.hot_extensions()),
+            cold,
+            hot,
+            any_name,
         }
     }
 
     /// What the name of a new regular file says.
     pub fn advise(&self, name: &[u8]) -> Advise {
+        // Most names of the lists need not be compared with a name that has no extension.
+        if !self.any_name && !name.iter().skip(1).any(|&b| b == b'.') {
+            return Advise::NONE;
+        }
         let listed = |list: &[Vec<u8>]| list.iter().any(|ext| matches(name, ext));
         if listed(&self.cold) {
             Advise::COLD
@@ -55,10 +70,7 @@ mod tests {
     #[test]
     fn extensions_count_behind_any_dot_but_the_first() {
         let list = |names: &[&str]| names.iter().map(|n| n.as_bytes().to_vec()).collect();
-        let lists = Extensions {
-            cold: list(&["jpg", "mp4"]),
-            hot: list(&["db"]),
-        };
+        let lists = Extensions::of(list(&["jpg", "mp4"]), list(&["db"]));
         for (name, expected) in [
             ("photo.jpg", Advise::COLD),
             ("photo.JPG", Advise::COLD),
@@ -73,10 +85,7 @@ mod tests {
         ] {
             assert_eq!(lists.advise(name.as_bytes()), expected, "{name}");
         }
-        let every = Extensions {
-            cold: list(&["*"]),
-            hot: Vec::new(),
-        };
+        let every = Extensions::of(list(&["*"]), Vec::new());
         assert_eq!(every.advise(b"x"), Advise::COLD);
     }
 }
