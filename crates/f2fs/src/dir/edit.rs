@@ -130,15 +130,15 @@ impl F2fs {
             && self
                 .edit_dir_page(op, dir, page, |block| put_if_room(block, layout, entry))?
                 .is_some();
-        let most = if put {
-            disk::DENTRIES_PER_BLOCK
-        } else {
-            slots - 1
-        };
-        dir.names
-            .lock()
-            .get_or_insert_default()
-            .note_room(page, Some(most));
+        if !put || !known {
+            let most = if put {
+                disk::DENTRIES_PER_BLOCK
+            } else {
+                slots - 1
+            };
+            let mut names = dir.names.lock();
+            names.get_or_insert_default().note_room(page, Some(most));
+        }
         Ok(put)
     }
 

@@ -1,6 +1,6 @@
 //! Attributes: what `stat` tells, and `setattr`.
 
-use super::Inode;
+use super::{Core, Inode};
 use crate::F2fs;
 use fscore::{Attr, Errno, FileKind, FsResult, SetAttr, TimeSet};
 use ondisk::f2fs::{Timestamp, device};
@@ -35,36 +35,17 @@ fn from_wall(t: WallTime) -> Timestamp {
 impl F2fs {
     /// What `stat` tells of an inode.
     pub(crate) fn attr_of(&self, inode: &Inode) -> FsResult<Attr> {
-        let kind = inode.kind()?;
-        let rdev = match kind {
-            FileKind::Char | FileKind::Block => self.rdev_of(inode)?,
-            _ => 0,
+        let mut attr = {
+            let core = inode.core();
+            if core.gone {
+                return Err(Errno::Stale.into());
+            }
+            attr_in(inode, &core)?
         };
-        let core = inode.core();
-        if core.gone {
-            return Err(Errno::Stale.into());
+        if matches!(attr.kind, FileKind::Char | FileKind::Block) {
+            attr.rdev = self.rdev_of(inode)?;
         }
-        let f = &core.fields;
-        Ok(Attr {
-            ino: inode.ino,
-            kind,
-            perm: f.mode & 0o7777,
-            nlink: f.links,
-            uid: f.uid,
-            gid: f.gid,
-            rdev,
-            size: core.atomic_size.unwrap_or(f.size),
-            // The inode itself does not count, as in Linux.
-            sectors: f
-                .blocks
-                .saturating_sub(1)
-                .saturating_mul(base::SECTORS_PER_BLOCK),
-            atime: to_wall(f.atime),
-            mtime: to_wall(f.mtime),
-            ctime: to_wall(f.ctime),
-            crtime: to_wall(f.crtime),
-            generation: f.generation,
-        })
+        Ok(attr)
     }
 
     fn rdev_of(&self, inode: &Inode) -> FsResult<u32> {
@@ -98,6 +79,32 @@ impl F2fs {
         }
         self.attr_of(inode)
     }
+}
+
+/// The same, but for the number of a device.
+fn attr_in(inode: &Inode, core: &Core) -> FsResult<Attr> {
+    let f = &core.fields;
+    let kind = FileKind::from_mode(f.mode).ok_or_else(|| inode.no_kind(f.mode))?;
+    Ok(Attr {
+        ino: inode.ino,
+        kind,
+        perm: f.mode & 0o7777,
+        nlink: f.links,
+        uid: f.uid,
+        gid: f.gid,
+        rdev: 0,
+        size: core.atomic_size.unwrap_or(f.size),
+        // The inode itself does not count, as in Linux.
+        sectors: f
+            .blocks
+            .saturating_sub(1)
+            .saturating_mul(base::SECTORS_PER_BLOCK),
+        atime: to_wall(f.atime),
+        mtime: to_wall(f.mtime),
+        ctime: to_wall(f.ctime),
+        crtime: to_wall(f.crtime),
+        generation: f.generation,
+    })
 }
 
 fn apply(inode: &Inode, set: &SetAttr) {

@@ -58,13 +58,6 @@ impl Inodes {
         Some(inode)
     }
 
-    /// Those in memory, by number.
-    pub fn all(&self) -> Vec<Arc<Inode>> {
-        let mut all: Vec<_> = self.known.lock().map.values().cloned().collect();
-        all.sort_by_key(|inode| inode.ino);
-        all
-    }
-
     /// A checkpoint has everything that was changed before its freeze, which still holds: fsync starts afresh.
     pub fn checkpointed(&self) {
         let all = {
@@ -95,9 +88,12 @@ impl Inodes {
         known.map.entry(inode.ino).or_insert(inode).clone()
     }
 
-    /// Puts a new inode in the place of what had its number before.
-    pub(super) fn replace(&self, inode: Arc<Inode>) {
-        self.known.lock().map.insert(inode.ino, inode);
+    /// Puts a new inode in the place of what had its number before; true if there are many now.
+    #[must_use]
+    pub(super) fn replace(&self, inode: Arc<Inode>) -> bool {
+        let mut known = self.known.lock();
+        known.map.insert(inode.ino, inode);
+        known.map.len() >= known.prune_at
     }
 
     /// Drops a freed inode, unless its number has a new owner already.

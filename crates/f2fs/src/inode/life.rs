@@ -57,7 +57,6 @@ impl F2fs {
         new: NewInode<'_>,
         fill: impl FnOnce(Ino, &mut InodeFields, &mut [u8]),
     ) -> FsResult<Arc<Inode>> {
-        self.prune_inodes();
         let mut fields = self.blank_fields(dir, new);
         let nid = self.nid_take(op)?;
         let made = self.new_node(op, nid, Ino(nid.0), 0, new.kind != FileKind::Dir, |block| {
@@ -78,7 +77,9 @@ impl F2fs {
         let inode = Inode::new(Ino(nid.0), core, Tree::default(), WriteMark::NONE);
         let inode = Arc::new(inode);
         // What the cache still holds under this number belongs to a freed inode.
-        self.inodes.replace(inode.clone());
+        if self.inodes.replace(inode.clone()) {
+            self.prune_inodes();
+        }
         Ok(inode)
     }
 

@@ -125,7 +125,7 @@ impl Inode {
             tree: Mutex::named("f2fs inode tree", tree),
             flights: Flights::new(mark),
             names: Mutex::named("f2fs names of a directory", None),
-            recent: AtomicBool::new(true),
+            recent: AtomicBool::new(false),
             core: Mutex::named("f2fs inode core", core),
         }
     }
@@ -146,12 +146,14 @@ impl Inode {
     /// The mode holds none.
     pub fn kind(&self) -> FsResult<FileKind> {
         let mode = self.core().fields.mode;
-        FileKind::from_mode(mode).ok_or_else(|| {
-            FsError::corrupt(format!(
-                "inode {}: mode {mode:#o} has no file type",
-                self.ino
-            ))
-        })
+        FileKind::from_mode(mode).ok_or_else(|| self.no_kind(mode))
+    }
+
+    fn no_kind(&self, mode: u16) -> FsError {
+        FsError::corrupt(format!(
+            "inode {}: mode {mode:#o} has no file type",
+            self.ino
+        ))
     }
 
     /// True for a directory.

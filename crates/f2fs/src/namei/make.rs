@@ -1,6 +1,6 @@
 //! Making inodes with a name: create, mkdir, mknod.
 
-use super::{check_alive, is_dir, links};
+use super::{is_dir, links};
 use crate::F2fs;
 use crate::dir::{NameIndex, NewEntry, entry_type};
 use crate::inode::{Inode, NewInode};
@@ -70,7 +70,6 @@ impl F2fs {
         if is_dir(new.kind) {
             links::check_subdirs(&dir)?;
         }
-        check_alive(&dir)?;
         let inode = self.change(|op| self.make_in(op, &dir, new, content))?;
         self.attr_of(&inode)
     }
