@@ -126,6 +126,8 @@ mutants! {
     F2fsOverwriteChain = "f2fs-overwrite-chain", H(35);
     /// A block that roll-forward gives to a file stays with its former owner, too.
     F2fsKeepFormerOwner = "f2fs-keep-former-owner", H(36);
+    /// A checkpoint does not list an inode that lost its last name while it was open.
+    F2fsForgetOrphan = "f2fs-forget-orphan", H(37);
     /// A pair is logged before the program of its source has ended.
     PairBeforeSource = "pair-before-source", R(2);
     /// Recovery applies what it finds of a batch.

@@ -5,6 +5,12 @@ mod common;
 mod pressure;
 
 use base::Mutant;
+use block::Queue;
+use blockdev::Ram;
+use fscore::FileSystem;
+use rt::{Sim, SimConfig};
+use std::sync::Arc;
+use varve_f2fs::mkfs::{DeviceContent, Options, plan};
 
 /// Lives within which a mutant has to be noticed.
 const LIVES: u64 = 6;
@@ -56,4 +62,44 @@ fn f2fs_reuse_before_checkpoint() {
         "mutant|{mutant}|f2fs, {options}|{}|file system|{}|{}",
         broken.reached, broken.cuts, clean.cuts
     );
+}
+
+/// Blocks that are lost when the power fails while a file without names is open: 0, unless the list of orphans is not kept.
+fn lost_blocks(mutant: Option<Mutant>) -> (u64, u64) {
+    let config = SimConfig {
+        mutant,
+        quiet: mutant.is_some(),
+        ..SimConfig::seeded(1)
+    };
+    let outcome = Sim::new(config).run(|| {
+        let ram = Arc::new(Ram::new(64 << 20));
+        let time = rt::WallTime { secs: 1, nanos: 0 };
+        plan(&Options::new(64 << 20, [7; 16], time))
+            .expect("a volume")
+            .write(&Queue::new(ram.clone()), DeviceContent::Zeros)
+            .expect("written");
+        let fs = common::mount(&ram, "");
+        let before = fs.statfs().expect("statfs").blocks_free;
+        let file = common::create(&fs, "open").expect("create");
+        fs.write(file, 0, &[7; 100_000]).expect("write");
+        fs.open(file).expect("open");
+        fs.unlink(fs.root(), b"open").expect("unlink");
+        fs.sync().expect("sync");
+        let after = common::mount(&common::fork(&ram), "");
+        before - after.statfs().expect("statfs").blocks_free
+    });
+    let asked = mutant.and_then(|m| outcome.reached.get(&m).copied());
+    (outcome.value.expect("a mount"), asked.unwrap_or(0))
+}
+
+/// H37: what was open without a name when the power failed is never freed.
+#[test]
+fn f2fs_forget_orphan() {
+    let mutant = Mutant::F2fsForgetOrphan;
+    assert_eq!(lost_blocks(None).0, 0, "the code with its guard");
+    let (lost, reached) = lost_blocks(Some(mutant));
+    assert!(reached > 0, "{mutant}: no one asked for its guard");
+    assert!(lost > 0, "{mutant}: not noticed");
+    println!("{mutant}: {lost} blocks belong to nobody");
+    println!("mutant|{mutant}|f2fs, open and unlink|{reached}|file system|1|1");
 }

@@ -66,6 +66,7 @@ impl Inodes {
             known.map.values().cloned().collect::<Vec<_>>()
         };
         for inode in all {
+            inode.tree.lock().cut_below = false;
             let mut core = inode.core();
             core.needs_checkpoint = false;
             core.change = Change::None;
@@ -187,6 +188,10 @@ impl F2fs {
                 || self.pages.is_dirty(ino)
                 || !inode.flights.is_empty()
             {
+                return true;
+            }
+            // Roll-forward would bring back what was cut off: an fsync has to know.
+            if inode.tree.try_lock().is_none_or(|tree| tree.cut_below) {
                 return true;
             }
             let core = inode.core();

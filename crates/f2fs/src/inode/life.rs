@@ -5,7 +5,7 @@ use super::{Change, Core, Inode};
 use crate::F2fs;
 use crate::map::Tree;
 use crate::ops::Op;
-use base::Ino;
+use base::{Ino, Mutant};
 use block::WriteMark;
 use fscore::{Creds, Errno, FileKind, FsResult};
 use ondisk::f2fs::{
@@ -180,7 +180,10 @@ impl F2fs {
     /// An inode has lost its last link, in this `Op`: until it is freed a checkpoint has to know.
     pub(crate) fn make_orphan(&self, inode: &Inode) {
         inode.core().orphan = true;
-        self.orphans.add(inode.ino);
+        // R2 (H37).
+        if !rt::mutant(Mutant::F2fsForgetOrphan) {
+            self.orphans.add(inode.ino);
+        }
     }
 
     /// Frees an inode without links that nobody has open. The caller holds no lock.
