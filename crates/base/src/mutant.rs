@@ -116,8 +116,8 @@ mutants! {
     F2fsIgnoreReason = "f2fs-ignore-reason", H(32);
     /// An fsync returns without a flush.
     F2fsFsyncNoFlush = "f2fs-fsync-no-flush", H(17);
-    /// An fsync does not wait for nodes of others that lie before its own in the chain.
-    F2fsOwnNodesOnly = "f2fs-own-nodes-only", H(33);
+    /// An fsync does not wait for the chain up to its own nodes.
+    F2fsNoChainWait = "f2fs-no-chain-wait", H(33);
     /// Roll-forward takes node blocks of earlier lives of the log.
     F2fsAnyVersion = "f2fs-any-version", H(34);
     /// The first fsync of a mount goes on in a log that may hold leftovers of its version.

@@ -5,6 +5,8 @@
 //! file's bytes and half an fsync all show.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
+pub mod lives;
+
 use super::common::{MIB, caps};
 use base::{BLOCK_BYTES, Ino, Mutant, Nanos, Rng, Time};
 use block::Queue;
