@@ -2,6 +2,7 @@
 
 use super::finding::{Finding, Kind};
 use super::state::{File, State};
+use super::usage::Reached;
 use base::Bytes;
 use base::bytes::is_zero;
 use ondisk::f2fs::{
@@ -111,13 +112,10 @@ fn segment(state: &mut State<'_>, seg: SegNo, entry: &SitEntry) {
             );
         }
     }
-    if let Some(reached) = reached {
-        if reached.data && log.is_node() || reached.nodes && !log.is_node() {
-            add(
-                Kind::SegmentKind,
-                format!("is one of the {log} log and holds blocks of the other kind"),
-            );
-        }
+    let other = |r: Reached| r.data && log.is_node() || r.nodes && !log.is_node();
+    if reached.is_some_and(other) {
+        let what = format!("is one of the {log} log and holds blocks of the other kind");
+        add(Kind::SegmentKind, what);
     }
 }
 
