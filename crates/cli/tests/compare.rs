@@ -249,3 +249,24 @@ fn a_device_with_remap_compares_jbd2_with_jftl_in_each_data_mode_at_its_own_size
         "{says}"
     );
 }
+
+#[test]
+fn devices_of_the_nvme_kind_take_the_schemes_of_ext4() {
+    for device in ["nvme-980pro", "ufs-generic"] {
+        let dir = tempfile::tempdir().unwrap();
+        let schemes = ["--schemes", "jbd2,flush-ahead,coalition"];
+        let output = compare(dir.path(), &[&["--device", device][..], &schemes].concat());
+        assert!(output.status.success(), "{}", words(&output));
+        let results = fs::read(dir.path().join("results.json")).unwrap();
+        let results: Value = serde_json::from_slice(&results).unwrap();
+        let runs = results["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 3);
+        for run in runs {
+            assert_eq!(run["device"]["profile"], device);
+            assert!(run["flash"]["programs"].as_u64().unwrap() > 0);
+        }
+        // The same traffic as on any device with FUA; flush-ahead has no packs here.
+        let flushes = |i: usize| runs[i]["device"]["flushes"].as_u64().unwrap();
+        assert!(flushes(0) > 0 && flushes(1) > 0, "{runs:?}");
+    }
+}

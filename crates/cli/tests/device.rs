@@ -28,11 +28,41 @@ fn json(args: &[&str]) -> Value {
 #[test]
 fn profiles_are_listed_with_their_timing_sets() {
     let text = stdout(&["device", "list"]);
-    for word in ["emmc-odroid-xu4", "loop-like", "fig8, paper-fit", "1024"] {
+    for word in [
+        "emmc-odroid-xu4",
+        "loop-like",
+        "nvme-980pro",
+        "ufs-generic",
+        "fig8, paper-fit",
+        "1024",
+    ] {
         assert!(text.contains(word), "{word}: {text}");
     }
     let all = json(&["device", "list", "--json"]);
-    assert_eq!(all.as_array().unwrap().len(), 6);
+    assert_eq!(all.as_array().unwrap().len(), 8);
+}
+
+#[test]
+fn an_nvme_device_shows_its_identify_data() {
+    let text = stdout(&["device", "show", "nvme-980pro,vwc=off"]);
+    for word in [
+        "nvme, 4096 MiB",
+        "AWUPF",
+        "8 logical blocks, 4096 bytes",
+        "a volatile write cache, off",
+        "512 KiB in a command",
+        "SLC area",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    let shown = json(&["device", "show", "ufs-generic", "--json"]);
+    assert_eq!(shown["caps"]["sector_bytes"], 4096);
+    let fields = shown["identify"].as_array().unwrap();
+    assert!(
+        fields
+            .iter()
+            .any(|f| f["name"] == "bLUQueueDepth" && f["value"] == 32)
+    );
 }
 
 fn byte(shown: &Value, name: &str) -> (u64, u64) {
