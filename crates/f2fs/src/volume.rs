@@ -113,6 +113,12 @@ impl F2fs {
     /// If it contradicts itself.
     pub fn check(&self) {
         self.pages.check();
+        self.segs.check();
+        let (counted, valid) = (self.space.usage().blocks, self.segs.valid_blocks());
+        assert!(
+            counted >= valid,
+            "S1: {valid} blocks are valid, {counted} counted"
+        );
     }
 
     /// Lets an operation in, and notes damage that it finds.

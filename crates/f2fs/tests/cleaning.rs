@@ -6,15 +6,16 @@
 mod common;
 mod pressure;
 
-use base::{Ino, Rng, Time};
-use block::Queue;
-use blockdev::{Image, Ram};
-use common::{create, fresh, judge, read_all};
+use base::{BlockNo, Ino, Nanos, Rng, Time};
+use block::{Class, Queue};
+use blockdev::{Image, Ram, SpecDisk, write_block};
+use common::{caps, create, fresh, judge, read_all};
 use fscore::{Errno, FileSystem};
+use ondisk::f2fs::{Geometry, Inline, SegNo, Superblock, footer};
 use rt::{Sim, SimConfig};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use varve_f2fs::{Cause, F2fs, MountOptions};
+use varve_f2fs::{Cause, F2fs, MountOptions, mkfs};
 
 const PAGE: u64 = 4096;
 
@@ -30,6 +31,22 @@ fn mount(ram: &Arc<Ram>, options: &str) -> Arc<F2fs> {
         ..MountOptions::parse(options).expect("options")
     };
     F2fs::mount(Queue::new(ram.clone()), options).expect("mount")
+}
+
+/// A device with a volume of our own mkfs and these options.
+fn fresh_with(mib: u64, change: impl FnOnce(&mut mkfs::Options)) -> Arc<Ram> {
+    let time = rt::WallTime {
+        secs: 1_700_000_000,
+        nanos: 0,
+    };
+    let mut options = mkfs::Options::new(mib << 20, [7; 16], time);
+    change(&mut options);
+    let ram = Arc::new(Ram::new(mib << 20));
+    let plan = mkfs::plan(&options).expect("a volume");
+    let queue = Queue::new(ram.clone());
+    let written = plan.write(&queue, mkfs::DeviceContent::Zeros);
+    written.expect("RAM");
+    ram
 }
 
 /// What a page holds: file, page, version.
@@ -111,6 +128,18 @@ impl Files {
         count
     }
 
+    /// Some files, overwritten until segments are full of holes.
+    fn scatter(&mut self, files: u64, pages: u64) {
+        for _ in 0..files {
+            assert!(self.make(pages), "room");
+        }
+        self.fs.sync().expect("sync");
+        for _ in 0..2 * files * pages / 8 {
+            self.overwrite(15);
+        }
+        self.fs.sync().expect("sync");
+    }
+
     fn check(&self) {
         for (file, (ino, versions)) in &self.versions {
             let content = read_all(&self.fs, *ino);
@@ -128,7 +157,10 @@ impl Files {
 fn churn(mib: u64, options: &'static str, percent: u64, tenths: u64) {
     let seed = percent ^ options.len() as u64;
     let outcome = Sim::new(SimConfig::seeded(seed)).run(move || {
-        let device = fresh(mib);
+        let device = match options.contains("lfs") && mib > 64 {
+            true => fresh_with(mib, |o| o.segs_per_sec = 2),
+            false => fresh(mib),
+        };
         let fs = mount(&device, options);
         let mut files = Files::new(fs.clone(), seed);
         let all = fs.statfs().expect("statfs").blocks_free;
@@ -157,6 +189,7 @@ fn churn(mib: u64, options: &'static str, percent: u64, tenths: u64) {
             }
         }
         files.check();
+        fs.check();
         let stats = fs.gc_stats();
         println!("{mib} MiB, {options}, {percent} %: {stats:?}");
         fs.unmount().expect("unmount");
@@ -198,6 +231,7 @@ fn full_and_overwritten_in_place() {
 
 #[test]
 fn almost_full_without_filling_holes() {
+    churn(128, "cache=8,mode=lfs,ipu_policy=0", 95, SHORT);
     churn(64, "cache=8,mode=lfs,ipu_policy=0", 95, SHORT);
 }
 
@@ -229,11 +263,232 @@ fn ten_times_the_device() {
             "cache=8,ipu_policy=0,fsync_mode=nobarrier,nodiscard",
         ] {
             for percent in [95, 100] {
-                // Without holes to fill, a full volume of this size has no room to clean in.
-                if !options.contains("lfs") || percent < 100 {
-                    churn(mib, options, percent, LONG);
-                }
+                churn(mib, options, percent, LONG);
             }
         }
     }
+}
+
+/// Half empty segments, and then nothing to do for a long time.
+#[test]
+fn the_background_cleans_when_nothing_happens() {
+    let idle = |options: &'static str, urgent: bool| {
+        let outcome = Sim::new(SimConfig::seeded(5)).run(move || {
+            let device = fresh(256);
+            let options = MountOptions::parse(options).expect("options");
+            let fs = F2fs::mount(Queue::new(device.clone()), options).expect("mount");
+            let mut files = Files::new(fs.clone(), 5);
+            files.scatter(40, 300);
+            fs.set_gc_urgent(urgent);
+            let before = rt::now();
+            rt::sleep(Nanos::from_secs(if urgent { 60 } else { 1800 }));
+            assert!(rt::now() > before);
+            let stats = fs.gc_stats();
+            files.check();
+            fs.check();
+            fs.unmount().expect("unmount");
+            files.fs = F2fs::mount(Queue::new(device), MountOptions::default()).expect("mount");
+            files.check();
+            files.fs.unmount().expect("unmount");
+            stats
+        });
+        let stats = outcome.unwrap();
+        println!("{options}: {stats:?}");
+        stats
+            .sections
+            .get(&Cause::BackgroundGc)
+            .copied()
+            .unwrap_or(0)
+    };
+    let usual = idle("ipu_policy=0", false);
+    assert!(usual >= 3, "{usual} sections in half an hour");
+    assert!(idle("ipu_policy=0,background_gc=sync", false) >= 3);
+    assert_eq!(idle("ipu_policy=0,background_gc=off", false), 0);
+    assert!(idle("ipu_policy=0", true) >= usual, "urgent, in a minute");
+}
+
+#[test]
+fn many_tasks_on_a_full_volume() {
+    for seed in 0..4 {
+        let outcome = Sim::new(SimConfig::random(seed)).run(move || {
+            let image: Image = fresh(64).blocks().into_iter().collect();
+            let disk = SpecDisk::from_image(caps(64 << 20), image, seed);
+            let options = MountOptions::parse("cache=2,ipu_policy=0").expect("options");
+            let fs = F2fs::mount(Queue::new(disk), options).expect("mount");
+            rt::scope(|s| {
+                for task in 0..4 {
+                    let fs = fs.clone();
+                    s.spawn("writer", move || one_of_many(&fs, seed, task));
+                }
+            });
+            fs.check();
+            fs.unmount().expect("unmount");
+        });
+        outcome.unwrap();
+    }
+}
+
+fn one_of_many(fs: &F2fs, seed: u64, task: u64) {
+    let mut rng = Rng::named(seed, &format!("task {task}"));
+    let name = format!("own{task}");
+    let ino = create(fs, &name).expect("create");
+    let mut versions = vec![0u64; 700];
+    for step in 1..500u64 {
+        let index = rng.below(versions.len() as u64);
+        match fs.write(ino, index * PAGE, &page(task, index, step)) {
+            Err(e) if e.errno() == Errno::NoSpc => assert_eq!(versions[index as usize], 0),
+            written => {
+                written.expect("write");
+                versions[index as usize] = step;
+            }
+        }
+        match rng.below(40) {
+            0 => fs.sync().expect("sync"),
+            1..=4 => fs.fsync(ino, true).expect("fsync"),
+            5 => drop(fs.garbage_collect(true).expect("cleaning")),
+            6..=8 => fs.writeback(Time(u64::MAX)).expect("writeback"),
+            9..=12 => {
+                let name = format!("other{task}");
+                match create(fs, &name) {
+                    Ok(_) => fs.unlink(fs.root(), name.as_bytes()).expect("unlink"),
+                    Err(e) => assert_eq!(e.errno(), Errno::NoSpc),
+                }
+            }
+            _ => {}
+        }
+    }
+    for (index, &version) in versions.iter().enumerate() {
+        let mut found = vec![0; PAGE as usize];
+        let n = fs.read(ino, index as u64 * PAGE, &mut found).expect("read");
+        let expected = page(task, index as u64, version);
+        assert!(
+            version == 0 || (n == PAGE as usize && found == expected),
+            "task {task}, page {index}"
+        );
+    }
+}
+
+/// Blocks of a file, by page.
+fn blocks(fs: &F2fs, ino: Ino) -> Vec<(u64, Option<u32>)> {
+    let extents = fs.file_extents(ino, 0, usize::MAX).expect("extents");
+    extents
+        .iter()
+        .map(|e| (e.offset, e.block.map(|b| b.0)))
+        .collect()
+}
+
+/// A file that is pinned, or in an atomic write, keeps its blocks; its neighbours leave.
+#[test]
+fn pinned_and_atomic_files_stay() {
+    for pinned in [true, false] {
+        let ram = fresh(256);
+        let fs = mount(&ram, "ipu_policy=0");
+        let mut files = Files::new(fs.clone(), 1);
+        files.scatter(30, 100);
+        let (ino, _) = files.versions[&4];
+        fs.sync().expect("sync");
+        let fs = match pinned {
+            true => {
+                fs.unmount().expect("unmount");
+                pin(&ram, ino);
+                mount(&ram, "ipu_policy=0")
+            }
+            false => {
+                fs.open(ino).expect("open");
+                fs.atomic_begin(ino).expect("atomic write");
+                fs
+            }
+        };
+        let before = blocks(&fs, ino);
+        let others = blocks(&fs, files.versions[&5].0);
+        for _ in 0..60 {
+            fs.garbage_collect(true).expect("cleaning");
+        }
+        let stats = fs.gc_stats();
+        assert!(stats.left > 0 && stats.data_blocks > 0, "{stats:?}");
+        assert_eq!(blocks(&fs, ino), before, "K5: pinned {pinned}");
+        assert_ne!(blocks(&fs, files.versions[&5].0), others);
+        files.fs = fs;
+        files.check();
+        files.fs.check();
+    }
+}
+
+/// Sets the mark in every copy of the inode block.
+fn pin(ram: &Ram, ino: Ino) {
+    for (n, block) in ram.blocks() {
+        let footer = footer(&block);
+        let copy = footer.nid.0 == ino.0 && footer.ino.0 == ino.0 && footer.ofs_of_node() == 0;
+        if copy && n >= 512 {
+            let mut bytes = block.to_vec();
+            bytes[3] |= Inline::PIN_FILE.0;
+            write_block(ram, BlockNo(n).lba(), Class::Node, bytes.into()).expect("in range");
+        }
+    }
+}
+
+/// Summaries that lie: nothing moves on their word.
+#[test]
+fn summaries_that_lie_move_nothing_wrongly() {
+    for seed in 0..6 {
+        let ram = fresh(64);
+        let fs = mount(&ram, "ipu_policy=0");
+        let mut files = Files::new(fs.clone(), seed);
+        files.scatter(12, 200);
+        fs.unmount().expect("unmount");
+        let sb = Superblock::parse(
+            &Queue::new(ram.clone())
+                .read(BlockNo(0).lba(), 8)
+                .expect("RAM")[1024..],
+        );
+        let geo = Geometry::new(&sb.expect("sound"), 64 << 8).expect("sound");
+        let mut rng = Rng::named(seed, "lies");
+        for seg in 0..geo.segments_main {
+            let at = BlockNo(geo.ssa_block(SegNo(seg)).into());
+            let mut bytes = Queue::new(ram.clone())
+                .read(at.lba(), 8)
+                .expect("RAM")
+                .to_vec();
+            match seed {
+                0 => bytes.fill(0xFF),
+                1 => bytes.fill(0),
+                2 => rng.fill(&mut bytes[..3584]),
+                // Owners of other blocks.
+                3 => bytes[..3584].rotate_left(7 * 13),
+                4 => (0..512).for_each(|i| bytes[i * 7 + 4] ^= rng.below(2) as u8),
+                _ => (0..512).for_each(|i| bytes[i * 7] ^= rng.below(32) as u8),
+            }
+            write_block(&ram, at.lba(), Class::Ssa, bytes.into()).expect("in range");
+        }
+        let fs = mount(&ram, "ipu_policy=0");
+        files.fs = fs.clone();
+        for _ in 0..60 {
+            fs.garbage_collect(true).expect("cleaning goes on");
+            files.overwrite(15);
+        }
+        assert!(fs.gc_stats().left > 0, "seed {seed}: {:?}", fs.gc_stats());
+        files.check();
+        fs.check();
+        fs.unmount().expect("unmount");
+        files.fs = mount(&ram, "");
+        files.check();
+    }
+}
+
+#[test]
+fn trim_discards_what_is_free_and_nothing_else() {
+    let ram = fresh(64);
+    let fs = mount(&ram, "ipu_policy=0,nodiscard");
+    let mut files = Files::new(fs.clone(), 1);
+    files.scatter(12, 200);
+    let all = fs.trim(0, u64::MAX, 0).expect("trim");
+    let free = fs.statfs().expect("statfs").blocks_free;
+    assert!(all >= free * PAGE, "{all} bytes, {free} blocks are free");
+    let long = fs.trim(0, u64::MAX, 1 << 20).expect("trim");
+    assert!(long > 0 && long < all, "{long} of {all}");
+    assert_eq!(fs.trim(0, 4096, 0).expect("trim"), 0, "superblocks");
+    files.check();
+    fs.unmount().expect("unmount");
+    files.fs = mount(&ram, "");
+    files.check();
 }

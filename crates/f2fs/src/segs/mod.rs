@@ -161,7 +161,6 @@ impl Segments {
     ///
     /// # Panics
     /// If they differ.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for tests"))]
     pub fn check(&self) {
         let inner = self.inner.lock();
         inner.table.check();
