@@ -11,7 +11,8 @@
 //! - K4 cleaning never waits for an operation that waits for cleaning: who calls [`balance`](F2fs::balance) holds no lock; a cleaner takes its own lock, then
 //!   the freeze, and below it only what is taken below an `Op` (`wb`, `tree`);
 //! - K5 each call does a bounded number of rounds and gives up when they gain nothing: ENOSPC is for the claim that fails. Pinned files
-//!   and open atomic writes are left alone, and so are their segments for this call.
+//!   are left alone, and their segments come last. Of a file in an open atomic write the old content moves: the new one is in no cache
+//!   that cleaning sees (D5 in `file`).
 
 mod moving;
 mod room;
@@ -70,7 +71,7 @@ pub struct GcStats {
     pub data_blocks: u64,
     /// Node blocks moved.
     pub node_blocks: u64,
-    /// Valid blocks that stayed: nobody owns up to them, or their file is pinned or in an atomic write.
+    /// Valid blocks that stayed: nobody owns up to them, or their file is pinned.
     pub left: u64,
     /// Calls of the foreground that gave up.
     pub gave_up: u64,

@@ -270,7 +270,7 @@ impl F2fs {
     }
 }
 
-/// Pinned files keep their blocks, and so does a file in an atomic write.
+/// Pinned files keep their blocks, and so does a file whose atomic write is being committed.
 fn stays(inode: &Inode) -> bool {
     let core = inode.core();
     core.atomic || core.fields.inline.has(Inline::PIN_FILE)

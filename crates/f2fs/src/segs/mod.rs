@@ -252,14 +252,6 @@ impl F2fs {
     pub(crate) fn owner_of(&self, addr: BlockAddr) -> FsResult<Summary> {
         self.segs.owner_of(addr)
     }
-
-    /// The segment of an address of the main area.
-    ///
-    /// # Errors
-    /// Damage: it is not in the main area.
-    pub(crate) fn segno(&self, addr: BlockAddr) -> FsResult<SegNo> {
-        self.segs.segno(addr)
-    }
 }
 
 impl Inner {

@@ -545,6 +545,7 @@ fn addresses_beyond_the_main_area_are_damage() {
 /// `cargo test --release -p varve-f2fs --lib -- --ignored --nocapture cost_of`: below 200 ns each.
 #[test]
 #[ignore = "a measurement"]
+#[allow(clippy::disallowed_macros)]
 fn cost_of_allocation() {
     const N: u32 = 1 << 20;
     let world = World::new(1, 1);
