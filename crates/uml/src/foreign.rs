@@ -87,7 +87,7 @@ pub const RECIPES: [Recipe; 16] = [
         "cuts",
         128,
         "plan fsync 3; plan random 3; plan orphans 3",
-        End::Cuts(9),
+        End::Cuts(6),
     ),
     recipe("full", 100, "plan full 4", End::Crash),
     Recipe {

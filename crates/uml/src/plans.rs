@@ -431,7 +431,15 @@ fn random(seed: u64) -> Plan {
             }
             20 => b.xattr(&path, "user.x", vec![n as u8; (n % 300) as usize]),
             21 => b.fsync(&path, n.is_multiple_of(2)),
-            22 => b.symlink(&path, &"t".repeat((n % 50 + 1) as usize)),
+            // Symbolic links under names of their own: a path through one is for the layer above a file system.
+            22 => {
+                let (from, to) = (format!("r{}/s{}", n % 4, n % 5), format!("r2/s{}", n % 7));
+                match n % 8 {
+                    0 => b.unlink(&from),
+                    1 | 2 => b.rename(&from, &to, n % 16 == 1),
+                    _ => b.symlink(&from, &"t".repeat((n % 50 + 1) as usize)),
+                }
+            }
             _ if rng.one_in(10) => b.0.push(Op::Sync),
             _ => b.write(&path, 0, 10, n),
         }

@@ -11,8 +11,7 @@ use ondisk::f2fs::{
 
 /// What the entries of a directory said so far.
 pub(super) struct Directory {
-    /// What '..' has to lead to; `None` for an orphan.
-    parent: Option<Nid>,
+    parent: Nid,
     /// '.' and '..' were there.
     dots: [bool; 2],
     /// All names with their hashes, to find doubles.
@@ -20,7 +19,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    pub fn new(parent: Option<Nid>) -> Directory {
+    pub fn new(parent: Nid) -> Directory {
         Directory {
             parent,
             dots: [false; 2],
@@ -105,11 +104,7 @@ fn entries(
             let Some(dir) = &mut walk.dir else {
                 return;
             };
-            let right = if n == 0 {
-                ino
-            } else {
-                dir.parent.unwrap_or(entry.ino)
-            };
+            let right = if n == 0 { ino } else { dir.parent };
             if dir.dots[n] || entry.ino != right || entry.kind != FileType::Directory {
                 add(
                     Kind::DirDots,

@@ -11,7 +11,7 @@ use crate::ops::{Cause, Freeze};
 use crate::segs::SegsToWrite;
 use crate::space::Usage;
 use crate::volume::lba;
-use base::{Ino, Mutant, Nanos, Time};
+use base::{Ino, Nanos, Time};
 use block::Class;
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::BlockAddr;
@@ -103,10 +103,8 @@ impl F2fs {
         let begun = rt::now();
         let written = self.write_frozen(freeze, clock);
         if let Err(e) = &written {
-            // C7 (F25).
-            if !rt::mutant(Mutant::F2fsPackAfterFailure) {
-                self.fail(e);
-            }
+            // C7.
+            self.fail(e);
             return written;
         }
         let mut state = self.cp.state.lock();
@@ -135,18 +133,16 @@ impl F2fs {
     fn write_frozen(&self, freeze: &Freeze<'_>, mut clock: Clock) -> FsResult<()> {
         let nodes = self.write_all_nodes(freeze)?;
         clock.end_of(Phase::Nodes);
-        // C2 (F21).
-        let landed = match rt::mutant(Mutant::F2fsPackBeforeNodes) {
-            false => Some((self.land_all()?, self.land_nodes()?)),
-            true => None,
-        };
+        // C2.
+        self.land_all()?;
+        let (_, flight) = self.land_nodes()?;
         clock.end_of(Phase::Land);
         let mut plug = self.queue.plug();
         let nat = self.nat.flush(&mut plug)?;
         let segs = self.flush_segs(freeze, &mut plug)?;
         let (built, usage, orphans) = self.build_pack(freeze, &nat, &segs)?;
-        // C3: the other segment (F23).
-        let second = !self.cp.state.lock().second ^ rt::mutant(Mutant::F2fsSamePack);
+        let second = !self.cp.state.lock().second;
+        // C3: the other segment.
         let start = self.geo.cp_pack(second);
         for (n, block) in built.blocks.iter().enumerate() {
             let at = lba(BlockAddr(start.0 + n as u32));
@@ -174,10 +170,6 @@ impl F2fs {
         drop(state);
         self.nat.committed(nat);
         self.segs_committed(freeze);
-        let (_, (_, flight)) = match landed {
-            Some(landed) => landed,
-            None => (self.land_all()?, self.land_nodes()?),
-        };
         self.nodes_durable(flight);
         self.inodes.checkpointed();
         Ok(())
@@ -229,12 +221,9 @@ impl F2fs {
 
     /// C4: the last block, when all the others are durable.
     fn commit_pack(&self, built: &Built, start: BlockAddr, clock: &mut Clock) -> FsResult<()> {
-        // F22.
-        if !rt::mutant(Mutant::F2fsCommitUnflushed) {
-            self.queue
-                .flush()
-                .map_err(fault::device("flushing before the end of a checkpoint"))?;
-        }
+        self.queue
+            .flush()
+            .map_err(fault::device("flushing before the end of a checkpoint"))?;
         clock.end_of(Phase::Flush);
         let last = BlockAddr(start.0 + built.blocks.len() as u32);
         assert_eq!(

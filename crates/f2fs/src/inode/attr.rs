@@ -3,7 +3,7 @@
 use super::{Core, Inode};
 use crate::F2fs;
 use fscore::{Attr, Errno, FileKind, FsResult, SetAttr, TimeSet};
-use ondisk::f2fs::{Timestamp, device};
+use ondisk::f2fs::{Inline, InodeFields, Timestamp, device};
 use rt::WallTime;
 
 /// Granule of time stamps: Linux takes the time of the last tick (CONFIG_HZ=250).
@@ -94,11 +94,12 @@ fn attr_in(inode: &Inode, core: &Core) -> FsResult<Attr> {
         gid: f.gid,
         rdev: 0,
         size: core.atomic_size.unwrap_or(f.size),
-        // The inode itself does not count, as in Linux.
+        // The inode itself does not count, as in Linux; what it holds inline does.
         sectors: f
             .blocks
             .saturating_sub(1)
-            .saturating_mul(base::SECTORS_PER_BLOCK),
+            .saturating_mul(base::SECTORS_PER_BLOCK)
+            .saturating_add(inline_sectors(kind, f)),
         atime: to_wall(f.atime),
         mtime: to_wall(f.mtime),
         ctime: to_wall(f.ctime),
@@ -125,4 +126,17 @@ fn apply(inode: &Inode, set: &SetAttr) {
     f.gid = set.gid.unwrap_or(f.gid);
     f.atime = set.atime.map_or(f.atime, time);
     f.mtime = set.mtime.map_or(f.mtime, time);
+}
+
+/// Sectors that `stat` shows for content in the inode: of files and directories, not of symbolic links.
+fn inline_sectors(kind: FileKind, f: &InodeFields) -> u64 {
+    let inline = match kind {
+        FileKind::File => f.inline.has(Inline::DATA),
+        _ => f.inline.has(Inline::DENTRY),
+    };
+    if inline {
+        f.size.div_ceil(base::SECTOR_BYTES as u64)
+    } else {
+        0
+    }
 }

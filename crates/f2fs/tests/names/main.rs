@@ -3,9 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod foreign;
 mod hostile;
-mod levels;
 mod limits;
 mod shadow;
 mod tasks;
