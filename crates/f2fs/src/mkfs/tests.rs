@@ -9,6 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
 
 const UUID: [u8; 16] = *b"\x12\x34\x56\x78\x12\x34\x12\x34\x12\x34\x12\x34\x56\x78\x9a\xbc";
 const UUID_TEXT: &str = "12345678-1234-1234-1234-123456789abc";
@@ -423,4 +424,84 @@ fn the_plan_adds_up() {
     let fixed = [0, 1, geo.cp.0, geo.sit.0, geo.nat.0, geo.ssa.0 - 1, warm.0];
     assert!(fixed.iter().all(|&n| covered(n.into())) && !covered(geo.ssa.into()));
     assert!(!numbers.contains(&warm.into()), "K3");
+}
+
+/// A device that has a volatile cache, so that flushes reach it.
+struct Cached(blockdev::Record<blockdev::Ram>);
+
+impl block::BlockDevice for Cached {
+    fn caps(&self) -> block::Caps {
+        block::Caps {
+            volatile_cache: true,
+            ..self.0.caps()
+        }
+    }
+    fn submit(&self, request: blockdev::Request) -> blockdev::Ticket {
+        self.0.submit(request)
+    }
+    fn wait(&self, ticket: blockdev::Ticket) -> Result<blockdev::Reply, block::DevError> {
+        self.0.wait(ticket)
+    }
+}
+
+/// K2.
+#[test]
+fn the_superblocks_come_last() {
+    let size = 64 * MIB;
+    let device = Arc::new(Cached(blockdev::Record::new(blockdev::Ram::new(size))));
+    let queue = block::Queue::new(device.clone());
+    let plan = planned(&options(size));
+    plan.write(&queue, DeviceContent::Unknown)
+        .expect("a RAM device does not fail");
+    let word = |request: &blockdev::Request| match (&request.op, request.span()) {
+        (blockdev::Op::Flush, _) => "flush",
+        (blockdev::Op::Write { .. }, Some((lba, _))) if lba.0 < 16 => "superblocks",
+        _ => "other",
+    };
+    let mut words: Vec<&str> = device.0.take().iter().map(|e| word(&e.request)).collect();
+    words.dedup();
+    assert_eq!(
+        words,
+        [
+            "superblocks",
+            "flush",
+            "other",
+            "flush",
+            "superblocks",
+            "flush"
+        ]
+    );
+}
+
+/// K3, and everything else that must read as zeros.
+#[test]
+fn written_over_rubbish() {
+    let size = 64 * MIB;
+    let plan = planned(&options(size));
+    let device = Arc::new(blockdev::Ram::from_image(&vec![0xA5; size as usize]));
+    let queue = block::Queue::new(device.clone());
+    plan.write(&queue, DeviceContent::Unknown)
+        .expect("a RAM device does not fail");
+    let image = device.image();
+    let blocks: BTreeMap<u64, &[u8]> = plan.blocks().iter().map(|(n, b)| (n.0, &b[..])).collect();
+    let zeros = vec![0; BLOCK_BYTES];
+    for (start, len) in plan.zeroed() {
+        for n in start.0..start.0 + len {
+            let at = n as usize * BLOCK_BYTES;
+            let expected = blocks.get(&n).copied().unwrap_or(&zeros);
+            assert!(image[at..at + BLOCK_BYTES] == *expected, "block {n}");
+        }
+    }
+    let file = sparse(size);
+    file.as_file()
+        .write_all_at(&image, 0)
+        .expect("room on disk");
+    let Some(output) = tool("fsck.f2fs", &["--dry-run"], file.path()) else {
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.code() == Some(0) && !text.contains("[Fail]"),
+        "{text}"
+    );
 }
