@@ -186,6 +186,14 @@ mutants! {
     RemapErrorClean = "remap-error-clean", R(24);
     /// A freed block of F2FS may be used again at once.
     F2fsReuseBeforeCheckpoint = "f2fs-reuse-before-checkpoint", F(1);
+    /// A checkpoint of F2FS does not wait for the data that it maps.
+    F2fsMapBeforeData = "f2fs-map-before-data", F(11);
+    /// Inline data that leaves its inode waits for write-back.
+    F2fsLeaveInlineLate = "f2fs-leave-inline-late", F(12);
+    /// What a truncation zeroes, and what is moved inside a file, may go in place.
+    F2fsCutInPlace = "f2fs-cut-in-place", F(13);
+    /// Every node of an atomic write's commit has a mark for roll-forward.
+    F2fsAtomicByParts = "f2fs-atomic-by-parts", F(14);
 }
 
 impl fmt::Display for Mutant {

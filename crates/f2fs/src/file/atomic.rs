@@ -17,7 +17,7 @@ use crate::F2fs;
 use crate::inode::Inode;
 use crate::map::Slot;
 use crate::ops::Op;
-use base::{BlockNo, Bytes, Ino};
+use base::{BlockNo, Bytes, Ino, Mutant};
 use block::Class;
 use fscore::{Errno, FsResult, Home, Take};
 use ondisk::f2fs::{BlockAddr, Log, Summary};
@@ -79,7 +79,7 @@ impl F2fs {
                 let pages = self.content.atomic.lock().get(&ino).cloned();
                 let pages = pages.ok_or(Errno::Inval)?;
                 let _ = self.land(&inode);
-                inode.core().atomic = true;
+                inode.core().atomic = !rt::mutant(Mutant::F2fsAtomicByParts);
                 let op = self.ops.enter();
                 if let Err(e) = self.commit_pending(&op, &inode, &pages) {
                     inode.core().atomic = false;

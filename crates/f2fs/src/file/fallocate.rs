@@ -1,6 +1,7 @@
 //! `fallocate`: reserving blocks ahead, punching holes, zeroing.
 
 use super::inline::is_inline;
+use super::writeback::Held;
 use super::{BATCH_PAGES, BLOCK};
 use crate::F2fs;
 use crate::inode::Inode;
@@ -145,11 +146,24 @@ impl F2fs {
         inode: &Inode,
         pages: Range<u64>,
     ) -> FsResult<()> {
+        let wb = inode.wb.lock();
+        self.punch_held(op, inode, pages, &wb)
+    }
+
+    /// The same for who holds `wb` already.
+    pub(super) fn punch_held(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        pages: Range<u64>,
+        _wb: &Held<'_>,
+    ) -> FsResult<()> {
         if pages.is_empty() {
             return Ok(());
         }
-        let _wb = inode.wb.lock();
-        let _ = self.land(inode);
+        if self.pages.is_busy(inode.ino, pages.clone()) {
+            let _ = self.land(inode);
+        }
         self.pages.drop_range(inode.ino, pages.clone());
         self.punch_map(op, inode, &mut inode.tree.lock(), pages.start, pages.end)
     }

@@ -4,7 +4,7 @@ use super::{Place, zero_page};
 use crate::F2fs;
 use crate::inode::{Core, Inode};
 use crate::ops::Op;
-use base::BLOCK_BYTES;
+use base::{BLOCK_BYTES, Mutant};
 use fscore::{FsError, FsResult, Home};
 use ondisk::f2fs::{BlockAddr, Inline};
 use std::ops::Range;
@@ -129,7 +129,10 @@ impl F2fs {
         self.pages
             .write(inode.ino, 0, 0, &page, &zero_page(), known);
         self.put_inode(op, inode)?;
-        self.write_pages_in(op, inode, 0..1, Place::Fresh)
+        match rt::mutant(Mutant::F2fsLeaveInlineLate) {
+            true => Ok(()),
+            false => self.write_pages_in(op, inode, 0..1, Place::Fresh),
+        }
     }
 
     /// Stores the target of a new symbolic link, or the content of any new inode: inline if its flag says so and it fits, else in blocks

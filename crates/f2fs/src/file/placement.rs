@@ -6,6 +6,7 @@
 use super::Place;
 use crate::F2fs;
 use crate::inode::Inode;
+use base::Mutant;
 use ondisk::f2fs::{Advise, Geometry, Log};
 
 /// Main area up to which a volume is small: 16 GiB in segments.
@@ -72,7 +73,8 @@ pub(super) struct Facts {
 impl Facts {
     /// Whether a block that is mapped may be overwritten.
     pub fn in_place(&self) -> bool {
-        if self.lfs || self.dir || self.atomic || matches!(self.place, Place::Fresh | Place::Cold) {
+        let fresh = self.place == Place::Fresh && !rt::mutant(Mutant::F2fsCutInPlace);
+        if self.lfs || self.dir || self.atomic || fresh || self.place == Place::Cold {
             return false;
         }
         let full = self.utilization > UTILIZATION_MIN;

@@ -92,9 +92,11 @@ impl F2fs {
         }
         let _ = self.land(inode);
         let op = self.ops.enter();
+        // Held until they are sent: anybody else would send them in place.
+        let wb = inode.wb.lock();
         for (index, page) in to.clone().zip(pages) {
             let Some(page) = page else {
-                self.punch_pages(&op, inode, index..index + 1)?;
+                self.punch_held(&op, inode, index..index + 1, &wb)?;
                 continue;
             };
             self.reserve(&op, inode, &mut inode.tree.lock(), index)?;
@@ -103,6 +105,6 @@ impl F2fs {
         }
         inode.core().changed();
         self.put_inode(&op, inode)?;
-        self.write_pages_in(&op, inode, to, Place::Fresh)
+        self.write_pages_held(&op, inode, to, Place::Fresh, &wb)
     }
 }

@@ -63,21 +63,19 @@ impl F2fs {
         }
         let _ = self.land(inode);
         let op = self.ops.enter();
-        let cut_page = {
-            let _wb = inode.wb.lock();
-            let _ = self.land(inode);
-            let zeroed = at > 0 && self.zero_part(inode, last, at, BLOCK_BYTES - at)?;
-            let from = size.div_ceil(BLOCK);
-            self.pages.drop_range(inode.ino, from..u64::MAX);
-            // The size first: if damage ends the truncation, blocks behind the end are legal.
-            self.resize(&op, inode, size)?;
-            let truncated = self.truncate_map(&op, inode, &mut inode.tree.lock(), from);
-            self.put_inode(&op, inode)?;
-            truncated?;
-            zeroed && self.addr_of(inode, last)?.is_data()
-        };
-        if cut_page {
-            self.write_pages_in(&op, inode, last..last + 1, Place::Fresh)?;
+        // Held until the last page is sent: anybody else would send it in place.
+        let wb = inode.wb.lock();
+        let _ = self.land(inode);
+        let zeroed = at > 0 && self.zero_part(inode, last, at, BLOCK_BYTES - at)?;
+        let from = size.div_ceil(BLOCK);
+        self.pages.drop_range(inode.ino, from..u64::MAX);
+        // The size first: if damage ends the truncation, blocks behind the end are legal.
+        self.resize(&op, inode, size)?;
+        let truncated = self.truncate_map(&op, inode, &mut inode.tree.lock(), from);
+        self.put_inode(&op, inode)?;
+        truncated?;
+        if zeroed && self.addr_of(inode, last)?.is_data() {
+            self.write_pages_held(&op, inode, last..last + 1, Place::Fresh, &wb)?;
         }
         Ok(())
     }
