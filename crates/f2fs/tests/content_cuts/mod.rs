@@ -2,7 +2,7 @@
 //! each of their files may hold after a cut.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
-use super::common::{MIB, caps, mount, read_all, truncate};
+use super::common::{MIB, caps, read_all, truncate, try_mount};
 use base::{BLOCK_BYTES, Ino, Mutant, Nanos, Rng};
 use block::Queue;
 use blockdev::{Image, SpecDisk};
@@ -144,6 +144,9 @@ impl Task {
             self.fs.fsync(ino, false)?;
             self.promise.lock().inline = Some((name.clone(), value));
             self.fs.write(ino, 5000, &[value; 100])?;
+            if self.rng.one_in(2) {
+                self.fs.fsync(self.fs.root(), false)?;
+            }
             self.rest();
             self.promise.lock().inline = None;
             self.remove(&name)?;
@@ -222,7 +225,7 @@ pub fn live(
         let mut cuts = Vec::new();
         let mut rng = Rng::named(seed, "cuts");
         while *busy.lock() > 0 {
-            rt::sleep(Nanos::from_micros(rng.below(800)));
+            rt::sleep(Nanos::from_micros(rng.below(1600)));
             // What returns at this moment was promised before the cut.
             let promise = promise.lock().clone();
             let content = disk.snapshot(rng.next_u64());
@@ -239,13 +242,15 @@ pub fn live(
 /// Mounts what a cut left, and looks whether each file keeps its promise.
 pub fn judge(cut: &Cut, options: &str) -> Result<Arc<blockdev::Ram>, String> {
     let ram = Arc::new(cut.content.to_ram(VOLUME_MIB * MIB));
-    let fs = mount(&ram, options);
+    let fs = try_mount(&ram, options).map_err(|e| format!("it does not mount: {e}"))?;
     let content = |name: &str| {
         let found = fs.lookup(fs.root(), name.as_bytes());
         found.ok().map(|ino| read_all(&fs, ino))
     };
     let promise = &cut.promise;
-    judge_atomic(content("atomic"), promise).map_err(|e| format!("{e}; {:?}", fs.recovery()))?;
+    let atomic = fs.lookup(fs.root(), b"atomic").ok();
+    let pages = atomic.map(|ino| ATOMIC.map(|index| page_at(&fs, ino, index)));
+    judge_atomic(pages, promise).map_err(|e| format!("{e}; {:?}", fs.recovery()))?;
     if let Some((name, tokens)) = &promise.shifted {
         let seen = content(name).ok_or("the shifted file is gone")?;
         let seen: BTreeSet<u64> = seen.chunks(BLOCK_BYTES).filter_map(value_of).collect();
@@ -280,22 +285,22 @@ pub fn judge(cut: &Cut, options: &str) -> Result<Arc<blockdev::Ram>, String> {
     Ok(ram)
 }
 
-fn judge_atomic(seen: Option<Vec<u8>>, promise: &Promise) -> Result<(), String> {
-    let Some(seen) = seen.filter(|s| !s.is_empty()) else {
-        let lost = promise.committed > 0;
-        return match lost {
-            true => Err("the atomic file is gone".into()),
-            false => Ok(()),
-        };
-    };
-    let versions = ATOMIC.map(|index| {
-        let at = (index * BLOCK) as usize;
-        seen.get(at..at + BLOCK_BYTES).and_then(value_of)
-    });
+fn page_at(fs: &F2fs, ino: Ino, index: u64) -> Option<u64> {
+    let mut page = vec![0; BLOCK_BYTES];
+    let n = fs.read(ino, index * BLOCK, &mut page).expect("readable");
+    page.truncate(n);
+    value_of(&page)
+}
+
+fn judge_atomic(seen: Option<[Option<u64>; 6]>, promise: &Promise) -> Result<(), String> {
     let legal = promise.committed..=promise.begun;
-    let whole = versions.iter().all(|v| *v == versions[0]);
-    match versions[0] {
-        Some(version) if whole && legal.contains(&version) => Ok(()),
-        _ => Err(format!("atomic: {versions:?}, {legal:?} are legal")),
+    match seen {
+        // Nothing was committed: it may be empty, or not there.
+        None | Some([None, None, None, None, None, None]) if promise.committed == 0 => Ok(()),
+        Some(versions) if versions.iter().all(|v| *v == versions[0]) => match versions[0] {
+            Some(version) if legal.contains(&version) => Ok(()),
+            other => Err(format!("atomic: {other:?}, {legal:?} are legal")),
+        },
+        mixed => Err(format!("atomic: {mixed:?}, {legal:?} are legal")),
     }
 }
