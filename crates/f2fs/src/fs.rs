@@ -1,6 +1,7 @@
 //! The face towards `vfs`.
 
 use crate::F2fs;
+use crate::cost;
 use crate::inode::{Inode, Use};
 use crate::ops::Cause;
 use base::{Ino, Time};
@@ -70,7 +71,10 @@ impl FileSystem for F2fs {
         Ino(self.geo.root.0)
     }
     fn lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino> {
-        self.guarded(|| self.op_lookup(dir, name))
+        self.guarded(|| {
+            cost::charge(cost::LOOKUP, 1);
+            self.op_lookup(dir, name)
+        })
     }
     fn getattr(&self, ino: Ino) -> FsResult<Attr> {
         self.guarded(|| self.attr_of(&*self.inode(ino)?))
@@ -94,10 +98,16 @@ impl FileSystem for F2fs {
         rdev: u32,
         creds: Creds,
     ) -> FsResult<Attr> {
-        self.guarded(|| self.op_create(dir, name, kind, perm, rdev, creds))
+        self.guarded(|| {
+            cost::charge(cost::CREATE, 1);
+            self.op_create(dir, name, kind, perm, rdev, creds)
+        })
     }
     fn mkdir(&self, dir: Ino, name: &[u8], perm: u16, creds: Creds) -> FsResult<Attr> {
-        self.guarded(|| self.op_mkdir(dir, name, perm, creds))
+        self.guarded(|| {
+            cost::charge(cost::MKDIR, 1);
+            self.op_mkdir(dir, name, perm, creds)
+        })
     }
     fn symlink(&self, dir: Ino, name: &[u8], target: &[u8], creds: Creds) -> FsResult<Attr> {
         self.guarded(|| self.op_symlink(dir, name, target, creds))
@@ -109,10 +119,16 @@ impl FileSystem for F2fs {
         self.guarded(|| self.op_link(ino, dir, name))
     }
     fn unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
-        self.guarded(|| self.op_unlink(dir, name))
+        self.guarded(|| {
+            cost::charge(cost::UNLINK, 1);
+            self.op_unlink(dir, name)
+        })
     }
     fn rmdir(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
-        self.guarded(|| self.op_rmdir(dir, name))
+        self.guarded(|| {
+            cost::charge(cost::RMDIR, 1);
+            self.op_rmdir(dir, name)
+        })
     }
     fn rename(
         &self,
@@ -137,6 +153,7 @@ impl FileSystem for F2fs {
         self.guarded(|| {
             self.check_writable()?;
             self.file(ino, Use::Change)?;
+            cost::charge(cost::WRITE_PAGE, data.len().div_ceil(BLOCK_BYTES) as u64);
             self.write_file(ino, offset, data)
         })
     }

@@ -29,6 +29,7 @@
 
 pub mod check;
 mod checkpoint;
+mod cost;
 mod dir;
 mod fault;
 mod file;

@@ -3,6 +3,7 @@
 use super::build::{Built, Saved, build};
 use super::{Phase, State};
 use crate::F2fs;
+use crate::cost;
 use crate::fault;
 use crate::file::Place;
 use crate::nat::NatToWrite;
@@ -148,6 +149,7 @@ impl F2fs {
             let at = lba(BlockAddr(start.0 + n as u32));
             plug.write(at, Class::CheckpointPack, block.clone());
         }
+        cost::charge(cost::META_BLOCK, plug.len() as u64);
         let batch = plug.submit();
         batch
             .wait()

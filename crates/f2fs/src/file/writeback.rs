@@ -6,6 +6,7 @@
 use super::placement::Facts;
 use super::{BATCH_PAGES, Content, DataStats, Place};
 use crate::F2fs;
+use crate::cost;
 use crate::inode::Inode;
 use crate::map::Tree;
 use crate::ops::Op;
@@ -401,6 +402,12 @@ impl Sending {
         if self.plug.is_empty() {
             return;
         }
+        let pages: u64 = self.runs.iter().map(|run| run.end - run.start).sum();
+        let each = match self.class {
+            Class::Dentry => cost::META_BLOCK,
+            _ => cost::WRITEBACK_PAGE,
+        };
+        cost::charge(each, pages);
         self.over.clear();
         let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
         inode.flights.add_runs(self.runs.drain(..), plug.submit());

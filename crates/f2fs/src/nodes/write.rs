@@ -4,6 +4,7 @@
 
 use super::cache::log_of;
 use crate::F2fs;
+use crate::cost;
 use crate::ops::Op;
 use base::{BlockNo, Ino, Mutant};
 use block::{Class, Plug, WriteMark};
@@ -119,6 +120,7 @@ impl F2fs {
         let (Some(&first), Some(&end)) = (nids.iter().min(), nids.iter().max()) else {
             return Ok(());
         };
+        cost::charge(cost::META_BLOCK, nids.len() as u64);
         let flight = self.nodes.state.lock().board();
         let mut plug = self.queue.plug();
         let mut result = Ok(());
