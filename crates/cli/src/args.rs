@@ -505,6 +505,8 @@ pub enum PaperName {
     Emmc,
     /// Journal remapping inside the flash translation layer.
     Jftl,
+    /// F2FS journaling: so far what stock F2FS's checkpoints cost.
+    F2fsj,
 }
 
 #[derive(clap::Args)]

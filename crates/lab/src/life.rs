@@ -48,13 +48,30 @@ pub fn live_through<T>(
     between: Between<'_>,
     body: impl FnOnce(&Stack, &Registration) -> Result<T, RunError>,
 ) -> Result<Life<T>, RunError> {
+    live_in(
+        SimConfig::seeded(config.seed),
+        config,
+        (model, between),
+        body,
+    )
+}
+
+/// The same in a simulation of the caller's choice.
+///
+/// # Errors
+/// As [`live`].
+pub fn live_in<T>(
+    sim: SimConfig,
+    config: &RunConfig,
+    (model, between): (AnyModel, Between<'_>),
+    body: impl FnOnce(&Stack, &Registration) -> Result<T, RunError>,
+) -> Result<Life<T>, RunError> {
     let workload: Workload = config.workload.parse()?;
     let options = sqlite::Options {
         powersafe_overwrite: workload.powersafe_overwrite(),
         ..sqlite::Options::default()
     };
-    let sim = Sim::new(SimConfig::seeded(config.seed));
-    let outcome = sim.run(|| mounted(&config.stack, options, (model, between), body));
+    let outcome = Sim::new(sim).run(|| mounted(&config.stack, options, (model, between), body));
     if let Some(failure) = &outcome.first_failure {
         let what = format!("{failure}; replay: {}", outcome.replay);
         return Err(RunError::Simulation(what));

@@ -39,7 +39,7 @@ pub use ctrl::{
 };
 pub use error::RigError;
 pub use ext4::DataMode;
-pub use f2fs::{FsyncMode, Preset as F2fsPreset};
+pub use f2fs::{CheckpointStats, FsyncMode, Preset as F2fsPreset};
 pub use fs::AnyFs;
 pub use image::{load_image, write_image};
 pub use journal::{

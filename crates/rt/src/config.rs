@@ -35,6 +35,8 @@ pub struct SimConfig {
     pub seed: u64,
     /// Virtual CPU cores that [`crate::charge`] shares out; at least 1.
     pub cores: usize,
+    /// What [`crate::charge`] takes, percent of what it is told: 50 and 200 show how far a result depends on CPU costs.
+    pub cpu_percent: u32,
     /// The schedule.
     pub policy: Policy,
     /// Usable bytes of each task's stack.
@@ -73,6 +75,7 @@ impl Default for SimConfig {
         SimConfig {
             seed: 0,
             cores: 1,
+            cpu_percent: 100,
             policy: Policy::Fifo,
             stack: 1 << 20,
             step_limit: u64::MAX,

@@ -398,6 +398,7 @@ impl Core {
         if !self.powered.get() {
             return self.scheduling_point(site);
         }
+        let span = span * u64::from(self.cfg.cpu_percent) / 100;
         let until = {
             let mut st = self.st.borrow_mut();
             let free = st

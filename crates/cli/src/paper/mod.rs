@@ -9,7 +9,7 @@ use crate::out::{OutFolder, say};
 use crate::pool;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::paper::study::{self, Outcomes, Part, Work};
-use lab::paper::{Report, Section, Table, emmc, jftl};
+use lab::paper::{Report, Section, Table, emmc, f2fsj, jftl};
 use lab::report::paper_page;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,11 +52,7 @@ pub fn paper(args: &PaperArgs) -> Result<(), Failure> {
             )
         }
         PaperName::Jftl => {
-            if args.traces.is_some() {
-                let why =
-                    "--traces: the JFTL paper has no part that runs a recording; leave it out";
-                return Err(usage(why.to_string()));
-            }
+            no_traces(args, "JFTL")?;
             let plan = jftl::Plan::new(args.quick, args.seed);
             make(
                 args,
@@ -70,6 +66,30 @@ pub fn paper(args: &PaperArgs) -> Result<(), Failure> {
                 },
             )
         }
+        PaperName::F2fsj => {
+            no_traces(args, "F2FSJ")?;
+            let plan = f2fsj::Plan::new(args.quick, args.seed);
+            make(
+                args,
+                &Paper {
+                    name: "f2fsj",
+                    title: "the F2FSJ paper",
+                    parts: f2fsj::PARTS,
+                    table: f2fsj::published(),
+                    note: plan.quick.then_some(f2fsj::QUICK),
+                    plan,
+                },
+            )
+        }
+    }
+}
+
+fn no_traces(args: &PaperArgs, paper: &str) -> Result<(), Failure> {
+    match args.traces {
+        None => Ok(()),
+        Some(_) => Err(usage(format!(
+            "--traces: the {paper} paper has no part that runs a recording; leave it out"
+        ))),
     }
 }
 

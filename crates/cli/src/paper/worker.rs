@@ -5,7 +5,7 @@
 use crate::failure::{Failure, failed};
 use crate::worker::ask;
 use lab::paper::study::Work;
-use lab::paper::{emmc, jftl};
+use lab::paper::{emmc, f2fsj, jftl};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 
@@ -17,11 +17,19 @@ pub enum AnyJob {
     Emmc(emmc::job::Job),
     /// Of the JFTL paper.
     Jftl(jftl::job::Job),
+    /// Of the F2FSJ paper.
+    F2fsj(f2fsj::job::Job),
 }
 
 impl From<&emmc::job::Job> for AnyJob {
     fn from(job: &emmc::job::Job) -> AnyJob {
         AnyJob::Emmc(job.clone())
+    }
+}
+
+impl From<&f2fsj::job::Job> for AnyJob {
+    fn from(job: &f2fsj::job::Job) -> AnyJob {
+        AnyJob::F2fsj(job.clone())
     }
 }
 
@@ -48,6 +56,7 @@ pub fn serve() -> Result<(), Failure> {
     match serde_json::from_str(&text).map_err(failed)? {
         AnyJob::Emmc(job) => answer(&job),
         AnyJob::Jftl(job) => answer(&job),
+        AnyJob::F2fsj(job) => answer(&job),
     }
 }
 

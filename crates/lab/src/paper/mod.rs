@@ -3,6 +3,7 @@
 //! A paper's values and how far a measured one may be away stand in one committed table ([`published`]), written before the first run.
 
 pub mod emmc;
+pub mod f2fsj;
 pub mod jftl;
 pub mod published;
 mod row;
