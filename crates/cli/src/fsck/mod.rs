@@ -4,7 +4,8 @@ pub(crate) mod open;
 
 use crate::args::FsckArgs;
 use crate::out::say;
-use rig::fsck::{Checked, Finding, Kind, fsck as check};
+use rig::Fs;
+use rig::fsck::{Checked, Finding, fsck as check};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
@@ -67,15 +68,9 @@ fn now() -> rig::WallTime {
     }
 }
 
-/// Not ext4, or of a kind that cannot be judged, is an operational error as it is with e2fsck.
+/// No file system that is known here, or of a kind that cannot be judged, is an operational error as it is with e2fsck.
 fn cannot_judge(checked: &Checked) -> bool {
-    let beyond = |f: &Finding| {
-        matches!(
-            f.kind,
-            Kind::Unsupported | Kind::Unreadable | Kind::Superblock
-        )
-    };
-    checked.report.findings.first().is_some_and(beyond)
+    checked.report.cannot_judge
 }
 
 fn exit_code(checked: &Checked) -> u8 {
@@ -96,21 +91,23 @@ fn to_text(image: &Path, checked: &Checked, write: bool) -> String {
     let name = image.display();
     let mut lines = Vec::new();
     if checked.recovered {
+        let what = match checked.kind {
+            Fs::Ext4 | Fs::Ext3 => "log replayed",
+            Fs::F2fs => "rolled forward",
+        };
         let place = if checked.written {
             "on the file"
         } else {
             "in memory only"
         };
-        lines.push(format!(
-            "{name}: log replayed and orphans processed, {place}"
-        ));
+        lines.push(format!("{name}: {what} and orphans processed, {place}"));
     }
     if let Some(why) = &checked.refused {
         lines.push(format!("{name}: recovery refused: {why}"));
     }
     let report = &checked.report;
     for finding in &report.findings {
-        lines.push(format!("{finding}\n    -> {}", finding.kind.advice()));
+        lines.push(format!("{finding}\n    -> {}", finding.advice));
     }
     if report.beyond > 0 {
         lines.push(format!("... and {} findings more (--limit)", report.beyond));
@@ -119,7 +116,10 @@ fn to_text(image: &Path, checked: &Checked, write: bool) -> String {
     let findings = format!("{count} finding{}", if count == 1 { "" } else { "s" });
     let verdict = match count {
         0 => "clean".into(),
-        _ if write => format!("{findings}; varve cannot repair them yet, e2fsck can"),
+        _ if write => format!(
+            "{findings}; varve cannot repair them yet, {} can",
+            repairer(checked.kind)
+        ),
         _ => findings,
     };
     lines.push(format!(
@@ -129,13 +129,20 @@ fn to_text(image: &Path, checked: &Checked, write: bool) -> String {
     lines.join("\n") + "\n"
 }
 
+fn repairer(kind: Fs) -> &'static str {
+    match kind {
+        Fs::Ext4 | Fs::Ext3 => "e2fsck",
+        Fs::F2fs => "fsck.f2fs",
+    }
+}
+
 fn to_json(image: &Path, checked: &Checked, code: u8) -> Value {
     let report = &checked.report;
     let finding = |f: &Finding| {
         json!({
-            "number": f.kind.number(), "name": f.kind.name(), "group": f.group,
-            "inode": f.ino.map(|ino| ino.0), "block": f.block.map(|block| block.0),
-            "what": f.what, "advice": f.kind.advice(),
+            "number": f.number, "name": f.name, "group": f.area,
+            "inode": f.ino, "block": f.block,
+            "what": f.what, "advice": f.advice,
         })
     };
     json!({

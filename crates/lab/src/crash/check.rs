@@ -239,7 +239,8 @@ impl<'a> Checker<'a> {
             let mut report = self.fsck(|n| disk.block(n), true);
             // A read-only mount believes the backup of a torn superblock and leaves orphans where they are (M2 of the mount): such
             // a volume counts once a mount for writing has settled it.
-            if !report.words.is_empty() && (report.torn || has_orphans(&disk.block(0))) {
+            let orphans = || self.config.stack.fs != Fs::F2fs && has_orphans(&disk.block(0));
+            if !report.words.is_empty() && (report.torn || orphans()) {
                 let (options, policy) = (self.config.mount_options(), vfs::WritebackPolicy::off());
                 Mounted::on(disk.clone(), options, policy)?.unmount()?;
                 report = self.fsck(|n| disk.block(n), false);
@@ -258,22 +259,30 @@ impl<'a> Checker<'a> {
     }
 
     fn fsck_ext(&self, block: impl Fn(u64) -> Bytes, in_use: bool) -> Report {
-        let options = fsck::Options {
+        let options = fsck::ext::Options {
             in_use,
             limit: FINDINGS_MAX,
-            ..fsck::Options::new(self.config.stack.bytes / BLOCK_BYTES as u64)
+            ..fsck::ext::Options::new(self.config.stack.bytes / BLOCK_BYTES as u64)
         };
         let read = |n: BlockNo| Ok::<_, std::convert::Infallible>(block(n.0));
-        let findings = fsck::check(&read, &options).findings;
+        let findings = fsck::ext::check(&read, &options).findings;
         Report {
-            torn: findings.iter().any(|f| f.kind == fsck::Kind::Superblock),
+            torn: findings
+                .iter()
+                .any(|f| f.kind == fsck::ext::Kind::Superblock),
             words: findings.iter().map(ToString::to_string).collect(),
         }
     }
 
     fn fsck_f2fs(&self, block: impl Fn(u64) -> Bytes) -> Report {
-        let _ = block;
-        Report::default()
+        let read = |n: BlockNo| Ok::<_, std::convert::Infallible>(block(n.0));
+        let blocks = self.config.stack.bytes / BLOCK_BYTES as u64;
+        let report = fsck::check(Fs::F2fs, &read, blocks, FINDINGS_MAX);
+        let damage = report.findings.iter().filter(|f| !f.is_notice);
+        Report {
+            torn: false,
+            words: damage.map(ToString::to_string).collect(),
+        }
     }
 
     /// Judges one state by a mount that can be written.

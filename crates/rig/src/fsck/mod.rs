@@ -6,17 +6,22 @@
 //! ```
 
 use crate::overlay::Overlay;
+mod report;
+
+use crate::{AnyFs, Fs, MountOptions, kind_of};
 use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK};
 use block::Queue;
 use blockdev::{BlockDevice, DevError, HostFile, Request};
-pub use ext4::check::{Finding, Kind, Options, Report, check};
-use ext4::{Ext4, MountOptions};
+pub use ext4::check as ext;
+pub use f2fs::check as f2fs;
+pub use report::{Finding, Report};
 use rt::{Sim, SimConfig, WallTime};
+use std::fmt::Display;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use thiserror::Error;
-use vfs::{FileSystem, FsError};
+use vfs::FsError;
 
 /// Why an image cannot be checked.
 #[derive(Debug, Error)]
@@ -36,6 +41,8 @@ pub struct Checked {
     pub recovered: bool,
     /// That was written to the file (else it happened in memory).
     pub written: bool,
+    /// The kind of file system; of what cannot be told, ext4.
+    pub kind: Fs,
     /// Recovery has put another superblock in the place of a damaged one.
     pub mended: bool,
     /// Why recovery refused the volume, if it did.
@@ -50,14 +57,16 @@ pub struct Checked {
 /// # Errors
 /// The host refuses to read or write the file.
 pub fn fsck(file: &File, write: bool, now: WallTime, limit: usize) -> Result<Checked, FsckError> {
-    let mut options = Options::new(file.metadata()?.len() / BLOCK_BYTES as u64);
-    options.limit = limit;
+    let blocks = file.metadata()?.len() / BLOCK_BYTES as u64;
+    // A damaged magic number is for the checker to name.
+    let kind = kind_of(file)?.unwrap_or(Fs::Ext4);
     let mut checked = Checked {
+        kind,
         recovered: false,
         written: false,
         mended: false,
         refused: None,
-        report: check(&|block| read(file, block), &options),
+        report: check(kind, &|block| read(file, block), blocks, limit),
     };
     if !checked.report.needs_recovery {
         return Ok(checked);
@@ -68,17 +77,37 @@ pub fn fsck(file: &File, write: bool, now: WallTime, limit: usize) -> Result<Che
     } else {
         Arc::new(Overlay::new(below))
     };
-    match recover(&device, now).map_err(FsckError::Recovery)? {
+    match recover(kind, &device, now).map_err(FsckError::Recovery)? {
         None => {
             checked.recovered = true;
             checked.written = write;
-            let damaged = |f: &Finding| f.kind == Kind::Superblock;
-            checked.mended = checked.report.findings.iter().any(damaged);
+            checked.mended = checked.report.torn_superblock;
         }
         why => checked.refused = why,
     }
-    checked.report = check(&|block| read_device(&*device, block), &options);
+    checked.report = check(kind, &|block| read_device(&*device, block), blocks, limit);
     Ok(checked)
+}
+
+/// Checks a volume of this kind behind `read`, as it is. `limit`: findings to keep.
+pub fn check<E: Display>(
+    kind: Fs,
+    read: &dyn Fn(BlockNo) -> Result<Bytes, E>,
+    blocks: u64,
+    limit: usize,
+) -> Report {
+    match kind {
+        Fs::Ext4 | Fs::Ext3 => {
+            let mut options = ext::Options::new(blocks);
+            options.limit = limit;
+            ext::check(read, &options).into()
+        }
+        Fs::F2fs => {
+            let mut options = f2fs::Options::new(blocks);
+            options.limit = limit;
+            f2fs::check(read, &options).into()
+        }
+    }
 }
 
 fn read(file: &File, block: BlockNo) -> Result<Bytes, std::io::Error> {
@@ -93,15 +122,22 @@ fn read_device(device: &dyn BlockDevice, block: BlockNo) -> Result<Bytes, DevErr
 }
 
 /// Mounts and unmounts; the answer is why the file system refused.
-fn recover(device: &Arc<dyn BlockDevice>, now: WallTime) -> Result<Option<String>, String> {
+fn recover(
+    kind: Fs,
+    device: &Arc<dyn BlockDevice>,
+    now: WallTime,
+) -> Result<Option<String>, String> {
     let mut config = SimConfig::seeded(0);
     config.epoch = now;
     config.quiet = true;
     config.step_limit = u64::MAX;
     let device = device.clone();
     let outcome = Sim::new(config).run(move || {
-        let fs = Ext4::mount(Queue::new(device), MountOptions::default())?;
-        fs.unmount()
+        let options = match kind {
+            Fs::Ext4 | Fs::Ext3 => MountOptions::Ext4(Default::default()),
+            Fs::F2fs => MountOptions::F2fs(Default::default()),
+        };
+        AnyFs::mount(Queue::new(device), options)?.seam().unmount()
     });
     match (outcome.first_failure, outcome.value) {
         (_, Some(Ok(()))) => Ok(None),
