@@ -190,6 +190,9 @@ impl F2fs {
             return Ok(());
         }
         let written = self.checkpoint(Cause::Umount);
+        if self.cp.has_failed_write() && !self.options.read_only {
+            self.record_stop();
+        }
         *self.latch.lock() = Latch::Unmounted;
         written
     }

@@ -122,11 +122,12 @@ impl F2fs {
     }
 }
 
-/// Reasons for which checkpoints stop (`s_stop_reason`), by number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum StopReason {
-    /// Metadata could not be written.
-    WriteFail = 2,
-    /// Damage was found.
-    Corrupted = 3,
+/// Number of the reason "a write failed" for which checkpoints stop (`s_stop_reason`).
+const STOP_WRITE_FAIL: usize = 3;
+
+impl F2fs {
+    /// Notes in the superblock that a failed write stopped checkpoints. A device that fails this too says no more than it did.
+    pub(crate) fn record_stop(&self) {
+        let _ = self.change_superblock(|sb| sb.record_stop(STOP_WRITE_FAIL));
+    }
 }

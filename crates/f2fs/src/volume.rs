@@ -156,6 +156,9 @@ impl F2fs {
 
     /// Metadata could not be written: no checkpoint may be written any more, so nothing may change.
     pub(crate) fn fail(&self, why: &FsError) {
+        if let FsError::Io { power_lost, .. } = why {
+            self.cp.write_failed(!power_lost);
+        }
         let mut latch = self.latch.lock();
         if matches!(*latch, Latch::Alive) {
             *latch = Latch::Failed(why.to_string());

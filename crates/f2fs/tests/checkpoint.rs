@@ -478,6 +478,10 @@ fn after_a_failed_write_no_pack_follows() {
             assert!(has(&fs, "0"), "reading goes on");
             fs.unmount().expect_err("says that something was lost");
             let ram = Arc::new(disk.visible().to_ram(MIB << 20));
+            for copy in [0, 1] {
+                let sb = Superblock::in_block(&read(&ram, copy)).expect("whole");
+                assert_eq!(sb.stop_reasons()[3], 1, "a write failed");
+            }
             let fs = mount(&ram);
             assert!(!has(&fs, "0"), "C7: no pack of the failed state");
         });

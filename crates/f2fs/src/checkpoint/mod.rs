@@ -57,6 +57,7 @@ struct State {
     /// What it listed.
     orphans: Vec<Ino>,
     need_fsck: bool,
+    write_failed: bool,
     /// Something changed that nobody else counts.
     forced: bool,
     /// The next pack says that checkpoints are switched off.
@@ -88,6 +89,7 @@ impl Checkpointer {
             },
             orphans: listed,
             need_fsck: cp.flags().has(CpFlags::FSCK) || cp.flags().has(CpFlags::ERROR),
+            write_failed: false,
             forced: false,
             disabling: false,
             disabled: false,
@@ -113,6 +115,16 @@ impl Checkpointer {
             state.need_fsck = true;
             state.forced = true;
         }
+    }
+
+    /// A write failed; `record`: the superblock can still say so.
+    pub fn write_failed(&self, record: bool) {
+        self.state.lock().write_failed |= record;
+    }
+
+    /// True if the superblock has to say that a write failed.
+    pub fn has_failed_write(&self) -> bool {
+        self.state.lock().write_failed
     }
 
     /// The next pack is written whether something changed or not.

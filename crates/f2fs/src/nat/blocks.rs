@@ -75,8 +75,7 @@ mod tests {
             assert_eq!(blocks.get(n).expect("just put")[0], n as u8);
         }
         assert_eq!((blocks.slots.len(), blocks.places.len()), (4, 4));
-        for (&block, &place) in &blocks.places {
-            assert_eq!(blocks.slots[place].block, block);
-        }
+        let mut places = blocks.places.iter();
+        assert!(places.all(|(&block, &place)| blocks.slots[place].block == block));
     }
 }

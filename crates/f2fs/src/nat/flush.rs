@@ -143,12 +143,10 @@ impl Nat {
         for (block, bytes) in written.blocks {
             state.blocks.put(block, bytes);
         }
-        let mut freed: Vec<u32> = Vec::new();
-        for (nid, entry) in state.dirty.drain() {
-            if entry.addr == BlockAddr::NULL {
-                freed.push(nid);
-            }
-        }
+        let changed = state.dirty.drain();
+        let freed = changed.filter(|(_, entry)| entry.addr == BlockAddr::NULL);
+        let mut freed: Vec<u32> = freed.map(|(nid, _)| nid).collect();
+        freed.sort_unstable();
         // T2.
         for nid in freed {
             state.pool.give_back(Nid(nid));
