@@ -32,10 +32,10 @@ const MIB: u64 = 1024;
 
 /// Figures per transaction.
 #[derive(Clone, Copy)]
-struct Traffic {
-    blocks: f64,
-    commands: f64,
-    flushes: f64,
+pub struct Traffic {
+    pub blocks: f64,
+    pub commands: f64,
+    pub flushes: f64,
 }
 
 pub fn run(args: &Args) -> Result {
@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> Result {
             args.transactions
         );
         let kernel = repeat(args.repeats, || kernel(&varve, &spec, args.transactions))?;
-        let ours = ours(&varve, &spec)?;
+        let ours = ours(&varve, &["--schemes", "jbd2"], &spec)?;
         let near = |a: f64, b: f64| (a - b).abs() <= tolerance * b.max(0.01);
         let within = near(ours.blocks, kernel.blocks) && near(ours.flushes, kernel.flushes);
         println!(
@@ -178,7 +178,7 @@ impl HostSqlite {
 }
 
 /// Varve's figures, from `results.json`.
-fn ours(varve: &Path, spec: &str) -> Result<Traffic> {
+pub fn ours(varve: &Path, kind: &[&str], spec: &str) -> Result<Traffic> {
     let out = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
     let size = MIB.to_string();
     let output = Command::new(varve)
@@ -189,9 +189,8 @@ fn ours(varve: &Path, spec: &str) -> Result<Traffic> {
             "off",
             "--device",
             "loop-like",
-            "--schemes",
-            "jbd2",
         ])
+        .args(kind)
         .args(["--size", &size, "--workload", spec, "--out"])
         .arg(out.path())
         .output()

@@ -4,6 +4,7 @@
 //! open while the figures are read. `ubd` has a volatile cache and no FUA, as profile `loop-like`. SQLite's own file layer would use
 //! the atomic writes of F2FS in place of any rollback journal; the modes are measured without them, and once more with them.
 
+use super::ext4_traffic;
 use crate::Result;
 use crate::test::build;
 use std::collections::BTreeMap;
@@ -84,11 +85,38 @@ pub fn run(args: &Args) -> Result {
         let far = |what: &str, seen: f64| (kernel[row.name][what] - seen).abs() > DRIFT * seen;
         far("blocks", row.seen.0) || far("flushes", row.seen.1)
     };
-    let off: Vec<&str> = ROWS.iter().filter(off).map(|row| row.name).collect();
+    let mut off: Vec<&str> = ROWS.iter().filter(off).map(|row| row.name).collect();
+    if !off.is_empty() {
+        let off = off.join(", ");
+        return Err(format!(
+            "the kernel is not as in docs/measuring.md in: {off}"
+        ));
+    }
+    for row in ROWS.iter().filter(|row| !row.atomic) {
+        let spec = format!(
+            "sqlite:insert={},update=0,delete=0,journal={},synchronous=full",
+            args.transactions, row.mode
+        );
+        let kind = ["--fs", "f2fs", "--schemes", "checkpoint-60"];
+        let ours = ext4_traffic::ours(&varve, &kind, &spec)?;
+        let near = |ours: f64, what: &str| {
+            let kernel = kernel[row.name][what];
+            let tolerance = if row.mode == "wal" { 0.15 } else { 0.10 };
+            (ours - kernel).abs() <= tolerance * kernel
+        };
+        let within = near(ours.blocks, "blocks") && near(ours.flushes, "flushes");
+        println!(
+            "varve {:<10}{:>10.2} blocks {:>10.2} flushes  within: {within}",
+            row.name, ours.blocks, ours.flushes
+        );
+        if !within {
+            off.push(row.name);
+        }
+    }
     match off.is_empty() {
         true => Ok(()),
         false => Err(format!(
-            "the kernel is not as in docs/measuring.md in: {}",
+            "traffic differs by more than the tolerance in: {}",
             off.join(", ")
         )),
     }
