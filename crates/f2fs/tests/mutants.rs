@@ -2,11 +2,14 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod common;
+#[path = "sync_cuts/mod.rs"]
+mod cuts;
 mod pressure;
 
 use base::Mutant;
 use block::Queue;
 use blockdev::Ram;
+use cuts::{Setting, VOLUME_MIB};
 use fscore::FileSystem;
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
@@ -102,4 +105,114 @@ fn f2fs_forget_orphan() {
     assert!(lost > 0, "{mutant}: not noticed");
     println!("{mutant}: {lost} blocks belong to nobody");
     println!("mutant|{mutant}|f2fs, open and unlink|{reached}|file system|1|1");
+}
+
+/// Cuts of fsync and roll-forward within which a mutant of theirs has to be noticed.
+const SYNC_CUTS: u64 = 60;
+
+fn notice_sync(mutant: Mutant, options: &'static str, first: u64) {
+    let start = common::fresh(VOLUME_MIB).blocks().into_iter().collect();
+    let explore = |mutant, cuts| {
+        let setting = Setting {
+            options,
+            steps: 60,
+            mutant,
+        };
+        cuts::explore(first, cuts, &start, setting, &mut Vec::new())
+    };
+    let broken = explore(Some(mutant), SYNC_CUTS);
+    let clean = explore(None, broken.cuts);
+    assert_eq!(clean.found, None, "the code with its guard");
+    assert!(broken.reached > 0, "{mutant}: no one asked for its guard");
+    let found = broken.found;
+    let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed in {} cuts", broken.cuts));
+    println!("{mutant}: {found}");
+    println!(
+        "mutant|{mutant}|f2fs, {options}|{}|file system|{}|{}",
+        broken.reached, broken.cuts, clean.cuts
+    );
+}
+
+fn notice_history(mutant: Mutant, history: fn() -> Result<(), String>) {
+    let run = |mutant: Option<Mutant>| {
+        let cfg = SimConfig {
+            mutant,
+            quiet: mutant.is_some(),
+            ..SimConfig::seeded(5)
+        };
+        Sim::new(cfg).run(history)
+    };
+    assert_eq!(run(None).unwrap(), Ok(()), "the code with its guard");
+    let broken = run(Some(mutant));
+    let reached = broken.reached.get(&mutant).copied().unwrap_or(0);
+    assert!(reached > 0, "{mutant}: no one asked for its guard");
+    let failure = broken.first_failure.map(|f| f.to_string());
+    let found = failure.or_else(|| broken.value.and_then(Result::err));
+    let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed"));
+    println!("{mutant}: {found}");
+    println!("mutant|{mutant}|f2fs, a history of its own|{reached}|file system|1|1");
+}
+
+/// H30.
+#[test]
+fn f2fs_node_before_data() {
+    notice_sync(
+        Mutant::F2fsNodeBeforeData,
+        "fsync_mode=strict,mode=lfs",
+        500,
+    );
+}
+
+/// H31.
+#[test]
+fn f2fs_no_fsync_mark() {
+    notice_sync(Mutant::F2fsNoFsyncMark, "fsync_mode=posix", 510);
+}
+
+/// H31.
+#[test]
+fn f2fs_no_dentry_mark() {
+    notice_sync(Mutant::F2fsNoDentryMark, "fsync_mode=posix", 520);
+}
+
+/// H32.
+#[test]
+fn f2fs_ignore_reason() {
+    notice_sync(Mutant::F2fsIgnoreReason, "fsync_mode=posix", 530);
+}
+
+/// H17.
+#[test]
+fn f2fs_fsync_no_flush() {
+    notice_sync(Mutant::F2fsFsyncNoFlush, "fsync_mode=posix", 540);
+}
+
+/// H33.
+#[test]
+fn f2fs_no_chain_wait() {
+    notice_sync(Mutant::F2fsNoChainWait, "fsync_mode=posix", 550);
+}
+
+/// H34.
+#[test]
+fn f2fs_any_version() {
+    notice_sync(Mutant::F2fsAnyVersion, "fsync_mode=posix", 560);
+}
+
+/// H34.
+#[test]
+fn f2fs_revive_chain() {
+    notice_history(Mutant::F2fsReviveChain, cuts::lives::revived);
+}
+
+/// H35.
+#[test]
+fn f2fs_overwrite_chain() {
+    notice_sync(Mutant::F2fsOverwriteChain, "fsync_mode=posix,mode=lfs", 570);
+}
+
+/// H36.
+#[test]
+fn f2fs_keep_former_owner() {
+    notice_history(Mutant::F2fsKeepFormerOwner, cuts::lives::shared);
 }

@@ -8,7 +8,7 @@ use base::{BLOCK_BYTES, Nanos};
 use block::Queue;
 use blockdev::{Image, SpecDisk};
 use common::{MIB, caps, create, fresh, judge, mount, read_all};
-use cuts::lives::{collapsed, revived};
+use cuts::lives::{collapsed, revived, shared};
 use cuts::{Setting, VOLUME_MIB, explore};
 use fscore::FileSystem;
 use rt::{Sim, SimConfig};
@@ -141,11 +141,13 @@ fn new_inodes_over_old_data() {
     }
 }
 
-/// Addresses that move inside a file: the chain gives blocks to pages while others of the checkpoint have them.
+/// A range cut out of a file; a block that the chain gives to one file and the checkpoint to another.
 #[test]
-fn blocks_that_moved_inside_a_file() {
-    let outcome = Sim::new(SimConfig::seeded(5)).run(collapsed);
-    assert_eq!(outcome.unwrap(), Ok(()));
+fn blocks_that_moved() {
+    for history in [collapsed, shared] {
+        let outcome = Sim::new(SimConfig::seeded(5)).run(history);
+        assert_eq!(outcome.unwrap(), Ok(()));
+    }
 }
 
 /// What an earlier life left behind the end of its chain stays dead.

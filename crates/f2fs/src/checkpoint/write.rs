@@ -7,7 +7,6 @@ use crate::cost;
 use crate::fault;
 use crate::file::Place;
 use crate::nat::NatToWrite;
-use crate::nodes::Which;
 use crate::ops::{Cause, Freeze};
 use crate::segs::SegsToWrite;
 use crate::space::Usage;
@@ -88,7 +87,7 @@ impl F2fs {
         }
         if self.options.checkpoint.nodes_ahead {
             let op = self.ops.enter();
-            self.write_nodes(&op, Which::All)?;
+            self.write_nodes(&op)?;
         }
         Ok(())
     }
@@ -210,7 +209,7 @@ impl F2fs {
                 let dir = self.inode(dir)?;
                 self.write_pages_in(op, &dir, ALL, Place::Policy)?;
             }
-            written += self.write_nodes(op, Which::All)?;
+            written += self.write_nodes(op)?;
             if self.nodes.dirty() == 0 && self.pages.dirty_meta_files().is_empty() {
                 return Ok(written);
             }

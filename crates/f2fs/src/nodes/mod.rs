@@ -10,7 +10,7 @@
 mod cache;
 mod write;
 
-pub(crate) use write::{Last, Which};
+pub(crate) use write::Last;
 
 use crate::F2fs;
 use crate::fault;

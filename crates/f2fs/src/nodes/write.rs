@@ -6,22 +6,13 @@ use super::cache::log_of;
 use crate::F2fs;
 use crate::cost;
 use crate::ops::Op;
-use base::{BlockNo, Ino, Mutant};
+use base::{BlockNo, Mutant};
 use block::{Class, Plug, WriteMark};
 
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{
     NODE_DENTRY, NODE_FSYNC, Nid, Summary, footer, set_footer, update_inode_checksum,
 };
-
-/// Which dirty nodes to write.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Which {
-    /// All.
-    All,
-    /// Those of one inode (its own block included).
-    Of(Ino),
-}
 
 /// How the last node of an fsync is written, the one with the mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,22 +31,12 @@ struct Marks {
 }
 
 impl F2fs {
-    /// Submits dirty nodes to the logs (indirect ones first, then those of directories, then of files), without marks; they fly in
+    /// Submits all dirty nodes to the logs (indirect ones first, then those of directories, then of files), without marks; they fly in
     /// `self.flights`. How many.
-    pub(crate) fn write_nodes(&self, op: &Op<'_>, which: Which) -> FsResult<u64> {
+    pub(crate) fn write_nodes(&self, op: &Op<'_>) -> FsResult<u64> {
         let _writer = self.nodes.writer.lock();
-        let state = self.nodes.state.lock();
-        let (nids, of) = match which {
-            Which::All => (state.all_dirty(), None),
-            Which::Of(ino) => {
-                let ino = Nid(ino.0);
-                let mut nids = state.dirty_of(ino);
-                nids.extend(Some(ino).filter(|&n| state.is_dirty(n)));
-                (nids, Some(ino))
-            }
-        };
-        drop(state);
-        self.fly(op, &nids, of, |_| (Marks::default(), false))?;
+        let nids = self.nodes.state.lock().all_dirty();
+        self.fly(op, &nids, None, |_| (Marks::default(), false))?;
         Ok(nids.len() as u64)
     }
 

@@ -6,7 +6,7 @@ use base::{BLOCK_BYTES, BlockNo};
 use block::{Class, Queue};
 use blockdev::{Image, SpecDisk, write_block};
 use fscore::FileSystem;
-use ondisk::f2fs::{Geometry, Nid, SUPERBLOCK_AT, Superblock, footer};
+use ondisk::f2fs::{Geometry, Nid, SUPERBLOCK_AT, Superblock, addr, addr_slot0, footer, set_addr};
 use std::sync::Arc;
 use varve_f2fs::{F2fs, MountOptions};
 
@@ -103,6 +103,46 @@ pub fn revived() -> Result<(), String> {
         Ok(_) => Err("b came back from an earlier life".into()),
         Err(_) => Ok(()),
     }
+}
+
+/// A chain that somebody made up: a synced file names a block that another one has at the checkpoint.
+pub fn shared() -> Result<(), String> {
+    let (disk, fs) = mounted(start(), 1)?;
+    let mut inos = Vec::new();
+    for (n, name) in ["a", "b"].into_iter().enumerate() {
+        let ino = create(&fs, name).expect("a file");
+        let content = pages(10 * n as u8 + 1, PAGES);
+        fs.write(ino, 0, &content).expect("writes");
+        match n {
+            0 => fs.sync().expect("checkpoint"),
+            _ => fs.fsync(ino, false).expect("syncs"),
+        }
+        inos.push(ino);
+    }
+    let left = disk.snapshot_lost();
+    fs.unmount().expect("unmounts");
+    let ram = left.to_ram(VOLUME_MIB * MIB);
+    let node = |n: usize| {
+        let found = ram.blocks().into_iter().find(|(at, bytes)| {
+            let f = footer(bytes);
+            is_main(&left, *at) && f.nid == Nid(inos[n].0) && f.is_inode()
+        });
+        found.expect("its node")
+    };
+    let first = addr_slot0(&node(0).1);
+    let (at, mut bytes) = (node(1).0, node(1).1.to_vec());
+    set_addr(&mut bytes, first, addr(&node(0).1, first));
+    write_block(&ram, BlockNo(at).lba(), Class::Data, bytes.into()).expect("writes");
+    let (disk, fs) = mounted(ram.blocks().into_iter().collect(), 2)?;
+    let mut mixed = pages(11, PAGES);
+    mixed[..BLOCK_BYTES].fill(1);
+    let mut holed = pages(1, PAGES);
+    holed[..BLOCK_BYTES].fill(0);
+    let same = compare(&fs, "b", &mixed).and_then(|()| compare(&fs, "a", &holed));
+    fs.unmount().map_err(|e| e.to_string())?;
+    let ram = Arc::new(disk.visible().to_ram(VOLUME_MIB * MIB));
+    crate::common::judge(&ram);
+    same
 }
 
 fn is_main(image: &Image, block: u64) -> bool {

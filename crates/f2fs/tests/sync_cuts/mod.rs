@@ -315,6 +315,7 @@ fn judge_in(
     names: &Names,
     setting: Setting,
     seed: u64,
+    reached: &mut u64,
 ) -> Result<Recovered, String> {
     let options = MountOptions::parse(setting.options).expect("options");
     let mode = options.fsync;
@@ -367,6 +368,10 @@ fn judge_in(
             found,
         })
     });
+    let asked = setting
+        .mutant
+        .and_then(|m| outcome.reached.get(&m).copied());
+    *reached += asked.unwrap_or(0);
     match (outcome.value, outcome.first_failure) {
         (Some(Ok(recovered)), None) => Ok(recovered),
         (Some(Err(why)), _) => Err(why),
@@ -519,7 +524,13 @@ pub fn explore(
         for (n, cut) in outcome.value.expect("cuts").iter().enumerate() {
             seen.cuts += 1;
             let judge = |content: &Image, seen: &mut Seen| {
-                let one = judge_in(content, &cut.names, setting, seed * 1000 + n as u64)?;
+                let one = judge_in(
+                    content,
+                    &cut.names,
+                    setting,
+                    seed * 1000 + n as u64,
+                    &mut seen.reached,
+                )?;
                 seen.recovered += u64::from(one.found);
                 Ok::<_, String>(one)
             };
