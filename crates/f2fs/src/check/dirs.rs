@@ -11,7 +11,8 @@ use ondisk::f2fs::{
 
 /// What the entries of a directory said so far.
 pub(super) struct Directory {
-    parent: Nid,
+    /// What '..' has to lead to; `None` for an orphan.
+    parent: Option<Nid>,
     /// '.' and '..' were there.
     dots: [bool; 2],
     /// All names with their hashes, to find doubles.
@@ -19,7 +20,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    pub fn new(parent: Nid) -> Directory {
+    pub fn new(parent: Option<Nid>) -> Directory {
         Directory {
             parent,
             dots: [false; 2],
@@ -104,7 +105,11 @@ fn entries(
             let Some(dir) = &mut walk.dir else {
                 return;
             };
-            let right = if n == 0 { ino } else { dir.parent };
+            let right = if n == 0 {
+                ino
+            } else {
+                dir.parent.unwrap_or(entry.ino)
+            };
             if dir.dots[n] || entry.ino != right || entry.kind != FileType::Directory {
                 add(
                     Kind::DirDots,

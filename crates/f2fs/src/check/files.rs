@@ -152,9 +152,10 @@ fn first_look(state: &mut State<'_>, ino: Nid, reason: Reason) {
             {
                 above.subdirs += 1;
             }
-            parent
+            Some(parent)
         }
-        _ => ino,
+        Reason::Orphan => None,
+        Reason::Root | Reason::Hidden => Some(ino),
     };
     check_fields(state, ino, &fields, &node);
     walk(state, ino, parent, fields, &node);
@@ -219,7 +220,7 @@ fn check_fields(state: &mut State<'_>, ino: Nid, fields: &InodeFields, node: &No
     }
 }
 
-fn walk(state: &mut State<'_>, ino: Nid, parent: Nid, fields: InodeFields, node: &Node) {
+fn walk(state: &mut State<'_>, ino: Nid, parent: Option<Nid>, fields: InodeFields, node: &Node) {
     let dir = fields.is_dir().then(|| Directory::new(parent));
     let mut walk = Walk {
         ino,

@@ -2,6 +2,7 @@
 
 use super::finding::{Finding, Kind};
 use super::state::{File, State};
+use super::usage::Reached;
 use base::Bytes;
 use base::bytes::is_zero;
 use ondisk::f2fs::{
@@ -111,13 +112,10 @@ fn segment(state: &mut State<'_>, seg: SegNo, entry: &SitEntry) {
             );
         }
     }
-    if let Some(reached) = reached {
-        if reached.data && log.is_node() || reached.nodes && !log.is_node() {
-            add(
-                Kind::SegmentKind,
-                format!("is one of the {log} log and holds blocks of the other kind"),
-            );
-        }
+    let other = |r: Reached| r.data && log.is_node() || r.nodes && !log.is_node();
+    if reached.is_some_and(other) {
+        let what = format!("is one of the {log} log and holds blocks of the other kind");
+        add(Kind::SegmentKind, what);
     }
 }
 
@@ -155,21 +153,42 @@ fn log_position(state: &mut State<'_>, log: Log) {
     }
 }
 
+/// Says whether blocks are zero; a reader that gives the same bytes for every empty block is asked once.
+#[derive(Default)]
+struct Zeros(Option<Bytes>);
+
+impl Zeros {
+    fn are(&mut self, bytes: &Bytes) -> bool {
+        let same = |known: &Bytes| known.as_ptr() == bytes.as_ptr() && known.len() == bytes.len();
+        if self.0.as_ref().is_some_and(same) {
+            return true;
+        }
+        let zero = is_zero(bytes);
+        if zero {
+            self.0 = Some(bytes.clone());
+        }
+        zero
+    }
+}
+
 /// Every node of the NAT was reached.
 fn nat(state: &mut State<'_>) {
     let bits = nat_bits(state);
+    let mut zeros = Zeros::default();
     for block in 0..state.volume.geo.nat_blocks {
         let Some(bytes) = state.tables.nat_block(block, state.found) else {
             continue;
         };
+        let zero = zeros.are(&bytes);
         if let Some(bits) = &bits {
-            compare_bits(state, bits, block, &bytes);
+            compare_bits(state, bits, block, &bytes, zero);
         }
-        if !is_zero(&bytes) {
+        if !zero {
             for index in 0..NAT_PER_BLOCK {
                 let nid = Nid(block * NAT_PER_BLOCK as u32 + index as u32);
-                if state.tables.journaled_nat(nid).is_none() {
-                    nat_entry(state, nid, NatEntry::get(&bytes, index));
+                let entry = NatEntry::get(&bytes, index);
+                if entry != NatEntry::default() && state.tables.journaled_nat(nid).is_none() {
+                    nat_entry(state, nid, entry);
                 }
             }
         }
@@ -177,6 +196,17 @@ fn nat(state: &mut State<'_>) {
     let journal: Vec<(Nid, NatEntry)> = state.volume.pack.nat.clone();
     for (nid, _) in journal {
         if let Some(entry) = state.tables.journaled_nat(nid) {
+            nat_entry(state, nid, entry);
+        }
+    }
+    fixed_nids(state);
+}
+
+/// The nodes of the metadata areas are there; an empty entry was not looked at above.
+fn fixed_nids(state: &mut State<'_>) {
+    for nid in [state.volume.geo.node_ino, state.volume.geo.meta_ino] {
+        let entry = state.tables.nat(nid, state.found);
+        if entry == NatEntry::default() {
             nat_entry(state, nid, entry);
         }
     }
@@ -225,7 +255,7 @@ fn nat_bits(state: &mut State<'_>) -> Option<NatBits> {
     NatBits::parse(&bytes, geo, &pack.cp).ok()
 }
 
-fn compare_bits(state: &mut State<'_>, bits: &NatBits, block: u32, bytes: &Bytes) {
+fn compare_bits(state: &mut State<'_>, bits: &NatBits, block: u32, bytes: &Bytes, zero: bool) {
     let (full, empty) = (
         bits::test_bit_le(&bits.full, block as usize),
         bits::test_bit_le(&bits.empty, block as usize),
@@ -235,7 +265,7 @@ fn compare_bits(state: &mut State<'_>, bits: &NatBits, block: u32, bytes: &Bytes
     }
     let used = |index: usize| NatEntry::get(bytes, index).addr != BlockAddr::NULL;
     let first = usize::from(block == 0);
-    let wrong = (empty && !is_zero(bytes) && (first..NAT_PER_BLOCK).any(used))
+    let wrong = (empty && !zero && (first..NAT_PER_BLOCK).any(used))
         || (full && !(first..NAT_PER_BLOCK).all(used));
     if wrong {
         let what = format!(
