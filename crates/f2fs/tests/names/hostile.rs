@@ -32,7 +32,7 @@ fn patch(ram: &Ram, mut change: impl FnMut(&mut [u8]) -> bool) -> usize {
 }
 
 /// Changes the blocks of an inode, newer and older ones.
-fn patch_inode(ram: &Ram, ino: Ino, change: impl Fn(&mut [u8])) {
+pub fn patch_inode(ram: &Ram, ino: Ino, change: impl Fn(&mut [u8])) {
     let changed = patch(ram, |block| {
         let f = footer(block);
         let here = f.nid.0 == ino.0 && f.ino.0 == ino.0 && block[1] != 0;

@@ -3,7 +3,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod foreign;
 mod hostile;
+mod levels;
 mod limits;
 mod shadow;
 mod tasks;
