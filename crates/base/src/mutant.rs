@@ -128,6 +128,20 @@ mutants! {
     F2fsKeepFormerOwner = "f2fs-keep-former-owner", H(36);
     /// A checkpoint does not list an inode that lost its last name while it was open.
     F2fsForgetOrphan = "f2fs-forget-orphan", H(37);
+    /// A checkpoint writes its pack before node and directory blocks have landed.
+    F2fsPackBeforeNodes = "f2fs-pack-before-nodes", F(21);
+    /// The last block of a checkpoint pack goes out without a flush of what it vouches for.
+    F2fsCommitUnflushed = "f2fs-commit-unflushed", F(22);
+    /// A checkpoint pack is written over the last one.
+    F2fsSamePack = "f2fs-same-pack", F(23);
+    /// NAT blocks are written over the copies that the last checkpoint names.
+    F2fsNatInPlace = "f2fs-nat-in-place", F(23);
+    /// A freed node number is given out again before a checkpoint.
+    F2fsNidAtOnce = "f2fs-nid-at-once", F(24);
+    /// A checkpoint follows one whose writes failed.
+    F2fsPackAfterFailure = "f2fs-pack-after-failure", F(25);
+    /// A checkpoint pack counts by its first block alone.
+    F2fsHalfPack = "f2fs-half-pack", F(26);
     /// A pair is logged before the program of its source has ended.
     PairBeforeSource = "pair-before-source", R(2);
     /// Recovery applies what it finds of a batch.

@@ -4,6 +4,7 @@
 mod common;
 #[path = "sync_cuts/mod.rs"]
 mod cuts;
+mod packs;
 mod pressure;
 
 use base::Mutant;
@@ -215,4 +216,81 @@ fn f2fs_overwrite_chain() {
 #[test]
 fn f2fs_keep_former_owner() {
     notice_history(Mutant::F2fsKeepFormerOwner, cuts::lives::shared);
+}
+
+/// The guards of a checkpoint, by cuts of one.
+fn notice(mutant: Mutant) {
+    let (mut reached, mut judged, mut clean) = (0, 0, 0);
+    let mut found = None;
+    'lives: for seed in 0..8 {
+        for run in [packs::cuts, packs::failure] {
+            for cut in run(seed, None).value.expect("the code with its guard") {
+                clean += 1;
+                let ram = Arc::new(cut.image.to_ram(packs::MIB << 20));
+                packs::check(&ram, &cut).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+            }
+            let outcome = run(seed, Some(mutant));
+            reached += outcome.reached.get(&mutant).copied().unwrap_or(0);
+            if let Some(failure) = outcome.first_failure {
+                found = Some(format!("seed {seed}: {failure}"));
+                break 'lives;
+            }
+            for (n, cut) in outcome.value.expect("cuts").into_iter().enumerate() {
+                judged += 1;
+                let config = rt::SimConfig {
+                    mutant: Some(mutant),
+                    ..rt::SimConfig::seeded(seed)
+                };
+                let judge = rt::Sim::new(config).run(move || {
+                    let ram = Arc::new(cut.image.to_ram(packs::MIB << 20));
+                    packs::check(&ram, &cut).err()
+                });
+                let broken = judge.first_failure.map(|f| f.to_string());
+                reached += judge.reached.get(&mutant).copied().unwrap_or(0);
+                if let Some(why) = broken.or(judge.value.flatten()) {
+                    found = Some(format!("seed {seed}, cut {n}: {why}"));
+                    break 'lives;
+                }
+            }
+        }
+    }
+    assert!(reached > 0, "{mutant}: no one asked for its guard");
+    let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed in {judged} cuts"));
+    println!("{mutant}: {found}");
+    println!("mutant|{mutant}|f2fs checkpoint|{reached}|file system|{judged}|{clean}");
+}
+
+#[test]
+fn f2fs_pack_before_nodes() {
+    notice(Mutant::F2fsPackBeforeNodes);
+}
+
+#[test]
+fn f2fs_commit_unflushed() {
+    notice(Mutant::F2fsCommitUnflushed);
+}
+
+#[test]
+fn f2fs_same_pack() {
+    notice(Mutant::F2fsSamePack);
+}
+
+#[test]
+fn f2fs_nat_in_place() {
+    notice(Mutant::F2fsNatInPlace);
+}
+
+#[test]
+fn f2fs_nid_at_once() {
+    notice(Mutant::F2fsNidAtOnce);
+}
+
+#[test]
+fn f2fs_pack_after_failure() {
+    notice(Mutant::F2fsPackAfterFailure);
+}
+
+#[test]
+fn f2fs_half_pack() {
+    notice(Mutant::F2fsHalfPack);
 }

@@ -11,7 +11,7 @@ use crate::ops::{Cause, Freeze};
 use crate::segs::SegsToWrite;
 use crate::space::Usage;
 use crate::volume::lba;
-use base::{Ino, Nanos, Time};
+use base::{Ino, Mutant, Nanos, Time};
 use block::Class;
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::BlockAddr;
@@ -103,8 +103,10 @@ impl F2fs {
         let begun = rt::now();
         let written = self.write_frozen(freeze, clock);
         if let Err(e) = &written {
-            // C7.
-            self.fail(e);
+            // C7 (F25).
+            if !rt::mutant(Mutant::F2fsPackAfterFailure) {
+                self.fail(e);
+            }
             return written;
         }
         let mut state = self.cp.state.lock();
@@ -133,16 +135,18 @@ impl F2fs {
     fn write_frozen(&self, freeze: &Freeze<'_>, mut clock: Clock) -> FsResult<()> {
         let nodes = self.write_all_nodes(freeze)?;
         clock.end_of(Phase::Nodes);
-        // C2.
-        self.land_all()?;
-        let (_, flight) = self.land_nodes()?;
+        // C2 (F21).
+        let landed = match rt::mutant(Mutant::F2fsPackBeforeNodes) {
+            false => Some((self.land_all()?, self.land_nodes()?)),
+            true => None,
+        };
         clock.end_of(Phase::Land);
         let mut plug = self.queue.plug();
         let nat = self.nat.flush(&mut plug)?;
         let segs = self.flush_segs(freeze, &mut plug)?;
         let (built, usage, orphans) = self.build_pack(freeze, &nat, &segs)?;
-        let second = !self.cp.state.lock().second;
-        // C3: the other segment.
+        // C3: the other segment (F23).
+        let second = !self.cp.state.lock().second ^ rt::mutant(Mutant::F2fsSamePack);
         let start = self.geo.cp_pack(second);
         for (n, block) in built.blocks.iter().enumerate() {
             let at = lba(BlockAddr(start.0 + n as u32));
@@ -171,6 +175,10 @@ impl F2fs {
         drop(state);
         self.nat.committed(nat);
         self.segs_committed(freeze);
+        let (_, (_, flight)) = match landed {
+            Some(landed) => landed,
+            None => (self.land_all()?, self.land_nodes()?),
+        };
         self.nodes_durable(flight);
         self.inodes.checkpointed();
         Ok(())
@@ -222,9 +230,12 @@ impl F2fs {
 
     /// C4: the last block, when all the others are durable.
     fn commit_pack(&self, built: &Built, start: BlockAddr, clock: &mut Clock) -> FsResult<()> {
-        self.queue
-            .flush()
-            .map_err(fault::device("flushing before the end of a checkpoint"))?;
+        // F22.
+        if !rt::mutant(Mutant::F2fsCommitUnflushed) {
+            self.queue
+                .flush()
+                .map_err(fault::device("flushing before the end of a checkpoint"))?;
+        }
         clock.end_of(Phase::Flush);
         let last = BlockAddr(start.0 + built.blocks.len() as u32);
         assert_eq!(

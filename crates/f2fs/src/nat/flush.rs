@@ -2,7 +2,7 @@
 
 use super::Nat;
 use crate::volume::lba;
-use base::{BLOCK_BYTES, Bytes};
+use base::{BLOCK_BYTES, Bytes, Mutant};
 use block::{Class, Plug};
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{BlockAddr, NAT_JOURNAL_MAX, NatEntry, Nid, bits};
@@ -60,7 +60,9 @@ impl Nat {
             let numbers: Vec<u32> = chunk.iter().map(|(block, _)| *block).collect();
             for ((block, entries), old) in chunk.iter().zip(self.contents(&numbers)?) {
                 let new = self.merged(&old, entries);
-                let second = !bits::test_bit(&bitmap, *block as usize);
+                // T1 (F23).
+                let other = !rt::mutant(Mutant::F2fsNatInPlace);
+                let second = bits::test_bit(&bitmap, *block as usize) ^ other;
                 match second {
                     true => bits::set_bit(&mut bitmap, *block as usize),
                     false => bits::clear_bit(&mut bitmap, *block as usize),

@@ -19,7 +19,7 @@ use crate::F2fs;
 use crate::fault;
 use crate::ops::Op;
 use crate::volume::lba;
-use base::{BLOCK_BYTES, Bytes, Map, SECTORS_PER_BLOCK};
+use base::{BLOCK_BYTES, Bytes, Map, Mutant, SECTORS_PER_BLOCK};
 use block::Queue;
 use blocks::Blocks;
 use free::FreePool;
@@ -191,11 +191,17 @@ impl Nat {
         let mut state = self.state.lock();
         if addr == BlockAddr::NULL && old.addr != BlockAddr::NULL {
             state.freed += 1;
+            // T2 (F24).
+            if rt::mutant(Mutant::F2fsNidAtOnce) {
+                state.pool.give_back(nid);
+            }
         }
         if !addr.is_data() {
             state.history.entry(nid.0).or_default().young = true;
         }
-        state.pool.used(nid);
+        if addr != BlockAddr::NULL {
+            state.pool.used(nid);
+        }
         state.dirty.insert(nid.0, entry);
         Ok(())
     }
