@@ -1,6 +1,8 @@
 //! Empty files created per wall second in the simulation, on one core, with the last commit at unmount. `crates/f2fs/benches/creates.rs` does
 //! the same with F2FS.
 
+#![allow(clippy::disallowed_types)] // The attribute of divan expands to a LazyLock.
+
 use block::Queue;
 use blockdev::Ram;
 use divan::{Bencher, counter::ItemsCount};

@@ -1,5 +1,7 @@
 //! The offline checker on a small volume: 64 MiB with `lost+found`, as mkfs makes it.
 
+#![allow(clippy::disallowed_types)] // The attribute of divan expands to a LazyLock.
+
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use divan::{Bencher, black_box, counter::ItemsCount};
 use rt::WallTime;

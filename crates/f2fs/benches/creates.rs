@@ -1,6 +1,8 @@
 //! Empty files created per wall second in the simulation, on one core: with what checkpoints the triggers cause, and with the last one
 //! at unmount. `crates/ext4/benches/creates.rs` does the same with ext4.
 
+#![allow(clippy::disallowed_types)] // The attribute of divan expands to a LazyLock.
+
 use blockdev::Ram;
 use divan::{Bencher, counter::ItemsCount};
 use fscore::{Creds, FileKind, FileSystem};

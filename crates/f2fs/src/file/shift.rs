@@ -66,7 +66,7 @@ impl F2fs {
     ) -> FsResult<()> {
         self.guarded(|| {
             self.check_writable()?;
-            if len == 0 || offset % BLOCK != 0 || len % BLOCK != 0 {
+            if len == 0 || !offset.is_multiple_of(BLOCK) || !len.is_multiple_of(BLOCK) {
                 return Err(Errno::Inval.into());
             }
             let inode = self.inode(ino)?;

@@ -93,11 +93,14 @@ impl F2fs {
     fn write_chunk(&self, inode: &Inode, offset: u64, chunk: &[u8]) -> FsResult<usize> {
         let end = offset + chunk.len() as u64;
         // Reading waits for the device: before the `Op`.
-        let mut bases =
-            [(offset, offset % BLOCK != 0), (end, end % BLOCK != 0)].map(|(at, cut)| {
-                let index = at / BLOCK;
-                (cut && self.pages.state(inode.ino, index).is_none()).then_some(index)
-            });
+        let mut bases = [
+            (offset, !offset.is_multiple_of(BLOCK)),
+            (end, !end.is_multiple_of(BLOCK)),
+        ]
+        .map(|(at, cut)| {
+            let index = at / BLOCK;
+            (cut && self.pages.state(inode.ino, index).is_none()).then_some(index)
+        });
         if bases[0] == bases[1] {
             bases[1] = None;
         }

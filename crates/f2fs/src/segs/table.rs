@@ -2,7 +2,7 @@
 //!
 //! - V1 a block is `held` from the moment that it is valid until a checkpoint is durable in which it is not. Nobody is given a
 //!   held block. So whatever the last durable checkpoint refers to, and what roll-forward finds behind it, keeps its content
-//!   (f2fsj.md section 9, rules 1, 3 and 6);
+//!   (F2FSJ paper, section 3.5: nothing that recovery refers to is overwritten);
 //! - V2 valid blocks are held, counts are those of the maps, and the state of a segment follows from both:
 //!   free: nothing held, no log's; prefree: nothing valid, something held; used: something valid; or a log's;
 //! - V3 what changed since the last checkpoint is in `touched`: a checkpoint writes those entries and no others.

@@ -158,6 +158,11 @@ impl Meta {
         Ok(())
     }
 
+    fn mkdir(&self, n: u32) -> Result<(), RunError> {
+        self.vfs.mkdir(self.path(n), 0o755)?;
+        Ok(())
+    }
+
     fn create(&self, n: u32) -> Result<(), RunError> {
         let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::EXCL;
         let file = self.vfs.open(self.path(n), flags, 0o644)?;
@@ -173,7 +178,7 @@ impl Bench for Meta {
         self.make_dirs()?;
         for n in 0..self.spec.count {
             match self.spec.op {
-                MetaOp::Rmdir => drop(self.vfs.mkdir(self.path(n), 0o755)?),
+                MetaOp::Rmdir => self.mkdir(n)?,
                 MetaOp::Unlink => self.create(n)?,
                 MetaOp::Mkdir | MetaOp::Create => {}
             }
@@ -185,7 +190,7 @@ impl Bench for Meta {
         for n in 0..self.spec.count {
             timed(self.spec.op.name(), done, || {
                 match self.spec.op {
-                    MetaOp::Mkdir => drop(self.vfs.mkdir(self.path(n), 0o755)?),
+                    MetaOp::Mkdir => self.mkdir(n)?,
                     MetaOp::Rmdir => self.vfs.rmdir(self.path(n))?,
                     MetaOp::Create => self.create(n)?,
                     MetaOp::Unlink => self.vfs.unlink(self.path(n))?,
