@@ -51,5 +51,8 @@ pub use rt::WallTime;
 pub use saved::{load_image_onto, read_device, write_device, write_image_whole};
 pub use scheme::Scheme;
 pub use stack::Stack;
-pub use vfs::{Attr, Errno, File as OpenFile, FileKind, FsError, FsResult, OpenFlags};
+pub use vfs::{
+    Attr, Errno, File as OpenFile, FileKind, FsError, FsResult, OpenFlags, SetAttr, TimeSet,
+    XattrMode,
+};
 pub use volume::{Volume, VolumeError, kind_of};

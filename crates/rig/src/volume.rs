@@ -29,6 +29,9 @@ pub enum VolumeError {
     /// There is no superblock that is known here.
     #[error("holds no ext4, ext3 or F2FS: no superblock has their magic number")]
     Unknown,
+    /// A number that no inode of the volume has.
+    #[error("there is no inode {0}")]
+    NoInode(String),
     /// The file system refuses.
     #[error("{0}")]
     Fs(#[from] FsError),

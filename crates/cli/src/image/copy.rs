@@ -1,19 +1,16 @@
 //! `varve cp`: files out of an image, or into one.
 
 use super::extract::{Report, write_tree};
-use super::{Place, at, change, look, no_image, shown, tree};
+use super::{Place, at, change, look, no_image, put, tree};
 use crate::args::CopyArgs;
 use crate::failure::{Failure, failed, usage};
 use rig::{Errno, FileKind, OpenFile, OpenFlags, Volume};
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Bytes that are read at once.
-const CHUNK_BYTES: usize = 1 << 20;
+pub const CHUNK_BYTES: usize = 1 << 20;
 
 /// Runs it.
 pub fn copy(args: &CopyArgs) -> Result<(), Failure> {
@@ -91,6 +88,10 @@ fn copy_in(sources: &[std::ffi::OsString], target: &Place, recursive: bool) -> R
             return Err(usage("from one image to another: copy to the host first"));
         }
     }
+    // Before the image is touched.
+    for word in sources {
+        put::examine(Path::new(word), recursive)?;
+    }
     let volume = change(&target.image)?;
     let into_dir = match volume.vfs.stat(&target.path) {
         Ok(attr) => attr.kind == FileKind::Dir,
@@ -103,93 +104,19 @@ fn copy_in(sources: &[std::ffi::OsString], target: &Place, recursive: bool) -> R
             target.text()
         )));
     }
+    let mut putter = put::Putter::new(&volume, target);
     let copied = sources.iter().try_for_each(|word| {
-        let source = PathBuf::from(word);
+        let source = Path::new(word);
         let path = match (into_dir, source.file_name()) {
             (true, Some(name)) => tree::join(&target.path, name.as_bytes()),
             _ => target.path.clone(),
         };
-        put(&volume, &source, &path, recursive)
+        putter.put(source, &path)
     });
+    putter.tell();
     // What was copied before a failure stays: close in both cases.
     let closed = volume
         .close()
         .map_err(|e| failed(format!("{}: {e}", target.image.display())));
     copied.and(closed)
-}
-
-fn put(volume: &Volume, source: &Path, path: &[u8], recursive: bool) -> Result<(), Failure> {
-    let host = |e: std::io::Error| failed(format!("{}: {e}", source.display()));
-    let inside = |e: rig::FsError| failed(format!("{} in the image: {e}", shown(path)));
-    let meta = fs::symlink_metadata(source).map_err(host)?;
-    let perm = (meta.mode() & 0o7777) as u16;
-    if meta.is_dir() {
-        if !recursive {
-            return Err(usage(format!(
-                "{}: is a directory; say -r",
-                source.display()
-            )));
-        }
-        match volume.vfs.mkdir(path, perm) {
-            Ok(_) => {}
-            Err(e) if e.errno() == Errno::Exist => {}
-            Err(e) => return Err(inside(e)),
-        }
-        let mut names: Vec<_> = (fs::read_dir(source).map_err(host)?)
-            .map(|entry| entry.map(|e| e.file_name()))
-            .collect::<Result<_, _>>()
-            .map_err(host)?;
-        names.sort();
-        return names.iter().try_for_each(|name| {
-            put(
-                volume,
-                &source.join(name),
-                &tree::join(path, name.as_bytes()),
-                recursive,
-            )
-        });
-    }
-    if meta.is_symlink() {
-        let to = fs::read_link(source).map_err(host)?;
-        volume
-            .vfs
-            .symlink(to.as_os_str().as_bytes(), path)
-            .map_err(inside)?;
-        return Ok(());
-    }
-    if !meta.is_file() {
-        return Err(failed(format!(
-            "{}: is neither file, directory nor link",
-            source.display()
-        )));
-    }
-    let mut from = File::open(source).map_err(host)?;
-    let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNC;
-    let file = volume.vfs.open(path, flags, perm).map_err(inside)?;
-    let filled = fill(&file, &mut from, &inside, &host);
-    file.close().map_err(inside)?;
-    filled
-}
-
-fn fill(
-    file: &OpenFile,
-    from: &mut File,
-    inside: &dyn Fn(rig::FsError) -> Failure,
-    host: &dyn Fn(std::io::Error) -> Failure,
-) -> Result<(), Failure> {
-    let mut buf = vec![0; CHUNK_BYTES];
-    let mut offset = 0;
-    loop {
-        let n = from.read(&mut buf).map_err(host)?;
-        if n == 0 {
-            return Ok(());
-        }
-        let mut done = 0;
-        while done < n {
-            done += file
-                .write_at(offset + done as u64, &buf[done..n])
-                .map_err(inside)?;
-        }
-        offset += n as u64;
-    }
 }

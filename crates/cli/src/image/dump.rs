@@ -13,6 +13,12 @@ use std::os::unix::ffi::OsStrExt;
 /// Runs it.
 pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
     let name = args.image.display();
+    if let (Some(word), true) = (&args.of, args.what != DumpWhat::Inode) {
+        let word = shown(word.as_bytes());
+        return Err(usage(format!(
+            "`{word}`: only `dump inode` takes a number or a path"
+        )));
+    }
     let file = open::open(&args.image, false).map_err(failed)?;
     let of_image = |e: rig::VolumeError| failed(format!("{name}: {e}"));
     match args.what {
@@ -27,6 +33,9 @@ pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
                 return Err(usage(format!(
                     "{name}: an F2FS without journal; `dump checkpoint` shows the NAT journal of its packs"
                 )));
+            }
+            if args.json {
+                return Err(usage("dump journal prints text only: leave --json out"));
             }
             say(&log_listing(&file).map_err(|e| failed(format!("{name}: {e}")))?)
         }

@@ -2,6 +2,7 @@
 
 use super::copy::pour;
 use super::ls::{major, minor};
+use super::put::pieces;
 use super::{Place, at, look, tree};
 use crate::args::ExtractArgs;
 use crate::failure::{Failure, failed};
@@ -111,11 +112,15 @@ impl Writer<'_> {
     fn write(&mut self, node: &Node, target: &Path) -> Result<(), Failure> {
         let host = |e: std::io::Error| failed(format!("{}: {e}", target.display()));
         let attr = &node.attr;
-        if attr.kind != FileKind::Dir && attr.nlink > 1 {
+        if attr.kind != FileKind::Dir {
+            // What is in the way goes, as with `cp -f`; a link of the host must not lead elsewhere.
+            match fs::remove_file(target) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(host(e)),
+                _ => {}
+            }
             if let Some(first) = self.links.get(&attr.ino.0) {
                 return fs::hard_link(first, target).map_err(host);
             }
-            self.links.insert(attr.ino.0, target.into());
         }
         match attr.kind {
             FileKind::Dir => {
@@ -144,17 +149,15 @@ impl Writer<'_> {
                 }
             }
         }
+        if attr.nlink > 1 {
+            self.links.insert(attr.ino.0, target.into());
+        }
         self.dress(&node.path, attr, target);
         Ok(())
     }
 
     fn write_file(&mut self, node: &Node, target: &Path) -> Result<(), Failure> {
         let host = |e: std::io::Error| failed(format!("{}: {e}", target.display()));
-        // A link of the host in the way must not lead elsewhere.
-        match fs::remove_file(target) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(host(e)),
-            _ => {}
-        }
         let file = File::create_new(target).map_err(host)?;
         let place = Place {
             image: self.place.image.clone(),
@@ -163,8 +166,8 @@ impl Writer<'_> {
         file.set_len(node.attr.size).map_err(host)?;
         pour(self.volume, &place, &mut |offset, bytes| {
             // Holes stay holes.
-            if bytes.iter().any(|&b| b != 0) {
-                file.write_all_at(bytes, offset).map_err(host)?;
+            for (at, piece) in pieces(bytes) {
+                file.write_all_at(piece, offset + at as u64).map_err(host)?;
             }
             Ok(true)
         })?;

@@ -8,6 +8,7 @@ mod dump;
 mod extract;
 mod info;
 mod ls;
+mod put;
 mod tree;
 
 pub use cat::cat;

@@ -16,6 +16,22 @@ fn superblock(file: &File) -> Result<Superblock, VolumeError> {
     Superblock::parse(&bytes).map_err(corrupt)
 }
 
+/// Byte of the image where something lies.
+fn place_of(block: u64, block_bytes: u64, offset: u64) -> Result<u64, VolumeError> {
+    let at = block.checked_mul(block_bytes);
+    let at = at.and_then(|at| at.checked_add(offset));
+    at.ok_or_else(|| FsError::corrupt(format!("block {block} lies beyond any image")).into())
+}
+
+fn read(file: &File, bytes: &mut [u8], at: u64, what: &str) -> Result<(), VolumeError> {
+    let len = file.metadata()?.len();
+    if at > len || len - at < bytes.len() as u64 {
+        let why = format!("{what}: byte {at} lies beyond the end of the image, which has {len}");
+        return Err(FsError::corrupt(why).into());
+    }
+    Ok(file.read_exact_at(bytes, at)?)
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -54,19 +70,19 @@ pub fn info(file: &File) -> Result<Vec<Section>, VolumeError> {
 pub fn inode(file: &File, ino: u32) -> Result<Vec<Section>, VolumeError> {
     let sb = superblock(file)?;
     let place = (sb.inode_place(Ino(ino))).ok_or_else(|| {
-        FsError::corrupt(format!(
-            "there is no inode {ino}: the volume has {}",
-            sb.inodes_count()
-        ))
+        let count = sb.inodes_count();
+        VolumeError::NoInode(format!("{ino}: inode numbers go from 1 to {count}"))
     })?;
     let block_bytes = u64::from(sb.block_bytes());
     let (block, offset) = sb.desc_place(place.group);
     let mut desc = vec![0; sb.desc_bytes()];
-    file.read_exact_at(&mut desc, block.0 * block_bytes + offset as u64)?;
+    let at = place_of(block.0, block_bytes, offset as u64)?;
+    read(file, &mut desc, at, "group descriptor")?;
     let desc = GroupDesc::parse(&desc, sb.desc_bytes()).map_err(corrupt)?;
-    let at = (desc.inode_table().0 + place.table_block) * block_bytes + place.offset as u64;
+    let table = desc.inode_table().0.saturating_add(place.table_block);
+    let at = place_of(table, block_bytes, place.offset as u64)?;
     let mut bytes = vec![0; sb.inode_bytes()];
-    file.read_exact_at(&mut bytes, at)?;
+    read(file, &mut bytes, at, "inode table")?;
     let inode = Inode::parse(&bytes, sb.inode_bytes()).map_err(corrupt)?;
     let mut s = Section::new(format!(
         "inode {ino}, group {}, byte {at} of the image",

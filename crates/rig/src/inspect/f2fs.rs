@@ -70,7 +70,8 @@ pub fn info(file: &File) -> Result<Vec<Section>, VolumeError> {
                 "first pack, in force"
             },
         )),
-        Err(e) => return Err(e),
+        // `newest` tells of the first pack only.
+        Err(_) => sections.extend(checkpoints(file)?),
     }
     Ok(sections)
 }
@@ -152,11 +153,10 @@ pub fn inode(file: &File, ino: u32) -> Result<Vec<Section>, VolumeError> {
     let (sb, geo, _) = superblock(file)?;
     let nid = Nid(ino);
     if ino == 0 || ino >= geo.max_nid {
-        let max = geo.max_nid;
-        return Err(FsError::corrupt(format!(
-            "there is no inode {ino}: node numbers end at {max}"
-        ))
-        .into());
+        let max = geo.max_nid - 1;
+        return Err(VolumeError::NoInode(format!(
+            "{ino}: node numbers go from 1 to {max}"
+        )));
     }
     let (cp, second) = newest(file, &geo)?;
     let journal = nat_journal(file, &geo, &cp, second)?;
@@ -181,7 +181,8 @@ pub fn inode(file: &File, ino: u32) -> Result<Vec<Section>, VolumeError> {
     if footer(&bytes).is_inode() {
         let fields = InodeFields::parse(&bytes, sb.features()).map_err(corrupt)?;
         let mut s = Section::new("inode");
-        s.debug(&fields);
+        s.row("mode, octal", format!("{:#o}", fields.mode))
+            .debug(&fields);
         sections.push(s);
     }
     Ok(sections)

@@ -36,12 +36,28 @@ impl Section {
 
     /// The fields of a plain value, one a row.
     fn debug(&mut self, value: &impl Debug) -> &mut Section {
-        for line in format!("{value:#?}")
-            .lines()
-            .filter(|l| l.starts_with("    "))
-        {
-            let (name, rest) = line.trim().split_once(": ").unwrap_or((line.trim(), ""));
-            self.row(name, rest.trim_end_matches(','));
+        // What the row is in: names of the fields around it, and how many of a list came before.
+        let mut around: Vec<(String, usize)> = Vec::new();
+        for line in format!("{value:#?}").lines().skip(1) {
+            let line = line.trim().trim_end_matches(',');
+            if line.starts_with(['}', ']', ')']) {
+                around.pop();
+                continue;
+            }
+            let (name, rest) = match (line.split_once(": "), around.last_mut()) {
+                (Some((name, rest)), _) => (name.to_string(), rest),
+                (None, Some((_, count))) => {
+                    *count += 1;
+                    ((*count - 1).to_string(), line)
+                }
+                (None, None) => (line.to_string(), ""),
+            };
+            let path = around.iter().map(|(name, _)| format!("{name}."));
+            let whole = path.collect::<String>() + &name;
+            match rest.ends_with(['{', '[', '(']) {
+                true => around.push((name, 0)),
+                false => drop(self.row(&whole, rest)),
+            }
         }
         self
     }
@@ -114,20 +130,32 @@ mod tests {
     fn a_value_becomes_rows() {
         #[derive(Debug)]
         #[allow(dead_code)]
+        struct Inner {
+            secs: u32,
+        }
+        #[derive(Debug)]
+        #[allow(dead_code)]
         struct Value {
             count: u32,
+            inner: Inner,
+            list: [u8; 2],
             name: &'static str,
         }
         let mut section = Section::new("x");
         section.debug(&Value {
             count: 3,
-            name: "a",
+            inner: Inner { secs: 4 },
+            list: [5, 6],
+            name: "a: b",
         });
         assert_eq!(
             section.rows,
             [
                 ("count".into(), "3".into()),
-                ("name".into(), "\"a\"".into())
+                ("inner.secs".into(), "4".into()),
+                ("list.0".into(), "5".into()),
+                ("list.1".into(), "6".into()),
+                ("name".into(), "\"a: b\"".into())
             ]
         );
         assert_eq!(uuid([0xAB; 16]), "abababab-abab-abab-abab-abababababab");
