@@ -21,12 +21,11 @@ pub fn copy(args: &CopyArgs) -> Result<(), Failure> {
     }
 }
 
+/// Takes a piece of a file and its offset; false: enough.
+pub type Sink<'a> = dyn FnMut(u64, &[u8]) -> Result<bool, Failure> + 'a;
+
 /// Gives the content of a file to `sink`, piece by piece with its offset, until that answers false.
-pub fn pour(
-    volume: &Volume,
-    place: &Place,
-    sink: &mut dyn FnMut(u64, &[u8]) -> Result<bool, Failure>,
-) -> Result<(), Failure> {
+pub fn pour(volume: &Volume, place: &Place, sink: &mut Sink<'_>) -> Result<(), Failure> {
     let file = volume
         .vfs
         .open(&place.path, OpenFlags::READ, 0)
@@ -36,11 +35,7 @@ pub fn pour(
     outcome
 }
 
-fn pour_open(
-    file: &OpenFile,
-    place: &Place,
-    sink: &mut dyn FnMut(u64, &[u8]) -> Result<bool, Failure>,
-) -> Result<(), Failure> {
+fn pour_open(file: &OpenFile, place: &Place, sink: &mut Sink<'_>) -> Result<(), Failure> {
     if file.stat().map_err(at(place))?.kind == FileKind::Dir {
         return Err(failed(format!("{}: is a directory", place.text())));
     }
