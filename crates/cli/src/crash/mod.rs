@@ -54,11 +54,11 @@ pub fn crash(args: &CrashArgs) -> Result<(), Failure> {
 /// The jobs that were asked for.
 fn jobs(args: &CrashArgs) -> Result<Vec<Job>, Failure> {
     let schemes = match &args.schemes[..] {
-        [] => plan::PRESETS
-            .iter()
-            .chain([&plan::CONTROL])
-            .map(|s| (*s).to_string())
-            .collect(),
+        [] => {
+            let f2fs = plan::F2FS.iter().filter(|_| args.quick);
+            let all = plan::PRESETS.iter().chain([&plan::CONTROL]).chain(f2fs);
+            all.map(|s| (*s).to_string()).collect()
+        }
         given => given.to_vec(),
     };
     if args.quick {

@@ -99,6 +99,8 @@ struct Part {
     data: &'static [&'static str],
     seeds: &'static [u64],
     reach: Reach,
+    /// For schemes of F2FS; else for those of a journal.
+    f2fs: bool,
 }
 
 /// Small subsets, a few draws where the device is a modelled one, recoveries cut to a depth.
@@ -127,6 +129,7 @@ const QUICK: &[Part] = &[
         data: &[""],
         seeds: &[3],
         reach: reach(1024, 0),
+        f2fs: false,
     },
     // Pairs of operations, devices that promise less, recoveries that are cut.
     Part {
@@ -135,6 +138,7 @@ const QUICK: &[Part] = &[
         data: &[""],
         seeds: &[3],
         reach: reach(1024, 1),
+        f2fs: false,
     },
     Part {
         workloads: &["ace:1,every=8"],
@@ -142,6 +146,7 @@ const QUICK: &[Part] = &[
         data: &["+data=writeback", "+data=journal"],
         seeds: &[3],
         reach: reach(1024, 0),
+        f2fs: false,
     },
     // Several tasks, with timers and without.
     Part {
@@ -154,6 +159,7 @@ const QUICK: &[Part] = &[
         data: &[""],
         seeds: &[1, 2, 3],
         reach: reach(128, 1),
+        f2fs: false,
     },
     // A database in each of its journal modes.
     Part {
@@ -167,6 +173,7 @@ const QUICK: &[Part] = &[
         data: &[""],
         seeds: &[3],
         reach: reach(64, 0),
+        f2fs: false,
     },
     // The operations of the chips.
     Part {
@@ -175,8 +182,63 @@ const QUICK: &[Part] = &[
         data: &[""],
         seeds: &[1, 3],
         reach: reach(1024, 0),
+        f2fs: false,
+    },
+    // F2FS, on blocks that are old or new, as it expects them.
+    Part {
+        workloads: &["ace:1", "known:all"],
+        devices: &["spec:nvme"],
+        data: &[""],
+        seeds: &[3],
+        reach: reach(1024, 0),
+        f2fs: true,
+    },
+    Part {
+        workloads: &["ace:2,every=60"],
+        devices: &["spec:nvme", "spec:nvme,order=fifo"],
+        data: &[""],
+        seeds: &[3],
+        reach: reach(1024, 1),
+        f2fs: true,
+    },
+    Part {
+        workloads: &[
+            "mix:tasks=3,ops=20,stress=swarm",
+            "mix:tasks=2,ops=20,stress=names",
+            "mix:tasks=2,ops=20,stress=reuse",
+        ],
+        devices: &["spec:nvme"],
+        data: &[""],
+        seeds: &[1, 2, 3],
+        reach: reach(128, 1),
+        f2fs: true,
+    },
+    Part {
+        workloads: &[
+            "sqlite:insert=3,update=1,delete=1,journal=truncate,psow=off",
+            "sqlite:insert=3,update=1,delete=1,journal=persist,psow=off",
+            "sqlite:insert=3,update=1,delete=1,journal=wal,psow=off",
+            "sqlite:insert=3,update=1,delete=1,journal=delete,synchronous=extra,psow=off",
+        ],
+        devices: &["spec:nvme"],
+        data: &[""],
+        seeds: &[3],
+        reach: reach(64, 0),
+        f2fs: true,
     },
 ];
+
+/// The schemes of F2FS in the sample. Without barriers (`fsync_mode=nobarrier`) a database is lost by design.
+pub const F2FS: [&str; 3] = [
+    "checkpoint-60",
+    "checkpoint-60+fsync_mode=strict",
+    "checkpoint-5-bg",
+];
+
+/// Whether a scheme is one of F2FS. What cannot be read is refused later, with its reason.
+fn is_f2fs(scheme: &str) -> bool {
+    matches!(scheme.parse(), Ok(rig::Scheme::F2fs(_)))
+}
 
 /// The jobs of `--quick`, for these schemes.
 ///
@@ -189,6 +251,7 @@ pub fn quick(schemes: &[String]) -> Result<Vec<Job>, RunError> {
             let mode = |s: &String| format!("{s}{data}");
             let wanted = schemes
                 .iter()
+                .filter(|s| is_f2fs(s) == part.f2fs)
                 .filter(|s| data.is_empty() || (s.as_str() != CONTROL && !s.contains("data=")));
             let request = Request {
                 schemes: wanted.map(mode).collect(),
