@@ -97,7 +97,7 @@ mod tests {
             ..room(free, 2, true)
         };
         assert!(
-            !small(6).is_low(),
+            !small(7).is_low(),
             "8 would be kept, 10 could be free at best"
         );
         assert!(small(6).is_low());

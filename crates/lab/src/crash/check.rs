@@ -231,7 +231,9 @@ impl<'a> Checker<'a> {
         let disk = OverlayDisk::new(caps, image.clone());
         // A read-only mount leaves roll-forward undone; the overlay keeps its writes off the state.
         let read_only = self.config.stack.fs != Fs::F2fs;
-        let options = self.config.mount_options().read_only(read_only);
+        // And it is dropped, not unmounted: nothing may go on behind it.
+        let options = self.config.mount_options().timers(None, None);
+        let options = options.read_only(read_only);
         let mounted = Mounted::on(disk.clone(), options, vfs::WritebackPolicy::off())?;
         oracle.judge(&mounted.vfs, judgement);
         drop(mounted);

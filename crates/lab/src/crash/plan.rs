@@ -194,11 +194,11 @@ const QUICK: &[Part] = &[
         f2fs: true,
     },
     Part {
-        workloads: &["ace:2,every=60"],
+        workloads: &["ace:2,every=120"],
         devices: &["spec:nvme", "spec:nvme,order=fifo"],
         data: &[""],
         seeds: &[3],
-        reach: reach(1024, 1),
+        reach: reach(256, 1),
         f2fs: true,
     },
     Part {

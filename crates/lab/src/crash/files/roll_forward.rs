@@ -144,12 +144,11 @@ fn combination(base: &Legal, files: &[Vec<Return<'_>>], mut number: usize) -> Op
     }
     chosen.sort_by_key(|(sync, _)| sync.op);
     let mut view = base.view.clone();
-    let mut op = base.op;
     for (sync, attributes) in chosen {
         if !sync.come_back(&mut view, attributes) {
             return None;
         }
-        op = op.max(sync.op);
     }
-    Some(Legal::new(base.count, op, &view))
+    // O7 is about the prefix: what came back on top of it says nothing of the others.
+    Some(Legal::new(base.count, base.op, &view))
 }
