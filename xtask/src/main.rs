@@ -8,6 +8,7 @@
     clippy::disallowed_macros
 )]
 
+mod calibrate;
 mod crosscheck;
 mod layers;
 mod lint;
@@ -47,6 +48,8 @@ enum Task {
     Msrv,
     /// Remove every guard once and demand that a crash test notices
     Mutants(mutants::Args),
+    /// Measure the tables of CPU costs again, and print both
+    CalibrateCpu,
     /// What a kernel in user mode calls inside
     #[command(hide = true)]
     UmlGuest,
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Task::Lint => lint::run(),
         Task::Msrv => msrv::run(),
         Task::Mutants(args) => mutants::run(&args),
+        Task::CalibrateCpu => calibrate::run(),
         Task::UmlGuest => crosscheck::uml_f2fs::guest(),
     };
     match result {
