@@ -25,7 +25,8 @@ pub fn run() -> Result {
         if !output.status.success() {
             return Err(format!("cargo bench: {}", output.status));
         }
-        let measured = lines(&String::from_utf8_lossy(&output.stdout));
+        let text = String::from_utf8_lossy(&output.stdout);
+        let measured = lines(&text);
         println!(
             "{path}\n{:<24} {:<20} {:>10} {:>10}",
             "constant", "measurement", "table ns", "here ns"
