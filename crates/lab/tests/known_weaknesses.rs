@@ -7,6 +7,7 @@
 //! | deltas over home writes that may tear, without full images first | here: refused; `mutants_explored.rs`, the journal's `mutants.rs`: `no-full-first`, `normal-home-write` |
 //! | JBD2's refile rule with deltas | `mutants_explored.rs`, the journal's `mutants.rs`: `refile-deltas` |
 //! | SQLite `DELETE` with `FULL` loses the last transaction | `cuts.rs`: `delete_mode_with_full_...`; with `EXTRA` none is lost |
+//! | F2FS on a device that tears inside of 4 KiB | here; new inodes over old data: `sync_cuts.rs` of `f2fs` |
 //! | SQLite's powersafe overwrite on an eMMC | `cuts.rs`: `wal_on_a_device_that_garbles_...` |
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -102,5 +103,31 @@ fn deltas_over_home_writes_that_tear_are_refused() {
             1,
         );
         assert!(whole.findings.is_empty(), "{:?}", whole.findings);
+    }
+}
+
+/// F2FS expects blocks of 4 KiB that are old or new. Where a device tears inside of them, a node block of an fsync that was under way may be
+/// torn, and nothing in it says so.
+#[test]
+fn f2fs_is_safe_on_whole_blocks_only() {
+    let reach = Reach {
+        torn_max: 2,
+        states_max: 64,
+        ..REACH
+    };
+    let violations = |scheme: &str, device: &str| {
+        let workload = "create a; sync; write a 0+4k; fsync a; chmod a 600; write a 4k+4k; fsync a";
+        let setup = case(scheme, device, workload, 3).setup(&mut Volumes::default());
+        let explored = explore(&setup.unwrap(), &reach, BATCH, &mut |_| {}).unwrap();
+        assert_eq!(explored.failure, None);
+        assert!(explored.judged > 10);
+        explored.violations
+    };
+    for scheme in ["checkpoint-60", "checkpoint-60+fsync_mode=strict"] {
+        assert_eq!(violations(scheme, "spec:nvme"), 0, "{scheme}");
+        assert!(
+            violations(scheme, "spec:emmc") > 0,
+            "{scheme}: the explorer is blind"
+        );
     }
 }
