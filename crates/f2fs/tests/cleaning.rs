@@ -1,7 +1,7 @@
 //! Cleaning under pressure: full and almost full volumes under random overwrites, pinned and open files, power cuts.
 //!
 //! The short tests overwrite half the size of the device, the long one (`--ignored`) ten times.
-#![allow(clippy::disallowed_methods)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod common;
 mod pressure;

@@ -1,4 +1,5 @@
 //! fsync and roll-forward under power cuts, in each mode.
+#![allow(clippy::disallowed_macros)]
 
 mod common;
 #[path = "sync_cuts/mod.rs"]

@@ -107,7 +107,8 @@ fn entries_that_point_astray() {
 #[test]
 fn inodes_that_contradict_themselves() {
     let (good, [x, d, i, l]) = volume();
-    let cases: [(Ino, &dyn Fn(&mut [u8]), &[&str]); 7] = [
+    type Case<'a> = (Ino, &'a dyn Fn(&mut [u8]), &'a [&'a str]);
+    let cases: [Case<'_>; 7] = [
         (x, &|b| b[..2].fill(0), &["file type"]),
         (x, &|b| b[0x10..0x18].fill(0x7F), &["size"]),
         (x, &|b| b[0x58..0x5C].fill(1), &["i_namelen"]),
