@@ -2,6 +2,7 @@
 
 use super::shown;
 use rig::{Attr, FileKind, FsError, FsResult, Volume};
+use std::collections::BTreeSet;
 
 /// One file of any kind.
 pub struct Node {
@@ -54,12 +55,14 @@ pub fn name_of(path: &[u8]) -> &[u8] {
     &path[start..]
 }
 
-/// Everything below `dir`, a directory before what is in it. A directory that leads to itself (damage) ends with an error of depth.
+/// Everything below `dir`, a directory before what is in it. A directory with two names is damage, and an error: a walk through an image in
+/// which directories lead to each other would not end.
 pub fn below(
     volume: &Volume,
     dir: &[u8],
     found: &mut dyn FnMut(&Node) -> FsResult<()>,
 ) -> FsResult<()> {
+    let mut seen = BTreeSet::from([volume.vfs.stat(dir)?.ino]);
     let mut open = vec![entries(volume, dir)?.into_iter()];
     while let Some(level) = open.last_mut() {
         let Some(node) = level.next() else {
@@ -68,7 +71,12 @@ pub fn below(
         };
         found(&node)?;
         if node.attr.kind == FileKind::Dir {
-            // Paths end at 4096 bytes: the walk ends.
+            if !seen.insert(node.attr.ino) {
+                let (ino, path) = (node.attr.ino, shown(&node.path));
+                return Err(FsError::corrupt(format!(
+                    "{path}: directory {ino} has another name already"
+                )));
+            }
             open.push(entries(volume, &node.path)?.into_iter());
         }
     }

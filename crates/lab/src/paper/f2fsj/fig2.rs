@@ -126,7 +126,7 @@ const WHY_SHARE: &str = "the parts: a checkpoint writes what its trigger let gat
 
 const WORDS: [&str; 3] = [
     "One process, 100 entries a directory, fewer objects than the paper's 4 million; checkpoints are triggered by counts (dirty nodes, dirty NAT \
-     entries), so their share does not depend on the number of objects once there are a few of them. Shares are of the time from the first to the \
+     entries), so the share of what makes objects does not depend on their number once there are a few of them; removals need more. Shares are of the time from the first to the \
      last operation; inside a checkpoint counts from its first block to the end of its commit.",
     "CPU costs are measured on this code (crates/f2fs/src/cost.rs, `cargo xtask calibrate-cpu`) and charged in virtual time; the table shows what half \
      and twice of them give.",
