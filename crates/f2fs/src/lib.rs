@@ -37,6 +37,7 @@ mod flights;
 mod fs;
 mod gc;
 mod inode;
+mod journal;
 mod map;
 pub mod mkfs;
 mod mount;

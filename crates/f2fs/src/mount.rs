@@ -111,6 +111,7 @@ impl F2fs {
             flights: Flights::new(WriteMark::NONE),
             cp,
             gc: Gc::new(),
+            journal: None,
             latch: Mutex::named("f2fs latch", Latch::Alive),
             tasks: Mutex::named("f2fs tasks", Vec::new()),
             sync_times: Mutex::named("f2fs sync times", BTreeMap::new()),

@@ -7,6 +7,8 @@
 //!
 //! The time that an operation waits to enter counts for the cause of the freeze that it met (Linux: `cp_rwsem`).
 
+use crate::F2fs;
+use crate::journal::Tx;
 use base::{Nanos, Time};
 use rt::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::BTreeMap;
@@ -122,6 +124,7 @@ pub(crate) struct Ops {
 /// The right to change metadata, beside others.
 pub(crate) struct Op<'a> {
     _shared: Option<RwLockReadGuard<'a, ()>>,
+    tx: Option<Tx<'a>>,
 }
 
 /// The right to change metadata, alone. [`Freeze::end`] gives it back.
@@ -146,6 +149,7 @@ impl Ops {
         if let Some(shared) = self.lock.try_read() {
             return Op {
                 _shared: Some(shared),
+                tx: None,
             };
         }
         let start = rt::now();
@@ -162,6 +166,7 @@ impl Ops {
         }
         Op {
             _shared: Some(shared),
+            tx: None,
         }
     }
 
@@ -173,7 +178,10 @@ impl Ops {
         self.books.lock().current = Some(cause);
         Freeze {
             ops: self,
-            op: Op { _shared: None },
+            op: Op {
+                _shared: None,
+                tx: None,
+            },
             _alone: alone,
             cause,
             since,
@@ -192,6 +200,27 @@ impl Ops {
     /// What freezes cost so far, by cause.
     pub fn stats(&self) -> BTreeMap<Cause, FreezeStats> {
         self.books.lock().by_cause.clone()
+    }
+}
+
+impl<'a> Op<'a> {
+    /// What the operation logs; `None` without a journal, and for who holds a freeze.
+    pub fn tx(&self) -> Option<&Tx<'a>> {
+        self.tx.as_ref()
+    }
+}
+
+impl F2fs {
+    /// Runs an operation that changes metadata. With a journal its records belong to one epoch, which is picked at its first change,
+    /// when it holds all locks that protect what it changes until its end (F2FSJ I4).
+    pub(crate) fn with_op<R>(&self, work: impl FnOnce(&Op<'_>) -> R) -> R {
+        let mut op = self.ops.enter();
+        op.tx = self.journal.as_ref().map(|journal| journal.plane.enter());
+        let result = work(&op);
+        if let Some(tx) = op.tx.take() {
+            tx.end();
+        }
+        result
     }
 }
 

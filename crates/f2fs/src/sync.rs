@@ -171,13 +171,14 @@ impl F2fs {
         loop {
             // Y1: with the gate shared no page becomes dirty, so that write-back of the last ones ends.
             let _gate = inode.gate.read();
-            let op = self.ops.enter();
-            let wb = inode.wb.lock();
-            if inode.flights.is_empty() || rt::mutant(Mutant::F2fsNodeBeforeData) {
-                return self.write_step(&op, inode, data_only);
+            let step = self.with_op(|op| {
+                let _wb = inode.wb.lock();
+                let landed = inode.flights.is_empty() || rt::mutant(Mutant::F2fsNodeBeforeData);
+                landed.then(|| self.write_step(op, inode, data_only))
+            });
+            if let Some(step) = step {
+                return step;
             }
-            drop(wb);
-            drop(op);
             self.land(inode)?;
         }
     }

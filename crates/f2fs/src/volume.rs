@@ -5,6 +5,7 @@ use crate::file::Content;
 use crate::flights::Flights;
 use crate::gc::Gc;
 use crate::inode::{Inodes, Orphans};
+use crate::journal::Journal;
 use crate::nat::Nat;
 use crate::nodes::Nodes;
 use crate::ops::{Cause, FreezeStats, Ops};
@@ -45,6 +46,8 @@ pub struct F2fs {
     pub(crate) flights: Flights,
     pub(crate) cp: Checkpointer,
     pub(crate) gc: Gc,
+    /// F2FSJ; without it checkpoints make changes durable.
+    pub(crate) journal: Option<Journal>,
     pub(crate) latch: Mutex<Latch>,
     pub(crate) tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Time of all fsync calls by part.

@@ -150,8 +150,7 @@ impl F2fs {
         let _gate = inode.gate.write();
         let mut list = self.load_xattrs(inode)?;
         change(&mut list)?;
-        let op = self.ops.enter();
-        let stored = self.store_xattrs(&op, inode, &list);
+        let stored = self.with_op(|op| self.store_xattrs(op, inode, &list));
         if let Err(e) = &stored
             && !matches!(e, FsError::Posix(_))
         {

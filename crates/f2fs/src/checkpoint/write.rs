@@ -86,8 +86,7 @@ impl F2fs {
             }
         }
         if self.options.checkpoint.nodes_ahead {
-            let op = self.ops.enter();
-            self.write_nodes(&op)?;
+            self.with_op(|op| self.write_nodes(op))?;
         }
         Ok(())
     }

@@ -80,8 +80,8 @@ impl F2fs {
                 let pages = pages.ok_or(Errno::Inval)?;
                 let _ = self.land(&inode);
                 inode.core().atomic = !rt::mutant(Mutant::F2fsAtomicByParts);
-                let op = self.ops.enter();
-                if let Err(e) = self.commit_pending(&op, &inode, &pages) {
+                let committed = self.with_op(|op| self.commit_pending(op, &inode, &pages));
+                if let Err(e) = committed {
                     inode.core().atomic = false;
                     return Err(e);
                 }

@@ -52,8 +52,7 @@ impl F2fs {
 
     pub(super) fn leave_inline_now(&self, inode: &Inode) -> FsResult<()> {
         if is_inline(&inode.core()) {
-            let op = self.ops.enter();
-            self.leave_inline(&op, inode)?;
+            self.with_op(|op| self.leave_inline(op, inode))?;
         }
         Ok(())
     }
@@ -106,7 +105,7 @@ impl F2fs {
         let (mut from, last) = (range.start / BLOCK, range.end.div_ceil(BLOCK));
         while from < last {
             let to = last.min(from + BATCH_PAGES as u64);
-            work(&self.ops.enter(), from..to)?;
+            self.with_op(|op| work(op, from..to))?;
             from = to;
         }
         Ok(())
@@ -133,10 +132,11 @@ impl F2fs {
     fn punch(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
         let whole = self.zero_ends(inode, &range)?;
         let _ = self.land(inode);
-        let op = self.ops.enter();
-        let punched = self.punch_pages(&op, inode, whole);
-        self.reshaped(&op, inode, &range, 0, false)?;
-        punched
+        self.with_op(|op| {
+            let punched = self.punch_pages(op, inode, whole);
+            self.reshaped(op, inode, &range, 0, false)?;
+            punched
+        })
     }
 
     /// Drops pages and frees their blocks.

@@ -6,7 +6,8 @@
 use super::{BATCH_PAGES, BLOCK, Place};
 use crate::F2fs;
 use crate::inode::Inode;
-use base::Ino;
+use crate::ops::Op;
+use base::{Bytes, Ino};
 use fscore::{Errno, FsResult, Home};
 use ondisk::f2fs::BlockAddr;
 use std::ops::Range;
@@ -51,9 +52,10 @@ impl F2fs {
                 self.copy_pages(inode, from, from + shift..end + shift)?;
                 end = from;
             }
-            let op = self.ops.enter();
-            self.punch_pages(&op, inode, start..start + shift)?;
-            self.put_inode(&op, inode)
+            self.with_op(|op| {
+                self.punch_pages(op, inode, start..start + shift)?;
+                self.put_inode(op, inode)
+            })
         })
     }
 
@@ -91,20 +93,30 @@ impl F2fs {
             });
         }
         let _ = self.land(inode);
-        let op = self.ops.enter();
+        self.with_op(|op| self.put_pages(op, inode, to, pages))
+    }
+
+    /// Makes `pages` those of `to`; `None` is a hole.
+    fn put_pages(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        to: Range<u64>,
+        pages: Vec<Option<Bytes>>,
+    ) -> FsResult<()> {
         // Held until they are sent: anybody else would send them in place.
         let wb = inode.wb.lock();
         for (index, page) in to.clone().zip(pages) {
             let Some(page) = page else {
-                self.punch_held(&op, inode, index..index + 1, &wb)?;
+                self.punch_held(op, inode, index..index + 1, &wb)?;
                 continue;
             };
-            self.reserve(&op, inode, &mut inode.tree.lock(), index)?;
+            self.reserve(op, inode, &mut inode.tree.lock(), index)?;
             let known = Home::Known;
             self.pages.write(inode.ino, index, 0, &page, &page, known);
         }
         inode.core().changed();
-        self.put_inode(&op, inode)?;
-        self.write_pages_held(&op, inode, to, Place::Fresh, &wb)
+        self.put_inode(op, inode)?;
+        self.write_pages_held(op, inode, to, Place::Fresh, &wb)
     }
 }

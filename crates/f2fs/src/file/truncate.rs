@@ -34,13 +34,14 @@ impl F2fs {
         if !inline && size <= old {
             return self.shrink(inode, size);
         }
-        let op = self.ops.enter();
-        if inline && size > room {
-            self.leave_inline(&op, inode)?;
-        } else if inline && size < old {
-            self.zero_inline(&op, inode, size..room)?;
-        }
-        self.resize(&op, inode, size)
+        self.with_op(|op| {
+            if inline && size > room {
+                self.leave_inline(op, inode)?;
+            } else if inline && size < old {
+                self.zero_inline(op, inode, size..room)?;
+            }
+            self.resize(op, inode, size)
+        })
     }
 
     fn resize(&self, op: &Op<'_>, inode: &Inode, size: u64) -> FsResult<()> {
@@ -62,7 +63,11 @@ impl F2fs {
             self.page(inode, last, last + 1)?;
         }
         let _ = self.land(inode);
-        let op = self.ops.enter();
+        self.with_op(|op| self.shrink_in(op, inode, size))
+    }
+
+    fn shrink_in(&self, op: &Op<'_>, inode: &Inode, size: u64) -> FsResult<()> {
+        let (last, at) = (size / BLOCK, (size % BLOCK) as usize);
         // Held until the last page is sent: anybody else would send it in place.
         let wb = inode.wb.lock();
         let _ = self.land(inode);
@@ -70,12 +75,12 @@ impl F2fs {
         let from = size.div_ceil(BLOCK);
         self.pages.drop_range(inode.ino, from..u64::MAX);
         // The size first: if damage ends the truncation, blocks behind the end are legal.
-        self.resize(&op, inode, size)?;
-        let truncated = self.truncate_map(&op, inode, &mut inode.tree.lock(), from);
-        self.put_inode(&op, inode)?;
+        self.resize(op, inode, size)?;
+        let truncated = self.truncate_map(op, inode, &mut inode.tree.lock(), from);
+        self.put_inode(op, inode)?;
         truncated?;
         if zeroed && self.addr_of(inode, last)?.is_data() {
-            self.write_pages_held(&op, inode, last..last + 1, Place::Fresh, &wb)?;
+            self.write_pages_held(op, inode, last..last + 1, Place::Fresh, &wb)?;
         }
         Ok(())
     }

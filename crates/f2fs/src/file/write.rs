@@ -62,13 +62,14 @@ impl F2fs {
             return self.write_pending(&inode, offset, data);
         }
         if inline {
-            let op = self.ops.enter();
             if end <= room {
-                self.write_inline(&op, &inode, offset, data)?;
-                self.settle(&op, &inode, end)?;
+                self.with_op(|op| {
+                    self.write_inline(op, &inode, offset, data)?;
+                    self.settle(op, &inode, end)
+                })?;
                 return Ok(data.len());
             }
-            self.leave_inline(&op, &inode)?;
+            self.with_op(|op| self.leave_inline(op, &inode))?;
         }
         self.write_gated(&inode, offset, data)
     }
@@ -108,14 +109,25 @@ impl F2fs {
         for index in bases.into_iter().flatten() {
             read.push((index, self.base_of(inode, index)?));
         }
-        let op = self.ops.enter();
+        self.with_op(|op| self.write_parts(op, inode, offset, chunk, read))
+    }
+
+    /// The same inside an `Op`; `read` are the pages that it changes in part.
+    fn write_parts(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        offset: u64,
+        chunk: &[u8],
+        mut read: Vec<(u64, Bytes)>,
+    ) -> FsResult<usize> {
         let mut done = 0;
         let mut outcome = Ok(());
         for part in parts(offset, chunk) {
             let base = read
                 .extract_if(.., |(index, _)| *index == part.index)
                 .next();
-            match self.write_part(&op, inode, &part, base.map(|(_, base)| base)) {
+            match self.write_part(op, inode, &part, base.map(|(_, base)| base)) {
                 Ok(()) => done += part.data.len(),
                 Err(e) => {
                     outcome = Err(e);
@@ -124,11 +136,11 @@ impl F2fs {
             }
         }
         if done > 0 {
-            self.settle(&op, inode, offset + done as u64)?;
+            self.settle(op, inode, offset + done as u64)?;
             return Ok(done);
         }
         // Nodes may have been made on the way to a block that could not be had.
-        self.put_inode(&op, inode)?;
+        self.put_inode(op, inode)?;
         outcome.map(|()| 0)
     }
 

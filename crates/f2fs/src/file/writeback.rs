@@ -54,13 +54,11 @@ impl F2fs {
             if !facts.dir {
                 self.balance()?;
             }
-            let op = self.ops.enter();
-            match self.write_batch(&op, inode, from..range.end, facts)? {
+            match self.with_op(|op| self.write_batch(op, inode, from..range.end, facts))? {
                 Batch::Done => return Ok(()),
                 Batch::More(next) => from = next,
                 Batch::Busy(at) => {
                     from = at;
-                    drop(op);
                     // A failure is kept, and the page is dirty again.
                     let _ = self.land(inode);
                 }

@@ -73,9 +73,10 @@ impl F2fs {
             ..SetAttr::default()
         };
         if *set != only_size {
-            let op = self.ops.enter();
-            apply(inode, set);
-            self.put_inode(&op, inode)?;
+            self.with_op(|op| {
+                apply(inode, set);
+                self.put_inode(op, inode)
+            })?;
         }
         self.attr_of(inode)
     }

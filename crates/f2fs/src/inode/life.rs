@@ -195,8 +195,7 @@ impl F2fs {
                 return Ok(());
             }
         }
-        let op = self.ops.enter();
-        let freed = self.free_inode(&op, inode);
+        let freed = self.with_op(|op| self.free_inode(op, inode));
         if let Err(e) = &freed {
             // Half of it may be free: no checkpoint may say so.
             self.fail(e);

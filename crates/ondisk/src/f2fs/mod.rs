@@ -25,6 +25,7 @@ mod geometry;
 mod golden_files;
 mod hash;
 mod inode;
+pub mod journal;
 mod log;
 mod nat;
 mod nat_bits;
