@@ -1,6 +1,7 @@
 //! Mount options: typed, and as `key=value,...` (Documentation/filesystems/f2fs.rst); presets of the checkpoint policy.
 
 use crate::file::InPlace;
+use crate::journal::JournalOptions;
 use base::Nanos;
 use fscore::{FsError, FsResult};
 use std::fmt;
@@ -80,7 +81,7 @@ pub struct CheckpointPolicy {
     pub nodes_ahead: bool,
 }
 
-/// A checkpoint policy by name.
+/// A checkpoint policy, or the journal, by name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Preset {
     /// Linux's defaults: an interval of 60 s.
@@ -90,14 +91,17 @@ pub enum Preset {
     Checkpoint1,
     /// A task in the background writes one every 5 s.
     Checkpoint5Bg,
+    /// A journal makes changes durable; checkpoints only publish what it applied (F2FSJ).
+    F2fsj,
 }
 
 impl Preset {
     /// All of them.
-    pub const ALL: [Preset; 3] = [
+    pub const ALL: [Preset; 4] = [
         Preset::Checkpoint60,
         Preset::Checkpoint1,
         Preset::Checkpoint5Bg,
+        Preset::F2fsj,
     ];
     /// Its name on the command line and in results.
     pub const fn name(self) -> &'static str {
@@ -105,9 +109,17 @@ impl Preset {
             Preset::Checkpoint60 => "checkpoint-60",
             Preset::Checkpoint1 => "checkpoint-1",
             Preset::Checkpoint5Bg => "checkpoint-5-bg",
+            Preset::F2fsj => "f2fsj",
         }
     }
-    /// What it stands for.
+    /// The journal that it asks for.
+    pub fn journal(self) -> Option<JournalOptions> {
+        match self {
+            Preset::Checkpoint60 | Preset::Checkpoint1 | Preset::Checkpoint5Bg => None,
+            Preset::F2fsj => Some(JournalOptions::default()),
+        }
+    }
+    /// When checkpoints are written. With a journal never by themselves.
     pub fn policy(self) -> CheckpointPolicy {
         let every = |secs| CheckpointPolicy {
             triggers: Triggers {
@@ -122,6 +134,13 @@ impl Preset {
             Preset::Checkpoint5Bg => CheckpointPolicy {
                 background: Some(Nanos::from_secs(5)),
                 ..every(60)
+            },
+            Preset::F2fsj => CheckpointPolicy {
+                triggers: Triggers {
+                    interval: None,
+                    ..Triggers::default()
+                },
+                ..CheckpointPolicy::default()
             },
         }
     }
@@ -213,6 +232,8 @@ impl FromStr for Scheme {
 pub struct MountOptions {
     /// When checkpoints are written.
     pub checkpoint: CheckpointPolicy,
+    /// Changes become durable by the journal (F2FSJ), which mkfs must have made room for; `None`: by checkpoints.
+    pub journal: Option<JournalOptions>,
     /// `checkpoint=disable`: none at all; after a cut the volume is as it was when this began.
     pub checkpoint_disabled: bool,
     /// What fsync promises.
@@ -249,6 +270,7 @@ impl Default for MountOptions {
     fn default() -> Self {
         MountOptions {
             checkpoint: CheckpointPolicy::default(),
+            journal: None,
             checkpoint_disabled: false,
             fsync: FsyncMode::Posix,
             errors: Errors::Continue,
@@ -268,7 +290,7 @@ impl Default for MountOptions {
     }
 }
 
-const KEYS: &str = "scheme=checkpoint-60|checkpoint-1|checkpoint-5-bg, fsync_mode=posix|strict|nobarrier, checkpoint=enable|disable, \
+const KEYS: &str = "scheme=checkpoint-60|checkpoint-1|checkpoint-5-bg|f2fsj, fsync_mode=posix|strict|nobarrier, checkpoint=enable|disable, \
                     errors=continue|remount-ro|panic, background_gc=on|off|sync, mode=adaptive|lfs, ro, rw, norecovery, \
                     disable_roll_forward, discard, nodiscard, [no]inline_data, [no]inline_dentry, [no]inline_xattr, ipu_policy=BITS, cache=MIB";
 
@@ -279,9 +301,16 @@ impl MountOptions {
     /// `Incompatible`, naming the key or value and what there is.
     pub fn parse(text: &str) -> FsResult<MountOptions> {
         let mut options = MountOptions::default();
+        let mut journal = JournalOptions::default();
+        let mut of_journal = None;
         for item in text.split(',').map(str::trim).filter(|i| !i.is_empty()) {
-            options.set(item)?;
+            let (key, value) = item.split_once('=').unwrap_or((item, ""));
+            match journal.set(key, value)? {
+                true => of_journal = Some(item),
+                false => options.set(item)?,
+            }
         }
+        options.adopt(journal, of_journal)?;
         if !options.roll_forward && !options.read_only && text.contains("norecovery") {
             return Err(FsError::incompatible(
                 "mount option `norecovery` needs `ro`; `disable_roll_forward` gives fsynced data up",
@@ -290,9 +319,33 @@ impl MountOptions {
         Ok(options)
     }
 
+    /// Takes the choices for the journal, if there is one; `asked`: the last of them.
+    fn adopt(&mut self, journal: JournalOptions, asked: Option<&str>) -> FsResult<()> {
+        let Some(own) = &mut self.journal else {
+            return match asked {
+                Some(item) => Err(FsError::incompatible(format!(
+                    "mount option `{item}` is one of the journal: say scheme=f2fsj too"
+                ))),
+                None => Ok(()),
+            };
+        };
+        *own = journal;
+        own.check()?;
+        if self.checkpoint_disabled {
+            return Err(FsError::incompatible(
+                "mount option `checkpoint=disable`: with a journal (scheme=f2fsj) nothing is left undone at a mount",
+            ));
+        }
+        Ok(())
+    }
+
     fn set(&mut self, item: &str) -> FsResult<()> {
         match item.split_once('=').unwrap_or((item, "")) {
-            ("scheme", preset) => self.checkpoint = preset.parse::<Preset>()?.policy(),
+            ("scheme", preset) => {
+                let preset = preset.parse::<Preset>()?;
+                self.checkpoint = preset.policy();
+                self.journal = preset.journal();
+            }
             ("fsync_mode", mode) => self.fsync = mode.parse()?,
             ("checkpoint", "enable") => self.checkpoint_disabled = false,
             ("checkpoint", "disable") => self.checkpoint_disabled = true,
@@ -333,7 +386,10 @@ fn cache(item: &str, value: &str) -> FsResult<usize> {
 }
 
 fn bad(item: &str) -> FsError {
-    FsError::incompatible(format!("mount option `{item}`; there are: {KEYS}"))
+    let journal = JournalOptions::KEYS;
+    FsError::incompatible(format!(
+        "mount option `{item}`; there are: {KEYS}; with scheme=f2fsj also {journal}"
+    ))
 }
 
 #[cfg(test)]
@@ -373,7 +429,11 @@ mod tests {
 
     #[test]
     fn a_scheme_is_its_text() {
-        for text in ["checkpoint-60", "checkpoint-5-bg+fsync_mode=nobarrier"] {
+        for text in [
+            "checkpoint-60",
+            "checkpoint-5-bg+fsync_mode=nobarrier",
+            "f2fsj",
+        ] {
             assert_eq!(text.parse::<Scheme>().expect(text).to_string(), text);
         }
         for (bad, words) in [

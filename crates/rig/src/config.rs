@@ -322,6 +322,7 @@ impl Config {
             }),
             Scheme::F2fs(scheme) => MountOptions::F2fs(f2fs::MountOptions {
                 checkpoint: scheme.preset.policy(),
+                journal: scheme.preset.journal(),
                 fsync: scheme.fsync,
                 timers: self.timers,
                 ..f2fs::MountOptions::default()

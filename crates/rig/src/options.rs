@@ -33,7 +33,7 @@ impl MountOptions {
     }
 
     /// Intervals of the file system's own tasks; `None`: none. Of ext4 commits and home writes; of F2FS checkpoints (`home` does
-    /// not matter).
+    /// not matter), or commits of its journal.
     #[must_use]
     pub fn timers(mut self, commit: Option<Nanos>, home: Option<Nanos>) -> MountOptions {
         match &mut self {
@@ -44,6 +44,9 @@ impl MountOptions {
             MountOptions::F2fs(o) => {
                 o.checkpoint.triggers.interval = commit;
                 o.checkpoint.background = o.checkpoint.background.and(commit);
+                if let (Some(journal), Some(span)) = (&mut o.journal, commit) {
+                    journal.commit = span;
+                }
                 o.timers = commit.is_some();
             }
         }

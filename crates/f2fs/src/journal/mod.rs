@@ -16,9 +16,11 @@
 //! - I8 tail <= AP + 1 <= LC + 1 <= running; what lies between tail and head of the ring is not overwritten;
 //! - I9 nothing in memory that changed behind AP is evicted.
 
+mod options;
 mod plane;
 mod tx;
 
+pub use options::{Guard, JournalOptions};
 pub(crate) use plane::Plane;
 pub(crate) use tx::Tx;
 

@@ -52,6 +52,8 @@ pub struct Layout {
     pub overprov_segments: u32,
     /// First segment of each log.
     pub logs: [u32; 6],
+    /// First block of the region of the journal, which is behind the volume, and blocks of it.
+    pub journal: Option<(u64, u32)>,
 }
 
 impl Layout {
@@ -61,7 +63,9 @@ impl Layout {
     /// The size is too small or too large for them.
     pub fn new(options: &Options) -> Result<Layout, MkfsError> {
         let zone = u64::from(options.segs_per_sec) * u64::from(options.secs_per_zone);
-        let block_count = options.size_bytes / BLOCK_BYTES as u64;
+        let device = options.size_bytes / BLOCK_BYTES as u64;
+        let journal = journal(options, device)?;
+        let block_count = journal.map_or(device, |(start, _)| start);
         let too_small = |need: &str| MkfsError::TooSmall {
             size_bytes: options.size_bytes,
             need: need.to_string(),
@@ -104,8 +108,19 @@ impl Layout {
             reserved: kept.reserved,
             overprov_segments: kept.overprov,
             logs: first_segments(main_zones as u32, zone as u32),
+            journal,
         })
     }
+}
+
+/// The region of the journal: at the end of the device, from the start of a segment on.
+fn journal(options: &Options, device: u64) -> Result<Option<(u64, u32)>, MkfsError> {
+    let Some(size) = options.journal else {
+        return Ok(None);
+    };
+    let region = size.region(device)?;
+    let start = device.saturating_sub(region.into());
+    Ok(Some((start - start % u64::from(BLOCKS_PER_SEG), region)))
 }
 
 /// Segments of the fixed areas.

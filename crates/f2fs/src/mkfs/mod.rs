@@ -22,7 +22,10 @@ mod tests;
 mod write;
 
 pub use layout::Layout;
-pub use options::{COLD_EXTENSIONS, HOT_EXTENSIONS, MkfsError, Options};
+pub use options::{
+    COLD_EXTENSIONS, HOT_EXTENSIONS, JournalSize, MkfsError, Options, RING_ADVISED_BYTES, RING_AT,
+    RING_MIN_BLOCKS,
+};
 pub use write::{DeviceContent, Plan};
 
 /// Plans a volume.

@@ -1,6 +1,6 @@
 //! What the caller chooses, and what is wrong with a choice.
 
-use ondisk::f2fs::{EXTENSION_BYTES, EXTENSIONS_MAX, Features, LABEL_UNITS, crc};
+use ondisk::f2fs::{BLOCK_BYTES, EXTENSION_BYTES, EXTENSIONS_MAX, Features, LABEL_UNITS, crc};
 use rt::WallTime;
 
 /// Extensions of files whose data are cold, as mkfs.f2fs 1.15 lists them (a file matches a name of two letters that its own
@@ -58,6 +58,53 @@ pub struct Options {
     pub trimmed: bool,
     /// Version of the first checkpoint, odd; one that no older volume on the device had, so its nodes are not taken for new ones.
     pub checkpoint_version: u32,
+    /// Room for a journal behind the F2FS, which is so much smaller (F2FSJ); `None`: none, as mkfs.f2fs does.
+    pub journal: Option<JournalSize>,
+}
+
+/// Blocks that a ring needs at least: the largest operation (32 KiB of records), its descriptor and commit block, and as much again
+/// for what was committed before and is not applied yet, less what headers leave.
+pub const RING_MIN_BLOCKS: u32 = 16;
+/// Blocks in front of the ring: both superblocks of the journal.
+pub const RING_AT: u32 = 2;
+/// A ring below this is of no use but in tests: 16 MiB, in bytes.
+pub const RING_ADVISED_BYTES: u64 = 16 << 20;
+
+/// Room for a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalSize {
+    /// A thousandth of the capacity, at least 64 MiB and at most 1 GiB; less on a volume that would lose a quarter to it.
+    Default,
+    /// So many bytes, both superblocks of the journal among them.
+    Bytes(u64),
+    /// A ring of so many blocks.
+    Ring(u32),
+}
+
+impl JournalSize {
+    /// Blocks of the region on a device of `blocks` blocks.
+    ///
+    /// # Errors
+    /// Too small for the largest operation, or more than a ring can have.
+    pub(super) fn region(self, blocks: u64) -> Result<u32, MkfsError> {
+        const MIB_BLOCKS: u64 = (1 << 20) / BLOCK_BYTES as u64;
+        let region = match self {
+            JournalSize::Default => {
+                let wanted = (blocks / 1024).clamp(64 * MIB_BLOCKS, 1024 * MIB_BLOCKS);
+                wanted.min((blocks / 4).max(u64::from(RING_AT + RING_MIN_BLOCKS)))
+            }
+            JournalSize::Bytes(bytes) => bytes / BLOCK_BYTES as u64,
+            JournalSize::Ring(ring) => u64::from(ring) + u64::from(RING_AT),
+        };
+        let least = u64::from(RING_AT + RING_MIN_BLOCKS);
+        if region < least || region > u64::from(u32::MAX) {
+            return Err(MkfsError::Journal {
+                bytes: region * BLOCK_BYTES as u64,
+                least: least * BLOCK_BYTES as u64,
+            });
+        }
+        Ok(region as u32)
+    }
 }
 
 impl Options {
@@ -79,6 +126,7 @@ impl Options {
             trimmed: true,
             // 31 bits, as the random number of mkfs.f2fs.
             checkpoint_version: crc(crc(!0, &uuid), &time.secs.to_le_bytes()) >> 1 | 1,
+            journal: None,
         }
     }
 
@@ -161,6 +209,16 @@ pub enum MkfsError {
     TooLarge {
         /// Size asked for.
         size_bytes: u64,
+    },
+    /// Size of the journal.
+    #[error(
+        "a journal of {bytes} bytes: choose from {least} bytes (what one operation needs; 16 MiB and more are advised) to 16 TiB"
+    )]
+    Journal {
+        /// Asked for.
+        bytes: u64,
+        /// The least.
+        least: u64,
     },
     /// Label.
     #[error("the label is longer than {LABEL_UNITS} UTF-16 units")]
