@@ -1,0 +1,160 @@
+//! How a volume with a journal is mounted.
+
+use base::Nanos;
+use fscore::{FsError, FsResult};
+use std::fmt;
+use std::str::FromStr;
+
+/// What keeps others from writing to a volume whose journal may hold something that only we can replay.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Guard {
+    /// The read-only feature is set in the superblocks: Linux from 5.14 on mounts such a volume read-only and no other way; older
+    /// kernels do not know the feature and ignore it.
+    #[default]
+    RoBit,
+    /// The magic number of F2FS is hidden: nobody else takes the volume for an F2FS.
+    Magic,
+    /// None: a stock mount after a cut goes back to the last checkpoint and writes. It is noticed, and the journal is discarded.
+    None,
+}
+
+impl Guard {
+    /// All of them.
+    pub const ALL: [Guard; 3] = [Guard::RoBit, Guard::Magic, Guard::None];
+    /// Its name in options.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Guard::RoBit => "ro-bit",
+            Guard::Magic => "magic",
+            Guard::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Guard {
+    type Err = FsError;
+    fn from_str(text: &str) -> FsResult<Guard> {
+        let found = Guard::ALL.into_iter().find(|g| g.name() == text);
+        found.ok_or_else(|| {
+            let names = Guard::ALL.map(Guard::name).join(", ");
+            FsError::incompatible(format!("guard `{text}`; there are: {names}"))
+        })
+    }
+}
+
+/// How the journal works (F2FSJ).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct JournalOptions {
+    /// An epoch is committed so long after the last one, if there is anything in it (5 s, as in the paper).
+    pub commit: Nanos,
+    /// Apply begins when less of the ring than so many percent is free (50).
+    pub low_percent: u32,
+    /// And ends when so many percent are free (75).
+    pub high_percent: u32,
+    /// Apply writes the latest image of a node that nobody changes, instead of redoing its records (paper, section 3.5).
+    pub fast_forward: bool,
+    /// What keeps others out while the ring may hold something.
+    pub guard: Guard,
+}
+
+impl Default for JournalOptions {
+    fn default() -> Self {
+        JournalOptions {
+            commit: Nanos::from_secs(5),
+            low_percent: 50,
+            high_percent: 75,
+            fast_forward: true,
+            guard: Guard::RoBit,
+        }
+    }
+}
+
+impl JournalOptions {
+    /// Options of the journal in `key=value,...`.
+    pub(crate) const KEYS: &str =
+        "commit=SECONDS, jlow=PERCENT, jhigh=PERCENT, [no]fast_forward, guard=ro-bit|magic|none";
+
+    /// Sets one; false if the key is none of the journal's.
+    ///
+    /// # Errors
+    /// A value that is none.
+    pub(crate) fn set(&mut self, key: &str, value: &str) -> FsResult<bool> {
+        let number = |range: std::ops::RangeInclusive<u32>| {
+            let n = value.parse().ok().filter(|n| range.contains(n));
+            n.ok_or_else(|| {
+                let (least, most) = (range.start(), range.end());
+                FsError::incompatible(format!(
+                    "mount option `{key}={value}`: say a number from {least} to {most}"
+                ))
+            })
+        };
+        match (key, value) {
+            ("commit", _) => self.commit = Nanos::from_secs(number(1..=300)?.into()),
+            ("jlow", _) => self.low_percent = number(5..=95)?,
+            ("jhigh", _) => self.high_percent = number(5..=100)?,
+            ("guard", _) => self.guard = value.parse()?,
+            ("fast_forward", "") => self.fast_forward = true,
+            ("nofast_forward", "") => self.fast_forward = false,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Whether they agree with each other.
+    ///
+    /// # Errors
+    /// Apply would end before it begins.
+    pub(crate) fn check(&self) -> FsResult<()> {
+        if self.low_percent > self.high_percent {
+            return Err(FsError::incompatible(format!(
+                "jlow={} is above jhigh={}: apply begins below jlow percent of free ring, and ends at jhigh",
+                self.low_percent, self.high_percent
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Guard, JournalOptions, MountOptions, Preset};
+    use base::Nanos;
+
+    #[test]
+    fn a_journal_is_asked_for_by_its_scheme() {
+        assert_eq!(MountOptions::default().journal, None);
+        let o = MountOptions::parse("scheme=f2fsj").expect("valid");
+        assert_eq!(o.journal, Some(JournalOptions::default()));
+        assert_eq!(o.checkpoint, Preset::F2fsj.policy());
+        let text = "commit=1,scheme=f2fsj,jlow=30,jhigh=60,guard=magic,nofast_forward";
+        let o = MountOptions::parse(text).expect("in any order");
+        let journal = o.journal.expect("a journal");
+        assert_eq!(journal.commit, Nanos::from_secs(1));
+        assert_eq!((journal.low_percent, journal.high_percent), (30, 60));
+        assert_eq!((journal.guard, journal.fast_forward), (Guard::Magic, false));
+        let o = MountOptions::parse("scheme=f2fsj,scheme=checkpoint-60").expect("the last counts");
+        assert_eq!(o.journal, None);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for (bad, words) in [
+            ("scheme=f2fsj,guard=lock", "ro-bit, magic, none"),
+            ("scheme=f2fsj,commit=0", "from 1 to 300"),
+            ("scheme=f2fsj,jlow=70,jhigh=60", "jlow=70 is above jhigh=60"),
+            ("commit=5", "scheme=f2fsj"),
+            ("scheme=checkpoint-1,guard=none", "scheme=f2fsj"),
+            ("scheme=f2fsj,checkpoint=disable", "checkpoint=disable"),
+            ("scheme=f2fsj,norecovery", "needs `ro`"),
+        ] {
+            let e = MountOptions::parse(bad).expect_err(bad).to_string();
+            assert!(e.contains(words), "{bad}: {e}");
+        }
+    }
+}
