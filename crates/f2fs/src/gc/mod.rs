@@ -218,10 +218,10 @@ impl F2fs {
         let Some(section) = self.pick(work, policy) else {
             return Ok(false);
         };
-        self.segs.set_cleaning(Some(section));
+        self.segs.begin_cleaning(section);
         let mut place = Place::start_of(section, &self.geo);
         let moved = self.move_blocks(freeze.op(), &mut place, u32::MAX);
-        self.segs.set_cleaning(None);
+        self.segs.end_cleaning();
         let moved = moved.inspect_err(|e| self.fail(e))?;
         if self.account(freeze.cause(), &moved, true) {
             work.stuck.insert(section);

@@ -97,9 +97,9 @@ impl F2fs {
         let Some(section) = self.pick(&mut work, policy) else {
             return Ok(false);
         };
-        self.segs.set_cleaning(Some(section));
+        self.segs.begin_cleaning(section);
         let result = self.clean_in_steps(section, &mut work);
-        self.segs.set_cleaning(None);
+        self.segs.end_cleaning();
         drop(work);
         result?;
         if self.options.gc == GcPolicy::Sync {

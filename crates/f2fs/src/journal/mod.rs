@@ -18,10 +18,12 @@
 
 mod options;
 mod plane;
+mod rewrite;
 mod tx;
 
 pub use options::{Guard, JournalOptions};
 pub(crate) use plane::Plane;
+pub(crate) use rewrite::{Rewrite, Wanted};
 pub(crate) use tx::Tx;
 
 /// An epoch: what becomes durable together. They rise by one; 0 stands for "none".
@@ -32,4 +34,9 @@ pub struct Epoch(pub u64);
 pub(crate) struct Journal {
     /// Epochs, and who is in them.
     pub plane: Plane,
+    /// What cleaning wants apply to write elsewhere.
+    pub rewrite: Rewrite,
 }
+
+/// One operation logs at most so many bytes; what may become more is done in several of them.
+pub(crate) const OP_MAX: usize = 32 << 10;

@@ -6,7 +6,9 @@
 //! Invariants:
 //! - T1 a NAT block is written only into the copy that no valid checkpoint names as current, and only by a checkpoint;
 //! - T2 a number that was freed is not handed out before a checkpoint has made that durable (Linux puts it back into its list when
-//!   the checkpoint has flushed it): what carries it on the device (summaries, nodes of roll-forward) cannot be taken for the new owner;
+//!   the checkpoint has flushed it): what carries it on the device (summaries, nodes of roll-forward) cannot be taken for the new owner.
+//!   With a journal (F2FSJ): not before the epoch that freed it is committed, so never in that epoch, whose records of two inodes have no
+//!   order among each other;
 //! - T3 a checkpoint meets no entry NEW: all nodes were written before;
 //! - T4 memory: 9 bytes and a little for each number changed since the last checkpoint (a trigger bounds these), at most
 //!   [`BLOCKS_CACHED`] blocks, a bitmap of 64 bytes for each block searched for free numbers.
@@ -19,7 +21,7 @@ use crate::F2fs;
 use crate::fault;
 use crate::ops::Op;
 use crate::volume::lba;
-use base::{BLOCK_BYTES, Bytes, Map, Mutant, SECTORS_PER_BLOCK};
+use base::{BLOCK_BYTES, Bytes, Map, Mutant, SECTORS_PER_BLOCK, Set};
 use block::Queue;
 use blocks::Blocks;
 use free::FreePool;
@@ -57,6 +59,8 @@ struct State {
     pool: FreePool,
     /// Numbers freed since the last checkpoint (T2).
     freed: u32,
+    /// With a journal instead: those freed in epochs that are not committed.
+    limbo: Option<Set<u32>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -104,6 +108,7 @@ impl Nat {
             flushes: 0,
             pool: FreePool::new(geo.nat_blocks, next_free),
             freed: 0,
+            limbo: None,
         };
         let state = Mutex::named("f2fs nat", state);
         (Nat { queue, geo, state }, odd)
@@ -114,10 +119,38 @@ impl Nat {
         self.state.lock().dirty.len() as u64
     }
 
-    /// True if no number can be handed out although a checkpoint would make some free.
+    /// True if no number can be handed out although a checkpoint, or a commit, would make some free.
     pub fn starved(&self) -> bool {
         let state = self.state.lock();
-        state.freed > 0 && state.pool.is_exhausted()
+        let waiting = match &state.limbo {
+            Some(limbo) => !limbo.is_empty(),
+            None => state.freed > 0,
+        };
+        waiting && state.pool.is_exhausted()
+    }
+
+    /// From now on numbers wait for [`nids_committed`](Self::nids_committed). Everything that was freed so far is durable.
+    pub fn begin_journal(&self) {
+        self.state.lock().limbo = Some(Set::default());
+    }
+
+    /// The epoch that freed these numbers is committed (T2).
+    pub fn nids_committed(&self, nids: &[Nid]) {
+        let state = &mut *self.state.lock();
+        for &nid in nids {
+            let waited = state
+                .limbo
+                .as_mut()
+                .is_none_or(|limbo| limbo.remove(&nid.0));
+            // A number that somebody took although it waited would be handed out twice.
+            if waited
+                && state
+                    .overlay(nid.0)
+                    .is_none_or(|e| e.addr == BlockAddr::NULL)
+            {
+                state.pool.give_back(nid);
+            }
+        }
     }
 
     /// Where the search for free numbers goes on after the next mount.
@@ -192,8 +225,10 @@ impl Nat {
         if addr == BlockAddr::NULL && old.addr != BlockAddr::NULL {
             state.freed += 1;
             // T2 (F24).
-            if rt::mutant(Mutant::F2fsNidAtOnce) {
-                state.pool.give_back(nid);
+            match &mut state.limbo {
+                _ if rt::mutant(Mutant::F2fsNidAtOnce) => state.pool.give_back(nid),
+                Some(limbo) => drop(limbo.insert(nid.0)),
+                None => {}
             }
         }
         if !addr.is_data() {
@@ -265,15 +300,12 @@ impl State {
             let reserved = nid <= geo.root.0 || nid >= geo.max_nid;
             let in_table = || NatEntry::get(&bytes, *index as usize);
             // T2: a changed entry is in use or was freed since the last checkpoint.
-            !reserved
-                && !self.dirty.contains_key(&nid)
-                && self
-                    .journal
-                    .get(&nid)
-                    .copied()
-                    .unwrap_or_else(in_table)
-                    .addr
-                    == BlockAddr::NULL
+            let waits = match &self.limbo {
+                Some(limbo) => limbo.contains(&nid),
+                None => self.dirty.contains_key(&nid),
+            };
+            let entry = || self.overlay(nid).unwrap_or_else(in_table);
+            !reserved && !waits && entry().addr == BlockAddr::NULL
         };
         let found: Vec<u32> = (0..per_block).filter(free).collect();
         self.pool.searched(block, &found);

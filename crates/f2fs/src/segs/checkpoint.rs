@@ -79,7 +79,7 @@ impl Segments {
             sit_bitmap: from.cp.sit_bitmap().to_vec(),
             journal: from.sit_journal.iter().map(|&(seg, _)| seg).collect(),
             node_holes: from.cp.flags().has(CpFlags::CRC_RECOVERY),
-            cleaning: None,
+            cleaning: Vec::new(),
             cursor: SegNo(0),
             victim_cursor: 0,
             discards: Discards::default(),
@@ -150,7 +150,26 @@ impl Segments {
     }
 }
 
+impl Segments {
+    /// F2FSJ: a pack is durable that has these blocks freed (I6): they may be used again, and discarded. What is valid stays.
+    ///
+    /// # Panics
+    /// If one is not in the main area.
+    pub fn release(&self, blocks: &[BlockAddr], discard: bool) {
+        let inner = &mut *self.inner.lock();
+        let freed = inner.table.released(blocks);
+        if discard && self.queue.caps().discard {
+            inner.discards.add(&freed);
+        }
+    }
+}
+
 impl F2fs {
+    /// See [`Segments::release`]. Discards what that freed is for [`discard_freed`](Self::discard_freed), under no lock.
+    pub(crate) fn segs_released(&self, blocks: &[BlockAddr]) {
+        self.segs.release(blocks, self.options.discard);
+    }
+
     /// Puts into `plug` what a checkpoint writes of the segments: SIT blocks into their other copies (what does not fit into the
     /// journal), summaries of segments that were closed.
     ///

@@ -19,15 +19,15 @@ pub(super) struct Rules<'a> {
     pub node_holes: bool,
     /// Free sections at or below this: fill holes.
     pub low: u32,
-    /// Section that is being cleaned.
-    pub cleaning: Option<u32>,
+    /// Sections that are being cleaned.
+    pub cleaning: &'a [u32],
     /// Segments that are being discarded.
     pub discarding: &'a [SegNo],
 }
 
 impl Rules<'_> {
     fn is_out(&self, table: &Table, seg: SegNo) -> bool {
-        self.cleaning == Some(table.geo().section(seg)) || self.discarding.contains(&seg)
+        self.cleaning.contains(&table.geo().section(seg)) || self.discarding.contains(&seg)
     }
 }
 

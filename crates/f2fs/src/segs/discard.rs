@@ -61,7 +61,8 @@ impl Inner {
             };
             let state = self.table.state(seg);
             let blocks = wanted.without(&self.table.held_map(seg));
-            let busy = state == State::Open || self.cleaning == Some(self.table.geo().section(seg));
+            let busy =
+                state == State::Open || self.cleaning.contains(&self.table.geo().section(seg));
             if !busy && blocks != BlockMap::default() {
                 free += u32::from(state == State::Free);
                 self.discards.under_way.push(seg);

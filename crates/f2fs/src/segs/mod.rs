@@ -82,7 +82,8 @@ pub(super) struct Inner {
     journal: Vec<SegNo>,
     /// See [`Rules`].
     node_holes: bool,
-    cleaning: Option<u32>,
+    /// Sections that are being cleaned.
+    cleaning: Vec<u32>,
     cursor: SegNo,
     victim_cursor: u32,
     discards: Discards,
@@ -133,9 +134,13 @@ impl Segments {
         let table = &self.inner.lock().table;
         (table.state(seg), table.kind(seg), table.valid_map(seg))
     }
-    /// The section that is being cleaned: no log opens a segment of it.
-    pub fn set_cleaning(&self, section: Option<u32>) {
-        self.inner.lock().cleaning = section;
+    /// A section is being cleaned from now on: no log opens a segment of it.
+    pub fn begin_cleaning(&self, section: u32) {
+        self.inner.lock().cleaning.push(section);
+    }
+    /// None is any more.
+    pub fn end_cleaning(&self) {
+        self.inner.lock().cleaning.clear();
     }
     /// Blocks that a log can still take in its segment.
     pub fn left_in(&self, log: Log) -> u64 {
@@ -151,6 +156,10 @@ impl Segments {
     /// Blocks that may be taken, of all segments.
     pub fn usable(&self) -> u64 {
         self.inner.lock().table.usable()
+    }
+    /// Blocks that are neither valid nor usable: they wait for a checkpoint, or for apply.
+    pub fn deferred(&self) -> u64 {
+        self.inner.lock().table.deferred()
     }
     /// For the choice of victims: the table, and where the last search ended.
     pub fn with_table<R>(&self, look: impl FnOnce(&Table, &mut u32) -> R) -> R {
@@ -265,7 +274,7 @@ impl Inner {
             lfs,
             node_holes: self.node_holes,
             low,
-            cleaning: self.cleaning,
+            cleaning: &self.cleaning,
             discarding: self.discards.under_way(),
         };
         choice::choose(

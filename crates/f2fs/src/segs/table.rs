@@ -7,6 +7,10 @@
 //!   free: nothing held, no log's; prefree: nothing valid, something held; used: something valid; or a log's;
 //! - V3 what changed since the last checkpoint is in `touched`: a checkpoint writes those entries and no others.
 //!
+//! With a journal (F2FSJ) V1 speaks of the pack that apply wrote last and of the records behind it: a block that epoch e has freed stays held
+//! until a pack is durable that has e in it (F2FSJ I6). [`released`](Table::released) is told which ones; [`committed`](Table::committed) is for a
+//! pack that has everything.
+//!
 //! Without checkpoints (`checkpoint=disable`) V1 speaks of what the last one knew only: there is no roll-forward, and a block that came
 //! later may be used again at once, or the volume would fill up with what nobody can read.
 
@@ -14,6 +18,7 @@ use super::map::BlockMap;
 use base::Set;
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{BLOCKS_PER_SEG, BlockAddr, Geometry, Log, SegNo, SitEntry};
+use std::collections::BTreeMap;
 
 /// What a segment is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -384,6 +389,33 @@ impl Table {
             frozen.clone_from(&self.valid);
         }
         freed
+    }
+
+    /// A pack is durable that has the freeing of these blocks in it, and nobody has written them since (I6). Answers what became usable,
+    /// in the order of segments.
+    pub fn released(&mut self, blocks: &[BlockAddr]) -> Vec<Freed> {
+        let mut by_seg: BTreeMap<usize, BlockMap> = BTreeMap::new();
+        for &addr in blocks {
+            let (at, offset) = self.place(addr);
+            if !self.valid[at].has(offset) && self.held[at].clear(offset) {
+                self.held_count[at] -= 1;
+                by_seg.entry(at).or_default().set(offset);
+            }
+        }
+        let mut freed = Vec::with_capacity(by_seg.len());
+        for (at, blocks) in by_seg {
+            let seg = SegNo(at as u32);
+            self.settle(seg, self.state[at] == State::Open);
+            let whole = self.state[at] == State::Free;
+            freed.push(Freed { seg, whole, blocks });
+        }
+        freed
+    }
+
+    /// Blocks that are held and not valid: they wait for a checkpoint, or for apply.
+    pub fn deferred(&self) -> u64 {
+        let held: u64 = self.held_count.iter().map(|&n| u64::from(n)).sum();
+        held - self.total
     }
 
     /// There are no checkpoints after the one that was just written, or there are again.

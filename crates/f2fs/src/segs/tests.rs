@@ -565,3 +565,44 @@ fn cost_of_allocation() {
     println!("allocate, with the old block invalidated: {took} ns");
     assert!(took < 2000, "{took} ns");
 }
+
+/// F2FSJ I6: what an epoch has freed is used again when it has been applied; what a later one freed is not.
+#[test]
+fn blocks_come_back_when_their_epoch_is_applied() {
+    let mut table = Table::new(geometry(1));
+    let seg = SegNo(3);
+    table.open(seg, Log::WarmData);
+    let blocks: Vec<BlockAddr> = (0..8).map(|i| table.addr(seg, i)).collect();
+    blocks.iter().for_each(|&addr| table.take(addr, 1));
+    table.close(seg);
+    let (first, later) = blocks.split_at(5);
+    for &addr in first {
+        table.release(addr).expect("valid");
+    }
+    assert_eq!((table.state(seg), table.deferred()), (State::Used, 5));
+    for &addr in later {
+        table.release(addr).expect("valid");
+    }
+    assert_eq!((table.state(seg), table.deferred()), (State::Prefree, 8));
+    assert_eq!(table.next_usable(seg, 0), Some(8), "V1");
+    let freed = table.released(first);
+    assert_eq!(freed.len(), 1);
+    assert_eq!(
+        (freed[0].seg, freed[0].whole, freed[0].blocks.count()),
+        (seg, false, 5)
+    );
+    assert_eq!(
+        (table.state(seg), table.next_usable(seg, 0)),
+        (State::Prefree, Some(0))
+    );
+    table.check();
+    let freed = table.released(later);
+    assert!(freed[0].whole && freed[0].blocks.ones().eq(5..8));
+    assert_eq!((table.state(seg), table.deferred()), (State::Free, 0));
+    // What is valid, or was never held, stays as it is.
+    table.open(seg, Log::WarmData);
+    table.take(blocks[0], 1);
+    assert!(table.released(&blocks[..2]).is_empty());
+    assert!(table.is_valid(blocks[0]) && table.held_in(seg) == 1);
+    table.check();
+}
