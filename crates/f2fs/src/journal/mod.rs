@@ -16,14 +16,20 @@
 //! - I8 tail <= AP + 1 <= LC + 1 <= running; what lies between tail and head of the ring is not overwritten;
 //! - I9 nothing in memory that changed behind AP is evicted.
 
+mod group;
 mod options;
 mod plane;
 mod rewrite;
+mod ring;
+mod stats;
 mod tx;
 
+pub(crate) use group::{Group, Led};
 pub use options::{Guard, JournalOptions};
 pub(crate) use plane::Plane;
 pub(crate) use rewrite::{Rewrite, Wanted};
+pub(crate) use ring::{Ring, RingPlace, Span};
+pub use stats::{CommitPhase, CommitReason, JournalStats};
 pub(crate) use tx::Tx;
 
 /// An epoch: what becomes durable together. They rise by one; 0 stands for "none".

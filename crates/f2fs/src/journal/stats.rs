@@ -1,0 +1,142 @@
+//! What the journal did and cost.
+
+use base::Nanos;
+use std::collections::BTreeMap;
+
+/// Why an epoch was committed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum CommitReason {
+    /// fsync, fdatasync, the end of an atomic write.
+    Fsync,
+    /// The interval (`commit=`) has passed.
+    Timer,
+    /// The epoch has as many bytes as one may have.
+    Cap,
+    /// `sync`, `syncfs`.
+    Sync,
+    /// The ring has no room, or the memory: what is committed can be applied.
+    Ring,
+    /// Blocks or node numbers are short: what is freed can be used again.
+    Space,
+    /// Unmount, FIFREEZE, FITRIM: all of it has to go home.
+    Settle,
+}
+
+impl CommitReason {
+    /// All of them, in the order of reports.
+    pub const ALL: [CommitReason; 7] = [
+        CommitReason::Fsync,
+        CommitReason::Timer,
+        CommitReason::Cap,
+        CommitReason::Sync,
+        CommitReason::Ring,
+        CommitReason::Space,
+        CommitReason::Settle,
+    ];
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CommitReason::Fsync => "fsync",
+            CommitReason::Timer => "timer",
+            CommitReason::Cap => "cap",
+            CommitReason::Sync => "sync",
+            CommitReason::Ring => "ring",
+            CommitReason::Space => "space",
+            CommitReason::Settle => "settle",
+        }
+    }
+}
+
+/// A part of a commit.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum CommitPhase {
+    /// Closing the epoch.
+    Switch,
+    /// Until the operations in it have ended.
+    Drain,
+    /// Until the data that it maps has landed.
+    Data,
+    /// Gathering its records, making blocks of them.
+    Aggregate,
+    /// Until the ring has room.
+    Ring,
+    /// The device flush that covers the data.
+    Flush,
+    /// The transaction.
+    Write,
+}
+
+impl CommitPhase {
+    /// All of them, in their order.
+    pub const ALL: [CommitPhase; 7] = [
+        CommitPhase::Switch,
+        CommitPhase::Drain,
+        CommitPhase::Data,
+        CommitPhase::Aggregate,
+        CommitPhase::Ring,
+        CommitPhase::Flush,
+        CommitPhase::Write,
+    ];
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CommitPhase::Switch => "switch",
+            CommitPhase::Drain => "drain",
+            CommitPhase::Data => "data",
+            CommitPhase::Aggregate => "aggregate",
+            CommitPhase::Ring => "ring",
+            CommitPhase::Flush => "flush",
+            CommitPhase::Write => "write",
+        }
+    }
+}
+
+/// What the journal did and cost since the mount.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct JournalStats {
+    /// Epochs committed, by the reason of who led.
+    pub by_reason: BTreeMap<CommitReason, u64>,
+    /// Records in them.
+    pub records: u64,
+    /// Inodes that they belong to, summed over all commits.
+    pub groups: u64,
+    /// Bytes of groups and records.
+    pub bytes: u64,
+    /// Blocks written into the ring.
+    pub blocks: u64,
+    /// Commits that fit into one block.
+    pub compact: u64,
+    /// Device flushes that commits waited for, so that mapped data was durable before the transaction.
+    pub data_flushes: u64,
+    /// Commits whose data had been covered by somebody else's flush, or that mapped none.
+    pub data_flushes_saved: u64,
+    /// Time of all commits by phase.
+    pub time: BTreeMap<CommitPhase, Nanos>,
+    /// The longest commit.
+    pub longest: Nanos,
+    /// Callers for whom a commit was made: how many commits had so many, by the next lower power of two.
+    pub group_sizes: BTreeMap<u64, u64>,
+    /// Blocks of the ring.
+    pub ring_blocks: u32,
+    /// Of which recovery needs so many now.
+    pub ring_used: u32,
+    /// The most that it ever needed.
+    pub ring_used_max: u32,
+    /// The last committed epoch.
+    pub committed: u64,
+    /// The last applied one.
+    pub applied: u64,
+}
+
+impl JournalStats {
+    /// Epochs committed.
+    pub fn commits(&self) -> u64 {
+        self.by_reason.values().sum()
+    }
+
+    /// A commit was made for so many callers.
+    pub(super) fn note_group(&mut self, callers: u64) {
+        let class = 1 << callers.max(1).ilog2();
+        *self.group_sizes.entry(class).or_default() += 1;
+    }
+}
