@@ -1,8 +1,11 @@
-//! Records: absolute values, so that to redo one twice is to redo it once.
+//! Records: absolute values, so that to redo one twice is to redo it once (I5 of the journal).
+//!
+//! Node and directory blocks are named by node number and page, never by address: where they lie changes only in apply, and is none
+//! of the journal's business. Bytes: [`codec`](super::Records).
 
 use crate::f2fs::{AllocType, BlockAddr, FileType, Log, Nid, SegNo, VALID_MAP_BYTES};
 
-/// What [`Record::Bytes`] is about: told apart for dumps; all mean "these bytes at this place of the node block".
+/// What [`Record::Bytes`] is about: told apart for dumps; all but the last mean "these bytes at this place of the node block".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Content {
@@ -16,106 +19,207 @@ pub enum Content {
     Symlink = 3,
     /// Something else of a node block.
     Node = 4,
-    /// Something else of a directory block: `nid` is the directory, and the block stands in front of the bytes (u32).
+    /// Something else of a directory block: `nid` is the directory, and the page stands in front of the bytes (le32).
     Dentries = 5,
 }
 
-/// A change. Nodes are named by number, never by address: where they lie is none of the journal's business.
+impl Content {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Content; 6] = [
+        Content::InlineData,
+        Content::InlineXattr,
+        Content::XattrNode,
+        Content::Symlink,
+        Content::Node,
+        Content::Dentries,
+    ];
+    /// The kind with this number.
+    pub fn from_code(code: u8) -> Option<Content> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+    /// Name for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Content::InlineData => "inline data",
+            Content::InlineXattr => "inline xattr",
+            Content::XattrNode => "xattr node",
+            Content::Symlink => "symlink",
+            Content::Node => "node",
+            Content::Dentries => "dentries",
+        }
+    }
+}
+
+/// A change of something that belongs to the inode of its [`Group`](super::Group).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Record<'a> {
-    /// 1: a new inode (its node was made by [`NodeNew`](Record::NodeNew) before): all fields that are not zero, and the name.
+    /// 1: a new inode (its node was made by [`NodeNew`](Record::NodeNew) before): all attributes that are not zero, and the name.
     InodeNew {
-        mask: u64,
+        /// Which attributes ([`attr`](super::attr)); without [`attr::NAME`](super::attr::NAME).
+        mask: u32,
+        /// Those attributes, packed.
         fields: &'a [u8],
+        /// The name it is made under, at most 255 bytes; zeros behind it.
         name: &'a [u8],
     },
-    /// 2: fields of the inode: those in `mask`, packed in its order (see [`attr`](super::attr)).
-    InodeAttr { mask: u64, fields: &'a [u8] },
-    /// 3: a directory entry is written. `block`: [`INLINE`](Record::INLINE) or the page of the directory.
+    /// 2: attributes of the inode.
+    InodeAttr {
+        /// Which ([`attr`](super::attr)).
+        mask: u32,
+        /// Their values, packed in the order of the bits.
+        fields: &'a [u8],
+    },
+    /// 3: a directory entry is written: its slots, their bits, its name, all but what lies behind the name in its last slot.
     DentSet {
+        /// [`INLINE`](Record::INLINE), or the page of the directory.
         block: u32,
+        /// First slot.
         slot: u16,
+        /// Hash of the name.
         hash: u32,
+        /// Inode it stands for.
         ino: Nid,
+        /// Type of that inode.
         kind: FileType,
+        /// 1 to 255 bytes: `name.len()` / 8, rounded up, slots.
         name: &'a [u8],
     },
-    /// 4: the slots of an entry are cleared.
-    DentClear { block: u32, slot: u16, slots: u8 },
+    /// 4: the bits of an entry's slots are cleared.
+    DentClear {
+        /// As in [`DentSet`](Record::DentSet).
+        block: u32,
+        /// First slot.
+        slot: u16,
+        /// Number of slots.
+        slots: u8,
+    },
     /// 5: an entry stands for another inode.
     DentIno {
+        /// As in [`DentSet`](Record::DentSet).
         block: u32,
+        /// First slot of the entry.
         slot: u16,
+        /// Type of the inode.
         kind: FileType,
+        /// The inode.
         ino: Nid,
     },
-    /// 6: address slots `slot..slot + count` (counted from the first slot of that node) say `addr`, `addr + 1` ...; NULL or NEW: all the same.
-    /// `dir`: of a directory.
+    /// 6: address slots say `addr`, `addr + 1` ...; [`NULL`](BlockAddr::NULL), [`NEW`](BlockAddr::NEW),
+    /// [`COMPRESS`](BlockAddr::COMPRESS): all of them the same.
     MapRun {
+        /// The node that holds the slots.
         nid: Nid,
+        /// First slot, counted from the first address of that node.
         slot: u16,
+        /// Number of slots, at least 1; `slot + count` is at most 1018.
         count: u16,
+        /// What the first of them says.
         addr: BlockAddr,
+        /// Of a directory: `addr` is then NULL or NEW, for directory blocks are placed by apply.
         dir: bool,
     },
-    /// 7: an empty node: offset in the tree of its inode, cold mark, version in the NAT.
+    /// 7: an empty node: zeros and a footer.
     NodeNew {
+        /// Its number.
         nid: Nid,
+        /// Its place in the tree of nodes of the inode.
         ofs: u32,
+        /// Cold mark in its footer: a node of what is no directory.
         cold: bool,
+        /// Version in the NAT.
         version: u8,
     },
-    /// 8: word `slot` (counted from the start of the block) of `parent` names `child`, or nothing.
-    NodePtr { parent: Nid, slot: u16, child: Nid },
-    /// 9: a node is freed.
-    NodeDel { nid: Nid, version: u8 },
-    /// 10: data blocks are valid, or not any more.
+    /// 8: a node names another node, or none.
+    NodePtr {
+        /// The node that names.
+        parent: Nid,
+        /// Word, counted from the start of the block; below 1018.
+        slot: u16,
+        /// The node that is named; 0: none.
+        child: Nid,
+    },
+    /// 9: a node is freed, and its number with it.
+    NodeDel {
+        /// Its number.
+        nid: Nid,
+        /// Its version in the NAT.
+        version: u8,
+    },
+    /// 10: blocks are valid, or not any more.
     BlockRun {
+        /// First block.
         addr: BlockAddr,
+        /// Number of blocks, at least 1.
         count: u16,
+        /// True: valid.
         alloc: bool,
+        /// Log whose segment they lie in.
         log: Log,
     },
-    /// 11: the same for blocks of one segment (bits as in a SIT entry).
+    /// 11: the same for blocks of one segment.
     BlockMask {
+        /// The segment.
         seg: SegNo,
+        /// True: the blocks of the mask are valid.
         alloc: bool,
+        /// Log of that segment.
         log: Log,
+        /// One bit for each block that changes, as in the valid map of a SIT entry.
         mask: &'a [u8; VALID_MAP_BYTES],
     },
-    /// 12: owners of data blocks: slots from `slot` on of node `nid`.
+    /// 12: owners of data blocks: for the summaries (SSA).
     SumRun {
+        /// First block.
         addr: BlockAddr,
+        /// Number of blocks, at least 1.
         count: u16,
+        /// Version of the node.
         version: u8,
+        /// The node that maps them.
         nid: Nid,
+        /// Slot of the first one (`ofs_in_node`); the others follow.
         slot: u16,
     },
-    /// 13: content that lies in node blocks.
+    /// 13: content that lies in node blocks, and whatever has no record of its own.
     Bytes {
+        /// What it is.
         content: Content,
+        /// The node (of [`Content::Dentries`]: the directory).
         nid: Nid,
+        /// First byte in the block.
         at: u16,
+        /// The bytes; `at + bytes.len()` is at most 4096, the page of [`Content::Dentries`] not counted.
         bytes: &'a [u8],
     },
     /// 14: the inode of the group has lost its last link.
     OrphanAdd,
-    /// 15: it is freed.
+    /// 15: it is an orphan no more: it is freed, or has a link again.
     OrphanDel,
-    /// 16: blocks from page `from` on are being freed: to be continued after a crash. `u64::MAX`: done.
-    Trunc { from: u64 },
+    /// 16: blocks behind are being freed: to be continued after a crash.
+    Trunc {
+        /// First page that goes; `u64::MAX`: done.
+        from: u64,
+    },
     /// 17: usage of a quota id.
     Quota {
+        /// 0 user, 1 group, 2 project.
         kind: u8,
+        /// The id.
         id: u32,
+        /// Bytes in use.
         space: i64,
+        /// Inodes in use.
         inodes: i64,
     },
     /// 18: where a log writes.
     Head {
+        /// The log.
         log: Log,
+        /// How it takes its blocks.
         alloc: AllocType,
+        /// Its segment.
         seg: SegNo,
+        /// Its next block in that segment, 0 to 512.
         next: u16,
     },
 }
@@ -123,4 +227,53 @@ pub enum Record<'a> {
 impl Record<'_> {
     /// [`DentSet::block`](Record::DentSet) of entries in the inode.
     pub const INLINE: u32 = u32::MAX;
+
+    /// Number of the type on disk.
+    pub const fn code(&self) -> u8 {
+        match self {
+            Record::InodeNew { .. } => 1,
+            Record::InodeAttr { .. } => 2,
+            Record::DentSet { .. } => 3,
+            Record::DentClear { .. } => 4,
+            Record::DentIno { .. } => 5,
+            Record::MapRun { .. } => 6,
+            Record::NodeNew { .. } => 7,
+            Record::NodePtr { .. } => 8,
+            Record::NodeDel { .. } => 9,
+            Record::BlockRun { .. } => 10,
+            Record::BlockMask { .. } => 11,
+            Record::SumRun { .. } => 12,
+            Record::Bytes { .. } => 13,
+            Record::OrphanAdd => 14,
+            Record::OrphanDel => 15,
+            Record::Trunc { .. } => 16,
+            Record::Quota { .. } => 17,
+            Record::Head { .. } => 18,
+        }
+    }
+
+    /// Name for people: as in the specification.
+    pub const fn name(&self) -> &'static str {
+        const NAMES: [&str; 18] = [
+            "INODE_NEW",
+            "INODE_ATTR",
+            "DENT_SET",
+            "DENT_CLR",
+            "DENT_INO",
+            "MAP_RUN",
+            "NODE_NEW",
+            "NODE_PTR",
+            "NODE_DEL",
+            "BLK_RUN",
+            "BLK_MASK",
+            "SUM_RUN",
+            "BYTES",
+            "ORPHAN_ADD",
+            "ORPHAN_DEL",
+            "TRUNC",
+            "QUOTA",
+            "HEAD",
+        ];
+        NAMES[self.code() as usize - 1]
+    }
 }
