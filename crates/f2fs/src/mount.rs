@@ -22,6 +22,7 @@ use crate::file::Content;
 use crate::flights::Flights;
 use crate::gc::Gc;
 use crate::inode::{Inodes, Orphans};
+use crate::journal::{self, Journal};
 use crate::nat::Nat;
 use crate::nodes::Nodes;
 use crate::ops::{Cause, Freeze, Ops};
@@ -31,13 +32,32 @@ use crate::segs::{Segments, SegsOnDisk};
 use crate::space::Space;
 use crate::superblock;
 use crate::volume::Latch;
-use base::Ino;
+use base::{Ino, SECTORS_PER_BLOCK};
 use block::{Queue, WriteMark};
 use fscore::{FsError, FsResult, PageCache};
-use ondisk::f2fs::crc;
+use ondisk::f2fs::{Geometry, Superblock, crc};
 use rt::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The journal that the options ask for.
+fn journal(
+    queue: &Queue,
+    sb: &Superblock,
+    geo: &Geometry,
+    options: &MountOptions,
+) -> FsResult<Option<Journal>> {
+    let Some(options) = options.journal else {
+        return Ok(None);
+    };
+    let device = queue.caps().sectors / SECTORS_PER_BLOCK;
+    match journal::area::find(sb, geo, device)? {
+        Some(area) => Ok(Some(Journal::new(area, options))),
+        None => Err(FsError::incompatible(
+            "scheme=f2fsj: the volume has no room for a journal; `varve mkfs --fs f2fs -J` makes one that has",
+        )),
+    }
+}
 
 impl F2fs {
     /// Mounts what is on the device: superblock, the newer valid checkpoint pack, roll-forward, orphans.
@@ -71,6 +91,7 @@ impl F2fs {
         listed: &[Ino],
     ) -> FsResult<F2fs> {
         let superblock::Found { sb, geo, .. } = found;
+        let journal = journal(&queue, &sb, &geo, &options)?;
         let mut notes = Vec::new();
         let on_disk = SegsOnDisk {
             cp: &pack.cp,
@@ -111,7 +132,7 @@ impl F2fs {
             flights: Flights::new(WriteMark::NONE),
             cp,
             gc: Gc::new(),
-            journal: None,
+            journal,
             latch: Mutex::named("f2fs latch", Latch::Alive),
             tasks: Mutex::named("f2fs tasks", Vec::new()),
             sync_times: Mutex::named("f2fs sync times", BTreeMap::new()),

@@ -16,6 +16,7 @@
 //! - I8 tail <= AP + 1 <= LC + 1 <= running; what lies between tail and head of the ring is not overwritten;
 //! - I9 nothing in memory that changed behind AP is evicted.
 
+pub(crate) mod area;
 mod group;
 mod options;
 mod plane;
@@ -24,6 +25,7 @@ mod ring;
 mod stats;
 mod tx;
 
+pub(crate) use area::JournalArea;
 pub(crate) use group::{Group, Led};
 pub use options::{Guard, JournalOptions};
 pub(crate) use plane::Plane;
@@ -38,6 +40,10 @@ pub struct Epoch(pub u64);
 
 /// The journal of a mounted volume.
 pub(crate) struct Journal {
+    /// How it works.
+    pub options: JournalOptions,
+    /// Where it lies.
+    pub area: JournalArea,
     /// Epochs, and who is in them.
     pub plane: Plane,
     /// What cleaning wants apply to write elsewhere.
@@ -46,3 +52,15 @@ pub(crate) struct Journal {
 
 /// One operation logs at most so many bytes; what may become more is done in several of them.
 pub(crate) const OP_MAX: usize = 32 << 10;
+
+impl Journal {
+    /// A journal with nothing in it.
+    pub fn new(area: JournalArea, options: JournalOptions) -> Journal {
+        Journal {
+            options,
+            area,
+            plane: Plane {},
+            rewrite: Rewrite::new(),
+        }
+    }
+}

@@ -12,6 +12,7 @@
 use super::layout::Layout;
 use super::options::Options;
 use super::write::Plan;
+use crate::journal::{JournalArea, area};
 use base::{BlockNo, Bytes};
 use ondisk::f2fs::{
     BLOCK_BYTES, BLOCKS_PER_SEG, BlockAddr, CP_BITMAP_AT, Checkpoint, CompactSummaries, CpFlags,
@@ -73,6 +74,9 @@ pub(super) fn build(options: &Options, layout: &Layout) -> Plan {
     image.put_second_pack(dirs.len() as u32);
     for block in 0..2 {
         sb.encode(image.block(block));
+        if let Some((start, blocks)) = layout.journal {
+            area::put(image.block(block), &JournalArea { start, blocks });
+        }
     }
     let zeroed = image.zeroed();
     let blocks = image
@@ -406,11 +410,15 @@ impl Image<'_> {
         let geo = &self.geo;
         let areas = u64::from(geo.ssa.0 - geo.cp.0);
         let warm = self.log_start(Log::WarmNode);
-        vec![
+        let journal = self.layout.journal;
+        let mut zeroed = vec![
             (BlockNo(0), 2),
             (BlockNo(geo.cp.into()), areas),
             (BlockNo(warm.into()), 1),
-        ]
+        ];
+        // What an older journal with the same incarnation left would be replayed.
+        zeroed.extend(journal.map(|(start, blocks)| (BlockNo(start), blocks.into())));
+        zeroed
     }
 }
 

@@ -1,0 +1,108 @@
+//! Volumes with a journal: made, mounted, cut, mounted again, judged.
+#![allow(dead_code, clippy::disallowed_methods)]
+
+use super::images;
+use base::BLOCK_BYTES;
+use block::{Caps, Queue};
+use blockdev::{Image, Ram, SpecDisk};
+use fscore::FsResult;
+use rt::{Outcome, Sim, SimConfig};
+use std::sync::Arc;
+use varve_f2fs::mkfs::{DeviceContent, JournalSize, Options, RING_AT, plan};
+use varve_f2fs::{F2fs, MountOptions};
+
+/// Size of the F2FS, MiB. The ring lies behind it.
+pub const VOLUME_MIB: u64 = 64;
+/// Rings of these many blocks: the smallest, one that wraps, one that hardly does.
+pub const RINGS: [u32; 3] = [16, 64, 1024];
+
+/// Bytes of the device for a ring of so many blocks.
+pub fn device_bytes(ring: u32) -> u64 {
+    let region = u64::from(ring + RING_AT).next_multiple_of(512);
+    (VOLUME_MIB << 20) + region * BLOCK_BYTES as u64
+}
+
+/// Options of a volume with a ring of so many blocks.
+pub fn options(ring: u32) -> Options {
+    let time = rt::WallTime {
+        secs: 1_700_000_000,
+        nanos: 0,
+    };
+    Options {
+        journal: Some(JournalSize::Ring(ring)),
+        ..Options::new(device_bytes(ring), [7; 16], time)
+    }
+}
+
+/// A fresh volume in memory.
+pub fn fresh(ring: u32) -> Arc<Ram> {
+    let ram = Arc::new(Ram::new(device_bytes(ring)));
+    let plan = plan(&options(ring)).expect("a volume");
+    plan.write(&Queue::new(ram.clone()), DeviceContent::Zeros)
+        .expect("written");
+    ram
+}
+
+/// A fresh volume with a ring of so many blocks, as content of a device.
+pub fn volume(ring: u32) -> Image {
+    fresh(ring).blocks().into_iter().collect()
+}
+
+/// What a device promises: blocks are old or new after a cut, in any order.
+pub fn caps(ring: u32) -> Caps {
+    images::caps(device_bytes(ring))
+}
+
+/// The same of 512 bytes: a block may be torn between its sectors.
+pub fn torn_caps(ring: u32) -> Caps {
+    Caps {
+        tear_granule: Some(512),
+        ..caps(ring)
+    }
+}
+
+/// A device with this content.
+pub fn disk(ring: u32, content: Image, seed: u64) -> Arc<SpecDisk> {
+    SpecDisk::from_image(caps(ring), content, seed)
+}
+
+/// Mounts with these options beside `scheme=f2fsj`.
+///
+/// # Errors
+/// What the mount says.
+pub fn try_mount(disk: &Arc<SpecDisk>, more: &str) -> FsResult<Arc<F2fs>> {
+    let options = MountOptions::parse(&format!("scheme=f2fsj,{more}"))?;
+    F2fs::mount(Queue::new(disk.clone()), options)
+}
+
+/// Mounts with the journal.
+pub fn mount(disk: &Arc<SpecDisk>, more: &str) -> Arc<F2fs> {
+    try_mount(disk, more).unwrap_or_else(|e| panic!("mount with `scheme=f2fsj,{more}`: {e}"))
+}
+
+/// Cuts the power and mounts what is left. The mount before is lost.
+pub fn cut_and_mount(
+    ring: u32,
+    disk: &Arc<SpecDisk>,
+    more: &str,
+    seed: u64,
+) -> (Arc<SpecDisk>, Arc<F2fs>) {
+    let next = self::disk(ring, disk.power_off(seed), seed);
+    let fs = mount(&next, more);
+    (next, fs)
+}
+
+/// Runs tasks in a simulation whose schedule depends on `seed`.
+pub fn sim<R>(seed: u64, body: impl FnOnce() -> R) -> R {
+    let outcome: Outcome<R> = Sim::new(SimConfig::random(seed)).run(body);
+    if let Some(failure) = outcome.first_failure {
+        panic!("seed {seed}: {failure} {}", outcome.replay);
+    }
+    outcome.value.expect("no failure")
+}
+
+/// Has fsck.f2fs judge the F2FS in this content, where it is installed. The volume must have been unmounted: what lies in the ring is
+/// unknown to it.
+pub fn fsck(ring: u32, content: &Image) {
+    images::judge(&content.to_ram(device_bytes(ring)));
+}
