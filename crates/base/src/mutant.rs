@@ -208,6 +208,14 @@ mutants! {
     F2fsCutInPlace = "f2fs-cut-in-place", F(13);
     /// Every node of an atomic write's commit has a mark for roll-forward.
     F2fsAtomicByParts = "f2fs-atomic-by-parts", F(14);
+    /// Records of one operation go to two epochs where it meets a switch.
+    F2fsjHalfOperation = "f2fsj-half-operation", F(41);
+    /// An epoch is collected while operations are in it.
+    F2fsjNoDrain = "f2fsj-no-drain", F(42);
+    /// An epoch is committed before the data that it maps has landed.
+    F2fsjCommitBeforeData = "f2fsj-commit-before-data", F(43);
+    /// Records of one inode stand in the order in which operations ended.
+    F2fsjOrderOfEnds = "f2fsj-order-of-ends", F(44);
 }
 
 impl fmt::Display for Mutant {

@@ -8,6 +8,7 @@ use base::collections::fingerprint;
 use base::{Nanos, Rng, Time};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Wall-clock time: seconds and nanoseconds since 1970.
@@ -133,6 +134,20 @@ pub fn task_name() -> String {
             .to_string(),
     }
 }
+
+/// A small number of the running task or thread, for whoever spreads load over shards: two of them may have the same one.
+#[inline]
+pub fn task_number() -> usize {
+    match core() {
+        Some(core) => core.task().id as usize,
+        None => THREAD.with(|n| *n),
+    }
+}
+
+thread_local! {
+    static THREAD: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+}
+static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// Mixes a text into the trace hash of the simulation.
 pub fn trace_str(text: &str) {

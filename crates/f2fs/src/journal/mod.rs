@@ -17,22 +17,27 @@
 //! - I9 nothing in memory that changed behind AP is evicted.
 
 pub(crate) mod area;
+mod figures;
+mod gate;
 mod group;
+mod lists;
 mod options;
 mod plane;
 mod rewrite;
 mod ring;
 mod stats;
 mod tx;
+mod world;
 
 pub(crate) use area::JournalArea;
+pub use figures::PlaneStats;
 pub(crate) use group::{Group, Led};
 pub use options::{Guard, JournalOptions};
-pub(crate) use plane::Plane;
+pub(crate) use plane::{Closed, OwnedGroup, Plane};
 pub(crate) use rewrite::{Rewrite, Wanted};
 pub(crate) use ring::{Ring, RingPlace, Span};
 pub use stats::{CommitPhase, CommitReason, JournalStats};
-pub(crate) use tx::Tx;
+pub(crate) use tx::{Tx, UsageDelta};
 
 /// An epoch: what becomes durable together. They rise by one; 0 stands for "none".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -59,7 +64,7 @@ impl Journal {
         Journal {
             options,
             area,
-            plane: Plane {},
+            plane: Plane::new(Epoch(0)),
             rewrite: Rewrite::new(),
         }
     }

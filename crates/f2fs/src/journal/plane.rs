@@ -1,13 +1,404 @@
-//! Control plane: epochs, and who is in them.
+//! Control plane: epochs that are not committed, who is in them, and what they gathered.
+//!
+//! An epoch runs (operations may enter), is closed ([`Plane::switch`]), drained ([`Plane::drain`]: nobody is in it any more), collected
+//! ([`Plane::collect`]: its lists belong to the committer) and committed ([`Plane::committed`]). One task commits at a time, in order.
+//!
+//! - P1 at most [`EPOCHS`] epochs are between running and committed: a slot is free when its last epoch is committed, else the switch
+//!   is put off;
+//! - P2 an operation appends before it leaves its epoch, and an epoch is collected when nobody is in it: what was collected is whole
+//!   operations, and all of them (I4);
+//! - P3 no operation waits for a switch or a drain.
 
-use super::Tx;
+use super::gate::{Gate, Padded};
+use super::lists::{InodeLog, Table};
+use super::tx::{Gathered, Pool};
+use super::world::Rt;
+use super::{Epoch, PlaneStats, Tx, UsageDelta};
+use crate::fault;
+use base::Mutant;
+use block::{Watch, WriteMark};
+use fscore::{FsError, FsResult};
+use ondisk::f2fs::{BlockAddr, Nid};
+use rt::Mutex;
+use rt::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Epochs between running and committed.
+pub(super) const EPOCHS: usize = 8;
+/// Parts of what tasks share: tasks with different numbers seldom meet.
+const SHARDS: usize = 16;
+/// A shard reports its bytes when it has so many.
+const REPORT_BYTES: u64 = 4096;
+
+/// The records of one inode in one epoch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct OwnedGroup {
+    /// The inode.
+    pub ino: Nid,
+    /// Its generation, if somebody has said it (else 0).
+    pub generation: u32,
+    /// How many.
+    pub records: u32,
+    /// Encoded, in the order of D1.
+    pub bytes: Vec<u8>,
+}
+
+/// What an epoch gathered.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Closed {
+    /// Which.
+    pub epoch: Epoch,
+    /// Records by inode, in the order in which the inodes were registered (by shard).
+    pub groups: Vec<OwnedGroup>,
+    /// How the counts change.
+    pub usage: UsageDelta,
+    /// Blocks that were valid before.
+    pub freed_blocks: Vec<BlockAddr>,
+    /// Node numbers that are free.
+    pub freed_nids: Vec<Nid>,
+    /// Bytes of all records.
+    pub bytes: u64,
+    /// A flush has to cover this before the epoch counts (I1).
+    pub data: WriteMark,
+}
+
+/// What the tasks of one shard gathered in one epoch.
+#[derive(Default)]
+struct Part {
+    /// Whose; of an older epoch nothing is left.
+    epoch: u64,
+    /// Last epoch that was collected from here.
+    collected: u64,
+    registered: Vec<Arc<InodeLog>>,
+    usage: UsageDelta,
+    freed_blocks: Vec<BlockAddr>,
+    freed_nids: Vec<Nid>,
+    data: Vec<Watch>,
+    bytes: u64,
+    reported: u64,
+}
+
+impl Part {
+    fn is_empty(&self) -> bool {
+        self.registered.is_empty()
+            && self.usage.is_none()
+            && self.freed_blocks.is_empty()
+            && self.freed_nids.is_empty()
+            && self.data.is_empty()
+    }
+}
+
+struct Shard {
+    part: Mutex<Part>,
+    /// Last epoch that has something here.
+    used: AtomicU64,
+}
+
+/// Where one epoch in [`EPOCHS`] gathers.
+struct Slot {
+    shards: Vec<Padded<Shard>>,
+    /// Bytes, as far as they were reported.
+    bytes: Padded<AtomicU64>,
+}
+
+#[derive(Default)]
+struct Control {
+    committed: u64,
+    collected: u64,
+    /// Inodes of epochs that are collected and not committed.
+    inodes: VecDeque<(u64, Vec<Nid>)>,
+    /// What the data of the epoch that is being committed needs.
+    mark: (u64, WriteMark),
+    stats: PlaneStats,
+}
 
 /// All epochs that are not committed.
-pub(crate) struct Plane {}
+pub(crate) struct Plane {
+    pub(super) gate: Gate<Rt, EPOCHS>,
+    pub(super) pool: Pool,
+    slots: Vec<Slot>,
+    table: Table,
+    control: Mutex<Control>,
+    /// An operation ended without an end: nothing can be committed any more.
+    broken: AtomicBool,
+}
 
 impl Plane {
+    /// Epoch `committed` is the last one on the device.
+    pub fn new(committed: Epoch) -> Plane {
+        let part = || Mutex::named("f2fs log part", Part::default());
+        let shard = || {
+            Padded(Shard {
+                part: part(),
+                used: AtomicU64::new(0),
+            })
+        };
+        let slot = || Slot {
+            shards: (0..SHARDS).map(|_| shard()).collect(),
+            bytes: Padded(AtomicU64::new(0)),
+        };
+        let control = Control {
+            committed: committed.0,
+            collected: committed.0,
+            ..Control::default()
+        };
+        Plane {
+            gate: Gate::new(committed.0 + 1, SHARDS),
+            pool: Pool::new(SHARDS),
+            slots: (0..EPOCHS).map(|_| slot()).collect(),
+            table: Table::new(),
+            control: Mutex::named("f2fs epochs", control),
+            broken: AtomicBool::new(false),
+        }
+    }
+
     /// Lets an operation in. It has no epoch before its first change.
     pub fn enter(&self) -> Tx<'_> {
         Tx::new(self)
+    }
+
+    /// The epoch that operations go to.
+    pub fn running(&self) -> Epoch {
+        Epoch(self.gate.running())
+    }
+
+    /// The last epoch that logged inode `ino` at all, and the last one that logged more than times: 0 if it is committed.
+    /// Operations count from their first record of the inode on; who waits for the epoch waits for their end.
+    pub fn last_logged(&self, ino: Nid) -> (Epoch, Epoch) {
+        self.table.last(ino)
+    }
+
+    fn slot(&self, epoch: u64) -> &Slot {
+        &self.slots[(epoch % EPOCHS as u64) as usize]
+    }
+
+    pub(super) fn log_of(&self, ino: Nid) -> Arc<InodeLog> {
+        self.table.get(ino)
+    }
+
+    /// An operation ends (P2: it is still in its epoch).
+    pub(super) fn append(&self, epoch: Epoch, shard: usize, gathered: &Gathered) {
+        let mut fresh = [const { None }; 4];
+        let mut more = Vec::new();
+        for (i, of) in gathered.inodes().iter().enumerate() {
+            let log = of.log.as_ref().expect("a list in use has its inode");
+            if of.list.records > 0 && log.append(epoch, &of.list, of.generation) {
+                match fresh.get_mut(i) {
+                    Some(place) => *place = Some(Arc::clone(log)),
+                    None => more.push(Arc::clone(log)),
+                }
+            }
+        }
+        let slot = self.slot(epoch.0);
+        let shard = &slot.shards[shard % SHARDS].0;
+        let mut part = shard.part.lock();
+        assert!(
+            epoch.0 > part.collected,
+            "I4: an operation appends to epoch {}, which has been collected",
+            epoch.0
+        );
+        if part.epoch != epoch.0 {
+            assert!(
+                part.is_empty(),
+                "P1: epoch {} is put over epoch {}",
+                epoch.0,
+                part.epoch
+            );
+            part.epoch = epoch.0;
+            (part.bytes, part.reported) = (0, 0);
+        }
+        part.registered.extend(fresh.into_iter().flatten());
+        part.registered.append(&mut more);
+        part.bytes += gathered.bytes as u64;
+        if !gathered.is_only_records() {
+            part.usage += gathered.usage;
+            part.freed_blocks.extend(&gathered.freed_blocks);
+            part.freed_nids.extend(&gathered.freed_nids);
+            part.data.extend(gathered.data.iter().cloned());
+        }
+        let unreported = part.bytes - part.reported;
+        if unreported >= REPORT_BYTES {
+            part.reported = part.bytes;
+            slot.bytes.0.fetch_add(unreported, Ordering::AcqRel);
+        }
+        drop(part);
+        if shard.used.load(Ordering::Acquire) != epoch.0 {
+            shard.used.store(epoch.0, Ordering::Release);
+        }
+    }
+
+    /// Bytes of the running epoch, less what operations have not reported yet (at most 4 KiB per shard).
+    pub fn running_bytes(&self) -> u64 {
+        let running = self.gate.running();
+        self.slot(running).bytes.0.load(Ordering::Acquire)
+    }
+
+    /// True if something is in `epoch`, or may come.
+    fn is_used(&self, epoch: u64) -> bool {
+        // Who leaves has appended before.
+        let inside = !self.gate.is_empty(epoch);
+        let slot = self.slot(epoch);
+        let mut shards = slot.shards.iter();
+        inside || shards.any(|shard| shard.0.used.load(Ordering::Acquire) == epoch)
+    }
+
+    /// Closes the running epoch, if anything is in it and a slot is free (P1). Answers the last closed one. Waits for nobody (P3).
+    pub fn switch(&self) -> Epoch {
+        let mut control = self.control.lock();
+        let running = self.gate.running();
+        if !self.is_used(running) {
+            return Epoch(running - 1);
+        }
+        let next = running + 1;
+        if next - control.committed > EPOCHS as u64 {
+            control.stats.postponed += 1;
+            return Epoch(running - 1);
+        }
+        let start = rt::now();
+        self.slot(next).bytes.0.store(0, Ordering::Release);
+        self.gate.switch(running);
+        let took = rt::now() - start;
+        control.stats.switched(took);
+        Epoch(running)
+    }
+
+    /// Waits until nobody is in `epoch`, which is closed.
+    ///
+    /// # Errors
+    /// An operation ended by a panic: its epoch never empties.
+    pub fn drain(&self, epoch: Epoch) -> FsResult<()> {
+        let start = rt::now();
+        let mut waited = false;
+        if self.gate.is_empty(epoch.0) || !rt::mutant(Mutant::F2fsjNoDrain) {
+            waited = !self.gate.drain(epoch.0, || self.is_broken());
+        }
+        self.check()?;
+        let took = rt::now() - start;
+        self.control.lock().stats.drained(waited, took);
+        Ok(())
+    }
+
+    /// Waits for the data that operations of the drained `epoch` have mapped. Answers what a flush has to cover.
+    ///
+    /// # Errors
+    /// Some of it was not written: the epoch must never be committed (I1).
+    pub fn wait_data(&self, epoch: Epoch) -> FsResult<WriteMark> {
+        let slot = self.slot(epoch.0);
+        let mut mark = WriteMark::NONE;
+        let mut first = Ok(());
+        for shard in &slot.shards {
+            let mut part = shard.0.part.lock();
+            let watches = match part.epoch == epoch.0 {
+                true => std::mem::take(&mut part.data),
+                false => Vec::new(),
+            };
+            drop(part);
+            for watch in watches {
+                if rt::mutant(Mutant::F2fsjCommitBeforeData) {
+                    continue;
+                }
+                let written = watch.wait_written();
+                mark = mark.max(written.mark);
+                first = first.and(written.result.map_err(fault::device("writing data")));
+            }
+        }
+        if let Err(e) = first {
+            // Who asks again must not hear that all is well.
+            self.break_off();
+            return Err(e);
+        }
+        self.control.lock().mark = (epoch.0, mark);
+        Ok(mark)
+    }
+
+    /// Takes what the drained `epoch` gathered; its operations' data has landed. Epochs come in order, each once.
+    pub fn collect(&self, epoch: Epoch) -> Closed {
+        let mut closed = Closed {
+            epoch,
+            ..Closed::default()
+        };
+        let mut logs = Vec::new();
+        for shard in &self.slot(epoch.0).shards {
+            let mut part = shard.0.part.lock();
+            part.collected = epoch.0;
+            if part.epoch != epoch.0 {
+                continue;
+            }
+            assert!(
+                part.data.is_empty(),
+                "I1: epoch {} is collected before its data has landed",
+                epoch.0
+            );
+            logs.append(&mut part.registered);
+            closed.usage += std::mem::take(&mut part.usage);
+            closed.freed_blocks.append(&mut part.freed_blocks);
+            closed.freed_nids.append(&mut part.freed_nids);
+        }
+        closed.groups = logs.iter().map(|log| log.take(epoch)).collect();
+        closed.bytes = closed.groups.iter().map(|g| g.bytes.len() as u64).sum();
+        let mut control = self.control.lock();
+        assert_eq!(
+            epoch.0,
+            control.collected + 1,
+            "I8: epochs are collected in order, each once"
+        );
+        control.collected = epoch.0;
+        if control.mark.0 == epoch.0 {
+            closed.data = control.mark.1;
+        }
+        let inodes = logs.iter().map(|log| log.ino).collect();
+        control.inodes.push_back((epoch.0, inodes));
+        control.stats.collected(&closed);
+        closed
+    }
+
+    /// `epoch` is on the device: its slot is free, and its inodes are forgotten if they logged nothing since.
+    pub fn committed(&self, epoch: Epoch) {
+        let mut done = Vec::new();
+        {
+            let mut control = self.control.lock();
+            assert!(
+                epoch.0 <= control.collected,
+                "I8: epoch {} is committed before it was collected",
+                epoch.0
+            );
+            control.committed = control.committed.max(epoch.0);
+            while control.inodes.front().is_some_and(|(of, _)| *of <= epoch.0) {
+                done.extend(control.inodes.pop_front());
+            }
+        }
+        for (of, inodes) in done {
+            self.table.forget(Epoch(of), &inodes);
+        }
+    }
+
+    /// Figures so far.
+    pub fn stats(&self) -> PlaneStats {
+        let mut stats = self.control.lock().stats.clone();
+        stats.inodes_known = self.table.len() as u64;
+        stats
+    }
+
+    /// Nothing will be committed any more: an operation was dropped, or data failed. Takes no lock.
+    pub(super) fn break_off(&self) {
+        self.broken.store(true, Ordering::Release);
+        self.gate.wake_unlocked();
+    }
+
+    fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::Acquire)
+    }
+
+    /// # Errors
+    /// Something has broken off.
+    pub fn check(&self) -> FsResult<()> {
+        if self.is_broken() {
+            return Err(FsError::Aborted {
+                first: "an operation of the running epoch did not end, or its data was not written: nothing more can be committed"
+                    .into(),
+            });
+        }
+        Ok(())
     }
 }

@@ -1,20 +1,36 @@
 //! What one operation logs, until it ends.
+//!
+//! - I4 the records of one operation are all in one epoch: it is picked once, they are gathered here, and go to the lists of their
+//!   inodes at the end, while the epoch is still held open; half an operation is never seen;
+//! - an operation that waits for another one's lock has no epoch meanwhile, or has picked it with that lock held: so the later of two
+//!   operations that change one thing is in no earlier epoch.
+//!
+//! Its memory comes from a pool: in the steady state nothing is allocated here.
 
+use super::gate::Padded;
+use super::lists::{InodeLog, List};
 use super::{Epoch, Plane};
-use ondisk::f2fs::journal::Record;
+use base::Mutant;
+use block::Watch;
+use ondisk::f2fs::journal::{Record, attr};
 use ondisk::f2fs::{BlockAddr, Nid};
-use std::cell::RefCell;
+use rt::Mutex;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
-/// Records of one operation. They go to the lists of their inodes when it ends; nobody sees half of them (I4).
+/// Buffers of a pool's shard.
+const POOLED: usize = 16;
+/// Buffers above this size are not kept.
+const KEPT_BYTES: usize = 64 << 10;
+
+/// Records of one operation. They go to the lists of their inodes when it ends ([`Tx::end`]; nothing else may end it).
 pub(crate) struct Tx<'a> {
     plane: &'a Plane,
-    inner: RefCell<Inner>,
-}
-
-#[derive(Default)]
-struct Inner {
-    /// None before the first change.
-    epoch: Option<Epoch>,
+    shard: usize,
+    /// 0 before the first change.
+    epoch: Cell<u64>,
+    ended: Cell<bool>,
+    held: RefCell<Option<Box<Gathered>>>,
 }
 
 /// How an operation changes the counts of the volume.
@@ -25,43 +41,227 @@ pub(crate) struct UsageDelta {
     pub inodes: i64,
 }
 
+impl std::ops::AddAssign for UsageDelta {
+    fn add_assign(&mut self, other: UsageDelta) {
+        self.blocks += other.blocks;
+        self.nodes += other.nodes;
+        self.inodes += other.inodes;
+    }
+}
+
+impl UsageDelta {
+    /// True if nothing changes.
+    pub fn is_none(&self) -> bool {
+        *self == UsageDelta::default()
+    }
+}
+
+/// What an operation has logged of one inode.
+#[derive(Default)]
+pub(super) struct OfInode {
+    pub log: Option<Arc<InodeLog>>,
+    pub generation: Option<u32>,
+    pub list: List,
+}
+
+/// What an operation has gathered.
+#[derive(Default)]
+pub(super) struct Gathered {
+    /// Of these the first `used` count; the others keep their memory.
+    inodes: Vec<OfInode>,
+    used: usize,
+    pub bytes: usize,
+    pub usage: UsageDelta,
+    pub freed_blocks: Vec<BlockAddr>,
+    pub freed_nids: Vec<Nid>,
+    pub data: Vec<Watch>,
+}
+
+impl Gathered {
+    /// What it has of each inode.
+    pub fn inodes(&self) -> &[OfInode] {
+        &self.inodes[..self.used]
+    }
+
+    /// True if there is nothing for the epoch but records.
+    pub fn is_only_records(&self) -> bool {
+        self.usage.is_none()
+            && self.freed_blocks.is_empty()
+            && self.freed_nids.is_empty()
+            && self.data.is_empty()
+    }
+
+    fn of(&mut self, plane: &Plane, ino: Nid) -> &mut OfInode {
+        let is = |of: &OfInode| of.log.as_ref().is_some_and(|log| log.ino == ino);
+        // Most operations touch one inode to three.
+        if let Some(at) = self.inodes[..self.used].iter().position(is) {
+            return &mut self.inodes[at];
+        }
+        if self.used == self.inodes.len() {
+            self.inodes.push(OfInode::default());
+        }
+        let fresh = &mut self.inodes[self.used];
+        self.used += 1;
+        fresh.log = Some(plane.log_of(ino));
+        fresh
+    }
+
+    fn clear(&mut self) {
+        for of in &mut self.inodes[..self.used] {
+            of.log = None;
+            of.generation = None;
+            of.list.clear();
+        }
+        self.used = 0;
+        self.bytes = 0;
+        self.usage = UsageDelta::default();
+        self.freed_blocks.clear();
+        self.freed_nids.clear();
+        self.data.clear();
+    }
+}
+
+/// Memory of operations that have ended.
+pub(super) struct Pool(Vec<Padded<Mutex<Vec<Box<Gathered>>>>>);
+
+impl Pool {
+    pub fn new(shards: usize) -> Pool {
+        let shard = || Padded(Mutex::named("f2fs log buffers", Vec::new()));
+        Pool((0..shards).map(|_| shard()).collect())
+    }
+
+    fn take(&self, shard: usize) -> Box<Gathered> {
+        let pooled = self.0[shard % self.0.len()].0.lock().pop();
+        pooled.unwrap_or_default()
+    }
+
+    fn give(&self, shard: usize, mut gathered: Box<Gathered>) {
+        let large = gathered.bytes > KEPT_BYTES;
+        gathered.clear();
+        let mut pool = self.0[shard % self.0.len()].0.lock();
+        if pool.len() < POOLED && !large {
+            pool.push(gathered);
+        }
+    }
+}
+
+/// False for a change of times alone, which an fdatasync does not wait for.
+fn is_data(record: &Record<'_>) -> bool {
+    !matches!(record, Record::InodeAttr { mask, .. } if mask & !attr::TIMES == 0)
+}
+
 impl<'a> Tx<'a> {
     pub(super) fn new(plane: &'a Plane) -> Tx<'a> {
-        let inner = RefCell::default();
-        Tx { plane, inner }
+        Tx {
+            plane,
+            shard: rt::task_number(),
+            epoch: Cell::new(0),
+            ended: Cell::new(false),
+            held: RefCell::new(None),
+        }
     }
 
     /// The epoch of the operation; the first call picks it (I4): before the first change, when all its locks are held.
     pub fn epoch(&self) -> Epoch {
-        let _ = self.plane;
-        *self.inner.borrow_mut().epoch.get_or_insert(Epoch(1))
+        if self.epoch.get() == 0 {
+            *self.held.borrow_mut() = Some(self.plane.pool.take(self.shard));
+            self.epoch.set(self.plane.gate.pick(self.shard));
+        } else if self.epoch.get() != self.plane.gate.running()
+            && rt::mutant(Mutant::F2fsjHalfOperation)
+        {
+            // What came so far stays where it is; what comes now belongs to whoever runs.
+            self.leave();
+            self.epoch.set(0);
+            return self.epoch();
+        }
+        Epoch(self.epoch.get())
     }
 
-    /// Logs a change of something that belongs to inode `ino`.
+    fn gather<R>(&self, work: impl FnOnce(&mut Gathered) -> R) -> R {
+        self.epoch();
+        let mut held = self.held.borrow_mut();
+        work(
+            held.as_mut()
+                .expect("an operation with an epoch has buffers"),
+        )
+    }
+
+    /// Logs a change of something that belongs to inode `ino`. The lock of what it describes is held: it orders records (D1).
     pub fn log(&self, ino: Nid, record: &Record<'_>) {
-        let _ = (self.epoch(), ino, record);
+        let epoch = self.epoch();
+        self.gather(|gathered| {
+            let of = gathered.of(self.plane, ino);
+            let log = of.log.as_ref().expect("a list in use has its inode");
+            let number = log.note(epoch, is_data(record));
+            let before = of.list.bytes.len();
+            of.list.begin(number);
+            record.encode(&mut of.list.bytes);
+            gathered.bytes += of.list.bytes.len() - before;
+        });
+    }
+
+    /// The generation of inode `ino`, for the head of its group.
+    pub fn generation(&self, ino: Nid, generation: u32) {
+        self.gather(|gathered| gathered.of(self.plane, ino).generation = Some(generation));
     }
 
     /// Bytes of all records so far: who may go on in another operation does so at a bound.
     pub fn bytes(&self) -> usize {
-        0
+        self.held.borrow().as_ref().map_or(0, |held| held.bytes)
     }
 
     /// Counts what the operation takes and gives back.
     pub fn count(&self, delta: UsageDelta) {
-        let _ = delta;
+        if !delta.is_none() {
+            self.gather(|gathered| gathered.usage += delta);
+        }
     }
 
     /// A block was valid until now: it is released when this epoch has been applied (I6).
     pub fn freed_block(&self, addr: BlockAddr) {
-        let _ = addr;
+        self.gather(|gathered| gathered.freed_blocks.push(addr));
     }
 
     /// A node number is free: it is handed out again when this epoch is committed.
     pub fn freed_nid(&self, nid: Nid) {
-        let _ = nid;
+        self.gather(|gathered| gathered.freed_nids.push(nid));
+    }
+
+    /// Data that this operation has mapped is on its way: the epoch is not committed before it has landed, and never if it
+    /// fails (I1).
+    pub fn data_sent(&self, watch: Watch) {
+        self.gather(|gathered| gathered.data.push(watch));
     }
 
     /// The operation ends: its records go to the lists.
-    pub fn end(self) {}
+    pub fn end(self) {
+        self.leave();
+        self.ended.set(true);
+    }
+
+    fn leave(&self) {
+        let Some(held) = self.held.take() else {
+            return;
+        };
+        let epoch = Epoch(self.epoch.get());
+        self.plane.append(epoch, self.shard, &held);
+        self.plane.pool.give(self.shard, held);
+        self.plane.gate.leave(epoch.0, self.shard);
+    }
+}
+
+/// Nothing waits here and no lock is taken. An operation that panics never leaves its epoch, which can thus never be committed: what
+/// it has changed in memory is not in the journal.
+impl Drop for Tx<'_> {
+    fn drop(&mut self) {
+        if self.ended.get() || self.epoch.get() == 0 {
+            return;
+        }
+        self.plane.break_off();
+        debug_assert!(
+            rt::unwinding(),
+            "I4: an operation in epoch {} was dropped instead of ended",
+            self.epoch.get()
+        );
+    }
 }

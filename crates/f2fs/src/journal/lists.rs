@@ -1,0 +1,234 @@
+//! Data plane: what each inode has logged, by epoch, apart from the inode in memory, which may be evicted.
+//!
+//! - D1 the records of one inode in one epoch stand in the order in which they were logged, that is, in which the locks of what they
+//!   describe were held; operations may end in another order;
+//! - D2 an inode is known as logged from the first record of an operation on, not from its end: who asks [`Table::last`] afterwards
+//!   hears of an epoch that he can wait for;
+//! - D3 a list lives until its epoch is committed, whatever becomes of the inode.
+
+use super::gate::Padded;
+use super::{Epoch, OwnedGroup};
+use base::{Map, Mutant};
+use ondisk::f2fs::Nid;
+use rt::Mutex;
+use rt::atomic::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Parts of the table of inodes.
+const SHARDS: usize = 16;
+
+/// Records in a row: no other record of the inode was logged between them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Run {
+    /// Number of the first one.
+    pub first: u64,
+    /// Number behind the last one.
+    pub end: u64,
+    /// Its first byte.
+    pub at: usize,
+}
+
+/// Records of one inode, of one operation or of one epoch.
+#[derive(Clone, Default, Debug)]
+pub(super) struct List {
+    pub records: u32,
+    pub bytes: Vec<u8>,
+    runs: Vec<Run>,
+}
+
+impl List {
+    /// A record with number `number` is being written behind `bytes`.
+    pub fn begin(&mut self, number: u64) {
+        self.records += 1;
+        let at = self.bytes.len();
+        self.push(Run {
+            first: number,
+            end: number + 1,
+            at,
+        });
+    }
+
+    fn push(&mut self, run: Run) {
+        match self.runs.last_mut() {
+            Some(last) if last.end == run.first => last.end = run.end,
+            _ => self.runs.push(run),
+        }
+    }
+
+    /// Takes over what an operation has logged.
+    pub fn append(&mut self, other: &List) {
+        let base = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.records += other.records;
+        for run in &other.runs {
+            let at = base + run.at;
+            self.push(Run { at, ..*run });
+        }
+    }
+
+    /// Empty, with its memory.
+    pub fn clear(&mut self) {
+        self.records = 0;
+        self.bytes.clear();
+        self.runs.clear();
+    }
+
+    /// The bytes in the order of D1.
+    pub fn into_bytes(self) -> Vec<u8> {
+        if self.runs.is_sorted_by_key(|run| run.first) || rt::mutant(Mutant::F2fsjOrderOfEnds) {
+            return self.bytes;
+        }
+        let ends = self.runs.iter().skip(1).map(|run| run.at);
+        let ends = ends.chain([self.bytes.len()]);
+        let mut runs: Vec<(Run, usize)> = self.runs.iter().copied().zip(ends).collect();
+        runs.sort_by_key(|(run, _)| run.first);
+        let mut sorted = Vec::with_capacity(self.bytes.len());
+        for (run, end) in runs {
+            sorted.extend_from_slice(&self.bytes[run.at..end]);
+        }
+        sorted
+    }
+}
+
+/// What one inode has logged.
+pub(super) struct InodeLog {
+    pub ino: Nid,
+    /// The next record's number (D1).
+    next: AtomicU64,
+    /// Last epoch with a record.
+    any: AtomicU64,
+    /// Last epoch with a record of more than times.
+    data: AtomicU64,
+    lists: Mutex<Lists>,
+}
+
+#[derive(Default)]
+struct Lists {
+    /// Oldest first; one per epoch that is not collected.
+    open: VecDeque<(u64, List)>,
+    generation: u32,
+    /// Last epoch whose list was taken.
+    taken: u64,
+}
+
+impl InodeLog {
+    fn new(ino: Nid) -> InodeLog {
+        InodeLog {
+            ino,
+            next: AtomicU64::new(0),
+            any: AtomicU64::new(0),
+            data: AtomicU64::new(0),
+            lists: Mutex::named("f2fs log list", Lists::default()),
+        }
+    }
+
+    /// An operation in `epoch` logs a record; answers its number. The caller holds the lock of what it describes.
+    pub fn note(&self, epoch: Epoch, data: bool) -> u64 {
+        if data {
+            self.data.fetch_max(epoch.0, Ordering::AcqRel);
+        }
+        self.any.fetch_max(epoch.0, Ordering::AcqRel);
+        self.next.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// An operation in `epoch` ends. True if this is the first one of that epoch.
+    pub fn append(&self, epoch: Epoch, list: &List, generation: Option<u32>) -> bool {
+        let mut lists = self.lists.lock();
+        assert!(
+            epoch.0 > lists.taken,
+            "I4: inode {} logs to epoch {}, which has been collected",
+            self.ino,
+            epoch.0
+        );
+        if let Some(generation) = generation {
+            lists.generation = generation;
+        }
+        let place = lists.open.partition_point(|(of, _)| *of < epoch.0);
+        let first = lists.open.get(place).is_none_or(|(of, _)| *of != epoch.0);
+        if first {
+            lists.open.insert(place, (epoch.0, List::default()));
+        }
+        lists.open[place].1.append(list);
+        first
+    }
+
+    /// What it logged in `epoch`, from whose operations none is left.
+    pub fn take(&self, epoch: Epoch) -> OwnedGroup {
+        let mut lists = self.lists.lock();
+        let list = match lists.open.pop_front() {
+            Some((of, list)) if of == epoch.0 => list,
+            other => panic!(
+                "I4: inode {} is registered in epoch {}, and its oldest list is of {:?}",
+                self.ino,
+                epoch.0,
+                other.map(|(of, _)| of)
+            ),
+        };
+        lists.taken = epoch.0;
+        let (generation, records) = (lists.generation, list.records);
+        drop(lists);
+        OwnedGroup {
+            ino: self.ino,
+            generation,
+            records,
+            bytes: list.into_bytes(),
+        }
+    }
+}
+
+type Shard = Mutex<Map<u32, Arc<InodeLog>>>;
+
+/// The inodes that logged something which is not committed.
+pub(super) struct Table(Vec<Padded<Shard>>);
+
+impl Table {
+    pub fn new() -> Table {
+        let shard = || Padded(Mutex::named("f2fs log table", Map::default()));
+        Table((0..SHARDS).map(|_| shard()).collect())
+    }
+
+    fn shard(&self, ino: Nid) -> &Shard {
+        &self.0[ino.0 as usize % SHARDS].0
+    }
+
+    /// The log of inode `ino`.
+    pub fn get(&self, ino: Nid) -> Arc<InodeLog> {
+        let mut shard = self.shard(ino).lock();
+        let log = shard
+            .entry(ino.0)
+            .or_insert_with(|| Arc::new(InodeLog::new(ino)));
+        Arc::clone(log)
+    }
+
+    /// The last epoch that logged `ino` at all, and the last one that logged more than times; 0 if that is committed (D2).
+    pub fn last(&self, ino: Nid) -> (Epoch, Epoch) {
+        let shard = self.shard(ino).lock();
+        shard.get(&ino.0).map_or_else(Default::default, |log| {
+            let (any, data) = (
+                log.any.load(Ordering::Acquire),
+                log.data.load(Ordering::Acquire),
+            );
+            (Epoch(any), Epoch(data))
+        })
+    }
+
+    /// `epoch` is committed: forgets those of `inodes` that logged nothing since and that nobody is about to log to.
+    pub fn forget(&self, epoch: Epoch, inodes: &[Nid]) {
+        for &ino in inodes {
+            let mut shard = self.shard(ino).lock();
+            // Who is about to log has got a reference, and got it under this lock.
+            let idle = shard.get(&ino.0).is_some_and(|log| {
+                Arc::strong_count(log) == 1 && log.any.load(Ordering::Acquire) <= epoch.0
+            });
+            if idle {
+                shard.remove(&ino.0);
+            }
+        }
+    }
+
+    /// Inodes in it.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|shard| shard.0.lock().len()).sum()
+    }
+}
