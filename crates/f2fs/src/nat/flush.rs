@@ -2,7 +2,7 @@
 
 use super::Nat;
 use crate::volume::lba;
-use base::{BLOCK_BYTES, Bytes, Mutant};
+use base::{BLOCK_BYTES, Bytes, Map, Mutant};
 use block::{Class, Plug};
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{BlockAddr, NAT_JOURNAL_MAX, NatEntry, Nid, bits};
@@ -18,7 +18,7 @@ pub(crate) struct NatToWrite {
     /// Entries for the NAT journal.
     pub journal: Vec<(Nid, NatEntry)>,
     /// New contents of blocks.
-    blocks: Vec<(u32, Bytes)>,
+    pub(super) blocks: Vec<(u32, Bytes)>,
     /// Entries that changed, to know what is in the dirty table now.
     changed: usize,
 }
@@ -40,7 +40,18 @@ impl Nat {
     /// # Errors
     /// Reading blocks of which few entries change.
     pub fn flush(&self, plug: &mut Plug) -> FsResult<NatToWrite> {
-        let (mut groups, total, changed, mut bitmap) = self.pending()?;
+        let dirty = self.state.lock().dirty.clone();
+        self.flush_entries(dirty, plug)
+    }
+
+    /// The same for entries `dirty`, and whatever stands in the journal and not among them.
+    pub(super) fn flush_entries(
+        &self,
+        dirty: Map<u32, NatEntry>,
+        plug: &mut Plug,
+    ) -> FsResult<NatToWrite> {
+        let (mut groups, total, mut bitmap) = self.pending(&dirty)?;
+        let changed = dirty.len();
         let mut journal = Vec::new();
         if total > NAT_JOURNAL_MAX {
             // The journal saves most where few entries of a block change.
@@ -83,14 +94,11 @@ impl Nat {
         })
     }
 
-    /// All entries that the NAT blocks do not have, by block; how many; how many changed; the bitmap.
-    fn pending(&self) -> FsResult<(Vec<Group>, usize, usize, Vec<u8>)> {
+    /// All entries that the NAT blocks do not have, by block; how many; the bitmap.
+    fn pending(&self, dirty: &Map<u32, NatEntry>) -> FsResult<(Vec<Group>, usize, Vec<u8>)> {
         let state = self.state.lock();
-        let mut all: Vec<(u32, NatEntry)> = state.dirty.iter().map(|(&n, &e)| (n, e)).collect();
-        let old = state
-            .journal
-            .iter()
-            .filter(|(n, _)| !state.dirty.contains_key(n));
+        let mut all: Vec<(u32, NatEntry)> = dirty.iter().map(|(&n, &e)| (n, e)).collect();
+        let old = state.journal.iter().filter(|(n, _)| !dirty.contains_key(n));
         all.extend(old.map(|(&n, &e)| (n, e)));
         all.sort_unstable_by_key(|(nid, _)| *nid);
         let mut groups: BTreeMap<u32, Vec<(Nid, NatEntry)>> = BTreeMap::new();
@@ -104,7 +112,7 @@ impl Nat {
             groups.entry(block).or_default().push((Nid(nid), entry));
         }
         let groups = groups.into_iter().collect();
-        Ok((groups, all.len(), state.dirty.len(), state.bitmap.clone()))
+        Ok((groups, all.len(), state.bitmap.clone()))
     }
 
     /// Current contents of blocks, in their order.
@@ -139,12 +147,7 @@ impl Nat {
             state.dirty.len(),
             "O2: the NAT changed under a freeze"
         );
-        state.flushes += 1;
-        state.bitmap = written.bitmap;
-        state.journal = written.journal.iter().map(|&(n, e)| (n.0, e)).collect();
-        for (block, bytes) in written.blocks {
-            state.blocks.put(block, bytes);
-        }
+        state.home_is(written);
         let changed = state.dirty.drain();
         let freed = changed.filter(|(_, entry)| entry.addr == BlockAddr::NULL);
         let mut freed: Vec<u32> = freed.map(|(nid, _)| nid).collect();
@@ -154,6 +157,7 @@ impl Nat {
             state.pool.give_back(Nid(nid));
         }
         state.history.clear();
+        state.births.clear();
         state.freed = 0;
     }
 }

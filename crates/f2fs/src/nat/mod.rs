@@ -16,9 +16,11 @@
 mod blocks;
 mod flush;
 mod free;
+mod home;
 
 use crate::F2fs;
 use crate::fault;
+use crate::journal::Epoch;
 use crate::ops::Op;
 use crate::volume::lba;
 use base::{BLOCK_BYTES, Bytes, Map, Mutant, SECTORS_PER_BLOCK, Set};
@@ -31,6 +33,7 @@ use rt::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 pub(crate) use flush::NatToWrite;
+pub(crate) use home::{FreedNode, MovedNode, NatChange};
 
 /// NAT blocks kept in memory, 4 KiB each.
 const BLOCKS_CACHED: usize = 1024;
@@ -61,6 +64,8 @@ struct State {
     freed: u32,
     /// With a journal instead: those freed in epochs that are not committed.
     limbo: Option<Set<u32>>,
+    /// With a journal: nodes that home does not have yet, each with the epoch in which it was born.
+    births: Map<u32, Epoch>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -109,6 +114,7 @@ impl Nat {
             pool: FreePool::new(geo.nat_blocks, next_free),
             freed: 0,
             limbo: None,
+            births: Map::default(),
         };
         let state = Mutex::named("f2fs nat", state);
         (Nat { queue, geo, state }, odd)
@@ -159,18 +165,7 @@ impl Nat {
     }
 
     fn get(&self, nid: Nid) -> FsResult<NatEntry> {
-        self.check(nid)?;
-        let (block, index) = self.geo.nat_block(nid);
-        let mut state = self.state.lock();
-        loop {
-            if let Some(entry) = state.overlay(nid.0) {
-                return Ok(entry);
-            }
-            if let Some(bytes) = state.blocks.get(block) {
-                return Ok(NatEntry::get(bytes, index));
-            }
-            state = self.load_blocks(state, &[block])?;
-        }
+        self.entry_of(nid).map(|(_, entry)| entry)
     }
 
     fn check(&self, nid: Nid) -> FsResult<()> {
@@ -213,31 +208,12 @@ impl Nat {
     }
 
     fn set(&self, nid: Nid, ino: Nid, addr: BlockAddr) -> FsResult<()> {
-        let old = self.get(nid)?;
-        // Linux raises the version when a node goes that had a place on the device.
-        let went = addr == BlockAddr::NULL && old.addr.is_data();
-        let entry = NatEntry {
-            version: old.version.wrapping_add(u8::from(went)),
-            ino: if addr == BlockAddr::NULL { Nid(0) } else { ino },
-            addr,
+        let (mut state, old) = self.entry_of(nid)?;
+        let entry = match addr {
+            BlockAddr::NULL => freed(old),
+            _ => NatEntry { ino, addr, ..old },
         };
-        let mut state = self.state.lock();
-        if addr == BlockAddr::NULL && old.addr != BlockAddr::NULL {
-            state.freed += 1;
-            // T2 (F24).
-            match &mut state.limbo {
-                _ if rt::mutant(Mutant::F2fsNidAtOnce) => state.pool.give_back(nid),
-                Some(limbo) => drop(limbo.insert(nid.0)),
-                None => {}
-            }
-        }
-        if !addr.is_data() {
-            state.history.entry(nid.0).or_default().young = true;
-        }
-        if addr != BlockAddr::NULL {
-            state.pool.used(nid);
-        }
-        state.dirty.insert(nid.0, entry);
+        state.put(nid, old, entry);
         Ok(())
     }
 
@@ -276,7 +252,36 @@ impl Nat {
     }
 }
 
+/// The entry of a node that goes. Linux raises the version if it had a place on the device.
+fn freed(old: NatEntry) -> NatEntry {
+    NatEntry {
+        version: old.version.wrapping_add(u8::from(old.addr.is_data())),
+        ino: Nid(0),
+        addr: BlockAddr::NULL,
+    }
+}
+
 impl State {
+    /// Changes the entry of a number.
+    fn put(&mut self, nid: Nid, old: NatEntry, entry: NatEntry) {
+        if entry.addr == BlockAddr::NULL && old.addr != BlockAddr::NULL {
+            self.freed += 1;
+            // T2 (F24).
+            match &mut self.limbo {
+                _ if rt::mutant(Mutant::F2fsNidAtOnce) => self.pool.give_back(nid),
+                Some(limbo) => drop(limbo.insert(nid.0)),
+                None => {}
+            }
+        }
+        if !entry.addr.is_data() {
+            self.history.entry(nid.0).or_default().young = true;
+        }
+        if entry.addr != BlockAddr::NULL {
+            self.pool.used(nid);
+        }
+        self.dirty.insert(nid.0, entry);
+    }
+
     /// The entry, if it counts more than the one in the NAT block.
     fn overlay(&self, nid: u32) -> Option<NatEntry> {
         self.dirty
@@ -320,8 +325,20 @@ impl F2fs {
 
     /// The node is at `addr` now (NULL: freed, its version rises; NEW: it exists in memory only).
     pub(crate) fn nat_set(&self, op: &Op<'_>, nid: Nid, ino: Nid, addr: BlockAddr) -> FsResult<()> {
+        self.nat.set(nid, ino, addr)?;
+        if let Some(tx) = op.tx().filter(|_| addr == BlockAddr::NEW) {
+            self.nat.born(nid, tx.epoch());
+        }
+        Ok(())
+    }
+
+    /// Frees a node number together with the block that its entry names (T6).
+    ///
+    /// # Errors
+    /// I/O.
+    pub(crate) fn nat_free(&self, op: &Op<'_>, nid: Nid) -> FsResult<FreedNode> {
         let _ = op;
-        self.nat.set(nid, ino, addr)
+        self.nat.free(nid, &self.segs)
     }
 
     /// Takes a free node number. It is not free any more; [`nid_return`](Self::nid_return) gives it back if no node comes of it.

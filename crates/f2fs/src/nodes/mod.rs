@@ -138,19 +138,15 @@ impl F2fs {
 
     /// Frees a node: its block, its number, its count.
     pub(crate) fn free_node(&self, op: &Op<'_>, nid: Nid) -> FsResult<()> {
-        let entry = self.nat_get(nid)?;
-        if entry.addr == BlockAddr::NULL {
+        if self.nat_get(nid)?.addr == BlockAddr::NULL {
             return Err(FsError::corrupt(format!(
                 "node {nid} is freed, and is free"
             )));
         }
         self.nodes.state.lock().remove(nid);
-        self.nat_set(op, nid, entry.ino, BlockAddr::NULL)?;
-        self.space.return_node(entry.ino == nid);
-        if entry.addr.is_data() {
-            self.invalidate(op, entry.addr)?;
-        }
-        Ok(())
+        let freed = self.nat_free(op, nid)?;
+        self.space.return_node(freed.was.ino == nid);
+        freed.block
     }
 
     /// The table, with this node in it.

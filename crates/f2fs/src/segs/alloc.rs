@@ -6,7 +6,8 @@ use fscore::{Errno, FsError, FsResult};
 use ondisk::f2fs::{AllocType, BlockAddr, Log, SegNo, Summary, SummaryBlock, SummaryKind};
 
 impl Segments {
-    pub(super) fn allocate(&self, log: Log, old: BlockAddr, owner: Summary) -> FsResult<Placed> {
+    /// As [`F2fs::allocate`](crate::F2fs::allocate), without an operation: apply.
+    pub(crate) fn allocate(&self, log: Log, old: BlockAddr, owner: Summary) -> FsResult<Placed> {
         if old.is_data() {
             self.segno(old)?;
         }
@@ -54,7 +55,8 @@ impl Segments {
         Ok(((segno, alloc), owners))
     }
 
-    pub(super) fn invalidate(&self, addr: BlockAddr) -> FsResult<()> {
+    /// As [`F2fs::invalidate`](crate::F2fs::invalidate), for who changes addresses without an operation: apply, and the table of nodes.
+    pub(crate) fn invalidate(&self, addr: BlockAddr) -> FsResult<()> {
         self.segno(addr)?;
         self.inner.lock().table.release(addr)
     }

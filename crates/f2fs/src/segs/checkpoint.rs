@@ -83,6 +83,7 @@ impl Segments {
             cursor: SegNo(0),
             victim_cursor: 0,
             discards: Discards::default(),
+            home: None,
         };
         Ok(Segments {
             inner: Mutex::named("f2fs segments", inner),
@@ -144,6 +145,7 @@ impl Segments {
         let freed = inner.table.committed();
         inner.closed.clear();
         inner.node_holes = true;
+        inner.all_is_home();
         if discard && self.queue.caps().discard {
             inner.discards.add(&freed);
         }
@@ -187,13 +189,17 @@ impl F2fs {
     }
 }
 
-fn lba(addr: BlockAddr) -> Lba {
+pub(super) fn lba(addr: BlockAddr) -> Lba {
     BlockNo(addr.into()).lba()
 }
 
 /// Which entries a checkpoint puts into the journal, and which SIT blocks it writes: what has changed since the last one, and what the journal
 /// held. Blocks of few entries go to the journal first.
-fn share_out(geo: &Geometry, touched: &[SegNo], journal: &[SegNo]) -> (Vec<SegNo>, Vec<u32>) {
+pub(super) fn share_out(
+    geo: &Geometry,
+    touched: &[SegNo],
+    journal: &[SegNo],
+) -> (Vec<SegNo>, Vec<u32>) {
     let all: BTreeSet<SegNo> = touched.iter().chain(journal).copied().collect();
     let mut by_block: BTreeMap<u32, Vec<SegNo>> = BTreeMap::new();
     for seg in all {

@@ -19,6 +19,7 @@ mod alloc;
 mod checkpoint;
 mod choice;
 mod discard;
+mod home;
 mod load;
 mod map;
 mod ssa;
@@ -27,6 +28,7 @@ mod table;
 mod tests;
 
 pub(crate) use checkpoint::{OpenLog, SegsOnDisk, SegsToWrite};
+pub(crate) use home::{HomeChanges, HomeToWrite};
 pub(crate) use map::BlockMap;
 pub(crate) use table::State;
 
@@ -87,6 +89,8 @@ pub(super) struct Inner {
     cursor: SegNo,
     victim_cursor: u32,
     discards: Discards,
+    /// With a journal (V9).
+    home: Option<home::HomeMaps>,
 }
 
 /// A block that was allocated.

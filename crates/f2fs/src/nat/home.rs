@@ -1,0 +1,211 @@
+//! Home: the table as the newest durable pack has it, beside the live one that operations change. F2FSJ's apply writes the former.
+//!
+//! An entry at home is that of the NAT journal of the pack, or of the NAT block; what operations made of it since (`dirty`) does not count.
+//! Live and home differ in what epochs behind the applied one did, and in nothing else.
+//!
+//! - T5 the address of a node changes only in [`publish`](Nat::publish), under the lock of the table: there the live entry takes the new place
+//!   if the node that apply wrote still lives; if it was freed since, or freed and its number given to another one, the new place is given
+//!   up at once. So no address is lost, and none has two owners;
+//! - T6 a node is freed together with the block that its entry names, under that same lock: whoever publishes sees both done or none.
+
+use super::{Nat, NatToWrite, State};
+use crate::journal::Epoch;
+use crate::segs::Segments;
+use base::Map;
+use block::Plug;
+use fscore::FsResult;
+use ondisk::f2fs::{BlockAddr, NatEntry, Nid};
+use rt::MutexGuard;
+use std::collections::BTreeMap;
+
+/// What becomes of an entry at home.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NatChange {
+    /// As it is now.
+    pub from: NatEntry,
+    /// As the next pack has it.
+    pub to: NatEntry,
+}
+
+/// A node that was freed.
+#[derive(Debug)]
+pub(crate) struct FreedNode {
+    /// The entry that it had.
+    pub was: NatEntry,
+    /// The entry of the free number.
+    pub is: NatEntry,
+    /// Damage: its block was not valid.
+    pub block: FsResult<()>,
+}
+
+/// A node that apply wrote.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct MovedNode {
+    pub nid: Nid,
+    /// Where it was at home; NULL if it is new there.
+    pub from: BlockAddr,
+    /// Where it is now.
+    pub to: BlockAddr,
+}
+
+impl Nat {
+    /// Entries at home, in the order of `nids`. Reads the blocks that are missing, many at once.
+    ///
+    /// # Errors
+    /// A number that cannot be; I/O.
+    pub fn home(&self, nids: &[Nid]) -> FsResult<Vec<NatEntry>> {
+        let mut found: Vec<Option<NatEntry>> = vec![None; nids.len()];
+        let mut state = self.state.lock();
+        loop {
+            let mut missing = Vec::new();
+            for (&nid, found) in nids.iter().zip(&mut found) {
+                if found.is_none() {
+                    self.check(nid)?;
+                    let (block, index) = self.geo.nat_block(nid);
+                    *found = state.at_home(nid, block, index);
+                    if found.is_none() && missing.last() != Some(&block) {
+                        missing.push(block);
+                    }
+                }
+            }
+            if missing.is_empty() {
+                return Ok(found.into_iter().flatten().collect());
+            }
+            missing.sort_unstable();
+            missing.dedup();
+            missing.truncate(super::BLOCKS_CACHED / 4);
+            state = self.load_blocks(state, &missing)?;
+        }
+    }
+
+    /// As [`flush`](Self::flush), for a pack that has these entries and otherwise what the last one had. Nothing changes in memory before
+    /// [`publish`](Self::publish). One apply at a time.
+    ///
+    /// # Errors
+    /// Reading blocks of which few entries change.
+    pub fn flush_home(
+        &self,
+        changes: &BTreeMap<Nid, NatChange>,
+        plug: &mut Plug,
+    ) -> FsResult<NatToWrite> {
+        let changed = changes
+            .iter()
+            .filter(|(_, change)| change.from != change.to);
+        let changed: Map<u32, NatEntry> = changed.map(|(&n, c)| (n.0, c.to)).collect();
+        self.flush_entries(changed, plug)
+    }
+
+    /// The pack that `written` went into is durable, with all epochs up to `target` (T5): it is home from now on, and live entries name
+    /// the new places of the nodes that were written. Blocks that are nobody's any more are invalid afterwards, live. Answers how many
+    /// of the nodes were freed meanwhile.
+    ///
+    /// # Errors
+    /// Damage: a block that apply moved was not valid.
+    pub fn publish(
+        &self,
+        written: NatToWrite,
+        changes: &BTreeMap<Nid, NatChange>,
+        moved: &[MovedNode],
+        target: Epoch,
+        segs: &Segments,
+    ) -> FsResult<u64> {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        state.home_is(written);
+        let mut dead = 0;
+        for node in moved {
+            let born_later = state.births.get(&node.nid.0).is_some_and(|&e| e > target);
+            let live = state.dirty.get_mut(&node.nid.0);
+            let lives = !born_later && live.as_ref().is_none_or(|e| e.addr != BlockAddr::NULL);
+            if !lives {
+                dead += 1;
+                segs.invalidate(node.to)?;
+                continue;
+            }
+            // Without an entry of its own it is the one at home, which names the new place already.
+            if let Some(live) = live {
+                live.addr = node.to;
+            }
+            if node.from.is_data() {
+                segs.invalidate(node.from)?;
+            }
+        }
+        for (&nid, change) in changes {
+            state.is_home(nid, &change.to, target);
+        }
+        Ok(dead)
+    }
+
+    /// Frees a node: its number and its block (T6).
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn free(&self, nid: Nid, segs: &Segments) -> FsResult<FreedNode> {
+        let (mut state, was) = self.entry_of(nid)?;
+        let is = super::freed(was);
+        state.put(nid, was, is);
+        state.births.remove(&nid.0);
+        let block = match was.addr.is_data() {
+            true => segs.invalidate(was.addr),
+            false => Ok(()),
+        };
+        Ok(FreedNode { was, is, block })
+    }
+
+    /// A node was born in this epoch: before it is applied, its number may be another node's at home.
+    pub fn born(&self, nid: Nid, epoch: Epoch) {
+        self.state.lock().births.insert(nid.0, epoch);
+    }
+
+    /// Live entries that differ from home, by number: none when everything is applied.
+    pub fn ahead_of_home(&self) -> Vec<(Nid, NatEntry)> {
+        let state = self.state.lock();
+        let mut all: Vec<_> = state.dirty.iter().map(|(&n, &e)| (Nid(n), e)).collect();
+        all.sort_unstable_by_key(|(nid, _)| *nid);
+        all
+    }
+
+    /// The live entry, and the table under the lock in which it was found.
+    pub(super) fn entry_of(&self, nid: Nid) -> FsResult<(MutexGuard<'_, State>, NatEntry)> {
+        self.check(nid)?;
+        let (block, index) = self.geo.nat_block(nid);
+        let mut state = self.state.lock();
+        loop {
+            let found = state.overlay(nid.0);
+            if let Some(entry) = found.or_else(|| state.at_home(nid, block, index)) {
+                return Ok((state, entry));
+            }
+            state = self.load_blocks(state, &[block])?;
+        }
+    }
+}
+
+impl State {
+    /// The entry at home, if its block is in memory.
+    fn at_home(&mut self, nid: Nid, block: u32, index: usize) -> Option<NatEntry> {
+        let in_journal = self.journal.get(&nid.0).copied();
+        in_journal.or_else(|| Some(NatEntry::get(self.blocks.get(block)?, index)))
+    }
+
+    /// What was written counts now.
+    pub(super) fn home_is(&mut self, written: NatToWrite) {
+        self.flushes += 1;
+        self.bitmap = written.bitmap;
+        self.journal = written.journal.iter().map(|&(n, e)| (n.0, e)).collect();
+        for (block, bytes) in written.blocks {
+            self.blocks.put(block, bytes);
+        }
+    }
+
+    /// Home has this entry now: the live one needs none of its own if it says the same.
+    fn is_home(&mut self, nid: Nid, entry: &NatEntry, target: Epoch) {
+        if self.births.get(&nid.0).is_some_and(|&e| e <= target) {
+            self.births.remove(&nid.0);
+        }
+        if self.dirty.get(&nid.0) == Some(entry) {
+            self.dirty.remove(&nid.0);
+            self.history.remove(&nid.0);
+            self.freed -= u32::from(entry.addr == BlockAddr::NULL && self.freed > 0);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Home: which blocks the newest durable pack knows as valid, beside the live maps that operations change. F2FSJ's apply writes the former.
+//!
+//! - V9 the SIT on the device says what `home` says, but for ages; home differs from live by what epochs behind the applied one did. What
+//!   is valid at home is held: the live table gives it to nobody (V1, F2FSJ I6);
+//! - V10 logs go into a pack as they are, live: the blocks from where home's state ends up to a head are not valid yet. Behind a head no block
+//!   is valid at home, as whatever an epoch or apply took was taken before the head was looked at;
+//! - V11 a summary that is written may name owners that no epoch has committed yet, of blocks that are not valid at home. It never loses one
+//!   of a valid block (V6).
+
+use super::checkpoint::{SegsToWrite, lba, share_out};
+use super::map::BlockMap;
+use super::table::Table;
+use super::{Inner, Segments};
+use base::{BLOCK_BYTES, Bytes};
+use block::{Class, Plug};
+use ondisk::f2fs::{BlockAddr, Log, SIT_PER_BLOCK, SegNo, SitEntry, bits};
+use std::collections::BTreeMap;
+
+/// What of each segment is valid at home.
+pub(super) struct HomeMaps {
+    valid: Vec<BlockMap>,
+    /// The log that the SIT names.
+    kind: Vec<Log>,
+    /// Segments without a valid block.
+    empty: u32,
+}
+
+/// Segments that change at home, each as the next pack has it.
+pub(crate) type HomeChanges = BTreeMap<SegNo, BlockMap>;
+
+/// What a pack of apply writes down of segments.
+pub(crate) struct HomeToWrite {
+    pub segs: SegsToWrite,
+    /// Blocks of the SIT that were put into the plug.
+    pub sit_blocks: u64,
+    /// Summaries that were put into the plug.
+    closed: Vec<(SegNo, Bytes)>,
+    kinds: Vec<(SegNo, Log)>,
+}
+
+impl HomeToWrite {
+    /// Summaries that were put into the plug.
+    pub fn ssa_blocks(&self) -> u64 {
+        self.closed.len() as u64
+    }
+}
+
+impl HomeMaps {
+    fn of(table: &Table) -> HomeMaps {
+        let segs = || (0..table.geo().segments_main).map(SegNo);
+        let valid: Vec<BlockMap> = segs().map(|seg| table.valid_map(seg)).collect();
+        let empty = valid.iter().filter(|map| is_empty(map)).count() as u32;
+        HomeMaps {
+            kind: segs().map(|seg| table.kind(seg)).collect(),
+            valid,
+            empty,
+        }
+    }
+}
+
+fn is_empty(map: &BlockMap) -> bool {
+    *map == BlockMap::default()
+}
+
+impl Inner {
+    /// A checkpoint with everything in it is durable.
+    pub(super) fn all_is_home(&mut self) {
+        if self.home.is_some() {
+            self.home = Some(HomeMaps::of(&self.table));
+        }
+    }
+
+    fn home(&self) -> &HomeMaps {
+        self.home.as_ref().expect("only a journal asks for home")
+    }
+
+    /// The entry of a segment in the next pack.
+    fn home_entry(&self, changes: &HomeChanges, seg: SegNo) -> SitEntry {
+        let map = *changes
+            .get(&seg)
+            .unwrap_or(&self.home().valid[seg.0 as usize]);
+        SitEntry {
+            valid: map.count() as u16,
+            kind: self.table.kind(seg) as u8,
+            map: map.to_bytes(),
+            mtime: self.table.mtime(seg),
+        }
+    }
+
+    /// A SIT block as the next pack has it.
+    fn home_content(&self, changes: &HomeChanges, block: u32) -> Bytes {
+        let mut bytes = vec![0; BLOCK_BYTES];
+        let first = block * SIT_PER_BLOCK as u32;
+        let end = (first + SIT_PER_BLOCK as u32).min(self.table.geo().segments_main);
+        for (seg, index) in (first..end).map(SegNo).zip(0..) {
+            self.home_entry(changes, seg).encode(&mut bytes, index);
+        }
+        Bytes::from(bytes)
+    }
+
+    /// Segments whose entries the next pack has to change, by number. An open segment may have got another kind before it got a block.
+    fn home_touched(&self, changes: &HomeChanges) -> Vec<SegNo> {
+        let home = self.home();
+        let opened = self.logs.iter().map(|log| log.segno);
+        let opened = opened.filter(|seg| home.kind[seg.0 as usize] != self.table.kind(*seg));
+        let mut touched: Vec<SegNo> = changes.keys().copied().chain(opened).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        touched
+    }
+
+    /// Segments without a valid block in the next pack that no log writes.
+    fn home_free(&self, changes: &HomeChanges) -> u32 {
+        let home = self.home();
+        let change = |(seg, map): (&SegNo, &BlockMap)| {
+            i64::from(is_empty(map)) - i64::from(is_empty(&home.valid[seg.0 as usize]))
+        };
+        let empty = i64::from(home.empty) + changes.iter().map(change).sum::<i64>();
+        let map = |seg: SegNo| changes.get(&seg).unwrap_or(&home.valid[seg.0 as usize]);
+        let open = self.logs.iter().filter(|log| is_empty(map(log.segno)));
+        (empty - open.count() as i64) as u32
+    }
+}
+
+impl Segments {
+    /// What is valid now is what the newest durable pack says: at a mount, before anything changes, and behind the checkpoint of a recovery.
+    pub fn home_is_live(&self) {
+        let inner = &mut *self.inner.lock();
+        inner.home = Some(HomeMaps::of(&inner.table));
+    }
+
+    /// The blocks of a segment that are valid at home.
+    pub fn home_map(&self, seg: SegNo) -> BlockMap {
+        self.inner.lock().home().valid[seg.0 as usize]
+    }
+
+    /// Puts what a pack of apply says of segments into `plug`: SIT blocks into their other copies (what does not fit into the journal),
+    /// summaries of segments that were closed. After the last block of it was allocated.
+    pub fn flush_home(&self, changes: &HomeChanges, plug: &mut Plug) -> HomeToWrite {
+        let inner = &mut *self.inner.lock();
+        // V6, V11: before the pack.
+        let mut closed = Vec::with_capacity(inner.closed.len());
+        for (&segno, summary) in &inner.closed {
+            let bytes = Bytes::copy_from_slice(summary.bytes());
+            plug.write(lba(self.geo.ssa_block(segno)), Class::Ssa, bytes.clone());
+            closed.push((segno, bytes));
+        }
+        let touched = inner.home_touched(changes);
+        let kinds = touched.iter().map(|&seg| (seg, inner.table.kind(seg)));
+        let kinds = kinds.collect();
+        let (journal, blocks) = share_out(&self.geo, &touched, &inner.journal);
+        let sit_blocks = blocks.len() as u64;
+        let mut sit_bitmap = inner.sit_bitmap.clone();
+        for block in blocks {
+            let bytes = inner.home_content(changes, block);
+            // V7: over the copy that the last pack does not use.
+            let second = !bits::test_bit(&sit_bitmap, block as usize);
+            plug.write(lba(self.geo.sit_addr(block, second)), Class::Sit, bytes);
+            match second {
+                true => bits::set_bit(&mut sit_bitmap, block as usize),
+                false => bits::clear_bit(&mut sit_bitmap, block as usize),
+            };
+        }
+        let entry = |seg: SegNo| (seg, inner.home_entry(changes, seg));
+        let sit_journal = journal.into_iter().map(entry).collect();
+        HomeToWrite {
+            segs: SegsToWrite {
+                sit_bitmap,
+                sit_journal,
+                logs: inner.logs.clone(),
+                free_segments: inner.home_free(changes),
+            },
+            sit_blocks,
+            closed,
+            kinds,
+        }
+    }
+
+    /// The pack that `written` went into is durable: it is home.
+    pub fn home_published(&self, changes: &HomeChanges, written: HomeToWrite) {
+        let inner = &mut *self.inner.lock();
+        inner.sit_bitmap = written.segs.sit_bitmap;
+        inner.journal = written.segs.sit_journal.iter().map(|e| e.0).collect();
+        inner.node_holes = true;
+        let home = inner.home.as_mut().expect("it was written");
+        for (seg, map) in changes {
+            let valid = &mut home.valid[seg.0 as usize];
+            home.empty -= u32::from(is_empty(valid));
+            home.empty += u32::from(is_empty(map));
+            *valid = *map;
+        }
+        for (seg, kind) in written.kinds {
+            home.kind[seg.0 as usize] = kind;
+        }
+        for (seg, bytes) in written.closed {
+            // It may have been opened and closed again, with new owners in it.
+            if inner.closed.get(&seg).is_some_and(|s| s.bytes() == bytes) {
+                inner.closed.remove(&seg);
+            }
+        }
+        #[cfg(debug_assertions)]
+        for (&seg, map) in changes {
+            let loose = map.without(&inner.table.held_map(seg));
+            assert!(is_empty(&loose), "V9: segment {seg}: {loose:?} is not held");
+        }
+    }
+
+    /// Blocks that are valid in one of both views only, live and home; none when everything is applied. At most `most`.
+    pub fn ahead_of_home(&self, most: usize) -> Vec<BlockAddr> {
+        let inner = self.inner.lock();
+        let mut found = Vec::new();
+        for (seg, home) in (0..).map(SegNo).zip(&inner.home().valid) {
+            let live = inner.table.valid_map(seg);
+            let mut differ = live.without(home);
+            differ.add(&home.without(&live));
+            found.extend(differ.ones().map(|i| inner.table.addr(seg, i)));
+            if found.len() >= most {
+                found.truncate(most);
+                break;
+            }
+        }
+        found
+    }
+}
