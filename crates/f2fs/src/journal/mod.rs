@@ -17,12 +17,16 @@
 //! - I9 nothing in memory that changed behind AP is evicted.
 
 pub(crate) mod area;
+pub(crate) mod capture;
+#[cfg(test)]
+mod capture_tests;
 mod figures;
 mod gate;
 mod group;
 mod lists;
 mod options;
 mod plane;
+pub(crate) mod redo;
 mod rewrite;
 mod ring;
 mod stats;
