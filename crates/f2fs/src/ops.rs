@@ -8,7 +8,7 @@
 //! The time that an operation waits to enter counts for the cause of the freeze that it met (Linux: `cp_rwsem`).
 
 use crate::F2fs;
-use crate::journal::Tx;
+use crate::journal::{OP_MAX, Tx};
 use base::{Nanos, Time};
 use rt::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::BTreeMap;
@@ -207,6 +207,12 @@ impl<'a> Op<'a> {
     /// What the operation logs; `None` without a journal, and for who holds a freeze.
     pub fn tx(&self) -> Option<&Tx<'a>> {
         self.tx.as_ref()
+    }
+
+    /// It has logged so much that whoever can go on in another operation should: what the next step logs still fits
+    /// (at most half of [`OP_MAX`]). Never without a journal.
+    pub fn is_long(&self) -> bool {
+        self.tx.as_ref().is_some_and(|tx| tx.bytes() >= OP_MAX / 2)
     }
 }
 

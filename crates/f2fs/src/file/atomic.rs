@@ -15,6 +15,7 @@ use super::write::parts;
 use super::zero_page;
 use crate::F2fs;
 use crate::inode::Inode;
+use crate::journal::OP_MAX;
 use crate::map::Slot;
 use crate::ops::Op;
 use base::{BlockNo, Bytes, Ino, Mutant};
@@ -25,6 +26,10 @@ use std::collections::BTreeMap;
 
 /// Pages of an open atomic write.
 pub(super) type Pending = BTreeMap<u64, Bytes>;
+
+/// Pages of an atomic write with a journal: it is one operation, and each page logs up to 96 bytes (its block, its owner, its slot, the
+/// block freed, a node on the way).
+const ONE_EPOCH_PAGES: u64 = (OP_MAX / 128) as u64;
 
 /// A page of a commit: its slot as it was, and its new block.
 struct Moved {
@@ -57,6 +62,7 @@ impl F2fs {
                     return Ok(());
                 }
             }
+            self.continue_truncate(&inode)?;
             self.leave_inline_now(&inode)?;
             self.content.atomic.lock().insert(ino, Pending::new());
             let mut core = inode.core();
@@ -122,7 +128,10 @@ impl F2fs {
     /// Writes while an atomic write is open. The gate is held.
     pub(super) fn write_pending(&self, inode: &Inode, offset: u64, data: &[u8]) -> FsResult<usize> {
         // They cannot be written back: no more of them than half the cache.
-        let limit = self.pages.limit_pages() / 2;
+        let mut limit = self.pages.limit_pages() / 2;
+        if self.journal.is_some() {
+            limit = limit.min(ONE_EPOCH_PAGES);
+        }
         for part in parts(offset, data) {
             let mut page = self.base_of(inode, part.index)?.to_vec();
             page[part.at..part.at + part.data.len()].copy_from_slice(part.data);

@@ -28,6 +28,7 @@ impl F2fs {
         self.balance()?;
         let _gate = inode.gate.write();
         self.check_shapeable(&inode)?;
+        self.continue_truncate(&inode)?;
         self.leave_inline_now(&inode)?;
         match mode {
             FallocateMode::Allocate => self.reserve_range(&inode, offset..end, true),
@@ -105,6 +106,7 @@ impl F2fs {
         let (mut from, last) = (range.start / BLOCK, range.end.div_ceil(BLOCK));
         while from < last {
             let to = last.min(from + BATCH_PAGES as u64);
+            self.balance_between()?;
             self.with_op(|op| work(op, from..to))?;
             from = to;
         }
@@ -132,10 +134,33 @@ impl F2fs {
     fn punch(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
         let whole = self.zero_ends(inode, &range)?;
         let _ = self.land(inode);
-        self.with_op(|op| {
-            let punched = self.punch_pages(op, inode, whole);
-            self.reshaped(op, inode, &range, 0, false)?;
-            punched
+        let mut punched = Ok(());
+        for part in self.punch_parts(whole) {
+            self.balance_between()?;
+            let done = self.with_op(|op| {
+                let done = self.punch_pages(op, inode, part);
+                self.reshaped(op, inode, &range, 0, false).map(|()| done)
+            })?;
+            punched = punched.and(done);
+        }
+        punched
+    }
+
+    /// What is punched in one `Op`: everything; with a journal as much as one may log. At least one part.
+    pub(super) fn punch_parts(
+        &self,
+        pages: Range<u64>,
+    ) -> impl Iterator<Item = Range<u64>> + use<> {
+        let each = match self.journal {
+            Some(_) => BATCH_PAGES as u64,
+            None => u64::MAX,
+        };
+        let mut from = Some(pages.start);
+        std::iter::from_fn(move || {
+            let first = from?;
+            let end = pages.end.min(first.saturating_add(each));
+            from = (end < pages.end).then_some(end);
+            Some(first..end)
         })
     }
 

@@ -26,7 +26,7 @@ impl F2fs {
             let mut to = offset / BLOCK;
             let end = size.div_ceil(BLOCK) - shift;
             while to < end {
-                let next = end.min(to + BATCH_PAGES as u64);
+                let next = end.min(to + self.shift_pages());
                 self.copy_pages(inode, to + shift, to..next)?;
                 to = next;
             }
@@ -48,15 +48,26 @@ impl F2fs {
             let (start, shift) = (offset / BLOCK, len / BLOCK);
             let mut end = size.div_ceil(BLOCK);
             while end > start {
-                let from = start.max(end.saturating_sub(BATCH_PAGES as u64));
+                let from = start.max(end.saturating_sub(self.shift_pages()));
                 self.copy_pages(inode, from, from + shift..end + shift)?;
                 end = from;
             }
-            self.with_op(|op| {
-                self.punch_pages(op, inode, start..start + shift)?;
-                self.put_inode(op, inode)
+            self.punch_parts(start..start + shift).try_for_each(|part| {
+                self.balance_between()?;
+                self.with_op(|op| {
+                    self.punch_pages(op, inode, part)?;
+                    self.put_inode(op, inode)
+                })
             })
         })
+    }
+
+    /// Pages of a batch. With a journal each logs up to 72 bytes: reserved, written, its old block freed.
+    fn shift_pages(&self) -> u64 {
+        match self.journal {
+            Some(_) => BATCH_PAGES as u64 / 2,
+            None => BATCH_PAGES as u64,
+        }
     }
 
     fn shaping(
@@ -75,6 +86,7 @@ impl F2fs {
             self.balance()?;
             let _gate = inode.gate.write();
             self.check_shapeable(&inode)?;
+            self.continue_truncate(&inode)?;
             self.leave_inline_now(&inode)?;
             let size = inode.core().fields.size;
             work(&inode, size)

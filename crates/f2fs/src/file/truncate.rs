@@ -1,4 +1,12 @@
 //! Changing the size of a file, and giving its content up.
+//!
+//! With a journal a large file is cut off in several operations, each of which logs a bounded part (F2FSJ G12):
+//! - Z1 the first one sets the size, and if it does not get to the end of the mapping marks the inode (`ADVISE_TRUNC`, which the kernel honours
+//!   too: blocks beyond the size wait to be truncated) and logs `Trunc`; the last one takes the mark off;
+//! - Z2 the gate is held from the first to the last. After a cut, or a failure, the mark stands, and whoever takes the gate to write or
+//!   to change the size goes on first ([`continue_truncate`](F2fs::continue_truncate)): what lay behind the old end never comes back. Recovery does
+//!   so at once for what a record in the ring names;
+//! - Z3 content of an inode without links goes the same way, without a mark: the list of orphans names it until the last operation.
 
 use super::inline::{is_inline, room};
 use super::reserve::SIZE_MAX;
@@ -7,7 +15,9 @@ use crate::F2fs;
 use crate::inode::Inode;
 use crate::ops::Op;
 use base::BLOCK_BYTES;
-use fscore::{Errno, FsResult};
+use fscore::{Errno, FsError, FsResult};
+use ondisk::f2fs::Advise;
+use ondisk::f2fs::journal::Record;
 
 impl F2fs {
     /// Sets the size (`setattr`): the gate is held by the caller, no `Op`. Sets modification and change time.
@@ -18,6 +28,7 @@ impl F2fs {
         if size > SIZE_MAX {
             return Err(Errno::FBig.into());
         }
+        self.continue_truncate(inode)?;
         let (old, inline, room) = {
             let core = inode.core();
             let errno = match &core {
@@ -63,10 +74,15 @@ impl F2fs {
             self.page(inode, last, last + 1)?;
         }
         let _ = self.land(inode);
-        self.with_op(|op| self.shrink_in(op, inode, size))
+        let more = self.with_op(|op| self.shrink_in(op, inode, size))?;
+        match more {
+            true => self.truncate_rest(inode, Ok(())),
+            false => Ok(()),
+        }
     }
 
-    fn shrink_in(&self, op: &Op<'_>, inode: &Inode, size: u64) -> FsResult<()> {
+    /// Answers whether blocks behind the end are left for other operations (Z1).
+    fn shrink_in(&self, op: &Op<'_>, inode: &Inode, size: u64) -> FsResult<bool> {
         let (last, at) = (size / BLOCK, (size % BLOCK) as usize);
         // Held until the last page is sent: anybody else would send it in place.
         let wb = inode.wb.lock();
@@ -76,26 +92,92 @@ impl F2fs {
         self.pages.drop_range(inode.ino, from..u64::MAX);
         // The size first: if damage ends the truncation, blocks behind the end are legal.
         self.resize(op, inode, size)?;
-        let truncated = self.truncate_map(op, inode, &mut inode.tree.lock(), from);
+        let cut = self.truncate_step(op, inode, &mut inode.tree.lock(), from);
+        self.mark_cut(op, inode, cut.more)?;
         self.put_inode(op, inode)?;
-        truncated?;
+        cut.result?;
         if zeroed && self.addr_of(inode, last)?.is_data() {
             self.write_pages_held(op, inode, last..last + 1, Place::Fresh, &wb)?;
+        }
+        Ok(cut.more)
+    }
+
+    /// Z1. The caller puts the inode.
+    fn mark_cut(&self, op: &Op<'_>, inode: &Inode, more: bool) -> FsResult<()> {
+        let from = {
+            let mut core = inode.core();
+            let advise = &mut core.fields.advise;
+            if advise.has(Advise::TRUNC) == more {
+                return Ok(());
+            }
+            advise.0 ^= Advise::TRUNC.0;
+            core.changed();
+            match more {
+                true => core.fields.size.div_ceil(BLOCK),
+                false => u64::MAX,
+            }
+        };
+        if let Some(tx) = op.tx() {
+            tx.log(inode.nid(), &Record::Trunc { from });
         }
         Ok(())
     }
 
-    /// Frees all content of an inode that is being freed (no gate, nobody else has it), inside the `Op` of its eviction.
-    pub(crate) fn drop_content(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
+    /// Frees what lies behind the end of a file whose truncation a cut has interrupted (Z2), if it is one. The gate is held, no `Op`.
+    ///
+    /// # Errors
+    /// I/O; damage; the mount is latched.
+    pub(crate) fn continue_truncate(&self, inode: &Inode) -> FsResult<()> {
+        {
+            let core = inode.core();
+            let waits = core.fields.advise.has(Advise::TRUNC) && core.fields.is_regular();
+            if !waits || core.gone {
+                return Ok(());
+            }
+        }
+        self.truncate_rest(inode, Ok(()))
+    }
+
+    /// The operations behind the first one. `damage` is what that one met.
+    fn truncate_rest(&self, inode: &Inode, mut damage: FsResult<()>) -> FsResult<()> {
+        loop {
+            self.balance()?;
+            let cut = self.with_op(|op| {
+                let _wb = inode.wb.lock();
+                let _ = self.land(inode);
+                // Cleaning may have read some of them.
+                let from = inode.core().fields.size.div_ceil(BLOCK);
+                self.pages.drop_range(inode.ino, from..u64::MAX);
+                let cut = self.truncate_step(op, inode, &mut inode.tree.lock(), from);
+                let put = self.mark_cut(op, inode, cut.more);
+                put.and_then(|()| self.put_inode(op, inode))?;
+                Ok::<_, FsError>(cut)
+            })?;
+            damage = damage.and(cut.result);
+            if !cut.more {
+                return damage;
+            }
+        }
+    }
+
+    /// Frees content of an inode that is being freed (no gate, nobody else has it), inside an `Op` of its eviction: all of it, or
+    /// with `bounded` as much as one may log. True if there is more.
+    pub(crate) fn drop_content(&self, op: &Op<'_>, inode: &Inode, bounded: bool) -> FsResult<bool> {
         self.forget_pending(inode);
         let _wb = inode.wb.lock();
         // What failed is given up with the rest.
         let _ = self.land(inode);
         self.pages.drop_range(inode.ino, 0..u64::MAX);
-        if self.has_map(inode) {
-            self.truncate_map(op, inode, &mut inode.tree.lock(), 0)?;
+        if !self.has_map(inode) {
+            return Ok(false);
         }
-        Ok(())
+        let tree = &mut inode.tree.lock();
+        if !bounded {
+            self.truncate_map(op, inode, tree, 0)?;
+            return Ok(false);
+        }
+        let cut = self.truncate_step(op, inode, tree, 0);
+        cut.result.map(|()| cut.more)
     }
 
     /// Content lies in blocks: neither in the inode, nor is it a device number.

@@ -48,6 +48,7 @@ impl F2fs {
         self.balance()?;
         self.balance_dirty(&inode, data.len())?;
         let _gate = inode.gate.write();
+        self.continue_truncate(&inode)?;
         let (inline, room, pending) = {
             let core = inode.core();
             if core.gone {
@@ -81,6 +82,9 @@ impl F2fs {
             let pos = offset + done as u64;
             let most = BATCH_PAGES * BLOCK_BYTES - (pos % BLOCK) as usize;
             let chunk = &data[done..data.len().min(done + most)];
+            if done > 0 && self.balance_between().is_err() {
+                break;
+            }
             match self.write_chunk(inode, pos, chunk) {
                 Ok(n) => done += n,
                 Err(_) if done > 0 => break,

@@ -90,7 +90,7 @@ impl F2fs {
         let facts = self.facts(inode, place);
         let mut from = range.start;
         loop {
-            match self.write_batch_held(op, inode, from..range.end, facts, wb)? {
+            match self.write_batch_held(op, inode, from..range.end, facts, BATCH_PAGES, wb)? {
                 Batch::Done => return Ok(()),
                 Batch::More(next) => from = next,
                 Batch::Busy(at) => {
@@ -109,7 +109,12 @@ impl F2fs {
         facts: Facts,
     ) -> FsResult<Batch> {
         let wb = inode.wb.lock();
-        self.write_batch_held(op, inode, range, facts, &wb)
+        // With a journal: an eighth of an operation's records at a time, until it is long.
+        let each = match op.tx() {
+            Some(_) => BATCH_PAGES / 8,
+            None => BATCH_PAGES,
+        };
+        self.write_batch_held(op, inode, range, facts, each, &wb)
     }
 
     fn write_batch_held(
@@ -118,6 +123,7 @@ impl F2fs {
         inode: &Inode,
         range: Range<u64>,
         facts: Facts,
+        each: usize,
         _wb: &Held<'_>,
     ) -> FsResult<Batch> {
         if inode.core().gone {
@@ -128,10 +134,13 @@ impl F2fs {
         let mut from = range.start;
         let outcome = loop {
             let room = BATCH_PAGES - sending.pages;
-            if room == 0 {
+            if room == 0 || (each < BATCH_PAGES && op.is_long()) {
                 break Ok(Batch::More(from));
             }
-            match self.pages.take_dirty(inode.ino, from..range.end, room) {
+            match self
+                .pages
+                .take_dirty(inode.ino, from..range.end, room.min(each))
+            {
                 Take::Nothing => break Ok(Batch::Done),
                 Take::Busy(at) => break Ok(Batch::Busy(at)),
                 Take::Run(run) => {
@@ -305,8 +314,9 @@ impl F2fs {
                 return Ok(false);
             };
             let known = fscore::Home::Known;
+            // Nothing of it: a writer may have changed the page since it was read.
             self.pages
-                .write(inode.ino, index, 0, &page[..1], &page, known);
+                .write(inode.ino, index, 0, &page[..0], &page, known);
         }
         Ok(true)
     }

@@ -105,6 +105,17 @@ impl F2fs {
         self.checkpoint_if_due()
     }
 
+    /// Between two operations of one call, the gate held (K4): with a journal each of them needs room in the ring.
+    ///
+    /// # Errors
+    /// As [`balance`](Self::balance).
+    pub(crate) fn balance_between(&self) -> FsResult<()> {
+        match self.journal {
+            Some(_) => self.balance(),
+            None => Ok(()),
+        }
+    }
+
     /// What cleaning did so far.
     pub fn gc_stats(&self) -> GcStats {
         self.gc.books.lock().clone()

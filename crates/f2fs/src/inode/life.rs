@@ -195,17 +195,35 @@ impl F2fs {
                 return Ok(());
             }
         }
-        let freed = self.with_op(|op| self.free_inode(op, inode));
-        if let Err(e) = &freed {
-            // Half of it may be free: no checkpoint may say so.
-            self.fail(e);
+        loop {
+            let freed = self.with_op(|op| self.free_inode_step(op, inode));
+            if let Err(e) = &freed {
+                // Half of it may be free: no checkpoint may say so.
+                self.fail(e);
+            }
+            match freed? {
+                true => self.balance()?,
+                false => return Ok(()),
+            }
         }
-        freed
+    }
+
+    /// As [`free_inode`](Self::free_inode), no more than one operation may log (Z3 in `file::truncate`); true if there is more. Until the last
+    /// one the inode is on the list of orphans.
+    fn free_inode_step(&self, op: &Op<'_>, inode: &Inode) -> FsResult<bool> {
+        match self.drop_content(op, inode, true)? {
+            true => Ok(true),
+            false => self.free_emptied(op, inode).map(|()| false),
+        }
     }
 
     /// Frees content, attributes and the inode itself.
     pub(crate) fn free_inode(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
-        self.drop_content(op, inode)?;
+        self.drop_content(op, inode, false)?;
+        self.free_emptied(op, inode)
+    }
+
+    fn free_emptied(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
         self.drop_xattr_node(op, inode)?;
         {
             let mut core = inode.core();

@@ -2,10 +2,14 @@
 //!
 //! Damage that is met (an address outside the main area, a block that was free already, a node of another inode) does not stop the
 //! freeing: what can be freed is, and the first damage is the answer.
+//!
+//! With a journal one operation frees only so much that its records stay below [`OP_MAX`](crate::journal::OP_MAX): it stops between two steps of
+//! M3 and says that there is [`more`](Cut::more). The next one begins at the same page and finds what was freed as holes.
 
 use super::{F2fs, LastNode, Tree, Way, nid_word, shape, span};
 use crate::inode::Inode;
 use crate::ops::Op;
+use crate::segs::Owned;
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{
     ADDRS_PER_BLOCK, BlockAddr, INODE_NID_SLOT0, NIDS_PER_BLOCK, Nid, addr, addr_slot0, nid_slot,
@@ -30,9 +34,32 @@ struct Freed {
     /// A direct node below an indirect one went that is on the device.
     cut_below: bool,
     damage: Option<FsError>,
+    /// Stop when the operation has logged what it may.
+    bounded: bool,
+    /// It has; something is left.
+    more: bool,
+    owner: Owned,
 }
 
+/// What became of a truncation.
+#[must_use]
+pub(crate) struct Cut {
+    /// The operation has logged what it may: the rest is for another one.
+    pub more: bool,
+    /// The first damage, or what ended it.
+    pub result: FsResult<()>,
+}
+
+/// Slots that are freed between two looks at how much the operation has logged: 32 bytes each, at worst.
+const SLOTS_AT_ONCE: usize = 256;
+
 impl Freed {
+    /// The operation has logged what it may.
+    fn is_enough(&mut self, op: &Op<'_>) -> bool {
+        self.more |= self.bounded && op.is_long();
+        self.more
+    }
+
     /// Damage is kept, anything else is an end.
     fn note(&mut self, result: FsResult<()>) -> FsResult<()> {
         match result {
@@ -59,6 +86,7 @@ struct Part {
 
 impl F2fs {
     /// Frees all blocks from page `from` on and the nodes that lead to nothing but them; `space` and the inode's blocks are adjusted.
+    /// However much that is: for who logs nothing, or knows that it is little.
     pub(crate) fn truncate_map(
         &self,
         op: &Op<'_>,
@@ -66,16 +94,54 @@ impl F2fs {
         tree: &mut Tree,
         from: u64,
     ) -> FsResult<()> {
+        let mut damage = Ok(());
+        loop {
+            let cut = self.truncate_part_of_map(op, inode, tree, from, false);
+            damage = damage.and(cut.result);
+            if !cut.more {
+                return damage;
+            }
+        }
+    }
+
+    /// The same, no more than one operation may log.
+    pub(crate) fn truncate_step(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        tree: &mut Tree,
+        from: u64,
+    ) -> Cut {
+        self.truncate_part_of_map(op, inode, tree, from, true)
+    }
+
+    fn truncate_part_of_map(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        tree: &mut Tree,
+        from: u64,
+        bounded: bool,
+    ) -> Cut {
         let shape = shape(inode);
+        let mut freed = Freed {
+            bounded: bounded && op.tx().is_some(),
+            owner: Owned::by(inode.nid(), shape.dir),
+            ..Freed::default()
+        };
         if shape.inline {
-            return Ok(());
+            return Cut {
+                more: false,
+                result: Ok(()),
+            };
         }
         tree.last = None;
         tree.forget(from, u64::MAX);
-        let mut freed = Freed::default();
         let result = self.truncate_all(op, shape.ino, u64::from(shape.addrs), from, &mut freed);
         tree.cut_below |= freed.cut_below;
-        self.settle_map(op, inode, tree, freed, result)
+        let more = freed.more && result.is_ok();
+        let result = self.settle_map(op, inode, tree, freed, result);
+        Cut { more, result }
     }
 
     /// Frees the `n`-th of the five subtrees of an inode.
@@ -188,6 +254,9 @@ impl F2fs {
         }
         let mut first = addrs;
         for (n, (ofs, level)) in ROOTS.into_iter().enumerate() {
+            if freed.is_enough(op) {
+                break;
+            }
             let keep = from.saturating_sub(first);
             first += span(level);
             let at = nid_word(0, n as u16);
@@ -231,7 +300,7 @@ impl F2fs {
         } else {
             self.truncate_children(op, ino, part, freed)?;
         }
-        if part.keep > 0 {
+        if part.keep > 0 || freed.more {
             return Ok(false);
         }
         if part.level == 1 && part.ofs > 2 {
@@ -263,6 +332,9 @@ impl F2fs {
             if nid == Nid(0) {
                 continue;
             }
+            if freed.is_enough(op) {
+                break;
+            }
             let child = Part {
                 nid,
                 ofs: part.ofs + 1 + n * each,
@@ -291,20 +363,25 @@ impl F2fs {
             let all = slots.map(|s| (slot0 + s, addr(block, slot0 + s)));
             all.filter(|(_, addr)| *addr != BlockAddr::NULL).collect()
         })?;
-        if used.is_empty() {
-            return Ok(());
-        }
-        self.edit_node(op, node.nid, |block| {
-            for &(at, _) in &used {
-                set_addr(block, at, BlockAddr::NULL);
+        let at_once = if freed.bounded {
+            SLOTS_AT_ONCE
+        } else {
+            usize::MAX
+        };
+        for part in used.chunks(at_once) {
+            if freed.is_enough(op) {
+                break;
             }
-        })?;
-        freed.blocks += used.len() as u64;
-        for (_, addr) in used {
-            if addr.is_data() {
-                let result = self.invalidate(op, addr);
-                freed.note(result)?;
-            }
+            self.edit_node(op, node.nid, |block| {
+                for &(at, _) in part {
+                    set_addr(block, at, BlockAddr::NULL);
+                }
+            })?;
+            freed.blocks += part.len() as u64;
+            let blocks = part.iter().map(|&(_, addr)| addr);
+            let blocks: Vec<BlockAddr> = blocks.filter(|addr| addr.is_data()).collect();
+            let result = self.invalidate_all(op, freed.owner, &blocks);
+            freed.note(result)?;
         }
         Ok(())
     }

@@ -19,6 +19,7 @@ mod alloc;
 mod checkpoint;
 mod choice;
 mod discard;
+mod free;
 mod home;
 mod load;
 mod map;
@@ -28,6 +29,7 @@ mod table;
 mod tests;
 
 pub(crate) use checkpoint::{OpenLog, SegsOnDisk, SegsToWrite};
+pub(crate) use free::Owned;
 pub(crate) use home::{HomeChanges, HomeToWrite};
 pub(crate) use map::BlockMap;
 pub(crate) use table::State;

@@ -1,0 +1,101 @@
+//! Freeing many blocks at once, and what is logged of that.
+//!
+//! A file's blocks stand in the records of the epoch that frees them, and wait for its apply. A directory's do not, like those of nodes:
+//! their addresses change with apply alone, so apply knows which block a page had at home, and releases that one.
+
+use super::Segments;
+use crate::F2fs;
+use crate::journal::Tx;
+use crate::ops::Op;
+use fscore::FsResult;
+use ondisk::f2fs::journal::Record;
+use ondisk::f2fs::{BlockAddr, Nid, SegNo};
+
+use super::map::BlockMap;
+
+/// Runs of one segment that take as many bytes in the journal as its map does (12 bytes each, against 76).
+const RUNS_MAX: usize = 6;
+
+/// Whose blocks they are.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Owned {
+    ino: Nid,
+    dir: bool,
+}
+
+impl Owned {
+    /// An inode; `dir`: a directory.
+    pub fn by(ino: Nid, dir: bool) -> Owned {
+        Owned { ino, dir }
+    }
+}
+
+impl F2fs {
+    /// These blocks are not valid any more. What can be freed is; the first damage is the answer.
+    ///
+    /// # Errors
+    /// Damage: one was not valid.
+    pub(crate) fn invalidate_all(
+        &self,
+        op: &Op<'_>,
+        owner: Owned,
+        blocks: &[BlockAddr],
+    ) -> FsResult<()> {
+        let mut first = Ok(());
+        let mut freed = Vec::with_capacity(blocks.len());
+        for &addr in blocks {
+            match self.segs.invalidate(addr) {
+                Ok(()) => freed.push(addr),
+                Err(e) => first = first.and(Err(e)),
+            }
+        }
+        if let Some(tx) = op.tx().filter(|_| !owner.dir) {
+            freed.iter().for_each(|&addr| tx.freed_block(addr));
+            self.segs.log_freed(tx, owner.ino, freed);
+        }
+        first
+    }
+}
+
+impl Segments {
+    /// Runs of neighbours, or the map of a segment where that is shorter.
+    fn log_freed(&self, tx: &Tx<'_>, ino: Nid, mut blocks: Vec<BlockAddr>) {
+        blocks.sort_unstable();
+        let place = |addr: BlockAddr| self.geo.segno(addr).expect("they were valid");
+        for blocks in blocks.chunk_by(|&a, &b| place(a) == place(b)) {
+            let seg = place(blocks[0]);
+            let mut map = BlockMap::default();
+            for &addr in blocks {
+                map.set(self.geo.offset_in_seg(addr));
+            }
+            self.log_map(tx, ino, seg, map);
+        }
+    }
+
+    fn log_map(&self, tx: &Tx<'_>, ino: Nid, seg: SegNo, map: BlockMap) {
+        let log = self.look(seg).1;
+        if map.runs().count() > RUNS_MAX {
+            let mask = &map.to_bytes();
+            let alloc = false;
+            return tx.log(
+                ino,
+                &Record::BlockMask {
+                    seg,
+                    alloc,
+                    log,
+                    mask,
+                },
+            );
+        }
+        let start = self.geo.seg_start(seg).0;
+        for (first, len) in map.runs() {
+            let record = Record::BlockRun {
+                addr: BlockAddr(start + first),
+                count: len as u16,
+                alloc: false,
+                log,
+            };
+            tx.log(ino, &record);
+        }
+    }
+}
