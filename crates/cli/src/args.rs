@@ -408,12 +408,16 @@ pub struct MkfsArgs {
     /// Size of the file, MiB [default: as it is].
     #[arg(long, value_name = "MIB")]
     pub size: Option<u64>,
-    /// Size of the journal, MiB [default: as mke2fs chooses].
+    /// Size of the journal, MiB [default: as mke2fs chooses; of F2FS: no journal].
     #[arg(long, value_name = "MIB")]
     pub journal: Option<u32>,
     /// No journal.
     #[arg(long, conflicts_with = "journal")]
     pub no_journal: bool,
+    /// Room for a journal behind an F2FS (scheme f2fsj): `size=MIB`, with k, m or g for other units, or `default`: a thousandth of
+    /// the image, from 64 MiB to 1 GiB.
+    #[arg(short = 'J', value_name = "size=MIB|default", conflicts_with_all = ["journal", "no_journal"])]
+    pub journal_size: Option<String>,
     /// Label: of ext4 and ext3 at most 16 bytes, of F2FS at most 512 UTF-16 units.
     #[arg(long, default_value = "", value_name = "TEXT")]
     pub label: String,

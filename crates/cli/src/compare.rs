@@ -139,8 +139,10 @@ fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
                 .map_err(|e| usage(with_comma_hint(e.to_string(), &scheme, &args.schemes)))?;
             (stack.timing, stack.bytes) = (args.timing.clone(), mib << 20);
             stack.timers = args.timers == Timers::On;
-            let has_journal = fs != Fs::F2fs;
-            let journal = args.journal.filter(|_| has_journal || args.fs.len() == 1);
+            // Among others who have one, what has none goes without; alone it is refused.
+            let refused = args.fs.len() == 1 && !args.schemes.iter().any(|s| has_journal(s));
+            let wanted = fs != Fs::F2fs || has_journal(&scheme) || refused;
+            let journal = args.journal.filter(|_| wanted);
             stack.journal_blocks = journal.map(|mib| mib.saturating_mul(MIB_BLOCKS));
             stack.check().map_err(usage)?;
             let workload = what.workload.to_string();
@@ -164,6 +166,11 @@ fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
 fn known(text: &str) -> Option<Scheme> {
     let mut config = Config::new(Preset::default(), "", 0);
     config.set_scheme(text).ok().map(|()| config.scheme)
+}
+
+/// True for a scheme of F2FS with a journal.
+fn has_journal(text: &str) -> bool {
+    matches!(known(text), Some(Scheme::F2fs(scheme)) if scheme.journal().is_some())
 }
 
 /// Refuses a scheme that none of the file systems knows.

@@ -5,7 +5,9 @@ use crate::failure::{Failure, failed, usage};
 use crate::fsck::open;
 use crate::out::say;
 use rig::Fs;
-use rig::mkfs::{F2fsOptions, JournalSize, Kind, MakeError, MkfsOptions, make, make_f2fs};
+use rig::mkfs::{
+    F2fsJournal, F2fsMade, F2fsOptions, JournalSize, Kind, MakeError, MkfsOptions, make, make_f2fs,
+};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
@@ -36,6 +38,11 @@ pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
     if fs == Fs::F2fs {
         return f2fs(args, size);
     }
+    if args.journal_size.is_some() {
+        return Err(usage(format!(
+            "-J makes room for the journal of an F2FS (--fs f2fs); of {fs}: --journal MIB"
+        )));
+    }
     let chosen = options(args, fs, size)?;
     rig::mkfs::Geometry::new(&chosen).map_err(usage)?;
     let (file, zeros) = file(args, size)?;
@@ -57,11 +64,6 @@ pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
 
 fn f2fs(args: &MkfsArgs, size: u64) -> Result<(), Failure> {
     let name = args.image.display();
-    if args.journal.is_some() || args.no_journal {
-        return Err(usage(
-            "an F2FS has no journal: leave --journal and --no-journal out",
-        ));
-    }
     if args.block_size != 4096 {
         return Err(usage(format!(
             "-b {}: blocks of an F2FS have 4096 bytes",
@@ -72,13 +74,56 @@ fn f2fs(args: &MkfsArgs, size: u64) -> Result<(), Failure> {
     let time = rig::WallTime { secs, nanos: 0 };
     let mut options = F2fsOptions::new(size, uuid, time);
     options.label.clone_from(&args.label);
+    options.journal = f2fs_journal(args)?;
     rig::mkfs::f2fs_plan(&options).map_err(usage)?;
     let (file, zeros) = file(args, size)?;
-    let blocks = make_f2fs(&file, &options, zeros).map_err(|e| match e {
+    let made = make_f2fs(&file, &options, zeros).map_err(|e| match e {
         MakeError::F2fs(why) => usage(why),
         other => failed(format!("{name}: {other}")),
     })?;
-    say(&format!("{name}: f2fs, {blocks} blocks of 4096 bytes\n"))
+    let F2fsMade { blocks, journal } = made;
+    let journal = match journal {
+        0 => String::new(),
+        blocks => format!(", a journal of {blocks} blocks behind it"),
+    };
+    say(&format!(
+        "{name}: f2fs, {blocks} blocks of 4096 bytes{journal}\n"
+    ))
+}
+
+/// The room for a journal that `-J` or `--journal` asks for; there is none by default.
+fn f2fs_journal(args: &MkfsArgs) -> Result<Option<F2fsJournal>, Failure> {
+    let size = match (args.journal, &args.journal_size) {
+        (Some(mib), _) => Some(F2fsJournal::Bytes(u64::from(mib) << 20)),
+        (None, Some(text)) => Some(journal_size(text)?),
+        (None, None) => None,
+    };
+    Ok(size)
+}
+
+/// `default`, or `size=` and a number of MiB, or of KiB, MiB or GiB with that letter behind it.
+fn journal_size(text: &str) -> Result<F2fsJournal, Failure> {
+    if text == "default" {
+        return Ok(F2fsJournal::Default);
+    }
+    let number = text.strip_prefix("size=").unwrap_or(text);
+    let (digits, unit) = match number.strip_suffix(['k', 'K', 'm', 'M', 'g', 'G']) {
+        Some(digits) => (digits, number[digits.len()..].to_ascii_lowercase()),
+        None => (number, "m".into()),
+    };
+    let shift = match unit.as_str() {
+        "k" => 10,
+        "m" => 20,
+        _ => 30,
+    };
+    let bytes = digits.parse::<u64>().ok();
+    let bytes = bytes.and_then(|n| n.checked_mul(1 << shift));
+    let bytes = bytes.ok_or_else(|| {
+        usage(format!(
+            "-J {text}: say size=MIB (or a number with k, m or g), or default"
+        ))
+    })?;
+    Ok(F2fsJournal::Bytes(bytes))
 }
 
 fn options(args: &MkfsArgs, fs: Fs, bytes: u64) -> Result<MkfsOptions, Failure> {

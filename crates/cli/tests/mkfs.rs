@@ -97,6 +97,62 @@ fn what_makes_no_sense_leaves_no_file() {
     }
 }
 
+/// Content to `fsck.f2fs --dry-run`, where it is installed.
+fn fsck_f2fs(image: &Path) {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new("fsck.f2fs");
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    match command.arg("--dry-run").arg(image).output() {
+        Ok(out) => {
+            let text = String::from_utf8_lossy(&out.stdout).into_owned();
+            let bad = ["[Fail]", "[ASSERT]", "[FIX]"];
+            let content = !bad.iter().any(|word| text.contains(word));
+            assert!(out.status.success() && content, "{text}");
+        }
+        Err(e) => eprintln!("skipped: no fsck.f2fs: {e}"),
+    }
+}
+
+#[test]
+fn an_f2fs_has_room_for_a_journal_on_demand() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    let make = |more: &[&str]| {
+        let fixed = [
+            "mkfs", "--fs", "f2fs", "--seed", "7", "--size", "128", "--force",
+        ];
+        varve(&[&fixed, more].concat(), &image)
+    };
+    for (more, blocks, journal) in [
+        (&[][..], 32768, ""),
+        (&["-J", "size=16"], 28672, "a journal of 4096 blocks"),
+        (&["-J", "size=72k"], 32256, "a journal of 18 blocks"),
+        (&["-J", "default"], 24576, "a journal of 8192 blocks"),
+        (&["--journal", "1"], 32256, "a journal of 256 blocks"),
+    ] {
+        let (code, said) = make(more);
+        assert_eq!(code, 0, "{said}");
+        assert!(
+            said.contains(&format!("{blocks} blocks")) && said.contains(journal),
+            "{more:?}: {said}"
+        );
+        fsck_f2fs(&image);
+        assert_eq!(varve(&["fsck"], &image).0, 0);
+    }
+    for (more, words) in [
+        (&["-J", "size=71k"][..], "from 73728 bytes"),
+        (&["-J", "size=much"], "-J size=much"),
+        (&["-J", "size=120"], "too small for an F2FS"),
+        (&["--fs", "ext4", "-J", "default"], "--journal MIB"),
+    ] {
+        let (code, said) = match more[0] {
+            "--fs" => varve(&[&["mkfs"], more].concat(), &image),
+            _ => make(more),
+        };
+        assert!(code == 2 && said.contains(words), "{more:?}: {said}");
+    }
+}
+
 /// Recovery is that of the mount, which knows blocks of 4 KiB only: it says so, and changes nothing.
 #[test]
 fn a_log_in_blocks_of_1_kib_is_left_to_others() {

@@ -54,7 +54,7 @@ fn journal(
     match journal::area::find(sb, geo, device)? {
         Some(area) => Ok(Some(Journal::new(area, options))),
         None => Err(FsError::incompatible(
-            "scheme=f2fsj: the volume has no room for a journal; `varve mkfs --fs f2fs -J` makes one that has",
+            "scheme=f2fsj: the volume has no room for a journal; `varve mkfs --fs f2fs -J default` makes one that has",
         )),
     }
 }

@@ -1,7 +1,8 @@
 //! Mount options: typed, and as `key=value,...` (Documentation/filesystems/f2fs.rst); presets of the checkpoint policy.
 
 use crate::file::InPlace;
-use crate::journal::JournalOptions;
+use crate::journal::{Guard, JournalOptions};
+use crate::mkfs::RING_MIN_BLOCKS;
 use base::Nanos;
 use fscore::{FsError, FsResult};
 use std::fmt;
@@ -146,14 +147,29 @@ impl Preset {
     }
 }
 
-/// What is compared: a checkpoint policy and a mode of fsync. Its text is the preset, with what differs from the defaults:
-/// `checkpoint-60+fsync_mode=strict`.
+/// What is compared: a checkpoint policy and a mode of fsync, or a journal. Its text is the preset, with what differs from the defaults:
+/// `checkpoint-60+fsync_mode=strict`, `f2fsj+ring=64`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Scheme {
-    /// Checkpoint policy.
+    /// Checkpoint policy, or the journal.
     pub preset: Preset,
     /// Mode of fsync.
     pub fsync: FsyncMode,
+    /// Blocks of the journal's ring; `None`: what mkfs takes by default.
+    pub ring: Option<u32>,
+    /// Guard of the journal.
+    pub guard: Guard,
+}
+
+impl Scheme {
+    /// The journal that it asks for.
+    pub fn journal(self) -> Option<JournalOptions> {
+        let journal = self.preset.journal()?;
+        Some(JournalOptions {
+            guard: self.guard,
+            ..journal
+        })
+    }
 }
 
 impl fmt::Display for FsyncMode {
@@ -200,10 +216,16 @@ impl FromStr for Preset {
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.preset.fmt(f)?;
-        match self.fsync {
-            FsyncMode::Posix => Ok(()),
-            mode => write!(f, "+fsync_mode={mode}"),
+        if self.fsync != FsyncMode::Posix {
+            write!(f, "+fsync_mode={}", self.fsync)?;
         }
+        if let Some(ring) = self.ring {
+            write!(f, "+ring={ring}")?;
+        }
+        if self.guard != Guard::default() {
+            write!(f, "+guard={}", self.guard)?;
+        }
+        Ok(())
     }
 }
 
@@ -215,16 +237,48 @@ impl FromStr for Scheme {
             match item.split_once('=') {
                 Some(("fsync_mode", mode)) => scheme.fsync = mode.parse()?,
                 Some(("scheme", preset)) => scheme.preset = preset.parse()?,
+                Some(("ring", blocks)) => scheme.ring = Some(ring(blocks)?),
+                Some(("guard", guard)) => scheme.guard = guard.parse()?,
                 Some(_) => {
                     return Err(FsError::incompatible(format!(
-                        "`{item}` in a scheme of F2FS; there are: a preset, fsync_mode=posix|strict|nobarrier"
+                        "`{item}` in a scheme of F2FS; there are: a preset, fsync_mode=posix|strict|nobarrier, with f2fsj also \
+                         ring=BLOCKS and guard=ro-bit|magic|none"
                     )));
                 }
                 None => scheme.preset = item.parse()?,
             }
         }
+        scheme.check()?;
         Ok(scheme)
     }
+}
+
+impl Scheme {
+    fn check(self) -> FsResult<()> {
+        match self.preset {
+            Preset::F2fsj if self.fsync != FsyncMode::Posix => Err(journal_mode(self.fsync)),
+            Preset::F2fsj => Ok(()),
+            _ if self.ring.is_some() || self.guard != Guard::default() => Err(
+                FsError::incompatible(format!("`{self}`: ring= and guard= are choices of f2fsj")),
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn journal_mode(mode: FsyncMode) -> FsError {
+    FsError::incompatible(format!(
+        "fsync_mode={mode}: with a journal (f2fsj) an fsync is always durable as a whole, there are no modes of it"
+    ))
+}
+
+fn ring(blocks: &str) -> FsResult<u32> {
+    let number = blocks.parse().ok().filter(|&n| n >= RING_MIN_BLOCKS);
+    number.ok_or_else(|| {
+        FsError::incompatible(format!(
+            "ring={blocks}: say a number of blocks, {RING_MIN_BLOCKS} or more"
+        ))
+    })
 }
 
 /// How to mount.
@@ -331,6 +385,9 @@ impl MountOptions {
         };
         *own = journal;
         own.check()?;
+        if self.fsync != FsyncMode::Posix {
+            return Err(journal_mode(self.fsync));
+        }
         if self.checkpoint_disabled {
             return Err(FsError::incompatible(
                 "mount option `checkpoint=disable`: with a journal (scheme=f2fsj) nothing is left undone at a mount",
@@ -433,12 +490,16 @@ mod tests {
             "checkpoint-60",
             "checkpoint-5-bg+fsync_mode=nobarrier",
             "f2fsj",
+            "f2fsj+ring=16+guard=magic",
         ] {
             assert_eq!(text.parse::<Scheme>().expect(text).to_string(), text);
         }
         for (bad, words) in [
             ("emmc", "checkpoint-1"),
             ("checkpoint-60+record=full", "fsync_mode=posix|"),
+            ("checkpoint-60+ring=64", "f2fsj"),
+            ("f2fsj+ring=15", "16 or more"),
+            ("f2fsj+fsync_mode=strict", "always durable"),
         ] {
             let e = bad.parse::<Scheme>().expect_err(bad).to_string();
             assert!(e.contains(words), "{e}");

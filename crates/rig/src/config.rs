@@ -1,11 +1,12 @@
 //! One value that says what to build.
 
 use crate::{FreshVolume, MountOptions, RigError, Scheme};
-use base::{Nanos, Rng};
+use base::{BLOCK_BYTES, Nanos, Rng};
 use blockdev::Model;
 use ctrl::{AnyModel, Media, Profile};
 use ext4::DataMode;
 use ext4::mkfs::{self, JournalSize, MkfsError, MkfsOptions};
+use f2fs::mkfs::JournalSize as F2fsJournal;
 use journal::Preset;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -212,7 +213,9 @@ impl Config {
         }
         let foreign = match self.fs {
             Fs::F2fs if self.data != Data::Ordered => format!("data={}", self.data),
-            Fs::F2fs if self.journal_blocks.is_some() => "the size of a journal".into(),
+            Fs::F2fs if self.journal_blocks.is_some() && self.f2fs_journal().is_none() => {
+                "the size of a journal".into()
+            }
             Fs::Ext4 | Fs::Ext3 | Fs::F2fs => return Ok(()),
         };
         Err(RigError::NotOf { what: foreign, fs })
@@ -287,9 +290,24 @@ impl Config {
         })
     }
 
+    /// The room that mkfs makes for a journal of F2FS: what the scheme says, or the configuration.
+    fn f2fs_journal(&self) -> Option<F2fsJournal> {
+        let Scheme::F2fs(scheme) = self.scheme else {
+            return None;
+        };
+        scheme.journal()?;
+        let ring = scheme.ring.map(F2fsJournal::Ring);
+        let bytes = |blocks| F2fsJournal::Bytes(u64::from(blocks) * BLOCK_BYTES as u64);
+        let own = ring.or(self.journal_blocks.map(bytes));
+        Some(own.unwrap_or(F2fsJournal::Default))
+    }
+
     fn f2fs_plan(&self) -> Result<f2fs::mkfs::Plan, RigError> {
         let (uuid, _) = identity(self.seed);
-        let options = f2fs::mkfs::Options::new(self.bytes, uuid, MADE_AT);
+        let options = f2fs::mkfs::Options {
+            journal: self.f2fs_journal(),
+            ..f2fs::mkfs::Options::new(self.bytes, uuid, MADE_AT)
+        };
         Ok(f2fs::mkfs::plan(&options)?)
     }
 
@@ -322,7 +340,7 @@ impl Config {
             }),
             Scheme::F2fs(scheme) => MountOptions::F2fs(f2fs::MountOptions {
                 checkpoint: scheme.preset.policy(),
-                journal: scheme.preset.journal(),
+                journal: scheme.journal(),
                 fsync: scheme.fsync,
                 timers: self.timers,
                 ..f2fs::MountOptions::default()

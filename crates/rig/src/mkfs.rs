@@ -4,7 +4,7 @@ use block::Queue;
 use blockdev::{DevError, HostFile};
 use ext4::mkfs::{DeviceContent, plan};
 pub use ext4::mkfs::{Geometry, JournalSize, Kind, MkfsError, MkfsOptions};
-pub use f2fs::mkfs::{Options as F2fsOptions, plan as f2fs_plan};
+pub use f2fs::mkfs::{JournalSize as F2fsJournal, Options as F2fsOptions, plan as f2fs_plan};
 use std::fs::File;
 use std::sync::Arc;
 use thiserror::Error;
@@ -26,20 +26,33 @@ pub enum MakeError {
     Device(#[from] DevError),
 }
 
-/// Makes the F2FS that `options` describe in `file`, which has the size they name. `zeros`: as for [`make`]. Answers the blocks of the
-/// volume.
+/// What was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct F2fsMade {
+    /// Blocks of the volume.
+    pub blocks: u64,
+    /// Blocks of the region of the journal behind it; 0: none.
+    pub journal: u32,
+}
+
+/// Makes the F2FS that `options` describe in `file`, which has the size they name. `zeros`: as for [`make`]. Answers what
+/// was made.
 ///
 /// # Errors
 /// An option is impossible, with nothing written; the host refuses the file.
-pub fn make_f2fs(file: &File, options: &F2fsOptions, zeros: bool) -> Result<u64, MakeError> {
+pub fn make_f2fs(file: &File, options: &F2fsOptions, zeros: bool) -> Result<F2fsMade, MakeError> {
     let plan = f2fs::mkfs::plan(options)?;
+    let layout = f2fs::mkfs::Layout::new(options)?;
     let queue = Queue::new(Arc::new(HostFile::new(file.try_clone()?)?));
     let before = match zeros {
         true => f2fs::mkfs::DeviceContent::Zeros,
         false => f2fs::mkfs::DeviceContent::Unknown,
     };
     plan.write(&queue, before)?;
-    Ok(options.size_bytes / base::BLOCK_BYTES as u64)
+    Ok(F2fsMade {
+        blocks: layout.block_count,
+        journal: layout.journal.map_or(0, |(_, blocks)| blocks),
+    })
 }
 
 /// Makes the file system that `options` describe in `file`, which has the size they name. `zeros`: the file reads as zeros, as a

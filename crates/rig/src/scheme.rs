@@ -87,8 +87,10 @@ impl FromStr for Scheme {
     type Err = RigError;
     fn from_str(text: &str) -> Result<Scheme, RigError> {
         // No word is in both families.
-        let of_f2fs =
-            |item: &str| item.parse::<f2fs::Preset>().is_ok() || item.starts_with("fsync_mode=");
+        let keys = ["fsync_mode=", "ring=", "guard="];
+        let of_f2fs = |item: &str| {
+            item.parse::<f2fs::Preset>().is_ok() || keys.iter().any(|key| item.starts_with(key))
+        };
         if text.split('+').any(|item| of_f2fs(item.trim())) {
             let scheme = text.parse::<f2fs::Scheme>();
             return Ok(Scheme::F2fs(scheme.map_err(RigError::Fs)?));
@@ -122,6 +124,7 @@ mod tests {
             ("none", Fs::Ext3),
             ("checkpoint-1", Fs::F2fs),
             ("checkpoint-60+fsync_mode=strict", Fs::F2fs),
+            ("f2fsj+ring=16", Fs::F2fs),
         ] {
             let scheme: Scheme = text.parse().expect(text);
             assert!(scheme.fits(fs), "{text}");

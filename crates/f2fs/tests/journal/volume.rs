@@ -34,7 +34,7 @@ fn a_volume_without_a_region_is_refused_with_what_would_do() {
     let options = MountOptions::parse("scheme=f2fsj").expect("valid");
     let refused = F2fs::mount(Queue::new(ram), options).err();
     let words = refused.expect("no region").to_string();
-    assert!(words.contains("`varve mkfs --fs f2fs -J`"), "{words}");
+    assert!(words.contains("`varve mkfs --fs f2fs -J "), "{words}");
 }
 
 #[test]

@@ -40,7 +40,10 @@ const VOLUME_SEED: u64 = 1;
 
 /// Fresh volumes, made once.
 #[derive(Default)]
-pub struct Volumes(BTreeMap<(Fs, bool, String), Volume>);
+pub struct Volumes(BTreeMap<(Fs, Formatted, String), Volume>);
+
+/// What mkfs takes of a scheme: whether there is a journal of ext4; the ring of F2FSJ, `Some(None)`: of default size.
+type Formatted = (bool, Option<Option<u32>>);
 
 /// A case, ready to run.
 pub struct Setup {
@@ -109,7 +112,12 @@ impl Case {
             Target::Spec(_) => String::new(),
             Target::Profile(_) => self.device.clone(),
         };
-        let key = (stack.fs, stack.scheme.is_consistent(), profile);
+        let ring = match stack.scheme {
+            Scheme::F2fs(scheme) => scheme.journal().map(|_| scheme.ring),
+            Scheme::Journal(_) => None,
+        };
+        let formatted = (stack.scheme.is_consistent(), ring);
+        let key = (stack.fs, formatted, profile);
         if !volumes.0.contains_key(&key) {
             let volume = match target {
                 Target::Profile(adversary) if self.device == NAND => {

@@ -96,7 +96,8 @@ impl Terms {
             data: config.stack.data,
             garbles,
             roll_forward: match config.stack.scheme {
-                Scheme::F2fs(scheme) => Some(scheme.fsync),
+                // F2FSJ commits epochs, each with all that operations did before it.
+                Scheme::F2fs(scheme) => scheme.journal().is_none().then_some(scheme.fsync),
                 Scheme::Journal(_) => None,
             },
         }
