@@ -8,7 +8,7 @@
 //! The time that an operation waits to enter counts for the cause of the freeze that it met (Linux: `cp_rwsem`).
 
 use crate::F2fs;
-use crate::journal::{OP_MAX, Tx};
+use crate::journal::{Journal, OP_MAX, Tx};
 use base::{Nanos, Time};
 use rt::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::BTreeMap;
@@ -208,12 +208,6 @@ impl<'a> Op<'a> {
     pub fn tx(&self) -> Option<&Tx<'a>> {
         self.tx.as_ref()
     }
-
-    /// It has logged so much that whoever can go on in another operation should: what the next step logs still fits
-    /// (at most half of [`OP_MAX`]). Never without a journal.
-    pub fn is_long(&self) -> bool {
-        self.tx.as_ref().is_some_and(|tx| tx.bytes() >= OP_MAX / 2)
-    }
 }
 
 impl F2fs {
@@ -224,9 +218,26 @@ impl F2fs {
         op.tx = self.journal.as_ref().map(|journal| journal.plane.enter());
         let result = work(&op);
         if let Some(tx) = op.tx.take() {
+            debug_assert!(
+                tx.bytes() <= self.op_max(),
+                "G12: an operation has logged {} bytes, and room for {} is kept",
+                tx.bytes(),
+                self.op_max()
+            );
             tx.end();
         }
         result
+    }
+
+    /// What one operation logs at most. Without a journal nothing is logged, and the bound is none.
+    pub(crate) fn op_max(&self) -> usize {
+        self.journal.as_ref().map_or(OP_MAX, Journal::op_max)
+    }
+
+    /// The operation has logged so much that whoever can go on in another one should: what the next step logs still fits, if it is
+    /// no more than half of [`op_max`](Self::op_max). Never without a journal.
+    pub(crate) fn is_long(&self, op: &Op<'_>) -> bool {
+        op.tx().is_some_and(|tx| tx.bytes() >= self.op_max() / 2)
     }
 }
 

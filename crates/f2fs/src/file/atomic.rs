@@ -15,7 +15,6 @@ use super::write::parts;
 use super::zero_page;
 use crate::F2fs;
 use crate::inode::Inode;
-use crate::journal::OP_MAX;
 use crate::map::Slot;
 use crate::ops::Op;
 use base::{BlockNo, Bytes, Ino, Mutant};
@@ -27,9 +26,9 @@ use std::collections::BTreeMap;
 /// Pages of an open atomic write.
 pub(super) type Pending = BTreeMap<u64, Bytes>;
 
-/// Pages of an atomic write with a journal: it is one operation, and each page logs up to 96 bytes (its block, its owner, its slot, the
-/// block freed, a node on the way).
-const ONE_EPOCH_PAGES: u64 = (OP_MAX / 128) as u64;
+/// Bytes of an operation's room in the journal for each page of an atomic write, which is one operation: a page logs up to 96 (its block,
+/// its owner, its slot, the block freed, a node on the way).
+const ROOM_PER_PAGE: usize = 128;
 
 /// A page of a commit: its slot as it was, and its new block.
 struct Moved {
@@ -130,7 +129,7 @@ impl F2fs {
         // They cannot be written back: no more of them than half the cache.
         let mut limit = self.pages.limit_pages() / 2;
         if self.journal.is_some() {
-            limit = limit.min(ONE_EPOCH_PAGES);
+            limit = limit.min((self.op_max() / ROOM_PER_PAGE) as u64);
         }
         for part in parts(offset, data) {
             let mut page = self.base_of(inode, part.index)?.to_vec();

@@ -5,6 +5,7 @@ use super::writeback::Held;
 use super::{BATCH_PAGES, BLOCK};
 use crate::F2fs;
 use crate::inode::Inode;
+use crate::journal::OP_MAX;
 use crate::ops::Op;
 use base::{BLOCK_BYTES, Ino};
 use fscore::{Errno, FallocateMode, FsResult};
@@ -105,12 +106,17 @@ impl F2fs {
     ) -> FsResult<()> {
         let (mut from, last) = (range.start / BLOCK, range.end.div_ceil(BLOCK));
         while from < last {
-            let to = last.min(from + BATCH_PAGES as u64);
+            let to = last.min(from + self.batch_pages());
             self.balance_between()?;
             self.with_op(|op| work(op, from..to))?;
             from = to;
         }
         Ok(())
+    }
+
+    /// Pages that one `Op` reserves, blanks or frees: a segment, as each logs up to 28 bytes; fewer if the ring is small.
+    pub(super) fn batch_pages(&self) -> u64 {
+        (BATCH_PAGES * self.op_max() / OP_MAX) as u64
     }
 
     /// Zeroes the ends of `range` that are parts of pages; answers the pages between them.
@@ -152,7 +158,7 @@ impl F2fs {
         pages: Range<u64>,
     ) -> impl Iterator<Item = Range<u64>> + use<> {
         let each = match self.journal {
-            Some(_) => BATCH_PAGES as u64,
+            Some(_) => self.batch_pages(),
             None => u64::MAX,
         };
         let mut from = Some(pages.start);

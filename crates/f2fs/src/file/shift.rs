@@ -65,7 +65,7 @@ impl F2fs {
     /// Pages of a batch. With a journal each logs up to 72 bytes: reserved, written, its old block freed.
     fn shift_pages(&self) -> u64 {
         match self.journal {
-            Some(_) => BATCH_PAGES as u64 / 2,
+            Some(_) => self.batch_pages() / 2,
             None => BATCH_PAGES as u64,
         }
     }

@@ -1,7 +1,7 @@
 //! Writing into the page cache, or into the inode block.
 
 use super::inline::{is_inline, room};
-use super::{BATCH_PAGES, BLOCK, zero_page};
+use super::{BLOCK, zero_page};
 use crate::F2fs;
 use crate::inode::Inode;
 use crate::ops::Op;
@@ -80,7 +80,7 @@ impl F2fs {
         let mut done = 0;
         while done < data.len() {
             let pos = offset + done as u64;
-            let most = BATCH_PAGES * BLOCK_BYTES - (pos % BLOCK) as usize;
+            let most = self.batch_pages() as usize * BLOCK_BYTES - (pos % BLOCK) as usize;
             let chunk = &data[done..data.len().min(done + most)];
             if done > 0 && self.balance_between().is_err() {
                 break;

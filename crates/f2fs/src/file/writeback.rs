@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// The `wb` lock of the inode.
-pub(super) type Held<'a> = MutexGuard<'a, ()>;
+pub(crate) type Held<'a> = MutexGuard<'a, ()>;
 
 /// What became of a batch.
 enum Batch {
@@ -79,7 +79,7 @@ impl F2fs {
     }
 
     /// The same for who holds `wb` already, because nobody else may send these pages by another rule.
-    pub(super) fn write_pages_held(
+    pub(crate) fn write_pages_held(
         &self,
         op: &Op<'_>,
         inode: &Inode,
@@ -109,9 +109,9 @@ impl F2fs {
         facts: Facts,
     ) -> FsResult<Batch> {
         let wb = inode.wb.lock();
-        // With a journal: an eighth of an operation's records at a time, until it is long.
+        // With a journal: some at a time, until the operation is long. Each logs up to 72 bytes.
         let each = match op.tx() {
-            Some(_) => BATCH_PAGES / 8,
+            Some(_) => self.op_max() / 512,
             None => BATCH_PAGES,
         };
         self.write_batch_held(op, inode, range, facts, each, &wb)
@@ -134,7 +134,7 @@ impl F2fs {
         let mut from = range.start;
         let outcome = loop {
             let room = BATCH_PAGES - sending.pages;
-            if room == 0 || (each < BATCH_PAGES && op.is_long()) {
+            if room == 0 || (each < BATCH_PAGES && self.is_long(op)) {
                 break Ok(Batch::More(from));
             }
             match self

@@ -43,6 +43,8 @@ pub(crate) use ring::{Ring, RingPlace, Span};
 pub use stats::{CommitPhase, CommitReason, JournalStats};
 pub(crate) use tx::{Tx, UsageDelta};
 
+use base::BLOCK_BYTES;
+
 /// An epoch: what becomes durable together. They rise by one; 0 stands for "none".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Epoch(pub u64);
@@ -71,5 +73,10 @@ impl Journal {
             plane: Plane::new(Epoch(0)),
             rewrite: Rewrite::new(),
         }
+    }
+
+    /// What one operation logs at most: [`OP_MAX`], in a small ring an eighth of it.
+    pub fn op_max(&self) -> usize {
+        OP_MAX.min(self.area.blocks as usize * BLOCK_BYTES / 8)
     }
 }

@@ -34,8 +34,8 @@ struct Freed {
     /// A direct node below an indirect one went that is on the device.
     cut_below: bool,
     damage: Option<FsError>,
-    /// Stop when the operation has logged what it may.
-    bounded: bool,
+    /// Stop when the operation has logged so much.
+    bound: Option<usize>,
     /// It has; something is left.
     more: bool,
     owner: Owned,
@@ -50,13 +50,14 @@ pub(crate) struct Cut {
     pub result: FsResult<()>,
 }
 
-/// Slots that are freed between two looks at how much the operation has logged: 32 bytes each, at worst.
-const SLOTS_AT_ONCE: usize = 256;
+/// Bytes of an operation's room in the journal for each slot that is freed between two looks at how much it has logged. A slot logs 28, at worst.
+const ROOM_PER_SLOT: usize = 128;
 
 impl Freed {
     /// The operation has logged what it may.
     fn is_enough(&mut self, op: &Op<'_>) -> bool {
-        self.more |= self.bounded && op.is_long();
+        let logged = op.tx().map_or(0, |tx| tx.bytes());
+        self.more |= self.bound.is_some_and(|most| logged >= most / 2);
         self.more
     }
 
@@ -125,7 +126,7 @@ impl F2fs {
     ) -> Cut {
         let shape = shape(inode);
         let mut freed = Freed {
-            bounded: bounded && op.tx().is_some(),
+            bound: (bounded && op.tx().is_some()).then(|| self.op_max()),
             owner: Owned::by(inode.nid(), shape.dir),
             ..Freed::default()
         };
@@ -363,11 +364,7 @@ impl F2fs {
             let all = slots.map(|s| (slot0 + s, addr(block, slot0 + s)));
             all.filter(|(_, addr)| *addr != BlockAddr::NULL).collect()
         })?;
-        let at_once = if freed.bounded {
-            SLOTS_AT_ONCE
-        } else {
-            usize::MAX
-        };
+        let at_once = freed.bound.map_or(usize::MAX, |most| most / ROOM_PER_SLOT);
         for part in used.chunks(at_once) {
             if freed.is_enough(op) {
                 break;
