@@ -216,6 +216,12 @@ mutants! {
     F2fsjCommitBeforeData = "f2fsj-commit-before-data", F(43);
     /// Records of one inode stand in the order in which operations ended.
     F2fsjOrderOfEnds = "f2fsj-order-of-ends", F(44);
+    /// No flush lies between the data that an epoch maps and its transaction.
+    F2fsjDataUnflushed = "f2fsj-data-unflushed", F(51);
+    /// An fsync returns when the transaction has completed, and may be in the cache.
+    F2fsjAckBeforeCommit = "f2fsj-ack-before-commit", F(52);
+    /// An fsync is content with a flush that began before its own data had landed.
+    F2fsjJoinOldFlush = "f2fsj-join-old-flush", H(17);
 }
 
 impl fmt::Display for Mutant {

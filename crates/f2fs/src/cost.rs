@@ -23,6 +23,9 @@ pub(crate) const WRITEBACK_PAGE: Nanos = Nanos(5_850);
 /// Sending one block of a checkpoint or of an fsync: node, directory, NAT, SIT, SSA, pack (`checkpoint-block`).
 pub(crate) const META_BLOCK: Nanos = Nanos(3_070);
 
+/// Making one block of a transaction of the journal: records copied, checksums (`log-block`).
+pub(crate) const LOG_BLOCK: Nanos = Nanos(1_500);
+
 /// `n` times `each`.
 pub(crate) fn charge(each: Nanos, n: u64) {
     if n > 0 {

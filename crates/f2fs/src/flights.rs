@@ -56,16 +56,22 @@ impl Flights {
         }
     }
 
-    /// The same for pages that do not lie in a row.
-    pub fn add_runs(&self, runs: impl IntoIterator<Item = Range<u64>>, mut batch: Batch) {
-        if !batch.is_empty() {
-            let watch = batch.watch();
-            let flights = runs.into_iter().map(|pages| Flight {
-                pages,
-                watch: watch.clone(),
-            });
-            self.state.lock().under_way.extend(flights);
+    /// The same for pages that do not lie in a row. Answers how somebody else may wait for them.
+    pub fn add_runs(
+        &self,
+        runs: impl IntoIterator<Item = Range<u64>>,
+        mut batch: Batch,
+    ) -> Option<Watch> {
+        if batch.is_empty() {
+            return None;
         }
+        let watch = batch.watch();
+        let flights = runs.into_iter().map(|pages| Flight {
+            pages,
+            watch: watch.clone(),
+        });
+        self.state.lock().under_way.extend(flights);
+        Some(watch)
     }
 
     /// True if nothing is under way.

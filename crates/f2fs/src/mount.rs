@@ -46,13 +46,14 @@ fn journal(
     sb: &Superblock,
     geo: &Geometry,
     options: &MountOptions,
+    start: journal::Start,
 ) -> FsResult<Option<Journal>> {
     let Some(options) = options.journal else {
         return Ok(None);
     };
     let device = queue.caps().sectors / SECTORS_PER_BLOCK;
     match journal::area::find(sb, geo, device)? {
-        Some(area) => Ok(Some(Journal::new(area, options))),
+        Some(area) => Ok(Some(Journal::new(area, options, start))),
         None => Err(FsError::incompatible(
             "scheme=f2fsj: the volume has no room for a journal; `varve mkfs --fs f2fs -J default` makes one that has",
         )),
@@ -91,7 +92,6 @@ impl F2fs {
         listed: &[Ino],
     ) -> FsResult<F2fs> {
         let superblock::Found { sb, geo, .. } = found;
-        let journal = journal(&queue, &sb, &geo, &options)?;
         let mut notes = Vec::new();
         let on_disk = SegsOnDisk {
             cp: &pack.cp,
@@ -115,6 +115,12 @@ impl F2fs {
         if odd > 0 {
             cp.need_fsck();
         }
+        let start = journal::Start {
+            incarnation: cp.footer_version(),
+            usage: cp.usage(),
+            ..journal::Start::default()
+        };
+        let journal = journal(&queue, &sb, &geo, &options, start)?;
         Ok(F2fs {
             geo,
             features: sb.features(),

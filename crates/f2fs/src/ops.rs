@@ -45,11 +45,13 @@ pub enum Cause {
     Recovery,
     /// `checkpoint=enable` after a time without.
     Enable,
+    /// The ring of the journal has no room for the next transaction.
+    Ring,
 }
 
 impl Cause {
     /// All of them, in the order of reports.
-    pub const ALL: [Cause; 14] = [
+    pub const ALL: [Cause; 15] = [
         Cause::Timer,
         Cause::Background,
         Cause::DirtyNat,
@@ -64,6 +66,7 @@ impl Cause {
         Cause::BackgroundGc,
         Cause::Recovery,
         Cause::Enable,
+        Cause::Ring,
     ];
     /// Its name in results.
     pub const fn name(self) -> &'static str {
@@ -82,6 +85,7 @@ impl Cause {
             Cause::BackgroundGc => "gc-background",
             Cause::Recovery => "recovery",
             Cause::Enable => "checkpoint-enable",
+            Cause::Ring => "apply-ring",
         }
     }
 }

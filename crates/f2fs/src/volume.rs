@@ -92,7 +92,8 @@ impl F2fs {
         self.ops.stats()
     }
 
-    /// Time of all fsync and fdatasync calls by part: `fsync-data`, `fsync-node`, `fsync-checkpoint`, `fsync-flush`.
+    /// Time of all fsync and fdatasync calls by part: `fsync-data`, `fsync-node`, `fsync-checkpoint`, `fsync-flush`; with a journal
+    /// `fsync-data`, `fsync-commit`, `fsync-flush`.
     pub fn sync_times(&self) -> BTreeMap<&'static str, Nanos> {
         self.sync_times.lock().clone()
     }

@@ -173,7 +173,7 @@ impl F2fs {
         }
         let put = self.put_inode(op, inode);
         put.inspect_err(|e| self.fail(e))?;
-        self.send_pending(inode, pages, &moved);
+        self.send_pending(op, inode, pages, &moved);
         Ok(())
     }
 
@@ -221,7 +221,7 @@ impl F2fs {
     }
 
     /// The pages are the cache's from now on, and on their way. `wb` is held.
-    fn send_pending(&self, inode: &Inode, pages: &Pending, moved: &[Moved]) {
+    fn send_pending(&self, op: &Op<'_>, inode: &Inode, pages: &Pending, moved: &[Moved]) {
         let ino = inode.ino;
         let mut plug = self.queue.plug();
         let mut runs = Vec::with_capacity(moved.len());
@@ -237,8 +237,11 @@ impl F2fs {
             runs.push(run.range());
         }
         if !plug.is_empty() {
-            inode.flights.add_runs(runs, plug.submit());
+            let watch = inode.flights.add_runs(runs, plug.submit());
             self.content.took_off(ino);
+            if let (Some(tx), Some(watch)) = (op.tx(), watch) {
+                tx.data_sent(watch);
+            }
         }
     }
 }

@@ -151,7 +151,7 @@ impl F2fs {
                 }
             }
         };
-        sending.send(self, inode);
+        sending.send(self, op, inode);
         sending.note(self, inode);
         outcome
     }
@@ -184,7 +184,7 @@ impl F2fs {
             };
             if sending.over.contains(&addr) {
                 // Only a damaged mapping leads to one block twice; one plug must not hold it twice.
-                sending.send(self, inode);
+                sending.send(self, op, inode);
             }
             sending.add(addr, page.clone(), index);
         }
@@ -223,6 +223,7 @@ impl F2fs {
             return Err(e);
         }
         sending.stats.out_of_place[sending.log.heat()] += 1;
+        sending.mapped = true;
         Ok(placed.addr)
     }
 
@@ -357,6 +358,8 @@ struct Sending {
     runs: Vec<Range<u64>>,
     /// Blocks in the plug.
     over: BTreeSet<BlockAddr>,
+    /// Something in the plug has got a new block.
+    mapped: bool,
     /// Of the whole batch.
     pages: usize,
     stats: DataStats,
@@ -377,6 +380,7 @@ impl Sending {
             in_place: facts.in_place(),
             runs: Vec::new(),
             over: BTreeSet::new(),
+            mapped: false,
             pages: 0,
             stats: DataStats::default(),
             version: None,
@@ -405,8 +409,8 @@ impl Sending {
         }
     }
 
-    /// Submits what was gathered; whoever lands the flights waits for it.
-    fn send(&mut self, fs: &F2fs, inode: &Inode) {
+    /// Submits what was gathered; whoever lands the flights waits for it, and the commit of the epoch that maps it (I1).
+    fn send(&mut self, fs: &F2fs, op: &Op<'_>, inode: &Inode) {
         if self.plug.is_empty() {
             return;
         }
@@ -418,8 +422,12 @@ impl Sending {
         cost::charge(each, pages);
         self.over.clear();
         let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
-        inode.flights.add_runs(self.runs.drain(..), plug.submit());
+        let watch = inode.flights.add_runs(self.runs.drain(..), plug.submit());
         fs.content.took_off(inode.ino);
+        if let (Some(tx), Some(watch), true) = (op.tx(), watch, self.mapped) {
+            tx.data_sent(watch);
+        }
+        self.mapped = false;
     }
 
     /// Tells fsync what happened, and counts it.

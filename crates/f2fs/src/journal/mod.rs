@@ -24,6 +24,7 @@ mod figures;
 mod gate;
 mod group;
 mod lists;
+mod log;
 mod options;
 mod plane;
 pub(crate) mod redo;
@@ -35,15 +36,21 @@ mod world;
 
 pub(crate) use area::JournalArea;
 pub use figures::PlaneStats;
-pub(crate) use group::{Group, Led};
+use group::{Group, Led};
+use log::LogState;
+pub(crate) use log::{Committed, Head, Start};
 pub use options::{Guard, JournalOptions};
 pub(crate) use plane::{Closed, OwnedGroup, Plane};
 pub(crate) use rewrite::{Rewrite, Wanted};
-pub(crate) use ring::{Ring, RingPlace, Span};
+use ring::{Ring, RingPlace, Span};
 pub use stats::{CommitPhase, CommitReason, JournalStats};
 pub(crate) use tx::{Tx, UsageDelta};
 
-use base::BLOCK_BYTES;
+use crate::mkfs::RING_AT;
+use base::{BLOCK_BYTES, BlockNo};
+use rt::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// An epoch: what becomes durable together. They rise by one; 0 stands for "none".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -57,6 +64,12 @@ pub(crate) struct Journal {
     pub area: JournalArea,
     /// Epochs, and who is in them.
     pub plane: Plane,
+    /// Who waits for which epoch to be committed.
+    group: Group,
+    /// The ring.
+    log: Mutex<LogState>,
+    /// Committed epochs that are not applied, oldest first.
+    pub committed: Mutex<VecDeque<Arc<Committed>>>,
     /// What cleaning wants apply to write elsewhere.
     pub rewrite: Rewrite,
 }
@@ -65,12 +78,22 @@ pub(crate) struct Journal {
 pub(crate) const OP_MAX: usize = 32 << 10;
 
 impl Journal {
-    /// A journal with nothing in it.
-    pub fn new(area: JournalArea, options: JournalOptions) -> Journal {
+    /// A journal with nothing in it, that goes on from `start`.
+    pub fn new(area: JournalArea, options: JournalOptions, start: Start) -> Journal {
+        let place = RingPlace {
+            first: BlockNo(area.start + u64::from(RING_AT)),
+            blocks: area.blocks - RING_AT,
+            incarnation: start.incarnation,
+        };
+        let ring = Ring::empty(place, start.head, start.epoch);
+        let log = LogState::new(ring, start.usage);
         Journal {
             options,
             area,
-            plane: Plane::new(Epoch(0)),
+            plane: Plane::new(start.epoch),
+            group: Group::new(start.epoch),
+            log: Mutex::named("f2fs journal", log),
+            committed: Mutex::named("f2fs committed epochs", VecDeque::new()),
             rewrite: Rewrite::new(),
         }
     }

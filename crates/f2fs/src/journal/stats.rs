@@ -1,5 +1,7 @@
 //! What the journal did and cost.
 
+use super::PlaneStats;
+use crate::F2fs;
 use base::Nanos;
 use std::collections::BTreeMap;
 
@@ -126,6 +128,18 @@ pub struct JournalStats {
     pub committed: u64,
     /// The last applied one.
     pub applied: u64,
+    /// Epochs and their lists.
+    pub plane: PlaneStats,
+}
+
+impl F2fs {
+    /// What the journal did and cost since the mount; `None` without one.
+    pub fn journal_stats(&self) -> Option<JournalStats> {
+        let journal = self.journal.as_ref()?;
+        let mut stats = journal.stats();
+        stats.plane = journal.plane.stats();
+        Some(stats)
+    }
 }
 
 impl JournalStats {
@@ -135,8 +149,41 @@ impl JournalStats {
     }
 
     /// A commit was made for so many callers.
-    pub(super) fn note_group(&mut self, callers: u64) {
+    fn note_group(&mut self, callers: u64) {
         let class = 1 << callers.max(1).ilog2();
         *self.group_sizes.entry(class).or_default() += 1;
+    }
+}
+
+/// What one commit did and cost.
+pub(super) struct Figures {
+    /// Its parts.
+    pub spans: Vec<(CommitPhase, Nanos)>,
+    /// From its start to its end.
+    pub took: Nanos,
+    /// A flush covered its data.
+    pub flushed: bool,
+    pub groups: u64,
+    pub records: u64,
+    pub bytes: u64,
+    pub blocks: u32,
+}
+
+impl Figures {
+    /// Adds them up, for a commit that lets so many callers go.
+    pub fn add_to(&self, stats: &mut JournalStats, why: CommitReason, callers: u64) {
+        *stats.by_reason.entry(why).or_default() += 1;
+        stats.records += self.records;
+        stats.groups += self.groups;
+        stats.bytes += self.bytes;
+        stats.blocks += u64::from(self.blocks);
+        stats.compact += u64::from(self.blocks == 1);
+        stats.data_flushes += u64::from(self.flushed);
+        stats.data_flushes_saved += u64::from(!self.flushed);
+        for &(phase, span) in &self.spans {
+            *stats.time.entry(phase).or_default() += span;
+        }
+        stats.longest = stats.longest.max(self.took);
+        stats.note_group(callers);
     }
 }

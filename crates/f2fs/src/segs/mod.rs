@@ -35,6 +35,7 @@ pub(crate) use map::BlockMap;
 pub(crate) use table::State;
 
 use crate::F2fs;
+use crate::journal::Head;
 use crate::ops::Op;
 use base::{Nanos, Time};
 use block::Queue;
@@ -120,6 +121,16 @@ impl Segments {
     /// The next address of a log: what a checkpoint writes down, and where roll-forward begins.
     pub fn next_of(&self, log: Log) -> BlockAddr {
         self.inner.lock().next_of(log)
+    }
+    /// Where the logs write, in the order of [`Log::ALL`].
+    pub fn heads(&self) -> Vec<Head> {
+        let head = |open: &OpenLog| Head {
+            log: open.log,
+            alloc: open.alloc,
+            seg: open.segno,
+            next: open.next,
+        };
+        self.inner.lock().logs.iter().map(head).collect()
     }
     /// Valid blocks, of data and nodes.
     pub fn valid_blocks(&self) -> u64 {
