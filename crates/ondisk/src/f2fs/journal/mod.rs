@@ -1,12 +1,35 @@
-//! The journal of F2FSJ on the device: a ring of transactions, each a descriptor block, blocks of records, and a commit block.
+//! The journal of F2FSJ on the device: a region behind the volume, of two superblocks and a ring of transactions, each a descriptor
+//! block, blocks of records, and a commit block.
+//!
+//! The superblock of the volume describes the [region](JournalArea); the [superblocks](JournalSuper) of the journal say where the
+//! ring begins and which of its lives this is. A [`Transaction`] holds all [records](Record) of one epoch, in [groups](Group) by
+//! inode. Which epochs the volume contains already says its checkpoint.
+//!
+//! Nothing here does I/O; whatever is parsed may have been made to hurt.
 
 pub mod attr;
 mod codec;
+mod fault;
 mod group;
+mod header;
+mod place;
 mod record;
 #[cfg(test)]
 mod record_tests;
+mod superblock;
+mod transaction;
+#[cfg(test)]
+mod transaction_tests;
 
 pub use codec::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Records};
+pub use fault::{Fault, FaultKind, Part};
 pub use group::{GROUP_HEADER_BYTES, GROUP_RECORDS_MAX, Group, Groups, count_records, put_group};
+pub use header::{
+    BLOCK_HEADER_BYTES, BlockHeader, BlockKind, HeaderFault, RECORDS_PER_BLOCK_BYTES,
+};
+pub use place::{JournalArea, RING_AT, RING_MIN_BLOCKS, RingArea};
 pub use record::{Content, Record};
+pub use superblock::JournalSuper;
+pub use transaction::{
+    COMPACT_BYTES, Commit, Descriptor, Transaction, TransactionFlags, transaction_blocks,
+};

@@ -1,0 +1,420 @@
+//! A transaction: all records of one epoch, and the mark that they are all there.
+//!
+//! A descriptor block (JD), blocks of records, a commit block (JC); or, if the records are few, one compact block. Behind the
+//! [header](super::BlockHeader), descriptor:
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 32 | 4 | blocks of records |
+//! | 36 | 4 | flags: 1 a flush was needed for its data, 2 it frees blocks, 4 it moves blocks (cleaning) |
+//! | 40 | 8 | bytes of records (groups with their headers) |
+//! | 48 | 4 | groups |
+//! | 52 | 4 | records |
+//! | 56 | 4 | ring index of the commit block of the epoch before |
+//! | 60 | 4 | 0 |
+//! | 64 | 8 | when the epoch began, nanoseconds |
+//!
+//! and commit block (in a compact block the same 40 bytes lie at 72, behind those of the descriptor):
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 32 | 4 | blocks of the transaction, this one included |
+//! | 36 | 4 | crc32c over descriptor block and blocks of records, whole; 0 in a compact one |
+//! | 40 | 8 | when it was committed, nanoseconds |
+//! | 48 | 8 | valid blocks of the volume after this epoch |
+//! | 56 | 4 | valid nodes |
+//! | 60 | 4 | valid inodes |
+//! | 64 | 4 | where the search for a free nid goes on |
+//! | 68 | 4 | 0 |
+//!
+//! Why it is whole or not at all, however its blocks reach the medium:
+//! - T1 each block has its checksum: a torn one is seen;
+//! - T2 each block has incarnation, epoch and index: what lay there before is not taken for one of this transaction;
+//! - T3 the commit block has a checksum over all the others: it does not commit those of another attempt at the same epoch.
+
+use super::header::seal;
+use super::{
+    BLOCK_HEADER_BYTES, BlockHeader, BlockKind, Fault, FaultKind, Groups, Part,
+    RECORDS_PER_BLOCK_BYTES, count_records,
+};
+use crate::f2fs::{BLOCK_BYTES, Nid};
+use crate::field::bit_set;
+use base::bytes::{get_le32, get_le64, put_le32, put_le64};
+use base::checksum::crc32c;
+
+bit_set! {
+    /// What is special about a transaction.
+    TransactionFlags: u32, "TRANSACTION_" {
+        /// It maps data that a flush made durable before.
+        FLUSHED = 1, "data_flush";
+        /// It frees blocks.
+        FREES = 2, "frees";
+        /// It moves blocks of a victim segment.
+        MOVES = 4, "gc";
+    }
+}
+
+/// Bytes of records that a compact block holds.
+pub const COMPACT_BYTES: usize = BLOCK_BYTES - BlockKind::Compact.header_bytes();
+
+/// What the descriptor says beside lengths, which follow from the payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Descriptor {
+    /// What is special about it.
+    pub flags: TransactionFlags,
+    /// Groups in the payload.
+    pub groups: u32,
+    /// Records in them.
+    pub records: u32,
+    /// Ring index of the commit block (or compact block) of the epoch before: for people.
+    pub previous: u32,
+    /// When the epoch began, nanoseconds.
+    pub opened: u64,
+}
+
+/// What the commit block says beside lengths and checksum: counters after this epoch, for recovery to compare.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Commit {
+    /// When it was committed, nanoseconds.
+    pub time: u64,
+    /// Valid blocks of the main area.
+    pub valid_blocks: u64,
+    /// Nodes.
+    pub valid_nodes: u32,
+    /// Inodes.
+    pub valid_inodes: u32,
+    /// Where the search for a free nid goes on.
+    pub next_free_nid: Nid,
+}
+
+/// A transaction.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Transaction {
+    /// Life of the ring.
+    pub incarnation: u64,
+    /// Its epoch.
+    pub epoch: u64,
+    /// What the first block says.
+    pub descriptor: Descriptor,
+    /// What the last block says.
+    pub commit: Commit,
+    /// Its [groups](Groups).
+    pub payload: Vec<u8>,
+}
+
+/// Blocks of a transaction with so many bytes of groups.
+///
+/// # Panics
+/// More than fit into the largest ring.
+pub fn transaction_blocks(payload: usize) -> u32 {
+    if payload <= COMPACT_BYTES {
+        return 1;
+    }
+    let blocks = payload.div_ceil(RECORDS_PER_BLOCK_BYTES) + 2;
+    u32::try_from(blocks).expect("an epoch has a bound far below the largest ring")
+}
+
+impl Transaction {
+    /// Its number of blocks.
+    pub fn blocks(&self) -> u32 {
+        transaction_blocks(self.payload.len())
+    }
+
+    /// Its blocks, one behind the other.
+    ///
+    /// # Panics
+    /// As [`transaction_blocks`].
+    pub fn encode(&self) -> Vec<u8> {
+        let blocks = self.blocks();
+        let mut out = vec![0; blocks as usize * BLOCK_BYTES];
+        if blocks == 1 {
+            self.encode_compact(&mut out);
+            return out;
+        }
+        self.begin(&mut out, BlockKind::Descriptor, 0);
+        self.put_descriptor(&mut out, blocks - 2);
+        seal(&mut out[..BLOCK_BYTES]);
+        let (body, last) = out.split_at_mut((blocks as usize - 1) * BLOCK_BYTES);
+        let places = body[BLOCK_BYTES..].chunks_exact_mut(BLOCK_BYTES);
+        for (n, (block, records)) in places
+            .zip(self.payload.chunks(RECORDS_PER_BLOCK_BYTES))
+            .enumerate()
+        {
+            self.begin(block, BlockKind::Records, n as u32 + 1);
+            block[BLOCK_HEADER_BYTES..BLOCK_HEADER_BYTES + records.len()].copy_from_slice(records);
+            seal(block);
+        }
+        self.begin(last, BlockKind::Commit, blocks - 1);
+        // T3.
+        self.put_commit(&mut last[BLOCK_HEADER_BYTES..], blocks, crc32c(!0, body));
+        seal(last);
+        out
+    }
+
+    fn encode_compact(&self, block: &mut [u8]) {
+        self.begin(block, BlockKind::Compact, 0);
+        self.put_descriptor(block, 0);
+        self.put_commit(&mut block[BlockKind::Descriptor.header_bytes()..], 1, 0);
+        let at = BlockKind::Compact.header_bytes();
+        block[at..at + self.payload.len()].copy_from_slice(&self.payload);
+        seal(block);
+    }
+
+    fn begin(&self, block: &mut [u8], kind: BlockKind, index: u32) {
+        let (incarnation, epoch) = (self.incarnation, self.epoch);
+        BlockHeader {
+            kind,
+            incarnation,
+            epoch,
+            index,
+        }
+        .put(block);
+    }
+
+    fn put_descriptor(&self, block: &mut [u8], blocks: u32) {
+        let d = &mut block[BLOCK_HEADER_BYTES..];
+        put_le32(d, 0, blocks);
+        put_le32(d, 4, self.descriptor.flags.0);
+        put_le64(d, 8, self.payload.len() as u64);
+        put_le32(d, 16, self.descriptor.groups);
+        put_le32(d, 20, self.descriptor.records);
+        put_le32(d, 24, self.descriptor.previous);
+        put_le64(d, 32, self.descriptor.opened);
+    }
+
+    fn put_commit(&self, c: &mut [u8], blocks: u32, crc: u32) {
+        put_le32(c, 0, blocks);
+        put_le32(c, 4, crc);
+        put_le64(c, 8, self.commit.time);
+        put_le64(c, 16, self.commit.valid_blocks);
+        put_le32(c, 24, self.commit.valid_nodes);
+        put_le32(c, 28, self.commit.valid_inodes);
+        put_le32(c, 32, self.commit.next_free_nid.0);
+    }
+
+    /// Blocks of the transaction that begins with `block`: of this incarnation and epoch.
+    ///
+    /// # Errors
+    /// No such transaction begins there.
+    pub fn peek(block: &[u8], incarnation: u64, epoch: u64) -> Result<u64, Fault> {
+        let shape = Shape::read(block, incarnation, epoch)?;
+        Ok(shape.blocks())
+    }
+
+    /// Reads the transaction of this incarnation and epoch from `blocks`, which begin with its first one; those behind its last one
+    /// do not matter.
+    ///
+    /// # Errors
+    /// It is not whole, or it contradicts itself: what is wrong first, from the first block on.
+    pub fn parse(blocks: &[u8], incarnation: u64, epoch: u64) -> Result<Transaction, Fault> {
+        let shape = Shape::read(blocks, incarnation, epoch)?;
+        let need = shape.blocks();
+        if need > (blocks.len() / BLOCK_BYTES) as u64 {
+            let kind = FaultKind::Short { need };
+            return Err(Fault::new(Part::Descriptor, 0, kind));
+        }
+        let mut out = Transaction {
+            incarnation,
+            epoch,
+            descriptor: shape.descriptor,
+            ..Transaction::default()
+        };
+        if shape.compact {
+            let at = BlockKind::Compact.header_bytes();
+            out.payload = blocks[at..at + shape.bytes].to_vec();
+            let c = &blocks[BlockKind::Descriptor.header_bytes()..at];
+            out.commit = read_commit(c, Part::Descriptor, 0, 1, 0)?;
+        } else {
+            out.read_body(&blocks[..need as usize * BLOCK_BYTES], &shape)?;
+        }
+        out.check_payload()?;
+        Ok(out)
+    }
+
+    fn read_body(&mut self, blocks: &[u8], shape: &Shape) -> Result<(), Fault> {
+        self.payload.reserve_exact(shape.bytes);
+        let count = shape.blocks() as u32;
+        let expected = |kind, index| BlockHeader {
+            kind,
+            incarnation: self.incarnation,
+            epoch: self.epoch,
+            index,
+        };
+        let (body, last) = blocks.split_at(blocks.len() - BLOCK_BYTES);
+        for (index, block) in (0..).zip(body.chunks_exact(BLOCK_BYTES)).skip(1) {
+            let want = expected(BlockKind::Records, index);
+            check_header(block, &want, Part::Records)?;
+            let bytes = (shape.bytes - self.payload.len()).min(RECORDS_PER_BLOCK_BYTES);
+            let records = &block[BLOCK_HEADER_BYTES..BLOCK_HEADER_BYTES + bytes];
+            self.payload.extend_from_slice(records);
+        }
+        let index = count - 1;
+        check_header(last, &expected(BlockKind::Commit, index), Part::Commit)?;
+        // T3.
+        let crc = crc32c(!0, body);
+        let c = &last[BLOCK_HEADER_BYTES..BlockKind::Commit.header_bytes()];
+        self.commit = read_commit(c, Part::Commit, index, count, crc)?;
+        Ok(())
+    }
+
+    /// Groups and records lie one behind the other, and are as many as the descriptor says.
+    fn check_payload(&self) -> Result<(), Fault> {
+        let fault = |kind| Fault::new(Part::Records, 0, kind);
+        let (mut groups, mut records) = (0u64, 0u64);
+        for group in Groups::new(&self.payload) {
+            let group = group.map_err(|e| fault(FaultKind::Payload(e)))?;
+            let count = count_records(group.bytes).map_err(|e| fault(FaultKind::Payload(e)))?;
+            if count != group.records {
+                return Err(fault(FaultKind::Field {
+                    field: "n_records",
+                    value: group.records.into(),
+                    reason: "is not the number of records in the group",
+                }));
+            }
+            groups += 1;
+            records += u64::from(count);
+        }
+        let field = |field, value: u32, reason| {
+            let value = value.into();
+            Err(Fault::new(
+                Part::Descriptor,
+                0,
+                FaultKind::Field {
+                    field,
+                    value,
+                    reason,
+                },
+            ))
+        };
+        if groups != u64::from(self.descriptor.groups) {
+            return field(
+                "n_groups",
+                self.descriptor.groups,
+                "is not the number of groups",
+            );
+        }
+        if records != u64::from(self.descriptor.records) {
+            return field(
+                "n_records",
+                self.descriptor.records,
+                "is not the number of records",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What the first block says.
+struct Shape {
+    compact: bool,
+    /// Blocks of records.
+    blocks: u32,
+    /// Bytes of groups.
+    bytes: usize,
+    descriptor: Descriptor,
+}
+
+impl Shape {
+    fn blocks(&self) -> u64 {
+        if self.compact {
+            1
+        } else {
+            u64::from(self.blocks) + 2
+        }
+    }
+
+    fn read(block: &[u8], incarnation: u64, epoch: u64) -> Result<Shape, Fault> {
+        let fault = |kind| Fault::new(Part::Descriptor, 0, kind);
+        let head = BlockHeader::parse(block).map_err(|e| fault(FaultKind::Header(e)))?;
+        check_identity(&head, incarnation, epoch, 0).map_err(fault)?;
+        let compact = head.kind == BlockKind::Compact;
+        if !compact && head.kind != BlockKind::Descriptor {
+            return Err(fault(FaultKind::Kind(head.kind)));
+        }
+        let d = &block[BLOCK_HEADER_BYTES..];
+        let (blocks, bytes) = (get_le32(d, 0), get_le64(d, 8));
+        let field = |field, value: u64, reason| {
+            Err(fault(FaultKind::Field {
+                field,
+                value,
+                reason,
+            }))
+        };
+        let flags = TransactionFlags(get_le32(d, 4));
+        if !flags.without(TransactionFlags::KNOWN).is_empty() || get_le32(d, 28) != 0 {
+            return field("flags", flags.0.into(), "an unknown flag");
+        }
+        let fits = match compact {
+            true => blocks == 0 && bytes <= COMPACT_BYTES as u64,
+            false => u64::from(blocks) == bytes.div_ceil(RECORDS_PER_BLOCK_BYTES as u64),
+        };
+        if !fits {
+            return field("payload_bytes", bytes, "does not fit the number of blocks");
+        }
+        Ok(Shape {
+            compact,
+            blocks,
+            bytes: bytes as usize,
+            descriptor: Descriptor {
+                flags,
+                groups: get_le32(d, 16),
+                records: get_le32(d, 20),
+                previous: get_le32(d, 24),
+                opened: get_le64(d, 32),
+            },
+        })
+    }
+}
+
+/// T2.
+fn check_identity(
+    head: &BlockHeader,
+    incarnation: u64,
+    epoch: u64,
+    index: u32,
+) -> Result<(), FaultKind> {
+    if head.incarnation != incarnation {
+        return Err(FaultKind::Incarnation(head.incarnation));
+    }
+    if head.epoch != epoch {
+        return Err(FaultKind::Epoch(head.epoch));
+    }
+    if head.index != index {
+        return Err(FaultKind::Index(head.index));
+    }
+    Ok(())
+}
+
+fn check_header(block: &[u8], want: &BlockHeader, part: Part) -> Result<(), Fault> {
+    let fault = |kind| Fault::new(part, want.index, kind);
+    // T1.
+    let head = BlockHeader::parse(block).map_err(|e| fault(FaultKind::Header(e)))?;
+    check_identity(&head, want.incarnation, want.epoch, want.index).map_err(fault)?;
+    if head.kind != want.kind {
+        return Err(fault(FaultKind::Kind(head.kind)));
+    }
+    Ok(())
+}
+
+fn read_commit(c: &[u8], part: Part, index: u32, blocks: u32, crc: u32) -> Result<Commit, Fault> {
+    let fault = |kind| Fault::new(part, index, kind);
+    if get_le32(c, 0) != blocks || get_le32(c, 36) != 0 {
+        return Err(fault(FaultKind::Field {
+            field: "n_blocks",
+            value: get_le32(c, 0).into(),
+            reason: "is not the number of blocks that the descriptor says",
+        }));
+    }
+    let stored = get_le32(c, 4);
+    if stored != crc {
+        let computed = crc;
+        return Err(fault(FaultKind::Checksum { stored, computed }));
+    }
+    Ok(Commit {
+        time: get_le64(c, 8),
+        valid_blocks: get_le64(c, 16),
+        valid_nodes: get_le32(c, 24),
+        valid_inodes: get_le32(c, 28),
+        next_free_nid: Nid(get_le32(c, 32)),
+    })
+}
