@@ -142,6 +142,12 @@ mutants! {
     F2fsPackAfterFailure = "f2fs-pack-after-failure", F(25);
     /// A checkpoint pack counts by its first block alone.
     F2fsHalfPack = "f2fs-half-pack", F(26);
+    /// With a journal a freed block is used again before its epoch is applied.
+    F2fsjReuseEarly = "f2fsj-reuse-early", F(61);
+    /// With a journal a freed node number is used again in the epoch that freed it.
+    F2fsjNidEarly = "f2fsj-nid-early", F(62);
+    /// A truncation that takes several operations leaves no mark that it has begun.
+    F2fsjCutUnmarked = "f2fsj-cut-unmarked", F(63);
     /// A pair is logged before the program of its source has ended.
     PairBeforeSource = "pair-before-source", R(2);
     /// Recovery applies what it finds of a batch.

@@ -121,6 +121,9 @@ impl F2fs {
             ..journal::Start::default()
         };
         let journal = journal(&queue, &sb, &geo, &options, start)?;
+        if journal.is_some() {
+            nat.begin_journal();
+        }
         Ok(F2fs {
             geo,
             features: sb.features(),

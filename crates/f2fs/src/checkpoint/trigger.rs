@@ -25,23 +25,32 @@ impl F2fs {
 
     /// The trigger that says that a checkpoint is due.
     fn due(&self) -> Option<Cause> {
+        if self.nat.starved() {
+            return Some(Cause::DirtyNat);
+        }
+        if let Some(cause) = self.pressing(1) {
+            return Some(cause);
+        }
+        let triggers = &self.options.checkpoint.triggers;
+        let interval = triggers.interval.filter(|_| self.options.timers)?;
+        let last = self.cp.state.lock().last;
+        (rt::now() - last >= interval).then_some(Cause::Timer)
+    }
+
+    /// The threshold of what is dirty, or waits to be freed, that is reached `times` over.
+    pub(crate) fn pressing(&self, times: u64) -> Option<Cause> {
         let triggers = &self.options.checkpoint.triggers;
         let nat = u64::from(self.geo.max_nid) * u64::from(triggers.dirty_nat_percent) / 100;
-        if self.nat.dirty() >= nat.max(1) || self.nat.starved() {
+        if self.nat.dirty() >= nat.max(1) * times {
             return Some(Cause::DirtyNat);
         }
         let nodes = u64::from(triggers.dirty_node_segments) * u64::from(BLOCKS_PER_SEG);
-        if self.nodes.dirty() >= nodes.max(1) {
+        if self.nodes.dirty() >= nodes.max(1) * times {
             return Some(Cause::DirtyNodes);
         }
         let main = u64::from(self.geo.segments_main);
         let prefree = (main * u64::from(triggers.prefree_percent) / 100)
             .min(triggers.prefree_segments_max.into());
-        if u64::from(self.segs.prefree()) > prefree {
-            return Some(Cause::Prefree);
-        }
-        let interval = triggers.interval.filter(|_| self.options.timers)?;
-        let last = self.cp.state.lock().last;
-        (rt::now() - last >= interval).then_some(Cause::Timer)
+        (u64::from(self.segs.prefree()) > prefree * times).then_some(Cause::Prefree)
     }
 }

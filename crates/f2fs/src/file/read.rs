@@ -7,6 +7,7 @@ use crate::inode::Inode;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Ino, SECTORS_PER_BLOCK};
 use fscore::{Errno, FsResult, Home};
 use ondisk::f2fs::{BlockAddr, InodeFlags, Timestamp};
+use std::ops::Range;
 
 /// Pages read ahead of a sequential reader (Linux default: 128 KiB).
 const READ_AHEAD_PAGES: u64 = 32;
@@ -107,6 +108,16 @@ impl F2fs {
                 return Ok(Some(page));
             }
         }
+    }
+
+    /// Cleaning: sees to it that these pages are cached, as far as they have blocks and the cache keeps them.
+    pub(crate) fn read_pages_ahead(&self, inode: &Inode, pages: Range<u64>) -> FsResult<()> {
+        for index in pages.clone() {
+            if self.pages.state(inode.ino, index).is_none() {
+                self.fill(inode, index, pages.end)?;
+            }
+        }
+        Ok(())
     }
 
     /// Puts what was read into the cache; answers the first page.

@@ -14,7 +14,7 @@ use super::{BLOCK, Place};
 use crate::F2fs;
 use crate::inode::Inode;
 use crate::ops::Op;
-use base::BLOCK_BYTES;
+use base::{BLOCK_BYTES, Mutant};
 use fscore::{Errno, FsError, FsResult};
 use ondisk::f2fs::Advise;
 use ondisk::f2fs::journal::Record;
@@ -104,6 +104,10 @@ impl F2fs {
 
     /// Z1. The caller puts the inode.
     fn mark_cut(&self, op: &Op<'_>, inode: &Inode, more: bool) -> FsResult<()> {
+        // Z2 (F63).
+        if rt::mutant(Mutant::F2fsjCutUnmarked) {
+            return Ok(());
+        }
         let from = {
             let mut core = inode.core();
             let advise = &mut core.fields.advise;

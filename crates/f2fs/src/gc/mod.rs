@@ -14,6 +14,7 @@
 //!   are left alone, and their segments come last. Of a file in an open atomic write the old content moves: the new one is in no cache
 //!   that cleaning sees (D5 in `file`).
 
+mod beside;
 mod moving;
 mod room;
 mod task;
@@ -23,7 +24,7 @@ use crate::F2fs;
 use crate::ops::{Cause, Freeze};
 use base::Nanos;
 use fscore::FsResult;
-use moving::{Moved, Place};
+use moving::{Beside, Moved, Place};
 use ondisk::f2fs::BLOCKS_PER_SEG;
 use rt::Mutex;
 use rt::atomic::AtomicBool;
@@ -99,6 +100,9 @@ impl F2fs {
     /// # Errors
     /// ENOSPC never: that is for the claim that fails. I/O, damage.
     pub(crate) fn balance(&self) -> FsResult<()> {
+        if let Some(journal) = &self.journal {
+            return self.balance_journal(journal);
+        }
         if self.is_low() && !self.options.read_only && !self.checkpoint_disabled() {
             self.clean_foreground()?;
         }
@@ -134,6 +138,14 @@ impl F2fs {
             Policy::CostBenefit
         };
         let mut work = self.gc.one.lock();
+        if let Some(journal) = &self.journal {
+            self.reserve_journal(journal)?;
+            let cause = Cause::BackgroundGc;
+            let cleaned = self.clean_section_beside(journal, &mut work, policy, cause);
+            let cleaned = cleaned.and_then(|c| self.free_deferred(cause).map(|()| c));
+            self.segs.end_cleaning();
+            return cleaned;
+        }
         let freeze = self.ops.freeze(Cause::BackgroundGc);
         let cleaned = self.clean_section(&freeze, &mut work, policy);
         let written = match cleaned {
@@ -186,10 +198,15 @@ impl F2fs {
                 return Ok(());
             }
             let before = (self.segs.free_sections(), self.segs.usable());
-            let freeze = self.ops.freeze(Cause::ForegroundGc);
-            let result = self.clean_round(&freeze, work);
-            freeze.end();
-            result?;
+            match &self.journal {
+                Some(journal) => self.clean_round_beside(journal, work)?,
+                None => {
+                    let freeze = self.ops.freeze(Cause::ForegroundGc);
+                    let result = self.clean_round(&freeze, work);
+                    freeze.end();
+                    result?;
+                }
+            }
             stalled = match (self.segs.free_sections(), self.segs.usable()) > before {
                 true => 0,
                 false => stalled + 1,
@@ -231,7 +248,7 @@ impl F2fs {
         };
         self.segs.begin_cleaning(section);
         let mut place = Place::start_of(section, &self.geo);
-        let moved = self.move_blocks(freeze.op(), &mut place, u32::MAX);
+        let moved = self.move_blocks(Beside::Nobody(freeze.op()), &mut place, u32::MAX);
         self.segs.end_cleaning();
         let moved = moved.inspect_err(|e| self.fail(e))?;
         if self.account(freeze.cause(), &moved, true) {

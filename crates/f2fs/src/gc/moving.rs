@@ -1,8 +1,9 @@
-//! Moving what is valid out of a section (K1 to K3).
+//! Moving what is valid out of a section (K1 to K3, K6 to K8).
 
 use crate::F2fs;
 use crate::file;
 use crate::inode::Inode;
+use crate::journal::Journal;
 use crate::ops::Op;
 use crate::segs::State;
 use base::{BlockNo, Ino, SECTORS_PER_BLOCK};
@@ -50,9 +51,9 @@ impl Place {
 
 /// A page of a file, and the block that it is to leave.
 #[derive(Clone, Copy)]
-struct Page {
-    index: u64,
-    addr: BlockAddr,
+pub(super) struct Page {
+    pub index: u64,
+    pub addr: BlockAddr,
 }
 
 /// What a node says of data blocks that name it.
@@ -65,9 +66,23 @@ struct Owner {
     version: u8,
 }
 
+/// Who else changes something while blocks are moved.
+#[derive(Clone, Copy)]
+pub(super) enum Beside<'a> {
+    /// Nobody: this is the operation of a freeze.
+    Nobody(&'a Op<'a>),
+    /// Whoever wants to: with a journal each move is an operation of its own (K6).
+    Anybody(&'a Journal),
+}
+
 impl F2fs {
     /// Moves the valid blocks of what is left of a section, at most `max` of them.
-    pub(super) fn move_blocks(&self, op: &Op<'_>, place: &mut Place, max: u32) -> FsResult<Moved> {
+    pub(super) fn move_blocks(
+        &self,
+        beside: Beside<'_>,
+        place: &mut Place,
+        max: u32,
+    ) -> FsResult<Moved> {
         let mut moved = Moved::default();
         let mut room = max as usize;
         while room > 0 && !place.is_end() {
@@ -86,7 +101,7 @@ impl F2fs {
                 _ => place.next_segment(),
             }
             if !found.is_empty() {
-                self.move_found(op, seg, kind.is_node(), &found, &mut moved)?;
+                self.move_found(beside, seg, kind.is_node(), &found, &mut moved)?;
             }
         }
         Ok(moved)
@@ -94,7 +109,7 @@ impl F2fs {
 
     fn move_found(
         &self,
-        op: &Op<'_>,
+        beside: Beside<'_>,
         seg: SegNo,
         nodes: bool,
         found: &[u32],
@@ -116,15 +131,15 @@ impl F2fs {
         let block = |&i: &u32| (BlockAddr(start + i), summary.entry(i));
         let blocks: Vec<(BlockAddr, Summary)> = found.iter().map(block).collect();
         match expected {
-            SummaryKind::Node => self.move_nodes(op, &blocks, moved),
-            SummaryKind::Data => self.move_data(op, &blocks, moved),
+            SummaryKind::Node => self.move_nodes(beside, &blocks, moved),
+            SummaryKind::Data => self.move_data(beside, &blocks, moved),
         }
     }
 
-    /// Nodes are made dirty: whoever writes nodes next takes them along, at the latest the next checkpoint.
+    /// Nodes are made dirty: whoever writes nodes next takes them along, at the latest the next checkpoint. With a journal: K7.
     fn move_nodes(
         &self,
-        op: &Op<'_>,
+        beside: Beside<'_>,
         blocks: &[(BlockAddr, Summary)],
         moved: &mut Moved,
     ) -> FsResult<()> {
@@ -136,7 +151,10 @@ impl F2fs {
                 moved.left += 1;
                 continue;
             }
-            self.edit_node(op, nid, |_| ())?;
+            match beside {
+                Beside::Nobody(op) => self.edit_node(op, nid, |_| ())?,
+                Beside::Anybody(journal) => journal.rewrite.node(nid),
+            }
             moved.nodes += 1;
         }
         Ok(())
@@ -144,7 +162,7 @@ impl F2fs {
 
     fn move_data(
         &self,
-        op: &Op<'_>,
+        beside: Beside<'_>,
         blocks: &[(BlockAddr, Summary)],
         moved: &mut Moved,
     ) -> FsResult<()> {
@@ -167,18 +185,31 @@ impl F2fs {
                 moved.left += 1;
                 continue;
             }
+            if let Beside::Anybody(journal) = beside
+                && owner.inode.is_dir()
+            {
+                // K7.
+                journal.rewrite.page(owner.inode.ino, index);
+                moved.data += 1;
+                continue;
+            }
             let file = files.entry(owner.inode.ino);
             let (_, pages) = file.or_insert_with(|| (owner.inode.clone(), Vec::new()));
             pages.push(Page { index, addr });
         }
         for (inode, mut pages) in files.into_values() {
-            self.read_ahead(&inode, &pages);
             pages.sort_unstable_by_key(|page| page.index);
-            for run in pages.chunk_by(|a, b| a.index + 1 == b.index) {
-                self.move_run(op, &inode, run, moved)?;
+            match beside {
+                Beside::Nobody(op) => {
+                    self.read_ahead(&inode, &pages);
+                    for run in pages.chunk_by(|a, b| a.index + 1 == b.index) {
+                        self.move_run(op, &inode, run, moved)?;
+                    }
+                    // K3.
+                    self.land(&inode)?;
+                }
+                Beside::Anybody(_) => self.move_pages_beside(&inode, &pages, moved)?,
             }
-            // K3.
-            self.land(&inode)?;
         }
         Ok(())
     }
@@ -206,10 +237,14 @@ impl F2fs {
     }
 
     /// K2: the address slot of the page says `addr`.
-    fn says(&self, inode: &Inode, index: u64, addr: BlockAddr) -> FsResult<bool> {
+    pub(super) fn says(&self, inode: &Inode, index: u64, addr: BlockAddr) -> FsResult<bool> {
         let mut tree = inode.tree.lock();
-        let slot = self.find_slot(inode, &mut tree, index)?;
-        Ok(slot.is_some_and(|slot| slot.addr == addr))
+        match self.find_slot(inode, &mut tree, index) {
+            Ok(slot) => Ok(slot.is_some_and(|slot| slot.addr == addr)),
+            // Freed beside us, or damaged: it says nothing.
+            Err(FsError::Corrupt { .. }) if self.journal.is_some() => Ok(false),
+            Err(e) => Err(e),
+        }
     }
 
     /// The file that a node belongs to, and which pages it leads to; `None` if it is none that leads to data.
@@ -271,7 +306,7 @@ impl F2fs {
 }
 
 /// Pinned files keep their blocks, and so does a file whose atomic write is being committed.
-fn stays(inode: &Inode) -> bool {
+pub(super) fn stays(inode: &Inode) -> bool {
     let core = inode.core();
     core.atomic || core.fields.inline.has(Inline::PIN_FILE)
 }

@@ -36,6 +36,16 @@ impl Room {
         (self.kept() + 1).saturating_sub(self.free)
     }
 
+    /// With a journal: an apply alone makes room, as it writes what is dirty.
+    pub fn is_for_apply(&self) -> bool {
+        self.pressure > 0
+            && !Room {
+                pressure: 0,
+                ..*self
+            }
+            .is_low()
+    }
+
     fn kept(&self) -> u32 {
         let wished = self.pressure + self.reserved;
         wished.min(self.attainable * 3 / 4)

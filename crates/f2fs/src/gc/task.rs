@@ -1,6 +1,7 @@
-//! Cleaning in the background: when nothing else happens, one section at a time, in freezes of a few blocks each.
+//! Cleaning in the background: when nothing else happens, one section at a time, in freezes of a few blocks each; with a journal beside whatever
+//! else goes on.
 
-use super::moving::Place;
+use super::moving::{Beside, Place};
 use super::{Policy, Work};
 use crate::F2fs;
 use crate::ops::Cause;
@@ -99,6 +100,12 @@ impl F2fs {
         };
         self.segs.begin_cleaning(section);
         let result = self.clean_in_steps(section, &mut work);
+        if self.journal.is_some() {
+            // K8.
+            let result = result.and_then(|()| self.free_deferred(Cause::BackgroundGc));
+            self.segs.end_cleaning();
+            return result.map(|()| true);
+        }
         self.segs.end_cleaning();
         drop(work);
         result?;
@@ -112,9 +119,19 @@ impl F2fs {
         let mut place = Place::start_of(section, &self.geo);
         // Whoever needs room now does not wait for the end.
         while !self.is_low() {
-            let freeze = self.ops.freeze(Cause::BackgroundGc);
-            let moved = self.move_blocks(freeze.op(), &mut place, BATCH_BLOCKS);
-            freeze.end();
+            let moved = match &self.journal {
+                Some(journal) => {
+                    self.reserve_journal(journal)?;
+                    self.move_blocks(Beside::Anybody(journal), &mut place, BATCH_BLOCKS)
+                }
+                None => {
+                    let freeze = self.ops.freeze(Cause::BackgroundGc);
+                    let moved =
+                        self.move_blocks(Beside::Nobody(freeze.op()), &mut place, BATCH_BLOCKS);
+                    freeze.end();
+                    moved
+                }
+            };
             let moved = moved.inspect_err(|e| self.fail(e))?;
             if self.account(Cause::BackgroundGc, &moved, place.is_end()) {
                 work.stuck.insert(section);

@@ -159,5 +159,8 @@ impl Nat {
         state.history.clear();
         state.births.clear();
         state.freed = 0;
+        if let Some(limbo) = &mut state.limbo {
+            limbo.clear();
+        }
     }
 }

@@ -135,7 +135,7 @@ impl Nat {
         waiting && state.pool.is_exhausted()
     }
 
-    /// From now on numbers wait for [`nids_committed`](Self::nids_committed). Everything that was freed so far is durable.
+    /// From now on numbers wait for [`nids_committed`](Self::nids_committed), or a checkpoint that has everything.
     pub fn begin_journal(&self) {
         self.state.lock().limbo = Some(Set::default());
     }
@@ -266,11 +266,16 @@ impl State {
     fn put(&mut self, nid: Nid, old: NatEntry, entry: NatEntry) {
         if entry.addr == BlockAddr::NULL && old.addr != BlockAddr::NULL {
             self.freed += 1;
-            // T2 (F24).
-            match &mut self.limbo {
-                _ if rt::mutant(Mutant::F2fsNidAtOnce) => self.pool.give_back(nid),
-                Some(limbo) => drop(limbo.insert(nid.0)),
-                None => {}
+            // T2 (F24, F62).
+            let early = match &mut self.limbo {
+                Some(limbo) => {
+                    limbo.insert(nid.0);
+                    rt::mutant(Mutant::F2fsjNidEarly)
+                }
+                None => rt::mutant(Mutant::F2fsNidAtOnce),
+            };
+            if early {
+                self.pool.give_back(nid);
             }
         }
         if !entry.addr.is_data() {

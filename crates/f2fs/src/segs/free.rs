@@ -7,6 +7,7 @@ use super::Segments;
 use crate::F2fs;
 use crate::journal::Tx;
 use crate::ops::Op;
+use base::Mutant;
 use fscore::FsResult;
 use ondisk::f2fs::journal::Record;
 use ondisk::f2fs::{BlockAddr, Nid, SegNo};
@@ -51,6 +52,10 @@ impl F2fs {
         }
         if let Some(tx) = op.tx().filter(|_| !owner.dir) {
             freed.iter().for_each(|&addr| tx.freed_block(addr));
+            // I6 (F61).
+            if rt::mutant(Mutant::F2fsjReuseEarly) {
+                self.segs_released(&freed);
+            }
             self.segs.log_freed(tx, owner.ino, freed);
         }
         first

