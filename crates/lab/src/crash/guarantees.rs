@@ -12,8 +12,8 @@ After which call what is still there, by scheme, data mode and kind of device. T
 `varve crash` judges each state after a cut (`crates/lab/src/crash/rules.rs`); this page is made from them, and a test
 (`crates/lab/tests/guarantees.rs`) fails where they differ; `VARVE_BLESS=1` writes it anew.
 
-*Journaled schemes* are `jbd2`, `flush-ahead`, `coalition`, `coalition-paper`, `emmc`, `adaptive`, `jftl` and `jftl-paper`: they differ in what
-a commit costs, not in what it promises. `none` has no journal and promises nothing after a cut, not even that the volume can be read; the oracle
+*Journaled schemes* are `jbd2`, `flush-ahead`, `coalition`, `coalition-paper`, `emmc`, `adaptive`, `jftl` and `jftl-paper` of ext4 and ext3, and
+`f2fsj` of F2FS: they differ in what a commit costs, not in what it promises. `none` has no journal and promises nothing after a cut, not even that the volume can be read; the oracle
 judges it by the rules of `data=ordered` and has to report damage, else it is blind. *F2FS* with its checkpoints is told apart where it
 differs. The device must keep what it promises, and promise
 not to damage what is not being written (eMMC: `WR_REL_SET`): where it does not, no journal helps.
@@ -133,6 +133,9 @@ fn calls(text: &mut String) {
 
 const F2FS: &str = "
 ## F2FS
+
+With its journal (`f2fsj`) F2FS is one of the journaled schemes. A cut leaves the state after some whole epoch: all that operations
+did until then, and nothing of later ones. The rest of this section is about F2FS with checkpoints.
 
 A mount finds the names of the last checkpoint, which are those after some prefix of all operations (O1, O7). On top of it each file that was
 synced later comes back by itself, as it was at that sync: content, size, permissions, extended attributes, and its name if the checkpoint

@@ -99,8 +99,31 @@ struct Part {
     data: &'static [&'static str],
     seeds: &'static [u64],
     reach: Reach,
-    /// For schemes of F2FS; else for those of a journal.
-    f2fs: bool,
+    /// For which schemes.
+    of: Of,
+}
+
+/// Schemes that a part is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// Those of ext4.
+    Ext4,
+    /// All of F2FS.
+    F2fs,
+    /// Its journal.
+    F2fsj,
+}
+
+impl Of {
+    /// What cannot be read is refused later, with its reason.
+    fn fits(self, scheme: &str) -> bool {
+        match (self, scheme.parse()) {
+            (Of::F2fs, Ok(rig::Scheme::F2fs(_))) => true,
+            (Of::F2fsj, Ok(rig::Scheme::F2fs(scheme))) => scheme.journal().is_some(),
+            (Of::Ext4, Ok(rig::Scheme::F2fs(_))) => false,
+            (of, _) => of == Of::Ext4,
+        }
+    }
 }
 
 /// Small subsets, a few draws where the device is a modelled one, recoveries cut to a depth.
@@ -129,7 +152,7 @@ const QUICK: &[Part] = &[
         data: &[""],
         seeds: &[3],
         reach: reach(1024, 0),
-        f2fs: false,
+        of: Of::Ext4,
     },
     // Pairs of operations, devices that promise less, recoveries that are cut.
     Part {
@@ -138,7 +161,7 @@ const QUICK: &[Part] = &[
         data: &[""],
         seeds: &[3],
         reach: reach(1024, 1),
-        f2fs: false,
+        of: Of::Ext4,
     },
     Part {
         workloads: &["ace:1,every=8"],
@@ -146,7 +169,7 @@ const QUICK: &[Part] = &[
         data: &["+data=writeback", "+data=journal"],
         seeds: &[3],
         reach: reach(1024, 0),
-        f2fs: false,
+        of: Of::Ext4,
     },
     // Several tasks, with timers and without.
     Part {
@@ -159,7 +182,7 @@ const QUICK: &[Part] = &[
         data: &[""],
         seeds: &[1, 2, 3],
         reach: reach(128, 1),
-        f2fs: false,
+        of: Of::Ext4,
     },
     // A database in each of its journal modes.
     Part {
@@ -173,7 +196,7 @@ const QUICK: &[Part] = &[
         data: &[""],
         seeds: &[3],
         reach: reach(64, 0),
-        f2fs: false,
+        of: Of::Ext4,
     },
     // The operations of the chips.
     Part {
@@ -182,7 +205,7 @@ const QUICK: &[Part] = &[
         data: &[""],
         seeds: &[1, 3],
         reach: reach(1024, 0),
-        f2fs: false,
+        of: Of::Ext4,
     },
     // F2FS, on blocks that are old or new, as it expects them.
     Part {
@@ -191,7 +214,7 @@ const QUICK: &[Part] = &[
         data: &[""],
         seeds: &[3],
         reach: reach(1024, 0),
-        f2fs: true,
+        of: Of::F2fs,
     },
     Part {
         workloads: &["ace:2,every=120"],
@@ -199,7 +222,7 @@ const QUICK: &[Part] = &[
         data: &[""],
         seeds: &[3],
         reach: reach(256, 1),
-        f2fs: true,
+        of: Of::F2fs,
     },
     Part {
         workloads: &[
@@ -211,7 +234,7 @@ const QUICK: &[Part] = &[
         data: &[""],
         seeds: &[1, 2, 3],
         reach: reach(128, 1),
-        f2fs: true,
+        of: Of::F2fs,
     },
     Part {
         workloads: &[
@@ -224,27 +247,52 @@ const QUICK: &[Part] = &[
         data: &[""],
         seeds: &[3],
         reach: reach(64, 0),
-        f2fs: true,
+        of: Of::F2fs,
+    },
+    // Its journal needs no whole blocks. Rings that are full all the time, and rings that wrap; recoveries are cut too.
+    Part {
+        workloads: &["ace:1,every=3", "known:all"],
+        devices: &["spec:nvme,sector=512"],
+        data: &["+ring=16"],
+        seeds: &[3],
+        reach: reach(256, 1),
+        of: Of::F2fsj,
+    },
+    Part {
+        workloads: &["ace:2,every=200"],
+        devices: &["spec:nvme,sector=512"],
+        data: &["", "+ring=16"],
+        seeds: &[3],
+        reach: reach(256, 1),
+        of: Of::F2fsj,
+    },
+    Part {
+        workloads: &[
+            "mix:tasks=3,ops=40,stress=swarm",
+            "mix:tasks=3,ops=30,stress=names",
+            "mix:tasks=2,ops=30,stress=reuse",
+        ],
+        devices: &["spec:nvme,sector=512", "spec:disk"],
+        data: &["+ring=16", "+ring=64"],
+        seeds: &[1, 2, 3],
+        reach: reach(128, 1),
+        of: Of::F2fsj,
     },
 ];
 
-/// The schemes of F2FS in the sample: each mode of fsync.
-pub const F2FS: [&str; 4] = [
+/// The schemes of F2FS in the sample: each mode of fsync, and the journal.
+pub const F2FS: [&str; 5] = [
     "checkpoint-60",
     "checkpoint-60+fsync_mode=strict",
     "checkpoint-5-bg",
     "checkpoint-60+fsync_mode=nobarrier",
+    "f2fsj",
 ];
 
 /// A database trusts fsync; without barriers it is lost by design, and nothing is to be learned from that.
 fn is_in_vain(scheme: &str, part: &Part) -> bool {
     let databases = part.workloads.iter().all(|w| w.starts_with("sqlite"));
     databases && scheme.contains("nobarrier")
-}
-
-/// Whether a scheme is one of F2FS. What cannot be read is refused later, with its reason.
-fn is_f2fs(scheme: &str) -> bool {
-    matches!(scheme.parse(), Ok(rig::Scheme::F2fs(_)))
 }
 
 /// The jobs of `--quick`, for these schemes.
@@ -258,8 +306,9 @@ pub fn quick(schemes: &[String]) -> Result<Vec<Job>, RunError> {
             let mode = |s: &String| format!("{s}{data}");
             let wanted = schemes
                 .iter()
-                .filter(|s| is_f2fs(s) == part.f2fs && !is_in_vain(s, part))
-                .filter(|s| data.is_empty() || (s.as_str() != CONTROL && !s.contains("data=")));
+                .filter(|s| part.of.fits(s) && !is_in_vain(s, part))
+                .filter(|s| data.is_empty() || (s.as_str() != CONTROL && !s.contains("data=")))
+                .filter(|s| !data.contains("ring=") || !s.contains("ring="));
             let request = Request {
                 schemes: wanted.map(mode).collect(),
                 devices: part.devices.iter().map(|d| (*d).into()).collect(),
