@@ -201,7 +201,10 @@ impl FileSystem for F2fs {
             }
             self.check_writable()?;
             self.write_files(None, true)?;
-            self.checkpoint(Cause::Sync)
+            match self.journal {
+                Some(_) => self.sync_all_by_journal(),
+                None => self.checkpoint(Cause::Sync),
+            }
         })
     }
     fn writeback(&self, older_than: Time) -> FsResult<()> {

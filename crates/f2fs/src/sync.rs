@@ -126,6 +126,9 @@ impl F2fs {
         if self.options.read_only {
             return Ok(());
         }
+        if let Some(journal) = &self.journal {
+            return self.sync_by_journal(journal, inode, data_only);
+        }
         let regular = inode.core().fields.is_regular();
         if regular {
             self.timed("fsync-data", || self.sync_data(inode))?;
@@ -143,7 +146,7 @@ impl F2fs {
         }
     }
 
-    fn sync_data(&self, inode: &Inode) -> FsResult<()> {
+    pub(crate) fn sync_data(&self, inode: &Inode) -> FsResult<()> {
         self.sync_pages(inode)?;
         if !rt::mutant(Mutant::F2fsNodeBeforeData) {
             // A failure is kept, those of earlier write-back are too.

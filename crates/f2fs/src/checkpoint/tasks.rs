@@ -20,6 +20,10 @@ impl F2fs {
         if let Some(interval) = triggers.interval {
             self.start_task("f2fs-checkpoint", move |fs| fs.interval_task(interval));
         }
+        if let Some(journal) = &self.journal {
+            let interval = journal.options.commit;
+            self.start_task("f2fs-commit", move |fs| fs.commit_task(interval));
+        }
         if self.options.gc != GcPolicy::Off {
             self.start_task("f2fs-gc", F2fs::clean_when_idle);
         }

@@ -20,7 +20,9 @@ pub(crate) mod area;
 pub(crate) mod capture;
 #[cfg(test)]
 mod capture_tests;
+mod commit;
 mod figures;
+mod fsync;
 mod gate;
 mod group;
 mod lists;
@@ -31,6 +33,8 @@ pub(crate) mod redo;
 mod rewrite;
 mod ring;
 mod stats;
+mod timer;
+mod transaction;
 mod tx;
 mod world;
 

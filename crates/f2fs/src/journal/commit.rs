@@ -1,0 +1,198 @@
+//! Commit: an epoch becomes durable, as a whole, while operations go on in the next one.
+//!
+//! The order: the epoch is closed (the next one is open at once); the operations in it end; the data that it maps lands; its records
+//! become a transaction; the ring has room for it; a flush covers the data; the transaction goes out, all of it at once.
+//!
+//! Why a cut at any moment leaves epoch e whole or not at all, and nothing that was acknowledged is lost:
+//! - K1 (I4) records are gathered when nobody is in the epoch any more;
+//! - K2 (I1) the transaction is sent when the data it maps has landed, and a flush has begun and ended since. Data that failed latches
+//!   the mount: its epoch never commits;
+//! - K3 the checksum in the commit block is over all of the transaction: a torn one, or one without its commit block, is none. So one
+//!   submission will do, in any order, and no flush inside it;
+//! - K4 (I1) nothing of epoch e + 1 is sent before the commit block of e is durable: one leader at a time, who waits;
+//! - K5 (I8) it lies over free blocks of the ring;
+//! - K6 (I7) whoever waits returns when it is durable (FUA, or a flush behind it). `nobarrier` leaves flush and FUA out: what is acknowledged
+//!   may be lost, but what is found is still whole epochs, by K3;
+//! - K7 after a failed write or flush the mount is latched, and nobody is acknowledged.
+//!
+//! Locks: the leader holds none but that he is the leader. He may wait for an apply; an apply never waits for a commit.
+
+use super::stats::Figures;
+use super::transaction::{blocks, transaction};
+use super::{CommitPhase, CommitReason, Epoch, Journal, Led, Span};
+use crate::F2fs;
+use crate::cost;
+use crate::fault;
+use crate::ops::Cause;
+use crate::options::FsyncMode;
+use base::{BlockNo, Mutant, Nanos, Time};
+use block::WriteMark;
+use fscore::FsResult;
+use ondisk::f2fs::journal::Transaction;
+
+/// Measures phases.
+struct Clock {
+    begun: Time,
+    since: Time,
+    spans: Vec<(CommitPhase, Nanos)>,
+}
+
+impl Clock {
+    fn start() -> Clock {
+        let now = rt::now();
+        Clock {
+            begun: now,
+            since: now,
+            spans: Vec::with_capacity(CommitPhase::ALL.len()),
+        }
+    }
+    fn end_of(&mut self, phase: CommitPhase) {
+        let now = rt::now();
+        self.spans.push((phase, now - self.since));
+        self.since = now;
+    }
+}
+
+impl F2fs {
+    /// Makes everything durable that epochs up to `upto` logged. The caller holds no lock.
+    ///
+    /// # Errors
+    /// I/O: then the mount is latched (K7).
+    pub(crate) fn commit(&self, upto: Epoch) -> FsResult<()> {
+        self.commit_for(upto, CommitReason::Space)
+    }
+
+    /// The same for a reason.
+    pub(crate) fn commit_for(&self, upto: Epoch, why: CommitReason) -> FsResult<()> {
+        let Some(journal) = &self.journal else {
+            return Ok(());
+        };
+        journal.group.wait(upto, || self.lead(journal, why))
+    }
+
+    /// Makes everything durable that was logged before the call.
+    pub(crate) fn commit_all(&self, why: CommitReason) -> FsResult<()> {
+        match &self.journal {
+            Some(journal) => self.commit_for(journal.plane.running(), why),
+            None => Ok(()),
+        }
+    }
+
+    /// Commits the next epoch, for all who wait for it.
+    fn lead(&self, journal: &Journal, why: CommitReason) -> FsResult<Led> {
+        self.check_writable()?;
+        let led = self.commit_next(journal, why);
+        if let Err(e) = &led {
+            // K7.
+            self.fail(e);
+        }
+        led
+    }
+
+    fn commit_next(&self, journal: &Journal, why: CommitReason) -> FsResult<Led> {
+        let mut clock = Clock::start();
+        let epoch = Epoch(journal.group.last().0 + 1);
+        if journal.plane.running() == epoch && journal.plane.switch() < epoch {
+            return Ok(Led::Nothing);
+        }
+        clock.end_of(CommitPhase::Switch);
+        // K1.
+        journal.plane.drain(epoch)?;
+        clock.end_of(CommitPhase::Drain);
+        // K2.
+        let data = journal.plane.wait_data(epoch)?;
+        clock.end_of(CommitPhase::Data);
+        let closed = journal.plane.collect(epoch);
+        let flush = !self.unordered() && !self.queue.is_flushed(data);
+        let heads = self.segs.heads();
+        let transaction = {
+            let log = journal.log.lock();
+            let moved = log.moved(&heads);
+            transaction(&log, &closed, &moved, flush, self.nat.next_free())
+        };
+        cost::charge(cost::LOG_BLOCK, transaction.blocks().into());
+        clock.end_of(CommitPhase::Aggregate);
+        let span = self.room_in_ring(journal, transaction.blocks())?;
+        clock.end_of(CommitPhase::Ring);
+        let flushed = self.flush_data(data)?;
+        clock.end_of(CommitPhase::Flush);
+        self.write_transaction(journal, span, &transaction)?;
+        clock.end_of(CommitPhase::Write);
+        let figures = Figures {
+            took: clock.since - clock.begun,
+            spans: clock.spans,
+            flushed,
+            groups: transaction.descriptor.groups.into(),
+            records: transaction.descriptor.records.into(),
+            bytes: transaction.payload.len() as u64,
+            blocks: span.blocks,
+        };
+        let freed = closed.freed_nids.clone();
+        journal.note_committed(closed, span, heads, why, &figures);
+        // Node numbers of this epoch may have new owners in the next one, not before (B5).
+        self.nat.nids_committed(&freed);
+        journal.plane.committed(epoch);
+        Ok(Led::Committed(epoch))
+    }
+
+    /// K5.
+    fn room_in_ring(&self, journal: &Journal, blocks: u32) -> FsResult<Span> {
+        loop {
+            let _used = {
+                let log = journal.log.lock();
+                let ring = log.ring.place().blocks;
+                assert!(
+                    blocks <= ring,
+                    "I8: a transaction of {blocks} blocks for a ring of {ring}"
+                );
+                if let Some(span) = log.ring.fits(blocks) {
+                    return Ok(span);
+                }
+                log.ring.used()
+            };
+            let _ = Cause::Ring;
+            return Err(fscore::Errno::NoSpc.into());
+        }
+    }
+
+    /// `nobarrier`: flushes are left out.
+    fn unordered(&self) -> bool {
+        self.options.fsync == FsyncMode::NoBarrier
+    }
+
+    /// K2. True if a flush was sent, or joined.
+    fn flush_data(&self, data: WriteMark) -> FsResult<bool> {
+        let skip = self.unordered() || rt::mutant(Mutant::F2fsjDataUnflushed);
+        if skip || self.queue.is_flushed(data) {
+            return Ok(false);
+        }
+        let flushed = self.queue.ensure_flushed(data);
+        flushed.map_err(fault::device("flushing data before a commit"))?;
+        Ok(true)
+    }
+
+    /// K3, K4, K6.
+    fn write_transaction(
+        &self,
+        journal: &Journal,
+        span: Span,
+        transaction: &Transaction,
+    ) -> FsResult<()> {
+        let durable = !self.unordered() && !rt::mutant(Mutant::F2fsjAckBeforeCommit);
+        let runs: Vec<_> = {
+            let log = journal.log.lock();
+            log.ring.check_free(span);
+            log.ring.runs(span).collect()
+        };
+        let addresses = runs.into_iter().flat_map(|run| run.start.0..run.end.0);
+        let mut plug = self.queue.plug();
+        for (at, (class, block)) in addresses.zip(blocks(transaction)) {
+            match durable {
+                true => plug.write_fua(BlockNo(at).lba(), class, block),
+                false => plug.write(BlockNo(at).lba(), class, block),
+            }
+        }
+        let written = plug.submit().wait();
+        written.map_err(fault::device("writing a transaction of the journal"))
+    }
+}

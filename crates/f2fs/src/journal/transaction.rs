@@ -1,0 +1,94 @@
+//! An epoch as a transaction: groups of records, then blocks.
+
+use super::log::{Head, LogState};
+use super::{Closed, OwnedGroup};
+use base::{BLOCK_BYTES, Bytes};
+use block::Class;
+use ondisk::f2fs::Nid;
+use ondisk::f2fs::journal::{
+    Commit, Descriptor, Group, Record, Transaction, TransactionFlags, put_group,
+};
+
+/// The transaction of `closed`, in which the logs `moved`; `flushed`: a flush is needed before it.
+pub(super) fn transaction(
+    log: &LogState,
+    closed: &Closed,
+    moved: &[Head],
+    flushed: bool,
+    next_free_nid: Nid,
+) -> Transaction {
+    let own = group_of(moved);
+    let mut descriptor = Descriptor {
+        previous: log.ring.previous(),
+        opened: log.opened.0,
+        ..Descriptor::default()
+    };
+    let mut payload = Vec::with_capacity(closed.bytes as usize + 32 * closed.groups.len() + 256);
+    for group in closed.groups.iter().chain(own.as_ref()) {
+        descriptor.records += group.records;
+        descriptor.groups += put_group(
+            &mut payload,
+            &Group {
+                ino: group.ino,
+                generation: group.generation,
+                records: group.records,
+                bytes: &group.bytes,
+            },
+        );
+    }
+    if flushed {
+        descriptor.flags = descriptor.flags.with(TransactionFlags::FLUSHED);
+    }
+    if !closed.freed_blocks.is_empty() {
+        descriptor.flags = descriptor.flags.with(TransactionFlags::FREES);
+    }
+    let usage = log.usage_after(closed);
+    Transaction {
+        incarnation: log.ring.place().incarnation,
+        epoch: closed.epoch.0,
+        descriptor,
+        commit: Commit {
+            time: rt::now().0,
+            valid_blocks: usage.blocks,
+            valid_nodes: usage.nodes,
+            valid_inodes: usage.inodes,
+            next_free_nid,
+        },
+        payload,
+    }
+}
+
+/// Its blocks with what they are for.
+pub(super) fn blocks(transaction: &Transaction) -> impl Iterator<Item = (Class, Bytes)> {
+    let bytes = Bytes::from(transaction.encode());
+    let count = bytes.len() / BLOCK_BYTES;
+    (0..count).map(move |n| {
+        let class = match n {
+            _ if n + 1 == count => Class::JournalCommit,
+            0 => Class::JournalDescriptor,
+            _ => Class::JournalMetadata,
+        };
+        let at = n * BLOCK_BYTES;
+        (class, bytes.slice(at..at + BLOCK_BYTES))
+    })
+}
+
+/// Where logs write: belongs to no inode.
+fn group_of(heads: &[Head]) -> Option<OwnedGroup> {
+    let mut bytes = Vec::new();
+    for head in heads {
+        let record = Record::Head {
+            log: head.log,
+            alloc: head.alloc,
+            seg: head.seg,
+            next: head.next,
+        };
+        record.encode(&mut bytes);
+    }
+    (!heads.is_empty()).then(|| OwnedGroup {
+        ino: Nid(0),
+        generation: 0,
+        records: heads.len() as u32,
+        bytes,
+    })
+}
