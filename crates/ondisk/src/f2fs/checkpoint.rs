@@ -8,6 +8,7 @@
 //! | 36 | node logs: 8 segments le32, 8 offsets le16 | 156 | bytes of SIT and NAT version bitmap |
 //! | 84 | data logs, likewise | 164, 168 | checksum offset, elapsed time le64 |
 //! | 176 | how each log allocates, 16 bytes | 192 | version bitmaps |
+//! | | | 4068 | what a journal says of the pack ([`Checkpoint::applied`]) |
 //!
 //! A pack in its segment (offsets in blocks; `total` = `cp_pack_total_block_count`):
 //!
@@ -87,7 +88,7 @@ pub enum AllocType {
 /// A checkpoint with its payload; keeps bytes it does not know.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    raw: Vec<u8>,
+    pub(super) raw: Vec<u8>,
 }
 
 impl Checkpoint {
@@ -218,7 +219,7 @@ impl Checkpoint {
     ///
     /// Without payload: SIT, then NAT, from 192. With payload: NAT from 192, SIT in the second block. With
     /// `LARGE_NAT_BITMAP`: NAT, then SIT, from 196, behind the checksum at 192.
-    fn bitmap_places(&self) -> (Range<usize>, Range<usize>) {
+    pub(super) fn bitmap_places(&self) -> (Range<usize>, Range<usize>) {
         let (nat, sit) = (
             self.nat_bitmap_bytes() as usize,
             self.sit_bitmap_bytes() as usize,

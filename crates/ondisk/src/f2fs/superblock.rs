@@ -8,12 +8,14 @@
 //! | 72 | first block of each area | 2180 | `feature`, encryption |
 //! | 96 | inodes of root, nodes, metadata | 2201 | 8 devices of 68 bytes |
 //! | 108 | UUID | 2745 | quota inodes, hot extensions, encoding |
-//! | 124 | volume name, 512 UTF-16 units | 2762 | reasons of a stop, errors; 3068: checksum |
+//! | 124 | volume name, 512 UTF-16 units | 2762 | reasons of a stop, errors |
+//! | | | 3004 | journal of F2FSJ ([`Superblock::journal`]); 3068: checksum |
 //!
 //! The fields and their offsets stand in the `fields!` list below. [`Geometry::new`](super::Geometry::new) checks what
 //! they say; a mounted system changes only version strings, errors, and extensions.
 
 use super::checksum::crc_f2fs;
+use super::journal::HIDDEN_MAGIC;
 use super::{BLOCK_BYTES, Features, Nid};
 use crate::Corrupt;
 use crate::field::fields;
@@ -44,7 +46,7 @@ const ERROR_BYTES: usize = 16;
 /// A superblock; keeps bytes it does not know.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Superblock {
-    raw: Box<[u8; SUPERBLOCK_BYTES]>,
+    pub(super) raw: Box<[u8; SUPERBLOCK_BYTES]>,
 }
 
 impl Superblock {
@@ -55,7 +57,7 @@ impl Superblock {
         Superblock { raw }
     }
 
-    /// Reads a superblock from its 3072 bytes: magic, checksum (with feature `sb_checksum`) and the lengths of lists.
+    /// Reads a superblock from its 3072 bytes: magic (or the one of a [hidden](Self::is_hidden) volume), checksum (with feature `sb_checksum`) and the lengths of lists.
     /// What it says of the volume is checked by [`Geometry::new`](super::Geometry::new).
     ///
     /// # Errors
@@ -63,7 +65,7 @@ impl Superblock {
     pub fn parse(buf: &[u8]) -> Result<Superblock, Corrupt> {
         let buf = Corrupt::need(WHAT, buf, SUPERBLOCK_BYTES)?;
         let magic = get_le32(buf, 0);
-        if magic != SUPERBLOCK_MAGIC {
+        if magic != SUPERBLOCK_MAGIC && magic != HIDDEN_MAGIC {
             return Err(Corrupt::magic(WHAT, magic, SUPERBLOCK_MAGIC));
         }
         let mut raw = Box::new([0; SUPERBLOCK_BYTES]);

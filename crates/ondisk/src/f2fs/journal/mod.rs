@@ -7,8 +7,10 @@
 //!
 //! Nothing here does I/O; whatever is parsed may have been made to hurt.
 
+mod applied;
 pub mod attr;
 mod codec;
+mod described;
 mod fault;
 mod group;
 mod header;
@@ -21,7 +23,9 @@ mod transaction;
 #[cfg(test)]
 mod transaction_tests;
 
+pub use applied::APPLIED_AT;
 pub use codec::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Records};
+pub use described::{HIDDEN_MAGIC, JOURNAL_AT};
 pub use fault::{Fault, FaultKind, Part};
 pub use group::{GROUP_HEADER_BYTES, GROUP_RECORDS_MAX, Group, Groups, count_records, put_group};
 pub use header::{

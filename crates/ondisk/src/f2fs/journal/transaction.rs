@@ -88,7 +88,7 @@ pub struct Commit {
 }
 
 /// A transaction.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Transaction {
     /// Life of the ring.
     pub incarnation: u64,
@@ -301,6 +301,17 @@ impl Transaction {
             );
         }
         Ok(())
+    }
+}
+
+impl std::fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transaction")
+            .field("epoch", &self.epoch)
+            .field("descriptor", &self.descriptor)
+            .field("commit", &self.commit)
+            .field("payload_bytes", &self.payload.len())
+            .finish_non_exhaustive()
     }
 }
 

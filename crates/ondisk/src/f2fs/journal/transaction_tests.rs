@@ -62,7 +62,7 @@ fn filled(epoch: u64, bytes: usize, seed: u64) -> Transaction {
             groups,
             records: total,
             previous: 5,
-            opened: 6,
+            opened: seed,
         },
         commit: Commit {
             time: 1,
