@@ -8,6 +8,7 @@ use block::Queue;
 use blockdev::{BlockDevice, HostFile};
 use ondisk::ext4::{Compat, Superblock as Ext4Superblock};
 use ondisk::f2fs::SUPERBLOCK_MAGIC as F2FS_MAGIC;
+use ondisk::f2fs::journal::HIDDEN_MAGIC;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -46,7 +47,11 @@ pub fn kind_of(file: &File) -> io::Result<Option<Fs>> {
     let mut head = vec![0; (len.min(2 * BLOCK_BYTES as u64)) as usize];
     file.read_exact_at(&mut head, 0)?;
     head.resize(2 * BLOCK_BYTES, 0);
-    let is_f2fs = |at: usize| get_le32(&head, at + SUPERBLOCK_AT) == F2FS_MAGIC;
+    // A volume whose journal may not be empty may be hidden from other implementations.
+    let is_f2fs = |at: usize| {
+        let magic = get_le32(&head, at + SUPERBLOCK_AT);
+        magic == F2FS_MAGIC || magic == HIDDEN_MAGIC
+    };
     if is_f2fs(0) || is_f2fs(BLOCK_BYTES) {
         return Ok(Some(Fs::F2fs));
     }
