@@ -7,8 +7,7 @@ use base::bytes::{get_le16, get_le32};
 use block::Queue;
 use blockdev::{BlockDevice, HostFile};
 use ondisk::ext4::{Compat, Superblock as Ext4Superblock};
-use ondisk::f2fs::SUPERBLOCK_MAGIC as F2FS_MAGIC;
-use ondisk::f2fs::journal::HIDDEN_MAGIC;
+use ondisk::f2fs::{SUPERBLOCK_HIDDEN as F2FS_HIDDEN, SUPERBLOCK_MAGIC as F2FS_MAGIC};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -50,7 +49,7 @@ pub fn kind_of(file: &File) -> io::Result<Option<Fs>> {
     // A volume whose journal may not be empty may be hidden from other implementations.
     let is_f2fs = |at: usize| {
         let magic = get_le32(&head, at + SUPERBLOCK_AT);
-        magic == F2FS_MAGIC || magic == HIDDEN_MAGIC
+        magic == F2FS_MAGIC || magic == F2FS_HIDDEN
     };
     if is_f2fs(0) || is_f2fs(BLOCK_BYTES) {
         return Ok(Some(Fs::F2fs));

@@ -245,12 +245,16 @@ fn judge(ring: u32, left: &Image, last: &Image, acknowledged: u64) -> Result<u64
         return Err(format!("I1: a hole among epochs {row:?}"));
     }
     if newest < acknowledged {
-        return Err(format!("I7: epoch {newest}, and {acknowledged} was acknowledged"));
+        return Err(format!(
+            "I7: epoch {newest}, and {acknowledged} was acknowledged"
+        ));
     }
     for (epoch, transaction) in &found {
         for addr in mapped(transaction) {
             if left.block(addr) != last.block(addr) {
-                return Err(format!("I1: epoch {epoch} maps block {addr}, whose data is lost"));
+                return Err(format!(
+                    "I1: epoch {epoch} maps block {addr}, whose data is lost"
+                ));
             }
         }
     }
@@ -281,7 +285,8 @@ fn recorded(seed: u64, options: &str, mutant: Option<Mutant>) -> (Trace, Vec<Ack
                     for round in 0..3_u64 {
                         let size = (1 + (seed + round) as usize % 3) * BLOCK_BYTES;
                         let fill = (n as u8 + 1) * 16 + round as u8;
-                        fs.write(ino, round << 14, &vec![fill; size]).expect("writes");
+                        fs.write(ino, round << 14, &vec![fill; size])
+                            .expect("writes");
                         create(fs, &format!("n{n} {round}"));
                         fs.fsync(ino, round == 1).expect("syncs");
                         let epoch = fs.journal_stats().expect("a journal").committed;
@@ -310,7 +315,10 @@ fn each_cut(trace: &Trace, synced: &[Acknowledged]) -> (u64, Option<String>) {
     let last = {
         let mut cursor = trace.cursor();
         cursor.seek(Time(u64::MAX));
-        cursor.choices(&Bound::default()).first().map(|all| cursor.image(all))
+        cursor
+            .choices(&Bound::default())
+            .first()
+            .map(|all| cursor.image(all))
     };
     let last = last.expect("the end has a state");
     let mut cursor = trace.cursor();

@@ -78,7 +78,7 @@ pub use summary::{
 };
 pub use superblock::{
     EXTENSION_BYTES, EXTENSIONS_MAX, LABEL_UNITS, SUPERBLOCK_AT, SUPERBLOCK_BYTES,
-    SUPERBLOCK_CHECKSUM_AT, SUPERBLOCK_MAGIC, Superblock,
+    SUPERBLOCK_CHECKSUM_AT, SUPERBLOCK_HIDDEN, SUPERBLOCK_MAGIC, Superblock,
 };
 pub use units::{BLOCK_BYTES, BLOCKS_PER_SEG, BlockAddr, Nid, SegNo};
 pub use xattr::{

@@ -15,7 +15,6 @@
 //! they say; a mounted system changes only version strings, errors, and extensions.
 
 use super::checksum::crc_f2fs;
-use super::journal::HIDDEN_MAGIC;
 use super::{BLOCK_BYTES, Features, Nid};
 use crate::Corrupt;
 use crate::field::fields;
@@ -27,6 +26,8 @@ pub const SUPERBLOCK_AT: usize = 1024;
 pub const SUPERBLOCK_BYTES: usize = 3072;
 /// `magic`.
 pub const SUPERBLOCK_MAGIC: u32 = 0xF2F5_2010;
+/// Instead of it, while nobody else is to take the volume for an F2FS ([`Superblock::is_hidden`]).
+pub const SUPERBLOCK_HIDDEN: u32 = !SUPERBLOCK_MAGIC;
 /// Names in the list of extensions, cold and hot together.
 pub const EXTENSIONS_MAX: usize = 64;
 /// Bytes of a name in that list.
@@ -57,7 +58,7 @@ impl Superblock {
         Superblock { raw }
     }
 
-    /// Reads a superblock from its 3072 bytes: magic (or the one of a [hidden](Self::is_hidden) volume), checksum (with feature `sb_checksum`) and the lengths of lists.
+    /// Reads a superblock from its 3072 bytes: magic (or the one of a [hidden](Self::is_hidden) volume with a journal), checksum (with feature `sb_checksum`) and the lengths of lists.
     /// What it says of the volume is checked by [`Geometry::new`](super::Geometry::new).
     ///
     /// # Errors
@@ -65,12 +66,13 @@ impl Superblock {
     pub fn parse(buf: &[u8]) -> Result<Superblock, Corrupt> {
         let buf = Corrupt::need(WHAT, buf, SUPERBLOCK_BYTES)?;
         let magic = get_le32(buf, 0);
-        if magic != SUPERBLOCK_MAGIC && magic != HIDDEN_MAGIC {
-            return Err(Corrupt::magic(WHAT, magic, SUPERBLOCK_MAGIC));
-        }
         let mut raw = Box::new([0; SUPERBLOCK_BYTES]);
         raw.copy_from_slice(buf);
         let sb = Superblock { raw };
+        let hidden = sb.is_hidden() && matches!(sb.journal(), Ok(Some(_)));
+        if magic != SUPERBLOCK_MAGIC && !hidden {
+            return Err(Corrupt::magic(WHAT, magic, SUPERBLOCK_MAGIC));
+        }
         sb.check_checksum()?;
         let listed = u64::from(sb.cold_extension_count()) + u64::from(sb.hot_extension_count());
         if listed > EXTENSIONS_MAX as u64 {

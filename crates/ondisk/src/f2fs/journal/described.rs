@@ -19,14 +19,12 @@
 
 use super::JournalArea;
 use crate::Corrupt;
-use crate::f2fs::{SUPERBLOCK_CHECKSUM_AT, SUPERBLOCK_MAGIC, Superblock};
+use crate::f2fs::{SUPERBLOCK_CHECKSUM_AT, SUPERBLOCK_HIDDEN, SUPERBLOCK_MAGIC, Superblock};
 use base::bytes::{get_le16, get_le32, get_le64, put_le16, put_le32, put_le64};
 use base::checksum::crc32c;
 
 /// Offset in the superblock.
 pub const JOURNAL_AT: usize = SUPERBLOCK_CHECKSUM_AT as usize - 64;
-/// Magic number of a superblock that is hidden: that of F2FS, inverted. Nobody else mounts such a volume.
-pub const HIDDEN_MAGIC: u32 = !SUPERBLOCK_MAGIC;
 
 /// `F2JD`.
 const MAGIC: u32 = u32::from_le_bytes(*b"F2JD");
@@ -73,32 +71,35 @@ impl Superblock {
         Ok(Some(area))
     }
 
-    /// Describes the region of the journal, or says that there is none.
-    pub fn set_journal(&mut self, area: Option<&JournalArea>) {
+    /// Describes the region of the journal.
+    pub fn set_journal(&mut self, area: &JournalArea) {
+        self.clear_journal();
         let b = &mut self.raw[JOURNAL_AT..JOURNAL_AT + BYTES];
-        b.fill(0);
-        if let Some(area) = area {
-            put_le32(b, 0, MAGIC);
-            put_le16(b, 4, VERSION);
-            put_le32(b, 8, area.blocks);
-            put_le64(b, 12, area.start);
-            b[20..36].copy_from_slice(&area.uuid);
-            let crc = crc32c(!0, &b[..BYTES - 4]);
-            put_le32(b, BYTES - 4, crc);
-        }
+        put_le32(b, 0, MAGIC);
+        put_le16(b, 4, VERSION);
+        put_le32(b, 8, area.blocks);
+        put_le64(b, 12, area.start);
+        b[20..36].copy_from_slice(&area.uuid);
+        let crc = crc32c(!0, &b[..BYTES - 4]);
+        put_le32(b, BYTES - 4, crc);
+    }
+    /// Says that there is none.
+    pub fn clear_journal(&mut self) {
+        self.raw[JOURNAL_AT..JOURNAL_AT + BYTES].fill(0);
     }
 
     /// True if the superblock has the magic number of hidden volumes.
     pub fn is_hidden(&self) -> bool {
-        get_le32(&self.raw[..], 0) == HIDDEN_MAGIC
+        get_le32(&self.raw[..], 0) == SUPERBLOCK_HIDDEN
     }
-    /// Hides the volume from other implementations, while its journal may not be empty.
-    pub fn hide(&mut self) {
-        put_le32(&mut self.raw[..], 0, HIDDEN_MAGIC);
-    }
-    /// Makes it an F2FS again.
-    pub fn show(&mut self) {
-        put_le32(&mut self.raw[..], 0, SUPERBLOCK_MAGIC);
+    /// Hides the volume from other implementations while its journal may not be empty, or shows it again. Only a volume with a journal
+    /// can be hidden: another one would not be found again.
+    pub fn hide(&mut self, yes: bool) {
+        let magic = match yes {
+            true => SUPERBLOCK_HIDDEN,
+            false => SUPERBLOCK_MAGIC,
+        };
+        put_le32(&mut self.raw[..], 0, magic);
     }
 }
 
@@ -132,7 +133,7 @@ mod tests {
             let mut sb = volume(features);
             assert_eq!(sb.journal(), Ok(None));
             let plain = sb.clone();
-            sb.set_journal(Some(&AREA));
+            sb.set_journal(&AREA);
             let found = through_the_device(&mut sb).expect("sound");
             assert_eq!(found.journal(), Ok(Some(AREA)));
             // Nothing else moved but the checksum.
@@ -142,7 +143,7 @@ mod tests {
                     .into_iter()
                     .all(|n| n >= JOURNAL_AT || (32..36).contains(&n))
             );
-            sb.set_journal(None);
+            sb.clear_journal();
             assert_eq!(
                 through_the_device(&mut sb).expect("sound").journal(),
                 Ok(None)
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn every_flip_is_found() {
         let mut sb = volume(Features::NONE);
-        sb.set_journal(Some(&AREA));
+        sb.set_journal(&AREA);
         for bit in 0..8 * BYTES {
             let mut sb = sb.clone();
             sb.raw[JOURNAL_AT + bit / 8] ^= 1 << (bit % 8);
@@ -177,7 +178,7 @@ mod tests {
         ];
         for area in bad {
             let mut sb = volume(Features::NONE);
-            sb.set_journal(Some(&area));
+            sb.set_journal(&area);
             assert!(sb.journal().is_err(), "{area:?}");
         }
     }
@@ -187,13 +188,15 @@ mod tests {
         for features in [Features::NONE, Features::SB_CHKSUM] {
             let mut sb = volume(features);
             assert!(!sb.is_hidden());
-            sb.hide();
+            sb.hide(true);
+            assert!(through_the_device(&mut sb).is_err(), "of somebody else");
+            sb.set_journal(&AREA);
             let mut found = through_the_device(&mut sb).expect("we see it");
             assert!(found.is_hidden());
             let mut block = vec![0; BLOCK_BYTES];
             sb.encode(&mut block);
             assert_ne!(get_le32(&block, SUPERBLOCK_AT), SUPERBLOCK_MAGIC);
-            found.show();
+            found.hide(false);
             let shown = through_the_device(&mut found).expect("sound");
             assert!(!shown.is_hidden() && get_le32(&shown.bytes()[..], 0) == SUPERBLOCK_MAGIC);
         }

@@ -25,7 +25,7 @@ mod transaction_tests;
 
 pub use applied::APPLIED_AT;
 pub use codec::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Records};
-pub use described::{HIDDEN_MAGIC, JOURNAL_AT};
+pub use described::JOURNAL_AT;
 pub use fault::{Fault, FaultKind, Part};
 pub use group::{GROUP_HEADER_BYTES, GROUP_RECORDS_MAX, Group, Groups, count_records, put_group};
 pub use header::{
