@@ -4,6 +4,9 @@
 //!   in a log: delayed allocation never fails for lack of space;
 //! - S2 `blocks` never exceeds what the volume offers its users: overprovisioned segments are for cleaning.
 
+use crate::F2fs;
+use crate::journal::UsageDelta;
+use crate::ops::Op;
 use fscore::{Errno, FsResult};
 use rt::Mutex;
 
@@ -117,6 +120,51 @@ impl Space {
     /// `checkpoint=disable`: no more than so many blocks may be in use, as what is freed cannot be used again.
     pub fn limit_blocks(&self, blocks: u64) {
         self.limits.lock().blocks = blocks;
+    }
+}
+
+/// The same inside an operation: with a journal the counts of its epoch say so, too.
+impl F2fs {
+    /// Counts `n` data blocks.
+    ///
+    /// # Errors
+    /// ENOSPC (S2); then nothing is counted.
+    pub(crate) fn claim_blocks(&self, op: &Op<'_>, n: u64) -> FsResult<()> {
+        self.space.claim_blocks(n)?;
+        count(op, n as i64, 0, 0);
+        Ok(())
+    }
+
+    /// `n` data blocks are free again.
+    pub(crate) fn return_blocks(&self, op: &Op<'_>, n: u64) {
+        self.space.return_blocks(n);
+        count(op, -(n as i64), 0, 0);
+    }
+
+    /// Counts a node block.
+    ///
+    /// # Errors
+    /// ENOSPC; then nothing is counted.
+    pub(crate) fn claim_node(&self, op: &Op<'_>, inode: bool) -> FsResult<()> {
+        self.space.claim_node(inode)?;
+        count(op, 1, 1, i64::from(inode));
+        Ok(())
+    }
+
+    /// A node block is free again.
+    pub(crate) fn return_node(&self, op: &Op<'_>, inode: bool) {
+        self.space.return_node(inode);
+        count(op, -1, -1, -i64::from(inode));
+    }
+}
+
+fn count(op: &Op<'_>, blocks: i64, nodes: i64, inodes: i64) {
+    if let Some(tx) = op.tx() {
+        tx.count(UsageDelta {
+            blocks,
+            nodes,
+            inodes,
+        });
     }
 }
 

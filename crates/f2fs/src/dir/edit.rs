@@ -153,9 +153,14 @@ impl F2fs {
         let node = self.node(dir.nid())?;
         let before = dir.core().fields.clone();
         let area = before.inline_data_range();
-        // Addresses lie there from now on.
-        self.edit_node(op, dir.nid(), |block| block[area.clone()].fill(0))?;
         let flexible = self.features.has(Features::FLEXIBLE_INLINE_XATTR);
+        let mut fields = before.clone();
+        become_blocks(&mut fields, flexible);
+        // Addresses lie there from now on, and the inode says so.
+        self.edit_node(op, dir.nid(), |block| {
+            block[area.clone()].fill(0);
+            fields.encode_into(block, self.features);
+        })?;
         become_blocks(&mut dir.core().fields, flexible);
         let moved = match shape.dir_level {
             0 => self.edit_dir_page(op, dir, 0, |page| copy_slots(&node, layout, page)),
@@ -212,7 +217,9 @@ impl F2fs {
             *dir.names.lock() = None;
         }
         let area = before.inline_data_range();
+        let fields = dir.core().fields.clone();
         self.edit_node(op, dir.nid(), |block| {
+            fields.encode_into(block, self.features);
             block[area.clone()].copy_from_slice(&node[area])
         })?;
         self.put_inode(op, dir)

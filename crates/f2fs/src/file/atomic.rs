@@ -17,6 +17,7 @@ use crate::F2fs;
 use crate::inode::Inode;
 use crate::map::Slot;
 use crate::ops::Op;
+use crate::segs::Owned;
 use base::{BlockNo, Bytes, Ino, Mutant};
 use block::Class;
 use fscore::{Errno, FsResult, Home, Take};
@@ -152,17 +153,19 @@ impl F2fs {
         let _wb = inode.wb.lock();
         let _ = self.land(inode);
         let moved = self.place_pending(op, inode, pages)?;
+        let owner = Owned::by(inode.nid(), false);
         for page in &moved {
             let mut tree = inode.tree.lock();
             let set = self.set_slot(op, inode, &mut tree, page.index, &page.slot, page.new);
             let old = page.slot.addr;
             let freed = match old.is_data() {
-                true => set.and_then(|()| self.invalidate(op, old)),
+                true => set.and_then(|()| self.invalidate_all(op, owner, &[old])),
                 false => set,
             };
             // A4: half of the slots are set.
             freed.inspect_err(|e| self.fail(e))?;
         }
+        let clean = !self.pages.is_dirty(inode.ino);
         {
             let mut core = inode.core();
             let size = core.atomic_size.unwrap_or(core.fields.size);
@@ -170,6 +173,13 @@ impl F2fs {
             core.changed();
             core.touch(true);
             core.appended = true;
+            let mapped = moved
+                .last()
+                .map_or(0, |page| (page.index + 1) * super::BLOCK);
+            core.node_size = match clean {
+                true => core.fields.size,
+                false => core.node_size.max(mapped.min(core.fields.size)),
+            };
         }
         let put = self.put_inode(op, inode);
         put.inspect_err(|e| self.fail(e))?;
@@ -187,7 +197,7 @@ impl F2fs {
             };
             let counts = slot.addr == BlockAddr::NULL;
             if counts {
-                self.space.claim_blocks(1)?;
+                self.claim_blocks(op, 1)?;
             }
             let owner = self.nat_get(slot.nid).map(|entry| Summary {
                 nid: slot.nid,
@@ -197,21 +207,24 @@ impl F2fs {
             let placed =
                 owner.and_then(|owner| self.allocate(op, Log::HotData, BlockAddr::NULL, owner));
             if placed.is_err() && counts {
-                self.space.return_blocks(1);
+                self.return_blocks(op, 1);
             }
             let new = placed?.addr;
             moved.push(Moved { index, slot, new });
             Ok(())
         };
         let placed = pages.keys().try_for_each(|&index| place(index));
+        let taken: Vec<BlockAddr> = moved.iter().map(|page| page.new).collect();
+        self.log_taken(op, inode.nid(), Log::HotData, &taken);
         let counted = moved.iter().filter(|m| m.slot.addr == BlockAddr::NULL);
         let counted = counted.count() as u64;
         if let Err(e) = placed {
             for page in &moved {
-                let taken_back = self.invalidate(op, page.new);
+                let owner = Owned::by(inode.nid(), false);
+                let taken_back = self.invalidate_all(op, owner, &[page.new]);
                 taken_back.inspect_err(|e| self.fail(e))?;
             }
-            self.space.return_blocks(counted);
+            self.return_blocks(op, counted);
             // Nodes may have been made on the way.
             self.put_inode(op, inode)?;
             return Err(e);

@@ -2,9 +2,11 @@
 
 use crate::F2fs;
 use crate::inode::Inode;
+use crate::journal::{Journal, Tx, capture};
 use crate::ops::Op;
-use base::Bytes;
+use base::{Bytes, Ino};
 use fscore::FsResult;
+use ondisk::f2fs::Nid;
 
 use super::zero_page;
 
@@ -52,7 +54,15 @@ impl F2fs {
         change: impl FnOnce(&mut [u8]) -> R,
     ) -> FsResult<R> {
         let mut change = Some(change);
-        let mut once = |page: &mut [u8]| (change.take().expect("changed once"))(page);
+        let mut once = |page: &mut [u8]| {
+            let change = change.take().expect("changed once");
+            match self.journal.as_ref().zip(op.tx()) {
+                Some((journal, tx)) => edit_logged(journal, tx, (dir.ino, index), page, change),
+                None => change(page),
+            }
+        };
+        // The epoch is picked outside the lock of the cache.
+        let _ = op.tx().map(Tx::epoch);
         if let Some(answer) = self.pages.edit(dir.ino, index, None, &mut once) {
             return Ok(answer);
         }
@@ -76,6 +86,9 @@ impl F2fs {
         if self.pages.is_busy(dir.ino, index..index + 1) {
             let _ = self.land(dir);
         }
+        if let Some((journal, tx)) = self.journal.as_ref().zip(op.tx()) {
+            journal.stamps.set(dir.ino, index, tx.epoch());
+        }
         self.pages.drop_range(dir.ino, index..index + 1);
         {
             let mut tree = dir.tree.lock();
@@ -84,4 +97,28 @@ impl F2fs {
         dir.core().changed();
         self.put_inode(op, dir)
     }
+}
+
+/// Changes a page and logs how. The cache's lock is held.
+fn edit_logged<R>(
+    journal: &Journal,
+    tx: &Tx<'_>,
+    (dir, index): (Ino, u64),
+    page: &mut [u8],
+    change: impl FnOnce(&mut [u8]) -> R,
+) -> R {
+    let nid = Nid(dir.0);
+    tx.with_scratch(|before| {
+        before.copy_from_slice(page);
+        let result = change(page);
+        let mut changed = false;
+        capture::dir_block(before, page, nid, index as u32, &mut |record| {
+            changed = true;
+            tx.log(nid, record);
+        });
+        if changed {
+            journal.stamps.set(dir, index, tx.epoch());
+        }
+        result
+    })
 }

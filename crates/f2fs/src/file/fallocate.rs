@@ -7,6 +7,7 @@ use crate::F2fs;
 use crate::inode::Inode;
 use crate::journal::OP_MAX;
 use crate::ops::Op;
+use crate::segs::Owned;
 use base::{BLOCK_BYTES, Ino};
 use fscore::{Errno, FallocateMode, FsResult};
 use ondisk::f2fs::{Advise, BlockAddr};
@@ -62,6 +63,8 @@ impl F2fs {
     /// Gives every hole of the range a reserved block, batch by batch; the size follows what was done if it may `grow`.
     fn reserve_range(&self, inode: &Inode, range: Range<u64>, grow: bool) -> FsResult<()> {
         self.each_batch(&range, |op, pages| {
+            // Write-back raises the size, too: with a journal it waits (F2FSJ I4).
+            let _wb = self.journal.is_some().then(|| inode.wb.lock());
             let mut outcome = Ok(());
             let mut done = pages.start;
             while done < pages.end && outcome.is_ok() {
@@ -75,6 +78,7 @@ impl F2fs {
     }
 
     /// After part of `range` has been worked off up to byte `done`: times, and the size or the mark that blocks behind it are meant.
+    /// `wb` is held.
     fn reshaped(
         &self,
         op: &Op<'_>,
@@ -83,17 +87,23 @@ impl F2fs {
         done: u64,
         grow: bool,
     ) -> FsResult<()> {
+        let clean = !self.pages.is_dirty(inode.ino);
         {
             let mut core = inode.core();
             if done > range.start && done > core.fields.size {
                 if grow {
                     core.fields.size = done;
+                    core.node_size = done;
                 } else {
                     core.fields.advise = core.fields.advise | Advise::KEEP_SIZE;
                 }
             }
             core.changed();
             core.touch(true);
+            if clean {
+                // No page is left whose write-back would say so.
+                core.node_size = core.fields.size;
+            }
         }
         self.put_inode(op, inode)
     }
@@ -144,7 +154,8 @@ impl F2fs {
         for part in self.punch_parts(whole) {
             self.balance_between()?;
             let done = self.with_op(|op| {
-                let done = self.punch_pages(op, inode, part);
+                let wb = inode.wb.lock();
+                let done = self.punch_held(op, inode, part, &wb);
                 self.reshaped(op, inode, &range, 0, false).map(|()| done)
             })?;
             punched = punched.and(done);
@@ -206,13 +217,11 @@ impl F2fs {
         self.each_batch(&range, |op, pages| {
             let mut outcome = Ok(());
             let mut done = pages.start;
-            {
-                let _wb = inode.wb.lock();
-                let _ = self.land(inode);
-                while done < pages.end && outcome.is_ok() {
-                    outcome = self.blank_page(op, inode, done, whole.contains(&done));
-                    done += u64::from(outcome.is_ok());
-                }
+            let _wb = inode.wb.lock();
+            let _ = self.land(inode);
+            while done < pages.end && outcome.is_ok() {
+                outcome = self.blank_page(op, inode, done, whole.contains(&done));
+                done += u64::from(outcome.is_ok());
             }
             self.reshaped(op, inode, &range, (done * BLOCK).min(range.end), true)?;
             outcome
@@ -229,7 +238,7 @@ impl F2fs {
         self.pages.drop_range(inode.ino, index..index + 1);
         if slot.addr.is_data() {
             self.set_slot(op, inode, &mut tree, index, &slot, BlockAddr::NEW)?;
-            self.invalidate(op, slot.addr)?;
+            self.invalidate_all(op, Owned::by(inode.nid(), false), &[slot.addr])?;
         }
         Ok(())
     }

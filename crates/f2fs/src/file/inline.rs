@@ -101,12 +101,17 @@ impl F2fs {
         page[size..].fill(0);
         let empty = base::bytes::is_zero(&page);
         if !empty {
-            self.space.claim_blocks(1)?;
+            self.claim_blocks(op, 1)?;
         }
-        // Addresses lie there from now on.
-        let cleared = self.edit_node(op, inode.nid(), |block| block[area].fill(0));
+        // Addresses lie there from now on, and the inode says so.
+        let mut fields = inode.core().fields.clone();
+        fields.inline.0 &= !(Inline::DATA.0 | Inline::DATA_EXIST.0);
+        let cleared = self.edit_node(op, inode.nid(), |block| {
+            block[area].fill(0);
+            fields.encode_into(block, self.features);
+        });
         if let Err(e) = cleared {
-            self.space.return_blocks(u64::from(!empty));
+            self.return_blocks(op, u64::from(!empty));
             return Err(e);
         }
         {

@@ -26,9 +26,9 @@ impl F2fs {
     ) -> FsResult<Slot> {
         let slot = self.make_slot(op, inode, tree, index)?;
         if slot.addr == BlockAddr::NULL {
-            self.space.claim_blocks(1)?;
+            self.claim_blocks(op, 1)?;
             if let Err(e) = self.set_slot(op, inode, tree, index, &slot, BlockAddr::NEW) {
-                self.space.return_blocks(1);
+                self.return_blocks(op, 1);
                 return Err(e);
             }
             let mut core = inode.core();

@@ -51,6 +51,8 @@ impl F2fs {
             } else if inline && size < old {
                 self.zero_inline(op, inode, size..room)?;
             }
+            // Write-back raises the size, too.
+            let _wb = self.journal.is_some().then(|| inode.wb.lock());
             self.resize(op, inode, size)
         })
     }
@@ -62,6 +64,7 @@ impl F2fs {
             core.changed();
             core.touch(true);
         }
+        self.settle_size(inode);
         self.put_inode(op, inode)
     }
 
@@ -171,6 +174,11 @@ impl F2fs {
         let _wb = inode.wb.lock();
         // What failed is given up with the rest.
         let _ = self.land(inode);
+        if let Some((journal, tx)) = self.journal.as_ref().zip(op.tx())
+            && inode.is_dir()
+        {
+            journal.stamps.drop_all(inode.ino, tx.epoch());
+        }
         self.pages.drop_range(inode.ino, 0..u64::MAX);
         if !self.has_map(inode) {
             return Ok(false);

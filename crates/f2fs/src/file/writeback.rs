@@ -2,20 +2,30 @@
 //!
 //! Pages travel in batches of at most a segment, each inside one `Op`: mapping, validity and counts change together (D2). A batch is
 //! not waited for: `land` does, for whoever needs it (fsync, truncation, a checkpoint, the next write-back).
+//!
+//! With a journal (F2FSJ) write-back runs beside operations of the same inode that hold its gate, and both may be in different epochs.
+//! They never change the same bytes in the wrong order (I4):
+//! - W1 all pages of a batch are taken before its epoch is picked: whoever reserved their blocks had picked his before. The gate does the
+//!   same for who sends pages in the midst of an operation;
+//! - W2 of the inode block write-back changes slots, the size (upwards), and nothing else; who sets the size otherwise, or takes slots away,
+//!   holds `wb` since before he picked his epoch;
+//! - W3 the size that is logged with a page is one that the file had before the page was taken: after a cut no byte is below the
+//!   size that a write put there and its write-back did not;
+//! - W4 an epoch waits for the data whose mapping it has ([`Tx::data_sent`](crate::journal::Tx::data_sent)), not for what goes in place.
 
 use super::placement::Facts;
 use super::{BATCH_PAGES, Content, DataStats, Place};
 use crate::F2fs;
 use crate::cost;
 use crate::inode::Inode;
-use crate::map::Tree;
+use crate::map::{Slot, Tree};
 use crate::ops::Op;
 use base::{BlockNo, Bytes, Ino, Mutant, Time};
 use block::{Class, Plug};
 use fscore::{DirtyRun, Errno, FsError, FsResult, Take};
 use ondisk::f2fs::{BlockAddr, Log, Nid, Summary};
 use rt::MutexGuard;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// The `wb` lock of the inode.
@@ -44,7 +54,7 @@ impl F2fs {
 
     fn write_batches(&self, inode: &Inode, range: Range<u64>, place: Place) -> FsResult<()> {
         if !self.pages.is_dirty(inode.ino) {
-            return Ok(());
+            return self.settle_clean(inode);
         }
         self.check_writable()?;
         let facts = self.facts(inode, place);
@@ -64,6 +74,26 @@ impl F2fs {
                 }
             }
         }
+    }
+
+    /// With a journal: nothing is dirty any more whose write-back would give the inode block the size (the last page became a hole).
+    fn settle_clean(&self, inode: &Inode) -> FsResult<()> {
+        let differs = {
+            let core = inode.core();
+            core.node_size != core.fields.size && !core.gone
+        };
+        if self.journal.is_none() || !differs {
+            return Ok(());
+        }
+        self.check_writable()?;
+        self.with_op(|op| {
+            let _wb = inode.wb.lock();
+            let size = inode.core().fields.size;
+            match self.pages.is_dirty(inode.ino) || inode.core().gone {
+                true => Ok(()),
+                false => self.grow_size(op, inode, size, u64::MAX),
+            }
+        })
     }
 
     /// The same inside the caller's `Op` (checkpoint: directories; cleaning).
@@ -90,7 +120,7 @@ impl F2fs {
         let facts = self.facts(inode, place);
         let mut from = range.start;
         loop {
-            match self.write_batch_held(op, inode, from..range.end, facts, BATCH_PAGES, wb)? {
+            match self.write_batch_held(op, inode, from..range.end, facts, wb)? {
                 Batch::Done => return Ok(()),
                 Batch::More(next) => from = next,
                 Batch::Busy(at) => {
@@ -109,12 +139,7 @@ impl F2fs {
         facts: Facts,
     ) -> FsResult<Batch> {
         let wb = inode.wb.lock();
-        // With a journal: some at a time, until the operation is long. Each logs up to 72 bytes.
-        let each = match op.tx() {
-            Some(_) => self.op_max() / 512,
-            None => BATCH_PAGES,
-        };
-        self.write_batch_held(op, inode, range, facts, each, &wb)
+        self.write_batch_held(op, inode, range, facts, &wb)
     }
 
     fn write_batch_held(
@@ -123,37 +148,114 @@ impl F2fs {
         inode: &Inode,
         range: Range<u64>,
         facts: Facts,
-        each: usize,
         _wb: &Held<'_>,
     ) -> FsResult<Batch> {
         if inode.core().gone {
             // Freed while we waited: pages under this number belong to a new inode by now.
             return Ok(Batch::Done);
         }
+        assert!(
+            !facts.dir || op.tx().is_none(),
+            "I2: inode {}: blocks of directories are apply's",
+            inode.ino
+        );
+        // What was written up to here is in the pages that are taken.
+        let size = inode.core().fields.size;
         let mut sending = Sending::new(self, facts);
+        // Each page logs up to 72 bytes.
+        let mut taken = match op.tx() {
+            Some(_) => Taken::at_most(self.op_max() / 72),
+            None => Taken::at_most(BATCH_PAGES),
+        };
         let mut from = range.start;
         let outcome = loop {
-            let room = BATCH_PAGES - sending.pages;
-            if room == 0 || (each < BATCH_PAGES && self.is_long(op)) {
-                break Ok(Batch::More(from));
+            // W1: with a journal all pages are taken before the first is placed.
+            let batch = self.take_runs(inode, &mut from, range.end, op.tx().is_some(), &mut taken);
+            if let Err(e) = self.place_runs(op, inode, &mut taken, &mut sending) {
+                break Err(e);
             }
-            match self
-                .pages
-                .take_dirty(inode.ino, from..range.end, room.min(each))
-            {
-                Take::Nothing => break Ok(Batch::Done),
-                Take::Busy(at) => break Ok(Batch::Busy(at)),
-                Take::Run(run) => {
-                    from = run.range().end;
-                    if let Err(e) = self.place_run(op, inode, &run, &mut sending) {
-                        break Err(e);
-                    }
-                }
+            if let Some(batch) = batch {
+                break Ok(batch);
             }
         };
+        let logged = self.log_batch(op, inode, size, &mut sending);
         sending.send(self, op, inode);
         sending.note(self, inode);
-        outcome
+        outcome.and_then(|batch| logged.map(|()| batch))
+    }
+
+    /// Takes dirty pages: one run, or all that fit into the batch. Answers how the batch ends, if it does.
+    fn take_runs(
+        &self,
+        inode: &Inode,
+        from: &mut u64,
+        end: u64,
+        all: bool,
+        taken: &mut Taken,
+    ) -> Option<Batch> {
+        loop {
+            let room = taken.room;
+            if room == 0 {
+                return Some(Batch::More(*from));
+            }
+            match self.pages.take_dirty(inode.ino, *from..end, room) {
+                Take::Nothing => return Some(Batch::Done),
+                Take::Busy(at) => return Some(Batch::Busy(at)),
+                Take::Run(run) => {
+                    *from = run.range().end;
+                    taken.room -= run.pages.len();
+                    taken.runs.push_back(run);
+                }
+            }
+            if !all {
+                return None;
+            }
+        }
+    }
+
+    /// Finds a place for each page that was taken. After an error the others are dirty again.
+    fn place_runs(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        taken: &mut Taken,
+        sending: &mut Sending,
+    ) -> FsResult<()> {
+        while let Some(run) = taken.runs.pop_front() {
+            if let Err(e) = self.place_run(op, inode, &run, sending) {
+                for run in taken.runs.drain(..) {
+                    self.pages.give_back(inode.ino, &run, 0);
+                }
+                return Err(e);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the epoch has to know beyond the slots: blocks that are valid now, and those that are not any more; the size.
+    fn log_batch(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        size: u64,
+        sending: &mut Sending,
+    ) -> FsResult<()> {
+        if op.tx().is_none() {
+            return Ok(());
+        }
+        self.log_taken(
+            op,
+            inode.nid(),
+            sending.log,
+            &std::mem::take(&mut sending.taken),
+        );
+        self.log_replaced(op, inode.nid(), std::mem::take(&mut sending.replaced));
+        let end = match self.pages.is_dirty(inode.ino) {
+            true => sending.end,
+            // Nobody else will say it.
+            false => u64::MAX,
+        };
+        self.grow_size(op, inode, size, end)
     }
 
     /// Finds a place for each page of a run.
@@ -164,16 +266,21 @@ impl F2fs {
         run: &DirtyRun,
         sending: &mut Sending,
     ) -> FsResult<()> {
-        for (i, page) in run.pages.iter().enumerate() {
-            let index = run.first + i as u64;
-            let placed = {
-                let mut tree = inode.tree.lock();
-                self.place_page(op, inode, &mut tree, index, sending)
+        let mut placed = 0;
+        while placed < run.pages.len() {
+            let index = run.first + placed as u64;
+            let most = match op.tx() {
+                Some(_) => run.pages.len() - placed,
+                None => 1,
             };
-            let addr = match placed {
-                Ok(addr) => addr,
+            let found = {
+                let mut tree = inode.tree.lock();
+                self.place_pages(op, inode, &mut tree, index, most, sending)
+            };
+            let addrs = match found {
+                Ok(addrs) => addrs,
                 Err(e) => {
-                    self.pages.give_back(inode.ino, run, i);
+                    self.pages.give_back(inode.ino, run, placed);
                     if matches!(e, FsError::Corrupt { .. }) {
                         // Trying again would fail for ever: the page is lost, the next fsync says so.
                         self.pages.drop_range(inode.ino, index..index + 1);
@@ -182,48 +289,95 @@ impl F2fs {
                     return Err(e);
                 }
             };
-            if sending.over.contains(&addr) {
-                // Only a damaged mapping leads to one block twice; one plug must not hold it twice.
-                sending.send(self, op, inode);
+            for addr in addrs {
+                if sending.over.contains(&addr) {
+                    // Only a damaged mapping leads to one block twice; one plug must not hold it twice.
+                    sending.send(self, op, inode);
+                }
+                let index = run.first + placed as u64;
+                sending.add(addr, run.pages[placed].clone(), index);
+                placed += 1;
             }
-            sending.add(addr, page.clone(), index);
         }
         Ok(())
     }
 
-    /// The block that page `index` goes to; the slot says so afterwards.
-    fn place_page(
+    /// The blocks that the first of `most` pages from `index` on go to, one at least: as many as have their slots in one node and go to
+    /// new blocks. The slots say so afterwards.
+    fn place_pages(
         &self,
         op: &Op<'_>,
         inode: &Inode,
         tree: &mut Tree,
         index: u64,
+        most: usize,
         sending: &mut Sending,
-    ) -> FsResult<BlockAddr> {
+    ) -> FsResult<Vec<BlockAddr>> {
+        let first = self.slot_to_write(inode, tree, index)?;
+        if first.addr.is_data() && sending.in_place {
+            sending.stats.in_place += 1;
+            return Ok(vec![first.addr]);
+        }
+        let mut addrs = Vec::with_capacity(most.min(BATCH_PAGES));
+        let mut outcome = Ok(());
+        for n in 0..most as u64 {
+            let slot = match n {
+                0 => first,
+                _ => match self.slot_to_write(inode, tree, index + n) {
+                    Ok(slot) => slot,
+                    // It is the next one's.
+                    Err(_) => break,
+                },
+            };
+            if slot.nid != first.nid || n > 0 && slot.addr.is_data() && sending.in_place {
+                break;
+            }
+            match self.take_block(op, &slot, sending) {
+                Ok(addr) => addrs.push(addr),
+                Err(e) => {
+                    outcome = Err(e);
+                    break;
+                }
+            }
+        }
+        if addrs.is_empty() {
+            return outcome.map(|()| addrs);
+        }
+        if let Err(e) = self.set_slots(op, inode, tree, index, &first, &addrs) {
+            // The old blocks are given up and the slots still name them: no checkpoint may say so.
+            self.fail(&e);
+            return Err(e);
+        }
+        sending.end = sending.end.max(index + addrs.len() as u64);
+        sending.mapped = true;
+        sending.stats.out_of_place[sending.log.heat()] += addrs.len() as u64;
+        Ok(addrs)
+    }
+
+    fn slot_to_write(&self, inode: &Inode, tree: &mut Tree, index: u64) -> FsResult<Slot> {
         let slot = self.find_slot(inode, tree, index)?;
-        let Some(slot) = slot.filter(|s| s.addr != BlockAddr::NULL) else {
-            return Err(FsError::corrupt(format!(
+        slot.filter(|s| s.addr != BlockAddr::NULL).ok_or_else(|| {
+            FsError::corrupt(format!(
                 "inode {}: page {index} is dirty and has no block reserved",
                 inode.ino
-            )));
-        };
-        if slot.addr.is_data() && sending.in_place {
-            sending.stats.in_place += 1;
-            return Ok(slot.addr);
-        }
+            ))
+        })
+    }
+
+    /// A new block for what `slot` stands for; the old one is given up.
+    fn take_block(&self, op: &Op<'_>, slot: &Slot, sending: &mut Sending) -> FsResult<BlockAddr> {
         let owner = Summary {
             nid: slot.nid,
             version: sending.version(self, slot.nid)?,
             ofs_in_node: slot.slot,
         };
         let placed = self.allocate(op, sending.log, slot.addr, owner)?;
-        if let Err(e) = self.set_slot(op, inode, tree, index, &slot, placed.addr) {
-            // The old block is given up and the slot still names it: no checkpoint may say so.
-            self.fail(&e);
-            return Err(e);
+        if op.tx().is_some() {
+            sending.taken.push(placed.addr);
+            sending
+                .replaced
+                .extend(Some(slot.addr).filter(|a| a.is_data()));
         }
-        sending.stats.out_of_place[sending.log.heat()] += 1;
-        sending.mapped = true;
         Ok(placed.addr)
     }
 
@@ -360,11 +514,30 @@ struct Sending {
     over: BTreeSet<BlockAddr>,
     /// Something in the plug has got a new block.
     mapped: bool,
-    /// Of the whole batch.
-    pages: usize,
     stats: DataStats,
     /// The version of the last node, which is most often that of the next one.
     version: Option<(Nid, u8)>,
+    /// With a journal: blocks that were taken, and those that they replace.
+    taken: Vec<BlockAddr>,
+    replaced: Vec<BlockAddr>,
+    /// With a journal: the page behind the last one that got a block.
+    end: u64,
+}
+
+/// Dirty pages that were taken and have no place yet.
+struct Taken {
+    runs: VecDeque<DirtyRun>,
+    /// Pages that the batch may still take.
+    room: usize,
+}
+
+impl Taken {
+    fn at_most(pages: usize) -> Taken {
+        Taken {
+            runs: VecDeque::new(),
+            room: pages.clamp(1, BATCH_PAGES),
+        }
+    }
 }
 
 impl Sending {
@@ -381,9 +554,11 @@ impl Sending {
             runs: Vec::new(),
             over: BTreeSet::new(),
             mapped: false,
-            pages: 0,
             stats: DataStats::default(),
             version: None,
+            taken: Vec::new(),
+            replaced: Vec::new(),
+            end: 0,
         }
     }
 
@@ -402,7 +577,6 @@ impl Sending {
         let lba = BlockNo(u64::from(addr.0)).lba();
         self.plug.write(lba, self.class, page);
         self.over.insert(addr);
-        self.pages += 1;
         match self.runs.last_mut() {
             Some(run) if run.end == index => run.end += 1,
             _ => self.runs.push(index..index + 1),

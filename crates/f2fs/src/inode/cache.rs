@@ -7,8 +7,8 @@ use crate::ops::Op;
 use base::{Ino, Map, Set};
 use fscore::{Errno, FileKind, FsError, FsResult};
 use ondisk::f2fs::{
-    BLOCK_BYTES, BlockAddr, Inline, InodeFields, MAX_DIR_HASH_DEPTH, Nid, Superblock, footer,
-    max_file_blocks,
+    BLOCK_BYTES, BlockAddr, Extent, Inline, InodeFields, MAX_DIR_HASH_DEPTH, Nid, Superblock,
+    clear_inode_extent, footer, max_file_blocks, set_inode_size,
 };
 use rt::Mutex;
 use rt::atomic::{AtomicU32, Ordering};
@@ -168,10 +168,57 @@ impl F2fs {
 
     /// Writes the fields to the inode's node block (N1).
     pub(crate) fn put_inode(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
-        let fields = inode.core().fields.clone();
+        let fields = {
+            let mut core = inode.core();
+            let mut fields = core.fields.clone();
+            if self.journal.is_some() {
+                fields.ext = Extent::default();
+                core.stale_extent = false;
+                if is_delayed(&core) {
+                    fields.size = core.node_size;
+                }
+            }
+            core.node_size = fields.size;
+            fields
+        };
         self.edit_node(op, inode.nid(), |block| {
             fields.encode_into(block, self.features);
         })
+    }
+
+    /// The inode block says what the size is now: it was set by somebody, not by a write whose pages may never be written. With a
+    /// journal `wb` is held, and was before the operation had an epoch: write-back changes the size, too (F2FSJ I4). The inode is put by the caller.
+    pub(crate) fn settle_size(&self, inode: &Inode) {
+        let mut core = inode.core();
+        core.node_size = core.fields.size;
+    }
+
+    /// Write-back has mapped the pages before `end` that `size` (which the file had before they were taken) covers: the inode block says
+    /// so, in the same operation. `wb` is held.
+    pub(crate) fn grow_size(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        size: u64,
+        end: u64,
+    ) -> FsResult<()> {
+        let size = size.min(end.saturating_mul(BLOCK_BYTES as u64));
+        {
+            let mut core = inode.core();
+            if self.journal.is_none() || !is_delayed(&core) || size <= core.node_size {
+                return Ok(());
+            }
+            core.node_size = size;
+        }
+        self.edit_node(op, inode.nid(), |block| set_inode_size(block, size))
+    }
+
+    /// The inode block does not name a largest run: addresses are about to change, and with a journal nobody keeps it true.
+    pub(crate) fn drop_stale_extent(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
+        if !std::mem::take(&mut inode.core().stale_extent) {
+            return Ok(());
+        }
+        self.edit_node(op, inode.nid(), clear_inode_extent)
     }
 
     /// Drops idle inodes when there are many (N2).
@@ -201,7 +248,8 @@ impl F2fs {
                 || core.fields.links == 0
                 || core.atomic
                 || core.atomic_size.is_some()
-                || core.write_error.is_some();
+                || core.write_error.is_some()
+                || self.journal.is_some() && core.node_size != core.fields.size;
             if !busy
                 && !core.needs_checkpoint
                 && (core.change != Change::None || core.appended || core.updated)
@@ -212,6 +260,11 @@ impl F2fs {
         });
         known.prune_at = IDLE_MAX.max(2 * known.map.len());
     }
+}
+
+/// Its size follows its pages.
+fn is_delayed(core: &Core) -> bool {
+    core.fields.is_regular() && !core.fields.inline.has(Inline::DATA)
 }
 
 /// Refuses an inode that contradicts itself.

@@ -8,6 +8,7 @@ use crate::ops::Op;
 use base::{Ino, Mutant};
 use block::WriteMark;
 use fscore::{Creds, Errno, FileKind, FsResult};
+use ondisk::f2fs::journal::Record;
 use ondisk::f2fs::{
     Features, INLINE_XATTR_WORDS_DEFAULT, INODE_EXTRA_BYTES_MAX, Inline, InodeFields, InodeFlags,
     InodeName, Nid, set_device,
@@ -178,11 +179,14 @@ impl F2fs {
     }
 
     /// An inode has lost its last link, in this `Op`: until it is freed a checkpoint has to know.
-    pub(crate) fn make_orphan(&self, inode: &Inode) {
+    pub(crate) fn make_orphan(&self, op: &Op<'_>, inode: &Inode) {
         inode.core().orphan = true;
         // R2 (H37).
         if !rt::mutant(Mutant::F2fsForgetOrphan) {
             self.orphans.add(inode.ino);
+            if let Some(tx) = op.tx() {
+                tx.log(inode.nid(), &Record::OrphanAdd);
+            }
         }
     }
 
@@ -231,7 +235,11 @@ impl F2fs {
             core.orphan = false;
         }
         self.free_node(op, inode.nid())?;
-        self.orphans.remove(inode.ino);
+        if self.orphans.remove(inode.ino)
+            && let Some(tx) = op.tx()
+        {
+            tx.log(inode.nid(), &Record::OrphanDel);
+        }
         self.inodes.remove(inode);
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! - N1 outside an `Op`, the inode's node block in `nodes` holds what `core.fields` says ([`put_inode`](F2fs::put_inode)), but for access times;
 //! - N2 an inode that is pinned, an orphan, without links, has dirty pages, or pages on their way, stays in memory; so does one whose
 //!   fsync needs a checkpoint, until there was one;
+//!   With a journal the size of a regular file is that of its mapped pages there (`node_size`), and it stays while the two differ;
 //! - N3 `gone` inodes are freed: their number may belong to another one already.
 
 mod attr;
@@ -62,6 +63,11 @@ pub(crate) enum Change {
 pub(crate) struct Core {
     /// The inode as its node block says (N1), addresses left out.
     pub fields: InodeFields,
+    /// The size that the inode block says. With a journal it follows that of a regular file when pages are mapped: after a cut no
+    /// size shows that was given by a write whose pages were not written.
+    pub node_size: u64,
+    /// With a journal: the inode block names a largest run, which nobody keeps true. It is cleared with the next change.
+    pub stale_extent: bool,
     /// Opens.
     pub pins: u32,
     /// Freed (N3).
@@ -89,6 +95,8 @@ pub(crate) struct Core {
 impl Core {
     pub fn new(fields: InodeFields) -> Core {
         Core {
+            node_size: fields.size,
+            stale_extent: fields.ext.len > 0,
             fields,
             pins: 0,
             gone: false,

@@ -40,8 +40,9 @@ impl Orphans {
         self.list.lock().insert(ino);
     }
 
-    pub(crate) fn remove(&self, ino: Ino) {
-        self.list.lock().remove(&ino);
+    /// True if it was on the list.
+    pub(crate) fn remove(&self, ino: Ino) -> bool {
+        self.list.lock().remove(&ino)
     }
 }
 

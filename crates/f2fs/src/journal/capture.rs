@@ -10,7 +10,9 @@
 //! Directory blocks and the address slots of a directory say NULL or NEW here; addresses of nodes and directory blocks are a checkpoint's
 //! business alone.
 
+use super::redo;
 use base::bytes::{get_le16, get_le32};
+use fscore::FsResult;
 use ondisk::f2fs::journal::{Content, Record, attr};
 use ondisk::f2fs::{
     ADDRS_PER_BLOCK, BLOCK_BYTES, BlockAddr, DENTRY_SLOT_BYTES, DentryLayout, FOOTER_AT, Features,
@@ -111,6 +113,48 @@ impl<'a> Pair<'a> {
     }
 }
 
+/// In test builds: whether the records that were logged make the block what it is.
+struct Check {
+    redone: Vec<u8>,
+    seen: Vec<String>,
+}
+
+impl Check {
+    fn begin(before: &[u8]) -> Option<Check> {
+        cfg!(debug_assertions).then(|| Check {
+            redone: before.to_vec(),
+            seen: Vec::new(),
+        })
+    }
+
+    fn see(
+        this: &mut Option<Check>,
+        record: &Record<'_>,
+        redo: impl FnOnce(&mut [u8], &Record<'_>) -> FsResult<bool>,
+    ) {
+        if let Some(this) = this {
+            let done = redo(&mut this.redone, record);
+            assert!(
+                matches!(done, Ok(true)),
+                "I3: {record:?} is not redone: {done:?}"
+            );
+            this.seen.push(format!("{record:?}"));
+        }
+    }
+
+    /// `like`: what of the block no record says.
+    fn end(this: Option<Check>, after: &[u8], like: impl FnOnce(&mut [u8])) {
+        if let Some(mut this) = this {
+            like(&mut this.redone);
+            assert!(
+                this.redone == after,
+                "I3: these records do not make the block what it is: {:?}",
+                this.seen
+            );
+        }
+    }
+}
+
 /// Logs how a node block changed. `before` becomes `after`, but for version, next address and marks in the footer, and the checksum.
 ///
 /// # Panics
@@ -121,10 +165,14 @@ pub(crate) fn node(before: &mut [u8], after: &[u8], features: Features, emit: Em
         is_same_node(&footer(before), &foot),
         "an edit makes no other node of a block"
     );
-    before[FOOTER_AT..].copy_from_slice(&after[FOOTER_AT..]);
-    if foot.kind() == NodeKind::Inode && has_checksum(after) {
-        before[CHECKSUM].copy_from_slice(&after[CHECKSUM]);
-    }
+    as_written(before, after);
+    let mut check = Check::begin(before);
+    let emit: Emit<'_> = &mut |record| {
+        Check::see(&mut check, record, |block, record| {
+            redo::node(block, foot.nid, foot.ino, features, record)
+        });
+        emit(record);
+    };
     let Some(mut pair) = Pair::new(before, after) else {
         return;
     };
@@ -141,6 +189,15 @@ pub(crate) fn node(before: &mut [u8], after: &[u8], features: Features, emit: Em
     }
     bytes(&mut pair, 0..FOOTER_AT, Content::Node, foot.nid, emit);
     debug_assert!(pair.is_settled(), "all of it is logged");
+    Check::end(check, after, |redone| as_written(redone, after));
+}
+
+/// Makes of `before` what writing the block makes of `after` anyway.
+fn as_written(before: &mut [u8], after: &[u8]) {
+    before[FOOTER_AT..].copy_from_slice(&after[FOOTER_AT..]);
+    if footer(after).is_inode() && has_checksum(after) {
+        before[CHECKSUM].copy_from_slice(&after[CHECKSUM]);
+    }
 }
 
 /// Logs a new node: what it is, and what it holds; `version`: that of its NAT entry. `scratch` becomes `after`.
@@ -174,6 +231,13 @@ pub(crate) fn new_node(
 /// # Panics
 /// If a block is not 4096 bytes long.
 pub(crate) fn dir_block(before: &mut [u8], after: &[u8], dir: Nid, page: u32, emit: Emit<'_>) {
+    let mut check = Check::begin(before);
+    let emit: Emit<'_> = &mut |record| {
+        Check::see(&mut check, record, |block, record| {
+            redo::dir_block(block, dir, page, record)
+        });
+        emit(record);
+    };
     let Some(mut pair) = Pair::new(before, after) else {
         return;
     };
@@ -191,6 +255,7 @@ pub(crate) fn dir_block(before: &mut [u8], after: &[u8], dir: Nid, page: u32, em
         });
     });
     debug_assert!(pair.is_settled(), "all of it is logged");
+    Check::end(check, after, |_| {});
 }
 
 fn is_same_node(before: &Footer, after: &Footer) -> bool {

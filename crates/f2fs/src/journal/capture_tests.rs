@@ -429,7 +429,7 @@ proptest! {
     ) {
         let mut before = blocks().swap_remove(which);
         let layout = layout_of(&before);
-        let mut run = |block: &mut Vec<u8>, edits: &[Edit]| {
+        let run = |block: &mut Vec<u8>, edits: &[Edit]| {
             for edit in edits {
                 // Fields stay sane most of the time: an odd layout is another test's.
                 if let Edit::Bytes(at, _) | Edit::Words(at, ..) = edit

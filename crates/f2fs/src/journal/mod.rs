@@ -32,6 +32,7 @@ mod plane;
 pub(crate) mod redo;
 mod rewrite;
 mod ring;
+mod stamps;
 mod stats;
 mod timer;
 mod transaction;
@@ -47,6 +48,7 @@ pub use options::{Guard, JournalOptions};
 pub(crate) use plane::{Closed, OwnedGroup, Plane};
 pub(crate) use rewrite::{Rewrite, Wanted};
 use ring::{Ring, RingPlace, Span};
+pub(crate) use stamps::DirStamps;
 pub use stats::{CommitPhase, CommitReason, JournalStats};
 pub(crate) use tx::{Tx, UsageDelta};
 
@@ -76,6 +78,8 @@ pub(crate) struct Journal {
     pub committed: Mutex<VecDeque<Arc<Committed>>>,
     /// What cleaning wants apply to write elsewhere.
     pub rewrite: Rewrite,
+    /// Directory pages that epochs have changed.
+    pub stamps: DirStamps,
 }
 
 /// One operation logs at most so many bytes; what may become more is done in several of them.
@@ -99,6 +103,7 @@ impl Journal {
             log: Mutex::named("f2fs journal", log),
             committed: Mutex::named("f2fs committed epochs", VecDeque::new()),
             rewrite: Rewrite::new(),
+            stamps: DirStamps::new(),
         }
     }
 

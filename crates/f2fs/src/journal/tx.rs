@@ -13,7 +13,7 @@ use super::{Epoch, Plane};
 use base::Mutant;
 use block::Watch;
 use ondisk::f2fs::journal::{Record, attr};
-use ondisk::f2fs::{BlockAddr, Nid};
+use ondisk::f2fs::{BLOCK_BYTES, BlockAddr, Nid};
 use rt::Mutex;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -75,6 +75,8 @@ pub(super) struct Gathered {
     pub freed_blocks: Vec<BlockAddr>,
     pub freed_nids: Vec<Nid>,
     pub data: Vec<Watch>,
+    /// A block before its change.
+    scratch: Vec<u8>,
 }
 
 impl Gathered {
@@ -231,6 +233,15 @@ impl<'a> Tx<'a> {
     /// fails (I1).
     pub fn data_sent(&self, watch: Watch) {
         self.gather(|gathered| gathered.data.push(watch));
+    }
+
+    /// Runs `work` with room for a block, whose content is anything. The epoch is picked (I4).
+    pub fn with_scratch<R>(&self, work: impl FnOnce(&mut [u8]) -> R) -> R {
+        let mut scratch = self.gather(|gathered| std::mem::take(&mut gathered.scratch));
+        scratch.resize(BLOCK_BYTES, 0);
+        let result = work(&mut scratch);
+        self.gather(|gathered| gathered.scratch = scratch);
+        result
     }
 
     /// The operation ends: its records go to the lists.

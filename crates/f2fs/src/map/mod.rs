@@ -65,7 +65,10 @@ impl F2fs {
     pub(crate) fn new_tree(&self, fields: &InodeFields) -> Tree {
         let Extent { addr, len, .. } = fields.ext;
         let last = len.checked_sub(1).and_then(|n| addr.checked_add(n));
-        let sane = self.geo.is_main(addr) && last.is_some_and(|a| self.geo.is_main(a));
+        // With a journal the inode does not keep it.
+        let sane = self.journal.is_none()
+            && self.geo.is_main(addr)
+            && last.is_some_and(|a| self.geo.is_main(a));
         if sane && fields.is_regular() {
             Tree::new(fields.ext)
         } else {
@@ -162,17 +165,38 @@ impl F2fs {
         slot: &Slot,
         addr: BlockAddr,
     ) -> FsResult<()> {
+        self.set_slots(op, inode, tree, index, slot, &[addr])
+    }
+
+    /// The same for slots of one node, one behind the other: `slot` is the first one.
+    pub(crate) fn set_slots(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        tree: &mut Tree,
+        index: u64,
+        slot: &Slot,
+        addrs: &[BlockAddr],
+    ) -> FsResult<()> {
+        if self.journal.is_some() {
+            self.drop_stale_extent(op, inode)?;
+        }
         self.edit_node(op, slot.nid, |block| {
-            let at = addr_slot0(block) + usize::from(slot.slot);
-            set_addr(block, at, addr);
+            let first = addr_slot0(block) + usize::from(slot.slot);
+            for (at, &addr) in (first..).zip(addrs) {
+                set_addr(block, at, addr);
+            }
         })?;
         if slot.nid == inode.nid() {
             inode.core().changed();
         }
-        if !inode.core().fields.is_regular() {
-            tree.forget(index, index + 1);
-        } else if tree.moved(index, addr) {
-            self.put_extent(op, inode, tree)?;
+        let regular = inode.core().fields.is_regular();
+        for (index, &addr) in (index..).zip(addrs) {
+            if !regular {
+                tree.forget(index, index + 1);
+            } else if tree.moved(index, addr) && self.journal.is_none() {
+                self.put_extent(op, inode, tree)?;
+            }
         }
         Ok(())
     }

@@ -217,7 +217,7 @@ impl F2fs {
         freed: Freed,
         result: FsResult<()>,
     ) -> FsResult<()> {
-        self.space.return_blocks(freed.blocks);
+        self.return_blocks(op, freed.blocks);
         let nids = self.with_node(inode.nid(), |block| {
             std::array::from_fn(|n| nid_slot(block, INODE_NID_SLOT0 + n))
         })?;
@@ -225,7 +225,9 @@ impl F2fs {
             let mut core = inode.core();
             let fields = &mut core.fields;
             fields.nids = nids;
-            fields.ext = tree.largest();
+            if self.journal.is_none() {
+                fields.ext = tree.largest();
+            }
             fields.blocks = fields
                 .blocks
                 .saturating_sub(freed.blocks + freed.nodes)

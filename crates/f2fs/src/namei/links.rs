@@ -61,7 +61,7 @@ impl F2fs {
             f.links
         };
         if links == 0 {
-            self.make_orphan(inode);
+            self.make_orphan(op, inode);
         }
         self.put_inode(op, inode)
     }
@@ -73,7 +73,7 @@ impl F2fs {
             core.touch(false);
             core.fields.links = 0;
         }
-        self.make_orphan(dir);
+        self.make_orphan(op, dir);
         self.put_inode(op, dir)
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! - C1 `dirty` equals the number of dirty entries, and each of them stands in `listed`; those that are no inode blocks stand in the
 //!   list of their inode, too;
-//! - C2 an entry that is dirty, or whose last write may still be on its way, stays.
+//! - C2 an entry that is dirty, or whose last write may still be on its way, stays; so does one that an epoch has changed which is not
+//!   applied (F2FSJ I9).
 
+use crate::journal::Epoch;
 use base::Map;
 use bytes::BytesMut;
 use ondisk::f2fs::{Footer, Log, Nid, NodeKind};
@@ -28,6 +30,8 @@ pub(super) struct Entry {
     used: bool,
     /// Number of the last flight that it was part of.
     flight: u64,
+    /// With a journal: the last epoch that logged a change.
+    pub last: Epoch,
 }
 
 impl Entry {
@@ -79,6 +83,8 @@ pub(super) struct State {
     boarding: u32,
     /// Flights up to this one are durable, with all before them.
     pub durable: u64,
+    /// With a journal: the last epoch that is applied.
+    pub applied: Epoch,
 }
 
 impl State {
@@ -136,6 +142,7 @@ impl State {
             listed: false,
             used: true,
             flight: 0,
+            last: Epoch(0),
         };
         self.entries.insert(nid, entry);
         self.ring.push_back(nid);
@@ -177,7 +184,8 @@ impl State {
                 continue;
             };
             let used = std::mem::replace(&mut entry.used, false);
-            if used || entry.dirty || entry.flight > self.landed {
+            let ahead = entry.last > self.applied;
+            if used || entry.dirty || entry.flight > self.landed || ahead {
                 self.ring.push_back(nid);
             } else {
                 self.entries.remove(&nid);

@@ -14,11 +14,13 @@ pub(crate) use write::Last;
 
 use crate::F2fs;
 use crate::fault;
+use crate::journal::{Epoch, Tx, capture};
 use crate::ops::Op;
 use crate::sync::SyncBooks;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Ino, SECTORS_PER_BLOCK};
-use cache::State;
+use cache::{Entry, State};
 use fscore::{FsError, FsResult};
+use ondisk::f2fs::journal::Record;
 use ondisk::f2fs::{
     BlockAddr, Footer, NODE_COLD, Nid, NodeKind, footer, set_footer, verify_inode_checksum,
 };
@@ -86,16 +88,54 @@ impl F2fs {
         nid: Nid,
         change: impl FnOnce(&mut [u8]) -> R,
     ) -> FsResult<R> {
-        let _ = op;
         let mut state = self.node_state(nid)?;
         let entry = state.get_dirty(nid).expect("made sure of");
-        let result = entry.modify(change);
+        let result = match op.tx() {
+            Some(tx) => self.edit_logged(tx, entry, change),
+            None => entry.modify(change),
+        };
         debug_assert_eq!(
             footer(entry.bytes()).nid,
             nid,
             "D2: an edit changed the footer"
         );
         Ok(result)
+    }
+
+    /// Changes a node block and logs how. The table's lock is held: it orders the records of a node, and the stamp changes with it.
+    fn edit_logged<R>(
+        &self,
+        tx: &Tx<'_>,
+        entry: &mut Entry,
+        change: impl FnOnce(&mut [u8]) -> R,
+    ) -> R {
+        let epoch = tx.epoch();
+        let ino = entry.ino;
+        let (result, changed) = tx.with_scratch(|before| {
+            entry.modify(|block| {
+                before.copy_from_slice(block);
+                let result = change(block);
+                let mut changed = false;
+                capture::node(before, block, self.features, &mut |record| {
+                    changed = true;
+                    tx.log(ino, record);
+                });
+                (result, changed)
+            })
+        });
+        if changed {
+            debug_assert!(
+                entry.last <= epoch,
+                "I4: a node is changed in an older epoch"
+            );
+            entry.last = epoch;
+        }
+        result
+    }
+
+    /// Epochs up to this one are applied, and the addresses that came of that published: nodes that only they changed may go (F2FSJ I9).
+    pub(crate) fn nodes_applied(&self, epoch: Epoch) {
+        self.nodes.state.lock().applied = epoch;
     }
 
     /// Makes a node block of zeros and footer (node offset `ofs` in inode `ino`, cold mark for whatever is no directory's), lets
@@ -114,11 +154,15 @@ impl F2fs {
     ) -> FsResult<()> {
         let ino = Nid(ino.0);
         let is_inode = ino == nid;
-        self.space.claim_node(is_inode)?;
+        self.claim_node(op, is_inode)?;
         if let Err(e) = self.nat_set(op, nid, ino, BlockAddr::NEW) {
-            self.space.return_node(is_inode);
+            self.return_node(op, is_inode);
             return Err(e);
         }
+        let version = match op.tx() {
+            Some(_) => self.nat_get(nid)?.version,
+            None => 0,
+        };
         let mut footer = Footer {
             nid,
             ino,
@@ -130,8 +174,16 @@ impl F2fs {
         fill(&mut block);
         set_footer(&mut block, &footer);
         let mut state = self.nodes.state.lock();
+        if let Some(tx) = op.tx() {
+            tx.with_scratch(|scratch| {
+                capture::new_node(scratch, &block, version, self.features, &mut |record| {
+                    tx.log(ino, record);
+                });
+            });
+        }
         state.insert(nid, Bytes::from(block));
-        state.get_dirty(nid).expect("inserted above");
+        let entry = state.get_dirty(nid).expect("inserted above");
+        entry.last = op.tx().map_or(Epoch(0), Tx::epoch);
         self.let_go(&mut state);
         Ok(())
     }
@@ -144,8 +196,14 @@ impl F2fs {
             )));
         }
         self.nodes.state.lock().remove(nid);
+        // It is gone from the cache: who applies what earlier epochs did to it makes it from home and records.
         let freed = self.nat_free(op, nid)?;
-        self.space.return_node(freed.was.ino == nid);
+        self.return_node(op, freed.was.ino == nid);
+        if let Some(tx) = op.tx() {
+            let version = freed.is.version;
+            tx.log(freed.was.ino, &Record::NodeDel { nid, version });
+            tx.freed_nid(nid);
+        }
         freed.block
     }
 

@@ -10,7 +10,7 @@ use crate::ops::Op;
 use base::Mutant;
 use fscore::FsResult;
 use ondisk::f2fs::journal::Record;
-use ondisk::f2fs::{BlockAddr, Nid, SegNo};
+use ondisk::f2fs::{BlockAddr, Log, Nid, SegNo};
 
 use super::map::BlockMap;
 
@@ -59,6 +59,33 @@ impl F2fs {
             self.segs.log_freed(tx, owner.ino, freed);
         }
         first
+    }
+
+    /// Blocks that inode `ino`, no directory, has taken from `log` are valid. Their owners need no record: the slots that name them
+    /// say node and place, and the node's entry in the NAT the version.
+    pub(crate) fn log_taken(&self, op: &Op<'_>, ino: Nid, log: Log, blocks: &[BlockAddr]) {
+        let Some(tx) = op.tx() else {
+            return;
+        };
+        for run in blocks.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
+            let record = Record::BlockRun {
+                addr: run[0],
+                count: run.len() as u16,
+                alloc: true,
+                log,
+            };
+            tx.log(ino, &record);
+        }
+    }
+
+    /// Blocks of inode `ino`, no directory, were valid until others took their place.
+    pub(crate) fn log_replaced(&self, op: &Op<'_>, ino: Nid, blocks: Vec<BlockAddr>) {
+        if let Some(tx) = op.tx()
+            && !blocks.is_empty()
+        {
+            blocks.iter().for_each(|&addr| tx.freed_block(addr));
+            self.segs.log_freed(tx, ino, blocks);
+        }
     }
 }
 

@@ -533,6 +533,22 @@ pub fn addr_slot0(block: &[u8]) -> usize {
     (ADDR_AT + usize::from(extra.min(INODE_EXTRA_BYTES_MAX))) / 4
 }
 
+/// Sets the size in an inode block, and nothing else of it.
+///
+/// # Panics
+/// If `block` is shorter than 24 bytes.
+pub fn set_inode_size(block: &mut [u8], size: u64) {
+    put_le64(block, 0x10, size);
+}
+
+/// An inode block says nothing of its largest run any more.
+///
+/// # Panics
+/// If `block` is shorter than 360 bytes.
+pub fn clear_inode_extent(block: &mut [u8]) {
+    block[0x15C..ADDR_AT].fill(0);
+}
+
 /// Major and minor number of a device file with these fields.
 ///
 /// # Panics

@@ -1,0 +1,84 @@
+//! Directory pages that some epoch has changed: the last one that did, by page.
+//!
+//! A page that is dirty in the cache is what its last epoch made of it. Who wants it as it was at epoch T (apply) asks under the lock of the
+//! page cache whether that epoch is behind T: if so, or if the page is not in the cache, it is made from home and records.
+//!
+//! - S1 a stamp changes under the lock of the page cache, together with the page; before a page leaves the cache for good (a name was the
+//!   last one, the directory went) the epoch that drops it is its stamp;
+//! - S2 stamps stay until their epoch is applied.
+
+use super::Epoch;
+use base::Ino;
+use rt::Mutex;
+use std::collections::BTreeMap;
+
+/// The stamps.
+pub(crate) struct DirStamps {
+    pages: Mutex<BTreeMap<(Ino, u64), Epoch>>,
+}
+
+impl DirStamps {
+    /// None.
+    pub fn new() -> DirStamps {
+        DirStamps {
+            pages: Mutex::named("f2fs stamps of directory pages", BTreeMap::new()),
+        }
+    }
+
+    /// Page `index` of `dir` was changed, or dropped, in this epoch.
+    pub fn set(&self, dir: Ino, index: u64, epoch: Epoch) {
+        let mut pages = self.pages.lock();
+        let stamp = pages.entry((dir, index)).or_default();
+        debug_assert!(
+            *stamp <= epoch,
+            "I4: page {index} of directory {dir} is changed in epoch {}, after epoch {}",
+            epoch.0,
+            stamp.0
+        );
+        *stamp = epoch.max(*stamp);
+    }
+
+    /// All pages of `dir` go in this epoch.
+    pub fn drop_all(&self, dir: Ino, epoch: Epoch) {
+        let mut pages = self.pages.lock();
+        for (_, stamp) in pages.range_mut((dir, 0)..=(dir, u64::MAX)) {
+            *stamp = epoch.max(*stamp);
+        }
+    }
+
+    /// The last epoch that changed a page: 0 if it is applied.
+    pub fn last(&self, dir: Ino, index: u64) -> Epoch {
+        let pages = self.pages.lock();
+        pages.get(&(dir, index)).copied().unwrap_or_default()
+    }
+
+    /// Epochs up to this one are applied (S2).
+    pub fn applied(&self, epoch: Epoch) {
+        self.pages.lock().retain(|_, stamp| *stamp > epoch);
+    }
+
+    /// Pages with a stamp.
+    pub fn len(&self) -> usize {
+        self.pages.lock().len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_stays_until_its_epoch_is_applied() {
+        let stamps = DirStamps::new();
+        let (a, b) = (Ino(7), Ino(8));
+        stamps.set(a, 0, Epoch(3));
+        stamps.set(a, 9, Epoch(4));
+        stamps.set(b, 0, Epoch(4));
+        stamps.drop_all(a, Epoch(5));
+        assert_eq!((stamps.last(a, 0), stamps.last(a, 9)), (Epoch(5), Epoch(5)));
+        stamps.applied(Epoch(4));
+        assert_eq!((stamps.last(b, 0), stamps.len()), (Epoch(0), 2));
+        stamps.applied(Epoch(5));
+        assert_eq!(stamps.len(), 0);
+    }
+}
