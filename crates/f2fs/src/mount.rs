@@ -70,7 +70,7 @@ impl F2fs {
         superblock::check_features(&found.sb, &options)?;
         let (pack, note) = choose(&queue, &found.geo)?;
         let contents = contents(&queue, &found.geo, &pack)?;
-        let bad = found.bad.clone();
+        let (bad, differ) = (found.bad.clone(), found.differ);
         let listed = orphans(&queue, &found.geo, &pack)?;
         let mut fs = F2fs::assemble(queue, options, found, pack, contents, &listed)?;
         fs.notes.extend(note);
@@ -78,6 +78,7 @@ impl F2fs {
             format!("superblock {copy} is damaged ({why}); the other one is used")
         }));
         fs.recovery = fs.bring_up(&listed, bad.map(|(copy, _)| copy))?;
+        fs.guard(differ)?;
         let fs = Arc::new(fs);
         fs.start_tasks();
         Ok(fs)
@@ -221,6 +222,7 @@ impl F2fs {
             return Ok(());
         }
         let written = self.checkpoint(Cause::Umount);
+        let written = written.and_then(|()| self.unguard());
         if self.cp.has_failed_write() && !self.options.read_only {
             self.record_stop();
         }

@@ -6,6 +6,7 @@
 
 use crate::F2fs;
 use crate::fault;
+use crate::journal::guard;
 use crate::options::MountOptions;
 use base::{BLOCK_BYTES, BlockNo, SECTORS_PER_BLOCK};
 use block::{Class, Queue};
@@ -19,6 +20,8 @@ pub(crate) struct Found {
     pub geo: Geometry,
     /// The damaged copy (0 or 1), and what is wrong with it.
     pub bad: Option<(u64, String)>,
+    /// Both are sound and say different things.
+    pub differ: bool,
 }
 
 /// Reads both copies; the first sound one counts.
@@ -28,12 +31,23 @@ pub(crate) struct Found {
 pub(crate) fn read(queue: &Queue) -> FsResult<Found> {
     match (read_copy(queue, 0), read_copy(queue, 1)) {
         (Ok((sb, geo)), second) => {
+            let differ = second.as_ref().is_ok_and(|(other, _)| *other != sb);
             let bad = second.err().map(|e| (1, e.to_string()));
-            Ok(Found { sb, geo, bad })
+            Ok(Found {
+                sb,
+                geo,
+                bad,
+                differ,
+            })
         }
         (Err(e), Ok((sb, geo))) => {
             let bad = Some((0, e.to_string()));
-            Ok(Found { sb, geo, bad })
+            Ok(Found {
+                sb,
+                geo,
+                bad,
+                differ: false,
+            })
         }
         (Err(e), Err(_)) => Err(e),
     }
@@ -83,6 +97,9 @@ pub(crate) fn check_features(sb: &Superblock, options: &MountOptions) -> FsResul
     let mut unwritable = Features(features.0 & READ_ONLY.0);
     if !quota {
         unwritable = unwritable.without(Features::QUOTA_INO);
+    }
+    if guard::is_up(sb) {
+        unwritable = unwritable.without(Features::RO);
     }
     if !unwritable.is_empty() && !options.read_only {
         return Err(FsError::incompatible(format!(

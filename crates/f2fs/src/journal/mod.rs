@@ -25,6 +25,7 @@ mod figures;
 mod fsync;
 mod gate;
 mod group;
+pub(crate) mod guard;
 mod lists;
 mod log;
 mod options;
@@ -39,7 +40,6 @@ mod transaction;
 mod tx;
 mod world;
 
-pub(crate) use area::JournalArea;
 pub use figures::PlaneStats;
 use group::{Group, Led};
 use log::LogState;
@@ -52,8 +52,9 @@ pub(crate) use stamps::DirStamps;
 pub use stats::{CommitPhase, CommitReason, JournalStats};
 pub(crate) use tx::{Tx, UsageDelta};
 
-use crate::mkfs::RING_AT;
 use base::{BLOCK_BYTES, BlockNo};
+pub(crate) use ondisk::f2fs::journal::JournalArea;
+use ondisk::f2fs::journal::RING_AT;
 use rt::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -10,10 +10,10 @@
 //! | hot data log | their entries |
 
 use super::layout::Layout;
-use super::options::Options;
+use super::options::{Options, RING_AT};
 use super::write::Plan;
-use crate::journal::{JournalArea, area};
 use base::{BlockNo, Bytes};
+use ondisk::f2fs::journal::{JournalArea, JournalSuper};
 use ondisk::f2fs::{
     BLOCK_BYTES, BLOCKS_PER_SEG, BlockAddr, CP_BITMAP_AT, Checkpoint, CompactSummaries, CpFlags,
     Dentry, DentryLayout, Features, FileType, Footer, Geometry, Inline, InodeFields, InodeName,
@@ -72,11 +72,12 @@ pub(super) fn build(options: &Options, layout: &Layout) -> Plan {
     image.put_nat();
     image.put_first_pack(&dirs);
     image.put_second_pack(dirs.len() as u32);
+    if let Some(area) = journal(options, layout) {
+        image.put_journal(&area);
+        sb.set_journal(&area);
+    }
     for block in 0..2 {
         sb.encode(image.block(block));
-        if let Some((start, blocks)) = layout.journal {
-            area::put(image.block(block), &JournalArea { start, blocks });
-        }
     }
     let zeroed = image.zeroed();
     let blocks = image
@@ -84,6 +85,17 @@ pub(super) fn build(options: &Options, layout: &Layout) -> Plan {
         .into_iter()
         .map(|(n, bytes)| (BlockNo(n), Bytes::from(bytes)));
     Plan::new(blocks.collect(), zeroed)
+}
+
+/// The region of the journal.
+fn journal(options: &Options, layout: &Layout) -> Option<JournalArea> {
+    let (start, blocks) = layout.journal?;
+    let uuid = options.uuid;
+    Some(JournalArea {
+        start,
+        blocks,
+        uuid,
+    })
 }
 
 fn superblock(options: &Options, layout: &Layout) -> Superblock {
@@ -146,6 +158,24 @@ impl Image<'_> {
         self.blocks
             .entry(at.into())
             .or_insert_with(|| vec![0; BLOCK_BYTES])
+    }
+
+    /// Both superblocks of the journal: an empty ring. Its life follows from UUID and time, as the checkpoint's version does.
+    fn put_journal(&mut self, area: &JournalArea) {
+        let version = u64::from(self.options.checkpoint_version);
+        let sb = JournalSuper {
+            clean: true,
+            uuid: area.uuid,
+            ring_blocks: area.blocks - RING_AT,
+            tail_epoch: 1,
+            checkpoint_version: version,
+            incarnation: u64::from(crc(!0, &area.uuid)) << 32 | version,
+            ..JournalSuper::default()
+        };
+        for generation in 0..2 {
+            let sb = JournalSuper { generation, ..sb };
+            self.blocks.insert(area.super_block(sb.copy()), sb.encode());
+        }
     }
 
     fn put(&mut self, at: BlockAddr, bytes: &[u8]) {

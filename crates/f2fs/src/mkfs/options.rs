@@ -1,5 +1,6 @@
 //! What the caller chooses, and what is wrong with a choice.
 
+pub use ondisk::f2fs::journal::RING_AT;
 use ondisk::f2fs::{BLOCK_BYTES, EXTENSION_BYTES, EXTENSIONS_MAX, Features, LABEL_UNITS, crc};
 use rt::WallTime;
 
@@ -65,8 +66,6 @@ pub struct Options {
 /// Blocks that a ring needs at least: the largest operation (32 KiB of records), its descriptor and commit block, and as much again
 /// for what was committed before and is not applied yet, less what headers leave.
 pub const RING_MIN_BLOCKS: u32 = 16;
-/// Blocks in front of the ring: both superblocks of the journal.
-pub const RING_AT: u32 = 2;
 /// A ring below this is of no use but in tests: 16 MiB, in bytes.
 pub const RING_ADVISED_BYTES: u64 = 16 << 20;
 
