@@ -256,7 +256,9 @@ impl FromStr for Scheme {
 impl Scheme {
     fn check(self) -> FsResult<()> {
         match self.preset {
-            Preset::F2fsj if self.fsync != FsyncMode::Posix => Err(journal_mode(self.fsync)),
+            Preset::F2fsj if self.fsync != FsyncMode::Posix => Err(FsError::incompatible(format!(
+                "`{self}`: with a journal an fsync is always durable as a whole; there are no modes of it to compare"
+            ))),
             Preset::F2fsj => Ok(()),
             _ if self.ring.is_some() || self.guard != Guard::default() => Err(
                 FsError::incompatible(format!("`{self}`: ring= and guard= are choices of f2fsj")),
@@ -264,12 +266,6 @@ impl Scheme {
             _ => Ok(()),
         }
     }
-}
-
-fn journal_mode(mode: FsyncMode) -> FsError {
-    FsError::incompatible(format!(
-        "fsync_mode={mode}: with a journal (f2fsj) an fsync is always durable as a whole, there are no modes of it"
-    ))
 }
 
 fn ring(blocks: &str) -> FsResult<u32> {
@@ -385,9 +381,6 @@ impl MountOptions {
         };
         *own = journal;
         own.check()?;
-        if self.fsync != FsyncMode::Posix {
-            return Err(journal_mode(self.fsync));
-        }
         if self.checkpoint_disabled {
             return Err(FsError::incompatible(
                 "mount option `checkpoint=disable`: with a journal (scheme=f2fsj) nothing is left undone at a mount",

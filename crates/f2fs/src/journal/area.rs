@@ -1,5 +1,6 @@
 //! Where the journal lies: behind the F2FS, described in its superblock.
 
+use crate::fault;
 use base::BLOCK_BYTES;
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::journal::JournalArea;
@@ -8,9 +9,9 @@ use ondisk::f2fs::{Geometry, Superblock};
 /// The region that the superblock describes, on a device of `device` blocks.
 ///
 /// # Errors
-/// It lies inside of the file system, or beyond the device.
+/// Its description is damaged; it lies inside of the file system, or beyond the device.
 pub(crate) fn find(sb: &Superblock, geo: &Geometry, device: u64) -> FsResult<Option<JournalArea>> {
-    let Some(area) = sb.journal() else {
+    let Some(area) = sb.journal().map_err(fault::corrupt)? else {
         return Ok(None);
     };
     let end = area.start.checked_add(area.blocks.into());

@@ -35,7 +35,7 @@ fn change(sb: &mut Superblock, guard: Guard) {
 
 /// True if a guard is up. Volumes with room for a journal are made by us, without the feature; so it is ours.
 pub(crate) fn is_up(sb: &Superblock) -> bool {
-    sb.journal().is_some() && !is_as(sb, Guard::None)
+    matches!(sb.journal(), Ok(Some(_))) && !is_as(sb, Guard::None)
 }
 
 impl F2fs {
@@ -45,7 +45,7 @@ impl F2fs {
     /// # Errors
     /// I/O.
     pub(crate) fn guard(&self, differ: bool) -> FsResult<()> {
-        if self.options.read_only || self.sb.lock().journal().is_none() {
+        if self.options.read_only || !matches!(self.sb.lock().journal(), Ok(Some(_))) {
             return Ok(());
         }
         let wanted = self
