@@ -17,7 +17,19 @@ pub enum Policy {
         /// One yield in so many operations.
         yield_one_in: u64,
     },
+    /// In that order; but at these scheduling points (`u64::MAX`: none) the running task is put off. See [`crate::each_schedule`].
+    Delays([u64; DELAYS]),
+    /// By random priorities, which change at `depth` - 1 of the first `points` scheduling points.
+    Pct {
+        /// Depth of the bug that is looked for: how many orderings have to be right.
+        depth: u64,
+        /// Scheduling points of a run, about.
+        points: u64,
+    },
 }
+
+/// Most delays of a schedule.
+pub const DELAYS: usize = 4;
 
 /// What a panic in a task does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -117,6 +129,12 @@ impl fmt::Display for SimConfig {
         match self.policy {
             Policy::Fifo => write!(f, " policy=fifo")?,
             Policy::Random { yield_one_in } => write!(f, " policy=random:{yield_one_in}")?,
+            Policy::Delays(at) => {
+                let at = at.iter().filter(|p| **p != u64::MAX);
+                let at: Vec<_> = at.map(u64::to_string).collect();
+                write!(f, " policy=delays:{}", at.join(","))?;
+            }
+            Policy::Pct { depth, points } => write!(f, " policy=pct:{depth},{points}")?,
         }
         let differs = [
             ("stack", self.stack as u64, d.stack as u64),
@@ -193,6 +211,11 @@ impl FromStr for SimConfig {
                         Some(("random", n)) => Policy::Random {
                             yield_one_in: n.parse().map_err(|_| bad())?,
                         },
+                        Some(("delays", at)) => Policy::Delays(numbers(at).ok_or_else(bad)?),
+                        Some(("pct", of)) => {
+                            let [depth, points] = numbers(of).ok_or_else(bad)?;
+                            Policy::Pct { depth, points }
+                        }
                         _ => return Err(bad()),
                     }
                 }
@@ -201,6 +224,15 @@ impl FromStr for SimConfig {
         }
         Ok(c)
     }
+}
+
+/// At most `N` numbers with commas between them; `u64::MAX` stands for those that are missing.
+fn numbers<const N: usize>(text: &str) -> Option<[u64; N]> {
+    let mut found = [u64::MAX; N];
+    for (i, word) in text.split(',').filter(|w| !w.is_empty()).enumerate() {
+        *found.get_mut(i)? = word.parse().ok()?;
+    }
+    Some(found)
 }
 
 #[cfg(test)]
@@ -218,6 +250,22 @@ mod tests {
             ..SimConfig::random(99)
         };
         assert_eq!(c.to_string().parse::<SimConfig>(), Ok(c));
+        let delays = |at: &[u64]| {
+            let mut all = [u64::MAX; DELAYS];
+            all[..at.len()].copy_from_slice(at);
+            Policy::Delays(all)
+        };
+        let pct = Policy::Pct {
+            depth: 3,
+            points: 100,
+        };
+        for policy in [delays(&[]), delays(&[7]), delays(&[1, 2, 3, 4]), pct] {
+            let c = SimConfig {
+                policy,
+                ..SimConfig::default()
+            };
+            assert_eq!(c.to_string().parse::<SimConfig>(), Ok(c));
+        }
         assert_eq!(
             SimConfig::default().to_string().parse::<SimConfig>(),
             Ok(SimConfig::default())
@@ -226,7 +274,14 @@ mod tests {
 
     #[test]
     fn a_wrong_replay_line_says_which_word() {
-        for line in ["seed=x", "cores=0", "policy=lifo", "what=1", "seed"] {
+        for line in [
+            "seed=x",
+            "cores=0",
+            "policy=lifo",
+            "policy=delays:1,2,3,4,5",
+            "what=1",
+            "seed",
+        ] {
             let e = line.parse::<SimConfig>().unwrap_err().to_string();
             assert!(e.contains(&format!("`{line}`")), "{e}");
         }

@@ -8,6 +8,7 @@
 //! - I4: once `ended` is set no task runs again; suspended coroutines are leaked, never dropped or reset.
 
 use crate::config::{Policy, SimConfig};
+use crate::explore::Explorer;
 use crate::failure::Failure;
 use crate::order::Graph;
 use crate::queue::{Queues, Timers};
@@ -84,6 +85,8 @@ pub(crate) struct Core {
     pub(crate) ended: Cell<bool>,
     yield_one_in: u64,
     pub(crate) random: bool,
+    explored: bool,
+    pub(crate) explorer: Explorer,
     yields: RefCell<Rng>,
     pub(crate) watch: Watch,
     #[cfg(feature = "mutants")]
@@ -96,7 +99,9 @@ impl Core {
         let (random, yield_one_in) = match cfg.policy {
             Policy::Fifo => (false, 0),
             Policy::Random { yield_one_in } => (true, yield_one_in),
+            Policy::Delays(_) | Policy::Pct { .. } => (false, 0),
         };
+        let explored = matches!(cfg.policy, Policy::Delays(_) | Policy::Pct { .. });
         let st = State {
             tasks: Vec::new(),
             live: 0,
@@ -125,6 +130,8 @@ impl Core {
             ended: Cell::new(false),
             yield_one_in,
             random,
+            explored,
+            explorer: Explorer::new(cfg.policy, cfg.seed),
             yields: RefCell::new(Rng::named(cfg.seed, "rt/yield")),
             watch: Watch::new(Duration::from_nanos(cfg.watchdog.0)),
             #[cfg(feature = "mutants")]
@@ -417,6 +424,8 @@ impl Core {
         self.tick();
         if self.random {
             self.maybe_yield(site);
+        } else if self.explored {
+            self.explored_point(site);
         }
     }
     fn maybe_yield(&self, site: Site) {

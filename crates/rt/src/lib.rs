@@ -18,6 +18,7 @@ mod channel;
 mod condvar;
 mod config;
 mod core;
+mod explore;
 mod failure;
 mod guards;
 mod mutant;
@@ -39,7 +40,8 @@ mod world;
 
 pub use channel::{Receiver, RecvError, SendError, Sender, channel, channel_named};
 pub use condvar::Condvar;
-pub use config::{BadReplay, OnPanic, Policy, SimConfig};
+pub use config::{BadReplay, DELAYS, OnPanic, Policy, SimConfig};
+pub use explore::each_schedule;
 pub use failure::{Blocked, Failure};
 pub use guards::{Payload, foreign, foreign_depth, in_simulation, no_yield, unwinding};
 pub use mutant::{MUTANTS, Reached, mutant};

@@ -95,7 +95,7 @@ impl Core {
         let index = if self.random && n > 1 {
             st.schedule.below(n) as usize
         } else {
-            0
+            self.explorer.choose(st.ready.iter().copied())
         };
         let id = if index == 0 {
             st.ready.pop_front()

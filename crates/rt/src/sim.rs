@@ -31,6 +31,8 @@ pub struct Outcome<T> {
     pub trace_hash: u64,
     /// Scheduling decisions, including those that needed no switch.
     pub switches: u64,
+    /// Scheduling points, where the schedule is one that counts them.
+    pub points: u64,
     /// Tasks started.
     pub tasks: u64,
     /// Deepest use of a task's stack in bytes (whole pages; 16 KiB means "at most 16 KiB").
@@ -92,6 +94,7 @@ impl Sim {
         let size = core.cfg.stack;
         let (end, trace_hash, switches) =
             (Time(core.now.get()), core.hash.get(), core.switches.get());
+        let points = core.explorer.points.get();
         #[cfg(feature = "mutants")]
         let reached = core.reached.take();
         #[cfg(not(feature = "mutants"))]
@@ -118,6 +121,7 @@ impl Sim {
             payload,
             trace_hash,
             switches,
+            points,
             tasks: tasks.len() as u64,
             stack_high_water: deepest,
             stalls,

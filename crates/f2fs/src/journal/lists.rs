@@ -209,7 +209,8 @@ impl Table {
                 log.any.load(Ordering::Acquire),
                 log.data.load(Ordering::Acquire),
             );
-            (Epoch(any), Epoch(data))
+            // Somebody may be between the two.
+            (Epoch(any.max(data)), Epoch(data))
         })
     }
 

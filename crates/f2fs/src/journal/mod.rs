@@ -21,6 +21,8 @@ pub(crate) mod capture;
 #[cfg(test)]
 mod capture_tests;
 mod commit;
+#[cfg(any(test, feature = "mutants"))]
+pub mod explore;
 mod figures;
 mod fsync;
 mod gate;
@@ -30,6 +32,8 @@ mod lists;
 mod log;
 mod options;
 mod plane;
+#[cfg(test)]
+mod plane_tests;
 pub(crate) mod redo;
 mod rewrite;
 mod ring;

@@ -314,6 +314,15 @@ impl Plane {
 
     /// Takes what the drained `epoch` gathered; its operations' data has landed. Epochs come in order, each once.
     pub fn collect(&self, epoch: Epoch) -> Closed {
+        {
+            let mut control = self.control.lock();
+            assert_eq!(
+                epoch.0,
+                control.collected + 1,
+                "I8: epochs are collected in order, each once"
+            );
+            control.collected = epoch.0;
+        }
         let mut closed = Closed {
             epoch,
             ..Closed::default()
@@ -338,12 +347,6 @@ impl Plane {
         closed.groups = logs.iter().map(|log| log.take(epoch)).collect();
         closed.bytes = closed.groups.iter().map(|g| g.bytes.len() as u64).sum();
         let mut control = self.control.lock();
-        assert_eq!(
-            epoch.0,
-            control.collected + 1,
-            "I8: epochs are collected in order, each once"
-        );
-        control.collected = epoch.0;
         if control.mark.0 == epoch.0 {
             closed.data = control.mark.1;
         }
