@@ -228,6 +228,10 @@ mutants! {
     F2fsjAckBeforeCommit = "f2fsj-ack-before-commit", F(52);
     /// An fsync is content with a flush that began before its own data had landed.
     F2fsjJoinOldFlush = "f2fsj-join-old-flush", H(17);
+    /// Transactions of another life of the ring are redone.
+    F2fsjStaleIncarnation = "f2fsj-stale-incarnation", F(55);
+    /// The ring is redone onto a pack that somebody else wrote.
+    F2fsjStampIgnored = "f2fsj-stamp-ignored", F(56);
 }
 
 impl fmt::Display for Mutant {

@@ -58,7 +58,7 @@ pub use checkpoint::{CheckpointStats, Phase};
 pub use file::{DataStats, FileExtent, InPlace};
 pub use gc::GcStats;
 pub use journal::{CommitPhase, CommitReason, JournalStats, PlaneStats};
-pub use journal::{Guard, JournalOptions};
+pub use journal::{Guard, JournalOptions, JournalRecovery};
 pub use ops::Cause;
 pub use options::{
     CheckpointPolicy, Errors, FsyncMode, GcPolicy, MountOptions, Preset, Scheme, Triggers,

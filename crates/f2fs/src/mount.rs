@@ -6,13 +6,15 @@
 //! | features | one is unknown, or cannot be written; it is named |
 //! | checkpoint: the newer whole pack of two | neither is whole; numbers that cannot be |
 //! | journals, summaries of the logs, SIT | damage |
+//! | journal of F2FSJ: its ring is redone | its case refuses the mount (`journal::recover`) |
 //! | root directory | there is none |
 //! | roll-forward, orphans | I/O |
 //! | tasks | |
 //!
 //! Invariants:
 //! - M1 a read-only mount writes nothing: what roll-forward finds lives in memory;
-//! - M2 nothing is allocated before roll-forward has read its chain: a log would overwrite it;
+//! - M2 nothing is allocated before roll-forward has read its chain, and before what the ring calls valid is held: a log would
+//!   overwrite it;
 //! - M3 orphans that the checkpoint lists stay listed until each is freed;
 //! - M4 a chain that is given up (`disable_roll_forward`) is cut off by a checkpoint before anything is written into its logs.
 
@@ -22,7 +24,7 @@ use crate::file::Content;
 use crate::flights::Flights;
 use crate::gc::Gc;
 use crate::inode::{Inodes, Orphans};
-use crate::journal::{self, Journal};
+use crate::journal::recover::Recovered;
 use crate::nat::Nat;
 use crate::nodes::Nodes;
 use crate::ops::{Cause, Freeze, Ops};
@@ -32,33 +34,13 @@ use crate::segs::{Segments, SegsOnDisk};
 use crate::space::Space;
 use crate::superblock;
 use crate::volume::Latch;
-use base::{Ino, SECTORS_PER_BLOCK};
+use base::Ino;
 use block::{Queue, WriteMark};
 use fscore::{FsError, FsResult, PageCache};
-use ondisk::f2fs::{Geometry, Superblock, crc};
+use ondisk::f2fs::crc;
 use rt::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The journal that the options ask for.
-fn journal(
-    queue: &Queue,
-    sb: &Superblock,
-    geo: &Geometry,
-    options: &MountOptions,
-    start: journal::Start,
-) -> FsResult<Option<Journal>> {
-    let Some(options) = options.journal else {
-        return Ok(None);
-    };
-    let device = queue.caps().sectors / SECTORS_PER_BLOCK;
-    match journal::area::find(sb, geo, device)? {
-        Some(area) => Ok(Some(Journal::new(area, options, start))),
-        None => Err(FsError::incompatible(
-            "scheme=f2fsj: the volume has no room for a journal; `varve mkfs --fs f2fs -J default` makes one that has",
-        )),
-    }
-}
 
 impl F2fs {
     /// Mounts what is on the device: superblock, the newer valid checkpoint pack, roll-forward, orphans.
@@ -116,15 +98,6 @@ impl F2fs {
         if odd > 0 {
             cp.need_fsck();
         }
-        let start = journal::Start {
-            incarnation: cp.footer_version(),
-            usage: cp.usage(),
-            ..journal::Start::default()
-        };
-        let journal = journal(&queue, &sb, &geo, &options, start)?;
-        if journal.is_some() {
-            nat.begin_journal();
-        }
         Ok(F2fs {
             geo,
             features: sb.features(),
@@ -142,23 +115,60 @@ impl F2fs {
             flights: Flights::new(WriteMark::NONE),
             cp,
             gc: Gc::new(),
-            journal,
+            journal: None,
             latch: Mutex::named("f2fs latch", Latch::Alive),
             tasks: Mutex::named("f2fs tasks", Vec::new()),
             sync_times: Mutex::named("f2fs sync times", BTreeMap::new()),
             recovery: None,
+            journal_recovery: None,
             notes,
             queue,
             options,
         })
     }
 
-    /// What needs the parts together: the root, roll-forward, orphans.
+    /// What needs the parts together: the journal, the root, roll-forward, orphans.
     fn bring_up(
-        &self,
+        &mut self,
         listed: &[Ino],
         bad_superblock: Option<u64>,
     ) -> FsResult<Option<RecoveryReport>> {
+        // M3.
+        listed.iter().for_each(|&ino| self.orphans.add(ino));
+        let mut journal = self.redo_journal()?;
+        self.check_root()?;
+        if let Some(copy) = bad_superblock.filter(|_| !self.options.read_only) {
+            self.mend_superblock(copy)?;
+        }
+        let mut report = self.roll_forward(journal.as_mut())?;
+        if let Some(journal) = journal {
+            self.notes.extend(journal.notes);
+            if journal.replayed {
+                report.get_or_insert_default().pending = self.options.read_only;
+            }
+            if let Some(report) = &mut report {
+                report.journal = Some(journal.report.clone());
+            }
+            self.journal_recovery = Some(journal.report);
+            self.journal = journal.started;
+            if self.journal.is_some() {
+                self.nat.begin_journal();
+            }
+            self.continue_truncations(&journal.truncs)?;
+        }
+        if self.options.read_only {
+            return Ok(report);
+        }
+        self.free_orphans(&self.orphans.all())?;
+        if self.options.checkpoint_disabled {
+            self.disable_checkpoints()?;
+        } else if self.cp.is_marked_disabled() {
+            self.mark_enabled()?;
+        }
+        Ok(report)
+    }
+
+    fn check_root(&self) -> FsResult<()> {
         let root = Ino(self.geo.root.0);
         let inode = self.inode(root).map_err(|e| match e {
             FsError::Posix(_) => {
@@ -166,35 +176,20 @@ impl F2fs {
             }
             other => other,
         })?;
-        if !inode.is_dir() {
-            return Err(FsError::corrupt(format!(
+        match inode.is_dir() {
+            true => Ok(()),
+            false => Err(FsError::corrupt(format!(
                 "inode {root}, the root, is not a directory"
-            )));
+            ))),
         }
-        if let Some(copy) = bad_superblock.filter(|_| !self.options.read_only) {
-            self.mend_superblock(copy)?;
-        }
-        // M3.
-        listed.iter().for_each(|&ino| self.orphans.add(ino));
-        let recovered = self.roll_forward()?;
-        if self.options.read_only {
-            return Ok(recovered);
-        }
-        self.free_orphans(listed)?;
-        if self.options.checkpoint_disabled {
-            self.disable_checkpoints()?;
-        } else if self.cp.is_marked_disabled() {
-            self.mark_enabled()?;
-        }
-        Ok(recovered)
     }
 
     /// M2, M4.
-    fn roll_forward(&self) -> FsResult<Option<RecoveryReport>> {
+    fn roll_forward(&self, journal: Option<&mut Recovered>) -> FsResult<Option<RecoveryReport>> {
         // Under `checkpoint=disable` nothing counts but the checkpoint.
         let wanted = self.options.roll_forward && !self.cp.is_marked_disabled();
         let freeze = self.ops.freeze(Cause::Recovery);
-        let result = self.roll_forward_frozen(&freeze, wanted);
+        let result = self.roll_forward_frozen(&freeze, wanted, journal);
         freeze.end();
         result
     }
@@ -203,14 +198,24 @@ impl F2fs {
         &self,
         freeze: &Freeze<'_>,
         wanted: bool,
+        journal: Option<&mut Recovered>,
     ) -> FsResult<Option<RecoveryReport>> {
-        let report = match wanted {
+        let replayed = journal.as_ref().is_some_and(|j| j.replayed);
+        let report = match wanted && !replayed {
             true => self.recover(freeze)?,
             false => None,
         };
-        if report.is_some() || !wanted {
-            self.cp.force();
-            self.checkpoint_frozen(freeze)?;
+        let publish = journal.as_ref().is_some_and(|j| j.publish);
+        match journal {
+            Some(journal) if !self.options.read_only => {
+                let forced = report.is_some() || !wanted || publish;
+                self.publish_journal(freeze, journal, forced)?;
+            }
+            _ if report.is_some() || !wanted => {
+                self.cp.force();
+                self.checkpoint_frozen(freeze)?;
+            }
+            _ => {}
         }
         Ok(report)
     }

@@ -117,6 +117,11 @@ impl Space {
         usage.inodes += found.inodes;
     }
 
+    /// What is in use after a journal was redone, whatever the limit.
+    pub fn set_recovered(&self, usage: Usage) {
+        *self.usage.lock() = usage;
+    }
+
     /// `checkpoint=disable`: no more than so many blocks may be in use, as what is freed cannot be used again.
     pub fn limit_blocks(&self, blocks: u64) {
         self.limits.lock().blocks = blocks;

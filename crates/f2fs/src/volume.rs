@@ -5,7 +5,7 @@ use crate::file::Content;
 use crate::flights::Flights;
 use crate::gc::Gc;
 use crate::inode::{Inodes, Orphans};
-use crate::journal::Journal;
+use crate::journal::{Journal, JournalRecovery};
 use crate::nat::Nat;
 use crate::nodes::Nodes;
 use crate::ops::{Cause, FreezeStats, Ops};
@@ -54,6 +54,8 @@ pub struct F2fs {
     pub(crate) sync_times: Mutex<BTreeMap<&'static str, Nanos>>,
     /// What roll-forward did at mount.
     pub(crate) recovery: Option<RecoveryReport>,
+    /// What became of the journal at mount.
+    pub(crate) journal_recovery: Option<JournalRecovery>,
     /// What the mount found that somebody should know.
     pub(crate) notes: Vec<String>,
 }
@@ -101,6 +103,11 @@ impl F2fs {
     /// What roll-forward did at mount; `None` if there was nothing to do.
     pub fn recovery(&self) -> Option<&RecoveryReport> {
         self.recovery.as_ref()
+    }
+
+    /// What the mount made of the journal: its case, and what was redone; `None` if the volume has none.
+    pub fn journal_recovery(&self) -> Option<&JournalRecovery> {
+        self.journal_recovery.as_ref()
     }
 
     /// The first failure, if the mount is latched.

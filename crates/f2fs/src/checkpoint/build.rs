@@ -67,6 +67,9 @@ pub(super) fn build(last: &State, geo: &Geometry, saved: &Saved<'_>) -> FsResult
     cp.set_pack_blocks(total as u32);
     cp.set_flags(flags(last, saved, compact));
     fill(&mut cp, saved);
+    if let Some((uuid, epoch)) = &last.applied {
+        cp.set_applied(uuid, epoch.0);
+    }
     cp.update_checksum();
     let raw = Bytes::copy_from_slice(cp.bytes());
     let own = (0..head as usize).map(|n| raw.slice(n * BLOCK_BYTES..(n + 1) * BLOCK_BYTES));

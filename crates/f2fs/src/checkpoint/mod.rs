@@ -32,6 +32,7 @@ pub(crate) use pack::{Contents, Pack, choose, contents, orphans};
 pub use stats::{CheckpointStats, Phase};
 
 use crate::F2fs;
+use crate::journal::Epoch;
 use crate::space::Usage;
 use base::{Ino, Time};
 use fscore::FsError;
@@ -58,6 +59,8 @@ struct State {
     orphans: Vec<Ino>,
     need_fsck: bool,
     write_failed: bool,
+    /// UUID of the journal, and its last epoch that the next pack has.
+    applied: Option<([u8; 16], Epoch)>,
     /// Something changed that nobody else counts.
     forced: bool,
     /// The next pack says that checkpoints are switched off.
@@ -90,6 +93,7 @@ impl Checkpointer {
             orphans: listed,
             need_fsck: cp.flags().has(CpFlags::FSCK) || cp.flags().has(CpFlags::ERROR),
             write_failed: false,
+            applied: None,
             forced: false,
             disabling: false,
             disabled: false,
@@ -135,6 +139,21 @@ impl Checkpointer {
     /// What the last checkpoint counted.
     pub fn usage(&self) -> Usage {
         self.state.lock().usage
+    }
+
+    /// Its version.
+    pub fn version(&self) -> u64 {
+        self.state.lock().cp.version()
+    }
+
+    /// The last epoch of the journal that it has, if it was written for the journal of this UUID.
+    pub fn applied(&self, uuid: &[u8; 16]) -> Option<Epoch> {
+        self.state.lock().cp.applied(uuid).map(Epoch)
+    }
+
+    /// What the next pack says of the journal: the last epoch that it has.
+    pub fn set_applied(&self, uuid: [u8; 16], epoch: Epoch) {
+        self.state.lock().applied = Some((uuid, epoch));
     }
 
     /// Blocks that users may fill.

@@ -1,10 +1,12 @@
 //! Inodes without links that are still open: a checkpoint lists them, a mount frees them.
 
+use super::Inode;
 use crate::F2fs;
 use base::Ino;
 use fscore::{Errno, FsError, FsResult};
 use rt::Mutex;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The list.
 pub(crate) struct Orphans {
@@ -47,6 +49,19 @@ impl Orphans {
 }
 
 impl F2fs {
+    /// The orphans, in memory: recovery may have left pages of theirs that a checkpoint has to write.
+    pub(crate) fn load_orphans(&self) -> FsResult<Vec<Arc<Inode>>> {
+        let mut loaded = Vec::new();
+        for ino in self.orphans.all() {
+            match self.load_inode(ino, true) {
+                Ok(inode) => loaded.push(inode),
+                Err(FsError::Posix(Errno::Stale)) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(loaded)
+    }
+
     /// Frees what the checkpoint lists as orphans. At mount, before operations begin. Answers how many there were.
     ///
     /// An inode on the list that has links is damage, and stays: freeing it would make its names point to nothing.

@@ -34,6 +34,7 @@ mod options;
 mod plane;
 #[cfg(test)]
 mod plane_tests;
+pub(crate) mod recover;
 pub(crate) mod redo;
 mod rewrite;
 mod ring;
@@ -50,6 +51,7 @@ use log::LogState;
 pub(crate) use log::{Committed, Head, Start};
 pub use options::{Guard, JournalOptions};
 pub(crate) use plane::{Closed, OwnedGroup, Plane};
+pub use recover::JournalRecovery;
 pub(crate) use rewrite::{Rewrite, Wanted};
 use ring::{Ring, RingPlace, Span};
 pub(crate) use stamps::DirStamps;

@@ -355,7 +355,7 @@ fn shape(inode: &Inode) -> Shape {
 }
 
 /// The word of a node that has the number of the next one.
-fn nid_word(step: usize, offset: u16) -> usize {
+pub(crate) fn nid_word(step: usize, offset: u16) -> usize {
     match step {
         0 => INODE_NID_SLOT0 + usize::from(offset),
         _ => usize::from(offset),

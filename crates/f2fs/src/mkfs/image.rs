@@ -335,6 +335,10 @@ impl Image<'_> {
             cp.set_checksum_offset(CP_BITMAP_AT as u32);
         }
         cp.set_flags(flags);
+        if self.layout.journal.is_some() {
+            let room = cp.set_applied(&self.options.uuid, 0);
+            assert!(room, "K1: the layout has room for the mark of the journal");
+        }
         cp.update_checksum();
         cp.check(geo).expect("K1: the checkpoint is sound");
         cp

@@ -21,7 +21,7 @@ mod home;
 use crate::F2fs;
 use crate::fault;
 use crate::journal::Epoch;
-use crate::ops::Op;
+use crate::ops::{Freeze, Op};
 use crate::volume::lba;
 use base::{BLOCK_BYTES, Bytes, Map, Mutant, SECTORS_PER_BLOCK, Set};
 use block::Queue;
@@ -217,6 +217,13 @@ impl Nat {
         Ok(())
     }
 
+    /// Redo of a journal: the entry is this one now.
+    fn redo(&self, nid: Nid, entry: NatEntry) -> FsResult<()> {
+        let (mut state, old) = self.entry_of(nid)?;
+        state.put(nid, old, entry);
+        Ok(())
+    }
+
     fn take(&self) -> FsResult<Nid> {
         let mut state = self.state.lock();
         loop {
@@ -344,6 +351,12 @@ impl F2fs {
     pub(crate) fn nat_free(&self, op: &Op<'_>, nid: Nid) -> FsResult<FreedNode> {
         let _ = op;
         self.nat.free(nid, &self.segs)
+    }
+
+    /// Redo of a journal: the entry, with the version that a record says.
+    pub(crate) fn nat_redo(&self, freeze: &Freeze<'_>, nid: Nid, entry: NatEntry) -> FsResult<()> {
+        let _ = freeze;
+        self.nat.redo(nid, entry)
     }
 
     /// Takes a free node number. It is not free any more; [`nid_return`](Self::nid_return) gives it back if no node comes of it.

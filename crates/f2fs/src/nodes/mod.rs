@@ -8,6 +8,7 @@
 //!   roll-forward walks has no hole that a later fsync does not wait for (see `sync.rs`, Y4).
 
 mod cache;
+mod redo;
 mod write;
 
 pub(crate) use write::Last;
@@ -273,7 +274,7 @@ impl F2fs {
         Ok(block)
     }
 
-    /// A block of the main area.
+    /// A block of the main area, for a node.
     pub(crate) fn read_node_block(&self, addr: BlockAddr) -> FsResult<Bytes> {
         if !self.geo.is_main(addr) {
             return Err(FsError::corrupt(format!(

@@ -25,7 +25,10 @@ mod chain;
 mod names;
 mod slots;
 
+pub(crate) use slots::first_page;
+
 use crate::F2fs;
+use crate::journal::JournalRecovery;
 use crate::ops::Freeze;
 use chain::Plan;
 use fscore::{FsError, FsResult};
@@ -47,6 +50,8 @@ pub struct RecoveryReport {
     pub blocks: u64,
     /// It lives in memory only, as the mount is read-only.
     pub pending: bool,
+    /// What became of the journal of F2FSJ; then there was no chain.
+    pub journal: Option<JournalRecovery>,
 }
 
 impl F2fs {

@@ -41,7 +41,7 @@ impl Segments {
     }
 
     /// What a log whose segment is full goes on with.
-    fn next_segment(
+    pub(super) fn next_segment(
         &self,
         inner: &mut Inner,
         log: Log,

@@ -23,6 +23,7 @@ mod free;
 mod home;
 mod load;
 mod map;
+mod redo;
 mod ssa;
 mod table;
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub(crate) use checkpoint::{OpenLog, SegsOnDisk, SegsToWrite};
 pub(crate) use free::Owned;
 pub(crate) use home::{HomeChanges, HomeToWrite};
 pub(crate) use map::BlockMap;
+pub(crate) use redo::LogHead;
 pub(crate) use table::State;
 
 use crate::F2fs;

@@ -24,6 +24,11 @@ impl Segments {
         if let Some(closed) = inner.closed.get(&segno) {
             return Ok(closed.clone());
         }
+        self.summary_on_device(segno)
+    }
+
+    /// The summary of a segment that is neither a log's nor was closed since the last checkpoint.
+    pub(super) fn summary_on_device(&self, segno: SegNo) -> FsResult<SummaryBlock> {
         let at = BlockNo(self.geo.ssa_block(segno).into());
         let read = self.queue.read(at.lba(), SECTORS_PER_BLOCK);
         let bytes = read.map_err(fault::device("reading a summary block"))?;

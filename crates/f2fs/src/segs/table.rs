@@ -266,6 +266,30 @@ impl Table {
         Ok(())
     }
 
+    /// Redo of a journal: the block is valid from now on, or not any more; true if it was otherwise. It stays held.
+    pub fn redo(&mut self, addr: BlockAddr, valid: bool, kind: Log, now: u64) -> bool {
+        let (at, offset) = self.place(addr);
+        if self.valid[at].has(offset) == valid {
+            return false;
+        }
+        let seg = SegNo(at as u32);
+        let open = self.state[at] == State::Open;
+        if valid {
+            self.hold(addr);
+            if self.valid_count[at] == 0 && !open {
+                self.kind[at] = kind;
+            }
+            self.validate(at, offset, now);
+        } else {
+            self.valid[at].clear(offset);
+            self.valid_count[at] -= 1;
+            self.total -= 1;
+            self.touch(at);
+        }
+        self.settle(seg, open);
+        true
+    }
+
     /// Nobody is given the block before the next checkpoint.
     pub fn hold(&mut self, addr: BlockAddr) {
         let (at, offset) = self.place(addr);

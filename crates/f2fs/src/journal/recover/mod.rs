@@ -1,0 +1,293 @@
+//! Recovery at mount: what the ring holds behind the pack is redone, in memory; one checkpoint publishes it; then the ring begins anew.
+//!
+//! The order:
+//!
+//! 1. the superblock of the journal, the epoch that the pack has, the ring: which [case](cases) it is. Nothing has changed so far;
+//! 2. every block that the chain calls valid is kept from reuse, and logs go on where it says (M2);
+//! 3. the chain is redone, epoch by epoch ([`replay`]);
+//! 4. a mount that writes: a checkpoint that says that the last epoch is applied; then a new life of the ring, empty.
+//!
+//! Invariants:
+//! - R1 nothing is changed, in memory or on the device, before the case is known and every record of the chain was looked at;
+//! - R2 until the pack of step 4 is durable nothing is overwritten that the pack before or the ring refers to: a cut at any moment begins
+//!   anew at step 1, and finds the same;
+//! - R3 a ring is redone only onto the pack that it was written behind: the pack says so itself (its applied mark has its own version and the
+//!   volume's UUID). If somebody else wrote the pack, what is in the ring belongs to a state that is not there any more (F56);
+//! - R4 blocks of another life of the ring never count (F55); a new life begins when the pack that ends recovery is durable, and
+//!   before anything is committed.
+
+pub(crate) mod cases;
+mod mount;
+mod records;
+mod replay;
+mod scan;
+#[cfg(test)]
+mod scan_tests;
+pub(crate) mod supers;
+
+use super::redo;
+use crate::F2fs;
+use crate::journal::{Epoch, Journal};
+use crate::ops::Freeze;
+use crate::options::FsyncMode;
+use crate::space::Usage;
+use base::{BlockNo, Ino, Mutant, Nanos};
+use block::Class;
+use cases::{Decision, Supers};
+use fscore::{FsError, FsResult};
+use ondisk::f2fs::journal::{JournalArea, JournalSuper, RingArea};
+use ondisk::f2fs::{BlockAddr, Nid, crc};
+use records::Check;
+use replay::Redo;
+use scan::{Known, Reader, Scanned};
+use std::collections::BTreeMap;
+
+/// What recovery made of the journal.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct JournalRecovery {
+    /// Letter of the case, as in the table (`docs/f2fsj.md`).
+    pub case: char,
+    /// What, where, what to do.
+    pub message: String,
+    /// Epoch that the pack had.
+    pub applied: u64,
+    /// Last epoch of the chain; the applied one if there was nothing to redo.
+    pub end: u64,
+    /// Epochs redone.
+    pub epochs: u64,
+    /// Groups of records redone: an inode in an epoch.
+    pub groups: u64,
+    /// Records redone.
+    pub records: u64,
+    /// Nodes that were made.
+    pub nodes_new: u64,
+    /// Nodes that were freed.
+    pub nodes_freed: u64,
+    /// Changes of nodes by records.
+    pub node_changes: u64,
+    /// Changes of directory pages by records.
+    pub dir_changes: u64,
+    /// Data blocks that became valid, or free.
+    pub blocks: u64,
+    /// Nodes written before the checkpoint, to bound memory.
+    pub spilled: u64,
+    /// Blocks of the ring that were read while it was judged.
+    pub ring_read: u64,
+    /// The chain did not begin where the journal superblock said.
+    pub searched: bool,
+    /// The counts differ from what the last transaction says: fsck is due.
+    pub miscounted: bool,
+    /// Truncations that go on after the mount.
+    pub truncations: u64,
+    /// It lives in memory only, as the mount is read-only.
+    pub pending: bool,
+    /// Time until the case was known.
+    pub scan: Nanos,
+    /// Time of the redo.
+    pub redo: Nanos,
+    /// Time of the checkpoint that ended recovery, and of the new life of the ring.
+    pub publish: Nanos,
+}
+
+/// What a mount knows behind the journal.
+pub(crate) struct Recovered {
+    pub report: JournalRecovery,
+    /// The checkpoint that ends recovery has to be written, whatever changed: what it says is applied.
+    pub publish: bool,
+    /// The ring was redone: there is no chain of roll-forward.
+    pub replayed: bool,
+    /// The last epoch of the ring.
+    pub epoch: Epoch,
+    /// Ring index where the next transaction begins.
+    pub head: u32,
+    /// Truncations under way: from which page on.
+    pub truncs: BTreeMap<Ino, u64>,
+    /// Notes for people.
+    pub notes: Vec<String>,
+    /// The journal that goes on, once the ring has a new life.
+    pub started: Option<Journal>,
+    /// Where it lies.
+    area: JournalArea,
+    /// The superblock says already what an unused journal says.
+    idle: bool,
+    /// The superblock that the next ones follow.
+    sb: JournalSuper,
+}
+
+impl F2fs {
+    /// Judges the ring and redoes it in memory. Nothing is written but what P1 of [`replay`] allows.
+    ///
+    /// # Errors
+    /// The case refuses the mount; a record does not fit what it is about; I/O.
+    pub(crate) fn recover_journal(
+        &self,
+        freeze: &Freeze<'_>,
+        area: &JournalArea,
+    ) -> FsResult<Recovered> {
+        let begun = rt::now();
+        let ring = area
+            .ring()
+            .ok_or_else(|| FsError::corrupt(format!("a journal of {} blocks", area.blocks)))?;
+        let mut chosen = supers::choose(&self.queue, area, &ring)?;
+        let known = Known {
+            ring,
+            supers: chosen.supers,
+            sb: chosen.sb,
+            applied: self.applied_epoch(area, chosen.sb.as_ref()),
+            barrier: self.options.fsync != FsyncMode::NoBarrier,
+        };
+        let owner = |nid: Nid| {
+            let entry = self.nat_get(nid)?;
+            Ok((entry.addr != BlockAddr::NULL).then_some(entry.ino))
+        };
+        let mut check = Check::new(&self.geo, &owner);
+        let found = scan::scan(&self.queue, &known, &mut check)?;
+        let report = JournalRecovery {
+            scan: rt::now() - begun,
+            ..self.report(&found)
+        };
+        let sb = chosen.sb.unwrap_or(JournalSuper {
+            uuid: area.uuid,
+            ring_blocks: ring.blocks,
+            tail_epoch: 1,
+            incarnation: u64::from(crc(!0, &area.uuid)) << 32 | u64::from(rt::wall().nanos),
+            ..JournalSuper::default()
+        });
+        let mut recovered = Recovered {
+            report,
+            publish: false,
+            replayed: false,
+            epoch: found.end,
+            head: found.head,
+            truncs: BTreeMap::new(),
+            notes: std::mem::take(&mut chosen.notes),
+            started: None,
+            area: *area,
+            idle: found.facts.idle,
+            sb: JournalSuper {
+                generation: chosen.generation,
+                ..sb
+            },
+        };
+        if found.case.is_notable() {
+            recovered.notes.push(recovered.report.message.clone());
+        }
+        // R1.
+        match self.decide(&found)? {
+            Decision::Nothing => {}
+            Decision::Restart => {
+                recovered.epoch = found.seen;
+                recovered.publish = true;
+            }
+            _ => {
+                let (taken, heads) = (check.taken, check.heads);
+                for (first, count) in taken {
+                    for n in 0..count {
+                        self.redo_hold(freeze, BlockAddr(first.0 + n))?;
+                    }
+                }
+                self.redo_heads(freeze, &heads)?;
+                self.redo_chain(freeze, &found, &ring, &mut recovered)?;
+            }
+        }
+        Ok(recovered)
+    }
+
+    /// What the pack has, if it was written for this journal (R3).
+    fn applied_epoch(&self, area: &JournalArea, sb: Option<&JournalSuper>) -> Option<Epoch> {
+        let stamped = self.cp.applied(&area.uuid);
+        if stamped.is_none() && rt::mutant(Mutant::F2fsjStampIgnored) {
+            // F56.
+            return sb.map(|sb| Epoch(sb.tail_epoch - 1));
+        }
+        stamped
+    }
+
+    fn report(&self, found: &Scanned) -> JournalRecovery {
+        JournalRecovery {
+            case: found.case.letter,
+            message: found.case.message(&found.place),
+            applied: found.applied.0,
+            end: found.end.0,
+            ring_read: found.blocks_read,
+            searched: found.searched,
+            pending: self.options.read_only,
+            ..JournalRecovery::default()
+        }
+    }
+
+    /// What this mount does about the case.
+    fn decide(&self, found: &Scanned) -> FsResult<Decision> {
+        let refused = || Err(FsError::corrupt(found.case.message(&found.place)));
+        let decision = found.case.decision;
+        // `disable_roll_forward` and `norecovery` want the pack and nothing else.
+        let give_up = !self.options.roll_forward;
+        match decision {
+            // Nobody will use the journal, and nothing is in it.
+            Decision::Restart if self.options.journal.is_none() && found.facts.idle => {
+                Ok(Decision::Nothing)
+            }
+            Decision::Nothing if found.facts.supers == Supers::Fit => Ok(Decision::Nothing),
+            _ if give_up => Ok(Decision::Restart),
+            Decision::Refuse => refused(),
+            Decision::RefuseWrite if !self.options.read_only => refused(),
+            Decision::RefuseWrite if found.run.is_none() => Ok(Decision::Nothing),
+            other => Ok(other),
+        }
+    }
+
+    fn redo_chain(
+        &self,
+        freeze: &Freeze<'_>,
+        found: &Scanned,
+        ring: &RingArea,
+        recovered: &mut Recovered,
+    ) -> FsResult<()> {
+        let begun = rt::now();
+        let run = found.run.as_ref().expect("a chain is redone");
+        let pack = self.space.usage();
+        let mut redo = Redo::new(self, freeze);
+        let mut reader = Reader::new(&self.queue, *ring);
+        let (mut at, mut epoch) = (run.at, run.first);
+        while epoch <= found.end {
+            let read = reader.transaction(at, recovered.sb.incarnation, epoch)?;
+            let (transaction, blocks) = read.map_err(|fault| {
+                FsError::corrupt(format!("epoch {} was whole a moment ago: {fault}", epoch.0))
+            })?;
+            redo.epoch(&transaction.payload).map_err(|e| match e {
+                FsError::Corrupt { what } => {
+                    FsError::corrupt(format!("epoch {} of the journal: {what}", epoch.0))
+                }
+                other => other,
+            })?;
+            at = ring.step(at, blocks.into());
+            epoch.0 += 1;
+        }
+        let usage = redo.usage(pack);
+        self.space.set_recovered(usage);
+        let said = Usage {
+            blocks: run.commit.valid_blocks,
+            nodes: run.commit.valid_nodes,
+            inodes: run.commit.valid_inodes,
+        };
+        recovered.truncs = std::mem::take(&mut redo.truncs);
+        let done = redo.done;
+        let report = &mut recovered.report;
+        (report.epochs, report.groups, report.records) = (done.epochs, done.groups, done.records);
+        (report.nodes_new, report.nodes_freed) = (done.nodes_new, done.nodes_freed);
+        (report.node_changes, report.dir_changes) = (done.node_changes, done.dir_changes);
+        (report.blocks, report.spilled) = (done.blocks, done.spilled);
+        report.truncations = recovered.truncs.len() as u64;
+        report.miscounted = usage != said;
+        report.redo = rt::now() - begun;
+        if usage != said {
+            self.cp.need_fsck();
+            recovered.notes.push(format!(
+                "journal, epoch {}: {usage:?} counted, the transaction says {said:?}; run fsck",
+                found.end.0
+            ));
+        }
+        (recovered.publish, recovered.replayed) = (true, true);
+        Ok(())
+    }
+}

@@ -1,0 +1,244 @@
+//! Whether the records of a transaction can be: checked for the whole chain before anything is redone.
+//!
+//! What a record says of one block (a slot behind the last one of that node) is checked by whoever redoes it; here it is what it says of the
+//! volume: node numbers that exist and are in use, of the inode in whose group the record stands; addresses of the main area;
+//! segments. Blocks that the chain calls valid are noted, and where its logs stand at the end.
+
+use crate::segs::LogHead;
+use base::Map;
+use fscore::FsResult;
+use ondisk::f2fs::journal::{Content, Group, Groups, Record};
+use ondisk::f2fs::{BLOCKS_PER_SEG, BlockAddr, Geometry, Nid, NodeKind, bits, node_kind};
+
+/// Looks up whose node a number is before the chain; `None`: nobody's.
+pub(super) type Owner<'a> = &'a dyn Fn(Nid) -> FsResult<Option<Nid>>;
+
+/// Why a record cannot be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Misfit {
+    /// It is of a kind that is not supported.
+    pub unsupported: bool,
+    /// Which one, and what is wrong with it.
+    pub what: String,
+}
+
+/// What the records of the chain have said so far.
+pub(super) struct Check<'a> {
+    geo: &'a Geometry,
+    owner: Owner<'a>,
+    /// Node numbers that came or went in the chain.
+    changed: Map<Nid, Option<Nid>>,
+    /// Data blocks that became valid: first, how many.
+    pub taken: Vec<(BlockAddr, u32)>,
+    /// Where each log stands, in the order of `Log::ALL`.
+    pub heads: [Option<LogHead>; 6],
+    pub records: u64,
+}
+
+impl<'a> Check<'a> {
+    pub fn new(geo: &'a Geometry, owner: Owner<'a>) -> Check<'a> {
+        Check {
+            geo,
+            owner,
+            changed: Map::default(),
+            taken: Vec::new(),
+            heads: [None; 6],
+            records: 0,
+        }
+    }
+
+    /// Checks the records of one transaction. The outer error is I/O of the NAT.
+    pub fn transaction(&mut self, payload: &[u8]) -> FsResult<Result<(), Misfit>> {
+        for (n, group) in Groups::new(payload).enumerate() {
+            let group = match group {
+                Ok(group) => group,
+                Err(e) => return Ok(Err(damaged(format!("group {n}: {e}")))),
+            };
+            let bad = |at: usize, mut why: Misfit| {
+                let ino = group.ino;
+                why.what = format!("group {n}, of inode {ino}, record {at}: {}", why.what);
+                Ok(Err(why))
+            };
+            if group.ino != Nid(0)
+                && let Err(why) = self.known(group.ino)
+            {
+                return bad(0, why);
+            }
+            for (at, record) in group.iter().enumerate() {
+                self.records += 1;
+                match record {
+                    Err(e) => return bad(at, damaged(e.to_string())),
+                    Ok(record) => match self.record(&group, &record)? {
+                        Ok(()) => {}
+                        Err(why) => return bad(at, why),
+                    },
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn record(&mut self, group: &Group<'_>, record: &Record<'_>) -> FsResult<Result<(), Misfit>> {
+        let ino = group.ino;
+        if ino == Nid(0) && !matches!(record, Record::Head { .. }) {
+            return Ok(Err(damaged("it belongs to no inode".into())));
+        }
+        match *record {
+            Record::NodeNew { nid, ofs, .. } => self.new_node(ino, nid, ofs),
+            Record::NodeDel { nid, .. } => {
+                let fits = self.is_of(ino, nid)?;
+                self.changed.insert(nid, None);
+                Ok(fits)
+            }
+            Record::InodeNew { .. } | Record::InodeAttr { .. } => self.is_of(ino, ino),
+            Record::DentSet { ino: child, .. } | Record::DentIno { ino: child, .. } => {
+                match self.known(child) {
+                    Ok(()) => self.is_of(ino, ino),
+                    bad => Ok(bad),
+                }
+            }
+            Record::DentClear { .. } => self.is_of(ino, ino),
+            Record::MapRun {
+                nid, addr, count, ..
+            } => match addr.is_data() && !self.in_main(addr, count.into()) {
+                true => Ok(Err(outside(addr, count.into()))),
+                false => self.is_of(ino, nid),
+            },
+            Record::NodePtr { parent, child, .. } => match child {
+                Nid(0) => self.is_of(ino, parent),
+                child => match self.known(child) {
+                    Ok(()) => self.is_of(ino, parent),
+                    bad => Ok(bad),
+                },
+            },
+            Record::Bytes {
+                content: Content::Dentries,
+                nid,
+                ..
+            } if nid != ino => Ok(Err(damaged(format!("entries of directory {nid}")))),
+            Record::Bytes { nid, .. } => self.is_of(ino, nid),
+            _ => Ok(self.table_record(record)),
+        }
+    }
+
+    /// Records about no node.
+    fn table_record(&mut self, record: &Record<'_>) -> Result<(), Misfit> {
+        match *record {
+            Record::BlockRun {
+                addr, count, alloc, ..
+            } => {
+                let count = count.into();
+                if !self.in_main(addr, count) {
+                    return Err(outside(addr, count));
+                }
+                if alloc {
+                    self.taken.push((addr, count));
+                }
+                Ok(())
+            }
+            Record::BlockMask {
+                seg, alloc, mask, ..
+            } => {
+                self.segment(seg.0)?;
+                if alloc {
+                    let start = self.geo.seg_start(seg);
+                    let ones = (0..BLOCKS_PER_SEG).filter(|&n| bits::test_bit(mask, n as usize));
+                    self.taken.extend(ones.map(|n| (BlockAddr(start.0 + n), 1)));
+                }
+                Ok(())
+            }
+            Record::SumRun {
+                addr, count, nid, ..
+            } => match self.in_main(addr, count.into()) {
+                true => self.known(nid),
+                false => Err(outside(addr, count.into())),
+            },
+            Record::Head {
+                log,
+                alloc,
+                seg,
+                next,
+            } => {
+                self.segment(seg.0)?;
+                self.heads[log.index()] = Some(LogHead { alloc, seg, next });
+                Ok(())
+            }
+            Record::Quota { kind, id, .. } => Err(Misfit {
+                unsupported: true,
+                what: format!("usage of quota {kind} of id {id}"),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn new_node(&mut self, ino: Nid, nid: Nid, ofs: u32) -> FsResult<Result<(), Misfit>> {
+        if let Err(why) = self.known(nid) {
+            return Ok(Err(why));
+        }
+        if (nid == ino) != (node_kind(ofs) == NodeKind::Inode) {
+            return Ok(Err(damaged(format!("node {nid} at offset {ofs}"))));
+        }
+        if let Some(owner) = self.owner_of(nid)? {
+            let what = format!("node {nid} is made, and inode {owner} has it");
+            return Ok(Err(damaged(what)));
+        }
+        self.changed.insert(nid, Some(ino));
+        Ok(Ok(()))
+    }
+
+    fn owner_of(&self, nid: Nid) -> FsResult<Option<Nid>> {
+        match self.changed.get(&nid) {
+            Some(&owner) => Ok(owner),
+            None => (self.owner)(nid),
+        }
+    }
+
+    /// The node is in use, and of that inode.
+    fn is_of(&self, ino: Nid, nid: Nid) -> FsResult<Result<(), Misfit>> {
+        if let Err(why) = self.known(nid) {
+            return Ok(Err(why));
+        }
+        Ok(match self.owner_of(nid)? {
+            Some(owner) if owner == ino => Ok(()),
+            Some(owner) => Err(damaged(format!("node {nid} is of inode {owner}"))),
+            None => Err(damaged(format!("node {nid} is free"))),
+        })
+    }
+
+    /// There is such a number.
+    fn known(&self, nid: Nid) -> Result<(), Misfit> {
+        let geo = self.geo;
+        let reserved = nid == Nid(0) || nid == geo.node_ino || nid == geo.meta_ino;
+        match !reserved && nid.0 < geo.max_nid {
+            true => Ok(()),
+            false => Err(damaged(format!(
+                "node number {nid}; there are numbers up to {}",
+                geo.max_nid - 1
+            ))),
+        }
+    }
+
+    fn in_main(&self, first: BlockAddr, count: u32) -> bool {
+        let last = count.checked_sub(1).and_then(|n| first.checked_add(n));
+        self.geo.is_main(first) && last.is_some_and(|last| self.geo.is_main(last))
+    }
+
+    fn segment(&self, seg: u32) -> Result<(), Misfit> {
+        let most = self.geo.segments_main;
+        match seg < most {
+            true => Ok(()),
+            false => Err(damaged(format!("segment {seg}; the main area has {most}"))),
+        }
+    }
+}
+
+fn damaged(what: String) -> Misfit {
+    Misfit {
+        unsupported: false,
+        what,
+    }
+}
+
+fn outside(addr: BlockAddr, count: u32) -> Misfit {
+    damaged(format!("{count} blocks from {addr} on leave the main area"))
+}

@@ -1,0 +1,462 @@
+//! Redo: the records of an epoch, in their order, into the live structures of a mount that nobody uses yet.
+//!
+//! - P1 all that is done here lives in memory, or in blocks that neither the pack nor the ring refers to: nodes that leave memory while
+//!   the ring is redone go to places that were free, and no pack names them before the one that ends recovery. So a cut at any
+//!   moment finds the same pack and the same ring;
+//! - P2 records are absolute, and what follows from them (counts, blocks of directories that are freed) follows from the state before and behind a
+//!   group of records, not from how often they are redone;
+//! - P3 of an epoch all blocks become valid before any is freed: no block is freed and taken in the epochs of one ring (I6), so that
+//!   the order of its groups does not matter.
+
+use super::redo;
+use crate::F2fs;
+use crate::map::nid_word;
+use crate::ops::Freeze;
+use crate::recover::first_page;
+use crate::space::Usage;
+use base::{BLOCK_BYTES, Bytes, Ino, Map};
+use fscore::{FsError, FsResult};
+use ondisk::f2fs::journal::{Group, Groups, Record};
+use ondisk::f2fs::{
+    ADDRS_PER_BLOCK, BLOCKS_PER_SEG, BlockAddr, Inline, InodeFields, Log, Nid, NodeKind, Summary,
+    addr, addr_slot0, bits, footer, nid_slot, node_path,
+};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Dirty nodes beyond which they leave memory (P1), as a part of the cache.
+const SPILL_PART: u64 = 2;
+/// Least of them, blocks.
+const SPILL_MIN: u64 = 4096;
+
+/// What a redo did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Done {
+    pub epochs: u64,
+    pub groups: u64,
+    pub records: u64,
+    /// Records that changed a node.
+    pub node_changes: u64,
+    /// Nodes that came, and that went.
+    pub nodes_new: u64,
+    pub nodes_freed: u64,
+    /// Records that changed a directory page.
+    pub dir_changes: u64,
+    /// Blocks whose validity changed.
+    pub blocks: u64,
+    /// Nodes that left memory meanwhile.
+    pub spilled: u64,
+}
+
+/// The redo of a ring.
+pub(super) struct Redo<'a> {
+    fs: &'a F2fs,
+    freeze: &'a Freeze<'a>,
+    /// How the counts differ from those of the pack.
+    blocks: i64,
+    nodes: i64,
+    inodes: i64,
+    /// Truncations under way: from which page on.
+    pub truncs: BTreeMap<Ino, u64>,
+    /// Frees of the epoch (P3).
+    frees: Vec<(BlockAddr, u32, Log)>,
+    pub done: Done,
+}
+
+/// What a node held before a group.
+#[derive(Default)]
+struct Held {
+    /// Address slots that are not NULL.
+    slots: u64,
+    /// Of a directory: the blocks that they name.
+    blocks: Vec<BlockAddr>,
+}
+
+impl<'a> Redo<'a> {
+    pub fn new(fs: &'a F2fs, freeze: &'a Freeze<'a>) -> Redo<'a> {
+        Redo {
+            fs,
+            freeze,
+            blocks: 0,
+            nodes: 0,
+            inodes: 0,
+            truncs: BTreeMap::new(),
+            frees: Vec::new(),
+            done: Done::default(),
+        }
+    }
+
+    /// The counts as they are now, from those of the pack.
+    pub fn usage(&self, pack: Usage) -> Usage {
+        let part = |n: u32, by: i64| (i64::from(n) + by).max(0) as u32;
+        Usage {
+            blocks: pack.blocks.saturating_add_signed(self.blocks),
+            nodes: part(pack.nodes, self.nodes),
+            inodes: part(pack.inodes, self.inodes),
+        }
+    }
+
+    /// One epoch.
+    ///
+    /// # Errors
+    /// A record does not fit what it is about; I/O.
+    pub fn epoch(&mut self, payload: &[u8]) -> FsResult<()> {
+        for group in Groups::new(payload) {
+            self.group(&group.map_err(crate::fault::corrupt)?)?;
+            self.spill()?;
+        }
+        for (first, count, log) in std::mem::take(&mut self.frees) {
+            self.set_blocks(first, count, false, log)?;
+        }
+        self.done.epochs += 1;
+        Ok(())
+    }
+
+    fn group(&mut self, group: &Group<'_>) -> FsResult<()> {
+        let mut before: Map<Nid, Held> = Map::default();
+        self.done.groups += 1;
+        for record in group.iter() {
+            let record = record.map_err(crate::fault::corrupt)?;
+            self.done.records += 1;
+            self.record(group.ino, &record, &mut before)?;
+        }
+        // P2.
+        let mut touched: Vec<(Nid, Held)> = before.into_iter().collect();
+        touched.sort_unstable_by_key(|(nid, _)| *nid);
+        for (nid, was) in touched {
+            let is = self.held(nid)?;
+            self.blocks += is.slots as i64 - was.slots as i64;
+            for &gone in was.blocks.iter().filter(|b| !is.blocks.contains(b)) {
+                self.set_blocks(gone, 1, false, Log::HotData)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn record(
+        &mut self,
+        ino: Nid,
+        record: &Record<'_>,
+        before: &mut Map<Nid, Held>,
+    ) -> FsResult<()> {
+        match *record {
+            Record::NodeNew {
+                nid,
+                ofs,
+                cold,
+                version,
+            } => {
+                self.touch(nid, before)?;
+                self.new_node(ino, nid, (ofs, cold), version)
+            }
+            Record::NodeDel { nid, version } => {
+                self.touch(nid, before)?;
+                self.free_node(ino, nid, version)
+            }
+            Record::MapRun { nid, dir, .. } => {
+                self.touch(nid, before)?;
+                self.edit_node(nid, ino, record)?;
+                match dir {
+                    true => self.forget_pages(ino, record),
+                    false => self.own_blocks(record),
+                }
+            }
+            Record::InodeNew { .. } | Record::InodeAttr { .. } => {
+                self.touch(ino, before)?;
+                self.edit_node(ino, ino, record)
+            }
+            Record::DentSet { block, .. }
+            | Record::DentClear { block, .. }
+            | Record::DentIno { block, .. } => match block {
+                Record::INLINE => self.edit_node(ino, ino, record),
+                page => self.edit_page(ino, page, record),
+            },
+            Record::NodePtr { parent, .. } => self.edit_node(parent, ino, record),
+            Record::Bytes { nid, .. } => match redo::page_of(record) {
+                Some(page) => self.edit_page(ino, page, record),
+                None => {
+                    self.touch(nid, before)?;
+                    self.edit_node(nid, ino, record)
+                }
+            },
+            _ => self.table_record(ino, record),
+        }
+    }
+
+    /// Records about no block of metadata.
+    fn table_record(&mut self, ino: Nid, record: &Record<'_>) -> FsResult<()> {
+        let fs = self.fs;
+        match *record {
+            Record::BlockRun {
+                addr,
+                count,
+                alloc,
+                log,
+            } => match alloc {
+                true => self.set_blocks(addr, count.into(), true, log)?,
+                false => self.frees.push((addr, count.into(), log)),
+            },
+            Record::BlockMask {
+                seg,
+                alloc,
+                log,
+                mask,
+            } => {
+                let start = fs.geo.seg_start(seg);
+                for n in (0..BLOCKS_PER_SEG).filter(|&n| bits::test_bit(mask, n as usize)) {
+                    let addr = BlockAddr(start.0 + n);
+                    match alloc {
+                        true => self.set_blocks(addr, 1, true, log)?,
+                        false => self.frees.push((addr, 1, log)),
+                    }
+                }
+            }
+            Record::SumRun {
+                addr,
+                count,
+                version,
+                nid,
+                slot,
+            } => {
+                for n in 0..count {
+                    let owner = Summary {
+                        nid,
+                        version,
+                        ofs_in_node: slot + n,
+                    };
+                    fs.redo_owner(self.freeze, BlockAddr(addr.0 + u32::from(n)), owner)?;
+                }
+            }
+            Record::OrphanAdd => fs.orphans.add(Ino(ino.0)),
+            Record::OrphanDel => {
+                fs.orphans.remove(Ino(ino.0));
+            }
+            Record::Trunc { from: u64::MAX } => drop(self.truncs.remove(&Ino(ino.0))),
+            Record::Trunc { from } => drop(self.truncs.insert(Ino(ino.0), from)),
+            // Logs stand where the last record of them says before anything is redone.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn set_blocks(&mut self, first: BlockAddr, count: u32, valid: bool, log: Log) -> FsResult<()> {
+        for n in 0..count {
+            let addr = BlockAddr(first.0 + n);
+            let changed = self.fs.redo_block(self.freeze, addr, valid, log)?;
+            self.done.blocks += u64::from(changed);
+        }
+        Ok(())
+    }
+
+    fn new_node(&mut self, ino: Nid, nid: Nid, kind: (u32, bool), version: u8) -> FsResult<()> {
+        let new = self
+            .fs
+            .redo_new_node(self.freeze, nid, ino, kind, version)?;
+        if new {
+            self.done.nodes_new += 1;
+            self.nodes += 1;
+            self.blocks += 1;
+            self.inodes += i64::from(nid == ino);
+        }
+        Ok(())
+    }
+
+    fn free_node(&mut self, ino: Nid, nid: Nid, version: u8) -> FsResult<()> {
+        if self.fs.redo_free_node(self.freeze, nid, version)? {
+            self.done.nodes_freed += 1;
+            self.nodes -= 1;
+            self.blocks -= 1;
+            self.inodes -= i64::from(nid == ino);
+        }
+        if nid == ino {
+            self.fs.pages.drop_range(Ino(ino.0), 0..u64::MAX);
+            self.truncs.remove(&Ino(ino.0));
+        }
+        Ok(())
+    }
+
+    fn edit_node(&mut self, nid: Nid, ino: Nid, record: &Record<'_>) -> FsResult<()> {
+        let features = self.fs.features;
+        self.done.node_changes += 1;
+        let op = self.freeze.op();
+        let redone = self.fs.edit_node(op, nid, |block| {
+            redo::node(block, nid, ino, features, record)
+        })?;
+        match redone? {
+            true => Ok(()),
+            false => Err(FsError::corrupt(format!(
+                "journal: {record:?} in the group of inode {ino} is about no node of it"
+            ))),
+        }
+    }
+
+    fn edit_page(&mut self, dir: Nid, page: u32, record: &Record<'_>) -> FsResult<()> {
+        self.done.dir_changes += 1;
+        let (pages, ino, index) = (&self.fs.pages, Ino(dir.0), u64::from(page));
+        let change = |block: &mut [u8]| redo::dir_block(block, dir, page, record);
+        let done = match pages.edit(ino, index, None, change) {
+            Some(done) => done,
+            None => {
+                let base = self.page_base(dir, index)?;
+                let done = pages.edit(ino, index, Some(&base), change);
+                done.expect("a base was given")
+            }
+        };
+        done.map(|_| ())
+    }
+
+    /// A page of a directory as it is at home; zeros if it is not.
+    fn page_base(&self, dir: Nid, index: u64) -> FsResult<Bytes> {
+        let at = self.page_slot(dir, index)?;
+        match at.is_data() {
+            true => self.fs.read_node_block(at),
+            false => Ok(Bytes::from(vec![0; BLOCK_BYTES])),
+        }
+    }
+
+    /// What the slot of a page says; NULL if no node leads there.
+    fn page_slot(&self, dir: Nid, index: u64) -> FsResult<BlockAddr> {
+        let fs = self.fs;
+        let addrs = self.addrs_of(dir)?;
+        let Some(path) = node_path(index, addrs) else {
+            return Err(FsError::corrupt(format!(
+                "journal: directory {dir} has no page {index}"
+            )));
+        };
+        let level = usize::from(path.level);
+        let mut nid = dir;
+        for step in 0..level {
+            let at = nid_word(step, path.offsets[step]);
+            nid = fs.with_node(nid, |block| nid_slot(block, at))?;
+            if nid == Nid(0) {
+                return Ok(BlockAddr::NULL);
+            }
+        }
+        fs.with_node(nid, |block| {
+            addr(block, addr_slot0(block) + usize::from(path.offsets[level]))
+        })
+    }
+
+    /// Addresses in an inode.
+    fn addrs_of(&self, ino: Nid) -> FsResult<u32> {
+        let features = self.fs.features;
+        let parsed = self
+            .fs
+            .with_node(ino, |block| InodeFields::parse(block, features))?;
+        let fields = parsed.map_err(|e| crate::fault::corrupt(e.at_inode(Ino(ino.0))))?;
+        Ok(fields.addrs_per_inode())
+    }
+
+    /// Pages of a directory whose slots were set are empty, whatever was there.
+    fn forget_pages(&self, ino: Nid, record: &Record<'_>) -> FsResult<()> {
+        let Record::MapRun {
+            nid, slot, count, ..
+        } = *record
+        else {
+            return Ok(());
+        };
+        let ofs = self
+            .fs
+            .with_node(nid, |block| footer(block).ofs_of_node())?;
+        let first = first_page(ofs, self.addrs_of(ino)?);
+        let first = first.ok_or_else(|| {
+            FsError::corrupt(format!(
+                "journal: node {nid} of directory {ino} has no pages"
+            ))
+        })?;
+        let from = first + u64::from(slot);
+        self.fs
+            .pages
+            .drop_range(Ino(ino.0), from..from + u64::from(count));
+        Ok(())
+    }
+
+    /// Blocks that slots of a file name are its.
+    fn own_blocks(&self, record: &Record<'_>) -> FsResult<()> {
+        let Record::MapRun {
+            nid,
+            slot,
+            count,
+            addr,
+            ..
+        } = *record
+        else {
+            return Ok(());
+        };
+        if !addr.is_data() {
+            return Ok(());
+        }
+        let version = self.fs.nat_get(nid)?.version;
+        for n in 0..count {
+            let owner = Summary {
+                nid,
+                version,
+                ofs_in_node: slot + n,
+            };
+            self.fs
+                .redo_owner(self.freeze, BlockAddr(addr.0 + u32::from(n)), owner)?;
+        }
+        Ok(())
+    }
+
+    /// Notes what a node holds before the group changes it.
+    fn touch(&self, nid: Nid, before: &mut Map<Nid, Held>) -> FsResult<()> {
+        if !before.contains_key(&nid) {
+            before.insert(nid, self.held(nid)?);
+        }
+        Ok(())
+    }
+
+    /// What a node holds; nothing if it is free.
+    fn held(&self, nid: Nid) -> FsResult<Held> {
+        let fs = self.fs;
+        if fs.nat_get(nid)?.addr == BlockAddr::NULL {
+            return Ok(Held::default());
+        }
+        fs.with_node(nid, |block| {
+            let (slots, dir) = address_words(block, fs.features);
+            let all = slots.map(|at| addr(block, at));
+            let mut held = Held::default();
+            for at in all.filter(|&at| at != BlockAddr::NULL) {
+                held.slots += 1;
+                if dir && at.is_data() {
+                    held.blocks.push(at);
+                }
+            }
+            held
+        })
+    }
+
+    /// P1: nodes leave memory when there are too many dirty ones.
+    fn spill(&mut self) -> FsResult<()> {
+        let fs = self.fs;
+        let limit = (fs.options.cache_bytes / BLOCK_BYTES) as u64 / SPILL_PART;
+        if fs.options.read_only || fs.nodes.dirty() <= limit.max(SPILL_MIN) {
+            return Ok(());
+        }
+        self.done.spilled += fs.write_nodes(self.freeze.op())?;
+        fs.land_nodes()?;
+        Ok(())
+    }
+}
+
+/// Words of a node block that are addresses of data, and whether it is a directory's.
+fn address_words(block: &[u8], features: ondisk::f2fs::Features) -> (Range<usize>, bool) {
+    let footer = footer(block);
+    match footer.kind() {
+        NodeKind::Direct => (0..ADDRS_PER_BLOCK as usize, !footer.is_cold()),
+        NodeKind::Inode => match InodeFields::parse(block, features) {
+            Ok(fields)
+                if !fields.inline.has(Inline::DATA)
+                    && !fields.inline.has(Inline::DENTRY)
+                    && (fields.is_regular() || fields.is_dir() || fields.is_symlink()) =>
+            {
+                let first = fields.addr_slot0();
+                let slots = first..first + fields.addrs_per_inode() as usize;
+                (slots, fields.is_dir())
+            }
+            _ => (0..0, false),
+        },
+        _ => (0..0, false),
+    }
+}

@@ -1,0 +1,438 @@
+//! What the ring holds behind the epoch that the pack has: found and judged before anything is changed, by reading alone.
+//!
+//! - S1 every step goes forward, and no more blocks are visited than the ring has: a hostile ring ends;
+//! - S2 a transaction counts if all of it is there, of this incarnation, of the epoch that follows the one before: whatever else is in the
+//!   ring is looked at to tell a cut from damage, never to be redone;
+//! - S3 what the superblock of the journal says of the tail saves time, and decides nothing: a chain that does not begin there is
+//!   looked for in the whole ring.
+
+use super::cases::{Case, Chain, Facts, Front, Supers, classify};
+use super::records::{Check, Misfit};
+use crate::fault;
+use crate::journal::Epoch;
+use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, SECTORS_PER_BLOCK};
+use block::Queue;
+use fscore::FsResult;
+use ondisk::f2fs::journal::{
+    BlockHeader, BlockKind, Commit, Fault, FaultKind, HeaderFault, JournalSuper, Part, RingArea,
+    Transaction,
+};
+use std::ops::Range;
+
+/// Blocks read at once.
+const WINDOW: u32 = 256;
+/// Blocks behind the chain that are searched for a later epoch, at least: the largest transaction is smaller, or the ring is.
+const BEYOND_MIN: u32 = 1024;
+/// The same as a part of the ring.
+const BEYOND_PART: u32 = 4;
+
+/// What is known before the ring is read.
+pub(super) struct Known {
+    pub ring: RingArea,
+    pub supers: Supers,
+    /// The one that counts.
+    pub sb: Option<JournalSuper>,
+    /// What the pack says; `None`: somebody else wrote it.
+    pub applied: Option<Epoch>,
+    pub barrier: bool,
+}
+
+/// The transactions to redo.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    /// Ring index of the first one, and its epoch.
+    pub at: u32,
+    pub first: Epoch,
+    /// Blocks of all.
+    pub blocks: u32,
+    /// What the last one says of the volume.
+    pub commit: Commit,
+}
+
+/// The result.
+pub(super) struct Scanned {
+    pub case: &'static Case,
+    pub facts: Facts,
+    /// The pack has this one.
+    pub applied: Epoch,
+    /// The last one of the chain; the applied one if there is none.
+    pub end: Epoch,
+    pub run: Option<Run>,
+    /// Ring index of what follows.
+    pub head: u32,
+    /// The highest epoch that was seen of this life.
+    pub seen: Epoch,
+    /// The chain did not begin where the superblock said.
+    pub searched: bool,
+    /// Blocks of the ring that were read.
+    pub blocks_read: u64,
+    /// Where, and what it looks like.
+    pub place: String,
+}
+
+/// Reads the ring, a window at a time.
+pub(super) struct Reader<'a> {
+    queue: &'a Queue,
+    ring: RingArea,
+    window: Vec<Bytes>,
+    from: u32,
+    pub blocks_read: u64,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(queue: &'a Queue, ring: RingArea) -> Reader<'a> {
+        Reader {
+            queue,
+            ring,
+            window: Vec::new(),
+            from: 0,
+            blocks_read: 0,
+        }
+    }
+
+    /// The block of this ring index.
+    pub fn block(&mut self, at: u32) -> FsResult<Bytes> {
+        let inside = |from: u32, len: usize| (from..from + len as u32).contains(&at);
+        if !inside(self.from, self.window.len()) {
+            let count = WINDOW.min(self.ring.blocks - at);
+            let lba = BlockNo(self.ring.block(at)).lba();
+            let read = self
+                .queue
+                .read_blocks(lba, u64::from(count) * SECTORS_PER_BLOCK);
+            self.window = read.map_err(fault::device("reading the journal"))?;
+            self.from = at;
+            self.blocks_read += u64::from(count);
+        }
+        Ok(self.window[(at - self.from) as usize].clone())
+    }
+
+    /// `count` blocks from `at` on, around the end of the ring.
+    pub fn run(&mut self, at: u32, count: u32) -> FsResult<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(count as usize * BLOCK_BYTES);
+        for n in 0..count {
+            let at = self.ring.step(at, n.into());
+            bytes.extend_from_slice(&self.block(at)?);
+        }
+        Ok(bytes)
+    }
+
+    /// The transaction of this epoch that begins at `at`, with its number of blocks.
+    pub fn transaction(
+        &mut self,
+        at: u32,
+        incarnation: u64,
+        epoch: Epoch,
+    ) -> FsResult<Result<(Transaction, u32), Fault>> {
+        let head = self.block(at)?;
+        let incarnation = match rt::mutant(Mutant::F2fsjStaleIncarnation) {
+            // F55.
+            true => BlockHeader::parse(&head).map_or(incarnation, |h| h.incarnation),
+            false => incarnation,
+        };
+        let need = match Transaction::peek(&head, incarnation, epoch.0) {
+            Ok(need) => need,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        if need > u64::from(self.ring.blocks) {
+            let (part, index) = (Part::Descriptor, 0);
+            let kind = FaultKind::Field {
+                field: "payload_blocks",
+                value: need,
+                reason: "is more than the ring has",
+            };
+            return Ok(Err(Fault { part, index, kind }));
+        }
+        let need = need as u32;
+        let bytes = self.run(at, need)?;
+        Ok(Transaction::parse(&bytes, incarnation, epoch.0).map(|t| (t, need)))
+    }
+}
+
+/// Scans the ring. `check` is given the records of every transaction of the chain.
+///
+/// # Errors
+/// I/O. Whatever the ring holds is a case, not an error.
+pub(super) fn scan(queue: &Queue, known: &Known, check: &mut Check<'_>) -> FsResult<Scanned> {
+    let mut scan = Scan {
+        known,
+        reader: Reader::new(queue, known.ring),
+        check,
+        chain: Chain::Empty,
+        front: Front::Unwritten,
+        beyond: false,
+        run: None,
+        head: 0,
+        end: known.applied.unwrap_or_default(),
+        seen: Epoch(0),
+        searched: false,
+        place: String::new(),
+    };
+    let sb = known.sb.filter(|_| known.supers == Supers::Fit);
+    if let Some(sb) = sb {
+        scan.head = sb.tail;
+        match known.applied {
+            Some(applied) => scan.follow(&sb, applied)?,
+            None => scan.count(&sb)?,
+        }
+    }
+    Ok(scan.finish(sb))
+}
+
+struct Scan<'a, 'b> {
+    known: &'a Known,
+    reader: Reader<'a>,
+    check: &'a mut Check<'b>,
+    chain: Chain,
+    front: Front,
+    beyond: bool,
+    run: Option<Run>,
+    head: u32,
+    end: Epoch,
+    seen: Epoch,
+    searched: bool,
+    place: String,
+}
+
+impl Scan<'_, '_> {
+    fn finish(self, sb: Option<JournalSuper>) -> Scanned {
+        let known = self.known;
+        let facts = Facts {
+            supers: known.supers,
+            stamped: known.applied.is_some(),
+            idle: sb.is_some_and(|sb| sb.clean),
+            chain: self.chain,
+            front: self.front,
+            beyond: self.beyond,
+            barrier: known.barrier,
+        };
+        let applied = known.applied.unwrap_or_default();
+        let last = sb.map_or(0, |sb| (sb.tail_epoch - 1).max(sb.head_epoch));
+        let seen = self.seen.max(self.end).max(Epoch(last));
+        let ring = known.ring;
+        let around = match known.applied {
+            Some(_) => format!("epochs {} to {} are whole", applied.0 + 1, self.end.0),
+            None => format!("epochs up to {} were in it", seen.0),
+        };
+        let around = match self.end == applied && known.applied.is_some() {
+            true => format!("the pack has epoch {}", applied.0),
+            false => around,
+        };
+        let detail = match self.place.is_empty() {
+            true => String::new(),
+            false => format!("; {}", self.place),
+        };
+        Scanned {
+            case: classify(&facts),
+            facts,
+            applied,
+            end: self.end,
+            run: self.run,
+            head: self.head,
+            seen,
+            searched: self.searched,
+            blocks_read: self.reader.blocks_read,
+            place: format!(
+                "ring of {} blocks from block {} on; {around}{detail}",
+                ring.blocks, ring.first
+            ),
+        }
+    }
+
+    /// From the epoch behind the applied one on.
+    fn follow(&mut self, sb: &JournalSuper, applied: Epoch) -> FsResult<()> {
+        let next = Epoch(applied.0 + 1);
+        let hint = self.walk(sb, next)?;
+        let mut start = match hint {
+            Some(at) => self.begins(at, sb, next)?.then_some(at),
+            None => None,
+        };
+        if start.is_none() && !sb.clean {
+            self.searched = true;
+            start = self.search(sb, next)?;
+        }
+        if let Some(at) = start.or(hint) {
+            self.head = at;
+            self.collect(sb, at, next)?;
+        }
+        // What refuses the ring anyway needs no more evidence.
+        let judged = self.front == Front::Impossible
+            || matches!(self.chain, Chain::Damaged | Chain::Unsupported);
+        if !sb.clean && !judged {
+            self.look_beyond(sb)?;
+        }
+        Ok(())
+    }
+
+    /// Where the superblock says that this epoch begins, over transactions that are applied already.
+    fn walk(&mut self, sb: &JournalSuper, to: Epoch) -> FsResult<Option<u32>> {
+        let ring = self.known.ring;
+        let (mut at, mut epoch, mut passed) = (sb.tail, Epoch(sb.tail_epoch), 0);
+        if epoch > to {
+            return Ok(None);
+        }
+        while epoch < to {
+            let block = self.reader.block(at)?;
+            // S1.
+            let Ok(blocks) = Transaction::peek(&block, sb.incarnation, epoch.0) else {
+                return Ok(None);
+            };
+            passed += blocks;
+            if passed > u64::from(ring.blocks) {
+                return Ok(None);
+            }
+            at = ring.step(at, blocks);
+            epoch.0 += 1;
+        }
+        Ok(Some(at))
+    }
+
+    fn begins(&mut self, at: u32, sb: &JournalSuper, epoch: Epoch) -> FsResult<bool> {
+        let block = self.reader.block(at)?;
+        let begins = Transaction::peek(&block, sb.incarnation, epoch.0).is_ok();
+        Ok(begins || rt::mutant(Mutant::F2fsjStaleIncarnation))
+    }
+
+    /// The block of the ring with which this epoch begins (S3). Notes what else there is.
+    fn search(&mut self, sb: &JournalSuper, epoch: Epoch) -> FsResult<Option<u32>> {
+        let mut found = None;
+        for at in 0..self.known.ring.blocks {
+            let Some(head) = self.ours(at, sb)? else {
+                continue;
+            };
+            let first = matches!(head.kind, BlockKind::Descriptor | BlockKind::Compact);
+            if head.epoch == epoch.0 && head.index == 0 && first {
+                found = found.or(Some(at));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The header of a sound block of this life.
+    fn ours(&mut self, at: u32, sb: &JournalSuper) -> FsResult<Option<BlockHeader>> {
+        let block = self.reader.block(at)?;
+        let head = BlockHeader::parse(&block).ok();
+        let head = head.filter(|head| head.incarnation == sb.incarnation);
+        if let Some(head) = &head {
+            self.seen = self.seen.max(Epoch(head.epoch));
+        }
+        Ok(head)
+    }
+
+    /// The chain from `at` on, and what ends it.
+    fn collect(&mut self, sb: &JournalSuper, first: u32, from: Epoch) -> FsResult<()> {
+        let ring = self.known.ring;
+        let mut epoch = from;
+        loop {
+            let used = self.run.as_ref().map_or(0, |run| run.blocks);
+            if used == ring.blocks {
+                // S1: it fills the ring.
+                return Ok(());
+            }
+            let read = self.reader.transaction(self.head, sb.incarnation, epoch)?;
+            let (transaction, blocks) = match read {
+                Ok((_, blocks)) if used + blocks > ring.blocks => {
+                    self.place = format!("epoch {} lies over the first one", epoch.0);
+                    self.front = Front::Impossible;
+                    return Ok(());
+                }
+                Ok(read) => read,
+                Err(fault) => {
+                    self.ended(epoch, &fault);
+                    return Ok(());
+                }
+            };
+            if let Err(misfit) = self.check.transaction(&transaction.payload)? {
+                self.misfits(epoch, misfit);
+                return Ok(());
+            }
+            self.chain = Chain::Sound;
+            let run = self.run.get_or_insert(Run {
+                at: first,
+                first: from,
+                blocks: 0,
+                commit: transaction.commit,
+            });
+            run.blocks += blocks;
+            run.commit = transaction.commit;
+            self.end = epoch;
+            self.head = ring.step(self.head, blocks.into());
+            epoch.0 += 1;
+        }
+    }
+
+    fn misfits(&mut self, epoch: Epoch, misfit: Misfit) {
+        self.chain = match misfit.unsupported {
+            true => Chain::Unsupported,
+            false => Chain::Damaged,
+        };
+        let at = self.known.ring.block(self.head);
+        self.place = format!("epoch {} at block {at}, {}", epoch.0, misfit.what);
+    }
+
+    /// What ends the chain.
+    fn ended(&mut self, epoch: Epoch, fault: &Fault) {
+        let at = self.known.ring.block(self.head);
+        self.front = front_of(fault);
+        if !matches!(self.front, Front::Unwritten) {
+            self.place = format!("epoch {} at block {at}: {fault}", epoch.0);
+        }
+    }
+
+    /// Whether something later is in the ring.
+    fn look_beyond(&mut self, sb: &JournalSuper) -> FsResult<()> {
+        let ring = self.known.ring;
+        let used = self.run.as_ref().map_or(0, |run| run.blocks);
+        let least = (ring.blocks / BEYOND_PART).max(BEYOND_MIN);
+        // What was searched in vain was searched everywhere.
+        let range: Range<u32> = match self.searched {
+            true => 0..ring.blocks - used,
+            false => 0..least.min(ring.blocks - used),
+        };
+        let next = self.end.0 + 1;
+        for n in range {
+            let at = ring.step(self.head, n.into());
+            let Some(head) = self.ours(at, sb)? else {
+                continue;
+            };
+            let block = ring.block(at);
+            if head.epoch > next {
+                self.beyond = true;
+                let found = format!("block {block} is of epoch {}", head.epoch);
+                self.place = match self.place.is_empty() {
+                    true => found,
+                    false => format!("{}; {found}", self.place),
+                };
+                return Ok(());
+            }
+            if head.epoch == next && matches!(self.front, Front::Unwritten | Front::Stale) {
+                self.front = Front::TornDescriptor;
+                self.place =
+                    format!("block {block} is of epoch {next}, whose first block is not there");
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody else wrote the pack: which epochs are lost.
+    fn count(&mut self, sb: &JournalSuper) -> FsResult<()> {
+        if !sb.clean {
+            for at in 0..self.known.ring.blocks {
+                self.ours(at, sb)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a fault says of the place where a transaction should begin.
+fn front_of(fault: &Fault) -> Front {
+    match (fault.part, &fault.kind) {
+        (Part::Descriptor, FaultKind::Header(HeaderFault::Magic(_))) => Front::Unwritten,
+        (Part::Descriptor, FaultKind::Epoch(_)) => Front::Unwritten,
+        (Part::Descriptor, FaultKind::Incarnation(_)) => Front::Stale,
+        _ if fault.is_impossible() => Front::Impossible,
+        (Part::Descriptor, _) => Front::TornDescriptor,
+        (Part::Records, _) => Front::TornRecords,
+        (Part::Commit, _) => Front::TornCommit,
+    }
+}

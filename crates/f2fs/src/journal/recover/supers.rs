@@ -1,0 +1,74 @@
+//! Which copy of the journal's superblock counts.
+
+use super::cases::Supers;
+use crate::fault;
+use base::{BLOCK_BYTES, BlockNo, SECTORS_PER_BLOCK};
+use block::Queue;
+use fscore::FsResult;
+use ondisk::f2fs::journal::{JournalArea, JournalSuper, RingArea};
+
+/// What the two copies say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Chosen {
+    pub supers: Supers,
+    /// The one that counts, if one does.
+    pub sb: Option<JournalSuper>,
+    /// The highest generation of a sound copy.
+    pub generation: u64,
+    /// What is wrong with each of the others.
+    pub notes: Vec<String>,
+}
+
+/// Reads both copies.
+///
+/// # Errors
+/// I/O.
+pub(crate) fn choose(queue: &Queue, area: &JournalArea, ring: &RingArea) -> FsResult<Chosen> {
+    let lba = BlockNo(area.super_block(0)).lba();
+    let read = queue.read(lba, 2 * SECTORS_PER_BLOCK);
+    let bytes = read.map_err(fault::device("reading the superblocks of the journal"))?;
+    let mut chosen = Chosen {
+        supers: Supers::Damaged,
+        sb: None,
+        generation: 0,
+        notes: Vec::new(),
+    };
+    for (copy, block) in bytes.chunks(BLOCK_BYTES).enumerate() {
+        match JournalSuper::parse(block) {
+            Ok(sb) => chosen.weigh(copy, sb, area, ring),
+            Err(e) => chosen.note(copy, format!("is damaged: {e}")),
+        }
+    }
+    Ok(chosen)
+}
+
+impl Chosen {
+    fn weigh(&mut self, copy: usize, sb: JournalSuper, area: &JournalArea, ring: &RingArea) {
+        self.generation = self.generation.max(sb.generation);
+        if sb.uuid != area.uuid {
+            self.note(copy, "is of another volume".into());
+            if self.supers == Supers::Damaged {
+                self.supers = Supers::Foreign;
+            }
+        } else if sb.ring_blocks != ring.blocks {
+            let (is, said) = (sb.ring_blocks, ring.blocks);
+            self.note(
+                copy,
+                format!("is of a ring of {is} blocks, there are {said}"),
+            );
+            if self.supers != Supers::Fit {
+                self.supers = Supers::Misfit;
+            }
+        } else {
+            self.supers = Supers::Fit;
+            if self.sb.is_none_or(|best| best.generation < sb.generation) {
+                self.sb = Some(sb);
+            }
+        }
+    }
+
+    fn note(&mut self, copy: usize, what: String) {
+        self.notes
+            .push(format!("superblock {copy} of the journal {what}"));
+    }
+}

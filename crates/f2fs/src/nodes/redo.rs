@@ -1,0 +1,65 @@
+//! Redo of a journal: nodes that come and go as records say, whatever was there before.
+
+use crate::F2fs;
+use crate::ops::Freeze;
+use base::{BLOCK_BYTES, Bytes};
+use fscore::FsResult;
+use ondisk::f2fs::{BlockAddr, Footer, NODE_COLD, NatEntry, Nid, set_footer};
+
+impl F2fs {
+    /// An empty node; what had the number before leaves its block. True if nobody had it.
+    pub(crate) fn redo_new_node(
+        &self,
+        freeze: &Freeze<'_>,
+        nid: Nid,
+        ino: Nid,
+        (ofs, cold): (u32, bool),
+        version: u8,
+    ) -> FsResult<bool> {
+        let old = self.nat_get(nid)?;
+        if old.addr.is_data() {
+            self.invalidate(freeze.op(), old.addr)?;
+        }
+        let entry = NatEntry {
+            version,
+            ino,
+            addr: BlockAddr::NEW,
+        };
+        self.nat_redo(freeze, nid, entry)?;
+        let mut footer = Footer {
+            nid,
+            ino,
+            flags: if cold { NODE_COLD } else { 0 },
+            ..Footer::default()
+        };
+        footer.set_ofs_of_node(ofs);
+        let mut block = vec![0; BLOCK_BYTES];
+        set_footer(&mut block, &footer);
+        let mut state = self.nodes.state.lock();
+        state.insert(nid, Bytes::from(block));
+        state.get_dirty(nid).expect("inserted above");
+        self.let_go(&mut state);
+        Ok(old.addr == BlockAddr::NULL)
+    }
+
+    /// The node is gone, and leaves its block. True if it was there.
+    pub(crate) fn redo_free_node(
+        &self,
+        freeze: &Freeze<'_>,
+        nid: Nid,
+        version: u8,
+    ) -> FsResult<bool> {
+        let old = self.nat_get(nid)?;
+        self.nodes.state.lock().remove(nid);
+        if old.addr.is_data() {
+            self.invalidate(freeze.op(), old.addr)?;
+        }
+        let entry = NatEntry {
+            version,
+            ino: Nid(0),
+            addr: BlockAddr::NULL,
+        };
+        self.nat_redo(freeze, nid, entry)?;
+        Ok(old.addr != BlockAddr::NULL)
+    }
+}

@@ -1,0 +1,187 @@
+//! Redo of a journal: what its records say of blocks. Before anything is allocated, every block that they call valid is held; logs then
+//! go on where the last record of them says, and the records are redone, which may be done again.
+//!
+//! Nothing here takes a block from anybody: what was valid at the checkpoint stays held until the one that ends recovery is durable (V1).
+
+use super::table::State;
+use super::{Segments, kind_of};
+use crate::F2fs;
+use crate::ops::Freeze;
+use fscore::{FsError, FsResult};
+use ondisk::f2fs::{
+    AllocType, BLOCKS_PER_SEG, BlockAddr, Log, SegNo, Summary, SummaryBlock, SummaryKind,
+};
+
+/// Where a log writes, as a record says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LogHead {
+    pub alloc: AllocType,
+    pub seg: SegNo,
+    /// The next block, counted in the segment; 512: it is full.
+    pub next: u16,
+}
+
+impl F2fs {
+    /// Nobody is given the block before the checkpoint that ends recovery. Logs do not step over it: [`redo_heads`](Self::redo_heads)
+    /// follows.
+    ///
+    /// # Errors
+    /// Damage: not in the main area.
+    pub(crate) fn redo_hold(&self, freeze: &Freeze<'_>, addr: BlockAddr) -> FsResult<()> {
+        let _ = freeze;
+        self.segs.segno(addr)?;
+        self.segs.inner.lock().table.hold(addr);
+        Ok(())
+    }
+
+    /// The logs go on at `heads` (in the order of [`Log::ALL`]; `None`: where they stand), and step over what is held.
+    ///
+    /// # Errors
+    /// Two logs in a segment, or one in a segment of the other kind; I/O of a summary; ENOSPC.
+    pub(crate) fn redo_heads(
+        &self,
+        freeze: &Freeze<'_>,
+        heads: &[Option<LogHead>; 6],
+    ) -> FsResult<()> {
+        let _ = freeze;
+        self.segs.redo_heads(heads)
+    }
+
+    /// A data block is valid, or not any more, as a record says; true if it was otherwise.
+    ///
+    /// # Errors
+    /// Damage: not in the main area, or among nodes.
+    pub(crate) fn redo_block(
+        &self,
+        freeze: &Freeze<'_>,
+        addr: BlockAddr,
+        valid: bool,
+        log: Log,
+    ) -> FsResult<bool> {
+        let _ = freeze;
+        self.segs.redo_block(addr, valid, log)
+    }
+
+    /// The owner of a data block.
+    ///
+    /// # Errors
+    /// I/O of the summary of its segment; damage: not in the main area.
+    pub(crate) fn redo_owner(
+        &self,
+        freeze: &Freeze<'_>,
+        addr: BlockAddr,
+        owner: Summary,
+    ) -> FsResult<()> {
+        let _ = freeze;
+        self.segs.redo_owner(addr, owner)
+    }
+}
+
+impl Segments {
+    fn redo_heads(&self, heads: &[Option<LogHead>; 6]) -> FsResult<()> {
+        let inner = &mut *self.inner.lock();
+        let moved = |n: &usize| heads[*n].is_some_and(|to| to.seg != inner.logs[*n].segno);
+        let moved: Vec<usize> = (0..inner.logs.len()).filter(moved).collect();
+        for &n in &moved {
+            let open = &inner.logs[n];
+            inner.table.close(open.segno);
+            inner.closed.insert(open.segno, open.owners.clone());
+        }
+        for &n in &moved {
+            let (log, to) = (Log::ALL[n], heads[n].expect("it has moved"));
+            let segno = to.seg;
+            let bad = |what: &str| {
+                Err(FsError::corrupt(format!(
+                    "the {log} log in segment {segno}: {what}"
+                )))
+            };
+            if segno.0 >= self.geo.segments_main {
+                return bad("there is no such segment");
+            }
+            if inner.table.state(segno) == State::Open {
+                return bad("another log has it");
+            }
+            let used = inner.table.valid_in(segno) > 0;
+            if used && inner.table.kind(segno).is_node() != log.is_node() {
+                return bad("it is of the other kind");
+            }
+            let owners = match (inner.closed.remove(&segno), used) {
+                (Some(owners), _) => owners,
+                (None, true) => self.summary_on_device(segno)?,
+                (None, false) => SummaryBlock::blank(kind_of(log)),
+            };
+            inner.table.open(segno, log);
+            let open = &mut inner.logs[n];
+            (open.segno, open.owners) = (segno, owners);
+        }
+        for (n, head) in heads.iter().enumerate() {
+            if let Some(head) = head {
+                let open = &mut inner.logs[n];
+                (open.next, open.alloc) = (head.next.min(BLOCKS_PER_SEG as u16 - 1), head.alloc);
+            }
+        }
+        for log in Log::ALL {
+            self.redo_step(inner, log)?;
+        }
+        Ok(())
+    }
+
+    /// The log stands at a block that it may take, and knows whether all behind it are free.
+    fn redo_step(&self, inner: &mut super::Inner, log: Log) -> FsResult<()> {
+        let open = &mut inner.logs[log.index()];
+        match inner.table.next_usable(open.segno, open.next.into()) {
+            Some(next) => {
+                open.next = next as u16;
+                let behind = inner.table.held_map(open.segno).next_set(next);
+                if behind.is_some() {
+                    open.alloc = AllocType::Ssr;
+                }
+                Ok(())
+            }
+            None => {
+                let (to, owners) = self.next_segment(inner, log)?;
+                inner.switch(log, to, owners);
+                Ok(())
+            }
+        }
+    }
+
+    fn redo_block(&self, addr: BlockAddr, valid: bool, log: Log) -> FsResult<bool> {
+        let segno = self.segno(addr)?;
+        let now = self.clock.now();
+        let inner = &mut *self.inner.lock();
+        let occupied = matches!(inner.table.state(segno), State::Used | State::Open);
+        if occupied && inner.table.kind(segno).is_node() {
+            return Err(FsError::corrupt(format!(
+                "block {addr} lies among nodes, and the journal has data there"
+            )));
+        }
+        self.redo_summary(inner, segno, occupied)?;
+        Ok(inner.table.redo(addr, valid, log, now))
+    }
+
+    fn redo_owner(&self, addr: BlockAddr, owner: Summary) -> FsResult<()> {
+        let segno = self.segno(addr)?;
+        let inner = &mut *self.inner.lock();
+        let occupied = matches!(inner.table.state(segno), State::Used | State::Open);
+        self.redo_summary(inner, segno, occupied)?;
+        let offset = self.geo.offset_in_seg(addr);
+        let open = inner.log_in(segno).map(|log| &mut inner.logs[log].owners);
+        let owners = open.or_else(|| inner.closed.get_mut(&segno));
+        owners.expect("made sure of above").set_entry(offset, owner);
+        Ok(())
+    }
+
+    /// The summary of a segment that no log has is in memory, to be written by the checkpoint that ends recovery.
+    fn redo_summary(&self, inner: &mut super::Inner, segno: SegNo, occupied: bool) -> FsResult<()> {
+        if inner.log_in(segno).is_some() || inner.closed.contains_key(&segno) {
+            return Ok(());
+        }
+        let summary = match occupied {
+            true => self.summary_on_device(segno)?,
+            false => SummaryBlock::blank(SummaryKind::Data),
+        };
+        inner.closed.insert(segno, summary);
+        Ok(())
+    }
+}
