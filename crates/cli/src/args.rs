@@ -480,7 +480,7 @@ pub struct ExtractArgs {
 /// A structure.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DumpWhat {
-    /// Of ext4 and ext3: the log.
+    /// Of ext4 and ext3 the log, of F2FS the ring of its journal (scheme f2fsj).
     Journal,
     /// Of F2FS: both checkpoint packs.
     Checkpoint,

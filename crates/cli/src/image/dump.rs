@@ -29,16 +29,30 @@ pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
         }
         DumpWhat::Journal => {
             let kind = rig::kind_of(&file).map_err(|e| failed(format!("{name}: {e}")))?;
-            if kind == Some(Fs::F2fs) {
-                return Err(usage(format!(
-                    "{name}: an F2FS without journal; `dump checkpoint` shows the NAT journal of its packs"
-                )));
-            }
             if args.json {
                 return Err(usage("dump journal prints text only: leave --json out"));
             }
+            if kind == Some(Fs::F2fs) {
+                let done = inspect::journal(&file, &mut |text| say(text).map_err(Trouble::Output));
+                return done.map_err(|trouble| match trouble {
+                    Trouble::Image(e) => of_image(e),
+                    Trouble::Output(e) => e,
+                });
+            }
             say(&log_listing(&file).map_err(|e| failed(format!("{name}: {e}")))?)
         }
+    }
+}
+
+/// What may end a listing.
+enum Trouble {
+    Image(rig::VolumeError),
+    Output(Failure),
+}
+
+impl From<rig::VolumeError> for Trouble {
+    fn from(e: rig::VolumeError) -> Trouble {
+        Trouble::Image(e)
     }
 }
 

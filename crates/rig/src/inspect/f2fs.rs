@@ -11,7 +11,7 @@ use std::fs::File;
 use vfs::FsError;
 
 /// The first superblock that can be used, and its number.
-fn superblock(file: &File) -> Result<(Superblock, Geometry, u64), VolumeError> {
+pub(super) fn superblock(file: &File) -> Result<(Superblock, Geometry, u64), VolumeError> {
     let blocks = file.metadata()?.len() / BLOCK_BYTES as u64;
     let mut first = None;
     for n in 0..2 {
@@ -58,6 +58,7 @@ pub fn info(file: &File) -> Result<Vec<Section>, VolumeError> {
             "made or checked by",
             String::from_utf8_lossy(sb.version()).trim_end_matches('\0'),
         )
+        .row("journal", journal(&sb))
         .debug(&geo);
     let in_force = newest(file, &geo);
     let mut sections = vec![s];
@@ -74,6 +75,23 @@ pub fn info(file: &File) -> Result<Vec<Section>, VolumeError> {
         Err(_) => sections.extend(checkpoints(file)?),
     }
     Ok(sections)
+}
+
+/// Where the journal lies (F2FSJ), and whether the volume is guarded from others because of it.
+fn journal(sb: &Superblock) -> String {
+    let hidden = if sb.is_hidden() {
+        "; hidden from others"
+    } else {
+        ""
+    };
+    match sb.journal() {
+        Ok(None) => "none".into(),
+        Ok(Some(area)) => format!(
+            "{} blocks from block {} on{hidden}",
+            area.blocks, area.start
+        ),
+        Err(e) => format!("unusable: {e}"),
+    }
 }
 
 /// Both packs.
@@ -123,7 +141,7 @@ fn describe(cp: &Checkpoint, name: &str) -> Section {
     s
 }
 
-fn newest(file: &File, geo: &Geometry) -> Result<(Checkpoint, bool), VolumeError> {
+pub(super) fn newest(file: &File, geo: &Geometry) -> Result<(Checkpoint, bool), VolumeError> {
     match (pack(file, geo, false), pack(file, geo, true)) {
         (Ok(a), Ok(b)) if b.version() > a.version() => Ok((b, true)),
         (Ok(a), _) => Ok((a, false)),

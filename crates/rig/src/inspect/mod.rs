@@ -3,6 +3,7 @@
 
 mod ext;
 mod f2fs;
+mod ring;
 
 use crate::{Fs, VolumeError, kind_of};
 use base::BLOCK_BYTES;
@@ -85,6 +86,24 @@ pub fn checkpoints(file: &File) -> Result<Vec<Section>, VolumeError> {
         )
         .into()),
         Fs::F2fs => f2fs::checkpoints(file),
+    }
+}
+
+/// The journal of an F2FS: its superblocks and all that its ring holds, piece by piece, in words. Damage is described, and passed.
+///
+/// # Errors
+/// As [`info`]; no F2FS, or one without a journal; what `say` gives.
+pub fn journal<E: From<VolumeError>>(
+    file: &File,
+    say: &mut dyn FnMut(&str) -> Result<(), E>,
+) -> Result<(), E> {
+    match kind_of(file).map_err(VolumeError::Host)? {
+        Some(Fs::F2fs) => ring::list(file, say),
+        Some(Fs::Ext4 | Fs::Ext3) => Err(VolumeError::from(FsError::incompatible(
+            "ext4 and ext3 keep their journal in a log of JBD2",
+        ))
+        .into()),
+        None => Err(VolumeError::Unknown.into()),
     }
 }
 

@@ -14,10 +14,12 @@ mod described;
 mod fault;
 mod group;
 mod header;
+mod listing;
 mod place;
 mod record;
 #[cfg(test)]
 mod record_tests;
+mod show;
 mod superblock;
 mod transaction;
 #[cfg(test)]
@@ -31,6 +33,7 @@ pub use group::{GROUP_HEADER_BYTES, GROUP_RECORDS_MAX, Group, Groups, count_reco
 pub use header::{
     BLOCK_HEADER_BYTES, BlockHeader, BlockKind, HeaderFault, RECORDS_PER_BLOCK_BYTES,
 };
+pub use listing::{Found, What, list_ring};
 pub use place::{JournalArea, RING_AT, RING_MIN_BLOCKS, RingArea};
 pub use record::{Content, Record};
 pub use superblock::JournalSuper;
