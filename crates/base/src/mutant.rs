@@ -148,6 +148,12 @@ mutants! {
     F2fsjNidEarly = "f2fsj-nid-early", F(62);
     /// A truncation that takes several operations leaves no mark that it has begun.
     F2fsjCutUnmarked = "f2fsj-cut-unmarked", F(63);
+    /// A directory page that apply moved keeps its old place in memory.
+    F2fsjKeepOldPlace = "f2fsj-keep-old-place", F(71);
+    /// The pack of an apply names an epoch that is not in it.
+    F2fsjPackAhead = "f2fsj-pack-ahead", F(72);
+    /// The tail of the ring moves before the pack is durable.
+    F2fsjTailEarly = "f2fsj-tail-early", F(73);
     /// A pair is logged before the program of its source has ended.
     PairBeforeSource = "pair-before-source", R(2);
     /// Recovery applies what it finds of a batch.

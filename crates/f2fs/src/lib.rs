@@ -57,7 +57,7 @@ mod xattr;
 pub use checkpoint::{CheckpointStats, Phase};
 pub use file::{DataStats, FileExtent, InPlace};
 pub use gc::GcStats;
-pub use journal::{CommitPhase, CommitReason, JournalStats, PlaneStats};
+pub use journal::{ApplyPhase, ApplyStats, CommitPhase, CommitReason, JournalStats, PlaneStats};
 pub use journal::{Guard, JournalOptions, JournalRecovery};
 pub use ops::Cause;
 pub use options::{

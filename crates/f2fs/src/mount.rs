@@ -153,6 +153,7 @@ impl F2fs {
             self.journal = journal.started;
             if self.journal.is_some() {
                 self.nat.begin_journal();
+                self.segs.home_is_live();
             }
             self.continue_truncations(&journal.truncs)?;
         }
@@ -227,6 +228,10 @@ impl F2fs {
             return Ok(());
         }
         let written = self.checkpoint(Cause::Umount);
+        let settled = self.journal.is_some() && written.is_ok() && !self.options.read_only;
+        if cfg!(debug_assertions) && settled {
+            self.assert_home_is_live();
+        }
         let written = written.and_then(|()| self.unguard());
         if self.cp.has_failed_write() && !self.options.read_only {
             self.record_stop();

@@ -133,6 +133,45 @@ impl PageCache {
         Some(data)
     }
 
+    /// The content of a page, if it is cached and `wanted` says so; that is asked under the lock under which the page changes, so it must not
+    /// call the cache.
+    pub fn get_if(&self, ino: Ino, index: u64, wanted: impl FnOnce() -> bool) -> Option<Bytes> {
+        let mut state = self.state.lock();
+        let page = state.page(ino, index)?;
+        wanted().then(|| page.data.clone())
+    }
+
+    /// Dirty pages of directories whose content is on the device, where whoever reads it finds it, are clean: those that `wanted` names. It is
+    /// asked under the lock under which pages change, so it must not call the cache.
+    pub fn settle_meta(&self, mut wanted: impl FnMut(Ino, u64) -> bool) {
+        let mut state = self.state.lock();
+        let dirs = state.dirty_files.iter().copied();
+        let dirs: Vec<Ino> = dirs.filter(|ino| state.files[ino].meta).collect();
+        for ino in dirs {
+            let file = state.files.get_mut(&ino).expect("it has dirty pages");
+            let clean: Vec<u64> = file
+                .dirty
+                .iter()
+                .copied()
+                .filter(|&i| wanted(ino, i))
+                .collect();
+            let mut evictable = Vec::new();
+            for index in &clean {
+                file.dirty.remove(index);
+                let page = file.pages.get_mut(index).expect("P3: dirty pages exist");
+                page.dirty = None;
+                if page.evictable() {
+                    evictable.push((page.stamp, (ino, *index)));
+                }
+            }
+            state.clean.extend(evictable);
+            state.dirty -= clean.len() as u64;
+            state.dirty_meta -= clean.len() as u64;
+            state.settle(ino);
+        }
+        state.evict(self.limit);
+    }
+
     /// The state of a page, if it is cached.
     pub fn state(&self, ino: Ino, index: u64) -> Option<PageState> {
         let mut state = self.state.lock();
@@ -631,6 +670,27 @@ mod tests {
         cache.written(F, 1..5);
         cache.mapped(F, 4..5);
         cache.check();
+    }
+
+    #[test]
+    fn pages_of_directories_settle_when_somebody_else_wrote_them() {
+        let cache = PageCache::new(1 << 20);
+        for i in 0..4 {
+            cache.edit(F, i, Some(&zeros()), |page| page[0] = i as u8 + 1);
+        }
+        cache.write(Ino(9), 0, 0, b"x", &zeros(), Home::Known);
+        assert!(cache.get_if(F, 2, || false).is_none());
+        assert_eq!(cache.get_if(F, 2, || true).expect("cached")[0], 3);
+        cache.settle_meta(|ino, index| {
+            assert_eq!(ino, F, "a file is none of its business");
+            index != 1
+        });
+        cache.check();
+        assert_eq!((cache.dirty_meta_pages(), cache.dirty_pages()), (1, 2));
+        cache.settle_meta(|_, _| true);
+        cache.check();
+        assert!(!cache.is_dirty(F) && cache.is_dirty(Ino(9)));
+        assert_eq!(cache.get(F, 1).expect("still cached")[0], 2);
     }
 
     #[test]

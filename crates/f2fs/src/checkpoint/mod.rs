@@ -30,6 +30,7 @@ mod write;
 pub(crate) use build::orphans_max;
 pub(crate) use pack::{Contents, Pack, choose, contents, orphans};
 pub use stats::{CheckpointStats, Phase};
+pub(crate) use write::{Clock, Wanted};
 
 use crate::F2fs;
 use crate::journal::Epoch;
@@ -139,6 +140,21 @@ impl Checkpointer {
     /// What the last checkpoint counted.
     pub fn usage(&self) -> Usage {
         self.state.lock().usage
+    }
+
+    /// Orphans that the last checkpoint lists, by number.
+    pub fn listed_orphans(&self) -> Vec<Ino> {
+        self.state.lock().orphans.clone()
+    }
+
+    /// The next pack is to be written in any case.
+    pub fn is_forced(&self) -> bool {
+        self.state.lock().forced
+    }
+
+    /// The last pack has the mark of an unmount.
+    pub fn is_marked_unmounted(&self) -> bool {
+        self.state.lock().cp.flags().has(CpFlags::UMOUNT)
     }
 
     /// Its version.

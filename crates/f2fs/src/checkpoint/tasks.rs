@@ -23,6 +23,7 @@ impl F2fs {
         if let Some(journal) = &self.journal {
             let interval = journal.options.commit;
             self.start_task("f2fs-commit", move |fs| fs.commit_task(interval));
+            self.start_task("f2fs-apply", F2fs::apply_task);
         }
         if self.options.gc != GcPolicy::Off {
             self.start_task("f2fs-gc", F2fs::clean_when_idle);

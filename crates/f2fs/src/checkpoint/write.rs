@@ -12,7 +12,7 @@ use crate::segs::SegsToWrite;
 use crate::space::Usage;
 use crate::volume::lba;
 use base::{Ino, Mutant, Nanos, Time};
-use block::Class;
+use block::{Class, Plug};
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::BlockAddr;
 use rt::MutexGuard;
@@ -23,20 +23,36 @@ const ROUNDS: u32 = 8;
 /// All pages of a file.
 const ALL: std::ops::Range<u64> = 0..u64::MAX;
 
+/// What a pack is to say.
+pub(crate) struct Wanted<'a> {
+    pub cause: Cause,
+    pub usage: Usage,
+    pub orphans: Vec<Ino>,
+    pub nat: &'a NatToWrite,
+    pub segs: &'a SegsToWrite,
+}
+
+/// A pack, built and not written.
+pub(crate) struct Packed {
+    built: Built,
+    usage: Usage,
+    orphans: Vec<Ino>,
+}
+
 /// Measures phases.
-struct Clock {
+pub(crate) struct Clock {
     since: Time,
     spans: Vec<(Phase, Nanos)>,
 }
 
 impl Clock {
-    fn start() -> Clock {
+    pub fn start() -> Clock {
         Clock {
             since: rt::now(),
             spans: Vec::new(),
         }
     }
-    fn end_of(&mut self, phase: Phase) {
+    pub fn end_of(&mut self, phase: Phase) {
         let now = rt::now();
         self.spans.push((phase, now - self.since));
         self.since = now;
@@ -44,13 +60,17 @@ impl Clock {
 }
 
 impl F2fs {
-    /// Writes a checkpoint, unless nothing has changed since the last one. The caller holds no lock.
+    /// Writes a checkpoint, unless nothing has changed since the last one; with a journal everything is committed and applied. The caller
+    /// holds no lock.
     ///
     /// # Errors
     /// I/O, damage: then the mount is latched (C7).
     pub(crate) fn checkpoint(&self, cause: Cause) -> FsResult<()> {
         if self.options.read_only || self.checkpoint_disabled() {
             return Ok(());
+        }
+        if self.journal.is_some() {
+            return self.apply_all(cause);
         }
         self.check_writable()?;
         let mut clock = Clock::start();
@@ -71,6 +91,10 @@ impl F2fs {
     pub(crate) fn checkpoint_frozen(&self, freeze: &Freeze<'_>) -> FsResult<()> {
         if self.options.read_only || self.checkpoint_disabled() {
             return Ok(());
+        }
+        // What recovery has redone is in no epoch that an apply could take.
+        if self.journal.is_some() && freeze.cause() != Cause::Recovery {
+            return self.apply_all(freeze.cause());
         }
         self.write_checkpoint(freeze, Clock::start())
     }
@@ -143,7 +167,75 @@ impl F2fs {
         let mut plug = self.queue.plug();
         let nat = self.nat.flush(&mut plug)?;
         let segs = self.flush_segs(freeze, &mut plug)?;
-        let (built, usage, orphans) = self.build_pack(freeze, &nat, &segs)?;
+        let packed = self.build_pack(Wanted {
+            cause: freeze.cause(),
+            usage: self.space.usage(),
+            orphans: self.orphans.all(),
+            nat: &nat,
+            segs: &segs,
+        })?;
+        self.write_pack(packed, &nat, nodes, plug, &mut clock)?;
+        self.nat.committed(nat);
+        self.segs_committed(freeze);
+        let (_, (_, flight)) = match landed {
+            Some(landed) => landed,
+            None => (self.land_all()?, self.land_nodes()?),
+        };
+        self.nodes_durable(flight);
+        self.inodes.checkpointed();
+        Ok(())
+    }
+
+    /// Builds the pack that is to follow the last one.
+    ///
+    /// # Errors
+    /// More orphans than a pack has room for.
+    pub(crate) fn build_pack(&self, wanted: Wanted<'_>) -> FsResult<Packed> {
+        let Wanted {
+            cause,
+            usage,
+            orphans,
+            nat,
+            segs,
+        } = wanted;
+        let clock = self.volume_clock();
+        let next_free = self.nat.next_free();
+        let state = self.cp.state.lock();
+        let saved = Saved {
+            usage,
+            orphans: &orphans,
+            nat,
+            segs,
+            next_free,
+            clock,
+            umount: cause == Cause::Umount,
+            disable: state.disabling,
+        };
+        Ok(Packed {
+            built: build(&state, &self.geo, &saved)?,
+            usage,
+            orphans,
+        })
+    }
+
+    /// Writes a pack behind what is in `plug`: all of that lands, and is durable before the last block of the pack is written. Memory knows
+    /// the new pack then (C6); what else that allows is the caller's. `nodes`: how many were written for it, for the books.
+    ///
+    /// # Errors
+    /// I/O: nobody knows whether the pack counts, and the caller latches the mount (C7).
+    pub(crate) fn write_pack(
+        &self,
+        packed: Packed,
+        nat: &NatToWrite,
+        nodes: u64,
+        mut plug: Plug,
+        clock: &mut Clock,
+    ) -> FsResult<()> {
+        let Packed {
+            built,
+            usage,
+            orphans,
+        } = packed;
         // C3: the other segment (F23).
         let second = !self.cp.state.lock().second ^ rt::mutant(Mutant::F2fsSamePack);
         let start = self.geo.cp_pack(second);
@@ -157,13 +249,13 @@ impl F2fs {
             .wait()
             .map_err(fault::device("writing a checkpoint"))?;
         clock.end_of(Phase::Pack);
-        self.commit_pack(&built, start, &mut clock)?;
+        self.commit_pack(&built, start, clock)?;
         // C6.
         let mut state = self.cp.state.lock();
         state.stats.pack_blocks += built.blocks.len() as u64 + 1;
         state.stats.compact += u64::from(built.compact);
         state.stats.node_blocks += nodes;
-        account(&mut state, &nat, clock);
+        account(&mut state, nat, clock);
         state.version = built.cp.version();
         state.cp = built.cp;
         state.second = second;
@@ -171,40 +263,7 @@ impl F2fs {
         state.orphans = orphans;
         state.forced = false;
         state.last = rt::now();
-        drop(state);
-        self.nat.committed(nat);
-        self.segs_committed(freeze);
-        let (_, (_, flight)) = match landed {
-            Some(landed) => landed,
-            None => (self.land_all()?, self.land_nodes()?),
-        };
-        self.nodes_durable(flight);
-        self.inodes.checkpointed();
         Ok(())
-    }
-
-    fn build_pack(
-        &self,
-        freeze: &Freeze<'_>,
-        nat: &NatToWrite,
-        segs: &SegsToWrite,
-    ) -> FsResult<(Built, Usage, Vec<Ino>)> {
-        let orphans = self.orphans.all();
-        let usage = self.space.usage();
-        let clock = self.volume_clock();
-        let next_free = self.nat.next_free();
-        let state = self.cp.state.lock();
-        let saved = Saved {
-            usage,
-            orphans: &orphans,
-            nat,
-            segs,
-            next_free,
-            clock,
-            umount: freeze.cause() == Cause::Umount,
-            disable: state.disabling,
-        };
-        Ok((build(&state, &self.geo, &saved)?, usage, orphans))
     }
 
     /// Directory blocks and nodes until none is dirty; answers how many nodes.
@@ -250,10 +309,10 @@ impl F2fs {
     }
 }
 
-fn account(state: &mut MutexGuard<'_, State>, nat: &NatToWrite, clock: Clock) {
+fn account(state: &mut MutexGuard<'_, State>, nat: &NatToWrite, clock: &mut Clock) {
     state.stats.nat_blocks += nat.blocks();
     state.stats.nat_journal_entries += nat.journal.len() as u64;
-    for (phase, span) in clock.spans {
+    for (phase, span) in clock.spans.drain(..) {
         *state.stats.time.entry(phase).or_default() += span;
     }
 }

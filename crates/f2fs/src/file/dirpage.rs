@@ -87,7 +87,7 @@ impl F2fs {
             let _ = self.land(dir);
         }
         if let Some((journal, tx)) = self.journal.as_ref().zip(op.tx()) {
-            journal.stamps.set(dir.ino, index, tx.epoch());
+            journal.stamps.drop_page(dir.ino, index, tx.epoch());
         }
         self.pages.drop_range(dir.ino, index..index + 1);
         {

@@ -62,8 +62,7 @@ impl F2fs {
 
     /// Everything logged so far is committed and applied: what it has freed may be used again.
     pub(super) fn free_deferred(&self, cause: Cause) -> FsResult<()> {
-        let _ = cause;
-        Ok(())
+        self.apply_all(cause)
     }
 
     pub(super) fn reserve_journal(&self, journal: &Journal) -> FsResult<()> {

@@ -138,7 +138,7 @@ impl F2fs {
     /// K5.
     fn room_in_ring(&self, journal: &Journal, blocks: u32) -> FsResult<Span> {
         loop {
-            let _used = {
+            let used = {
                 let log = journal.log.lock();
                 let ring = log.ring.place().blocks;
                 assert!(
@@ -150,8 +150,12 @@ impl F2fs {
                 }
                 log.ring.used()
             };
-            let _ = Cause::Ring;
-            return Err(fscore::Errno::NoSpc.into());
+            self.apply(Cause::Ring)?;
+            let left = journal.log.lock().ring.used();
+            assert!(
+                left < used,
+                "I8: an apply left all {used} blocks in the ring"
+            );
         }
     }
 

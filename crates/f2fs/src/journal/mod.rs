@@ -16,6 +16,7 @@
 //! - I8 tail <= AP + 1 <= LC + 1 <= running; what lies between tail and head of the ring is not overwritten;
 //! - I9 nothing in memory that changed behind AP is evicted.
 
+pub(crate) mod apply;
 pub(crate) mod area;
 pub(crate) mod capture;
 #[cfg(test)]
@@ -45,6 +46,8 @@ mod transaction;
 mod tx;
 mod world;
 
+use apply::Applier;
+pub use apply::{ApplyPhase, ApplyStats};
 pub use figures::PlaneStats;
 use group::{Group, Led};
 use log::LogState;
@@ -58,7 +61,7 @@ pub(crate) use stamps::DirStamps;
 pub use stats::{CommitPhase, CommitReason, JournalStats};
 pub(crate) use tx::{Tx, UsageDelta};
 
-use base::{BLOCK_BYTES, BlockNo};
+use base::{BLOCK_BYTES, BlockNo, Bytes};
 pub(crate) use ondisk::f2fs::journal::JournalArea;
 use ondisk::f2fs::journal::RING_AT;
 use rt::Mutex;
@@ -87,6 +90,13 @@ pub(crate) struct Journal {
     pub rewrite: Rewrite,
     /// Directory pages that epochs have changed.
     pub stamps: DirStamps,
+    /// Who applies.
+    pub applier: Applier,
+}
+
+/// A block of zeros.
+fn zero_block() -> Bytes {
+    Bytes::from_static(&[0; BLOCK_BYTES])
 }
 
 /// One operation logs at most so many bytes; what may become more is done in several of them.
@@ -111,6 +121,7 @@ impl Journal {
             committed: Mutex::named("f2fs committed epochs", VecDeque::new()),
             rewrite: Rewrite::new(),
             stamps: DirStamps::new(),
+            applier: Applier::new(),
         }
     }
 

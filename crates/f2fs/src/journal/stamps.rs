@@ -12,9 +12,29 @@ use base::Ino;
 use rt::Mutex;
 use std::collections::BTreeMap;
 
+#[derive(Clone, Copy, Default)]
+struct Stamp {
+    /// The last epoch that changed the page, or dropped it.
+    last: Epoch,
+    /// The last one that dropped it.
+    dropped: Epoch,
+}
+
+impl Stamp {
+    fn raise(&mut self, (dir, index): (Ino, u64), epoch: Epoch) {
+        debug_assert!(
+            self.last <= epoch,
+            "I4: page {index} of directory {dir} is changed in epoch {}, after epoch {}",
+            epoch.0,
+            self.last.0
+        );
+        self.last = epoch.max(self.last);
+    }
+}
+
 /// The stamps.
 pub(crate) struct DirStamps {
-    pages: Mutex<BTreeMap<(Ino, u64), Epoch>>,
+    pages: Mutex<BTreeMap<(Ino, u64), Stamp>>,
 }
 
 impl DirStamps {
@@ -25,36 +45,49 @@ impl DirStamps {
         }
     }
 
-    /// Page `index` of `dir` was changed, or dropped, in this epoch.
+    /// Page `index` of `dir` was changed in this epoch.
     pub fn set(&self, dir: Ino, index: u64, epoch: Epoch) {
         let mut pages = self.pages.lock();
         let stamp = pages.entry((dir, index)).or_default();
-        debug_assert!(
-            *stamp <= epoch,
-            "I4: page {index} of directory {dir} is changed in epoch {}, after epoch {}",
-            epoch.0,
-            stamp.0
-        );
-        *stamp = epoch.max(*stamp);
+        stamp.raise((dir, index), epoch);
+    }
+
+    /// It was dropped: before its slot says so.
+    pub fn drop_page(&self, dir: Ino, index: u64, epoch: Epoch) {
+        let mut pages = self.pages.lock();
+        let stamp = pages.entry((dir, index)).or_default();
+        stamp.raise((dir, index), epoch);
+        stamp.dropped = stamp.last;
     }
 
     /// All pages of `dir` go in this epoch.
     pub fn drop_all(&self, dir: Ino, epoch: Epoch) {
         let mut pages = self.pages.lock();
-        for (_, stamp) in pages.range_mut((dir, 0)..=(dir, u64::MAX)) {
-            *stamp = epoch.max(*stamp);
+        for (&page, stamp) in pages.range_mut((dir, 0)..=(dir, u64::MAX)) {
+            stamp.raise(page, epoch);
+            stamp.dropped = stamp.last;
         }
     }
 
     /// The last epoch that changed a page: 0 if it is applied.
     pub fn last(&self, dir: Ino, index: u64) -> Epoch {
         let pages = self.pages.lock();
-        pages.get(&(dir, index)).copied().unwrap_or_default()
+        pages
+            .get(&(dir, index))
+            .map_or(Epoch(0), |stamp| stamp.last)
+    }
+
+    /// The last epoch that dropped it: 0 if it is applied. What a slot leads to that says NEW was born behind it.
+    pub fn dropped(&self, dir: Ino, index: u64) -> Epoch {
+        let pages = self.pages.lock();
+        pages
+            .get(&(dir, index))
+            .map_or(Epoch(0), |stamp| stamp.dropped)
     }
 
     /// Epochs up to this one are applied (S2).
     pub fn applied(&self, epoch: Epoch) {
-        self.pages.lock().retain(|_, stamp| *stamp > epoch);
+        self.pages.lock().retain(|_, stamp| stamp.last > epoch);
     }
 
     /// Pages with a stamp.
@@ -74,8 +107,16 @@ mod tests {
         stamps.set(a, 0, Epoch(3));
         stamps.set(a, 9, Epoch(4));
         stamps.set(b, 0, Epoch(4));
+        stamps.drop_page(a, 9, Epoch(4));
+        stamps.set(a, 9, Epoch(5));
+        assert_eq!(
+            (stamps.last(a, 9), stamps.dropped(a, 9)),
+            (Epoch(5), Epoch(4))
+        );
+        assert_eq!(stamps.dropped(a, 0), Epoch(0));
         stamps.drop_all(a, Epoch(5));
         assert_eq!((stamps.last(a, 0), stamps.last(a, 9)), (Epoch(5), Epoch(5)));
+        assert_eq!(stamps.dropped(a, 0), Epoch(5));
         stamps.applied(Epoch(4));
         assert_eq!((stamps.last(b, 0), stamps.len()), (Epoch(0), 2));
         stamps.applied(Epoch(5));

@@ -152,11 +152,6 @@ impl Nat {
         Ok(FreedNode { was, is, block })
     }
 
-    /// A node was born in this epoch: before it is applied, its number may be another node's at home.
-    pub fn born(&self, nid: Nid, epoch: Epoch) {
-        self.state.lock().births.insert(nid.0, epoch);
-    }
-
     /// Live entries that differ from home, by number: none when everything is applied.
     pub fn ahead_of_home(&self) -> Vec<(Nid, NatEntry)> {
         let state = self.state.lock();

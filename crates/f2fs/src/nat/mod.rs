@@ -20,7 +20,7 @@ mod home;
 
 use crate::F2fs;
 use crate::fault;
-use crate::journal::Epoch;
+use crate::journal::{Epoch, Tx};
 use crate::ops::{Freeze, Op};
 use crate::volume::lba;
 use base::{BLOCK_BYTES, Bytes, Map, Mutant, SECTORS_PER_BLOCK, Set};
@@ -207,13 +207,17 @@ impl Nat {
         Ok(state)
     }
 
-    fn set(&self, nid: Nid, ino: Nid, addr: BlockAddr) -> FsResult<()> {
+    /// `born`: the epoch of a new node (T5: known together with its entry).
+    fn set(&self, nid: Nid, ino: Nid, addr: BlockAddr, born: Option<Epoch>) -> FsResult<()> {
         let (mut state, old) = self.entry_of(nid)?;
         let entry = match addr {
             BlockAddr::NULL => freed(old),
             _ => NatEntry { ino, addr, ..old },
         };
         state.put(nid, old, entry);
+        if let Some(epoch) = born {
+            state.births.insert(nid.0, epoch);
+        }
         Ok(())
     }
 
@@ -337,11 +341,8 @@ impl F2fs {
 
     /// The node is at `addr` now (NULL: freed, its version rises; NEW: it exists in memory only).
     pub(crate) fn nat_set(&self, op: &Op<'_>, nid: Nid, ino: Nid, addr: BlockAddr) -> FsResult<()> {
-        self.nat.set(nid, ino, addr)?;
-        if let Some(tx) = op.tx().filter(|_| addr == BlockAddr::NEW) {
-            self.nat.born(nid, tx.epoch());
-        }
-        Ok(())
+        let tx = op.tx().filter(|_| addr == BlockAddr::NEW);
+        self.nat.set(nid, ino, addr, tx.map(Tx::epoch))
     }
 
     /// Frees a node number together with the block that its entry names (T6).

@@ -53,7 +53,7 @@ impl Entry {
 }
 
 /// The log for a node: directories hot, files warm, indirect nodes cold.
-pub(super) fn log_of(footer: &Footer) -> Log {
+pub(crate) fn log_of(footer: &Footer) -> Log {
     match footer.kind() {
         NodeKind::Indirect | NodeKind::DoubleIndirect => Log::ColdNode,
         _ if footer.is_cold() => Log::WarmNode,
@@ -283,6 +283,25 @@ impl State {
         entry.flight = flight;
         self.dirty -= 1;
         Some(entry.data.clone())
+    }
+
+    /// Everything that epochs up to `target` changed is on the device, and can be found there: what no later one changed is clean.
+    pub fn clean_upto(&mut self, target: Epoch) {
+        for nid in &self.listed {
+            if let Some(entry) = self.entries.get_mut(nid)
+                && entry.dirty
+                && entry.last <= target
+            {
+                entry.dirty = false;
+                self.dirty -= 1;
+            }
+        }
+        let entries = &self.entries;
+        self.of_inode.retain(|&ino, list| {
+            list.retain(|nid| entries.get(nid).is_some_and(|e| e.dirty && e.ino == ino));
+            !list.is_empty()
+        });
+        self.compact();
     }
 
     /// Notes a read from the device: its number, or `None` if somebody else reads that node.

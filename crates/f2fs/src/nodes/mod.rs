@@ -7,10 +7,12 @@
 //! - D3 node blocks of one volume are handed to the device in the order in which their addresses were allocated: the chain that
 //!   roll-forward walks has no hole that a later fsync does not wait for (see `sync.rs`, Y4).
 
+mod apply;
 mod cache;
 mod redo;
 mod write;
 
+pub(crate) use cache::log_of;
 pub(crate) use write::Last;
 
 use crate::F2fs;
@@ -287,7 +289,8 @@ impl F2fs {
         Ok(blocks.swap_remove(0))
     }
 
-    fn check_node(&self, nid: Nid, ino: Nid, block: &[u8]) -> Result<(), String> {
+    /// What of a node block does not fit its place (D2).
+    pub(crate) fn check_node(&self, nid: Nid, ino: Nid, block: &[u8]) -> Result<(), String> {
         let footer = footer(block);
         if footer.nid != nid {
             return Err(format!("the block says it is node {}", footer.nid));

@@ -1,5 +1,6 @@
 //! The journal of F2FSJ, on devices whose cuts leave the worst.
 
+mod apply;
 mod commit;
 mod common;
 #[path = "../common/mod.rs"]

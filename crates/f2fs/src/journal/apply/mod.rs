@@ -1,0 +1,252 @@
+//! Apply: the state after some committed epoch T becomes the one that a mount finds, while operations and commits go on.
+//!
+//! There are two states in memory. *Live* is what operations see and change. *Home* is what the newest durable pack says (applied
+//! epoch AP): the NAT without its live changes, the maps of valid blocks that the SIT has, orphans, counts. An apply computes home' = home
+//! after the records of epochs AP+1..=T ([`fold`]), writes the blocks that differ out of place ([`images`], [`write`](self::write)), a pack
+//! that names them and T, and then lets live take over the new places ([`publish`]). Its work grows with what changed, not with the volume.
+//!
+//! The order: directory blocks; nodes (their slots name the new directory blocks); all of that lands; NAT and SIT blocks into their other
+//! copies, summaries, and the pack but for its last block; that lands; a flush; the last block, non-volatile; then memory.
+//!
+//! Why a cut at any moment leaves AP or T, and live is never wrong:
+//! - A1 (I2, I3) an image is the state after T of its node or page and of nothing else. Either no epoch behind T has touched it (`ll <= T`, seen
+//!   under the lock under which a change and its `ll` are made, together with the copy): then live is that state, whatever happened up to T
+//!   (fast-forward). Or it is the block at home, or zeros if it was born since, with the records up to T redone. Test builds do both and compare;
+//! - A2 (I3) NAT, SIT, orphans and counts of the pack come from home and the records up to T, and from the places given out here;
+//!   from live come only: places of logs (V10), owners in summaries (V11), ages, hints;
+//! - A3 what a removed node or directory page had at home is looked up at home, never in a record and never live: live may have seen
+//!   another place meanwhile (an apply moves nodes and directory blocks, and nobody else does);
+//! - A4 (I6) nothing is overwritten that the last durable pack or a record behind it refers to: places come from the live table,
+//!   where whatever is valid live, at home, or was freed in an epoch that is not applied is held; NAT, SIT and pack go to the other copies;
+//! - A5 the pack's last block goes out when all the others have landed and a flush has begun and ended since (C2, C4 of
+//!   [`checkpoint`](crate::checkpoint)). A cut before: the old pack, AP, and the ring still has AP+1 and all behind it; what was written
+//!   lies in blocks that are free there. A cut behind: T, from the same block that names T: state and mark become durable in one write;
+//! - A6 (I6, I8) blocks that epochs up to T freed or apply replaced are released, and the tail of the ring moves, only behind that. Which
+//!   blocks: those that home had, or an epoch up to T took, and home' has not. Each is released once, by that rule and no other:
+//!   a second release would come when it has a new owner already;
+//! - A7 live takes the new place of a node or directory page if it is still the same life of it: its place is what home had, or none and it was
+//!   born up to T. Else the new place is given up live at once: it stays held, as home' has it, until the epoch that freed it is applied.
+//!   Before and after the change both places hold what a reader may expect: the old one is held until A6;
+//! - A8 (I9) a node or page becomes clean only when the pack is durable and live names the new place, and only if `ll <= T` then;
+//! - A9 after a failed write the mount is latched and no pack follows (C7).
+//!
+//! When everything is applied and nobody changes anything, home and live are equal ([`F2fs::assert_home_is_live`]).
+
+mod fold;
+mod images;
+mod publish;
+mod stats;
+mod task;
+mod write;
+
+use fold::Fold;
+use images::Images;
+use publish::add_phase;
+pub use stats::{ApplyPhase, ApplyStats};
+
+use super::{CommitReason, Committed, Epoch, Journal};
+use crate::F2fs;
+use crate::checkpoint;
+use crate::ops::Cause;
+use base::{Nanos, Time};
+use fscore::FsResult;
+use rt::Mutex;
+use std::sync::Arc;
+
+/// One apply at a time, and what they did.
+pub(crate) struct Applier {
+    one: Mutex<()>,
+    stats: Mutex<ApplyStats>,
+}
+
+impl Applier {
+    /// Nothing was applied yet.
+    pub fn new() -> Applier {
+        Applier {
+            one: Mutex::named("f2fs apply", ()),
+            stats: Mutex::named("f2fs apply figures", ApplyStats::default()),
+        }
+    }
+}
+
+/// Measures phases.
+struct Clock {
+    begun: Time,
+    since: Time,
+    spans: Vec<(ApplyPhase, Nanos)>,
+    /// Of the pack.
+    pack: checkpoint::Clock,
+}
+
+impl Clock {
+    fn start() -> Clock {
+        let now = rt::now();
+        Clock {
+            begun: now,
+            since: now,
+            spans: Vec::with_capacity(ApplyPhase::ALL.len()),
+            pack: checkpoint::Clock::start(),
+        }
+    }
+    fn end_of(&mut self, phase: ApplyPhase) {
+        let now = rt::now();
+        self.spans.push((phase, now - self.since));
+        self.since = now;
+    }
+    fn begin_pack(&mut self) {
+        self.pack = checkpoint::Clock::start();
+    }
+    fn end_of_pack(&mut self) {
+        self.end_of(ApplyPhase::Pack);
+    }
+}
+
+impl F2fs {
+    /// Applies all committed epochs. It waits for no commit, so a commit may wait for it. The caller holds no lock.
+    ///
+    /// # Errors
+    /// I/O, damage: then the mount is latched (A9).
+    pub(crate) fn apply(&self, cause: Cause) -> FsResult<()> {
+        let Some(journal) = &self.journal else {
+            return Ok(());
+        };
+        let applied = {
+            let _one = journal.applier.one.lock();
+            self.check_writable()?;
+            let target = journal.last_committed();
+            let applied = self.apply_upto(journal, target, cause);
+            if let Err(e) = &applied {
+                self.fail(e);
+            }
+            applied
+        };
+        applied?;
+        match self.options.discard {
+            true => self.discard_freed(),
+            false => Ok(()),
+        }
+    }
+
+    /// Commits everything that was logged before the call, and applies it: what a checkpoint is without a journal.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply).
+    pub(crate) fn apply_all(&self, cause: Cause) -> FsResult<()> {
+        self.commit_all(CommitReason::Settle)?;
+        self.apply(cause)
+    }
+
+    /// With a journal: commits what was logged before the call, and writes it home. Without one: a checkpoint.
+    ///
+    /// # Errors
+    /// As `sync`.
+    pub fn write_home_now(&self) -> FsResult<()> {
+        self.checkpoint(Cause::Sync)
+    }
+
+    /// With a journal: checks that home says what live says. For tests, when everything is applied and nobody changes anything.
+    ///
+    /// # Panics
+    /// I3: if it does not.
+    pub fn check_home(&self) {
+        if self.journal.is_some() {
+            self.assert_home_is_live();
+        }
+    }
+
+    /// True if a pack has something to say that the last one did not.
+    fn has_to_apply(&self, journal: &Journal, epochs: &[Arc<Committed>], cause: Cause) -> bool {
+        !epochs.is_empty()
+            || journal.rewrite.blocks() > 0
+            || self.cp.is_forced()
+            || cause == Cause::Umount && !self.cp.is_marked_unmounted()
+    }
+
+    /// The applier's lock is held.
+    fn apply_upto(&self, journal: &Journal, target: Epoch, cause: Cause) -> FsResult<()> {
+        let epochs = journal.committed_upto(target);
+        if !self.has_to_apply(journal, &epochs, cause) {
+            journal.applier.stats.lock().unnecessary += 1;
+            return Ok(());
+        }
+        let mut clock = Clock::start();
+        let mut stats = ApplyStats::default();
+        let mut fold = Fold::new(self.geo);
+        let mut usage = self.cp.usage();
+        for epoch in &epochs {
+            fold.add(epoch.epoch, &epoch.groups, |seg| self.segs.home_map(seg))?;
+            usage = epoch.usage;
+        }
+        self.add_rewrites(journal, &mut fold)?;
+        stats.epochs = epochs.len() as u64;
+        stats.records = fold.records;
+        clock.end_of(ApplyPhase::Fold);
+        let fast = journal.options.fast_forward;
+        let mut images = Images::new(self, target, fold, fast);
+        images.read_ahead()?;
+        clock.end_of(ApplyPhase::Read);
+        let written = self.write_home(&mut images, target)?;
+        clock.end_of(ApplyPhase::Write);
+        clock.begin_pack();
+        stats.fast_forwarded = images.modes.fast_forward;
+        stats.patched = images.modes.patched;
+        stats.records_saved = images.modes.saved;
+        stats.skipped = written.dead;
+        stats.node_blocks = written.moved.len() as u64;
+        stats.dentry_blocks = written.dentries;
+        let durable = self.write_home_pack(
+            journal, cause, target, usage, &images, &written, &mut clock, &mut stats,
+        )?;
+        self.publish_home(journal, target, durable, images, &written, &mut stats)?;
+        clock.end_of(ApplyPhase::Publish);
+        journal.applier.account(cause, stats, &clock);
+        Ok(())
+    }
+
+    /// What cleaning wants elsewhere. It comes into memory, and stays until it has moved: nobody reads its old place meanwhile.
+    fn add_rewrites(&self, journal: &Journal, fold: &mut Fold<'_>) -> FsResult<()> {
+        let wanted = journal.rewrite.take();
+        for nid in wanted.nodes {
+            if self.nat_get(nid)?.addr.is_data() {
+                self.keep_node(nid)?;
+            }
+            fold.touch(nid);
+        }
+        for (dir, page) in wanted.pages {
+            if let Ok(page) = u32::try_from(page) {
+                fold.touch_page(dir, page);
+            }
+        }
+        Ok(())
+    }
+
+    /// What applies did and cost since the mount.
+    pub fn applies(&self) -> ApplyStats {
+        let journal = self.journal.as_ref();
+        journal.map_or_else(ApplyStats::default, |j| j.applier.stats.lock().clone())
+    }
+}
+
+impl Applier {
+    fn account(&self, cause: Cause, of: ApplyStats, clock: &Clock) {
+        let mut stats = self.stats.lock();
+        *stats.by_cause.entry(cause).or_default() += 1;
+        stats.epochs += of.epochs;
+        stats.records += of.records;
+        stats.fast_forwarded += of.fast_forwarded;
+        stats.patched += of.patched;
+        stats.skipped += of.skipped;
+        stats.records_saved += of.records_saved;
+        stats.node_blocks += of.node_blocks;
+        stats.dentry_blocks += of.dentry_blocks;
+        stats.nat_blocks += of.nat_blocks;
+        stats.sit_blocks += of.sit_blocks;
+        stats.ssa_blocks += of.ssa_blocks;
+        stats.overtaken += of.overtaken;
+        stats.released += of.released;
+        for &(phase, span) in &clock.spans {
+            add_phase(&mut stats, phase, span);
+        }
+        stats.longest = stats.longest.max(rt::now() - clock.begun);
+    }
+}

@@ -1,0 +1,91 @@
+//! What applies did and cost.
+
+use crate::ops::Cause;
+use base::Nanos;
+use std::collections::BTreeMap;
+
+/// A part of an apply.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ApplyPhase {
+    /// Records are sorted by what they touch.
+    Fold,
+    /// Blocks that have to be patched are read.
+    Read,
+    /// Images are made and sent, and land.
+    Write,
+    /// NAT, SIT, summaries and the pack, but for its last block.
+    Pack,
+    /// The flush before the last block, and that block.
+    Commit,
+    /// Memory takes it over.
+    Publish,
+}
+
+impl ApplyPhase {
+    /// All of them, in their order.
+    pub const ALL: [ApplyPhase; 6] = [
+        ApplyPhase::Fold,
+        ApplyPhase::Read,
+        ApplyPhase::Write,
+        ApplyPhase::Pack,
+        ApplyPhase::Commit,
+        ApplyPhase::Publish,
+    ];
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ApplyPhase::Fold => "fold",
+            ApplyPhase::Read => "read",
+            ApplyPhase::Write => "write",
+            ApplyPhase::Pack => "pack",
+            ApplyPhase::Commit => "commit",
+            ApplyPhase::Publish => "publish",
+        }
+    }
+}
+
+/// What applies did and cost since the mount.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ApplyStats {
+    /// Applies, by what asked for them.
+    pub by_cause: BTreeMap<Cause, u64>,
+    /// Times there was nothing to apply.
+    pub unnecessary: u64,
+    /// Epochs.
+    pub epochs: u64,
+    /// Records.
+    pub records: u64,
+    /// Nodes and directory pages that no later epoch had touched: the newest image was written.
+    pub fast_forwarded: u64,
+    /// Those that were made from home and records.
+    pub patched: u64,
+    /// Those that were gone: nothing was written.
+    pub skipped: u64,
+    /// Records that nobody had to redo, thanks to fast-forward.
+    pub records_saved: u64,
+    /// Node blocks written.
+    pub node_blocks: u64,
+    /// Directory blocks written.
+    pub dentry_blocks: u64,
+    /// NAT blocks written.
+    pub nat_blocks: u64,
+    /// SIT blocks written.
+    pub sit_blocks: u64,
+    /// Summary blocks written.
+    pub ssa_blocks: u64,
+    /// Nodes and directory pages that were freed while they were being written.
+    pub overtaken: u64,
+    /// Blocks released.
+    pub released: u64,
+    /// Time by phase.
+    pub time: BTreeMap<ApplyPhase, Nanos>,
+    /// Longest apply.
+    pub longest: Nanos,
+}
+
+impl ApplyStats {
+    /// Applies that wrote a pack.
+    pub fn applies(&self) -> u64 {
+        self.by_cause.values().sum()
+    }
+}
