@@ -58,6 +58,10 @@ impl F2fs {
         }
         self.check_writable()?;
         let facts = self.facts(inode, place);
+        if facts.dir && self.journal.is_some() {
+            // Apply writes them.
+            return Ok(());
+        }
         let mut from = range.start;
         loop {
             // Directories are a checkpoint's, which `balance` may write.

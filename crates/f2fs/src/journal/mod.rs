@@ -29,6 +29,8 @@ mod fsync;
 mod gate;
 mod group;
 pub(crate) mod guard;
+#[cfg(test)]
+mod hooks_tests;
 mod lists;
 mod log;
 mod options;

@@ -436,6 +436,23 @@ mod tests {
     }
 
     #[test]
+    fn nodes_of_epochs_that_are_not_applied_are_not_evicted() {
+        let mut state = filled(40);
+        for nid in 10..20 {
+            state.get(Nid(nid)).expect("there").last = Epoch(u64::from(nid));
+        }
+        for _ in 0..20 {
+            state.evict(4, true);
+        }
+        assert_eq!(state.len(), 10, "F2FSJ I9");
+        state.applied = Epoch(15);
+        for _ in 0..20 {
+            state.evict(2, true);
+        }
+        assert_eq!(state.len(), 4, "F2FSJ I9");
+    }
+
+    #[test]
     fn lists_stay_short_when_one_node_is_written_again_and_again() {
         let mut state = filled(2);
         for _ in 0..10_000 {
