@@ -57,8 +57,10 @@ mod xattr;
 pub use checkpoint::{CheckpointStats, Phase};
 pub use file::{DataStats, FileExtent, InPlace};
 pub use gc::GcStats;
+#[cfg(feature = "mutants")]
+pub use journal::explore as journal_explore;
 pub use journal::{ApplyPhase, ApplyStats, CommitPhase, CommitReason, JournalStats, PlaneStats};
-pub use journal::{Guard, JournalOptions, JournalRecovery};
+pub use journal::{Guard, JournalOptions, JournalRecovery, WaitCause, Waits};
 pub use ops::Cause;
 pub use options::{
     CheckpointPolicy, Errors, FsyncMode, GcPolicy, MountOptions, Preset, Scheme, Triggers,

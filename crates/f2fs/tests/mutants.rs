@@ -14,6 +14,7 @@ use cuts::{Setting, VOLUME_MIB};
 use fscore::FileSystem;
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
+use varve_f2fs::journal_explore;
 use varve_f2fs::mkfs::{DeviceContent, Options, plan};
 
 /// Lives within which a mutant has to be noticed.
@@ -293,4 +294,63 @@ fn f2fs_pack_after_failure() {
 #[test]
 fn f2fs_half_pack() {
     notice(Mutant::F2fsHalfPack);
+}
+
+/// The planes of F2FSJ under random schedules until one is found wrong; how many lives that took.
+fn explored_planes(mutant: Option<Mutant>) -> (u64, u64, Option<String>) {
+    let life = journal_explore::Life {
+        tasks: 4,
+        ops: 12,
+        inodes: 4,
+        switches: 14,
+        fsync_each: 3,
+    };
+    let mut reached = 0;
+    for seed in 0..PLANE_LIVES {
+        let config = SimConfig {
+            mutant,
+            quiet: true,
+            ..SimConfig::random(seed)
+        };
+        let outcome = journal_explore::explore(life, config);
+        reached += mutant.map_or(0, |m| outcome.reached.get(&m).copied().unwrap_or(0));
+        if let Some(failure) = outcome.first_failure {
+            return (seed + 1, reached, Some(failure.to_string()));
+        }
+    }
+    (PLANE_LIVES, reached, None)
+}
+
+/// Lives of the planes within which a mutant of theirs has to be noticed.
+const PLANE_LIVES: u64 = 60;
+
+fn notice_planes(mutant: Mutant) {
+    let (lives, reached, found) = explored_planes(Some(mutant));
+    assert!(reached > 0, "{mutant}: no one asked for its guard");
+    let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed in {lives} lives"));
+    assert!(
+        ["I4", "I7"].iter().any(|i| found.contains(i)),
+        "{mutant}: {found}"
+    );
+    assert_eq!(explored_planes(None).2, None, "the code with its guard");
+    println!("{mutant}: {found}");
+    println!("mutant|{mutant}|f2fsj, epochs|{reached}|atomicity|{lives}|{PLANE_LIVES}");
+}
+
+/// F41: records of an operation that meets a switch go to two epochs.
+#[test]
+fn f2fsj_half_operation() {
+    notice_planes(Mutant::F2fsjHalfOperation);
+}
+
+/// F42: an epoch is collected while operations are in it.
+#[test]
+fn f2fsj_no_drain() {
+    notice_planes(Mutant::F2fsjNoDrain);
+}
+
+/// F44: records stand in the order in which operations ended.
+#[test]
+fn f2fsj_order_of_ends() {
+    notice_planes(Mutant::F2fsjOrderOfEnds);
 }

@@ -66,8 +66,7 @@ impl F2fs {
     }
 
     pub(super) fn reserve_journal(&self, journal: &Journal) -> FsResult<()> {
-        let _ = journal;
-        Ok(())
+        self.wait_for_room(journal)
     }
 
     fn clean_sections_beside(&self, journal: &Journal, work: &mut Work) -> FsResult<()> {

@@ -73,7 +73,7 @@ const FIRST: u32 = 10;
 impl World {
     fn new(life: Life) -> World {
         World {
-            plane: Plane::new(Epoch(0)),
+            plane: Plane::new(Epoch(0), 1024),
             life,
             inodes: (0..life.inodes).map(|_| Mutex::new(0)).collect(),
             ledger: Mutex::new(Ledger::default()),

@@ -51,6 +51,13 @@ pub(crate) struct Committed {
     pub ring: Range<u32>,
 }
 
+impl Committed {
+    /// Bytes of its records.
+    pub fn bytes(&self) -> u64 {
+        self.groups.iter().map(|g| g.bytes.len() as u64).sum()
+    }
+}
+
 /// State of the log, behind one lock.
 pub(crate) struct LogState {
     pub ring: Ring,
@@ -122,10 +129,16 @@ impl Journal {
     /// I8: if one of them is not committed.
     pub fn release(&self, applied: Epoch) {
         self.log.lock().ring.release(applied);
-        let mut committed = self.committed.lock();
-        while committed.front().is_some_and(|c| c.epoch <= applied) {
-            committed.pop_front();
+        let mut bytes = 0;
+        {
+            let mut committed = self.committed.lock();
+            while let Some(oldest) = committed.front().filter(|c| c.epoch <= applied) {
+                bytes += oldest.bytes();
+                committed.pop_front();
+            }
         }
+        self.plane.note_applied(bytes);
+        self.plane.note_free(self.ring_room().0);
     }
 
     /// Blocks of the ring that are free, and all of them.
@@ -160,6 +173,7 @@ impl Journal {
             ring: span.start..span.start + span.blocks,
         };
         self.committed.lock().push_back(Arc::new(committed));
+        self.plane.note_free(log.ring.free());
     }
 
     /// What the journal did and cost so far.

@@ -39,6 +39,7 @@ mod plane;
 mod plane_tests;
 pub(crate) mod recover;
 pub(crate) mod redo;
+pub(crate) mod reserve;
 mod rewrite;
 mod ring;
 mod stamps;
@@ -57,6 +58,8 @@ pub(crate) use log::{Committed, Head, Start};
 pub use options::{Guard, JournalOptions};
 pub(crate) use plane::{Closed, OwnedGroup, Plane};
 pub use recover::JournalRecovery;
+pub(crate) use reserve::Reserve;
+pub use reserve::{WaitCause, Waits};
 pub(crate) use rewrite::{Rewrite, Wanted};
 use ring::{Ring, RingPlace, Span};
 pub(crate) use stamps::DirStamps;
@@ -82,6 +85,8 @@ pub(crate) struct Journal {
     pub area: JournalArea,
     /// Epochs, and who is in them.
     pub plane: Plane,
+    /// Operations that waited for room.
+    pub reserve: Reserve,
     /// Who waits for which epoch to be committed.
     group: Group,
     /// The ring.
@@ -117,7 +122,8 @@ impl Journal {
         Journal {
             options,
             area,
-            plane: Plane::new(start.epoch),
+            plane: Plane::new(start.epoch, place.blocks),
+            reserve: Reserve::new(),
             group: Group::new(start.epoch),
             log: Mutex::named("f2fs journal", log),
             committed: Mutex::named("f2fs committed epochs", VecDeque::new()),

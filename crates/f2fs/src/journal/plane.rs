@@ -13,7 +13,7 @@ use super::gate::{Gate, Padded};
 use super::lists::{InodeLog, Table};
 use super::tx::{Gathered, Pool};
 use super::world::Rt;
-use super::{Epoch, PlaneStats, Tx, UsageDelta};
+use super::{Epoch, Journal, PlaneStats, Tx, UsageDelta};
 use crate::fault;
 use base::Mutant;
 use block::{Watch, WriteMark};
@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub(super) const EPOCHS: usize = 8;
 /// Parts of what tasks share: tasks with different numbers seldom meet.
 const SHARDS: usize = 16;
-/// A shard reports its bytes when it has so many.
+/// A shard reports its bytes when it has so many, or its part of what an epoch may have.
 const REPORT_BYTES: u64 = 4096;
 
 /// The records of one inode in one epoch.
@@ -122,11 +122,26 @@ pub(crate) struct Plane {
     control: Mutex<Control>,
     /// An operation ended without an end: nothing can be committed any more.
     broken: AtomicBool,
+    /// Bytes that an epoch may have, about.
+    cap: u64,
+    report: u64,
+    /// The last committed epoch, for looks without the lock.
+    committed: AtomicU64,
+    ring: RingRoom,
+}
+
+/// What of the ring is free, for looks without its lock.
+struct RingRoom {
+    blocks: u64,
+    free: AtomicU64,
+    /// Bytes of records that are collected and not applied.
+    kept: AtomicU64,
 }
 
 impl Plane {
-    /// Epoch `committed` is the last one on the device.
-    pub fn new(committed: Epoch) -> Plane {
+    /// Epoch `committed` is the last one on the device; `ring_blocks` are free there.
+    pub fn new(committed: Epoch, ring_blocks: u32) -> Plane {
+        let cap = Journal::cap(ring_blocks);
         let part = || Mutex::named("f2fs log part", Part::default());
         let shard = || {
             Padded(Shard {
@@ -150,6 +165,57 @@ impl Plane {
             table: Table::new(),
             control: Mutex::named("f2fs epochs", control),
             broken: AtomicBool::new(false),
+            cap,
+            report: REPORT_BYTES.min(cap / (4 * SHARDS as u64)).max(1),
+            committed: AtomicU64::new(committed.0),
+            ring: RingRoom {
+                blocks: ring_blocks.into(),
+                free: AtomicU64::new(ring_blocks.into()),
+                kept: AtomicU64::new(0),
+            },
+        }
+    }
+
+    /// The running epoch has as many bytes as one may have.
+    pub fn is_full(&self) -> bool {
+        self.running_bytes() >= self.cap
+    }
+
+    /// The running epoch is half full: time to commit it.
+    pub fn is_half_full(&self) -> bool {
+        self.running_bytes() >= self.cap / 2
+    }
+
+    /// All slots but one are taken, so that the next switch but one would be put off.
+    pub fn is_crowded(&self) -> bool {
+        let committed = self.committed.load(Ordering::Acquire);
+        self.gate.running() - committed >= EPOCHS as u64 - 1
+    }
+
+    /// So many blocks of the ring are free now.
+    pub fn note_free(&self, free: u32) {
+        self.ring.free.store(free.into(), Ordering::Release);
+    }
+
+    /// Committed epochs with so many bytes of records are applied.
+    pub fn note_applied(&self, bytes: u64) {
+        self.ring.kept.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    /// Free blocks of the ring, and all of them.
+    pub fn room(&self) -> (u64, u64) {
+        (self.ring.free.load(Ordering::Acquire), self.ring.blocks)
+    }
+
+    /// Bytes of records that are collected and not applied.
+    pub fn kept(&self) -> u64 {
+        self.ring.kept.load(Ordering::Acquire)
+    }
+
+    /// An operation is about to pick its epoch: a full one is closed first, which waits for nobody (V2 in [`reserve`](super::reserve)).
+    pub(super) fn before_pick(&self) {
+        if self.is_full() {
+            self.switch();
         }
     }
 
@@ -218,7 +284,7 @@ impl Plane {
             part.data.extend(gathered.data.iter().cloned());
         }
         let unreported = part.bytes - part.reported;
-        if unreported >= REPORT_BYTES {
+        if unreported >= self.report {
             part.reported = part.bytes;
             slot.bytes.0.fetch_add(unreported, Ordering::AcqRel);
         }
@@ -228,7 +294,7 @@ impl Plane {
         }
     }
 
-    /// Bytes of the running epoch, less what operations have not reported yet (at most 4 KiB per shard).
+    /// Bytes of the running epoch, less what operations have not reported yet (in all at most a quarter of what it may have).
     pub fn running_bytes(&self) -> u64 {
         let running = self.gate.running();
         self.slot(running).bytes.0.load(Ordering::Acquire)
@@ -352,6 +418,7 @@ impl Plane {
         }
         let inodes = logs.iter().map(|log| log.ino).collect();
         control.inodes.push_back((epoch.0, inodes));
+        self.ring.kept.fetch_add(closed.bytes, Ordering::AcqRel);
         control.stats.collected(&closed);
         closed
     }
@@ -367,6 +434,7 @@ impl Plane {
                 epoch.0
             );
             control.committed = control.committed.max(epoch.0);
+            self.committed.store(control.committed, Ordering::Release);
             while control.inodes.front().is_some_and(|(of, _)| *of <= epoch.0) {
                 done.extend(control.inodes.pop_front());
             }

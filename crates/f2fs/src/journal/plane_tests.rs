@@ -116,7 +116,7 @@ fn log_times(plane: &Plane, ino: u32, n: u8) -> Epoch {
 /// Appendix C: more than eight epochs on one inode, and two closed ones that wait for the committer: in order, whole, none reused.
 #[test]
 fn more_than_eight_epochs_of_one_inode() {
-    let plane = Plane::new(Epoch(41));
+    let plane = Plane::new(Epoch(41), 1024);
     for n in 0..8 {
         assert_eq!(log_size(&plane, 7, n), Epoch(42 + u64::from(n)));
         let closed = plane.switch();
@@ -150,10 +150,40 @@ fn more_than_eight_epochs_of_one_inode() {
     assert_eq!(plane.stats().inodes_known, 0);
 }
 
+/// V2: who comes to a full epoch closes it and goes to the next one; nobody waits. Bytes count at once where the ring is small.
+#[test]
+fn a_full_epoch_is_closed_by_who_comes() {
+    let plane = Plane::new(Epoch(0), 4);
+    let mut last = Epoch(1);
+    for n in 0..=255 {
+        let epoch = log_size(&plane, 7, n);
+        assert!(epoch.0 - last.0 <= 1);
+        last = epoch;
+    }
+    assert!(plane.is_crowded() && plane.is_full(), "{last:?}");
+    assert_eq!(last, Epoch(8), "P1");
+    let mut records = 0;
+    while plane.switch() > Epoch(0) && plane.stats().collected < 8 {
+        let epoch = Epoch(plane.stats().collected + 1);
+        plane.drain(epoch).unwrap();
+        let closed = plane.collect(epoch);
+        records += closed.groups[0].records;
+        assert!(
+            epoch == Epoch(8) || closed.bytes < 4096 + 64,
+            "{}",
+            closed.bytes
+        );
+        assert!(closed.bytes >= 4096 || epoch == Epoch(8));
+        plane.committed(epoch);
+    }
+    assert_eq!(records, 256);
+    assert!(!plane.is_crowded() && !plane.is_full());
+}
+
 /// An inode logs in the next epoch while the last one is being committed: each has its own list.
 #[test]
 fn an_inode_logs_on_while_it_is_committed() {
-    let plane = Plane::new(Epoch(0));
+    let plane = Plane::new(Epoch(0), 1024);
     log_size(&plane, 5, 1);
     plane.switch();
     log_size(&plane, 5, 2);
@@ -173,7 +203,7 @@ fn an_inode_logs_on_while_it_is_committed() {
 /// fdatasync does not wait for times.
 #[test]
 fn times_alone_are_no_data() {
-    let plane = Plane::new(Epoch(0));
+    let plane = Plane::new(Epoch(0), 1024);
     log_size(&plane, 5, 1);
     plane.switch();
     log_times(&plane, 5, 9);
@@ -190,7 +220,7 @@ fn times_alone_are_no_data() {
 /// D2: an operation that has logged and not ended counts; D1: records stand in the order in which they were logged.
 #[test]
 fn the_order_of_logging_counts_not_that_of_ends() {
-    let plane = Plane::new(Epoch(0));
+    let plane = Plane::new(Epoch(0), 1024);
     let (first, second) = (plane.enter(), plane.enter());
     let record = |tx: &super::Tx<'_>, n: u8| {
         let (mask, fields) = (attr::CTIME, &[n; 12]);
@@ -215,7 +245,7 @@ fn the_order_of_logging_counts_not_that_of_ends() {
 /// A failing operation that changed nothing leaves no trace; an epoch with nothing in it is not closed.
 #[test]
 fn nothing_logged_is_nothing() {
-    let plane = Plane::new(Epoch(0));
+    let plane = Plane::new(Epoch(0), 1024);
     plane.enter().end();
     let tx = plane.enter();
     tx.epoch();
@@ -235,7 +265,7 @@ fn nothing_logged_is_nothing() {
 /// An operation without records still brings its counts and what it freed.
 #[test]
 fn sums_need_no_records() {
-    let plane = Plane::new(Epoch(0));
+    let plane = Plane::new(Epoch(0), 1024);
     let tx = plane.enter();
     let usage = UsageDelta {
         blocks: -3,
@@ -257,7 +287,7 @@ fn sums_need_no_records() {
 #[test]
 #[should_panic(expected = "I4: ")]
 fn an_operation_behind_its_collect_is_refused() {
-    let plane = Plane::new(Epoch(0));
+    let plane = Plane::new(Epoch(0), 1024);
     log_size(&plane, 5, 1);
     let late = plane.enter();
     late.epoch();
@@ -271,7 +301,7 @@ fn an_operation_behind_its_collect_is_refused() {
 #[test]
 #[should_panic(expected = "I8: ")]
 fn epochs_are_collected_in_order() {
-    let plane = Plane::new(Epoch(0));
+    let plane = Plane::new(Epoch(0), 1024);
     for n in 0..2 {
         log_size(&plane, 5, n);
         plane.switch();
@@ -283,7 +313,7 @@ fn epochs_are_collected_in_order() {
 #[should_panic(expected = "dropped instead of ended")]
 #[cfg(debug_assertions)]
 fn an_operation_is_ended_not_dropped() {
-    let plane = Plane::new(Epoch(0));
+    let plane = Plane::new(Epoch(0), 1024);
     let tx = plane.enter();
     tx.epoch();
     drop(tx);
@@ -292,7 +322,7 @@ fn an_operation_is_ended_not_dropped() {
 /// On real threads an operation that panics breaks the journal off instead of hanging it.
 #[test]
 fn a_panic_inside_an_operation_breaks_off() {
-    let plane = Plane::new(Epoch(0));
+    let plane = Plane::new(Epoch(0), 1024);
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let tx = plane.enter();
         tx.log(Nid(5), &Record::OrphanAdd);

@@ -1,6 +1,6 @@
 //! What the journal did and cost.
 
-use super::PlaneStats;
+use super::{PlaneStats, WaitCause, Waits};
 use crate::F2fs;
 use base::Nanos;
 use std::collections::BTreeMap;
@@ -130,6 +130,8 @@ pub struct JournalStats {
     pub applied: u64,
     /// Epochs and their lists.
     pub plane: PlaneStats,
+    /// What operations waited for (never for a switch or a checkpoint). Cleaning counts its own.
+    pub waits: BTreeMap<WaitCause, Waits>,
 }
 
 impl F2fs {
@@ -138,6 +140,7 @@ impl F2fs {
         let journal = self.journal.as_ref()?;
         let mut stats = journal.stats();
         stats.plane = journal.plane.stats();
+        stats.waits = journal.reserve.waits();
         Some(stats)
     }
 }

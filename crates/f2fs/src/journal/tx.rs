@@ -167,6 +167,7 @@ impl<'a> Tx<'a> {
     pub fn epoch(&self) -> Epoch {
         if self.epoch.get() == 0 {
             *self.held.borrow_mut() = Some(self.plane.pool.take(self.shard));
+            self.plane.before_pick();
             self.epoch.set(self.plane.gate.pick(self.shard));
         } else if self.epoch.get() != self.plane.gate.running()
             && rt::mutant(Mutant::F2fsjHalfOperation)

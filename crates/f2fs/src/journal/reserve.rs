@@ -1,0 +1,166 @@
+//! Room for an operation before it begins: where it waits for ring or memory, and for nothing else.
+//!
+//! - V1 whoever waits here is in no epoch, and commit and apply take no lock that he may hold (a gate at most), nor ask for room
+//!   themselves: they always come to an end;
+//! - V2 the running epoch stays below a quarter of the ring, plus what those log who were past this point already: its commit fits, if
+//!   need be after an apply;
+//! - V3 nobody waits for a switch or a checkpoint. Every wait has a cause and is counted ([`Waits`]); cleaning counts its own.
+//!
+//! Tasks in the background commit and apply before it comes to this. Whoever comes here nevertheless does it himself, or with him
+//! who is at it.
+
+use super::{CommitReason, Journal};
+use crate::F2fs;
+use crate::ops::Cause;
+use base::{BLOCK_BYTES, Nanos};
+use fscore::FsResult;
+use rt::Mutex;
+use std::collections::BTreeMap;
+
+/// Parts of the ring that one epoch may fill.
+pub(super) const EPOCHS_PER_RING: u64 = 4;
+/// With a task in the background: free percent of the ring below which operations wait for an apply.
+const HARD_PERCENT: u64 = 5;
+/// Bytes of records that are committed and not applied; twice as many where a task applies in the background.
+pub(crate) const MEMORY_MAX: u64 = 64 << 20;
+/// Rounds after which an operation goes on: others fill what it makes free.
+const ROUNDS: u32 = 8;
+
+/// What an operation waited for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum WaitCause {
+    /// The running epoch has as many bytes as one may have: its commit.
+    Epoch,
+    /// As many epochs are on their way as there may be: the commit of the oldest.
+    Epochs,
+    /// The ring is short: an apply.
+    Ring,
+    /// Committed records fill the memory: an apply.
+    Memory,
+}
+
+impl WaitCause {
+    /// All of them, in the order of reports.
+    pub const ALL: [WaitCause; 4] = [
+        WaitCause::Epoch,
+        WaitCause::Epochs,
+        WaitCause::Ring,
+        WaitCause::Memory,
+    ];
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            WaitCause::Epoch => "epoch-full",
+            WaitCause::Epochs => "epochs",
+            WaitCause::Ring => "ring",
+            WaitCause::Memory => "memory",
+        }
+    }
+}
+
+/// Waits for one cause.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Waits {
+    /// How many.
+    pub waits: u64,
+    /// All together.
+    pub waited: Nanos,
+    /// The longest.
+    pub waited_max: Nanos,
+}
+
+/// Waits of operations so far.
+pub(crate) struct Reserve {
+    waits: Mutex<BTreeMap<WaitCause, Waits>>,
+}
+
+impl Reserve {
+    pub fn new() -> Reserve {
+        Reserve {
+            waits: Mutex::named("f2fs journal waits", BTreeMap::new()),
+        }
+    }
+
+    fn note(&self, cause: WaitCause, waited: Nanos) {
+        let mut waits = self.waits.lock();
+        let sum = waits.entry(cause).or_default();
+        sum.waits += 1;
+        sum.waited += waited;
+        sum.waited_max = sum.waited_max.max(waited);
+    }
+
+    /// By cause.
+    pub fn waits(&self) -> BTreeMap<WaitCause, Waits> {
+        self.waits.lock().clone()
+    }
+}
+
+impl Journal {
+    /// Bytes that the records of one epoch may have, about.
+    pub(super) fn cap(ring_blocks: u32) -> u64 {
+        u64::from(ring_blocks) * BLOCK_BYTES as u64 / EPOCHS_PER_RING
+    }
+
+    /// What the next operation has to wait for, if anything.
+    fn short(&self, timers: bool) -> Option<WaitCause> {
+        if self.plane.is_full() {
+            return Some(WaitCause::Epoch);
+        }
+        if self.plane.is_crowded() {
+            return Some(WaitCause::Epochs);
+        }
+        let (free, all) = self.plane.room();
+        let percent = match timers {
+            true => HARD_PERCENT,
+            false => u64::from(self.options.low_percent),
+        };
+        if free * 100 < all * percent {
+            return Some(WaitCause::Ring);
+        }
+        let memory = MEMORY_MAX * if timers { 2 } else { 1 };
+        (self.plane.kept() > memory).then_some(WaitCause::Memory)
+    }
+}
+
+impl F2fs {
+    /// Before an operation that logs: room in the running epoch, the ring and the memory. The caller is in no epoch, and holds a gate
+    /// at most (V1).
+    ///
+    /// # Errors
+    /// The mount is latched, or becomes so.
+    pub(crate) fn wait_for_room(&self, journal: &Journal) -> FsResult<()> {
+        let timers = self.options.timers;
+        for _ in 0..ROUNDS {
+            let Some(cause) = journal.short(timers) else {
+                break;
+            };
+            let start = rt::now();
+            let done = self.make_room(journal, cause);
+            journal.reserve.note(cause, rt::now() - start);
+            if !done? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// False if nothing came of it.
+    fn make_room(&self, journal: &Journal, cause: WaitCause) -> FsResult<bool> {
+        match cause {
+            WaitCause::Epoch => {
+                self.commit_for(journal.plane.running(), CommitReason::Cap)?;
+                Ok(true)
+            }
+            WaitCause::Epochs => {
+                let oldest = super::Epoch(journal.last_committed().0 + 1);
+                self.commit_for(oldest, CommitReason::Cap)?;
+                Ok(true)
+            }
+            WaitCause::Ring | WaitCause::Memory => {
+                let before = journal.applied();
+                self.apply(Cause::Ring)?;
+                Ok(journal.applied() > before)
+            }
+        }
+    }
+}
