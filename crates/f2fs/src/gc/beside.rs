@@ -41,9 +41,10 @@ impl F2fs {
     /// Too much is dirty, or waits for an apply (`times` over).
     pub(crate) fn overdue(&self, times: u64) -> Option<Cause> {
         let deferred = u64::from(self.geo.main_blocks()) * DEFERRED_PERCENT / 100;
-        match self.segs.deferred() > deferred * times {
-            true => Some(Cause::Prefree),
-            false => self.pressing(times),
+        match () {
+            () if self.segs.deferred() > deferred * times => Some(Cause::Prefree),
+            () if self.is_full_of_dirt() => Some(Cause::DirtyNodes),
+            () => self.pressing(times),
         }
     }
 
@@ -62,7 +63,10 @@ impl F2fs {
 
     /// Everything logged so far is committed and applied: what it has freed may be used again.
     pub(super) fn free_deferred(&self, cause: Cause) -> FsResult<()> {
-        self.apply_all(cause)
+        let start = rt::now();
+        self.apply_all(cause)?;
+        self.ops.note_wait(cause, rt::now() - start);
+        Ok(())
     }
 
     pub(super) fn reserve_journal(&self, journal: &Journal) -> FsResult<()> {

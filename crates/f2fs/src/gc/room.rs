@@ -5,6 +5,12 @@
 //!
 //! On small volumes mkfs reserves more than is left once users have filled what is theirs: no cleaning would ever reach that. So no more
 //! is kept than three quarters of what would be free if every valid block lay beside the next one; filling holes does the rest.
+//!
+//! With a journal an apply writes what is dirty, and after a cut recovery writes the same once more: a node for each that a record in the ring
+//! is about, a directory block and the node that names it. The dirty counts are just these, whatever the size of the ring. So whoever wants
+//! to change something while that would fill half of the free segments applies first ([`Room::is_for_apply`], [`F2fs::overdue`]): the other
+//! half is for what operations inside add, and for a recovery, which has the free segments of the moment of the cut, as nothing is reused
+//! before an apply is durable.
 
 use crate::F2fs;
 use ondisk::f2fs::{BLOCKS_PER_SEG, Log};
@@ -24,6 +30,9 @@ pub(super) struct Room {
     /// What is dirty fits into the segments that are open.
     open_ones_do: bool,
 }
+
+/// Dirty blocks for which nobody has to care whether they find room: open segments have holes.
+const FEW: u64 = 128;
 
 impl Room {
     pub fn is_low(&self) -> bool {
@@ -56,6 +65,13 @@ impl F2fs {
     /// Free sections do not do for what is dirty and the reserve.
     pub(super) fn is_low(&self) -> bool {
         self.room().is_low()
+    }
+
+    /// What is dirty would fill half of the segments that are free.
+    pub(super) fn is_full_of_dirt(&self) -> bool {
+        let dirty = self.nodes.dirty() + 2 * self.pages.dirty_meta_pages();
+        let free = u64::from(self.segs.free()) * u64::from(BLOCKS_PER_SEG);
+        dirty > FEW && 2 * dirty > free
     }
 
     pub(super) fn room(&self) -> Room {
@@ -111,5 +127,19 @@ mod tests {
             "8 would be kept, 10 could be free at best"
         );
         assert!(small(6).is_low());
+    }
+
+    #[test]
+    fn an_apply_helps_where_dirt_is_all_that_is_in_the_way() {
+        let room = |free, pressure| Room {
+            free,
+            pressure,
+            reserved: 6,
+            attainable: 40,
+            open_ones_do: true,
+        };
+        assert!(room(9, 4).is_low() && room(9, 4).is_for_apply());
+        assert!(room(5, 4).is_low() && !room(5, 4).is_for_apply());
+        assert!(!room(9, 0).is_for_apply(), "nothing is dirty");
     }
 }

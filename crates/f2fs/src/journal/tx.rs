@@ -191,6 +191,7 @@ impl<'a> Tx<'a> {
 
     /// Logs a change of something that belongs to inode `ino`. The lock of what it describes is held: it orders records (D1).
     pub fn log(&self, ino: Nid, record: &Record<'_>) {
+        debug_assert!(ino.0 > 0, "a record of no inode: {record:?}");
         let epoch = self.epoch();
         self.gather(|gathered| {
             let of = gathered.of(self.plane, ino);

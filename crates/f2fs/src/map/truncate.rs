@@ -6,7 +6,7 @@
 //! With a journal one operation frees only so much that its records stay below [`OP_MAX`](crate::journal::OP_MAX): it stops between two steps of
 //! M3 and says that there is [`more`](Cut::more). The next one begins at the same page and finds what was freed as holes.
 
-use super::{F2fs, LastNode, Tree, Way, nid_word, shape, span};
+use super::{F2fs, LastNode, Shape, Tree, Way, nid_word, shape, span};
 use crate::inode::Inode;
 use crate::ops::Op;
 use crate::segs::Owned;
@@ -26,7 +26,6 @@ const ROOTS: [(u32, usize); 5] = [
 ];
 
 /// What a truncation did so far.
-#[derive(Default)]
 struct Freed {
     /// Data blocks and reserved ones.
     blocks: u64,
@@ -54,6 +53,19 @@ pub(crate) struct Cut {
 const ROOM_PER_SLOT: usize = 128;
 
 impl Freed {
+    /// Nothing yet, of this inode; however much it is.
+    fn of(shape: &Shape) -> Freed {
+        Freed {
+            blocks: 0,
+            nodes: 0,
+            cut_below: false,
+            damage: None,
+            bound: None,
+            more: false,
+            owner: Owned::by(shape.ino, shape.dir),
+        }
+    }
+
     /// The operation has logged what it may.
     fn is_enough(&mut self, op: &Op<'_>) -> bool {
         let logged = op.tx().map_or(0, |tx| tx.bytes());
@@ -125,11 +137,10 @@ impl F2fs {
         bounded: bool,
     ) -> Cut {
         let shape = shape(inode);
-        let mut freed = Freed {
-            bound: (bounded && op.tx().is_some()).then(|| self.op_max()),
-            owner: Owned::by(inode.nid(), shape.dir),
-            ..Freed::default()
-        };
+        let mut freed = Freed::of(&shape);
+        if bounded && op.tx().is_some() {
+            freed.bound = Some(self.op_max());
+        }
         if shape.inline {
             return Cut {
                 more: false,
@@ -164,7 +175,7 @@ impl F2fs {
         if nid == Nid(0) {
             return Ok(());
         }
-        let mut freed = Freed::default();
+        let mut freed = Freed::of(&shape);
         let part = Part {
             nid,
             ofs,
@@ -188,7 +199,7 @@ impl F2fs {
     ) -> FsResult<()> {
         let shape = shape(inode);
         tree.forget(from, to);
-        let mut freed = Freed::default();
+        let mut freed = Freed::of(&shape);
         let mut index = from;
         let mut result = Ok(());
         while index < to && result.is_ok() {

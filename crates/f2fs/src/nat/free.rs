@@ -86,6 +86,14 @@ impl FreePool {
         self.free -= u64::from(self.turn(nid, false));
     }
 
+    /// True if the number can be handed out.
+    #[cfg(test)]
+    pub fn is_free(&self, nid: Nid) -> bool {
+        let map = self.searched.get(&(nid.0 / PER_BLOCK));
+        let index = nid.0 % PER_BLOCK;
+        map.is_some_and(|map| map[index as usize / 64] & 1 << (index % 64) != 0)
+    }
+
     /// True if the block was searched.
     pub fn has_searched(&self, block: u32) -> bool {
         self.searched.contains_key(&block)

@@ -385,3 +385,47 @@ impl F2fs {
         self.nat.written(ino, inode_block, fsync_mark);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blockdev::Ram;
+
+    /// A table of one block, all of it free.
+    fn table() -> Nat {
+        let geo = crate::segs::test_geometry(1);
+        let queue = Queue::new(Arc::new(Ram::new(geo.block_count * BLOCK_BYTES as u64)));
+        Nat::load(queue, geo, vec![0; 64], std::iter::empty(), Nid(0)).0
+    }
+
+    /// T2 with a journal (B5): not in the epoch that freed it, whether its block has been searched or not.
+    #[test]
+    fn numbers_come_back_with_the_commit_of_their_epoch() {
+        let nat = table();
+        nat.begin_journal();
+        let first = nat.take().expect("one");
+        nat.set(first, first, BlockAddr::NEW, None).expect("in use");
+        nat.set(first, first, BlockAddr::NULL, None).expect("free");
+        let second = nat.take().expect("another");
+        assert_ne!(first, second, "T2: handed out in the epoch that freed it");
+        nat.nids_committed(&[first]);
+        nat.nids_committed(&[first]);
+        assert_eq!(nat.take().expect("again"), first);
+        assert_ne!(nat.take().expect("another"), first, "T2: handed out twice");
+        // One of a block that is searched after it was freed.
+        let far = Nid(200 * ondisk::f2fs::NAT_PER_BLOCK as u32 + 7);
+        nat.set(far, far, BlockAddr::NEW, None).expect("in use");
+        nat.set(far, far, BlockAddr::NULL, None).expect("free");
+        let search = |nat: &Nat| {
+            let mut state = nat.load_blocks(nat.state.lock(), &[200]).expect("read");
+            state.search(&nat.geo, 200);
+            state.pool.is_free(far)
+        };
+        assert!(
+            !search(&nat),
+            "T2: a number that waits is found by a search"
+        );
+        nat.nids_committed(&[far]);
+        assert!(nat.state.lock().pool.is_free(far));
+    }
+}

@@ -18,7 +18,7 @@ use super::map::BlockMap;
 const RUNS_MAX: usize = 6;
 
 /// Whose blocks they are.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Owned {
     ino: Nid,
     dir: bool,

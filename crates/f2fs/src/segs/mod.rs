@@ -35,6 +35,8 @@ pub(crate) use home::{HomeChanges, HomeToWrite};
 pub(crate) use map::BlockMap;
 pub(crate) use redo::LogHead;
 pub(crate) use table::State;
+#[cfg(test)]
+pub(crate) use tests::geometry as test_geometry;
 
 use crate::F2fs;
 use crate::journal::Head;

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const SEGMENTS: u32 = 36;
 const RESERVED: u32 = 6;
 
-fn geometry(segs_per_sec: u32) -> Geometry {
+pub(crate) fn geometry(segs_per_sec: u32) -> Geometry {
     let seg = |n: u32| BlockAddr(512 + n * BLOCKS_PER_SEG);
     Geometry {
         block_count: 512 + (7 + u64::from(SEGMENTS)) * 512,

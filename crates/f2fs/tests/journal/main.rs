@@ -5,4 +5,6 @@ mod commit;
 mod common;
 #[path = "../common/mod.rs"]
 mod images;
+mod space;
 mod volume;
+mod world;
