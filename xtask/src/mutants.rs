@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// Test targets that are catalogues, in whatever package.
-const TARGETS: [&str; 2] = ["mutants", "mutants_explored"];
+const TARGETS: [&str; 3] = ["mutants", "mutants_explored", "journal_mutants"];
 /// The feature that must be on here and off everywhere else.
 const FEATURE: &str = "mutants";
 

@@ -5,8 +5,8 @@
 use blockdev::Ram;
 use fscore::{Creds, FileKind, FileSystem};
 use std::sync::Arc;
-use varve_f2fs::mkfs::{self, DeviceContent, Options};
-use varve_f2fs::{F2fs, MountOptions};
+use varve_f2fs::mkfs::{self, DeviceContent, JournalSize, Options};
+use varve_f2fs::{F2fs, JournalOptions, MountOptions};
 
 const BYTES: u64 = 1 << 30;
 const ROUNDS: usize = 9;
@@ -15,17 +15,22 @@ const DIRS: u32 = 20;
 const FILES: u32 = 100;
 const ROOT: Creds = Creds { uid: 0, gid: 0 };
 
-fn mounted() -> Arc<F2fs> {
+fn mounted(journal: bool) -> Arc<F2fs> {
     let time = rt::WallTime {
         secs: 1_700_000_000,
         nanos: 0,
     };
     let queue = block::Queue::new(Arc::new(Ram::new(BYTES)));
-    let plan = mkfs::plan(&Options::new(BYTES, [3; 16], time)).expect("a volume");
+    let options = Options {
+        journal: journal.then_some(JournalSize::Bytes(64 << 20)),
+        ..Options::new(BYTES, [3; 16], time)
+    };
+    let plan = mkfs::plan(&options).expect("a volume");
     plan.write(&queue, DeviceContent::Zeros).expect("written");
     let options = MountOptions {
         timers: false,
         discard: false,
+        journal: journal.then(JournalOptions::default),
         ..MountOptions::default()
     };
     F2fs::mount(queue, options).expect("mounts")
@@ -63,7 +68,7 @@ impl Times {
 }
 
 fn round(times: &mut Times) {
-    let fs = mounted();
+    let fs = mounted(false);
     let all = u64::from(DIRS * FILES);
     let dirs: Vec<_> = (0..DIRS)
         .map(|d| {
@@ -116,9 +121,44 @@ fn round(times: &mut Times) {
     fs.unmount().expect("unmounts");
 }
 
+/// What the journal adds to an operation, by the creation of a file, and what a block of a transaction costs.
+fn journaled_round(times: &mut Times) {
+    let all = u64::from(DIRS * FILES);
+    let spans = [false, true].map(|journal| {
+        let fs = mounted(journal);
+        let dirs: Vec<_> = (0..DIRS)
+            .map(|d| {
+                let made = fs.mkdir(fs.root(), format!("d{d}").as_bytes(), 0o755, ROOT);
+                made.expect("room").ino
+            })
+            .collect();
+        fs.sync().expect("durable");
+        let start = rt::now();
+        for dir in dirs {
+            for n in 0..FILES {
+                let name = format!("file {n}").into_bytes();
+                fs.create(dir, &name, FileKind::File, 0o644, 0, ROOT)
+                    .expect("room");
+            }
+        }
+        let made = rt::now();
+        let before = fs.queue().stats().blocks_written_total();
+        fs.sync().expect("durable");
+        let blocks = fs.queue().stats().blocks_written_total() - before;
+        if journal {
+            let took = (rt::now() - made).0 as f64;
+            times.push("log-block", took / blocks.max(1) as f64);
+        }
+        fs.unmount().expect("unmounts");
+        (made - start).0 as f64
+    });
+    times.push("log-op", (spans[1] - spans[0]) / all as f64);
+}
+
 fn main() {
     let mut times = Times::default();
     (0..ROUNDS).for_each(|_| round(&mut times));
+    (0..ROUNDS).for_each(|_| journaled_round(&mut times));
     for (name, mut all) in times.0 {
         all.sort_by(f64::total_cmp);
         println!("{name}\t{:.0}", all[all.len() / 2]);

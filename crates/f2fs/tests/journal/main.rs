@@ -1,8 +1,10 @@
 //! The journal of F2FSJ, on devices whose cuts leave the worst.
 
 mod apply;
+mod attack;
 mod commit;
 mod common;
+mod cuts;
 #[path = "../common/mod.rs"]
 mod images;
 mod space;
