@@ -173,15 +173,14 @@ impl F2fs {
             core.changed();
             core.touch(true);
             core.appended = true;
-            let mapped = moved
-                .last()
-                .map_or(0, |page| (page.index + 1) * super::BLOCK);
-            core.node_size = match clean {
-                true => core.fields.size,
-                false => core.node_size.max(mapped.min(core.fields.size)),
-            };
         }
-        let put = self.put_inode(op, inode);
+        let size = inode.core().fields.size;
+        let end = match clean {
+            true => u64::MAX,
+            false => moved.last().map_or(0, |page| page.index + 1),
+        };
+        let put = self.grow_size(op, inode, size, end);
+        let put = put.and_then(|()| self.put_inode(op, inode));
         put.inspect_err(|e| self.fail(e))?;
         self.send_pending(op, inode, pages, &moved);
         Ok(())

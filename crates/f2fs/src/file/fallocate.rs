@@ -88,22 +88,23 @@ impl F2fs {
         grow: bool,
     ) -> FsResult<()> {
         let clean = !self.pages.is_dirty(inode.ino);
+        let mut settled = clean;
         {
             let mut core = inode.core();
             if done > range.start && done > core.fields.size {
                 if grow {
                     core.fields.size = done;
-                    core.node_size = done;
+                    settled = true;
                 } else {
                     core.fields.advise = core.fields.advise | Advise::KEEP_SIZE;
                 }
             }
             core.changed();
             core.touch(true);
-            if clean {
-                // No page is left whose write-back would say so.
-                core.node_size = core.fields.size;
-            }
+        }
+        if settled {
+            // It was set, or no page is left whose write-back would say so.
+            self.put_size(op, inode)?;
         }
         self.put_inode(op, inode)
     }

@@ -64,7 +64,7 @@ impl F2fs {
             core.changed();
             core.touch(true);
         }
-        self.settle_size(inode);
+        self.put_size(op, inode)?;
         self.put_inode(op, inode)
     }
 

@@ -8,7 +8,7 @@ use base::{Ino, Map, Set};
 use fscore::{Errno, FileKind, FsError, FsResult};
 use ondisk::f2fs::{
     BLOCK_BYTES, BlockAddr, Extent, Inline, InodeFields, MAX_DIR_HASH_DEPTH, Nid, Superblock,
-    clear_inode_extent, footer, max_file_blocks, set_inode_size,
+    clear_inode_extent, footer, inode_size, max_file_blocks, set_inode_size,
 };
 use rt::Mutex;
 use rt::atomic::{AtomicU32, Ordering};
@@ -168,29 +168,41 @@ impl F2fs {
 
     /// Writes the fields to the inode's node block (N1).
     pub(crate) fn put_inode(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
-        let fields = {
+        let (mut fields, keep_size) = {
             let mut core = inode.core();
             let mut fields = core.fields.clone();
             if self.journal.is_some() {
                 fields.ext = Extent::default();
                 core.stale_extent = false;
-                if is_delayed(&core) {
-                    fields.size = core.node_size;
-                }
             }
-            core.node_size = fields.size;
-            fields
+            let keep_size = self.journal.is_some() && is_delayed(&core);
+            if !keep_size {
+                core.node_size = fields.size;
+            }
+            (fields, keep_size)
         };
         self.edit_node(op, inode.nid(), |block| {
+            if keep_size {
+                // Write-back may be raising it at this moment.
+                fields.size = inode_size(block);
+            }
             fields.encode_into(block, self.features);
         })
     }
 
     /// The inode block says what the size is now: it was set by somebody, not by a write whose pages may never be written. With a
-    /// journal `wb` is held, and was before the operation had an epoch: write-back changes the size, too (F2FSJ I4). The inode is put by the caller.
-    pub(crate) fn settle_size(&self, inode: &Inode) {
-        let mut core = inode.core();
-        core.node_size = core.fields.size;
+    /// journal `wb` is held, and was before the operation had an epoch: write-back changes the size, too (F2FSJ I4).
+    pub(crate) fn put_size(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
+        let size = {
+            let mut core = inode.core();
+            core.node_size = core.fields.size;
+            core.node_size
+        };
+        match self.journal.is_some() {
+            true => self.edit_node(op, inode.nid(), |block| set_inode_size(block, size)),
+            // Put with the other fields.
+            false => Ok(()),
+        }
     }
 
     /// Write-back has mapped the pages before `end` that `size` (which the file had before they were taken) covers: the inode block says

@@ -533,6 +533,14 @@ pub fn addr_slot0(block: &[u8]) -> usize {
     (ADDR_AT + usize::from(extra.min(INODE_EXTRA_BYTES_MAX))) / 4
 }
 
+/// The size in an inode block.
+///
+/// # Panics
+/// If `block` is shorter than 24 bytes.
+pub fn inode_size(block: &[u8]) -> u64 {
+    get_le64(block, 0x10)
+}
+
 /// Sets the size in an inode block, and nothing else of it.
 ///
 /// # Panics

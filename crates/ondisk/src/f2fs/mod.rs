@@ -57,7 +57,8 @@ pub use inode::{
     Advise, Extent, INLINE_XATTR_WORDS_DEFAULT, INODE_EXTRA_BYTES_MAX, Inline, InodeFields,
     InodeFlags, InodeName, LINKS_MAX, MODE_BLOCK, MODE_CHAR, MODE_DIR, MODE_FIFO, MODE_REGULAR,
     MODE_SOCKET, MODE_SYMLINK, MODE_TYPE_MASK, Timestamp, addr_slot0, clear_inode_extent, device,
-    inode_checksum, set_device, set_inode_size, update_inode_checksum, verify_inode_checksum,
+    inode_checksum, inode_size, set_device, set_inode_size, update_inode_checksum,
+    verify_inode_checksum,
 };
 pub use log::Log;
 pub use nat::{NAT_ENTRY_BYTES, NAT_PER_BLOCK, NatEntry};
