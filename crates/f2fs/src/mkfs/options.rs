@@ -142,6 +142,9 @@ impl Options {
         if !extra.is_empty() && !self.features.has(Features::EXTRA_ATTR) {
             return Err(MkfsError::NeedExtraAttr { features: extra });
         }
+        if self.journal.is_some() && self.large_nat_bitmap {
+            return Err(MkfsError::JournalRoom);
+        }
         if let Some(percent) = self.overprovision_percent
             && !(percent > 0.0 && percent < 100.0)
         {
@@ -219,6 +222,11 @@ pub enum MkfsError {
         /// The least.
         least: u64,
     },
+    /// Journal and large NAT bitmap.
+    #[error(
+        "a large NAT bitmap takes the room in the checkpoint where the journal says what is applied: choose one of the two"
+    )]
+    JournalRoom,
     /// Label.
     #[error("the label is longer than {LABEL_UNITS} UTF-16 units")]
     Label,

@@ -318,6 +318,12 @@ fn impossible_options() {
         "{text}"
     );
     assert!(refused(featured(64 * MIB, "inode_crtime")).contains("add extra_attr"));
+    let text = refused(Options {
+        large_nat_bitmap: true,
+        journal: Some(super::JournalSize::Ring(16)),
+        ..base.clone()
+    });
+    assert!(text.contains("choose one of the two"), "{text}");
     for percent in [0.0, -1.0, 100.0, f64::NAN, f64::INFINITY] {
         let text = refused(Options {
             overprovision_percent: Some(percent),

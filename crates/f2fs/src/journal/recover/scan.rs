@@ -10,12 +10,12 @@ use super::cases::{Case, Chain, Facts, Front, Supers, classify};
 use super::records::{Check, Misfit};
 use crate::fault;
 use crate::journal::Epoch;
-use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, SECTORS_PER_BLOCK};
+use base::{BlockNo, Bytes, Mutant, SECTORS_PER_BLOCK};
 use block::Queue;
 use fscore::FsResult;
 use ondisk::f2fs::journal::{
-    BlockHeader, BlockKind, Commit, Fault, FaultKind, HeaderFault, JournalSuper, Part, RingArea,
-    Transaction,
+    Assembly, BlockHeader, BlockKind, Commit, Fault, FaultKind, HeaderFault, JournalSuper, Part,
+    RingArea, Transaction,
 };
 use std::ops::Range;
 
@@ -106,16 +106,6 @@ impl<'a> Reader<'a> {
         Ok(self.window[(at - self.from) as usize].clone())
     }
 
-    /// `count` blocks from `at` on, around the end of the ring.
-    pub fn run(&mut self, at: u32, count: u32) -> FsResult<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(count as usize * BLOCK_BYTES);
-        for n in 0..count {
-            let at = self.ring.step(at, n.into());
-            bytes.extend_from_slice(&self.block(at)?);
-        }
-        Ok(bytes)
-    }
-
     /// The transaction of this epoch that begins at `at`, with its number of blocks.
     pub fn transaction(
         &mut self,
@@ -129,10 +119,11 @@ impl<'a> Reader<'a> {
             true => BlockHeader::parse(&head).map_or(incarnation, |h| h.incarnation),
             false => incarnation,
         };
-        let need = match Transaction::peek(&head, incarnation, epoch.0) {
-            Ok(need) => need,
+        let mut assembly = match Assembly::begin(&head, incarnation, epoch.0) {
+            Ok(assembly) => assembly,
             Err(fault) => return Ok(Err(fault)),
         };
+        let need = assembly.blocks();
         if need > u64::from(self.ring.blocks) {
             let (part, index) = (Part::Descriptor, 0);
             let kind = FaultKind::Field {
@@ -142,9 +133,14 @@ impl<'a> Reader<'a> {
             };
             return Ok(Err(Fault { part, index, kind }));
         }
-        let need = need as u32;
-        let bytes = self.run(at, need)?;
-        Ok(Transaction::parse(&bytes, incarnation, epoch.0).map(|t| (t, need)))
+        // S1: memory for what is there, not for what is promised.
+        for n in 1..need {
+            let block = self.block(self.ring.step(at, n))?;
+            if let Err(fault) = assembly.push(&block) {
+                return Ok(Err(fault));
+            }
+        }
+        Ok(assembly.finish().map(|t| (t, need as u32)))
     }
 }
 

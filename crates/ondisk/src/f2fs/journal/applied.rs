@@ -14,6 +14,7 @@
 //! the checksum over all other fields, is then another one, and the pack says nothing of the journal any more. Then its ring is of
 //! a state that was overwritten, and must not be replayed.
 
+use super::EPOCH_MAX;
 use crate::f2fs::{BLOCK_BYTES, CP_CHECKSUM_AT, Checkpoint};
 use base::bytes::{get_le32, get_le64, put_le32, put_le64};
 use base::checksum::crc32c;
@@ -43,6 +44,7 @@ impl Checkpoint {
             && get_le32(&self.raw, APPLIED_AT) == self.applied_checksum(uuid)
             && get_le64(&self.raw, APPLIED_AT + 16) == self.version();
         ours.then(|| get_le64(&self.raw, APPLIED_AT + 8))
+            .filter(|&epoch| epoch <= EPOCH_MAX)
     }
 
     /// Says that the pack contains all epochs up to `epoch`. To be called when all other fields are set, before the checksum of the
@@ -101,6 +103,8 @@ mod tests {
         );
         cp.clear_applied();
         assert_eq!(cp.applied(&UUID), None);
+        assert!(cp.set_applied(&UUID, EPOCH_MAX + 1));
+        assert_eq!(cp.applied(&UUID), None, "no epoch could follow");
     }
 
     #[test]

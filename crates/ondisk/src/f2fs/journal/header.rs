@@ -7,7 +7,7 @@
 //! | 5 | 1 | flags: 0 |
 //! | 6 | 2 | bytes of the header with what the kind adds; records begin there |
 //! | 8 | 8 | incarnation: life of the ring |
-//! | 16 | 8 | epoch |
+//! | 16 | 8 | epoch, from 1 to 2^62 |
 //! | 24 | 4 | index in the transaction, from 0 |
 //! | 28 | 4 | crc32c (from all ones, not inverted at the end) over the block with this field as zero |
 //!
@@ -21,6 +21,9 @@ use base::checksum::crc32c;
 pub const BLOCK_HEADER_BYTES: usize = 32;
 /// Bytes of records in a block of kind [`BlockKind::Records`].
 pub const RECORDS_PER_BLOCK_BYTES: usize = BLOCK_BYTES - BLOCK_HEADER_BYTES;
+
+/// The largest number of an epoch: one more is still a number. Nobody gets so far; larger ones are damage.
+pub const EPOCH_MAX: u64 = 1 << 62;
 
 /// `F2JB`.
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"F2JB");
@@ -128,10 +131,14 @@ impl BlockHeader {
         if usize::from(bytes) != kind.header_bytes() {
             return Err(field("hdr_len", bytes.into()));
         }
+        let epoch = get_le64(block, 16);
+        if !(1..=EPOCH_MAX).contains(&epoch) {
+            return Err(field("epoch", epoch));
+        }
         Ok(BlockHeader {
             kind,
             incarnation: get_le64(block, 8),
-            epoch: get_le64(block, 16),
+            epoch,
             index: get_le32(block, 24),
         })
     }

@@ -3,10 +3,10 @@
 //! It goes on behind damage, block by block. No more memory than one transaction; no more steps than the ring has blocks.
 
 use super::{
-    BlockHeader, BlockKind, Fault, FaultKind, Groups, HeaderFault, JournalSuper, Part, RingArea,
+    Assembly, BlockHeader, BlockKind, Fault, Groups, HeaderFault, JournalSuper, RingArea,
     Transaction,
 };
-use crate::f2fs::BLOCK_BYTES;
+use base::bytes::is_zero;
 use std::fmt;
 
 /// Something that lies in the ring.
@@ -84,10 +84,10 @@ fn find<E>(
         let blocks = 1;
         Ok(Found { at, blocks, what })
     };
-    let mut bytes = read(at)?;
-    let head = match BlockHeader::parse(&bytes) {
+    let first = read(at)?;
+    let head = match BlockHeader::parse(&first) {
         Ok(head) => head,
-        Err(HeaderFault::Magic(0)) if bytes.iter().all(|&b| b == 0) => return one(What::Unwritten),
+        Err(HeaderFault::Magic(0)) if is_zero(&first) => return one(What::Unwritten),
         // Each has another checksum: runs of damaged blocks are one all the same.
         Err(HeaderFault::Checksum { .. }) => return one(What::damaged_checksum()),
         Err(fault) => return one(What::Damaged(fault)),
@@ -101,22 +101,23 @@ fn find<E>(
         epoch,
         fault,
     };
-    let need = match Transaction::peek(&bytes, incarnation, epoch) {
-        Ok(need) => need,
+    let mut assembly = match Assembly::begin(&first, incarnation, epoch) {
+        Ok(assembly) => assembly,
         Err(fault) => return one(torn(fault)),
     };
-    if need > ring.blocks.into() {
-        let kind = FaultKind::Short { need };
-        let (part, index) = (Part::Descriptor, 0);
-        return one(torn(Fault { part, index, kind }));
+    let blocks = assembly.blocks();
+    if blocks > ring.blocks.into() {
+        return one(torn(assembly.short()));
     }
-    for n in 1..need {
-        bytes.extend(read(ring.step(at, n))?.into_iter().take(BLOCK_BYTES));
+    for n in 1..blocks {
+        if let Err(fault) = assembly.push(&read(ring.step(at, n))?) {
+            return one(torn(fault));
+        }
     }
-    match Transaction::parse(&bytes, incarnation, epoch) {
+    match assembly.finish() {
         Ok(t) => Ok(Found {
             at,
-            blocks: need as u32,
+            blocks: blocks as u32,
             what: What::Transaction(Box::new(t)),
         }),
         Err(fault) => one(torn(fault)),
@@ -258,8 +259,8 @@ impl fmt::Display for JournalSuper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::f2fs::Nid;
-    use crate::f2fs::journal::{Descriptor, Group, Record, put_group};
+    use crate::f2fs::journal::{Descriptor, FaultKind, Group, Record, put_group};
+    use crate::f2fs::{BLOCK_BYTES, Nid};
     use std::convert::Infallible;
 
     const RING: RingArea = RingArea {

@@ -31,12 +31,12 @@ pub use described::JOURNAL_AT;
 pub use fault::{Fault, FaultKind, Part};
 pub use group::{GROUP_HEADER_BYTES, GROUP_RECORDS_MAX, Group, Groups, count_records, put_group};
 pub use header::{
-    BLOCK_HEADER_BYTES, BlockHeader, BlockKind, HeaderFault, RECORDS_PER_BLOCK_BYTES,
+    BLOCK_HEADER_BYTES, BlockHeader, BlockKind, EPOCH_MAX, HeaderFault, RECORDS_PER_BLOCK_BYTES,
 };
 pub use listing::{Found, What, list_ring};
 pub use place::{JournalArea, RING_AT, RING_MIN_BLOCKS, RingArea};
 pub use record::{Content, Record};
 pub use superblock::JournalSuper;
 pub use transaction::{
-    COMPACT_BYTES, Commit, Descriptor, Transaction, TransactionFlags, transaction_blocks,
+    Assembly, COMPACT_BYTES, Commit, Descriptor, Transaction, TransactionFlags, transaction_blocks,
 };

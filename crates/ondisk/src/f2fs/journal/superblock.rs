@@ -19,6 +19,7 @@
 //!
 //! The tail is where the search begins; what is applied says the checkpoint alone (`Checkpoint::applied`).
 
+use super::EPOCH_MAX;
 use super::place::{RING_AT, RING_MIN_BLOCKS};
 use crate::Corrupt;
 use crate::f2fs::BLOCK_BYTES;
@@ -105,8 +106,12 @@ impl JournalSuper {
         if out.tail >= out.ring_blocks {
             return bad("tail", out.tail.into(), "lies behind the ring");
         }
-        if out.tail_epoch == 0 {
-            return bad("tail_epoch", 0, "the first epoch is 1");
+        // The tail epoch of an empty ring is one behind its last.
+        if !(1..=EPOCH_MAX + 1).contains(&out.tail_epoch) {
+            return bad("tail_epoch", out.tail_epoch, "epochs go from 1 to 2^62");
+        }
+        if out.head_epoch > EPOCH_MAX {
+            return bad("head_epoch", out.head_epoch, "epochs go from 1 to 2^62");
         }
         if out.incarnation == 0 {
             return bad("incarnation", 0, "is never 0");
@@ -158,8 +163,8 @@ mod tests {
             numbers in any::<[u64; 4]>()) -> JournalSuper
         {
             JournalSuper {
-                clean, generation, uuid, ring_blocks, tail: tail % ring_blocks, tail_epoch: numbers[0].max(1), checkpoint_version: numbers[1],
-                incarnation: numbers[2].max(1), head_epoch: numbers[3],
+                clean, generation, uuid, ring_blocks, tail: tail % ring_blocks, tail_epoch: numbers[0] % EPOCH_MAX + 1, checkpoint_version: numbers[1],
+                incarnation: numbers[2].max(1), head_epoch: numbers[3] % EPOCH_MAX,
             }
         }
     }
@@ -219,6 +224,14 @@ mod tests {
             JournalSuper { tail: 14, ..good },
             JournalSuper {
                 tail_epoch: 0,
+                ..good
+            },
+            JournalSuper {
+                tail_epoch: EPOCH_MAX + 2,
+                ..good
+            },
+            JournalSuper {
+                head_epoch: EPOCH_MAX + 1,
                 ..good
             },
             JournalSuper {

@@ -207,54 +207,15 @@ impl Transaction {
     /// # Errors
     /// It is not whole, or it contradicts itself: what is wrong first, from the first block on.
     pub fn parse(blocks: &[u8], incarnation: u64, epoch: u64) -> Result<Transaction, Fault> {
-        let shape = Shape::read(blocks, incarnation, epoch)?;
-        let need = shape.blocks();
-        if need > (blocks.len() / BLOCK_BYTES) as u64 {
-            let kind = FaultKind::Short { need };
-            return Err(Fault::new(Part::Descriptor, 0, kind));
+        let mut assembly = Assembly::begin(blocks, incarnation, epoch)?;
+        let mut behind = blocks.chunks_exact(BLOCK_BYTES).skip(1);
+        while assembly.missing() > 0 {
+            match behind.next() {
+                Some(block) => assembly.push(block)?,
+                None => return Err(assembly.short()),
+            }
         }
-        let mut out = Transaction {
-            incarnation,
-            epoch,
-            descriptor: shape.descriptor,
-            ..Transaction::default()
-        };
-        if shape.compact {
-            let at = BlockKind::Compact.header_bytes();
-            out.payload = blocks[at..at + shape.bytes].to_vec();
-            let c = &blocks[BlockKind::Descriptor.header_bytes()..at];
-            out.commit = read_commit(c, Part::Descriptor, 0, 1, 0)?;
-        } else {
-            out.read_body(&blocks[..need as usize * BLOCK_BYTES], &shape)?;
-        }
-        out.check_payload()?;
-        Ok(out)
-    }
-
-    fn read_body(&mut self, blocks: &[u8], shape: &Shape) -> Result<(), Fault> {
-        self.payload.reserve_exact(shape.bytes);
-        let count = shape.blocks() as u32;
-        let expected = |kind, index| BlockHeader {
-            kind,
-            incarnation: self.incarnation,
-            epoch: self.epoch,
-            index,
-        };
-        let (body, last) = blocks.split_at(blocks.len() - BLOCK_BYTES);
-        for (index, block) in (0..).zip(body.chunks_exact(BLOCK_BYTES)).skip(1) {
-            let want = expected(BlockKind::Records, index);
-            check_header(block, &want, Part::Records)?;
-            let bytes = (shape.bytes - self.payload.len()).min(RECORDS_PER_BLOCK_BYTES);
-            let records = &block[BLOCK_HEADER_BYTES..BLOCK_HEADER_BYTES + bytes];
-            self.payload.extend_from_slice(records);
-        }
-        let index = count - 1;
-        check_header(last, &expected(BlockKind::Commit, index), Part::Commit)?;
-        // T3.
-        let crc = crc32c(!0, body);
-        let c = &last[BLOCK_HEADER_BYTES..BlockKind::Commit.header_bytes()];
-        self.commit = read_commit(c, Part::Commit, index, count, crc)?;
-        Ok(())
+        assembly.finish()
     }
 
     /// Groups and records lie one behind the other, and are as many as the descriptor says.
@@ -304,6 +265,108 @@ impl Transaction {
     }
 }
 
+/// A transaction that is read block by block. It takes no more memory than the blocks that were there, whatever the first one promises.
+#[derive(Debug)]
+pub struct Assembly {
+    transaction: Transaction,
+    shape: Shape,
+    /// Checksum of the blocks so far (T3).
+    crc: u32,
+    /// Index of the next block.
+    next: u32,
+}
+
+impl Assembly {
+    /// Begins with the first block of the transaction of this incarnation and epoch.
+    ///
+    /// # Errors
+    /// No such transaction begins with it.
+    pub fn begin(block: &[u8], incarnation: u64, epoch: u64) -> Result<Assembly, Fault> {
+        let shape = Shape::read(block, incarnation, epoch)?;
+        let mut transaction = Transaction {
+            incarnation,
+            epoch,
+            descriptor: shape.descriptor,
+            ..Transaction::default()
+        };
+        if shape.compact {
+            let at = BlockKind::Compact.header_bytes();
+            transaction.payload = block[at..at + shape.bytes].to_vec();
+            let c = &block[BlockKind::Descriptor.header_bytes()..at];
+            transaction.commit = read_commit(c, Part::Descriptor, 0, 1, 0)?;
+        }
+        Ok(Assembly {
+            transaction,
+            shape,
+            crc: crc32c(!0, &block[..BLOCK_BYTES]),
+            next: 1,
+        })
+    }
+
+    /// Blocks of the transaction, the first one included.
+    pub fn blocks(&self) -> u64 {
+        self.shape.blocks()
+    }
+    /// Blocks that are still to come.
+    pub fn missing(&self) -> u64 {
+        self.shape.blocks() - u64::from(self.next)
+    }
+    /// What is wrong if they do not come.
+    pub fn short(&self) -> Fault {
+        let need = self.shape.blocks();
+        Fault::new(Part::Descriptor, 0, FaultKind::Short { need })
+    }
+
+    /// The next block.
+    ///
+    /// # Errors
+    /// It is another one.
+    ///
+    /// # Panics
+    /// None is missing.
+    pub fn push(&mut self, block: &[u8]) -> Result<(), Fault> {
+        assert!(self.missing() > 0, "a transaction ends with its last block");
+        let t = &mut self.transaction;
+        let last = u64::from(self.next) + 1 == self.shape.blocks();
+        let (kind, part) = match last {
+            true => (BlockKind::Commit, Part::Commit),
+            false => (BlockKind::Records, Part::Records),
+        };
+        let want = BlockHeader {
+            kind,
+            incarnation: t.incarnation,
+            epoch: t.epoch,
+            index: self.next,
+        };
+        check_header(block, &want, part)?;
+        if last {
+            // T3.
+            let c = &block[BLOCK_HEADER_BYTES..kind.header_bytes()];
+            t.commit = read_commit(c, part, self.next, self.next + 1, self.crc)?;
+        } else {
+            let bytes = (self.shape.bytes - t.payload.len()).min(RECORDS_PER_BLOCK_BYTES);
+            let records = &block[BLOCK_HEADER_BYTES..BLOCK_HEADER_BYTES + bytes];
+            t.payload.extend_from_slice(records);
+            self.crc = crc32c(self.crc, &block[..BLOCK_BYTES]);
+        }
+        self.next += 1;
+        Ok(())
+    }
+
+    /// The transaction.
+    ///
+    /// # Errors
+    /// Its groups and records do not fit.
+    ///
+    /// # Panics
+    /// Blocks are missing.
+    pub fn finish(self) -> Result<Transaction, Fault> {
+        assert_eq!(self.missing(), 0, "a transaction ends with its last block");
+        self.transaction.check_payload()?;
+        Ok(self.transaction)
+    }
+}
+
 impl std::fmt::Debug for Transaction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Transaction")
@@ -316,6 +379,7 @@ impl std::fmt::Debug for Transaction {
 }
 
 /// What the first block says.
+#[derive(Debug)]
 struct Shape {
     compact: bool,
     /// Blocks of records.

@@ -301,8 +301,33 @@ fn the_largest_promise_needs_no_memory() {
     forge(&mut bytes, 0, 44, get_le32(&eight, 4));
     let need = u64::from(u32::MAX) + 2;
     assert_eq!(Transaction::peek(&bytes, INCARNATION, 9), Ok(need));
-    let fault = Transaction::parse(&bytes, INCARNATION, 9).expect_err("short");
-    assert_eq!(fault.kind, FaultKind::Short { need });
+    let one = Transaction::parse(&bytes[..BLOCK_BYTES], INCARNATION, 9);
+    assert_eq!(one.expect_err("short").kind, FaultKind::Short { need });
+    // What is there is looked at first.
+    let all = Transaction::parse(&bytes, INCARNATION, 9).expect_err("no such commit block");
+    assert_eq!(
+        (all.index, all.kind),
+        (3, FaultKind::Kind(BlockKind::Commit))
+    );
+    let mut assembly = Assembly::begin(&bytes, INCARNATION, 9).expect("a first block");
+    assert_eq!((assembly.blocks(), assembly.missing()), (need, need - 1));
+    let next = assembly.push(&bytes[BLOCK_BYTES..]);
+    assert_eq!((next, assembly.missing()), (Ok(()), need - 2));
+}
+
+#[test]
+fn epochs_have_an_end() {
+    for (epoch, ok) in [
+        (0, false),
+        (1, true),
+        (EPOCH_MAX, true),
+        (EPOCH_MAX + 1, false),
+    ] {
+        for bytes in [0, 5000 / 4 * 4] {
+            let t = filled(epoch, bytes, 1);
+            assert_eq!(parse(&t.encode(), &t).is_ok(), ok, "{epoch}");
+        }
+    }
 }
 
 /// A transaction anywhere in a small ring, over what an earlier lap left; then cut off at each block.
@@ -365,7 +390,7 @@ proptest! {
         }
         let t = Transaction {
             incarnation: numbers[0],
-            epoch: numbers[1],
+            epoch: numbers[1] % EPOCH_MAX + 1,
             descriptor: Descriptor { flags: TransactionFlags(flags), groups: all.len() as u32, records: count, previous: small[0], opened: numbers[2] },
             commit: Commit { time: numbers[3], valid_blocks: numbers[2] ^ 1, valid_nodes: small[1], valid_inodes: small[2], next_free_nid: Nid(small[3]) },
             payload,
