@@ -19,6 +19,8 @@ mod place;
 mod record;
 #[cfg(test)]
 mod record_tests;
+#[cfg(test)]
+mod ring_fuzz;
 mod show;
 mod superblock;
 mod transaction;

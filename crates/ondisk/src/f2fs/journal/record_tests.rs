@@ -31,7 +31,6 @@ impl Owned {
         let run = BlockAddr(1 + b % (u32::MAX - 3000));
         let log = Log::ALL[c as usize % 6];
         let kind = FileType::from_code((c % 8) as u8);
-        let (alloc, dir, cold) = (self.flag, self.flag, self.flag);
         match self.make % 18 + 1 {
             1 => Record::InodeNew {
                 mask: self.mask & !attr::NAME,
@@ -65,9 +64,18 @@ impl Owned {
                 nid,
                 slot,
                 count,
-                addr: if dir { BlockAddr::NEW } else { run },
-                dir,
+                addr: if self.flag { BlockAddr::NEW } else { run },
+                dir: self.flag,
             },
+            _ => self.other_record(slot, count, run, log),
+        }
+    }
+
+    fn other_record(&self, slot: u16, count: u16, run: BlockAddr, log: Log) -> Record<'_> {
+        let [a, b, c, d] = self.numbers;
+        let (nid, small) = (Nid(a), b as u8);
+        let (alloc, cold) = (self.flag, self.flag);
+        match self.make % 18 + 1 {
             7 => Record::NodeNew {
                 nid,
                 ofs: b,
