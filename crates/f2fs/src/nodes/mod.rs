@@ -133,11 +133,6 @@ impl F2fs {
         result
     }
 
-    /// Epochs up to this one are applied, and the addresses that came of that published: nodes that only they changed may go (F2FSJ I9).
-    pub(crate) fn nodes_applied(&self, epoch: Epoch) {
-        self.nodes.state.lock().applied = epoch;
-    }
-
     /// Makes a node block of zeros and footer (node offset `ofs` in inode `ino`, cold mark for whatever is no directory's), lets
     /// `fill` complete it; counts it in `space` and enters it in NAT as NEW. The inode's own count of blocks is the caller's.
     ///
