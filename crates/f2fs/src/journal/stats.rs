@@ -1,6 +1,6 @@
 //! What the journal did and cost.
 
-use super::{PlaneStats, WaitCause, Waits};
+use super::{ApplyStats, PlaneStats, WaitCause, Waits};
 use crate::F2fs;
 use base::Nanos;
 use std::collections::BTreeMap;
@@ -130,6 +130,8 @@ pub struct JournalStats {
     pub applied: u64,
     /// Epochs and their lists.
     pub plane: PlaneStats,
+    /// Applies.
+    pub apply: ApplyStats,
     /// What operations waited for (never for a switch or a checkpoint). Cleaning counts its own.
     pub waits: BTreeMap<WaitCause, Waits>,
 }
@@ -140,6 +142,7 @@ impl F2fs {
         let journal = self.journal.as_ref()?;
         let mut stats = journal.stats();
         stats.plane = journal.plane.stats();
+        stats.apply = self.applies();
         stats.waits = journal.reserve.waits();
         Some(stats)
     }
