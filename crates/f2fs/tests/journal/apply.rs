@@ -1,13 +1,13 @@
 //! Apply: what is committed goes home while operations run; what a mount finds is the state after a whole epoch.
 
 use crate::common::{disk, fsck, mount, sim, volume};
-use base::{BLOCK_BYTES, Ino};
+use base::{BLOCK_BYTES, Ino, Mutant};
+use block::Queue;
 use blockdev::Image;
 use fscore::{Creds, FileKind, FileSystem, FsResult, RenameMode, SetAttr, XattrMode};
 use rt::{Sim, SimConfig};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use varve_f2fs::F2fs;
+use varve_f2fs::{F2fs, MountOptions};
 
 const RING: u32 = 1024;
 
@@ -330,4 +330,195 @@ fn operations_race_with_applies() {
         patched += stats.patched;
     }
     assert!(patched > 0, "no node was changed while it was applied");
+}
+
+#[test]
+fn operations_race_with_applies_that_redo_everything_and_in_tiny_rings() {
+    for (seed, ring, more) in [(21, RING, "nofast_forward"), (22, 16, ""), (23, 64, "")] {
+        let (left, expected, stats) = race(SimConfig::random(seed), seed, ring, more);
+        assert_left(ring, &left, &expected);
+        let forwarded = stats.fast_forwarded;
+        assert_eq!(forwarded > 0, more.is_empty(), "{stats:?}");
+    }
+}
+
+fn file(fs: &F2fs, dir: Ino, name: &str) -> Ino {
+    let creds = Creds::default();
+    let made = fs.create(dir, name.as_bytes(), FileKind::File, 0o644, 0, creds);
+    made.expect("a file").ino
+}
+
+/// B3: one node write for three epochs; a node that a later epoch has changed is made from home and records.
+#[test]
+fn nodes_that_nobody_changed_since_go_home_once() {
+    sim(1, || {
+        let disk = disk(RING, volume(RING), 1);
+        let fs = mount(&disk, "commit=300");
+        let ino = file(&fs, fs.root(), "f");
+        fs.write_home_now().expect("applies");
+        let before = fs.applies();
+        for n in 0..3 {
+            fs.write(ino, n * 8192, &[n as u8; 5000]).expect("writes");
+            fs.fsync(ino, false).expect("a commit");
+        }
+        fs.write_home_now().expect("applies");
+        let after = fs.applies();
+        assert_eq!(after.epochs - before.epochs, 3);
+        assert_eq!(after.node_blocks - before.node_blocks, 1, "{after:?}");
+        assert_eq!(after.fast_forwarded - before.fast_forwarded, 1);
+        assert!(after.records_saved - before.records_saved >= 3);
+        fs.check_home();
+        fs.write_home_now().expect("nothing to do");
+        assert_eq!(fs.applies().applies(), after.applies());
+        assert_eq!(fs.applies().unnecessary, after.unnecessary + 1);
+        fs.unmount().expect("unmounts");
+    });
+}
+
+/// B4: what an epoch has freed is not written before that epoch is applied, and comes back then.
+#[test]
+fn freed_blocks_come_back_with_the_apply() {
+    sim(1, || {
+        let disk = disk(RING, volume(RING), 1);
+        let fs = mount(&disk, "commit=300,mode=lfs");
+        let ino = file(&fs, fs.root(), "f");
+        fs.write(ino, 0, &vec![1; 300 * BLOCK_BYTES])
+            .expect("writes");
+        fs.fsync(ino, false).expect("a commit");
+        fs.write_home_now().expect("applies");
+        let released = fs.applies().released;
+        fs.write(ino, 0, &vec![2; 300 * BLOCK_BYTES])
+            .expect("writes");
+        fs.fsync(ino, false).expect("a commit");
+        // Back at this point by a cut: the ring has the new blocks, the pack the old ones; both are as they were written.
+        let (pack, ring) = (disk.snapshot_lost(), tree(&fs));
+        fs.write_home_now().expect("applies");
+        assert!(
+            fs.applies().released >= released + 300,
+            "{:?}",
+            fs.applies()
+        );
+        fs.check_home();
+        fs.unmount().expect("unmounts");
+        let again = crate::common::disk(RING, pack, 2);
+        let fs = mount(&again, "");
+        assert_eq!(tree(&fs), ring, "I7");
+        fs.unmount().expect("unmounts");
+    });
+}
+
+/// B10: dirty nodes do not grow beyond their threshold, whoever has to apply.
+#[test]
+fn dirty_nodes_are_bounded_without_any_task() {
+    sim(1, || {
+        let disk = disk(RING, volume(RING), 1);
+        let mut options = MountOptions::parse("scheme=f2fsj").expect("valid");
+        options.timers = false;
+        options.checkpoint.triggers.dirty_node_segments = 1;
+        let fs = F2fs::mount(Queue::new(disk.clone()), options).expect("mounts");
+        for n in 0..1500 {
+            file(&fs, fs.root(), &format!("f{n}"));
+        }
+        assert!(fs.applies().applies() > 0, "{:?}", fs.applies());
+        fs.unmount().expect("unmounts");
+    });
+}
+
+/// What cuts leave while an apply runs: each is the state after all that was committed before. Answers what is wrong.
+fn cuts_of_an_apply(seed: u64, ring: u32, mutant: Option<Mutant>) -> Result<usize, String> {
+    let config = SimConfig {
+        mutant,
+        ..SimConfig::random(seed)
+    };
+    let outcome = Sim::new(config).run(|| {
+        let disk = disk(ring, volume(ring), seed);
+        let fs = mount(&disk, "commit=300");
+        let mut player = Player::new(&fs, seed, 'a');
+        player.write = 3;
+        let mut pictures = Vec::new();
+        for round in 0..3 {
+            for _ in 0..60 {
+                player.step();
+            }
+            fs.sync().expect("a commit");
+            let expected = tree(&fs);
+            let task = {
+                let fs = fs.clone();
+                rt::spawn("applier", move || fs.write_home_now().expect("applies"))
+            };
+            let mut n = 0;
+            while !task.is_finished() {
+                pictures.push((
+                    disk.snapshot(seed * 1000 + round * 100 + n),
+                    expected.clone(),
+                ));
+                n += 1;
+                rt::sleep(base::Nanos::from_micros(60));
+            }
+            task.join().expect("no panic");
+            file(&fs, fs.root(), &format!("behind {round}"));
+            fs.sync().expect("a commit");
+            let expected = tree(&fs);
+            pictures.push((disk.snapshot_lost(), expected));
+        }
+        fs.unmount().expect("unmounts");
+        pictures
+    });
+    if let Some(failure) = outcome.first_failure {
+        return Err(format!("seed {seed}: {failure}"));
+    }
+    let pictures = outcome.value.expect("no failure");
+    for (n, (picture, expected)) in pictures.iter().enumerate() {
+        let outcome = Sim::new(SimConfig::random(seed)).run(|| {
+            let disk = crate::common::disk(ring, picture.clone(), 7);
+            let fs = mount(&disk, "");
+            let found = tree(&fs);
+            fs.check();
+            fs.unmount().expect("unmounts");
+            found
+        });
+        if let Some(failure) = outcome.first_failure {
+            return Err(format!("seed {seed}, cut {n}: {failure}"));
+        }
+        if outcome.value.as_ref() != Some(expected) {
+            return Err(format!(
+                "seed {seed}, cut {n}: I7: another state than the committed one"
+            ));
+        }
+    }
+    Ok(pictures.len())
+}
+
+/// B7.
+#[test]
+fn a_cut_inside_an_apply_loses_nothing_that_was_committed() {
+    let mut cuts = 0;
+    for seed in 1..=3 {
+        cuts += cuts_of_an_apply(seed, RING, None).unwrap_or_else(|why| panic!("{why}"));
+    }
+    assert!(cuts > 30, "{cuts} cuts");
+}
+
+#[cfg(feature = "mutants")]
+mod mutants {
+    use super::{RING, cuts_of_an_apply};
+    use base::Mutant;
+
+    fn noticed(mutant: Mutant) {
+        let seen = (1..=4).find_map(|seed| cuts_of_an_apply(seed, RING, Some(mutant)).err());
+        assert!(seen.is_some(), "{mutant} is not noticed");
+        println!("{mutant}: {}", seen.expect("noticed"));
+    }
+
+    /// F71.
+    #[test]
+    fn a_page_keeps_its_old_place() {
+        noticed(Mutant::F2fsjKeepOldPlace);
+    }
+
+    /// F72.
+    #[test]
+    fn a_pack_names_an_epoch_that_is_not_in_it() {
+        noticed(Mutant::F2fsjPackAhead);
+    }
 }
