@@ -232,6 +232,7 @@ impl F2fs {
         if cfg!(debug_assertions) && settled {
             self.assert_home_is_live();
         }
+        let written = written.and_then(|()| self.close_journal());
         let written = written.and_then(|()| self.unguard());
         if self.cp.has_failed_write() && !self.options.read_only {
             self.record_stop();

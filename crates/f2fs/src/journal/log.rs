@@ -4,6 +4,7 @@ use super::stats::Figures;
 use super::{Closed, CommitReason, Epoch, Journal, JournalStats, OwnedGroup, Ring, Span};
 use crate::space::Usage;
 use base::Time;
+use ondisk::f2fs::journal::JournalSuper;
 use ondisk::f2fs::{AllocType, BlockAddr, Log as DataLog, Nid, SegNo};
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub(crate) struct Start {
     pub epoch: Epoch,
     /// What is in use then.
     pub usage: Usage,
+    /// The newest copy of the superblock; both are durable.
+    pub sb: JournalSuper,
 }
 
 /// A committed epoch, until it is applied.

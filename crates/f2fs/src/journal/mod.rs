@@ -44,6 +44,7 @@ mod rewrite;
 mod ring;
 mod stamps;
 mod stats;
+mod supers;
 mod timer;
 mod transaction;
 mod tx;
@@ -68,7 +69,7 @@ pub(crate) use tx::{Tx, UsageDelta};
 
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 pub(crate) use ondisk::f2fs::journal::JournalArea;
-use ondisk::f2fs::journal::RING_AT;
+use ondisk::f2fs::journal::{JournalSuper, RING_AT};
 use rt::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -91,6 +92,8 @@ pub(crate) struct Journal {
     group: Group,
     /// The ring.
     log: Mutex<LogState>,
+    /// What the newest copy of the superblock says.
+    sb: Mutex<JournalSuper>,
     /// Committed epochs that are not applied, oldest first.
     pub committed: Mutex<VecDeque<Arc<Committed>>>,
     /// What cleaning wants apply to write elsewhere.
@@ -126,6 +129,7 @@ impl Journal {
             reserve: Reserve::new(),
             group: Group::new(start.epoch),
             log: Mutex::named("f2fs journal", log),
+            sb: Mutex::named("f2fs journal superblock", start.sb),
             committed: Mutex::named("f2fs committed epochs", VecDeque::new()),
             rewrite: Rewrite::new(),
             stamps: DirStamps::new(),

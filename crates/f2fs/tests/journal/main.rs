@@ -8,5 +8,6 @@ mod cuts;
 #[path = "../common/mod.rs"]
 mod images;
 mod space;
+mod supers;
 mod volume;
 mod world;

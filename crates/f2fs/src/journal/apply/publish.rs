@@ -40,8 +40,8 @@ impl F2fs {
         let segs = self.segs.flush_home(&images.fold.segs, &mut plug);
         // A pack that says more than it has: recovery would leave that epoch out (F72).
         let ahead = u64::from(rt::mutant(Mutant::F2fsjPackAhead));
-        let uuid = self.sb.lock().uuid();
-        self.cp.set_applied(uuid, Epoch(target.0 + ahead));
+        self.cp
+            .set_applied(journal.area.uuid, Epoch(target.0 + ahead));
         let packed = self.build_pack(Wanted {
             cause,
             usage,
@@ -104,7 +104,7 @@ impl F2fs {
         if !rt::mutant(Mutant::F2fsjTailEarly) {
             journal.release(target);
         }
-        Ok(())
+        self.note_tail(journal)
     }
 
     fn release_home(&self, mut freed: Vec<BlockAddr>) {

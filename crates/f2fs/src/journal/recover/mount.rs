@@ -90,6 +90,7 @@ impl F2fs {
             head: recovered.head,
             epoch: recovered.epoch,
             usage: self.space.usage(),
+            sb: *sb,
         })
     }
 
