@@ -138,6 +138,9 @@ fn an_f2fs_has_room_for_a_journal_on_demand() {
         );
         fsck_f2fs(&image);
         assert_eq!(varve(&["fsck"], &image).0, 0);
+        let (code, said) = varve(&["info"], &image);
+        assert_eq!(code, 0, "{said}");
+        assert_eq!(said.contains("tail: epoch"), !journal.is_empty(), "{said}");
     }
     for (more, words) in [
         (&["-J", "size=71k"][..], "from 73728 bytes"),

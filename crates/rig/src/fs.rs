@@ -10,6 +10,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::{FileSystem, FsError};
 
+/// The figures that both journals have.
+fn of_f2fsj(stats: f2fs::JournalStats) -> Stats {
+    let phases = f2fs::CommitPhase::ALL.into_iter();
+    let spent = |phase| stats.time.get(&phase).copied().unwrap_or_default();
+    Stats {
+        transactions: stats.commits(),
+        blocks_logged: stats.blocks,
+        record_bytes: stats.bytes,
+        steps: phases.map(|phase| (phase.name(), spent(phase))).collect(),
+        ..Stats::default()
+    }
+}
+
 /// A mounted file system. What all kinds have in common is [`AnyFs::seam`].
 #[derive(Clone)]
 pub enum AnyFs {
@@ -47,9 +60,12 @@ impl AnyFs {
         }
     }
 
-    /// What the journal did; zeros without one.
+    /// What the journal did; zeros without one. Of F2FSJ an epoch is a transaction.
     pub fn journal_stats(&self) -> Stats {
-        self.journal().map(|j| j.stats()).unwrap_or_default()
+        match self {
+            AnyFs::Ext4(fs) => fs.journal().stats(),
+            AnyFs::F2fs(fs) => fs.journal_stats().map(of_f2fsj).unwrap_or_default(),
+        }
     }
 
     /// What the recovery of the journal did at mount; `None` if there was nothing to do, or there is no journal.

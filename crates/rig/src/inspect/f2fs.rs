@@ -3,9 +3,10 @@
 use super::{Section, block, corrupt, uuid};
 use crate::VolumeError;
 use base::BLOCK_BYTES;
+use ondisk::f2fs::journal::JournalSuper;
 use ondisk::f2fs::{
-    BlockAddr, Checkpoint, Geometry, InodeFields, Log, NatEntry, Nid, SUPERBLOCK_AT, SummaryBlock,
-    Superblock, bits, footer,
+    BlockAddr, Checkpoint, Features, Geometry, InodeFields, Log, NatEntry, Nid, SUPERBLOCK_AT,
+    SummaryBlock, Superblock, bits, footer,
 };
 use std::fs::File;
 use vfs::FsError;
@@ -58,19 +59,23 @@ pub fn info(file: &File) -> Result<Vec<Section>, VolumeError> {
             "made or checked by",
             String::from_utf8_lossy(sb.version()).trim_end_matches('\0'),
         )
-        .row("journal", journal(&sb))
+        .row("journal", region(&sb))
         .debug(&geo);
     let in_force = newest(file, &geo);
     let mut sections = vec![s];
+    sections.extend(journal(file, &sb)?);
     match in_force {
-        Ok((cp, second)) => sections.push(describe(
-            &cp,
-            if second {
-                "second pack, in force"
-            } else {
-                "first pack, in force"
-            },
-        )),
+        Ok((cp, second)) => {
+            let name = match second {
+                true => "second pack, in force",
+                false => "first pack, in force",
+            };
+            let mut s = describe(&cp, name);
+            if let Some(applied) = cp.applied(&sb.uuid()) {
+                s.row("epochs of the journal in it, up to", applied);
+            }
+            sections.push(s);
+        }
         // `newest` tells of the first pack only.
         Err(_) => sections.extend(checkpoints(file)?),
     }
@@ -78,7 +83,7 @@ pub fn info(file: &File) -> Result<Vec<Section>, VolumeError> {
 }
 
 /// Where the journal lies (F2FSJ), and whether the volume is guarded from others because of it.
-fn journal(sb: &Superblock) -> String {
+fn region(sb: &Superblock) -> String {
     let hidden = if sb.is_hidden() {
         "; hidden from others"
     } else {
@@ -92,6 +97,50 @@ fn journal(sb: &Superblock) -> String {
         ),
         Err(e) => format!("unusable: {e}"),
     }
+}
+
+/// The region of the journal, if there is one, what guards it, and the newer one of its superblocks.
+fn journal(file: &File, sb: &Superblock) -> Result<Option<Section>, VolumeError> {
+    let mut s = Section::new("journal (F2FSJ)");
+    let area = match sb.journal() {
+        Ok(None) => return Ok(None),
+        Ok(Some(area)) => area,
+        Err(e) => {
+            s.row("unusable", e);
+            return Ok(Some(s));
+        }
+    };
+    let ro = sb.features().has(Features::RO);
+    s.row("first block", area.start)
+        .row("blocks", area.blocks)
+        .row("uuid", uuid(area.uuid))
+        .row(
+            "guard",
+            match (sb.is_hidden(), ro) {
+                (true, _) => "magic: hidden from others",
+                (false, true) => "ro-bit: read-only for others",
+                (false, false) => "none",
+            },
+        );
+    let [first, second] = [
+        block(file, area.super_block(0))?,
+        block(file, area.super_block(1))?,
+    ];
+    match JournalSuper::choose(&first, &second) {
+        Ok(found) => {
+            s.row("unmounted, nothing to redo", found.clean)
+                .row("blocks of the ring", found.ring_blocks)
+                .row("tail: block of the ring", found.tail)
+                .row("tail: epoch", found.tail_epoch)
+                .row("behind checkpoint version", found.checkpoint_version)
+                .row("incarnation", format!("{:016x}", found.incarnation));
+        }
+        Err([first, second]) => {
+            s.row("superblock 0, unusable", first)
+                .row("superblock 1, unusable", second);
+        }
+    }
+    Ok(Some(s))
 }
 
 /// Both packs.
