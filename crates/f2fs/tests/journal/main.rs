@@ -5,6 +5,7 @@ mod attack;
 mod commit;
 mod common;
 mod cuts;
+mod guard;
 #[path = "../common/mod.rs"]
 mod images;
 mod space;
