@@ -7,7 +7,7 @@ use super::found::{FoundEntry, FoundView, names, read_file};
 use super::model::{Entry, State, View, parent};
 use super::ops::Op;
 use super::oracle::{Oracle, Told};
-use super::rules::{Call, Cover, Sight, Terms, What, cover, may_show};
+use super::rules::{Call, Cover, Sight, Terms, What, may_show};
 use super::run::{Progress, TaskLog};
 use super::stamp::FileId;
 use super::{Judgement, Loss};
@@ -61,6 +61,7 @@ struct Replay {
     roll_forward: bool,
     /// Syncs of single files promise something.
     fsync_counts: bool,
+    terms: Terms,
     /// Syncs of single files that have begun (kept with `roll_forward`).
     synced: Vec<SyncedFile>,
 }
@@ -168,6 +169,7 @@ impl Replay {
             done: Vec::new(),
             roll_forward: terms.roll_forward.is_some(),
             fsync_counts: terms.fsync_counts(),
+            terms: *terms,
             synced: Vec::new(),
         }
     }
@@ -184,7 +186,7 @@ impl Replay {
                 let op = &self.log.ops[self.at.ended];
                 let promised = match op {
                     Op::Fsync(_) | Op::Fdatasync(_) if !self.fsync_counts => 0,
-                    op => self.state.acknowledge(op, self.roll_forward),
+                    op => self.state.acknowledge(op, &self.terms),
                 };
                 self.at.ended += 1;
                 self.ended = self.state.count;
@@ -314,7 +316,7 @@ const WORDS_MAX: usize = 3;
 impl FileOracle {
     /// For a run that left these logs.
     pub fn new(logs: Vec<TaskLog>, terms: Terms) -> FileOracle {
-        let syncs = syncs(&logs);
+        let syncs = syncs(&logs, &terms);
         let tasks = logs.into_iter().enumerate();
         FileOracle {
             tasks: tasks.map(|(n, log)| Replay::new(n, log, &terms)).collect(),
@@ -520,13 +522,15 @@ impl FileOracle {
 }
 
 /// What each sync of everything covers, in the order of their ends.
-fn syncs(logs: &[TaskLog]) -> Vec<SyncAll> {
+fn syncs(logs: &[TaskLog], terms: &Terms) -> Vec<SyncAll> {
     let mut syncs = Vec::new();
     for (task, log) in logs.iter().enumerate() {
         for (op, call) in log.ops.iter().enumerate() {
             let content = match call {
-                Op::Sync => cover(Call::Sync, What::Content) == Cover::Everything,
-                Op::SyncDir(_) if cover(Call::SyncDir, What::Names) == Cover::Everything => false,
+                Op::Sync => terms.cover(Call::Sync, What::Content) == Cover::Everything,
+                Op::SyncDir(_) if terms.cover(Call::SyncDir, What::Names) == Cover::Everything => {
+                    false
+                }
                 _ => continue,
             };
             let (Some(begun), Some(ended)) = (log.times.begun.get(op), log.times.ended.get(op))

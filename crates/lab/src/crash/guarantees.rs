@@ -135,7 +135,8 @@ const F2FS: &str = "
 ## F2FS
 
 With its journal (`f2fsj`) F2FS is one of the journaled schemes. A cut leaves the state after some whole epoch: all that operations
-did until then, and nothing of later ones. The rest of this section is about F2FS with checkpoints.
+did until then, and nothing of later ones. An `fsync` of a directory commits the epochs that changed *this directory*, with all that
+came before them: that what was changed elsewhere since then comes along is not promised. The rest of this section is about F2FS with checkpoints.
 
 A mount finds the names of the last checkpoint, which are those after some prefix of all operations (O1, O7). On top of it each file that was
 synced later comes back by itself, as it was at that sync: content, size, permissions, extended attributes, and its name if the checkpoint

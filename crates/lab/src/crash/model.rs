@@ -5,7 +5,7 @@
 
 use super::content::Content;
 use super::ops::Op;
-use super::rules::{Call, Cover, What, cover};
+use super::rules::{Call, Cover, Terms, What};
 use super::stamp::FileId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -271,9 +271,10 @@ impl State {
         }
     }
 
-    /// O2: a sync by the task itself has completed. Answers how many operations on names are now promised. With `alone` the sync of a
+    /// O2: a sync by the task itself has completed. Answers how many operations on names are now promised. Where names come back by roll-forward the sync of a
     /// file promises that file only, and nothing of a prefix.
-    pub fn acknowledge(&mut self, op: &Op, alone: bool) -> usize {
+    pub fn acknowledge(&mut self, op: &Op, terms: &Terms) -> usize {
+        let alone = terms.roll_forward.is_some();
         let (call, path) = match op {
             Op::Fsync(path) => (Call::Fsync, path.as_str()),
             Op::Fdatasync(path) => (Call::Fdatasync, path.as_str()),
@@ -282,14 +283,14 @@ impl State {
             _ => return 0,
         };
         let (id, now) = (self.id(path), self.ops);
-        match cover(call, What::Content) {
+        match terms.cover(call, What::Content) {
             Cover::Everything => self.acknowledge_all(now),
             Cover::Inode => self.content_mut(path).acknowledge(now),
             Cover::Making | Cover::Nothing => {}
         }
         let promised = |what, touched: &BTreeMap<FileId, usize>| {
             let by = |map: &BTreeMap<FileId, usize>| map.get(&id).copied().unwrap_or(0);
-            match cover(call, what) {
+            match terms.cover(call, what) {
                 Cover::Everything => self.count,
                 Cover::Inode | Cover::Making if alone => 0,
                 Cover::Inode => by(touched),

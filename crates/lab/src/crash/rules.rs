@@ -82,6 +82,8 @@ pub struct Terms {
     /// Names come back by checkpoint and roll-forward (F2FS, in this mode of fsync): the sync of a file brings that file back, and
     /// nothing that is older.
     pub roll_forward: Option<FsyncMode>,
+    /// The sync of a directory commits what changed it, and all that came before; what changed elsewhere since then may wait (F2FSJ).
+    pub by_inode: bool,
 }
 
 impl Terms {
@@ -100,6 +102,7 @@ impl Terms {
                 Scheme::F2fs(scheme) => scheme.journal().is_none().then_some(scheme.fsync),
                 Scheme::Journal(_) => None,
             },
+            by_inode: matches!(config.stack.scheme, Scheme::F2fs(s) if s.journal().is_some()),
         }
     }
 
@@ -125,6 +128,7 @@ impl Terms {
                 data,
                 garbles,
                 roll_forward,
+                by_inode: false,
             })
         });
         each.into_iter().flatten().collect()
@@ -260,6 +264,16 @@ pub static COVERS: &[Covers] = &[
 pub fn cover(call: Call, what: What) -> Cover {
     let row = COVERS.iter().find(|c| c.call == call && c.what == what);
     row.map_or(Cover::Nothing, |c| c.cover)
+}
+
+impl Terms {
+    /// How much of `what` a completed `call` covers under these terms.
+    pub fn cover(&self, call: Call, what: What) -> Cover {
+        match (call, cover(call, what)) {
+            (Call::SyncDir, Cover::Everything) if self.by_inode => Cover::Inode,
+            (_, cover) => cover,
+        }
+    }
 }
 
 /// What a cut may leave of an operation that no completed sync covers.
@@ -449,6 +463,7 @@ mod tests {
     fn modes_differ_where_they_should() {
         let terms = |data, garbles| Terms {
             roll_forward: None,
+            by_inode: false,
             journaled: true,
             data,
             garbles,
@@ -458,5 +473,14 @@ mod tests {
         assert!(may_show(Sight::TornPage, &terms(Data::Ordered, true)));
         assert!(!may_show(Sight::TornPage, &terms(Data::Ordered, false)));
         assert!(!may_show(Sight::TornPage, &terms(Data::Journal, true)));
+        let ordered = terms(Data::Ordered, false);
+        let by_inode = Terms {
+            by_inode: true,
+            ..ordered
+        };
+        for (terms, names) in [(ordered, Cover::Everything), (by_inode, Cover::Inode)] {
+            assert_eq!(terms.cover(Call::SyncDir, What::Names), names);
+            assert_eq!(terms.cover(Call::Sync, What::Names), Cover::Everything);
+        }
     }
 }

@@ -15,6 +15,7 @@ const STRICT: Terms = Terms {
     data: Data::Ordered,
     garbles: false,
     roll_forward: None,
+    by_inode: false,
 };
 const GARBLES: Terms = Terms {
     garbles: true,
