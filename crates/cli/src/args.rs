@@ -27,6 +27,8 @@ pub enum Command {
     Device(DeviceCommand),
     /// Checks the file system in an image file (ext4, ext3, F2FS); recovers it first.
     Fsck(FsckArgs),
+    /// Recovers the file system in an image file: replays the log of ext4, redoes the ring of F2FSJ, rolls F2FS forward.
+    Recover(RecoverArgs),
     /// Makes a file system in an image file: ext4, ext3 or F2FS.
     Mkfs(MkfsArgs),
     /// Shows what the superblock of an image says, and of F2FS its checkpoint.
@@ -393,6 +395,18 @@ pub struct FsckArgs {
     /// Most findings to print.
     #[arg(long, default_value_t = 100, value_name = "N")]
     pub limit: usize,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 recovered, or nothing to recover, 4 recovery refuses the volume, 8 the image cannot be used, 2 wrong usage."
+)]
+pub struct RecoverArgs {
+    /// Image file.
+    pub image: PathBuf,
+    /// Writes nothing: says what would be done.
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
 }
 
 #[derive(clap::Args)]

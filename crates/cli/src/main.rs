@@ -31,6 +31,7 @@ fn main() -> ExitCode {
     let args = Args::try_parse().unwrap_or_else(|e| refuse(&e));
     let result = match args.command {
         Command::Fsck(options) => return fsck::fsck(&options),
+        Command::Recover(options) => return fsck::recover::recover(&options),
         Command::Compare(options) => compare::compare(&options),
         Command::Crash(options) => crash::crash(&options),
         Command::CrashWorker => crash::worker::serve(),

@@ -1,6 +1,7 @@
 //! `varve fsck`: checks an image, after recovery where it needs that.
 
 pub(crate) mod open;
+pub(crate) mod recover;
 
 use crate::args::FsckArgs;
 use crate::out::say;

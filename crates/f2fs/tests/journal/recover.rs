@@ -2,12 +2,15 @@
 
 use crate::common::{disk, fsck, mount, sim, volume};
 use crate::images;
-use base::Ino;
-use block::Queue;
+use base::{BlockNo, Ino, Mutant};
+use block::{Class, Queue};
 use blockdev::{Image, SpecDisk};
 use fscore::{
     Creds, FallocateMode, FileKind, FileSystem, FsResult, RenameMode, SetAttr, XattrMode,
 };
+use ondisk::f2fs::journal::{JournalArea, JournalSuper, RING_AT};
+use ondisk::f2fs::{Features, Superblock};
+use rt::{Sim, SimConfig};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use varve_f2fs::{F2fs, MountOptions};
@@ -282,7 +285,9 @@ fn committed(step: &Step, apart: bool) -> (Image, Tree) {
         }
         (step.1)(&fs);
         fs.sync().expect("synced");
-        (disk.power_off(1), tree(&fs))
+        let (left, seen) = (disk.snapshot_lost(), tree(&fs));
+        fs.unmount().expect("unmounted");
+        (left, seen)
     })
 }
 
@@ -297,7 +302,7 @@ fn every_kind_of_operation_comes_back() {
                 let options = MountOptions::parse("ro").expect("valid");
                 let fs = F2fs::mount(Queue::new(disk.clone()), options).expect("mounted");
                 assert_eq!(tree(&fs), expected, "{}, read-only", step.0);
-                drop(fs);
+                fs.unmount().expect("unmounted");
                 assert!(disk.visible() == content, "M1: {}", step.0);
                 let fs = mount_plain(&disk).expect(step.0);
                 let found = fs.journal_recovery().expect("a journal").clone();
@@ -338,7 +343,8 @@ fn recovery_is_cut_and_begins_anew() {
         let task = {
             let disk = disk.clone();
             rt::spawn("recovery", move || {
-                drop(mount_plain(&disk).expect("mounted"))
+                let fs = mount_plain(&disk).expect("mounted");
+                fs.unmount().expect("unmounted");
             })
         };
         let mut pictures: Vec<Image> = Vec::new();
@@ -373,4 +379,141 @@ fn recovery_is_cut_and_begins_anew() {
         }
     }
     assert!(cases.len() > 1, "before and behind the pack: {cases:?}");
+}
+
+fn block(disk: &Arc<SpecDisk>, at: u64) -> Vec<u8> {
+    let queue = Queue::new(disk.clone());
+    queue.read(BlockNo(at).lba(), 8).expect("read").to_vec()
+}
+
+fn put(disk: &Arc<SpecDisk>, at: u64, bytes: Vec<u8>) {
+    Queue::new(disk.clone())
+        .write_fua(BlockNo(at).lba(), Class::Superblock, bytes.into())
+        .expect("written");
+}
+
+/// Hides the journal from a mount, as from somebody who does not know it; or shows it again.
+fn forget_journal(disk: &Arc<SpecDisk>, area: Option<JournalArea>) -> JournalArea {
+    let mut found = area;
+    for at in 0..2 {
+        let mut bytes = block(disk, at);
+        let mut sb = Superblock::in_block(&bytes).expect("sound");
+        match area {
+            Some(area) => sb.set_journal(&area),
+            None => {
+                found = sb.journal().expect("sound");
+                sb.clear_journal();
+                sb.set_features(sb.features().without(Features::RO));
+            }
+        }
+        sb.encode(&mut bytes);
+        put(disk, at, bytes);
+    }
+    found.expect("a journal")
+}
+
+/// Whether what somebody else wrote is found, after epochs of ours were left in the ring.
+fn written_by_another(mutant: Option<Mutant>) -> Result<String, String> {
+    let step = STEPS.iter().find(|s| s.0 == "create").expect("a step");
+    let (content, _) = committed(step, true);
+    let config = SimConfig {
+        mutant,
+        quiet: mutant.is_some(),
+        ..SimConfig::seeded(1)
+    };
+    let outcome = Sim::new(config).run(move || {
+        let disk = disk(RING, content, 7);
+        let area = forget_journal(&disk, None);
+        let fs = mount_plain(&disk).expect("a plain volume");
+        make(&fs, fs.root(), "theirs");
+        let expected = tree(&fs);
+        fs.unmount().expect("unmounted");
+        forget_journal(&disk, Some(area));
+        let fs = mount_plain(&disk).map_err(|e| e.to_string())?;
+        let same = tree(&fs) == expected;
+        let found = fs.journal_recovery().expect("a journal").case;
+        let notes = fs.mount_notes().concat();
+        fs.unmount().map_err(|e| e.to_string())?;
+        match same {
+            true => Ok(format!("{found} {notes}")),
+            false => Err("another state".to_string()),
+        }
+    });
+    match outcome.first_failure {
+        Some(failure) => Err(failure.to_string()),
+        None => outcome.value.expect("no failure"),
+    }
+}
+
+#[test]
+fn a_ring_is_not_redone_onto_what_another_implementation_wrote() {
+    let found = written_by_another(None).expect("their state");
+    assert!(
+        found.starts_with('E') && found.contains("they are lost"),
+        "{found}"
+    );
+}
+
+/// Whether a volume that was made over is empty, although its ring holds transactions of the one before.
+fn made_over(mutant: Option<Mutant>) -> Result<char, String> {
+    let step = STEPS.iter().find(|s| s.0 == "create").expect("a step");
+    let (old, _) = committed(step, true);
+    let config = SimConfig {
+        mutant,
+        quiet: mutant.is_some(),
+        ..SimConfig::seeded(1)
+    };
+    let outcome = Sim::new(config).run(move || {
+        let before = disk(RING, old, 7);
+        let disk = disk(RING, volume(RING), 7);
+        let sb = Superblock::in_block(&block(&disk, 0)).expect("sound");
+        let area = sb.journal().expect("sound").expect("a journal");
+        for n in u64::from(RING_AT)..u64::from(area.blocks) {
+            put(&disk, area.start + n, block(&before, area.start + n));
+        }
+        for copy in 0..2 {
+            let at = area.super_block(copy);
+            let sb = JournalSuper::parse(&block(&disk, at)).expect("sound");
+            let sb = JournalSuper {
+                clean: false,
+                incarnation: sb.incarnation ^ 1 << 40,
+                ..sb
+            };
+            put(&disk, at, sb.encode());
+        }
+        let fs = mount_plain(&disk).map_err(|e| e.to_string())?;
+        let empty = fs.lookup(fs.root(), b"big").is_err();
+        let found = fs.journal_recovery().expect("a journal").case;
+        fs.unmount().map_err(|e| e.to_string())?;
+        match empty {
+            true => Ok(found),
+            false => Err("files of the volume before".to_string()),
+        }
+    });
+    match outcome.first_failure {
+        Some(failure) => Err(failure.to_string()),
+        None => outcome.value.expect("no failure"),
+    }
+}
+
+#[test]
+fn transactions_of_another_life_do_not_count() {
+    assert_eq!(made_over(None), Ok('G'));
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn mutants_of_recovery_are_noticed() {
+    let found = written_by_another(Some(Mutant::F2fsjStampIgnored));
+    println!(
+        "{}: {}",
+        Mutant::F2fsjStampIgnored,
+        found.expect_err("noticed")
+    );
+    let found = made_over(Some(Mutant::F2fsjStaleIncarnation));
+    println!(
+        "{}: {}",
+        Mutant::F2fsjStaleIncarnation,
+        found.expect_err("noticed")
+    );
 }

@@ -89,6 +89,75 @@ pub fn fsck(file: &File, write: bool, now: WallTime, limit: usize) -> Result<Che
     Ok(checked)
 }
 
+/// What a recovery found and did.
+#[derive(Debug)]
+pub struct Recovery {
+    /// The kind of file system; of what cannot be told, ext4.
+    pub kind: Fs,
+    /// What was found and done, a line each; of F2FSJ the case of its table first.
+    pub lines: Vec<String>,
+    /// Why the file system refused, if it did.
+    pub refused: Option<String>,
+}
+
+/// Recovers the volume in `file`: replays the log of ext4, redoes the ring of F2FSJ, rolls F2FS forward. With `write` the file changes,
+/// else memory only.
+///
+/// # Errors
+/// The host refuses to read or write the file.
+pub fn recover_image(file: &File, write: bool, now: WallTime) -> Result<Recovery, FsckError> {
+    let kind = kind_of(file)?.unwrap_or(Fs::Ext4);
+    let below = HostFile::new(file.try_clone()?)?;
+    let device: Arc<dyn BlockDevice> = match write {
+        true => Arc::new(below),
+        false => Arc::new(Overlay::new(below)),
+    };
+    let (lines, refused) = match recover_with(kind, &device, now, described) {
+        Ok(Ok(lines)) => (lines, None),
+        Ok(Err(why)) => (Vec::new(), Some(why)),
+        Err(why) => return Err(FsckError::Recovery(why)),
+    };
+    Ok(Recovery {
+        kind,
+        lines,
+        refused,
+    })
+}
+
+/// What the mount has recovered.
+fn described(fs: &AnyFs) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(r) = fs.journal_recovery() {
+        lines.push(format!(
+            "log: cases {}, {} transactions, {} blocks brought home",
+            r.cases, r.transactions, r.blocks_replayed
+        ));
+    }
+    let Some(fs) = fs.f2fs() else {
+        return lines;
+    };
+    if let Some(j) = fs.journal_recovery() {
+        lines.push(j.message.clone());
+        if j.epochs > 0 {
+            lines.push(format!(
+                "redone: {} epochs, {} groups, {} records; {} nodes made, {} freed, {} changes of nodes, {} of directory pages, {} blocks",
+                j.epochs, j.groups, j.records, j.nodes_new, j.nodes_freed, j.node_changes, j.dir_changes, j.blocks
+            ));
+        }
+        if j.truncations > 0 {
+            lines.push(format!("{} truncations continued", j.truncations));
+        }
+    }
+    if let Some(r) = fs.recovery().filter(|r| r.nodes_read > 0) {
+        lines.push(format!(
+            "rolled forward: {} nodes read, {} inodes ({} made), {} names, {} blocks",
+            r.nodes_read, r.inodes, r.inodes_made, r.names, r.blocks
+        ));
+    }
+    lines.extend(fs.mount_notes().iter().map(|note| format!("note: {note}")));
+    lines
+}
+
 /// Checks a volume of this kind behind `read`, as it is. `limit`: findings to keep.
 pub fn check<E: Display>(
     kind: Fs,
@@ -127,6 +196,16 @@ fn recover(
     device: &Arc<dyn BlockDevice>,
     now: WallTime,
 ) -> Result<Option<String>, String> {
+    Ok(recover_with(kind, device, now, |_| ())?.err())
+}
+
+/// Mounts, looks, unmounts. The inner error is why the file system refused.
+fn recover_with<R: Send + 'static>(
+    kind: Fs,
+    device: &Arc<dyn BlockDevice>,
+    now: WallTime,
+    look: fn(&AnyFs) -> R,
+) -> Result<Result<R, String>, String> {
     let mut config = SimConfig::seeded(0);
     config.epoch = now;
     config.quiet = true;
@@ -137,13 +216,16 @@ fn recover(
             Fs::Ext4 | Fs::Ext3 => MountOptions::Ext4(Default::default()),
             Fs::F2fs => MountOptions::F2fs(Default::default()),
         };
-        AnyFs::mount(Queue::new(device), options)?.seam().unmount()
+        let fs = AnyFs::mount(Queue::new(device), options)?;
+        let seen = look(&fs);
+        fs.seam().unmount()?;
+        Ok(seen)
     });
     match (outcome.first_failure, outcome.value) {
-        (_, Some(Ok(()))) => Ok(None),
+        (_, Some(Ok(seen))) => Ok(Ok(seen)),
         (_, Some(Err(FsError::Io { what, .. }))) => Err(what),
-        (_, Some(Err(e))) => Ok(Some(e.to_string())),
-        (Some(failure), None) => Ok(Some(failure.to_string())),
-        (None, None) => Ok(Some("it did not end".into())),
+        (_, Some(Err(e))) => Ok(Err(e.to_string())),
+        (Some(failure), None) => Ok(Err(failure.to_string())),
+        (None, None) => Ok(Err("it did not end".into())),
     }
 }

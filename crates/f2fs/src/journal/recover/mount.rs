@@ -2,11 +2,12 @@
 
 use super::Recovered;
 use crate::F2fs;
-use crate::journal::{self, Journal, Start};
+use crate::journal::{self, Journal, JournalArea, Start};
 use crate::ops::{Cause, Freeze};
 use base::{BlockNo, Ino, SECTORS_PER_BLOCK};
 use block::Class;
 use fscore::{FsError, FsResult};
+use ondisk::f2fs::journal::JournalSuper;
 use std::collections::BTreeMap;
 
 impl F2fs {
@@ -78,12 +79,7 @@ impl F2fs {
         // Both copies: none of them may bring an old life back.
         for _ in 0..2 {
             sb.generation = sb.generation.wrapping_add(1);
-            let at = BlockNo(recovered.area.super_block(sb.copy())).lba();
-            self.queue
-                .write_fua(at, Class::JournalSuperblock, sb.encode().into())
-                .map_err(crate::fault::device(
-                    "writing the superblock of the journal",
-                ))?;
+            self.write_super(&recovered.area, sb)?;
         }
         Ok(Start {
             incarnation: sb.incarnation,
@@ -92,6 +88,15 @@ impl F2fs {
             usage: self.space.usage(),
             sb: *sb,
         })
+    }
+
+    fn write_super(&self, area: &JournalArea, sb: &JournalSuper) -> FsResult<()> {
+        let at = BlockNo(area.super_block(sb.copy())).lba();
+        self.queue
+            .write_fua(at, Class::JournalSuperblock, sb.encode().into())
+            .map_err(crate::fault::device(
+                "writing the superblock of the journal",
+            ))
     }
 
     /// Truncations that a cut interrupted go on, as new work.
