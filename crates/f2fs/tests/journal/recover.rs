@@ -388,7 +388,7 @@ fn block(disk: &Arc<SpecDisk>, at: u64) -> Vec<u8> {
 
 fn put(disk: &Arc<SpecDisk>, at: u64, bytes: Vec<u8>) {
     Queue::new(disk.clone())
-        .write_fua(BlockNo(at).lba(), Class::Superblock, bytes.into())
+        .write_fua(BlockNo(at).lba(), Class::Data, bytes.into())
         .expect("written");
 }
 
