@@ -3,16 +3,13 @@
 
 use crate::common::{disk, sim, try_mount_alone, volume};
 use crate::images::{create, pattern, read_all, truncate};
-use crate::world::{self, Cut, World, is_full};
+use crate::world::{self, Cut, PLAIN, is_full};
 use base::{Nanos, Rng};
 use blockdev::SpecDisk;
 use fscore::{FileSystem, FsResult};
-use rt::Mutex;
+use rt::{Mutex, SimConfig};
 use std::sync::Arc;
 use varve_f2fs::F2fs;
-
-/// Out of place, and nothing in the background.
-const PLAIN: &str = "ipu_policy=0";
 
 fn mount(disk: &Arc<SpecDisk>, more: &str) -> Arc<F2fs> {
     try_mount_alone(disk, more).expect("mount")
@@ -24,61 +21,13 @@ fn cut_and_mount(ring: u32, disk: &SpecDisk, seed: u64) -> (Arc<SpecDisk>, Arc<F
     (next, fs)
 }
 
-/// Runs `work` beside a task that cuts at random moments; answers the cuts.
-fn with_cuts(
-    disk: &SpecDisk,
-    model: &Mutex<world::Model>,
-    seed: u64,
-    (cuts, each): (usize, Nanos),
-    work: impl FnOnce(&dyn Fn() -> bool) + Send,
-) -> Vec<Cut> {
-    let over = Mutex::named("over", false);
-    rt::scope(|s| {
-        let watcher = s.spawn("cuts", || {
-            let mut rng = Rng::named(seed, "cuts");
-            let mut seen = Vec::new();
-            while seen.len() < cuts && !*over.lock() {
-                rt::sleep(Nanos(rng.below(each.0)));
-                seen.push(world::cut(disk, model, rng.below(u64::MAX)));
-            }
-            *over.lock() = true;
-            seen
-        });
-        work(&|| *over.lock());
-        *over.lock() = true;
-        watcher.join().expect("cuts")
-    })
-}
-
 /// A life on a volume of 64 MiB of which `full` percent are taken, with cuts.
 fn live(seed: u64, ring: u32, full: u64, steps: u32, cuts: usize) -> Vec<Cut> {
-    sim(seed, || {
-        let disk = disk(ring, volume(ring), seed);
-        let fs = mount(&disk, PLAIN);
-        let mut world = World::new(fs, seed);
-        let stat = world.fs.statfs().expect("statfs");
-        let wanted = stat.blocks_free * full / 100;
-        let files = 20;
-        world.files_max = 24;
-        world.pages_max = wanted / files;
-        for _ in 0..files {
-            let name = world.create().expect("room");
-            world.write(&name, 0, wanted / files).expect("room");
-        }
-        world.sync().expect("sync");
-        let model = world.model.clone();
-        let each = Nanos::from_millis(40);
-        let seen = with_cuts(&disk, &model, seed, (cuts, each), |over| {
-            for step in 0..steps {
-                if over() {
-                    break;
-                }
-                world.step().unwrap_or_else(|e| panic!("step {step}: {e}"));
-            }
-        });
-        world.fs.check();
-        seen
-    })
+    let outcome = world::live(SimConfig::random(seed), seed, (ring, full), steps, cuts);
+    if let Some(failure) = outcome.first_failure {
+        panic!("seed {seed}: {failure} {}", outcome.replay);
+    }
+    outcome.value.expect("no failure")
 }
 
 fn judge(cuts: &[Cut], ring: u32, seed: u64) {

@@ -4,15 +4,17 @@
 
 use super::common;
 use super::images::{create, truncate};
-use base::{Ino, Rng};
+use base::{Ino, Nanos, Rng};
 use blockdev::{Image, SpecDisk};
 use fscore::{Errno, FallocateMode, FileSystem, FsError, FsResult, RenameMode};
-use rt::Mutex;
+use rt::{Mutex, Outcome, Sim, SimConfig};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use varve_f2fs::F2fs;
 
 pub const PAGE: usize = 4096;
+/// Out of place; nothing in the background.
+pub const PLAIN: &str = "ipu_policy=0";
 
 /// Which name stands for which file (a number that is never used again).
 pub type Names = BTreeMap<String, u64>;
@@ -338,15 +340,22 @@ impl Cut {
     /// # Errors
     /// What is wrong.
     pub fn judge(&self, ring: u32, options: &str) -> Result<(), String> {
-        let left = common::sim(1, || {
+        let outcome = Sim::new(SimConfig {
+            quiet: true,
+            ..SimConfig::seeded(1)
+        })
+        .run(|| {
             let disk = common::disk(ring, self.image.clone(), 1);
             let fs = common::try_mount_alone(&disk, options).map_err(|e| format!("mount: {e}"))?;
             let compared = self.model.compare(&fs);
             fs.check();
             fs.unmount().map_err(|e| format!("unmount: {e}"))?;
             compared.map(|()| disk.visible())
-        })?;
-        common::fsck(ring, &left);
+        });
+        if let Some(failure) = outcome.first_failure {
+            return Err(failure.to_string());
+        }
+        common::fsck(ring, &outcome.value.expect("a verdict")?);
         Ok(())
     }
 }
@@ -434,4 +443,67 @@ impl Page {
             false => Err(format!("version {version}, {self:?}")),
         }
     }
+}
+
+/// Runs `work` beside a task that cuts at random moments; answers the cuts.
+fn with_cuts(
+    disk: &SpecDisk,
+    model: &Mutex<Model>,
+    seed: u64,
+    (cuts, each): (usize, Nanos),
+    work: impl FnOnce(&dyn Fn() -> bool) + Send,
+) -> Vec<Cut> {
+    let over = Mutex::named("over", false);
+    rt::scope(|s| {
+        let watcher = s.spawn("cuts", || {
+            let mut rng = Rng::named(seed, "cuts");
+            let mut seen = Vec::new();
+            while seen.len() < cuts && !*over.lock() {
+                rt::sleep(Nanos(rng.below(each.0)));
+                seen.push(cut(disk, model, rng.below(u64::MAX)));
+            }
+            *over.lock() = true;
+            seen
+        });
+        work(&|| *over.lock());
+        *over.lock() = true;
+        watcher.join().expect("cuts")
+    })
+}
+
+/// A life on a volume of 64 MiB of which so many percent are taken, with cuts.
+pub fn live(
+    config: SimConfig,
+    seed: u64,
+    (ring, full): (u32, u64),
+    steps: u32,
+    cuts: usize,
+) -> Outcome<Vec<Cut>> {
+    Sim::new(config).run(move || {
+        let disk = common::disk(ring, common::volume(ring), seed);
+        let fs = common::try_mount_alone(&disk, PLAIN).expect("mount");
+        let mut world = World::new(fs, seed);
+        let stat = world.fs.statfs().expect("statfs");
+        let wanted = stat.blocks_free * full / 100;
+        let files = 20;
+        world.files_max = 24;
+        world.pages_max = wanted / files;
+        for _ in 0..files {
+            let name = world.create().expect("room");
+            world.write(&name, 0, wanted / files).expect("room");
+        }
+        world.sync().expect("sync");
+        let model = world.model.clone();
+        let each = Nanos::from_millis(40);
+        let seen = with_cuts(&disk, &model, seed, (cuts, each), |over| {
+            for step in 0..steps {
+                if over() {
+                    break;
+                }
+                world.step().unwrap_or_else(|e| panic!("step {step}: {e}"));
+            }
+        });
+        world.fs.check();
+        seen
+    })
 }
