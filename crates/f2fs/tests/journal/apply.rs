@@ -7,6 +7,7 @@ use blockdev::Image;
 use fscore::{Creds, FileKind, FileSystem, FsResult, RenameMode, SetAttr, XattrMode};
 use rt::{Sim, SimConfig};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use varve_f2fs::{F2fs, MountOptions};
 
 const RING: u32 = 1024;
@@ -499,9 +500,70 @@ fn a_cut_inside_an_apply_loses_nothing_that_was_committed() {
     assert!(cuts > 30, "{cuts} cuts");
 }
 
+/// Files are made and acknowledged in a tiny ring while applies run: what a cut leaves has all that was acknowledged before it.
+fn acknowledged_beside_applies(seed: u64, mutant: Option<Mutant>) -> Result<(), String> {
+    const RING: u32 = 16;
+    let config = SimConfig {
+        mutant,
+        ..SimConfig::random(seed)
+    };
+    let outcome = Sim::new(config).run(|| {
+        let disk = disk(RING, volume(RING), seed);
+        let fs = mount(&disk, "commit=300");
+        let done = Arc::new(rt::Mutex::new(0));
+        let maker = {
+            let (fs, done) = (fs.clone(), done.clone());
+            rt::spawn("maker", move || {
+                for n in 0..60 {
+                    let ino = file(&fs, fs.root(), &format!("f{n}"));
+                    fs.fsync(ino, false).expect("a commit");
+                    *done.lock() = n + 1;
+                }
+            })
+        };
+        let mut pictures = Vec::new();
+        while !maker.is_finished() {
+            let known = *done.lock();
+            pictures.push((disk.snapshot(seed * 1000 + pictures.len() as u64), known));
+            rt::sleep(base::Nanos::from_micros(90));
+        }
+        maker.join().expect("no panic");
+        fs.unmount().expect("unmounts");
+        pictures
+    });
+    if let Some(failure) = outcome.first_failure {
+        return Err(format!("seed {seed}: {failure}"));
+    }
+    for (n, (picture, known)) in outcome.value.expect("no failure").iter().enumerate() {
+        let outcome = Sim::new(SimConfig::random(seed)).run(|| {
+            let disk = crate::common::disk(RING, picture.clone(), 7);
+            let fs = mount(&disk, "");
+            let missing =
+                (0..*known).find(|n| fs.lookup(fs.root(), format!("f{n}").as_bytes()).is_err());
+            fs.unmount().expect("unmounts");
+            missing
+        });
+        if let Some(failure) = outcome.first_failure {
+            return Err(format!("seed {seed}, cut {n}: {failure}"));
+        }
+        if let Some(Some(missing)) = outcome.value {
+            return Err(format!("seed {seed}, cut {n}: I7: f{missing} is lost"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_acknowledged_beside_an_apply_is_kept() {
+    for seed in 1..=2 {
+        let kept = acknowledged_beside_applies(seed, None);
+        assert_eq!(kept, Ok(()));
+    }
+}
+
 #[cfg(feature = "mutants")]
 mod mutants {
-    use super::{RING, cuts_of_an_apply};
+    use super::{RING, acknowledged_beside_applies, cuts_of_an_apply};
     use base::Mutant;
 
     fn noticed(mutant: Mutant) {
@@ -520,5 +582,15 @@ mod mutants {
     #[test]
     fn a_pack_names_an_epoch_that_is_not_in_it() {
         noticed(Mutant::F2fsjPackAhead);
+    }
+
+    /// F73.
+    #[test]
+    fn the_tail_moves_before_the_pack() {
+        let lives = 1..=6;
+        let seen = lives
+            .into_iter()
+            .find_map(|seed| acknowledged_beside_applies(seed, Some(Mutant::F2fsjTailEarly)).err());
+        assert!(seen.is_some(), "the early tail is not noticed");
     }
 }
