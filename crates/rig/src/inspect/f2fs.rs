@@ -135,7 +135,8 @@ fn journal(file: &File, sb: &Superblock) -> Result<Option<Section>, VolumeError>
                 .row("behind checkpoint version", found.checkpoint_version)
                 .row("incarnation", format!("{:016x}", found.incarnation));
         }
-        Err([first, second]) => {
+        Err(faults) => {
+            let [first, second] = *faults;
             s.row("superblock 0, unusable", first)
                 .row("superblock 1, unusable", second);
         }

@@ -242,129 +242,169 @@ fn seal(block: &mut [u8]) {
 }
 
 /// A ring for each letter, with the last epoch of its chain and words of its message.
-fn examples() -> Vec<(char, Forge, u64, &'static str)> {
-    let mut all: Vec<(char, Forge, u64, &'static str)> = Vec::new();
-    let crash = || {
-        let mut f = Forge::new(20, 55);
-        f.chain(21..=23);
-        f
-    };
-    let mut add = |letter, forge: &Forge, end, words| all.push((letter, forge.clone(), end, words));
+#[derive(Default)]
+struct Examples(Vec<(char, Forge, u64, &'static str)>);
 
+impl Examples {
+    fn add(&mut self, letter: char, forge: &Forge, end: u64, words: &'static str) {
+        self.0.push((letter, forge.clone(), end, words));
+    }
+}
+
+/// Epochs 21 to 23 follow the pack's epoch 20.
+fn crash() -> Forge {
+    let mut f = Forge::new(20, 55);
+    f.chain(21..=23);
+    f
+}
+
+fn examples() -> Vec<(char, Forge, u64, &'static str)> {
+    let mut all = Examples::default();
+    no_chain(&mut all);
+    first_links(&mut all);
+    whole_chains(&mut all);
+    torn_ends(&mut all);
+    wrong_blocks(&mut all);
+    holes(&mut all);
+    wrong_records(&mut all);
+    all.0
+}
+
+/// A to E: the copies of the superblock, or the pack, rule a chain out.
+fn no_chain(all: &mut Examples) {
     let mut f = crash();
     f.supers = [None, None];
-    add('A', &f, 20, "both copies");
+    all.add('A', &f, 20, "both copies");
     let mut f = crash();
     for sb in f.supers.iter_mut().flatten() {
         sb.uuid[3] ^= 1;
     }
-    add('B', &f, 20, "another volume");
+    all.add('B', &f, 20, "another volume");
     let mut f = crash();
     for sb in f.supers.iter_mut().flatten() {
         sb.ring_blocks += 1;
     }
-    add('C', &f, 20, "F2FS superblock describes");
+    all.add('C', &f, 20, "F2FS superblock describes");
     let mut f = Forge::new(20, 55);
     f.applied = None;
     for sb in f.supers.iter_mut().flatten() {
         sb.clean = true;
     }
-    add('D', &f, 0, "left empty");
+    all.add('D', &f, 0, "left empty");
     let mut f = crash();
     f.applied = None;
-    add('E', &f, 0, "epochs up to 23 were in it");
+    all.add('E', &f, 0, "epochs up to 23 were in it");
+}
 
-    add('F', &Forge::new(20, 55), 20, "nothing was committed");
+/// F to H: no epoch follows the pack's.
+fn first_links(all: &mut Examples) {
+    all.add('F', &Forge::new(20, 55), 20, "nothing was committed");
     // What was applied before the crash, from a tail that was not moved.
     let mut f = Forge::new(18, 55);
     f.chain(19..=21).applied = Some(21);
-    add('F', &f, 21, "the pack has epoch 21");
+    all.add('F', &f, 21, "the pack has epoch 21");
     let mut f = Forge::new(20, 55);
     f.add(21, LIFE - 1, &[good()], false);
-    add('G', &f, 20, "of an older life");
+    all.add('G', &f, 20, "of an older life");
     let mut f = Forge::new(20, 55);
     f.chain(21..=21).flip(21, 0, 100);
-    add('H', &f, 20, "first transaction is torn");
+    all.add('H', &f, 20, "first transaction is torn");
     let mut f = Forge::new(20, 55);
     f.chain(21..=21).erase(21, 0);
-    add(
+    all.add(
         'H',
         &f,
         20,
         "is of epoch 21, whose first block is not there",
     );
+}
 
-    add('I', &crash(), 23, "epochs 21 to 23 are whole");
+/// I and J: the whole chain counts.
+fn whole_chains(all: &mut Examples) {
+    all.add('I', &crash(), 23, "epochs 21 to 23 are whole");
     // One copy of the superblock is enough, and a stale hint costs time only.
     let mut f = crash();
     f.supers[0] = None;
-    add('I', &f, 23, "epochs 21 to 23 are whole");
+    all.add('I', &f, 23, "epochs 21 to 23 are whole");
     let mut f = crash();
     let hint = sb(3, 20);
     f.supers = [Some(hint), None];
-    add('I', &f, 23, "epochs 21 to 23 are whole");
+    all.add('I', &f, 23, "epochs 21 to 23 are whole");
     let mut f = Forge::new(18, 40);
     f.chain(19..=23).applied = Some(20);
-    add('I', &f, 23, "epochs 21 to 23 are whole");
+    all.add('I', &f, 23, "epochs 21 to 23 are whole");
     let mut f = crash();
     f.add(24, LIFE - 1, &[good()], true);
-    add('J', &f, 23, "an older life");
+    all.add('J', &f, 23, "an older life");
+}
+
+/// K to M: the last transaction was being written.
+fn torn_ends(all: &mut Examples) {
     let mut f = crash();
     f.chain(24..=25).flip(24, 0, 40);
     let torn = f.placed[4];
     (0..torn.2).for_each(|n| f.blocks[((torn.1 + n) % RING) as usize].fill(0));
-    add('K', &f, 23, "descriptor of the last transaction is torn");
+    all.add('K', &f, 23, "descriptor of the last transaction is torn");
     let mut f = crash();
     f.chain(24..=24).add(25, LIFE, &[good()], true);
     f.flip(25, 1, 2000);
-    add('L', &f, 24, "records of the last transaction");
+    all.add('L', &f, 24, "records of the last transaction");
     let mut f = crash();
     f.chain(24..=24).add(25, LIFE, &[good()], true);
     f.erase(25, 1);
-    add('L', &f, 24, "block of records");
+    all.add('L', &f, 24, "block of records");
     let mut f = crash();
     f.chain(24..=24).add(25, LIFE, &[good()], true);
     f.erase(25, -1);
-    add('M', &f, 24, "no commit block");
+    all.add('M', &f, 24, "no commit block");
     // A commit block of another attempt.
     let mut f = crash();
     f.chain(24..=24).add(25, LIFE, &[good()], true);
     let block = f.of(25, 1);
     block[300] ^= 1;
     seal(block);
-    add('M', &f, 24, "no commit block");
+    all.add('M', &f, 24, "no commit block");
+}
 
+/// N: blocks that nobody writes so.
+fn wrong_blocks(all: &mut Examples) {
     let mut f = crash();
     f.chain(24..=24);
     let block = f.of(24, 0);
     block[40] = 0xFF;
     seal(block);
-    add('N', &f, 23, "says what cannot be");
+    all.add('N', &f, 23, "says what cannot be");
     let mut f = Forge::new(20, 55);
     f.chain(21..=21);
     let block = f.of(21, 0);
     block[24] = 3;
     seal(block);
-    add('N', &f, 20, "says what cannot be");
+    all.add('N', &f, 20, "says what cannot be");
+}
 
+/// O to Q: a transaction before the last is not whole.
+fn holes(all: &mut Examples) {
     let hole = |epochs: u64, at: u64| {
         let mut f = Forge::new(20, 55);
         f.chain(21..=epochs).flip(at, 0, 1000);
         f
     };
-    add('O', &hole(24, 21), 20, "block");
-    add('O', &hole(24, 22), 21, "has a hole");
-    add('O', &hole(25, 23), 22, "is of epoch 2");
+    all.add('O', &hole(24, 21), 20, "block");
+    all.add('O', &hole(24, 22), 21, "has a hole");
+    all.add('O', &hole(25, 23), 22, "is of epoch 2");
     let mut f = hole(25, 23);
     f.erase(23, -1).erase(23, 0);
-    add('O', &f, 22, "read-only");
+    all.add('O', &f, 22, "read-only");
     let mut f = hole(24, 21);
     f.barrier = false;
-    add('P', &f, 20, "without barriers");
+    all.add('P', &f, 20, "without barriers");
     let mut f = hole(24, 22);
     f.barrier = false;
-    add('Q', &f, 21, "without barriers");
+    all.add('Q', &f, 21, "without barriers");
+}
 
+/// R and S: records that do not fit the volume.
+fn wrong_records(all: &mut Examples) {
     for (record, words) in [
         (
             Record::MapRun {
@@ -415,7 +455,7 @@ fn examples() -> Vec<(char, Forge, u64, &'static str)> {
     ] {
         let mut f = crash();
         f.add(24, LIFE, &[good(), record], false);
-        add('R', &f, 23, words);
+        all.add('R', &f, 23, words);
     }
     let mut f = crash();
     let record = Record::Quota {
@@ -425,8 +465,7 @@ fn examples() -> Vec<(char, Forge, u64, &'static str)> {
         inodes: 3,
     };
     f.add(24, LIFE, &[record], false);
-    add('S', &f, 23, "quota 0 of id 1");
-    all
+    all.add('S', &f, 23, "quota 0 of id 1");
 }
 
 #[test]

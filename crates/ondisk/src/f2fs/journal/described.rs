@@ -149,7 +149,7 @@ mod tests {
                 Ok(None)
             );
         }
-        assert!(JOURNAL_AT >= 2810 && JOURNAL_AT + BYTES == 3068);
+        const { assert!(JOURNAL_AT >= 2810 && JOURNAL_AT + BYTES == 3068) };
     }
 
     #[test]

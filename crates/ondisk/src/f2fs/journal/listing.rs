@@ -369,7 +369,7 @@ mod tests {
             let inside = RING.distance(11, tail) > 0 && RING.distance(11, tail) < 7;
             assert!(whole == 1 || inside, "{tail}: {found:?}");
             let blocks: u32 = found.iter().map(|f| f.blocks).sum();
-            assert!(blocks >= 14 && blocks < 28);
+            assert!((14..28).contains(&blocks));
             assert!(
                 found
                     .iter()

@@ -123,12 +123,12 @@ impl JournalSuper {
     ///
     /// # Errors
     /// None is sound: what is wrong with each.
-    pub fn choose(first: &[u8], second: &[u8]) -> Result<JournalSuper, [Corrupt; 2]> {
+    pub fn choose(first: &[u8], second: &[u8]) -> Result<JournalSuper, Box<[Corrupt; 2]>> {
         match (Self::parse(first), Self::parse(second)) {
             (Ok(a), Ok(b)) if b.generation > a.generation => Ok(b),
             (Ok(a), _) => Ok(a),
             (_, Ok(b)) => Ok(b),
-            (Err(a), Err(b)) => Err([a, b]),
+            (Err(a), Err(b)) => Err(Box::new([a, b])),
         }
     }
 
