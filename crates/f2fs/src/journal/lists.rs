@@ -125,11 +125,16 @@ impl InodeLog {
 
     /// An operation in `epoch` logs a record; answers its number. The caller holds the lock of what it describes.
     pub fn note(&self, epoch: Epoch, data: bool) -> u64 {
+        self.touch(epoch, data);
+        self.next.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// A sync of the inode has to wait for `epoch`.
+    pub fn touch(&self, epoch: Epoch, data: bool) {
         if data {
             self.data.fetch_max(epoch.0, Ordering::AcqRel);
         }
         self.any.fetch_max(epoch.0, Ordering::AcqRel);
-        self.next.fetch_add(1, Ordering::AcqRel)
     }
 
     /// An operation in `epoch` ends. True if this is the first one of that epoch.

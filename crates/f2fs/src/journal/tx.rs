@@ -204,6 +204,13 @@ impl<'a> Tx<'a> {
         });
     }
 
+    /// The operation is about inode `ino` as well, whether one of its fields changes or not: a name that leads to it does, and its times may
+    /// be those of the same tick. A sync of it waits for this epoch (Z1).
+    pub fn touch(&self, ino: Nid) {
+        let epoch = self.epoch();
+        self.plane.log_of(ino).touch(epoch, true);
+    }
+
     /// The generation of inode `ino`, for the head of its group.
     pub fn generation(&self, ino: Nid, generation: u32) {
         self.gather(|gathered| gathered.of(self.plane, ino).generation = Some(generation));

@@ -209,6 +209,9 @@ impl F2fs {
         if is_dir(source.kind) {
             self.note_moved_name(source.inode.ino);
         }
+        if let Some(tx) = op.tx() {
+            tx.touch(source.inode.nid());
+        }
         self.put_inode(op, &source.inode)
     }
 

@@ -7,7 +7,7 @@ use block::{BlockDevice, Caps, Class, DevError, Queue};
 use blockdev::spec::Bound;
 use blockdev::trace::What;
 use blockdev::{Image, Op, Reply, Request, SpecDisk, Ticket};
-use fscore::{Creds, FileKind, FileSystem, SetAttr};
+use fscore::{Creds, FileKind, FileSystem, RenameMode, SetAttr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use varve_f2fs::{CommitReason, F2fs, MountOptions};
@@ -341,6 +341,26 @@ fn the_timer_commits_what_nobody_asks_for() {
         rt::sleep(Nanos::from_secs(20));
         let later = fs.journal_stats().expect("a journal");
         assert_eq!(later.commits(), stats.commits(), "nothing was logged");
+        fs.unmount().expect("unmounts");
+    });
+}
+
+#[test]
+fn a_renamed_file_is_synced_under_its_new_name_although_none_of_its_fields_changed() {
+    sim(7, || {
+        let disk = disk(RING, volume(RING), 7);
+        let fs = mount(&disk, "");
+        let ino = create(&fs, "f");
+        let root = fs.root();
+        // With two links the inode names no directory; all of it happens within one tick of the clock.
+        fs.link(ino, root, b"g").expect("links");
+        fs.fsync(ino, false).expect("syncs");
+        let commits = || fs.journal_stats().expect("a journal").commits();
+        let before = commits();
+        fs.rename(root, b"g", root, b"h", RenameMode::Replace)
+            .expect("renames");
+        fs.fsync(ino, false).expect("syncs");
+        assert_eq!(commits(), before + 1, "Z1: the new name");
         fs.unmount().expect("unmounts");
     });
 }
