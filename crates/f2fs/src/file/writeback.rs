@@ -11,6 +11,8 @@
 //!   holds `wb` since before he picked his epoch;
 //! - W3 the size that is logged with a page is one that the file had before the page was taken: after a cut no byte is below the
 //!   size that a write put there and its write-back did not;
+//! - W5 whoever makes a file durable, or all of them, waits for who has taken pages and has neither logged nor sent them yet: he holds
+//!   `wb`, and the file is on the list of those that fly. Pages that he gives back are dirty again;
 //! - W4 an epoch waits for the data whose mapping it has ([`Tx::data_sent`](crate::journal::Tx::data_sent)), not for what goes in place.
 
 use super::placement::Facts;
@@ -54,7 +56,11 @@ impl F2fs {
 
     fn write_batches(&self, inode: &Inode, range: Range<u64>, place: Place) -> FsResult<()> {
         if !self.pages.is_dirty(inode.ino) {
-            return self.settle_clean(inode);
+            // W5.
+            self.wait_for_taker(inode);
+            if !self.pages.is_dirty(inode.ino) {
+                return self.settle_clean(inode);
+            }
         }
         self.check_writable()?;
         let facts = self.facts(inode, place);
@@ -77,6 +83,13 @@ impl F2fs {
                     let _ = self.land(inode);
                 }
             }
+        }
+    }
+
+    /// With a journal: returns when nobody has pages of the inode that are neither dirty nor sent (W5).
+    fn wait_for_taker(&self, inode: &Inode) {
+        if self.journal.is_some() {
+            drop(inode.wb.lock());
         }
     }
 
@@ -163,6 +176,10 @@ impl F2fs {
             "I2: inode {}: blocks of directories are apply's",
             inode.ino
         );
+        if op.tx().is_some() {
+            // W5.
+            self.content.took_off(inode.ino);
+        }
         // What was written up to here is in the pages that are taken.
         let size = inode.core().fields.size;
         let mut sending = Sending::new(self, facts);
@@ -393,7 +410,7 @@ impl F2fs {
             Ok(()) => self.pages.written(ino, pages),
             Err(_) => self.pages.unwritten(ino, pages),
         });
-        self.content.landed(inode);
+        self.content.landed(inode, self.journal.is_some());
         if let Err(e) = &landed {
             inode.core().write_error.get_or_insert(e.clone());
             if inode.is_dir() {
@@ -427,6 +444,8 @@ impl F2fs {
                 self.content.flying.lock().remove(&ino);
                 continue;
             };
+            // W5.
+            self.wait_for_taker(&inode);
             let landed = self.land(&inode);
             if inode.is_dir() || !only_dirs_count {
                 first = first.and(landed);
@@ -496,10 +515,11 @@ impl Content {
     }
 
     /// Takes the inode off the list, unless something has been sent again: that is looked at under the lock, and who sends adds to the
-    /// flights first.
-    fn landed(&self, inode: &Inode) {
+    /// flights first. With a journal it also stays while somebody holds `wb`: he may have taken pages (W5).
+    fn landed(&self, inode: &Inode, journal: bool) {
         let mut flying = self.flying.lock();
-        if inode.flights.is_empty() {
+        let idle = !journal || inode.wb.try_lock().is_some();
+        if inode.flights.is_empty() && idle {
             flying.remove(&inode.ino);
         }
     }
