@@ -240,12 +240,6 @@ impl F2fs {
     pub(crate) fn op_max(&self) -> usize {
         self.journal.as_ref().map_or(OP_MAX, Journal::op_max)
     }
-
-    /// The operation has logged so much that whoever can go on in another one should: what the next step logs still fits, if it is
-    /// no more than half of [`op_max`](Self::op_max). Never without a journal.
-    pub(crate) fn is_long(&self, op: &Op<'_>) -> bool {
-        op.tx().is_some_and(|tx| tx.bytes() >= self.op_max() / 2)
-    }
 }
 
 impl<'a> Freeze<'a> {

@@ -67,12 +67,12 @@ pub(super) fn build(last: &State, geo: &Geometry, saved: &Saved<'_>) -> FsResult
     cp.set_pack_blocks(total as u32);
     cp.set_flags(flags(last, saved, compact));
     fill(&mut cp, saved);
-    if let Some((uuid, epoch)) = &last.applied {
-        if !cp.set_applied(uuid, epoch.0) {
-            return Err(FsError::incompatible(
-                "the bitmaps of this volume leave no room in a checkpoint for what the journal has to say; mkfs makes one that does",
-            ));
-        }
+    if let Some((uuid, epoch)) = &last.applied
+        && !cp.set_applied(uuid, epoch.0)
+    {
+        return Err(FsError::incompatible(
+            "the bitmaps of this volume leave no room in a checkpoint for what the journal has to say; mkfs makes one that does",
+        ));
     }
     cp.update_checksum();
     let raw = Bytes::copy_from_slice(cp.bytes());

@@ -435,7 +435,7 @@ proptest! {
                 if let Edit::Bytes(at, _) | Edit::Words(at, ..) = edit
                     && *at < 0x190
                     && which < 6
-                    && edits.len() % 4 != 0
+                    && !edits.len().is_multiple_of(4)
                 {
                     continue;
                 }

@@ -58,11 +58,6 @@ impl F2fs {
     ///
     /// # Errors
     /// I/O: then the mount is latched (K7).
-    pub(crate) fn commit(&self, upto: Epoch) -> FsResult<()> {
-        self.commit_for(upto, CommitReason::Space)
-    }
-
-    /// The same for a reason.
     pub(crate) fn commit_for(&self, upto: Epoch, why: CommitReason) -> FsResult<()> {
         let Some(journal) = &self.journal else {
             return Ok(());

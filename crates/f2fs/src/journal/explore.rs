@@ -119,7 +119,7 @@ impl World {
         });
         tx.freed_block(BlockAddr(op as u32));
         tx.freed_nid(Nid(op as u32));
-        if n % 2 == 0 {
+        if n.is_multiple_of(2) {
             // As write-back does.
             drop(counts);
         }

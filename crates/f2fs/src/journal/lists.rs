@@ -107,7 +107,6 @@ pub(super) struct InodeLog {
 struct Lists {
     /// Oldest first; one per epoch that is not collected.
     open: VecDeque<(u64, List)>,
-    generation: u32,
     /// Last epoch whose list was taken.
     taken: u64,
 }
@@ -138,7 +137,7 @@ impl InodeLog {
     }
 
     /// An operation in `epoch` ends. True if this is the first one of that epoch.
-    pub fn append(&self, epoch: Epoch, list: &List, generation: Option<u32>) -> bool {
+    pub fn append(&self, epoch: Epoch, list: &List) -> bool {
         let mut lists = self.lists.lock();
         assert!(
             epoch.0 > lists.taken,
@@ -146,9 +145,6 @@ impl InodeLog {
             self.ino,
             epoch.0
         );
-        if let Some(generation) = generation {
-            lists.generation = generation;
-        }
         let place = lists.open.partition_point(|(of, _)| *of < epoch.0);
         let first = lists.open.get(place).is_none_or(|(of, _)| *of != epoch.0);
         if first {
@@ -171,11 +167,10 @@ impl InodeLog {
             ),
         };
         lists.taken = epoch.0;
-        let (generation, records) = (lists.generation, list.records);
+        let records = list.records;
         drop(lists);
         OwnedGroup {
             ino: self.ino,
-            generation,
             records,
             bytes: list.into_bytes(),
         }

@@ -5,8 +5,7 @@ use super::{Closed, CommitReason, Epoch, Journal, JournalStats, OwnedGroup, Ring
 use crate::space::Usage;
 use base::Time;
 use ondisk::f2fs::journal::JournalSuper;
-use ondisk::f2fs::{AllocType, BlockAddr, Log as DataLog, Nid, SegNo};
-use std::ops::Range;
+use ondisk::f2fs::{AllocType, Log as DataLog, SegNo};
 use std::sync::Arc;
 
 /// Where a log of the main area writes next.
@@ -46,12 +45,6 @@ pub(crate) struct Committed {
     pub groups: Vec<OwnedGroup>,
     /// What is in use after it.
     pub usage: Usage,
-    /// Blocks that it freed: to be released when it is applied (I6).
-    pub freed_blocks: Vec<BlockAddr>,
-    /// Node numbers that it freed: they are back in the pool since it was committed.
-    pub freed_nids: Vec<Nid>,
-    /// Its blocks in the ring, counted from the first one; the end may lie behind the end of the ring.
-    pub ring: Range<u32>,
 }
 
 impl Committed {
@@ -171,9 +164,6 @@ impl Journal {
             epoch: closed.epoch,
             groups: closed.groups,
             usage,
-            freed_blocks: closed.freed_blocks,
-            freed_nids: closed.freed_nids,
-            ring: span.start..span.start + span.blocks,
         };
         self.committed.lock().push_back(Arc::new(committed));
         self.plane.note_free(log.ring.free());

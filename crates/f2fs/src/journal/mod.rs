@@ -61,7 +61,7 @@ pub(crate) use plane::{Closed, OwnedGroup, Plane};
 pub use recover::JournalRecovery;
 pub(crate) use reserve::Reserve;
 pub use reserve::{WaitCause, Waits};
-pub(crate) use rewrite::{Rewrite, Wanted};
+pub(crate) use rewrite::Rewrite;
 use ring::{Ring, RingPlace, Span};
 pub(crate) use stamps::DirStamps;
 pub use stats::{CommitPhase, CommitReason, JournalStats};

@@ -36,8 +36,6 @@ const REPORT_BYTES: u64 = 4096;
 pub(crate) struct OwnedGroup {
     /// The inode.
     pub ino: Nid,
-    /// Its generation, if somebody has said it (else 0).
-    pub generation: u32,
     /// How many.
     pub records: u32,
     /// Encoded, in the order of D1.
@@ -249,7 +247,7 @@ impl Plane {
         let mut more = Vec::new();
         for (i, of) in gathered.inodes().iter().enumerate() {
             let log = of.log.as_ref().expect("a list in use has its inode");
-            if of.list.records > 0 && log.append(epoch, &of.list, of.generation) {
+            if of.list.records > 0 && log.append(epoch, &of.list) {
                 match fresh.get_mut(i) {
                     Some(place) => *place = Some(Arc::clone(log)),
                     None => more.push(Arc::clone(log)),

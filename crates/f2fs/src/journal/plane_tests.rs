@@ -42,7 +42,6 @@ fn small_lives_in_every_schedule() {
         add(&mut sum, outcome.unwrap());
         points
     });
-    println!("{runs} schedules: {sum:?}");
     assert!(
         runs > 1000 && sum.drain_waits > 0 && sum.straddled > 0,
         "{runs} {sum:?}"
@@ -63,7 +62,6 @@ fn large_lives_in_random_schedules() {
         };
         add(&mut sum, explore(LARGE, pct).unwrap());
     }
-    println!("{sum:?}");
     assert!(
         sum.drain_waits > 50 && sum.straddled > 50 && sum.epochs > 2000,
         "{sum:?}"
@@ -80,7 +78,6 @@ fn real_threads() {
         fsync_each: 9,
     };
     let covered = stress(life);
-    println!("{covered:?}");
     assert!(covered.epochs > 100, "{covered:?}");
 }
 

@@ -80,10 +80,6 @@ impl Ring {
     pub fn place(&self) -> RingPlace {
         self.place
     }
-    /// Where the next transaction begins.
-    pub fn head(&self) -> u32 {
-        self.head
-    }
     /// Where the oldest transaction begins that is still needed; the head if there is none.
     pub fn tail(&self) -> u32 {
         self.live.front().map_or(self.head, |t| t.span.start)
@@ -225,7 +221,7 @@ mod tests {
                 assert!(runs.iter().all(|r| r.start.0 >= 100 && r.end.0 <= 116));
                 assert_eq!(runs.len(), 1 + usize::from(head + blocks > 16));
                 ring.push(Epoch(5), span);
-                assert_eq!(ring.head(), (head + blocks) % 16);
+                assert_eq!(ring.head, (head + blocks) % 16);
                 assert_eq!(ring.previous(), (head + blocks - 1) % 16);
                 assert_eq!((ring.tail(), ring.tail_epoch()), (head, Epoch(5)));
                 assert_eq!(ring.free(), 16 - blocks);
@@ -272,7 +268,7 @@ mod tests {
         let span = ring.fits(12).expect("room");
         ring.push(Epoch(1), span);
         assert_eq!(ring.fits(5), None);
-        let start = ring.head();
+        let start = ring.head;
         ring.push(Epoch(2), Span { start, blocks: 5 });
     }
 

@@ -30,7 +30,7 @@ pub(super) fn transaction(
             &mut payload,
             &Group {
                 ino: group.ino,
-                generation: group.generation,
+                generation: 0,
                 records: group.records,
                 bytes: &group.bytes,
             },
@@ -85,9 +85,8 @@ fn group_of(heads: &[Head]) -> Option<OwnedGroup> {
         };
         record.encode(&mut bytes);
     }
-    (!heads.is_empty()).then(|| OwnedGroup {
+    (!heads.is_empty()).then_some(OwnedGroup {
         ino: Nid(0),
-        generation: 0,
         records: heads.len() as u32,
         bytes,
     })

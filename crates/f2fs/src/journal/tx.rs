@@ -60,7 +60,6 @@ impl UsageDelta {
 #[derive(Default)]
 pub(super) struct OfInode {
     pub log: Option<Arc<InodeLog>>,
-    pub generation: Option<u32>,
     pub list: List,
 }
 
@@ -111,7 +110,6 @@ impl Gathered {
     fn clear(&mut self) {
         for of in &mut self.inodes[..self.used] {
             of.log = None;
-            of.generation = None;
             of.list.clear();
         }
         self.used = 0;
@@ -124,6 +122,10 @@ impl Gathered {
 }
 
 /// Memory of operations that have ended.
+#[expect(
+    clippy::vec_box,
+    reason = "the boxes are what is kept: an operation takes one and gives it back"
+)]
 pub(super) struct Pool(Vec<Padded<Mutex<Vec<Box<Gathered>>>>>);
 
 impl Pool {
@@ -209,11 +211,6 @@ impl<'a> Tx<'a> {
     pub fn touch(&self, ino: Nid) {
         let epoch = self.epoch();
         self.plane.log_of(ino).touch(epoch, true);
-    }
-
-    /// The generation of inode `ino`, for the head of its group.
-    pub fn generation(&self, ino: Nid, generation: u32) {
-        self.gather(|gathered| gathered.of(self.plane, ino).generation = Some(generation));
     }
 
     /// Bytes of all records so far: who may go on in another operation does so at a bound.

@@ -2,7 +2,6 @@
 //! the lock of the table, and are looked at together here.
 
 use super::Nodes;
-use super::cache::State;
 use crate::F2fs;
 use crate::journal::Epoch;
 use base::Bytes;
@@ -46,8 +45,7 @@ impl F2fs {
     /// A node that is to be written elsewhere although nothing has changed it: in memory until it is, so that nobody reads its old place
     /// meanwhile.
     pub(crate) fn keep_node(&self, nid: Nid) -> FsResult<()> {
-        let keep = |state: &mut State| drop(state.get_dirty(nid));
-        keep(&mut *self.node_state(nid)?);
+        self.node_state(nid)?.get_dirty(nid);
         Ok(())
     }
 }

@@ -93,7 +93,7 @@ impl<'a> Player<'a> {
 
     fn name(&mut self, kinds: u64) -> Vec<u8> {
         let n = self.dice.below(kinds);
-        let long = if n % 3 == 0 {
+        let long = if n.is_multiple_of(3) {
             "-of-a-length-that-takes-some-slots-of-a-directory"
         } else {
             ""

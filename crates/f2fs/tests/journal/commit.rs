@@ -91,11 +91,11 @@ fn a_hundred_fsyncs_of_a_hundred_files_are_few_commits() {
         });
         let stats = fs.journal_stats().expect("a journal");
         let commits = stats.commits() - before;
-        println!(
-            "100 fsyncs: {commits} commits, groups {:?}",
-            stats.group_sizes
+        let groups = &stats.group_sizes;
+        assert!(
+            (1..=12).contains(&commits),
+            "B6: {commits} commits, groups {groups:?}"
         );
-        assert!((1..=12).contains(&commits), "B6: {commits} commits");
         // All of it is there after the worst cut.
         let found = transactions(RING, &disk.snapshot_lost());
         let told: Vec<u32> = found.values().flat_map(inodes).collect();
@@ -174,7 +174,6 @@ fn every_cut_leaves_whole_epochs_and_their_data() {
         assert_eq!(synced.len(), 9);
         all += states;
     }
-    println!("{all} states");
     assert!(all > 300, "{all} states");
 }
 
@@ -231,7 +230,8 @@ fn is_data_write(op: &Op) -> bool {
 
 #[test]
 fn after_a_failed_step_nobody_is_acknowledged() {
-    let steps: [(&str, fn(&Op) -> bool); 3] = [
+    type Wanted = fn(&Op) -> bool;
+    let steps: [(&str, Wanted); 3] = [
         ("log write", is_log_write),
         ("flush", |op| matches!(op, Op::Flush)),
         ("data write", is_data_write),

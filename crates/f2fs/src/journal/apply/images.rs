@@ -291,8 +291,8 @@ impl<'f, 'a> Images<'f, 'a> {
         if says == BlockAddr::NULL {
             return Ok(None);
         }
-        let events = self.fold.slots.get(&nid).into_iter().flatten();
-        let last = events.filter(|event| event.has(slot)).last();
+        let mut events = self.fold.slots.get(&nid).into_iter().flatten();
+        let last = events.rfind(|event| event.has(slot));
         let since = last.map_or(0, |event| event.order);
         let home = match last {
             Some(_) => None,

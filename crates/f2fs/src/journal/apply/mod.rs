@@ -194,9 +194,13 @@ impl F2fs {
         stats.skipped = written.dead;
         stats.node_blocks = written.moved.len() as u64;
         stats.dentry_blocks = written.dentries;
-        let durable = self.write_home_pack(
-            journal, cause, target, usage, &images, &written, &mut clock, &mut stats,
-        )?;
+        let goal = publish::Goal {
+            cause,
+            target,
+            usage,
+        };
+        let durable =
+            self.write_home_pack(journal, goal, &images, &written, &mut clock, &mut stats)?;
         self.publish_home(journal, target, durable, images, &written, &mut stats)?;
         clock.end_of(ApplyPhase::Publish);
         journal.applier.account(cause, stats, &clock);

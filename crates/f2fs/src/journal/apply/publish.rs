@@ -16,6 +16,16 @@ use fscore::FsResult;
 use ondisk::f2fs::BlockAddr;
 use std::collections::BTreeSet;
 
+/// What an apply is for.
+pub(super) struct Goal {
+    /// Who wants it.
+    pub cause: Cause,
+    /// T: the last epoch that it applies.
+    pub target: Epoch,
+    /// What is in use after T.
+    pub usage: Usage,
+}
+
 /// A pack that is durable.
 pub(super) struct Durable {
     nat: NatToWrite,
@@ -23,18 +33,21 @@ pub(super) struct Durable {
 }
 
 impl F2fs {
-    /// A5: writes NAT, SIT, summaries and the pack. `usage`: what is in use after T.
+    /// A5: writes NAT, SIT, summaries and the pack.
     pub(super) fn write_home_pack(
         &self,
         journal: &Journal,
-        cause: Cause,
-        target: Epoch,
-        usage: Usage,
+        goal: Goal,
         images: &Images<'_, '_>,
         written: &Written,
         clock: &mut Clock,
         stats: &mut ApplyStats,
     ) -> FsResult<Durable> {
+        let Goal {
+            cause,
+            target,
+            usage,
+        } = goal;
         let mut plug = self.queue.plug();
         let nat = self.nat.flush_home(&written.nat, &mut plug)?;
         let segs = self.segs.flush_home(&images.fold.segs, &mut plug);

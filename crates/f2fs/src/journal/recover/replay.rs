@@ -22,6 +22,7 @@ use ondisk::f2fs::{
     addr, addr_slot0, bits, footer, nid_slot, node_path,
 };
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 /// Dirty nodes beyond which they leave memory (P1), as a part of the cache.
@@ -401,8 +402,8 @@ impl<'a> Redo<'a> {
 
     /// Notes what a node holds before the group changes it.
     fn touch(&self, nid: Nid, before: &mut Map<Nid, Held>) -> FsResult<()> {
-        if !before.contains_key(&nid) {
-            before.insert(nid, self.held(nid)?);
+        if let Entry::Vacant(place) = before.entry(nid) {
+            place.insert(self.held(nid)?);
         }
         Ok(())
     }
