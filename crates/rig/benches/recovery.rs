@@ -31,6 +31,9 @@ const SEED: u64 = 1;
 /// Files of a directory.
 const FILES: u32 = 1000;
 
+/// From power to the mount.
+const BOOT: Nanos = Nanos::from_secs(10);
+
 /// How the files are made durable, and come back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
@@ -177,6 +180,8 @@ impl Job {
     /// Mounts what is left.
     fn recover(&self, media: Media) -> Figures {
         let model = self.config().attach(media).expect("its own medium");
+        // The drive recovers its own map meanwhile.
+        rt::sleep(BOOT);
         let begun = rt::now();
         let life = self.mount(model);
         let mount = rt::now() - begun;
