@@ -10,6 +10,7 @@
 
 use super::redo;
 use crate::F2fs;
+use crate::cost;
 use crate::map::nid_word;
 use crate::ops::Freeze;
 use crate::recover::first_page;
@@ -102,6 +103,7 @@ impl<'a> Redo<'a> {
     /// # Errors
     /// A record does not fit what it is about; I/O.
     pub fn epoch(&mut self, payload: &[u8]) -> FsResult<()> {
+        let before = self.done.records;
         for group in Groups::new(payload) {
             self.group(&group.map_err(crate::fault::corrupt)?)?;
             self.spill()?;
@@ -110,6 +112,7 @@ impl<'a> Redo<'a> {
             self.set_blocks(first, count, false, log)?;
         }
         self.done.epochs += 1;
+        cost::charge(cost::REDO_RECORD, self.done.records - before);
         Ok(())
     }
 
