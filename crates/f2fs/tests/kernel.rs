@@ -279,3 +279,68 @@ fn what_we_left_in_every_way() {
         both_recover("orphans", seed, "", 12);
     }
 }
+
+/// While the ring of a volume with a journal may hold something, the kernel keeps its hands off: behind `guard=ro-bit` it can be looked
+/// at only, behind `guard=magic` not even that. After an unmount it is a plain F2FS that the kernel can change.
+#[test]
+fn the_kernel_changes_a_volume_with_a_journal_only_after_its_unmount() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut uml = guest().expect("a guest");
+    let mut clean = None;
+    for (n, guard) in ["ro-bit", "magic"].into_iter().enumerate() {
+        let ram = with_journal(80);
+        let fs = mount(&ram, &format!("scheme=f2fsj,guard={guard}"));
+        let creds = fscore::Creds::default();
+        let file = fs
+            .create(fs.root(), b"kept", fscore::FileKind::File, 0o644, 0, creds)
+            .expect("creates");
+        fs.write(file.ino, 0, &[7; 9000]).expect("writes");
+        fs.fsync(file.ino, false).expect("syncs");
+        let path = dir.path().join(format!("guarded{n}"));
+        store(&fork(&ram), &path);
+        uml = uml.disk(&path);
+        fs.unmount().expect("unmounts");
+        clean = Some(ram);
+    }
+    let path = dir.path().join("clean");
+    store(&clean.expect("two"), &path);
+    uml.disk(&path)
+        .check(
+            "guest load f2fs
+             ! mount -w -t f2fs /dev/ubdb $MNT || { echo 'ro-bit: writable'; exit 1; }
+             mount -t f2fs -o ro /dev/ubdb $MNT
+             umount $MNT
+             ! mount -t f2fs -o ro /dev/ubdc $MNT || { echo 'magic: mounted'; exit 1; }
+             mount -t f2fs /dev/ubdd $MNT
+             test $(stat -c %s $MNT/kept) = 9000
+             echo more > $MNT/more
+             umount $MNT",
+        )
+        .unwrap_or_else(|e| panic!("{e}"));
+    foreign::fsck(&path).unwrap_or_else(|e| panic!("{e}"));
+    // What the kernel did counts: no epoch of ours is older than its checkpoint.
+    let fs = mount(&load(&path), "scheme=f2fsj");
+    fs.lookup(fs.root(), b"kept").expect("ours");
+    fs.lookup(fs.root(), b"more").expect("the kernel's");
+    fs.unmount().expect("unmounts");
+}
+
+/// A fresh volume with a small ring.
+fn with_journal(mib: u64) -> Arc<Ram> {
+    let time = rt::WallTime {
+        secs: 1_700_000_000,
+        nanos: 0,
+    };
+    let options = varve_f2fs::mkfs::Options {
+        journal: Some(varve_f2fs::mkfs::JournalSize::Ring(64)),
+        ..varve_f2fs::mkfs::Options::new(mib << 20, [7; 16], time)
+    };
+    let ram = Arc::new(Ram::new(mib << 20));
+    let plan = varve_f2fs::mkfs::plan(&options).expect("a volume");
+    plan.write(
+        &block::Queue::new(ram.clone()),
+        varve_f2fs::mkfs::DeviceContent::Zeros,
+    )
+    .expect("written");
+    ram
+}
