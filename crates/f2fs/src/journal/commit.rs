@@ -13,10 +13,22 @@
 //! - K5 (I8) it lies over free blocks of the ring;
 //! - K6 (I7) whoever waits returns when it is durable (FUA, or a flush behind it). `nobarrier` leaves flush and FUA out: what is acknowledged
 //!   may be lost, but what is found is still whole epochs, by K3;
-//! - K7 after a failed write or flush the mount is latched, and nobody is acknowledged.
+//! - K7 after a failed write or flush the mount is latched, and nobody is acknowledged. So it is if the counts of the commit block cannot be;
+//! - K8 what an epoch may have is bounded softly: operations that were past the check log on. One whose transaction is larger than the
+//!   whole ring is committed by an apply: the pack that says `applied_epoch` = e is its commit block. Up to K2 all is as ever. Then, under
+//!   the lock of who applies, it joins the committed epochs in memory with no block of the ring, and that apply has it as its target:
+//!   - I1: the pack has all epochs before it too, and its last block goes out behind a flush that covers their data (K2, A5); nothing
+//!     of e + 1 is sent before that block is durable (K4: the leader applies himself);
+//!   - I2: what apply writes before that lies in blocks that neither the last pack nor the ring refers to (A4): it is home only when the pack
+//!     is, and with the pack e is committed: both are one write;
+//!   - I7: LC and AP become e behind it, and who waits is woken then. A cut before it leaves the last pack, and the ring up to e - 1; a cut
+//!     behind it leaves T = e. From then on the ring has a hole at e, which is not behind what is applied: recovery looks for
+//!     e + 1 and what follows, and for nothing before (S3 of [`recover`](super::recover)).
 //!
-//! Locks: the leader holds none but that he is the leader. He may wait for an apply; an apply never waits for a commit.
+//! Locks: the leader holds none but that he is the leader. He may wait for an apply, or be the one who applies (K8); an apply never
+//! waits for a commit.
 
+use super::log::Kept;
 use super::stats::Figures;
 use super::transaction::{blocks, transaction};
 use super::{CommitPhase, CommitReason, Epoch, Journal, Led, Span};
@@ -100,10 +112,13 @@ impl F2fs {
         let closed = journal.plane.collect(epoch);
         let flush = !self.unordered() && !self.queue.is_flushed(data);
         let heads = self.segs.heads();
-        let transaction = {
+        let (transaction, usage) = {
             let log = journal.log.lock();
             let moved = log.moved(&heads);
-            transaction(&log, &closed, &moved, flush, self.nat.next_free())
+            let usage = log.usage_after(&closed)?;
+            let next_free = self.nat.next_free();
+            let made = transaction(&log, &closed, &moved, flush, usage, next_free);
+            (made, usage)
         };
         cost::charge(cost::LOG_BLOCK, transaction.blocks().into());
         clock.end_of(CommitPhase::Aggregate);
@@ -111,7 +126,20 @@ impl F2fs {
         clock.end_of(CommitPhase::Ring);
         let flushed = self.flush_data(data)?;
         clock.end_of(CommitPhase::Flush);
-        self.write_transaction(journal, span, &transaction)?;
+        let freed = closed.freed_nids.clone();
+        let kept = Kept {
+            closed,
+            usage,
+            heads,
+        };
+        match span {
+            Some(span) => {
+                self.write_transaction(journal, span, &transaction)?;
+                journal.keep(kept, Some(span));
+            }
+            // K8.
+            None => self.apply_as_commit(journal, epoch, || journal.keep(kept, None))?,
+        }
         clock.end_of(CommitPhase::Write);
         let figures = Figures {
             took: clock.since - clock.begun,
@@ -120,28 +148,25 @@ impl F2fs {
             groups: transaction.descriptor.groups.into(),
             records: transaction.descriptor.records.into(),
             bytes: transaction.payload.len() as u64,
-            blocks: span.blocks,
+            blocks: span.map_or(0, |span| span.blocks),
         };
-        let freed = closed.freed_nids.clone();
-        journal.note_committed(closed, span, heads, why, &figures);
+        journal.account(epoch, why, &figures);
         // Node numbers of this epoch may have new owners in the next one, not before (B5).
         self.nat.nids_committed(&freed);
         journal.plane.committed(epoch);
         Ok(Led::Committed(epoch))
     }
 
-    /// K5.
-    fn room_in_ring(&self, journal: &Journal, blocks: u32) -> FsResult<Span> {
+    /// K5. `None`: the whole ring is too small (K8).
+    fn room_in_ring(&self, journal: &Journal, blocks: u32) -> FsResult<Option<Span>> {
         loop {
             let used = {
                 let log = journal.log.lock();
-                let ring = log.ring.place().blocks;
-                assert!(
-                    blocks <= ring,
-                    "I8: a transaction of {blocks} blocks for a ring of {ring}"
-                );
+                if blocks > log.ring.place().blocks {
+                    return Ok(None);
+                }
                 if let Some(span) = log.ring.fits(blocks) {
-                    return Ok(span);
+                    return Ok(Some(span));
                 }
                 log.ring.used()
             };

@@ -4,6 +4,7 @@ use super::stats::Figures;
 use super::{Closed, CommitReason, Epoch, Journal, JournalStats, OwnedGroup, Ring, Span};
 use crate::space::Usage;
 use base::Time;
+use fscore::{FsError, FsResult};
 use ondisk::f2fs::journal::JournalSuper;
 use ondisk::f2fs::{AllocType, Log as DataLog, SegNo};
 use std::sync::Arc;
@@ -54,6 +55,15 @@ impl Committed {
     }
 }
 
+/// An epoch that becomes one of the committed ones, and what the log says behind it.
+pub(super) struct Kept {
+    pub closed: Closed,
+    /// What is in use after it.
+    pub usage: Usage,
+    /// Where logs write.
+    pub heads: Vec<Head>,
+}
+
 /// State of the log, behind one lock.
 pub(crate) struct LogState {
     pub ring: Ring,
@@ -79,19 +89,27 @@ impl LogState {
 
     /// What is in use after the epoch behind the newest one.
     ///
-    /// # Panics
-    /// If that is less than nothing.
-    pub fn usage_after(&self, closed: &Closed) -> Usage {
+    /// # Errors
+    /// I3: that is less than nothing, or more than the format can say: the counts were wrong before.
+    pub fn usage_after(&self, closed: &Closed) -> FsResult<Usage> {
         let (now, delta) = (self.usage, closed.usage);
-        let sum = |now: u64, delta: i64| {
-            let after = now.checked_add_signed(delta);
-            after.unwrap_or_else(|| panic!("I3: {now} in use, and {delta} with the next epoch"))
+        let odd = |what: &str, now: u64, delta: i64| {
+            let epoch = closed.epoch.0;
+            FsError::corrupt(format!(
+                "I3: {now} {what} in use, and {delta:+} with epoch {epoch}: the counts of the volume are wrong; run fsck"
+            ))
         };
-        Usage {
-            blocks: sum(now.blocks, delta.blocks),
-            nodes: sum(now.nodes.into(), delta.nodes) as u32,
-            inodes: sum(now.inodes.into(), delta.inodes) as u32,
-        }
+        let small = |what, now: u32, delta| {
+            let after = u64::from(now).checked_add_signed(delta);
+            let fits = after.and_then(|after| u32::try_from(after).ok());
+            fits.ok_or_else(|| odd(what, now.into(), delta))
+        };
+        let blocks = now.blocks.checked_add_signed(delta.blocks);
+        Ok(Usage {
+            blocks: blocks.ok_or_else(|| odd("blocks", now.blocks, delta.blocks))?,
+            nodes: small("nodes", now.nodes, delta.nodes)?,
+            inodes: small("inodes", now.inodes, delta.inodes)?,
+        })
     }
 
     /// Those of `heads` that differ from what the ring says.
@@ -143,23 +161,24 @@ impl Journal {
         (log.ring.free(), log.ring.place().blocks)
     }
 
-    /// An epoch is durable.
-    pub(super) fn note_committed(
-        &self,
-        closed: Closed,
-        span: Span,
-        heads: Vec<Head>,
-        why: CommitReason,
-        figures: &Figures,
-    ) {
-        let callers = self.group.waiting_for(closed.epoch);
+    /// An epoch is durable at `span`; or the pack is about to be that makes it so, and it has no place in the ring (K8).
+    pub(super) fn keep(&self, kept: Kept, span: Option<Span>) {
+        let Kept {
+            closed,
+            usage,
+            heads,
+        } = kept;
         let mut log = self.log.lock();
-        let usage = log.usage_after(&closed);
-        log.ring.push(closed.epoch, span);
+        let span = match span {
+            Some(span) => {
+                log.ring.push(closed.epoch, span);
+                span
+            }
+            None => log.ring.push_aside(closed.epoch),
+        };
         log.usage = usage;
         log.heads = heads;
         log.opened = rt::now();
-        figures.add_to(&mut log.stats, why, callers);
         let committed = Committed {
             epoch: closed.epoch,
             groups: closed.groups,
@@ -169,6 +188,12 @@ impl Journal {
         self.plane.note_free(log.ring.free());
     }
 
+    /// An epoch is committed: what that cost.
+    pub(super) fn account(&self, epoch: Epoch, why: CommitReason, figures: &Figures) {
+        let callers = self.group.waiting_for(epoch);
+        figures.add_to(&mut self.log.lock().stats, why, callers);
+    }
+
     /// What the journal did and cost so far.
     pub(super) fn stats(&self) -> JournalStats {
         let log = self.log.lock();
@@ -176,7 +201,7 @@ impl Journal {
         stats.ring_blocks = log.ring.place().blocks;
         stats.ring_used = log.ring.used();
         stats.ring_used_max = log.ring.used_max();
-        stats.committed = log.ring.newest().0;
+        stats.committed = self.last_committed().0;
         stats.applied = log.ring.tail_epoch().0 - 1;
         stats
     }

@@ -22,6 +22,8 @@ pub(crate) mod capture;
 #[cfg(test)]
 mod capture_tests;
 mod commit;
+#[cfg(test)]
+mod commit_tests;
 #[cfg(any(test, feature = "mutants"))]
 pub mod explore;
 mod figures;

@@ -3,7 +3,7 @@
 //! - V1 whoever waits here is in no epoch, and commit and apply take no lock that he may hold (a gate at most), nor ask for room
 //!   themselves: they always come to an end;
 //! - V2 the running epoch stays below a quarter of the ring, plus what those log who were past this point already: its commit fits, if
-//!   need be after an apply;
+//!   need be after an apply. If those were too many for a tiny ring it is committed by a pack (K8 of [`commit`](super::commit));
 //! - V3 nobody waits for a switch or a checkpoint. Every wait has a cause and is counted ([`Waits`]); cleaning counts its own.
 //!
 //! Tasks in the background commit and apply before it comes to this. Whoever comes here nevertheless does it himself, or with him

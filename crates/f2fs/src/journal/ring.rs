@@ -5,6 +5,8 @@
 //!
 //! - I8 a transaction takes free blocks only: what lies between tail and head is not overwritten, and the tail moves only over
 //!   transactions that a durable pack contains.
+//!
+//! An epoch that is committed by a pack (K8 of [`commit`](super::commit)) has no block here; it has its turn among the others.
 
 use super::Epoch;
 use base::BlockNo;
@@ -172,6 +174,18 @@ impl Ring {
         self.head = (self.head + span.blocks) % self.place.blocks;
     }
 
+    /// The next epoch has no transaction: a pack that has it is about to be durable. Answers where it would have been.
+    pub fn push_aside(&mut self, epoch: Epoch) -> Span {
+        assert_eq!(epoch.0, self.newest.0 + 1, "I1: epochs commit in order");
+        let span = Span {
+            start: self.head,
+            blocks: 0,
+        };
+        self.live.push_back(Live { epoch, span });
+        self.newest = epoch;
+        span
+    }
+
     /// A durable pack contains all epochs up to `applied`: the tail moves over them.
     ///
     /// # Panics
@@ -229,6 +243,23 @@ mod tests {
                 assert_eq!((ring.free(), ring.tail_epoch()), (16, Epoch(6)));
             }
         }
+    }
+
+    #[test]
+    fn an_epoch_without_blocks_has_its_turn() {
+        let mut ring = Ring::empty(PLACE, 3, Epoch(4));
+        let span = ring.fits(16).expect("an empty ring has room");
+        ring.push(Epoch(5), span);
+        let aside = ring.push_aside(Epoch(6));
+        assert_eq!(aside.blocks, 0);
+        let state = |r: &Ring| (r.tail(), r.tail_epoch(), r.newest(), r.free());
+        assert_eq!(state(&ring), (3, Epoch(5), Epoch(6), 0));
+        ring.release(Epoch(5));
+        assert_eq!(state(&ring), (3, Epoch(6), Epoch(6), 16), "I8: not applied");
+        let span = ring.fits(2).expect("room");
+        ring.push(Epoch(7), span);
+        ring.release(Epoch(6));
+        assert_eq!(state(&ring), (3, Epoch(7), Epoch(7), 14));
     }
 
     /// A model that knows the owner of each block.

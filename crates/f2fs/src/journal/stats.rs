@@ -108,6 +108,8 @@ pub struct JournalStats {
     pub blocks: u64,
     /// Commits that fit into one block.
     pub compact: u64,
+    /// Commits of epochs that are larger than the ring: by a pack.
+    pub by_pack: u64,
     /// Device flushes that commits waited for, so that mapped data was durable before the transaction.
     pub data_flushes: u64,
     /// Commits whose data had been covered by somebody else's flush, or that mapped none.
@@ -172,6 +174,7 @@ pub(super) struct Figures {
     pub groups: u64,
     pub records: u64,
     pub bytes: u64,
+    /// Of the ring: none if a pack was the commit.
     pub blocks: u32,
 }
 
@@ -184,6 +187,7 @@ impl Figures {
         stats.bytes += self.bytes;
         stats.blocks += u64::from(self.blocks);
         stats.compact += u64::from(self.blocks == 1);
+        stats.by_pack += u64::from(self.blocks == 0);
         stats.data_flushes += u64::from(self.flushed);
         stats.data_flushes_saved += u64::from(!self.flushed);
         for &(phase, span) in &self.spans {

@@ -2,6 +2,7 @@
 
 use super::log::{Head, LogState};
 use super::{Closed, OwnedGroup};
+use crate::space::Usage;
 use base::{BLOCK_BYTES, Bytes};
 use block::Class;
 use ondisk::f2fs::Nid;
@@ -9,12 +10,13 @@ use ondisk::f2fs::journal::{
     Commit, Descriptor, Group, Record, Transaction, TransactionFlags, put_group,
 };
 
-/// The transaction of `closed`, in which the logs `moved`; `flushed`: a flush is needed before it.
+/// The transaction of `closed`, in which the logs `moved`; `flushed`: a flush is needed before it; `usage`: what is in use after it.
 pub(super) fn transaction(
     log: &LogState,
     closed: &Closed,
     moved: &[Head],
     flushed: bool,
+    usage: Usage,
     next_free_nid: Nid,
 ) -> Transaction {
     let own = group_of(moved);
@@ -42,7 +44,6 @@ pub(super) fn transaction(
     if !closed.freed_blocks.is_empty() {
         descriptor.flags = descriptor.flags.with(TransactionFlags::FREES);
     }
-    let usage = log.usage_after(closed);
     Transaction {
         incarnation: log.ring.place().incarnation,
         epoch: closed.epoch.0,

@@ -8,6 +8,7 @@ mod cuts;
 mod guard;
 #[path = "../common/mod.rs"]
 mod images;
+mod large;
 mod race;
 mod recover;
 mod space;

@@ -107,13 +107,41 @@ impl F2fs {
     /// # Errors
     /// I/O, damage: then the mount is latched (A9).
     pub(crate) fn apply(&self, cause: Cause) -> FsResult<()> {
-        let Some(journal) = &self.journal else {
-            return Ok(());
-        };
+        match &self.journal {
+            Some(journal) => self.apply_target(journal, cause, || journal.last_committed()),
+            None => Ok(()),
+        }
+    }
+
+    /// Commits `epoch`, the one behind the last committed: `keep` adds it to the committed ones, and the pack that has it is its commit
+    /// block (K8 of [`commit`](super::commit)). The caller leads, the epoch is drained, its data durable. Who applied before had its target
+    /// before that; nobody else sees it until the pack is durable, or the mount latched.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply): it may be durable or not.
+    pub(super) fn apply_as_commit(
+        &self,
+        journal: &Journal,
+        epoch: Epoch,
+        keep: impl FnOnce(),
+    ) -> FsResult<()> {
+        self.apply_target(journal, Cause::Ring, || {
+            keep();
+            epoch
+        })
+    }
+
+    /// Applies what is committed up to the target, which is asked for when nobody else applies.
+    fn apply_target(
+        &self,
+        journal: &Journal,
+        cause: Cause,
+        target: impl FnOnce() -> Epoch,
+    ) -> FsResult<()> {
         let applied = {
             let _one = journal.applier.one.lock();
             self.check_writable()?;
-            let target = journal.last_committed();
+            let target = target();
             let applied = self.apply_upto(journal, target, cause);
             if let Err(e) = &applied {
                 self.fail(e);
