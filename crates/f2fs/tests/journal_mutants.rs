@@ -1,19 +1,24 @@
 //! The catalogue of `cargo xtask mutants` for guards of the journal of F2FS. docs/measuring.md says what a line means.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
+#[path = "journal/applied.rs"]
+mod applied;
 #[path = "journal/common.rs"]
 mod common;
 #[path = "journal/cuts.rs"]
 mod cuts;
+#[path = "journal/foreign.rs"]
+mod foreign;
 #[path = "common/mod.rs"]
 mod images;
 #[path = "journal/world.rs"]
 mod world;
 
 use base::Mutant;
+use common::Mistake;
 use cuts::{each_cut, recorded, written_over};
 use fscore::FileSystem;
-use rt::{Sim, SimConfig};
+use rt::{Policy, SimConfig};
 use std::cell::Cell;
 
 /// Lives within which a mutant has to be noticed.
@@ -117,68 +122,151 @@ fn f2fsj_reuse_early() {
     notice_crowded(Mutant::F2fsjReuseEarly);
 }
 
-/// F62.
-#[test]
-fn f2fsj_nid_early() {
-    notice_crowded(Mutant::F2fsjNidEarly);
-}
-
-/// A large file is cut off in several operations, and so is the power; then the file grows again. True if old content is back.
-fn is_back(mutant: Option<Mutant>) -> (bool, u64) {
+/// A large file is cut off in several operations while others commit, and the power is cut there; then the file grows again. How many
+/// pictures lie behind the beginning, and whether old content is back in one.
+fn is_back(seed: u64, mistake: &Mistake) -> Result<usize, String> {
+    // Each page has a node of its own: more records than the ring holds.
+    const PAGES: u64 = 1400;
+    const STRIDE: u64 = 1018 * 4096;
     let config = SimConfig {
-        mutant,
-        quiet: mutant.is_some(),
-        ..SimConfig::seeded(4)
+        policy: Policy::Random { yield_one_in: 20 },
+        ..SimConfig::random(seed)
     };
-    let outcome = Sim::new(config).run(|| {
-        let disk = common::disk(16, common::volume(16), 4);
+    let life = mistake.within(config).run(|| {
+        let disk = common::disk(16, common::volume(16), seed);
         let fs = common::try_mount_alone(&disk, world::PLAIN).expect("mount");
-        let files = ["a", "b"].map(|name| images::create(&fs, name).expect("create"));
-        for index in 0..1400 {
-            for ino in files {
-                fs.write(ino, index * 4096, &[7; 4096]).expect("room");
-            }
-            if index % 100 == 99 {
-                fs.sync().expect("sync");
-            }
+        let [large, other] = ["large", "other"].map(|n| images::create(&fs, n).expect("create"));
+        for index in 0..PAGES {
+            fs.write(large, index * STRIDE, &[7; 4096]).expect("room");
         }
+        fs.sync().expect("sync");
         let over = rt::Mutex::named("over", false);
-        let cuts = rt::scope(|s| {
+        rt::scope(|s| {
             let watcher = s.spawn("cuts", || {
                 let mut seen = Vec::new();
                 while !*over.lock() {
-                    rt::sleep(base::Nanos(100_000));
-                    seen.push(disk.snapshot(1));
+                    fs.write(other, 0, &[1; 100]).expect("room");
+                    fs.fsync(other, false).expect("a commit");
+                    seen.push(disk.snapshot_lost());
                 }
                 seen
             });
-            images::truncate(&fs, files[0], 4096).expect("cut off");
+            images::truncate(&fs, large, 4096).expect("cut off");
             *over.lock() = true;
             watcher.join().expect("cuts")
-        });
-        cuts.into_iter().any(|image| {
-            let disk = common::disk(16, image, 1);
-            let fs = common::try_mount_alone(&disk, world::PLAIN).expect("mount");
-            let ino = fs.lookup(fs.root(), b"a").expect("there");
-            if fs.getattr(ino).expect("getattr").size != 4096 {
-                return false;
-            }
-            images::truncate(&fs, ino, 1400 * 4096).expect("grown");
-            !base::bytes::is_zero(&images::read_all(&fs, ino)[4096..])
         })
     });
-    let asked = mutant.and_then(|m| outcome.reached.get(&m).copied());
-    (outcome.value.expect("a verdict"), asked.unwrap_or(0))
+    mistake.asked(&life);
+    if let Some(failure) = life.first_failure {
+        return Err(format!("seed {seed}: {failure}"));
+    }
+    let mut begun = 0;
+    for (n, image) in life.value.expect("cuts").into_iter().enumerate() {
+        // Whoever recovers does it with the same mistake.
+        let next = mistake.within(SimConfig::seeded(1)).run(|| {
+            let disk = common::disk(16, image, 1);
+            let fs = common::try_mount_alone(&disk, world::PLAIN).expect("mount");
+            let ino = fs.lookup(fs.root(), b"large").expect("there");
+            if fs.getattr(ino).expect("getattr").size != 4096 {
+                return None;
+            }
+            images::truncate(&fs, ino, PAGES * STRIDE).expect("grown");
+            let mut page = vec![0; 4096];
+            let zeros = (1..PAGES).all(|index| {
+                fs.read(ino, index * STRIDE, &mut page).expect("read");
+                base::bytes::is_zero(&page)
+            });
+            Some(zeros)
+        });
+        if let Some(failure) = next.first_failure {
+            return Err(format!("seed {seed}, cut {n}: {failure}"));
+        }
+        match next.value.expect("a verdict") {
+            Some(false) => {
+                return Err(format!(
+                    "seed {seed}, cut {n}: Z2: what was cut off is back"
+                ));
+            }
+            Some(true) => begun += 1,
+            None => {}
+        }
+    }
+    Ok(begun)
 }
 
 /// F63.
 #[test]
 fn f2fsj_cut_unmarked() {
-    let mutant = Mutant::F2fsjCutUnmarked;
-    assert!(!is_back(None).0, "the code with its guard");
-    let (back, reached) = is_back(Some(mutant));
-    assert!(reached > 0, "{mutant}: no one asked for its guard");
-    assert!(back, "{mutant}: not noticed");
-    println!("{mutant}: what was cut off is back");
-    println!("mutant|{mutant}|f2fsj, truncated|{reached}|file system|1|1");
+    let seen = is_back(1, &Mistake::default());
+    assert!(
+        seen.as_ref().is_ok_and(|&begun| begun > 1),
+        "the code with its guard: {seen:?}"
+    );
+    notice_life(Mutant::F2fsjCutUnmarked, "truncated", is_back);
+}
+
+/// What the first life with the mutant shows that is wrong; the code with its guard passes the first of them.
+fn notice_life<T>(
+    mutant: Mutant,
+    workload: &str,
+    life: impl Fn(u64, &Mistake) -> Result<T, String>,
+) {
+    if let Err(why) = life(1, &Mistake::default()) {
+        panic!("{workload}: the code with its guard: {why}");
+    }
+    let mistake = Mistake::of(mutant);
+    for seed in 1..=LIVES {
+        let found = life(seed, &mistake);
+        let reached = mistake.reached();
+        if let Err(found) = found {
+            assert!(reached > 0, "{mutant}: no one asked for its guard");
+            println!("{mutant}: {found}");
+            println!("mutant|{mutant}|f2fsj, {workload}|{reached}|file system|{seed}|1");
+            return;
+        }
+    }
+    panic!(
+        "{mutant} survives {LIVES} lives; its guard was reached {} times",
+        mistake.reached()
+    );
+}
+
+/// F71.
+#[test]
+fn f2fsj_keep_old_place() {
+    notice_life(
+        Mutant::F2fsjKeepOldPlace,
+        "cuts of applies",
+        |seed, mistake| applied::cuts_of_an_apply(seed, 1024, mistake),
+    );
+}
+
+/// F72.
+#[test]
+fn f2fsj_pack_ahead() {
+    notice_life(
+        Mutant::F2fsjPackAhead,
+        "cuts of applies",
+        |seed, mistake| applied::cuts_of_an_apply(seed, 1024, mistake),
+    );
+}
+
+/// F55.
+#[test]
+fn f2fsj_stale_incarnation() {
+    notice_life(
+        Mutant::F2fsjStaleIncarnation,
+        "a volume made over",
+        |_, mistake| foreign::made_over(mistake),
+    );
+}
+
+/// F56.
+#[test]
+fn f2fsj_stamp_ignored() {
+    notice_life(
+        Mutant::F2fsjStampIgnored,
+        "written by another",
+        |_, mistake| foreign::written_by_another(mistake),
+    );
 }

@@ -2,11 +2,12 @@
 #![allow(dead_code, clippy::disallowed_methods)]
 
 use super::images;
-use base::BLOCK_BYTES;
+use base::{BLOCK_BYTES, Mutant};
 use block::{Caps, Queue};
 use blockdev::{Image, Ram, SpecDisk};
 use fscore::FsResult;
 use rt::{Outcome, Sim, SimConfig};
+use std::cell::Cell;
 use std::sync::Arc;
 use varve_f2fs::mkfs::{DeviceContent, JournalSize, Options, RING_AT, plan};
 use varve_f2fs::{F2fs, MountOptions};
@@ -117,4 +118,36 @@ pub fn sim<R>(seed: u64, body: impl FnOnce() -> R) -> R {
 /// unknown to it.
 pub fn fsck(ring: u32, content: &Image) {
     images::judge(&content.to_ram(device_bytes(ring)));
+}
+
+/// A mistake that lives are made with, or none, and how often its guard was asked for.
+#[derive(Default)]
+pub struct Mistake {
+    pub mutant: Option<Mutant>,
+    reached: Cell<u64>,
+}
+
+impl Mistake {
+    pub fn of(mutant: Mutant) -> Mistake {
+        Mistake {
+            mutant: Some(mutant),
+            ..Mistake::default()
+        }
+    }
+    /// A life with it; what goes wrong then is not printed.
+    pub fn within(&self, config: SimConfig) -> Sim {
+        Sim::new(SimConfig {
+            mutant: self.mutant,
+            quiet: self.mutant.is_some(),
+            ..config
+        })
+    }
+    /// Counts what a life asked.
+    pub fn asked<T>(&self, life: &Outcome<T>) {
+        let asked = self.mutant.and_then(|m| life.reached.get(&m).copied());
+        self.reached.set(self.reached.get() + asked.unwrap_or(0));
+    }
+    pub fn reached(&self) -> u64 {
+        self.reached.get()
+    }
 }
