@@ -122,6 +122,58 @@ fn f2fsj_reuse_early() {
     notice_crowded(Mutant::F2fsjReuseEarly);
 }
 
+/// One file gives its node back, another one takes one in the same epoch; what a cut behind the commit leaves.
+fn a_node_changes_hands(seed: u64, mistake: &Mistake) -> Result<(), String> {
+    const FAR: u64 = 1000 * 4096;
+    let life = mistake.within(SimConfig::random(seed)).run(|| {
+        let disk = common::disk(64, common::volume(64), seed);
+        let fs = common::try_mount_alone(&disk, world::PLAIN).expect("mount");
+        let files = ["a", "b"].map(|name| images::create(&fs, name).expect("create"));
+        let [taker, giver] = [0, 1].map(|n| files[(seed as usize + n) % 2]);
+        for ino in files {
+            fs.write(ino, 0, &[1; 5000]).expect("room");
+        }
+        fs.write(giver, FAR, &[2; 4096]).expect("room");
+        fs.sync().expect("sync");
+        // The taker's records stand first.
+        images::truncate(&fs, taker, 6000).expect("truncate");
+        images::truncate(&fs, giver, 4096).expect("truncate");
+        fs.write(taker, FAR, &[3; 4096]).expect("room");
+        fs.sync().expect("sync");
+        (disk.snapshot_lost(), taker)
+    });
+    mistake.asked(&life);
+    if let Some(failure) = life.first_failure {
+        return Err(format!("seed {seed}: {failure}"));
+    }
+    let (image, taker) = life.value.expect("a picture");
+    let next = mistake.within(SimConfig::seeded(1)).run(|| {
+        let disk = common::disk(64, image, 1);
+        let fs = common::try_mount_alone(&disk, world::PLAIN).map_err(|e| e.to_string())?;
+        let mut page = vec![0; 4096];
+        let read = fs.read(taker, FAR, &mut page);
+        fs.check();
+        match read {
+            Ok(4096) if page == [3; 4096] => Ok(()),
+            other => Err(format!("T2: what was synced is lost: {other:?}")),
+        }
+    });
+    match next.first_failure {
+        Some(failure) => Err(format!("seed {seed}: {failure}")),
+        None => next.value.expect("a verdict"),
+    }
+}
+
+/// F62.
+#[test]
+fn f2fsj_nid_early() {
+    notice_life(
+        Mutant::F2fsjNidEarly,
+        "a node changes hands",
+        a_node_changes_hands,
+    );
+}
+
 /// A large file is cut off in several operations while others commit, and the power is cut there; then the file grows again. How many
 /// pictures lie behind the beginning, and whether old content is back in one.
 fn is_back(seed: u64, mistake: &Mistake) -> Result<usize, String> {
