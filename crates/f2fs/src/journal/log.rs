@@ -169,13 +169,12 @@ impl Journal {
             heads,
         } = kept;
         let mut log = self.log.lock();
-        let span = match span {
-            Some(span) => {
-                log.ring.push(closed.epoch, span);
-                span
+        match span {
+            Some(span) => log.ring.push(closed.epoch, span),
+            None => {
+                log.ring.push_aside(closed.epoch);
             }
-            None => log.ring.push_aside(closed.epoch),
-        };
+        }
         log.usage = usage;
         log.heads = heads;
         log.opened = rt::now();
