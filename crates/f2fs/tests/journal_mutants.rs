@@ -303,6 +303,16 @@ fn f2fsj_pack_ahead() {
     );
 }
 
+/// F73.
+#[test]
+fn f2fsj_tail_early() {
+    notice_life(
+        Mutant::F2fsjTailEarly,
+        "cuts of applies",
+        |seed, mistake| applied::cuts_of_an_apply(seed, 1024, mistake),
+    );
+}
+
 /// F55.
 #[test]
 fn f2fsj_stale_incarnation() {

@@ -67,7 +67,7 @@ impl F2fs {
         stats.ssa_blocks += segs.ssa_blocks();
         if rt::mutant(Mutant::F2fsjTailEarly) {
             // F73.
-            journal.release(target);
+            self.move_tail(journal, target);
         }
         let nodes = written.moved.len() as u64;
         self.write_pack(packed, &nat, nodes, plug, &mut clock.pack)?;
@@ -115,9 +115,22 @@ impl F2fs {
         stats.released += fold.freed.len() as u64;
         self.release_home(fold.freed);
         if !rt::mutant(Mutant::F2fsjTailEarly) {
-            journal.release(target);
+            self.move_tail(journal, target);
         }
         self.note_tail(journal)
+    }
+
+    /// A6: the ring may be written over up to this epoch.
+    ///
+    /// # Panics
+    /// I8: if the newest durable pack does not have it.
+    fn move_tail(&self, journal: &Journal, target: Epoch) {
+        let durable = self.cp.applied(&journal.area.uuid);
+        assert!(
+            durable.is_some_and(|durable| durable >= target),
+            "I8: the tail moves behind {target:?}, and the newest durable pack has {durable:?}"
+        );
+        journal.release(target);
     }
 
     fn release_home(&self, mut freed: Vec<BlockAddr>) {
