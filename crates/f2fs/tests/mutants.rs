@@ -210,7 +210,11 @@ fn f2fs_revive_chain() {
 /// H35.
 #[test]
 fn f2fs_overwrite_chain() {
-    notice_sync(Mutant::F2fsOverwriteChain, "fsync_mode=posix,mode=lfs", 570);
+    notice_sync(
+        Mutant::F2fsOverwriteChain,
+        "fsync_mode=posix,mode=lfs",
+        1200,
+    );
 }
 
 /// H36.

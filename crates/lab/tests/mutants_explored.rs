@@ -5,7 +5,7 @@
 //! - The others ([`ELSEWHERE`]) have the reason why, and stay with the catalogue that is named there.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use base::{Hazard, Mutant};
+use base::Mutant;
 use std::collections::BTreeSet;
 use varve_lab::crash::campaign::{Explored, Look, Reach, Until, explore_until};
 use varve_lab::crash::case::{Case, Volumes};

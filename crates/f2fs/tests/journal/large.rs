@@ -169,10 +169,6 @@ fn an_epoch_larger_than_the_ring_is_committed_by_a_pack() {
             let judged = judge(cursor.image(choice), &life.story, at);
             assert_eq!(judged, Ok(()), "seed {seed}, cut at {at:?}");
         }
-        println!(
-            "seed {seed}: {} by pack, {} in the ring",
-            life.by_pack, life.in_ring
-        );
     }
     assert_eq!(states, 60);
 }
