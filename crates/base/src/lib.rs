@@ -4,6 +4,7 @@
 pub mod bytes;
 pub mod checksum;
 pub mod collections;
+pub mod cost;
 pub mod cow;
 pub mod fill;
 mod mutant;

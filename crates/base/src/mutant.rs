@@ -228,6 +228,8 @@ mutants! {
     F2fsjCommitBeforeData = "f2fsj-commit-before-data", F(43);
     /// Records of one inode stand in the order in which operations ended.
     F2fsjOrderOfEnds = "f2fsj-order-of-ends", F(44);
+    /// A transaction of pages has the live block although an operation of the next epoch has changed it.
+    F2fsjPageAhead = "f2fsj-page-ahead", F(45);
     /// No flush lies between the data that an epoch maps and its transaction.
     F2fsjDataUnflushed = "f2fsj-data-unflushed", F(51);
     /// An fsync returns when the transaction has completed, and may be in the cache.

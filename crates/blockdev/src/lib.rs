@@ -44,4 +44,4 @@ pub use remap::{Remap, RemapCaps, RemapMode, RemapPair, Remapped, expectation};
 pub use request::{Class, Op, PackedWrite, Piece, Reply, Request};
 pub use spec::Adversary;
 pub use spec_disk::SpecDisk;
-pub use trace::Trace;
+pub use trace::{Step, Trace};

@@ -97,12 +97,33 @@ pub enum ProfileError {
     },
 }
 
+/// What drives the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HostProfile {
+    /// What work costs on a core of this host, percent of the table of CPU costs (`base::cost`).
+    cpu_percent: u32,
+}
+
+impl HostProfile {
+    /// The first field that makes no host, in words.
+    fn check(self) -> Result<(), String> {
+        match self.cpu_percent {
+            1..=10_000 => Ok(()),
+            other => Err(format!(
+                "host.cpu_percent = {other}; it may be 1 to 10000, where 100 is the core of a PC"
+            )),
+        }
+    }
+}
+
 /// A cached medium without flash.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PlainProfile {
     name: String,
     capacity_mib: u64,
+    host: HostProfile,
     max_transfer_kib: u64,
     fua: bool,
     discard: bool,
@@ -116,6 +137,7 @@ struct PlainProfile {
 struct EmmcProfile {
     name: String,
     capacity_mib: u64,
+    host: HostProfile,
     card: CardConfig,
     nand: Chips,
     ftl: Translation,
@@ -261,6 +283,19 @@ impl Profile {
             Kind::Nvme(p) => p.capacity_mib.saturating_mul(1 << 20),
         }
     }
+    /// What work costs on a core of the host that drives such a device, percent of the table of CPU costs (`base::cost`): 100 is the core
+    /// of a PC.
+    pub fn cpu_percent(&self) -> u32 {
+        self.host().cpu_percent
+    }
+    fn host(&self) -> HostProfile {
+        match &self.kind {
+            Kind::Plain(p) => p.host,
+            Kind::Emmc(p) => p.host,
+            Kind::Raw(p) => p.host,
+            Kind::Nvme(p) => p.host,
+        }
+    }
     /// Builds the device: blank with `capacity_bytes` (rounded down to 4 KiB; the profile's own if `None`), or on the
     /// `media` of an earlier life, whose size then counts.
     ///
@@ -345,6 +380,7 @@ impl Profile {
             Kind::Raw(p) => p.check(),
             Kind::Nvme(p) => p.check(),
         };
+        let checked = self.host().check().and(checked);
         checked.map_err(|what| ProfileError::Invalid {
             profile: self.name().into(),
             what,

@@ -169,6 +169,31 @@ fn only_a_device_that_has_an_slc_area_describes_it() {
 }
 
 #[test]
+fn a_profile_says_how_slow_its_host_is() {
+    let percent = |text: &str| Profile::parse(text).unwrap().cpu_percent();
+    assert_eq!(percent("emmc-odroid-xu4"), 400);
+    assert_eq!(percent("nvme-980pro"), 100);
+    assert_eq!(percent("nvme-980pro,host.cpu_percent=250"), 250);
+    for bad in ["0", "10001", "-1", "fast"] {
+        let why = Profile::parse(&format!("loop-like,host.cpu_percent={bad}")).unwrap_err();
+        assert!(why.to_string().contains("host.cpu_percent"), "{why}");
+    }
+    let why = Profile::parse("loop-like,host.cores=4")
+        .unwrap_err()
+        .to_string();
+    assert!(why.contains("cpu_percent"), "{why}");
+    let text = include_str!("../profiles/loop-like.toml");
+    let unknown = text.replace("cpu_percent = 100", "cpu_percent = 100\ncores = 4");
+    let why = Profile::from_toml(&unknown).unwrap_err().to_string();
+    assert!(why.contains("cores"), "{why}");
+    let without = text.replace("[host]", "").replace("cpu_percent = 100", "");
+    let why = Profile::from_toml(&without).unwrap_err().to_string();
+    assert!(why.contains("host"), "{why}");
+    let parsed = Profile::parse("ufs-generic,host.cpu_percent=50").unwrap();
+    assert_eq!(parsed.describe().unwrap().host_cpu_percent, 50);
+}
+
+#[test]
 fn random_device_strings_never_panic() {
     let mut rng = base::Rng::named(1, "device strings");
     let bits = [

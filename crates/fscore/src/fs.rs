@@ -156,6 +156,8 @@ pub trait FileSystem: Send + Sync {
     fn writeback(&self, older_than: Time) -> FsResult<()>;
     /// Dirty pages in the cache, in 4 KiB pages.
     fn dirty_pages(&self) -> u64;
+    /// Drops clean pages of files (and directories) from the cache; what is dirty stays. A file system without a cache does nothing.
+    fn drop_caches(&self) {}
     /// Space and inodes.
     fn statfs(&self) -> FsResult<FsStat>;
     /// Writes everything, marks the file system clean and stops its tasks. Every later call answers ESHUTDOWN.

@@ -125,6 +125,11 @@ impl PageCache {
         self.limit as u64
     }
 
+    /// Pages in memory.
+    pub fn cached_pages(&self) -> u64 {
+        self.state.lock().total as u64
+    }
+
     /// The content of a page, if it is cached.
     pub fn get(&self, ino: Ino, index: u64) -> Option<Bytes> {
         let mut state = self.state.lock();
@@ -401,6 +406,14 @@ impl PageCache {
         state.settle(ino);
         state.forget_if_empty(ino);
         delayed_before - delayed_after
+    }
+
+    /// Drops all clean pages (Linux: `echo 1 > /proc/sys/vm/drop_caches`); answers how many.
+    pub fn drop_clean(&self) -> u64 {
+        let mut state = self.state.lock();
+        let before = state.total;
+        state.evict(0);
+        (before - state.total) as u64
     }
 
     /// True if a page of `range` is under write-back.
@@ -743,6 +756,19 @@ mod tests {
         cache.written(F, taken.range());
         cache.fill(F, 99, zeros(), Home::Known);
         assert!(cache.get(F, 0).is_none(), "the oldest clean page goes");
+        cache.check();
+    }
+
+    #[test]
+    fn all_clean_pages_go_at_once_and_dirty_ones_stay() {
+        let cache = PageCache::new(1 << 20);
+        for index in 0..5 {
+            cache.fill(F, index, zeros(), Home::Known);
+        }
+        cache.write(F, 2, 0, b"new", &zeros(), Home::Known);
+        assert_eq!(cache.drop_clean(), 4);
+        let kept = (0..5).filter(|&i| cache.state(F, i).is_some());
+        assert_eq!(kept.collect::<Vec<_>>(), [2]);
         cache.check();
     }
 

@@ -150,6 +150,9 @@ impl fmt::Display for SimConfig {
         {
             write!(f, " {key}={value}")?;
         }
+        if self.cpu_percent != d.cpu_percent {
+            write!(f, " cpu-percent={}", self.cpu_percent)?;
+        }
         if self.on_panic == OnPanic::Join {
             write!(f, " on-panic=join")?;
         }
@@ -198,6 +201,9 @@ impl FromStr for SimConfig {
                         .filter(|n| *n <= 1 << 30)
                         .ok_or_else(bad)?
                 }
+                "cpu-percent" => {
+                    c.cpu_percent = u32::try_from(number()?).map_err(|_| bad())?;
+                }
                 "step-limit" => c.step_limit = number()?,
                 "time-limit" => c.time_limit = Time(number()?),
                 "no-progress" => c.no_progress_limit = number()?,
@@ -243,6 +249,7 @@ mod tests {
     fn a_replay_line_reads_back() {
         let c = SimConfig {
             cores: 3,
+            cpu_percent: 400,
             run_out: 7,
             stack: 65_536,
             on_panic: OnPanic::Join,

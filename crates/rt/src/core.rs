@@ -70,6 +70,8 @@ pub(crate) struct Core {
     pub(crate) cfg: SimConfig,
     pub(crate) now: Cell<u64>,
     pub(crate) hash: Cell<u64>,
+    /// CPU time charged so far, ns.
+    pub(crate) charged: Cell<u64>,
     pub(crate) switches: Cell<u64>,
     steps: Cell<u64>,
     /// The step at which a limit has to be looked at.
@@ -118,6 +120,7 @@ impl Core {
             world: crate::world::fresh(),
             now: Cell::new(0),
             hash: Cell::new(mix(cfg.seed)),
+            charged: Cell::new(0),
             switches: Cell::new(0),
             steps: Cell::new(0),
             stop_at: Cell::new(0),
@@ -406,6 +409,7 @@ impl Core {
             return self.scheduling_point(site);
         }
         let span = span * u64::from(self.cfg.cpu_percent) / 100;
+        self.charged.set(self.charged.get().saturating_add(span));
         let until = {
             let mut st = self.st.borrow_mut();
             let free = st

@@ -52,6 +52,6 @@ pub use semaphore::Semaphore;
 pub use sim::{Outcome, Sim};
 pub use spawn::{JoinHandle, Scope, ScopedJoinHandle, scope, spawn};
 pub use time::{
-    WallTime, charge, now, rng, sleep, sleep_until, task_name, task_number, trace, trace_str, wall,
-    yield_now,
+    WallTime, charge, charge_each, charged, now, rng, sleep, sleep_until, task_name, task_number,
+    trace, trace_str, wall, yield_now,
 };

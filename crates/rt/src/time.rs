@@ -90,6 +90,20 @@ pub fn charge(span: Nanos) {
     }
 }
 
+/// Spends `n` times `each`, as one [`charge`]; nothing if that is none.
+#[track_caller]
+pub fn charge_each(each: Nanos, n: u64) {
+    if n > 0 {
+        charge(Nanos(each.0.saturating_mul(n)));
+    }
+}
+
+/// CPU time charged in this simulation so far, of all cores together; nothing in the real world. The difference of two calls over the
+/// virtual time between them, and over the cores, is how busy they were.
+pub fn charged() -> Nanos {
+    core().map_or(Nanos(0), |core| Nanos(core.charged.get()))
+}
+
 /// Lets others run.
 #[track_caller]
 pub fn yield_now() {

@@ -195,3 +195,25 @@ fn replay_line_reproduces() {
         (again.trace_hash, again.switches, again.end)
     );
 }
+
+#[test]
+fn charged_time_is_that_of_all_cores_at_the_callers_percent() {
+    let config = SimConfig {
+        cores: 2,
+        cpu_percent: 200,
+        ..SimConfig::seeded(1)
+    };
+    let outcome = Sim::new(config).run(|| {
+        rt::scope(|s| {
+            for _ in 0..4 {
+                s.spawn("t", || rt::charge_each(Nanos(100), 5));
+            }
+        });
+        rt::charge_each(Nanos(100), 0);
+        rt::sleep(Nanos(1_000_000));
+        (rt::charged(), rt::now())
+    });
+    // Four times 500 ns, twice as dear, on two cores.
+    assert_eq!(outcome.unwrap(), (Nanos(4000), Time(1_002_000)));
+    assert_eq!(rt::charged(), Nanos(0));
+}

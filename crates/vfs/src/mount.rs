@@ -409,6 +409,11 @@ impl Vfs {
         dir.close()?;
         synced
     }
+    /// Drops clean pages from the cache of the file system, so that the next reads go to the device (Linux:
+    /// `echo 1 > /proc/sys/vm/drop_caches`). Inodes and nodes stay.
+    pub fn drop_caches(&self) {
+        self.fs.drop_caches();
+    }
     /// What the write-back task has done.
     pub fn writeback_stats(&self) -> WritebackStats {
         self.writeback.stats()

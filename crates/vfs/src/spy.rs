@@ -248,6 +248,9 @@ impl FileSystem for SpyFs {
     fn dirty_pages(&self) -> u64 {
         self.dirty.load(Ordering::Relaxed)
     }
+    fn drop_caches(&self) {
+        self.below.drop_caches();
+    }
     fn statfs(&self) -> FsResult<FsStat> {
         self.below.statfs()
     }

@@ -15,6 +15,8 @@ pub struct Description {
     pub kind: &'static str,
     /// Capacity unless a command says otherwise, bytes.
     pub capacity_bytes: u64,
+    /// What work costs on a core of its host, percent of the core of a PC.
+    pub host_cpu_percent: u32,
     /// What the device promises to the host.
     pub caps: Caps,
     /// The timing set in use.
@@ -80,6 +82,7 @@ impl Profile {
             name: self.name().into(),
             kind,
             capacity_bytes: self.capacity_bytes(),
+            host_cpu_percent: self.cpu_percent(),
             caps: model.caps().clone(),
             timing_default: self.timing().into(),
             timing,

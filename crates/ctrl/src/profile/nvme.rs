@@ -1,7 +1,7 @@
 //! An NVMe or UFS device as a profile describes it.
 
-use super::SlcProfile;
 use super::flash::{Chips, Flash, Translation};
+use super::{HostProfile, SlcProfile};
 use crate::AnyModel;
 use crate::nvme::{Nvme, NvmeConfig, NvmeMedia, NvmeTiming};
 use base::BLOCK_BYTES;
@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 pub(super) struct NvmeProfile {
     pub name: String,
     pub capacity_mib: u64,
+    pub host: HostProfile,
     controller: NvmeConfig,
     nand: Chips,
     ftl: Translation,

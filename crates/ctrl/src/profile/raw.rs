@@ -1,5 +1,6 @@
 //! Raw flash as a profile describes it.
 
+use super::HostProfile;
 use super::flash::{Chips, Flash, Translation};
 use crate::AnyModel;
 use crate::raw::{Raw, RawConfig, RawMedia, RawTiming};
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 pub(super) struct RawProfile {
     pub name: String,
     pub capacity_mib: u64,
+    pub host: HostProfile,
     /// Writes are compared with what was programmed lately, and equal content is shared.
     #[serde(default)]
     transparent: bool,

@@ -1,0 +1,134 @@
+//! What the work of this code costs a CPU core: the only table of such figures, for `rt::charge`, which lets them pass in virtual time and
+//! does nothing in the real world.
+//!
+//! Face values of the core of a PC: what this code takes on a 2.5 GHz Xeon (virtual, two cores) with devices in memory, the least of rounds and of
+//! three runs, as other programs can only make it slower. `cargo xtask calibrate-cpu` measures again and prints both. Nothing here is
+//! fitted to a result. How slow the core of a device's host is, its profile says (`[host] cpu_percent`); `SimConfig.cpu_percent` has the
+//! product. Each constant names its measurement in brackets: the benches `cost` of the crates print it. System-call entry and the
+//! caller's own work are not in the table.
+
+/// The journal of ext4 (crate `journal`).
+pub mod journal {
+    use crate::Nanos;
+
+    /// Starting and finishing a handle: admission and bookkeeping (`journal/handle`).
+    pub const HANDLE_START: Nanos = Nanos(77);
+    /// Copying one 4 KiB block (`journal/block-copy`).
+    pub const BLOCK_COPY: Nanos = Nanos(66);
+    /// Per block of a commit: CRC32C of 4 KiB, its tag included (`journal/block-checksum`).
+    pub const COMMIT_PER_BLOCK: Nanos = Nanos(150);
+    /// Comparing the marked words of a block with its previous image, in journal coalition. The checksum of its new image
+    /// comes on top, as [`COMMIT_PER_BLOCK`] (`journal/delta-diff`).
+    pub const DELTA_DIFF: Nanos = Nanos(140);
+    /// A coalition part with a handful of records: encoded, and sealed with two checksums (`journal/coalition-encode`).
+    pub const COALITION_PART: Nanos = Nanos(1_050);
+    /// Sending one block of the log, or one home: what a commit with its checkpoint takes for a block beyond the checksum (`ext4/send-block`).
+    pub const SEND_BLOCK: Nanos = Nanos(1_180);
+}
+
+/// Locks of both worlds.
+pub mod sync {
+    use crate::Nanos;
+
+    /// What a mutex that somebody else holds costs who waits for it, beyond the time that it is held: from its release in one thread to the
+    /// first instruction behind it in the other (`sync/lock-handover`).
+    pub const LOCK_HANDOVER: Nanos = Nanos(65);
+}
+
+/// ext4 (crate `ext4`). What is left of an operation when the charges of its journal are taken off.
+pub mod ext4 {
+    use crate::Nanos;
+
+    /// Making an empty file, under the directory's lock (`ext4/create`).
+    pub const CREATE: Nanos = Nanos(5_650);
+    /// Making a directory, under its parent's lock (`ext4/mkdir`).
+    pub const MKDIR: Nanos = Nanos(12_450);
+    /// Taking a name away, under the locks of directory and inode (`ext4/unlink`).
+    pub const UNLINK: Nanos = Nanos(4_900);
+    /// Taking the name of a directory away, under the locks of both (`ext4/rmdir`).
+    pub const RMDIR: Nanos = Nanos(8_150);
+    /// Freeing an inode without a name and what it holds, under its own lock (`ext4/evict`).
+    pub const EVICT: Nanos = Nanos(6_430);
+    /// Looking a name up, under the directory's lock, shared (`ext4/lookup`).
+    pub const LOOKUP: Nanos = Nanos(1_140);
+    /// Giving a file another name in its directory, under the locks of both (`ext4/rename`).
+    pub const RENAME: Nanos = Nanos(12_260);
+    /// Telling the attributes of an inode (`ext4/getattr`).
+    pub const GETATTR: Nanos = Nanos(120);
+    /// Changing attributes of an inode, under its lock (`ext4/setattr`).
+    pub const SETATTR: Nanos = Nanos(710);
+    /// One entry of a listing of a directory, under its lock, shared (`ext4/readdir-entry`).
+    pub const READDIR_ENTRY: Nanos = Nanos(240);
+    /// Reading 4 KiB that are cached, or a part of them, under the file's lock, shared (`ext4/read-4k`).
+    pub const READ_PAGE: Nanos = Nanos(1_220);
+    /// Taking 4 KiB of file content: reservation, copy; under the file's lock (`ext4/write-4k`).
+    pub const WRITE_PAGE: Nanos = Nanos(1_850);
+    /// Sending one page of content, mapping it before (`ext4/writeback-page`).
+    pub const WRITEBACK_PAGE: Nanos = Nanos(3_560);
+}
+
+/// F2FS, and the journal in it (crate `f2fs`). The first group is charged under the locks of what everybody shares; the operations are what is
+/// left of them when those parts are taken off.
+pub mod f2fs {
+    use crate::Nanos;
+
+    /// Taking a free node number, under the lock of the NAT (`f2fs/nat-take`).
+    pub const NAT_TAKE: Nanos = Nanos(33);
+    /// Changing the NAT's entry of a node, or freeing its number, under the lock of the NAT (`f2fs/nat-set`).
+    pub const NAT_SET: Nanos = Nanos(63);
+    /// Taking a block from a log, under the lock of the segments (`f2fs/seg-take`).
+    pub const SEG_TAKE: Nanos = Nanos(61);
+    /// A block is not valid any more, under the lock of the segments (`f2fs/seg-free`).
+    pub const SEG_FREE: Nanos = Nanos(17);
+    /// Changing a node block in memory, under the lock of their table (`f2fs/node-edit`).
+    pub const NODE_EDIT: Nanos = Nanos(79);
+
+    /// Making an empty file, under the directory's lock (`f2fs/create`).
+    pub const CREATE: Nanos = Nanos(1_170);
+    /// Making a directory, under its parent's lock (`f2fs/mkdir`).
+    pub const MKDIR: Nanos = Nanos(1_520);
+    /// Taking a name away, under the locks of directory and inode (`f2fs/unlink`).
+    pub const UNLINK: Nanos = Nanos(1_850);
+    /// Taking the name of a directory away, under the locks of both (`f2fs/rmdir`).
+    pub const RMDIR: Nanos = Nanos(940);
+    /// Freeing an inode without a name and what it holds, under its own lock (`f2fs/evict`).
+    pub const EVICT: Nanos = Nanos(3_670);
+    /// Looking a name up in the directory's blocks, under its lock, shared (`f2fs/lookup`).
+    pub const LOOKUP: Nanos = Nanos(800);
+    /// Giving a file another name in its directory, under the locks of both (`f2fs/rename`).
+    pub const RENAME: Nanos = Nanos(4_860);
+    /// Telling the attributes of an inode (`f2fs/getattr`).
+    pub const GETATTR: Nanos = Nanos(100);
+    /// Changing attributes of an inode, under its lock (`f2fs/setattr`).
+    pub const SETATTR: Nanos = Nanos(540);
+    /// One entry of a listing of a directory, under its lock, shared (`f2fs/readdir-entry`).
+    pub const READDIR_ENTRY: Nanos = Nanos(41);
+    /// Reading 4 KiB that are cached, or a part of them, under the file's lock, shared (`f2fs/read-4k`).
+    pub const READ_PAGE: Nanos = Nanos(750);
+    /// Taking 4 KiB of file content: mapping, reservation, copy; under the file's lock (`f2fs/write-4k`).
+    pub const WRITE_PAGE: Nanos = Nanos(2_050);
+    /// Sending one page of content (`f2fs/writeback-page`).
+    pub const WRITEBACK_PAGE: Nanos = Nanos(1_940);
+    /// Sending one block of a checkpoint or of an fsync: node, directory, NAT, SIT, SSA, pack (`f2fs/checkpoint-block`).
+    pub const META_BLOCK: Nanos = Nanos(1_080);
+
+    /// Taking part in an epoch of the journal: picking it and leaving it, buffers, books (`f2fs/log-epoch`).
+    pub const EPOCH_OP: Nanos = Nanos(99);
+    /// A record of the journal: its share of comparing a block before and after, and encoding it; under the lock of what it describes
+    /// (`f2fs/log-record`).
+    pub const LOG_RECORD: Nanos = Nanos(980);
+    /// A journal of pages, instead of that: a block that an operation changes is looked up, the first time. This is what our table of them takes;
+    /// what JBD2's write access and dirty mark take is not measured, and is more (`f2fs/touch-block`).
+    pub const TOUCH_BLOCK: Nanos = Nanos(13);
+    /// Appending what an operation has logged to a list of the journal, under the lock of the list (`f2fs/list-append`).
+    pub const LIST_APPEND: Nanos = Nanos(62);
+    /// Sorting a record of a list that all inodes share into the group of its inode (`f2fs/list-sort`).
+    pub const LIST_SORT: Nanos = Nanos(46);
+    /// Making and sending one block of a transaction of the journal: lists collected, records copied, checksums (`f2fs/log-block`).
+    pub const LOG_BLOCK: Nanos = Nanos(16_000);
+
+    /// Judging and redoing one record of the journal at mount, behind a cut with 10,000 files made (`rig/redo-record`).
+    pub const REDO_RECORD: Nanos = Nanos(280);
+    /// Reading and applying one node block of a chain of roll-forward, which also makes the inode and its name (`rig/roll-forward-node`).
+    pub const ROLL_FORWARD_NODE: Nanos = Nanos(10_500);
+}
