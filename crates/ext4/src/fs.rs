@@ -10,6 +10,7 @@ use crate::prealloc::Window;
 use crate::space::Space;
 use crate::superblock::write_in_place;
 use crate::times::SyncTimes;
+use base::cost::ext4 as cost;
 use base::{BLOCK_BYTES, BlockNo, Ino, Nanos, Rng, Tid, Time};
 use block::Queue;
 use fscore::{
@@ -243,6 +244,7 @@ impl Ext4 {
         if inode.core().gone {
             return Err(Errno::Stale.into());
         }
+        rt::charge(cost::SETATTR);
         if let Some(size) = set.size {
             match inode.kind()? {
                 FileKind::File => self.set_file_size(inode, size)?,
@@ -324,7 +326,10 @@ impl FileSystem for Ext4 {
         self.guarded(|| self.op_lookup(dir, name))
     }
     fn getattr(&self, ino: Ino) -> FsResult<Attr> {
-        self.guarded(|| self.attr_of(&*self.inode(ino)?))
+        self.guarded(|| {
+            rt::charge(cost::GETATTR);
+            self.attr_of(&*self.inode(ino)?)
+        })
     }
     fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
         self.guarded(|| {
@@ -438,6 +443,9 @@ impl FileSystem for Ext4 {
     }
     fn dirty_pages(&self) -> u64 {
         self.pages.dirty_pages()
+    }
+    fn drop_caches(&self) {
+        self.pages.drop_clean();
     }
     fn statfs(&self) -> FsResult<FsStat> {
         self.guarded(|| Ok(self.stat_fs()))

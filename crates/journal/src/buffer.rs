@@ -186,7 +186,7 @@ impl Cache {
                 own.freeze()
             }
             Err(shared) => {
-                rt::charge(crate::cost::BLOCK_COPY);
+                rt::charge(base::cost::journal::BLOCK_COPY);
                 let mut copy = shared.to_vec();
                 copy[range].copy_from_slice(bytes);
                 copy.into()

@@ -104,7 +104,7 @@ impl<'j> Handle<'j> {
                 "block {block} gets {len} bytes of content"
             )));
         }
-        let mut state = self.inner.lock()?;
+        let mut state = self.inner.lock_for_handle()?;
         self.join(&mut state, block, kind)?;
         state.cache.create(block, content);
         self.inner.buffers.notify_all();

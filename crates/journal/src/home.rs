@@ -57,10 +57,12 @@ impl Inner {
         let rest = self
             .remap_home(blocks)
             .map_err(|e| self.fail(e, "REMAP of committed blocks"))?;
+        let start = rt::now();
         for chunk in rest.chunks(BATCH) {
             self.write_home_batch(chunk)
                 .map_err(|e| self.fail(e, "home write of metadata"))?;
         }
+        self.state.lock().stats.homing += rt::now() - start;
         Ok(())
     }
 
@@ -88,6 +90,7 @@ impl Inner {
                 }
             }
         }
+        rt::charge_each(base::cost::journal::SEND_BLOCK, images.len() as u64);
         let result = plug.submit().wait();
         let mut state = self.state.lock();
         for (block, image) in &images {

@@ -58,6 +58,22 @@ impl Inner {
         Ok(state)
     }
 
+    /// The same for a handle, which books what it waited for the lock, and pays for the hand-over if it had to.
+    pub fn lock_for_handle(&self) -> Result<MutexGuard<'_, State>, JournalError> {
+        let mut state = match self.state.try_lock() {
+            Some(state) => state,
+            None => {
+                let start = rt::now();
+                let mut state = self.state.lock();
+                rt::charge(base::cost::sync::LOCK_HANDOVER);
+                state.stats.booked(rt::now() - start);
+                state
+            }
+        };
+        self.check(&mut state)?;
+        Ok(state)
+    }
+
     /// The abort latch. Every wait loop calls it.
     pub fn check(&self, state: &mut State) -> Result<(), JournalError> {
         if state.failure.is_none() {
@@ -122,8 +138,10 @@ impl Inner {
     /// Joins the running transaction with `credits`, or starts one. Waits for a locked transaction and for log space; the
     /// caller holds no page and no allocator lock.
     pub fn start(&self, credits: u32) -> Result<(Tid, Arc<Shared>), JournalError> {
-        rt::charge(crate::cost::HANDLE_START);
-        let mut state = self.lock()?;
+        let mut state = self.lock_for_handle()?;
+        let begun = rt::now();
+        rt::charge(base::cost::journal::HANDLE_START);
+        state.stats.booked(rt::now() - begun);
         loop {
             self.check(&mut state)?;
             if state.stopping {
@@ -184,7 +202,7 @@ impl Inner {
 
     /// Locks the state with the content of `block` in the cache.
     pub fn load(&self, block: BlockNo) -> Result<(MutexGuard<'_, State>, Bytes), JournalError> {
-        let mut state = self.lock()?;
+        let mut state = self.lock_for_handle()?;
         loop {
             self.check(&mut state)?;
             match state.cache.look(block) {

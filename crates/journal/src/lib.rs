@@ -26,7 +26,6 @@ mod buffer;
 mod checkpoint;
 mod choices;
 mod commit;
-mod cost;
 mod error;
 mod handle;
 mod home;

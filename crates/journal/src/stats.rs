@@ -33,6 +33,8 @@ pub struct Stats {
     pub transaction_blocks_max: u32,
     /// Blocks written home.
     pub blocks_home: u64,
+    /// Time in which they were written.
+    pub homing: Nanos,
     /// Of the blocks that came home, those that were remapped instead of written (`home=remap`); not counted in `blocks_home`.
     pub blocks_remapped: u64,
     /// REMAP commands for them.
@@ -50,7 +52,9 @@ pub struct Stats {
     /// Choices of `order=adaptive`, by what was chosen (`data-direct`, `data-cached`, `log-ahead`, `log-end`) and why: `only` way,
     /// `cheapest`, `held` by hysteresis, `tried` to learn its cost.
     pub choices: BTreeMap<(&'static str, &'static str), u64>,
-    /// Time waited, by cause: `transaction-locked`, `transaction-full`, `log-space`, `commit`, `updates`.
+    /// Time waited, by cause: `transaction-locked` (the switch of transactions), `transaction-full`, `log-space`, `commit`, `updates`; besides
+    /// what handles spend on admission and on the lock of the state, hand-over included: `logging`, and the same as `locking`, as all of it is
+    /// under that lock or for it.
     pub waits: BTreeMap<&'static str, Nanos>,
     /// Time in each step of the commit plan.
     pub steps: BTreeMap<&'static str, Nanos>,
@@ -77,6 +81,11 @@ impl Stats {
     }
     pub(crate) fn chose(&mut self, what: &'static str, why: &'static str) {
         *self.choices.entry((what, why)).or_default() += 1;
+    }
+    /// A handle spent this under the lock of the state, or waiting for it.
+    pub(crate) fn booked(&mut self, span: Nanos) {
+        self.waited("logging", span);
+        self.waited("locking", span);
     }
     pub(crate) fn waited(&mut self, cause: &'static str, span: Nanos) {
         *self.waits.entry(cause).or_default() += span;

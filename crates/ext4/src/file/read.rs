@@ -33,6 +33,8 @@ impl Ext4 {
             return Ok(0);
         }
         let len = (size - offset).min(buf.len() as u64) as usize;
+        let pages = len.div_ceil(BLOCK_BYTES) as u64;
+        rt::charge_each(base::cost::ext4::READ_PAGE, pages);
         let last = (offset + len as u64 - 1) / BLOCK;
         let ahead = if sequential { READ_AHEAD_PAGES } else { 0 };
         let stop = (last + 1 + ahead).min(size.div_ceil(BLOCK));

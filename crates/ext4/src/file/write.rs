@@ -41,6 +41,8 @@ impl Ext4 {
         if inode.core().gone {
             return Err(Errno::Stale.into());
         }
+        let pages = data.len().div_ceil(BLOCK_BYTES) as u64;
+        rt::charge_each(base::cost::ext4::WRITE_PAGE, pages);
         self.update_times(inode)?;
         if self.logs_data(inode) {
             return self.write_journaled(inode, offset, data);

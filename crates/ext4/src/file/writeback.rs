@@ -414,6 +414,7 @@ impl Plain {
 }
 
 fn fill_plug(plug: &mut Plug, path: DataPath, start: BlockNo, pages: &[Bytes]) {
+    rt::charge_each(base::cost::ext4::WRITEBACK_PAGE, pages.len() as u64);
     for (n, page) in (0..).zip(pages) {
         let lba = start.plus(n).lba();
         match path {

@@ -47,6 +47,7 @@ impl Ext4 {
     /// Frees blocks and inode. The gate is held.
     fn evict(&self, inode: &Inode) -> FsResult<()> {
         let _wb = inode.wb.lock();
+        rt::charge(base::cost::ext4::EVICT);
         self.land_flights(inode);
         let dropped = self.pages.drop_range(inode.ino, 0..u64::MAX);
         self.drop_promise(inode, dropped);

@@ -13,6 +13,7 @@ impl Ext4 {
             return Ok(Vec::new());
         }
         let found = dir::read_entries(&self.view_dir(&dir), from, max)?;
+        rt::charge_each(base::cost::ext4::READDIR_ENTRY, found.len() as u64);
         let entries = found.into_iter().map(|entry| {
             let dir::RawEntry {
                 ino,

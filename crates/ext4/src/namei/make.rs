@@ -71,6 +71,10 @@ impl Ext4 {
         if is_dir(new.kind) {
             self.check_subdirs(&dir)?;
         }
+        rt::charge(match is_dir(new.kind) {
+            true => base::cost::ext4::MKDIR,
+            false => base::cost::ext4::CREATE,
+        });
         let inode = self.with_room(|| {
             let credits = credits::NEW_INODE + self.add_name_credits(&dir)?;
             self.transact(credits, |tx| self.make_in(tx, &dir, name, new, content))

@@ -35,6 +35,7 @@ impl Ext4 {
     pub(crate) fn op_lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino> {
         let dir = self.directory(dir)?;
         let _gate = dir.gate.read();
+        rt::charge(base::cost::ext4::LOOKUP);
         Ok(self.find(&dir, name)?.ok_or(Errno::NoEnt)?.ino)
     }
 

@@ -87,6 +87,7 @@ impl Ext4 {
 
     /// All gates are held, and the names stand for what `from` and `to` say.
     fn rename_locked(&self, from: &End<'_>, to: &End<'_>, mode: RenameMode) -> FsResult<()> {
+        rt::charge(base::cost::ext4::RENAME);
         let source = from.known()?.ok_or(Errno::NoEnt)?;
         if source.inode.ino == to.dir.ino {
             return Err(Errno::Inval.into());

@@ -49,6 +49,7 @@ impl Ext4 {
             if victim.is_dir() {
                 return Err(Errno::IsDir.into());
             }
+            rt::charge(base::cost::ext4::UNLINK);
             self.transact(credits::TAKE_NAME + credits::DROP_LINK, |tx| {
                 dir::remove(&mut self.edit_dir(&dir, tx), name)?;
                 dir.core().touch(true);
@@ -72,6 +73,7 @@ impl Ext4 {
                 return Err(Errno::NotDir.into());
             }
             self.check_empty(victim)?;
+            rt::charge(base::cost::ext4::RMDIR);
             self.transact(credits::TAKE_NAME + credits::DROP_LINK, |tx| {
                 dir::remove(&mut self.edit_dir(&dir, tx), name)?;
                 self.subdir_went(&dir);

@@ -350,6 +350,7 @@ impl<'a> Job<'a> {
                 false => plug.write(lba, class, bytes),
             }
         }
+        rt::charge_each(base::cost::journal::SEND_BLOCK, plug.len() as u64);
         plug.submit()
     }
 
@@ -406,6 +407,7 @@ impl<'a> Job<'a> {
     /// F7: what leads, then the log blocks, with a border before number `last` if there is one.
     fn send_in_order(&mut self, last: Option<usize>) -> Result<(), JournalError> {
         let blocks = self.composed().blocks.clone();
+        let sent = blocks.len() as u64;
         let mut plug = self.inner.queue.order_plug();
         if let Some(held) = self.leading.take() {
             plug.lead(held);
@@ -416,6 +418,7 @@ impl<'a> Job<'a> {
             }
             plug.write_fua(self.home_of(n as u32).lba(), class, bytes);
         }
+        rt::charge_each(base::cost::journal::SEND_BLOCK, sent);
         Ok(plug.finish()?)
     }
 

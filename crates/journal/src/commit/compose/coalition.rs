@@ -5,7 +5,7 @@ use super::delta::{CUMULATIVE_MAX, Choice, DELTA_MAX, choose, cumulative, whole}
 use super::{CommitTime, Composed, commit_record, escaped};
 use crate::track::{Basis, Logged};
 use crate::transaction::Image;
-use base::{BLOCK_BYTES, BlockNo, Bytes, Nanos, Tid};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Tid};
 use block::Class;
 use ondisk::jbd2::{
     COALITION_HEADER_BYTES, CoalitionRecord, CoalitionWriter, Format, full_image_checksum,
@@ -41,7 +41,7 @@ pub(crate) fn coalition(how: &Coalition, images: &mut [Image], revokes: &[BlockN
         }
     }
     let logged: Vec<Bytes> = whole.iter().map(|(_, bytes)| bytes.clone()).collect();
-    rt::charge(Nanos(crate::cost::COALITION_PART.0 * writer.parts() as u64));
+    rt::charge_each(base::cost::journal::COALITION_PART, writer.parts() as u64);
     let parts = writer.finish(how.time, !how.commit_block, &logged);
     let last = parts.len() - 1;
     let parts = parts.into_iter().map(|p| (Class::Coalition, p.into()));
@@ -72,7 +72,7 @@ fn record(
     whole: &mut Vec<(Class, Bytes)>,
 ) -> CoalitionRecord {
     let block = image.block;
-    rt::charge(crate::cost::COMMIT_PER_BLOCK);
+    rt::charge(base::cost::journal::COMMIT_PER_BLOCK);
     if choice.logged == Logged::Full {
         let (logged, escaped) = escaped(&image.bytes);
         let crc = full_image_checksum(how.format, how.tid, &logged);

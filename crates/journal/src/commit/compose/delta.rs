@@ -48,7 +48,7 @@ pub(crate) fn choose(image: &Image, basis: &Basis) -> Choice {
     let Some(base) = &basis.base else {
         return Choice::full(WordMap::ALL);
     };
-    rt::charge(crate::cost::DELTA_DIFF);
+    rt::charge(base::cost::journal::DELTA_DIFF);
     let pieces = changed_bytes(base, &image.bytes, &basis.marked);
     debug_assert!(
         basis

@@ -64,7 +64,7 @@ fn log_blocks(
             plain.push((same && !tag.zeros).then_some(out.len() as u32));
             descriptor.push(tag);
             out.push((image.kind.log_class(), logged));
-            rt::charge(crate::cost::COMMIT_PER_BLOCK);
+            rt::charge(base::cost::journal::COMMIT_PER_BLOCK);
         }
         let mut block = vec![0; BLOCK_BYTES];
         descriptor.encode(&mut block);

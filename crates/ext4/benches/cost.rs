@@ -1,0 +1,66 @@
+//! What ext4's own code costs: the figures behind `base::cost::ext4`, and behind that of its journal's blocks. `cargo xtask calibrate-cpu` runs it and
+//! prints table and measurement side by side. A line: name, nanoseconds for the constant, what it took with everything below.
+#![allow(clippy::disallowed_macros)] // Nothing prints inside of a simulation: it cannot hold up a yield.
+
+#[path = "../../f2fs/benches/common/mod.rs"]
+mod common;
+
+use base::cost::{ext4 as cost, journal};
+use blockdev::Ram;
+use fscore::FileSystem;
+use std::sync::Arc;
+use varve_ext4::mkfs::{self, DeviceContent, MkfsOptions};
+use varve_ext4::{Ext4, MountOptions};
+
+const BYTES: u64 = 1 << 30;
+
+fn mounted() -> Arc<Ext4> {
+    let time = rt::WallTime {
+        secs: 1_700_000_000,
+        nanos: 0,
+    };
+    let queue = block::Queue::new(Arc::new(Ram::new(BYTES)));
+    let options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
+    let plan = mkfs::plan(&options).expect("a volume");
+    plan.write(&queue, DeviceContent::Zeros).expect("written");
+    let options = MountOptions {
+        commit_interval: None,
+        writeback_expire: None,
+        ..MountOptions::default()
+    };
+    Ext4::mount(queue, options).expect("mounts")
+}
+
+/// Blocks that a commit and its checkpoint write.
+fn sync(fs: &Ext4) -> u64 {
+    let before = fs.queue().stats().blocks_written_total();
+    fs.sync().expect("durable");
+    fs.journal().write_back().expect("home");
+    fs.queue().stats().blocks_written_total() - before
+}
+
+fn main() {
+    let own = [
+        ("create", cost::CREATE),
+        ("mkdir", cost::MKDIR),
+        ("unlink", cost::UNLINK),
+        ("rmdir", cost::RMDIR),
+        ("evict", cost::EVICT),
+        ("lookup", cost::LOOKUP),
+        ("rename", cost::RENAME),
+        ("getattr", cost::GETATTR),
+        ("setattr", cost::SETATTR),
+        ("readdir-entry", cost::READDIR_ENTRY),
+        ("read-4k", cost::READ_PAGE),
+        ("write-4k", cost::WRITE_PAGE),
+        ("writeback-page", cost::WRITEBACK_PAGE),
+        ("send-block", journal::SEND_BLOCK),
+    ];
+    common::measure("ext4", &own, |times| {
+        let fs = mounted();
+        common::operations(&*fs, times, |times| {
+            times.add_counted("send-block", || sync(&fs));
+        });
+        fs.unmount().expect("unmounts");
+    });
+}
