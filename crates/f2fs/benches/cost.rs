@@ -1,19 +1,20 @@
-//! What F2FS's own code costs, in the real world on a RAM device, where `rt::charge` does nothing: the figures behind `src/cost.rs`.
-//! `cargo xtask calibrate-cpu` runs it and prints table and measurement side by side. A line: name, nanoseconds (median of rounds).
-#![allow(clippy::disallowed_macros)] // No simulation runs here: printing cannot hold up a yield.
+//! What F2FS's own code costs: the figures behind `base::cost::f2fs`. `cargo xtask calibrate-cpu` runs it and prints table and measurement side by
+//! side. A line: name, nanoseconds for the constant, what it took with everything below.
+#![allow(clippy::disallowed_macros)] // Nothing prints inside of a simulation: it cannot hold up a yield.
 
+mod common;
+
+use base::cost::f2fs as cost;
 use blockdev::Ram;
-use fscore::{Creds, FileKind, FileSystem};
+use common::{ALL, ROOT, Times, dirs, each, name};
+use fscore::{FileKind, FileSystem};
 use std::sync::Arc;
 use varve_f2fs::mkfs::{self, DeviceContent, JournalSize, Options};
-use varve_f2fs::{F2fs, JournalOptions, MountOptions};
+use varve_f2fs::{F2fs, JournalOptions, MountOptions, measured};
 
 const BYTES: u64 = 1 << 30;
-const ROUNDS: usize = 9;
-/// Objects of a round: below every trigger, so that only `sync` writes a checkpoint.
-const DIRS: u32 = 20;
-const FILES: u32 = 100;
-const ROOT: Creds = Creds { uid: 0, gid: 0 };
+/// Parts in a row.
+const PARTS: u32 = 20_000;
 
 fn mounted(journal: bool) -> Arc<F2fs> {
     let time = rt::WallTime {
@@ -36,131 +37,131 @@ fn mounted(journal: bool) -> Arc<F2fs> {
     F2fs::mount(queue, options).expect("mounts")
 }
 
-/// Names, and nanoseconds of one each.
-#[derive(Default)]
-struct Times(Vec<(&'static str, Vec<f64>)>);
-
-impl Times {
-    fn add(&mut self, name: &'static str, count: u64, work: impl FnOnce()) {
-        let start = rt::now();
-        work();
-        self.push(name, (rt::now() - start).0 as f64 / count as f64);
-    }
+/// Blocks that a sync writes.
+fn sync(fs: &F2fs) -> u64 {
+    let before = fs.queue().stats().blocks_written_total();
+    fs.sync().expect("durable");
+    fs.queue().stats().blocks_written_total() - before
 }
 
-impl Times {
-    /// A checkpoint, by the block that it writes.
-    fn add_checkpoint(&mut self, fs: &F2fs) {
-        let before = fs.queue().stats().blocks_written_total();
-        let start = rt::now();
-        fs.sync().expect("durable");
-        let took = (rt::now() - start).0 as f64;
-        let blocks = fs.queue().stats().blocks_written_total() - before;
-        self.push("checkpoint-block", took / blocks.max(1) as f64);
-    }
-
-    fn push(&mut self, name: &'static str, each: f64) {
-        match self.0.iter_mut().find(|(n, _)| *n == name) {
-            Some((_, all)) => all.push(each),
-            None => self.0.push((name, vec![each])),
-        }
-    }
-}
-
-fn round(times: &mut Times) {
+/// The parts that are charged under locks, one after the other.
+fn parts(times: &mut Times) {
     let fs = mounted(false);
-    let all = u64::from(DIRS * FILES);
-    let dirs: Vec<_> = (0..DIRS)
-        .map(|d| {
-            let made = fs.mkdir(fs.root(), format!("d{d}").as_bytes(), 0o755, ROOT);
-            made.expect("room").ino
-        })
+    let n = u64::from(PARTS);
+    let mut nids = Vec::new();
+    times.add("nat-take", n, || {
+        nids = measured::nat_take(&fs, PARTS).expect("free numbers");
+    });
+    times.add("nat-set", n, || {
+        measured::nat_set(&fs, &nids).expect("in memory");
+    });
+    let mut blocks = Vec::new();
+    times.add("seg-take", n, || {
+        blocks = measured::seg_take(&fs, PARTS).expect("room");
+    });
+    times.add("seg-free", n, || {
+        measured::seg_free(&fs, &blocks).expect("valid");
+    });
+    let fs = mounted(false);
+    let inos: Vec<_> = (dirs(&*fs).iter())
+        .flat_map(|dir| (0..common::FILES).map(|n| create(&fs, *dir, n)))
         .collect();
-    let name = |n: u32| format!("file {n}").into_bytes();
-    let sub = |n: u32| format!("dir {n}").into_bytes();
-    let each = |work: &dyn Fn(base::Ino, u32)| {
-        for dir in &dirs {
-            (0..FILES).for_each(|n| work(*dir, n));
-        }
-    };
-    times.add("create", all, || {
-        each(&|dir, n| {
-            fs.create(dir, &name(n), FileKind::File, 0o644, 0, ROOT)
-                .expect("room");
-        });
+    times.add("node-edit", ALL, || {
+        measured::node_edit(&fs, &inos).expect("in memory");
     });
-    times.add("lookup", all, || {
-        each(&|dir, n| {
-            fs.lookup(dir, &name(n)).expect("there");
-        })
-    });
-    let data = vec![7; 4096];
-    let inos: Vec<_> = (dirs.iter())
-        .flat_map(|dir| (0..FILES).map(|n| fs.lookup(*dir, &name(n)).expect("there")))
-        .collect();
-    times.add("write-4k", all, || {
-        for ino in &inos {
-            fs.write(*ino, 0, &data).expect("room");
-        }
-    });
-    times.add("writeback-page", all, || {
-        fs.writeback(rt::now() + base::Nanos(1)).expect("written")
-    });
-    times.add("mkdir", all, || {
-        each(&|dir, n| {
-            fs.mkdir(dir, &sub(n), 0o755, ROOT).expect("room");
-        })
-    });
-    times.add_checkpoint(&fs);
-    times.add("rmdir", all, || {
-        each(&|dir, n| fs.rmdir(dir, &sub(n)).expect("empty"))
-    });
-    times.add("unlink", all, || {
-        each(&|dir, n| fs.unlink(dir, &name(n)).expect("there"))
-    });
-    fs.unmount().expect("unmounts");
+}
+
+fn create(fs: &F2fs, dir: base::Ino, n: u32) -> base::Ino {
+    let made = fs.create(dir, &name(n), FileKind::File, 0o644, 0, ROOT);
+    made.expect("room").ino
 }
 
 /// What the journal adds to an operation, by the creation of a file, and what a block of a transaction costs.
-fn journaled_round(times: &mut Times) {
-    let all = u64::from(DIRS * FILES);
-    let spans = [false, true].map(|journal| {
+fn journaled(times: &mut Times, records: u64) {
+    for (journal, row) in [(false, "plain"), (true, "journaled")] {
         let fs = mounted(journal);
-        let dirs: Vec<_> = (0..DIRS)
-            .map(|d| {
-                let made = fs.mkdir(fs.root(), format!("d{d}").as_bytes(), 0o755, ROOT);
-                made.expect("room").ino
-            })
-            .collect();
+        let dirs = dirs(&*fs);
         fs.sync().expect("durable");
-        let start = rt::now();
-        for dir in dirs {
-            for n in 0..FILES {
-                let name = format!("file {n}").into_bytes();
-                fs.create(dir, &name, FileKind::File, 0o644, 0, ROOT)
-                    .expect("room");
-            }
-        }
-        let made = rt::now();
-        let before = fs.queue().stats().blocks_written_total();
-        fs.sync().expect("durable");
-        let blocks = fs.queue().stats().blocks_written_total() - before;
+        times.add(row, records, || {
+            each(&dirs, |dir, n| {
+                create(&fs, dir, n);
+            });
+        });
         if journal {
-            let took = (rt::now() - made).0 as f64;
-            times.push("log-block", took / blocks.max(1) as f64);
+            times.add_counted("log-block", || sync(&fs));
         }
         fs.unmount().expect("unmounts");
-        (made - start).0 as f64
+    }
+}
+
+/// Records that the creation of the files of a round leaves.
+fn records() -> u64 {
+    let fs = mounted(true);
+    let dirs = dirs(&*fs);
+    let so_far = || {
+        fs.sync().expect("durable");
+        fs.journal_stats().expect("a journal").plane.records
+    };
+    let before = so_far();
+    each(&dirs, |dir, n| {
+        create(&fs, dir, n);
     });
-    times.push("log-op", (spans[1] - spans[0]) / all as f64);
+    let records = so_far() - before;
+    fs.unmount().expect("unmounts");
+    records
+}
+
+/// Parts of logging.
+fn logging(times: &mut Times) {
+    let n = u64::from(PARTS);
+    let fs = mounted(true);
+    times.add("log-epoch", n, || measured::log_epochs(&fs, n));
+    fs.unmount().expect("unmounts");
+    times.add("list-append", n, || measured::list_appends(n));
+    let unsorted = measured::Unsorted::new(n);
+    times.add("list-sort", n, || {
+        unsorted.sort();
+    });
+    times.add_counted("touch-block", || measured::touch_blocks(PARTS));
 }
 
 fn main() {
-    let mut times = Times::default();
-    (0..ROUNDS).for_each(|_| round(&mut times));
-    (0..ROUNDS).for_each(|_| journaled_round(&mut times));
-    for (name, mut all) in times.0 {
-        all.sort_by(f64::total_cmp);
-        println!("{name}\t{:.0}", all[all.len() / 2]);
-    }
+    let own = [
+        ("nat-take", cost::NAT_TAKE),
+        ("nat-set", cost::NAT_SET),
+        ("seg-take", cost::SEG_TAKE),
+        ("seg-free", cost::SEG_FREE),
+        ("node-edit", cost::NODE_EDIT),
+        ("create", cost::CREATE),
+        ("mkdir", cost::MKDIR),
+        ("unlink", cost::UNLINK),
+        ("rmdir", cost::RMDIR),
+        ("evict", cost::EVICT),
+        ("lookup", cost::LOOKUP),
+        ("rename", cost::RENAME),
+        ("getattr", cost::GETATTR),
+        ("setattr", cost::SETATTR),
+        ("readdir-entry", cost::READDIR_ENTRY),
+        ("read-4k", cost::READ_PAGE),
+        ("write-4k", cost::WRITE_PAGE),
+        ("writeback-page", cost::WRITEBACK_PAGE),
+        ("checkpoint-block", cost::META_BLOCK),
+        ("log-epoch", cost::EPOCH_OP),
+        ("log-record=journaled~plain", cost::LOG_RECORD),
+        ("touch-block", cost::TOUCH_BLOCK),
+        ("list-append", cost::LIST_APPEND),
+        ("list-sort", cost::LIST_SORT),
+        ("log-block", cost::LOG_BLOCK),
+    ];
+    let records = records();
+    common::measure("f2fs", &own, |times| {
+        parts(times);
+        logging(times);
+        let fs = mounted(false);
+        common::operations(&*fs, times, |times| {
+            times.add_counted("checkpoint-block", || sync(&fs));
+        });
+        fs.unmount().expect("unmounts");
+        journaled(times, records);
+    });
 }

@@ -1,9 +1,9 @@
 //! The face towards `vfs`.
 
 use crate::F2fs;
-use crate::cost;
 use crate::inode::{Inode, Use};
 use crate::ops::Cause;
+use base::cost::f2fs as cost;
 use base::{Ino, Time};
 use fscore::{
     Attr, Creds, DirEntry, Errno, FallocateMode, FileKind, FileSystem, FsResult, FsStat,
@@ -71,13 +71,13 @@ impl FileSystem for F2fs {
         Ino(self.geo.root.0)
     }
     fn lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino> {
-        self.guarded(|| {
-            cost::charge(cost::LOOKUP, 1);
-            self.op_lookup(dir, name)
-        })
+        self.guarded(|| self.op_lookup(dir, name))
     }
     fn getattr(&self, ino: Ino) -> FsResult<Attr> {
-        self.guarded(|| self.attr_of(&*self.inode(ino)?))
+        self.guarded(|| {
+            rt::charge(cost::GETATTR);
+            self.attr_of(&*self.inode(ino)?)
+        })
     }
     fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
         self.guarded(|| {
@@ -98,16 +98,10 @@ impl FileSystem for F2fs {
         rdev: u32,
         creds: Creds,
     ) -> FsResult<Attr> {
-        self.guarded(|| {
-            cost::charge(cost::CREATE, 1);
-            self.op_create(dir, name, kind, perm, rdev, creds)
-        })
+        self.guarded(|| self.op_create(dir, name, kind, perm, rdev, creds))
     }
     fn mkdir(&self, dir: Ino, name: &[u8], perm: u16, creds: Creds) -> FsResult<Attr> {
-        self.guarded(|| {
-            cost::charge(cost::MKDIR, 1);
-            self.op_mkdir(dir, name, perm, creds)
-        })
+        self.guarded(|| self.op_mkdir(dir, name, perm, creds))
     }
     fn symlink(&self, dir: Ino, name: &[u8], target: &[u8], creds: Creds) -> FsResult<Attr> {
         self.guarded(|| self.op_symlink(dir, name, target, creds))
@@ -119,16 +113,10 @@ impl FileSystem for F2fs {
         self.guarded(|| self.op_link(ino, dir, name))
     }
     fn unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
-        self.guarded(|| {
-            cost::charge(cost::UNLINK, 1);
-            self.op_unlink(dir, name)
-        })
+        self.guarded(|| self.op_unlink(dir, name))
     }
     fn rmdir(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
-        self.guarded(|| {
-            cost::charge(cost::RMDIR, 1);
-            self.op_rmdir(dir, name)
-        })
+        self.guarded(|| self.op_rmdir(dir, name))
     }
     fn rename(
         &self,
@@ -153,7 +141,6 @@ impl FileSystem for F2fs {
         self.guarded(|| {
             self.check_writable()?;
             self.file(ino, Use::Change)?;
-            cost::charge(cost::WRITE_PAGE, data.len().div_ceil(BLOCK_BYTES) as u64);
             self.write_file(ino, offset, data)
         })
     }
@@ -215,6 +202,9 @@ impl FileSystem for F2fs {
     }
     fn dirty_pages(&self) -> u64 {
         self.dirty_file_pages()
+    }
+    fn drop_caches(&self) {
+        self.pages.drop_clean();
     }
     fn statfs(&self) -> FsResult<FsStat> {
         self.guarded(|| Ok(self.stat_fs()))

@@ -29,7 +29,6 @@
 
 pub mod check;
 mod checkpoint;
-mod cost;
 mod dir;
 mod fault;
 mod file;
@@ -38,7 +37,11 @@ mod fs;
 mod gc;
 mod inode;
 mod journal;
+mod locks;
 mod map;
+#[doc(hidden)]
+pub mod measured;
+mod memory;
 pub mod mkfs;
 mod mount;
 mod namei;
@@ -59,8 +62,11 @@ pub use file::{DataStats, FileExtent, InPlace};
 pub use gc::GcStats;
 #[cfg(feature = "mutants")]
 pub use journal::explore as journal_explore;
-pub use journal::{ApplyPhase, ApplyStats, CommitPhase, CommitReason, JournalStats, PlaneStats};
-pub use journal::{Guard, JournalOptions, JournalRecovery, WaitCause, Waits};
+pub use journal::{
+    ApplyPhase, ApplyStats, CommitPhase, CommitReason, JournalStats, PagesLogged, PlaneStats,
+};
+pub use journal::{Guard, Ideas, JournalOptions, JournalRecovery, WaitCause, Waits};
+pub use memory::Memory;
 pub use ops::Cause;
 pub use options::{
     CheckpointPolicy, Errors, FsyncMode, GcPolicy, MountOptions, Preset, Scheme, Triggers,

@@ -3,15 +3,16 @@
 //! Invariants:
 //! - O1 in-memory metadata (node blocks, NAT, SIT, counts, directory pages) changes only under an [`Op`];
 //! - O2 while a [`Freeze`] exists no other `Op` does: what a checkpoint saves is a state between operations;
-//! - O3 a task holds at most one `Op` (a waiting freeze holds up new ones).
+//! - O3 a task holds at most one `Op` (a waiting freeze holds up new ones);
+//! - O4 the freeze that closes an epoch ([`Ops::freeze_to_switch`]) waits for operations inside, and for no other freeze; every other
+//!   freeze waits for it.
 //!
 //! The time that an operation waits to enter counts for the cause of the freeze that it met (Linux: `cp_rwsem`).
 
 use crate::F2fs;
-use crate::cost;
 use crate::journal::{Journal, OP_MAX, Tx};
 use base::{Nanos, Time};
-use rt::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use rt::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -48,11 +49,13 @@ pub enum Cause {
     Enable,
     /// The ring of the journal has no room for the next transaction.
     Ring,
+    /// A journal with `switch=wait` closes an epoch.
+    Switch,
 }
 
 impl Cause {
     /// All of them, in the order of reports.
-    pub const ALL: [Cause; 15] = [
+    pub const ALL: [Cause; 16] = [
         Cause::Timer,
         Cause::Background,
         Cause::DirtyNat,
@@ -68,6 +71,7 @@ impl Cause {
         Cause::Recovery,
         Cause::Enable,
         Cause::Ring,
+        Cause::Switch,
     ];
     /// Its name in results.
     pub const fn name(self) -> &'static str {
@@ -87,6 +91,7 @@ impl Cause {
             Cause::Recovery => "recovery",
             Cause::Enable => "checkpoint-enable",
             Cause::Ring => "apply-ring",
+            Cause::Switch => "journal-switch",
         }
     }
 }
@@ -117,6 +122,10 @@ pub struct FreezeStats {
 #[derive(Default)]
 struct Books {
     current: Option<Cause>,
+    /// Freezes that exist or are asked for, but for the next one.
+    others: u32,
+    /// Somebody closes an epoch.
+    switching: bool,
     by_cause: BTreeMap<Cause, FreezeStats>,
 }
 
@@ -124,6 +133,8 @@ struct Books {
 pub(crate) struct Ops {
     lock: RwLock<()>,
     books: Mutex<Books>,
+    /// An epoch was closed.
+    switched: Condvar,
 }
 
 /// The right to change metadata, beside others.
@@ -146,6 +157,7 @@ impl Ops {
         Ops {
             lock: RwLock::named("f2fs operations", ()),
             books: Mutex::named("f2fs freezes", Books::default()),
+            switched: Condvar::named("f2fs switched"),
         }
     }
 
@@ -178,7 +190,34 @@ impl Ops {
     /// Keeps operations out, once those inside have ended.
     pub fn freeze(&self, cause: Cause) -> Freeze<'_> {
         let since = rt::now();
-        self.books.lock().current.get_or_insert(cause);
+        {
+            let mut books = self.books.lock();
+            books.others += 1;
+            while books.switching {
+                self.switched.wait(&mut books);
+            }
+            books.current.get_or_insert(cause);
+        }
+        self.frozen(cause, since)
+    }
+
+    /// The same for who closes an epoch (O4). `None` if somebody else freezes, or is about to: he may wait for a commit, and keeps
+    /// operations out himself.
+    pub fn freeze_to_switch(&self) -> Option<Freeze<'_>> {
+        let since = rt::now();
+        {
+            let mut books = self.books.lock();
+            assert!(!books.switching, "O4: two close an epoch at a time");
+            if books.others > 0 {
+                return None;
+            }
+            books.switching = true;
+            books.current = Some(Cause::Switch);
+        }
+        Some(self.frozen(Cause::Switch, since))
+    }
+
+    fn frozen(&self, cause: Cause, since: Time) -> Freeze<'_> {
         let alone = self.lock.write();
         self.books.lock().current = Some(cause);
         Freeze {
@@ -229,9 +268,7 @@ impl F2fs {
                 tx.bytes(),
                 self.op_max()
             );
-            let logged = tx.bytes() > 0;
             tx.end();
-            cost::charge(cost::LOG_OP, logged.into());
         }
         result
     }
@@ -258,6 +295,13 @@ impl<'a> Freeze<'a> {
         let held = rt::now() - self.since;
         let mut books = self.ops.books.lock();
         books.current = None;
+        match self.cause {
+            Cause::Switch => {
+                books.switching = false;
+                self.ops.switched.notify_all();
+            }
+            _ => books.others -= 1,
+        }
         let sum = books.by_cause.entry(self.cause).or_default();
         sum.freezes += 1;
         sum.held += held;
@@ -315,5 +359,47 @@ mod tests {
             });
         });
         outcome.unwrap();
+    }
+
+    /// O4: the holder of a freeze waits for a commit, and the commit's leader closes an epoch, in every schedule.
+    #[test]
+    fn who_freezes_may_wait_for_who_closes_an_epoch() {
+        let mut beside = 0;
+        let runs = rt::each_schedule(2, |policy| {
+            let config = SimConfig {
+                policy,
+                ..SimConfig::default()
+            };
+            let outcome = Sim::new(config).run(|| {
+                let ops = Ops::new();
+                let (committed, commits) = rt::channel(1);
+                rt::scope(|s| {
+                    s.spawn("operation", || {
+                        let op = ops.enter();
+                        rt::yield_now();
+                        drop(op);
+                    });
+                    s.spawn("freezer", || {
+                        let freeze = ops.freeze(Cause::FsFreeze);
+                        commits.recv().expect("a leader");
+                        freeze.end();
+                    });
+                    let leader = s.spawn("leader", || {
+                        let freeze = ops.freeze_to_switch();
+                        let alone = freeze.is_some();
+                        if let Some(freeze) = freeze {
+                            freeze.end();
+                        }
+                        committed.send(()).expect("somebody asks");
+                        alone
+                    });
+                    leader.join().expect("no panic")
+                })
+            });
+            let points = outcome.points;
+            beside += u64::from(!outcome.unwrap());
+            points
+        });
+        assert!(beside > 0 && runs > beside, "{beside} of {runs}");
     }
 }

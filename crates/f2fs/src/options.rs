@@ -1,7 +1,7 @@
 //! Mount options: typed, and as `key=value,...` (Documentation/filesystems/f2fs.rst); presets of the checkpoint policy.
 
 use crate::file::InPlace;
-use crate::journal::{Guard, JournalOptions};
+use crate::journal::{Guard, Ideas, JournalOptions};
 use crate::mkfs::RING_MIN_BLOCKS;
 use base::Nanos;
 use fscore::{FsError, FsResult};
@@ -94,15 +94,18 @@ pub enum Preset {
     Checkpoint5Bg,
     /// A journal makes changes durable; checkpoints only publish what it applied (F2FSJ).
     F2fsj,
+    /// A journal of whole pages with one list and one ticket, as JBD2 is: a baseline to measure F2FSJ by ([`Ideas::NONE`]).
+    PageJournal,
 }
 
 impl Preset {
     /// All of them.
-    pub const ALL: [Preset; 4] = [
+    pub const ALL: [Preset; 5] = [
         Preset::Checkpoint60,
         Preset::Checkpoint1,
         Preset::Checkpoint5Bg,
         Preset::F2fsj,
+        Preset::PageJournal,
     ];
     /// Its name on the command line and in results.
     pub const fn name(self) -> &'static str {
@@ -111,13 +114,24 @@ impl Preset {
             Preset::Checkpoint1 => "checkpoint-1",
             Preset::Checkpoint5Bg => "checkpoint-5-bg",
             Preset::F2fsj => "f2fsj",
+            Preset::PageJournal => "page-journal",
         }
     }
     /// The journal that it asks for.
     pub fn journal(self) -> Option<JournalOptions> {
         match self {
             Preset::Checkpoint60 | Preset::Checkpoint1 | Preset::Checkpoint5Bg => None,
-            Preset::F2fsj => Some(JournalOptions::default()),
+            Preset::F2fsj | Preset::PageJournal => Some(JournalOptions {
+                ideas: self.ideas(),
+                ..JournalOptions::default()
+            }),
+        }
+    }
+    /// What of F2FSJ its journal has; without a journal it does not matter.
+    pub const fn ideas(self) -> Ideas {
+        match self {
+            Preset::PageJournal => Ideas::NONE,
+            _ => Ideas::ALL,
         }
     }
     /// When checkpoints are written. With a journal never by themselves.
@@ -136,7 +150,7 @@ impl Preset {
                 background: Some(Nanos::from_secs(5)),
                 ..every(60)
             },
-            Preset::F2fsj => CheckpointPolicy {
+            Preset::F2fsj | Preset::PageJournal => CheckpointPolicy {
                 triggers: Triggers {
                     interval: None,
                     ..Triggers::default()
@@ -159,16 +173,36 @@ pub struct Scheme {
     pub ring: Option<u32>,
     /// Guard of the journal.
     pub guard: Guard,
+    /// What of F2FSJ the journal has.
+    pub ideas: Ideas,
+    /// Between its commits; `None`: as by default.
+    pub commit: Option<Nanos>,
 }
 
 impl Scheme {
+    /// That of a preset.
+    pub fn of(preset: Preset) -> Scheme {
+        Scheme {
+            preset,
+            ideas: preset.ideas(),
+            ..Scheme::default()
+        }
+    }
+
     /// The journal that it asks for.
     pub fn journal(self) -> Option<JournalOptions> {
-        let journal = self.preset.journal()?;
-        Some(JournalOptions {
-            guard: self.guard,
-            ..journal
-        })
+        let mut journal = self.preset.journal()?;
+        (journal.guard, journal.ideas) = (self.guard, self.ideas);
+        if let Some(span) = self.commit {
+            journal.commit = span;
+        }
+        Some(journal)
+    }
+
+    /// Something is chosen that only a journal has.
+    fn has_choice_of_journal(self) -> bool {
+        let ideas = self.ideas != self.preset.ideas();
+        ideas || self.ring.is_some() || self.commit.is_some() || self.guard != Guard::default()
     }
 }
 
@@ -225,27 +259,40 @@ impl fmt::Display for Scheme {
         if self.guard != Guard::default() {
             write!(f, "+guard={}", self.guard)?;
         }
-        Ok(())
+        if let Some(span) = self.commit {
+            write!(f, "+commit={}", interval_text(span))?;
+        }
+        self.ideas.fmt_beside(self.preset.ideas(), f)
     }
 }
 
 impl FromStr for Scheme {
     type Err = FsError;
     fn from_str(text: &str) -> FsResult<Scheme> {
-        let mut scheme = Scheme::default();
-        for item in text.split('+').map(str::trim) {
+        let items = || text.split('+').map(str::trim);
+        let preset = |item: &str| match item.split_once('=') {
+            None => Some(item.parse::<Preset>()),
+            Some(("scheme", preset)) => Some(preset.parse()),
+            Some(_) => None,
+        };
+        // What is chosen beside a preset counts wherever it stands.
+        let preset = items().filter_map(preset).next_back().transpose()?;
+        let mut scheme = Scheme::of(preset.unwrap_or_default());
+        for item in items() {
             match item.split_once('=') {
                 Some(("fsync_mode", mode)) => scheme.fsync = mode.parse()?,
-                Some(("scheme", preset)) => scheme.preset = preset.parse()?,
                 Some(("ring", blocks)) => scheme.ring = Some(ring(blocks)?),
                 Some(("guard", guard)) => scheme.guard = guard.parse()?,
+                Some(("commit", seconds)) => scheme.commit = Some(interval(seconds)?),
+                Some(("scheme", _)) | None => {}
+                Some((key, value)) if scheme.ideas.set(key, value)? => {}
                 Some(_) => {
+                    let ideas = Ideas::KEYS;
                     return Err(FsError::incompatible(format!(
-                        "`{item}` in a scheme of F2FS; there are: a preset, fsync_mode=posix|strict|nobarrier, with f2fsj also \
-                         ring=BLOCKS and guard=ro-bit|magic|none"
+                        "`{item}` in a scheme of F2FS; there are: a preset, fsync_mode=posix|strict|nobarrier, with f2fsj and page-journal \
+                         also ring=BLOCKS, guard=ro-bit|magic|none, commit=SECONDS|MILLISECONDSms, {ideas}"
                     )));
                 }
-                None => scheme.preset = item.parse()?,
             }
         }
         scheme.check()?;
@@ -255,16 +302,42 @@ impl FromStr for Scheme {
 
 impl Scheme {
     fn check(self) -> FsResult<()> {
-        match self.preset {
-            Preset::F2fsj if self.fsync != FsyncMode::Posix => Err(FsError::incompatible(format!(
+        let journal = self.preset.journal().is_some();
+        if journal && self.fsync != FsyncMode::Posix {
+            return Err(FsError::incompatible(format!(
                 "`{self}`: with a journal an fsync is always durable as a whole; there are no modes of it to compare"
-            ))),
-            Preset::F2fsj => Ok(()),
-            _ if self.ring.is_some() || self.guard != Guard::default() => Err(
-                FsError::incompatible(format!("`{self}`: ring= and guard= are choices of f2fsj")),
-            ),
-            _ => Ok(()),
+            )));
         }
+        if !journal && self.has_choice_of_journal() {
+            return Err(FsError::incompatible(format!(
+                "`{self}`: ring=, guard=, commit= and what the journal has ({}) are choices of f2fsj and page-journal",
+                Ideas::KEYS
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The interval between commits: seconds, or milliseconds with `ms` behind them.
+pub(crate) fn interval(text: &str) -> FsResult<Nanos> {
+    let (number, unit, most) = match text.strip_suffix("ms") {
+        Some(number) => (number, Nanos::from_millis(1), 300_000),
+        None => (text, Nanos::from_secs(1), 300),
+    };
+    let number = number.parse().ok().filter(|n| (1..=most).contains(n));
+    let span = number.map(|n: u64| Nanos(n * unit.0));
+    span.ok_or_else(|| {
+        FsError::incompatible(format!(
+            "commit={text}: say a number of seconds from 1 to 300, or of milliseconds, as 250ms"
+        ))
+    })
+}
+
+fn interval_text(span: Nanos) -> String {
+    let second = Nanos::from_secs(1).0;
+    match span.0 % second {
+        0 => (span.0 / second).to_string(),
+        _ => format!("{}ms", span.0 / Nanos::from_millis(1).0),
     }
 }
 
@@ -340,7 +413,7 @@ impl Default for MountOptions {
     }
 }
 
-const KEYS: &str = "scheme=checkpoint-60|checkpoint-1|checkpoint-5-bg|f2fsj, fsync_mode=posix|strict|nobarrier, checkpoint=enable|disable, \
+const KEYS: &str = "scheme=checkpoint-60|checkpoint-1|checkpoint-5-bg|f2fsj|page-journal, fsync_mode=posix|strict|nobarrier, checkpoint=enable|disable, \
                     errors=continue|remount-ro|panic, background_gc=on|off|sync, mode=adaptive|lfs, ro, rw, norecovery, \
                     disable_roll_forward, discard, nodiscard, [no]inline_data, [no]inline_dentry, [no]inline_xattr, ipu_policy=BITS, cache=MIB";
 
@@ -351,16 +424,14 @@ impl MountOptions {
     /// `Incompatible`, naming the key or value and what there is.
     pub fn parse(text: &str) -> FsResult<MountOptions> {
         let mut options = MountOptions::default();
-        let mut journal = JournalOptions::default();
-        let mut of_journal = None;
+        let mut of_journal = Vec::new();
         for item in text.split(',').map(str::trim).filter(|i| !i.is_empty()) {
-            let (key, value) = item.split_once('=').unwrap_or((item, ""));
-            match journal.set(key, value)? {
-                true => of_journal = Some(item),
+            match JournalOptions::default().set_item(item)? {
+                true => of_journal.push(item),
                 false => options.set(item)?,
             }
         }
-        options.adopt(journal, of_journal)?;
+        options.adopt(&of_journal)?;
         if !options.roll_forward && !options.read_only && text.contains("norecovery") {
             return Err(FsError::incompatible(
                 "mount option `norecovery` needs `ro`; `disable_roll_forward` gives fsynced data up",
@@ -369,17 +440,19 @@ impl MountOptions {
         Ok(options)
     }
 
-    /// Takes the choices for the journal, if there is one; `asked`: the last of them.
-    fn adopt(&mut self, journal: JournalOptions, asked: Option<&str>) -> FsResult<()> {
+    /// Takes the choices for the journal, if there is one.
+    fn adopt(&mut self, items: &[&str]) -> FsResult<()> {
         let Some(own) = &mut self.journal else {
-            return match asked {
+            return match items.last() {
                 Some(item) => Err(FsError::incompatible(format!(
                     "mount option `{item}` is one of the journal: say scheme=f2fsj too"
                 ))),
                 None => Ok(()),
             };
         };
-        *own = journal;
+        for item in items {
+            own.set_item(item)?;
+        }
         own.check()?;
         if self.checkpoint_disabled {
             return Err(FsError::incompatible(
@@ -484,6 +557,9 @@ mod tests {
             "checkpoint-5-bg+fsync_mode=nobarrier",
             "f2fsj",
             "f2fsj+ring=16+guard=magic",
+            "page-journal",
+            "page-journal+records=changes+switch=open",
+            "f2fsj+commit=1+records=pages+lists=global+switch=wait+fast-forward=off",
         ] {
             assert_eq!(text.parse::<Scheme>().expect(text).to_string(), text);
         }
@@ -492,6 +568,8 @@ mod tests {
             ("checkpoint-60+record=full", "fsync_mode=posix|"),
             ("checkpoint-60+ring=64", "f2fsj"),
             ("f2fsj+ring=15", "16 or more"),
+            ("f2fsj+records=blocks", "changes, pages"),
+            ("checkpoint-1+lists=global", "page-journal"),
             ("f2fsj+fsync_mode=strict", "always durable"),
         ] {
             let e = bad.parse::<Scheme>().expect_err(bad).to_string();

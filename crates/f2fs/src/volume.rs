@@ -123,6 +123,7 @@ impl F2fs {
     /// # Panics
     /// If it contradicts itself.
     pub fn check(&self) {
+        let _no_apply = self.journal.as_ref().map(|j| j.applier.pause());
         self.pages.check();
         self.segs.check();
         let (counted, valid) = (self.space.usage().blocks, self.segs.valid_blocks());

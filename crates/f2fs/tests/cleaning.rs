@@ -252,6 +252,25 @@ fn cuts_in_cleaning() {
     }
 }
 
+/// Cuts between the nodes of an fsync and its flush happen, and are all that is excused (Y5).
+#[test]
+fn cuts_between_nodes_and_flush() {
+    let options = "cache=2,ipu_policy=0,mode=lfs";
+    let mut excused = Vec::new();
+    for seed in 1..=8 {
+        let cuts = pressure::live(seed, options, 400, 40, None).unwrap();
+        for (n, cut) in cuts.iter().enumerate() {
+            match pressure::judge(cut, options) {
+                Ok(0) => {}
+                Ok(pages) => excused.push((seed, n, pages)),
+                Err(why) => panic!("{options}, seed {seed}, cut {n}: {why}"),
+            }
+        }
+    }
+    assert!(!excused.is_empty(), "no cut fell between nodes and flush");
+    println!("seed, cut, pages: {excused:?}");
+}
+
 #[test]
 #[ignore = "minutes: ten times the size of the device"]
 fn ten_times_the_device() {

@@ -1,6 +1,11 @@
 //! The catalogue of `cargo xtask mutants` for guards of the journal of F2FS. docs/measuring.md says what a line means.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
+/// How the volumes of this suite are mounted.
+pub const SCHEME: &str = "scheme=f2fsj";
+
+#[path = "journal/ahead.rs"]
+mod ahead;
 #[path = "journal/applied.rs"]
 mod applied;
 #[path = "journal/common.rs"]
@@ -280,6 +285,17 @@ fn notice_life<T>(
     panic!(
         "{mutant} survives {LIVES} lives; its guard was reached {} times",
         mistake.reached()
+    );
+}
+
+/// F45.
+#[test]
+#[ignore = "survives so far: no life here commits an epoch while the next one has changed a block that a page shows"]
+fn f2fsj_page_ahead() {
+    notice_life(
+        Mutant::F2fsjPageAhead,
+        "records=pages, several tasks in one directory",
+        |seed, mistake| ahead::cuts_between_tasks(seed, "records=pages", mistake),
     );
 }
 

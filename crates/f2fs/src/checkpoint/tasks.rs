@@ -1,6 +1,7 @@
 //! Tasks in the background: they end at unmount, and at a power cut.
 
 use crate::F2fs;
+use crate::journal::Bell;
 use crate::ops::Cause;
 use crate::options::{CheckpointPolicy, GcPolicy};
 use base::Nanos;
@@ -57,14 +58,32 @@ impl F2fs {
 
     /// For background tasks: waits so long, or until the volume is unmounted or the power is cut; true: go on.
     pub(crate) fn pause(&self, span: Nanos) -> bool {
+        self.pause_until(span, || false)
+    }
+
+    /// The same, or until `bell` is rung.
+    pub(crate) fn pause_or(&self, span: Nanos, bell: &Bell) -> bool {
+        self.pause_until(span, || bell.heard())
+    }
+
+    fn pause_until(&self, span: Nanos, enough: impl Fn() -> bool) -> bool {
         let until = rt::now() + span;
         let mut state = self.cp.state.lock();
         while !state.stopping && rt::powered() {
-            if self.cp.wake.wait_until(&mut state, until) {
+            if enough() || self.cp.wake.wait_until(&mut state, until) {
                 break;
             }
         }
         !state.stopping && rt::powered()
+    }
+
+    /// Wakes the task that listens to `bell`. The caller holds gates at most.
+    pub(crate) fn ring(&self, bell: &Bell) {
+        if bell.set() {
+            // B1.
+            drop(self.cp.state.lock());
+            self.cp.wake.notify_all();
+        }
     }
 
     /// A checkpoint each time the last one is `interval` old.

@@ -3,7 +3,6 @@
 use super::build::{Built, Saved, build};
 use super::{Phase, State};
 use crate::F2fs;
-use crate::cost;
 use crate::fault;
 use crate::file::Place;
 use crate::nat::NatToWrite;
@@ -11,6 +10,7 @@ use crate::ops::{Cause, Freeze};
 use crate::segs::SegsToWrite;
 use crate::space::Usage;
 use crate::volume::lba;
+use base::cost::f2fs as cost;
 use base::{Ino, Mutant, Nanos, Time};
 use block::{Class, Plug};
 use fscore::{FsError, FsResult};
@@ -243,7 +243,7 @@ impl F2fs {
             let at = lba(BlockAddr(start.0 + n as u32));
             plug.write(at, Class::CheckpointPack, block.clone());
         }
-        cost::charge(cost::META_BLOCK, plug.len() as u64);
+        rt::charge_each(cost::META_BLOCK, plug.len() as u64);
         let batch = plug.submit();
         batch
             .wait()

@@ -116,8 +116,8 @@ fn edit_logged<R>(
             changed = true;
             tx.log(nid, record);
         });
-        if changed {
-            journal.stamps.set(dir, index, tx.epoch());
+        if changed && journal.stamps.set(dir, index, tx.epoch()) {
+            tx.first_touch();
         }
         result
     })

@@ -4,6 +4,7 @@ use super::{BLOCK, zero_page};
 use crate::F2fs;
 use crate::fault;
 use crate::inode::Inode;
+use base::cost::f2fs as cost;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Ino, SECTORS_PER_BLOCK};
 use fscore::{Errno, FsResult, Home};
 use ondisk::f2fs::{BlockAddr, InodeFlags, Timestamp};
@@ -37,6 +38,7 @@ impl F2fs {
             return Ok(0);
         }
         let len = (size - offset).min(buf.len() as u64) as usize;
+        rt::charge_each(cost::READ_PAGE, len.div_ceil(BLOCK_BYTES) as u64);
         if inline {
             self.read_inline(&inode, offset, &mut buf[..len])?;
         } else {

@@ -5,6 +5,7 @@ use super::{BLOCK, zero_page};
 use crate::F2fs;
 use crate::inode::Inode;
 use crate::ops::Op;
+use base::cost::f2fs as cost;
 use base::{BLOCK_BYTES, Bytes, Ino};
 use fscore::{Errno, FsResult, Home};
 use ondisk::f2fs::BlockAddr;
@@ -48,6 +49,7 @@ impl F2fs {
         self.balance()?;
         self.balance_dirty(&inode, data.len())?;
         let _gate = inode.gate.write();
+        rt::charge_each(cost::WRITE_PAGE, data.len().div_ceil(BLOCK_BYTES) as u64);
         self.continue_truncate(&inode)?;
         let (inline, room, pending) = {
             let core = inode.core();

@@ -18,10 +18,10 @@
 use super::placement::Facts;
 use super::{BATCH_PAGES, Content, DataStats, Place};
 use crate::F2fs;
-use crate::cost;
 use crate::inode::Inode;
 use crate::map::{Slot, Tree};
 use crate::ops::Op;
+use base::cost::f2fs as cost;
 use base::{BlockNo, Bytes, Ino, Mutant, Time};
 use block::{Class, Plug};
 use fscore::{DirtyRun, Errno, FsError, FsResult, Take};
@@ -617,7 +617,7 @@ impl Sending {
             Class::Dentry => cost::META_BLOCK,
             _ => cost::WRITEBACK_PAGE,
         };
-        cost::charge(each, pages);
+        rt::charge_each(each, pages);
         self.over.clear();
         let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
         let watch = inode.flights.add_runs(self.runs.drain(..), plug.submit());

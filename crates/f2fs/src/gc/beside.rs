@@ -14,6 +14,9 @@ use super::moving::Page;
 /// Bytes of an operation's room in the journal for each page that it moves: where it is now, and what it has left, are up to 72.
 const ROOM_PER_PAGE: usize = 512;
 
+/// Where a task applies in the background: how many times over a threshold is passed before operations wait for it.
+const HARD_TIMES: u64 = 4;
+
 /// Blocks of the main area that wait for an apply until one is due.
 const DEFERRED_PERCENT: u64 = 10;
 
@@ -30,19 +33,39 @@ impl F2fs {
         if self.is_low() {
             self.clean_foreground()?;
         }
-        // A task does it in time, if there is one; else, and where it does not keep up, whoever comes here.
-        let times = if self.options.timers { 2 } else { 1 };
-        match self.overdue(times) {
-            Some(cause) => self.free_deferred(cause),
+        self.ring_for_tasks(journal);
+        match self.overdue(1) {
             None => Ok(()),
+            Some(cause) if !self.options.timers => self.free_deferred(cause),
+            // A task does it in time; where it does not keep up, whoever comes here.
+            Some(_) => match self.overdue(HARD_TIMES) {
+                Some(cause) => self.free_deferred(cause),
+                None => {
+                    self.ring(&journal.apply_bell);
+                    Ok(())
+                }
+            },
         }
     }
 
-    /// Too much is dirty, or waits for an apply (`times` over).
+    /// Tells the tasks in the background what has filled up.
+    fn ring_for_tasks(&self, journal: &Journal) {
+        if !self.options.timers {
+            return;
+        }
+        if journal.plane.is_half_full() || journal.plane.is_behind() {
+            self.ring(&journal.commit_bell);
+        }
+        if journal.is_apply_due() {
+            self.ring(&journal.apply_bell);
+        }
+    }
+
+    /// Too much is dirty, or waits for an apply (`times` over; of what takes room from the volume at most twice).
     pub(crate) fn overdue(&self, times: u64) -> Option<Cause> {
         let deferred = u64::from(self.geo.main_blocks()) * DEFERRED_PERCENT / 100;
         match () {
-            () if self.segs.deferred() > deferred * times => Some(Cause::Prefree),
+            () if self.segs.deferred() > deferred * times.min(2) => Some(Cause::Prefree),
             () if self.is_full_of_dirt() => Some(Cause::DirtyNodes),
             () => self.pressing(times),
         }

@@ -2,6 +2,7 @@
 
 use super::{Core, Inode};
 use crate::F2fs;
+use base::cost::f2fs as cost;
 use fscore::{Attr, Errno, FileKind, FsResult, SetAttr, TimeSet};
 use ondisk::f2fs::{Inline, InodeFields, Timestamp, device};
 use rt::WallTime;
@@ -58,6 +59,7 @@ impl F2fs {
     pub(crate) fn change_attr(&self, inode: &Inode, set: &SetAttr) -> FsResult<Attr> {
         self.balance()?;
         let _gate = inode.gate.write();
+        rt::charge(cost::SETATTR);
         if inode.core().gone {
             return Err(Errno::Stale.into());
         }

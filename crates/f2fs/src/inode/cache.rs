@@ -33,6 +33,11 @@ struct Known {
 }
 
 impl Inodes {
+    /// Bytes of the inodes in memory.
+    pub fn memory(&self) -> u64 {
+        (self.known.lock().map.len() * size_of::<Inode>()) as u64
+    }
+
     /// None yet. The superblock has the extensions of hot and cold files.
     pub fn new(sb: &Superblock) -> Inodes {
         let known = Known {

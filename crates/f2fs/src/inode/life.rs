@@ -5,6 +5,7 @@ use super::{Change, Core, Inode};
 use crate::F2fs;
 use crate::map::Tree;
 use crate::ops::Op;
+use base::cost::f2fs as cost;
 use base::{Ino, Mutant};
 use block::WriteMark;
 use fscore::{Creds, Errno, FileKind, FsResult};
@@ -199,6 +200,7 @@ impl F2fs {
                 return Ok(());
             }
         }
+        rt::charge(cost::EVICT);
         loop {
             let freed = self.with_op(|op| self.free_inode_step(op, inode));
             if let Err(e) = &freed {

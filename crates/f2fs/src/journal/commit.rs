@@ -29,14 +29,16 @@
 //! waits for a commit.
 
 use super::log::Kept;
+use super::pages::OfTables;
 use super::stats::Figures;
 use super::transaction::{blocks, transaction};
 use super::{CommitPhase, CommitReason, Epoch, Journal, Led, Span};
 use crate::F2fs;
-use crate::cost;
 use crate::fault;
 use crate::ops::Cause;
 use crate::options::FsyncMode;
+use base::cost::f2fs as cost;
+use base::cost::journal::{BLOCK_COPY, COMMIT_PER_BLOCK};
 use base::{BlockNo, Mutant, Nanos, Time};
 use block::WriteMark;
 use fscore::FsResult;
@@ -99,7 +101,7 @@ impl F2fs {
     fn commit_next(&self, journal: &Journal, why: CommitReason) -> FsResult<Led> {
         let mut clock = Clock::start();
         let epoch = Epoch(journal.group.last().0 + 1);
-        if journal.plane.running() == epoch && journal.plane.switch() < epoch {
+        if journal.plane.running() == epoch && self.close_running(journal) < epoch {
             return Ok(Led::Nothing);
         }
         clock.end_of(CommitPhase::Switch);
@@ -109,7 +111,11 @@ impl F2fs {
         // K2.
         let data = journal.plane.wait_data(epoch)?;
         clock.end_of(CommitPhase::Data);
-        let closed = journal.plane.collect(epoch);
+        let mut closed = journal.plane.collect(epoch);
+        let pages = match journal.options.ideas.change_records {
+            true => OfTables::default(),
+            false => self.make_pages(journal, &mut closed)?,
+        };
         let flush = !self.unordered() && !self.queue.is_flushed(data);
         let heads = self.segs.heads();
         let (transaction, usage) = {
@@ -117,10 +123,15 @@ impl F2fs {
             let moved = log.moved(&heads);
             let usage = log.usage_after(&closed)?;
             let next_free = self.nat.next_free();
-            let made = transaction(&log, &closed, &moved, flush, usage, next_free);
+            let made = transaction(&log, &closed, (&moved, &pages), flush, usage, next_free);
             (made, usage)
         };
-        cost::charge(cost::LOG_BLOCK, transaction.blocks().into());
+        // A whole block is copied, and has two checksums: its own, and that of the transaction.
+        let whole = pages.logged.blocks();
+        rt::charge_each(BLOCK_COPY, whole);
+        rt::charge_each(COMMIT_PER_BLOCK, 2 * whole);
+        let of_records = u64::from(transaction.blocks()).saturating_sub(whole);
+        rt::charge_each(cost::LOG_BLOCK, of_records);
         clock.end_of(CommitPhase::Aggregate);
         let span = self.room_in_ring(journal, transaction.blocks())?;
         clock.end_of(CommitPhase::Ring);
@@ -149,6 +160,7 @@ impl F2fs {
             records: transaction.descriptor.records.into(),
             bytes: transaction.payload.len() as u64,
             blocks: span.map_or(0, |span| span.blocks),
+            pages: pages.logged,
         };
         journal.account(epoch, why, &figures);
         // Node numbers of this epoch may have new owners in the next one, not before (B5).

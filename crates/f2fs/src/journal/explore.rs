@@ -9,7 +9,7 @@
 //! - I7 what an fsync was asked for is in the ledger when it returns;
 //! - sums, freed blocks and freed numbers are those of the operations, each once.
 
-use super::{Closed, Epoch, Plane, UsageDelta};
+use super::{Closed, Epoch, Ideas, Plane, UsageDelta};
 use fscore::FsResult;
 use ondisk::f2fs::journal::{Content, Record, Records};
 use ondisk::f2fs::{BlockAddr, Nid};
@@ -71,9 +71,9 @@ struct World {
 const FIRST: u32 = 10;
 
 impl World {
-    fn new(life: Life) -> World {
+    fn new(life: Life, ideas: Ideas) -> World {
         World {
-            plane: Plane::new(Epoch(0), 1024),
+            plane: Plane::new(Epoch(0), 1024, ideas),
             life,
             inodes: (0..life.inodes).map(|_| Mutex::new(0)).collect(),
             ledger: Mutex::new(Ledger::default()),
@@ -281,10 +281,15 @@ impl Ledger {
 
 /// A life in a simulation.
 pub fn explore(life: Life, config: SimConfig) -> Outcome<Covered> {
-    Sim::new(config).run(|| World::new(life).live())
+    explore_with(life, Ideas::ALL, config)
+}
+
+/// The same, with ideas left out.
+pub fn explore_with(life: Life, ideas: Ideas, config: SimConfig) -> Outcome<Covered> {
+    Sim::new(config).run(|| World::new(life, ideas).live())
 }
 
 /// The same on OS threads.
-pub fn stress(life: Life) -> Covered {
-    World::new(life).live()
+pub fn stress(life: Life, ideas: Ideas) -> Covered {
+    World::new(life, ideas).live()
 }

@@ -1,7 +1,10 @@
 //! Figures of the planes.
 
-use super::Closed;
+use super::{Closed, JournalStats, Waits};
 use base::Nanos;
+use base::cost::sync::LOCK_HANDOVER;
+use rt::Mutex;
+use rt::atomic::{AtomicU64, Ordering};
 
 /// What epochs and their lists did so far.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -35,6 +38,73 @@ pub struct PlaneStats {
     pub bytes_max: u64,
     /// Inodes that logged something which is not committed, now.
     pub inodes_known: u64,
+}
+
+/// Books of the locks that operations take to log.
+#[derive(Default)]
+pub(super) struct LockBooks {
+    logging: AtomicU64,
+    locking: AtomicU64,
+    waits: AtomicU64,
+    waited: AtomicU64,
+    waited_max: AtomicU64,
+}
+
+/// Virtual time; in the real world always the same.
+fn clock() -> base::Time {
+    match rt::in_simulation() {
+        true => rt::now(),
+        false => base::Time(0),
+    }
+}
+
+impl LockBooks {
+    /// Runs `work` under `lock`. Who had to wait for it pays for the hand-over besides.
+    pub fn within<T, R>(&self, lock: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
+        let start = clock();
+        let mut guard = match lock.try_lock() {
+            Some(guard) => guard,
+            None => {
+                let guard = lock.lock();
+                let waited = (clock() - start).0;
+                self.waits.fetch_add(1, Ordering::Relaxed);
+                self.waited.fetch_add(waited, Ordering::Relaxed);
+                self.waited_max.fetch_max(waited, Ordering::Relaxed);
+                rt::charge(LOCK_HANDOVER);
+                guard
+            }
+        };
+        let result = work(&mut guard);
+        drop(guard);
+        let span = (clock() - start).0;
+        if span > 0 {
+            self.locking.fetch_add(span, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// Runs a part of logging.
+    pub fn logging<R>(&self, work: impl FnOnce() -> R) -> R {
+        let start = clock();
+        let result = work();
+        let span = (clock() - start).0;
+        if span > 0 {
+            self.logging.fetch_add(span, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// Puts them to the others.
+    pub fn add_to(&self, stats: &mut JournalStats) {
+        let of = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        stats.logging = Nanos(of(&self.logging));
+        stats.locking = Nanos(of(&self.locking));
+        stats.lock_waits = Waits {
+            waits: of(&self.waits),
+            waited: Nanos(of(&self.waited)),
+            waited_max: Nanos(of(&self.waited_max)),
+        };
+    }
 }
 
 impl PlaneStats {

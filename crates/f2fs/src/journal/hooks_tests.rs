@@ -1,6 +1,6 @@
 //! What operations log, against what they do: all records of all epochs, redone over what the volume was, are what it is.
 
-use super::redo;
+use super::{OwnedGroup, PagesLogged, redo};
 use crate::inode::Inode;
 use crate::space::Usage;
 use crate::{F2fs, MountOptions};
@@ -8,7 +8,7 @@ use base::{BLOCK_BYTES, Ino, Rng};
 use block::Queue;
 use blockdev::Ram;
 use fscore::{Creds, FallocateMode, FileKind, FileSystem, RenameMode, SetAttr, XattrMode};
-use ondisk::f2fs::journal::{Group, Record};
+use ondisk::f2fs::journal::{Group, PageKind, Record, Records};
 use ondisk::f2fs::{
     ADDRS_PER_BLOCK, BLOCKS_PER_SEG, BlockAddr, FOOTER_AT, Inline, InodeFields, Nid, NodeKind,
     addr_slot0, footer,
@@ -53,6 +53,7 @@ fn sim<R>(seed: u64, body: impl FnOnce() -> R) -> R {
 }
 
 /// A volume as its records make it.
+#[derive(Clone)]
 struct Shadow {
     nodes: BTreeMap<Nid, (Nid, Vec<u8>)>,
     pages: BTreeMap<(Nid, u32), Vec<u8>>,
@@ -89,25 +90,62 @@ impl Shadow {
         let all: Vec<_> = journal.committed.lock().iter().cloned().collect();
         let usage = all.last().map_or(Usage::default(), |last| last.usage);
         for epoch in all.iter().skip(self.epochs as usize) {
-            // Validity of an epoch: all that came, then all that went.
-            let mut freed = Vec::new();
-            for group in &epoch.groups {
-                let of = Group {
-                    ino: group.ino,
-                    generation: 0,
-                    records: group.records,
-                    bytes: &group.bytes,
-                };
-                for record in of.iter() {
-                    self.record(fs, group.ino, &record.expect("encoded"), &mut freed);
-                }
-            }
-            for block in freed {
-                assert!(self.valid.remove(&block), "block {block} was not valid");
-            }
-            self.epochs += 1;
+            self.redo_epoch(fs, &epoch.groups);
         }
         usage
+    }
+
+    fn redo_epoch(&mut self, fs: &F2fs, groups: &[OwnedGroup]) {
+        // Validity of an epoch: all that came, then all that went.
+        let mut freed = Vec::new();
+        for group in groups {
+            let of = Group {
+                ino: group.ino,
+                generation: 0,
+                records: group.records,
+                bytes: &group.bytes,
+            };
+            for record in of.iter() {
+                self.record(fs, group.ino, &record.expect("encoded"), &mut freed);
+            }
+        }
+        for block in freed {
+            assert!(self.valid.remove(&block), "block {block} was not valid");
+        }
+        self.epochs += 1;
+    }
+
+    /// Both are in the same state, whatever records brought them there.
+    fn assert_same(&self, other: &Shadow, features: ondisk::f2fs::Features) {
+        let epoch = self.epochs;
+        let nids = |of: &Shadow| of.nodes.keys().copied().collect::<Vec<_>>();
+        assert_eq!(nids(self), nids(other), "J3: nodes after {epoch} epochs");
+        for (nid, (ino, block)) in &self.nodes {
+            let (other_ino, there) = &other.nodes[nid];
+            assert_eq!(ino, other_ino, "J3: node {nid} after {epoch} epochs");
+            let plain = |block| super::pages::image::of_node(block, features);
+            let (a, b) = (plain(block), plain(there));
+            let at = a.iter().zip(&b).position(|(a, b)| a != b);
+            assert_eq!(at, None, "J3: node {nid} after {epoch} epochs: that byte");
+        }
+        assert_eq!(self.pages, other.pages, "J3: pages after {epoch} epochs");
+        assert_eq!(self.valid, other.valid, "J3: blocks after {epoch} epochs");
+        assert_eq!(
+            self.orphans, other.orphans,
+            "J3: orphans after {epoch} epochs"
+        );
+    }
+
+    /// Images alone, of nodes and pages that are there.
+    fn redo_images(&mut self, fs: &F2fs, groups: &[OwnedGroup]) {
+        for group in groups {
+            for record in Records::new(&group.bytes) {
+                let record = record.expect("encoded");
+                if matches!(record, Record::Page { .. }) {
+                    self.blocks(fs, group.ino, &record);
+                }
+            }
+        }
     }
 
     fn record(&mut self, fs: &F2fs, ino: Nid, record: &Record<'_>, freed: &mut Vec<u32>) {
@@ -201,6 +239,10 @@ impl Shadow {
                     | Record::MapRun { .. }
                     | Record::NodePtr { .. }
                     | Record::Bytes { .. }
+                    | Record::Page {
+                        what: PageKind::Node,
+                        ..
+                    }
             );
         assert_eq!(concerned, u32::from(about_node), "{record:?}");
     }
@@ -354,9 +396,39 @@ fn random_op(fs: &F2fs, rng: &mut Rng, dirs: &[Ino]) {
 
 /// Answers the kinds of records.
 fn run_random(seed: u64, tasks: u64, ops: u64, more: &str) -> BTreeSet<String> {
+    run_beside(seed, tasks, ops, more, |_, _| {}).0
+}
+
+/// A journal of pages: after each epoch its pages and its records have made the same of the volume. Answers blocks that were copied late.
+fn run_pages(seed: u64, tasks: u64, ops: u64, more: &str) -> (BTreeSet<String>, PagesLogged) {
+    let more = format!("records=pages,jlow=5,jhigh=100,{more}");
+    run_beside(seed, tasks, ops, &more, |fs, fresh| {
+        let journal = fs.journal.as_ref().expect("a journal");
+        let all: Vec<_> = journal.committed.lock().iter().cloned().collect();
+        let (mut pages, mut records) = (fresh.clone(), fresh.clone());
+        for epoch in all {
+            pages.redo_epoch(fs, &epoch.groups);
+            records.redo_epoch(fs, &epoch.records);
+            pages.assert_same(&records, fs.features);
+            // I5.
+            let mut again = pages.clone();
+            again.redo_images(fs, &epoch.groups);
+            again.assert_same(&pages, fs.features);
+        }
+    })
+}
+
+fn run_beside(
+    seed: u64,
+    tasks: u64,
+    ops: u64,
+    more: &str,
+    judge: impl FnOnce(&F2fs, &Shadow),
+) -> (BTreeSet<String>, PagesLogged) {
     sim(seed, || {
         let fs = mounted(more);
         let mut shadow = Shadow::new(&fs);
+        let fresh = shadow.clone();
         let before = fs.segs.valid_blocks();
         let root = fs.root();
         let mut dirs = vec![root];
@@ -389,9 +461,39 @@ fn run_random(seed: u64, tasks: u64, ops: u64, more: &str) -> BTreeSet<String> {
             });
         });
         check(&fs, &mut shadow, before);
+        judge(&fs, &fresh);
         fs.check();
-        shadow.kinds.into_iter().map(|(_, kind)| kind).collect()
+        let kinds = shadow.kinds.into_iter().map(|(_, kind)| kind).collect();
+        let stats = fs.journal_stats().expect("a journal");
+        assert_eq!(stats.applied, 0, "the test sees all epochs");
+        (kinds, stats.pages)
     })
+}
+
+#[test]
+fn pages_of_an_epoch_are_what_its_records_make() {
+    let (mut kinds, mut logged) = (BTreeSet::new(), PagesLogged::default());
+    for (seed, tasks, more) in [
+        (30, 1, ""),
+        (31, 3, ""),
+        (32, 3, "noinline_data,noinline_dentry"),
+        (33, 3, "lists=global,switch=wait,fast-forward=off"),
+        (34, 3, "noinline_dentry"),
+    ] {
+        let (some, pages) = run_pages(seed, tasks, 120, more);
+        kinds.extend(some);
+        logged.add(&pages);
+    }
+    for kind in "BlockRun MapRun NodeDel NodeNew OrphanAdd OrphanDel Page".split(' ') {
+        assert!(kinds.contains(kind), "{kind} among {kinds:?}");
+    }
+    for kind in "Bytes DentClear DentIno InodeNew NodePtr".split(' ') {
+        let left = !kinds.contains(kind);
+        assert!(left || kind == "Bytes" || kind == "NodePtr", "{kind}");
+    }
+    let parts = [logged.node, logged.dentry, logged.nat, logged.sit];
+    assert!(parts.iter().all(|&n| n > 0), "{logged:?}");
+    assert!(logged.late > 0 && logged.left_out > 0, "{logged:?}");
 }
 
 #[test]
@@ -417,6 +519,15 @@ fn records_are_what_operations_did_side_by_side() {
 fn records_are_what_operations_did_without_inline_content() {
     for seed in 20..24 {
         run_random(seed, 2, 150, "noinline_data,noinline_dentry");
+    }
+}
+
+#[test]
+fn records_are_what_operations_did_without_ideas() {
+    let lists = "lists=global";
+    let all = "records=pages,lists=global,switch=wait,fast-forward=off";
+    for (seed, more) in (30..38).zip([lists, "switch=wait", all, all].into_iter().cycle()) {
+        run_random(seed, 3, 100, more);
     }
 }
 

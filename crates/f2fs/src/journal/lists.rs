@@ -6,8 +6,10 @@
 //!   hears of an epoch that he can wait for;
 //! - D3 a list lives until its epoch is committed, whatever becomes of the inode.
 
+use super::figures::LockBooks;
 use super::gate::Padded;
 use super::{Epoch, OwnedGroup};
+use base::cost::f2fs::LIST_APPEND;
 use base::{Map, Mutant};
 use ondisk::f2fs::Nid;
 use rt::Mutex;
@@ -112,7 +114,7 @@ struct Lists {
 }
 
 impl InodeLog {
-    fn new(ino: Nid) -> InodeLog {
+    pub fn new(ino: Nid) -> InodeLog {
         InodeLog {
             ino,
             next: AtomicU64::new(0),
@@ -137,21 +139,23 @@ impl InodeLog {
     }
 
     /// An operation in `epoch` ends. True if this is the first one of that epoch.
-    pub fn append(&self, epoch: Epoch, list: &List) -> bool {
-        let mut lists = self.lists.lock();
-        assert!(
-            epoch.0 > lists.taken,
-            "I4: inode {} logs to epoch {}, which has been collected",
-            self.ino,
-            epoch.0
-        );
-        let place = lists.open.partition_point(|(of, _)| *of < epoch.0);
-        let first = lists.open.get(place).is_none_or(|(of, _)| *of != epoch.0);
-        if first {
-            lists.open.insert(place, (epoch.0, List::default()));
-        }
-        lists.open[place].1.append(list);
-        first
+    pub fn append(&self, epoch: Epoch, list: &List, books: &LockBooks) -> bool {
+        books.within(&self.lists, |lists| {
+            rt::charge(LIST_APPEND);
+            assert!(
+                epoch.0 > lists.taken,
+                "I4: inode {} logs to epoch {}, which has been collected",
+                self.ino,
+                epoch.0
+            );
+            let place = lists.open.partition_point(|(of, _)| *of < epoch.0);
+            let first = lists.open.get(place).is_none_or(|(of, _)| *of != epoch.0);
+            if first {
+                lists.open.insert(place, (epoch.0, List::default()));
+            }
+            lists.open[place].1.append(list);
+            first
+        })
     }
 
     /// What it logged in `epoch`, from whose operations none is left.
@@ -226,6 +230,18 @@ impl Table {
                 shard.remove(&ino.0);
             }
         }
+    }
+
+    /// Bytes of the records in it.
+    pub fn bytes(&self) -> u64 {
+        let of = |log: &Arc<InodeLog>| -> u64 {
+            let lists = log.lists.lock();
+            let open = lists.open.iter();
+            open.map(|(_, list)| list.bytes.len() as u64).sum()
+        };
+        let shards = self.0.iter();
+        let logs = shards.flat_map(|shard| shard.0.lock().values().cloned().collect::<Vec<_>>());
+        logs.map(|log| of(&log)).sum()
     }
 
     /// Inodes in it.

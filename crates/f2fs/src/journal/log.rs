@@ -46,6 +46,9 @@ pub(crate) struct Committed {
     pub groups: Vec<OwnedGroup>,
     /// What is in use after it.
     pub usage: Usage,
+    /// What `groups` would be without images.
+    #[cfg(test)]
+    pub records: Vec<OwnedGroup>,
 }
 
 impl Committed {
@@ -143,6 +146,7 @@ impl Journal {
     /// I8: if one of them is not committed.
     pub fn release(&self, applied: Epoch) {
         self.log.lock().ring.release(applied);
+        self.tables.applied(applied);
         let mut bytes = 0;
         {
             let mut committed = self.committed.lock();
@@ -182,6 +186,8 @@ impl Journal {
             epoch: closed.epoch,
             groups: closed.groups,
             usage,
+            #[cfg(test)]
+            records: closed.records,
         };
         self.committed.lock().push_back(Arc::new(committed));
         self.plane.note_free(log.ring.free());

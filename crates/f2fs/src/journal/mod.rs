@@ -18,6 +18,7 @@
 
 pub(crate) mod apply;
 pub(crate) mod area;
+mod bell;
 pub(crate) mod capture;
 #[cfg(test)]
 mod capture_tests;
@@ -29,13 +30,20 @@ pub mod explore;
 mod figures;
 mod fsync;
 mod gate;
+mod global;
 mod group;
 pub(crate) mod guard;
 #[cfg(test)]
 mod hooks_tests;
+mod ideas;
 mod lists;
+mod locked;
+#[cfg(test)]
+mod locked_tests;
 mod log;
+pub mod measured;
 mod options;
+pub(crate) mod pages;
 mod plane;
 #[cfg(test)]
 mod plane_tests;
@@ -48,17 +56,21 @@ mod stamps;
 mod stats;
 mod supers;
 mod timer;
+mod touched;
 mod transaction;
 mod tx;
 mod world;
 
 use apply::Applier;
 pub use apply::{ApplyPhase, ApplyStats};
+pub(crate) use bell::Bell;
 pub use figures::PlaneStats;
 use group::{Group, Led};
+pub use ideas::Ideas;
 use log::LogState;
 pub(crate) use log::{Committed, Head, Start};
 pub use options::{Guard, JournalOptions};
+pub use pages::PagesLogged;
 pub(crate) use plane::{Closed, OwnedGroup, Plane};
 pub use recover::JournalRecovery;
 pub(crate) use reserve::Reserve;
@@ -90,6 +102,10 @@ pub(crate) struct Journal {
     pub plane: Plane,
     /// Operations that waited for room.
     pub reserve: Reserve,
+    /// An epoch is to be committed, for the task.
+    pub commit_bell: Bell,
+    /// What is committed should go home, for the task.
+    pub apply_bell: Bell,
     /// Who waits for which epoch to be committed.
     group: Group,
     /// The ring.
@@ -104,6 +120,8 @@ pub(crate) struct Journal {
     pub stamps: DirStamps,
     /// Who applies.
     pub applier: Applier,
+    /// With `records=pages`: NAT and SIT of epochs that are not home.
+    tables: pages::Tables,
 }
 
 /// A block of zeros.
@@ -115,6 +133,12 @@ fn zero_block() -> Bytes {
 pub(crate) const OP_MAX: usize = 32 << 10;
 
 impl Journal {
+    /// Bytes of the records of epochs that are not collected, and of those that are committed and not applied.
+    pub fn memory(&self) -> (u64, u64) {
+        let kept = self.committed.lock().iter().map(|c| c.bytes()).sum();
+        (self.plane.memory(), kept)
+    }
+
     /// A journal with nothing in it, that goes on from `start`.
     pub fn new(area: JournalArea, options: JournalOptions, start: Start) -> Journal {
         let place = RingPlace {
@@ -127,8 +151,10 @@ impl Journal {
         Journal {
             options,
             area,
-            plane: Plane::new(start.epoch, place.blocks),
+            plane: Plane::new(start.epoch, place.blocks, options.ideas),
             reserve: Reserve::new(),
+            commit_bell: Bell::new(),
+            apply_bell: Bell::new(),
             group: Group::new(start.epoch),
             log: Mutex::named("f2fs journal", log),
             sb: Mutex::named("f2fs journal superblock", start.sb),
@@ -136,6 +162,7 @@ impl Journal {
             rewrite: Rewrite::new(),
             stamps: DirStamps::new(),
             applier: Applier::new(),
+            tables: pages::Tables::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! How a volume with a journal is mounted.
 
+use super::Ideas;
 use base::Nanos;
 use fscore::{FsError, FsResult};
 use std::fmt;
@@ -57,8 +58,8 @@ pub struct JournalOptions {
     pub low_percent: u32,
     /// And ends when so many percent are free (75).
     pub high_percent: u32,
-    /// Apply writes the latest image of a node that nobody changes, instead of redoing its records (paper, section 3.5).
-    pub fast_forward: bool,
+    /// What of F2FSJ is left in.
+    pub ideas: Ideas,
     /// What keeps others out while the ring may hold something.
     pub guard: Guard,
 }
@@ -69,7 +70,7 @@ impl Default for JournalOptions {
             commit: Nanos::from_secs(5),
             low_percent: 50,
             high_percent: 75,
-            fast_forward: true,
+            ideas: Ideas::ALL,
             guard: Guard::RoBit,
         }
     }
@@ -77,14 +78,19 @@ impl Default for JournalOptions {
 
 impl JournalOptions {
     /// Options of the journal in `key=value,...`.
-    pub(crate) const KEYS: &str =
-        "commit=SECONDS, jlow=PERCENT, jhigh=PERCENT, [no]fast_forward, guard=ro-bit|magic|none";
+    pub(crate) const KEYS: &str = "commit=SECONDS|MILLISECONDSms, jlow=PERCENT, jhigh=PERCENT, guard=ro-bit|magic|none, records=changes|pages, lists=inode|global, \
+         switch=open|wait, fast-forward=on|off";
 
-    /// Sets one; false if the key is none of the journal's.
+    /// Sets one, as `key=value`; false if the key is none of the journal's.
     ///
     /// # Errors
     /// A value that is none.
-    pub(crate) fn set(&mut self, key: &str, value: &str) -> FsResult<bool> {
+    pub(crate) fn set_item(&mut self, item: &str) -> FsResult<bool> {
+        let (key, value) = item.split_once('=').unwrap_or((item, ""));
+        self.set(key, value)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> FsResult<bool> {
         let number = |range: std::ops::RangeInclusive<u32>| {
             let n = value.parse().ok().filter(|n| range.contains(n));
             n.ok_or_else(|| {
@@ -95,13 +101,11 @@ impl JournalOptions {
             })
         };
         match (key, value) {
-            ("commit", _) => self.commit = Nanos::from_secs(number(1..=300)?.into()),
+            ("commit", _) => self.commit = crate::options::interval(value)?,
             ("jlow", _) => self.low_percent = number(5..=95)?,
             ("jhigh", _) => self.high_percent = number(5..=100)?,
             ("guard", _) => self.guard = value.parse()?,
-            ("fast_forward", "") => self.fast_forward = true,
-            ("nofast_forward", "") => self.fast_forward = false,
-            _ => return Ok(false),
+            _ => return self.ideas.set(key, value),
         }
         Ok(true)
     }
@@ -123,7 +127,7 @@ impl JournalOptions {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Guard, JournalOptions, MountOptions, Preset};
+    use crate::{Guard, Ideas, JournalOptions, MountOptions, Preset};
     use base::Nanos;
 
     #[test]
@@ -132,14 +136,23 @@ mod tests {
         let o = MountOptions::parse("scheme=f2fsj").expect("valid");
         assert_eq!(o.journal, Some(JournalOptions::default()));
         assert_eq!(o.checkpoint, Preset::F2fsj.policy());
-        let text = "commit=1,scheme=f2fsj,jlow=30,jhigh=60,guard=magic,nofast_forward";
+        let text = "commit=1,scheme=f2fsj,jlow=30,jhigh=60,guard=magic,fast-forward=off";
         let o = MountOptions::parse(text).expect("in any order");
         let journal = o.journal.expect("a journal");
         assert_eq!(journal.commit, Nanos::from_secs(1));
         assert_eq!((journal.low_percent, journal.high_percent), (30, 60));
-        assert_eq!((journal.guard, journal.fast_forward), (Guard::Magic, false));
+        assert_eq!(
+            (journal.guard, journal.ideas.fast_forward),
+            (Guard::Magic, false)
+        );
         let o = MountOptions::parse("scheme=f2fsj,scheme=checkpoint-60").expect("the last counts");
         assert_eq!(o.journal, None);
+        let o = MountOptions::parse("scheme=page-journal,switch=open").expect("valid");
+        let ideas = Ideas {
+            planes: true,
+            ..Ideas::NONE
+        };
+        assert_eq!(o.journal.expect("a journal").ideas, ideas);
     }
 
     #[test]
@@ -148,6 +161,7 @@ mod tests {
             ("scheme=f2fsj,guard=lock", "ro-bit, magic, none"),
             ("scheme=f2fsj,commit=0", "from 1 to 300"),
             ("scheme=f2fsj,jlow=70,jhigh=60", "jlow=70 is above jhigh=60"),
+            ("scheme=f2fsj,commit=ms", "as 250ms"),
             ("commit=5", "scheme=f2fsj"),
             ("scheme=checkpoint-1,guard=none", "scheme=f2fsj"),
             ("scheme=f2fsj,checkpoint=disable", "checkpoint=disable"),

@@ -7,13 +7,16 @@
 //!   is put off;
 //! - P2 an operation appends before it leaves its epoch, and an epoch is collected when nobody is in it: what was collected is whole
 //!   operations, and all of them (I4);
-//! - P3 no operation waits for a switch or a drain.
+//! - P3 no operation waits for a switch or a drain. (With `switch=wait` they do, outside of here: [`locked`](super::locked).)
 
+use super::figures::LockBooks;
 use super::gate::{Gate, Padded};
+use super::global::Global;
 use super::lists::{InodeLog, Table};
+use super::pages::Touched;
 use super::tx::{Gathered, Pool};
 use super::world::Rt;
-use super::{Epoch, Journal, PlaneStats, Tx, UsageDelta};
+use super::{Epoch, Ideas, Journal, PlaneStats, Tx, UsageDelta};
 use crate::fault;
 use base::Mutant;
 use block::{Watch, WriteMark};
@@ -59,6 +62,9 @@ pub(crate) struct Closed {
     pub bytes: u64,
     /// A flush has to cover this before the epoch counts (I1).
     pub data: WriteMark,
+    /// What `groups` was before images took its place.
+    #[cfg(test)]
+    pub records: Vec<OwnedGroup>,
 }
 
 /// What the tasks of one shard gathered in one epoch.
@@ -78,6 +84,34 @@ struct Part {
 }
 
 impl Part {
+    /// An operation of `epoch` appends.
+    fn begin(&mut self, epoch: Epoch) {
+        assert!(
+            epoch.0 > self.collected,
+            "I4: an operation appends to epoch {}, which has been collected",
+            epoch.0
+        );
+        if self.epoch != epoch.0 {
+            assert!(
+                self.is_empty(),
+                "P1: epoch {} is put over epoch {}",
+                epoch.0,
+                self.epoch
+            );
+            self.epoch = epoch.0;
+            (self.bytes, self.reported) = (0, 0);
+        }
+    }
+
+    fn take_over(&mut self, gathered: &Gathered) {
+        if !gathered.is_only_records() {
+            self.usage += gathered.usage;
+            self.freed_blocks.extend(&gathered.freed_blocks);
+            self.freed_nids.extend(&gathered.freed_nids);
+            self.data.extend(gathered.data.iter().cloned());
+        }
+    }
+
     fn is_empty(&self) -> bool {
         self.registered.is_empty()
             && self.usage.is_none()
@@ -123,6 +157,12 @@ pub(crate) struct Plane {
     /// Bytes that an epoch may have, about.
     cap: u64,
     report: u64,
+    pub(super) ideas: Ideas,
+    /// With `records=pages`: what epochs touch.
+    pub(super) touched: Option<Touched>,
+    /// With `lists=global`.
+    pub(super) global: Option<Global>,
+    pub(super) books: LockBooks,
     /// The last committed epoch, for looks without the lock.
     committed: AtomicU64,
     ring: RingRoom,
@@ -137,8 +177,13 @@ struct RingRoom {
 }
 
 impl Plane {
+    /// Bytes of records that are not collected.
+    pub fn memory(&self) -> u64 {
+        self.table.bytes()
+    }
+
     /// Epoch `committed` is the last one on the device; `ring_blocks` are free there.
-    pub fn new(committed: Epoch, ring_blocks: u32) -> Plane {
+    pub fn new(committed: Epoch, ring_blocks: u32, ideas: Ideas) -> Plane {
         let cap = Journal::cap(ring_blocks);
         let part = || Mutex::named("f2fs log part", Part::default());
         let shard = || {
@@ -164,7 +209,11 @@ impl Plane {
             control: Mutex::named("f2fs epochs", control),
             broken: AtomicBool::new(false),
             cap,
+            ideas,
+            global: (!ideas.inode_lists).then(Global::new),
+            books: LockBooks::default(),
             report: REPORT_BYTES.min(cap / (4 * SHARDS as u64)).max(1),
+            touched: (!ideas.change_records).then(Touched::new),
             committed: AtomicU64::new(committed.0),
             ring: RingRoom {
                 blocks: ring_blocks.into(),
@@ -184,6 +233,11 @@ impl Plane {
         self.running_bytes() >= self.cap / 2
     }
 
+    /// An epoch is closed and not committed.
+    pub fn is_behind(&self) -> bool {
+        self.gate.running() - self.committed.load(Ordering::Acquire) > 1
+    }
+
     /// All slots but one are taken, so that the next switch but one would be put off.
     pub fn is_crowded(&self) -> bool {
         let committed = self.committed.load(Ordering::Acquire);
@@ -200,6 +254,12 @@ impl Plane {
         self.ring.kept.fetch_sub(bytes, Ordering::AcqRel);
     }
 
+    /// What is kept of an epoch has so many bytes, not those that were collected.
+    pub fn kept_instead(&self, collected: u64, kept: u64) {
+        self.ring.kept.fetch_add(kept, Ordering::AcqRel);
+        self.ring.kept.fetch_sub(collected, Ordering::AcqRel);
+    }
+
     /// Free blocks of the ring, and all of them.
     pub fn room(&self) -> (u64, u64) {
         (self.ring.free.load(Ordering::Acquire), self.ring.blocks)
@@ -211,8 +271,9 @@ impl Plane {
     }
 
     /// An operation is about to pick its epoch: a full one is closed first, which waits for nobody (V2 in [`reserve`](super::reserve)).
+    /// With `switch=wait` it has waited before (T4 in [`locked`](super::locked)).
     pub(super) fn before_pick(&self) {
-        if self.is_full() {
+        if self.ideas.planes && self.is_full() {
             self.switch();
         }
     }
@@ -245,9 +306,12 @@ impl Plane {
     pub(super) fn append(&self, epoch: Epoch, shard: usize, gathered: &Gathered) {
         let mut fresh = [const { None }; 4];
         let mut more = Vec::new();
+        if let Some(global) = &self.global {
+            global.file(epoch, &gathered.mixed, &self.books);
+        }
         for (i, of) in gathered.inodes().iter().enumerate() {
             let log = of.log.as_ref().expect("a list in use has its inode");
-            if of.list.records > 0 && log.append(epoch, &of.list) {
+            if of.list.records > 0 && log.append(epoch, &of.list, &self.books) {
                 match fresh.get_mut(i) {
                     Some(place) => *place = Some(Arc::clone(log)),
                     None => more.push(Arc::clone(log)),
@@ -256,37 +320,25 @@ impl Plane {
         }
         let slot = self.slot(epoch.0);
         let shard = &slot.shards[shard % SHARDS].0;
-        let mut part = shard.part.lock();
-        assert!(
-            epoch.0 > part.collected,
-            "I4: an operation appends to epoch {}, which has been collected",
-            epoch.0
-        );
-        if part.epoch != epoch.0 {
-            assert!(
-                part.is_empty(),
-                "P1: epoch {} is put over epoch {}",
-                epoch.0,
-                part.epoch
-            );
-            part.epoch = epoch.0;
-            (part.bytes, part.reported) = (0, 0);
-        }
-        part.registered.extend(fresh.into_iter().flatten());
-        part.registered.append(&mut more);
-        part.bytes += gathered.bytes as u64;
-        if !gathered.is_only_records() {
-            part.usage += gathered.usage;
-            part.freed_blocks.extend(&gathered.freed_blocks);
-            part.freed_nids.extend(&gathered.freed_nids);
-            part.data.extend(gathered.data.iter().cloned());
-        }
-        let unreported = part.bytes - part.reported;
-        if unreported >= self.report {
-            part.reported = part.bytes;
+        let unreported = self.books.within(&shard.part, |part| {
+            part.begin(epoch);
+            part.registered.extend(fresh.into_iter().flatten());
+            part.registered.append(&mut more);
+            part.bytes += match self.touched {
+                Some(_) => gathered.load.bytes() as u64,
+                None => gathered.bytes as u64,
+            };
+            part.take_over(gathered);
+            let unreported = part.bytes - part.reported;
+            let tells = unreported >= self.report;
+            if tells {
+                part.reported = part.bytes;
+            }
+            tells.then_some(unreported)
+        });
+        if let Some(unreported) = unreported {
             slot.bytes.0.fetch_add(unreported, Ordering::AcqRel);
         }
-        drop(part);
         if shard.used.load(Ordering::Acquire) != epoch.0 {
             shard.used.store(epoch.0, Ordering::Release);
         }
@@ -296,6 +348,16 @@ impl Plane {
     pub fn running_bytes(&self) -> u64 {
         let running = self.gate.running();
         self.slot(running).bytes.0.load(Ordering::Acquire)
+    }
+
+    /// True if something is in the running epoch.
+    pub(super) fn is_running_used(&self) -> bool {
+        self.is_used(self.gate.running())
+    }
+
+    /// True if no operation is in `epoch`, which does not run any more.
+    pub(super) fn is_drained(&self, epoch: Epoch) -> bool {
+        self.gate.is_empty(epoch.0)
     }
 
     /// True if something is in `epoch`, or may come.
@@ -408,13 +470,16 @@ impl Plane {
             closed.freed_blocks.append(&mut part.freed_blocks);
             closed.freed_nids.append(&mut part.freed_nids);
         }
-        closed.groups = logs.iter().map(|log| log.take(epoch)).collect();
+        closed.groups = match &self.global {
+            Some(global) => global.take(epoch),
+            None => logs.iter().map(|log| log.take(epoch)).collect(),
+        };
         closed.bytes = closed.groups.iter().map(|g| g.bytes.len() as u64).sum();
         let mut control = self.control.lock();
         if control.mark.0 == epoch.0 {
             closed.data = control.mark.1;
         }
-        let inodes = logs.iter().map(|log| log.ino).collect();
+        let inodes = closed.groups.iter().map(|group| group.ino).collect();
         control.inodes.push_back((epoch.0, inodes));
         self.ring.kept.fetch_add(closed.bytes, Ordering::AcqRel);
         control.stats.collected(&closed);
@@ -447,6 +512,11 @@ impl Plane {
         let mut stats = self.control.lock().stats.clone();
         stats.inodes_known = self.table.len() as u64;
         stats
+    }
+
+    /// Maxima of the figures begin anew.
+    pub fn restart_maxima(&self) {
+        self.control.lock().stats.bytes_max = 0;
     }
 
     /// Nothing will be committed any more: an operation was dropped, or data failed. Takes no lock.

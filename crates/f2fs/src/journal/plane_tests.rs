@@ -1,7 +1,8 @@
 //! The planes: every short schedule, many random ones, real threads, and the cases that broke the prototype.
 
-use super::explore::{Covered, Life, explore, stress};
-use super::{Epoch, Plane, UsageDelta};
+use super::explore::{Covered, Life, explore, explore_with, stress};
+use super::{Epoch, Ideas, Plane, UsageDelta};
+use base::Rng;
 use ondisk::f2fs::journal::{Record, Records, attr};
 use ondisk::f2fs::{BlockAddr, Nid};
 use rt::{Policy, SimConfig, each_schedule};
@@ -68,8 +69,135 @@ fn large_lives_in_random_schedules() {
     );
 }
 
+/// The same with one list for all inodes.
+#[test]
+fn lives_with_a_global_list() {
+    let ideas = Ideas {
+        inode_lists: false,
+        ..Ideas::ALL
+    };
+    let mut sum = Covered::default();
+    for seed in 0..60 {
+        let random = SimConfig::random(seed);
+        add(&mut sum, explore_with(LARGE, ideas, random).unwrap());
+        let pct = SimConfig {
+            policy: Policy::Pct {
+                depth: 4,
+                points: 3000,
+            },
+            cores: 3,
+            ..SimConfig::seeded(seed)
+        };
+        add(&mut sum, explore_with(LARGE, ideas, pct).unwrap());
+    }
+    assert!(
+        sum.drain_waits > 20 && sum.straddled > 20 && sum.epochs > 800,
+        "{sum:?}"
+    );
+}
+
+/// D1 to D3: the same operations leave the same groups, byte for byte, with lists of inodes and with one list.
+#[test]
+fn both_kinds_of_lists_make_the_same_groups() {
+    let mut compared = 0;
+    for seed in 0..200 {
+        let mut one = Script::new(seed, true);
+        let mut other = Script::new(seed, false);
+        for _ in 0..150 {
+            one.step();
+            other.step();
+            assert_eq!(one.closed, other.closed, "seed {seed}");
+            compared += one.closed.take().map_or(0, |c| c.groups.len());
+            other.closed = None;
+        }
+        let left = one.open.drain(..).chain(other.open.drain(..));
+        left.for_each(super::Tx::end);
+    }
+    assert!(compared > 3000, "{compared}");
+}
+
+/// Operations side by side, by a seed.
+struct Script {
+    plane: &'static Plane,
+    rng: Rng,
+    open: Vec<super::Tx<'static>>,
+    /// What the last step collected, sorted by inode.
+    closed: Option<super::Closed>,
+    value: u32,
+}
+
+impl Script {
+    fn new(seed: u64, inode_lists: bool) -> Script {
+        let ideas = Ideas {
+            inode_lists,
+            ..Ideas::ALL
+        };
+        Script {
+            plane: Box::leak(Box::new(Plane::new(Epoch(0), 1024, ideas))),
+            rng: Rng::named(seed, "script"),
+            open: Vec::new(),
+            closed: None,
+            value: 0,
+        }
+    }
+
+    fn step(&mut self) {
+        match self.rng.below(10) {
+            0 | 1 if self.open.len() < 5 => self.open.push(self.plane.enter()),
+            2 | 3 if !self.open.is_empty() => {
+                let n = self.rng.below(self.open.len() as u64) as usize;
+                self.open.swap_remove(n).end();
+            }
+            4 => self.commit(),
+            _ if !self.open.is_empty() => {
+                let n = self.rng.below(self.open.len() as u64) as usize;
+                let ino = Nid(7 + self.rng.below(4) as u32);
+                self.value += 1;
+                let mut fields = [0; 12];
+                fields[..4].copy_from_slice(&self.value.to_le_bytes());
+                let mask = attr::CTIME;
+                let fields = &fields;
+                self.open[n].log(ino, &Record::InodeAttr { mask, fields });
+            }
+            _ => {}
+        }
+    }
+
+    fn commit(&mut self) {
+        let epoch = self.plane.switch();
+        if epoch == Epoch(self.plane.stats().collected) {
+            return;
+        }
+        // Who is in it ends: the drain would wait for him.
+        let (inside, outside) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|tx| tx.bytes() > 0 && tx.epoch() <= epoch);
+        self.open = outside;
+        for tx in inside as Vec<super::Tx<'static>> {
+            tx.end();
+        }
+        self.plane.drain(epoch).expect("those inside have ended");
+        let mut closed = self.plane.collect(epoch);
+        closed.groups.sort_by_key(|group| group.ino);
+        self.plane.committed(epoch);
+        let last = self.plane.last_logged(Nid(7)).0;
+        assert!(last == Epoch(0) || last > epoch, "D3");
+        self.closed = Some(closed);
+    }
+}
+
 #[test]
 fn real_threads() {
+    for inode_lists in [true, false] {
+        let ideas = Ideas {
+            inode_lists,
+            ..Ideas::ALL
+        };
+        real_threads_with(ideas);
+    }
+}
+
+fn real_threads_with(ideas: Ideas) {
     let life = Life {
         tasks: 4,
         ops: 4000,
@@ -77,7 +205,7 @@ fn real_threads() {
         switches: 3000,
         fsync_each: 9,
     };
-    let covered = stress(life);
+    let covered = stress(life, ideas);
     assert!(covered.epochs > 100, "{covered:?}");
 }
 
@@ -113,7 +241,7 @@ fn log_times(plane: &Plane, ino: u32, n: u8) -> Epoch {
 /// Appendix C: more than eight epochs on one inode, and two closed ones that wait for the committer: in order, whole, none reused.
 #[test]
 fn more_than_eight_epochs_of_one_inode() {
-    let plane = Plane::new(Epoch(41), 1024);
+    let plane = Plane::new(Epoch(41), 1024, Ideas::ALL);
     for n in 0..8 {
         assert_eq!(log_size(&plane, 7, n), Epoch(42 + u64::from(n)));
         let closed = plane.switch();
@@ -150,7 +278,7 @@ fn more_than_eight_epochs_of_one_inode() {
 /// V2: who comes to a full epoch closes it and goes to the next one; nobody waits. Bytes count at once where the ring is small.
 #[test]
 fn a_full_epoch_is_closed_by_who_comes() {
-    let plane = Plane::new(Epoch(0), 4);
+    let plane = Plane::new(Epoch(0), 4, Ideas::ALL);
     let mut last = Epoch(1);
     for n in 0..2400_u32 {
         let epoch = log_size(&plane, 7, n as u8);
@@ -180,7 +308,7 @@ fn a_full_epoch_is_closed_by_who_comes() {
 /// An inode logs in the next epoch while the last one is being committed: each has its own list.
 #[test]
 fn an_inode_logs_on_while_it_is_committed() {
-    let plane = Plane::new(Epoch(0), 1024);
+    let plane = Plane::new(Epoch(0), 1024, Ideas::ALL);
     log_size(&plane, 5, 1);
     plane.switch();
     log_size(&plane, 5, 2);
@@ -200,7 +328,7 @@ fn an_inode_logs_on_while_it_is_committed() {
 /// fdatasync does not wait for times.
 #[test]
 fn times_alone_are_no_data() {
-    let plane = Plane::new(Epoch(0), 1024);
+    let plane = Plane::new(Epoch(0), 1024, Ideas::ALL);
     log_size(&plane, 5, 1);
     plane.switch();
     log_times(&plane, 5, 9);
@@ -217,7 +345,7 @@ fn times_alone_are_no_data() {
 /// D2: an operation that has logged and not ended counts; D1: records stand in the order in which they were logged.
 #[test]
 fn the_order_of_logging_counts_not_that_of_ends() {
-    let plane = Plane::new(Epoch(0), 1024);
+    let plane = Plane::new(Epoch(0), 1024, Ideas::ALL);
     let (first, second) = (plane.enter(), plane.enter());
     let record = |tx: &super::Tx<'_>, n: u8| {
         let (mask, fields) = (attr::CTIME, &[n; 12]);
@@ -242,7 +370,7 @@ fn the_order_of_logging_counts_not_that_of_ends() {
 /// A failing operation that changed nothing leaves no trace; an epoch with nothing in it is not closed.
 #[test]
 fn nothing_logged_is_nothing() {
-    let plane = Plane::new(Epoch(0), 1024);
+    let plane = Plane::new(Epoch(0), 1024, Ideas::ALL);
     plane.enter().end();
     let tx = plane.enter();
     tx.epoch();
@@ -262,7 +390,7 @@ fn nothing_logged_is_nothing() {
 /// An operation without records still brings its counts and what it freed.
 #[test]
 fn sums_need_no_records() {
-    let plane = Plane::new(Epoch(0), 1024);
+    let plane = Plane::new(Epoch(0), 1024, Ideas::ALL);
     let tx = plane.enter();
     let usage = UsageDelta {
         blocks: -3,
@@ -284,7 +412,7 @@ fn sums_need_no_records() {
 #[test]
 #[should_panic(expected = "I4: ")]
 fn an_operation_behind_its_collect_is_refused() {
-    let plane = Plane::new(Epoch(0), 1024);
+    let plane = Plane::new(Epoch(0), 1024, Ideas::ALL);
     log_size(&plane, 5, 1);
     let late = plane.enter();
     late.epoch();
@@ -298,7 +426,7 @@ fn an_operation_behind_its_collect_is_refused() {
 #[test]
 #[should_panic(expected = "I8: ")]
 fn epochs_are_collected_in_order() {
-    let plane = Plane::new(Epoch(0), 1024);
+    let plane = Plane::new(Epoch(0), 1024, Ideas::ALL);
     for n in 0..2 {
         log_size(&plane, 5, n);
         plane.switch();
@@ -310,7 +438,7 @@ fn epochs_are_collected_in_order() {
 #[should_panic(expected = "dropped instead of ended")]
 #[cfg(debug_assertions)]
 fn an_operation_is_ended_not_dropped() {
-    let plane = Plane::new(Epoch(0), 1024);
+    let plane = Plane::new(Epoch(0), 1024, Ideas::ALL);
     let tx = plane.enter();
     tx.epoch();
     drop(tx);
@@ -319,7 +447,7 @@ fn an_operation_is_ended_not_dropped() {
 /// On real threads an operation that panics breaks the journal off instead of hanging it.
 #[test]
 fn a_panic_inside_an_operation_breaks_off() {
-    let plane = Plane::new(Epoch(0), 1024);
+    let plane = Plane::new(Epoch(0), 1024, Ideas::ALL);
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let tx = plane.enter();
         tx.log(Nid(5), &Record::OrphanAdd);

@@ -8,10 +8,13 @@
 //! - [`NodeNew`](Record::NodeNew) makes the block; before it, whatever lay under this number counts no more;
 //! - a directory's block whose slot became NULL or NEW by a [`MapRun`](Record::MapRun) is zeros from there on: the caller, who knows which
 //!   page a slot stands for, starts from zeros;
+//! - a node's [`Page`](Record::Page) is all of it but for its footer, and for slots of directories, which keep the places that they have; on
+//!   zeros it makes the node;
 //! - [`NodeDel`](Record::NodeDel), `BlockRun`, `SumRun`, `Orphan*`, `Trunc`, `Head` and `Quota` concern no block here.
 
+use super::pages::image::put_node;
 use fscore::{FsError, FsResult};
-use ondisk::f2fs::journal::{Content, Record, attr};
+use ondisk::f2fs::journal::{Content, PageKind, Record, attr};
 use ondisk::f2fs::{
     ADDRS_PER_BLOCK, BLOCK_BYTES, BlockAddr, Dentry, DentryLayout, FOOTER_AT, Features, FileType,
     Footer, INODE_NID_SLOT0, Inline, InodeFields, NAME_BYTES_MAX, NIDS_PER_BLOCK, NODE_COLD, Nid,
@@ -58,6 +61,7 @@ pub(crate) fn concerns_node(nid: Nid, ino: Nid, record: &Record<'_>) -> bool {
         Record::Bytes {
             content, nid: of, ..
         } => of == nid && content != Content::Dentries,
+        Record::Page { what, number, .. } => what == PageKind::Node && number == nid.0,
         Record::NodeDel { .. }
         | Record::BlockRun { .. }
         | Record::BlockMask { .. }
@@ -82,6 +86,9 @@ fn redo_node(
 ) -> Result<(), Misfit> {
     if let Record::NodeNew { ofs, cold, .. } = *record {
         return make_node(block, nid, ino, ofs, cold);
+    }
+    if let Record::Page { block: image, .. } = *record {
+        return put_node(block, nid, ino, features, image.0);
     }
     let footer = footer(block);
     if footer.nid != nid || footer.ino != ino {
@@ -126,6 +133,11 @@ pub(crate) fn dir_block(
         _ if block.len() != BLOCK_BYTES => Err("the block is no block"),
         Record::Bytes { nid, .. } if nid != dir => Err("it is of another directory"),
         Record::Bytes { at, bytes, .. } => put_bytes(block, at, &bytes[4..], BLOCK_BYTES),
+        Record::Page { number, .. } if number != dir.0 => Err("it is of another directory"),
+        Record::Page { block: image, .. } => {
+            block.copy_from_slice(image.0);
+            Ok(())
+        }
         _ => entry(block, &DentryLayout::BLOCK, record),
     };
     match done {
@@ -147,6 +159,11 @@ pub(crate) fn page_of(record: &Record<'_>) -> Option<u32> {
             bytes,
             ..
         } => Some(u32::from_le_bytes(*bytes.first_chunk()?)),
+        Record::Page {
+            what: PageKind::Dentries,
+            page,
+            ..
+        } => Some(page),
         _ => None,
     }
 }

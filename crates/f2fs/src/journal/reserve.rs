@@ -2,12 +2,13 @@
 //!
 //! - V1 whoever waits here is in no epoch, and commit and apply take no lock that he may hold (a gate at most), nor ask for room
 //!   themselves: they always come to an end;
-//! - V2 the running epoch stays below a quarter of the ring, plus what those log who were past this point already: its commit fits, if
+//! - V2 the running epoch stays below a quarter of the ring (with `records=pages`: judged by the blocks that it touches, J6), plus what those log who were past this point already: its commit fits, if
 //!   need be after an apply. If those were too many for a tiny ring it is committed by a pack (K8 of [`commit`](super::commit));
-//! - V3 nobody waits for a switch or a checkpoint. Every wait has a cause and is counted ([`Waits`]); cleaning counts its own.
+//! - V3 nobody waits for a checkpoint, and for a switch only where that is asked for ([`locked`](super::locked)). Every wait has a cause and is counted ([`Waits`]); cleaning counts its own.
 //!
-//! Tasks in the background commit and apply before it comes to this. Whoever comes here nevertheless does it himself, or with him
-//! who is at it.
+//! Tasks in the background commit and apply before it comes to this: operations ring for them ([`bell`](super::bell)) and go on, a full epoch
+//! is closed by the next one, and only when as many are on their way as there may be does somebody wait. Whoever comes here
+//! nevertheless does it himself, or with him who is at it.
 
 use super::{CommitReason, Journal};
 use crate::F2fs;
@@ -101,9 +102,18 @@ impl Journal {
         u64::from(ring_blocks) * BLOCK_BYTES as u64 / EPOCHS_PER_RING
     }
 
+    /// What is committed should go home: less of the ring is free than `jlow` says, or the records fill the memory.
+    pub(crate) fn is_apply_due(&self) -> bool {
+        let (free, all) = self.plane.room();
+        let low = u64::from(self.options.low_percent);
+        free * 100 < all * low || self.plane.kept() > MEMORY_MAX
+    }
+
     /// What the next operation has to wait for, if anything.
     fn short(&self, timers: bool) -> Option<WaitCause> {
-        if self.plane.is_full() {
+        // A task commits what the next operation closes (V2).
+        let goes_on = timers && self.options.ideas.planes;
+        if self.plane.is_full() && !goes_on {
             return Some(WaitCause::Epoch);
         }
         if self.plane.is_crowded() {

@@ -21,14 +21,17 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn raise(&mut self, (dir, index): (Ino, u64), epoch: Epoch) {
+    /// True if the epoch is the first one of its own to change the page.
+    fn raise(&mut self, (dir, index): (Ino, u64), epoch: Epoch) -> bool {
         debug_assert!(
             self.last <= epoch,
             "I4: page {index} of directory {dir} is changed in epoch {}, after epoch {}",
             epoch.0,
             self.last.0
         );
+        let first = self.last < epoch;
         self.last = epoch.max(self.last);
+        first
     }
 }
 
@@ -45,11 +48,11 @@ impl DirStamps {
         }
     }
 
-    /// Page `index` of `dir` was changed in this epoch.
-    pub fn set(&self, dir: Ino, index: u64, epoch: Epoch) {
+    /// Page `index` of `dir` was changed in this epoch. True if it was not before.
+    pub fn set(&self, dir: Ino, index: u64, epoch: Epoch) -> bool {
         let mut pages = self.pages.lock();
         let stamp = pages.entry((dir, index)).or_default();
-        stamp.raise((dir, index), epoch);
+        stamp.raise((dir, index), epoch)
     }
 
     /// It was dropped: before its slot says so.

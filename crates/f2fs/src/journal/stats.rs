@@ -1,7 +1,8 @@
 //! What the journal did and cost.
 
-use super::{ApplyStats, PlaneStats, WaitCause, Waits};
+use super::{ApplyStats, PagesLogged, PlaneStats, WaitCause, Waits};
 use crate::F2fs;
+use crate::ops::Cause;
 use base::Nanos;
 use std::collections::BTreeMap;
 
@@ -106,6 +107,8 @@ pub struct JournalStats {
     pub bytes: u64,
     /// Blocks written into the ring.
     pub blocks: u64,
+    /// With `records=pages`: whole blocks in transactions, and what they stand for.
+    pub pages: PagesLogged,
     /// Commits that fit into one block.
     pub compact: u64,
     /// Commits of epochs that are larger than the ring: by a pack.
@@ -134,8 +137,17 @@ pub struct JournalStats {
     pub plane: PlaneStats,
     /// Applies.
     pub apply: ApplyStats,
-    /// What operations waited for (never for a switch or a checkpoint). Cleaning counts its own.
+    /// What operations waited for (never for a checkpoint). Cleaning counts its own.
     pub waits: BTreeMap<WaitCause, Waits>,
+    /// Operations that waited until an epoch was closed: only with `switch=wait`.
+    pub switch_waits: Waits,
+    /// Virtual time that operations spent on logging: taking part in an epoch, comparing and encoding, lists and their locks. Not what they
+    /// waited for before they began. In the real world it is not measured: reading the clock would cost as much.
+    pub logging: Nanos,
+    /// Of it, in and for the locks of lists and of the epoch's books, hand-over included.
+    pub locking: Nanos,
+    /// Times that such a lock was held by somebody else, and how long it was waited for (in `locking`, too).
+    pub lock_waits: Waits,
 }
 
 impl F2fs {
@@ -146,7 +158,24 @@ impl F2fs {
         stats.plane = journal.plane.stats();
         stats.apply = self.applies();
         stats.waits = journal.reserve.waits();
+        journal.plane.books.add_to(&mut stats);
+        if let Some(met) = self.ops.stats().get(&Cause::Switch) {
+            stats.switch_waits = Waits {
+                waits: met.waiters,
+                waited: met.waited,
+                waited_max: met.waited_max,
+            };
+        }
         Some(stats)
+    }
+}
+
+impl F2fs {
+    /// The largest epoch is looked for anew: what came before is no part of a measurement.
+    pub fn restart_journal_maxima(&self) {
+        if let Some(journal) = &self.journal {
+            journal.plane.restart_maxima();
+        }
     }
 }
 
@@ -176,6 +205,8 @@ pub(super) struct Figures {
     pub bytes: u64,
     /// Of the ring: none if a pack was the commit.
     pub blocks: u32,
+    /// Whole blocks in it.
+    pub pages: PagesLogged,
 }
 
 impl Figures {
@@ -186,6 +217,7 @@ impl Figures {
         stats.groups += self.groups;
         stats.bytes += self.bytes;
         stats.blocks += u64::from(self.blocks);
+        stats.pages.add(&self.pages);
         stats.compact += u64::from(self.blocks == 1);
         stats.by_pack += u64::from(self.blocks == 0);
         stats.data_flushes += u64::from(self.flushed);

@@ -1,27 +1,29 @@
 //! The task that commits what nobody asks for.
 
-use super::CommitReason;
+use super::{CommitReason, Epoch};
 use crate::F2fs;
 use base::Nanos;
 
-/// How often the task looks whether the running epoch is half full.
-const LOOK: Nanos = Nanos::from_millis(100);
-
 impl F2fs {
-    /// Commits the running epoch each `interval`, if something was logged, or when it is half full.
+    /// Commits the running epoch each `interval`, if something was logged, and when operations ring: it is half full, or one is closed.
     pub(crate) fn commit_task(&self, interval: Nanos) {
+        let Some(journal) = &self.journal else {
+            return;
+        };
         let mut last = rt::now();
-        while self.pause(LOOK.min(interval)) {
-            let full = self
-                .journal
-                .as_ref()
-                .is_some_and(|j| j.plane.is_half_full());
-            if !full && rt::now() - last < interval {
-                continue;
-            }
-            last = rt::now();
+        let until = |last| Nanos(interval.0.saturating_sub((rt::now() - last).0));
+        while self.pause_or(until(last), &journal.commit_bell) {
+            let closed = Epoch(journal.plane.running().0 - 1);
+            let committed = match () {
+                () if rt::now() - last >= interval => {
+                    last = rt::now();
+                    self.commit_all(CommitReason::Timer)
+                }
+                () if journal.plane.is_half_full() => self.commit_all(CommitReason::Cap),
+                () => self.commit_for(closed, CommitReason::Cap),
+            };
             // A failure has latched the mount: then there is nothing left to do.
-            if self.commit_all(CommitReason::Timer).is_err() {
+            if committed.is_err() {
                 return;
             }
         }

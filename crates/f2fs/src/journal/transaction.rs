@@ -1,6 +1,7 @@
 //! An epoch as a transaction: groups of records, then blocks.
 
 use super::log::{Head, LogState};
+use super::pages::OfTables;
 use super::{Closed, OwnedGroup};
 use crate::space::Usage;
 use base::{BLOCK_BYTES, Bytes};
@@ -10,22 +11,24 @@ use ondisk::f2fs::journal::{
     Commit, Descriptor, Group, Record, Transaction, TransactionFlags, put_group,
 };
 
-/// The transaction of `closed`, in which the logs `moved`; `flushed`: a flush is needed before it; `usage`: what is in use after it.
+/// The transaction of `closed`, in which the logs `moved`, with what a journal of pages says of `tables`; `flushed`: a flush is needed before it; `usage`: what is in use after it.
 pub(super) fn transaction(
     log: &LogState,
     closed: &Closed,
-    moved: &[Head],
+    (moved, tables): (&[Head], &OfTables),
     flushed: bool,
     usage: Usage,
     next_free_nid: Nid,
 ) -> Transaction {
-    let own = group_of(moved);
+    let own = group_of(moved, tables);
     let mut descriptor = Descriptor {
         previous: log.ring.previous(),
         opened: log.opened.0,
         ..Descriptor::default()
     };
-    let mut payload = Vec::with_capacity(closed.bytes as usize + 32 * closed.groups.len() + 256);
+    let mut payload = Vec::with_capacity(
+        closed.bytes as usize + tables.bytes.len() + 32 * closed.groups.len() + 256,
+    );
     for group in closed.groups.iter().chain(own.as_ref()) {
         descriptor.records += group.records;
         descriptor.groups += put_group(
@@ -74,9 +77,9 @@ pub(super) fn blocks(transaction: &Transaction) -> impl Iterator<Item = (Class, 
     })
 }
 
-/// Where logs write: belongs to no inode.
-fn group_of(heads: &[Head]) -> Option<OwnedGroup> {
-    let mut bytes = Vec::new();
+/// Where logs write, and blocks of NAT and SIT: belongs to no inode.
+fn group_of(heads: &[Head], tables: &OfTables) -> Option<OwnedGroup> {
+    let mut bytes = tables.bytes.clone();
     for head in heads {
         let record = Record::Head {
             log: head.log,
@@ -86,9 +89,10 @@ fn group_of(heads: &[Head]) -> Option<OwnedGroup> {
         };
         record.encode(&mut bytes);
     }
-    (!heads.is_empty()).then_some(OwnedGroup {
+    let records = tables.records + heads.len() as u32;
+    (records > 0).then_some(OwnedGroup {
         ino: Nid(0),
-        records: heads.len() as u32,
+        records,
         bytes,
     })
 }

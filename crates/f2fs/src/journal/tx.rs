@@ -8,9 +8,13 @@
 //! Its memory comes from a pool: in the steady state nothing is allocated here.
 
 use super::gate::Padded;
+use super::global::Mixed;
 use super::lists::{InodeLog, List};
+use super::pages::Load;
+use super::touched::Touches;
 use super::{Epoch, Plane};
-use base::Mutant;
+use base::cost::f2fs::{EPOCH_OP, LOG_RECORD};
+use base::{Mutant, Nanos};
 use block::Watch;
 use ondisk::f2fs::journal::{Record, attr};
 use ondisk::f2fs::{BLOCK_BYTES, BlockAddr, Nid};
@@ -20,6 +24,8 @@ use std::sync::Arc;
 
 /// Buffers of a pool's shard.
 const POOLED: usize = 16;
+/// Bytes of blocks that a journal of pages logs for one byte of records, about.
+const PAGES_PER_RECORDS: usize = 16;
 /// Buffers above this size are not kept.
 const KEPT_BYTES: usize = 64 << 10;
 
@@ -69,7 +75,13 @@ pub(super) struct Gathered {
     /// Of these the first `used` count; the others keep their memory.
     inodes: Vec<OfInode>,
     used: usize,
+    /// With one list for all: the records of all of them.
+    pub mixed: Mixed,
+    /// With a journal of pages.
+    touches: Touches,
     pub bytes: usize,
+    /// With `records=pages`: what it adds to its epoch.
+    pub load: Load,
     pub usage: UsageDelta,
     pub freed_blocks: Vec<BlockAddr>,
     pub freed_nids: Vec<Nid>,
@@ -113,7 +125,10 @@ impl Gathered {
             of.list.clear();
         }
         self.used = 0;
+        self.mixed.clear();
+        self.touches.clear();
         self.bytes = 0;
+        self.load = Load::default();
         self.usage = UsageDelta::default();
         self.freed_blocks.clear();
         self.freed_nids.clear();
@@ -170,6 +185,7 @@ impl<'a> Tx<'a> {
         if self.epoch.get() == 0 {
             *self.held.borrow_mut() = Some(self.plane.pool.take(self.shard));
             self.plane.before_pick();
+            self.plane.books.logging(|| self.charge_pass());
             self.epoch.set(self.plane.gate.pick(self.shard));
         } else if self.epoch.get() != self.plane.gate.running()
             && rt::mutant(Mutant::F2fsjHalfOperation)
@@ -180,6 +196,14 @@ impl<'a> Tx<'a> {
             return self.epoch();
         }
         Epoch(self.epoch.get())
+    }
+
+    /// Half of what taking part in an epoch costs, at its start and at its end.
+    fn charge_pass(&self) {
+        match &self.plane.global {
+            Some(global) => global.pass(&self.plane.books),
+            None => rt::charge(Nanos(EPOCH_OP.0 / 2)),
+        }
     }
 
     fn gather<R>(&self, work: impl FnOnce(&mut Gathered) -> R) -> R {
@@ -196,14 +220,41 @@ impl<'a> Tx<'a> {
         debug_assert!(ino.0 > 0, "a record of no inode: {record:?}");
         let epoch = self.epoch();
         self.gather(|gathered| {
+            let appends = self.charge_record(gathered, ino, record);
             let of = gathered.of(self.plane, ino);
             let log = of.log.as_ref().expect("a list in use has its inode");
-            let number = log.note(epoch, is_data(record));
-            let before = of.list.bytes.len();
-            of.list.begin(number);
-            record.encode(&mut of.list.bytes);
-            gathered.bytes += of.list.bytes.len() - before;
+            let bytes = match &self.plane.global {
+                None => {
+                    let number = log.note(epoch, is_data(record));
+                    let before = of.list.bytes.len();
+                    of.list.begin(number);
+                    record.encode(&mut of.list.bytes);
+                    of.list.bytes.len() - before
+                }
+                Some(global) => {
+                    log.touch(epoch, is_data(record));
+                    let number = global.number();
+                    gathered.mixed.add(ino, number, record, appends)
+                }
+            };
+            gathered.bytes += bytes;
+            if let Some(touched) = &self.plane.touched {
+                touched.log(epoch, record, bytes, &mut gathered.load);
+            }
         });
+    }
+
+    /// What comparing and encoding costs, or, in a journal of pages, write access to the blocks. Answers how many entries lists get of it.
+    fn charge_record(&self, gathered: &mut Gathered, ino: Nid, record: &Record<'_>) -> u32 {
+        self.plane
+            .books
+            .logging(|| match self.plane.ideas.change_records {
+                true => {
+                    rt::charge(LOG_RECORD);
+                    1
+                }
+                false => gathered.touches.by(ino, record),
+            })
     }
 
     /// The operation is about inode `ino` as well, whether one of its fields changes or not: a name that leads to it does, and its times may
@@ -216,6 +267,22 @@ impl<'a> Tx<'a> {
     /// Bytes of all records so far: who may go on in another operation does so at a bound.
     pub fn bytes(&self) -> usize {
         self.held.borrow().as_ref().map_or(0, |held| held.bytes)
+    }
+
+    /// The operation is the first one of its epoch to change a node or directory page.
+    pub fn first_touch(&self) {
+        if self.plane.touched.is_some() {
+            self.gather(|gathered| gathered.load.blocks += 1);
+        }
+    }
+
+    /// As [`bytes`](Self::bytes), for who goes on in another operation. With `records=pages` that is late enough where the blocks that it
+    /// touches have a part of the ring, as much larger than what it may log as a block is than a few records.
+    pub fn so_far(&self) -> usize {
+        let held = self.held.borrow();
+        held.as_ref().map_or(0, |held| {
+            held.bytes.max(held.load.bytes() / PAGES_PER_RECORDS)
+        })
     }
 
     /// Counts what the operation takes and gives back.
@@ -261,7 +328,10 @@ impl<'a> Tx<'a> {
             return;
         };
         let epoch = Epoch(self.epoch.get());
-        self.plane.append(epoch, self.shard, &held);
+        self.plane.books.logging(|| {
+            self.plane.append(epoch, self.shard, &held);
+            self.charge_pass();
+        });
         self.plane.pool.give(self.shard, held);
         self.plane.gate.leave(epoch.0, self.shard);
     }

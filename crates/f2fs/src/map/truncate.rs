@@ -8,6 +8,7 @@
 
 use super::{F2fs, LastNode, Shape, Tree, Way, nid_word, shape, span};
 use crate::inode::Inode;
+use crate::journal::Tx;
 use crate::ops::Op;
 use crate::segs::Owned;
 use fscore::{FsError, FsResult};
@@ -68,7 +69,7 @@ impl Freed {
 
     /// The operation has logged what it may.
     fn is_enough(&mut self, op: &Op<'_>) -> bool {
-        let logged = op.tx().map_or(0, |tx| tx.bytes());
+        let logged = op.tx().map_or(0, Tx::so_far);
         self.more |= self.bound.is_some_and(|most| logged >= most / 2);
         self.more
     }

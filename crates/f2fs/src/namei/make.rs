@@ -6,6 +6,7 @@ use crate::dir::{NameIndex, NewEntry, entry_type};
 use crate::inode::{Inode, NewInode};
 use crate::ops::Op;
 use base::Ino;
+use base::cost::f2fs as cost;
 use fscore::{Attr, Creds, Errno, FileKind, FsError, FsResult};
 use ondisk::f2fs::Inline;
 use std::sync::Arc;
@@ -70,6 +71,10 @@ impl F2fs {
         if is_dir(new.kind) {
             links::check_subdirs(&dir)?;
         }
+        rt::charge(match is_dir(new.kind) {
+            true => cost::MKDIR,
+            false => cost::CREATE,
+        });
         let inode = self.change(|op| self.make_in(op, &dir, new, content))?;
         self.attr_of(&inode)
     }

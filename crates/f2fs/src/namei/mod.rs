@@ -18,6 +18,7 @@ use crate::dir::Found;
 use crate::inode::{Inode, Use};
 use crate::ops::Op;
 use base::Ino;
+use base::cost::f2fs as cost;
 use fscore::{DirEntry, Errno, FileKind, FsError, FsResult};
 use rt::RwLockWriteGuard;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ impl F2fs {
             return Ok(dir.ino);
         }
         let _gate = dir.gate.read();
+        rt::charge(cost::LOOKUP);
         Ok(self.find(&dir, name)?.ok_or(Errno::NoEnt)?.inode.ino)
     }
 
@@ -50,7 +52,9 @@ impl F2fs {
             // Removed, but open: nothing is in it any more.
             return Ok(Vec::new());
         }
-        self.dir_list(&dir, from, max)
+        let found = self.dir_list(&dir, from, max)?;
+        rt::charge_each(cost::READDIR_ENTRY, found.len() as u64);
+        Ok(found)
     }
 
     /// The directory with this number.

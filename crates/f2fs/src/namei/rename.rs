@@ -9,6 +9,7 @@ use crate::dir::{Found, NewEntry, Place, entry_type, is_dot};
 use crate::inode::Inode;
 use crate::ops::Op;
 use base::Ino;
+use base::cost::f2fs as cost;
 use fscore::{Errno, FileKind, FsError, FsResult, RenameMode};
 use std::sync::Arc;
 
@@ -104,6 +105,7 @@ impl F2fs {
         to: &End<'_>,
         mode: RenameMode,
     ) -> FsResult<()> {
+        rt::charge(cost::RENAME);
         if source.inode.ino == to.dir.ino {
             return Err(Errno::Inval.into());
         }

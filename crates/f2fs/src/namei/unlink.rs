@@ -4,6 +4,7 @@ use super::{Inode, Named, is_dir, links, lock_gates};
 use crate::F2fs;
 use crate::dir::{NewEntry, entry_type, is_dot};
 use base::Ino;
+use base::cost::f2fs as cost;
 use fscore::{Attr, Errno, FsResult};
 use ondisk::f2fs::{Advise, LINKS_MAX};
 use std::sync::Arc;
@@ -60,6 +61,7 @@ impl F2fs {
                 return Err(Errno::IsDir.into());
             }
             self.check_orphans(&victim.inode)?;
+            rt::charge(cost::UNLINK);
             self.change(|op| {
                 self.dir_remove(op, &dir, &victim.found, name)?;
                 self.put_dir(op, &dir)?;
@@ -84,6 +86,7 @@ impl F2fs {
             }
             self.check_empty(&victim.inode)?;
             self.check_orphans(&victim.inode)?;
+            rt::charge(cost::RMDIR);
             self.change(|op| {
                 self.dir_remove(op, &dir, &victim.found, name)?;
                 links::subdir_went(&dir);

@@ -17,6 +17,11 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
+    /// Bytes of the blocks.
+    pub fn memory(&self) -> u64 {
+        (self.slots.len() * base::BLOCK_BYTES) as u64
+    }
+
     pub fn new(most: usize) -> Blocks {
         Blocks {
             slots: Vec::new(),

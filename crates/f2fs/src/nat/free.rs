@@ -25,6 +25,11 @@ pub(super) struct FreePool {
 }
 
 impl FreePool {
+    /// Bytes of the maps.
+    pub fn memory(&self) -> u64 {
+        (self.searched.len() * size_of::<Bitmap>()) as u64
+    }
+
     pub fn new(blocks: u32, next: Nid) -> FreePool {
         let start = next.0 / PER_BLOCK % blocks;
         FreePool {

@@ -14,7 +14,7 @@ use crate::segs::Segments;
 use base::Map;
 use block::Plug;
 use fscore::FsResult;
-use ondisk::f2fs::{BlockAddr, NatEntry, Nid};
+use ondisk::f2fs::{BlockAddr, NAT_PER_BLOCK, NatEntry, Nid};
 use rt::MutexGuard;
 use std::collections::BTreeMap;
 
@@ -76,6 +76,24 @@ impl Nat {
             missing.truncate(super::BLOCKS_CACHED / 4);
             state = self.load_blocks(state, &missing)?;
         }
+    }
+
+    /// All entries of a NAT block at home (counted in one copy).
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn home_block(&self, block: u32) -> FsResult<Vec<NatEntry>> {
+        let first = block * NAT_PER_BLOCK as u32;
+        let mut state = self.state.lock();
+        while !state.blocks.has(block) {
+            state = self.load_blocks(state, &[block])?;
+        }
+        let entries = 0..NAT_PER_BLOCK;
+        let found: Vec<NatEntry> = entries
+            .filter_map(|n| state.at_home(Nid(first + n as u32), block, n))
+            .collect();
+        debug_assert_eq!(found.len(), NAT_PER_BLOCK, "the block is in memory");
+        Ok(found)
     }
 
     /// As [`flush`](Self::flush), for a pack that has these entries and otherwise what the last one had. Nothing changes in memory before
@@ -142,6 +160,7 @@ impl Nat {
     /// I/O.
     pub fn free(&self, nid: Nid, segs: &Segments) -> FsResult<FreedNode> {
         let (mut state, was) = self.entry_of(nid)?;
+        rt::charge(base::cost::f2fs::NAT_SET);
         let is = super::freed(was);
         state.put(nid, was, is);
         state.births.remove(&nid.0);
@@ -164,7 +183,7 @@ impl Nat {
     pub(super) fn entry_of(&self, nid: Nid) -> FsResult<(MutexGuard<'_, State>, NatEntry)> {
         self.check(nid)?;
         let (block, index) = self.geo.nat_block(nid);
-        let mut state = self.state.lock();
+        let mut state = crate::locks::lock(&self.state);
         loop {
             let found = state.overlay(nid.0);
             if let Some(entry) = found.or_else(|| state.at_home(nid, block, index)) {

@@ -21,8 +21,10 @@ mod home;
 use crate::F2fs;
 use crate::fault;
 use crate::journal::{Epoch, Tx};
+use crate::locks::lock;
 use crate::ops::{Freeze, Op};
 use crate::volume::lba;
+use base::cost::f2fs as cost;
 use base::{BLOCK_BYTES, Bytes, Map, Mutant, SECTORS_PER_BLOCK, Set};
 use block::Queue;
 use blocks::Blocks;
@@ -125,6 +127,17 @@ impl Nat {
         self.state.lock().dirty.len() as u64
     }
 
+    /// Bytes in memory (T4).
+    pub fn memory(&self) -> u64 {
+        let state = self.state.lock();
+        let entries = state.dirty.len() + state.journal.len();
+        let marks = state.history.len() * size_of::<(u32, Marks)>();
+        let births = state.births.len() * size_of::<(u32, Epoch)>();
+        let waiting = state.limbo.as_ref().map_or(0, |l| l.len()) * size_of::<u32>();
+        let entries = entries * size_of::<(u32, NatEntry)>() + marks + births + waiting;
+        (entries + state.bitmap.len()) as u64 + state.blocks.memory() + state.pool.memory()
+    }
+
     /// True if no number can be handed out although a checkpoint, or a commit, would make some free.
     pub fn starved(&self) -> bool {
         let state = self.state.lock();
@@ -210,6 +223,7 @@ impl Nat {
     /// `born`: the epoch of a new node (T5: known together with its entry).
     fn set(&self, nid: Nid, ino: Nid, addr: BlockAddr, born: Option<Epoch>) -> FsResult<()> {
         let (mut state, old) = self.entry_of(nid)?;
+        rt::charge(cost::NAT_SET);
         let entry = match addr {
             BlockAddr::NULL => freed(old),
             _ => NatEntry { ino, addr, ..old },
@@ -229,9 +243,11 @@ impl Nat {
     }
 
     fn take(&self) -> FsResult<Nid> {
-        let mut state = self.state.lock();
+        let mut state = lock(&self.state);
         loop {
             if let Some(nid) = state.pool.take() {
+                // Linux has a list of its own for free numbers, under a spin lock of its own; here the table's lock guards both.
+                rt::charge(cost::NAT_TAKE);
                 return Ok(nid);
             }
             let blocks = state.pool.to_search(SCAN_BLOCKS);

@@ -18,8 +18,10 @@ pub(crate) use write::Last;
 use crate::F2fs;
 use crate::fault;
 use crate::journal::{Epoch, Tx, capture};
+use crate::locks::lock;
 use crate::ops::Op;
 use crate::sync::SyncBooks;
+use base::cost::f2fs as cost;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Ino, SECTORS_PER_BLOCK};
 use cache::{Entry, State};
 use fscore::{FsError, FsResult};
@@ -60,6 +62,11 @@ impl Nodes {
         self.state.lock().dirty()
     }
 
+    /// Node blocks in memory.
+    pub fn len(&self) -> u64 {
+        self.state.lock().len() as u64
+    }
+
     /// True if this node has changes that were not written.
     pub fn is_dirty(&self, nid: Nid) -> bool {
         self.state.lock().is_dirty(nid)
@@ -92,6 +99,7 @@ impl F2fs {
         change: impl FnOnce(&mut [u8]) -> R,
     ) -> FsResult<R> {
         let mut state = self.node_state(nid)?;
+        rt::charge(cost::NODE_EDIT);
         let entry = state.get_dirty(nid).expect("made sure of");
         let result = match op.tx() {
             Some(tx) => self.edit_logged(tx, entry, change),
@@ -128,6 +136,9 @@ impl F2fs {
         });
         if changed {
             // Write-back changes slots of its own in an epoch that may be older than that of the operation beside it (W2).
+            if entry.last < epoch {
+                tx.first_touch();
+            }
             entry.last = entry.last.max(epoch);
         }
         result
@@ -175,6 +186,7 @@ impl F2fs {
                     tx.log(ino, record);
                 });
             });
+            tx.first_touch();
         }
         state.insert(nid, Bytes::from(block));
         let entry = state.get_dirty(nid).expect("inserted above");
@@ -205,7 +217,7 @@ impl F2fs {
     /// The table, with this node in it.
     fn node_state(&self, nid: Nid) -> FsResult<MutexGuard<'_, State>> {
         loop {
-            let state = self.nodes.state.lock();
+            let state = lock(&self.nodes.state);
             if state.contains(nid) {
                 return Ok(state);
             }

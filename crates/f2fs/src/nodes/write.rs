@@ -4,8 +4,8 @@
 
 use super::cache::log_of;
 use crate::F2fs;
-use crate::cost;
 use crate::ops::Op;
+use base::cost::f2fs as cost;
 use base::{BlockNo, Mutant};
 use block::{Class, Plug, WriteMark};
 
@@ -101,7 +101,7 @@ impl F2fs {
         let (Some(&first), Some(&end)) = (nids.iter().min(), nids.iter().max()) else {
             return Ok(());
         };
-        cost::charge(cost::META_BLOCK, nids.len() as u64);
+        rt::charge_each(cost::META_BLOCK, nids.len() as u64);
         let flight = self.nodes.state.lock().board();
         let mut plug = self.queue.plug();
         let mut result = Ok(());

@@ -28,9 +28,9 @@ mod slots;
 pub(crate) use slots::first_page;
 
 use crate::F2fs;
-use crate::cost;
 use crate::journal::JournalRecovery;
 use crate::ops::Freeze;
+use base::cost::f2fs as cost;
 use chain::Plan;
 use fscore::{FsError, FsResult};
 
@@ -86,7 +86,7 @@ impl F2fs {
             ..RecoveryReport::default()
         };
         self.apply_chain(op, &chain, &plan, &mut report)?;
-        cost::charge(cost::ROLL_FORWARD_NODE, chain.len() as u64);
+        rt::charge_each(cost::ROLL_FORWARD_NODE, chain.len() as u64);
         Ok(Some(report))
     }
 }

@@ -2,6 +2,8 @@
 
 use super::table::State;
 use super::{Inner, Placed, Segments, kind_of};
+use crate::locks::lock;
+use base::cost::f2fs as cost;
 use fscore::{Errno, FsError, FsResult};
 use ondisk::f2fs::{AllocType, BlockAddr, Log, SegNo, Summary, SummaryBlock, SummaryKind};
 
@@ -12,10 +14,12 @@ impl Segments {
             self.segno(old)?;
         }
         let now = self.clock.now();
-        let inner = &mut *self.inner.lock();
+        let inner = &mut *lock(&self.inner);
         if old.is_data() && !inner.table.is_valid(old) {
             return Err(not_valid(old));
         }
+        rt::charge(cost::SEG_TAKE);
+        rt::charge_each(cost::SEG_FREE, old.is_data().into());
         let open = &inner.logs[log.index()];
         let (segno, at) = (open.segno, u32::from(open.next));
         let following = inner.table.next_usable(segno, at + 1);
@@ -58,7 +62,9 @@ impl Segments {
     /// As [`F2fs::invalidate`](crate::F2fs::invalidate), for who changes addresses without an operation: apply, and the table of nodes.
     pub(crate) fn invalidate(&self, addr: BlockAddr) -> FsResult<()> {
         self.segno(addr)?;
-        self.inner.lock().table.release(addr)
+        let mut inner = lock(&self.inner);
+        rt::charge(cost::SEG_FREE);
+        inner.table.release(addr)
     }
 
     pub(super) fn is_valid(&self, addr: BlockAddr) -> FsResult<bool> {

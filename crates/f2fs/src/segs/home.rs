@@ -25,6 +25,14 @@ pub(super) struct HomeMaps {
     empty: u32,
 }
 
+impl HomeMaps {
+    /// Bytes of its maps.
+    pub fn memory(&self) -> u64 {
+        let maps = self.valid.len() * size_of::<BlockMap>();
+        (maps + self.kind.len() * size_of::<Log>()) as u64
+    }
+}
+
 /// Segments that change at home, each as the next pack has it.
 pub(crate) type HomeChanges = BTreeMap<SegNo, BlockMap>;
 
@@ -132,6 +140,11 @@ impl Segments {
     /// The blocks of a segment that are valid at home.
     pub fn home_map(&self, seg: SegNo) -> BlockMap {
         self.inner.lock().home().valid[seg.0 as usize]
+    }
+
+    /// A SIT block (counted in one copy) as it would be with these changes of home.
+    pub fn home_image(&self, changes: &HomeChanges, block: u32) -> Bytes {
+        self.inner.lock().home_content(changes, block)
     }
 
     /// Puts what a pack of apply says of segments into `plug`: SIT blocks into their other copies (what does not fit into the journal),

@@ -163,6 +163,13 @@ impl Segments {
     pub fn end_cleaning(&self) {
         self.inner.lock().cleaning.clear();
     }
+    /// Bytes in memory.
+    pub fn memory(&self) -> u64 {
+        let inner = self.inner.lock();
+        let summaries = (inner.logs.len() + inner.closed.len()) * base::BLOCK_BYTES;
+        let home = inner.home.as_ref().map_or(0, home::HomeMaps::memory);
+        (summaries + inner.sit_bitmap.len()) as u64 + inner.table.memory() + home
+    }
     /// Blocks that a log can still take in its segment.
     pub fn left_in(&self, log: Log) -> u64 {
         let inner = self.inner.lock();

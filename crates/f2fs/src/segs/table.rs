@@ -73,6 +73,21 @@ pub(crate) struct Freed {
 }
 
 impl Table {
+    /// Bytes of its maps and counts.
+    pub fn memory(&self) -> u64 {
+        let maps = self.valid.len() + self.held.len() + self.frozen.as_ref().map_or(0, Vec::len);
+        let counts = self.valid_count.len() + self.held_count.len();
+        let all = maps * size_of::<BlockMap>()
+            + counts * size_of::<u16>()
+            + self.kind.len() * size_of::<Log>()
+            + self.mtime.len() * size_of::<u64>()
+            + self.state.len() * size_of::<State>()
+            + self.touched.len() * size_of::<SegNo>()
+            + self.is_touched.len() * size_of::<bool>()
+            + self.busy.len() * size_of::<u32>();
+        all as u64
+    }
+
     /// A table without a valid block: every segment is free.
     pub fn new(geo: Geometry) -> Table {
         let n = geo.segments_main as usize;

@@ -1,7 +1,8 @@
 //! Apply: what is committed goes home while operations run; what a mount finds is the state after a whole epoch.
 
-use crate::applied::{Player, acknowledged_beside_applies, cuts_of_an_apply, file, tree};
-use crate::common::{Mistake, disk, fsck, mount, sim, volume};
+use super::SCHEME;
+use super::applied::{Player, acknowledged_beside_applies, cuts_of_an_apply, file, tree};
+use super::common::{Mistake, disk, fsck, mount, sim, volume};
 use base::BLOCK_BYTES;
 use block::Queue;
 use blockdev::Image;
@@ -29,7 +30,7 @@ fn assert_left(ring: u32, left: &Image, expected: &BTreeMap<String, Vec<u8>>) {
 
 #[test]
 fn one_task_and_applies_between_its_operations() {
-    for (seed, more) in [(1, ""), (2, ""), (3, "")] {
+    for (seed, more) in [1, 2, 3].map(|seed| (seed, "fast-forward=on")) {
         let (left, expected) = sim(seed, || {
             let disk = disk(RING, volume(RING), seed);
             let fs = mount(&disk, more);
@@ -117,11 +118,15 @@ fn operations_race_with_applies() {
 
 #[test]
 fn operations_race_with_applies_that_redo_everything_and_in_tiny_rings() {
-    for (seed, ring, more) in [(21, RING, "nofast_forward"), (22, 16, ""), (23, 64, "")] {
+    for (seed, ring, more) in [
+        (21, RING, "fast-forward=off"),
+        (22, 16, "fast-forward=on"),
+        (23, 64, "fast-forward=on"),
+    ] {
         let (left, expected, stats) = race(SimConfig::random(seed), seed, ring, more);
         assert_left(ring, &left, &expected);
         let forwarded = stats.fast_forwarded;
-        assert_eq!(forwarded > 0, more.is_empty(), "{stats:?}");
+        assert_eq!(forwarded > 0, more.ends_with("on"), "{stats:?}");
     }
 }
 
@@ -130,7 +135,7 @@ fn operations_race_with_applies_that_redo_everything_and_in_tiny_rings() {
 fn nodes_that_nobody_changed_since_go_home_once() {
     sim(1, || {
         let disk = disk(RING, volume(RING), 1);
-        let fs = mount(&disk, "commit=300");
+        let fs = mount(&disk, "commit=300,fast-forward=on");
         let ino = file(&fs, fs.root(), "f");
         fs.write_home_now().expect("applies");
         let before = fs.applies();
@@ -177,7 +182,7 @@ fn freed_blocks_come_back_with_the_apply() {
         );
         fs.check_home();
         fs.unmount().expect("unmounts");
-        let again = crate::common::disk(RING, pack, 2);
+        let again = super::common::disk(RING, pack, 2);
         let fs = mount(&again, "");
         assert_eq!(tree(&fs), ring, "I7");
         fs.unmount().expect("unmounts");
@@ -189,7 +194,7 @@ fn freed_blocks_come_back_with_the_apply() {
 fn dirty_nodes_are_bounded_without_any_task() {
     sim(1, || {
         let disk = disk(RING, volume(RING), 1);
-        let mut options = MountOptions::parse("scheme=f2fsj").expect("valid");
+        let mut options = MountOptions::parse(SCHEME).expect("valid");
         options.timers = false;
         options.checkpoint.triggers.dirty_node_segments = 1;
         let fs = F2fs::mount(Queue::new(disk.clone()), options).expect("mounts");

@@ -1,7 +1,7 @@
 //! Four tasks that write, rename, and sync, under schedules that look for trouble; after a cut the volume is mounted again, and what
 //! was acknowledged is there: I1, I7, and on a small ring I8.
 
-use crate::common::{disk, mount, volume};
+use super::common::{disk, mount, volume};
 use base::{BLOCK_BYTES, Ino, Rng, Time};
 use blockdev::spec::Bound;
 use blockdev::{Image, Trace};

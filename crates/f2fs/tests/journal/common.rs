@@ -1,7 +1,7 @@
 //! Volumes with a journal: made, mounted, cut, mounted again, judged.
 #![allow(dead_code, clippy::disallowed_methods)]
 
-use super::images;
+use super::{SCHEME, images};
 use base::{BLOCK_BYTES, Mutant};
 use block::{Caps, Queue};
 use blockdev::{Image, Ram, SpecDisk};
@@ -67,18 +67,18 @@ pub fn disk(ring: u32, content: Image, seed: u64) -> Arc<SpecDisk> {
     SpecDisk::from_image(caps(ring), content, seed)
 }
 
-/// Mounts with these options beside `scheme=f2fsj`.
+/// Mounts with these options beside those of the suite.
 ///
 /// # Errors
 /// What the mount says.
 pub fn try_mount(disk: &Arc<SpecDisk>, more: &str) -> FsResult<Arc<F2fs>> {
-    let options = MountOptions::parse(&format!("scheme=f2fsj,{more}"))?;
+    let options = MountOptions::parse(&format!("{SCHEME},{more}"))?;
     F2fs::mount(Queue::new(disk.clone()), options)
 }
 
 /// Mounts with the journal.
 pub fn mount(disk: &Arc<SpecDisk>, more: &str) -> Arc<F2fs> {
-    try_mount(disk, more).unwrap_or_else(|e| panic!("mount with `scheme=f2fsj,{more}`: {e}"))
+    try_mount(disk, more).unwrap_or_else(|e| panic!("mount with `{SCHEME},{more}`: {e}"))
 }
 
 /// The same without tasks in the background: whoever waits does their work.
@@ -88,7 +88,7 @@ pub fn mount(disk: &Arc<SpecDisk>, more: &str) -> Arc<F2fs> {
 pub fn try_mount_alone(disk: &Arc<SpecDisk>, more: &str) -> FsResult<Arc<F2fs>> {
     let options = MountOptions {
         timers: false,
-        ..MountOptions::parse(&format!("scheme=f2fsj,{more}"))?
+        ..MountOptions::parse(&format!("{SCHEME},{more}"))?
     };
     F2fs::mount(Queue::new(disk.clone()), options)
 }

@@ -6,7 +6,8 @@ use base::{BLOCK_BYTES, Ino, Mutant, Nanos, Time};
 use blockdev::spec::Bound;
 use blockdev::{Image, Trace};
 use fscore::{Creds, FileKind, FileSystem};
-use ondisk::f2fs::journal::{BlockHeader, Groups, Record, Transaction};
+use ondisk::f2fs::journal::{BlockHeader, Groups, PageKind, Record, Transaction};
+use ondisk::f2fs::{ADDRS_PER_BLOCK, Features, Inline, InodeFields, addr, footer};
 use rt::{Sim, SimConfig};
 use std::collections::BTreeMap;
 use varve_f2fs::F2fs;
@@ -69,19 +70,41 @@ pub fn mapped(transaction: &Transaction) -> Vec<u64> {
     let mut addrs = Vec::new();
     for group in Groups::new(&transaction.payload) {
         for record in group.expect("sound").iter() {
-            if let Record::MapRun {
-                count,
-                addr,
-                dir: false,
-                ..
-            } = record.expect("sound")
-                && addr.is_data()
-            {
-                addrs.extend((0..count).map(|n| u64::from(addr.0) + u64::from(n)));
+            match record.expect("sound") {
+                Record::MapRun {
+                    count,
+                    addr,
+                    dir: false,
+                    ..
+                } if addr.is_data() => {
+                    addrs.extend((0..count).map(|n| u64::from(addr.0) + u64::from(n)));
+                }
+                Record::Page {
+                    what: PageKind::Node,
+                    block,
+                    ..
+                } => addrs.extend(named(block.0)),
+                _ => {}
             }
         }
     }
     addrs
+}
+
+/// Blocks of file data that the image of a node names.
+fn named(image: &[u8]) -> Vec<u64> {
+    let slots = match InodeFields::parse(image, Features::NONE) {
+        _ if !footer(image).is_inode() => 0..ADDRS_PER_BLOCK as usize,
+        Ok(fields) if fields.is_regular() && !fields.inline.has(Inline::DATA) => {
+            let first = fields.addr_slot0();
+            first..first + fields.addrs_per_inode() as usize
+        }
+        _ => 0..0,
+    };
+    let all = slots.map(|at| addr(image, at));
+    all.filter(|addr| addr.is_data())
+        .map(|addr| addr.0.into())
+        .collect()
 }
 
 /// I1, I7 of what a cut left: whole epochs in a row, all that was acknowledged, and the data they map.

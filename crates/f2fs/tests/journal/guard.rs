@@ -1,7 +1,7 @@
 //! What keeps others away while the ring may hold something.
 
-use crate::common::{disk, fsck, mount, sim, try_mount, volume};
-use crate::images::{self, create};
+use super::common::{disk, fsck, mount, sim, try_mount, volume};
+use super::images::{self, create};
 use block::Queue;
 use blockdev::{Image, SpecDisk};
 use fscore::FileSystem;

@@ -1,6 +1,6 @@
 //! Epochs that are larger than the whole ring: many operations, each as large as one may be, are past the check when the first one ends.
 
-use crate::common::{disk, mount, volume};
+use super::common::{disk, mount, volume};
 use base::{BLOCK_BYTES, Ino, Nanos, Rng, Time};
 use blockdev::spec::Bound;
 use blockdev::{Image, Trace};

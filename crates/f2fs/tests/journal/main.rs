@@ -1,5 +1,9 @@
 //! The journal of F2FSJ, on devices whose cuts leave the worst.
 
+/// How the volumes of this suite are mounted.
+pub const SCHEME: &str = "scheme=f2fsj";
+
+mod ahead;
 mod applied;
 mod apply;
 mod attack;
@@ -8,6 +12,8 @@ mod common;
 mod cuts;
 mod foreign;
 mod guard;
+mod holes;
+mod ideas;
 #[path = "../common/mod.rs"]
 mod images;
 mod large;

@@ -1,6 +1,6 @@
 //! fsync beside others who write back the same file.
 
-use crate::common::{disk, sim, try_mount_alone, volume};
+use super::common::{disk, sim, try_mount_alone, volume};
 use base::{Ino, Nanos};
 use fscore::{Creds, FileKind, FileSystem};
 use varve_f2fs::F2fs;

@@ -1,10 +1,10 @@
 //! What was committed is there after a cut, whatever it was; recovery may be cut in turn.
 
-use crate::common::{Mistake, disk, fsck, sim};
-use crate::foreign::{
+use super::common::{Mistake, disk, fsck, sim};
+use super::foreign::{
     CREATE, Step, committed, made_over, make, mkdir, mount_plain, tree, write, written_by_another,
 };
-use crate::images;
+use super::images;
 use base::Ino;
 use block::Queue;
 use blockdev::Image;

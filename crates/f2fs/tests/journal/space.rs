@@ -1,9 +1,9 @@
 //! Room: what was freed comes back by epochs, cleaning beside operations, full volumes and full rings, operations that are too large for
 //! one epoch. Cuts in the middle of each.
 
-use crate::common::{disk, sim, try_mount_alone, volume};
-use crate::images::{create, pattern, read_all, truncate};
-use crate::world::{self, Cut, PLAIN, is_full};
+use super::common::{disk, sim, try_mount_alone, volume};
+use super::images::{create, pattern, read_all, truncate};
+use super::world::{self, Cut, PLAIN, is_full};
 use base::{Nanos, Rng};
 use blockdev::SpecDisk;
 use fscore::{FileSystem, FsResult};
@@ -16,7 +16,7 @@ fn mount(disk: &Arc<SpecDisk>, more: &str) -> Arc<F2fs> {
 }
 
 fn cut_and_mount(ring: u32, disk: &SpecDisk, seed: u64) -> (Arc<SpecDisk>, Arc<F2fs>) {
-    let next = crate::common::disk(ring, disk.power_off(seed), seed);
+    let next = super::common::disk(ring, disk.power_off(seed), seed);
     let fs = mount(&next, PLAIN);
     (next, fs)
 }
@@ -113,7 +113,7 @@ fn a_full_volume_gives_back_what_is_deleted() {
             fs.unmount().expect("unmount");
             disk.visible()
         });
-        crate::common::fsck(ring, &left);
+        super::common::fsck(ring, &left);
     }
 }
 
@@ -169,7 +169,7 @@ fn a_large_truncation_is_cut_anywhere() {
                 continue;
             }
             let left = sim(1, || after_truncation(ring, image, PAGES, n == last));
-            crate::common::fsck(ring, &left);
+            super::common::fsck(ring, &left);
         }
     }
 }
@@ -244,7 +244,7 @@ fn a_large_removal_is_cut_anywhere() {
                 fs.unmount().expect("unmount");
                 disk.visible()
             });
-            crate::common::fsck(ring, &left);
+            super::common::fsck(ring, &left);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The superblocks of the journal: what a mount, applies and an unmount leave in them.
 
-use crate::common::{cut_and_mount, device_bytes, disk, fsck, mount, sim, try_mount_alone, volume};
-use crate::images::create;
+use super::common::{cut_and_mount, device_bytes, disk, fsck, mount, sim, try_mount_alone, volume};
+use super::images::create;
 use base::BLOCK_BYTES;
 use blockdev::Image;
 use fscore::FileSystem;

@@ -1,7 +1,7 @@
 //! Making and mounting volumes with a journal.
 
-use crate::common::{RINGS, VOLUME_MIB, disk, fsck, mount, sim, try_mount, volume};
-use crate::images;
+use super::common::{RINGS, VOLUME_MIB, disk, fsck, mount, sim, try_mount, volume};
+use super::images;
 use block::Queue;
 use fscore::FileSystem;
 use varve_f2fs::mkfs::{JournalSize, MkfsError, Options, plan};
@@ -41,7 +41,7 @@ fn a_volume_without_a_region_is_refused_with_what_would_do() {
 fn a_device_shorter_than_its_region_is_refused() {
     let ring = 64;
     let disk = disk(ring, volume(ring), 1);
-    let mut caps = crate::common::caps(ring);
+    let mut caps = super::common::caps(ring);
     caps.sectors = (VOLUME_MIB << 20) / 512 + 32 * 8;
     let short = blockdev::SpecDisk::from_image(caps, disk.visible(), 1);
     let words = try_mount(&short, "").err().expect("cut off").to_string();

@@ -9,12 +9,12 @@ use crate::journal::{Epoch, OwnedGroup};
 use crate::segs::{BlockMap, HomeChanges};
 use base::Ino;
 use fscore::{FsError, FsResult};
-use ondisk::f2fs::journal::{Record, Records};
+use ondisk::f2fs::journal::{PageKind, Record, Records};
 use ondisk::f2fs::{BLOCKS_PER_SEG, BlockAddr, Geometry, Nid, SegNo};
 use std::collections::BTreeMap;
 
 /// What becomes of a node.
-pub(super) struct NodeFold<'a> {
+pub(in crate::journal) struct NodeFold<'a> {
     /// The inode that it belongs to, if a record said so.
     pub ino: Nid,
     /// In use after the last epoch.
@@ -28,11 +28,11 @@ pub(super) struct NodeFold<'a> {
 }
 
 /// A record about a directory page, and its place in the order of all.
-pub(super) type PageRecord<'a> = (u64, Record<'a>);
+pub(in crate::journal) type PageRecord<'a> = (u64, Record<'a>);
 
 /// Slots of a directory's node said NULL or NEW from then on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SlotEvent {
+pub(in crate::journal) struct SlotEvent {
     /// Place in the order of all records.
     pub order: u64,
     slot: u16,
@@ -47,7 +47,7 @@ impl SlotEvent {
 
 /// Slots whose directory blocks, if home has any there, are gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct GoneSlots {
+pub(in crate::journal) struct GoneSlots {
     pub nid: Nid,
     pub slot: u16,
     pub count: u16,
@@ -64,21 +64,21 @@ struct OfEpoch {
 pub(crate) struct Fold<'a> {
     geo: Geometry,
     order: u64,
-    pub(super) nodes: BTreeMap<Nid, NodeFold<'a>>,
+    pub(in crate::journal) nodes: BTreeMap<Nid, NodeFold<'a>>,
     /// Records of directory pages.
-    pub(super) pages: BTreeMap<(Nid, u32), Vec<PageRecord<'a>>>,
+    pub(in crate::journal) pages: BTreeMap<(Nid, u32), Vec<PageRecord<'a>>>,
     /// Directory slots by node, since that node was born.
-    pub(super) slots: BTreeMap<Nid, Vec<SlotEvent>>,
+    pub(in crate::journal) slots: BTreeMap<Nid, Vec<SlotEvent>>,
     /// Of nodes that home has.
-    pub(super) gone: Vec<GoneSlots>,
+    pub(in crate::journal) gone: Vec<GoneSlots>,
     /// True: an orphan now; false: none any more.
-    pub(super) orphans: BTreeMap<Ino, bool>,
+    pub(in crate::journal) orphans: BTreeMap<Ino, bool>,
     /// Segments as home' has them.
-    pub(super) segs: HomeChanges,
+    pub(in crate::journal) segs: HomeChanges,
     /// Blocks to release when the pack is durable (A6).
-    pub(super) freed: Vec<BlockAddr>,
+    pub(in crate::journal) freed: Vec<BlockAddr>,
     /// Records, but for those of blocks' owners.
-    pub(super) records: u64,
+    pub(in crate::journal) records: u64,
 }
 
 impl<'a> Fold<'a> {
@@ -209,6 +209,16 @@ impl<'a> Fold<'a> {
                 Some(page) => self.on_page(ino, page, record),
                 None => self.on_node(nid, ino, record),
             },
+            Record::Page {
+                what, number, page, ..
+            } => match what {
+                PageKind::Node => self.on_node(Nid(number), ino, record),
+                PageKind::Dentries => self.on_page(ino, page, record),
+                PageKind::Nat | PageKind::Sit => {
+                    self.records -= 1;
+                    Ok(())
+                }
+            },
         }
     }
 
@@ -321,7 +331,7 @@ impl<'a> Fold<'a> {
     }
 
     /// Home' has this block: apply has written it.
-    pub(super) fn take(&mut self, addr: BlockAddr, home: impl Fn(SegNo) -> BlockMap) {
+    pub(in crate::journal) fn take(&mut self, addr: BlockAddr, home: impl Fn(SegNo) -> BlockMap) {
         if let Some(seg) = self.geo.segno(addr) {
             let valid = self.segs.entry(seg).or_insert_with(|| home(seg));
             let was = valid.set(self.geo.offset_in_seg(addr));
@@ -330,7 +340,11 @@ impl<'a> Fold<'a> {
     }
 
     /// Home had this block, and home' has not. False if it had it not either, or it is gone already.
-    pub(super) fn give_up(&mut self, addr: BlockAddr, home: impl Fn(SegNo) -> BlockMap) -> bool {
+    pub(in crate::journal) fn give_up(
+        &mut self,
+        addr: BlockAddr,
+        home: impl Fn(SegNo) -> BlockMap,
+    ) -> bool {
         let Some(seg) = self.geo.segno(addr) else {
             return false;
         };

@@ -3,6 +3,7 @@
 use super::Fold;
 use crate::F2fs;
 use crate::fault;
+use crate::journal::pages::image::{dir_slots, is_whole};
 use crate::journal::{Epoch, redo};
 use base::{BLOCK_BYTES, BlockNo, Bytes, Ino, Map, SECTORS_PER_BLOCK};
 use fscore::{FsError, FsResult};
@@ -17,7 +18,7 @@ const READ_BATCH: usize = 64;
 
 /// Where the address of a directory page stands after epoch T.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct PageSlot {
+pub(in crate::journal) struct PageSlot {
     /// The node.
     pub nid: Nid,
     /// The slot, counted from the first one of the node.
@@ -30,7 +31,7 @@ pub(super) struct PageSlot {
 
 /// How images came about.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Modes {
+pub(in crate::journal) struct Modes {
     pub fast_forward: u64,
     pub patched: u64,
     /// Records that nobody had to redo.
@@ -38,7 +39,7 @@ pub(super) struct Modes {
 }
 
 /// The state after epoch T, made when it is asked for.
-pub(super) struct Images<'f, 'a> {
+pub(in crate::journal) struct Images<'f, 'a> {
     fs: &'f F2fs,
     target: Epoch,
     pub fold: Fold<'a>,
@@ -76,7 +77,10 @@ impl<'f, 'a> Images<'f, 'a> {
         for nid in nids.iter().copied().chain(gone) {
             let node = &self.fold.nodes[&nid];
             let of_slots = self.fold.slots.contains_key(&nid);
-            let patched = node.alive && node.from_home && self.live_node(nid).is_none();
+            let patched = node.alive
+                && node.from_home
+                && !node.records.iter().any(|r| is_whole(r, self.fs.features))
+                && (!self.fast_forward || self.live_node(nid).is_none());
             let at = self.homes[&nid].addr;
             if at.is_data() && (patched || of_slots && node.from_home) {
                 wanted.push(at);
@@ -161,24 +165,32 @@ impl<'f, 'a> Images<'f, 'a> {
             }
             None => {
                 self.modes.patched += 1;
-                self.redone(nid)
+                let redone = self.redone(nid)?;
+                if cfg!(debug_assertions)
+                    && let Some(live) = self.live_node(nid)
+                {
+                    self.assert_same(nid, &redone, &live);
+                }
+                Ok(redone)
             }
         }
     }
 
-    /// The block at home, or zeros, with the records.
+    /// The block at home, or zeros, with the records; what lies before an image of all of it does not count.
     fn redone(&mut self, nid: Nid) -> FsResult<Bytes> {
-        let from_home = self.fold.nodes.get(&nid).is_none_or(|node| node.from_home);
-        let base = match from_home {
+        let features = self.fs.features;
+        let folded = self.fold.nodes.get(&nid);
+        let from_home = folded.is_none_or(|node| node.from_home);
+        let image = folded.and_then(|n| n.records.iter().rposition(|r| is_whole(r, features)));
+        let base = match from_home && image.is_none() {
             true => self.home_node(nid)?,
             false => super::super::zero_block(),
         };
-        let features = self.fs.features;
         let Some(node) = self.fold.nodes.get(&nid).filter(|n| !n.records.is_empty()) else {
             return Ok(base);
         };
         let mut block = base.to_vec();
-        for record in &node.records {
+        for record in &node.records[image.unwrap_or(0)..] {
             let done = redo::node(&mut block, nid, node.ino, features, record)?;
             debug_assert!(done, "I3: {record:?} stands with node {nid}");
         }
@@ -206,23 +218,13 @@ impl<'f, 'a> Images<'f, 'a> {
     fn plain(&self, block: &[u8]) -> Vec<u8> {
         let mut plain = block.to_vec();
         plain[FOOTER_AT + 8..].fill(0);
-        let mut slots = 0..0;
-        let foot = footer(block);
-        if foot.is_inode() {
-            if let Ok(fields) = InodeFields::parse(block, self.fs.features) {
-                if fields.inline.has(Inline::EXTRA_ATTR) {
-                    plain[0x170..0x174].fill(0);
-                }
-                let inline = fields.inline.has(Inline::DATA) || fields.inline.has(Inline::DENTRY);
-                if fields.is_dir() && !inline {
-                    let first = fields.addr_slot0();
-                    slots = first..first + fields.addrs_per_inode() as usize;
-                }
-            }
-        } else if foot.kind() == ondisk::f2fs::NodeKind::Direct && !foot.is_cold() {
-            slots = 0..ondisk::f2fs::ADDRS_PER_BLOCK as usize;
+        if footer(block).is_inode()
+            && let Ok(fields) = InodeFields::parse(block, self.fs.features)
+            && fields.inline.has(Inline::EXTRA_ATTR)
+        {
+            plain[0x170..0x174].fill(0);
         }
-        for slot in slots {
+        for slot in dir_slots(block, self.fs.features) {
             let word = &mut plain[4 * slot..4 * slot + 4];
             let used = word.iter().any(|&b| b != 0);
             word.fill(u8::from(used));
@@ -333,7 +335,17 @@ impl<'f, 'a> Images<'f, 'a> {
             }
             None => {
                 self.modes.patched += 1;
-                self.redone_page(dir, page, slot)
+                let redone = self.redone_page(dir, page, slot)?;
+                if cfg!(debug_assertions)
+                    && let Some(live) = self.live_page(Ino(dir.0), page.into())
+                {
+                    assert!(
+                        redone == live,
+                        "I3: page {page} of directory {dir} after epoch {} is another one by its records",
+                        self.target.0
+                    );
+                }
+                Ok(redone)
             }
         }
     }
@@ -345,15 +357,19 @@ impl<'f, 'a> Images<'f, 'a> {
     }
 
     fn redone_page(&mut self, dir: Nid, page: u32, slot: &PageSlot) -> FsResult<Bytes> {
-        let base = match slot.home {
-            Some(at) => self.block(at)?,
-            None => super::super::zero_block(),
+        let features = self.fs.features;
+        let records = &self.fold.pages[&(dir, page)];
+        let first = records.partition_point(|(order, _)| *order <= slot.since);
+        let image = records[first..]
+            .iter()
+            .rposition(|(_, r)| is_whole(r, features));
+        let base = match (slot.home, image) {
+            (Some(at), None) => self.block(at)?,
+            _ => super::super::zero_block(),
         };
         let mut block = base.to_vec();
-        for (order, record) in &self.fold.pages[&(dir, page)] {
-            if *order > slot.since {
-                redo::dir_block(&mut block, dir, page, record)?;
-            }
+        for (_, record) in &self.fold.pages[&(dir, page)][first + image.unwrap_or(0)..] {
+            redo::dir_block(&mut block, dir, page, record)?;
         }
         Ok(block.into())
     }

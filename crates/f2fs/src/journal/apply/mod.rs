@@ -32,8 +32,8 @@
 //!
 //! When everything is applied and nobody changes anything, home and live are equal ([`F2fs::assert_home_is_live`]).
 
-mod fold;
-mod images;
+pub(super) mod fold;
+pub(super) mod images;
 mod publish;
 mod stats;
 mod task;
@@ -44,13 +44,13 @@ use images::Images;
 use publish::add_phase;
 pub use stats::{ApplyPhase, ApplyStats};
 
-use super::{CommitReason, Committed, Epoch, Journal};
+use super::{CommitReason, Committed, Epoch, Journal, OwnedGroup};
 use crate::F2fs;
 use crate::checkpoint;
 use crate::ops::Cause;
 use base::{Nanos, Time};
 use fscore::FsResult;
-use rt::Mutex;
+use rt::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 /// One apply at a time, and what they did.
@@ -60,6 +60,11 @@ pub(crate) struct Applier {
 }
 
 impl Applier {
+    /// Nobody applies while this is held: an apply has two places of a node valid, until it is published (A6, A7).
+    pub fn pause(&self) -> MutexGuard<'_, ()> {
+        self.one.lock()
+    }
+
     /// Nothing was applied yet.
     pub fn new() -> Applier {
         Applier {
@@ -209,7 +214,7 @@ impl F2fs {
         stats.epochs = epochs.len() as u64;
         stats.records = fold.records;
         clock.end_of(ApplyPhase::Fold);
-        let fast = journal.options.fast_forward;
+        let fast = journal.options.ideas.fast_forward;
         let mut images = Images::new(self, target, fold, fast);
         images.read_ahead()?;
         clock.end_of(ApplyPhase::Read);
@@ -233,6 +238,28 @@ impl F2fs {
         clock.end_of(ApplyPhase::Publish);
         journal.applier.account(cause, stats, &clock);
         Ok(())
+    }
+
+    /// Runs `work` on the state after `epoch`, which logged `groups` and is the one behind the last committed: home with what epochs up to it
+    /// have. Nobody applies meanwhile. The caller leads.
+    ///
+    /// # Errors
+    /// I/O, damage.
+    pub(super) fn with_state_after<R>(
+        &self,
+        journal: &Journal,
+        epoch: Epoch,
+        groups: &[OwnedGroup],
+        work: impl FnOnce(&mut Images<'_, '_>) -> FsResult<R>,
+    ) -> FsResult<R> {
+        let _one = journal.applier.one.lock();
+        let before = journal.committed_upto(Epoch(epoch.0 - 1));
+        let mut fold = Fold::new(self.geo);
+        for of in &before {
+            fold.add(of.epoch, &of.groups, |seg| self.segs.home_map(seg))?;
+        }
+        fold.add(epoch, groups, |seg| self.segs.home_map(seg))?;
+        work(&mut Images::new(self, epoch, fold, true))
     }
 
     /// What cleaning wants elsewhere. It comes into memory, and stays until it has moved: nobody reads its old place meanwhile.

@@ -9,17 +9,15 @@ use base::Nanos;
 const LOOK: Nanos = Nanos::from_millis(500);
 /// Nothing was committed for so long: what is committed goes home.
 const IDLE: Nanos = Nanos::from_secs(10);
-/// Bytes of records that are committed and not applied.
-const MEMORY_MAX: u64 = 64 << 20;
 
 impl F2fs {
     /// Applies what is committed when a threshold says so, until the volume is unmounted.
     pub(crate) fn apply_task(&self) {
+        let Some(journal) = &self.journal else {
+            return;
+        };
         let (mut seen, mut since) = (Epoch(0), rt::now());
-        while self.pause(LOOK) {
-            let Some(journal) = &self.journal else {
-                return;
-            };
+        while self.pause_or(LOOK, &journal.apply_bell) {
             let last = journal.last_committed();
             if last != seen {
                 (seen, since) = (last, rt::now());
@@ -40,23 +38,9 @@ impl F2fs {
 
     /// Why an apply should begin now.
     fn apply_due(&self, journal: &Journal) -> Option<Cause> {
-        let (free, all) = journal.ring_room();
-        let low = u64::from(journal.options.low_percent);
-        let full = u64::from(free) * 100 < u64::from(all) * low;
-        if full || journal.bytes_kept() > MEMORY_MAX {
+        if journal.is_apply_due() {
             return Some(Cause::Ring);
         }
         self.overdue(1)
-    }
-}
-
-impl Journal {
-    /// Bytes of records in memory that are committed and not applied.
-    fn bytes_kept(&self) -> u64 {
-        let committed = self.committed.lock();
-        let of = |c: &crate::journal::Committed| -> u64 {
-            c.groups.iter().map(|g| g.bytes.len() as u64).sum()
-        };
-        committed.iter().map(|c| of(c)).sum()
     }
 }

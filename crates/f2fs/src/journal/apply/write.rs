@@ -2,11 +2,12 @@
 
 use super::images::{Images, PageSlot};
 use crate::F2fs;
-use crate::cost;
 use crate::fault;
 use crate::journal::Epoch;
+use crate::journal::pages::image::dir_slots;
 use crate::nat::{MovedNode, NatChange};
 use crate::segs::BlockMap;
+use base::cost::f2fs as cost;
 use base::{BlockNo, Bytes, Ino, Mutant};
 use block::{Batch, Class, Plug};
 use bytes::BytesMut;
@@ -62,7 +63,7 @@ impl<'f> Sender<'f> {
     }
 
     fn send(&mut self) {
-        cost::charge(cost::META_BLOCK, self.plug.len() as u64);
+        rt::charge_each(cost::META_BLOCK, self.plug.len() as u64);
         let plug = std::mem::replace(&mut self.plug, self.fs.queue.plug());
         self.batches.push(plug.submit());
     }
@@ -122,9 +123,11 @@ impl F2fs {
         for gone in std::mem::take(&mut images.fold.gone) {
             let node = images.home_node(gone.nid)?;
             let first = addr_slot0(&node) + usize::from(gone.slot);
+            // A directory whose entries lay in the inode at home had no blocks: these bytes are no addresses.
+            let slots = dir_slots(&node, self.features);
             for at in first..first + usize::from(gone.count) {
                 let addr = addr(&node, at);
-                if addr.is_data() {
+                if slots.contains(&at) && addr.is_data() {
                     // It may have gone before, in an earlier epoch.
                     images.fold.give_up(addr, self.home_maps());
                 }

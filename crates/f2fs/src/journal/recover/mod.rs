@@ -24,6 +24,7 @@ mod scan;
 #[cfg(test)]
 mod scan_tests;
 pub(crate) mod supers;
+mod tables;
 
 use super::redo;
 use crate::F2fs;

@@ -4,11 +4,14 @@
 //! volume: node numbers that exist and are in use, of the inode in whose group the record stands; addresses of the main area;
 //! segments. Blocks that the chain calls valid are noted, and where its logs stand at the end.
 
+use super::tables;
 use crate::segs::LogHead;
 use base::Map;
 use fscore::FsResult;
-use ondisk::f2fs::journal::{Content, Group, Groups, Record};
-use ondisk::f2fs::{BLOCKS_PER_SEG, BlockAddr, Geometry, Nid, NodeKind, bits, node_kind};
+use ondisk::f2fs::journal::{Content, Group, Groups, PageKind, Record};
+use ondisk::f2fs::{
+    BLOCKS_PER_SEG, BlockAddr, Geometry, Nid, NodeKind, SIT_PER_BLOCK, bits, node_kind,
+};
 
 /// Looks up whose node a number is before the chain; `None`: nobody's.
 pub(super) type Owner<'a> = &'a dyn Fn(Nid) -> FsResult<Option<Nid>>;
@@ -75,12 +78,17 @@ impl<'a> Check<'a> {
                 }
             }
         }
-        Ok(Ok(()))
+        Ok(tables::agree(payload, self.geo))
     }
 
     fn record(&mut self, group: &Group<'_>, record: &Record<'_>) -> FsResult<Result<(), Misfit>> {
         let ino = group.ino;
-        if ino == Nid(0) && !matches!(record, Record::Head { .. }) {
+        let of_volume = match record {
+            Record::Head { .. } => true,
+            Record::Page { what, .. } => matches!(what, PageKind::Nat | PageKind::Sit),
+            _ => false,
+        };
+        if ino == Nid(0) && !of_volume {
             return Ok(Err(damaged("it belongs to no inode".into())));
         }
         match *record {
@@ -117,6 +125,7 @@ impl<'a> Check<'a> {
                 ..
             } if nid != ino => Ok(Err(damaged(format!("entries of directory {nid}")))),
             Record::Bytes { nid, .. } => self.is_of(ino, nid),
+            Record::Page { what, number, .. } => self.page(ino, what, number),
             _ => Ok(self.table_record(record)),
         }
     }
@@ -169,6 +178,26 @@ impl<'a> Check<'a> {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// A whole block: what lies in it is for whoever redoes it, or for [`tables`].
+    fn page(&self, ino: Nid, what: PageKind, number: u32) -> FsResult<Result<(), Misfit>> {
+        let most = match what {
+            PageKind::Node => return self.is_of(ino, Nid(number)),
+            PageKind::Dentries if number != ino.0 => {
+                return Ok(Err(damaged(format!("a page of directory {number}"))));
+            }
+            PageKind::Dentries => return self.is_of(ino, ino),
+            PageKind::Nat => self.geo.nat_blocks,
+            PageKind::Sit => self.geo.segments_main.div_ceil(SIT_PER_BLOCK as u32),
+        };
+        Ok(match ino == Nid(0) && number < most {
+            true => Ok(()),
+            false => Err(damaged(format!(
+                "{} block {number}; the volume has {most}, and they are of inode 0",
+                what.name()
+            ))),
+        })
     }
 
     fn new_node(&mut self, ino: Nid, nid: Nid, ofs: u32) -> FsResult<Result<(), Misfit>> {
@@ -232,7 +261,7 @@ impl<'a> Check<'a> {
     }
 }
 
-fn damaged(what: String) -> Misfit {
+pub(super) fn damaged(what: String) -> Misfit {
     Misfit {
         unsupported: false,
         what,

@@ -10,14 +10,15 @@
 
 use super::redo;
 use crate::F2fs;
-use crate::cost;
+use crate::journal::pages::image::is_whole;
 use crate::map::nid_word;
 use crate::ops::Freeze;
 use crate::recover::first_page;
 use crate::space::Usage;
+use base::cost::f2fs as cost;
 use base::{BLOCK_BYTES, Bytes, Ino, Map};
 use fscore::{FsError, FsResult};
-use ondisk::f2fs::journal::{Group, Groups, Record};
+use ondisk::f2fs::journal::{Group, Groups, PageKind, Record};
 use ondisk::f2fs::{
     ADDRS_PER_BLOCK, BLOCKS_PER_SEG, BlockAddr, Inline, InodeFields, Log, Nid, NodeKind, Summary,
     addr, addr_slot0, bits, footer, nid_slot, node_path,
@@ -112,7 +113,7 @@ impl<'a> Redo<'a> {
             self.set_blocks(first, count, false, log)?;
         }
         self.done.epochs += 1;
-        cost::charge(cost::REDO_RECORD, self.done.records - before);
+        rt::charge_each(cost::REDO_RECORD, self.done.records - before);
         Ok(())
     }
 
@@ -183,8 +184,59 @@ impl<'a> Redo<'a> {
                     self.edit_node(nid, ino, record)
                 }
             },
+            Record::Page {
+                what, number, page, ..
+            } => match what {
+                PageKind::Node => {
+                    self.touch(Nid(number), before)?;
+                    self.node_image(Nid(number), ino, record)
+                }
+                PageKind::Dentries => {
+                    // J8.
+                    if self.page_slot(ino, page.into())? == BlockAddr::NULL {
+                        return Err(FsError::corrupt(format!(
+                            "journal: an image of page {page} of directory {ino}, which no slot names"
+                        )));
+                    }
+                    self.edit_page(ino, page, record)
+                }
+                // What they say the records beside them say, too.
+                PageKind::Nat | PageKind::Sit => Ok(()),
+            },
             _ => self.table_record(ino, record),
         }
+    }
+
+    /// A whole node; data blocks that it did not name before are its.
+    fn node_image(&mut self, nid: Nid, ino: Nid, record: &Record<'_>) -> FsResult<()> {
+        let was = self.data_of(nid)?;
+        self.edit_node(nid, ino, record)?;
+        let is = self.data_of(nid)?;
+        let version = self.fs.nat_get(nid)?.version;
+        let same = was.len() == is.len();
+        for (slot, &addr) in is.iter().enumerate() {
+            if addr.is_data() && !(same && was[slot] == addr) {
+                let owner = Summary {
+                    nid,
+                    version,
+                    ofs_in_node: slot as u16,
+                };
+                self.fs.redo_owner(self.freeze, addr, owner)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the address slots of a node say, if it is none of a directory.
+    fn data_of(&self, nid: Nid) -> FsResult<Vec<BlockAddr>> {
+        let features = self.fs.features;
+        self.fs.with_node(nid, |block| {
+            let (slots, dir) = address_words(block, features);
+            match dir {
+                true => Vec::new(),
+                false => slots.map(|at| addr(block, at)).collect(),
+            }
+        })
     }
 
     /// Records about no block of metadata.
@@ -301,7 +353,10 @@ impl<'a> Redo<'a> {
         let done = match pages.edit(ino, index, None, change) {
             Some(done) => done,
             None => {
-                let base = self.page_base(dir, index)?;
+                let base = match is_whole(record, self.fs.features) {
+                    true => Bytes::from(vec![0; BLOCK_BYTES]),
+                    false => self.page_base(dir, index)?,
+                };
                 let done = pages.edit(ino, index, Some(&base), change);
                 done.expect("a base was given")
             }

@@ -9,10 +9,10 @@ use base::{BLOCK_BYTES, BlockNo, Rng};
 use block::{Class, Queue};
 use blockdev::{Ram, write_block};
 use ondisk::f2fs::journal::{
-    Commit, Descriptor, Group, JournalArea, JournalSuper, Record, Transaction, count_records,
-    put_group,
+    Block, Commit, Descriptor, Group, JournalArea, JournalSuper, PageKind, Record, Transaction,
+    count_records, put_group,
 };
-use ondisk::f2fs::{BLOCKS_PER_SEG, BlockAddr, Geometry, Log, Nid};
+use ondisk::f2fs::{BLOCKS_PER_SEG, BlockAddr, Geometry, Log, NatEntry, Nid, SitEntry};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -115,6 +115,31 @@ impl Forge {
         let bytes = made.encode();
         let blocks = made.blocks();
         self.put(self.head, &bytes);
+        self.placed.push((epoch, self.head, blocks));
+        self.head = (self.head + blocks) % RING;
+    }
+
+    /// A transaction at the head, with records of the volume itself.
+    fn add_with_tables(
+        &mut self,
+        epoch: u64,
+        life: u64,
+        records: &[Record<'_>],
+        tables: &[Record<'_>],
+    ) {
+        let mut made = transaction(epoch, life, records, false);
+        let mut bytes = Vec::new();
+        tables.iter().for_each(|r| r.encode(&mut bytes));
+        let group = Group {
+            ino: Nid(0),
+            generation: 0,
+            records: tables.len() as u32,
+            bytes: &bytes,
+        };
+        made.descriptor.groups += put_group(&mut made.payload, &group);
+        made.descriptor.records += group.records;
+        let blocks = made.blocks();
+        self.put(self.head, &made.encode());
         self.placed.push((epoch, self.head, blocks));
         self.head = (self.head + blocks) % RING;
     }
@@ -457,6 +482,7 @@ fn wrong_records(all: &mut Examples) {
         f.add(24, LIFE, &[good(), record], false);
         all.add('R', &f, 23, words);
     }
+    wrong_pages(all);
     let mut f = crash();
     let record = Record::Quota {
         kind: 0,
@@ -466,6 +492,99 @@ fn wrong_records(all: &mut Examples) {
     };
     f.add(24, LIFE, &[record], false);
     all.add('S', &f, 23, "quota 0 of id 1");
+}
+
+/// R: whole blocks that are no blocks of the volume, or that say something else than the records beside them.
+fn wrong_pages(all: &mut Examples) {
+    let blank = [0; BLOCK_BYTES];
+    let born = Record::NodeNew {
+        nid: Nid(400),
+        ofs: 1,
+        cold: true,
+        version: 7,
+    };
+    let taken = Record::BlockRun {
+        addr: BlockAddr(512 + 8 * 512),
+        count: 3,
+        alloc: true,
+        log: Log::WarmData,
+    };
+    let nat = |version, addr| {
+        let ino = Nid(5);
+        let mut block = [0; BLOCK_BYTES];
+        NatEntry { version, ino, addr }.put(&mut block, 400);
+        block
+    };
+    let sit = |valid, byte| {
+        let mut entry = SitEntry {
+            valid,
+            ..SitEntry::default()
+        };
+        entry.map[0] = byte;
+        let mut block = [0; BLOCK_BYTES];
+        entry.encode(&mut block, 1);
+        block
+    };
+    let (right_nat, right_sit) = (nat(7, BlockAddr::NEW), sit(4, 0xF0));
+    let tables = [
+        page(PageKind::Nat, 0, &right_nat),
+        page(PageKind::Sit, 0, &right_sit),
+    ];
+    let mut f = crash();
+    f.add_with_tables(24, LIFE, &[born, taken], &tables);
+    all.add('I', &f, 24, "");
+    let (odd_nat, free_nat) = (nat(6, BlockAddr::NEW), nat(7, BlockAddr::NULL));
+    let (odd_sit, uncounted) = (sit(2, 0xA0), sit(5, 0xF0));
+    for (block, words) in [
+        (&odd_nat, "node 400: its block of the NAT"),
+        (&free_nat, "node 400: its block of the NAT"),
+    ] {
+        let mut f = crash();
+        f.add_with_tables(24, LIFE, &[born], &[page(PageKind::Nat, 0, block)]);
+        all.add('R', &f, 23, words);
+    }
+    for (block, words) in [
+        (&odd_sit, "block 1 of segment 1"),
+        (&uncounted, "counts 5 valid blocks of 4"),
+    ] {
+        let mut f = crash();
+        f.add_with_tables(24, LIFE, &[taken], &[page(PageKind::Sit, 0, block)]);
+        all.add('R', &f, 23, words);
+    }
+    pages_of_nothing(all, &right_nat, &blank);
+}
+
+fn page<'a>(what: PageKind, number: u32, block: &'a [u8; BLOCK_BYTES]) -> Record<'a> {
+    Record::Page {
+        what,
+        number,
+        page: 0,
+        block: Block(block),
+    }
+}
+
+/// The second half of it: pages of what is free, or of another owner.
+fn pages_of_nothing(all: &mut Examples, right_nat: &[u8; BLOCK_BYTES], blank: &[u8; BLOCK_BYTES]) {
+    let mut f = crash();
+    let freed = Record::NodeDel {
+        nid: Nid(5),
+        version: 7,
+    };
+    f.add_with_tables(24, LIFE, &[freed], &[page(PageKind::Nat, 0, right_nat)]);
+    all.add('R', &f, 23, "node 5: its block of the NAT");
+    let mut f = crash();
+    f.add_with_tables(24, LIFE, &[], &[page(PageKind::Sit, 1, blank)]);
+    all.add('R', &f, 23, "SIT block 1; the volume has 1");
+    for (record, words) in [
+        (page(PageKind::Node, 6, blank), "node 6 is of inode 6"),
+        (page(PageKind::Node, 77, blank), "node 77 is free"),
+        (page(PageKind::Dentries, 6, blank), "a page of directory 6"),
+        (page(PageKind::Nat, 0, blank), "they are of inode 0"),
+    ] {
+        let mut f = crash();
+        f.add(24, LIFE, &[good(), record], false);
+        all.add('R', &f, 23, words);
+    }
 }
 
 #[test]

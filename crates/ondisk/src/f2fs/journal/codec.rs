@@ -21,11 +21,12 @@
 //! | 16 | TRUNC | | page 8 |
 //! | 17 | QUOTA | kind | id 4, bytes 8, inodes 8 |
 //! | 18 | HEAD | | segment 4, next block 2, log 1, how 1 |
+//! | 19 | PAGE | what block: 0 node, 1 directory, 2 NAT, 3 SIT | number 4, page 4, bytes 4096 |
 //!
 //! Each record has one form: what decodes encodes to the same bytes. Decoding checks what the format promises (lengths, ranges of a
 //! node block, kinds), not whether the volume fits: that is for whoever redoes it.
 
-use super::{Content, Record, attr};
+use super::{Block, Content, PageKind, Record, attr};
 use crate::Corrupt;
 use crate::f2fs::{
     ADDRS_PER_BLOCK, AllocType, BLOCK_BYTES, BLOCKS_PER_SEG, BlockAddr, FileType, Log,
@@ -77,6 +78,7 @@ impl Record<'_> {
             Record::Bytes { bytes, .. } => 8 + bytes.len(),
             Record::OrphanAdd | Record::OrphanDel => 0,
             Record::Quota { .. } => 20,
+            Record::Page { .. } => 8 + BLOCK_BYTES,
         };
         RECORD_HEADER_BYTES + body.next_multiple_of(4)
     }
@@ -88,6 +90,7 @@ impl Record<'_> {
             Record::BlockRun { alloc, .. } | Record::BlockMask { alloc, .. } => u8::from(alloc),
             Record::Bytes { content, .. } => content as u8,
             Record::Quota { kind, .. } => kind,
+            Record::Page { what, .. } => what as u8,
             _ => 0,
         }
     }
@@ -151,6 +154,18 @@ impl Record<'_> {
                 p32(out, seg.0);
                 p16(out, next);
                 out.extend_from_slice(&[log.index() as u8, alloc as u8]);
+            }
+            Record::Page {
+                what,
+                number,
+                page,
+                block,
+            } => {
+                let fits = page == 0 || what == PageKind::Dentries;
+                assert!(fits, "only a directory has pages");
+                p32(out, number);
+                p32(out, page);
+                out.extend_from_slice(block.0);
             }
         }
     }
@@ -371,6 +386,7 @@ impl<'a> Body<'a> {
             10..=12 => self.blocks(),
             13 => self.content(),
             14..=18 => self.other(),
+            19 => self.page(),
             code => Err(bad("type", code, "is no type of record")),
         }
     }
@@ -591,6 +607,25 @@ impl<'a> Body<'a> {
             nid: Nid(get_le32(b, 0)),
             at,
             bytes,
+        })
+    }
+
+    fn page(&self) -> Result<Record<'a>, Corrupt> {
+        let Some(what) = PageKind::from_code(self.flags) else {
+            return Err(bad("flags", self.flags, "is no kind of block"));
+        };
+        let b = self.fixed(8 + BLOCK_BYTES)?;
+        if what != PageKind::Dentries {
+            zero(&b[4..8])?;
+        }
+        let Some(block) = b.last_chunk() else {
+            return Err(bad("length", b.len() as u32, "a block has 4096 bytes"));
+        };
+        Ok(Record::Page {
+            what,
+            number: get_le32(b, 0),
+            page: get_le32(b, 4),
+            block: Block(block),
         })
     }
 

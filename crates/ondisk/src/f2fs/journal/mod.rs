@@ -37,7 +37,7 @@ pub use header::{
 };
 pub use listing::{Found, What, list_ring};
 pub use place::{JournalArea, RING_AT, RING_MIN_BLOCKS, RingArea};
-pub use record::{Content, Record};
+pub use record::{Block, Content, PageKind, Record};
 pub use superblock::JournalSuper;
 pub use transaction::{
     Assembly, COMPACT_BYTES, Commit, Descriptor, Transaction, TransactionFlags, transaction_blocks,

@@ -3,7 +3,9 @@
 //! Node and directory blocks are named by node number and page, never by address: where they lie changes only in apply, and is none
 //! of the journal's business. Bytes: [`codec`](super::Records).
 
-use crate::f2fs::{AllocType, BlockAddr, FileType, Log, Nid, SegNo, VALID_MAP_BYTES};
+use crate::f2fs::{AllocType, BLOCK_BYTES, BlockAddr, FileType, Log, Nid, SegNo, VALID_MAP_BYTES};
+use base::checksum::crc32c;
+use std::fmt;
 
 /// What [`Record::Bytes`] is about: told apart for dumps; all but the last mean "these bytes at this place of the node block".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +49,53 @@ impl Content {
             Content::Node => "node",
             Content::Dentries => "dentries",
         }
+    }
+}
+
+/// What block a [`Record::Page`] is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum PageKind {
+    /// A node, by its number.
+    Node = 0,
+    /// A directory block: by the inode of the directory, and the page in it.
+    Dentries = 1,
+    /// A block of the NAT, counted in one copy. It belongs to inode 0.
+    Nat = 2,
+    /// A block of the SIT, counted in one copy. It belongs to inode 0.
+    Sit = 3,
+}
+
+impl PageKind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [PageKind; 4] = [
+        PageKind::Node,
+        PageKind::Dentries,
+        PageKind::Nat,
+        PageKind::Sit,
+    ];
+    /// The kind with this number.
+    pub fn from_code(code: u8) -> Option<PageKind> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+    /// Name for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PageKind::Node => "node",
+            PageKind::Dentries => "dentries",
+            PageKind::Nat => "NAT",
+            PageKind::Sit => "SIT",
+        }
+    }
+}
+
+/// The bytes of a block. Shown by their checksum.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Block<'a>(pub &'a [u8; BLOCK_BYTES]);
+
+impl fmt::Debug for Block<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block with crc32c {:#010x}", crc32c(!0, self.0))
     }
 }
 
@@ -222,6 +271,19 @@ pub enum Record<'a> {
         /// Its next block in that segment, 0 to 512.
         next: u16,
     },
+    /// 19: a whole block as it is after the epoch (`records=pages`). Of a node the footer says which node it is and nothing else, the
+    /// checksum is zero, and slots of a directory say NULL, or NEW for "in use": the block keeps the place that it has. Entries of the
+    /// NAT name the place that a node had when the epoch was committed.
+    Page {
+        /// What block.
+        what: PageKind,
+        /// Its number: see [`PageKind`].
+        number: u32,
+        /// Of [`PageKind::Dentries`]: the page of the directory; else 0.
+        page: u32,
+        /// Its bytes.
+        block: Block<'a>,
+    },
 }
 
 impl Record<'_> {
@@ -249,12 +311,13 @@ impl Record<'_> {
             Record::Trunc { .. } => 16,
             Record::Quota { .. } => 17,
             Record::Head { .. } => 18,
+            Record::Page { .. } => 19,
         }
     }
 
     /// Name for people: as in the specification.
     pub const fn name(&self) -> &'static str {
-        const NAMES: [&str; 18] = [
+        const NAMES: [&str; 19] = [
             "INODE_NEW",
             "INODE_ATTR",
             "DENT_SET",
@@ -273,6 +336,7 @@ impl Record<'_> {
             "TRUNC",
             "QUOTA",
             "HEAD",
+            "PAGE",
         ];
         NAMES[self.code() as usize - 1]
     }

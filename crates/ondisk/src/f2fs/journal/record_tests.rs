@@ -16,6 +16,7 @@ pub(super) struct Owned {
     bytes: Vec<u8>,
     mask: u32,
     bits: Box<[u8; VALID_MAP_BYTES]>,
+    block: Box<[u8; BLOCK_BYTES]>,
     numbers: [u32; 4],
     flag: bool,
 }
@@ -31,7 +32,7 @@ impl Owned {
         let run = BlockAddr(1 + b % (u32::MAX - 3000));
         let log = Log::ALL[c as usize % 6];
         let kind = FileType::from_code((c % 8) as u8);
-        match self.make % 18 + 1 {
+        match self.make % 19 + 1 {
             1 => Record::InodeNew {
                 mask: self.mask & !attr::NAME,
                 fields: &self.bytes,
@@ -75,7 +76,7 @@ impl Owned {
         let [a, b, c, d] = self.numbers;
         let (nid, small) = (Nid(a), b as u8);
         let (alloc, cold) = (self.flag, self.flag);
-        match self.make % 18 + 1 {
+        match self.make % 19 + 1 {
             7 => Record::NodeNew {
                 nid,
                 ofs: b,
@@ -127,7 +128,7 @@ impl Owned {
                 space: -i64::from(b),
                 inodes: i64::from(d) << 20,
             },
-            _ => Record::Head {
+            18 => Record::Head {
                 log,
                 alloc: if alloc {
                     AllocType::Ssr
@@ -137,12 +138,21 @@ impl Owned {
                 seg: SegNo(a),
                 next: (b % 513) as u16,
             },
+            _ => {
+                let what = PageKind::ALL[c as usize % 4];
+                Record::Page {
+                    what,
+                    number: a,
+                    page: if what == PageKind::Dentries { b } else { 0 },
+                    block: Block(&self.block),
+                }
+            }
         }
     }
 }
 
 prop_compose! {
-    pub(super) fn records()(make in 0u8..18, name in vec(any::<u8>(), 1..256), some in vec(any::<u8>(), 5..3000), inode in vec(any::<u8>(), 512),
+    pub(super) fn records()(make in 0u8..19, name in vec(any::<u8>(), 1..256), some in vec(any::<u8>(), 5..3000), inode in vec(any::<u8>(), 512),
         mask in any::<u32>(), bits in any::<[u8; 32]>(), numbers in any::<[u32; 4]>(), flag in any::<bool>()) -> Owned
     {
         let mut block = vec![0; BLOCK_BYTES];
@@ -155,7 +165,10 @@ prop_compose! {
         };
         let mut map = Box::new([0; VALID_MAP_BYTES]);
         map[..32].copy_from_slice(&bits);
-        Owned { make, name, bytes, mask, bits: map, numbers, flag }
+        let mut block = Box::new([0; BLOCK_BYTES]);
+        block[..512].copy_from_slice(&inode);
+        block[4000..4032].copy_from_slice(&bits);
+        Owned { make, name, bytes, mask, bits: map, block, numbers, flag }
     }
 }
 
@@ -524,4 +537,19 @@ fn bounds_of_each_record() {
     };
     refused(good(new), 6, 1);
     refused(good(new), 8, 9);
+    let block = [7; BLOCK_BYTES];
+    for what in PageKind::ALL {
+        let page = Record::Page {
+            what,
+            number: 5,
+            page: 0,
+            block: Block(&block),
+        };
+        refused(good(page), 1, 4);
+        // Shorter than a block.
+        refused(good(page), 2, 8);
+        if what != PageKind::Dentries {
+            refused(good(page), 8, 1);
+        }
+    }
 }

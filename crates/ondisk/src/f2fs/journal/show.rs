@@ -1,6 +1,6 @@
 //! Records in words, for dumps: fields under their names in the kernel's headers.
 
-use super::{Content, Record, attr};
+use super::{Content, PageKind, Record, attr};
 use crate::f2fs::{BlockAddr, FileType};
 use base::bytes::{get_le16, get_le32, get_le64};
 use std::fmt;
@@ -67,6 +67,18 @@ impl fmt::Display for Record<'_> {
                 seg,
                 next,
             } => write!(f, " {log}: segment {seg}, block {next}, {alloc:?}"),
+            Record::Page {
+                what,
+                number,
+                page,
+                block,
+            } => match what {
+                PageKind::Node => write!(f, " node {number}, {block:?}"),
+                PageKind::Dentries => write!(f, " inode {number}, page {page}, {block:?}"),
+                PageKind::Nat | PageKind::Sit => {
+                    write!(f, " {} block {number}, {block:?}", what.name())
+                }
+            },
         }
     }
 }
@@ -268,6 +280,7 @@ impl fmt::Display for Kind {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Block;
     use super::*;
     use crate::f2fs::{AllocType, Log, Nid, SegNo};
 
@@ -330,6 +343,23 @@ mod tests {
             "HEAD warm data: segment 4, block 512, Ssr"
         );
         assert_eq!(Record::Trunc { from: u64::MAX }.to_string(), "TRUNC done");
+        let page = |what, page| {
+            let (number, block) = (9, Block(&[0; 4096]));
+            let record = Record::Page {
+                what,
+                number,
+                page,
+                block,
+            };
+            record.to_string()
+        };
+        let crc = "block with crc32c 0x678f9af0";
+        assert_eq!(page(PageKind::Node, 0), format!("PAGE node 9, {crc}"));
+        assert_eq!(
+            page(PageKind::Dentries, 2),
+            format!("PAGE inode 9, page 2, {crc}")
+        );
+        assert_eq!(page(PageKind::Sit, 0), format!("PAGE SIT block 9, {crc}"));
         assert_eq!(Record::OrphanAdd.to_string(), "ORPHAN_ADD");
     }
 }

@@ -1,0 +1,152 @@
+//! A journal of pages (`records=pages`): the transaction of an epoch has whole blocks as JBD2's has, not what changed in them.
+//!
+//! Operations log records as ever: they say what was touched. When epoch e is committed, its transaction gets the 4 KiB of each node and
+//! of each directory page that its records touch as they are after e, and of each block of NAT and SIT in which the node numbers and data
+//! blocks stand that came or went. Of the records only those stay beside them that no page expresses: birth and death of nodes, blocks
+//! taken and freed, orphans, truncations under way, and which slots of directories became free or used. What is committed and not applied is
+//! kept in memory in the same form, so that apply writes what the log holds, as JBD2's checkpoint does.
+//!
+//! What recovery and apply rely on:
+//! - J1 (I2, I3) the image of a node or directory page in the transaction of e is the state after e of it and of nothing else. Either no epoch
+//!   behind e has touched it (seen under the lock under which a change and its stamp are made, together with the copy): then it is the live
+//!   one. Or it is made from the image that the epochs before e have of it, else from home, by the records of e, while nobody applies (F45);
+//! - J2 (I5) an image is a value: to redo it twice is to redo it once. Nothing of the block before it is left, but for the places of
+//!   directory pages, which are apply's business: an image says of such a slot whether it is used, and keeps the place that it has;
+//! - J3 redo(pages of e) = redo(records of e), of every node, page, block and orphan: a record is left out only if an image in the same
+//!   transaction has its effect, or if the block that it changed is gone after e;
+//! - J4 an image of NAT or SIT is home with what all epochs behind it up to e did, in their order. The epochs are looked at before home: an
+//!   apply that ends in between adds nothing that is not the same. It agrees with the records beside it; recovery takes the values from
+//!   those, and refuses a transaction in which both differ;
+//! - J5 what is kept for apply, and for the images of later epochs, is what the transaction has, byte for byte, but for NAT and SIT;
+//! - J6 (V2) the bound of an epoch is judged in pages: who is the first in an epoch to touch a block adds 4 KiB to it. What comes to more than
+//!   the whole ring nevertheless is committed by a pack (K8 of [`commit`](super::commit));
+//! - J7 (I7) a cut leaves the transaction whole or not at all, by K1 to K8: they do not ask what is in it;
+//! - J8 a directory page has an image only if a slot names it after e: recovery would write a page that no slot names, and leak its block. It
+//!   refuses such an image.
+
+mod group;
+pub(super) mod image;
+mod scan;
+mod tables;
+mod touched;
+
+pub use group::PagesLogged;
+pub(super) use tables::Tables;
+pub(super) use touched::{Load, Touched};
+
+use super::{Closed, Journal};
+use crate::F2fs;
+use base::cost::journal::BLOCK_COPY;
+use base::{Bytes, Ino, Map, Mutant};
+use fscore::FsResult;
+use group::Paged;
+use ondisk::f2fs::Nid;
+use scan::Scan;
+
+/// What a transaction has beside the groups of its inodes.
+#[derive(Default)]
+pub(super) struct OfTables {
+    /// Records of NAT and SIT blocks, encoded.
+    pub bytes: Vec<u8>,
+    /// How many.
+    pub records: u32,
+    /// What was logged instead of what.
+    pub logged: PagesLogged,
+}
+
+/// Blocks after an epoch.
+#[derive(Default)]
+struct Images {
+    /// As a PAGE record has them.
+    nodes: Map<Nid, Bytes>,
+    /// Those that are there.
+    pages: Map<(Nid, u32), Bytes>,
+    /// Somebody behind the epoch has touched them, or dropped them in it, or they are not in memory any more.
+    late_nodes: Vec<Nid>,
+    late_pages: Vec<(Nid, u32)>,
+}
+
+impl F2fs {
+    /// Puts images in the place of what `closed` gathered, whose operations have ended. The caller leads (K4).
+    ///
+    /// # Errors
+    /// Damage; I/O.
+    pub(super) fn make_pages(&self, journal: &Journal, closed: &mut Closed) -> FsResult<OfTables> {
+        let scan = Scan::of(&closed.groups, &self.geo)?;
+        let mut images = self.live_images(journal, closed, &scan);
+        let late = (images.late_nodes.len() + images.late_pages.len()) as u64;
+        if late > 0 {
+            self.late_images(journal, closed, &mut images)?;
+            rt::charge_each(BLOCK_COPY, late);
+        }
+        let mut logged = PagesLogged {
+            late,
+            ..PagesLogged::default()
+        };
+        let mut groups = Vec::with_capacity(closed.groups.len());
+        for group in &closed.groups {
+            let paged = Paged::of(group, &scan, &images, &mut logged)?;
+            groups.extend(paged);
+        }
+        let bytes = groups.iter().map(|g| g.bytes.len() as u64).sum();
+        journal.plane.kept_instead(closed.bytes, bytes);
+        #[cfg(test)]
+        {
+            closed.records = std::mem::take(&mut closed.groups);
+        }
+        (closed.groups, closed.bytes) = (groups, bytes);
+        self.table_pages(journal, closed.epoch, scan.changes, logged)
+    }
+
+    /// J1, its first half.
+    fn live_images(&self, journal: &Journal, closed: &Closed, scan: &Scan) -> Images {
+        let epoch = closed.epoch;
+        let mut images = Images::default();
+        // F45.
+        let upto = match rt::mutant(Mutant::F2fsjPageAhead) {
+            true => super::Epoch(u64::MAX),
+            false => epoch,
+        };
+        for (&nid, _) in scan.nodes.iter().filter(|(_, fate)| fate.alive) {
+            match self.nodes.unchanged_since(nid, upto) {
+                Some(live) => {
+                    let image = image::of_node(&live, self.features);
+                    images.nodes.insert(nid, image);
+                }
+                None => images.late_nodes.push(nid),
+            }
+        }
+        for &(dir, page) in &scan.pages {
+            if scan.nodes.get(&dir).is_some_and(|fate| !fate.alive) {
+                continue;
+            }
+            let (ino, index) = (Ino(dir.0), u64::from(page));
+            // J8: of a page that the epoch dropped its slot says whether it is there again. In memory may be zeros that somebody read.
+            let stamps = &journal.stamps;
+            let unchanged =
+                || stamps.last(ino, index) <= upto && stamps.dropped(ino, index) < epoch;
+            match self.pages.get_if(ino, index, unchanged) {
+                Some(live) => drop(images.pages.insert((dir, page), live)),
+                None => images.late_pages.push((dir, page)),
+            }
+        }
+        images
+    }
+
+    /// J1, its second half.
+    fn late_images(&self, journal: &Journal, closed: &Closed, images: &mut Images) -> FsResult<()> {
+        self.with_state_after(journal, closed.epoch, &closed.groups, |state| {
+            for &nid in &images.late_nodes {
+                let image = image::of_node(&state.node(nid)?, self.features);
+                images.nodes.insert(nid, image);
+            }
+            for &(dir, page) in &images.late_pages {
+                if let Some(slot) = state.locate(dir, page)? {
+                    let image = state.page(dir, page, &slot)?;
+                    images.pages.insert((dir, page), image);
+                }
+            }
+            Ok(())
+        })
+    }
+}

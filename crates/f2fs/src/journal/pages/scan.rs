@@ -1,0 +1,110 @@
+//! What an epoch touches: looked at once, before its images are made.
+
+use super::tables::{NodeAfter, TableChanges};
+use crate::fault;
+use crate::journal::OwnedGroup;
+use crate::journal::redo::page_of;
+use crate::segs::BlockMap;
+use fscore::{FsError, FsResult};
+use ondisk::f2fs::journal::{Content, Record, Records};
+use ondisk::f2fs::{BlockAddr, Geometry, Nid};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What becomes of a node in the epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Fate {
+    /// It is there afterwards.
+    pub alive: bool,
+    /// Slots of a directory in it became free or used.
+    pub dir_slots: bool,
+}
+
+/// What an epoch touches.
+#[derive(Default)]
+pub(super) struct Scan {
+    pub nodes: BTreeMap<Nid, Fate>,
+    /// Directory pages.
+    pub pages: BTreeSet<(Nid, u32)>,
+    pub changes: TableChanges,
+}
+
+/// The node whose block a record in the group of inode `ino` changes, makes or frees.
+pub(super) fn node_of(record: &Record<'_>, ino: Nid) -> Option<Nid> {
+    match *record {
+        Record::InodeNew { .. } | Record::InodeAttr { .. } => Some(ino),
+        Record::DentSet { block, .. }
+        | Record::DentClear { block, .. }
+        | Record::DentIno { block, .. } => (block == Record::INLINE).then_some(ino),
+        Record::MapRun { nid, .. }
+        | Record::NodeNew { nid, .. }
+        | Record::NodeDel { nid, .. }
+        | Record::NodePtr { parent: nid, .. } => Some(nid),
+        Record::Bytes { content, nid, .. } => (content != Content::Dentries).then_some(nid),
+        _ => None,
+    }
+}
+
+/// True for records that stay beside the images (J3), whatever becomes of the node.
+pub(in crate::journal) fn stays(record: &Record<'_>) -> bool {
+    match record {
+        Record::NodeNew { .. } | Record::NodeDel { .. } => true,
+        Record::MapRun { dir, .. } => *dir,
+        record => node_of(record, Nid(0)).is_none() && page_of(record).is_none(),
+    }
+}
+
+impl Scan {
+    pub fn of(groups: &[OwnedGroup], geo: &Geometry) -> FsResult<Scan> {
+        let mut scan = Scan::default();
+        for group in groups {
+            for record in Records::new(&group.bytes) {
+                let record = record.map_err(fault::corrupt)?;
+                scan.see(group.ino, &record, geo)?;
+            }
+        }
+        Ok(scan)
+    }
+
+    fn see(&mut self, ino: Nid, record: &Record<'_>, geo: &Geometry) -> FsResult<()> {
+        if let Some(page) = page_of(record) {
+            self.pages.insert((ino, page));
+        }
+        if let Some(nid) = node_of(record, ino) {
+            let fate = self.nodes.entry(nid).or_insert(Fate {
+                alive: true,
+                dir_slots: false,
+            });
+            fate.dir_slots |= matches!(record, Record::MapRun { dir: true, .. });
+            fate.alive = !matches!(record, Record::NodeDel { .. });
+        }
+        let nodes = &mut self.changes.nodes;
+        match *record {
+            Record::NodeNew { nid, version, .. } => {
+                nodes.insert(nid, NodeAfter { version, ino });
+            }
+            Record::NodeDel { nid, version } => {
+                let ino = Nid(0);
+                nodes.insert(nid, NodeAfter { version, ino });
+            }
+            Record::BlockRun {
+                addr, count, alloc, ..
+            } => {
+                for addr in (addr.0..).take(count.into()).map(BlockAddr) {
+                    let seg = geo.segno(addr).ok_or_else(|| {
+                        FsError::corrupt(format!("J4: block {addr} is outside the main area"))
+                    })?;
+                    let of = self.changes.segs.entry(seg).or_default();
+                    of.part(alloc).set(geo.offset_in_seg(addr));
+                }
+            }
+            Record::BlockMask {
+                seg, alloc, mask, ..
+            } => {
+                let of = self.changes.segs.entry(seg).or_default();
+                of.part(alloc).add(&BlockMap::from_bytes(mask));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

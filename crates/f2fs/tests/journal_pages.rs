@@ -1,0 +1,44 @@
+//! The suite of the journal of F2FSJ on journals of pages: nothing of what a cut may leave depends on what a transaction is made of.
+#![allow(clippy::duplicate_mod)] // On purpose: the same programs with two schemes.
+#![allow(clippy::disallowed_methods)]
+
+/// A journal of pages, and nothing else of F2FSJ.
+#[path = "journal"]
+mod page_journal {
+    /// How the volumes of this suite are mounted.
+    pub const SCHEME: &str = "scheme=page-journal";
+    mod ahead;
+    mod applied;
+    mod apply;
+    mod attack;
+    mod commit;
+    mod common;
+    mod cuts;
+    mod foreign;
+    mod holes;
+    #[path = "../common/mod.rs"]
+    mod images;
+    mod large;
+    mod race;
+    mod recover;
+    mod space;
+    mod world;
+}
+
+/// F2FSJ with pages in the place of records.
+#[path = "journal"]
+mod records_pages {
+    /// How the volumes of this suite are mounted.
+    pub const SCHEME: &str = "scheme=f2fsj,records=pages";
+    mod ahead;
+    mod applied;
+    mod apply;
+    mod attack;
+    mod common;
+    mod cuts;
+    mod holes;
+    #[path = "../common/mod.rs"]
+    mod images;
+    mod large;
+    mod race;
+}
