@@ -124,7 +124,7 @@ pub struct CompareArgs {
 
 #[derive(clap::Args)]
 pub struct ReplayArgs {
-    /// Recording of system calls or of block requests; its format is found out by its content, .gz and .zst are read as they are.
+    /// Recording of system calls or of block requests, or a workload model of Filebench (`.f`); its format is found out by its content, .gz and .zst are read as they are.
     pub file: PathBuf,
     /// Prints what the recording is like, and runs nothing.
     #[arg(long)]
@@ -147,7 +147,7 @@ pub struct ReplayArgs {
     /// Milliseconds; longer pauses are waiting for a user or the network, and are left out with `--pace busy`.
     #[arg(long, default_value = "20", value_name = "MS")]
     pub idle: String,
-    /// The format, for a file whose content does not show it: `mobibench`, or of block requests `msr`, `fio`, `blkparse`, `mqsim`,
+    /// The format, for a file whose content does not show it: `mobibench`, `filebench`, or of block requests `msr`, `fio`, `blkparse`, `mqsim`,
     /// `disksim`, `pixel`.
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<String>,

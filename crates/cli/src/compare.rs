@@ -11,6 +11,7 @@ use lab::RunConfig;
 use lab::report;
 use lab::results::{Results, SCHEMA};
 use lab::workload::Workload;
+use lab::workload::bench::room;
 use rig::{Config, F2fsPreset, Fs, Model, Preset, Profile, Scheme};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -152,6 +153,7 @@ fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
                 seed: args.seed,
                 recording: what.recording.clone(),
             };
+            room::check(&config).map_err(usage)?;
             if configs.contains(&config) {
                 let scheme = config.stack.scheme_text();
                 return Err(usage(format!("{fs}/{scheme} is asked for twice")));

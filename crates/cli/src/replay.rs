@@ -9,7 +9,7 @@ use crate::out::say;
 use crate::table;
 use lab::recording::stats::{self, Spread, Stats};
 use lab::recording::{self, Format, Reading};
-use lab::workload::{ReplaySpec, Workload};
+use lab::workload::{FilebenchSpec, ReplaySpec, Workload, filebench};
 use serde_json::json;
 use std::fmt::Write;
 
@@ -18,6 +18,7 @@ pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     let format = match args.format.as_deref() {
         None => recording::detect_file(&args.file).map_err(failed)?,
         Some("mobibench") => Format::Mobibench,
+        Some("filebench") => Format::Filebench,
         Some(text) => Format::Blocks(text.parse().map_err(usage)?),
     };
     if let Format::Blocks(format) = format {
@@ -28,6 +29,9 @@ pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
             "{option} is for recordings of block requests; {}",
             format.words()
         )));
+    }
+    if format == Format::Filebench {
+        return model(args);
     }
     // The texts are judged by who knows them, and before a long file is read.
     let pace = args.pace.as_deref().unwrap_or("busy");
@@ -57,6 +61,41 @@ pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
             spec.file
         ),
         workload: Workload::Replay(spec),
+        recording: Some(args.file.clone()),
+    };
+    compare::run(&args.on, &what)
+}
+
+/// A workload model of Filebench: what it has, then its run on each scheme.
+fn model(args: &ReplayArgs) -> Result<(), Failure> {
+    if args.pace.is_some() || args.strict {
+        let option = if args.strict { "--strict" } else { "--pace" };
+        let what = format!(
+            "{option} is for recordings; a model of Filebench has its own pace, and is always read strictly"
+        );
+        return Err(usage(what));
+    }
+    let text = filebench::read(&args.file).map_err(failed)?;
+    let name = args.file.file_name().unwrap_or_default().to_string_lossy();
+    let spec = FilebenchSpec::of_file(&name, text);
+    let model = spec.model().map_err(failed)?;
+    let files: u64 = model.filesets.iter().map(|set| set.entries).sum();
+    let mut words = format!("{name}: {files} files, {} threads\n", model.threads());
+    for ignored in model.ignored_words() {
+        let _ = writeln!(words, "{ignored}");
+    }
+    match args.on.json {
+        true => eprint!("{words}"),
+        false => say(&words)?,
+    }
+    if args.stats {
+        return Ok(());
+    }
+    let workload: Workload = spec.to_string().parse().map_err(usage)?;
+    let what = What {
+        command: "replay",
+        words: format!("varve replay {name}"),
+        workload,
         recording: Some(args.file.clone()),
     };
     compare::run(&args.on, &what)

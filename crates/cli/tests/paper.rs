@@ -110,14 +110,14 @@ fn a_folder_that_cannot_be_written_is_said_before_anything_runs() {
     );
 }
 
-#[test]
-fn the_jftl_paper_gives_the_same_bytes_on_one_and_two_processes() {
+/// `paper.json` of a part, which is the same with one process and with two, as the page is.
+fn the_same_on_one_process_and_two(paper: &str, part: &str) -> Value {
     let mut files = Vec::new();
     for jobs in ["1", "2"] {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().to_str().unwrap();
         let output = varve(&[
-            "paper", "jftl", "--quick", "--only", "recovery", "--jobs", jobs, "--out", out,
+            "paper", paper, "--quick", "--only", part, "--jobs", jobs, "--out", out,
         ]);
         assert!(output.status.success(), "{}", words(&output));
         let read = |name| fs::read_to_string(dir.path().join(name)).unwrap();
@@ -125,10 +125,23 @@ fn the_jftl_paper_gives_the_same_bytes_on_one_and_two_processes() {
     }
     assert_eq!(files[0], files[1], "one process and two");
     let report: Value = serde_json::from_str(&files[0].0).unwrap();
-    assert_eq!(report["paper"], "jftl");
+    assert_eq!(report["paper"], paper);
+    report
+}
+
+#[test]
+fn the_jftl_paper_gives_the_same_bytes_on_one_and_two_processes() {
+    let report = the_same_on_one_process_and_two("jftl", "recovery");
     let row = &report["rows"][0];
     assert!(
         row["bound"] == "least" && row["within"].is_boolean(),
         "{row}"
     );
+}
+
+#[test]
+fn the_f2fsj_paper_gives_the_same_bytes_on_one_and_two_processes() {
+    let report = the_same_on_one_process_and_two("f2fsj", "overheads");
+    let rows = report["rows"].as_array().unwrap();
+    assert!(rows.iter().any(|row| row["measured"].is_number()));
 }

@@ -41,6 +41,9 @@ pub enum RunError {
     /// A recording that cannot be read, or contradicts itself.
     #[error("recording: {0}")]
     Recording(String),
+    /// A model of Filebench that cannot be read, does not fit, or contradicts itself.
+    #[error("filebench: {0}")]
+    Filebench(String),
     /// The simulation failed: a panic, a deadlock, a limit.
     #[error("the simulation failed: {0}")]
     Simulation(String),
@@ -50,6 +53,9 @@ pub enum RunError {
     /// A plot that cannot be drawn.
     #[error("drawing a plot: {0}")]
     Plot(String),
+    /// A benchmark has no room on its volume.
+    #[error("{0}")]
+    Room(String),
     /// What remained is wrong.
     #[error("after the run: {0}")]
     Check(String),

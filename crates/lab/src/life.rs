@@ -56,7 +56,19 @@ pub fn live_through<T>(
     )
 }
 
-/// The same in a simulation of the caller's choice.
+/// `sim` with the CPU costs of the host that drives the device of `stack`, on top of its own percentage.
+///
+/// # Errors
+/// No such profile.
+pub fn on_host(sim: SimConfig, stack: &Config) -> Result<SimConfig, RunError> {
+    let host = stack.profile()?.cpu_percent();
+    Ok(SimConfig {
+        cpu_percent: sim.cpu_percent.saturating_mul(host) / 100,
+        ..sim
+    })
+}
+
+/// The same in a simulation of the caller's choice. What work costs on a core of the host of the device comes on top of the caller's percent.
 ///
 /// # Errors
 /// As [`live`].
@@ -67,6 +79,7 @@ pub fn live_in<T>(
     body: impl FnOnce(&Stack, &Registration) -> Result<T, RunError>,
 ) -> Result<Life<T>, RunError> {
     let workload: Workload = config.workload.parse()?;
+    let sim = on_host(sim, &config.stack)?;
     let options = sqlite::Options {
         powersafe_overwrite: workload.powersafe_overwrite(),
         ..sqlite::Options::default()
@@ -121,5 +134,26 @@ fn explain(error: RunError, sqlite: &Registration) -> RunError {
             below,
         },
         None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_of_a_board_makes_work_dearer() {
+        let percent = |device: &str, own| {
+            let stack = Config::new(rig::Preset::default(), device, 1);
+            let sim = SimConfig {
+                cpu_percent: own,
+                ..SimConfig::seeded(1)
+            };
+            on_host(sim, &stack).unwrap().cpu_percent
+        };
+        assert_eq!(percent("nvme-980pro", 100), 100);
+        assert_eq!(percent("emmc-odroid-xu4", 100), 400);
+        assert_eq!(percent("emmc-odroid-xu4", 50), 200);
+        assert_eq!(percent("emmc-odroid-xu4,host.cpu_percent=150", 200), 300);
     }
 }

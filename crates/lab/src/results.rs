@@ -73,6 +73,9 @@ pub struct Run {
     /// Of a benchmark: file content written, 10^6 bytes a virtual second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mb_per_s: Option<f64>,
+    /// What is to be said beside the figures: why the run ended, what of its model was ignored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Fingerprint of the schedule and of every traced event.
     pub trace_hash: String,
 }

@@ -1,10 +1,11 @@
 //! One workload on one stack, simulated: what a worker process does.
 
 use crate::fsck::{self, Verdict};
-use crate::life::{Between, directly, live, live_through};
+use crate::life::{Between, directly, live, live_in, live_through};
 use crate::metrics::{Latencies, micros, round};
 use crate::recording::{self, Recording, apps};
 use crate::results::{Device, Flash, Kind, LatencyTable, Run};
+use crate::workload::bench::room;
 use crate::workload::files::{FilesRun, Phase};
 use crate::workload::fsync::FsyncRun;
 use crate::workload::replay::Replay;
@@ -15,8 +16,9 @@ use crate::workload::{
 };
 use crate::{RunConfig, RunError};
 use ::sqlite::Registration;
-use base::{BLOCK_BYTES, Nanos, SECTORS_PER_BLOCK, Time};
+use base::{BLOCK_BYTES, Nanos, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
 use rig::{AnyModel, Class, DeviceStats, FlashStats, Fs, JournalStats, Stack};
+use rt::SimConfig;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -64,7 +66,8 @@ pub fn run_through(
     between: Between<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Finished, RunError> {
-    let workload: Workload = config.workload.parse()?;
+    let workload = loaded(config)?;
+    room::check_loaded(config, &workload)?;
     let recorded = recorded(config, &workload)?;
     let model = config.stack.format()?;
     let life = live_through(config, model, between, |stack, registration| {
@@ -84,12 +87,31 @@ pub fn run_through(
     })
 }
 
+/// The same in a simulation of the caller's choice.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_in(config: &RunConfig, sim: SimConfig) -> Result<Run, RunError> {
+    let workload = loaded(config)?;
+    room::check_loaded(config, &workload)?;
+    let recorded = recorded(config, &workload)?;
+    let model = config.stack.format()?;
+    let life = live_in(sim, config, (model, &directly), |stack, registration| {
+        let what = (&workload, &recorded);
+        measure(stack, registration, what, config.seed, &mut |_, _| {})
+    })?;
+    let timing = config.stack.profile()?.timing().to_string();
+    Ok(life
+        .value
+        .into_run(config, &workload, timing, life.trace_hash))
+}
+
 /// Runs the workload and takes its figures from the mount to when everything is home: making the files counts, and so does the sync at the end.
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_whole(config: &RunConfig) -> Result<Run, RunError> {
-    let workload: Workload = config.workload.parse()?;
+    let workload = loaded(config)?;
     let recorded = recorded(config, &workload)?;
     let model = config.stack.format()?;
     let life = live(config, model, |stack, registration| {
@@ -162,6 +184,7 @@ fn metered(
         syncs,
         phases: Vec::new(),
         content_bytes: None,
+        notes: Vec::new(),
     })
 }
 
@@ -224,7 +247,8 @@ fn measure_bench(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Taken, RunError> {
     let sync = || sync_home(stack);
-    let mut bench = spec.on(&stack.vfs, seed);
+    let bytes = stack.queue.caps().sectors * SECTOR_BYTES as u64;
+    let mut bench = spec.on_volume(&stack.vfs, bytes, seed);
     bench.prepare(&sync)?;
     let all = spec.operations();
     let mut taken = metered(stack, all, spec.background, seed, progress, |done| {
@@ -232,7 +256,8 @@ fn measure_bench(
         sync()
     })?;
     bench.check()?;
-    taken.content_bytes = Some(spec.bytes());
+    taken.content_bytes = Some(bench.written().unwrap_or(spec.bytes()));
+    taken.notes = bench.notes();
     Ok(taken)
 }
 
@@ -245,6 +270,15 @@ pub(crate) fn sync_home(stack: &Stack) -> Result<(), RunError> {
     stack.fs.write_home()?;
     // The homes are in the device's cache; nothing else is dirty now, so this is its flush.
     Ok(stack.vfs.sync()?)
+}
+
+/// The workload, with the model of Filebench that it names.
+fn loaded(config: &RunConfig) -> Result<Workload, RunError> {
+    let mut workload: Workload = config.workload.parse()?;
+    if let Workload::Bench(spec) = &mut workload {
+        spec.load(config.recording.as_deref())?;
+    }
+    Ok(workload)
 }
 
 /// The recording that the workload runs; empty for a workload that runs none.
@@ -316,6 +350,8 @@ struct Taken {
     phases: Vec<Phase>,
     /// Bytes of file content that the workload says it wrote.
     content_bytes: Option<u64>,
+    /// What the workload says of the run.
+    notes: Vec<String>,
 }
 
 /// All counters at one moment; what the measured part did is the difference of two.
@@ -412,6 +448,7 @@ impl Taken {
                 .content_bytes
                 .filter(|_| span.0 > 0)
                 .map(|bytes| round(bytes as f64 / 1e6 / seconds)),
+            notes: self.notes,
             trace_hash: format!("{trace_hash:016x}"),
         }
     }

@@ -9,13 +9,15 @@
 //!
 //! All mount with the triggers of checkpoints off and no timers, so that all N are behind the checkpoint. `cargo bench -p varve-rig --bench
 //! recovery -- [N ...] [size=BYTES] [cache=MIB] [only=WAY]`; without numbers 1,000 and 10,000. The last column is the same mount in the real
-//! world on a device in memory: what the code itself takes on this machine.
+//! world on a device in memory: what the code itself takes on this machine. With `--costs` only what that is for a record and for a node of a
+//! chain, less what everything else of the mount is charged: the figures behind `REDO_RECORD` and `ROLL_FORWARD_NODE` of `base::cost::f2fs`.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
     clippy::disallowed_macros
 )]
 
+use base::cost::f2fs::{REDO_RECORD, ROLL_FORWARD_NODE};
 use base::{Bytes, Nanos, SECTOR_BYTES};
 use block::Queue;
 use blockdev::{Class, Clock, Modelled, Ram};
@@ -75,6 +77,8 @@ struct Life {
 /// What a mount behind the cut did.
 struct Figures {
     mount: Nanos,
+    /// CPU time charged in it.
+    charged: Nanos,
     read: u64,
     written: u64,
     /// Files that are there, with all their bytes.
@@ -182,9 +186,10 @@ impl Job {
         let model = self.config().attach(media).expect("its own medium");
         // The drive recovers its own map meanwhile.
         rt::sleep(BOOT);
-        let begun = rt::now();
+        let (begun, before) = (rt::now(), rt::charged());
         let life = self.mount(model);
         let mount = rt::now() - begun;
+        let charged = Nanos(rt::charged().0 - before.0);
         let stats = life.queue.stats();
         let there = |n: &u32| {
             let found = life.vfs.stat(Job::path(*n));
@@ -196,6 +201,7 @@ impl Job {
         let f2fs = life.fs.f2fs().expect("an F2FS");
         Figures {
             mount,
+            charged,
             read: stats.sectors_read * SECTOR_BYTES as u64,
             written: stats.sectors_written.values().sum::<u64>() * SECTOR_BYTES as u64,
             recovered,
@@ -231,6 +237,33 @@ impl Job {
     }
 }
 
+/// Prints what one record, or one node of a chain, takes beyond what the rest of the mount is charged.
+fn costs() {
+    let one = |way, name: &str, own: Nanos, count: fn(&Figures) -> u64| {
+        let job = Job {
+            way,
+            files: 10_000,
+            size: 0,
+            cache: 1 << 30,
+        };
+        let (figures, first) = job.run();
+        let real = (1..5).fold(first, |least, _| least.min(job.run().1));
+        let count = count(&figures).max(1);
+        let below = figures.charged.0.saturating_sub(own.0 * count);
+        let left = real.0.saturating_sub(below) / count;
+        println!("rig/{name}\t{left}\t{} with all below", real.0 / count);
+    };
+    let records = |f: &Figures| f.journal.as_ref().map_or(0, |j| j.records);
+    one(Way::F2fsj, "redo-record", REDO_RECORD, records);
+    let chain = |f: &Figures| f.chain;
+    one(
+        Way::RollForward,
+        "roll-forward-node",
+        ROLL_FORWARD_NODE,
+        chain,
+    );
+}
+
 fn milliseconds(span: Nanos) -> f64 {
     span.0 as f64 / 1e6
 }
@@ -262,6 +295,9 @@ fn main() {
     // `cargo test --benches` asks whether it builds, no more.
     if args.iter().any(|a| a == "--test") {
         return;
+    }
+    if args.iter().any(|a| a == "--costs") {
+        return costs();
     }
     let value = |key: &str| args.iter().find_map(|a| a.strip_prefix(key));
     let number = |key: &str, default| value(key).map_or(default, |v| v.parse().expect("a number"));

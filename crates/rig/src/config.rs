@@ -88,6 +88,9 @@ pub struct Config {
     pub journal_blocks: Option<u32>,
     /// How data relates to the journal.
     pub data: Data,
+    /// MiB of memory that hold pages and nodes; `None`: 64, the default of both file systems.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_mib: Option<u32>,
     /// Commit timer and write-back timers run as in Linux; without them only syncs and lack of space write.
     pub timers: bool,
     /// Seeds the UUID and hash seed of the file system and the choices of the device.
@@ -137,6 +140,7 @@ impl Config {
             bytes: 1 << 30,
             journal_blocks: None,
             data: Data::Ordered,
+            cache_mib: None,
             timers: true,
             seed,
         }
@@ -302,16 +306,19 @@ impl Config {
         Some(own.unwrap_or(F2fsJournal::Default))
     }
 
-    fn f2fs_plan(&self) -> Result<f2fs::mkfs::Plan, RigError> {
+    pub(crate) fn f2fs_mkfs_options(&self) -> f2fs::mkfs::Options {
         let (uuid, _) = identity(self.seed);
-        let options = f2fs::mkfs::Options {
+        f2fs::mkfs::Options {
             journal: self.f2fs_journal(),
             ..f2fs::mkfs::Options::new(self.bytes, uuid, MADE_AT)
-        };
-        Ok(f2fs::mkfs::plan(&options)?)
+        }
     }
 
-    fn mkfs_options(&self) -> MkfsOptions {
+    fn f2fs_plan(&self) -> Result<f2fs::mkfs::Plan, RigError> {
+        Ok(f2fs::mkfs::plan(&self.f2fs_mkfs_options())?)
+    }
+
+    pub(crate) fn mkfs_options(&self) -> MkfsOptions {
         let (uuid, hash_seed) = identity(self.seed);
         let mut options = MkfsOptions::new(self.bytes, uuid, hash_seed, MADE_AT);
         options.kind = match self.fs {
@@ -330,21 +337,30 @@ impl Config {
     /// The mount options for this configuration.
     pub fn mount_options(&self) -> MountOptions {
         let timer = |span: Nanos| self.timers.then_some(span);
+        let cache = self.cache_mib.map(|mib| (mib as usize) << 20);
         match self.scheme {
-            Scheme::Journal(scheme) => MountOptions::Ext4(ext4::MountOptions {
-                scheme,
-                data: self.data.into(),
-                commit_interval: timer(Nanos::from_secs(5)),
-                writeback_expire: timer(Nanos::from_secs(30)),
-                ..ext4::MountOptions::default()
-            }),
-            Scheme::F2fs(scheme) => MountOptions::F2fs(f2fs::MountOptions {
-                checkpoint: scheme.preset.policy(),
-                journal: scheme.journal(),
-                fsync: scheme.fsync,
-                timers: self.timers,
-                ..f2fs::MountOptions::default()
-            }),
+            Scheme::Journal(scheme) => {
+                let default = ext4::MountOptions::default();
+                MountOptions::Ext4(ext4::MountOptions {
+                    scheme,
+                    data: self.data.into(),
+                    commit_interval: timer(Nanos::from_secs(5)),
+                    writeback_expire: timer(Nanos::from_secs(30)),
+                    cache_bytes: cache.unwrap_or(default.cache_bytes),
+                    ..default
+                })
+            }
+            Scheme::F2fs(scheme) => {
+                let default = f2fs::MountOptions::default();
+                MountOptions::F2fs(f2fs::MountOptions {
+                    checkpoint: scheme.preset.policy(),
+                    journal: scheme.journal(),
+                    fsync: scheme.fsync,
+                    timers: self.timers,
+                    cache_bytes: cache.unwrap_or(default.cache_bytes),
+                    ..default
+                })
+            }
         }
     }
 }

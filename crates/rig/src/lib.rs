@@ -14,6 +14,7 @@ pub mod inspect;
 pub mod mkfs;
 mod options;
 mod overlay;
+mod room;
 mod saved;
 mod scheme;
 mod stack;
@@ -39,7 +40,10 @@ pub use ctrl::{
 };
 pub use error::RigError;
 pub use ext4::DataMode;
-pub use f2fs::{CheckpointStats, FsyncMode, Preset as F2fsPreset};
+pub use f2fs::{
+    CheckpointStats, FsyncMode, Ideas, JournalStats as F2fsJournalStats, Preset as F2fsPreset,
+    Scheme as F2fsScheme, WaitCause as F2fsWaitCause,
+};
 pub use fs::AnyFs;
 pub use image::{load_image, write_image};
 pub use journal::{
@@ -47,6 +51,7 @@ pub use journal::{
     Stats as JournalStats,
 };
 pub use options::MountOptions;
+pub use room::Room;
 pub use rt::WallTime;
 pub use saved::{load_image_onto, read_device, write_device, write_image_whole};
 pub use scheme::Scheme;

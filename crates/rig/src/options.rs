@@ -52,4 +52,32 @@ impl MountOptions {
         }
         self
     }
+
+    /// What is made durable stays where a recovery has to find it: neither time nor a count of dirty things makes a checkpoint due, a journal
+    /// is not applied before its ring is nearly full, and no task of the mount writes by itself.
+    #[must_use]
+    pub fn all_behind_the_checkpoint(self) -> MountOptions {
+        let mut options = self.timers(None, None);
+        if let MountOptions::F2fs(o) = &mut options {
+            let triggers = &mut o.checkpoint.triggers;
+            triggers.dirty_nat_percent = 100;
+            triggers.dirty_node_segments = u32::MAX / 512;
+            (triggers.prefree_percent, triggers.prefree_segments_max) = (100, u32::MAX);
+            o.checkpoint.background = None;
+            if let Some(journal) = &mut o.journal {
+                (journal.low_percent, journal.high_percent) = (5, 5);
+            }
+        }
+        options
+    }
+
+    /// The bound of the caches of the file system, bytes.
+    #[must_use]
+    pub fn cache(mut self, bytes: usize) -> MountOptions {
+        match &mut self {
+            MountOptions::Ext4(o) => o.cache_bytes = bytes,
+            MountOptions::F2fs(o) => o.cache_bytes = bytes,
+        }
+        self
+    }
 }

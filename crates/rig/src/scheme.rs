@@ -67,10 +67,7 @@ impl From<Preset> for Scheme {
 
 impl From<f2fs::Preset> for Scheme {
     fn from(preset: f2fs::Preset) -> Scheme {
-        Scheme::F2fs(f2fs::Scheme {
-            preset,
-            ..f2fs::Scheme::default()
-        })
+        Scheme::F2fs(f2fs::Scheme::of(preset))
     }
 }
 
@@ -87,7 +84,15 @@ impl FromStr for Scheme {
     type Err = RigError;
     fn from_str(text: &str) -> Result<Scheme, RigError> {
         // No word is in both families.
-        let keys = ["fsync_mode=", "ring=", "guard="];
+        let keys = [
+            "fsync_mode=",
+            "ring=",
+            "guard=",
+            "records=",
+            "lists=",
+            "switch=",
+            "fast-forward=",
+        ];
         let of_f2fs = |item: &str| {
             item.parse::<f2fs::Preset>().is_ok() || keys.iter().any(|key| item.starts_with(key))
         };

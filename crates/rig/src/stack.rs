@@ -1,6 +1,6 @@
 //! A mounted stack, from the device model to the paths.
 
-use crate::{AnyFs, Config, RigError};
+use crate::{AnyFs, Config, MountOptions, RigError};
 use base::Nanos;
 use block::Queue;
 use blockdev::{BlockDevice, Clock, Modelled};
@@ -41,15 +41,27 @@ impl Stack {
         clock: Clock,
         between: impl FnOnce(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>,
     ) -> Result<Stack, RigError> {
-        let start = rt::now();
-        let device = Arc::new(Modelled::new(model, clock));
-        let queue = Queue::new(between(device.clone()));
-        let fs = AnyFs::mount(queue.clone(), config.mount_options())?;
         let policy = if config.timers {
             WritebackPolicy::default()
         } else {
             WritebackPolicy::off()
         };
+        let device = Arc::new(Modelled::new(model, clock));
+        Stack::mount_with(device, (config.mount_options(), policy), between)
+    }
+
+    /// The same on a device that somebody else holds too, with options of the caller's.
+    ///
+    /// # Errors
+    /// As [`Stack::mount`].
+    pub fn mount_with(
+        device: Arc<Modelled<AnyModel>>,
+        (options, policy): (MountOptions, WritebackPolicy),
+        between: impl FnOnce(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>,
+    ) -> Result<Stack, RigError> {
+        let start = rt::now();
+        let queue = Queue::new(between(device.clone()));
+        let fs = AnyFs::mount(queue.clone(), options)?;
         let vfs = Vfs::with_policy(fs.seam(), policy);
         Ok(Stack {
             device,

@@ -67,8 +67,7 @@ pub fn paper(args: &PaperArgs) -> Result<(), Failure> {
             )
         }
         PaperName::F2fsj => {
-            no_traces(args, "F2FSJ")?;
-            let plan = f2fsj::Plan::new(args.quick, args.seed);
+            let plan = f2fsj::Plan::new(args.quick, args.seed).with_traces(traces(args)?);
             make(
                 args,
                 &Paper {
@@ -181,7 +180,8 @@ fn command(args: &PaperArgs, name: &str) -> String {
     }
     words.push(format!("--seed {}", args.seed));
     let recorded = args.traces.is_some() || std::env::var_os(TRACES).is_some_and(|t| !t.is_empty());
-    if matches!(args.paper, PaperName::Emmc) && recorded {
+    let runs_some = matches!(args.paper, PaperName::Emmc | PaperName::F2fsj);
+    if runs_some && recorded {
         words.push("--traces FOLDER".into());
     }
     if !args.only.is_empty() {

@@ -4,6 +4,7 @@
 
 use super::reading::Reading;
 use super::{Recording, mobibench};
+use crate::workload::filebench;
 use crate::{RunError, blocktrace};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -21,6 +22,8 @@ pub enum Format {
     Mobibench,
     /// Requests to a block device: [`crate::blocktrace`] reads them.
     Blocks(blocktrace::Format),
+    /// A workload model of Filebench: no recording, [`crate::workload::filebench`] runs it.
+    Filebench,
 }
 
 impl Format {
@@ -29,6 +32,7 @@ impl Format {
         match self {
             Format::Mobibench => "this is a recording of system calls (mobibench)".into(),
             Format::Blocks(format) => format!("this is a recording of block requests ({format})"),
+            Format::Filebench => "this is a workload model of Filebench (filebench)".into(),
         }
     }
 }
@@ -120,7 +124,7 @@ pub(crate) fn unpacked<T>(
 pub fn detect(head: &[u8]) -> Result<Format, String> {
     const KNOWN: &str = "known are recordings of system calls as Mobibench makes them \
                          (`thread microseconds call arguments`) and of block requests (MSR/SNIA CSV, fio, blkparse, \
-                         MQSim, DiskSim, Pixel CSV), plain, .gz or .zst";
+                         MQSim, DiskSim, Pixel CSV), plain, .gz or .zst; and workload models of Filebench (.f), plain";
     if head.is_empty() {
         return Err(format!("the file is empty; {KNOWN}"));
     }
@@ -137,6 +141,9 @@ pub fn detect(head: &[u8]) -> Result<Format, String> {
         if first.is_empty() {
             first = line;
         }
+    }
+    if filebench::is_model(&text) {
+        return Ok(Format::Filebench);
     }
     if let Some(format) = blocktrace::detect(&text) {
         return Ok(Format::Blocks(format));
@@ -189,6 +196,9 @@ mod tests {
     #[test]
     fn formats_are_told_by_content_and_named() {
         assert_eq!(detect(b"\n1 0 close 3 0\n"), Ok(Format::Mobibench));
+        for (_, text) in filebench::PERSONALITIES {
+            assert_eq!(detect(text.as_bytes()), Ok(Format::Filebench));
+        }
         use blocktrace::Format as B;
         for (head, format) in [
             ("fio version 2 iolog\n/a add\n", B::Fio),

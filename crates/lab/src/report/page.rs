@@ -343,6 +343,7 @@ mod tests {
             remapped_blocks: 0,
             remap_copies: 0,
             mb_per_s: None,
+            notes: Vec::new(),
             trace_hash: "0".into(),
         };
         let runs = vec![run("jbd2"), run("<b>none")];

@@ -206,6 +206,120 @@ pub fn cdf(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> Plot
     Ok(svg)
 }
 
+/// The slow end of distributions: the fraction of operations that took longer, both axes logarithmic. One line a system; the slowest
+/// operation of each ends its line at the fraction that one operation is.
+pub fn tail(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> PlotResult {
+    const LEAST: f64 = 1e-6;
+    let all = || lines.iter().flat_map(|(_, points)| points.iter());
+    let low = all().map(|p| p.0).fold(f64::INFINITY, f64::min);
+    let low = low.clamp(0.1, 1e9);
+    let high = all().map(|p| p.0).fold(low * 2.0, f64::max) * 1.2;
+    let least = all().map(|p| 1.0 - p.1).filter(|left| *left > LEAST);
+    let least = least.fold(1e-2, f64::min);
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&area)
+            .caption(title, ("sans-serif", 18))
+            .margin(12)
+            .x_label_area_size(42)
+            .y_label_area_size(76)
+            .build_cartesian_2d((low..high).log_scale(), (least / 2.0..1.2).log_scale())?;
+        chart
+            .configure_mesh()
+            .x_desc(unit)
+            .y_desc("fraction that took longer")
+            .y_label_formatter(&|y| format!("{y:e}"))
+            .label_style(("sans-serif", 13))
+            .draw()?;
+        for (n, (name, points)) in lines.iter().enumerate() {
+            let corners = steps(points, low).into_iter();
+            let line = corners.map(|(x, y)| (x, (1.0 - y).max(least / 2.0)));
+            chart
+                .draw_series(LineSeries::new(line, colour(n).stroke_width(2)))?
+                .label(name)
+                .legend(move |(x, y)| {
+                    PathElement::new([(x, y), (x + 16, y)], colour(n).stroke_width(2))
+                });
+        }
+        legend(&mut chart, SeriesLabelPosition::UpperRight)?;
+        area.present()?;
+    }
+    Ok(svg)
+}
+
+/// One line a system over a linear axis; values on a logarithmic one if they span more than two orders, from a thousandth of the largest on.
+pub fn lines(
+    title: &str,
+    (x_unit, y_unit): (&str, &str),
+    all: &[(String, Vec<(f64, f64)>)],
+) -> PlotResult {
+    let points = || all.iter().flat_map(|(_, points)| points.iter().copied());
+    let high = top(points().map(|p| p.1));
+    let right = points().map(|p| p.0).fold(0.0, f64::max).max(1e-9);
+    let least = points().map(|p| p.1).filter(|y| *y > 0.0);
+    let low = least.fold(high, f64::min);
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        let mut builder = ChartBuilder::on(&area);
+        builder
+            .caption(title, ("sans-serif", 18))
+            .margin(12)
+            .x_label_area_size(42)
+            .y_label_area_size(76);
+        match high / low > 100.0 {
+            true => {
+                let low = low.max(high / 1e6);
+                // Room above for the legend.
+                let axis = (low..high * 4.0).log_scale();
+                let chart = builder.build_cartesian_2d(0.0..right, axis)?;
+                drawn(chart, (x_unit, y_unit), all, low)?;
+            }
+            false => {
+                let chart = builder.build_cartesian_2d(0.0..right, 0.0..high * 1.3)?;
+                drawn(chart, (x_unit, y_unit), all, 0.0)?;
+            }
+        }
+        area.present()?;
+    }
+    Ok(svg)
+}
+
+/// What lies below `low` is drawn there.
+fn drawn<'a, Y>(
+    mut chart: ChartContext<
+        'a,
+        SVGBackend<'a>,
+        Cartesian2d<plotters::coord::types::RangedCoordf64, Y>,
+    >,
+    (x_unit, y_unit): (&str, &str),
+    all: &[(String, Vec<(f64, f64)>)],
+    low: f64,
+) -> Result<(), Box<dyn std::error::Error>>
+where
+    Y: Ranged<ValueType = f64> + plotters::coord::ranged1d::ValueFormatter<f64>,
+{
+    chart
+        .configure_mesh()
+        .x_desc(x_unit)
+        .y_desc(y_unit)
+        .label_style(("sans-serif", 13))
+        .draw()?;
+    for (n, (name, points)) in all.iter().enumerate() {
+        let line = points.iter().map(|&(x, y)| (x, y.max(low)));
+        chart
+            .draw_series(LineSeries::new(line, colour(n).stroke_width(1)))?
+            .label(name)
+            .legend(move |(x, y)| {
+                PathElement::new([(x, y), (x + 16, y)], colour(n).stroke_width(2))
+            });
+    }
+    legend(&mut chart, SeriesLabelPosition::UpperRight)
+}
+
 fn legend<'a, X: Ranged, Y: Ranged>(
     chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
     place: SeriesLabelPosition,

@@ -1,7 +1,9 @@
 //! Workloads: what runs on a mounted file system while the figures are taken.
 
+mod aging;
 pub mod background;
 pub mod bench;
+pub mod filebench;
 pub mod files;
 pub mod fsync;
 pub mod replay;
@@ -11,8 +13,10 @@ mod spec;
 pub mod sqlite;
 mod sqlite_spec;
 
+pub use aging::Aged;
 pub use background::{Background, Running};
-pub use bench::{BenchSpec, Program};
+pub use bench::{BenchSpec, Case, MetaOp, Program};
+pub use filebench::{Filebench, FilebenchSpec};
 pub use files::FilesSpec;
 pub use fsync::FsyncSpec;
 pub use replay::own_time;

@@ -286,6 +286,11 @@ mod tests {
             "jobs:procs=4,file=8m,size=8k,count=9,warm=3,every=4,order=shuffled,fill=fallocate",
             "small:count=9,size=1,every=2,unlink=9,writer=7",
             "churn:rounds=2,dirs=3,files=4,size=5k",
+            "fio:case=RanWR_W,file=8m,count=7",
+            "tree:op=make,files=70,build=3,headers=2,procs=8,cpu=5",
+            "tree:op=cp,files=9,pack=0,preserve=on",
+            "meta:op=mkdir,count=7,aged=80%,overwrites=50,writer=3",
+            "fio:rw=write,bs=8k,depth=3,file=1m,fill=none,end=off,writer=9",
             "replay",
             "replay:file=a.gz,pace=recorded,think=0.5,idle=7ms,writer=9",
             "app:gmail,seconds=60,pace=none",
@@ -299,7 +304,18 @@ mod tests {
     fn what_is_wrong_is_named_with_what_is_right() {
         let fail = |text: &str| text.parse::<Workload>().unwrap_err().to_string();
         for (text, wrong, right) in [
-            ("fio", "`fio`", "sqlite, fsync, files"),
+            ("fios", "`fios`", "sqlite, fsync, files"),
+            ("fio:case=Seq", "Seq", "Seq_write, Seq_read"),
+            ("fio:bs=3k", "file=64m", "bs=3k"),
+            ("fio:file=64k", "16 places", "depth=32"),
+            ("fio:file=1024m,bs=1", "more than 16777216", "bs=1"),
+            ("fio:rw=read,fill=none", "rw=read", "fill=write"),
+            ("fio:mix=100", "`100`", "1 to 99"),
+            ("tree:op=mv", "mv", "cp, clone, make"),
+            ("tree:op=clone,procs=2", "procs=2", "make"),
+            ("tree:files=0", "`0`", "1 to"),
+            ("meta:aged=96", "`96`", "0 to 95"),
+            ("meta:overwrites=50", "overwrites=", "aged="),
             (
                 "sqlite:rows=3",
                 "`sqlite` has no parameter `rows`",

@@ -8,7 +8,7 @@ use super::job::Job;
 use crate::RunConfig;
 use crate::paper::{Published, Row};
 use rig::{Config, Preset};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Device profile of every figure that names no other.
 pub const DEVICE: &str = "emmc-odroid-xu4";
@@ -32,6 +32,13 @@ const STANDS_IN: &str = "generator stands in for the recording";
 
 /// Length of an app run, seconds of its recording: full and quick.
 const SECONDS: (u64, u64) = (120, 20);
+
+/// The file with the recording of an app, and its name in a workload; `None` if the folder has none.
+pub fn recording(traces: Option<&Path>, app: &str) -> Option<(PathBuf, &'static str)> {
+    let (_, file) = RECORDED.iter().find(|(name, _)| *name == app)?;
+    let path = traces?.join(file);
+    path.is_file().then_some((path, *file))
+}
 
 /// What is run, and how long.
 #[derive(Clone, PartialEq, Debug)]
@@ -149,9 +156,7 @@ impl Plan {
 
     /// The file with the recording of an app.
     fn recording(&self, app: &str) -> Option<PathBuf> {
-        let (_, file) = RECORDED.iter().find(|(name, _)| *name == app)?;
-        let path = self.traces.as_ref()?.join(file);
-        path.is_file().then_some(path)
+        recording(self.traces.as_deref(), app).map(|(path, _)| path)
     }
 
     /// The standard run of an app or of its recording.

@@ -1,24 +1,139 @@
 //! What has to run.
 
-use super::checkpoints::{CheckpointJob, Checkpointed};
-use crate::RunError;
-use crate::paper::study::Work;
+use super::crash::{CrashJob, Judged};
+use super::loss::{LossJob, Lost};
+use super::measure::{BenchJob, Host, Measured};
+use super::recovery::{Recovering, RecoveryJob};
+use crate::paper::study::{self, Work, outcome};
+use crate::results::Run;
+use crate::{RunConfig, RunError, run};
 use serde::{Deserialize, Serialize};
 
-/// One simulation.
+/// One simulation, or a few that belong together.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Job {
-    /// An operation on names many times, and what the checkpoints cost.
-    Checkpoints(CheckpointJob),
+    /// A benchmark on one of the systems.
+    Bench(BenchJob),
+    /// Any workload, measured as `varve compare` does.
+    Run(RunJob),
+    /// Operations on names, and what power cuts take of them.
+    Loss(LossJob),
+    /// Files made or removed, and the mount behind a power cut.
+    Recovery(RecoveryJob),
+    /// A workload that is cut everywhere within a bound.
+    Crash(CrashJob),
 }
 
-impl Work for Job {
-    type Outcome = Checkpointed;
+/// A run on a host.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RunJob {
+    /// System and workload.
+    pub run: RunConfig,
+    /// On what.
+    pub host: Host,
+}
 
-    fn run(&self) -> Result<Checkpointed, RunError> {
+/// What a job gave.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Of [`Job::Bench`].
+    Bench(Box<Measured>),
+    /// Of [`Job::Run`].
+    Run(Box<Run>),
+    /// Of [`Job::Loss`].
+    Loss(Lost),
+    /// Of [`Job::Recovery`].
+    Recovery(Recovering),
+    /// Of [`Job::Crash`].
+    Crash(Judged),
+}
+
+/// Outcomes by [`Work::key`].
+pub type Outcomes = study::Outcomes<Outcome>;
+
+impl Work for Job {
+    type Outcome = Outcome;
+
+    fn run(&self) -> Result<Outcome, RunError> {
         match self {
-            Job::Checkpoints(job) => job.run(),
+            Job::Bench(job) => Ok(Outcome::Bench(Box::new(job.run()?))),
+            Job::Run(job) => {
+                let sim = job.host.sim(job.run.seed);
+                Ok(Outcome::Run(Box::new(run::run_in(&job.run, sim)?)))
+            }
+            Job::Loss(job) => job.run().map(Outcome::Loss),
+            Job::Recovery(job) => job.run().map(Outcome::Recovery),
+            Job::Crash(job) => job.run().map(Outcome::Crash),
         }
+    }
+}
+
+/// The figures of a [`Job::Bench`].
+///
+/// # Errors
+/// It was not run, or is of another kind.
+pub fn measured<'a>(outcomes: &'a Outcomes, job: &BenchJob) -> Result<&'a Measured, RunError> {
+    let job = Job::Bench(job.clone());
+    match outcome(outcomes, &job)? {
+        Outcome::Bench(measured) => Ok(measured),
+        _ => Err(RunError::Check(format!("{} is no benchmark", job.key()))),
+    }
+}
+
+/// The figures of a [`Job::Run`].
+///
+/// # Errors
+/// It was not run, or is of another kind.
+pub fn run_of<'a>(outcomes: &'a Outcomes, job: &RunJob) -> Result<&'a Run, RunError> {
+    let job = Job::Run(job.clone());
+    match outcome(outcomes, &job)? {
+        Outcome::Run(run) => Ok(run),
+        _ => Err(RunError::Check(format!("{} is no plain run", job.key()))),
+    }
+}
+
+fn other<T>(job: &Job) -> Result<T, RunError> {
+    let what = format!("{} gave something of another kind", job.key());
+    Err(RunError::Check(what))
+}
+
+/// What [`Job::Loss`] found.
+///
+/// # Errors
+/// It was not run, or is of another kind.
+pub fn lost<'a>(outcomes: &'a Outcomes, job: &LossJob) -> Result<&'a Lost, RunError> {
+    let job = Job::Loss(job.clone());
+    match outcome(outcomes, &job)? {
+        Outcome::Loss(lost) => Ok(lost),
+        _ => other(&job),
+    }
+}
+
+/// What [`Job::Recovery`] found.
+///
+/// # Errors
+/// It was not run, or is of another kind.
+pub fn recovering<'a>(
+    outcomes: &'a Outcomes,
+    job: &RecoveryJob,
+) -> Result<&'a Recovering, RunError> {
+    let job = Job::Recovery(job.clone());
+    match outcome(outcomes, &job)? {
+        Outcome::Recovery(found) => Ok(found),
+        _ => other(&job),
+    }
+}
+
+/// What [`Job::Crash`] found.
+///
+/// # Errors
+/// It was not run, or is of another kind.
+pub fn judged<'a>(outcomes: &'a Outcomes, job: &CrashJob) -> Result<&'a Judged, RunError> {
+    let job = Job::Crash(job.clone());
+    match outcome(outcomes, &job)? {
+        Outcome::Crash(judged) => Ok(judged),
+        _ => other(&job),
     }
 }

@@ -1,6 +1,8 @@
 //! Each benchmark, run and checked on a small volume.
 
+use super::MetaOp;
 use crate::results::Run;
+use crate::workload::Workload;
 use crate::{RunConfig, run};
 use rig::{Config, Preset};
 
@@ -89,11 +91,62 @@ fn small_files_and_trees_come_and_go() {
 
 #[test]
 fn one_operation_on_names_many_times() {
-    for op in ["mkdir", "rmdir", "create", "unlink"] {
+    for op in MetaOp::ALL.map(MetaOp::name) {
         let run = ran("jbd2", &format!("meta:op={op},count=250,width=6"));
         assert_eq!(run.ops, 250);
         assert_eq!(run.ops_by_kind.keys().collect::<Vec<_>>(), [op]);
     }
-    let run = ran("jbd2", "meta:op=create,count=10,size=0");
-    assert_eq!(blocks(&run, "data"), 0);
+    for op in ["create", "unlink", "copy"] {
+        let run = ran("jbd2", &format!("meta:op={op},count=10,size=0"));
+        assert_eq!(blocks(&run, "data"), 0, "{op} of empty files");
+    }
+}
+
+#[test]
+fn a_copy_writes_what_it_reads() {
+    let run = ran("jbd2", "meta:op=copy,count=30,size=10k,width=4");
+    assert_eq!(blocks(&run, "data"), 90, "the sources are home before");
+    let bytes = 30.0 * 10.0 * 1024.0 / 1e6 / run.virtual_seconds;
+    assert!((run.mb_per_s.unwrap() / bytes - 1.0).abs() < 1e-3);
+}
+
+#[test]
+fn processes_share_the_objects_and_each_is_done_once() {
+    let text = "meta:op=create,count=250,width=6";
+    let (one, four) = (ran("jbd2", text), ran("jbd2", &format!("{text},procs=4")));
+    assert_eq!(four.ops, 250);
+    assert_eq!(blocks(&one, "data"), blocks(&four, "data"));
+    for op in MetaOp::ALL.map(MetaOp::name) {
+        let run = ran("jbd2", &format!("meta:op={op},count=50,width=6,procs=7"));
+        assert_eq!(run.ops, 50, "{op}");
+    }
+}
+
+#[test]
+fn between_two_rounds_what_was_done_is_undone() {
+    let run = ran("jbd2", "meta:op=mkdir,count=20,rounds=3,procs=2");
+    let of = |kind: &str| run.ops_by_kind.get(kind).map(|k| k.ops);
+    assert_eq!(
+        (of("mkdir"), of("rmdir"), run.ops),
+        (Some(60), Some(40), 100)
+    );
+    let run = ran("jbd2", "meta:op=stat,count=20,rounds=3");
+    assert_eq!(run.ops, 60, "nothing to undo");
+    let text = "meta:op=rmdir,count=20,size=4k,width=100,procs=2,rounds=3";
+    assert_eq!(text.parse::<Workload>().unwrap().to_string(), text);
+}
+
+#[test]
+fn fio_reads_from_the_device_what_it_has_laid_out() {
+    let run = ran("jbd2", "fio:case=Seq_read,file=40m");
+    assert_eq!((run.ops, run.ops_by_kind["read"].ops), (40, 40));
+    let reads = run.device.commands.reads;
+    assert!(reads >= 40, "the cache was dropped: {reads} reads");
+    let run = ran("jbd2", "fio:case=Rand_write,file=1m,depth=16");
+    assert_eq!((run.ops, blocks(&run, "data")), (256, 256));
+    let run = ran("jbd2", "fio:case=SeqWR_R,file=40m");
+    assert_eq!(
+        run.ops_by_kind["read"].ops + run.ops_by_kind["write"].ops,
+        40
+    );
 }

@@ -1,0 +1,270 @@
+//! Whether a benchmark has room on its volume: asked before it starts, so that none fails after minutes for lack of space.
+//!
+//! What is counted is what the benchmark takes at most at one time, on the safe side: content in whole blocks; on F2FS a block of node for each
+//! file and directory, and those that map large files; on ext4 an inode, and the blocks of directories. Journal, overprovisioning and inode tables are off the
+//! volume already ([`rig::Config::room`]).
+
+use super::{BenchSpec, Program};
+use crate::workload::Workload;
+use crate::{RunConfig, RunError};
+use base::BLOCK_BYTES;
+use rig::{Config, Fs, Room};
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+/// Names in a directory that F2FS keeps in its inode: 182 slots less "." and "..", names of two slots.
+const F2FS_INLINE_NAMES: u64 = 90;
+/// Slots of a block of names.
+const F2FS_SLOTS: u64 = 214;
+/// Bytes of a directory entry of ext4 with a name of 12 to 15 bytes.
+const EXT4_ENTRY_BYTES: u64 = 24;
+/// Blocks that an inode of F2FS addresses itself, at least; a node below it.
+const F2FS_INODE_BLOCKS: u64 = 873;
+const F2FS_NODE_BLOCKS: u64 = 1018;
+/// ext4 keeps blocks back for what delayed allocation has underrated: 2 % of the volume, at most 4096.
+const EXT4_KEPT: u64 = 50;
+const EXT4_KEPT_MAX: u64 = 4096;
+/// Tried volumes differ by this.
+const STEP: u64 = 16 << 20;
+const VOLUME_MAX: u64 = 64 << 30;
+
+/// What a benchmark takes at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Needs {
+    /// Files and directories.
+    pub inodes: u64,
+    /// Blocks of content.
+    pub content: u64,
+    /// Nodes of F2FS below inodes.
+    pub nodes: u64,
+    /// Blocks of names: of F2FS, of ext4.
+    pub names: [u64; 2],
+}
+
+impl Needs {
+    /// `count` files of `bytes` each.
+    #[must_use]
+    pub fn files(mut self, count: u64, bytes: u64) -> Needs {
+        let blocks = bytes.div_ceil(BLOCK);
+        let mapped = blocks.saturating_sub(F2FS_INODE_BLOCKS);
+        // Two levels above the nodes that map content.
+        let below = match mapped.div_ceil(F2FS_NODE_BLOCKS) {
+            0 => 0,
+            n => n + n.div_ceil(F2FS_NODE_BLOCKS) + 2,
+        };
+        self.inodes = self.inodes.saturating_add(count);
+        self.content = self.content.saturating_add(count.saturating_mul(blocks));
+        self.nodes = self.nodes.saturating_add(count.saturating_mul(below));
+        self
+    }
+
+    /// `count` directories with `entries` names each.
+    #[must_use]
+    pub fn dirs(mut self, count: u64, entries: u64) -> Needs {
+        // Blocks of both are about two thirds full: hash buckets, split blocks.
+        let f2fs = match entries {
+            0..=F2FS_INLINE_NAMES => 0,
+            n => (n * 2 * 3 / 2).div_ceil(F2FS_SLOTS) + 2,
+        };
+        let ext4 = (entries * EXT4_ENTRY_BYTES * 3 / 2).div_ceil(BLOCK).max(1);
+        self.inodes = self.inodes.saturating_add(count);
+        self.names[0] = self.names[0].saturating_add(count.saturating_mul(f2fs));
+        self.names[1] = self.names[1].saturating_add(count.saturating_mul(ext4));
+        self
+    }
+
+    /// Blocks on such a file system.
+    pub fn blocks(&self, fs: Fs) -> u64 {
+        let parts = match fs {
+            Fs::F2fs => [self.content, self.inodes, self.nodes, self.names[0]],
+            // A block for each of the few files with so many extents that the inode does not hold them.
+            Fs::Ext4 | Fs::Ext3 => [self.content, self.names[1], self.nodes, 0],
+        };
+        parts.into_iter().fold(0, u64::saturating_add)
+    }
+
+    fn fits(&self, fs: Fs, room: Room) -> bool {
+        let kept = match fs {
+            Fs::F2fs => 0,
+            Fs::Ext4 | Fs::Ext3 => (room.blocks / EXT4_KEPT).min(EXT4_KEPT_MAX),
+        };
+        self.blocks(fs) + kept <= room.blocks && self.inodes <= room.inodes
+    }
+}
+
+impl BenchSpec {
+    /// What it takes at most on a device of `bytes`, aging included; nothing of what runs beside it.
+    pub fn needs(&self, bytes: u64) -> Needs {
+        let needs = Needs::default();
+        let needs = match &self.program {
+            Program::Bonnie(spec) => needs.files(1, spec.bytes()),
+            Program::Iozone(spec) => needs.files(1, spec.file),
+            Program::Jobs(spec) => needs.files(spec.processes.into(), spec.file),
+            Program::Small(spec) => {
+                let count = spec.count.into();
+                needs.files(count, spec.size).dirs(1, count)
+            }
+            Program::Churn(spec) => {
+                let (dirs, files) = (spec.dirs.into(), spec.files.into());
+                let needs = needs.files(dirs * files, spec.size);
+                needs.dirs(dirs, files).dirs(1, dirs)
+            }
+            Program::Meta(spec) => spec.needs(needs),
+            Program::Fio(spec) => needs.files(1, spec.file),
+            Program::Tree(spec) => spec.needs(needs),
+            // What its model asks for is known when it is read: it looks at the volume itself.
+            Program::Filebench(_) => needs,
+        };
+        if self.aged.percent == 0 {
+            return needs;
+        }
+        let (files, dirs) = self.aged.names(bytes);
+        let mut needs = needs.dirs(dirs, files / dirs.max(1));
+        // Its blocks count an inode for each file.
+        needs.content = needs.content.saturating_add(self.aged.blocks(bytes));
+        needs.nodes = needs.nodes.saturating_add(files / 8);
+        needs
+    }
+}
+
+/// Refuses a benchmark that the volume has no room for.
+///
+/// # Errors
+/// [`RunError::Room`]: what it needs, what there is, and which size would do; the configuration is not possible.
+pub fn check(config: &RunConfig) -> Result<(), RunError> {
+    check_loaded(config, &config.workload.parse()?)
+}
+
+/// The same, for whoever has parsed the workload.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_loaded(config: &RunConfig, workload: &Workload) -> Result<(), RunError> {
+    let Workload::Bench(spec) = workload else {
+        return Ok(());
+    };
+    let stack = &config.stack;
+    let (needs, room) = (spec.needs(stack.bytes), stack.room()?);
+    if needs.fits(stack.fs, room) {
+        return Ok(());
+    }
+    let mib = |blocks: u64| (u128::from(blocks) * u128::from(BLOCK)).div_ceil(1 << 20);
+    let (blocks, inodes) = (needs.blocks(stack.fs), needs.inodes);
+    let would_do = match volume(stack, spec) {
+        Some(bytes) => format!("a volume of {} MiB would do (--size {0})", bytes >> 20),
+        None => format!("no volume of up to {} GiB would do", VOLUME_MAX >> 30),
+    };
+    Err(RunError::Room(format!(
+        "{workload} needs {} MiB ({} MiB of it content) and {inodes} inodes; {} on a device of {} MiB has {} MiB and {} inodes for files: {would_do}, \
+         or choose smaller numbers",
+        mib(blocks),
+        mib(needs.content),
+        stack.fs,
+        stack.bytes >> 20,
+        mib(room.blocks),
+        room.inodes,
+    )))
+}
+
+/// The smallest volume, in steps of 16 MiB, that has room.
+fn volume(stack: &Config, spec: &BenchSpec) -> Option<u64> {
+    let fits = |steps: u64| {
+        let bytes = steps * STEP;
+        let stack = Config {
+            bytes,
+            ..stack.clone()
+        };
+        let room = stack.room();
+        room.is_ok_and(|room| spec.needs(bytes).fits(stack.fs, room))
+    };
+    let (mut low, mut high) = (stack.bytes / STEP, stack.bytes / STEP + 1);
+    while !fits(high) {
+        (low, high) = (high, high * 2);
+        if high > VOLUME_MAX / STEP {
+            return None;
+        }
+    }
+    while high - low > 1 {
+        let middle = (low + high) / 2;
+        match fits(middle) {
+            true => high = middle,
+            false => low = middle,
+        }
+    }
+    Some(high * STEP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run;
+    use rig::Preset;
+
+    fn config(fs: Fs, mib: u64, workload: String) -> RunConfig {
+        let mut stack = Config::new(Preset::default(), "loop-like", 3);
+        (stack.fs, stack.bytes) = (fs, mib << 20);
+        let scheme = if fs == Fs::F2fs {
+            "f2fsj+ring=256"
+        } else {
+            "jbd2"
+        };
+        stack.set_scheme(scheme).unwrap();
+        RunConfig {
+            stack,
+            workload,
+            seed: 3,
+            recording: None,
+        }
+    }
+
+    /// The largest number that is let through runs to its end, and one more is refused before it starts.
+    fn both_sides(fs: Fs, workload: &dyn Fn(u64) -> String) {
+        let passes = |n| check(&config(fs, 64, workload(n))).is_ok();
+        let (mut low, mut high) = (1, 1 << 20);
+        assert!(passes(low) && !passes(high));
+        while high - low > 1 {
+            let middle = (low + high) / 2;
+            match passes(middle) {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        let most = run::run(&config(fs, 64, workload(low)), &mut |_, _| {});
+        let ran = most.unwrap_or_else(|e| panic!("{fs}, {}: {e}", workload(low)));
+        assert!(ran.run.ops > 0);
+        let refused = run::run(&config(fs, 64, workload(high)), &mut |_, _| {});
+        let Err(RunError::Room(words)) = refused.map(|_| ()) else {
+            panic!("{fs}, {}: it was let through", workload(high));
+        };
+        assert!(
+            words.contains("on a device of 64 MiB") && words.contains("--size 80"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn the_largest_that_is_let_through_runs_and_one_more_is_refused_with_the_size() {
+        for fs in [Fs::Ext4, Fs::F2fs] {
+            both_sides(fs, &|n| format!("meta:op=create,size=16k,count={n}"));
+            both_sides(fs, &|n| {
+                format!("fio:rw=write,depth=1,bs=4k,file={}k,end=off", 4 * n)
+            });
+            both_sides(fs, &|n| format!("tree:op=clone,pack=50,files={n}"));
+        }
+        both_sides(Fs::Ext4, &|n| format!("meta:op=mkdir,count={n}"));
+        both_sides(Fs::F2fs, &|n| format!("small:unlink=0,size=1,count={n}"));
+    }
+
+    #[test]
+    fn what_no_device_holds_is_refused_in_words() {
+        let much = config(
+            Fs::F2fs,
+            64,
+            "meta:op=create,size=16m,count=10000000".into(),
+        );
+        let error = check(&much).unwrap_err().to_string();
+        assert!(error.contains("no volume of up to 64 GiB"), "{error}");
+        let aged = config(Fs::F2fs, 128, "meta:op=mkdir,count=10,aged=95%".into());
+        let error = check(&aged).unwrap_err().to_string();
+        assert!(error.contains("aged=95%"), "{error}");
+    }
+}
