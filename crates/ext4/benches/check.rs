@@ -30,7 +30,11 @@ fn volume(files: u64) -> Image {
         plan.write(&Queue::new(ram.clone()), DeviceContent::Zeros)
             .expect("written");
         let fs = Ext4::mount(Queue::new(ram.clone()), MountOptions::default()).expect("mounts");
-        let root = Creds { uid: 0, gid: 0 };
+        let root = Creds {
+            uid: 0,
+            gid: 0,
+            umask: 0,
+        };
         let dir = fs.mkdir(fs.root(), b"dir", 0o755, root).expect("room").ino;
         for n in 0..files {
             let parent = if n % 2 == 0 { dir } else { fs.root() };

@@ -14,8 +14,8 @@ use base::cost::ext4 as cost;
 use base::{BLOCK_BYTES, BlockNo, Ino, Nanos, Rng, Tid, Time};
 use block::Queue;
 use fscore::{
-    Attr, Creds, DirEntry, Errno, FallocateMode, FileKind, FileSystem, FsError, FsResult, FsStat,
-    PageCache, RenameMode, SetAttr, TimeSet, XattrMode,
+    Attr, Creds, DirEntry, Errno, FallocateMode, FileFlags, FileKind, FileSystem, FsError,
+    FsResult, FsStat, PageCache, RenameMode, SetAttr, TimeSet, XattrMode,
 };
 use journal::{Journal, RecoveryReport};
 use ondisk::ext4 as disk;
@@ -23,6 +23,9 @@ use ondisk::ext4::{FsSeed, RoCompat, State, Superblock};
 use rt::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Flags that `FS_IOC_GETFLAGS` shows (Linux `EXT4_FL_USER_VISIBLE`); their values are the same there.
+const FLAGS_SHOWN: u32 = 0x725B_DFFF;
 
 /// A mounted ext4 file system.
 pub struct Ext4 {
@@ -236,6 +239,7 @@ impl Ext4 {
             ctime: to_wall(disk.change_time()),
             crtime: to_wall(disk.create_time().unwrap_or_default()),
             generation: disk.generation(),
+            flags: FileFlags(disk.flags().0 & FLAGS_SHOWN),
         })
     }
 

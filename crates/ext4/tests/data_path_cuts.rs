@@ -72,7 +72,11 @@ fn what_a_dead_process_left_in_the_cache_is_durable_after_an_fsync() {
                 (ino, page[0])
             };
             let fs = mount();
-            let creds = Creds { uid: 0, gid: 0 };
+            let creds = Creds {
+                uid: 0,
+                gid: 0,
+                umask: 0,
+            };
             let made = fs.create(fs.root(), b"f", FileKind::File, 0o644, 0, creds);
             let ino = made.expect("made").ino;
             fs.write(ino, 0, &[1; 4096]).expect("written");
@@ -125,7 +129,11 @@ fn fsyncs_without_journal_at_the_same_time_both_reach_the_file() {
             let options = || MountOptions::parse("scheme=none").expect("options");
             let disk = SpecDisk::from_image(caps(16 * MIB, Tear::Blocks), content, seed);
             let fs = Ext4::mount(Queue::new(disk.clone()), options()).expect("mounts");
-            let creds = || Creds { uid: 0, gid: 0 };
+            let creds = || Creds {
+                uid: 0,
+                gid: 0,
+                umask: 0,
+            };
             let dir = fs.mkdir(fs.root(), b"d", 0o755, creds()).expect("made").ino;
             let made = fs.create(dir, b"f", FileKind::File, 0o644, 0, creds());
             let file = made.expect("made").ino;
@@ -176,7 +184,14 @@ fn torn_superblock_without_backup_is_mended_by_the_log() {
             let (disk, fs) = mount(&new_volume(64));
             let fs = fs.expect("a new volume");
             let old = disk.visible().block(0);
-            let (root, creds) = (fs.root(), Creds { uid: 0, gid: 0 });
+            let (root, creds) = (
+                fs.root(),
+                Creds {
+                    uid: 0,
+                    gid: 0,
+                    umask: 0,
+                },
+            );
             let make = |name: &[u8]| {
                 let made = fs.create(root, name, FileKind::File, 0o644, 0, creds);
                 made.expect("room").ino

@@ -56,7 +56,14 @@ struct Life {
 
 impl Life {
     fn create(&self, name: &[u8]) -> Ino {
-        let (root, creds) = (self.fs.root(), Creds { uid: 0, gid: 0 });
+        let (root, creds) = (
+            self.fs.root(),
+            Creds {
+                uid: 0,
+                gid: 0,
+                umask: 0,
+            },
+        );
         let made = self.fs.create(root, name, FileKind::File, 0o644, 0, creds);
         made.expect("the journal runs").ino
     }

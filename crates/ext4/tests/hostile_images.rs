@@ -15,7 +15,11 @@ use varve_ext4::mkfs::{self, DeviceContent, JournalSize, Kind, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
 const BYTES: u64 = 16 << 20;
-const ROOT: Creds = Creds { uid: 0, gid: 0 };
+const ROOT: Creds = Creds {
+    uid: 0,
+    gid: 0,
+    umask: 0,
+};
 /// Root directory: entries looked at.
 const NAMES_MAX: usize = 64;
 

@@ -68,13 +68,23 @@ fn change(fs: &Ext4) {
         fs.unlink(many, name.as_bytes()).expect("unlink");
     }
     let made = fs
-        .mkdir(root, b"made here", 0o755, Creds { uid: 5, gid: 6 })
+        .mkdir(
+            root,
+            b"made here",
+            0o755,
+            Creds {
+                uid: 5,
+                gid: 6,
+                umask: 0,
+            },
+        )
         .expect("mkdir");
     for n in 0..300u64 {
         let name = format!("new file {n}");
         let creds = Creds {
             uid: 66_000,
             gid: 7,
+            umask: 0,
         };
         let file = fs
             .create(made.ino, name.as_bytes(), FileKind::File, 0o640, 0, creds)

@@ -77,7 +77,11 @@ fn crashed(options: &str, body: impl FnOnce(&Arc<Ram>, Ino, &Attr)) {
     let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
         let ram = volume();
         let fs = mount(&ram, &options);
-        let creds = Creds { uid: 0, gid: 0 };
+        let creds = Creds {
+            uid: 0,
+            gid: 0,
+            umask: 0,
+        };
         let made = fs.create(fs.root(), b"f", FileKind::File, 0o644, 0, creds);
         let ino = made.expect("made").ino;
         assert_eq!(fs.write(ino, 0, &content()).expect("written"), LEN);

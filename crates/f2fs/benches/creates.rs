@@ -29,7 +29,11 @@ fn create(dirs: u32, files: u32) {
         let plan = mkfs::plan(&Options::new(BYTES, [3; 16], time)).expect("a volume");
         plan.write(&queue, DeviceContent::Zeros).expect("written");
         let fs = F2fs::mount(queue, MountOptions::default()).expect("mounts");
-        let root = Creds { uid: 0, gid: 0 };
+        let root = Creds {
+            uid: 0,
+            gid: 0,
+            umask: 0,
+        };
         for d in 0..dirs {
             let dir = fs.mkdir(fs.root(), format!("dir {d}").as_bytes(), 0o755, root);
             let dir = dir.expect("room").ino;

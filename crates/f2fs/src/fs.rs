@@ -160,7 +160,11 @@ impl FileSystem for F2fs {
         self.guarded(|| {
             self.check_writable()?;
             self.file(ino, Use::Change)?;
-            self.fallocate_file(ino, mode, offset, len)
+            match mode {
+                FallocateMode::CollapseRange => self.collapse_range(ino, offset, len),
+                FallocateMode::InsertRange => self.insert_range(ino, offset, len),
+                _ => self.fallocate_file(ino, mode, offset, len),
+            }
         })
     }
     fn open(&self, ino: Ino) -> FsResult<()> {

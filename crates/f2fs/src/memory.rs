@@ -95,7 +95,11 @@ mod tests {
         assert!(before.segments > 0);
         for n in 0..50 {
             let name = format!("file {n}");
-            let creds = Creds { uid: 0, gid: 0 };
+            let creds = Creds {
+                uid: 0,
+                gid: 0,
+                umask: 0,
+            };
             let made = fs.create(fs.root(), name.as_bytes(), FileKind::File, 0o644, 0, creds);
             let ino = made.expect("room").ino;
             fs.write(ino, 0, &[7; 8192]).expect("room");

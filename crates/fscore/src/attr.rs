@@ -1,5 +1,6 @@
 //! Attributes of inodes and file systems.
 
+use crate::{Errno, FileFlags};
 use base::Ino;
 use rt::WallTime;
 
@@ -81,6 +82,27 @@ pub struct Attr {
     pub crtime: WallTime,
     /// Inode generation.
     pub generation: u32,
+    /// What `lsattr` shows; `statx` tells part of it ([`FileFlags::statx`]).
+    pub flags: FileFlags,
+}
+
+impl Attr {
+    /// Whether a file with these flags can be opened this way: an immutable one not for writing, an append-only one for writing only
+    /// with `O_APPEND` and without `O_TRUNC` (Linux `may_open`). File systems check the rest of what the flags forbid; only who opens
+    /// knows this.
+    ///
+    /// # Errors
+    /// EPERM.
+    pub fn check_open(&self, write: bool, append: bool, truncate: bool) -> Result<(), Errno> {
+        let immutable = self.flags.has(FileFlags::IMMUTABLE) && (write || truncate);
+        let appends = self.flags.has(FileFlags::APPEND) && (write && !append || truncate);
+        // Devices, pipes and sockets are written to without changing anything here.
+        let content = matches!(self.kind, FileKind::File | FileKind::Dir);
+        match content && (immutable || appends) {
+            true => Err(Errno::Perm),
+            false => Ok(()),
+        }
+    }
 }
 
 /// A new value of a time stamp.

@@ -27,6 +27,8 @@ errnos! {
     NoEnt = 2, "no such file or directory";
     /// EIO
     Io = 5, "input/output error";
+    /// ENXIO
+    NxIo = 6, "no such device or address";
     /// E2BIG
     TooBig = 7, "argument list too long";
     /// EBADF

@@ -1,18 +1,28 @@
 //! The seam between `vfs` and a file system.
 
-use crate::{Attr, DirEntry, Errno, FileKind, FsResult, FsStat, SetAttr};
+use crate::{Attr, DirEntry, Errno, FileFlags, FileKind, FsResult, FsStat, SetAttr};
 use base::{Ino, Time};
+use std::ops::Range;
 
 /// The root inode of ext4. A file system's own answer is [`FileSystem::root`].
 pub const ROOT_INO_HINT: Ino = Ino(2);
 
-/// Who makes a new inode: its owner and group.
+/// Who makes a new inode: its owner and group, and which permissions it never gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Creds {
     /// User.
     pub uid: u32,
-    /// Group.
+    /// Group; a directory with the set-group-ID bit gives its own instead.
     pub gid: u32,
+    /// Permission bits taken away from a new inode, unless its directory has a default ACL, which decides instead (`umask(2)`).
+    pub umask: u16,
+}
+
+impl Creds {
+    /// The permission bits of a new inode whose directory has no default ACL: `perm` without the bits of `umask`.
+    pub const fn masked(&self, perm: u16) -> u16 {
+        perm & !(self.umask & 0o777)
+    }
 }
 
 /// What a rename does when the target exists.
@@ -24,6 +34,37 @@ pub enum RenameMode {
     NoReplace,
     /// Swaps the two (`RENAME_EXCHANGE`).
     Exchange,
+    /// Replaces it, and leaves a whiteout of this owner under the old name: a character device 0:0 without permissions
+    /// (`RENAME_WHITEOUT`, for overlays).
+    Whiteout(Creds),
+    /// The same, but fails with EEXIST if the target exists (`RENAME_WHITEOUT | RENAME_NOREPLACE`).
+    WhiteoutNoReplace(Creds),
+}
+
+impl RenameMode {
+    /// True if an existing target is EEXIST.
+    pub const fn keeps_target(self) -> bool {
+        matches!(
+            self,
+            RenameMode::NoReplace | RenameMode::WhiteoutNoReplace(_)
+        )
+    }
+    /// The owner of the whiteout that takes the old name, if one does.
+    pub const fn whiteout(self) -> Option<Creds> {
+        match self {
+            RenameMode::Whiteout(creds) | RenameMode::WhiteoutNoReplace(creds) => Some(creds),
+            _ => None,
+        }
+    }
+}
+
+/// What [`FileSystem::seek`] looks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SeekMode {
+    /// The next byte that is not in a hole (`SEEK_DATA`).
+    Data,
+    /// The next byte in a hole; every file ends in one (`SEEK_HOLE`).
+    Hole,
 }
 
 /// What setting an extended attribute does when there is one of that name, or none.
@@ -48,6 +89,17 @@ pub enum FallocateMode {
     PunchHole,
     /// The range reads as zeros and keeps its blocks; the size grows to its end (`FALLOC_FL_ZERO_RANGE`).
     ZeroRange,
+    /// The same; the size stays (`FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE`).
+    ZeroRangeKeepSize,
+    /// Takes the range out of the file; what lies behind it moves forward, and the size shrinks (`FALLOC_FL_COLLAPSE_RANGE`).
+    /// EINVAL unless both ends are multiples of the block size and the range ends before the file does.
+    CollapseRange,
+    /// Makes a hole at the start of the range; what lies there moves back, and the size grows (`FALLOC_FL_INSERT_RANGE`).
+    /// EINVAL unless both ends are multiples of the block size and the range begins before the end of the file.
+    InsertRange,
+    /// Gives shared blocks of the range copies of their own (`FALLOC_FL_UNSHARE_RANGE`). File systems without shared blocks
+    /// answer EOPNOTSUPP, as ext4 and F2FS of Linux do.
+    Unshare,
 }
 
 /// Longest name of an extended attribute with its prefix, bytes (Linux `XATTR_NAME_MAX`).
@@ -78,6 +130,10 @@ pub trait FileSystem: Send + Sync {
     /// Changes attributes; answers the new ones.
     fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr>;
     /// Makes an inode of any kind but directory and symlink. `rdev` counts for device files.
+    ///
+    /// Here and in `mkdir` and `tmpfile`: a default ACL of the directory gives the inode its access ACL and, a directory, its default
+    /// ACL, and limits `perm`; without one `creds.umask` does. A directory with the set-group-ID bit gives its group, and
+    /// a new directory the bit.
     fn create(
         &self,
         dir: Ino,
@@ -91,9 +147,15 @@ pub trait FileSystem: Send + Sync {
     fn mkdir(&self, dir: Ino, name: &[u8], perm: u16, creds: Creds) -> FsResult<Attr>;
     /// Makes a symbolic link to `target`.
     fn symlink(&self, dir: Ino, name: &[u8], target: &[u8], creds: Creds) -> FsResult<Attr>;
+    /// Makes a regular file without a name (`O_TMPFILE`) on the volume of `dir`. It comes pinned, as by [`open`](Self::open), and is freed
+    /// by the last [`release`](Self::release) unless [`link`](Self::link) has given it a name by then.
+    fn tmpfile(&self, dir: Ino, perm: u16, creds: Creds) -> FsResult<Attr> {
+        let _ = (dir, perm, creds);
+        Err(Errno::NotSup.into())
+    }
     /// The target of a symbolic link.
     fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>>;
-    /// A further name for `ino`.
+    /// A further name for `ino`, or the first one of a file made by [`tmpfile`](Self::tmpfile). ENOENT if its last name has gone.
     fn link(&self, ino: Ino, dir: Ino, name: &[u8]) -> FsResult<Attr>;
     /// Removes a name of anything but a directory.
     fn unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()>;
@@ -143,6 +205,48 @@ pub trait FileSystem: Send + Sync {
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
         let _ = (ino, mode, offset, len);
         Err(Errno::NotSup.into())
+    }
+    /// Where the next data, or the next hole, begins at or behind byte `offset` (`lseek` with `SEEK_DATA`, `SEEK_HOLE`). Data that waits
+    /// for its blocks is data; allocated blocks that were never written are a hole.
+    ///
+    /// ENXIO if `offset` lies at or behind the end, or there is no data behind it. This default knows no holes but the end of the file.
+    fn seek(&self, ino: Ino, offset: u64, mode: SeekMode) -> FsResult<u64> {
+        let size = self.getattr(ino)?.size;
+        match mode {
+            _ if offset >= size => Err(Errno::NxIo.into()),
+            SeekMode::Data => Ok(offset),
+            SeekMode::Hole => Ok(size),
+        }
+    }
+    /// Tells the device which free space in `range` (bytes of the volume) it need not keep, in pieces of at least `min_bytes` (`FITRIM`).
+    /// Answers how many bytes that were. EOPNOTSUPP if the device knows no discard, EINVAL if the range begins behind the volume.
+    fn trim(&self, range: Range<u64>, min_bytes: u64) -> FsResult<u64> {
+        let _ = (range, min_bytes);
+        Err(Errno::NotSup.into())
+    }
+    /// The flags that `lsattr` shows (`FS_IOC_GETFLAGS`). [`Attr::flags`] has them too.
+    fn file_flags(&self, ino: Ino) -> FsResult<FileFlags> {
+        self.getattr(ino).map(|attr| attr.flags)
+    }
+    /// Sets the flags that `chattr` can change (`FS_IOC_SETFLAGS`); others keep their state. Whether the caller may (owner,
+    /// `CAP_LINUX_IMMUTABLE`, `CAP_SYS_RESOURCE`) is checked by the caller.
+    ///
+    /// EOPNOTSUPP for a flag that the volume cannot have.
+    fn set_file_flags(&self, ino: Ino, flags: FileFlags) -> FsResult<()> {
+        let _ = (ino, flags);
+        Err(Errno::NotSup.into())
+    }
+    /// The project that the inode belongs to (`fsx_projid` of `FS_IOC_FSGETXATTR`); 0 without the feature `project`.
+    fn project(&self, ino: Ino) -> FsResult<u32> {
+        let _ = ino;
+        Ok(0)
+    }
+    /// Sets the project (`FS_IOC_FSSETXATTR`). EOPNOTSUPP without the feature, except for project 0.
+    fn set_project(&self, ino: Ino, project: u32) -> FsResult<()> {
+        match project {
+            0 => self.getattr(ino).map(drop),
+            _ => Err(Errno::NotSup.into()),
+        }
     }
     /// Pins the inode.
     fn open(&self, ino: Ino) -> FsResult<()>;

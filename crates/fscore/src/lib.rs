@@ -5,14 +5,16 @@
 pub mod acl;
 mod attr;
 mod error;
+mod flags;
 mod fs;
 mod page_cache;
 mod xattr_name;
 
 pub use attr::{Attr, DirEntry, FileKind, FsStat, SetAttr, TimeSet};
 pub use error::{Errno, FsError, FsResult};
+pub use flags::FileFlags;
 pub use fs::{
-    Creds, FallocateMode, FileSystem, ROOT_INO_HINT, RenameMode, XATTR_NAME_BYTES_MAX,
+    Creds, FallocateMode, FileSystem, ROOT_INO_HINT, RenameMode, SeekMode, XATTR_NAME_BYTES_MAX,
     XATTR_VALUE_BYTES_MAX, XattrMode,
 };
 pub use page_cache::{DirtyRun, Home, PageCache, PageState, Take};

@@ -69,7 +69,11 @@ fn play(preset: Preset, how: How) -> Counts {
         let stack = Stack::mount(model, &config, Clock::Runtime).expect("mounts");
         let fs = &stack.fs.seam();
         let journal = stack.fs.journal().expect("ext4 has one");
-        let creds = || Creds { uid: 0, gid: 0 };
+        let creds = || Creds {
+            uid: 0,
+            gid: 0,
+            umask: 0,
+        };
         let step = || {
             if how.checkpoints {
                 journal.checkpoint_all().expect("goes home");

@@ -58,7 +58,11 @@ fn play(device: &'static str, one_home_in: u64) -> Counts {
         let (home, log) = (of(&homes), of(&logs));
         for n in 0..40u64 {
             let name = format!("f{n}");
-            let creds = Creds { uid: 0, gid: 0 };
+            let creds = Creds {
+                uid: 0,
+                gid: 0,
+                umask: 0,
+            };
             let made = fs.create(fs.root(), name.as_bytes(), FileKind::File, 0o644, 0, creds);
             let ino = made.expect("room").ino;
             for i in 0..6 {

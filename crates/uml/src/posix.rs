@@ -57,6 +57,10 @@ fn apply(root: &Path, op: &Op, held: &mut Vec<File>) -> io::Result<()> {
                 FallocateMode::KeepSize => F::KEEP_SIZE,
                 FallocateMode::PunchHole => F::PUNCH_HOLE | F::KEEP_SIZE,
                 FallocateMode::ZeroRange => F::ZERO_RANGE,
+                FallocateMode::ZeroRangeKeepSize => F::ZERO_RANGE | F::KEEP_SIZE,
+                FallocateMode::CollapseRange => F::COLLAPSE_RANGE,
+                FallocateMode::InsertRange => F::INSERT_RANGE,
+                FallocateMode::Unshare => F::UNSHARE_RANGE,
             };
             rfs::fallocate(open(path)?, flags, *offset, *len)?;
         }

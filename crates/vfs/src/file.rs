@@ -3,7 +3,7 @@
 use crate::flags::OpenFlags;
 use crate::mount::{Vfs, check_truncate};
 use base::Ino;
-use fscore::{Attr, DirEntry, Errno, FallocateMode, FileKind, FsResult, SetAttr};
+use fscore::{Attr, DirEntry, Errno, FallocateMode, FileKind, FsResult, SeekMode, SetAttr};
 use rt::RwLock;
 use std::sync::Arc;
 
@@ -171,6 +171,14 @@ impl File {
             return self.fsync();
         }
         Ok(())
+    }
+
+    /// Where the next data, or the next hole, begins at or behind `offset` (`lseek` with `SEEK_DATA`, `SEEK_HOLE`).
+    ///
+    /// # Errors
+    /// ENXIO at or behind the end of the file, and if there is no data behind `offset`; of the file system.
+    pub fn seek(&self, offset: u64, mode: SeekMode) -> FsResult<u64> {
+        self.vfs.fs.seek(self.ino(), offset, mode)
     }
 
     /// Makes data and metadata durable.

@@ -35,8 +35,9 @@ mod mount;
 pub use file::File;
 pub use flags::OpenFlags;
 pub use fscore::{
-    Attr, Creds, DirEntry, Errno, FallocateMode, FileKind, FileSystem, FsError, FsResult, FsStat,
-    RenameMode, SetAttr, TimeSet, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XattrMode,
+    Attr, Creds, DirEntry, Errno, FallocateMode, FileFlags, FileKind, FileSystem, FsError,
+    FsResult, FsStat, RenameMode, SeekMode, SetAttr, TimeSet, XATTR_NAME_BYTES_MAX,
+    XATTR_VALUE_BYTES_MAX, XattrMode,
 };
 pub use mount::Vfs;
 pub use path::{NAME_BYTES_MAX, PATH_BYTES_MAX, SYMLINKS_MAX};

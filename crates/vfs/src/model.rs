@@ -84,6 +84,10 @@ impl State {
             Ino(self.next - 1)
         });
         self.generations += 1;
+        let perm = match body {
+            Body::Symlink(_) => perm,
+            _ => creds.masked(perm),
+        };
         let inode = Inode::new(body, perm, creds, self.generations);
         self.inodes.insert(ino, inode);
         ino
@@ -212,9 +216,7 @@ impl FileSystem for ModelFs {
         let grow = match mode {
             FallocateMode::Allocate => true,
             FallocateMode::KeepSize => false,
-            FallocateMode::PunchHole | FallocateMode::ZeroRange => {
-                return Err(Errno::NotSup.into());
-            }
+            _ => return Err(Errno::NotSup.into()),
         };
         let end = offset.checked_add(len).ok_or(Errno::FBig)?;
         self.with(|s| {

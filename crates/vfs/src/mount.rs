@@ -158,6 +158,11 @@ impl Vfs {
                 return Err(Errno::Exist.into());
             }
             check_kind(&attr, flags)?;
+            attr.check_open(
+                flags.has(OpenFlags::WRITE),
+                flags.has(OpenFlags::APPEND),
+                flags.has(OpenFlags::TRUNC),
+            )?;
             let file = self.pin(attr.ino, flags)?;
             return if flags.has(OpenFlags::TRUNC) {
                 self.truncated(file).map(Some)

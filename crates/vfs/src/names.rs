@@ -134,7 +134,7 @@ impl Vfs {
             let from = self.parent(from.as_ref())?;
             let to = self.parent(to.as_ref())?;
             let (Last::Name(from_name), Last::Name(to_name)) = (&from.last, &to.last) else {
-                let taken = mode == RenameMode::NoReplace && matches!(from.last, Last::Name(_));
+                let taken = mode.keeps_target() && matches!(from.last, Last::Name(_));
                 return Err(if taken { Errno::Exist } else { Errno::Busy }.into());
             };
             let slashes = (from.slash, to.slash);
@@ -272,7 +272,7 @@ impl Vfs {
     ) -> FsResult<()> {
         let is_dir = |attr: &Attr| attr.kind == FileKind::Dir;
         match (mode, target) {
-            (RenameMode::NoReplace, Some(_)) => return Err(Errno::Exist.into()),
+            (mode, Some(_)) if mode.keeps_target() => return Err(Errno::Exist.into()),
             (RenameMode::Exchange, None) => return Err(Errno::NoEnt.into()),
             _ => {}
         }

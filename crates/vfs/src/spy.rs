@@ -2,10 +2,11 @@
 
 use base::{Ino, Time};
 use fscore::{
-    Attr, Creds, DirEntry, FallocateMode, FileKind, FileSystem, FsResult, FsStat, RenameMode,
-    SetAttr, XattrMode,
+    Attr, Creds, DirEntry, FallocateMode, FileFlags, FileKind, FileSystem, FsResult, FsStat,
+    RenameMode, SeekMode, SetAttr, XattrMode,
 };
 use rt::Mutex;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -222,6 +223,27 @@ impl FileSystem for SpyFs {
                 len,
             }
         })
+    }
+    fn tmpfile(&self, dir: Ino, perm: u16, creds: Creds) -> FsResult<Attr> {
+        let result = self.below.tmpfile(dir, perm, creds);
+        self.noted(result, |attr| created(attr, b""))
+    }
+    fn seek(&self, ino: Ino, offset: u64, mode: SeekMode) -> FsResult<u64> {
+        self.below.seek(ino, offset, mode)
+    }
+    fn trim(&self, range: Range<u64>, min_bytes: u64) -> FsResult<u64> {
+        self.below.trim(range, min_bytes)
+    }
+    fn set_file_flags(&self, ino: Ino, flags: FileFlags) -> FsResult<()> {
+        let result = self.below.set_file_flags(ino, flags);
+        self.noted(result, |()| Call::SetAttr { ino })
+    }
+    fn project(&self, ino: Ino) -> FsResult<u32> {
+        self.below.project(ino)
+    }
+    fn set_project(&self, ino: Ino, project: u32) -> FsResult<()> {
+        let result = self.below.set_project(ino, project);
+        self.noted(result, |()| Call::SetAttr { ino })
     }
     fn open(&self, ino: Ino) -> FsResult<()> {
         self.below.open(ino)

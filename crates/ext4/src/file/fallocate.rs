@@ -41,9 +41,7 @@ impl Ext4 {
         let size = match mode {
             FallocateMode::Allocate => Some(end),
             FallocateMode::KeepSize => None,
-            FallocateMode::PunchHole | FallocateMode::ZeroRange => {
-                return Err(Errno::NotSup.into());
-            }
+            _ => return Err(Errno::NotSup.into()),
         };
         if !inode.core().has_extents() {
             return Err(Errno::NotSup.into());

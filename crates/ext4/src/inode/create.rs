@@ -79,7 +79,11 @@ impl Ext4 {
         let extra = disk::INODE_EXTRA_BYTES_DEFAULT.max(self.geo.want_extra_isize());
         let mut inode = disk::Inode::blank(bytes, extra.min(room) & !3);
         let now = coarse_now();
-        inode.set_mode(new.kind.mode_bits() | (new.perm & 0o7777));
+        let perm = match new.kind {
+            FileKind::Symlink => new.perm,
+            _ => new.creds.masked(new.perm),
+        };
+        inode.set_mode(new.kind.mode_bits() | (perm & 0o7777));
         inode.set_uid(new.creds.uid);
         inode.set_gid(new.creds.gid);
         inode.set_links(if new.kind == FileKind::Dir { 2 } else { 1 });

@@ -101,10 +101,10 @@ impl Ext4 {
             return self.move_name(source, &to.dir, to.name);
         };
         match mode {
-            RenameMode::NoReplace => Err(Errno::Exist.into()),
+            _ if mode.keeps_target() => Err(Errno::Exist.into()),
             _ if source.inode.ino == target.inode.ino => Ok(()),
             RenameMode::Exchange => self.exchange(source, target),
-            RenameMode::Replace => self.replace(source, target),
+            _ => self.replace(source, target),
         }
     }
 

@@ -163,7 +163,11 @@ impl Task {
             FileKind::File,
             0o644,
             0,
-            Creds { uid: 0, gid: 0 },
+            Creds {
+                uid: 0,
+                gid: 0,
+                umask: 0,
+            },
         )?;
         self.ino = Some(attr.ino);
         Ok(())

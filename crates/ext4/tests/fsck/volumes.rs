@@ -5,7 +5,11 @@ use base::Ino;
 use fscore::{Creds, FileKind, FileSystem};
 use varve_ext4::Ext4;
 
-const ROOT: Creds = Creds { uid: 0, gid: 0 };
+const ROOT: Creds = Creds {
+    uid: 0,
+    gid: 0,
+    umask: 0,
+};
 
 /// Makes and fills a volume: by us, and by debugfs what we cannot make.
 pub fn filled(options: &[&str]) -> Image {

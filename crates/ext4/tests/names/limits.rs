@@ -169,7 +169,11 @@ fn directories_with_set_group_id_hand_their_group_down() {
         return;
     }
     let fs = mount(&Image::new(64, &[]).load(), "");
-    let creds = Creds { uid: 5, gid: 6 };
+    let creds = Creds {
+        uid: 5,
+        gid: 6,
+        umask: 0,
+    };
     let dir = mkdir(&fs, fs.root(), "d").expect("mkdir");
     let set = SetAttr {
         perm: Some(0o2775),

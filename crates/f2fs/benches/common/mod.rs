@@ -14,7 +14,11 @@ pub const FILES: u32 = 100;
 /// All of them.
 pub const ALL: u64 = (DIRS * FILES) as u64;
 /// Who works.
-pub const ROOT: Creds = Creds { uid: 0, gid: 0 };
+pub const ROOT: Creds = Creds {
+    uid: 0,
+    gid: 0,
+    umask: 0,
+};
 
 /// Names, and nanoseconds of one each, round by round.
 pub struct Times {

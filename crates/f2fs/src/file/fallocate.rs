@@ -14,7 +14,7 @@ use ondisk::f2fs::{Advise, BlockAddr};
 use std::ops::Range;
 
 impl F2fs {
-    /// `FileSystem::fallocate`. Takes the gate. Blocks are reserved, not allocated, as the kernel does for files that are not pinned.
+    /// `FileSystem::fallocate`, but for the modes that move content (`shift`). Takes the gate. Blocks are reserved, not allocated, as the kernel does for files that are not pinned.
     pub(crate) fn fallocate_file(
         &self,
         ino: Ino,
@@ -36,7 +36,11 @@ impl F2fs {
             FallocateMode::Allocate => self.reserve_range(&inode, offset..end, true),
             FallocateMode::KeepSize => self.reserve_range(&inode, offset..end, false),
             FallocateMode::PunchHole => self.punch(&inode, offset..end),
-            FallocateMode::ZeroRange => self.zero_range(&inode, offset..end),
+            FallocateMode::ZeroRange => self.zero_range(&inode, offset..end, true),
+            FallocateMode::ZeroRangeKeepSize => self.zero_range(&inode, offset..end, false),
+            FallocateMode::CollapseRange | FallocateMode::InsertRange | FallocateMode::Unshare => {
+                Err(Errno::NotSup.into())
+            }
         }
     }
 
@@ -212,7 +216,7 @@ impl F2fs {
     }
 
     /// Blocks of whole pages are exchanged for reserved ones: they read as zeros at once, and nothing is written.
-    fn zero_range(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
+    fn zero_range(&self, inode: &Inode, range: Range<u64>, grow: bool) -> FsResult<()> {
         let whole = self.zero_ends(inode, &range)?;
         let _ = self.land(inode);
         self.each_batch(&range, |op, pages| {
@@ -224,7 +228,7 @@ impl F2fs {
                 outcome = self.blank_page(op, inode, done, whole.contains(&done));
                 done += u64::from(outcome.is_ok());
             }
-            self.reshaped(op, inode, &range, (done * BLOCK).min(range.end), true)?;
+            self.reshaped(op, inode, &range, (done * BLOCK).min(range.end), grow)?;
             outcome
         })
     }

@@ -92,8 +92,12 @@ impl F2fs {
             let f = &dir.core().fields;
             (f.mode, f.gid, f.flags, f.projid)
         };
+        let perm = match new.kind {
+            FileKind::Symlink => new.perm,
+            _ => new.creds.masked(new.perm),
+        } & 0o7777;
         let mut f = InodeFields {
-            mode: new.kind.mode_bits() | (new.perm & 0o7777),
+            mode: new.kind.mode_bits() | perm,
             uid: new.creds.uid,
             gid: new.creds.gid,
             links: if is_dir { 2 } else { 1 },

@@ -17,7 +17,11 @@ use rt::{Sim, SimConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-const CREDS: Creds = Creds { uid: 1, gid: 2 };
+const CREDS: Creds = Creds {
+    uid: 1,
+    gid: 2,
+    umask: 0,
+};
 const MIB: u64 = 1 << 20;
 
 /// A fresh volume with a large ring, mounted without tasks.

@@ -75,6 +75,9 @@ impl F2fs {
             name: to_name,
             inode: None,
         };
+        if mode.whiteout().is_some() {
+            return Err(Errno::NotSup.into());
+        }
         self.balance()?;
         loop {
             from.inode = self.peek(&from.dir, from_name)?;
@@ -118,10 +121,10 @@ impl F2fs {
             return self.move_name(&source, &to.dir, to.name);
         };
         match mode {
-            RenameMode::NoReplace => Err(Errno::Exist.into()),
+            _ if mode.keeps_target() => Err(Errno::Exist.into()),
             _ if source.inode.ino == target.inode.ino => Ok(()),
             RenameMode::Exchange => self.exchange(&source, &target),
-            RenameMode::Replace => self.replace(&source, &target),
+            _ => self.replace(&source, &target),
         }
     }
 

@@ -294,7 +294,11 @@ fn groups_and_flags_are_inherited() {
         ..SetAttr::default()
     };
     fs.setattr(dir, &set).expect("setattr");
-    let creds = Creds { uid: 5, gid: 6 };
+    let creds = Creds {
+        uid: 5,
+        gid: 6,
+        umask: 0,
+    };
     let file = fs
         .create(dir, b"f", FileKind::File, 0o644, 0, creds)
         .expect("create");

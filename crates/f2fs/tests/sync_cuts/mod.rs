@@ -21,7 +21,11 @@ pub const VOLUME_MIB: u64 = 64;
 const PAGES: usize = 24;
 /// Far pages: behind the addresses of the inode, and below an indirect node.
 const FAR: [u64; 2] = [1200, 4000];
-const CREDS: Creds = Creds { uid: 0, gid: 0 };
+const CREDS: Creds = Creds {
+    uid: 0,
+    gid: 0,
+    umask: 0,
+};
 
 /// One file from its making to its removal.
 #[derive(Clone, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use super::FILE_BYTES_MAX;
 use base::Ino;
-use fscore::{Attr, Creds, Errno, FileKind, FsResult};
+use fscore::{Attr, Creds, Errno, FileFlags, FileKind, FsResult};
 use rt::WallTime;
 use std::collections::BTreeMap;
 
@@ -107,6 +107,7 @@ impl Inode {
             ctime: self.ctime,
             crtime: self.crtime,
             generation: self.generation,
+            flags: FileFlags::default(),
         }
     }
     pub(super) fn sectors(&self) -> u64 {

@@ -141,6 +141,9 @@ impl State {
         to: (Ino, &[u8]),
         mode: RenameMode,
     ) -> FsResult<()> {
+        if mode.whiteout().is_some() {
+            return Err(Errno::NotSup.into());
+        }
         let source = self.lookup(from.0, from.1)?;
         let Some(target) = self.find(to.0, to.1)? else {
             if mode == RenameMode::Exchange {
@@ -150,10 +153,10 @@ impl State {
             return self.relocate(source, from, to);
         };
         match mode {
-            RenameMode::NoReplace => Err(Errno::Exist.into()),
+            _ if mode.keeps_target() => Err(Errno::Exist.into()),
             _ if source == target => Ok(()),
             RenameMode::Exchange => self.exchange((from, source), (to, target)),
-            RenameMode::Replace => {
+            _ => {
                 match (self.is_dir(source)?, self.is_dir(target)?) {
                     (true, false) => return Err(Errno::NotDir.into()),
                     (false, true) => return Err(Errno::IsDir.into()),
