@@ -1,5 +1,7 @@
 //! The devices of this crate under the contract of `BlockDevice`, and what the wrappers add.
 
+mod host_file;
+
 use base::{Lba, Nanos, SECTORS_PER_BLOCK, Time};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;

@@ -4,13 +4,13 @@ use crate::args::MkfsArgs;
 use crate::failure::{Failure, failed, usage};
 use crate::fsck::open;
 use crate::out::say;
-use rig::Fs;
 use rig::mkfs::{
     F2fsJournal, F2fsMade, F2fsOptions, JournalSize, Kind, MakeError, MkfsOptions, make, make_f2fs,
 };
+use rig::{Fs, HostFile, HostOptions};
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A file with something here holds a file system, a partition table or other data.
@@ -25,10 +25,13 @@ pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
     let fs: Fs = args.fs.parse().map_err(usage)?;
     let name = args.image.display();
     // Before a file is made or touched.
-    let size = match (args.size, args.image.metadata()) {
-        (Some(mib), _) => mib.checked_mul(1 << 20),
-        (None, Ok(meta)) => Some(meta.len()),
-        (None, Err(_)) => None,
+    let size = match args.size {
+        Some(mib) => mib.checked_mul(1 << 20),
+        // The end of a device need not be a whole page.
+        None => bytes_of(&args.image).map(|bytes| match args.image.is_file() {
+            true => bytes,
+            false => bytes / PAGE_BYTES * PAGE_BYTES,
+        }),
     };
     let size = size.ok_or_else(|| usage(format!("{name}: no such file; say --size MIB")))?;
     if size % PAGE_BYTES != 0 {
@@ -171,23 +174,28 @@ fn identity(seed: Option<u64>) -> Result<([u8; 16], [u8; 16], i64), Failure> {
 }
 
 /// The file, `size` bytes long, and whether it reads as zeros.
-fn file(args: &MkfsArgs, size: u64) -> Result<(File, bool), Failure> {
+fn file(args: &MkfsArgs, size: u64) -> Result<(HostFile, bool), Failure> {
     let name = args.image.display();
     let host = |e: std::io::Error| failed(format!("{name}: {e}"));
-    let len = args.image.metadata().map(|meta| meta.len());
-    if len.is_err() || matches!(len, Ok(0)) {
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(true);
-        let file = options.open(&args.image).map_err(host)?;
-        file.set_len(size).map_err(host)?;
-        return Ok((file, true));
+    let meta = args.image.metadata();
+    if meta.is_err() || meta.is_ok_and(|meta| meta.is_file() && meta.len() == 0) {
+        let made = HostFile::create(&args.image, size, &HostOptions::write());
+        return Ok((made.map_err(failed)?, true));
     }
     let file = open::open(&args.image, true).map_err(failed)?;
-    let mut head = vec![0; HEAD_BYTES.min(file.metadata().map_err(host)?.len() as usize)];
+    let mut head = vec![0; HEAD_BYTES.min(file.bytes() as usize)];
     file.read_exact_at(&mut head, 0).map_err(host)?;
     if !args.force && head.iter().any(|&byte| byte != 0) {
         return Err(failed(format!("{name} holds data; --force writes over it")));
     }
-    file.set_len(size).map_err(host)?;
-    Ok((file, false))
+    Ok((file.resized(size).map_err(failed)?, false))
+}
+
+/// Bytes of an image or a block device that is there.
+fn bytes_of(path: &Path) -> Option<u64> {
+    let meta = path.metadata().ok()?;
+    match meta.is_file() {
+        true => Some(meta.len()),
+        false => Some(open::open(path, false).ok()?.bytes()),
+    }
 }

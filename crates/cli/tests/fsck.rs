@@ -168,7 +168,10 @@ fn what_cannot_be_checked_is_named() {
         (path.to_path_buf(), "is a directory"),
         (short, "too short"),
         (noise, "magic number"),
-        ("/dev/null".into(), "no regular file"),
+        (
+            "/dev/null".into(),
+            "neither a regular file nor a block device",
+        ),
     ] {
         let (code, text) = fsck(&[], &image);
         assert!(

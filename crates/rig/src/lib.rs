@@ -23,9 +23,9 @@ mod volume;
 pub use bare::{FreshVolume, Mounted};
 pub use blockdev::{
     Adversary, BlockDevice, Caps, Class, Clock, DevError, DevErrorKind, DeviceStats, FlashStats,
-    Image, Model, Modelled, Op, OverlayDisk, PackOrder, Packed, Piece, ProgramsByCause, Remap,
-    RemapCaps, RemapMode, RemapPair, Remapped, Reply, Request, SpecDisk, Ticket, Trace,
-    TransparentStats,
+    HostError, HostFile, HostIo, HostOptions, Image, Model, Modelled, Op, OverlayDisk, PackOrder,
+    Packed, Piece, ProgramsByCause, Remap, RemapCaps, RemapMode, RemapPair, Remapped, Reply,
+    Request, SpecDisk, Ticket, Trace, TransparentStats,
     spec::{
         Bound, Choice, ChoiceError, Counted, Exact, Form, Kind, Mode, Named, Queue, Rest, Write,
         WriteFate,

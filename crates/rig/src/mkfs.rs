@@ -1,11 +1,10 @@
 //! A fresh file system in an image file.
 
 use block::Queue;
-use blockdev::{DevError, HostFile};
+use blockdev::{DevError, HostError, HostFile};
 use ext4::mkfs::{DeviceContent, plan};
 pub use ext4::mkfs::{Geometry, JournalSize, Kind, MkfsError, MkfsOptions};
 pub use f2fs::mkfs::{JournalSize as F2fsJournal, Options as F2fsOptions, plan as f2fs_plan};
-use std::fs::File;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -20,7 +19,7 @@ pub enum MakeError {
     F2fs(#[from] f2fs::mkfs::MkfsError),
     /// The host refuses the file.
     #[error("{0}")]
-    Host(#[from] std::io::Error),
+    Host(#[from] HostError),
     /// The host refused it half way.
     #[error("{0}")]
     Device(#[from] DevError),
@@ -40,10 +39,14 @@ pub struct F2fsMade {
 ///
 /// # Errors
 /// An option is impossible, with nothing written; the host refuses the file.
-pub fn make_f2fs(file: &File, options: &F2fsOptions, zeros: bool) -> Result<F2fsMade, MakeError> {
+pub fn make_f2fs(
+    file: &HostFile,
+    options: &F2fsOptions,
+    zeros: bool,
+) -> Result<F2fsMade, MakeError> {
     let plan = f2fs::mkfs::plan(options)?;
     let layout = f2fs::mkfs::Layout::new(options)?;
-    let queue = Queue::new(Arc::new(HostFile::new(file.try_clone()?)?));
+    let queue = Queue::new(Arc::new(file.another()?));
     let before = match zeros {
         true => f2fs::mkfs::DeviceContent::Zeros,
         false => f2fs::mkfs::DeviceContent::Unknown,
@@ -60,10 +63,10 @@ pub fn make_f2fs(file: &File, options: &F2fsOptions, zeros: bool) -> Result<F2fs
 ///
 /// # Errors
 /// An option is impossible, with nothing written; the host refuses the file.
-pub fn make(file: &File, options: &MkfsOptions, zeros: bool) -> Result<Geometry, MakeError> {
+pub fn make(file: &HostFile, options: &MkfsOptions, zeros: bool) -> Result<Geometry, MakeError> {
     let geometry = Geometry::new(options)?;
     let plan = plan(options)?;
-    let queue = Queue::new(Arc::new(HostFile::new(file.try_clone()?)?));
+    let queue = Queue::new(Arc::new(file.another()?));
     let before = match zeros {
         true => DeviceContent::Zeros,
         false => DeviceContent::Unknown,

@@ -73,7 +73,10 @@ impl<D: BlockDevice> Overlay<D> {
 
 impl<D: BlockDevice> BlockDevice for Overlay<D> {
     fn caps(&self) -> Caps {
-        self.below.caps()
+        Caps {
+            discard: false,
+            ..self.below.caps()
+        }
     }
     fn submit(&self, request: Request) -> Ticket {
         let result = self.execute(request);

@@ -5,12 +5,10 @@ use crate::{AnyFs, Fs, MountOptions};
 use base::BLOCK_BYTES;
 use base::bytes::{get_le16, get_le32};
 use block::Queue;
-use blockdev::{BlockDevice, HostFile};
+use blockdev::{BlockDevice, HostError, HostFile};
 use ondisk::ext4::{Compat, Superblock as Ext4Superblock};
 use ondisk::f2fs::{SUPERBLOCK_HIDDEN as F2FS_HIDDEN, SUPERBLOCK_MAGIC as F2FS_MAGIC};
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use thiserror::Error;
 use vfs::{FsError, Vfs};
@@ -26,6 +24,9 @@ pub enum VolumeError {
     /// The host refuses the file.
     #[error("{0}")]
     Host(#[from] io::Error),
+    /// The host refuses it a queue.
+    #[error("{0}")]
+    Open(#[from] HostError),
     /// There is no superblock that is known here.
     #[error("holds no ext4, ext3 or F2FS: no superblock has their magic number")]
     Unknown,
@@ -41,8 +42,8 @@ pub enum VolumeError {
 ///
 /// # Errors
 /// The host refuses to read.
-pub fn kind_of(file: &File) -> io::Result<Option<Fs>> {
-    let len = file.metadata()?.len();
+pub fn kind_of(file: &HostFile) -> io::Result<Option<Fs>> {
+    let len = file.bytes();
     let mut head = vec![0; (len.min(2 * BLOCK_BYTES as u64)) as usize];
     file.read_exact_at(&mut head, 0)?;
     head.resize(2 * BLOCK_BYTES, 0);
@@ -95,8 +96,8 @@ impl Volume {
     ///
     /// # Errors
     /// No such file system, or it refuses.
-    pub fn look(file: &File) -> Result<Volume, VolumeError> {
-        let below = HostFile::new(file.try_clone()?)?;
+    pub fn look(file: &HostFile) -> Result<Volume, VolumeError> {
+        let below = file.another()?;
         Volume::on(file, Arc::new(Overlay::new(below)))
     }
 
@@ -104,12 +105,12 @@ impl Volume {
     ///
     /// # Errors
     /// No such file system, or it refuses.
-    pub fn change(file: &File) -> Result<Volume, VolumeError> {
-        let device = HostFile::new(file.try_clone()?)?;
+    pub fn change(file: &HostFile) -> Result<Volume, VolumeError> {
+        let device = file.another()?;
         Volume::on(file, Arc::new(device))
     }
 
-    fn on(file: &File, device: Arc<dyn BlockDevice>) -> Result<Volume, VolumeError> {
+    fn on(file: &HostFile, device: Arc<dyn BlockDevice>) -> Result<Volume, VolumeError> {
         let kind = kind_of(file)?.ok_or(VolumeError::Unknown)?;
         let options = match kind {
             Fs::Ext4 | Fs::Ext3 => MountOptions::Ext4(ext4::MountOptions::default()),

@@ -3,15 +3,14 @@
 use super::{Layout, ReadError};
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use ondisk::jbd2::{BlockKind, DescriptorReader, Header, Revoke, Superblock};
+use rig::HostFile;
 use std::fmt::Write;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 
 /// The superblock of the log, and each block of the ring with a header, from where the log begins.
 ///
 /// # Errors
 /// No ext4 or ext3 of 4 KiB blocks with a log, or damage where the log is found.
-pub fn log_listing(image: &File) -> Result<String, ReadError> {
+pub fn log_listing(image: &HostFile) -> Result<String, ReadError> {
     // What cannot be read is zeros: no header.
     let read = |n: BlockNo| {
         let mut bytes = vec![0; BLOCK_BYTES];

@@ -11,14 +11,12 @@ mod report;
 use crate::{AnyFs, Fs, MountOptions, kind_of};
 use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK};
 use block::Queue;
-use blockdev::{BlockDevice, DevError, HostFile, Request};
+use blockdev::{BlockDevice, DevError, HostError, HostFile, Request};
 pub use ext4::check as ext;
 pub use f2fs::check as f2fs;
 pub use report::{Finding, Report};
 use rt::{Sim, SimConfig, WallTime};
 use std::fmt::Display;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use thiserror::Error;
 use vfs::FsError;
@@ -29,6 +27,9 @@ pub enum FsckError {
     /// The host refuses the file.
     #[error("{0}")]
     Host(#[from] std::io::Error),
+    /// The host refuses it a queue.
+    #[error("{0}")]
+    Open(#[from] HostError),
     /// The host refused it half way through recovery, which can be begun anew.
     #[error("recovery stopped: {0}")]
     Recovery(String),
@@ -56,8 +57,13 @@ pub struct Checked {
 ///
 /// # Errors
 /// The host refuses to read or write the file.
-pub fn fsck(file: &File, write: bool, now: WallTime, limit: usize) -> Result<Checked, FsckError> {
-    let blocks = file.metadata()?.len() / BLOCK_BYTES as u64;
+pub fn fsck(
+    file: &HostFile,
+    write: bool,
+    now: WallTime,
+    limit: usize,
+) -> Result<Checked, FsckError> {
+    let blocks = file.bytes() / BLOCK_BYTES as u64;
     // A damaged magic number is for the checker to name.
     let kind = kind_of(file)?.unwrap_or(Fs::Ext4);
     let mut checked = Checked {
@@ -71,7 +77,7 @@ pub fn fsck(file: &File, write: bool, now: WallTime, limit: usize) -> Result<Che
     if !checked.report.needs_recovery {
         return Ok(checked);
     }
-    let below = HostFile::new(file.try_clone()?)?;
+    let below = file.another_sync()?;
     let device: Arc<dyn BlockDevice> = if write {
         Arc::new(below)
     } else {
@@ -105,9 +111,9 @@ pub struct Recovery {
 ///
 /// # Errors
 /// The host refuses to read or write the file.
-pub fn recover_image(file: &File, write: bool, now: WallTime) -> Result<Recovery, FsckError> {
+pub fn recover_image(file: &HostFile, write: bool, now: WallTime) -> Result<Recovery, FsckError> {
     let kind = kind_of(file)?.unwrap_or(Fs::Ext4);
-    let below = HostFile::new(file.try_clone()?)?;
+    let below = file.another_sync()?;
     let device: Arc<dyn BlockDevice> = match write {
         true => Arc::new(below),
         false => Arc::new(Overlay::new(below)),
@@ -179,7 +185,7 @@ pub fn check<E: Display>(
     }
 }
 
-fn read(file: &File, block: BlockNo) -> Result<Bytes, std::io::Error> {
+fn read(file: &HostFile, block: BlockNo) -> Result<Bytes, std::io::Error> {
     let mut bytes = vec![0; BLOCK_BYTES];
     file.read_exact_at(&mut bytes, block.0 * BLOCK_BYTES as u64)?;
     Ok(bytes.into())

@@ -3,14 +3,13 @@
 use super::{Section, corrupt, uuid};
 use crate::VolumeError;
 use base::Ino;
+use blockdev::HostFile;
 use ondisk::ext4::{GroupDesc, Inode, Superblock};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use vfs::FsError;
 
 const SUPERBLOCK_AT: u64 = 1024;
 
-fn superblock(file: &File) -> Result<Superblock, VolumeError> {
+fn superblock(file: &HostFile) -> Result<Superblock, VolumeError> {
     let mut bytes = vec![0; 1024];
     file.read_exact_at(&mut bytes, SUPERBLOCK_AT)?;
     Superblock::parse(&bytes).map_err(corrupt)
@@ -23,8 +22,8 @@ fn place_of(block: u64, block_bytes: u64, offset: u64) -> Result<u64, VolumeErro
     at.ok_or_else(|| FsError::corrupt(format!("block {block} lies beyond any image")).into())
 }
 
-fn read(file: &File, bytes: &mut [u8], at: u64, what: &str) -> Result<(), VolumeError> {
-    let len = file.metadata()?.len();
+fn read(file: &HostFile, bytes: &mut [u8], at: u64, what: &str) -> Result<(), VolumeError> {
+    let len = file.bytes();
     if at > len || len - at < bytes.len() as u64 {
         let why = format!("{what}: byte {at} lies beyond the end of the image, which has {len}");
         return Err(FsError::corrupt(why).into());
@@ -37,7 +36,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// The superblock.
-pub fn info(file: &File) -> Result<Vec<Section>, VolumeError> {
+pub fn info(file: &HostFile) -> Result<Vec<Section>, VolumeError> {
     let sb = superblock(file)?;
     let kind = crate::kind_of(file)?.map_or("", |kind| kind.word());
     let mut s = Section::new(format!("{kind} superblock"));
@@ -67,7 +66,7 @@ pub fn info(file: &File) -> Result<Vec<Section>, VolumeError> {
 }
 
 /// An inode of the table.
-pub fn inode(file: &File, ino: u32) -> Result<Vec<Section>, VolumeError> {
+pub fn inode(file: &HostFile, ino: u32) -> Result<Vec<Section>, VolumeError> {
     let sb = superblock(file)?;
     let place = (sb.inode_place(Ino(ino))).ok_or_else(|| {
         let count = sb.inodes_count();

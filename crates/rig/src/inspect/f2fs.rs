@@ -3,17 +3,17 @@
 use super::{Section, block, corrupt, uuid};
 use crate::VolumeError;
 use base::BLOCK_BYTES;
+use blockdev::HostFile;
 use ondisk::f2fs::journal::JournalSuper;
 use ondisk::f2fs::{
     BlockAddr, Checkpoint, Features, Geometry, InodeFields, Log, NatEntry, Nid, SUPERBLOCK_AT,
     SummaryBlock, Superblock, bits, footer,
 };
-use std::fs::File;
 use vfs::FsError;
 
 /// The first superblock that can be used, and its number.
-pub(super) fn superblock(file: &File) -> Result<(Superblock, Geometry, u64), VolumeError> {
-    let blocks = file.metadata()?.len() / BLOCK_BYTES as u64;
+pub(super) fn superblock(file: &HostFile) -> Result<(Superblock, Geometry, u64), VolumeError> {
+    let blocks = file.bytes() / BLOCK_BYTES as u64;
     let mut first = None;
     for n in 0..2 {
         let bytes = block(file, n)?;
@@ -27,7 +27,7 @@ pub(super) fn superblock(file: &File) -> Result<(Superblock, Geometry, u64), Vol
     Err(corrupt(first.expect("two were tried")))
 }
 
-fn pack(file: &File, geo: &Geometry, second: bool) -> Result<Checkpoint, VolumeError> {
+fn pack(file: &HostFile, geo: &Geometry, second: bool) -> Result<Checkpoint, VolumeError> {
     let at = u64::from(geo.cp_pack(second).0);
     let mut bytes = Vec::new();
     for n in 0..=u64::from(geo.cp_payload) {
@@ -49,7 +49,7 @@ fn pack(file: &File, geo: &Geometry, second: bool) -> Result<Checkpoint, VolumeE
 }
 
 /// Superblock and checkpoint in force.
-pub fn info(file: &File) -> Result<Vec<Section>, VolumeError> {
+pub fn info(file: &HostFile) -> Result<Vec<Section>, VolumeError> {
     let (sb, geo, copy) = superblock(file)?;
     let mut s = Section::new(format!("f2fs superblock (copy {copy})"));
     s.row("label", sb.label())
@@ -100,7 +100,7 @@ fn region(sb: &Superblock) -> String {
 }
 
 /// The region of the journal, if there is one, what guards it, and the newer one of its superblocks.
-fn journal(file: &File, sb: &Superblock) -> Result<Option<Section>, VolumeError> {
+fn journal(file: &HostFile, sb: &Superblock) -> Result<Option<Section>, VolumeError> {
     let mut s = Section::new("journal (F2FSJ)");
     let area = match sb.journal() {
         Ok(None) => return Ok(None),
@@ -145,7 +145,7 @@ fn journal(file: &File, sb: &Superblock) -> Result<Option<Section>, VolumeError>
 }
 
 /// Both packs.
-pub fn checkpoints(file: &File) -> Result<Vec<Section>, VolumeError> {
+pub fn checkpoints(file: &HostFile) -> Result<Vec<Section>, VolumeError> {
     let (_, geo, _) = superblock(file)?;
     let both = [(false, "first pack"), (true, "second pack")];
     let sections = both.map(|(second, name)| match pack(file, &geo, second) {
@@ -191,7 +191,7 @@ fn describe(cp: &Checkpoint, name: &str) -> Section {
     s
 }
 
-pub(super) fn newest(file: &File, geo: &Geometry) -> Result<(Checkpoint, bool), VolumeError> {
+pub(super) fn newest(file: &HostFile, geo: &Geometry) -> Result<(Checkpoint, bool), VolumeError> {
     match (pack(file, geo, false), pack(file, geo, true)) {
         (Ok(a), Ok(b)) if b.version() > a.version() => Ok((b, true)),
         (Ok(a), _) => Ok((a, false)),
@@ -202,7 +202,7 @@ pub(super) fn newest(file: &File, geo: &Geometry) -> Result<(Checkpoint, bool), 
 
 /// NAT entries in the summary of the hot data log.
 fn nat_journal(
-    file: &File,
+    file: &HostFile,
     geo: &Geometry,
     cp: &Checkpoint,
     second: bool,
@@ -217,7 +217,7 @@ fn nat_journal(
 }
 
 /// The inode block that the checkpoint in force leads to.
-pub fn inode(file: &File, ino: u32) -> Result<Vec<Section>, VolumeError> {
+pub fn inode(file: &HostFile, ino: u32) -> Result<Vec<Section>, VolumeError> {
     let (sb, geo, _) = superblock(file)?;
     let nid = Nid(ino);
     if ino == 0 || ino >= geo.max_nid {

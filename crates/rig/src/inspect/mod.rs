@@ -7,10 +7,9 @@ mod ring;
 
 use crate::{Fs, VolumeError, kind_of};
 use base::BLOCK_BYTES;
+use blockdev::HostFile;
 use ondisk::Corrupt;
 use std::fmt::{Debug, Display};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use vfs::FsError;
 
 /// One structure.
@@ -68,7 +67,7 @@ impl Section {
 ///
 /// # Errors
 /// No superblock that is known here; damage; the host refuses to read.
-pub fn info(file: &File) -> Result<Vec<Section>, VolumeError> {
+pub fn info(file: &HostFile) -> Result<Vec<Section>, VolumeError> {
     match kind_of(file)?.ok_or(VolumeError::Unknown)? {
         Fs::Ext4 | Fs::Ext3 => ext::info(file),
         Fs::F2fs => f2fs::info(file),
@@ -79,7 +78,7 @@ pub fn info(file: &File) -> Result<Vec<Section>, VolumeError> {
 ///
 /// # Errors
 /// As [`info`]; no F2FS.
-pub fn checkpoints(file: &File) -> Result<Vec<Section>, VolumeError> {
+pub fn checkpoints(file: &HostFile) -> Result<Vec<Section>, VolumeError> {
     match kind_of(file)?.ok_or(VolumeError::Unknown)? {
         Fs::Ext4 | Fs::Ext3 => Err(FsError::incompatible(
             "ext4 and ext3 have no checkpoint packs; `dump journal` shows their log",
@@ -94,7 +93,7 @@ pub fn checkpoints(file: &File) -> Result<Vec<Section>, VolumeError> {
 /// # Errors
 /// As [`info`]; no F2FS, or one without a journal; what `say` gives.
 pub fn journal<E: From<VolumeError>>(
-    file: &File,
+    file: &HostFile,
     say: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
     match kind_of(file).map_err(VolumeError::Host)? {
@@ -111,7 +110,7 @@ pub fn journal<E: From<VolumeError>>(
 ///
 /// # Errors
 /// As [`info`]; no such inode.
-pub fn inode(file: &File, ino: u32) -> Result<Vec<Section>, VolumeError> {
+pub fn inode(file: &HostFile, ino: u32) -> Result<Vec<Section>, VolumeError> {
     match kind_of(file)?.ok_or(VolumeError::Unknown)? {
         Fs::Ext4 | Fs::Ext3 => ext::inode(file, ino),
         Fs::F2fs => f2fs::inode(file, ino),
@@ -119,7 +118,7 @@ pub fn inode(file: &File, ino: u32) -> Result<Vec<Section>, VolumeError> {
 }
 
 /// A block of 4 KiB.
-fn block(file: &File, n: u64) -> Result<Vec<u8>, VolumeError> {
+fn block(file: &HostFile, n: u64) -> Result<Vec<u8>, VolumeError> {
     let mut bytes = vec![0; BLOCK_BYTES];
     file.read_exact_at(&mut bytes, n * BLOCK_BYTES as u64)?;
     Ok(bytes)

@@ -3,13 +3,13 @@
 use super::{block, corrupt, f2fs, uuid};
 use crate::VolumeError;
 use base::BLOCK_BYTES;
+use blockdev::HostFile;
 use ondisk::f2fs::journal::{JournalArea, JournalSuper, RingArea, list_ring};
-use std::fs::File;
 use vfs::FsError;
 
 /// Prints all of it.
 pub(super) fn list<E: From<VolumeError>>(
-    file: &File,
+    file: &HostFile,
     say: &mut dyn FnMut(&str) -> Result<(), E>,
 ) -> Result<(), E> {
     let (area, ring) = place(file)?;
@@ -45,7 +45,7 @@ pub(super) fn list<E: From<VolumeError>>(
 }
 
 /// Where it lies; the file has all of it.
-fn place(file: &File) -> Result<(JournalArea, RingArea), VolumeError> {
+fn place(file: &HostFile) -> Result<(JournalArea, RingArea), VolumeError> {
     let (sb, _, _) = f2fs::superblock(file)?;
     let Some(area) = sb.journal().map_err(corrupt)? else {
         return Err(FsError::incompatible(
@@ -53,7 +53,7 @@ fn place(file: &File) -> Result<(JournalArea, RingArea), VolumeError> {
         )
         .into());
     };
-    let blocks = file.metadata().map_err(VolumeError::Host)?.len() / BLOCK_BYTES as u64;
+    let blocks = file.bytes() / BLOCK_BYTES as u64;
     let ring = area
         .ring()
         .filter(|_| area.start + u64::from(area.blocks) <= blocks);
@@ -67,7 +67,7 @@ fn place(file: &File) -> Result<(JournalArea, RingArea), VolumeError> {
 }
 
 /// What the checkpoint says of the journal.
-fn applied(file: &File, area: &JournalArea) -> Result<String, VolumeError> {
+fn applied(file: &HostFile, area: &JournalArea) -> Result<String, VolumeError> {
     let (_, geo, _) = f2fs::superblock(file)?;
     Ok(match f2fs::newest(file, &geo) {
         Ok((cp, _)) => match cp.applied(&area.uuid) {
@@ -98,7 +98,7 @@ mod tests {
         F2fsOptions::new(64 << 20, [3; 16], WallTime { secs: 1, nanos: 0 })
     }
 
-    fn listed(file: &File) -> Result<String, VolumeError> {
+    fn listed(file: &HostFile) -> Result<String, VolumeError> {
         let mut text = String::new();
         journal(file, &mut |line| {
             text.push_str(line);
@@ -146,8 +146,9 @@ mod tests {
     /// A new journal, then two transactions in it, then damage.
     #[test]
     fn a_ring_from_new_to_damaged() {
-        let file = tempfile::tempfile().expect("a file");
-        file.set_len(64 << 20).expect("room");
+        let plain = tempfile::tempfile().expect("a file");
+        plain.set_len(64 << 20).expect("room");
+        let file = HostFile::new(plain.try_clone().expect("another")).expect("a device");
         let options = F2fsOptions {
             journal: Some(F2fsJournal::Ring(16)),
             ..small()
@@ -164,7 +165,7 @@ mod tests {
         let put = |index: u32, bytes: &[u8]| {
             for (n, bytes) in bytes.chunks(BLOCK_BYTES).enumerate() {
                 let at = ring.block(ring.step(index, n as u64)) * BLOCK_BYTES as u64;
-                file.write_all_at(bytes, at).expect("written");
+                plain.write_all_at(bytes, at).expect("written");
             }
         };
         put(0, &transaction(1, life, 1));
@@ -183,9 +184,11 @@ mod tests {
             "{text}"
         );
 
-        file.write_all_at(&[1; 8], ring.block(2) * BLOCK_BYTES as u64 + 100)
+        plain
+            .write_all_at(&[1; 8], ring.block(2) * BLOCK_BYTES as u64 + 100)
             .expect("written");
-        file.write_all_at(&[1; 8], area.super_block(1) * BLOCK_BYTES as u64 + 40)
+        plain
+            .write_all_at(&[1; 8], area.super_block(1) * BLOCK_BYTES as u64 + 40)
             .expect("written");
         let text = listed(&file).expect("a journal");
         for part in [
@@ -201,8 +204,9 @@ mod tests {
 
     #[test]
     fn no_journal_no_list() {
-        let file = tempfile::tempfile().expect("a file");
-        file.set_len(64 << 20).expect("room");
+        let plain = tempfile::tempfile().expect("a file");
+        plain.set_len(64 << 20).expect("room");
+        let file = HostFile::new(plain).expect("a device");
         assert!(matches!(listed(&file), Err(VolumeError::Unknown)));
         let options = small();
         make_f2fs(&file, &options, true).expect("made");

@@ -8,10 +8,9 @@ use crate::life::live;
 use crate::metrics::round;
 use crate::{RunConfig, RunError};
 use base::{Nanos, SECTOR_BYTES};
-use rig::{AnyModel, Media, RecoveryReport, WallTime};
+use rig::{AnyModel, HostFile, HostOptions, Media, RecoveryReport, WallTime};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 
 /// What to cut and recover.
@@ -217,7 +216,8 @@ fn own_check(model: &AnyModel, folder: &Path) -> Result<Vec<String>, RunError> {
         doing: "checking the image".into(),
         source,
     };
-    let file = File::open(&image).map_err(host)?;
+    let file =
+        HostFile::open(&image, &HostOptions::read()).map_err(|e| host(std::io::Error::other(e)))?;
     let now = WallTime { secs: 0, nanos: 0 };
     let checked = rig::fsck::fsck(&file, false, now, 16)
         .map_err(|e| RunError::Check(format!("varve fsck: {e}")))?;

@@ -1,0 +1,276 @@
+//! A device on a file or block device of the host.
+
+mod buffer;
+mod busy;
+mod job;
+mod options;
+mod place;
+mod uring;
+
+pub use options::{HostError, HostIo, HostOptions};
+
+use crate::check::check_request;
+use crate::tickets::Tickets;
+use crate::{BlockDevice, Caps, DevError, Reply, Request, Ticket};
+use base::BLOCK_BYTES;
+use job::{Job, Pool};
+use place::Place;
+use rt::Mutex;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use uring::Lanes;
+
+/// Shorter than this there is no superblock.
+const BYTES_MIN: u64 = 2 * BLOCK_BYTES as u64;
+
+/// A file or block device of the host.
+///
+/// A write is volatile until a flush (`fdatasync`, on a block device a flush of its cache). A FUA write (`RWF_DSYNC`) is durable at
+/// completion; that it is old or new after a cut nobody promises. A discard punches a hole in a file, and is `BLKDISCARD` on a device.
+///
+/// Who opens one to write is alone with it; `busy` says how, and who is let in to read.
+///
+/// A failed flush is reported to who asked for it, once: the host may have dropped what it could not write, and says nothing of it
+/// to the next flush. Whoever flushes must take nothing since the last good flush for durable.
+///
+/// Open it after a `fork`, in the process that uses it: a ring does not survive one.
+pub struct HostFile {
+    place: Arc<Place>,
+    io: HostIo,
+    pool: Pool,
+    engine: Engine,
+}
+
+enum Engine {
+    Sync(Mutex<Tickets<Result<Reply, DevError>>>),
+    Uring(Lanes),
+}
+
+impl HostFile {
+    /// Opens the image file or block device at `path`.
+    ///
+    /// # Errors
+    /// It is neither, too short, or in use; the window is not inside of it; the host refuses. With [`HostIo::Uring`] also: the host
+    /// has no io_uring.
+    pub fn open(path: impl AsRef<Path>, options: &HostOptions) -> Result<HostFile, HostError> {
+        let path = path.as_ref();
+        let host = |doing| HostError::host(path, doing);
+        let before = std::fs::metadata(path).map_err(host("cannot be found"))?;
+        check_kind(path, &before)?;
+        let is_device = before.file_type().is_block_device();
+        let mut how = File::options();
+        how.read(true).write(options.write);
+        if is_device && options.write {
+            how.custom_flags(libc::O_EXCL);
+        }
+        let file = how.open(path).map_err(|e| match e.raw_os_error() {
+            Some(libc::EBUSY) => busy::claimed(path, before.rdev()),
+            _ => host("cannot be opened")(e),
+        })?;
+        let host_file = HostFile::adopt(path, file, options)?;
+        if host_file.place.bytes < BYTES_MIN {
+            let what = format!(
+                "{} bytes are too short for a file system",
+                host_file.place.bytes
+            );
+            return Err(HostError::unfit(path, what));
+        }
+        Ok(host_file)
+    }
+
+    /// Makes an image file of `bytes` zeros, or takes an empty one, to read and write.
+    ///
+    /// # Errors
+    /// As [`HostFile::open`]; there is a file with content.
+    pub fn create(
+        path: impl AsRef<Path>,
+        bytes: u64,
+        options: &HostOptions,
+    ) -> Result<HostFile, HostError> {
+        let path = path.as_ref();
+        let host = |doing| HostError::host(path, doing);
+        let mut how = File::options();
+        how.read(true).write(true).create(true).truncate(false);
+        let file = how.open(path).map_err(host("cannot be made"))?;
+        let meta = file.metadata().map_err(host("its status"))?;
+        check_kind(path, &meta)?;
+        if meta.len() != 0 || meta.file_type().is_block_device() {
+            return Err(HostError::unfit(path, "has content already"));
+        }
+        busy::lock(path, &file, &meta, true)?;
+        file.set_len(bytes).map_err(host("cannot be that long"))?;
+        let options = HostOptions {
+            write: true,
+            ..options.clone()
+        };
+        HostFile::adopt(path, file, &options)
+    }
+
+    /// Locks an open file and looks at it.
+    fn adopt(path: &Path, file: File, options: &HostOptions) -> Result<HostFile, HostError> {
+        let meta = file
+            .metadata()
+            .map_err(HostError::host(path, "its status"))?;
+        busy::lock(path, &file, &meta, options.write)?;
+        busy::refuse_used_by_kernel(path, &meta, options.write)?;
+        let mut place = Place::new(path, file, options)?;
+        // The file below a loop device is locked too: nobody shall open it beside.
+        if let Some(below) = busy::backing_file(&meta)
+            && let Ok(file) = File::open(&below)
+        {
+            let meta = file
+                .metadata()
+                .map_err(HostError::host(&below, "its status"))?;
+            busy::lock(&below, &file, &meta, options.write)?;
+            place.beside.push(file);
+        }
+        HostFile::on(Arc::new(place), options.io)
+    }
+
+    /// Uses a file that is open to read and write, as it is: it is not locked. Its length, rounded down to 4 KiB, is the capacity.
+    ///
+    /// # Errors
+    /// When the length cannot be found out.
+    pub fn new(file: File) -> io::Result<HostFile> {
+        let options = HostOptions::write();
+        let place = Place::new(Path::new("the host file"), file, &options);
+        let place = place.map_err(io::Error::other)?;
+        HostFile::on(Arc::new(place), HostIo::Sync).map_err(io::Error::other)
+    }
+
+    fn on(place: Arc<Place>, io: HostIo) -> Result<HostFile, HostError> {
+        let lanes = match io {
+            HostIo::Sync => None,
+            // What goes through the page cache is a copy in memory: a queue only makes it longer.
+            HostIo::Auto if place.align == 1 => None,
+            HostIo::Auto => Lanes::new().ok(),
+            HostIo::Uring => {
+                let made = Lanes::new();
+                Some(made.map_err(HostError::host(&place.path, "io=uring"))?)
+            }
+        };
+        Ok(HostFile {
+            place,
+            io,
+            pool: Pool::new(),
+            engine: match lanes {
+                Some(lanes) => Engine::Uring(lanes),
+                None => Engine::Sync(Mutex::named("host file", Tickets::default())),
+            },
+        })
+    }
+
+    /// The same open file with a queue of its own: for another simulation, or for the real world beside one. The lock lasts as long as
+    /// one of them.
+    ///
+    /// # Errors
+    /// As [`HostFile::open`], for want of a ring.
+    pub fn another(&self) -> Result<HostFile, HostError> {
+        HostFile::on(self.place.clone(), self.io)
+    }
+
+    /// The same, which works in the thread of the caller: what a simulation needs to be the same each time.
+    ///
+    /// # Errors
+    /// None that is known.
+    pub fn another_sync(&self) -> Result<HostFile, HostError> {
+        HostFile::on(self.place.clone(), HostIo::Sync)
+    }
+
+    /// Bytes of the volume.
+    pub fn bytes(&self) -> u64 {
+        self.place.bytes
+    }
+
+    /// How it was named when it was opened.
+    pub fn path(&self) -> &Path {
+        &self.place.path
+    }
+
+    /// True if the host's page cache is bypassed.
+    pub fn is_direct(&self) -> bool {
+        self.place.align > 1
+    }
+
+    /// True if requests go through io_uring.
+    pub fn is_uring(&self) -> bool {
+        matches!(self.engine, Engine::Uring(_))
+    }
+
+    /// Fills `buf` from byte `offset` of the volume on, whatever its alignment, in the thread of the caller.
+    ///
+    /// # Errors
+    /// The range ends beyond the volume; of the host.
+    pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.place.read_any(offset, buf)
+    }
+
+    /// The same image with another length of the volume, bytes: a file is cut or grows with zeros, of a device less is used.
+    ///
+    /// # Errors
+    /// A device is shorter; of the host.
+    pub fn resized(self, bytes: u64) -> Result<HostFile, HostError> {
+        let io = self.io;
+        let path = self.place.path.clone();
+        drop((self.engine, self.pool));
+        let mut place = Arc::try_unwrap(self.place)
+            .map_err(|_| HostError::unfit(&path, "is open twice; its length cannot change"))?;
+        if place.is_device {
+            if bytes > place.bytes {
+                let what = format!("has {} bytes, not {bytes}", place.bytes);
+                return Err(HostError::unfit(&path, what));
+            }
+        } else {
+            let set = place.file.set_len(place.start + bytes);
+            set.map_err(HostError::host(&path, "cannot have that length"))?;
+        }
+        place.set_bytes(bytes);
+        HostFile::on(Arc::new(place), io)
+    }
+}
+
+fn check_kind(path: &Path, meta: &Metadata) -> Result<(), HostError> {
+    let kind = meta.file_type();
+    if kind.is_dir() {
+        return Err(HostError::unfit(
+            path,
+            "is a directory; name an image file or a block device",
+        ));
+    }
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(HostError::unfit(
+            path,
+            "is neither a regular file nor a block device",
+        ));
+    }
+    Ok(())
+}
+
+impl BlockDevice for HostFile {
+    fn caps(&self) -> Caps {
+        self.place.caps.clone()
+    }
+    fn submit(&self, request: Request) -> Ticket {
+        let legal = check_request(&self.place.caps, &request);
+        let job = legal.and_then(|()| Job::new(&self.place, &self.pool, request));
+        match &self.engine {
+            Engine::Uring(lanes) => lanes.submit(&self.place, &self.pool, job),
+            Engine::Sync(done) => {
+                let result = job.and_then(|mut job| {
+                    job.run(&self.place, 0)?;
+                    Ok(job.into_reply(&self.pool))
+                });
+                done.lock().keep(result)
+            }
+        }
+    }
+    fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
+        match &self.engine {
+            Engine::Uring(lanes) => lanes.wait(&self.place, &self.pool, ticket),
+            Engine::Sync(done) => done.lock().fetch(ticket)?,
+        }
+    }
+}

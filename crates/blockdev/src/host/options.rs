@@ -1,0 +1,158 @@
+//! How a file or block device of the host is used, and why it cannot be.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::str::FromStr;
+
+/// How requests reach the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum HostIo {
+    /// io_uring with direct I/O, where the kernel lets us; else [`HostIo::Sync`]. What goes to the host's page cache needs no queue.
+    #[default]
+    Auto,
+    /// io_uring, or an error that says why not.
+    Uring,
+    /// `pread`, `pwritev2`, `fdatasync` in the thread that submits.
+    Sync,
+}
+
+impl FromStr for HostIo {
+    type Err = String;
+    fn from_str(text: &str) -> Result<HostIo, String> {
+        match text {
+            "auto" => Ok(HostIo::Auto),
+            "uring" => Ok(HostIo::Uring),
+            "sync" => Ok(HostIo::Sync),
+            _ => Err(format!("io={text}; there are: auto, uring, sync")),
+        }
+    }
+}
+
+/// How to open an image file or a block device. The default only reads, through the host's page cache.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HostOptions {
+    /// Open to write: exclusive. Without it nothing is ever written, and other readers are let in.
+    pub write: bool,
+    /// Bypass the host's page cache (`O_DIRECT`) where the host can; where not (tmpfs), go through it.
+    pub direct: bool,
+    /// How requests reach the kernel.
+    pub io: HostIo,
+    /// Where the volume begins in the file, bytes; a multiple of 512.
+    pub offset: u64,
+    /// Bytes of the volume; `None`: to the end.
+    pub size: Option<u64>,
+}
+
+impl HostOptions {
+    /// What [`HostOptions::set`] knows, for messages.
+    pub const SYNTAX: &'static str =
+        "direct, nodirect, io=auto|uring|sync, offset=BYTES, sizelimit=BYTES";
+
+    /// To read only.
+    pub fn read() -> HostOptions {
+        HostOptions::default()
+    }
+
+    /// To read and write.
+    pub fn write() -> HostOptions {
+        HostOptions {
+            write: true,
+            ..HostOptions::default()
+        }
+    }
+
+    /// Takes one `key` or `key=value` of a list of mount options; false: it is none of ours. `offset` and `sizelimit` are bytes, as
+    /// those of mount(8).
+    ///
+    /// # Errors
+    /// The value makes no sense.
+    pub fn set(&mut self, item: &str) -> Result<bool, String> {
+        let bytes = |text: &str| text.parse().map_err(|_| format!("{item}: say bytes"));
+        match item.split_once('=').unwrap_or((item, "")) {
+            ("direct", "") => self.direct = true,
+            ("nodirect", "") => self.direct = false,
+            ("io", how) => self.io = how.parse()?,
+            ("offset", text) => self.offset = bytes(text)?,
+            ("sizelimit", text) => self.size = Some(bytes(text)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// Why an image or a device cannot be used. Every text begins with its path.
+#[derive(Debug)]
+pub enum HostError {
+    /// The host refuses.
+    Host {
+        /// The image or device.
+        path: String,
+        /// What was tried.
+        doing: &'static str,
+        /// What the host says.
+        source: io::Error,
+    },
+    /// Somebody else uses it.
+    InUse {
+        /// The image or device.
+        path: String,
+        /// Who, and what to do.
+        by: String,
+    },
+    /// It is nothing that can hold a volume.
+    Unfit {
+        /// The image or device.
+        path: String,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+impl HostError {
+    pub(super) fn host<'a>(
+        path: &'a Path,
+        doing: &'static str,
+    ) -> impl Fn(io::Error) -> HostError + 'a {
+        move |source| HostError::Host {
+            path: path.display().to_string(),
+            doing,
+            source,
+        }
+    }
+    pub(super) fn in_use(path: &Path, by: impl Into<String>) -> HostError {
+        HostError::InUse {
+            path: path.display().to_string(),
+            by: by.into(),
+        }
+    }
+    pub(super) fn unfit(path: &Path, what: impl Into<String>) -> HostError {
+        HostError::Unfit {
+            path: path.display().to_string(),
+            what: what.into(),
+        }
+    }
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostError::Host {
+                path,
+                doing,
+                source,
+            } => write!(f, "{path}: {doing}: {source}"),
+            HostError::InUse { path, by } => write!(f, "{path}: is in use by {by}"),
+            HostError::Unfit { path, what } => write!(f, "{path}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for HostError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            HostError::Host { source, .. } => Some(source),
+            HostError::InUse { .. } | HostError::Unfit { .. } => None,
+        }
+    }
+}

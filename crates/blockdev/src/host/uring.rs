@@ -1,0 +1,280 @@
+//! Requests through io_uring.
+//!
+//! A device has several lanes, each a ring of its own: the kernel lets one thread at a time into a ring to submit, and copies what goes
+//! to its page cache right there. A task uses the lane of its number, or another where nobody submits at the moment.
+//!
+//! ```text
+//!  submit: [gate] push, enter the kernel            -> Flight::Under
+//!  wait:   [state] done? -> answer
+//!          somebody reaps? -> wait to be told, look again
+//!          reap: wait in the kernel without any lock, then [state] note all that is complete, tell everybody
+//! ```
+//!
+//! - U1: a job stays in `State::flights`, untouched, until its completion was seen: the kernel uses its memory.
+//! - U2: only the task that set `reaping` takes completions, and nobody else until it has unset it. Were a completion taken between its
+//!   look and its wait in the kernel, it would wait for one that never comes.
+//! - U3: no lock is held while waiting for a completion; `gate` is held over a submission, and who finds it taken goes elsewhere.
+//! - U4: a device that is dropped with jobs under way leaves their memory to the kernel for good.
+
+use super::job::{Job, Pool};
+use super::place::Place;
+use crate::{DevError, Reply, Ticket};
+use io_uring::{IoUring, opcode, squeue, types};
+use rt::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// Rings of a device.
+const LANES: usize = 4;
+/// Entries of a submission queue; the kernel keeps twice as many completions.
+const ENTRIES: u32 = 128;
+/// Jobs under way in a lane; what is beyond is done in the thread that submits.
+const UNDER_WAY_MAX: usize = 256;
+
+const _: () = assert!(UNDER_WAY_MAX <= 2 * ENTRIES as usize);
+
+/// All rings of a device.
+pub(super) struct Lanes(Vec<Lane>);
+
+struct Lane {
+    ring: IoUring,
+    /// Held by who pushes and submits.
+    gate: Mutex<()>,
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    flights: BTreeMap<u64, Flight>,
+    under_way: usize,
+    /// Somebody waits in the kernel.
+    reaping: bool,
+}
+
+/// A job and what became of it.
+enum Flight {
+    /// The kernel has it. The list of its parts is what the kernel reads.
+    Under(Job, Vec<libc::iovec>),
+    /// Complete, with the number that the kernel answered.
+    Back(Job, i32),
+    /// Done without the kernel's queue.
+    Done(Result<Reply, DevError>),
+}
+
+// SAFETY: the pointers of an iovec lead into the job beside it, which is `Send`, and which nobody changes meanwhile (U1).
+unsafe impl Send for Flight {}
+
+impl Lanes {
+    /// Makes the rings.
+    pub fn new() -> io::Result<Lanes> {
+        let lane = || {
+            Ok(Lane {
+                ring: IoUring::new(ENTRIES)?,
+                gate: Mutex::named("host ring gate", ()),
+                state: Mutex::named("host ring", State::default()),
+                news: Condvar::named("host ring news"),
+            })
+        };
+        Ok(Lanes(
+            (0..LANES).map(|_| lane()).collect::<io::Result<_>>()?,
+        ))
+    }
+
+    /// Hands a job to the kernel.
+    pub fn submit(&self, place: &Place, pool: &Pool, job: Result<Job, DevError>) -> Ticket {
+        let home = rt::task_number();
+        let order = (0..LANES).map(|n| (home + n) % LANES);
+        for n in order {
+            if let Some(gate) = self.0[n].gate.try_lock() {
+                let number = self.0[n].submit(place, pool, job);
+                drop(gate);
+                return ticket(n, number);
+            }
+        }
+        let n = home % LANES;
+        let gate = self.0[n].gate.lock();
+        let number = self.0[n].submit(place, pool, job);
+        drop(gate);
+        ticket(n, number)
+    }
+
+    /// Waits for a job.
+    pub fn wait(&self, place: &Place, pool: &Pool, ticket: Ticket) -> Result<Reply, DevError> {
+        let (n, number) = (ticket.0 as usize % LANES, ticket.0 / LANES as u64);
+        self.0[n].wait(place, pool, number).unwrap_or_else(|| {
+            let why = format!("{ticket:?} was never submitted, or was waited for before");
+            Err(DevError::misuse(None, why))
+        })
+    }
+}
+
+fn ticket(lane: usize, number: u64) -> Ticket {
+    Ticket(number * LANES as u64 + lane as u64)
+}
+
+impl Lane {
+    /// With the gate held.
+    fn submit(&self, place: &Place, pool: &Pool, job: Result<Job, DevError>) -> u64 {
+        let mut state = self.state.lock();
+        let number = state.next;
+        state.next += 1;
+        let mut job = match job {
+            Ok(job) => job,
+            Err(e) => {
+                state.flights.insert(number, Flight::Done(Err(e)));
+                return number;
+            }
+        };
+        if matches!(job, Job::Discard { .. }) || state.under_way >= UNDER_WAY_MAX {
+            drop(state);
+            let done = job.run(place, 0).map(|()| job.into_reply(pool));
+            self.state.lock().flights.insert(number, Flight::Done(done));
+            return number;
+        }
+        let list = iovecs(&mut job);
+        let entry = entry(place, &job, &list).user_data(number);
+        state.flights.insert(number, Flight::Under(job, list));
+        state.under_way += 1;
+        drop(state);
+        // SAFETY: the gate lets one task at a time push; the memory that `entry` names stays until the completion (U1, U4).
+        let pushed = unsafe { self.ring.submission_shared().push(&entry) };
+        let entered = match pushed {
+            Ok(()) => self.ring.submit().map(drop),
+            Err(_) => Err(io::ErrorKind::WouldBlock.into()),
+        };
+        if pushed.is_err() {
+            // It never reached the queue: do it here.
+            self.note(number, -libc::EAGAIN);
+        } else if let Err(e) = entered {
+            // It lies in the queue; whoever enters the kernel next takes it along.
+            debug_assert!(is_passing(&e), "io_uring_enter: {e}");
+        }
+        number
+    }
+
+    fn note(&self, number: u64, answer: i32) {
+        self.state.lock().note(number, answer);
+    }
+
+    /// `None`: no such job.
+    fn wait(&self, place: &Place, pool: &Pool, number: u64) -> Option<Result<Reply, DevError>> {
+        let mut state = self.state.lock();
+        loop {
+            if !state.reaping {
+                self.reap(&mut state);
+            }
+            match state.flights.get(&number)? {
+                Flight::Under(..) => {}
+                Flight::Back(..) | Flight::Done(_) => {
+                    let flight = state.flights.remove(&number)?;
+                    drop(state);
+                    return Some(finish(place, pool, flight));
+                }
+            }
+            if state.reaping {
+                self.news.wait(&mut state);
+                continue;
+            }
+            state.reaping = true;
+            drop(state);
+            // Errors pass (EINTR, EAGAIN, EBUSY): the loop comes back here.
+            let _ = self.ring.submit_and_wait(1);
+            state = self.state.lock();
+            self.reap(&mut state);
+            state.reaping = false;
+            self.news.notify_all();
+        }
+    }
+
+    /// Notes what is complete. Only with `state` locked, by who reaps or when nobody does (U2).
+    fn reap(&self, state: &mut State) {
+        // SAFETY: the lock, and U2, let one task at a time take completions.
+        let done = unsafe { self.ring.completion_shared() };
+        for entry in done {
+            state.note(entry.user_data(), entry.result());
+        }
+    }
+}
+
+impl State {
+    fn note(&mut self, number: u64, answer: i32) {
+        if let Some(Flight::Under(job, list)) = self.flights.remove(&number) {
+            // The kernel is through with both.
+            drop(list);
+            self.under_way -= 1;
+            self.flights.insert(number, Flight::Back(job, answer));
+        }
+    }
+}
+
+impl Drop for Lane {
+    /// U4. No I/O, no waiting, no lock (rule 11).
+    fn drop(&mut self) {
+        for flight in std::mem::take(&mut self.state.get_mut().flights).into_values() {
+            if matches!(flight, Flight::Under(..)) {
+                std::mem::forget(flight);
+            }
+        }
+    }
+}
+
+/// The parts of a job as the kernel wants them.
+fn iovecs(job: &mut Job) -> Vec<libc::iovec> {
+    let iovec = |base: *mut u8, len| libc::iovec {
+        iov_base: base.cast(),
+        iov_len: len,
+    };
+    if let Job::Read { into, .. } = job {
+        return vec![iovec(into.as_mut_ptr(), into.len())];
+    }
+    let slices = job.slices().into_iter();
+    slices
+        .map(|s| iovec(s.as_ptr().cast_mut(), s.len()))
+        .collect()
+}
+
+fn entry(place: &Place, job: &Job, list: &[libc::iovec]) -> squeue::Entry {
+    let fd = types::Fd(place.file.as_raw_fd());
+    let len = list.len() as u32;
+    match job {
+        Job::Read { at, .. } => opcode::Readv::new(fd, list.as_ptr(), len)
+            .offset(*at)
+            .build(),
+        Job::Write { at, dsync, .. } => opcode::Writev::new(fd, list.as_ptr(), len)
+            .offset(*at)
+            .rw_flags(if *dsync { libc::RWF_DSYNC } else { 0 })
+            .build(),
+        Job::Sync | Job::Discard { .. } => opcode::Fsync::new(fd)
+            .flags(types::FsyncFlags::DATASYNC)
+            .build(),
+    }
+}
+
+/// What a completion means; the rest of a short transfer, and what the kernel gave back, is done here.
+fn finish(place: &Place, pool: &Pool, flight: Flight) -> Result<Reply, DevError> {
+    let (mut job, answer) = match flight {
+        Flight::Done(result) => return result,
+        Flight::Back(job, answer) => (job, answer),
+        Flight::Under(..) => return Err(DevError::misuse(None, "still under way")),
+    };
+    if answer < 0 {
+        let e = io::Error::from_raw_os_error(-answer);
+        // A thread that ends takes what it submitted back; a flag that is not known is worked around.
+        let again = is_passing(&e) || matches!(-answer, libc::ECANCELED | libc::EOPNOTSUPP);
+        if !again {
+            return Err(job.failed(place, &e));
+        }
+        job.run(place, 0)?;
+    } else if (answer as usize) < job.len() {
+        job.run(place, answer as usize)?;
+    }
+    Ok(job.into_reply(pool))
+}
+
+fn is_passing(e: &io::Error) -> bool {
+    let passing = [libc::EINTR, libc::EAGAIN, libc::EBUSY];
+    e.raw_os_error().is_some_and(|n| passing.contains(&n)) || e.kind() == io::ErrorKind::WouldBlock
+}
