@@ -353,7 +353,7 @@ mod tests {
             };
             record.to_string()
         };
-        let crc = "block with crc32c 0x678f9af0";
+        let crc = "block with crc32c 0x6706be76";
         assert_eq!(page(PageKind::Node, 0), format!("PAGE node 9, {crc}"));
         assert_eq!(
             page(PageKind::Dentries, 2),
