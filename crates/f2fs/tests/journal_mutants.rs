@@ -290,7 +290,6 @@ fn notice_life<T>(
 
 /// F45.
 #[test]
-#[ignore = "survives so far: no life here commits an epoch while the next one has changed a block that a page shows"]
 fn f2fsj_page_ahead() {
     notice_life(
         Mutant::F2fsjPageAhead,

@@ -5,6 +5,7 @@
 //! - D3: the files every newcomer looks for exist, and the changelog has an open section.
 //! - D4: a page that a comment of a Rust file names is a page of this tree.
 //! - D5: a hazard (H and a number) that a comment names has a row in docs/hazards.md.
+//! - D6: a crate whose examples nobody runs (`doctest = false`: looking for them takes seconds a crate) has none.
 
 use super::Finding;
 use super::source::Source;
@@ -37,6 +38,14 @@ pub fn check(root: &Path, files: &[String], sources: &[Source]) -> Result<Vec<Fi
         .collect();
     let hazards = read(HAZARDS).unwrap_or_default();
     findings.extend(sources.iter().flat_map(|s| strange_hazards(s, &hazards)));
+    let manifests = files.iter().filter(|path| path.ends_with("Cargo.toml"));
+    for path in manifests {
+        let manifest = read(path).unwrap_or_default();
+        if manifest.lines().any(|line| line == "doctest = false") {
+            let of = sources.iter().filter(|s| belongs(&s.path, path));
+            findings.extend(of.flat_map(examples));
+        }
+    }
     for path in files.iter().filter(|path| path.ends_with(".md")) {
         let text = read(path).ok_or(format!("cannot read {path}"))?;
         for (line, target) in links(&text) {
@@ -63,6 +72,28 @@ pub fn check(root: &Path, files: &[String], sources: &[Source]) -> Result<Vec<Fi
         ));
     }
     Ok(findings)
+}
+
+/// Whether a source file is compiled into the library of this manifest.
+fn belongs(source: &str, manifest: &str) -> bool {
+    let below = manifest.strip_suffix("Cargo.toml");
+    let rest = below.and_then(|below| source.strip_prefix(below));
+    rest.is_some_and(|rest| rest.starts_with("src/"))
+}
+
+/// D6.
+fn examples(source: &Source) -> Vec<Finding> {
+    let fence = |line: &str| {
+        let line = line.trim_start();
+        let doc = line.strip_prefix("///").or(line.strip_prefix("//!"));
+        doc.is_some_and(|text| text.trim_start().starts_with("```"))
+    };
+    let lines = source.text.lines().enumerate();
+    let fences = lines.filter(|(_, line)| fence(line)).step_by(2);
+    let what = "D6: nobody runs this example: take doctest = false out of the crate's manifest";
+    fences
+        .map(|(i, _)| Finding::new(&source.path, i + 1, what))
+        .collect()
 }
 
 fn check_readme(text: &str) -> Vec<Finding> {
@@ -249,6 +280,18 @@ mod tests {
         let found = strange_hazards(&source, "| no |\n|---|\n| H2 | what | guard |\n");
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].what, "D5: docs/hazards.md has no row H3");
+    }
+
+    #[test]
+    fn examples_that_nobody_runs_are_found() {
+        let text = "//! Head.\n//!\n//! ```\n//! f();\n//! ```\nfn f() {} // ```\n";
+        let source = Source::parse("crates/base/src/a.rs", text.to_string()).unwrap();
+        let found = examples(&source);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].line, 3);
+        assert!(belongs(&source.path, "crates/base/Cargo.toml"));
+        assert!(!belongs(&source.path, "crates/block/Cargo.toml"));
+        assert!(!belongs("crates/base/tests/a.rs", "crates/base/Cargo.toml"));
     }
 
     #[test]
