@@ -43,6 +43,10 @@ pub enum Command {
     Extract(ExtractArgs),
     /// Shows structures as they lie in an image, before any recovery.
     Dump(DumpArgs),
+    /// Mounts the file system in an image on a directory (FUSE).
+    Mount(MountArgs),
+    /// Takes a mount away and waits until its volume is clean.
+    Umount(UmountArgs),
     /// Runs the system calls of a recorded application on several schemes, or describes them.
     Replay(Box<ReplayArgs>),
     /// Measures a publication again: each published value beside the one measured here.
@@ -395,6 +399,37 @@ pub struct FsckArgs {
     /// Most findings to print.
     #[arg(long, default_value_t = 100, value_name = "N")]
     pub limit: usize,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Without -f it returns when the mount is up and serves it in the background. `varve umount DIR`, umount(8), `fusermount3 -u DIR` and \
+                  SIGTERM end it with a clean volume. Options of mount(8) are understood; what belongs to the file system goes to it, or is refused by name."
+)]
+pub struct MountArgs {
+    /// Image file.
+    pub image: PathBuf,
+    /// Directory to mount on.
+    pub dir: PathBuf,
+    /// Options: `scheme=PRESET` and other choices of the file system, `ro`, `allow_other`, `commit=SECONDS`, `errors=`, `writeback`, `threads=`, `max_write=`,
+    /// and those of mount(8).
+    #[arg(short = 'o', value_name = "OPTIONS")]
+    pub options: Vec<String>,
+    /// Stays in the foreground.
+    #[arg(short = 'f', long)]
+    pub foreground: bool,
+    /// Serves in the background for another `varve`, which waits for its word.
+    #[arg(long, hide = true, conflicts_with = "foreground")]
+    pub daemon: bool,
+}
+
+#[derive(clap::Args)]
+pub struct UmountArgs {
+    /// Directory that is mounted on.
+    pub dir: PathBuf,
+    /// Takes the mount away at once, even with files open; waits for nothing.
+    #[arg(short = 'l', long)]
+    pub lazy: bool,
 }
 
 #[derive(clap::Args)]

@@ -15,6 +15,7 @@ mod fsck;
 mod host_sqlite;
 mod image;
 mod mkfs;
+mod mount;
 mod out;
 mod paper;
 mod pool;
@@ -28,7 +29,9 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let args = Args::try_parse().unwrap_or_else(|e| refuse(&e));
+    let given: Vec<_> = std::env::args_os().collect();
+    let given = mount::as_helper(&given).unwrap_or(given);
+    let args = Args::try_parse_from(given).unwrap_or_else(|e| refuse(&e));
     let result = match args.command {
         Command::Fsck(options) => return fsck::fsck(&options),
         Command::Recover(options) => return fsck::recover::recover(&options),
@@ -43,6 +46,8 @@ fn main() -> ExitCode {
         Command::Cp(options) => image::copy(&options),
         Command::Extract(options) => image::extract(&options),
         Command::Dump(options) => image::dump(&options),
+        Command::Mount(options) => mount::mount(&options),
+        Command::Umount(options) => mount::umount(&options),
         Command::HostSqlite(options) => host_sqlite::run(&options),
         Command::Replay(options) => replay::replay(&options),
         Command::Paper(options) => paper::paper(&options),

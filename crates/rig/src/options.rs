@@ -1,6 +1,8 @@
 //! Mount options of every kind of file system.
 
-use base::Nanos;
+use crate::Fs;
+use base::{BLOCK_BYTES, Nanos};
+use vfs::FsResult;
 
 /// How to mount.
 #[derive(Clone, PartialEq, Debug)]
@@ -12,6 +14,26 @@ pub enum MountOptions {
 }
 
 impl MountOptions {
+    /// Reads `key=value,...` for file systems of this kind.
+    ///
+    /// # Errors
+    /// An option that they do not have, or a value that cannot be, by name.
+    pub fn parse(kind: Fs, text: &str) -> FsResult<MountOptions> {
+        Ok(match kind {
+            Fs::Ext4 | Fs::Ext3 => MountOptions::Ext4(ext4::MountOptions::parse(text)?),
+            Fs::F2fs => MountOptions::F2fs(f2fs::MountOptions::parse(text)?),
+        })
+    }
+
+    /// The bound of the page cache, in 4 KiB pages.
+    pub fn cache_pages(&self) -> u64 {
+        let bytes = match self {
+            MountOptions::Ext4(o) => o.cache_bytes,
+            MountOptions::F2fs(o) => o.cache_bytes,
+        };
+        (bytes / BLOCK_BYTES) as u64
+    }
+
     /// Refuses every change, or not.
     #[must_use]
     pub fn read_only(mut self, yes: bool) -> MountOptions {

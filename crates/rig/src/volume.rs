@@ -11,7 +11,7 @@ use ondisk::f2fs::{SUPERBLOCK_HIDDEN as F2FS_HIDDEN, SUPERBLOCK_MAGIC as F2FS_MA
 use std::io;
 use std::sync::Arc;
 use thiserror::Error;
-use vfs::{FsError, Vfs};
+use vfs::{FsError, Vfs, WritebackPolicy};
 
 /// Where superblocks lie: byte 1024 of a block.
 const SUPERBLOCK_AT: usize = 1024;
@@ -108,6 +108,33 @@ impl Volume {
     pub fn change(file: &HostFile) -> Result<Volume, VolumeError> {
         let device = file.another()?;
         Volume::on(file, Arc::new(device))
+    }
+
+    /// Mounts the volume for use, with the tasks that `options` ask for and a task that writes back by age and amount. Read-only, the file is
+    /// only read: recovery happens in memory.
+    ///
+    /// # Errors
+    /// No such file system, or it refuses.
+    pub fn mount(
+        file: &HostFile,
+        options: MountOptions,
+        read_only: bool,
+    ) -> Result<Volume, VolumeError> {
+        let kind = kind_of(file)?.ok_or(VolumeError::Unknown)?;
+        let host = file.another()?;
+        let device: Arc<dyn BlockDevice> = match read_only {
+            true => Arc::new(Overlay::new(host)),
+            false => Arc::new(host),
+        };
+        let pages = options.cache_pages();
+        let policy = WritebackPolicy {
+            background_pages: Some(pages / 4),
+            limit_pages: Some(pages / 2),
+            ..WritebackPolicy::default()
+        };
+        let fs = AnyFs::mount(Queue::new(device), options)?;
+        let vfs = Vfs::with_policy(fs.seam(), policy);
+        Ok(Volume { kind, fs, vfs })
     }
 
     fn on(file: &HostFile, device: Arc<dyn BlockDevice>) -> Result<Volume, VolumeError> {

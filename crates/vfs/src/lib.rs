@@ -20,6 +20,7 @@ pub mod conformance;
 mod file;
 mod flags;
 mod grace;
+mod inodes;
 mod lockset;
 pub mod model;
 mod names;
@@ -39,6 +40,7 @@ pub use fscore::{
     FsResult, FsStat, RenameMode, SeekMode, SetAttr, TimeSet, XATTR_NAME_BYTES_MAX,
     XATTR_VALUE_BYTES_MAX, XattrMode,
 };
+pub use inodes::PinnedEntry;
 pub use mount::Vfs;
 pub use path::{NAME_BYTES_MAX, PATH_BYTES_MAX, SYMLINKS_MAX};
 pub use synclog::SyncRecord;

@@ -1,0 +1,69 @@
+//! A mount in the background. The parent starts this program again, waits until the mount is up, and leaves; an error before that is
+//! told on its standard error, which the child inherits, and is its exit code.
+
+use super::Plan;
+use crate::failure::{Failure, failed};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+
+/// What the child writes when the mount is up.
+const READY: &[u8] = b"ready\n";
+
+/// Starts the child and waits until its mount is up.
+pub fn start(plan: &Plan) -> Result<(), Failure> {
+    let of_child = |e: std::io::Error| failed(format!("starting the background process: {e}"));
+    let mut child = Command::new("/proc/self/exe")
+        .arg0_varve()
+        .args(["mount", "--daemon"])
+        .arg(&plan.image)
+        .arg(&plan.dir)
+        .args(["-o", &plan.text])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .current_dir("/")
+        .spawn()
+        .map_err(of_child)?;
+    let mut word = Vec::new();
+    if let Some(mut out) = child.stdout.take() {
+        // The child closes its end when it is ready, and when it ends.
+        out.read_to_end(&mut word).map_err(of_child)?;
+    }
+    if word == READY {
+        return Ok(());
+    }
+    let status = child.wait().map_err(of_child)?;
+    match (status.code(), status.signal()) {
+        // It has told why.
+        (Some(code), _) if code != 0 => std::process::exit(code),
+        (_, signal) => Err(failed(format!(
+            "the background process ended before the mount was up (signal {signal:?})"
+        ))),
+    }
+}
+
+/// The name under which the child runs: not that of a helper of `mount(8)`.
+trait Named {
+    fn arg0_varve(&mut self) -> &mut Self;
+}
+
+impl Named for Command {
+    fn arg0_varve(&mut self) -> &mut Command {
+        std::os::unix::process::CommandExt::arg0(self, "varve")
+    }
+}
+
+/// In the child: the mount is up. Leaves the session and the terminal, and lets the parent go.
+pub fn ready() -> Result<(), Failure> {
+    let detach = || -> std::io::Result<()> {
+        // Fails for the leader of a process group, which a child is not.
+        let _ = rustix::process::setsid();
+        rustix::io::write(rustix::stdio::stdout(), READY)?;
+        let null = File::options().read(true).write(true).open("/dev/null")?;
+        rustix::stdio::dup2_stdout(&null)?;
+        rustix::stdio::dup2_stderr(&null)?;
+        Ok(())
+    };
+    detach().map_err(|e| failed(format!("leaving the terminal: {e}")))
+}

@@ -1,0 +1,81 @@
+//! From the options of a mount to those of the file system in the image.
+
+use fuse::Options;
+use rig::{Fs, FsError, HostFile, HostOptions, MountOptions, VolumeError};
+
+/// How the image is opened, and the words left for the file system.
+pub fn of_host(options: &Options) -> Result<(HostOptions, Vec<String>), String> {
+    let mut host = HostOptions {
+        write: !options.read_only,
+        ..HostOptions::default()
+    };
+    let mut rest = Vec::new();
+    for item in &options.rest {
+        if !host.set(item)? {
+            rest.push(item.clone());
+        }
+    }
+    Ok((host, rest))
+}
+
+/// Options for the file system that `file` holds.
+pub fn of_volume(
+    file: &HostFile,
+    options: &Options,
+    rest: Vec<String>,
+) -> Result<MountOptions, VolumeError> {
+    let kind = rig::kind_of(file)?.ok_or(VolumeError::Unknown)?;
+    Ok(MountOptions::parse(kind, &text_for(kind, options, rest)?)?)
+}
+
+/// The words that a file system of this kind takes.
+fn text_for(kind: Fs, options: &Options, mut words: Vec<String>) -> Result<String, FsError> {
+    if options.read_only {
+        words.push("ro".into());
+    }
+    let of_ext = matches!(kind, Fs::Ext4 | Fs::Ext3);
+    match options.access_times {
+        // What F2FS does anyway.
+        Some("relatime") if !of_ext => {}
+        Some(word) => words.push(word.into()),
+        None => {}
+    }
+    match options.errors.as_deref() {
+        Some(value) if !of_ext => words.push(format!("errors={value}")),
+        // What is done anyway; `panic` is done by the front door.
+        Some("remount-ro" | "panic") | None => {}
+        Some(value) => {
+            return Err(FsError::incompatible(format!(
+                "mount option `errors={value}`; there are: errors=remount-ro, errors=panic"
+            )));
+        }
+    }
+    Ok(words.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(kind: Fs, text: &str) -> Result<String, String> {
+        let options = Options::parse(text).map_err(|e| e.to_string())?;
+        let (_, rest) = of_host(&options)?;
+        text_for(kind, &options, rest).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn each_kind_gets_its_words() {
+        let text = "ro,allow_other,relatime,errors=remount-ro,commit=7,offset=4096";
+        assert_eq!(words(Fs::Ext4, text).unwrap(), "commit=7,ro,relatime");
+        assert_eq!(
+            words(Fs::F2fs, text).unwrap(),
+            "commit=7,ro,errors=remount-ro"
+        );
+        for bad in ["errors=continue", "offset=x"] {
+            let e = words(Fs::Ext3, bad).unwrap_err();
+            assert!(e.contains(bad), "{e}");
+        }
+        let (host, _) = of_host(&Options::parse("direct,offset=4096").unwrap()).unwrap();
+        assert!(host.direct && host.write && host.offset == 4096);
+    }
+}

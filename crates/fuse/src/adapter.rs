@@ -1,0 +1,767 @@
+//! The requests of crate `fuser`, handed to a [`Server`].
+// Times of this protocol library are those of std; no clock is read here.
+#![allow(clippy::disallowed_types)]
+
+use crate::options::Options;
+use crate::server::{Caller, Change, OpenMode, STATFS_NAME_BYTES, Server};
+use fuser::{
+    BsdFileFlags, CopyFileRangeFlags, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
+    Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags,
+    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
+};
+use rt::WallTime;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use vfs::{Attr, Errno, FallocateMode, FileKind, FsStat, RenameMode, SeekMode, TimeSet, XattrMode};
+
+/// Unit of `st_blksize`, bytes.
+const BLOCK_BYTES: u32 = 4096;
+/// Entries that a directory is asked for at a time.
+const ENTRIES: usize = 64;
+/// How long the kernel may keep a name: every change of one goes through it.
+const NAME_TTL: Duration = Duration::from_secs(3600);
+
+/// What `fuser` calls.
+pub(crate) struct Adapter {
+    server: Arc<Server>,
+    options: Options,
+}
+
+impl Adapter {
+    pub fn new(server: Arc<Server>, options: Options) -> Adapter {
+        Adapter { server, options }
+    }
+
+    /// How long the kernel may keep attributes.
+    fn attr_ttl(&self) -> Duration {
+        self.options.attr_timeout
+    }
+
+    fn file_attr(&self, attr: &Attr) -> FileAttr {
+        FileAttr {
+            ino: INodeNo(self.server.number(attr.ino)),
+            size: attr.size,
+            blocks: attr.sectors,
+            atime: system_time(attr.atime),
+            mtime: system_time(attr.mtime),
+            ctime: system_time(attr.ctime),
+            crtime: system_time(attr.crtime),
+            kind: file_type(attr.kind),
+            perm: attr.perm,
+            nlink: attr.nlink,
+            uid: attr.uid,
+            gid: attr.gid,
+            rdev: attr.rdev,
+            blksize: BLOCK_BYTES,
+            flags: 0,
+        }
+    }
+
+    /// Attributes where the number is not an address of the protocol: the root has its own.
+    fn own_attr(&self, attr: &Attr) -> FileAttr {
+        FileAttr {
+            ino: INodeNo(attr.ino.0.into()),
+            ..self.file_attr(attr)
+        }
+    }
+
+    fn entry(&self, found: Result<Attr, Errno>, reply: ReplyEntry) {
+        match found {
+            Ok(attr) => reply.entry_with_ttls(
+                &self.attr_ttl(),
+                &NAME_TTL,
+                &self.file_attr(&attr),
+                Generation(attr.generation.into()),
+            ),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn attr(&self, found: Result<Attr, Errno>, reply: ReplyAttr) {
+        match found {
+            Ok(attr) => reply.attr(&self.attr_ttl(), &self.own_attr(&attr)),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    /// Whether the kernel keeps what it has cached of the file: reading that does not come here, so no access time may be due.
+    fn open_flags(&self, settled: bool) -> FopenFlags {
+        match settled || self.options.no_access_times {
+            true => FopenFlags::FOPEN_KEEP_CACHE,
+            false => FopenFlags::empty(),
+        }
+    }
+}
+
+fn number(errno: Errno) -> fuser::Errno {
+    fuser::Errno::from_i32(errno.code())
+}
+
+fn empty(done: Result<(), Errno>, reply: ReplyEmpty) {
+    match done {
+        Ok(()) => reply.ok(),
+        Err(errno) => reply.error(number(errno)),
+    }
+}
+
+fn written(done: Result<usize, Errno>, reply: ReplyWrite) {
+    match done {
+        // A request has at most 1 GiB.
+        Ok(n) => reply.written(n as u32),
+        Err(errno) => reply.error(number(errno)),
+    }
+}
+
+/// Answers with the size, or with the bytes if the caller has room for them.
+fn xattr(value: Result<Vec<u8>, Errno>, size: u32, reply: ReplyXattr) {
+    match value {
+        Err(errno) => reply.error(number(errno)),
+        Ok(value) if size == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > size as usize => reply.error(fuser::Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+    }
+}
+
+fn caller(request: &Request) -> Caller {
+    Caller {
+        uid: request.uid(),
+        gid: request.gid(),
+    }
+}
+
+fn file_type(kind: FileKind) -> FileType {
+    match kind {
+        FileKind::File => FileType::RegularFile,
+        FileKind::Dir => FileType::Directory,
+        FileKind::Symlink => FileType::Symlink,
+        FileKind::Char => FileType::CharDevice,
+        FileKind::Block => FileType::BlockDevice,
+        FileKind::Fifo => FileType::NamedPipe,
+        FileKind::Socket => FileType::Socket,
+    }
+}
+
+fn system_time(time: WallTime) -> SystemTime {
+    let secs = Duration::from_secs(time.secs.unsigned_abs());
+    let start = match time.secs < 0 {
+        true => UNIX_EPOCH.checked_sub(secs),
+        false => UNIX_EPOCH.checked_add(secs),
+    };
+    start.unwrap_or(UNIX_EPOCH) + Duration::from_nanos(time.nanos.into())
+}
+
+fn wall_time(time: SystemTime) -> WallTime {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => WallTime {
+            secs: since.as_secs() as i64,
+            nanos: since.subsec_nanos(),
+        },
+        Err(before) => {
+            let before = before.duration();
+            let (secs, nanos) = (before.as_secs() as i64, before.subsec_nanos());
+            match nanos {
+                0 => WallTime { secs: -secs, nanos },
+                _ => WallTime {
+                    secs: -secs - 1,
+                    nanos: 1_000_000_000 - nanos,
+                },
+            }
+        }
+    }
+}
+
+fn time_set(time: TimeOrNow) -> TimeSet {
+    match time {
+        TimeOrNow::Now => TimeSet::Now,
+        TimeOrNow::SpecificTime(time) => TimeSet::To(wall_time(time)),
+    }
+}
+
+fn open_mode(flags: i32) -> OpenMode {
+    let has = |flag: i32| flags & flag == flag;
+    OpenMode {
+        write: flags & libc::O_ACCMODE != libc::O_RDONLY,
+        truncate: has(libc::O_TRUNC),
+        append: has(libc::O_APPEND),
+        sync: has(libc::O_SYNC),
+        data_sync: has(libc::O_DSYNC),
+    }
+}
+
+fn rename_mode(flags: RenameFlags) -> Option<RenameMode> {
+    match flags {
+        f if f.is_empty() => Some(RenameMode::Replace),
+        RenameFlags::RENAME_NOREPLACE => Some(RenameMode::NoReplace),
+        RenameFlags::RENAME_EXCHANGE => Some(RenameMode::Exchange),
+        _ => None,
+    }
+}
+
+fn fallocate_mode(mode: i32) -> Option<FallocateMode> {
+    const ZERO_KEEP: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
+    const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    match mode {
+        0 => Some(FallocateMode::Allocate),
+        libc::FALLOC_FL_KEEP_SIZE => Some(FallocateMode::KeepSize),
+        PUNCH => Some(FallocateMode::PunchHole),
+        libc::FALLOC_FL_ZERO_RANGE => Some(FallocateMode::ZeroRange),
+        ZERO_KEEP => Some(FallocateMode::ZeroRangeKeepSize),
+        _ => None,
+    }
+}
+
+impl Filesystem for Adapter {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        let wanted = [
+            InitFlags::FUSE_ASYNC_DIO,
+            InitFlags::FUSE_ATOMIC_O_TRUNC,
+            InitFlags::FUSE_CACHE_SYMLINKS,
+            InitFlags::FUSE_DO_READDIRPLUS,
+            InitFlags::FUSE_EXPORT_SUPPORT,
+            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+            InitFlags::FUSE_HAS_IOCTL_DIR,
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_READDIRPLUS_AUTO,
+        ];
+        for flag in wanted {
+            // An older kernel without it does more work itself.
+            let _ = config.add_capabilities(flag);
+        }
+        if self.options.writeback
+            && config
+                .add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE)
+                .is_err()
+        {
+            return Err(io::Error::from_raw_os_error(libc::EPROTONOSUPPORT));
+        }
+        // Limits of the kernel win.
+        let _ = config.set_max_write(self.options.max_write);
+        if let Err(most) = config.set_max_readahead(self.options.max_write) {
+            let _ = config.set_max_readahead(most);
+        }
+        let _ = config.set_max_background(self.options.threads.max(16) as u16);
+        Ok(())
+    }
+
+    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.entry(self.server.lookup(parent.0, name.as_bytes()), reply);
+    }
+
+    fn forget(&self, _request: &Request, ino: INodeNo, lookups: u64) {
+        self.server.forget(ino.0, lookups);
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        self.attr(self.server.getattr(ino.0), reply);
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        _handle: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let change = Change {
+            perm: mode.map(|mode| mode as u16 & 0o7777),
+            uid,
+            gid,
+            size,
+            atime: atime.map(time_set),
+            mtime: mtime.map(time_set),
+        };
+        let changed = self.server.setattr(caller(request), ino.0, &change);
+        self.attr(changed, reply);
+    }
+
+    fn readlink(&self, _request: &Request, ino: INodeNo, reply: ReplyData) {
+        match self.server.readlink(ino.0) {
+            Ok(target) => reply.data(&target),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let name = name.as_bytes();
+        let made = (self.server).mknod(caller(request), parent.0, name, mode as u16, rdev);
+        self.entry(made, reply);
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let name = name.as_bytes();
+        let made = (self.server).mkdir(caller(request), parent.0, name, mode as u16);
+        self.entry(made, reply);
+    }
+
+    fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        empty(self.server.unlink(parent.0, name.as_bytes()), reply);
+    }
+
+    fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        empty(self.server.rmdir(parent.0, name.as_bytes()), reply);
+    }
+
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        link_name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let target = target.as_os_str().as_bytes();
+        let name = link_name.as_bytes();
+        let made = (self.server).symlink(caller(request), parent.0, name, target);
+        self.entry(made, reply);
+    }
+
+    fn rename(
+        &self,
+        _request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let Some(mode) = rename_mode(flags) else {
+            return reply.error(fuser::Errno::EINVAL);
+        };
+        let (from, to) = (
+            (parent.0, name.as_bytes()),
+            (new_parent.0, new_name.as_bytes()),
+        );
+        empty(self.server.rename(from, to, mode), reply);
+    }
+
+    fn link(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        let linked = (self.server).link(ino.0, new_parent.0, new_name.as_bytes());
+        self.entry(linked, reply);
+    }
+
+    fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        match (self.server).open(caller(request), ino.0, open_mode(flags.0)) {
+            Ok(open) => reply.opened(FileHandle(open.handle), self.open_flags(open.settled)),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn read(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        match self.server.read(ino.0, offset, size as usize) {
+            Ok(data) => reply.data(&data),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn write(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let mode = match write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            // From the kernel's cache, for whoever; it syncs by itself.
+            true => OpenMode::default(),
+            false => open_mode(flags.0),
+        };
+        let kill = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let done = (self.server).write(ino.0, handle.0, offset, data, mode, kill);
+        written(done, reply);
+    }
+
+    fn flush(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        _handle: FileHandle,
+        _owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        // Nothing is held back for a close; after this answer the kernel does not ask again.
+        reply.error(fuser::Errno::ENOSYS);
+    }
+
+    fn release(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        empty(self.server.release(handle.0), reply);
+    }
+
+    fn fsync(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        handle: FileHandle,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        empty(self.server.fsync(ino.0, handle.0, data_only), reply);
+    }
+
+    fn opendir(&self, request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        match (self.server).open(caller(request), ino.0, OpenMode::default()) {
+            Ok(open) => reply.opened(FileHandle(open.handle), FopenFlags::empty()),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn readdir(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let mut from = offset;
+        loop {
+            let entries = match self.server.readdir(ino.0, from, ENTRIES) {
+                Ok(entries) => entries,
+                Err(errno) if from == offset => return reply.error(number(errno)),
+                Err(_) => return reply.ok(),
+            };
+            let Some(last) = entries.last() else {
+                return reply.ok();
+            };
+            from = last.next;
+            for entry in &entries {
+                let name = OsStr::from_bytes(&entry.name);
+                let kind = file_type(entry.kind);
+                if reply.add(INodeNo(entry.ino.0.into()), entry.next, kind, name) {
+                    return reply.ok();
+                }
+            }
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let entries = match self.server.readdir_plus(ino.0, offset, ENTRIES) {
+            Ok(entries) => entries,
+            Err(errno) => return reply.error(number(errno)),
+        };
+        let mut full = false;
+        for (entry, attr) in &entries {
+            let generation = Generation(attr.as_ref().map_or(0, |a| a.generation.into()));
+            let (about, ttl) = match attr {
+                Some(attr) => (self.file_attr(attr), self.attr_ttl()),
+                // No node: the kernel takes the name, and looks the rest up when it is asked for.
+                None => (unknown(entry.ino.0.into(), entry.kind), Duration::ZERO),
+            };
+            let node = attr.as_ref().map_or(0, |a| self.server.number(a.ino));
+            full = full
+                || reply.add(
+                    INodeNo(node),
+                    entry.next,
+                    OsStr::from_bytes(&entry.name),
+                    &ttl,
+                    &about,
+                    generation,
+                );
+            if full && attr.is_some() {
+                self.server.forget(node, 1);
+            }
+        }
+        reply.ok();
+    }
+
+    fn releasedir(
+        &self,
+        _request: &Request,
+        _ino: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        empty(self.server.release(handle.0), reply);
+    }
+
+    fn fsyncdir(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        handle: FileHandle,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        empty(self.server.fsync(ino.0, handle.0, data_only), reply);
+    }
+
+    fn statfs(&self, _request: &Request, _ino: INodeNo, reply: ReplyStatfs) {
+        match self.server.statfs() {
+            Ok(FsStat {
+                block_bytes,
+                blocks,
+                blocks_free,
+                blocks_available,
+                inodes,
+                inodes_free,
+                name_bytes_max,
+            }) => {
+                let name = name_bytes_max.min(STATFS_NAME_BYTES);
+                reply.statfs(
+                    blocks,
+                    blocks_free,
+                    blocks_available,
+                    inodes,
+                    inodes_free,
+                    block_bytes,
+                    name,
+                    block_bytes,
+                );
+            }
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        let mode = match flags {
+            libc::XATTR_CREATE => XattrMode::Create,
+            libc::XATTR_REPLACE => XattrMode::Replace,
+            _ => XattrMode::Any,
+        };
+        let done = (self.server).setxattr(ino.0, name.as_bytes(), value, mode);
+        empty(done, reply);
+    }
+
+    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        xattr(self.server.getxattr(ino.0, name.as_bytes()), size, reply);
+    }
+
+    fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let names = self.server.listxattr(caller(request), ino.0);
+        xattr(names, size, reply);
+    }
+
+    fn removexattr(&self, _request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        empty(self.server.removexattr(ino.0, name.as_bytes()), reply);
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        _flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let name = name.as_bytes();
+        match (self.server).create(caller(request), parent.0, name, mode as u16) {
+            Ok((attr, open)) => reply.created(
+                &NAME_TTL.min(self.attr_ttl()),
+                &self.file_attr(&attr),
+                Generation(attr.generation.into()),
+                FileHandle(open.handle),
+                self.open_flags(open.settled),
+            ),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn fallocate(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let Some(mode) = fallocate_mode(mode) else {
+            return reply.error(fuser::Errno::EOPNOTSUPP);
+        };
+        let done = (self.server).fallocate(caller(request), ino.0, mode, offset, length);
+        empty(done, reply);
+    }
+
+    fn lseek(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let mode = match whence {
+            libc::SEEK_DATA => SeekMode::Data,
+            libc::SEEK_HOLE => SeekMode::Hole,
+            _ => return reply.error(fuser::Errno::EINVAL),
+        };
+        match self.server.seek(ino.0, offset, mode) {
+            Ok(at) => reply.offset(at as i64),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn ioctl(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        _flags: IoctlFlags,
+        cmd: u32,
+        in_data: &[u8],
+        out_size: u32,
+        reply: ReplyIoctl,
+    ) {
+        match (self.server).ioctl(caller(request), ino.0, cmd, in_data) {
+            Ok(Some(data)) => reply.ioctl(0, &data[..data.len().min(out_size as usize)]),
+            Ok(None) | Err(Errno::NotSup) => reply.error(fuser::Errno::ENOTTY),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        request: &Request,
+        ino_in: INodeNo,
+        _handle_in: FileHandle,
+        offset_in: u64,
+        ino_out: INodeNo,
+        _handle_out: FileHandle,
+        offset_out: u64,
+        len: u64,
+        _flags: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let (from, to) = ((ino_in.0, offset_in), (ino_out.0, offset_out));
+        written(self.server.copy(caller(request), from, to, len), reply);
+    }
+}
+
+/// Attributes of a name whose inode is not told.
+fn unknown(ino: u64, kind: FileKind) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(ino),
+        size: 0,
+        blocks: 0,
+        atime: UNIX_EPOCH,
+        mtime: UNIX_EPOCH,
+        ctime: UNIX_EPOCH,
+        crtime: UNIX_EPOCH,
+        kind: file_type(kind),
+        perm: 0,
+        nlink: 1,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: BLOCK_BYTES,
+        flags: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_before_1970_come_back() {
+        for (secs, nanos) in [
+            (0, 0),
+            (5, 7),
+            (-1, 999_999_999),
+            (-86_400, 0),
+            (1 << 33, 1),
+        ] {
+            let time = WallTime { secs, nanos };
+            assert_eq!(wall_time(system_time(time)), time);
+        }
+    }
+
+    #[test]
+    fn what_a_mode_does_not_name_is_refused() {
+        assert_eq!(fallocate_mode(libc::FALLOC_FL_PUNCH_HOLE), None);
+        let both = RenameFlags::RENAME_NOREPLACE | RenameFlags::RENAME_EXCHANGE;
+        assert_eq!(rename_mode(both), None);
+        let mode = open_mode(libc::O_WRONLY | libc::O_DSYNC | libc::O_APPEND);
+        assert_eq!(
+            (mode.sync, mode.data_sync, mode.append),
+            (false, true, true)
+        );
+        assert!(open_mode(libc::O_SYNC).data_sync);
+    }
+}

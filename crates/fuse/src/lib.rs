@@ -1,0 +1,25 @@
+//! A FUSE front door: a mounted file system of ours as a directory of the host.
+//!
+//! ```text
+//! kernel <-> fuser <-> adapter --requests--> Server --inode operations--> Vfs
+//! ```
+//!
+//! [`Server`] knows inodes, pins and POSIX, but no protocol: tests drive it without a kernel. `fuser` is named in `adapter` and
+//! `session` only.
+//!
+//! Invariants:
+//!
+//! - **U1** Every inode that the kernel knows (looked up and not forgotten) or has open is pinned once: its number stays its own.
+//! - **U2** A request that panics is answered with EIO, and so is every later one: nothing is written any more, the volume stays dirty
+//!   and the next mount recovers it.
+//! - **U3** A write to a file opened with `O_SYNC` or `O_DSYNC` is answered after its sync.
+//! - **U4** An error of an fsync is told once to each descriptor that was open, as Linux does (`errseq_t`).
+
+mod adapter;
+mod options;
+mod server;
+mod session;
+
+pub use options::{Access, Options, UnknownOption};
+pub use server::{Caller, Change, OpenMode, Opened, Server};
+pub use session::{MountError, Mounted};

@@ -1,0 +1,200 @@
+//! Mount options of the front door, and those of `mount(8)`; what is neither is left to the file system.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Largest request that the kernel sends, bytes (`fs.fuse.max_pages_limit` of 256 pages).
+const MAX_WRITE_BYTES: u32 = 1 << 20;
+/// A worker that waits for an fsync is lost for others, so there are many.
+const THREADS: usize = 16;
+
+/// Who may use the mount.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Access {
+    /// Who mounted it.
+    #[default]
+    Owner,
+    /// He and the superuser (`allow_root`).
+    Root,
+    /// Everybody, as far as permissions go (`allow_other`).
+    All,
+}
+
+/// How to mount. Permissions are always checked by the kernel (`default_permissions`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Who may use it.
+    pub access: Access,
+    /// Nothing is changed.
+    pub read_only: bool,
+    /// Device files work (`dev`); `None`: as whoever mounts it may.
+    pub devices: Option<bool>,
+    /// Set-user-ID works (`suid`); `None`: as whoever mounts it may.
+    pub set_ids: Option<bool>,
+    /// Programs can be run (`exec`).
+    pub executables: bool,
+    /// Every write waits for its sync (`sync`).
+    pub sync: bool,
+    /// Every change of a directory does (`dirsync`).
+    pub dir_sync: bool,
+    /// Reading never changes an access time (`noatime`).
+    pub no_access_times: bool,
+    /// The word for access times: `relatime`, `strictatime` or `noatime`.
+    pub access_times: Option<&'static str>,
+    /// The kernel gathers writes in its own cache (`writeback`).
+    pub writeback: bool,
+    /// Bytes of the largest write request (`max_write=`).
+    pub max_write: u32,
+    /// Requests that are worked on at the same time (`threads=`).
+    pub threads: usize,
+    /// How long the kernel may answer `stat` by itself (`attr_timeout=`).
+    pub attr_timeout: Duration,
+    /// `errors=`, which each file system understands in its own way.
+    pub errors: Option<String>,
+    /// All other options, for the device and the file system.
+    pub rest: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            access: Access::default(),
+            read_only: false,
+            devices: None,
+            set_ids: None,
+            executables: true,
+            sync: false,
+            dir_sync: false,
+            no_access_times: false,
+            access_times: None,
+            writeback: false,
+            max_write: MAX_WRITE_BYTES,
+            threads: THREADS,
+            attr_timeout: Duration::from_secs(1),
+            errors: None,
+            rest: Vec::new(),
+        }
+    }
+}
+
+/// An option whose value cannot be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnknownOption {
+    item: String,
+    there_is: &'static str,
+}
+
+impl fmt::Display for UnknownOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnknownOption { item, there_is } = self;
+        write!(f, "mount option `{item}`; there is {there_is}")
+    }
+}
+
+impl Options {
+    /// Reads `key=value,...`, as `-o` takes it. Words that only `mount(8)` and the table of mounts have a use for mean nothing here.
+    ///
+    /// # Errors
+    /// A value that cannot be, by name.
+    pub fn parse(text: &str) -> Result<Options, UnknownOption> {
+        let mut options = Options::default();
+        for item in text.split(',').map(str::trim).filter(|i| !i.is_empty()) {
+            if !options.set_flag(item) && !options.set_value(item)? {
+                options.rest.push(item.to_string());
+            }
+        }
+        Ok(options)
+    }
+
+    fn set_flag(&mut self, item: &str) -> bool {
+        match item {
+            "allow_other" => self.access = Access::All,
+            "allow_root" => self.access = Access::Root,
+            "ro" => self.read_only = true,
+            "rw" => self.read_only = false,
+            "dev" => self.devices = Some(true),
+            "nodev" => self.devices = Some(false),
+            "suid" => self.set_ids = Some(true),
+            "nosuid" => self.set_ids = Some(false),
+            "exec" => self.executables = true,
+            "noexec" => self.executables = false,
+            "sync" => self.sync = true,
+            "async" => self.sync = false,
+            "dirsync" => self.dir_sync = true,
+            "writeback" => self.writeback = true,
+            "nowriteback" => self.writeback = false,
+            "relatime" | "atime" | "nostrictatime" => self.set_atime("relatime"),
+            "strictatime" | "norelatime" => self.set_atime("strictatime"),
+            "noatime" => self.set_atime("noatime"),
+            // An image is opened as it is; the kernel's permission checks are always on; directories have the access times of files.
+            "default_permissions" | "loop" | "diratime" | "nodiratime" => {}
+            "defaults" | "auto" | "noauto" | "user" | "users" | "nouser" | "owner" | "group"
+            | "nofail" | "_netdev" | "silent" | "loud" | "mand" | "nomand" | "lazytime"
+            | "nolazytime" => {}
+            _ => return false,
+        }
+        true
+    }
+
+    fn set_atime(&mut self, word: &'static str) {
+        self.access_times = Some(word);
+        self.no_access_times = word == "noatime";
+    }
+
+    fn set_value(&mut self, item: &str) -> Result<bool, UnknownOption> {
+        let (key, value) = item.split_once('=').unwrap_or((item, ""));
+        let bad = |there_is| UnknownOption {
+            item: item.to_string(),
+            there_is,
+        };
+        match key {
+            "max_write" => {
+                let there_is = "max_write=BYTES, 4096 to 1048576";
+                let bytes = value.parse().ok();
+                let bytes = bytes.filter(|n| (4096..=MAX_WRITE_BYTES).contains(n));
+                self.max_write = bytes.ok_or_else(|| bad(there_is))?;
+            }
+            "threads" => {
+                let threads = value.parse().ok().filter(|n| (1..=256).contains(n));
+                self.threads = threads.ok_or_else(|| bad("threads=NUMBER, 1 to 256"))?;
+            }
+            "attr_timeout" => {
+                let there_is = "attr_timeout=SECONDS, 0 to 86400";
+                let secs = value.parse().ok().filter(|s| *s <= 86_400);
+                self.attr_timeout = Duration::from_secs(secs.ok_or_else(|| bad(there_is))?);
+            }
+            "errors" => self.errors = Some(value.to_string()),
+            "fsname" | "subtype" | "comment" | "uhelper" | "helper" | "user" => {}
+            _ if key.starts_with("x-") || key.starts_with("X-") => {}
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_taken_here_or_left_to_the_file_system() {
+        let text = "rw,allow_other,noatime,scheme=emmc,commit=30,max_write=131072,x-systemd.automount,threads=4";
+        let options = Options::parse(text).expect("valid");
+        assert_eq!(options.rest, ["scheme=emmc", "commit=30"]);
+        assert_eq!(
+            (options.access, options.max_write, options.threads),
+            (Access::All, 131_072, 4)
+        );
+        assert_eq!(options.access_times, Some("noatime"));
+        assert!(options.no_access_times && !options.read_only);
+        assert_eq!(Options::parse("").expect("valid"), Options::default());
+    }
+
+    #[test]
+    fn values_that_cannot_be_are_refused_by_name() {
+        for bad in ["threads=0", "max_write=2M", "attr_timeout=-1", "threads"] {
+            let text = Options::parse(bad).expect_err(bad).to_string();
+            assert!(text.contains(&format!("`{bad}`")), "{text}");
+        }
+    }
+}

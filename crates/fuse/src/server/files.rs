@@ -1,0 +1,262 @@
+//! Open files: reading, writing, syncing, allocating, copying.
+
+use super::attrs::OFFSET_MAX;
+use super::nodes::Open;
+use super::{Caller, Server};
+use base::Ino;
+use std::sync::Arc;
+use vfs::{Attr, Errno, FallocateMode, FileKind, FsResult, SeekMode, SetAttr};
+
+/// Bytes that one step of a copy moves.
+const COPY_BYTES: usize = 1 << 20;
+
+/// How a file is opened, and how a write to it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct OpenMode {
+    /// For writing.
+    pub write: bool,
+    /// `O_TRUNC`.
+    pub truncate: bool,
+    /// `O_APPEND`.
+    pub append: bool,
+    /// `O_SYNC`: data and metadata are durable before a write is answered.
+    pub sync: bool,
+    /// `O_DSYNC`: the data is, and what is needed to read it.
+    pub data_sync: bool,
+}
+
+/// An open file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Opened {
+    /// Its handle.
+    pub handle: u64,
+    /// A read would not change the access time: what the kernel has cached may stay.
+    pub settled: bool,
+}
+
+impl Server {
+    /// Opens a file or directory.
+    ///
+    /// # Errors
+    /// Those of `open(2)`.
+    pub fn open(&self, caller: Caller, number: u64, mode: OpenMode) -> Result<Opened, Errno> {
+        let ino = self.ino(number);
+        self.run(|| {
+            self.vfs.fs().open(ino)?;
+            let (handle, pinned) = self.nodes.lock().opened(ino);
+            if pinned {
+                self.unpin(ino);
+            }
+            match self.begin(caller, ino, mode) {
+                Ok(settled) => Ok(Opened { handle, settled }),
+                Err(e) => {
+                    self.close(handle);
+                    Err(e)
+                }
+            }
+        })
+    }
+
+    fn begin(&self, caller: Caller, ino: Ino, mode: OpenMode) -> FsResult<bool> {
+        (self.vfs.fs().getattr(ino)?).check_open(mode.write, mode.append, mode.truncate)?;
+        if mode.truncate {
+            self.drop_privileges(ino, caller.uid != 0)?;
+            let set = SetAttr {
+                size: Some(0),
+                ..SetAttr::default()
+            };
+            self.vfs.set_attr_pinned(ino, &set)?;
+        }
+        let attr = self.vfs.fs().getattr(ino)?;
+        Ok(attr.atime > attr.mtime && attr.atime > attr.ctime)
+    }
+
+    fn close(&self, handle: u64) {
+        let last = self.nodes.lock().closed(handle);
+        if let Some(ino) = last {
+            self.unpin(ino);
+        }
+    }
+
+    /// Makes a file and opens it; counts as a lookup.
+    ///
+    /// # Errors
+    /// Those of `open(2)` with `O_CREAT`.
+    pub fn create(
+        &self,
+        caller: Caller,
+        dir: u64,
+        name: &[u8],
+        perm: u16,
+    ) -> Result<(Attr, Opened), Errno> {
+        let mode = perm & 0o7777 | FileKind::File.mode_bits();
+        let attr = self.mknod(caller, dir, name, mode, 0)?;
+        let number = self.number(attr.ino);
+        match self.open(caller, number, OpenMode::default()) {
+            Ok(opened) => Ok((attr, opened)),
+            Err(errno) => {
+                self.forget(number, 1);
+                Err(errno)
+            }
+        }
+    }
+
+    /// Ends an open file or directory.
+    ///
+    /// # Errors
+    /// EIO after a panic.
+    pub fn release(&self, handle: u64) -> Result<(), Errno> {
+        self.run(|| {
+            self.close(handle);
+            Ok(())
+        })
+    }
+
+    /// Reads up to `len` bytes at `offset`; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// EISDIR; of the file system.
+    pub fn read(&self, number: u64, offset: u64, len: usize) -> Result<Vec<u8>, Errno> {
+        self.run(|| {
+            let mut buf = vec![0; len];
+            let n = self.vfs.fs().read(self.ino(number), offset, &mut buf)?;
+            buf.truncate(n);
+            Ok(buf)
+        })
+    }
+
+    /// Writes `data` at `offset` (U3). With `kill` set-user-ID and set-group-ID go, as the kernel asks for callers without `CAP_FSETID`.
+    ///
+    /// # Errors
+    /// Those of `write(2)`.
+    pub fn write(
+        &self,
+        number: u64,
+        handle: u64,
+        offset: u64,
+        data: &[u8],
+        mode: OpenMode,
+        kill: bool,
+    ) -> Result<usize, Errno> {
+        let ino = self.ino(number);
+        let n = self.run(|| {
+            match offset.checked_add(data.len() as u64) {
+                Some(end) if end <= OFFSET_MAX => {}
+                _ => return Err(Errno::FBig.into()),
+            }
+            self.drop_privileges(ino, kill)?;
+            self.vfs.write_pinned(ino, offset, data)
+        })?;
+        if mode.sync || mode.data_sync {
+            self.fsync(number, handle, !mode.sync)?;
+        }
+        Ok(n)
+    }
+
+    /// Makes a file or directory durable (U4).
+    ///
+    /// # Errors
+    /// EIO if data could not be written; of the file system.
+    pub fn fsync(&self, number: u64, handle: u64, data_only: bool) -> Result<(), Errno> {
+        let ino = self.ino(number);
+        let open = self
+            .nodes
+            .lock()
+            .file(handle)
+            .filter(|open| open.ino == ino);
+        let result = self.run(|| self.vfs.fs().fsync(ino, data_only));
+        settle(open, result)
+    }
+
+    /// Allocates the blocks of a range, or gives them up.
+    ///
+    /// # Errors
+    /// Those of `fallocate(2)`.
+    pub fn fallocate(
+        &self,
+        caller: Caller,
+        number: u64,
+        mode: FallocateMode,
+        offset: u64,
+        len: u64,
+    ) -> Result<(), Errno> {
+        let ino = self.ino(number);
+        self.run(|| {
+            if len == 0 || offset > OFFSET_MAX || len > OFFSET_MAX {
+                return Err(Errno::Inval.into());
+            }
+            if offset + len > OFFSET_MAX {
+                return Err(Errno::FBig.into());
+            }
+            self.drop_privileges(ino, caller.uid != 0)?;
+            self.vfs.fs().fallocate(ino, mode, offset, len)
+        })
+    }
+
+    /// Where the next data, or the next hole, begins.
+    ///
+    /// # Errors
+    /// Those of `lseek(2)`.
+    pub fn seek(&self, number: u64, offset: i64, mode: SeekMode) -> Result<u64, Errno> {
+        self.run(|| {
+            let offset = u64::try_from(offset).map_err(|_| Errno::NxIo)?;
+            self.vfs.fs().seek(self.ino(number), offset, mode)
+        })
+    }
+
+    /// Tells the device which free space it need not keep (`FITRIM`). Answers how many bytes that were.
+    ///
+    /// # Errors
+    /// EPERM for anybody but the superuser, EOPNOTSUPP, EINVAL.
+    pub fn trim(&self, caller: Caller, start: u64, len: u64, min: u64) -> Result<u64, Errno> {
+        self.run(|| match caller.uid {
+            0 => self.vfs.fs().trim(start..start.saturating_add(len), min),
+            _ => Err(Errno::Perm.into()),
+        })
+    }
+
+    /// Copies up to `len` bytes between two files, or within one; the answer counts what was copied, which ends where the source does.
+    ///
+    /// # Errors
+    /// Those of `copy_file_range(2)`.
+    pub fn copy(
+        &self,
+        caller: Caller,
+        from: (u64, u64),
+        to: (u64, u64),
+        len: u64,
+    ) -> Result<usize, Errno> {
+        let (source, target) = (self.ino(from.0), self.ino(to.0));
+        // The answer has 32 bits.
+        let len = len.min(1 << 30) as usize;
+        self.run(|| {
+            self.drop_privileges(target, caller.uid != 0)?;
+            let mut buf = vec![0; len.min(COPY_BYTES)];
+            let mut done = 0;
+            while done < len {
+                let want = buf.len().min(len - done);
+                let n = (self.vfs.fs()).read(source, from.1 + done as u64, &mut buf[..want])?;
+                let wrote = match n {
+                    0 => 0,
+                    n => match self.vfs.write_pinned(target, to.1 + done as u64, &buf[..n]) {
+                        Err(e) if done == 0 => return Err(e),
+                        Err(_) => 0,
+                        Ok(wrote) => wrote,
+                    },
+                };
+                done += wrote;
+                if wrote < want {
+                    break;
+                }
+            }
+            Ok(done)
+        })
+    }
+}
+
+fn settle(open: Option<Arc<Open>>, result: Result<(), Errno>) -> Result<(), Errno> {
+    match open {
+        Some(open) => open.settle(result),
+        None => result,
+    }
+}

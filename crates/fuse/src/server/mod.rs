@@ -1,0 +1,204 @@
+//! Requests of a kernel, without its protocol.
+
+mod attrs;
+mod files;
+mod ioctl;
+mod names;
+mod nodes;
+mod xattrs;
+
+pub use attrs::Change;
+pub use files::{OpenMode, Opened};
+
+use base::Ino;
+use nodes::Nodes;
+use rt::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vfs::{Errno, FsError, FsResult, FsStat, Vfs};
+
+/// Longest name that `statfs` tells when the file system cannot be asked, bytes.
+pub const STATFS_NAME_BYTES: u32 = 255;
+
+/// The number that the FUSE protocol gives the root.
+const PROTOCOL_ROOT: u64 = 1;
+
+/// Who asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Caller {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+/// Answers the requests of a kernel that checks permissions itself (`default_permissions`). Inode numbers are those of the file
+/// system, but for the root: it is 1, and whoever is 1 has the number of the root.
+pub struct Server {
+    vfs: Arc<Vfs>,
+    nodes: Mutex<Nodes>,
+    /// A request has panicked (U2).
+    panicked: AtomicBool,
+    /// Damage refuses everything (`errors=panic`).
+    strict: bool,
+    /// What is told of a panic or of a failure that latched the mount.
+    tell: Box<dyn Fn(&str) + Send + Sync>,
+    told: AtomicBool,
+}
+
+impl Server {
+    /// Serves `vfs`. `tell` gets a sentence when a request panics, and when the file system fails for good; with `strict` nothing is
+    /// answered after that.
+    pub fn new(vfs: Arc<Vfs>, strict: bool, tell: Box<dyn Fn(&str) + Send + Sync>) -> Server {
+        Server {
+            vfs,
+            nodes: Mutex::named("fuse nodes", Nodes::default()),
+            panicked: AtomicBool::new(false),
+            strict,
+            tell,
+            told: AtomicBool::new(false),
+        }
+    }
+
+    /// The mount below.
+    pub fn vfs(&self) -> &Arc<Vfs> {
+        &self.vfs
+    }
+
+    /// Runs one request: no panic leaves it (U2).
+    fn run<T>(&self, request: impl FnOnce() -> FsResult<T>) -> Result<T, Errno> {
+        if self.panicked.load(Ordering::Acquire) {
+            return Err(Errno::Io);
+        }
+        let answer = match rt::foreign(request) {
+            Ok(answer) => answer,
+            Err(payload) => {
+                self.panicked.store(true, Ordering::Release);
+                let what = (payload.downcast_ref::<String>().map(String::as_str))
+                    .or_else(|| payload.downcast_ref::<&str>().copied())
+                    .unwrap_or("no message");
+                (self.tell)(&format!(
+                    "a request panicked ({what}); every request fails from now on, the volume is left for recovery"
+                ));
+                return Err(Errno::Io);
+            }
+        };
+        answer.map_err(|e| self.number_of(&e))
+    }
+
+    fn number_of(&self, e: &FsError) -> Errno {
+        let for_good = match e {
+            FsError::Corrupt { .. } | FsError::Aborted { .. } => true,
+            FsError::Io { power_lost, .. } => *power_lost,
+            FsError::Posix(_) | FsError::Incompatible { .. } => false,
+        };
+        if for_good && !self.told.swap(true, Ordering::AcqRel) {
+            (self.tell)(&e.to_string());
+            if self.strict {
+                self.panicked.store(true, Ordering::Release);
+            }
+        }
+        e.errno()
+    }
+
+    /// The file system's number of an inode that the protocol calls `number`; 0, which no inode has, for what never came from here.
+    fn ino(&self, number: u64) -> Ino {
+        Ino(u32::try_from(self.swapped(number)).unwrap_or(0))
+    }
+
+    /// The protocol's number of an inode: the inverse of `ino`, which is its own inverse.
+    pub fn number(&self, ino: Ino) -> u64 {
+        self.swapped(ino.0.into())
+    }
+
+    fn swapped(&self, number: u64) -> u64 {
+        let root = u64::from(self.vfs.fs().root().0);
+        match number {
+            PROTOCOL_ROOT => root,
+            n if n == root => PROTOCOL_ROOT,
+            n => n,
+        }
+    }
+
+    /// Space and inodes.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn statfs(&self) -> Result<FsStat, Errno> {
+        self.run(|| self.vfs.statfs())
+    }
+
+    /// Makes everything durable.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn sync(&self) -> Result<(), Errno> {
+        self.run(|| self.vfs.sync())
+    }
+
+    /// Gives every pin back, writes everything and marks the volume clean. After a panic nothing of that happens.
+    ///
+    /// # Errors
+    /// Why the volume could not be marked clean; it will be recovered by the next mount then.
+    pub fn shut_down(&self) -> Result<(), String> {
+        if self.panicked.load(Ordering::Acquire) {
+            return Err("a request has failed for good: the volume is left for recovery".into());
+        }
+        let pins = self.nodes.lock().take_all();
+        let ended = rt::foreign(|| {
+            for ino in pins {
+                // The file system latches its own failures, and tells them below.
+                let _ = self.vfs.fs().release(ino);
+            }
+            self.vfs.unmount()
+        });
+        match ended {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(e)) => Err(e.to_string()),
+            Err(_) => Err("the unmount panicked: the volume is left for recovery".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs::model::ModelFs;
+
+    #[test]
+    fn after_a_panic_every_request_fails_and_the_volume_is_left() {
+        let words = Arc::new(Mutex::named("words", Vec::new()));
+        let told = Arc::clone(&words);
+        let tell = Box::new(move |what: &str| told.lock().push(what.to_string()));
+        let server = Server::new(Vfs::new(ModelFs::new()), false, tell);
+        assert!(server.getattr(PROTOCOL_ROOT).is_ok());
+        let answer = server.run(|| -> FsResult<()> { panic!("planted") });
+        assert_eq!(answer, Err(Errno::Io));
+        assert_eq!(server.getattr(PROTOCOL_ROOT), Err(Errno::Io));
+        assert!(server.shut_down().is_err());
+        let words = words.lock();
+        assert!(
+            words.len() == 1 && words[0].contains("planted"),
+            "{words:?}"
+        );
+        assert!(server.vfs().statfs().is_ok(), "not unmounted");
+    }
+
+    #[test]
+    fn damage_is_told_once_and_stops_everything_if_asked_to() {
+        for strict in [false, true] {
+            let count = Arc::new(std::sync::atomic::AtomicU32::new(0));
+            let counter = Arc::clone(&count);
+            let tell = Box::new(move |_: &str| {
+                counter.fetch_add(1, Ordering::Relaxed);
+            });
+            let server = Server::new(Vfs::new(ModelFs::new()), strict, tell);
+            for _ in 0..2 {
+                let answer = server.run(|| -> FsResult<()> { Err(FsError::corrupt("planted")) });
+                assert!(answer.is_err());
+            }
+            assert_eq!(count.load(Ordering::Relaxed), 1);
+            assert_eq!(server.getattr(PROTOCOL_ROOT).is_err(), strict);
+        }
+    }
+}

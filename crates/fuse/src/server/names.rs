@@ -1,0 +1,184 @@
+//! Names: lookup, making, removing, renaming, directories.
+
+use super::{Caller, Server};
+use base::Ino;
+use vfs::{Attr, Creds, DirEntry, Errno, FileKind, FsResult, PinnedEntry, RenameMode};
+
+/// The set-group-ID bit: what is made in such a directory takes over its group, and a directory the bit.
+const SET_GID: u16 = 0o2000;
+
+impl Server {
+    /// Counts a lookup whose inode comes pinned.
+    fn known(&self, attr: Attr) -> Attr {
+        if self.nodes.lock().looked_up(attr.ino) {
+            self.unpin(attr.ino);
+        }
+        attr
+    }
+
+    pub(super) fn unpin(&self, ino: Ino) {
+        // Freeing an inode without names may fail; the file system has latched what matters then.
+        let _ = self.vfs.fs().release(ino);
+    }
+
+    /// Looks a name up; counts for [`forget`](Self::forget).
+    ///
+    /// # Errors
+    /// ENOENT, ENOTDIR; of the file system.
+    pub fn lookup(&self, dir: u64, name: &[u8]) -> Result<Attr, Errno> {
+        let dir = self.ino(dir);
+        self.run(|| Ok(self.known(self.vfs.lookup_pinned(dir, name)?)))
+    }
+
+    /// The kernel has dropped so many lookups of an inode.
+    pub fn forget(&self, number: u64, lookups: u64) {
+        let ino = self.ino(number);
+        if self.nodes.lock().forget(ino, lookups) {
+            // Nobody waits for an answer.
+            let _ = self.run(|| self.vfs.fs().release(ino));
+        }
+    }
+
+    /// Inodes that are pinned for the kernel.
+    pub fn known_inodes(&self) -> usize {
+        self.nodes.lock().len()
+    }
+
+    /// Owner of a new inode in `dir`, and the bit that a new directory takes over.
+    fn owner(&self, caller: Caller, dir: Ino) -> FsResult<(Creds, u16)> {
+        let parent = self.vfs.fs().getattr(dir)?;
+        let inherits = parent.perm & SET_GID != 0;
+        let creds = Creds {
+            uid: caller.uid,
+            gid: if inherits { parent.gid } else { caller.gid },
+            // The kernel has applied it.
+            umask: 0,
+        };
+        Ok((creds, if inherits { SET_GID } else { 0 }))
+    }
+
+    /// Makes a file, device, pipe or socket; counts as a lookup.
+    ///
+    /// # Errors
+    /// Those of `mknod(2)`.
+    pub fn mknod(
+        &self,
+        caller: Caller,
+        dir: u64,
+        name: &[u8],
+        mode: u16,
+        rdev: u32,
+    ) -> Result<Attr, Errno> {
+        let dir = self.ino(dir);
+        self.run(|| {
+            let kind = match mode & 0o170_000 {
+                0 => FileKind::File,
+                _ => FileKind::from_mode(mode).ok_or(Errno::Inval)?,
+            };
+            let (creds, _) = self.owner(caller, dir)?;
+            let attr = (self.vfs).create_pinned(dir, name, kind, mode & 0o7777, rdev, creds)?;
+            Ok(self.known(attr))
+        })
+    }
+
+    /// Makes a directory; counts as a lookup.
+    ///
+    /// # Errors
+    /// Those of `mkdir(2)`.
+    pub fn mkdir(&self, caller: Caller, dir: u64, name: &[u8], mode: u16) -> Result<Attr, Errno> {
+        let dir = self.ino(dir);
+        self.run(|| {
+            let (creds, bit) = self.owner(caller, dir)?;
+            let perm = mode & 0o7777 | bit;
+            Ok(self.known(self.vfs.mkdir_pinned(dir, name, perm, creds)?))
+        })
+    }
+
+    /// Makes a symbolic link; counts as a lookup.
+    ///
+    /// # Errors
+    /// Those of `symlink(2)`.
+    pub fn symlink(
+        &self,
+        caller: Caller,
+        dir: u64,
+        name: &[u8],
+        target: &[u8],
+    ) -> Result<Attr, Errno> {
+        let dir = self.ino(dir);
+        self.run(|| {
+            let (creds, _) = self.owner(caller, dir)?;
+            Ok(self.known(self.vfs.symlink_pinned(dir, name, target, creds)?))
+        })
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// EINVAL for anything else; of the file system.
+    pub fn readlink(&self, number: u64) -> Result<Vec<u8>, Errno> {
+        self.run(|| self.vfs.fs().readlink(self.ino(number)))
+    }
+
+    /// A further name for an inode; counts as a lookup.
+    ///
+    /// # Errors
+    /// Those of `link(2)`.
+    pub fn link(&self, number: u64, dir: u64, name: &[u8]) -> Result<Attr, Errno> {
+        let (ino, dir) = (self.ino(number), self.ino(dir));
+        self.run(|| Ok(self.known(self.vfs.link_pinned(ino, dir, name)?)))
+    }
+
+    /// Removes a name of anything but a directory.
+    ///
+    /// # Errors
+    /// Those of `unlink(2)`.
+    pub fn unlink(&self, dir: u64, name: &[u8]) -> Result<(), Errno> {
+        self.run(|| self.vfs.unlink_at(self.ino(dir), name))
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// Those of `rmdir(2)`.
+    pub fn rmdir(&self, dir: u64, name: &[u8]) -> Result<(), Errno> {
+        self.run(|| self.vfs.rmdir_at(self.ino(dir), name))
+    }
+
+    /// Moves a name.
+    ///
+    /// # Errors
+    /// Those of `renameat2(2)`.
+    pub fn rename(
+        &self,
+        (dir, name): (u64, &[u8]),
+        (to_dir, to_name): (u64, &[u8]),
+        mode: RenameMode,
+    ) -> Result<(), Errno> {
+        let (from, to) = ((self.ino(dir), name), (self.ino(to_dir), to_name));
+        self.run(|| self.vfs.rename_at(from, to, mode))
+    }
+
+    /// Entries of a directory from cookie `from` on, at most `max`.
+    ///
+    /// # Errors
+    /// ENOTDIR; of the file system.
+    pub fn readdir(&self, dir: u64, from: u64, max: usize) -> Result<Vec<DirEntry>, Errno> {
+        self.run(|| self.vfs.fs().readdir(self.ino(dir), from, max))
+    }
+
+    /// The same with attributes; each entry that has them counts as a lookup. Those that the answer has no room for are given back with
+    /// [`forget`](Self::forget).
+    ///
+    /// # Errors
+    /// ENOTDIR; of the file system.
+    pub fn readdir_plus(&self, dir: u64, from: u64, max: usize) -> Result<Vec<PinnedEntry>, Errno> {
+        self.run(|| {
+            let entries = self.vfs.readdir_pinned(self.ino(dir), from, max)?;
+            let counted = entries
+                .into_iter()
+                .map(|(e, attr)| (e, attr.map(|a| self.known(a))));
+            Ok(counted.collect())
+        })
+    }
+}

@@ -1,0 +1,115 @@
+//! A mount: from the handshake with the kernel to the clean volume.
+
+use crate::adapter::Adapter;
+use crate::options::{Access, Options};
+use crate::server::Server;
+use fuser::{Config, MountOption, Session, SessionACL};
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use vfs::Vfs;
+
+/// Why there is no mount; the volume is as clean as it was.
+#[derive(Debug)]
+pub struct MountError(io::Error);
+
+impl fmt::Display for MountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.to_string();
+        f.write_str(text.trim_end())
+    }
+}
+
+/// A mounted file system. Dropping it takes the mount away and leaves the volume as a crash does.
+pub struct Mounted {
+    session: Session<Adapter>,
+    server: Arc<Server>,
+}
+
+impl Mounted {
+    /// Mounts `vfs` on `dir`. `source` is what the table of mounts calls it; `superuser` says whether devices and set-user-ID may work;
+    /// `tell` gets a sentence when the file system fails for good.
+    ///
+    /// # Errors
+    /// The host refuses; `vfs` has been unmounted then.
+    pub fn new(
+        vfs: &Arc<Vfs>,
+        dir: &Path,
+        source: &str,
+        superuser: bool,
+        options: &Options,
+        tell: Box<dyn Fn(&str) + Send + Sync>,
+    ) -> Result<Mounted, MountError> {
+        let strict = options.errors.as_deref() == Some("panic");
+        let server = Arc::new(Server::new(Arc::clone(vfs), strict, tell));
+        let adapter = Adapter::new(Arc::clone(&server), options.clone());
+        let config = config(source, superuser, options);
+        match Session::new(adapter, dir, &config) {
+            Ok(session) => Ok(Mounted { session, server }),
+            Err(e) => {
+                // Nothing has been changed; a failure here would be the next mount's, too.
+                let _ = server.shut_down();
+                Err(MountError(e))
+            }
+        }
+    }
+
+    /// The requests' end, to sync or to shut down from outside.
+    pub fn server(&self) -> Arc<Server> {
+        Arc::clone(&self.server)
+    }
+
+    /// Answers requests until the mount is taken away, then writes everything and marks the volume clean.
+    ///
+    /// # Errors
+    /// Why the volume is not clean.
+    pub fn serve(self) -> Result<(), String> {
+        let ended = self.session.run();
+        self.server.shut_down()?;
+        ended.map_err(|e| format!("the connection to the kernel ended: {e}"))
+    }
+}
+
+fn config(source: &str, superuser: bool, options: &Options) -> Config {
+    let mut list = vec![
+        MountOption::FSName(match superuser {
+            true => source.to_string(),
+            // By an option of `fusermount3`, which a comma would end.
+            false => source.replace('\\', "\\\\").replace(',', "\\,"),
+        }),
+        // As text: the library hands its own word for it to `fusermount3` only.
+        MountOption::CUSTOM("subtype=varve".into()),
+        MountOption::DefaultPermissions,
+    ];
+    let mut add = |yes: bool, option: MountOption| {
+        if yes {
+            list.push(option);
+        }
+    };
+    add(options.read_only, MountOption::RO);
+    add(
+        superuser && options.devices != Some(false),
+        MountOption::Dev,
+    );
+    add(options.devices == Some(false), MountOption::NoDev);
+    add(
+        superuser && options.set_ids != Some(false),
+        MountOption::Suid,
+    );
+    add(options.set_ids == Some(false), MountOption::NoSuid);
+    add(!options.executables, MountOption::NoExec);
+    add(options.no_access_times, MountOption::NoAtime);
+    add(options.sync, MountOption::Sync);
+    add(options.dir_sync, MountOption::DirSync);
+    let mut config = Config::default();
+    config.mount_options = list;
+    config.acl = match options.access {
+        Access::Owner => SessionACL::Owner,
+        Access::Root => SessionACL::RootAndOwner,
+        Access::All => SessionACL::All,
+    };
+    config.n_threads = Some(options.threads);
+    config.clone_fd = true;
+    config
+}

@@ -1,0 +1,233 @@
+//! The handler of requests, driven without a kernel over the model file system.
+
+use std::sync::Arc;
+use varve_fuse::{Caller, Change, OpenMode, Server};
+use vfs::model::ModelFs;
+use vfs::spy::{Call, SpyFs};
+use vfs::{Errno, FileKind, RenameMode, Vfs};
+
+const ROOT: u64 = 1;
+const SUPERUSER: Caller = Caller { uid: 0, gid: 0 };
+const USER: Caller = Caller {
+    uid: 1000,
+    gid: 1000,
+};
+
+fn server() -> (Server, Arc<SpyFs>) {
+    let spy = SpyFs::new(ModelFs::new());
+    let vfs = Vfs::new(spy.clone());
+    (Server::new(vfs, false, Box::new(|_| {})), spy)
+}
+
+/// A file with `content`; looked up once, not open.
+fn file(server: &Server, name: &[u8], perm: u16, content: &[u8]) -> u64 {
+    let (attr, open) = (server.create(USER, ROOT, name, perm)).expect("a new name");
+    let number = server.number(attr.ino);
+    let mode = OpenMode::default();
+    let wrote = server.write(number, open.handle, 0, content, mode, false);
+    assert_eq!(wrote, Ok(content.len()));
+    server.release(open.handle).expect("open");
+    number
+}
+
+fn perm(server: &Server, number: u64) -> u16 {
+    server.getattr(number).expect("known").perm
+}
+
+#[test]
+fn an_open_file_without_names_stays_until_it_is_closed_and_forgotten() {
+    let (server, _) = server();
+    let number = file(&server, b"f", 0o644, b"content");
+    assert_eq!(server.lookup(ROOT, b"f").expect("there").size, 7);
+    let open = server
+        .open(USER, number, OpenMode::default())
+        .expect("there");
+    assert_eq!(server.known_inodes(), 1);
+    server.unlink(ROOT, b"f").expect("there");
+    assert_eq!(server.lookup(ROOT, b"f"), Err(Errno::NoEnt));
+    // Made and looked up: two lookups. The forget may overtake the release.
+    server.forget(number, 2);
+    assert_eq!(server.read(number, 0, 100), Ok(b"content".to_vec()));
+    assert_eq!(server.getattr(number).expect("open").nlink, 0);
+    server.release(open.handle).expect("open");
+    assert_eq!(server.known_inodes(), 0);
+    assert_eq!(server.getattr(number), Err(Errno::Stale));
+}
+
+#[test]
+fn the_root_is_number_one_and_whoever_is_one_has_its_number() {
+    let (server, _) = server();
+    let root = server.vfs().fs().root();
+    assert_eq!(server.number(root), ROOT);
+    assert_eq!(server.number(base::Ino(1)), u64::from(root.0));
+    assert_eq!(server.getattr(ROOT).expect("root").kind, FileKind::Dir);
+}
+
+#[test]
+fn privileges_go_with_a_change_of_content_or_owner() {
+    let (server, _) = server();
+    let number = file(&server, b"f", 0o6755, b"x");
+    let open = server
+        .open(USER, number, OpenMode::default())
+        .expect("there");
+    let write = |kill| server.write(number, open.handle, 0, b"y", OpenMode::default(), kill);
+    assert_eq!(write(false), Ok(1));
+    assert_eq!(perm(&server, number), 0o6755, "with CAP_FSETID they stay");
+    assert_eq!(write(true), Ok(1));
+    assert_eq!(perm(&server, number), 0o755);
+
+    let chmod = |bits| {
+        let change = Change {
+            perm: Some(bits),
+            ..Change::default()
+        };
+        let attr = server.setattr(SUPERUSER, number, &change).expect("known");
+        assert_eq!(attr.perm, bits);
+    };
+    let cut = Change {
+        size: Some(0),
+        ..Change::default()
+    };
+    chmod(0o6755);
+    assert_eq!(
+        server.setattr(SUPERUSER, number, &cut).expect("known").perm,
+        0o6755
+    );
+    // Set-group-ID without execution by the group is a mark for locks.
+    chmod(0o6745);
+    assert_eq!(
+        server.setattr(USER, number, &cut).expect("known").perm,
+        0o2745
+    );
+    chmod(0o6755);
+    let owner = Change {
+        uid: Some(7),
+        ..Change::default()
+    };
+    let attr = server.setattr(SUPERUSER, number, &owner).expect("known");
+    assert_eq!((attr.perm, attr.uid), (0o755, 7));
+    chmod(0o4700);
+    let truncate = OpenMode {
+        write: true,
+        truncate: true,
+        ..OpenMode::default()
+    };
+    server.open(USER, number, truncate).expect("known");
+    assert_eq!(perm(&server, number), 0o700);
+}
+
+#[test]
+fn a_directory_with_the_bit_gives_its_group() {
+    let (server, _) = server();
+    let dir = (server.mkdir(SUPERUSER, ROOT, b"d", 0o2777)).expect("a new name");
+    let number = server.number(dir.ino);
+    let change = Change {
+        gid: Some(50),
+        perm: Some(0o2777),
+        ..Change::default()
+    };
+    server.setattr(SUPERUSER, number, &change).expect("known");
+    let below = server.mkdir(USER, number, b"e", 0o755).expect("a new name");
+    assert_eq!((below.gid, below.perm), (50, 0o2755));
+    let file = (server.mknod(USER, number, b"f", 0o100_644, 0)).expect("a new name");
+    assert_eq!((file.uid, file.gid, file.perm), (1000, 50, 0o644));
+}
+
+#[test]
+fn a_write_to_a_synchronous_file_is_synced_before_the_answer() {
+    let (server, spy) = server();
+    let number = file(&server, b"f", 0o644, b"");
+    let open = server
+        .open(USER, number, OpenMode::default())
+        .expect("there");
+    for (sync, data_sync, wanted) in [
+        (false, false, None),
+        (true, true, Some(false)),
+        (false, true, Some(true)),
+    ] {
+        spy.take();
+        let mode = OpenMode {
+            write: true,
+            sync,
+            data_sync,
+            ..OpenMode::default()
+        };
+        server
+            .write(number, open.handle, 0, b"z", mode, false)
+            .expect("room");
+        let synced = spy.take().into_iter().find_map(|call| match call {
+            Call::Fsync { data_only, .. } => Some(data_only),
+            _ => None,
+        });
+        assert_eq!(synced, wanted);
+    }
+}
+
+#[test]
+fn entries_with_attributes_are_lookups() {
+    let (server, _) = server();
+    for name in [&b"a"[..], b"b", b"c"] {
+        let number = file(&server, name, 0o600, b"1");
+        server.forget(number, 1);
+    }
+    assert_eq!(server.known_inodes(), 0);
+    let entries = server.readdir_plus(ROOT, 0, 100).expect("a directory");
+    let with_attr: Vec<_> = entries
+        .iter()
+        .filter_map(|(_, attr)| attr.as_ref())
+        .collect();
+    assert_eq!(
+        (entries.len(), with_attr.len(), server.known_inodes()),
+        (5, 3, 3)
+    );
+    for attr in with_attr {
+        server.forget(server.number(attr.ino), 1);
+    }
+    assert_eq!(server.known_inodes(), 0);
+    let plain = server
+        .readdir(ROOT, entries[1].0.next, 100)
+        .expect("a directory");
+    assert_eq!(plain.len(), 3);
+}
+
+#[test]
+fn names_move_and_copies_end_with_the_source() {
+    let (server, _) = server();
+    let content: Vec<u8> = (0..3_000_000u32).map(|i| (i / 7) as u8).collect();
+    let from = file(&server, b"from", 0o600, &content);
+    let to = file(&server, b"to", 0o600, b"0123456789");
+    let copied = server.copy(USER, (from, 5), (to, 4), 1 << 40);
+    assert_eq!(copied, Ok(content.len() - 5));
+    let read = server.read(to, 0, content.len()).expect("known");
+    assert_eq!(&read[..4], b"0123");
+    assert!(read[4..] == content[5..]);
+    assert_eq!(
+        server.rename((ROOT, b"from"), (ROOT, b"to"), RenameMode::NoReplace),
+        Err(Errno::Exist)
+    );
+    (server.rename((ROOT, b"from"), (ROOT, b"to"), RenameMode::Exchange)).expect("both there");
+    let found = server.lookup(ROOT, b"to").expect("there");
+    assert_eq!(server.number(found.ino), from);
+    assert_eq!(
+        server.write(to, 0, u64::MAX, b"x", OpenMode::default(), false),
+        Err(Errno::FBig)
+    );
+}
+
+#[test]
+fn the_end_gives_every_pin_back() {
+    let (server, _) = server();
+    let number = file(&server, b"f", 0o600, b"gone");
+    let open = server
+        .open(USER, number, OpenMode::default())
+        .expect("there");
+    server.unlink(ROOT, b"f").expect("there");
+    // The kernel has forgotten nothing and closed nothing.
+    assert_eq!(server.shut_down(), Ok(()));
+    assert_eq!(server.known_inodes(), 0);
+    assert_eq!(server.getattr(ROOT), Err(Errno::Shutdown));
+    assert_eq!(
+        server.fsync(number, open.handle, false),
+        Err(Errno::Shutdown)
+    );
+}
