@@ -161,7 +161,7 @@ impl Ext4 {
     }
 
     /// Loads and checks the bitmap of a group.
-    fn load_map(&self, group: u32, state: &mut GroupState) -> FsResult<()> {
+    pub(crate) fn load_map(&self, group: u32, state: &mut GroupState) -> FsResult<()> {
         if state.map.is_some() {
             return Ok(());
         }

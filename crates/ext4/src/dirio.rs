@@ -30,7 +30,11 @@ impl Ext4 {
         let unsigned = geo.flags().has(SuperblockFlags::UNSIGNED_HASH);
         DirFacts {
             ino: inode.ino,
-            csum_seed: self.inode_seed(inode),
+            csum_seed: match inode.is_inline() {
+                true => None,
+                false => self.inode_seed(inode),
+            },
+            levels_max: 1 + u8::from(geo.incompat().has(Incompat::LARGE_DIR)),
             has_file_type: geo.incompat().has(Incompat::FILETYPE),
             dir_index: geo.compat().has(Compat::DIR_INDEX),
             hash: version.with_unsigned(unsigned),
@@ -75,13 +79,19 @@ impl DirRead for DirView<'_> {
         &self.facts
     }
     fn block_count(&self) -> u32 {
+        if self.inode.is_inline() {
+            return 1;
+        }
         (self.inode.core().disk.size() / BLOCK_BYTES as u64) as u32
     }
     fn is_indexed(&self) -> bool {
         self.inode.core().disk.flags().has(InodeFlags::INDEX)
     }
     fn read(&self, lblk: u32) -> FsResult<Bytes> {
-        self.fs.read_meta(self.block(lblk)?)
+        match self.inode.is_inline() {
+            true => self.fs.inline_dir_block(self.inode),
+            false => self.fs.read_meta(self.block(lblk)?),
+        }
     }
 }
 

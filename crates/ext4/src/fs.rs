@@ -3,7 +3,7 @@
 use crate::Inode;
 use crate::fault;
 use crate::group::Groups;
-use crate::inode::{InodeCache, coarse_now, from_wall, to_wall};
+use crate::inode::InodeCache;
 use crate::options::MountOptions;
 use crate::orphan::Orphans;
 use crate::prealloc::Window;
@@ -15,17 +15,15 @@ use base::{BLOCK_BYTES, BlockNo, Ino, Nanos, Rng, Tid, Time};
 use block::Queue;
 use fscore::{
     Attr, Creds, DirEntry, Errno, FallocateMode, FileFlags, FileKind, FileSystem, FsError,
-    FsResult, FsStat, PageCache, RenameMode, SetAttr, TimeSet, XattrMode,
+    FsResult, FsStat, PageCache, RenameMode, SeekMode, SetAttr, XattrMode,
 };
 use journal::{Journal, RecoveryReport};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{FsSeed, RoCompat, State, Superblock};
 use rt::{Mutex, RwLock};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
-
-/// Flags that `FS_IOC_GETFLAGS` shows (Linux `EXT4_FL_USER_VISIBLE`); their values are the same there.
-const FLAGS_SHOWN: u32 = 0x725B_DFFF;
 
 /// A mounted ext4 file system.
 pub struct Ext4 {
@@ -212,88 +210,6 @@ impl Ext4 {
         answer
     }
 
-    /// What `stat` tells of an inode.
-    pub(crate) fn attr_of(&self, inode: &Inode) -> FsResult<Attr> {
-        let kind = inode.kind()?;
-        let huge = self.has_huge_files();
-        let core = inode.core();
-        let disk = &core.disk;
-        let (major, minor) = match kind {
-            FileKind::Char | FileKind::Block => disk.device(),
-            _ => (0, 0),
-        };
-        Ok(Attr {
-            ino: inode.ino,
-            kind,
-            perm: disk.mode() & 0o7777,
-            nlink: disk.links().into(),
-            uid: disk.uid(),
-            gid: disk.gid(),
-            rdev: (minor & 0xFF) | (major << 8) | ((minor & 0xF_FF00) << 12),
-            size: core.size,
-            // Delayed pages count, as in Linux.
-            sectors: disk.sectors(huge, BLOCK_BYTES as u32)
-                + core.promise.data * base::SECTORS_PER_BLOCK,
-            atime: to_wall(disk.access_time()),
-            mtime: to_wall(disk.modify_time()),
-            ctime: to_wall(disk.change_time()),
-            crtime: to_wall(disk.create_time().unwrap_or_default()),
-            generation: disk.generation(),
-            flags: FileFlags(disk.flags().0 & FLAGS_SHOWN),
-        })
-    }
-
-    fn change_attr(&self, inode: &Inode, set: &SetAttr) -> FsResult<Attr> {
-        let _gate = inode.gate.write();
-        if inode.core().gone {
-            return Err(Errno::Stale.into());
-        }
-        rt::charge(cost::SETATTR);
-        if let Some(size) = set.size {
-            match inode.kind()? {
-                FileKind::File => self.set_file_size(inode, size)?,
-                FileKind::Dir => return Err(Errno::IsDir.into()),
-                _ => return Err(Errno::Inval.into()),
-            }
-        }
-        let only_size = SetAttr {
-            size: set.size,
-            ..SetAttr::default()
-        };
-        if *set != only_size {
-            self.transact(1, |tx| {
-                self.apply(inode, set);
-                self.put_inode(tx, inode)
-            })?;
-        }
-        self.attr_of(inode)
-    }
-
-    fn apply(&self, inode: &Inode, set: &SetAttr) {
-        let time = |t: TimeSet| match t {
-            TimeSet::Now => coarse_now(),
-            TimeSet::To(t) => from_wall(t),
-        };
-        let mut core = inode.core();
-        core.touch(false);
-        let disk = &mut core.disk;
-        if let Some(perm) = set.perm {
-            disk.set_mode(disk.mode() & !0o7777 | perm & 0o7777);
-        }
-        if let Some(uid) = set.uid {
-            disk.set_uid(uid);
-        }
-        if let Some(gid) = set.gid {
-            disk.set_gid(gid);
-        }
-        if let Some(t) = set.atime {
-            disk.set_access_time(time(t));
-        }
-        if let Some(t) = set.mtime {
-            disk.set_modify_time(time(t));
-        }
-    }
-
     fn file(&self, ino: Ino) -> FsResult<Arc<Inode>> {
         let inode = self.inode(ino)?;
         match inode.kind()? {
@@ -350,25 +266,43 @@ impl FileSystem for Ext4 {
         rdev: u32,
         creds: Creds,
     ) -> FsResult<Attr> {
-        self.guarded(|| self.op_create(dir, name, kind, perm, rdev, creds))
+        self.guarded(|| {
+            let made = self.op_create(dir, name, kind, perm, rdev, creds)?;
+            self.settle_names(dir).map(|()| made)
+        })
     }
     fn mkdir(&self, dir: Ino, name: &[u8], perm: u16, creds: Creds) -> FsResult<Attr> {
-        self.guarded(|| self.op_mkdir(dir, name, perm, creds))
+        self.guarded(|| {
+            let made = self.op_mkdir(dir, name, perm, creds)?;
+            self.settle_names(dir).map(|()| made)
+        })
     }
     fn symlink(&self, dir: Ino, name: &[u8], target: &[u8], creds: Creds) -> FsResult<Attr> {
-        self.guarded(|| self.op_symlink(dir, name, target, creds))
+        self.guarded(|| {
+            let made = self.op_symlink(dir, name, target, creds)?;
+            self.settle_names(dir).map(|()| made)
+        })
     }
     fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {
         self.guarded(|| self.op_readlink(ino))
     }
     fn link(&self, ino: Ino, dir: Ino, name: &[u8]) -> FsResult<Attr> {
-        self.guarded(|| self.op_link(ino, dir, name))
+        self.guarded(|| {
+            let linked = self.op_link(ino, dir, name)?;
+            self.settle_names(dir).map(|()| linked)
+        })
     }
     fn unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
-        self.guarded(|| self.op_unlink(dir, name))
+        self.guarded(|| {
+            self.op_unlink(dir, name)?;
+            self.settle_names(dir)
+        })
     }
     fn rmdir(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
-        self.guarded(|| self.op_rmdir(dir, name))
+        self.guarded(|| {
+            self.op_rmdir(dir, name)?;
+            self.settle_names(dir)
+        })
     }
     fn rename(
         &self,
@@ -378,7 +312,11 @@ impl FileSystem for Ext4 {
         to: &[u8],
         mode: RenameMode,
     ) -> FsResult<()> {
-        self.guarded(|| self.op_rename(from_dir, from, to_dir, to, mode))
+        self.guarded(|| {
+            self.op_rename(from_dir, from, to_dir, to, mode)?;
+            self.settle_names(from_dir)?;
+            self.settle_names(to_dir)
+        })
     }
     fn readdir(&self, dir: Ino, from: u64, max: usize) -> FsResult<Vec<DirEntry>> {
         self.guarded(|| self.op_readdir(dir, from, max))
@@ -389,7 +327,9 @@ impl FileSystem for Ext4 {
     fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize> {
         self.guarded(|| {
             self.check_writable()?;
-            self.write_file(&*self.file(ino)?, offset, data)
+            let inode = self.file(ino)?;
+            let done = self.write_file(&inode, offset, data)?;
+            self.settle_content(&inode).map(|()| done)
         })
     }
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> FsResult<()> {
@@ -409,6 +349,24 @@ impl FileSystem for Ext4 {
             self.check_writable()?;
             self.allocate_file(&*self.file(ino)?, mode, offset, len)
         })
+    }
+    fn tmpfile(&self, dir: Ino, perm: u16, creds: Creds) -> FsResult<Attr> {
+        self.guarded(|| self.op_tmpfile(dir, perm, creds))
+    }
+    fn seek(&self, ino: Ino, offset: u64, mode: SeekMode) -> FsResult<u64> {
+        self.guarded(|| self.seek_file(&*self.file(ino)?, offset, mode))
+    }
+    fn trim(&self, range: Range<u64>, min_bytes: u64) -> FsResult<u64> {
+        self.guarded(|| self.trim_free(range, min_bytes))
+    }
+    fn set_file_flags(&self, ino: Ino, flags: FileFlags) -> FsResult<()> {
+        self.guarded(|| self.change_flags(&*self.inode(ino)?, flags))
+    }
+    fn project(&self, ino: Ino) -> FsResult<u32> {
+        self.guarded(|| Ok(self.project_of(&*self.inode(ino)?)))
+    }
+    fn set_project(&self, ino: Ino, project: u32) -> FsResult<()> {
+        self.guarded(|| self.change_project(&*self.inode(ino)?, project))
     }
     fn open(&self, ino: Ino) -> FsResult<()> {
         self.guarded(|| self.pin(&*self.inode(ino)?))

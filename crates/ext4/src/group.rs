@@ -12,7 +12,7 @@ use crate::tx::Tx;
 use base::{BlockNo, Tid};
 use block::Queue;
 use fscore::{FsError, FsResult};
-use ondisk::ext4::{GroupDesc, GroupFlags, Superblock};
+use ondisk::ext4::{GroupDesc, GroupFlags, Incompat, Superblock};
 use rt::Mutex;
 use std::collections::VecDeque;
 
@@ -161,10 +161,16 @@ fn check_desc(sb: &Superblock, group: u32, desc: &GroupDesc) -> FsResult<()> {
 
 /// Blocks at the start of a group that hold the superblock, descriptors and the blocks reserved for more descriptors.
 pub(crate) fn head_blocks(sb: &Superblock, group: u32) -> u64 {
-    if !sb.has_superblock(group) {
-        return 0;
+    let copy = u64::from(sb.has_superblock(group));
+    if !sb.incompat().has(Incompat::META_BG) {
+        return copy * (1 + u64::from(sb.desc_blocks()) + u64::from(sb.reserved_gdt_blocks()));
     }
-    1 + u64::from(sb.desc_blocks()) + u64::from(sb.reserved_gdt_blocks())
+    // Descriptors of a meta group: one block in its first, second and last group; older ones behind the copies of the superblock.
+    let (meta, nth) = (group / sb.descs_per_block(), group % sb.descs_per_block());
+    if meta < sb.first_meta_group() {
+        return copy * (1 + u64::from(sb.first_meta_group()) + u64::from(sb.reserved_gdt_blocks()));
+    }
+    copy + u64::from(nth <= 1 || nth == sb.descs_per_block() - 1)
 }
 
 fn system_zone(sb: &Superblock, descs: &[GroupDesc]) -> Vec<(u64, u64)> {

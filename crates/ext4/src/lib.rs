@@ -28,9 +28,11 @@
 //! ```
 
 mod accounts;
+mod attr;
 mod balloc;
 mod bitmap;
 mod blockmap;
+mod chattr;
 pub mod check;
 pub mod dir;
 mod dirio;
@@ -40,6 +42,7 @@ mod file;
 mod fs;
 mod group;
 mod ialloc;
+mod inline;
 mod inode;
 mod map;
 pub mod mkfs;
@@ -51,6 +54,7 @@ mod prealloc;
 mod space;
 mod superblock;
 mod times;
+mod trim;
 mod tx;
 mod xattr;
 

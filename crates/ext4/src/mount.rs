@@ -42,8 +42,27 @@ pub(crate) const INCOMPAT_SUPPORTED: Incompat = Incompat(
         | Incompat::EXTENTS.0
         | Incompat::WIDE_BLOCKS.0
         | Incompat::FLEX_BG.0
+        | Incompat::META_BG.0
+        | Incompat::LARGE_DIR.0
+        | Incompat::ENCRYPT.0
+        | Incompat::CASEFOLD.0
         | Incompat::CSUM_SEED.0,
 );
+/// What can be read, with the reason why it is not written.
+const INCOMPAT_READ_ONLY: [(Incompat, &str); 3] = [
+    (
+        Incompat::INLINE_DATA,
+        "content that lies in inodes is read, not written",
+    ),
+    (
+        Incompat::EA_INODE,
+        "attribute values in inodes of their own are read, not written",
+    ),
+    (
+        Incompat::MMP,
+        "no sign is left for other machines that the volume is in use",
+    ),
+];
 pub(crate) const RO_COMPAT_SUPPORTED: RoCompat = RoCompat(
     RoCompat::SPARSE_SUPER.0
         | RoCompat::LARGE_FILE.0
@@ -52,6 +71,7 @@ pub(crate) const RO_COMPAT_SUPPORTED: RoCompat = RoCompat(
         | RoCompat::DIR_NLINK.0
         | RoCompat::EXTRA_ISIZE.0
         | RoCompat::METADATA_CSUM.0
+        | RoCompat::PROJECT.0
         | RoCompat::ORPHAN_PRESENT.0,
 );
 /// Group 1 of a volume of 4 KiB blocks begins here: the first backup of the superblock.
@@ -309,9 +329,21 @@ fn has_own_log(queue: &Queue, sb: &Superblock) -> FsResult<bool> {
 }
 
 fn check_features(sb: &Superblock, options: &MountOptions) -> FsResult<()> {
-    let unknown = sb.incompat().without(INCOMPAT_SUPPORTED);
+    let mut unknown = sb.incompat().without(INCOMPAT_SUPPORTED);
+    for (feature, why) in INCOMPAT_READ_ONLY {
+        if unknown.has(feature) && !options.read_only {
+            let what = format!("feature {feature}: {why}; mount read-only (option `ro`)");
+            return Err(FsError::incompatible(what));
+        }
+        unknown = unknown.without(feature);
+    }
     if !unknown.is_empty() {
         return Err(FsError::incompatible(format!("feature {unknown}")));
+    }
+    if sb.incompat().has(Incompat::MMP) && sb.incompat().has(Incompat::RECOVER) {
+        let what = "feature mmp and a log that waits for recovery: another machine may be using \
+                    the volume; run e2fsck";
+        return Err(FsError::incompatible(what));
     }
     let unknown = sb.ro_compat().without(RO_COMPAT_SUPPORTED);
     if !unknown.is_empty() && !options.read_only {

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod common;
+mod ranges;
 
 use base::Ino;
 use common::mounted::Mounted;
@@ -307,8 +308,13 @@ fn sizes_and_errors() {
     fails(fs.fallocate(ino, all, u64::MAX, 2), Errno::FBig);
     fails(fs.fallocate(ino, all, 0, 0), Errno::Inval);
     fails(fs.fallocate(fs.root(), all, 0, 1), Errno::IsDir);
-    for other in [FallocateMode::PunchHole, FallocateMode::ZeroRange] {
-        fails(fs.fallocate(ino, other, 0, 1), Errno::NotSup);
+    fails(
+        fs.fallocate(ino, FallocateMode::Unshare, 0, 1),
+        Errno::NotSup,
+    );
+    for moves in [FallocateMode::CollapseRange, FallocateMode::InsertRange] {
+        fails(fs.fallocate(ino, moves, 0, 1), Errno::Inval);
+        fails(fs.fallocate(ino, moves, 8192, 4096), Errno::Inval);
     }
     fails(fs.fallocate(ino, all, 0, 1 << 30), Errno::NoSpc);
     fs.check();

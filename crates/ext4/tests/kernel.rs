@@ -2,6 +2,8 @@
 #![allow(clippy::disallowed_methods)]
 
 mod common;
+mod features;
+mod posix;
 
 use base::Ino;
 use common::mounted::Mounted;

@@ -423,6 +423,12 @@ impl PageCache {
         file.is_some_and(|f| f.pages.range(range).any(|(_, p)| p.writeback))
     }
 
+    /// The first dirty page of a file in `range`.
+    pub fn next_dirty(&self, ino: Ino, range: Range<u64>) -> Option<u64> {
+        let state = self.state.lock();
+        state.files.get(&ino)?.dirty.range(range).next().copied()
+    }
+
     /// True if the file has dirty pages.
     pub fn is_dirty(&self, ino: Ino) -> bool {
         self.state.lock().dirty_files.contains(&ino)

@@ -61,9 +61,15 @@ pub(super) fn load(
     Some(sb)
 }
 
+/// Features that can be mounted, with structures that the checker does not know.
+const NOT_JUDGED: Incompat = Incompat(
+    Incompat::META_BG.0 | Incompat::LARGE_DIR.0 | Incompat::ENCRYPT.0 | Incompat::CASEFOLD.0,
+);
+
 /// What the checker does not know, if the volume uses any of it.
 fn unsupported(sb: &Superblock) -> Option<String> {
-    let unknown = sb.incompat().without(INCOMPAT_SUPPORTED);
+    let known = INCOMPAT_SUPPORTED.without(NOT_JUDGED);
+    let unknown = sb.incompat().without(known);
     if !unknown.is_empty() {
         return Some(format!("feature {unknown}"));
     }

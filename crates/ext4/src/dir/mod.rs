@@ -16,7 +16,8 @@
 //! - I5: no content of a block makes an operation panic or run on without end; it ends in `FsError::Corrupt` that names
 //!   inode and block.
 //!
-//! Not here: case folding, encryption, inline data and `large_dir` (a mount with them is refused).
+//! Not here: case folding and encryption (such directories are refused), content in the inode (`inline` makes a block of it, for
+//! reading). Of `large_dir` the third level of a tree is read, not made.
 
 mod edit;
 mod empty;
@@ -59,6 +60,8 @@ pub struct DirFacts {
     pub dir_index: bool,
     /// The hash of a directory that does not name its own in its root: version of the superblock, signedness added.
     pub hash: HashVersion,
+    /// Index levels below the root of a hash tree, at most: 1, with feature `large_dir` 2.
+    pub levels_max: u8,
     /// Seed of the hash (`s_hash_seed`).
     pub hash_seed: [u32; 4],
 }

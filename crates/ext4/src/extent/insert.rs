@@ -60,17 +60,43 @@ impl Ext4 {
         lblk: u32,
         len: u32,
     ) -> FsResult<()> {
+        self.convert(tx, inode, lblk, len, false)
+    }
+
+    /// Turns `len` blocks (at most [`EXTENT_UNWRITTEN_LEN_MAX`]) from `lblk` on, which lie in one written extent, into unwritten ones.
+    ///
+    /// # Errors
+    /// ENOSPC, with nothing changed.
+    pub(crate) fn convert_unwritten(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        lblk: u32,
+        len: u32,
+    ) -> FsResult<()> {
+        self.convert(tx, inode, lblk, len, true)
+    }
+
+    fn convert(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        lblk: u32,
+        len: u32,
+        unwritten: bool,
+    ) -> FsResult<()> {
         inode.core().recent = None;
         let end = u64::from(lblk) + u64::from(len);
         let mut path = self.find_path(inode, Aim::Block(lblk))?;
         let mut leaf = path.leaf().to_vec();
         let at = leaf.partition_point(|e| e.logical <= lblk).wrapping_sub(1);
         let old = leaf.get(at).copied();
-        let old = old.filter(|e| e.unwritten && end <= e.logical_end());
+        let old = old.filter(|e| e.unwritten != unwritten && end <= e.logical_end());
         let Some(old) = old else {
             return Err(FsError::corrupt(format!(
-                "extent tree of inode {}: blocks {lblk}..{end} are not one unwritten extent",
-                inode.ino
+                "extent tree of inode {}: blocks {lblk}..{end} are not one {} extent",
+                inode.ino,
+                if unwritten { "written" } else { "unwritten" }
             )));
         };
         let before = lblk - old.logical;
@@ -82,9 +108,9 @@ impl Ext4 {
             unwritten,
         };
         let pieces = [
-            part(0, before, true),
-            part(before, len, false),
-            part(before + len, after, true),
+            part(0, before, !unwritten),
+            part(before, len, unwritten),
+            part(before + len, after, !unwritten),
         ];
         leaf.splice(at..=at, pieces.into_iter().filter(|e| e.len > 0));
         merge_around(&mut leaf, at + usize::from(before > 0));
@@ -93,7 +119,7 @@ impl Ext4 {
     }
 
     /// Stores the records of the leaf at the end of `path`, splitting nodes as needed.
-    fn store_leaf(
+    pub(super) fn store_leaf(
         &self,
         tx: &mut Tx<'_>,
         inode: &Inode,

@@ -8,12 +8,14 @@
 //! - E3 every block of the tree is allocated before the first node is changed, so that a full disk changes nothing;
 //! - E4 the extents of an inode never overlap, neither logically nor (among inodes) physically.
 
+mod cut;
 mod insert;
 mod node;
 mod path;
 mod remove;
 mod walk;
 
+pub(crate) use cut::{CUT_CREDITS, SHIFT_CREDITS};
 pub(crate) use insert::INSERT_NODES_MAX;
 pub(crate) use path::Aim;
 pub(crate) use remove::{STEP_CREDITS, Step};

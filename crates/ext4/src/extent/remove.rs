@@ -11,7 +11,7 @@ use ondisk::ext4::{Extent, ExtentEntries, ExtentNode};
 pub(crate) const STEP_CREDITS: u32 = 12 + 4 * (super::DEPTH_MAX as u32 + 1);
 
 /// Most blocks of journaled data that one step frees: each needs a revoke record.
-const LOGGED_MAX: u32 = 256;
+pub(super) const LOGGED_MAX: u32 = 256;
 
 /// What a step did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,7 +71,12 @@ impl Ext4 {
     }
 
     /// The leaf has become empty: it is freed, and so is every node above that has no other child (E2).
-    fn drop_leaf(&self, tx: &mut Tx<'_>, inode: &Inode, path: &mut Path) -> FsResult<()> {
+    pub(super) fn drop_leaf(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        path: &mut Path,
+    ) -> FsResult<()> {
         for level in (1..path.levels.len()).rev() {
             let block = path.levels[level]
                 .place

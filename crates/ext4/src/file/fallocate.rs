@@ -22,13 +22,14 @@ use crate::inode::{Core, Inode};
 use crate::map::Span;
 use fscore::{Errno, FallocateMode, FsResult};
 use ondisk::ext4::EXTENT_UNWRITTEN_LEN_MAX;
+use std::ops::Range;
 
 impl Ext4 {
-    /// Gives `offset..offset + len` blocks.
+    /// Gives `offset..offset + len` blocks, or takes them, as `mode` says.
     ///
     /// # Errors
-    /// EFBIG; EOPNOTSUPP for other modes and for files with block maps, which know no unwritten blocks; ENOSPC, with the front of the
-    /// range allocated.
+    /// EFBIG; EOPNOTSUPP for files with block maps, which know no unwritten blocks; EINVAL for ranges that are not whole blocks where
+    /// content moves; EPERM by the flags of the inode; ENOSPC, with the front of the range worked off.
     pub(crate) fn allocate_file(
         &self,
         inode: &Inode,
@@ -38,21 +39,40 @@ impl Ext4 {
     ) -> FsResult<()> {
         let end = offset.checked_add(len).filter(|&end| end <= SIZE_MAX);
         let end = end.ok_or(Errno::FBig)?;
-        let size = match mode {
-            FallocateMode::Allocate => Some(end),
-            FallocateMode::KeepSize => None,
-            _ => return Err(Errno::NotSup.into()),
-        };
-        if !inode.core().has_extents() {
+        if mode == FallocateMode::Unshare || !inode.core().has_extents() {
             return Err(Errno::NotSup.into());
         }
-        if len == 0 {
+        let moves = matches!(
+            mode,
+            FallocateMode::CollapseRange | FallocateMode::InsertRange
+        );
+        if len == 0 || moves && !(offset.is_multiple_of(BLOCK) && len.is_multiple_of(BLOCK)) {
             return Err(Errno::Inval.into());
         }
         let _gate = inode.gate.write();
         if inode.core().gone {
             return Err(Errno::Stale.into());
         }
+        match mode {
+            FallocateMode::Allocate | FallocateMode::KeepSize => inode.check_not_immutable()?,
+            _ => inode.check_not_guarded()?,
+        }
+        match mode {
+            FallocateMode::Allocate => self.reserve(inode, offset..end, true),
+            FallocateMode::KeepSize => self.reserve(inode, offset..end, false),
+            FallocateMode::PunchHole => self.punch(inode, offset..end),
+            FallocateMode::ZeroRange => self.zero_range(inode, offset..end, false),
+            FallocateMode::ZeroRangeKeepSize => self.zero_range(inode, offset..end, true),
+            FallocateMode::CollapseRange => self.collapse(inode, offset..end),
+            FallocateMode::InsertRange => self.insert(inode, offset..end),
+            FallocateMode::Unshare => Err(Errno::NotSup.into()),
+        }
+    }
+
+    /// Gives every hole of a range unwritten blocks; the size follows if it may `grow`. The gate is held exclusively.
+    fn reserve(&self, inode: &Inode, range: Range<u64>, grow: bool) -> FsResult<()> {
+        let (offset, end) = (range.start, range.end);
+        let size = grow.then_some(end);
         let mut lblk = offset / BLOCK;
         let last = end.div_ceil(BLOCK);
         // Ends: each turn moves on, or is the only one after room was made.
@@ -85,7 +105,7 @@ impl Ext4 {
     }
 
     /// Passes over blocks that are mapped, or maps the front of a hole. Answers how many blocks.
-    fn allocate_some(
+    pub(super) fn allocate_some(
         &self,
         inode: &Inode,
         lblk: u32,
@@ -116,7 +136,7 @@ impl Ext4 {
 
 impl Core {
     /// Raises the size in memory and that on the device to `size`, each if it is below.
-    fn grow(&mut self, size: u64) {
+    pub(super) fn grow(&mut self, size: u64) {
         self.size = self.size.max(size);
         if size > self.disk.size() {
             self.disk.set_size(size);

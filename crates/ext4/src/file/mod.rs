@@ -11,6 +11,8 @@ mod fallocate;
 mod journaled;
 mod promise;
 mod read;
+mod reshape;
+mod seek;
 mod sync;
 mod truncate;
 mod write;

@@ -33,6 +33,12 @@ impl Ext4 {
             return Ok(0);
         }
         let len = (size - offset).min(buf.len() as u64) as usize;
+        if inode.is_inline() {
+            let content = self.inline_content(inode)?;
+            let from = offset as usize;
+            buf[..len].copy_from_slice(&content[from..from + len]);
+            return Ok(len);
+        }
         let pages = len.div_ceil(BLOCK_BYTES) as u64;
         rt::charge_each(base::cost::ext4::READ_PAGE, pages);
         let last = (offset + len as u64 - 1) / BLOCK;

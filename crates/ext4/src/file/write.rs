@@ -41,6 +41,7 @@ impl Ext4 {
         if inode.core().gone {
             return Err(Errno::Stale.into());
         }
+        inode.check_not_immutable()?;
         let pages = data.len().div_ceil(BLOCK_BYTES) as u64;
         rt::charge_each(base::cost::ext4::WRITE_PAGE, pages);
         self.update_times(inode)?;

@@ -109,13 +109,16 @@ impl Ext4 {
             return bad(format!("mode {:#o} has no file type", disk.mode()));
         }
         let unknown = [
-            InodeFlags::ENCRYPT,
-            InodeFlags::INLINE_DATA,
-            InodeFlags::CASEFOLD,
-            InodeFlags::VERITY,
-            InodeFlags::EA_INODE,
+            (InodeFlags::ENCRYPT, false),
+            (InodeFlags::CASEFOLD, false),
+            (InodeFlags::INLINE_DATA, true),
+            (InodeFlags::VERITY, true),
+            (InodeFlags::EA_INODE, true),
         ];
-        if let Some(flag) = unknown.into_iter().find(|&f| disk.flags().has(f)) {
+        let refused = |&(flag, readable): &(InodeFlags, bool)| {
+            disk.flags().has(flag) && !(readable && self.options.read_only)
+        };
+        if let Some((flag, _)) = unknown.into_iter().find(refused) {
             return Err(FsError::incompatible(format!(
                 "inode {ino} has flag {flag}"
             )));
@@ -124,6 +127,7 @@ impl Ext4 {
             return bad(format!("size {} is beyond what can be mapped", disk.size()));
         }
         if disk.is_dir()
+            && !disk.flags().has(InodeFlags::INLINE_DATA)
             && (disk.size() == 0 || !disk.size().is_multiple_of(base::BLOCK_BYTES as u64))
         {
             return bad(format!("a directory of {} bytes", disk.size()));

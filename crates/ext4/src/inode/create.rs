@@ -28,6 +28,7 @@ const INHERITED: InodeFlags = InodeFlags(
     InodeFlags::SYNC.0
         | InodeFlags::NO_DUMP.0
         | InodeFlags::NO_ATIME.0
+        | InodeFlags::PROJECT_INHERIT.0
         | InodeFlags::JOURNAL_DATA.0,
 );
 const MODE_SETGID: u16 = 0o2000;
@@ -59,11 +60,16 @@ impl Ext4 {
         let mut flags = InodeFlags(parent_flags.0 & INHERITED.0);
         if is_dir {
             flags = flags | InodeFlags(parent_flags.0 & InodeFlags::DIR_SYNC.0);
-        } else if !matches!(new.kind, FileKind::File) {
+        } else if matches!(new.kind, FileKind::File) {
+            flags = flags.without(InodeFlags::PROJECT_INHERIT);
+        } else {
             flags = InodeFlags(flags.0 & (InodeFlags::NO_DUMP.0 | InodeFlags::NO_ATIME.0));
         }
         self.map_nothing(&mut inode, new, &mut flags);
         inode.set_flags(flags);
+        if parent_flags.has(InodeFlags::PROJECT_INHERIT) {
+            inode.set_project(self.project_of(parent));
+        }
         if parent_mode & MODE_SETGID != 0 {
             inode.set_gid(parent_gid);
             if is_dir {

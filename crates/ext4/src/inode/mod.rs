@@ -76,6 +76,8 @@ pub(crate) struct Core {
     pub(crate) data_mark: WriteMark,
     /// In the list of orphans.
     pub(crate) orphan: bool,
+    /// Made without a name: `link` may give it its first one.
+    pub(crate) linkable: bool,
     /// Freed; a handle to it is stale.
     pub(crate) gone: bool,
     /// Blocks promised for its delayed pages and what may map them.
@@ -188,6 +190,7 @@ impl Core {
             changes_home: Changes::default(),
             data_mark: WriteMark::NONE,
             orphan: false,
+            linkable: false,
             gone: false,
             promise: Promise::default(),
             write_errors: WriteErrors::default(),
@@ -249,7 +252,10 @@ impl Core {
 
     /// True for a symbolic link whose target lies in the inode.
     pub(crate) fn is_fast_symlink(&self) -> bool {
-        self.disk.is_symlink() && !self.has_extents() && self.size < disk::BLOCK_AREA_BYTES as u64
+        self.disk.is_symlink()
+            && !self.has_extents()
+            && !self.disk.flags().has(InodeFlags::INLINE_DATA)
+            && self.size < disk::BLOCK_AREA_BYTES as u64
     }
 }
 

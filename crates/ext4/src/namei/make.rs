@@ -3,6 +3,7 @@
 use super::{check_alive, credits, is_dir};
 use crate::inode::NewKind;
 use crate::tx::Tx;
+use crate::xattr::NewAcls;
 use crate::{Ext4, Inode, dir};
 use base::Ino;
 use fscore::{Attr, Creds, Errno, FileKind, FsError, FsResult};
@@ -71,15 +72,79 @@ impl Ext4 {
         if is_dir(new.kind) {
             self.check_subdirs(&dir)?;
         }
+        dir.check_not_immutable()?;
+        let (new, acls) = self.with_inherited(&dir, new)?;
         rt::charge(match is_dir(new.kind) {
             true => base::cost::ext4::MKDIR,
             false => base::cost::ext4::CREATE,
         });
         let inode = self.with_room(|| {
-            let credits = credits::NEW_INODE + self.add_name_credits(&dir)?;
-            self.transact(credits, |tx| self.make_in(tx, &dir, name, new, content))
+            let credits = credits::NEW_INODE + self.add_name_credits(&dir)? + acls.credits();
+            self.transact(credits, |tx| {
+                let inode = self.make_nameless(tx, &dir, new, &acls)?;
+                self.make_in(tx, &dir, name, inode, content)
+            })
         })?;
         self.attr_of(&inode)
+    }
+
+    /// Makes a file without a name, on the list of orphans and pinned.
+    pub(crate) fn op_tmpfile(&self, dir: Ino, perm: u16, creds: Creds) -> FsResult<Attr> {
+        self.check_writable()?;
+        let dir = self.directory(dir)?;
+        let _gate = dir.gate.write();
+        check_alive(&dir)?;
+        dir.check_not_immutable()?;
+        let new = NewKind {
+            kind: FileKind::File,
+            perm,
+            rdev: 0,
+            creds,
+        };
+        let (new, acls) = self.with_inherited(&dir, new)?;
+        rt::charge(base::cost::ext4::CREATE);
+        let inode = self.with_room(|| {
+            let credits = credits::NEW_INODE + credits::DROP_LINK + acls.credits();
+            self.transact(credits, |tx| {
+                let inode = self.make_nameless(tx, &dir, new, &acls)?;
+                {
+                    let mut core = inode.core();
+                    core.disk.set_links(0);
+                    core.pins = 1;
+                    core.linkable = true;
+                }
+                self.orphan_add(tx, &inode)?;
+                self.put_inode(tx, &inode)?;
+                Ok(inode)
+            })
+        })?;
+        self.attr_of(&inode)
+    }
+
+    /// What is to be made, with the permissions that `dir` leaves it, and its ACLs.
+    fn with_inherited(&self, dir: &Inode, new: NewKind) -> FsResult<(NewKind, NewAcls)> {
+        let (perm, acls) = self.inherit_acls(dir, &new)?;
+        let creds = Creds {
+            umask: 0,
+            ..new.creds
+        };
+        Ok((NewKind { perm, creds, ..new }, acls))
+    }
+
+    /// A new inode with its ACLs.
+    fn make_nameless(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: &Inode,
+        new: NewKind,
+        acls: &NewAcls,
+    ) -> FsResult<Arc<Inode>> {
+        check_alive(dir)?;
+        let inode = self.new_inode(tx, dir, new)?;
+        match self.store_new_acls(tx, &inode, acls) {
+            Ok(()) => Ok(inode),
+            Err(e) => self.unmake(tx, &inode, e),
+        }
     }
 
     fn make_in(
@@ -87,12 +152,11 @@ impl Ext4 {
         tx: &mut Tx<'_>,
         dir: &Inode,
         name: &[u8],
-        new: NewKind,
+        inode: Arc<Inode>,
         content: Content<'_>,
     ) -> FsResult<Arc<Inode>> {
-        check_alive(dir)?;
-        let inode = self.new_inode(tx, dir, new)?;
-        if let Err(e) = dir::insert(&mut self.edit_dir(dir, tx), name, inode.ino, new.kind) {
+        let kind = inode.kind()?;
+        if let Err(e) = dir::insert(&mut self.edit_dir(dir, tx), name, inode.ino, kind) {
             return self.unmake(tx, &inode, e);
         }
         if let Err(e) = self.fill_new(tx, dir, &inode, content) {
@@ -101,7 +165,7 @@ impl Ext4 {
             }
             return self.unmake(tx, &inode, e);
         }
-        if is_dir(new.kind) {
+        if is_dir(kind) {
             self.subdir_came(dir);
         }
         dir.core().touch(true);
@@ -110,8 +174,14 @@ impl Ext4 {
     }
 
     /// A POSIX error leaves nothing of the new inode behind (D3).
-    fn unmake(&self, tx: &mut Tx<'_>, inode: &Inode, why: FsError) -> FsResult<Arc<Inode>> {
+    pub(super) fn unmake(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        why: FsError,
+    ) -> FsResult<Arc<Inode>> {
         if matches!(why, FsError::Posix(_)) {
+            self.drop_xattr_block(tx, inode)?;
             self.discard_new_inode(tx, inode)?;
         }
         Err(why)

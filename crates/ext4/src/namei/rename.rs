@@ -4,10 +4,11 @@
 //! directories; here only the nearest cases are refused.
 
 use super::{check_alive, credits, is_dir, is_dot, lock_gates, same};
+use crate::inode::NewKind;
 use crate::tx::Tx;
 use crate::{Ext4, Inode, dir};
 use base::Ino;
-use fscore::{Errno, FileKind, FsResult, RenameMode};
+use fscore::{Creds, Errno, FileKind, FsResult, RenameMode};
 use std::sync::Arc;
 
 /// One end of a rename: the directory, the name, and what the name stands for.
@@ -92,19 +93,30 @@ impl Ext4 {
         if source.inode.ino == to.dir.ino {
             return Err(Errno::Inval.into());
         }
+        source.dir.check_not_guarded()?;
+        source.inode.check_not_guarded()?;
+        self.check_project(source.inode, &to.dir)?;
         let Some(target) = to.known()? else {
             if mode == RenameMode::Exchange {
                 return Err(Errno::NoEnt.into());
             }
             check_alive(&to.dir)?;
+            to.dir.check_not_immutable()?;
             self.check_arrival(source, &to.dir)?;
-            return self.move_name(source, &to.dir, to.name);
+            return self.move_name(source, &to.dir, to.name, mode.whiteout());
         };
+        if mode.keeps_target() {
+            return Err(Errno::Exist.into());
+        }
+        to.dir.check_not_guarded()?;
+        target.inode.check_not_guarded()?;
         match mode {
-            _ if mode.keeps_target() => Err(Errno::Exist.into()),
             _ if source.inode.ino == target.inode.ino => Ok(()),
-            RenameMode::Exchange => self.exchange(source, target),
-            _ => self.replace(source, target),
+            RenameMode::Exchange => {
+                self.check_project(target.inode, source.dir)?;
+                self.exchange(source, target)
+            }
+            _ => self.replace(source, target, mode.whiteout()),
         }
     }
 
@@ -116,23 +128,36 @@ impl Ext4 {
         }
     }
 
-    fn move_name(&self, source: Known<'_>, to: &Inode, name: &[u8]) -> FsResult<()> {
+    fn move_name(
+        &self,
+        source: Known<'_>,
+        to: &Inode,
+        name: &[u8],
+        whiteout: Option<Creds>,
+    ) -> FsResult<()> {
         self.with_room(|| {
             let add = self.add_name_credits(to)?;
             let credits = add + credits::TAKE_NAME + credits::INODE + credits::PARENT_ENTRY;
-            self.transact(credits, |tx| {
-                dir::insert(
-                    &mut self.edit_dir(to, tx),
-                    name,
-                    source.inode.ino,
-                    source.kind,
-                )?;
-                self.leave(tx, source, to)
+            self.transact(credits + whiteout_credits(whiteout), |tx| {
+                let whiteout = self.make_whiteout(tx, source.dir, whiteout)?;
+                let mut edit = self.edit_dir(to, tx);
+                if let Err(e) = dir::insert(&mut edit, name, source.inode.ino, source.kind) {
+                    return match whiteout {
+                        Some(whiteout) => self.unmake(tx, &whiteout, e).map(drop),
+                        None => Err(e),
+                    };
+                }
+                self.leave(tx, source, to, whiteout.as_deref())
             })
         })
     }
 
-    fn replace(&self, source: Known<'_>, target: Known<'_>) -> FsResult<()> {
+    fn replace(
+        &self,
+        source: Known<'_>,
+        target: Known<'_>,
+        whiteout: Option<Creds>,
+    ) -> FsResult<()> {
         match (is_dir(source.kind), is_dir(target.kind)) {
             (true, false) => return Err(Errno::NotDir.into()),
             (false, true) => return Err(Errno::IsDir.into()),
@@ -143,7 +168,9 @@ impl Ext4 {
             (false, false) => {}
         }
         let names = 2 * credits::TAKE_NAME + credits::INODE + credits::PARENT_ENTRY;
-        self.transact(names + credits::DROP_LINK, |tx| {
+        let credits = names + credits::DROP_LINK + whiteout_credits(whiteout);
+        self.transact(credits, |tx| {
+            let whiteout = self.make_whiteout(tx, source.dir, whiteout)?;
             let mut to = self.edit_dir(target.dir, tx);
             dir::replace(&mut to, target.name, source.inode.ino, source.kind)?;
             if is_dir(target.kind) {
@@ -152,13 +179,41 @@ impl Ext4 {
             } else {
                 self.drop_link(tx, target.inode)?;
             }
-            self.leave(tx, source, target.dir)
+            self.leave(tx, source, target.dir, whiteout.as_deref())
         })
     }
 
-    /// Takes the source's old name away after it got its new one in `to`.
-    fn leave(&self, tx: &mut Tx<'_>, source: Known<'_>, to: &Inode) -> FsResult<()> {
-        dir::remove(&mut self.edit_dir(source.dir, tx), source.name)?;
+    /// What takes the place of a name for an overlay: a character device 0:0 without permissions.
+    fn make_whiteout(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: &Inode,
+        creds: Option<Creds>,
+    ) -> FsResult<Option<Arc<Inode>>> {
+        let new = |creds| NewKind {
+            kind: FileKind::Char,
+            perm: 0,
+            rdev: 0,
+            creds,
+        };
+        creds
+            .map(|creds| self.new_inode(tx, dir, new(creds)))
+            .transpose()
+    }
+
+    /// Takes the source's old name away after it got its new one in `to`, or gives it to `whiteout`.
+    fn leave(
+        &self,
+        tx: &mut Tx<'_>,
+        source: Known<'_>,
+        to: &Inode,
+        whiteout: Option<&Inode>,
+    ) -> FsResult<()> {
+        let mut from = self.edit_dir(source.dir, tx);
+        match whiteout {
+            Some(new) => dir::replace(&mut from, source.name, new.ino, FileKind::Char)?,
+            None => dir::remove(&mut from, source.name)?,
+        };
         self.arrive(tx, source, to)?;
         for dir in [source.dir, to] {
             dir.core().touch(true);
@@ -207,4 +262,9 @@ impl Ext4 {
             Ok(())
         })
     }
+}
+
+/// Blocks that making a whiteout may change.
+fn whiteout_credits(creds: Option<Creds>) -> u32 {
+    creds.map_or(0, |_| credits::NEW_INODE)
 }

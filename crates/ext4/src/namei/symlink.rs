@@ -82,7 +82,9 @@ impl Ext4 {
             return Err(bad(format!("a target of {size} bytes")));
         }
         let size = size as usize;
-        let target = if inode.core().is_fast_symlink() {
+        let target = if inode.is_inline() {
+            self.inline_content(inode)?
+        } else if inode.core().is_fast_symlink() {
             inode.core().disk.block_area()[..size].to_vec()
         } else {
             match self.lookup_span(inode, 0, 1)? {

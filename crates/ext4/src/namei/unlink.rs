@@ -19,13 +19,19 @@ impl Ext4 {
         }
         let _gates = lock_gates(&[&dir, &inode]);
         self.check_new_name(&dir, name)?;
-        match inode.core().disk.links() {
-            0 => return Err(Errno::NoEnt.into()),
-            LINKS_MAX.. => return Err(Errno::MLink.into()),
-            _ => {}
-        }
+        dir.check_not_immutable()?;
+        inode.check_not_guarded()?;
+        self.check_project(&inode, &dir)?;
+        let nameless = {
+            let core = inode.core();
+            match core.disk.links() {
+                0 if !core.linkable => return Err(Errno::NoEnt.into()),
+                LINKS_MAX.. => return Err(Errno::MLink.into()),
+                links => links == 0,
+            }
+        };
         self.with_room(|| {
-            let credits = self.add_name_credits(&dir)? + credits::INODE;
+            let credits = self.add_name_credits(&dir)? + credits::DROP_LINK;
             self.transact(credits, |tx| {
                 dir::insert(&mut self.edit_dir(&dir, tx), name, ino, kind)?;
                 {
@@ -33,6 +39,12 @@ impl Ext4 {
                     let links = core.disk.links();
                     core.disk.set_links(links + 1);
                     core.touch(false);
+                }
+                if nameless {
+                    self.orphan_del(tx, &inode)?;
+                    let mut core = inode.core();
+                    core.linkable = false;
+                    core.born_in = Some(dir.ino);
                 }
                 self.put_inode(tx, &inode)?;
                 dir.core().touch(true);
@@ -49,6 +61,8 @@ impl Ext4 {
             if victim.is_dir() {
                 return Err(Errno::IsDir.into());
             }
+            dir.check_not_guarded()?;
+            victim.check_not_guarded()?;
             rt::charge(base::cost::ext4::UNLINK);
             self.transact(credits::TAKE_NAME + credits::DROP_LINK, |tx| {
                 dir::remove(&mut self.edit_dir(&dir, tx), name)?;
@@ -72,6 +86,8 @@ impl Ext4 {
             if !victim.is_dir() {
                 return Err(Errno::NotDir.into());
             }
+            dir.check_not_guarded()?;
+            victim.check_not_guarded()?;
             self.check_empty(victim)?;
             rt::charge(base::cost::ext4::RMDIR);
             self.transact(credits::TAKE_NAME + credits::DROP_LINK, |tx| {

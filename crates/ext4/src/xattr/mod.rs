@@ -1,7 +1,7 @@
 //! Extended attributes: in the inode behind its extra fields, and in one block (`i_file_acl`) that inodes with equal
 //! attributes may share. New attributes go to the inode if they fit there, else to the block, as in Linux.
 //!
-//! POSIX ACLs are stored and translated ([`fscore::acl`]), not obeyed: setting one does not change the mode, nor `chmod` the ACL.
+//! POSIX ACLs are stored, translated ([`fscore::acl`]) and kept in step with the mode (`acl`); who asks for access obeys them.
 //!
 //! Invariants:
 //! - X1 inode and block change in one handle, so after a cut an attribute has its old value or its new one, in one place;
@@ -11,23 +11,31 @@
 //! - X4 a block that loses its last reference is revoked (H6) and freed (H18) in the handle that clears `i_file_acl`;
 //! - X5 a block is allocated before anything is changed: a full disk changes nothing.
 
+mod acl;
 mod block;
 mod place;
+
+pub(crate) use acl::NewAcls;
 
 use crate::Ext4;
 use crate::fault;
 use crate::inode::Inode;
 use crate::tx::Tx;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Ino};
-use fscore::{Errno, FileKind, FsError, FsResult, XattrMode, XattrName as Name, acl};
+use fscore::acl::Acl;
+use fscore::{Errno, FileKind, FsError, FsResult, XattrMode, XattrName as Name};
 use ondisk::ext4::{
-    Compat, XattrBlock, XattrEntry, inode_xattr_room, inode_xattrs, set_inode_xattrs,
+    Compat, Incompat, InodeFlags, XattrBlock, XattrEntry, inode_xattr_room, inode_xattrs,
+    set_inode_xattrs,
 };
 use place::{Change, Lists};
 
 /// Blocks that changing an attribute may change: inode; old block with its bitmap and descriptor and a revoke record; new
 /// block with its bitmap and descriptor; superblock.
-const CREDITS: u32 = 9;
+pub(crate) const CREDITS: u32 = 9;
+
+/// Longest value in an inode of its own (Linux `EXT4_XATTR_SIZE_MAX`).
+const VALUE_INODE_BYTES_MAX: u64 = 1 << 24;
 
 /// The block of attributes of an inode.
 struct Block {
@@ -57,9 +65,12 @@ impl Ext4 {
             return Err(Errno::Access.into());
         }
         let value = match name.is_acl() {
-            true => acl::to_disk(value)?,
+            true => Acl::parse(value)?.to_disk(),
             false => value.to_vec(),
         };
+        if name.is_acl() && !name.is_default_acl() {
+            return self.set_access_acl(&inode, &Acl::parse_disk(&value)?, mode);
+        }
         self.change_xattr(&inode, &Change::set(name, value, mode))
     }
 
@@ -82,8 +93,12 @@ impl Ext4 {
         }
         let found = self.read_xattrs(&inode)?;
         let entry = found.lists.find(name).ok_or(Errno::NoData)?;
+        if let Some(value) = entry.value_ino {
+            // Volumes that may have such are mounted read-only.
+            return self.read_value_inode(&inode, value);
+        }
         match name.is_acl() {
-            true => acl::from_disk(&entry.value).map_err(FsError::from),
+            true => fscore::acl::from_disk(&entry.value).map_err(FsError::from),
             false => Ok(entry.value.clone()),
         }
     }
@@ -126,8 +141,9 @@ impl Ext4 {
             found.block = Some(block);
         }
         let mut all = found.lists.inode.iter().chain(&found.lists.block);
-        if let Some(value) = all.find_map(|e| e.value_ino) {
-            // Feature ea_inode is refused at mount.
+        if let Some(value) = all.find_map(|e| e.value_ino)
+            && !self.geo.incompat().has(Incompat::EA_INODE)
+        {
             return Err(FsError::corrupt(format!(
                 "extended attributes of inode {}: a value in inode {value}, without feature ea_inode",
                 inode.ino
@@ -136,13 +152,50 @@ impl Ext4 {
         Ok(found)
     }
 
+    /// An attribute's value that lies in an inode of its own.
+    fn read_value_inode(&self, of: &Inode, value: Ino) -> FsResult<Vec<u8>> {
+        let inode = self.inode(value)?;
+        let size = inode.core().size;
+        if !inode.core().disk.flags().has(InodeFlags::EA_INODE) || size > VALUE_INODE_BYTES_MAX {
+            return Err(FsError::corrupt(format!(
+                "extended attributes of inode {}: inode {value} with {size} bytes holds no value",
+                of.ino
+            )));
+        }
+        let mut bytes = vec![0; size as usize];
+        self.read_file(&inode, 0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The value of the attribute that holds the end of content in the inode; empty without one. The gate is held.
+    pub(crate) fn inline_rest(
+        &self,
+        inode: &Inode,
+        (index, name): (u8, &[u8]),
+    ) -> FsResult<Vec<u8>> {
+        let list = inode_xattrs(&inode.core().disk);
+        let list = list.map_err(|e| fault::corrupt(e.at_inode(inode.ino)))?;
+        let found = list.into_iter().find(|e| e.is(index, name));
+        Ok(found.map(|e| e.value).unwrap_or_default())
+    }
+
     fn change_xattr(&self, inode: &Inode, change: &Change) -> FsResult<()> {
+        self.with_xattrs(inode, |tx| self.change_xattr_in(tx, inode, change))
+    }
+
+    /// Runs a change of attributes in a handle.
+    fn with_xattrs<'f>(
+        &'f self,
+        inode: &Inode,
+        change: impl Fn(&mut Tx<'f>) -> FsResult<()>,
+    ) -> FsResult<()> {
         self.check_writable()?;
         let _gate = inode.gate.write();
         if inode.core().gone {
             return Err(Errno::Stale.into());
         }
-        self.with_room(|| self.transact(CREDITS, |tx| self.change_xattr_in(tx, inode, change)))
+        inode.check_not_guarded()?;
+        self.with_room(|| self.transact(CREDITS, |tx| change(tx)))
     }
 
     fn change_xattr_in(&self, tx: &mut Tx<'_>, inode: &Inode, change: &Change) -> FsResult<()> {

@@ -7,9 +7,6 @@ use super::index::Index;
 use fscore::FsResult;
 use ondisk::ext4::{DirHash, HashVersion};
 
-/// Index levels below the root that a directory without `large_dir` can have.
-pub(super) const LEVELS_MAX: u8 = 1;
-
 /// An index block and the pair in it that the path takes.
 pub(super) struct Frame {
     pub index: Index,
@@ -38,9 +35,10 @@ impl Path {
     fn root(io: &dyn DirRead) -> FsResult<(Index, HashVersion)> {
         let root = Index::root(io)?;
         let info = root.dx.root.expect("a root has what only a root has");
-        if info.levels > LEVELS_MAX {
+        let most = io.facts().levels_max;
+        if info.levels > most {
             let what = format!(
-                "{} index levels, at most {LEVELS_MAX} without large_dir",
+                "{} index levels, at most {most} with the features of this volume",
                 info.levels
             );
             return Err(corrupt(io.facts(), 0, what));

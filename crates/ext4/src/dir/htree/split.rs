@@ -7,7 +7,7 @@ use super::super::layout;
 use super::super::leaf::{Leaf, pack};
 use super::super::{DirIo, Item, corrupt};
 use super::index::Index;
-use super::path::{Frame, LEVELS_MAX, Path};
+use super::path::{Frame, Path};
 use fscore::{Errno, FsResult};
 use ondisk::ext4::{DirEntry, DxEntry};
 
@@ -56,8 +56,7 @@ fn make_index_room(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
     match path.frames.len() - 1 {
         0 => add_level(io, path),
         depth if path.frames[depth - 1].index.is_full() => {
-            // Root and node full: the tree has its greatest size.
-            debug_assert_eq!(depth, usize::from(LEVELS_MAX));
+            // Two levels of full nodes: without `large_dir` the greatest size; a third level is read, not made.
             Err(Errno::NoSpc.into())
         }
         _ => split_node(io, path),

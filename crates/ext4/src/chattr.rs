@@ -1,0 +1,217 @@
+//! Flags that `chattr` sets, what they forbid, and the project of an inode.
+//!
+//! | flag | what it does |
+//! |---|---|
+//! | immutable | EPERM for changes of content, attributes and extended attributes, of names in it, and of its own names |
+//! | append | the same, but a directory takes new names, and a file is written to; who opens it sees to it that this is at the end ([`fscore::Attr::check_open`]) |
+//! | sync, dirsync | a write, or a change of names in the directory, returns when it is durable |
+//! | noatime | reading leaves the access time alone |
+//! | journal_data | content goes through the journal, whatever `data=` says |
+//! | topdir | directories below are spread over the volume |
+//! | projinherit | new inodes take over the project (feature `project`), others cannot come in |
+//! | nodump and what else Linux keeps | kept |
+
+use crate::Ext4;
+use crate::fault;
+use crate::inode::Inode;
+use crate::map::Span;
+use base::Ino;
+use fscore::{Errno, FileFlags, FileKind, FsResult};
+use ondisk::ext4::{INODE_BYTES_OLD, InodeFlags, RoCompat};
+
+/// Flags that `FS_IOC_GETFLAGS` shows (Linux `EXT4_FL_USER_VISIBLE`); their values are the same there.
+pub(crate) const SHOWN: u32 = 0x725B_DFFF;
+/// Flags that `FS_IOC_SETFLAGS` takes (Linux `EXT4_FL_USER_MODIFIABLE` without DAX); others stay as they are.
+const CHANGEABLE: u32 = 0x604B_C0FF;
+/// Of these, what only directories have.
+const OF_DIRECTORIES: u32 = InodeFlags::DIR_SYNC.0
+    | InodeFlags::TOP_DIR.0
+    | InodeFlags::PROJECT_INHERIT.0
+    | InodeFlags::CASEFOLD.0;
+/// What inodes that are neither files nor directories have.
+const OF_OTHERS: u32 = InodeFlags::NO_DUMP.0 | InodeFlags::NO_ATIME.0;
+/// Blocks whose images in the log are revoked in one handle.
+const FORGET_BLOCKS: u32 = 256;
+
+impl Inode {
+    /// Content may change, a directory may take names.
+    ///
+    /// # Errors
+    /// EPERM.
+    pub(crate) fn check_not_immutable(&self) -> FsResult<()> {
+        self.check_none_of(InodeFlags::IMMUTABLE)
+    }
+
+    /// Attributes may change, the inode may lose its name, a directory may lose names.
+    ///
+    /// # Errors
+    /// EPERM.
+    pub(crate) fn check_not_guarded(&self) -> FsResult<()> {
+        self.check_none_of(InodeFlags(InodeFlags::IMMUTABLE.0 | InodeFlags::APPEND.0))
+    }
+
+    fn check_none_of(&self, flags: InodeFlags) -> FsResult<()> {
+        match self.core().disk.flags().0 & flags.0 {
+            0 => Ok(()),
+            _ => Err(Errno::Perm.into()),
+        }
+    }
+}
+
+impl Ext4 {
+    /// Makes what was done to names in `dir` durable, if its flags ask for it.
+    pub(crate) fn settle_names(&self, dir: Ino) -> FsResult<()> {
+        let Some(dir) = self.inodes.get(dir) else {
+            return Ok(());
+        };
+        let wants = InodeFlags::SYNC.0 | InodeFlags::DIR_SYNC.0;
+        if dir.core().disk.flags().0 & wants == 0 {
+            return Ok(());
+        }
+        self.sync_inode(&dir, false)
+    }
+
+    /// The same for content.
+    pub(crate) fn settle_content(&self, inode: &Inode) -> FsResult<()> {
+        let sync = inode.core().disk.flags().has(InodeFlags::SYNC);
+        match sync {
+            true => self.sync_inode(inode, false),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn change_flags(&self, inode: &Inode, flags: FileFlags) -> FsResult<()> {
+        self.check_writable()?;
+        let wanted = flags.0 & CHANGEABLE;
+        let allowed = match inode.kind()? {
+            FileKind::Dir => u32::MAX,
+            FileKind::File => !OF_DIRECTORIES,
+            _ => OF_OTHERS,
+        };
+        if flags.0 & !SHOWN != 0 || wanted & !allowed != 0 {
+            return Err(Errno::NotSup.into());
+        }
+        let _gate = inode.gate.write();
+        let old = {
+            let core = inode.core();
+            if core.gone {
+                return Err(Errno::Stale.into());
+            }
+            core.disk.flags()
+        };
+        let changed = InodeFlags((old.0 ^ wanted) & CHANGEABLE);
+        if changed == InodeFlags(0) {
+            return Ok(());
+        }
+        let immutable = InodeFlags::IMMUTABLE;
+        if old.has(immutable) && !changed.has(immutable) {
+            return Err(Errno::Perm.into());
+        }
+        if changed.has(InodeFlags::EXTENTS) || changed.has(InodeFlags::CASEFOLD) {
+            // Neither is the mapping rewritten, nor are names hashed without regard to case.
+            return Err(Errno::NotSup.into());
+        }
+        if changed.has(InodeFlags::JOURNAL_DATA) {
+            self.switch_journal_data(inode, old.has(InodeFlags::JOURNAL_DATA))?;
+        }
+        self.transact(1, |tx| {
+            {
+                let mut core = inode.core();
+                core.disk.set_flags(InodeFlags(old.0 ^ changed.0));
+                core.touch(false);
+            }
+            self.put_inode(tx, inode)
+        })
+    }
+
+    /// The content is about to go through the journal, or has done so and no longer will: it comes home first, and nothing of it in
+    /// the log may be replayed over what is written directly from now on. The gate is held exclusively.
+    fn switch_journal_data(&self, inode: &Inode, was_logged: bool) -> FsResult<()> {
+        if !self.has_log() {
+            return Err(Errno::NotSup.into());
+        }
+        if !inode.core().disk.is_regular() {
+            return Ok(());
+        }
+        self.close_window_of(inode);
+        self.write_pages(inode, 0..u64::MAX)?;
+        let _wb = inode.wb.lock();
+        self.land_flights(inode);
+        if was_logged {
+            self.journal.commit_all().map_err(fault::journal)?;
+            self.journal.checkpoint_all().map_err(fault::journal)?;
+            self.forget_content(inode)?;
+        }
+        let dropped = self.pages.drop_range(inode.ino, 0..u64::MAX);
+        self.drop_promise(inode, dropped);
+        Ok(())
+    }
+
+    /// The journal lets go of all blocks of a file.
+    fn forget_content(&self, inode: &Inode) -> FsResult<()> {
+        let last = inode.core().size.div_ceil(crate::file::BLOCK);
+        let mut lblk = 0;
+        // Ends: each turn moves on.
+        while lblk < last {
+            let want = (last - lblk).min(FORGET_BLOCKS.into()) as u32;
+            let span = self.lookup_span(inode, lblk as u32, want)?;
+            if let Span::Data { start, len } = span {
+                self.transact(1, |tx| {
+                    (0..len).try_for_each(|n| tx.forget(start.plus(n.into())))
+                })?;
+            }
+            lblk += u64::from(span.len());
+        }
+        Ok(())
+    }
+
+    fn has_projects(&self) -> bool {
+        self.geo.ro_compat().has(RoCompat::PROJECT)
+    }
+
+    /// The project of an inode; 0 on volumes without.
+    pub(crate) fn project_of(&self, inode: &Inode) -> u32 {
+        match self.has_projects() {
+            true => inode.core().disk.project(),
+            false => 0,
+        }
+    }
+
+    pub(crate) fn change_project(&self, inode: &Inode, project: u32) -> FsResult<()> {
+        self.check_writable()?;
+        if !self.has_projects() || self.geo.inode_bytes() <= INODE_BYTES_OLD {
+            return match project {
+                0 => Ok(()),
+                _ => Err(Errno::NotSup.into()),
+            };
+        }
+        let _gate = inode.gate.write();
+        if inode.core().gone {
+            return Err(Errno::Stale.into());
+        }
+        if inode.core().disk.project() == project {
+            return Ok(());
+        }
+        inode.check_not_immutable()?;
+        self.transact(1, |tx| {
+            {
+                let mut core = inode.core();
+                core.disk.set_project(project);
+                core.touch(false);
+            }
+            self.put_inode(tx, inode)
+        })
+    }
+
+    /// An inode can get a name in `dir` as far as projects go.
+    ///
+    /// # Errors
+    /// EXDEV if the directory gives its project to what is in it, and that of the inode is another one.
+    pub(crate) fn check_project(&self, inode: &Inode, dir: &Inode) -> FsResult<()> {
+        let inherits = dir.core().disk.flags().has(InodeFlags::PROJECT_INHERIT);
+        match inherits && self.project_of(inode) != self.project_of(dir) {
+            true => Err(Errno::XDev.into()),
+            false => Ok(()),
+        }
+    }
+}

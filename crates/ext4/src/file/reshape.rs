@@ -1,0 +1,251 @@
+//! fallocate on what a file has: holes punched, ranges zeroed, taken out, put in.
+//!
+//! - Z1 `wb` is held from dropping the pages of a range to the last change of its mapping, and nothing of the file is on its way (F3);
+//! - Z2 content before and behind a range is not touched: pages that the range covers in part are zeroed in the cache, as by a write;
+//! - Z3 a range is worked off in handles that are extended while the journal has room: small changes are atomic, large ones can be cut
+//!   in between (in Linux, too), each with a whole tree.
+
+use super::BLOCK;
+use super::read::zero_page;
+use super::writeback::MAP_CREDITS;
+use crate::Ext4;
+use crate::extent::{CUT_CREDITS, SHIFT_CREDITS};
+use crate::inode::Inode;
+use crate::map::Span;
+use crate::tx::Tx;
+use fscore::{Errno, FsResult, Home};
+use ondisk::ext4::EXTENT_UNWRITTEN_LEN_MAX;
+use std::ops::Range;
+
+impl Ext4 {
+    /// Frees the blocks of a range; it reads as zeros. The gate is held exclusively.
+    pub(super) fn punch(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
+        let size = inode.core().size;
+        // As in Linux: what lies behind the end is left alone.
+        let range = range.start..range.end.min(size.next_multiple_of(BLOCK));
+        if range.is_empty() {
+            return Ok(());
+        }
+        let _wb = inode.wb.lock();
+        let blocks = self.blank_pages(inode, &range, size)?;
+        self.transact(CUT_CREDITS + 1, |tx| {
+            self.cut_range(tx, inode, blocks)?;
+            self.note_reshaped(tx, inode, None)
+        })
+    }
+
+    /// Makes a range read as zeros and keep, or get, its blocks. The gate is held exclusively.
+    pub(super) fn zero_range(
+        &self,
+        inode: &Inode,
+        range: Range<u64>,
+        keep_size: bool,
+    ) -> FsResult<()> {
+        let size = inode.core().size;
+        let grown = (!keep_size && range.end > size).then_some(range.end);
+        let whole = {
+            let _wb = inode.wb.lock();
+            self.blank_pages(inode, &range, size)?
+        };
+        let (mut lblk, last) = (range.start / BLOCK, range.end.div_ceil(BLOCK));
+        // Ends: each turn moves on, or is the only one after room was made.
+        let mut made_room = false;
+        while lblk < last {
+            match self.blank_some(inode, lblk..last, &whole, grown) {
+                Ok(blocks) => {
+                    lblk += u64::from(blocks);
+                    made_room = false;
+                }
+                Err(e) if e.errno() == Errno::NoSpc && !made_room => {
+                    self.make_room()?;
+                    made_room = true;
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        self.transact(1, |tx| self.note_reshaped(tx, inode, grown))
+    }
+
+    /// Maps the front of a hole, or makes a written extent within `whole` unwritten. Answers how many blocks.
+    fn blank_some(
+        &self,
+        inode: &Inode,
+        blocks: Range<u64>,
+        whole: &Range<u64>,
+        grown: Option<u64>,
+    ) -> FsResult<u32> {
+        let wb = inode.wb.lock();
+        let (lblk, most) = (blocks.start, u64::from(EXTENT_UNWRITTEN_LEN_MAX));
+        let want = (blocks.end - lblk).min(most) as u32;
+        let len = match self.lookup_span(inode, lblk as u32, want)? {
+            Span::Unwritten { len, .. } => return Ok(len),
+            Span::Hole { .. } => {
+                drop(wb);
+                return self.allocate_some(inode, lblk as u32, blocks.end - lblk, grown);
+            }
+            Span::Data { len, .. } => len,
+        };
+        if lblk < whole.start {
+            // Covered in part: it was zeroed in the cache.
+            return Ok(len.min((whole.start - lblk) as u32));
+        }
+        if lblk >= whole.end {
+            return Ok(len);
+        }
+        let len = len.min((whole.end - lblk) as u32);
+        self.transact(MAP_CREDITS, |tx| {
+            let _tree = inode.tree.write();
+            self.convert_unwritten(tx, inode, lblk as u32, len)?;
+            inode.core().datasync_tid = tx.tid();
+            self.put_inode(tx, inode)
+        })?;
+        Ok(len)
+    }
+
+    /// Takes a range out of a file. The gate is held exclusively.
+    pub(super) fn collapse(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
+        let size = inode.core().size;
+        if range.end >= size {
+            return Err(Errno::Inval.into());
+        }
+        let (from, to) = (range.start / BLOCK, range.end / BLOCK);
+        self.reshape(inode, from, |tx| {
+            self.cut_range(tx, inode, from..to)?;
+            let mut next = to;
+            loop {
+                tx.ensure(SHIFT_CREDITS)?;
+                let shift = (to - from) as u32;
+                let Some(behind) = self.shift_down(tx, inode, next, shift)? else {
+                    break;
+                };
+                next = behind;
+                inode.core().datasync_tid = tx.tid();
+                self.put_inode(tx, inode)?;
+            }
+            inode.core().set_size(size - (range.end - range.start));
+            self.note_reshaped(tx, inode, None)
+        })
+    }
+
+    /// Makes a hole in a file; what lies there moves back. The gate is held exclusively.
+    pub(super) fn insert(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
+        let (size, len) = {
+            let core = inode.core();
+            (core.size, range.end - range.start)
+        };
+        if range.start >= size {
+            return Err(Errno::Inval.into());
+        }
+        let last = self.last_mapped(inode)?.unwrap_or(0);
+        let most = super::SIZE_MAX;
+        if size.checked_add(len).is_none_or(|end| end > most) || last + len / BLOCK >= most / BLOCK
+        {
+            return Err(Errno::FBig.into());
+        }
+        let (from, shift) = (range.start / BLOCK, (len / BLOCK) as u32);
+        self.reshape(inode, from, |tx| {
+            inode.core().set_size(size + len);
+            let mut bound = 1 << 32;
+            loop {
+                tx.ensure(SHIFT_CREDITS)?;
+                let Some(start) = self.shift_up(tx, inode, from, bound, shift)? else {
+                    break;
+                };
+                bound = start;
+                inode.core().datasync_tid = tx.tid();
+                self.put_inode(tx, inode)?;
+            }
+            self.note_reshaped(tx, inode, None)
+        })
+    }
+
+    /// Runs `work`, which moves what lies at or behind block `from`, with everything of that written and out of the cache (Z1).
+    fn reshape<'f>(
+        &'f self,
+        inode: &Inode,
+        from: u64,
+        work: impl FnOnce(&mut Tx<'f>) -> FsResult<()>,
+    ) -> FsResult<()> {
+        self.close_window_of(inode);
+        self.write_pages(inode, 0..u64::MAX)?;
+        let _wb = inode.wb.lock();
+        self.land_flights(inode);
+        let dropped = self.pages.drop_range(inode.ino, from..u64::MAX);
+        self.drop_promise(inode, dropped);
+        self.transact(CUT_CREDITS.max(SHIFT_CREDITS) + 1, work)
+    }
+
+    /// Frees what is mapped within `blocks`.
+    fn cut_range(&self, tx: &mut Tx<'_>, inode: &Inode, blocks: Range<u64>) -> FsResult<()> {
+        let mut next = blocks.start;
+        // Ends: each turn moves on.
+        while let Some(behind) = self.cut_some(tx, inode, next..blocks.end)? {
+            next = behind;
+            inode.core().datasync_tid = tx.tid();
+            self.put_inode(tx, inode)?;
+            tx.ensure(CUT_CREDITS + 1)?;
+        }
+        Ok(())
+    }
+
+    /// Drops the pages that a range covers and zeroes the parts of those at its ends (Z2). Answers the blocks that it covers.
+    /// `wb` is held.
+    fn blank_pages(&self, inode: &Inode, range: &Range<u64>, size: u64) -> FsResult<Range<u64>> {
+        self.close_window_of(inode);
+        self.land_flights(inode);
+        let first = range.start.div_ceil(BLOCK);
+        let whole = first..(range.end / BLOCK).max(first);
+        let ends = match range.start / BLOCK == range.end / BLOCK {
+            true => [range.clone(), 0..0],
+            false => [
+                range.start..first * BLOCK,
+                range.end / BLOCK * BLOCK..range.end,
+            ],
+        };
+        for part in ends {
+            self.zero_part(inode, part.start..part.end.min(size))?;
+        }
+        let dropped = self.pages.drop_range(inode.ino, whole.clone());
+        self.drop_promise(inode, dropped);
+        Ok(whole)
+    }
+
+    /// Writes zeros to part of one page, unless it reads as zeros anyway.
+    fn zero_part(&self, inode: &Inode, part: Range<u64>) -> FsResult<()> {
+        if part.is_empty() {
+            return Ok(());
+        }
+        let (index, at) = (part.start / BLOCK, (part.start % BLOCK) as usize);
+        let zeros = &zero_page()[..(part.end - part.start) as usize];
+        let state = self.pages.state(inode.ino, index);
+        let known = state.is_some_and(|s| s.home != Home::Unknown);
+        let mapped = matches!(self.lookup_span(inode, index as u32, 1)?, Span::Data { .. });
+        if !known && !mapped {
+            return Ok(());
+        }
+        if self.logs_data(inode) {
+            return self.write_journaled(inode, part.start, zeros).map(drop);
+        }
+        let base = match self.pages.get(inode.ino, index) {
+            Some(page) => page,
+            None => self.fill(inode, index, index + 1)?,
+        };
+        self.pages
+            .write(inode.ino, index, at, zeros, &base, Home::Known);
+        Ok(())
+    }
+
+    /// Times, and the size if it has grown.
+    fn note_reshaped(&self, tx: &mut Tx<'_>, inode: &Inode, grown: Option<u64>) -> FsResult<()> {
+        {
+            let mut core = inode.core();
+            core.touch(true);
+            if let Some(size) = grown {
+                core.grow(size);
+            }
+            core.sync_tid = tx.tid();
+            core.datasync_tid = tx.tid();
+        }
+        self.put_inode(tx, inode)
+    }
+}

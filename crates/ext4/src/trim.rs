@@ -1,0 +1,71 @@
+//! FITRIM: telling the device which space is free.
+
+use crate::Ext4;
+use crate::bitmap;
+use crate::fault;
+use crate::file::BLOCK;
+use base::SECTORS_PER_BLOCK;
+use fscore::{Errno, FsResult};
+use std::ops::Range;
+
+impl Ext4 {
+    /// Discards free blocks in `range` (bytes of the volume), in runs of at least `min_bytes`. Answers how many bytes.
+    ///
+    /// Blocks whose freeing is not committed keep their content, and so does room that is kept for files to grow into. The group is
+    /// held meanwhile: nothing that is being discarded is handed out.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP if the device has no discard; EINVAL as Linux: a range that begins behind the volume or is shorter than a block, a
+    /// least run longer than a group; what the device says; damage.
+    pub(crate) fn trim_free(&self, range: Range<u64>, min_bytes: u64) -> FsResult<u64> {
+        self.check_writable()?;
+        if !self.queue.caps().discard {
+            return Err(Errno::NotSup.into());
+        }
+        let least = min_bytes.div_ceil(BLOCK).max(1);
+        let blocks = self.geo.blocks_count();
+        let short = range.end.saturating_sub(range.start) < BLOCK;
+        if short || range.start / BLOCK >= blocks || least > self.geo.blocks_per_group().into() {
+            return Err(Errno::Inval.into());
+        }
+        self.reap_pending()?;
+        let wanted = range.start / BLOCK..(range.end / BLOCK).min(blocks);
+        let mut done = 0;
+        for group in 0..self.groups.count() {
+            let first = self.geo.group_first_block(group).0;
+            let end = first + u64::from(self.geo.group_blocks(group));
+            let part = wanted.start.max(first)..wanted.end.min(end);
+            if !part.is_empty() {
+                let part = (part.start - first) as u32..(part.end - first) as u32;
+                done += self.trim_group(group, part, least as u32)?;
+            }
+        }
+        Ok(done * BLOCK)
+    }
+
+    /// The same for the bits `part` of one group. Answers how many blocks.
+    fn trim_group(&self, group: u32, part: Range<u32>, least: u32) -> FsResult<u64> {
+        let mut state = self.groups.get(group).lock();
+        if state.desc.free_blocks() < least {
+            return Ok(0);
+        }
+        self.load_map(group, &mut state)?;
+        let map = state.map.as_deref().expect("loaded above");
+        let (mut at, mut done) = (part.start, 0);
+        // Ends: each turn moves on.
+        while at < part.end {
+            let start = bitmap::next(map, at, part.end, false);
+            let end = bitmap::next(map, start, part.end, true);
+            if end - start >= least {
+                let block = self.geo.group_first_block(group).plus(start.into());
+                let sectors = u64::from(end - start) * SECTORS_PER_BLOCK;
+                self.queue
+                    .discard(block.lba(), sectors)
+                    .map_err(fault::device("discarding free blocks"))?;
+                done += u64::from(end - start);
+            }
+            at = end.max(at + 1);
+        }
+        Ok(done)
+    }
+}
