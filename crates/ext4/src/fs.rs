@@ -19,7 +19,7 @@ use fscore::{
 };
 use journal::{Journal, RecoveryReport};
 use ondisk::ext4 as disk;
-use ondisk::ext4::{FsSeed, RoCompat, State, Superblock};
+use ondisk::ext4::{Compat, FsSeed, RoCompat, State, Superblock};
 use rt::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -219,9 +219,18 @@ impl Ext4 {
         }
     }
 
+    /// Blocks of the journal inside the volume.
+    fn journal_blocks(&self) -> u64 {
+        if !self.geo.compat().has(Compat::HAS_JOURNAL) {
+            return 0;
+        }
+        let inode = self.read_inode(self.geo.journal_ino());
+        inode.map_or(0, |inode| inode.size() / BLOCK_BYTES as u64)
+    }
+
     fn stat_fs(&self) -> FsStat {
         let overhead = match u64::from(self.geo.overhead_clusters()) {
-            0 => self.groups.system_blocks(),
+            0 => self.groups.system_blocks() + self.journal_blocks(),
             known => known,
         };
         let free = self.space.free();

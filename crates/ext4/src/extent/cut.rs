@@ -165,7 +165,7 @@ impl Ext4 {
     }
 
     /// Promises what the next step may need: a mapping that was taken out must find its new place.
-    fn promise_step(&self, tx: &mut Tx<'_>) -> FsResult<()> {
+    pub(crate) fn promise_step(&self, tx: &mut Tx<'_>) -> FsResult<()> {
         let missing = STEP_NODES.saturating_sub(tx.pool);
         if missing == 0 {
             return Ok(());

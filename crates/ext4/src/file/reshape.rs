@@ -110,6 +110,7 @@ impl Ext4 {
         }
         let (from, to) = (range.start / BLOCK, range.end / BLOCK);
         self.reshape(inode, from, |tx| {
+            self.promise_step(tx)?;
             self.cut_range(tx, inode, from..to)?;
             let mut next = to;
             loop {
@@ -144,6 +145,8 @@ impl Ext4 {
         }
         let (from, shift) = (range.start / BLOCK, (len / BLOCK) as u32);
         self.reshape(inode, from, |tx| {
+            // A full disk is noticed before anything is changed.
+            self.promise_step(tx)?;
             inode.core().set_size(size + len);
             let mut bound = 1 << 32;
             loop {

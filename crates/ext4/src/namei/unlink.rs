@@ -31,7 +31,11 @@ impl Ext4 {
             }
         };
         self.with_room(|| {
-            let credits = self.add_name_credits(&dir)? + credits::DROP_LINK;
+            let own = match nameless {
+                true => credits::DROP_LINK,
+                false => credits::INODE,
+            };
+            let credits = self.add_name_credits(&dir)? + own;
             self.transact(credits, |tx| {
                 dir::insert(&mut self.edit_dir(&dir, tx), name, ino, kind)?;
                 {

@@ -91,7 +91,7 @@ const TABLE: [Line; 40] = [
     ("quota", &["-O", "quota"], "", Read("feature quota")),
     (
         "bigalloc",
-        &["-O", "bigalloc"],
+        &["-O", "bigalloc", "-C", "8192"],
         "",
         Read("feature bigalloc"),
     ),

@@ -5,6 +5,7 @@
 mod common;
 mod corpus;
 mod excuses;
+mod flips;
 mod targets;
 mod volumes;
 
@@ -88,6 +89,21 @@ const VOLUMES: [(&str, &[&str]); 3] = [
 fn mutations_are_judged_as_by_e2fsck() {
     for (name, options) in VOLUMES {
         agree(name, options, 0..100);
+    }
+}
+
+#[test]
+fn a_sample_of_flipped_bytes_is_answered() {
+    if have_tools() {
+        flips::run(&[], 7, 1009);
+    }
+}
+
+#[test]
+#[ignore = "long: every byte of metadata"]
+fn every_flipped_byte_is_answered() {
+    if have_tools() {
+        flips::run(&[], 0, 1);
     }
 }
 

@@ -1,0 +1,104 @@
+//! Every byte of metadata flipped once, with the checksum made good: mounted, walked, checked. Each is answered, none with a panic, an
+//! endless loop or more memory than the volume is worth.
+
+use crate::targets::{Blocks, Volume, block};
+use crate::{corpus, volumes};
+use base::{BLOCK_BYTES, Bytes, Ino};
+use block::Queue;
+use blockdev::Ram;
+use fscore::{FileKind, FileSystem, FsResult};
+use rt::{Sim, SimConfig};
+use std::sync::Arc;
+use varve_ext4::{Ext4, MountOptions};
+
+/// Entries and bytes looked at in one directory or file.
+const ENTRIES_MAX: usize = 512;
+const READ_MAX: usize = 1 << 20;
+/// Directories walked; the volume has far fewer.
+const DIRS_MAX: usize = 64;
+
+/// Looks at everything that names lead to. Errors are answers.
+fn walk(fs: &Ext4) -> usize {
+    let mut todo = vec![fs.root()];
+    let (mut seen, mut dirs) = (0, 0);
+    let mut buf = vec![0; READ_MAX];
+    while let Some(dir) = todo.pop() {
+        dirs += 1;
+        if dirs > DIRS_MAX {
+            break;
+        }
+        for entry in fs.readdir(dir, 0, ENTRIES_MAX).unwrap_or_default() {
+            let Ok(ino) = fs.lookup(dir, &entry.name) else {
+                continue;
+            };
+            seen += 1;
+            look(fs, ino, &mut buf);
+            if entry.kind == FileKind::Dir && !matches!(&entry.name[..], b"." | b"..") {
+                todo.push(ino);
+            }
+        }
+    }
+    seen
+}
+
+fn look(fs: &Ext4, ino: Ino, buf: &mut [u8]) {
+    let size = fs.getattr(ino).map(|attr| attr.size).unwrap_or_default();
+    let part = buf.len().min(size as usize);
+    let _ = fs.read(ino, 0, &mut buf[..part]);
+    let _ = fs.read(ino, size.saturating_sub(1), &mut buf[..1]);
+    let _ = fs.readlink(ino);
+    for name in fs.listxattr(ino).unwrap_or_default() {
+        let _ = fs.getxattr(ino, &name);
+    }
+}
+
+fn open_and_walk(ram: &Arc<Ram>, options: &str) -> FsResult<usize> {
+    let fs = Ext4::mount(Queue::new(ram.clone()), MountOptions::parse(options)?)?;
+    let seen = walk(&fs);
+    // A failed volume says so; its tasks end all the same.
+    let _ = fs.unmount();
+    Ok(seen)
+}
+
+/// Flips every `step`-th byte from `first` on.
+pub fn run(options: &[&str], first: usize, step: usize) {
+    let image = volumes::filled(options);
+    let device = image.load();
+    let volume = Volume::of(device.blocks().into_iter().collect());
+    let places: Vec<(usize, usize)> = (0..)
+        .zip(&volume.targets)
+        .flat_map(|(n, target)| (0..target.len).map(move |at| (n, at)))
+        .collect();
+    let (mut cases, mut mounted, mut noticed) = (0u32, 0u32, 0u32);
+    for (n, &(target, at)) in places.iter().enumerate().skip(first).step_by(step) {
+        let target = &volume.targets[target];
+        let mut new = block(&volume.blocks, target.block).to_vec();
+        new[target.offset + at] ^= 0xFF;
+        let mut changed = Blocks::from([(target.block, Bytes::from(new))]);
+        volume.mend(target, &mut changed);
+        let report = corpus::ours(&volume, &changed, volume.sb.blocks_count());
+        noticed += u32::from(!report.is_clean());
+        let ram = crate::common::fork(&device);
+        for (n, bytes) in &changed {
+            debug_assert_eq!(bytes.len(), BLOCK_BYTES, "whole blocks");
+            let lba = base::BlockNo(*n).lba();
+            blockdev::write_block(&ram, lba, block::Class::Home, bytes.clone()).expect("in range");
+        }
+        let mode = ["ro", ""][n % 2];
+        let outcome = Sim::new(SimConfig::seeded(1)).run(|| open_and_walk(&ram, mode));
+        assert!(
+            outcome.first_failure.is_none(),
+            "byte {at} of {} at block {} flipped, mount `{mode}`: {:?}",
+            target.name,
+            target.block,
+            outcome.first_failure
+        );
+        cases += 1;
+        mounted += u32::from(matches!(outcome.value, Some(Ok(seen)) if seen > 0));
+    }
+    println!(
+        "{cases} of {} bytes flipped: {noticed} noticed by the checker, {mounted} mounted",
+        places.len()
+    );
+    assert!(cases > 0 && noticed > cases / 4 && mounted > cases / 4);
+}
