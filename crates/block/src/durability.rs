@@ -6,7 +6,10 @@
 //!
 //! - B1 `completed` counts cached writes whose completion the host has seen;
 //! - B2 a flush remembers `completed` at its start; when it succeeds, `durable` rises to that number, never further;
-//! - B3 a failed flush covers nothing.
+//! - B3 a failed flush covers nothing, and neither does any after it: what the device or the host had not written then may be lost, and it
+//!   tells that once (fsync of Linux). Who relied on it has to begin anew, with another queue.
+
+use blockdev::DevError;
 
 /// "All cached writes that had completed at some moment." The larger of two marks covers both.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -31,6 +34,8 @@ pub(crate) struct Durability {
     sectors_completed: u64,
     /// `sectors_completed` at the start of the newest flush that has succeeded.
     sectors_durable: u64,
+    /// The first flush that failed (B3).
+    failed: Option<DevError>,
 }
 
 impl Durability {
@@ -73,14 +78,24 @@ impl Durability {
             sectors: self.sectors_completed,
         }
     }
-    pub fn flush_ended(&mut self, start: FlushStart, ok: bool) {
+    /// A flush has ended with `result`; answers what its caller may believe (B3).
+    pub fn flush_ended(
+        &mut self,
+        start: FlushStart,
+        result: Result<(), DevError>,
+    ) -> Result<(), DevError> {
         let at = self.flushing.iter().position(|&s| s == start.mark.0);
         self.flushing
             .swap_remove(at.expect("B2: a flush ends that has started"));
-        if ok {
-            self.durable = self.durable.max(start.mark.0);
-            self.sectors_durable = self.sectors_durable.max(start.sectors);
+        if let (Err(e), None) = (&result, &self.failed) {
+            self.failed = Some(e.clone());
         }
+        if let Some(first) = &self.failed {
+            return Err(first.clone());
+        }
+        self.durable = self.durable.max(start.mark.0);
+        self.sectors_durable = self.sectors_durable.max(start.sectors);
+        Ok(())
     }
 }
 

@@ -232,16 +232,16 @@ impl Queue {
             Some(ticket) => self.device.wait(ticket).map(|_| ()),
             None => Ok(()),
         };
-        {
+        let result = {
             let mut state = self.state.lock();
-            state.durability.flush_ended(flush.start, result.is_ok());
             if flush.ticket.is_some() {
                 state.observer.completed(true);
             }
             if let Some(probe) = flush.probe {
                 state.observer.end(probe, since, result.is_ok());
             }
-        }
+            state.durability.flush_ended(flush.start, result)
+        };
         self.flush_ended.notify_all();
         result
     }

@@ -114,7 +114,7 @@ fn callers_share_a_flush_that_covers_them() {
 }
 
 #[test]
-fn a_failed_flush_covers_nothing() {
+fn a_failed_flush_covers_nothing_and_no_later_one_does() {
     let (device, queue) = gated();
     {
         let mut gate = device.gate.lock();
@@ -125,8 +125,11 @@ fn a_failed_flush_covers_nothing() {
     assert!(queue.ensure_flushed(mark).is_err());
     assert!(!queue.is_flushed(mark) && queue.cache_dirty());
     device.gate.lock().fail = false;
-    queue.ensure_flushed(mark).unwrap();
-    assert!(queue.is_flushed(mark));
+    // B3: the device has forgotten; the queue has not.
+    let again = queue.ensure_flushed(mark).unwrap_err();
+    assert!(again.why.contains("the flush failed"), "{again}");
+    queue.write(Lba(8), Class::Data, block(1)).unwrap();
+    assert!(queue.flush().is_err() && !queue.is_flushed(mark));
 }
 
 #[test]

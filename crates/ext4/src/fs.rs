@@ -4,7 +4,7 @@ use crate::Inode;
 use crate::fault;
 use crate::group::Groups;
 use crate::inode::InodeCache;
-use crate::options::MountOptions;
+use crate::options::{Errors, MountOptions};
 use crate::orphan::Orphans;
 use crate::prealloc::Window;
 use crate::space::Space;
@@ -15,7 +15,7 @@ use base::{BLOCK_BYTES, BlockNo, Ino, Nanos, Rng, Tid, Time};
 use block::Queue;
 use fscore::{
     Attr, Creds, DirEntry, Errno, FallocateMode, FileFlags, FileKind, FileSystem, FsError,
-    FsResult, FsStat, PageCache, RenameMode, SeekMode, SetAttr, XattrMode,
+    FsResult, FsStat, PageCache, RenameMode, SeekMode, SetAttr, WriteErrorCounts, XattrMode,
 };
 use journal::{Journal, RecoveryReport};
 use ondisk::ext4 as disk;
@@ -24,6 +24,7 @@ use rt::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A mounted ext4 file system.
 pub struct Ext4 {
@@ -47,6 +48,10 @@ pub struct Ext4 {
     pub(crate) small_window: Mutex<Option<Window>>,
     pub(crate) random: Mutex<Rng>,
     pub(crate) latch: Mutex<Latch>,
+    /// What damage does.
+    pub(crate) errors: Errors,
+    /// Damage was noted in the superblock.
+    pub(crate) damage_noted: AtomicBool,
     pub(crate) sync_times: SyncTimes,
     /// What recovery did at mount.
     pub(crate) recovery: Option<RecoveryReport>,
@@ -59,6 +64,8 @@ pub(crate) enum Latch {
     Alive,
     /// Damage or an I/O error: reading goes on, changing is over.
     Failed(String),
+    /// The same with `errors=panic`: nothing goes on.
+    Panicked(String),
     /// None.
     Unmounted,
 }
@@ -93,8 +100,8 @@ impl Ext4 {
     /// The first failure, if the mount is latched.
     pub fn failed(&self) -> Option<String> {
         match &*self.latch.lock() {
-            Latch::Failed(first) => Some(first.clone()),
-            _ => None,
+            Latch::Failed(first) | Latch::Panicked(first) => Some(first.clone()),
+            Latch::Alive | Latch::Unmounted => None,
         }
     }
 
@@ -113,9 +120,25 @@ impl Ext4 {
     }
 
     pub(crate) fn check_alive(&self) -> FsResult<()> {
+        if self.errors == Errors::Panic {
+            self.panic_after_abort();
+        }
         match &*self.latch.lock() {
             Latch::Unmounted => Err(Errno::Shutdown.into()),
-            _ => Ok(()),
+            Latch::Panicked(first) => Err(FsError::Aborted {
+                first: first.clone(),
+            }),
+            Latch::Alive | Latch::Failed(_) => Ok(()),
+        }
+    }
+
+    /// A journal that ended by itself ends the mount, too.
+    fn panic_after_abort(&self) {
+        if let Some(first) = self.journal.aborted() {
+            let mut latch = self.latch.lock();
+            if matches!(*latch, Latch::Alive) {
+                *latch = Latch::Panicked(first);
+            }
         }
     }
 
@@ -124,10 +147,10 @@ impl Ext4 {
             return Err(Errno::RoFs.into());
         }
         match &*self.latch.lock() {
-            Latch::Failed(first) => Err(FsError::Aborted {
+            Latch::Failed(first) | Latch::Panicked(first) => Err(FsError::Aborted {
                 first: first.clone(),
             }),
-            _ => Ok(()),
+            Latch::Alive | Latch::Unmounted => Ok(()),
         }
     }
 
@@ -141,7 +164,7 @@ impl Ext4 {
         match &*latch {
             Latch::Unmounted => return Err(Errno::Shutdown.into()),
             Latch::Alive => *latch = Latch::Unmounted,
-            Latch::Failed(first) => {
+            Latch::Failed(first) | Latch::Panicked(first) => {
                 let first = first.clone();
                 *latch = Latch::Unmounted;
                 drop(latch);
@@ -157,20 +180,42 @@ impl Ext4 {
     /// Half an operation is in the running transaction: nothing may be committed any more.
     pub(crate) fn fail(&self, why: &FsError) {
         self.journal.abort(why.to_string());
-        self.latch_failure(why);
+        self.latch_failure(why, true);
     }
 
-    fn latch_failure(&self, why: &FsError) {
+    /// Does what `errors=` says; `ended`: the journal is over, so that changing is over in any case.
+    fn latch_failure(&self, why: &FsError, ended: bool) {
         if !matches!(*self.latch.lock(), Latch::Alive) {
             return;
         }
-        if matches!(why, FsError::Corrupt { .. }) && !self.options.read_only {
+        let first = |flag: &AtomicBool| !flag.swap(true, Ordering::Relaxed);
+        if matches!(why, FsError::Corrupt { .. })
+            && !self.options.read_only
+            && first(&self.damage_noted)
+        {
             self.record_damage();
+        }
+        let why = why.to_string();
+        let to = match self.errors {
+            Errors::Continue if !ended => return,
+            Errors::Continue | Errors::RemountRo => Latch::Failed(why.clone()),
+            Errors::Panic => Latch::Panicked(why.clone()),
+        };
+        if self.errors == Errors::Panic {
+            self.journal.abort(why);
         }
         let mut latch = self.latch.lock();
         if matches!(*latch, Latch::Alive) {
-            *latch = Latch::Failed(why.to_string());
+            *latch = to;
         }
+    }
+
+    /// A flush of the device failed: what it had not written yet may be lost, metadata included, and no later flush would say so. The queue
+    /// lets none pass any more.
+    pub(crate) fn flush_failed(&self, during: &str, e: block::DevError) -> FsError {
+        let error = fault::device(during)(e);
+        self.fail(&error);
+        error
     }
 
     /// Notes damage in the superblock, for e2fsck: through the journal, or in place if that is over (H22) and the log
@@ -204,8 +249,10 @@ impl Ext4 {
     pub(crate) fn guarded<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
         self.check_alive()?;
         let answer = operation();
-        if let Err(e @ FsError::Corrupt { .. }) = &answer {
-            self.latch_failure(e);
+        match &answer {
+            Err(e @ FsError::Corrupt { .. }) => self.latch_failure(e, false),
+            Err(e @ FsError::Aborted { .. }) => self.latch_failure(e, true),
+            _ => {}
         }
         answer
     }
@@ -395,6 +442,12 @@ impl FileSystem for Ext4 {
             self.sync_inode(&*self.inode(ino)?, data_only)
         })
     }
+    fn write_errors(&self, ino: Ino) -> WriteErrorCounts {
+        let inode = self.inodes.get(ino);
+        inode.map_or_else(WriteErrorCounts::default, |inode| {
+            inode.core().write_errors.counts()
+        })
+    }
     fn sync(&self) -> FsResult<()> {
         self.guarded(|| {
             if self.options.read_only {
@@ -432,6 +485,6 @@ impl Ext4 {
         let mark = self.queue.mark();
         self.queue
             .ensure_flushed(mark)
-            .map_err(fault::device("flushing"))
+            .map_err(|e| self.flush_failed("flushing", e))
     }
 }

@@ -60,4 +60,4 @@ mod xattr;
 
 pub use fs::Ext4;
 pub(crate) use inode::Inode;
-pub use options::{Atime, DataMode, MountOptions};
+pub use options::{Atime, DataMode, Errors, MountOptions};

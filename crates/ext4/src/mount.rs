@@ -23,7 +23,7 @@ use crate::extent::{Source, runs_of};
 use crate::fault;
 use crate::group::Groups;
 use crate::inode::InodeCache;
-use crate::options::{DataMode, MountOptions};
+use crate::options::{DataMode, Errors, MountOptions};
 use crate::orphan::Orphans;
 use crate::space::Space;
 use crate::superblock::{SUPERBLOCK_AT, read_block, write_in_place};
@@ -35,6 +35,7 @@ use ondisk::ext4 as disk;
 use ondisk::ext4::{Compat, Incompat, RoCompat, State, Superblock};
 use rt::{Mutex, RwLock};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 pub(crate) const INCOMPAT_SUPPORTED: Incompat = Incompat(
     Incompat::FILETYPE.0
@@ -126,6 +127,9 @@ impl Ext4 {
             sb.reserved_blocks()
         };
         let geo = sb.clone();
+        let errors = options
+            .errors
+            .unwrap_or_else(|| Errors::of_superblock(geo.errors_behavior()));
         Ext4 {
             queue,
             journal,
@@ -141,6 +145,8 @@ impl Ext4 {
             small_window: Mutex::named("small files", None),
             random: Mutex::named("ext4 random", rt::rng("ext4")),
             latch: Mutex::named("ext4 latch", crate::fs::Latch::Alive),
+            errors,
+            damage_noted: AtomicBool::new(false),
             sync_times: crate::times::SyncTimes::new(),
             recovery: None,
             options,

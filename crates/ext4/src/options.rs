@@ -16,6 +16,29 @@ pub enum DataMode {
     Journal,
 }
 
+/// What damage does, or a failed write of metadata (`errors=`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Errors {
+    /// Damage is noted in the superblock, the operation fails, and the mount goes on. When the journal has ended, changing is over.
+    #[default]
+    Continue,
+    /// The mount refuses every change from then on.
+    RemountRo,
+    /// The mount refuses everything from then on with EIO (there is no kernel to panic here).
+    Panic,
+}
+
+impl Errors {
+    /// As the superblock says (`s_errors`: 1, 2, 3).
+    pub(crate) fn of_superblock(code: u16) -> Errors {
+        match code {
+            2 => Errors::RemountRo,
+            3 => Errors::Panic,
+            _ => Errors::Continue,
+        }
+    }
+}
+
 /// When reading changes the access time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Atime {
@@ -43,6 +66,8 @@ pub struct MountOptions {
     pub read_only: bool,
     /// Discard freed extents, once their transaction is committed.
     pub discard: bool,
+    /// What damage does; `None`: as the superblock says.
+    pub errors: Option<Errors>,
     /// Access times.
     pub atime: Atime,
     /// Page cache bound, bytes.
@@ -60,6 +85,7 @@ impl Default for MountOptions {
             writeback_expire: Some(Nanos::from_secs(30)),
             read_only: false,
             discard: false,
+            errors: None,
             atime: Atime::Relative,
             cache_bytes: 64 << 20,
             privileged: true,
@@ -68,6 +94,7 @@ impl Default for MountOptions {
 }
 
 const KEYS: &str = "data=ordered|writeback|journal, commit=SECONDS, ro, rw, discard, nodiscard, relatime, strictatime, noatime, \
+                    errors=continue|remount-ro|panic, \
                     cache=MIB, resuid=0|nobody";
 
 impl MountOptions {
@@ -101,6 +128,9 @@ impl MountOptions {
             ("rw", "") => self.read_only = false,
             ("discard", "") => self.discard = true,
             ("nodiscard", "") => self.discard = false,
+            ("errors", "continue") => self.errors = Some(Errors::Continue),
+            ("errors", "remount-ro") => self.errors = Some(Errors::RemountRo),
+            ("errors", "panic") => self.errors = Some(Errors::Panic),
             ("relatime", "") => self.atime = Atime::Relative,
             ("strictatime", "") => self.atime = Atime::Strict,
             ("noatime", "") => self.atime = Atime::Never,
@@ -155,7 +185,14 @@ mod tests {
             MountOptions::parse("").expect("valid"),
             MountOptions::default()
         );
-        for bad in ["data=jounral", "comit=5", "commit=x", "ro=1", "cache=0"] {
+        for bad in [
+            "data=jounral",
+            "comit=5",
+            "commit=x",
+            "ro=1",
+            "cache=0",
+            "errors=ignore",
+        ] {
             let e = MountOptions::parse(bad).expect_err(bad).to_string();
             assert!(e.contains(bad) && e.contains("data=ordered|"), "{e}");
         }

@@ -221,8 +221,9 @@ fn damage_latches_the_mount_and_is_noted_for_e2fsck() {
     let mut block = read_block(&ram, table.0);
     block[table.1 + 4] ^= 1;
     write_block(&ram, BlockNo(table.0).lba(), Class::Home, block.into()).expect("in range");
+    damage_as_errors_says(&ram, victim);
 
-    let fs = mount(&ram, "");
+    let fs = mount(&ram, "errors=remount-ro");
     let e = fs.getattr(victim).expect_err("its checksum is wrong");
     assert!(
         matches!(&e, FsError::Corrupt { what } if what.contains(&format!("inode {victim}"))),
@@ -251,6 +252,30 @@ fn damage_latches_the_mount_and_is_noted_for_e2fsck() {
         image.debugfs("show_super_stats -h").contains("errors"),
         "state of the superblock"
     );
+}
+
+/// On copies: `errors=continue`, which is also what the superblock says, goes on; `panic` refuses everything.
+fn damage_as_errors_says(ram: &Arc<Ram>, victim: Ino) {
+    for (options, goes_on) in [
+        ("", true),
+        ("errors=continue", true),
+        ("errors=panic", false),
+    ] {
+        let ram = Arc::new(Ram::from_image(&ram.image()));
+        let fs = mount(&ram, options);
+        let e = fs.getattr(victim).expect_err("its checksum is wrong");
+        assert!(matches!(e, FsError::Corrupt { .. }), "{e}");
+        assert_eq!(fs.failed().is_none(), goes_on, "{options}");
+        assert_eq!(fs.getattr(fs.root()).is_ok(), goes_on, "{options}");
+        let made = fs.create(fs.root(), b"x", FileKind::File, 0, 0, Creds::default());
+        assert_eq!(made.is_ok(), goes_on, "{options}");
+        assert_eq!(fs.unmount().is_ok(), goes_on, "{options}");
+        let image = Image::new(16, &[]);
+        // Without recovery it stands in the superblock only if the mount went on to its end.
+        image.store(&ram);
+        let noted = image.debugfs("show_super_stats -h").contains("errors");
+        assert!(noted || !goes_on, "{options}");
+    }
 }
 
 /// Block and offset of an inode, from the first group descriptor.

@@ -7,7 +7,7 @@ use base::cost::f2fs as cost;
 use base::{Ino, Time};
 use fscore::{
     Attr, Creds, DirEntry, Errno, FallocateMode, FileKind, FileSystem, FsResult, FsStat,
-    RenameMode, SetAttr, XattrMode,
+    RenameMode, SetAttr, WriteErrorCounts, XattrMode,
 };
 use ondisk::f2fs::BLOCK_BYTES;
 use std::sync::Arc;
@@ -183,6 +183,12 @@ impl FileSystem for F2fs {
             }
             self.check_writable()?;
             self.sync_inode(&*self.inode(ino)?, data_only)
+        })
+    }
+    fn write_errors(&self, ino: Ino) -> WriteErrorCounts {
+        let inode = self.inodes.get(ino);
+        inode.map_or_else(WriteErrorCounts::default, |inode| {
+            inode.core().write_errors.counts()
         })
     }
     fn sync(&self) -> FsResult<()> {

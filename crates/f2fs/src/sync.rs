@@ -27,8 +27,8 @@ use crate::nodes::Last;
 use crate::ops::{Cause, Op};
 use crate::options::FsyncMode;
 use base::{Ino, Mutant};
-use block::WriteMark;
-use fscore::FsResult;
+use block::{DevError, WriteMark};
+use fscore::{FsError, FsResult};
 use ondisk::f2fs::{Advise, Nid};
 use std::collections::BTreeMap;
 
@@ -147,12 +147,13 @@ impl F2fs {
     }
 
     pub(crate) fn sync_data(&self, inode: &Inode) -> FsResult<()> {
+        let errors = inode.core().write_errors.count();
         self.sync_pages(inode)?;
         if !rt::mutant(Mutant::F2fsNodeBeforeData) {
             // A failure is kept, those of earlier write-back are too.
             let _ = self.land(inode);
         }
-        let failed = inode.core().write_error.take();
+        let failed = inode.core().write_errors.report(errors);
         failed.map_or(Ok(()), Err)
     }
 
@@ -259,7 +260,15 @@ impl F2fs {
             return Ok(());
         }
         let flushed = self.timed("fsync-flush", || self.queue.ensure_flushed(mark));
-        flushed.map_err(fault::device("flushing for fsync"))
+        flushed.map_err(|e| self.flush_failed("fsync", e))
+    }
+
+    /// A flush failed: nodes and data that the device had not written yet may be lost, and no later flush would say so. As in Linux
+    /// (`STOP_CP_REASON_FLUSH_FAIL`) there is no checkpoint any more.
+    pub(crate) fn flush_failed(&self, what: &str, e: DevError) -> FsError {
+        let error = fault::device(&format!("flushing for {what}"))(e);
+        self.fail(&error);
+        error
     }
 
     /// Y3.

@@ -72,7 +72,7 @@ pub(crate) enum Latch {
     Alive,
     /// Metadata could not be written, or damage with `errors=remount-ro`: reading goes on, changing is over.
     Failed(String),
-    /// Damage with `errors=panic`: nothing goes on.
+    /// The same with `errors=panic`: nothing goes on.
     Panicked(String),
     /// None.
     Unmounted,
@@ -173,7 +173,10 @@ impl F2fs {
         }
         let mut latch = self.latch.lock();
         if matches!(*latch, Latch::Alive) {
-            *latch = Latch::Failed(why.to_string());
+            *latch = match self.options.errors {
+                Errors::Continue | Errors::RemountRo => Latch::Failed(why.to_string()),
+                Errors::Panic => Latch::Panicked(why.to_string()),
+            };
         }
     }
 

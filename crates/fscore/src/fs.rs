@@ -1,6 +1,8 @@
 //! The seam between `vfs` and a file system.
 
-use crate::{Attr, DirEntry, Errno, FileFlags, FileKind, FsResult, FsStat, SetAttr};
+use crate::{
+    Attr, DirEntry, Errno, FileFlags, FileKind, FsResult, FsStat, SetAttr, WriteErrorCounts,
+};
 use base::{Ino, Time};
 use std::ops::Range;
 
@@ -254,6 +256,12 @@ pub trait FileSystem: Send + Sync {
     fn release(&self, ino: Ino) -> FsResult<()>;
     /// Makes data and metadata of the inode durable; with `data_only` leaves out metadata not needed to read the data back.
     fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()>;
+    /// How many write-backs of the inode's data have failed. An open file asks after each [`fsync`](Self::fsync), to tell its user of what
+    /// another open file was told ([`ErrorSeen`](crate::ErrorSeen)). Without failures, and of an inode that is not in memory: zeros.
+    fn write_errors(&self, ino: Ino) -> WriteErrorCounts {
+        let _ = ino;
+        WriteErrorCounts::default()
+    }
     /// Makes everything durable (`syncfs`).
     fn sync(&self) -> FsResult<()>;
     /// Starts writing back pages that became dirty before `older_than`; waits for neither device cache nor journal.

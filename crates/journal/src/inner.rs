@@ -60,7 +60,13 @@ impl Inner {
 
     /// The same for a handle, which books what it waited for the lock, and pays for the hand-over if it had to.
     pub fn lock_for_handle(&self) -> Result<MutexGuard<'_, State>, JournalError> {
-        let mut state = match self.state.try_lock() {
+        let mut state = self.lock_booked();
+        self.check(&mut state)?;
+        Ok(state)
+    }
+
+    fn lock_booked(&self) -> MutexGuard<'_, State> {
+        match self.state.try_lock() {
             Some(state) => state,
             None => {
                 let start = rt::now();
@@ -69,9 +75,7 @@ impl Inner {
                 state.stats.booked(rt::now() - start);
                 state
             }
-        };
-        self.check(&mut state)?;
-        Ok(state)
+        }
     }
 
     /// The abort latch. Every wait loop calls it.
@@ -202,9 +206,26 @@ impl Inner {
 
     /// Locks the state with the content of `block` in the cache.
     pub fn load(&self, block: BlockNo) -> Result<(MutexGuard<'_, State>, Bytes), JournalError> {
-        let mut state = self.lock_for_handle()?;
+        self.load_if(block, |_| false)
+    }
+
+    /// The same to look only, which goes on when the journal has ended: memory has what was known last. Without power nothing goes on.
+    pub fn look(&self, block: BlockNo) -> Result<Bytes, JournalError> {
+        let ended = |e: &JournalError| !e.is_power_lost();
+        self.load_if(block, ended).map(|(_, bytes)| bytes)
+    }
+
+    fn load_if(
+        &self,
+        block: BlockNo,
+        passes: impl Fn(&JournalError) -> bool,
+    ) -> Result<(MutexGuard<'_, State>, Bytes), JournalError> {
+        let mut state = self.lock_booked();
         loop {
-            self.check(&mut state)?;
+            match self.check(&mut state) {
+                Err(e) if !passes(&e) => return Err(e),
+                _ => {}
+            }
             match state.cache.look(block) {
                 Look::Hit(bytes) => return Ok((state, bytes)),
                 Look::Loading => self.sleep(&self.buffers, &mut state),

@@ -121,9 +121,9 @@ impl Journal {
     /// The current content of a metadata block: with the changes of the running transaction.
     ///
     /// # Errors
-    /// The device fails the read, or the journal is aborted.
+    /// The device fails the read, or has no power. When the journal has ended, reading goes on.
     pub fn read(&self, block: BlockNo) -> Result<Bytes, JournalError> {
-        Ok(self.inner.load(block)?.1)
+        self.inner.look(block)
     }
 
     /// Brings blocks into the cache, neighbours with one request.
@@ -132,7 +132,12 @@ impl Journal {
     /// As [`Journal::read`].
     pub fn read_ahead(&self, blocks: &[BlockNo]) -> Result<(), JournalError> {
         let missing: Vec<BlockNo> = {
-            let state = self.inner.lock()?;
+            let state = match self.inner.lock() {
+                Ok(state) => state,
+                // Reading goes on, one by one.
+                Err(e) if !e.is_power_lost() => return Ok(()),
+                Err(e) => return Err(e),
+            };
             blocks
                 .iter()
                 .copied()

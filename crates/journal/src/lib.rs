@@ -18,7 +18,7 @@
 //!
 //! Rules of the crate:
 //! - Nobody waits for log space or for a commit with the state locked; every wait loop tests the abort latch.
-//! - The first failure is latched: from then on everything answers [`JournalError::Aborted`] with it.
+//! - The first failure is latched: from then on everything but reading answers [`JournalError::Aborted`] with it.
 //! - Lock order: checkpoint -> superblock -> state. No lock but `state` is taken by handles.
 
 mod adapt;

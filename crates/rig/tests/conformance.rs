@@ -1,5 +1,7 @@
 //! ext4 and ext3 under the conformance cases of `vfs`, in both worlds and with and without a journal.
 
+mod faults;
+
 use block::Queue;
 use blockdev::Ram;
 use ext4::mkfs::{DeviceContent, JournalSize, Kind, MkfsOptions, plan};

@@ -3,7 +3,9 @@
 use crate::flags::OpenFlags;
 use crate::mount::{Vfs, check_truncate};
 use base::Ino;
-use fscore::{Attr, DirEntry, Errno, FallocateMode, FileKind, FsResult, SeekMode, SetAttr};
+use fscore::{
+    Attr, DirEntry, Errno, ErrorSeen, FallocateMode, FileKind, FsResult, SeekMode, SetAttr,
+};
 use rt::RwLock;
 use std::sync::Arc;
 
@@ -35,14 +37,17 @@ pub struct File {
     /// `None` only while being closed.
     node: Option<Arc<Node>>,
     flags: OpenFlags,
+    /// Up to which failure of write-back its user was told.
+    told: ErrorSeen,
 }
 
 impl File {
-    pub(crate) fn new(vfs: Arc<Vfs>, node: Arc<Node>, flags: OpenFlags) -> File {
+    pub(crate) fn new(vfs: Arc<Vfs>, node: Arc<Node>, flags: OpenFlags, told: ErrorSeen) -> File {
         File {
             vfs,
             node: Some(node),
             flags,
+            told,
         }
     }
     fn node(&self) -> &Arc<Node> {
@@ -184,20 +189,24 @@ impl File {
     /// Makes data and metadata durable.
     ///
     /// # Errors
-    /// EIO if this or an earlier write-back of the file failed; of the file system.
+    /// EIO if this or an earlier write-back of the file failed, once for each open file; of the file system.
     pub fn fsync(&self) -> FsResult<()> {
-        self.vfs
-            .syncs
-            .timed(false, || self.vfs.fs.fsync(self.ino(), false))
+        self.synced(false)
     }
     /// Makes the data durable, and the metadata needed to read it.
     ///
     /// # Errors
     /// As [`fsync`](File::fsync).
     pub fn fdatasync(&self) -> FsResult<()> {
-        self.vfs
-            .syncs
-            .timed(true, || self.vfs.fs.fsync(self.ino(), true))
+        self.synced(true)
+    }
+    fn synced(&self, data_only: bool) -> FsResult<()> {
+        let sync = || {
+            let result = self.vfs.fs.fsync(self.ino(), data_only);
+            self.told
+                .after(result, self.vfs.fs.write_errors(self.ino()))
+        };
+        self.vfs.syncs.timed(data_only, sync)
     }
     /// Attributes.
     ///
@@ -229,13 +238,18 @@ impl File {
     /// Ends the handle. The last one of an inode without names frees it. Does not make anything durable.
     ///
     /// # Errors
-    /// Of the file system; the handle is gone anyway.
+    /// EIO if a write-back of the file failed and this open file, which may write, was not told; of the file system. The handle is gone
+    /// anyway.
     pub fn close(mut self) -> FsResult<()> {
         let node = self
             .node
             .take()
             .expect("the node is taken only by close, which consumes the file");
-        self.vfs.unpin(node)
+        let told = match self.flags.has(OpenFlags::WRITE) {
+            true => self.told.after(Ok(()), self.vfs.fs.write_errors(node.ino)),
+            false => Ok(()),
+        };
+        self.vfs.unpin(node).and(told)
     }
 }
 

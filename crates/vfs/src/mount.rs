@@ -10,7 +10,8 @@ use crate::walk::{Follow, Last, Parent, Place, Walk};
 use crate::writeback::{Writeback, WritebackPolicy, WritebackStats};
 use base::{Ino, Map};
 use fscore::{
-    Attr, Creds, DirEntry, Errno, FileKind, FileSystem, FsError, FsResult, FsStat, SetAttr, TimeSet,
+    Attr, Creds, DirEntry, Errno, ErrorSeen, FileKind, FileSystem, FsError, FsResult, FsStat,
+    SetAttr, TimeSet,
 };
 use rt::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -213,7 +214,8 @@ impl Vfs {
         });
         drop(nodes);
         self.open_files.fetch_add(1, Ordering::Relaxed);
-        Ok(File::new(Arc::clone(self), node, flags))
+        let told = ErrorSeen::at_open(self.fs.write_errors(ino));
+        Ok(File::new(Arc::clone(self), node, flags, told))
     }
 
     /// Ends a handle: forgets the node if this was its last one, then unpins the inode.

@@ -3,7 +3,7 @@
 use base::{Ino, Time};
 use fscore::{
     Attr, Creds, DirEntry, FallocateMode, FileFlags, FileKind, FileSystem, FsResult, FsStat,
-    RenameMode, SeekMode, SetAttr, XattrMode,
+    RenameMode, SeekMode, SetAttr, WriteErrorCounts, XattrMode,
 };
 use rt::Mutex;
 use std::ops::Range;
@@ -256,6 +256,9 @@ impl FileSystem for SpyFs {
             ino,
             data_only,
         })
+    }
+    fn write_errors(&self, ino: Ino) -> WriteErrorCounts {
+        self.below.write_errors(ino)
     }
     fn sync(&self) -> FsResult<()> {
         self.clean();

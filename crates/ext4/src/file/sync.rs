@@ -73,7 +73,7 @@ impl Ext4 {
         }
         self.sync_times
             .part("fsync-flush", || self.queue.ensure_flushed(mark))
-            .map_err(fault::device("flushing"))
+            .map_err(|e| self.flush_failed("flushing", e))
     }
 
     /// How the dirty pages of an fsync go to the device; the journal's scheme decides.

@@ -26,7 +26,7 @@ pub(crate) use create::{CREDITS_NEW_INODE, NewKind};
 use crate::prealloc::Window;
 use base::{Bytes, Ino, Tid};
 use block::{Watch, WriteMark};
-use fscore::{FileKind, FsError, FsResult};
+use fscore::{FileKind, FsError, FsResult, WriteErrors};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Extent, InodeFlags, Timestamp};
 use rt::{Mutex, MutexGuard, RwLock, WallTime};
@@ -101,39 +101,6 @@ pub(crate) struct Changes {
     pub all: u64,
     /// Of what it takes to read the data back: size, mapping, flags.
     pub data: u64,
-}
-
-/// Failures of write-back, numbered: each is reported by the next fsync, and by every fsync that was under way when it
-/// happened, whoever of them waited for the data first.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct WriteErrors {
-    count: u64,
-    reported: u64,
-    last: Option<FsError>,
-}
-
-impl WriteErrors {
-    /// Notes a failure.
-    pub fn note(&mut self, e: FsError) {
-        self.count += 1;
-        self.last = Some(e);
-    }
-    /// The failures so far: an fsync remembers this when it begins.
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-    /// The newest failure, if one of them was never reported.
-    pub fn unreported(&self) -> Option<&FsError> {
-        self.last.as_ref().filter(|_| self.count > self.reported)
-    }
-    /// What an fsync that began after `begin` failures has to say.
-    pub fn report(&mut self, begin: u64) -> Option<FsError> {
-        if self.count <= begin.min(self.reported) {
-            return None;
-        }
-        self.reported = self.count;
-        self.last.clone()
-    }
 }
 
 /// Promised blocks of one inode.

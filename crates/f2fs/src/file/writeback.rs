@@ -305,7 +305,7 @@ impl F2fs {
                     if matches!(e, FsError::Corrupt { .. }) {
                         // Trying again would fail for ever: the page is lost, the next fsync says so.
                         self.pages.drop_range(inode.ino, index..index + 1);
-                        inode.core().write_error.get_or_insert(e.clone());
+                        inode.core().write_errors.note(e.clone());
                     }
                     return Err(e);
                 }
@@ -412,7 +412,7 @@ impl F2fs {
         });
         self.content.landed(inode, self.journal.is_some());
         if let Err(e) = &landed {
-            inode.core().write_error.get_or_insert(e.clone());
+            inode.core().write_errors.note(e.clone());
             if inode.is_dir() {
                 self.fail(e);
             }

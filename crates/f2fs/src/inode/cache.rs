@@ -265,7 +265,7 @@ impl F2fs {
                 || core.fields.links == 0
                 || core.atomic
                 || core.atomic_size.is_some()
-                || core.write_error.is_some()
+                || core.write_errors.unreported().is_some()
                 || self.journal.is_some() && core.node_size != core.fields.size;
             if !busy
                 && !core.needs_checkpoint

@@ -25,7 +25,7 @@ use crate::flights::Flights;
 use crate::map::Tree;
 use base::Ino;
 use block::WriteMark;
-use fscore::{FileKind, FsError, FsResult};
+use fscore::{FileKind, FsError, FsResult, WriteErrors};
 use ondisk::f2fs::{InodeFields, Nid};
 use rt::atomic::AtomicBool;
 use rt::{Mutex, MutexGuard, RwLock};
@@ -86,8 +86,8 @@ pub(crate) struct Core {
     pub atomic: bool,
     /// An atomic write is open: the size that its writes gave the file.
     pub atomic_size: Option<u64>,
-    /// Failures of write-back that no fsync has reported yet.
-    pub write_error: Option<FsError>,
+    /// Failures of write-back.
+    pub write_errors: WriteErrors,
     /// Where the last read ended, to notice sequential reading.
     pub read_end: u64,
 }
@@ -107,7 +107,7 @@ impl Core {
             needs_checkpoint: false,
             atomic: false,
             atomic_size: None,
-            write_error: None,
+            write_errors: WriteErrors::default(),
             read_end: 0,
         }
     }

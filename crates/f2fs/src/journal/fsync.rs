@@ -12,7 +12,6 @@
 
 use super::{CommitReason, Journal};
 use crate::F2fs;
-use crate::fault;
 use crate::inode::Inode;
 use crate::options::FsyncMode;
 use base::Mutant;
@@ -56,6 +55,6 @@ impl F2fs {
             return Ok(());
         }
         let flushed = self.queue.ensure_flushed(mark);
-        flushed.map_err(fault::device(&format!("flushing for {what}")))
+        flushed.map_err(|e| self.flush_failed(what, e))
     }
 }

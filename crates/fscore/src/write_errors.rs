@@ -1,0 +1,118 @@
+//! Failures of write-back, and who was told of them.
+//!
+//! As Linux does it (`errseq_t`): a failure is counted at the inode; each open file remembers up to which one it was told. Every file that was
+//! open when it happened is told once; one that is opened later is told if nobody was yet.
+
+use crate::{FsError, FsResult};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Failures of write-back of one inode.
+#[derive(Clone, Default, Debug)]
+pub struct WriteErrors {
+    counts: WriteErrorCounts,
+    last: Option<FsError>,
+}
+
+/// How many failures there were.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct WriteErrorCounts {
+    /// In all.
+    pub all: u64,
+    /// Up to the last one that somebody was told.
+    pub told: u64,
+}
+
+impl WriteErrors {
+    /// Notes a failure.
+    pub fn note(&mut self, e: FsError) {
+        self.counts.all += 1;
+        self.last = Some(e);
+    }
+    /// The failures so far: an fsync remembers this when it begins.
+    pub fn count(&self) -> u64 {
+        self.counts.all
+    }
+    /// All and those told.
+    pub fn counts(&self) -> WriteErrorCounts {
+        self.counts
+    }
+    /// The newest failure, if one of them was never reported.
+    pub fn unreported(&self) -> Option<&FsError> {
+        self.last
+            .as_ref()
+            .filter(|_| self.counts.all > self.counts.told)
+    }
+    /// What an fsync that began after `begin` failures has to say: each failure is reported by the next fsync, and by every fsync that was
+    /// under way when it happened, whoever of them waited for the data first.
+    pub fn report(&mut self, begin: u64) -> Option<FsError> {
+        if self.counts.all <= begin.min(self.counts.told) {
+            return None;
+        }
+        self.counts.told = self.counts.all;
+        self.last.clone()
+    }
+}
+
+/// Up to which failure an open file was told.
+#[derive(Debug)]
+pub struct ErrorSeen(AtomicU64);
+
+impl ErrorSeen {
+    /// For a file that is being opened: what was told to others is not its business.
+    pub fn at_open(counts: WriteErrorCounts) -> ErrorSeen {
+        ErrorSeen(AtomicU64::new(counts.told))
+    }
+
+    /// What a sync of this open file has to answer, which the file system answered with `result`; `counts` are those behind it.
+    ///
+    /// # Errors
+    /// That of the sync, or EIO for a failure that this file was not told.
+    pub fn after(&self, result: FsResult<()>, counts: WriteErrorCounts) -> FsResult<()> {
+        let seen = self.0.swap(counts.all, Ordering::Relaxed);
+        result?;
+        match counts.all > seen {
+            true => Err(FsError::Io {
+                what: "an earlier write of this file's data failed; what it wrote is not on the device".into(),
+                power_lost: false,
+            }),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure() -> FsError {
+        FsError::Io {
+            what: "x".into(),
+            power_lost: false,
+        }
+    }
+
+    #[test]
+    fn each_open_file_is_told_once() {
+        let mut errors = WriteErrors::default();
+        let open = |errors: &WriteErrors| ErrorSeen::at_open(errors.counts());
+        let sync = |errors: &mut WriteErrors, seen: &ErrorSeen| {
+            let begin = errors.count();
+            let result = errors.report(begin).map_or(Ok(()), Err);
+            seen.after(result, errors.counts()).is_ok()
+        };
+        let (a, b) = (open(&errors), open(&errors));
+        assert!(sync(&mut errors, &a));
+        errors.note(failure());
+        errors.note(failure());
+        let late = open(&errors);
+        assert_eq!(
+            [&a, &a, &b, &b].map(|s| sync(&mut errors, s)),
+            [false, true, false, true]
+        );
+        assert!(!sync(&mut errors, &late), "opened before anybody was told");
+        let last = open(&errors);
+        assert!(sync(&mut errors, &last), "and after");
+        errors.note(failure());
+        assert_eq!([&late, &a].map(|s| sync(&mut errors, s)), [false, false]);
+    }
+}
