@@ -382,14 +382,26 @@ pub enum Timers {
     after_help = "Exit codes, as of e2fsck: 0 clean (recovered or not), 1 a torn superblock was mended, 4 findings left, 8 the image cannot be used, 16 wrong usage."
 )]
 pub struct FsckArgs {
-    /// Image file.
+    /// Image file or block device.
     pub image: PathBuf,
-    /// Writes nothing: a log is replayed in memory. This is the default.
-    #[arg(short = 'n', conflicts_with_all = ["preen", "yes"])]
+    /// Writes nothing: a log is replayed in memory. This is the default, but for `fsck.varve`.
+    #[arg(short = 'n', conflicts_with_all = ["preen", "yes", "auto"])]
     pub no: bool,
     /// Replays the log and processes orphans on the file.
     #[arg(short = 'p', conflicts_with = "yes")]
     pub preen: bool,
+    /// As -p, and an ext4 that says it is clean is not looked at: what fsck(8) passes when the system starts.
+    #[arg(short = 'a', conflicts_with = "yes")]
+    pub auto: bool,
+    /// With -a: looks at what says it is clean, too. Without -a that is always so.
+    #[arg(short = 'f')]
+    pub force: bool,
+    /// Writes begin and end to this file descriptor as e2fsck writes its progress; 0 writes nothing.
+    #[arg(short = 'C', value_name = "FD")]
+    pub progress: Option<u32>,
+    /// Accepted for fsck(8); the text says all there is anyway.
+    #[arg(short = 'v')]
+    pub verbose: bool,
     /// The same; asks nothing.
     #[arg(short = 'y')]
     pub yes: bool,

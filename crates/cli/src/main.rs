@@ -26,10 +26,12 @@ mod worker;
 
 use args::{Args, Command};
 use clap::Parser;
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let given: Vec<_> = std::env::args_os().collect();
+    let given = words();
     let given = mount::as_helper(&given).unwrap_or(given);
     let args = Args::try_parse_from(given).unwrap_or_else(|e| refuse(&e));
     let result = match args.command {
@@ -63,12 +65,35 @@ fn main() -> ExitCode {
     }
 }
 
+/// The command line. Under the name `fsck.varve`, by which fsck(8) calls, it is that of `varve fsck`; as for every `fsck.TYPE`, a volume is
+/// repaired as far as that can be done without asking, unless -n, -p or -y says more.
+fn words() -> Vec<OsString> {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    if called_by_fsck() {
+        words.splice(..1, ["varve".into(), "fsck".into()]);
+        let says = |word: &OsString| {
+            let word = word.to_string_lossy();
+            word.starts_with('-') && !word.starts_with("--") && word.contains(['n', 'p', 'y', 'a'])
+        };
+        if !words[2..].iter().any(says) {
+            words.insert(2, "-a".into());
+        }
+    }
+    words
+}
+
+fn called_by_fsck() -> bool {
+    let name = std::env::args_os().next();
+    let name = name.as_deref().map(Path::new).and_then(Path::file_name);
+    name.is_some_and(|name| name.to_string_lossy().starts_with("fsck."))
+}
+
 /// Help and version go to standard output; a wrong command line ends with 2, or with what e2fsck says of it.
 fn refuse(e: &clap::Error) -> ! {
     let is_fsck = std::env::args_os()
         .nth(1)
         .is_some_and(|word| word == "fsck");
-    if is_fsck && e.use_stderr() {
+    if (is_fsck || called_by_fsck()) && e.use_stderr() {
         let _ = e.print();
         std::process::exit(fsck::USAGE.into());
     }

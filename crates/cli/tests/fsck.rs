@@ -208,3 +208,87 @@ fn an_image_behind_a_loop_device_is_refused() {
     assert!(detached.success());
     assert!(code == 8 && text.contains(&device), "{code}: {text}");
 }
+
+/// What fsck(8) and systemd-fsck run: `fsck.TYPE` with their options, on an image and on a device.
+#[test]
+fn at_boot_it_is_called_by_another_name() {
+    let folder = folder();
+    let Some(image) = folder.image() else { return };
+    let boot = folder.0.path().join("fsck.varve");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_varve"), &boot).unwrap();
+    let call = |args: &[&str], image: &Path| {
+        let out = Command::new(&boot).args(args).arg(image).output().unwrap();
+        (out.status.code(), said(&out))
+    };
+    let pipe = folder.0.path().join("progress");
+    let progress = File::create(&pipe).unwrap();
+    let out = Command::new(&boot)
+        .args(["-a", "-C2", image.to_str().unwrap()])
+        .stderr(progress)
+        .status();
+    assert_eq!(out.unwrap().code(), Some(0));
+    let lines = fs::read_to_string(&pipe).unwrap();
+    assert!(
+        lines.starts_with("1 0 1 ") && lines.contains("\n5 1 1 "),
+        "{lines}"
+    );
+    for args in [
+        &["-a"][..],
+        &["-p"],
+        &["-y"],
+        &["-n"],
+        &["-f", "-a"],
+        &["-C0", "-a", "-v"],
+        &[],
+    ] {
+        assert_eq!(call(args, &image).0, Some(0), "{args:?}");
+    }
+    folder.dirty(&image);
+    let (code, text) = call(&["-n"], &image);
+    assert!(
+        code == Some(0) && text.contains("in memory only"),
+        "{code:?} {text}"
+    );
+    let (code, text) = call(&["-a", "-C0"], &image);
+    assert!(
+        code == Some(0) && text.contains("on the file"),
+        "{code:?} {text}"
+    );
+    // Damage that the superblock does not know of: only a look finds it.
+    folder.debugfs(&image, "sif <2> links_count 7\n");
+    assert_eq!(call(&["-a"], &image).0, Some(0));
+    assert_eq!(call(&["-a", "-f"], &image).0, Some(4));
+    folder.debugfs(&image, "ssv state 2\n");
+    assert_eq!(call(&["-a"], &image).0, Some(4));
+    assert_eq!(call(&["-a"], &folder.0.path().join("none")).0, Some(8));
+    assert_eq!(call(&["-a", "-y"], &image).0, Some(16));
+    assert_eq!(call(&["--colour"], &image).0, Some(16));
+}
+
+/// The same codes on a device as on an image, with e2fsck beside.
+#[test]
+fn a_block_device_is_checked_as_an_image_is() {
+    let folder = folder();
+    let Some(image) = folder.image() else { return };
+    folder.dirty(&image);
+    let out = tool("losetup")
+        .args(["--find", "--show"])
+        .arg(&image)
+        .output();
+    let Some(device) = out.ok().filter(|out| out.status.success()) else {
+        return eprintln!("skipped: no loop device");
+    };
+    let device = String::from_utf8(device.stdout).unwrap().trim().to_string();
+    let at = Path::new(&device);
+    let codes = [&["-n"][..], &["-p"], &["-n"]].map(|args| fsck(args, at));
+    let judge = tool("e2fsck").args(["-fn", &device]).status().unwrap();
+    let detached = tool("losetup")
+        .args(["--detach", &device])
+        .status()
+        .unwrap();
+    assert!(detached.success());
+    assert_eq!(judge.code(), Some(0));
+    assert!(codes[0].1.contains("in memory only") && codes[1].1.contains("on the file"));
+    assert!(!codes[2].1.contains("replayed"), "{}", codes[2].1);
+    assert_eq!(codes.map(|c| c.0), [0, 0, 0]);
+}

@@ -180,12 +180,17 @@ impl Lane {
             }
             state.reaping = true;
             drop(state);
-            // Errors pass (EINTR, EAGAIN, EBUSY): the loop comes back here.
-            let _ = self.ring.submit_and_wait(1);
+            let entered = self.ring.submit_and_wait(1);
             state = self.state.lock();
             self.reap(&mut state);
             state.reaping = false;
             self.news.notify_all();
+            // What passes (EINTR, EAGAIN, EBUSY) is tried again; else the job stays the kernel's (U4).
+            if let Err(e) = entered
+                && !is_passing(&e)
+            {
+                return Some(Err(place.failed(place.start, "waiting in a ring of", &e)));
+            }
         }
     }
 

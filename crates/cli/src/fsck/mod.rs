@@ -6,8 +6,9 @@ pub(crate) mod recover;
 use crate::args::FsckArgs;
 use crate::out::say;
 use rig::Fs;
-use rig::fsck::{Checked, Finding, fsck as check};
+use rig::fsck::{Checked, Finding, fsck as check, says_clean};
 use serde_json::{Value, json};
+use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,13 +26,20 @@ pub const USAGE: u8 = 16;
 
 /// Runs it.
 pub fn fsck(args: &FsckArgs) -> ExitCode {
-    let write = args.preen || args.yes;
+    let write = args.preen || args.yes || args.auto;
+    progress(args, "1 0 1");
     let checked = open::open(&args.image, write).and_then(|file| {
+        let failed = |e: String| format!("{}: {e}", args.image.display());
+        if args.auto && !args.force && says_clean(&file).map_err(|e| failed(e.to_string()))? {
+            return Ok(None);
+        }
         let checked = check(&file, write, now(), args.limit);
-        checked.map_err(|e| format!("{}: {e}", args.image.display()))
+        checked.map(Some).map_err(|e| failed(e.to_string()))
     });
+    progress(args, "5 1 1");
     let (code, text) = match checked {
-        Ok(checked) => {
+        Ok(None) => (CLEAN, format!("{}: clean\n", args.image.display())),
+        Ok(Some(checked)) => {
             let code = exit_code(&checked);
             let text = match args.json {
                 true => format!("{:#}\n", to_json(&args.image, &checked, code)),
@@ -56,6 +64,18 @@ pub fn fsck(args: &FsckArgs) -> ExitCode {
             eprintln!("varve fsck: {failure}");
             ExitCode::from(OPERATIONAL)
         }
+    }
+}
+
+/// `-C`: a pass, its position and its end, and the device, as fsck(8) reads them. Nobody need listen.
+fn progress(args: &FsckArgs, at: &str) {
+    use std::io::Write;
+    let Some(fd) = args.progress.filter(|&fd| fd > 0) else {
+        return;
+    };
+    let opened = File::options().append(true).open(format!("/dev/fd/{fd}"));
+    if let Ok(mut pipe) = opened {
+        let _ = writeln!(pipe, "{at} {}", args.image.display());
     }
 }
 

@@ -95,6 +95,25 @@ pub fn fsck(
     Ok(checked)
 }
 
+/// True if an ext4 or ext3 says of itself that it was unmounted and nothing was found wrong since: what e2fsck does not look at unless it is
+/// told to. Of F2FS false: its checkpoint has to be read for that.
+///
+/// # Errors
+/// The host refuses to read.
+pub fn says_clean(file: &HostFile) -> std::io::Result<bool> {
+    use ondisk::ext4::{Incompat, State, Superblock};
+    if !matches!(kind_of(file)?, Some(Fs::Ext4 | Fs::Ext3)) {
+        return Ok(false);
+    }
+    let mut bytes = vec![0; 1024];
+    file.read_exact_at(&mut bytes, 1024)?;
+    Ok(Superblock::parse(&bytes).is_ok_and(|sb| {
+        let state = sb.state();
+        let recover = sb.incompat().has(Incompat::RECOVER);
+        state.has(State::VALID) && !state.has(State::ERRORS) && !recover
+    }))
+}
+
 /// What a recovery found and did.
 #[derive(Debug)]
 pub struct Recovery {
