@@ -4,12 +4,14 @@
 macro_rules! codec {
     ($get:ident, $put:ident, $ty:ty, $from:ident, $to:ident, $what:literal) => {
         #[doc = concat!("Reads a ", $what, " at byte offset `at`.")]
+        #[inline]
         pub fn $get(buf: &[u8], at: usize) -> $ty {
             let mut raw = [0; size_of::<$ty>()];
             raw.copy_from_slice(&buf[at..at + size_of::<$ty>()]);
             <$ty>::$from(raw)
         }
         #[doc = concat!("Writes a ", $what, " at byte offset `at`.")]
+        #[inline]
         pub fn $put(buf: &mut [u8], at: usize, value: $ty) {
             buf[at..at + size_of::<$ty>()].copy_from_slice(&value.$to());
         }

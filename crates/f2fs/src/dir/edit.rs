@@ -3,6 +3,7 @@
 use super::{Found, Place, Shape, is_dot, put_dots};
 use crate::F2fs;
 use crate::inode::Inode;
+use crate::journal::capture::Parts;
 use crate::ops::Op;
 use base::Ino;
 use fscore::{Errno, FsError, FsResult};
@@ -68,7 +69,8 @@ impl F2fs {
                 .lock()
                 .as_ref()
                 .is_none_or(|i| i.may_hold(0, slots));
-            if may && self.edit_node(op, dir.nid(), put)?.is_some() {
+            let room = |block: &[u8]| parts_of_new(block, layout, entry.name.len());
+            if may && self.edit_node_in(op, dir.nid(), room, put)?.is_some() {
                 self.note_added(dir, hash, 0);
                 return Ok(());
             }
@@ -128,7 +130,13 @@ impl F2fs {
             })?;
         let put = fits
             && self
-                .edit_dir_page(op, dir, page, |block| put_if_room(block, layout, entry))?
+                .edit_dir_page_in(
+                    op,
+                    dir,
+                    page,
+                    |block| parts_of_new(block, layout, entry.name.len()),
+                    |block| put_if_room(block, layout, entry),
+                )?
                 .is_some();
         if !put || !known {
             let most = if put {
@@ -236,15 +244,22 @@ impl F2fs {
         debug_assert!(!is_dot(name), "the dots stay");
         let Place { page, slot } = found.place;
         let shape = Shape::of(dir);
+        // The entry stays as it is.
+        let bits = |layout: &DentryLayout| Parts::of(layout.bitmap.clone());
         let empty = match &shape.inline {
-            Some(layout) => self.edit_node(op, dir.nid(), |block| {
-                disk::clear(block, layout, slot);
+            Some(layout) => {
+                let clear = |block: &mut [u8]| disk::clear(block, layout, slot);
+                self.edit_node_in(op, dir.nid(), |_| bits(layout), clear)?;
                 false
-            })?,
-            None => self.edit_dir_page(op, dir, page, |block| {
-                disk::clear(block, &DentryLayout::BLOCK, slot);
-                disk::is_empty(block, &DentryLayout::BLOCK, 0)
-            })?,
+            }
+            None => {
+                let layout = &DentryLayout::BLOCK;
+                let clear = |block: &mut [u8]| {
+                    disk::clear(block, layout, slot);
+                    disk::is_empty(block, layout, 0)
+                };
+                self.edit_dir_page_in(op, dir, page, |_| bits(layout), clear)?
+            }
         };
         if let Some(index) = dir.names.lock().as_mut() {
             index.removed(dentry_hash(name));
@@ -267,12 +282,21 @@ impl F2fs {
     ) -> FsResult<()> {
         let Place { page, slot } = place;
         match &Shape::of(dir).inline {
-            Some(layout) => self.edit_node(op, dir.nid(), |block| {
-                disk::set_target(block, layout, slot, Nid(ino.0), kind);
-            }),
-            None => self.edit_dir_page(op, dir, page, |block| {
-                disk::set_target(block, &DentryLayout::BLOCK, slot, Nid(ino.0), kind);
-            }),
+            Some(layout) => {
+                let parts = |_: &[u8]| Parts::of_entry(layout, slot, 1);
+                let set = |block: &mut [u8]| {
+                    disk::set_target(block, layout, slot, Nid(ino.0), kind);
+                };
+                self.edit_node_in(op, dir.nid(), parts, set)
+            }
+            None => {
+                let layout = &DentryLayout::BLOCK;
+                let parts = |_: &[u8]| Parts::of_entry(layout, slot, 1);
+                let set = |block: &mut [u8]| {
+                    disk::set_target(block, layout, slot, Nid(ino.0), kind);
+                };
+                self.edit_dir_page_in(op, dir, page, parts, set)
+            }
         }
     }
 
@@ -280,6 +304,14 @@ impl F2fs {
         if let Some(index) = dir.names.lock().as_mut() {
             index.added(hash, page);
         }
+    }
+}
+
+/// What [`put_if_room`] changes.
+fn parts_of_new(block: &[u8], layout: &DentryLayout, name_len: usize) -> Parts {
+    match disk::room_for(block, layout, name_len) {
+        Some(slot) => Parts::of_entry(layout, slot, dentry_slots(name_len)),
+        None => Parts::NONE,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::F2fs;
 use crate::inode::Inode;
+use crate::journal::capture::Parts;
 use crate::journal::{Journal, Tx, capture};
 use crate::ops::Op;
 use base::{Bytes, Ino};
@@ -53,11 +54,25 @@ impl F2fs {
         index: u64,
         change: impl FnOnce(&mut [u8]) -> R,
     ) -> FsResult<R> {
-        let mut change = Some(change);
+        self.edit_dir_page_in(op, dir, index, |_| Parts::ALL, change)
+    }
+
+    /// The same; `parts` says what of the page `change` may touch, from what it is before.
+    pub(crate) fn edit_dir_page_in<R>(
+        &self,
+        op: &Op<'_>,
+        dir: &Inode,
+        index: u64,
+        parts: impl FnOnce(&[u8]) -> Parts,
+        change: impl FnOnce(&mut [u8]) -> R,
+    ) -> FsResult<R> {
+        let mut change = Some((parts, change));
         let mut once = |page: &mut [u8]| {
-            let change = change.take().expect("changed once");
+            let (parts, change) = change.take().expect("changed once");
             match self.journal.as_ref().zip(op.tx()) {
-                Some((journal, tx)) => edit_logged(journal, tx, (dir.ino, index), page, change),
+                Some((journal, tx)) => {
+                    edit_logged(journal, tx, (dir.ino, index), page, parts, change)
+                }
                 None => change(page),
             }
         };
@@ -105,14 +120,16 @@ fn edit_logged<R>(
     tx: &Tx<'_>,
     (dir, index): (Ino, u64),
     page: &mut [u8],
+    parts: impl FnOnce(&[u8]) -> Parts,
     change: impl FnOnce(&mut [u8]) -> R,
 ) -> R {
     let nid = Nid(dir.0);
     tx.with_scratch(|before| {
-        before.copy_from_slice(page);
+        let parts = parts(page);
+        parts.keep(before, page);
         let result = change(page);
         let mut changed = false;
-        capture::dir_block(before, page, nid, index as u32, &mut |record| {
+        capture::dir_block(before, page, parts, (nid, index as u32), &mut |record| {
             changed = true;
             tx.log(nid, record);
         });

@@ -3,6 +3,7 @@
 use super::{Place, zero_page};
 use crate::F2fs;
 use crate::inode::{Core, Inode};
+use crate::journal::capture::Parts;
 use crate::ops::Op;
 use base::{BLOCK_BYTES, Mutant};
 use fscore::{FsError, FsResult, Home};
@@ -54,7 +55,8 @@ impl F2fs {
         data: &[u8],
     ) -> FsResult<()> {
         let at = self.inline_area(inode)?.start + offset as usize;
-        self.edit_node(op, inode.nid(), |block| {
+        let parts = |_: &[u8]| Parts::of(at..at + data.len());
+        self.edit_node_in(op, inode.nid(), parts, |block| {
             block[at..at + data.len()].copy_from_slice(data);
         })?;
         let mut core = inode.core();

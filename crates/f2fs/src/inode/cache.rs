@@ -3,6 +3,7 @@
 use super::extensions::Extensions;
 use super::{Change, Core, Inode};
 use crate::F2fs;
+use crate::journal::capture::Parts;
 use crate::ops::Op;
 use base::{Ino, Map, Set};
 use fscore::{Errno, FileKind, FsError, FsResult};
@@ -186,7 +187,8 @@ impl F2fs {
             }
             (fields, keep_size)
         };
-        self.edit_node(op, inode.nid(), |block| {
+        let parts = |_: &[u8]| Parts::of_fields();
+        self.edit_node_in(op, inode.nid(), parts, |block| {
             if keep_size {
                 // Write-back may be raising it at this moment.
                 fields.size = inode_size(block);
@@ -204,7 +206,12 @@ impl F2fs {
             core.node_size
         };
         match self.journal.is_some() {
-            true => self.edit_node(op, inode.nid(), |block| set_inode_size(block, size)),
+            true => self.edit_node_in(
+                op,
+                inode.nid(),
+                |_| Parts::of_fields(),
+                |block| set_inode_size(block, size),
+            ),
             // Put with the other fields.
             false => Ok(()),
         }
@@ -227,7 +234,12 @@ impl F2fs {
             }
             core.node_size = size;
         }
-        self.edit_node(op, inode.nid(), |block| set_inode_size(block, size))
+        self.edit_node_in(
+            op,
+            inode.nid(),
+            |_| Parts::of_fields(),
+            |block| set_inode_size(block, size),
+        )
     }
 
     /// The inode block does not name a largest run: addresses are about to change, and with a journal nobody keeps it true.
@@ -235,7 +247,7 @@ impl F2fs {
         if !std::mem::take(&mut inode.core().stale_extent) {
             return Ok(());
         }
-        self.edit_node(op, inode.nid(), clear_inode_extent)
+        self.edit_node_in(op, inode.nid(), |_| Parts::of_fields(), clear_inode_extent)
     }
 
     /// Drops idle inodes when there are many (N2).

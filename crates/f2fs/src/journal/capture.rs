@@ -7,9 +7,15 @@
 //! The bytes before are given up: they become those after, piece by piece, as each record is logged. Whatever is left at the end is
 //! logged as bytes, so that a typed record which says less than it should costs room and nothing else.
 //!
+//! Who changes a block says which [`Parts`] of it the change may touch, and only those are kept from before and compared: an operation
+//! changes some hundred bytes of 4096. That nothing else changed is checked in test builds, which keep the whole block. Who does not know
+//! says [`Parts::ALL`].
+//!
 //! Directory blocks and the address slots of a directory say NULL or NEW here; addresses of nodes and directory blocks are a checkpoint's
 //! business alone.
 
+pub(crate) use super::pair::Parts;
+use super::pair::{ENTRY_BYTES, EXTRA_AT, Pair};
 use super::redo;
 use base::bytes::{get_le16, get_le32};
 use fscore::FsResult;
@@ -17,110 +23,28 @@ use ondisk::f2fs::journal::{Content, Record, attr};
 use ondisk::f2fs::{
     ADDRS_PER_BLOCK, BLOCK_BYTES, BlockAddr, DENTRY_SLOT_BYTES, DentryLayout, FOOTER_AT, Features,
     FileType, Footer, INODE_EXTRA_BYTES_MAX, INODE_NID_SLOT0, Inline, InodeFields, NAME_BYTES_MAX,
-    NIDS_PER_BLOCK, Nid, NodeKind, addr, addr_slot0, dentry_slots, footer, nid_slot, set_footer,
+    NIDS_PER_BLOCK, Nid, NodeKind, addr, addr_slot0, dentry_slots, footer, nid_slot,
 };
 use std::ops::Range;
 
 /// Takes one record after the other.
 pub(crate) type Emit<'a> = &'a mut dyn FnMut(&Record<'_>);
 
-/// Bytes compared at once: 64 of these are a block.
-const CHUNK: usize = 64;
-/// Equal bytes between two changed ones that are logged rather than a record of their own.
-const GAP: usize = 12;
 /// Where the checksum of an inode stands: whoever writes the block sets it.
 const CHECKSUM: Range<usize> = 0x170..0x174;
-/// Bytes of a directory entry in its array.
-const ENTRY_BYTES: usize = 11;
-
-/// A block before and after, and which chunks of it differ still.
-struct Pair<'a> {
-    before: &'a mut [u8],
-    after: &'a [u8],
-    /// Bit n: chunk n may differ.
-    chunks: u64,
-}
-
-impl<'a> Pair<'a> {
-    /// `None` if nothing differs.
-    fn new(before: &'a mut [u8], after: &'a [u8]) -> Option<Pair<'a>> {
-        assert!(
-            before.len() == BLOCK_BYTES && after.len() == BLOCK_BYTES,
-            "whole blocks are compared"
-        );
-        let mut chunks = 0;
-        let (b, a) = (before.as_chunks::<CHUNK>().0, after.as_chunks::<CHUNK>().0);
-        for (n, (b, a)) in b.iter().zip(a).enumerate() {
-            chunks |= u64::from(b != a) << n;
-        }
-        (chunks != 0).then_some(Pair {
-            before,
-            after,
-            chunks,
-        })
-    }
-
-    /// The first byte of `range` that differs.
-    fn next(&self, range: Range<usize>) -> Option<usize> {
-        let mut at = range.start;
-        while at < range.end {
-            let chunk = at / CHUNK;
-            let end = range.end.min((chunk + 1) * CHUNK);
-            if self.chunks >> chunk & 1 == 1 {
-                let (b, a) = (&self.before[at..end], &self.after[at..end]);
-                if let Some(n) = b.iter().zip(a).position(|(b, a)| b != a) {
-                    return Some(at + n);
-                }
-            }
-            at = end;
-        }
-        None
-    }
-
-    /// The first word of `words` that differs.
-    fn next_word(&self, words: Range<usize>) -> Option<usize> {
-        self.next(4 * words.start..4 * words.end).map(|at| at / 4)
-    }
-
-    /// `range` is logged.
-    fn settle(&mut self, range: Range<usize>) {
-        self.before[range.clone()].copy_from_slice(&self.after[range]);
-    }
-
-    /// Whatever differs in `range`, as bytes.
-    fn rest(&mut self, range: Range<usize>, mut log: impl FnMut(u16, &[u8])) {
-        let mut from = range.start;
-        while let Some(start) = self.next(from..range.end) {
-            let mut end = start + 1;
-            while let Some(more) = self.next(end..range.end.min(end + GAP)) {
-                end = more + 1;
-            }
-            log(start as u16, &self.after[start..end]);
-            self.settle(start..end);
-            from = end;
-        }
-    }
-
-    /// A record did something to `range` that the bytes after need not say.
-    fn stir(&mut self, range: Range<usize>) {
-        for chunk in range.start / CHUNK..range.end.div_ceil(CHUNK) {
-            self.chunks |= 1 << chunk;
-        }
-    }
-
-    fn is_settled(&self) -> bool {
-        *self.before == *self.after
-    }
-}
 
 /// In test builds: whether the records that were logged make the block what it is.
-struct Check {
+pub(super) struct Check {
     redone: Vec<u8>,
     seen: Vec<String>,
 }
 
 impl Check {
-    fn begin(before: &[u8]) -> Option<Check> {
+    fn begin(before: &[u8], after: &[u8], parts: Parts) -> Option<Check> {
+        debug_assert!(
+            parts.have_all(before, after),
+            "an edit changes more than the parts that it names"
+        );
         cfg!(debug_assertions).then(|| Check {
             redone: before.to_vec(),
             seen: Vec::new(),
@@ -155,29 +79,64 @@ impl Check {
     }
 }
 
-/// Logs how a node block changed. `before` becomes `after`, but for version, next address and marks in the footer, and the checksum.
+/// Logs how a node block changed in `parts`, of which `before` has what was [kept](Parts::keep). `before` becomes `after` there, but for
+/// version, next address and marks in the footer, and the checksum.
 ///
 /// # Panics
-/// If a block is not 4096 bytes long. In test builds, if an edit made another node of it.
-pub(crate) fn node(before: &mut [u8], after: &[u8], features: Features, emit: Emit<'_>) {
-    let foot = footer(after);
+/// If a block is not 4096 bytes long. In test builds, if an edit made another node of it, or changed more than the parts.
+pub(crate) fn node(
+    before: &mut [u8],
+    after: &[u8],
+    parts: Parts,
+    features: Features,
+    emit: Emit<'_>,
+) {
     debug_assert!(
-        is_same_node(&footer(before), &foot),
+        is_same_node(&footer(before), &footer(after)),
         "an edit makes no other node of a block"
     );
     as_written(before, after);
-    let mut check = Check::begin(before);
+    let check = Check::begin(before, after, parts);
+    node_in_parts(before, after, parts, check, features, emit);
+}
+
+/// The same for who has kept no more than the parts.
+pub(super) fn node_in_parts(
+    before: &mut [u8],
+    after: &[u8],
+    parts: Parts,
+    check: Option<Check>,
+    features: Features,
+    emit: Emit<'_>,
+) {
+    as_written(before, after);
+    if let Some(pair) = Pair::new(before, after, parts) {
+        changed_node(pair, &footer(after), (check, false), features, emit);
+    }
+}
+
+/// Logs what differs; of a `fresh` one the attributes as those of a new inode.
+fn changed_node(
+    mut pair: Pair<'_>,
+    foot: &Footer,
+    (mut check, fresh): (Option<Check>, bool),
+    features: Features,
+    emit: Emit<'_>,
+) {
+    let after = pair.after;
     let emit: Emit<'_> = &mut |record| {
         Check::see(&mut check, record, |block, record| {
             redo::node(block, foot.nid, foot.ino, features, record)
         });
         emit(record);
     };
-    let Some(mut pair) = Pair::new(before, after) else {
-        return;
-    };
     match foot.kind() {
-        NodeKind::Inode => inode(&mut pair, &foot, features, emit),
+        NodeKind::Inode => {
+            if fresh {
+                new_inode(&mut pair, emit);
+            }
+            inode(&mut pair, foot, features, emit);
+        }
         NodeKind::Direct => {
             let slots = 0..ADDRS_PER_BLOCK as usize;
             map_runs(&mut pair, slots, foot.nid, !foot.is_cold(), emit);
@@ -200,7 +159,7 @@ fn as_written(before: &mut [u8], after: &[u8]) {
     }
 }
 
-/// Logs a new node: what it is, and what it holds; `version`: that of its NAT entry. `scratch` becomes `after`.
+/// Logs a new node: what it is, and what it holds; `version`: that of its NAT entry. `scratch` is for what is compared.
 ///
 /// # Panics
 /// If a block is not 4096 bytes long.
@@ -218,27 +177,43 @@ pub(crate) fn new_node(
         cold: foot.is_cold(),
         version,
     });
-    scratch.fill(0);
-    set_footer(scratch, &foot);
-    if foot.is_inode() {
-        new_inode(scratch, after, emit);
-    }
-    node(scratch, after, features, emit);
+    let pair = Pair::fresh(scratch, after);
+    as_written(pair.before, after);
+    let check = Check::begin(pair.before, after, Parts::ALL);
+    changed_node(pair, &foot, (check, true), features, emit);
 }
 
-/// Logs how page `page` of directory `dir` changed. `before` becomes `after`.
+/// Logs how page `page` of directory `dir` changed in `parts`, of which `before` has what was [kept](Parts::keep) and becomes `after`.
 ///
 /// # Panics
-/// If a block is not 4096 bytes long.
-pub(crate) fn dir_block(before: &mut [u8], after: &[u8], dir: Nid, page: u32, emit: Emit<'_>) {
-    let mut check = Check::begin(before);
+/// If a block is not 4096 bytes long. In test builds, if more than the parts changed.
+pub(crate) fn dir_block(
+    before: &mut [u8],
+    after: &[u8],
+    parts: Parts,
+    (dir, page): (Nid, u32),
+    emit: Emit<'_>,
+) {
+    let check = Check::begin(before, after, parts);
+    dir_block_in_parts(before, after, parts, (dir, page), check, emit);
+}
+
+/// The same for who has kept no more than the parts.
+pub(super) fn dir_block_in_parts(
+    before: &mut [u8],
+    after: &[u8],
+    parts: Parts,
+    (dir, page): (Nid, u32),
+    mut check: Option<Check>,
+    emit: Emit<'_>,
+) {
     let emit: Emit<'_> = &mut |record| {
         Check::see(&mut check, record, |block, record| {
             redo::dir_block(block, dir, page, record)
         });
         emit(record);
     };
-    let Some(mut pair) = Pair::new(before, after) else {
+    let Some(mut pair) = Pair::new(before, after, parts) else {
         return;
     };
     entries(&mut pair, &DentryLayout::BLOCK, page, emit);
@@ -268,28 +243,24 @@ fn has_checksum(block: &[u8]) -> bool {
 }
 
 /// The fields of a new inode, and its name.
-fn new_inode(scratch: &mut [u8], after: &[u8], emit: Emit<'_>) {
-    let mask = changed_fields(scratch, after) & !attr::NAME;
-    let fields = attr::pack(after, mask);
-    let name = attr::name(after);
+fn new_inode(pair: &mut Pair<'_>, emit: Emit<'_>) {
+    pair.load(0..4 * addr_slot0(pair.after));
+    let mask = changed_fields(pair.before, pair.after) & !attr::NAME;
+    let name = attr::name(pair.after);
     emit(&Record::InodeNew {
         mask,
-        fields: &fields,
+        fields: &attr::packed(pair.after, mask),
         name,
     });
-    let fits = attr::unpack(scratch, mask, &fields);
-    debug_assert!(fits.is_ok(), "what was packed is unpacked");
-    attr::set_name(scratch, name);
+    pair.settle_attrs(mask);
+    attr::set_name(pair.before, name);
 }
 
 /// The fields that differ. Extra attributes of no legal length are bytes like others.
 fn changed_fields(before: &[u8], after: &[u8]) -> u32 {
     let mask = attr::changed(before, after);
-    let first = attr::EXTRA_ISIZE.trailing_zeros();
-    let extra = attr::FIELDS[first as usize].pieces[0].0;
-    let legal =
-        get_le16(after, extra) <= INODE_EXTRA_BYTES_MAX && get_le16(after, extra).is_multiple_of(4);
-    match legal {
+    let bytes = get_le16(after, EXTRA_AT);
+    match bytes <= INODE_EXTRA_BYTES_MAX && bytes.is_multiple_of(4) {
         true => mask,
         false => mask & (attr::EXTRA_ISIZE - 1),
     }
@@ -299,13 +270,12 @@ fn inode(pair: &mut Pair<'_>, foot: &Footer, features: Features, emit: Emit<'_>)
     let nid = foot.nid;
     let slot0 = addr_slot0(pair.after);
     if pair.next(0..4 * slot0).is_some() {
+        pair.load(0..4 * slot0);
         let mask = changed_fields(pair.before, pair.after);
         if mask != 0 {
-            let fields = attr::pack(pair.after, mask);
-            let fields = &fields[..];
+            let fields = &attr::packed(pair.after, mask)[..];
             emit(&Record::InodeAttr { mask, fields });
-            let fits = attr::unpack(pair.before, mask, fields);
-            debug_assert!(fits.is_ok(), "what was packed is unpacked");
+            pair.settle_attrs(mask);
         }
         // What follows is laid out as these bytes say.
         bytes(pair, 0..4 * slot0, Content::Node, nid, emit);
@@ -398,7 +368,7 @@ fn run_end(pair: &Pair<'_>, start: usize, limit: usize) -> usize {
             BlockAddr::NULL | BlockAddr::NEW => here == first,
             _ => first.is_data() && first.checked_add((at - start) as u32) == Some(here),
         };
-        if !like || pair.chunks >> (4 * at / CHUNK) & 1 == 0 {
+        if !like || !pair.may_differ(4 * at) {
             break;
         }
         if addr(pair.before, at) != here {
@@ -442,8 +412,8 @@ fn entries(pair: &mut Pair<'_>, layout: &DentryLayout, block: u32, emit: Emit<'_
 fn clears(pair: &mut Pair<'_>, layout: &DentryLayout, block: u32, emit: Emit<'_>) {
     let start = layout.bitmap.start;
     let gone = |pair: &Pair<'_>, slot: usize| {
-        let bit = 1 << (slot % 8);
-        pair.before[start + slot / 8] & !pair.after[start + slot / 8] & bit != 0
+        let (bit, at) = (1 << (slot % 8), start + slot / 8);
+        pair.was(at) & !pair.after[at] & bit != 0
     };
     let mut from = 0;
     while from < layout.max {
@@ -465,6 +435,7 @@ fn clears(pair: &mut Pair<'_>, layout: &DentryLayout, block: u32, emit: Emit<'_>
             slot: from as u16,
             slots: (end - from) as u8,
         });
+        // Where a bit is gone, what was there is kept.
         for slot in from..end {
             pair.before[start + slot / 8] &= !(1 << (slot % 8));
         }
@@ -473,7 +444,7 @@ fn clears(pair: &mut Pair<'_>, layout: &DentryLayout, block: u32, emit: Emit<'_>
 }
 
 /// Slots in whose bit, entry or name something differs.
-fn touched_slots(pair: &Pair<'_>, layout: &DentryLayout) -> Slots {
+fn touched_slots(pair: &mut Pair<'_>, layout: &DentryLayout) -> Slots {
     let mut found = Slots::default();
     let mut from = layout.bitmap.start;
     while let Some(at) = pair.next(from..layout.bitmap.end) {
@@ -509,18 +480,19 @@ fn set_entry(
     slot: usize,
     emit: Emit<'_>,
 ) -> Option<usize> {
-    let used = |buf: &[u8]| buf[layout.bitmap.start + slot / 8] & 1 << (slot % 8) != 0;
+    let bits = layout.bitmap.start + slot / 8;
+    let used = |byte: u8| byte & 1 << (slot % 8) != 0;
     let at = layout.entries.start + slot * ENTRY_BYTES;
     let entry: &[u8; ENTRY_BYTES] = pair.after[at..].first_chunk()?;
     let kind = FileType::from_code(entry[10]);
-    if !used(pair.after) || kind.code() != entry[10] {
+    if !used(pair.after[bits]) || kind.code() != entry[10] {
         return None;
     }
     let ino = Nid(get_le32(entry, 4));
-    let was = &pair.before[at..at + ENTRY_BYTES];
+    let was: [u8; ENTRY_BYTES] = std::array::from_fn(|n| pair.was(at + n));
     let slot_no = slot as u16;
-    if used(pair.before) && was[..4] == entry[..4] && was[8..10] == entry[8..10] {
-        if was == entry {
+    if used(pair.was(bits)) && was[..4] == entry[..4] && was[8..10] == entry[8..10] {
+        if was == *entry {
             return None;
         }
         emit(&Record::DentIno {
@@ -552,9 +524,12 @@ fn set_entry(
         kind,
         name: dentry.name,
     });
+    let entries = at..at + slots * ENTRY_BYTES;
+    pair.load(layout.bitmap.clone());
+    pair.load(entries.clone());
     ondisk::f2fs::put(pair.before, layout, slot, &dentry);
     // Bits and lengths of its other slots: those of a damaged block may be others.
     pair.stir(layout.bitmap.clone());
-    pair.stir(at..at + slots * ENTRY_BYTES);
+    pair.stir(entries);
     Some(slots)
 }

@@ -1,5 +1,6 @@
 //! `redo(before, capture(before, after)) == after`, for what operations do and for any bytes.
 
+use super::capture::Parts;
 use super::{capture, redo};
 use ondisk::f2fs::journal::{Content, Record};
 use ondisk::f2fs::{
@@ -85,7 +86,7 @@ fn check_node(before: &[u8], after: &[u8]) -> Vec<String> {
     for _ in 0..2 {
         let mut scratch = before.to_vec();
         seen.clear();
-        capture::node(&mut scratch, after, features(), &mut |record| {
+        capture::node(&mut scratch, after, Parts::ALL, features(), &mut |record| {
             let done = redo::node(&mut redone, foot.nid, foot.ino, features(), record);
             assert!(done.expect("it fits"), "{record:?}");
             seen.push(format!("{record:?}"));
@@ -103,7 +104,7 @@ fn check_dir_block(before: &[u8], after: &[u8]) -> Vec<String> {
     for _ in 0..2 {
         let mut scratch = before.to_vec();
         seen.clear();
-        capture::dir_block(&mut scratch, after, DIR, 3, &mut |record| {
+        capture::dir_block(&mut scratch, after, Parts::ALL, (DIR, 3), &mut |record| {
             let done = redo::dir_block(&mut redone, DIR, 3, record);
             assert!(done.expect("it fits"), "{record:?}");
             let other = redo::dir_block(&mut redone, DIR, 4, record);
@@ -113,6 +114,52 @@ fn check_dir_block(before: &[u8], after: &[u8]) -> Vec<String> {
         assert_eq!(redone, after, "{seen:?}");
     }
     seen
+}
+
+/// The chunks that differ, and what is kept of the block before: no more than those, and garbage in the others.
+fn parts_of(before: &[u8], after: &[u8]) -> (Parts, Vec<u8>) {
+    let (mut parts, mut kept) = (Parts::NONE, vec![0xA5; BLOCK_BYTES]);
+    for bytes in (0..BLOCK_BYTES).step_by(64).map(|at| at..at + 64) {
+        if before[bytes.clone()] != after[bytes.clone()] {
+            kept[bytes.clone()].copy_from_slice(&before[bytes.clone()]);
+            parts = parts.and(bytes);
+        }
+    }
+    (parts, kept)
+}
+
+fn check_node_parts(before: &[u8], after: &[u8]) {
+    let (parts, mut kept) = parts_of(before, after);
+    let foot = footer(after);
+    let mut redone = before.to_vec();
+    capture::node_in_parts(&mut kept, after, parts, None, features(), &mut |record| {
+        let done = redo::node(&mut redone, foot.nid, foot.ino, features(), record);
+        assert!(done.expect("it fits"), "{record:?}");
+    });
+    assert!(settled(&redone, after) == after, "{foot:?}");
+}
+
+fn check_dir_parts(before: &[u8], after: &[u8]) {
+    let (parts, mut kept) = parts_of(before, after);
+    let mut redone = before.to_vec();
+    let page = (DIR, 3);
+    capture::dir_block_in_parts(&mut kept, after, parts, page, None, &mut |record| {
+        let done = redo::dir_block(&mut redone, DIR, 3, record);
+        assert!(done.expect("it fits"), "{record:?}");
+    });
+    assert!(redone == after, "a page");
+}
+
+#[test]
+#[should_panic(expected = "more than the parts")]
+fn a_change_beside_its_parts_is_noticed() {
+    let mut before = inode_of(MODE_REGULAR, Inline::NONE);
+    let mut after = before.clone();
+    after[8] = 9;
+    let at = 4 * addr_slot0(&after) + 400;
+    after[at] = 1;
+    let parts = Parts::of_fields();
+    capture::node(&mut before, &after, parts, features(), &mut |_| ());
 }
 
 fn kinds(seen: &[String]) -> Vec<&str> {
@@ -446,6 +493,7 @@ proptest! {
         let mut after = before.clone();
         run(&mut after, &then);
         check_node(&before, &after);
+        check_node_parts(&before, &after);
     }
 
     #[test]
@@ -465,6 +513,8 @@ proptest! {
         after[part..FOOTER_AT].copy_from_slice(&before[part..FOOTER_AT]);
         check_node(&before, &after);
         check_dir_block(&before, &after);
+        check_node_parts(&before, &after);
+        check_dir_parts(&before, &after);
     }
 
     #[test]
@@ -478,6 +528,7 @@ proptest! {
         let mut after = before.clone();
         then.iter().for_each(|e| apply(&mut after, BLOCK_BYTES, Some(&layout), e));
         check_dir_block(&before, &after);
+        check_dir_parts(&before, &after);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::sync::Arc;
 const SHARDS: usize = 16;
 
 /// Records in a row: no other record of the inode was logged between them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Run {
     /// Number of the first one.
     pub first: u64,
@@ -31,59 +31,72 @@ pub(super) struct Run {
     pub at: usize,
 }
 
-/// Records of one inode, of one operation or of one epoch.
+/// Records of one inode, of one operation or of one epoch. Most are of a single run: it needs no memory of its own.
 #[derive(Clone, Default, Debug)]
 pub(super) struct List {
     pub records: u32,
     pub bytes: Vec<u8>,
-    runs: Vec<Run>,
+    /// The first one, if there are records.
+    first: Run,
+    more: Vec<Run>,
 }
 
 impl List {
     /// A record with number `number` is being written behind `bytes`.
     pub fn begin(&mut self, number: u64) {
-        self.records += 1;
         let at = self.bytes.len();
         self.push(Run {
             first: number,
             end: number + 1,
             at,
         });
+        self.records += 1;
     }
 
     fn push(&mut self, run: Run) {
-        match self.runs.last_mut() {
-            Some(last) if last.end == run.first => last.end = run.end,
-            _ => self.runs.push(run),
+        if self.records == 0 {
+            self.first = run;
+            return;
         }
+        match self.more.last_mut().unwrap_or(&mut self.first) {
+            last if last.end == run.first => last.end = run.end,
+            _ => self.more.push(run),
+        }
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &Run> {
+        let first = (self.records > 0).then_some(&self.first);
+        first.into_iter().chain(&self.more)
     }
 
     /// Takes over what an operation has logged.
     pub fn append(&mut self, other: &List) {
         let base = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
-        self.records += other.records;
-        for run in &other.runs {
+        for run in other.runs() {
             let at = base + run.at;
             self.push(Run { at, ..*run });
+            self.records += (run.end - run.first) as u32;
         }
+        debug_assert!(self.records >= other.records, "D1: a run has its records");
     }
 
     /// Empty, with its memory.
     pub fn clear(&mut self) {
         self.records = 0;
         self.bytes.clear();
-        self.runs.clear();
+        self.more.clear();
     }
 
     /// The bytes in the order of D1.
     pub fn into_bytes(self) -> Vec<u8> {
-        if self.runs.is_sorted_by_key(|run| run.first) || rt::mutant(Mutant::F2fsjOrderOfEnds) {
+        let sorted = self.more.is_empty() || self.runs().is_sorted_by_key(|run| run.first);
+        if sorted || rt::mutant(Mutant::F2fsjOrderOfEnds) {
             return self.bytes;
         }
-        let ends = self.runs.iter().skip(1).map(|run| run.at);
+        let ends = self.more.iter().map(|run| run.at);
         let ends = ends.chain([self.bytes.len()]);
-        let mut runs: Vec<(Run, usize)> = self.runs.iter().copied().zip(ends).collect();
+        let mut runs: Vec<(Run, usize)> = self.runs().copied().zip(ends).collect();
         runs.sort_by_key(|(run, _)| run.first);
         let mut sorted = Vec::with_capacity(self.bytes.len());
         for (run, end) in runs {
@@ -105,12 +118,50 @@ pub(super) struct InodeLog {
     lists: Mutex<Lists>,
 }
 
+/// One list per epoch that is not collected.
 #[derive(Default)]
 struct Lists {
-    /// Oldest first; one per epoch that is not collected.
-    open: VecDeque<(u64, List)>,
+    /// The oldest; most inodes have no other.
+    oldest: Option<(u64, List)>,
+    /// Those of later epochs, oldest first.
+    later: VecDeque<(u64, List)>,
     /// Last epoch whose list was taken.
     taken: u64,
+}
+
+impl Lists {
+    /// The list of `epoch`, and whether it is a new one.
+    fn of(&mut self, epoch: u64) -> (&mut List, bool) {
+        let fresh = || (epoch, List::default());
+        match &self.oldest {
+            None => {
+                let (_, list) = self.oldest.insert(fresh());
+                return (list, true);
+            }
+            Some((of, _)) if *of > epoch => {
+                let displaced = self.oldest.replace(fresh());
+                self.later.extend(displaced);
+                self.later.rotate_right(1);
+            }
+            _ => {}
+        }
+        let first = self.oldest.as_mut().filter(|(of, _)| *of == epoch);
+        if let Some((_, list)) = first {
+            let new = list.records == 0;
+            return (list, new);
+        }
+        let place = self.later.partition_point(|(of, _)| *of < epoch);
+        let new = self.later.get(place).is_none_or(|(of, _)| *of != epoch);
+        if new {
+            self.later.insert(place, fresh());
+        }
+        (&mut self.later[place].1, new)
+    }
+
+    fn take_oldest(&mut self) -> Option<(u64, List)> {
+        let next = self.later.pop_front();
+        std::mem::replace(&mut self.oldest, next)
+    }
 }
 
 impl InodeLog {
@@ -148,12 +199,8 @@ impl InodeLog {
                 self.ino,
                 epoch.0
             );
-            let place = lists.open.partition_point(|(of, _)| *of < epoch.0);
-            let first = lists.open.get(place).is_none_or(|(of, _)| *of != epoch.0);
-            if first {
-                lists.open.insert(place, (epoch.0, List::default()));
-            }
-            lists.open[place].1.append(list);
+            let (own, first) = lists.of(epoch.0);
+            own.append(list);
             first
         })
     }
@@ -161,7 +208,7 @@ impl InodeLog {
     /// What it logged in `epoch`, from whose operations none is left.
     pub fn take(&self, epoch: Epoch) -> OwnedGroup {
         let mut lists = self.lists.lock();
-        let list = match lists.open.pop_front() {
+        let list = match lists.take_oldest() {
             Some((of, list)) if of == epoch.0 => list,
             other => panic!(
                 "I4: inode {} is registered in epoch {}, and its oldest list is of {:?}",
@@ -236,7 +283,7 @@ impl Table {
     pub fn bytes(&self) -> u64 {
         let of = |log: &Arc<InodeLog>| -> u64 {
             let lists = log.lists.lock();
-            let open = lists.open.iter();
+            let open = lists.oldest.iter().chain(&lists.later);
             open.map(|(_, list)| list.bytes.len() as u64).sum()
         };
         let shards = self.0.iter();

@@ -44,6 +44,7 @@ mod log;
 pub mod measured;
 mod options;
 pub(crate) mod pages;
+mod pair;
 mod plane;
 #[cfg(test)]
 mod plane_tests;

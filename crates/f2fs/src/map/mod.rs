@@ -13,6 +13,7 @@ pub(crate) use extents::Tree;
 
 use crate::F2fs;
 use crate::inode::Inode;
+use crate::journal::capture::Parts;
 use crate::ops::Op;
 use base::Ino;
 use extents::LastNode;
@@ -181,7 +182,11 @@ impl F2fs {
         if self.journal.is_some() {
             self.drop_stale_extent(op, inode)?;
         }
-        self.edit_node(op, slot.nid, |block| {
+        let parts = |block: &[u8]| {
+            let first = addr_slot0(block) + usize::from(slot.slot);
+            Parts::of_words(first..first + addrs.len())
+        };
+        self.edit_node_in(op, slot.nid, parts, |block| {
             let first = addr_slot0(block) + usize::from(slot.slot);
             for (at, &addr) in (first..).zip(addrs) {
                 set_addr(block, at, addr);

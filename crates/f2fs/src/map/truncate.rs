@@ -9,6 +9,7 @@
 use super::{F2fs, LastNode, Shape, Tree, Way, nid_word, shape, span};
 use crate::inode::Inode;
 use crate::journal::Tx;
+use crate::journal::capture::Parts;
 use crate::ops::Op;
 use crate::segs::Owned;
 use fscore::{FsError, FsResult};
@@ -383,7 +384,8 @@ impl F2fs {
             if freed.is_enough(op) {
                 break;
             }
-            self.edit_node(op, node.nid, |block| {
+            let parts = |_: &[u8]| Parts::of_words(part[0].0..part[part.len() - 1].0 + 1);
+            self.edit_node_in(op, node.nid, parts, |block| {
                 for &(at, _) in part {
                     set_addr(block, at, BlockAddr::NULL);
                 }

@@ -17,6 +17,7 @@ pub(crate) use write::Last;
 
 use crate::F2fs;
 use crate::fault;
+use crate::journal::capture::Parts;
 use crate::journal::{Epoch, Tx, capture};
 use crate::locks::lock;
 use crate::ops::Op;
@@ -98,11 +99,22 @@ impl F2fs {
         nid: Nid,
         change: impl FnOnce(&mut [u8]) -> R,
     ) -> FsResult<R> {
+        self.edit_node_in(op, nid, |_| Parts::ALL, change)
+    }
+
+    /// The same; `parts` says what of the block `change` may touch, from what it is before.
+    pub(crate) fn edit_node_in<R>(
+        &self,
+        op: &Op<'_>,
+        nid: Nid,
+        parts: impl FnOnce(&[u8]) -> Parts,
+        change: impl FnOnce(&mut [u8]) -> R,
+    ) -> FsResult<R> {
         let mut state = self.node_state(nid)?;
         rt::charge(cost::NODE_EDIT);
         let entry = state.get_dirty(nid).expect("made sure of");
         let result = match op.tx() {
-            Some(tx) => self.edit_logged(tx, entry, change),
+            Some(tx) => self.edit_logged(tx, entry, parts, change),
             None => entry.modify(change),
         };
         debug_assert_eq!(
@@ -118,16 +130,18 @@ impl F2fs {
         &self,
         tx: &Tx<'_>,
         entry: &mut Entry,
+        parts: impl FnOnce(&[u8]) -> Parts,
         change: impl FnOnce(&mut [u8]) -> R,
     ) -> R {
         let epoch = tx.epoch();
         let ino = entry.ino;
         let (result, changed) = tx.with_scratch(|before| {
             entry.modify(|block| {
-                before.copy_from_slice(block);
+                let parts = parts(block);
+                parts.keep(before, block);
                 let result = change(block);
                 let mut changed = false;
-                capture::node(before, block, self.features, &mut |record| {
+                capture::node(before, block, parts, self.features, &mut |record| {
                     changed = true;
                     tx.log(ino, record);
                 });
