@@ -9,6 +9,7 @@
 )]
 
 mod calibrate;
+mod conformance;
 mod crosscheck;
 mod layers;
 mod lint;
@@ -38,6 +39,8 @@ enum Task {
     Test(test::Args),
     /// Compare Varve with the running kernel, side by side
     Crosscheck(crosscheck::Args),
+    /// Run test suites that others wrote on a mount of Varve, beside the running kernel
+    Conformance(conformance::Args),
     /// Check sizes, wording, links and leftovers of the source tree
     Tidy,
     /// Compare the dependencies of the crates with the table in ARCHITECTURE.md
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Test(args) => test::run(&args),
         Task::Crosscheck(args) => crosscheck::run(&args),
+        Task::Conformance(args) => conformance::run(&args),
         Task::Tidy => tidy::run(),
         Task::Layers => layers::run(),
         Task::Lint => lint::run(),

@@ -2,26 +2,25 @@
 // Times of this protocol library are those of std; no clock is read here.
 #![allow(clippy::disallowed_types)]
 
+use crate::convert::{
+    BLOCK_BYTES, fallocate_mode, file_type, open_mode, rename_mode, system_time, time_set, unknown,
+};
 use crate::options::Options;
 use crate::server::{Caller, Change, OpenMode, STATFS_NAME_BYTES, Server};
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags,
-    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
-    ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, FileAttr, FileHandle, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use rt::WallTime;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use vfs::{Attr, Errno, FallocateMode, FileKind, FsStat, RenameMode, SeekMode, TimeSet, XattrMode};
+use std::time::{Duration, SystemTime};
+use vfs::{Attr, Errno, FsStat, SeekMode, XattrMode};
 
-/// Unit of `st_blksize`, bytes.
-const BLOCK_BYTES: u32 = 4096;
 /// Entries that a directory is asked for at a time.
 const ENTRIES: usize = 64;
 /// How long the kernel may keep a name: every change of one goes through it.
@@ -132,87 +131,6 @@ fn caller(request: &Request) -> Caller {
     Caller {
         uid: request.uid(),
         gid: request.gid(),
-    }
-}
-
-fn file_type(kind: FileKind) -> FileType {
-    match kind {
-        FileKind::File => FileType::RegularFile,
-        FileKind::Dir => FileType::Directory,
-        FileKind::Symlink => FileType::Symlink,
-        FileKind::Char => FileType::CharDevice,
-        FileKind::Block => FileType::BlockDevice,
-        FileKind::Fifo => FileType::NamedPipe,
-        FileKind::Socket => FileType::Socket,
-    }
-}
-
-fn system_time(time: WallTime) -> SystemTime {
-    let secs = Duration::from_secs(time.secs.unsigned_abs());
-    let start = match time.secs < 0 {
-        true => UNIX_EPOCH.checked_sub(secs),
-        false => UNIX_EPOCH.checked_add(secs),
-    };
-    start.unwrap_or(UNIX_EPOCH) + Duration::from_nanos(time.nanos.into())
-}
-
-fn wall_time(time: SystemTime) -> WallTime {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => WallTime {
-            secs: since.as_secs() as i64,
-            nanos: since.subsec_nanos(),
-        },
-        Err(before) => {
-            let before = before.duration();
-            let (secs, nanos) = (before.as_secs() as i64, before.subsec_nanos());
-            match nanos {
-                0 => WallTime { secs: -secs, nanos },
-                _ => WallTime {
-                    secs: -secs - 1,
-                    nanos: 1_000_000_000 - nanos,
-                },
-            }
-        }
-    }
-}
-
-fn time_set(time: TimeOrNow) -> TimeSet {
-    match time {
-        TimeOrNow::Now => TimeSet::Now,
-        TimeOrNow::SpecificTime(time) => TimeSet::To(wall_time(time)),
-    }
-}
-
-fn open_mode(flags: i32) -> OpenMode {
-    let has = |flag: i32| flags & flag == flag;
-    OpenMode {
-        write: flags & libc::O_ACCMODE != libc::O_RDONLY,
-        truncate: has(libc::O_TRUNC),
-        append: has(libc::O_APPEND),
-        sync: has(libc::O_SYNC),
-        data_sync: has(libc::O_DSYNC),
-    }
-}
-
-fn rename_mode(flags: RenameFlags) -> Option<RenameMode> {
-    match flags {
-        f if f.is_empty() => Some(RenameMode::Replace),
-        RenameFlags::RENAME_NOREPLACE => Some(RenameMode::NoReplace),
-        RenameFlags::RENAME_EXCHANGE => Some(RenameMode::Exchange),
-        _ => None,
-    }
-}
-
-fn fallocate_mode(mode: i32) -> Option<FallocateMode> {
-    const ZERO_KEEP: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
-    const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    match mode {
-        0 => Some(FallocateMode::Allocate),
-        libc::FALLOC_FL_KEEP_SIZE => Some(FallocateMode::KeepSize),
-        PUNCH => Some(FallocateMode::PunchHole),
-        libc::FALLOC_FL_ZERO_RANGE => Some(FallocateMode::ZeroRange),
-        ZERO_KEEP => Some(FallocateMode::ZeroRangeKeepSize),
-        _ => None,
     }
 }
 
@@ -710,58 +628,5 @@ impl Filesystem for Adapter {
     ) {
         let (from, to) = ((ino_in.0, offset_in), (ino_out.0, offset_out));
         written(self.server.copy(caller(request), from, to, len), reply);
-    }
-}
-
-/// Attributes of a name whose inode is not told.
-fn unknown(ino: u64, kind: FileKind) -> FileAttr {
-    FileAttr {
-        ino: INodeNo(ino),
-        size: 0,
-        blocks: 0,
-        atime: UNIX_EPOCH,
-        mtime: UNIX_EPOCH,
-        ctime: UNIX_EPOCH,
-        crtime: UNIX_EPOCH,
-        kind: file_type(kind),
-        perm: 0,
-        nlink: 1,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: BLOCK_BYTES,
-        flags: 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_before_1970_come_back() {
-        for (secs, nanos) in [
-            (0, 0),
-            (5, 7),
-            (-1, 999_999_999),
-            (-86_400, 0),
-            (1 << 33, 1),
-        ] {
-            let time = WallTime { secs, nanos };
-            assert_eq!(wall_time(system_time(time)), time);
-        }
-    }
-
-    #[test]
-    fn what_a_mode_does_not_name_is_refused() {
-        assert_eq!(fallocate_mode(libc::FALLOC_FL_PUNCH_HOLE), None);
-        let both = RenameFlags::RENAME_NOREPLACE | RenameFlags::RENAME_EXCHANGE;
-        assert_eq!(rename_mode(both), None);
-        let mode = open_mode(libc::O_WRONLY | libc::O_DSYNC | libc::O_APPEND);
-        assert_eq!(
-            (mode.sync, mode.data_sync, mode.append),
-            (false, true, true)
-        );
-        assert!(open_mode(libc::O_SYNC).data_sync);
     }
 }

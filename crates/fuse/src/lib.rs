@@ -16,6 +16,7 @@
 //! - **U4** An error of an fsync is told once to each descriptor that was open, as Linux does (`errseq_t`).
 
 mod adapter;
+mod convert;
 mod options;
 mod server;
 mod session;

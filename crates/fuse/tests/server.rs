@@ -47,6 +47,7 @@ fn an_open_file_without_names_stays_until_it_is_closed_and_forgotten() {
     assert_eq!(server.lookup(ROOT, b"f"), Err(Errno::NoEnt));
     // Made and looked up: two lookups. The forget may overtake the release.
     server.forget(number, 2);
+    assert_eq!(server.lookup(ROOT, &[b'n'; 256]), Err(Errno::NameTooLong));
     assert_eq!(server.read(number, 0, 100), Ok(b"content".to_vec()));
     assert_eq!(server.getattr(number).expect("open").nlink, 0);
     server.release(open.handle).expect("open");

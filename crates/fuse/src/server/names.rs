@@ -2,7 +2,9 @@
 
 use super::{Caller, Server};
 use base::Ino;
-use vfs::{Attr, Creds, DirEntry, Errno, FileKind, FsResult, PinnedEntry, RenameMode};
+use vfs::{
+    Attr, Creds, DirEntry, Errno, FileKind, FsResult, NAME_BYTES_MAX, PinnedEntry, RenameMode,
+};
 
 /// The set-group-ID bit: what is made in such a directory takes over its group, and a directory the bit.
 const SET_GID: u16 = 0o2000;
@@ -27,7 +29,13 @@ impl Server {
     /// ENOENT, ENOTDIR; of the file system.
     pub fn lookup(&self, dir: u64, name: &[u8]) -> Result<Attr, Errno> {
         let dir = self.ino(dir);
-        self.run(|| Ok(self.known(self.vfs.lookup_pinned(dir, name)?)))
+        self.run(|| {
+            // The protocol has longer ones.
+            if name.len() > NAME_BYTES_MAX {
+                return Err(Errno::NameTooLong.into());
+            }
+            Ok(self.known(self.vfs.lookup_pinned(dir, name)?))
+        })
     }
 
     /// The kernel has dropped so many lookups of an inode.

@@ -1,0 +1,48 @@
+//! Test suites that others wrote, on a mount of Varve beside one of the running kernel, in one run.
+
+mod fsx;
+mod mounts;
+mod pjdfstest;
+mod tools;
+
+use crate::Result;
+use clap::Subcommand;
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Every case of pjdfstest on ext4: the kernel's on a loop device and Varve's, case by case (root)
+    Pjdfstest,
+    /// Random operations on one file, each read compared with what was written (root)
+    Fsx(fsx::Args),
+}
+
+pub fn run(args: &Args) -> Result {
+    match &args.what {
+        What::Pjdfstest => pjdfstest::run(),
+        What::Fsx(args) => fsx::run(args),
+    }
+}
+
+/// Runs a program; its standard output, or what it said when it failed.
+fn sh(program: &str, args: &[&str]) -> Result<String> {
+    let shown = || format!("{program} {}", args.join(" "));
+    let output = std::process::Command::new(program).args(args).output();
+    let output = output.map_err(|e| format!("{}: {e}", shown()))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_string();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(format!(
+            "{} failed ({}): {} {}",
+            shown(),
+            output.status,
+            text(&output.stdout),
+            text(&output.stderr)
+        )),
+    }
+}
