@@ -104,11 +104,11 @@ impl Job {
         let Job::Write { parts, spare, .. } = self else {
             return Vec::new();
         };
-        let part = |part| match part {
-            &Part::Own(ref bytes) => &bytes[..],
-            &Part::Spare(from, to) => spare.as_deref().map_or(&[][..], |s| &s[from..to]),
-        };
-        parts.iter().map(part).collect()
+        let slices = parts.iter().map(|part| match part {
+            Part::Own(bytes) => &bytes[..],
+            Part::Spare(from, to) => spare.as_deref().map_or(&[][..], |s| &s[*from..*to]),
+        });
+        slices.collect()
     }
 
     /// Does it, or what is left of it after `done` bytes, in this thread.
