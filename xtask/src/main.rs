@@ -11,6 +11,7 @@
 mod calibrate;
 mod conformance;
 mod crosscheck;
+mod journals;
 mod layers;
 mod lint;
 mod msrv;
@@ -41,6 +42,8 @@ enum Task {
     Crosscheck(crosscheck::Args),
     /// Run test suites that others wrote on a mount of Varve, beside the running kernel
     Conformance(conformance::Args),
+    /// Compare recovery with e2fsck on the journal tests of e2fsprogs (j_*)
+    ConformanceJ(journals::Args),
     /// Check sizes, wording, links and leftovers of the source tree
     Tidy,
     /// Compare the dependencies of the crates with the table in ARCHITECTURE.md
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&args),
         Task::Crosscheck(args) => crosscheck::run(&args),
         Task::Conformance(args) => conformance::run(&args),
+        Task::ConformanceJ(args) => journals::run(&args),
         Task::Tidy => tidy::run(),
         Task::Layers => layers::run(),
         Task::Lint => lint::run(),

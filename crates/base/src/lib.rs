@@ -17,4 +17,4 @@ pub use cow::{CowVec, Fingerprint};
 pub use mutant::{Hazard, Mutant, UnknownMutant};
 pub use rng::Rng;
 pub use units::{BLOCK_BYTES, SECTOR_BYTES, SECTORS_PER_BLOCK};
-pub use units::{BlockNo, Ino, Lba, Nanos, Tid, Time};
+pub use units::{BlockNo, BlockSize, Ino, Lba, Nanos, Tid, Time};

@@ -11,6 +11,45 @@ pub const BLOCK_BYTES: usize = 4096;
 pub const SECTORS_PER_BLOCK: u64 = (BLOCK_BYTES / SECTOR_BYTES) as u64;
 const _: () = assert!(BLOCK_BYTES.is_multiple_of(SECTOR_BYTES));
 
+/// Bytes in a block of one volume: 1024, 2048 or 4096. On a volume of smaller blocks a [`BlockNo`] counts those.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BlockSize(u32);
+
+impl BlockSize {
+    /// 4 KiB: the size that all figures of traffic are in.
+    pub const KIB4: BlockSize = BlockSize(BLOCK_BYTES as u32);
+
+    /// This size, if it is one that is supported.
+    pub const fn new(bytes: u32) -> Option<BlockSize> {
+        match bytes {
+            1024 | 2048 | 4096 => Some(BlockSize(bytes)),
+            _ => None,
+        }
+    }
+    /// Bytes in a block.
+    pub const fn bytes(self) -> usize {
+        self.0 as usize
+    }
+    /// Sectors in a block.
+    pub const fn sectors(self) -> u64 {
+        (self.0 as usize / SECTOR_BYTES) as u64
+    }
+    /// Sectors in so many blocks.
+    pub const fn sectors_of(self, blocks: u64) -> u64 {
+        blocks * self.sectors()
+    }
+    /// First sector of a block.
+    pub const fn lba(self, block: BlockNo) -> Lba {
+        Lba(block.0 * self.sectors())
+    }
+}
+
+impl Default for BlockSize {
+    fn default() -> BlockSize {
+        BlockSize::KIB4
+    }
+}
+
 macro_rules! newtype {
     ($(#[$doc:meta])* $name:ident($int:ty)) => {
         $(#[$doc])*
@@ -144,6 +183,21 @@ mod tests {
         assert!(Tid(5).geq(Tid(5)) && !Tid(5).gt(Tid(5)));
         assert!(!Tid(u32::MAX).geq(Tid(0)));
         assert_eq!(Tid(u32::MAX).next(), Tid(0));
+    }
+
+    #[test]
+    fn sizes_of_blocks() {
+        for bytes in [1024, 2048, 4096] {
+            let size = BlockSize::new(bytes).expect("supported");
+            assert_eq!(size.lba(BlockNo(6)), Lba(6 * u64::from(bytes) / 512));
+            assert_eq!(size.sectors_of(3), size.lba(BlockNo(3)).0);
+        }
+        assert_eq!(BlockSize::KIB4.lba(BlockNo(3)), BlockNo(3).lba());
+        assert!(
+            [0, 512, 1000, 8192]
+                .into_iter()
+                .all(|n| BlockSize::new(n).is_none())
+        );
     }
 
     #[test]

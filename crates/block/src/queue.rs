@@ -8,7 +8,7 @@ use crate::observe::{Observer, Probe, Sample, Work};
 use crate::order_plug::{OrderPlug, send};
 use crate::plug::{Plug, Write};
 use crate::stats::QueueStats;
-use base::{BLOCK_BYTES, Bytes, Lba, SECTORS_PER_BLOCK, Time};
+use base::{BlockSize, Bytes, Lba, SECTORS_PER_BLOCK, Time};
 use blockdev::{BlockDevice, Caps, Class, DevError, Op, PackedWrite, Remap, Remapped, Request};
 use rt::{Condvar, Mutex};
 use std::sync::Arc;
@@ -59,20 +59,27 @@ impl Queue {
         Ok(self.device.wait(self.device.submit(request))?.into_bytes())
     }
 
-    /// Reads whole blocks, one answer a block; no copy if that is how the device answers.
+    /// Reads `count` whole blocks of this size, one answer a block; no copy if that is how the device answers.
     ///
     /// # Errors
     /// What the device says.
-    pub fn read_blocks(&self, lba: Lba, sectors: u64) -> Result<Vec<Bytes>, DevError> {
-        let request = Request::read(lba, sectors);
+    pub fn read_blocks(
+        &self,
+        lba: Lba,
+        count: u64,
+        size: BlockSize,
+    ) -> Result<Vec<Bytes>, DevError> {
+        let request = Request::read(lba, size.sectors_of(count));
         self.state.lock().stats.add(&request);
         let reply = self.device.wait(self.device.submit(request))?;
-        if reply.data.iter().all(|piece| piece.len() == BLOCK_BYTES) {
+        if reply.data.iter().all(|piece| piece.len() == size.bytes()) {
             return Ok(reply.data);
         }
         let bytes = reply.into_bytes();
-        let blocks = (0..bytes.len() / BLOCK_BYTES).map(|n| n * BLOCK_BYTES);
-        Ok(blocks.map(|at| bytes.slice(at..at + BLOCK_BYTES)).collect())
+        let blocks = (0..bytes.len() / size.bytes()).map(|n| n * size.bytes());
+        Ok(blocks
+            .map(|at| bytes.slice(at..at + size.bytes()))
+            .collect())
     }
 
     /// Reads many runs of (first sector, sectors) with up to 32 commands at the device. One answer per run, in their order.

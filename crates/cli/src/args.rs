@@ -451,6 +451,9 @@ pub struct UmountArgs {
 pub struct RecoverArgs {
     /// Image file.
     pub image: PathBuf,
+    /// Device or image of an external journal; the volume is then recovered, and its list of orphans left to the next mount.
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
     /// Writes nothing: says what would be done.
     #[arg(short = 'n', long)]
     pub dry_run: bool,
@@ -463,7 +466,7 @@ pub struct MkfsArgs {
     /// Kind of file system: ext4, ext3 or f2fs.
     #[arg(long, default_value = "ext4")]
     pub fs: String,
-    /// Bytes of a block: 4096 or 1024. What has blocks of 1024 bytes can be checked, and mounted by the kernel, but not by Varve.
+    /// Bytes of a block: 1024, 2048 or 4096.
     #[arg(short = 'b', long, default_value_t = 4096, value_name = "BYTES")]
     pub block_size: u32,
     /// Size of the file, MiB [default: as it is].

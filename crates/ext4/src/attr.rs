@@ -3,7 +3,6 @@
 use crate::Ext4;
 use crate::inode::{Inode, coarse_now, from_wall, to_wall};
 use crate::xattr;
-use base::BLOCK_BYTES;
 use base::cost::ext4 as cost;
 use fscore::{Attr, Errno, FileFlags, FileKind, FsResult, SetAttr, TimeSet};
 
@@ -28,8 +27,8 @@ impl Ext4 {
             rdev: (minor & 0xFF) | (major << 8) | ((minor & 0xF_FF00) << 12),
             size: core.size,
             // Delayed pages count, as in Linux.
-            sectors: disk.sectors(huge, BLOCK_BYTES as u32)
-                + core.promise.data * base::SECTORS_PER_BLOCK,
+            sectors: disk.sectors(huge, self.geo.block_bytes())
+                + self.block_size.sectors_of(core.promise.data),
             atime: to_wall(disk.access_time()),
             mtime: to_wall(disk.modify_time()),
             ctime: to_wall(disk.change_time()),

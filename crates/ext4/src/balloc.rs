@@ -10,7 +10,7 @@ use crate::bitmap::{self, Run};
 use crate::fault;
 use crate::group::{GroupState, PendingFree};
 use crate::tx::Tx;
-use base::{BlockNo, Mutant, SECTORS_PER_BLOCK};
+use base::{BlockNo, Mutant};
 use fscore::{Errno, FsError, FsResult};
 use ondisk::ext4::{BitmapChecksum, GroupFlags};
 
@@ -331,8 +331,9 @@ impl Ext4 {
                     .geo
                     .group_first_block(free.group)
                     .plus(free.start.into());
+                let size = self.block_size;
                 self.queue
-                    .discard(start.lba(), u64::from(free.len) * SECTORS_PER_BLOCK)
+                    .discard(size.lba(start), size.sectors_of(free.len.into()))
                     .map_err(fault::device("discarding freed blocks"))?;
             }
             if free.late {

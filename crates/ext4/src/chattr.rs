@@ -149,7 +149,7 @@ impl Ext4 {
 
     /// The journal lets go of all blocks of a file.
     fn forget_content(&self, inode: &Inode) -> FsResult<()> {
-        let last = inode.core().size.div_ceil(crate::file::BLOCK);
+        let last = inode.core().size.div_ceil(self.block());
         let mut lblk = 0;
         // Ends: each turn moves on.
         while lblk < last {

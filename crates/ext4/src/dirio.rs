@@ -5,7 +5,7 @@ use crate::dir::{DirFacts, DirIo, DirRead};
 use crate::inode::Inode;
 use crate::map::Span;
 use crate::tx::Tx;
-use base::{BLOCK_BYTES, BlockNo, Bytes};
+use base::{BlockNo, Bytes};
 use fscore::{Errno, FsError, FsResult};
 use ondisk::ext4::{Compat, HashVersion, Incompat, InodeFlags, SuperblockFlags};
 
@@ -30,6 +30,7 @@ impl Ext4 {
         let unsigned = geo.flags().has(SuperblockFlags::UNSIGNED_HASH);
         DirFacts {
             ino: inode.ino,
+            block_bytes: self.block_size.bytes(),
             csum_seed: match inode.is_inline() {
                 true => None,
                 false => self.inode_seed(inode),
@@ -82,7 +83,7 @@ impl DirRead for DirView<'_> {
         if self.inode.is_inline() {
             return 1;
         }
-        (self.inode.core().disk.size() / BLOCK_BYTES as u64) as u32
+        (self.inode.core().disk.size() / self.fs.block()) as u32
     }
     fn is_indexed(&self) -> bool {
         self.inode.core().disk.flags().has(InodeFlags::INDEX)
@@ -141,8 +142,8 @@ impl Ext4 {
         inode: &Inode,
         content: Bytes,
     ) -> FsResult<u32> {
-        let lblk = (inode.core().disk.size() / BLOCK_BYTES as u64) as u32;
-        let size = u64::from(lblk + 1) * BLOCK_BYTES as u64;
+        let lblk = (inode.core().disk.size() / self.block()) as u32;
+        let size = u64::from(lblk + 1) * self.block();
         // Directories of 2 GiB and more need feature large_dir.
         if size >= 1 << 31 {
             return Err(Errno::NoSpc.into());

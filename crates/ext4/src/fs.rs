@@ -11,7 +11,7 @@ use crate::space::Space;
 use crate::superblock::write_in_place;
 use crate::times::SyncTimes;
 use base::cost::ext4 as cost;
-use base::{BLOCK_BYTES, BlockNo, Ino, Nanos, Rng, Tid, Time};
+use base::{BlockNo, BlockSize, Ino, Nanos, Rng, Tid, Time};
 use block::Queue;
 use fscore::{
     Attr, Creds, DirEntry, Errno, FallocateMode, FileFlags, FileKind, FileSystem, FsError,
@@ -33,6 +33,8 @@ pub struct Ext4 {
     pub(crate) options: MountOptions,
     /// The superblock as it was at mount: geometry and features.
     pub(crate) geo: Superblock,
+    /// Size of a block, and of a page of the cache.
+    pub(crate) block_size: BlockSize,
     /// Where checksums start; `None` without metadata checksums.
     pub(crate) seed: Option<FsSeed>,
     /// The superblock as it is.
@@ -103,6 +105,11 @@ impl Ext4 {
             Latch::Failed(first) | Latch::Panicked(first) => Some(first.clone()),
             Latch::Alive | Latch::Unmounted => None,
         }
+    }
+
+    /// Bytes of a block as an offset.
+    pub(crate) fn block(&self) -> u64 {
+        self.block_size.bytes() as u64
     }
 
     pub(crate) fn has_log(&self) -> bool {
@@ -283,7 +290,7 @@ impl Ext4 {
         let free = self.space.free();
         let (_, inodes_free) = self.groups.free_counts();
         FsStat {
-            block_bytes: BLOCK_BYTES as u32,
+            block_bytes: self.geo.block_bytes(),
             blocks: self.geo.blocks_count().saturating_sub(overhead),
             blocks_free: free,
             blocks_available: free.saturating_sub(self.geo.reserved_blocks()),

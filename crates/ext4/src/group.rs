@@ -7,7 +7,7 @@
 
 use crate::Ext4;
 use crate::fault;
-use crate::superblock::read_block;
+use crate::superblock::{block_size, read_block};
 use crate::tx::Tx;
 use base::{BlockNo, Tid};
 use block::Queue;
@@ -49,12 +49,13 @@ pub(crate) struct Groups {
 impl Groups {
     /// Reads and checks all descriptors.
     pub fn load(queue: &Queue, sb: &Superblock) -> FsResult<Groups> {
+        let size = block_size(sb)?;
         let mut list = Vec::new();
         let mut block = None;
         for group in 0..sb.groups_count() {
             let (at, offset) = sb.desc_place(group);
             if block.as_ref().is_none_or(|(n, _)| *n != at) {
-                block = Some((at, read_block(queue, at)?));
+                block = Some((at, read_block(queue, size, at)?));
             }
             let (_, bytes) = block.as_ref().expect("read above");
             let desc = GroupDesc::parse(&bytes[offset..], sb.desc_bytes())
@@ -223,7 +224,7 @@ impl Ext4 {
     /// The block bitmap of a group that was never written: what has a fixed place is taken, and so is what lies beyond the end.
     pub(crate) fn fresh_block_bitmap(&self, group: u32, desc: &GroupDesc) -> Box<[u8]> {
         let sb = &self.geo;
-        let mut map = vec![0; base::BLOCK_BYTES].into_boxed_slice();
+        let mut map = vec![0; self.block_size.bytes()].into_boxed_slice();
         let blocks = sb.group_blocks(group);
         let head = head_blocks(sb, group).min(blocks.into()) as u32;
         crate::bitmap::fill(&mut map, 0, head, true);
@@ -241,7 +242,7 @@ impl Ext4 {
                 }
             }
         }
-        let bits = (base::BLOCK_BYTES * 8) as u32;
+        let bits = (self.block_size.bytes() * 8) as u32;
         crate::bitmap::fill(&mut map, blocks, bits - blocks, true);
         map
     }

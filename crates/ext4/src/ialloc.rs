@@ -8,7 +8,7 @@ use crate::bitmap::{self, Run};
 use crate::fault;
 use crate::group::GroupState;
 use crate::tx::Tx;
-use base::{BLOCK_BYTES, Ino};
+use base::Ino;
 use fscore::{Errno, FsError, FsResult};
 use ondisk::ext4::{BitmapChecksum, GroupFlags};
 
@@ -150,8 +150,8 @@ impl Ext4 {
         self.init_block_bitmap(tx, group, state)?;
         let before = if uninit { state.desc.clone() } else { before };
         let mut map = if uninit {
-            let mut map = vec![0; BLOCK_BYTES];
-            let bits = (BLOCK_BYTES * 8) as u32;
+            let mut map = vec![0; self.block_size.bytes()];
+            let bits = (self.block_size.bytes() * 8) as u32;
             bitmap::fill(&mut map, per_group, bits - per_group, true);
             map
         } else {
@@ -182,14 +182,14 @@ impl Ext4 {
             // written before.
             let table = state.desc.inode_table();
             let table = table.plus(self.inode_place(ino)?.table_block);
-            tx.create(table, vec![0; BLOCK_BYTES].into())?;
+            tx.create(table, vec![0; self.block_size.bytes()].into())?;
         }
         Ok(NewInode { ino })
     }
 
     /// True if no inode in the table block of `index` is in use by this bitmap.
     fn is_alone(&self, desc: &ondisk::ext4::GroupDesc, map: &[u8], index: u32) -> bool {
-        let per_block = (BLOCK_BYTES / self.geo.inode_bytes()) as u32;
+        let per_block = (self.block_size.bytes() / self.geo.inode_bytes()) as u32;
         let first = index - index % per_block;
         let end = (first + per_block).min(self.geo.inodes_per_group());
         let used = self.geo.inodes_per_group() - desc.unused_inodes();

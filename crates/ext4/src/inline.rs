@@ -4,7 +4,7 @@
 
 use crate::Ext4;
 use crate::inode::Inode;
-use base::{BLOCK_BYTES, Bytes, Ino};
+use base::{Bytes, Ino};
 use fscore::{FsError, FsResult};
 use ondisk::ext4::{
     BLOCK_AREA_BYTES, DIR_ENTRY_MIN_BYTES, DirEntries, FileType, InodeFlags, dir_entry_bytes,
@@ -50,7 +50,7 @@ impl Ext4 {
     pub(crate) fn inline_dir_block(&self, inode: &Inode) -> FsResult<Bytes> {
         let (area, rest) = self.inline_parts(inode)?;
         let parent = Ino(base::bytes::get_le32(&area, 0));
-        let mut block = vec![0; BLOCK_BYTES];
+        let mut block = vec![0; self.block_size.bytes()];
         let dir = FileType::Directory;
         let dot = DIR_ENTRY_MIN_BYTES;
         put_dir_entry(&mut block, 0, dot, Some(inode.ino), dir, b".");
@@ -62,7 +62,7 @@ impl Ext4 {
                 let entry = entry.map_err(|e| bad(inode, e.to_string()))?;
                 let Some(ino) = entry.ino else { continue };
                 let len = dir_entry_bytes(entry.name.len());
-                if at + len > BLOCK_BYTES {
+                if at + len > block.len() {
                     return Err(bad(inode, "more entries than a block holds".into()));
                 }
                 put_dir_entry(&mut block, at, len, Some(ino), entry.file_type, entry.name);
@@ -72,7 +72,8 @@ impl Ext4 {
         }
         // The last one reaches to the end.
         let (start, _) = last;
-        ondisk::ext4::set_dir_rec_len(&mut block, start, BLOCK_BYTES - start);
+        let rest = block.len() - start;
+        ondisk::ext4::set_dir_rec_len(&mut block, start, rest);
         Ok(block.into())
     }
 }

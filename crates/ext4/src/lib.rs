@@ -44,6 +44,7 @@ mod group;
 mod ialloc;
 mod inline;
 mod inode;
+mod log_place;
 mod map;
 pub mod mkfs;
 mod mount;

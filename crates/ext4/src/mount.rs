@@ -18,19 +18,20 @@
 //!   superblock itself is believed as far as it leads to a log of its UUID that waits for recovery, and must be whole afterwards.
 
 use crate::Ext4;
-use crate::blockmap::runs_of_map;
-use crate::extent::{Source, runs_of};
 use crate::fault;
 use crate::group::Groups;
 use crate::inode::InodeCache;
+use crate::log_place::{
+    external_place, has_external_log, hex, journal_backup_place, journal_place,
+};
 use crate::options::{DataMode, Errors, MountOptions};
 use crate::orphan::Orphans;
 use crate::space::Space;
-use crate::superblock::{SUPERBLOCK_AT, read_block, write_in_place};
-use base::{BLOCK_BYTES, BlockNo, Mutant, SECTORS_PER_BLOCK};
+use crate::superblock::{block_size, read_block, write_in_place};
+use base::{BlockNo, BlockSize, Bytes, Lba, Mutant, SECTORS_PER_BLOCK};
 use block::Queue;
 use fscore::{FsError, FsResult, PageCache};
-use journal::{CleanLog, Journal, LogBlock, LogPlace, Opened, RecoveryReport};
+use journal::{CleanLog, Journal, LogBlock, Opened, RecoveryReport};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Compat, Incompat, RoCompat, State, Superblock};
 use rt::{Mutex, RwLock};
@@ -75,8 +76,22 @@ pub(crate) const RO_COMPAT_SUPPORTED: RoCompat = RoCompat(
         | RoCompat::PROJECT.0
         | RoCompat::ORPHAN_PRESENT.0,
 );
-/// Group 1 of a volume of 4 KiB blocks begins here: the first backup of the superblock.
-const BACKUP: BlockNo = BlockNo(32768);
+/// Where the superblock lies in the first 4 KiB of the volume.
+const SUPERBLOCK_AT: usize = disk::SUPERBLOCK_AT as usize;
+/// Sizes of blocks, in the order in which a backup of the superblock is looked for.
+const SIZES: [u32; 3] = [4096, 1024, 2048];
+
+/// Where group 1 begins if groups are as large as a block of bits says: the first backup of the superblock.
+fn backup_home(size: BlockSize) -> BlockNo {
+    BlockNo(size.bytes() as u64 * 8 + u64::from(size.bytes() == 1024))
+}
+
+/// The first 4 KiB of a volume, whatever the size of its blocks.
+fn read_head(queue: &Queue) -> FsResult<Bytes> {
+    queue
+        .read(Lba(0), SECTORS_PER_BLOCK)
+        .map_err(fault::device("reading the superblock"))
+}
 /// A group descriptor begins with the places of its bitmaps and of its table.
 const PLACES_BYTES: usize = 12;
 
@@ -86,10 +101,22 @@ impl Ext4 {
     /// # Errors
     /// `Incompatible` for a feature or an option, `Corrupt` for damage, I/O errors; nothing was changed but by recovery.
     pub fn mount(queue: Arc<Queue>, options: MountOptions) -> FsResult<Arc<Ext4>> {
+        Ext4::mount_with_journal(queue, None, options)
+    }
+
+    /// The same for a volume whose journal may lie on a device of its own: recovered if need be, then only read (`ro`).
+    ///
+    /// # Errors
+    /// As [`Ext4::mount`]; `Incompatible` if the device holds the journal of another volume, or `options` want to write.
+    pub fn mount_with_journal(
+        queue: Arc<Queue>,
+        log_queue: Option<Arc<Queue>>,
+        options: MountOptions,
+    ) -> FsResult<Arc<Ext4>> {
         let (sb, torn) = read_superblock(&queue)?;
         check_features(&sb, &options)?;
         check_size(&queue, &sb)?;
-        let log = open_log(&queue, &sb, &options, torn)?;
+        let log = open_log((&queue, log_queue), &sb, &options, torn)?;
         let (log, recovery) = log.unzip();
         let recovery = recovery.flatten();
         let recovered = recovery.is_some();
@@ -101,7 +128,7 @@ impl Ext4 {
         };
         let groups = Groups::load(&queue, &sb)?;
         let journal = start_journal(&queue, log, &sb, &options)?;
-        let mut fs = Ext4::assemble(queue, journal, options, sb, groups);
+        let mut fs = Ext4::assemble(queue, journal, options, sb, groups)?;
         fs.recovery = recovery;
         let fs = Arc::new(fs);
         if let Err(e) = fs.bring_up(torn, recovered) {
@@ -119,7 +146,8 @@ impl Ext4 {
         options: MountOptions,
         sb: Superblock,
         groups: Groups,
-    ) -> Ext4 {
+    ) -> FsResult<Ext4> {
+        let block_size = block_size(&sb)?;
         let (free, _) = groups.free_counts();
         let held_back = if options.privileged {
             0
@@ -130,10 +158,11 @@ impl Ext4 {
         let errors = options
             .errors
             .unwrap_or_else(|| Errors::of_superblock(geo.errors_behavior()));
-        Ext4 {
+        Ok(Ext4 {
             queue,
             journal,
-            pages: PageCache::new(options.cache_bytes),
+            pages: PageCache::with_page_bytes(options.cache_bytes, block_size.bytes()),
+            block_size,
             seed: geo.has_metadata_checksums().then(|| geo.seed()),
             sb: Mutex::named("superblock", sb),
             geo,
@@ -150,7 +179,7 @@ impl Ext4 {
             sync_times: crate::times::SyncTimes::new(),
             recovery: None,
             options,
-        }
+        })
     }
 
     fn bring_up(&self, torn: bool, recovered: bool) -> FsResult<()> {
@@ -250,12 +279,17 @@ impl Ext4 {
 
 /// The superblock; if the primary one is damaged, from its backup (M2) or from what is left of it (M3).
 fn read_superblock(queue: &Queue) -> FsResult<(Superblock, bool)> {
-    let block = read_block(queue, BlockNo(0))?;
+    let block = read_head(queue)?;
     let primary = match Superblock::parse(&block[SUPERBLOCK_AT..]) {
         Ok(sb) => return Ok((sb, false)),
         Err(e) => e,
     };
-    let mut found = backup_superblock(queue, &primary)?;
+    let mut found = None;
+    for size in SIZES.into_iter().filter_map(BlockSize::new) {
+        if found.is_none() {
+            found = backup_superblock(queue, size, &primary)?;
+        }
+    }
     if found.is_none() {
         found = torn_superblock(queue, &block, &primary)?;
     }
@@ -266,15 +300,21 @@ fn read_superblock(queue: &Queue) -> FsResult<(Superblock, bool)> {
 }
 
 /// The first backup, if it belongs to the volume of the damaged `primary`.
-fn backup_superblock(queue: &Queue, primary: &ondisk::Corrupt) -> FsResult<Option<Superblock>> {
-    if queue.caps().sectors < BACKUP.plus(1).lba().0 {
+fn backup_superblock(
+    queue: &Queue,
+    size: BlockSize,
+    primary: &ondisk::Corrupt,
+) -> FsResult<Option<Superblock>> {
+    let home = backup_home(size);
+    if queue.caps().sectors < size.lba(home.plus(1)).0 {
         return Ok(None);
     }
-    let block = read_block(queue, BACKUP)?;
+    let block = read_block(queue, size, home)?;
     let Ok(mut sb) = Superblock::parse(&block) else {
         return Ok(None);
     };
-    if sb.blocks_per_group() != BACKUP.0 as u32 || sb.group_of_copy() != 1 {
+    let there = block_size(&sb).is_ok_and(|own| own == size) && sb.group_first_block(1) == home;
+    if !there || sb.group_of_copy() != 1 {
         return Ok(None);
     }
     sb.set_group_of_copy(0);
@@ -298,21 +338,22 @@ fn torn_superblock(
     let Ok(sb) = Superblock::parse_torn(&block[SUPERBLOCK_AT..]) else {
         return Ok(None);
     };
-    let device = queue.caps().sectors / SECTORS_PER_BLOCK;
-    Ok((sb.blocks_count() <= device && has_own_log(queue, &sb)?).then_some(sb))
+    let fits = check_size(queue, &sb).is_ok();
+    Ok((fits && has_own_log(queue, &sb)?).then_some(sb))
 }
 
 /// True if the group descriptors behind the primary superblock belong to this volume: one by its checksum or, without checksums,
 /// all by the places of bitmaps and tables, which are those in the descriptors behind the backup.
 fn has_own_descriptor(queue: &Queue, sb: &Superblock) -> FsResult<bool> {
-    if sb.block_bytes() as usize != BLOCK_BYTES {
+    let Ok(size) = block_size(sb) else {
         return Ok(false);
-    }
+    };
     let (first, _) = sb.desc_place(0);
-    let block = read_block(queue, first)?;
+    let block = read_block(queue, size, first)?;
     let groups = sb.groups_count().min(sb.descs_per_block());
     if !sb.has_metadata_checksums() {
-        let copy = read_block(queue, BACKUP.plus(first.0))?;
+        let behind = first.0 - u64::from(sb.first_data_block());
+        let copy = read_block(queue, size, backup_home(size).plus(behind))?;
         let mut places = (0..groups).map(|group| sb.desc_place(group).1);
         return Ok(places.all(|at| block[at..at + PLACES_BYTES] == copy[at..at + PLACES_BYTES]));
     }
@@ -329,7 +370,7 @@ fn has_own_log(queue: &Queue, sb: &Superblock) -> FsResult<bool> {
     let Some(place) = journal_backup_place(queue, sb) else {
         return Ok(false);
     };
-    let block = read_block(queue, place.block(LogBlock(0)))?;
+    let block = read_block(queue, place.block_size(), place.block(LogBlock(0)))?;
     let log = ondisk::jbd2::Superblock::parse(&block);
     Ok(log.is_ok_and(|log| !log.is_clean() && log.uuid() == sb.uuid()))
 }
@@ -356,13 +397,7 @@ fn check_features(sb: &Superblock, options: &MountOptions) -> FsResult<()> {
         let what = format!("feature {unknown} cannot be written; mount read-only (option `ro`)");
         return Err(FsError::incompatible(what));
     }
-    if sb.block_bytes() as usize != BLOCK_BYTES {
-        let what = format!(
-            "blocks of {} bytes cannot be mounted, only those of 4096; format with -b 4096",
-            sb.block_bytes()
-        );
-        return Err(FsError::incompatible(what));
-    }
+    block_size(sb)?;
     if !sb.inodes_per_group().is_multiple_of(8) {
         let n = sb.inodes_per_group();
         return Err(FsError::corrupt(format!(
@@ -377,19 +412,21 @@ fn check_features(sb: &Superblock, options: &MountOptions) -> FsResult<()> {
 }
 
 fn check_size(queue: &Queue, sb: &Superblock) -> FsResult<()> {
-    let device = queue.caps().sectors / SECTORS_PER_BLOCK;
+    let size = block_size(sb)?;
+    let device = queue.caps().sectors / size.sectors();
     if sb.blocks_count() <= device {
         return Ok(());
     }
     Err(FsError::corrupt(format!(
-        "the file system has {} blocks of 4096 bytes, the device {device}: the image is cut off",
-        sb.blocks_count()
+        "the file system has {} blocks of {} bytes, the device {device}: the image is cut off",
+        sb.blocks_count(),
+        size.bytes()
     )))
 }
 
 /// The log, recovered if need be, with what that did.
 fn open_log(
-    queue: &Arc<Queue>,
+    (queue, log_queue): (&Arc<Queue>, Option<Arc<Queue>>),
     sb: &Superblock,
     options: &MountOptions,
     torn: bool,
@@ -409,8 +446,26 @@ fn open_log(
         }
         return Ok(None);
     }
-    let place = journal_place(queue, sb)?;
-    match journal::open(queue.clone(), place).map_err(fault::journal)? {
+    let external = has_external_log(sb);
+    if external && !options.read_only {
+        let what = "the journal lies on a device of its own: it can be recovered, not written; mount read-only (option `ro`)";
+        return Err(FsError::incompatible(what));
+    }
+    let opened = match log_queue.filter(|_| external) {
+        Some(log_queue) => {
+            let place = external_place(&log_queue, sb)?;
+            journal::open_on(queue.clone(), log_queue, place)
+        }
+        None if external && (dirty || torn) => {
+            return Err(FsError::incompatible(format!(
+                "the journal must be recovered first, and lies on the device with the UUID {}; name it (option --journal)",
+                hex(&sb.journal_uuid())
+            )));
+        }
+        None if external => return Ok(None),
+        None => journal::open(queue.clone(), journal_place(queue, sb)?),
+    };
+    match opened.map_err(fault::journal)? {
         Opened::Clean(log) => Ok(Some((log, None))),
         Opened::NeedsRecovery(log) => {
             let recovered = log.recover_for(options.scheme.as_ref());
@@ -418,120 +473,6 @@ fn open_log(
             Ok(Some((log, Some(report))))
         }
     }
-}
-
-/// The blocks of the journal file, read straight from the device: from its inode, or, if a cut has torn the descriptor or
-/// the table block that leads there (their images are in the log), from the copy in the superblock.
-fn journal_place(queue: &Queue, sb: &Superblock) -> FsResult<LogPlace> {
-    let by_inode = journal_inode_place(queue, sb);
-    let torn = match &by_inode {
-        // Without checksums only where it leads tells what was torn.
-        Ok(place) => !sb.has_metadata_checksums() && !leads_to_log(queue, place)?,
-        Err(e) => matches!(e, FsError::Corrupt { .. } | FsError::Incompatible { .. }),
-    };
-    match torn.then(|| journal_backup_place(queue, sb)).flatten() {
-        Some(place) => Ok(place),
-        None => by_inode,
-    }
-}
-
-/// True if the superblock of a log lies at the place.
-fn leads_to_log(queue: &Queue, place: &LogPlace) -> FsResult<bool> {
-    if place.blocks_count() == 0 {
-        return Ok(false);
-    }
-    let block = read_block(queue, place.block(LogBlock(0)))?;
-    Ok(ondisk::jbd2::Superblock::parse(&block).is_ok())
-}
-
-/// As the superblock remembers it (`s_jnl_blocks`); `None` if it does not, or that is no log.
-fn journal_backup_place(queue: &Queue, sb: &Superblock) -> Option<LogPlace> {
-    if sb.journal_backup_type() != 1 {
-        return None;
-    }
-    let words = sb.journal_backup();
-    let (map, size) = words.split_at(disk::BLOCK_AREA_BYTES / 4);
-    let area: Vec<u8> = map.iter().flat_map(|w| w.to_le_bytes()).collect();
-    let bytes = u64::from(size[0]) << 32 | u64::from(size[1]);
-    let ino = sb.journal_ino();
-    let source = Source {
-        ino,
-        // Generation 0: what mke2fs gives the journal.
-        seed: sb.has_metadata_checksums().then(|| sb.seed().inode(ino, 0)),
-        read: &|block| match block.0 < sb.blocks_count() {
-            true => read_block(queue, block),
-            false => Err(FsError::corrupt(format!("block {block} is outside"))),
-        },
-    };
-    let blocks = bytes / BLOCK_BYTES as u64;
-    // The copy says not which of the two it is.
-    let mut runs = match sb.incompat().has(Incompat::EXTENTS) && has_tree(&area) {
-        true => runs_of(&source, &area).ok()?,
-        false => runs_of_map(&source, &area, blocks.min(sb.blocks_count())).ok()?,
-    };
-    clip(&mut runs, blocks);
-    LogPlace::new(&runs, sb.blocks_count()).ok()
-}
-
-/// True if a block area holds the root of an extent tree.
-fn has_tree(area: &[u8]) -> bool {
-    disk::ExtentNode::parse(area).is_ok()
-}
-
-fn journal_inode_place(queue: &Queue, sb: &Superblock) -> FsResult<LogPlace> {
-    let ino = sb.journal_ino();
-    let place = sb.inode_place(ino).ok_or_else(|| {
-        FsError::corrupt(format!(
-            "superblock: there is no inode {ino} for the journal"
-        ))
-    })?;
-    let (at, offset) = sb.desc_place(place.group);
-    let group = read_block(queue, at)?;
-    let desc = disk::GroupDesc::parse(&group[offset..], sb.desc_bytes()).map_err(fault::corrupt)?;
-    let table = desc.inode_table().0;
-    let block = BlockNo(table.saturating_add(place.table_block));
-    let inside = |block: BlockNo| {
-        if block.0 < sb.blocks_count() {
-            return Ok(());
-        }
-        Err(FsError::corrupt(format!(
-            "journal inode {ino}: block {block} lies outside the file system"
-        )))
-    };
-    inside(block)?;
-    let bytes = read_block(queue, block)?;
-    let at_inode = |e: ondisk::Corrupt| fault::corrupt(e.at_inode(ino).at_block(block));
-    let inode = disk::Inode::parse(&bytes[place.offset..], sb.inode_bytes()).map_err(at_inode)?;
-    let seed = sb.has_metadata_checksums().then(|| sb.seed());
-    if let Some(seed) = seed {
-        inode.verify_checksum(seed, ino).map_err(at_inode)?;
-    }
-    let source = Source {
-        ino,
-        seed: seed.map(|s| s.inode(ino, inode.generation())),
-        read: &|block| {
-            inside(block)?;
-            read_block(queue, block)
-        },
-    };
-    let blocks = inode.size() / BLOCK_BYTES as u64;
-    let mut runs = if inode.flags().has(disk::InodeFlags::EXTENTS) {
-        runs_of(&source, inode.block_area())?
-    } else {
-        runs_of_map(&source, inode.block_area(), blocks.min(sb.blocks_count()))?
-    };
-    clip(&mut runs, blocks);
-    LogPlace::new(&runs, sb.blocks_count()).map_err(fault::journal)
-}
-
-/// Cuts runs off at the end of the file.
-fn clip(runs: &mut Vec<(BlockNo, u32)>, blocks: u64) {
-    let mut left = blocks;
-    for (_, len) in runs.iter_mut() {
-        *len = (*len).min(left.min(u64::from(u32::MAX)) as u32);
-        left -= u64::from(*len);
-    }
-    runs.retain(|(_, len)| *len > 0);
 }
 
 fn start_journal(
@@ -546,6 +487,7 @@ fn start_journal(
         writeback_expire: options.writeback_expire,
         features_64bit: sb.incompat().has(Incompat::WIDE_BLOCKS),
         checksum_v3: sb.has_metadata_checksums(),
+        block_size: block_size(sb)?,
         ..journal::Options::default()
     };
     match log {

@@ -152,7 +152,7 @@ impl Ext4 {
             return Ok(0);
         }
         let file = self.inode(ino)?;
-        let blocks = file.core().disk.size() / base::BLOCK_BYTES as u64;
+        let blocks = file.core().disk.size() / self.block();
         let mut count = 0;
         if blocks > ORPHAN_FILE_BLOCKS_MAX {
             return Err(FsError::corrupt(format!(

@@ -50,7 +50,7 @@ impl Ext4 {
         (goal, continues): (BlockNo, bool),
     ) -> FsResult<Got> {
         let mut core = inode.core();
-        let size = core.size.div_ceil(crate::file::BLOCK);
+        let size = core.size.div_ceil(self.block());
         let end = (u64::from(lblk) + u64::from(len)).max(size);
         if core.pins == 0 || !core.disk.is_regular() {
             drop(core);

@@ -6,32 +6,43 @@
 use crate::Ext4;
 use crate::fault;
 use crate::tx::Tx;
-use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant};
+use base::{BlockNo, BlockSize, Bytes, Mutant};
 use block::{Class, Queue};
-use fscore::FsResult;
+use fscore::{FsError, FsResult};
 use ondisk::ext4::{SUPERBLOCK_BYTES, Superblock};
 use std::sync::Arc;
 
-/// Where the superblock lies.
-pub(crate) const SUPERBLOCK_HOME: BlockNo = BlockNo(0);
+/// Where the superblock lies: its block, and its first byte in there.
+pub(crate) const fn superblock_place(size: BlockSize) -> (BlockNo, usize) {
+    let at = ondisk::ext4::SUPERBLOCK_AT as usize;
+    (BlockNo((at / size.bytes()) as u64), at % size.bytes())
+}
 
-/// Where it lies in its block.
-pub(crate) const SUPERBLOCK_AT: usize = ondisk::ext4::SUPERBLOCK_AT as usize;
+/// The size of the blocks of a volume.
+pub(crate) fn block_size(sb: &Superblock) -> FsResult<BlockSize> {
+    BlockSize::new(sb.block_bytes()).ok_or_else(|| {
+        FsError::incompatible(format!(
+            "blocks of {} bytes cannot be mounted, only those of 1024, 2048 or 4096; format with -b 4096",
+            sb.block_bytes()
+        ))
+    })
+}
 
-/// Reads 4 KiB straight from the device.
-pub(crate) fn read_block(queue: &Queue, block: BlockNo) -> FsResult<Bytes> {
+/// Reads a block straight from the device.
+pub(crate) fn read_block(queue: &Queue, size: BlockSize, block: BlockNo) -> FsResult<Bytes> {
     queue
-        .read(block.lba(), base::SECTORS_PER_BLOCK)
+        .read(size.lba(block), size.sectors())
         .map_err(fault::device(&format!("reading block {block}")))
 }
 
 /// Writes the superblock in place, non-volatile on return.
 pub(crate) fn write_in_place(queue: &Arc<Queue>, sb: &mut Superblock) -> FsResult<()> {
-    let mut block = read_block(queue, SUPERBLOCK_HOME)?.to_vec();
-    sb.encode(&mut block[SUPERBLOCK_AT..]);
-    debug_assert_eq!(block.len(), BLOCK_BYTES, "a whole block");
+    let size = block_size(sb)?;
+    let (home, at) = superblock_place(size);
+    let mut block = read_block(queue, size, home)?.to_vec();
+    sb.encode(&mut block[at..]);
     queue
-        .write_fua(SUPERBLOCK_HOME.lba(), Class::Home, block.into())
+        .write_fua(size.lba(home), Class::Home, block.into())
         .map_err(fault::device("writing the superblock"))
 }
 
@@ -51,7 +62,8 @@ impl Ext4 {
         }
         let mut new = vec![0; SUPERBLOCK_BYTES];
         sb.encode(&mut new);
-        tx.update(SUPERBLOCK_HOME, SUPERBLOCK_AT, &old, &new)
+        let (home, at) = superblock_place(self.block_size);
+        tx.update(home, at, &old, &new)
     }
 
     /// Brings the lazy counters up to date.

@@ -3,8 +3,6 @@
 use crate::Ext4;
 use crate::bitmap;
 use crate::fault;
-use crate::file::BLOCK;
-use base::SECTORS_PER_BLOCK;
 use fscore::{Errno, FsResult};
 use std::ops::Range;
 
@@ -22,14 +20,17 @@ impl Ext4 {
         if !self.queue.caps().discard {
             return Err(Errno::NotSup.into());
         }
-        let least = min_bytes.div_ceil(BLOCK).max(1);
+        let least = min_bytes.div_ceil(self.block()).max(1);
         let blocks = self.geo.blocks_count();
         let short = range.end.saturating_sub(range.start) < BLOCK;
-        if short || range.start / BLOCK >= blocks || least > self.geo.blocks_per_group().into() {
+        if short
+            || range.start / self.block() >= blocks
+            || least > self.geo.blocks_per_group().into()
+        {
             return Err(Errno::Inval.into());
         }
         self.reap_pending()?;
-        let wanted = range.start / BLOCK..(range.end / BLOCK).min(blocks);
+        let wanted = range.start / self.block()..(range.end / self.block()).min(blocks);
         let mut done = 0;
         for group in 0..self.groups.count() {
             let first = self.geo.group_first_block(group).0;
@@ -40,7 +41,7 @@ impl Ext4 {
                 done += self.trim_group(group, part, least as u32)?;
             }
         }
-        Ok(done * BLOCK)
+        Ok(done * self.block())
     }
 
     /// The same for the bits `part` of one group. Answers how many blocks.
@@ -58,9 +59,9 @@ impl Ext4 {
             let end = bitmap::next(map, start, part.end, true);
             if end - start >= least {
                 let block = self.geo.group_first_block(group).plus(start.into());
-                let sectors = u64::from(end - start) * SECTORS_PER_BLOCK;
+                let sectors = self.block_size.sectors_of(u64::from(end - start));
                 self.queue
-                    .discard(block.lba(), sectors)
+                    .discard(self.block_size.lba(block), sectors)
                     .map_err(fault::device("discarding free blocks"))?;
                 done += u64::from(end - start);
             }

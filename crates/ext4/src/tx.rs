@@ -9,7 +9,7 @@
 
 use crate::Ext4;
 use crate::fault;
-use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, Tid};
+use base::{BlockNo, Bytes, Mutant, Tid};
 use block::Batch;
 use fscore::{FsError, FsResult};
 use journal::Handle;
@@ -121,7 +121,6 @@ impl<'f> Tx<'f> {
 
     /// Gives a new metadata block its content; what lies on the device is not read.
     pub fn create(&mut self, block: BlockNo, content: Bytes) -> FsResult<()> {
-        debug_assert_eq!(content.len(), BLOCK_BYTES, "blocks are whole");
         self.changed = true;
         self.handle().create(block, content).map_err(fault::journal)
     }

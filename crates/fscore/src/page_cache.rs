@@ -1,4 +1,4 @@
-//! The page cache: 4 KiB pages of files, their dirty and write-back state, and a bound on clean pages.
+//! The page cache: pages of files (4 KiB, or as small as the blocks of the volume), their dirty and write-back state, and a bound on clean pages.
 //!
 //! The cache never reads, never writes, never waits: it hands dirty runs to the file system and is told what became of them.
 //!
@@ -109,14 +109,21 @@ struct State {
 pub struct PageCache {
     state: Mutex<State>,
     limit: usize,
+    page_bytes: usize,
 }
 
 impl PageCache {
     /// A cache that evicts clean pages beyond `limit_bytes` (at least 16 pages).
     pub fn new(limit_bytes: usize) -> PageCache {
+        PageCache::with_page_bytes(limit_bytes, BLOCK_BYTES)
+    }
+
+    /// The same with pages of another size, a power of two.
+    pub fn with_page_bytes(limit_bytes: usize, page_bytes: usize) -> PageCache {
         PageCache {
             state: Mutex::named("page cache", State::default()),
-            limit: (limit_bytes / BLOCK_BYTES).max(16),
+            limit: (limit_bytes / page_bytes).max(16),
+            page_bytes,
         }
     }
 
@@ -197,7 +204,7 @@ impl PageCache {
 
     /// Adds what was read from the device; a page that is cached already stays as it is.
     pub fn fill(&self, ino: Ino, index: u64, data: Bytes, home: Home) {
-        debug_assert_eq!(data.len(), BLOCK_BYTES, "pages are whole");
+        debug_assert_eq!(data.len(), self.page_bytes, "pages are whole");
         let mut state = self.state.lock();
         if state.page(ino, index).is_none() {
             state.insert(ino, index, data, home);

@@ -606,7 +606,7 @@ mod tests {
         let (image, basis) = store(&mut c, 128, 3);
         let basis = basis.expect("tracked");
         assert_eq!((basis.rec, basis.must_be_full()), (Some(Tid(1)), false));
-        assert_eq!(basis.since_home.runs(), [0..8, 64..72], "D7");
+        assert_eq!(basis.since_home.runs(BLOCK_BYTES), [0..8, 64..72], "D7");
         assert_eq!(basis.marked, changed(128), "D4");
         let base = basis.base.expect("known");
         assert_eq!((base[64], base[128], image[128]), (2, 0, 3), "D5");
@@ -639,14 +639,14 @@ mod tests {
         let (image, basis) = store(&mut c, 256, 4);
         let unsaved = basis.expect("tracked").since_home;
         assert_eq!(
-            unsaved.runs(),
+            unsaved.runs(BLOCK_BYTES),
             [0..8, 64..72, 128..136],
             "D7: not yet complete"
         );
         assert_eq!(c.end_home(B, &home, true), refile(Some(1), Some(2)), "R3");
         let _ = publish(&mut c, image, 4, Logged::Unchanged, WordMap::NONE);
         let basis = store(&mut c, 512, 5).1.expect("tracked");
-        assert_eq!(basis.since_home.runs(), [64..72, 128..136], "D7");
+        assert_eq!(basis.since_home.runs(BLOCK_BYTES), [64..72, 128..136], "D7");
         assert_eq!(basis.rec, Some(Tid(2)));
     }
 
@@ -659,7 +659,7 @@ mod tests {
         let _ = log(&mut c, 2, 64, Logged::Delta);
         assert_eq!(c.end_home(B, &home, false), Refile::default());
         let basis = store(&mut c, 128, 3).1.expect("tracked");
-        assert_eq!(basis.since_home.runs(), [0..8, 64..72]);
+        assert_eq!(basis.since_home.runs(BLOCK_BYTES), [0..8, 64..72]);
         assert_eq!(basis.rec, Some(Tid(1)));
     }
 

@@ -10,7 +10,7 @@ use crate::inner::{Inner, Log};
 use crate::space::Admission;
 use crate::state::State;
 use crate::transaction::{Kind, Running, Shared};
-use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, Tid};
+use base::{BlockNo, Bytes, Mutant, Tid};
 use block::Batch;
 use rt::MutexGuard;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl<'j> Handle<'j> {
     ) -> Result<(), JournalError> {
         if offset
             .checked_add(bytes.len())
-            .is_none_or(|end| end > BLOCK_BYTES)
+            .is_none_or(|end| end > self.inner.block_size.bytes())
         {
             let len = bytes.len();
             return Err(JournalError::misuse(format!(
@@ -98,7 +98,7 @@ impl<'j> Handle<'j> {
     }
 
     fn replace(&mut self, block: BlockNo, content: Bytes, kind: Kind) -> Result<(), JournalError> {
-        if content.len() != BLOCK_BYTES {
+        if content.len() != self.inner.block_size.bytes() {
             let len = content.len();
             return Err(JournalError::misuse(format!(
                 "block {block} gets {len} bytes of content"

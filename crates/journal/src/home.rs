@@ -70,6 +70,7 @@ impl Inner {
         let reliable = self.writes_home_reliably();
         // H1: where nothing but FUA keeps a home write from leaving garbage.
         let fua = reliable && (self.full_first || !rt::mutant(Mutant::NormalHomeWrite));
+        let size = self.block_size;
         let mut plug = self.queue.plug();
         let mut images: Vec<(BlockNo, Bytes)> = Vec::with_capacity(chunk.len());
         {
@@ -85,8 +86,8 @@ impl Inner {
                     continue;
                 }
                 match fua {
-                    true => plug.write_fua(block.lba(), kind.home_class(), sent),
-                    false => plug.write(block.lba(), kind.home_class(), sent),
+                    true => plug.write_fua(size.lba(block), kind.home_class(), sent),
+                    false => plug.write(size.lba(block), kind.home_class(), sent),
                 }
             }
         }

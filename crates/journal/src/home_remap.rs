@@ -50,7 +50,7 @@ use crate::inner::{Inner, Log};
 use crate::ring::LogPos;
 use crate::state::State;
 use crate::{Home, JournalError};
-use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, SECTORS_PER_BLOCK, Tid};
+use base::{BlockNo, BlockSize, Bytes, Mutant, Tid};
 use block::{DevErrorKind, Remap, RemapCaps, RemapMode, RemapPair, Remapped};
 use std::collections::BTreeSet;
 
@@ -64,8 +64,13 @@ struct Listed {
 }
 
 /// True if the device can make `home` and `source` share a page.
-pub(crate) fn is_aligned(caps: &RemapCaps, home: BlockNo, source: BlockNo) -> bool {
-    let (granule, block) = (u64::from(caps.granule.max(1)), BLOCK_BYTES as u64);
+pub(crate) fn is_aligned(
+    caps: &RemapCaps,
+    size: BlockSize,
+    home: BlockNo,
+    source: BlockNo,
+) -> bool {
+    let (granule, block) = (u64::from(caps.granule.max(1)), size.bytes() as u64);
     let whole = |n: BlockNo| (n.0 * block).is_multiple_of(granule);
     block.is_multiple_of(granule) && whole(home) && whole(source)
 }
@@ -94,7 +99,7 @@ impl Inner {
         let plain = job.images.iter().zip(job.sources());
         plain
             .filter_map(|(image, at)| Some((image.block, at?)))
-            .filter(|&(block, at)| is_aligned(&caps, block, place(at)))
+            .filter(|&(block, at)| is_aligned(&caps, self.block_size, block, place(at)))
             .collect()
     }
 
@@ -153,7 +158,7 @@ impl Inner {
 
     /// Sends one REMAP. Answers what has to be written instead.
     fn remap_batch(&self, mode: RemapMode, batch: &[Listed]) -> Result<Vec<BlockNo>, JournalError> {
-        let pair = |l: &Listed| RemapPair::new(l.block.lba(), l.source.lba(), BLOCK_BYTES);
+        let pair = |l: &Listed| self.remap_pair(l.block, l.source);
         let remap = Remap {
             pairs: batch.iter().map(pair).collect(),
             mode,
@@ -174,7 +179,7 @@ impl Inner {
         state.home_mark = Some(self.queue.mark());
         let of_list = batch.len() as u64;
         match &result {
-            Ok((remapped, _)) => state.stats.remapped(of_list, remapped),
+            Ok((remapped, _)) => state.stats.remapped(of_list, remapped, self.block_size),
             Err(_) => state.stats.remaps_refused += of_list,
         }
         self.buffers.notify_all();
@@ -184,6 +189,11 @@ impl Inner {
             Err(_) if !done => Ok(batch.iter().map(|l| l.block).collect()),
             _ => Ok(Vec::new()),
         }
+    }
+
+    fn remap_pair(&self, home: BlockNo, source: BlockNo) -> RemapPair {
+        let size = self.block_size;
+        RemapPair::new(size.lba(home), size.lba(source), size.bytes())
     }
 
     /// X1: nothing but the image that came home is clean now.
@@ -235,7 +245,7 @@ impl Inner {
                 };
                 if again {
                     let source = log.place.block(state.ring().block(at));
-                    pairs.push(RemapPair::new(block.lba(), source.lba(), BLOCK_BYTES));
+                    pairs.push(self.remap_pair(block, source));
                 } else if !overwritten {
                     kept.insert(block, (at, freed));
                 }
@@ -256,9 +266,9 @@ impl Inner {
 }
 
 impl crate::Stats {
-    fn remapped(&mut self, blocks: u64, remapped: &Remapped) {
+    fn remapped(&mut self, blocks: u64, remapped: &Remapped, size: BlockSize) {
         self.blocks_remapped += blocks;
         self.remap_commands += 1;
-        self.remaps_copied += remapped.copied / SECTORS_PER_BLOCK;
+        self.remaps_copied += remapped.copied / size.sectors();
     }
 }

@@ -8,7 +8,7 @@ use crate::space::{Admission, Limits};
 use crate::state::State;
 use crate::transaction::{Running, Shared};
 use crate::{JournalError, LogPlace, Options};
-use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK, Tid};
+use base::{BlockNo, BlockSize, Bytes, Tid};
 use block::Queue;
 use ondisk::jbd2::Format;
 use rt::{Condvar, Mutex, MutexGuard};
@@ -27,6 +27,8 @@ pub(crate) struct Log {
 pub(crate) struct Inner {
     pub queue: Arc<Queue>,
     pub options: Options,
+    /// Size of all blocks.
+    pub block_size: BlockSize,
     /// `None`: preset none.
     pub log: Option<Log>,
     /// D2 of `track.rs`.
@@ -231,7 +233,8 @@ impl Inner {
                 Look::Loading => self.sleep(&self.buffers, &mut state),
                 Look::Load(ticket) => {
                     drop(state);
-                    let read = self.queue.read(block.lba(), SECTORS_PER_BLOCK);
+                    let size = self.block_size;
+                    let read = self.queue.read(size.lba(block), size.sectors());
                     state = self.state.lock();
                     state
                         .cache
@@ -265,13 +268,14 @@ impl Inner {
                 }
             }
         }
-        let read = self.queue.read(first.lba(), count * SECTORS_PER_BLOCK);
+        let size = self.block_size;
+        let read = self.queue.read(size.lba(first), size.sectors_of(count));
         let mut state = self.state.lock();
         for (n, ticket) in tickets.into_iter().enumerate() {
             let Some(ticket) = ticket else { continue };
-            let at = n * BLOCK_BYTES;
+            let at = n * size.bytes();
             // A copy, so that one cached block does not keep the whole run in memory.
-            let cut = |b: &Bytes| Bytes::copy_from_slice(&b[at..at + BLOCK_BYTES]);
+            let cut = |b: &Bytes| Bytes::copy_from_slice(&b[at..at + size.bytes()]);
             let bytes = read.as_ref().ok().map(cut);
             state.cache.loaded(first.plus(n as u64), ticket, bytes);
         }

@@ -76,12 +76,15 @@ impl Journal {
             stats: Stats::default(),
         };
         let adapt = adaptive(&queue, &options);
+        let of_log = log.as_ref().map(|log| log.place.block_size());
+        let block_size = of_log.unwrap_or(options.block_size);
         Inner {
             queue,
             adapt,
             #[cfg(test)]
             plan: None,
             options,
+            block_size,
             log,
             full_first,
             state: Mutex::named("journal", state),

@@ -8,7 +8,7 @@
 //!   may have been moved home.
 
 use crate::{JournalError, LogBlock, LogPlace};
-use base::{BLOCK_BYTES, Bytes, SECTORS_PER_BLOCK, Tid};
+use base::{Bytes, Tid};
 use block::{Class, Queue};
 use ondisk::jbd2::{CHECKSUM_CRC32C, JournalCompat, JournalIncompat, SUPERBLOCK_BYTES, Superblock};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl LogSuper {
             ));
         }
         let home = place.block(LogBlock(0));
-        let block = queue.read(home.lba(), SECTORS_PER_BLOCK)?;
+        let block = queue.read(place.lba(LogBlock(0)), place.block_size().sectors())?;
         let sb = Superblock::parse(&block).map_err(|e| e.at_block(home))?;
         let log = LogSuper {
             place,
@@ -46,10 +46,10 @@ impl LogSuper {
 
     fn check(&self) -> Result<(), JournalError> {
         let sb = &self.sb;
-        if sb.block_bytes() as usize != BLOCK_BYTES {
-            let bytes = sb.block_bytes();
+        let (bytes, own) = (sb.block_bytes(), self.place.block_size().bytes());
+        if bytes as usize != own {
             return Err(JournalError::Incompatible(format!(
-                "the log has blocks of {bytes} bytes, only {BLOCK_BYTES} are supported"
+                "the log has blocks of {bytes} bytes, the file system of {own}; run e2fsck"
             )));
         }
         if sb.blocks_count() > self.place.blocks_count() {
@@ -141,8 +141,8 @@ impl LogSuper {
         }
         let mut block = self.block.to_vec();
         self.sb.encode(&mut block[..SUPERBLOCK_BYTES]);
-        let home = self.place.block(LogBlock(0));
-        queue.write_fua(home.lba(), Class::JournalSuperblock, block.into())?;
+        let home = self.place.lba(LogBlock(0));
+        queue.write_fua(home, Class::JournalSuperblock, block.into())?;
         self.features_dirty = false;
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! How a journal is run.
 
 use crate::{Preset, Scheme};
-use base::Nanos;
+use base::{BlockSize, Nanos};
 
 /// Options of a running journal.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub struct Options {
     pub features_64bit: bool,
     /// Write checksums v3 (ext4 feature `metadata_csum`); otherwise none.
     pub checksum_v3: bool,
+    /// Size of the blocks of the file system. A log brings its own.
+    pub block_size: BlockSize,
     /// Clean metadata blocks beyond this number are dropped from the cache.
     pub cache_blocks: usize,
 }
@@ -30,6 +32,7 @@ impl Default for Options {
             writeback_expire: Some(Nanos::from_secs(30)),
             features_64bit: true,
             checksum_v3: true,
+            block_size: BlockSize::KIB4,
             cache_blocks: 16384,
         }
     }

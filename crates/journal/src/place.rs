@@ -1,7 +1,7 @@
 //! Where the blocks of a log lie on the device.
 
 use crate::JournalError;
-use base::BlockNo;
+use base::{BlockNo, BlockSize, Lba};
 
 /// A block of the log, counted from the journal superblock (0).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -13,6 +13,9 @@ pub struct LogPlace {
     runs: Vec<Run>,
     blocks_count: u32,
     fs_blocks: u64,
+    block_size: BlockSize,
+    /// On a device of its own.
+    external: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +27,8 @@ struct Run {
 }
 
 impl LogPlace {
-    /// A log in these runs of (first block, length) in log order, inside a file system of `fs_blocks` 4 KiB blocks.
+    /// A log in these runs of (first block, length) in log order, inside a file system of `fs_blocks` blocks: of 4 KiB unless
+    /// [`LogPlace::with_block_size`] says otherwise.
     ///
     /// # Errors
     /// A run is empty, lies outside the file system, or overlaps another one; or there are more than 2^32 blocks.
@@ -33,6 +37,8 @@ impl LogPlace {
             runs: Vec::with_capacity(runs.len()),
             blocks_count: 0,
             fs_blocks,
+            block_size: BlockSize::KIB4,
+            external: false,
         };
         for &(home, len) in runs {
             let end = home.0.checked_add(len.into());
@@ -49,6 +55,32 @@ impl LogPlace {
         }
         place.refuse_overlap()?;
         Ok(place)
+    }
+
+    /// A log of `blocks` blocks on a device of its own, whose block numbers are those of the log; its superblock lies at `superblock`. The
+    /// file system has `fs_blocks` blocks.
+    pub fn external(superblock: BlockNo, blocks: u32, fs_blocks: u64) -> LogPlace {
+        let run = |at, home, len| Run { at, home, len };
+        let rest = run(1, BlockNo(1), blocks.saturating_sub(1));
+        LogPlace {
+            runs: vec![run(0, superblock, 1), rest],
+            blocks_count: blocks,
+            fs_blocks,
+            block_size: BlockSize::KIB4,
+            external: true,
+        }
+    }
+
+    /// True if the log lies on a device of its own.
+    pub fn is_external(&self) -> bool {
+        self.external
+    }
+
+    /// The same with blocks of this size.
+    #[must_use]
+    pub fn with_block_size(mut self, size: BlockSize) -> LogPlace {
+        self.block_size = size;
+        self
     }
 
     fn refuse_overlap(&self) -> Result<(), JournalError> {
@@ -74,6 +106,19 @@ impl LogPlace {
         self.fs_blocks
     }
 
+    /// Size of the blocks of log and file system.
+    pub fn block_size(&self) -> BlockSize {
+        self.block_size
+    }
+
+    /// First sector of a block of the log.
+    ///
+    /// # Panics
+    /// If the log has no such block.
+    pub fn lba(&self, at: LogBlock) -> Lba {
+        self.block_size.lba(self.block(at))
+    }
+
     /// Address of a block of the log.
     ///
     /// # Panics
@@ -84,11 +129,13 @@ impl LogPlace {
         run.home.plus((at.0 - run.at).into())
     }
 
-    /// True if `block` is one of the log.
+    /// True if `block` of the file system is one of the log.
     pub fn contains(&self, block: BlockNo) -> bool {
-        self.runs
-            .iter()
-            .any(|r| r.home <= block && block < r.home.plus(r.len.into()))
+        !self.external
+            && self
+                .runs
+                .iter()
+                .any(|r| r.home <= block && block < r.home.plus(r.len.into()))
     }
 }
 
@@ -102,6 +149,17 @@ mod tests {
         let homes: Vec<u64> = (0..5).map(|n| place.block(LogBlock(n)).0).collect();
         assert_eq!(homes, [100, 101, 102, 10, 11]);
         assert!(place.contains(BlockNo(11)) && !place.contains(BlockNo(12)));
+    }
+
+    #[test]
+    fn a_log_on_its_own_device() {
+        let place = LogPlace::external(BlockNo(2), 1024, 50);
+        let homes = [0, 1, 3, 1023].map(|n| place.block(LogBlock(n)).0);
+        assert_eq!(homes, [2, 1, 3, 1023]);
+        assert!(
+            !place.contains(BlockNo(3)),
+            "that is one of the file system"
+        );
     }
 
     #[test]

@@ -12,9 +12,9 @@ use ondisk::jbd2::Format;
 /// Smallest ring that is accepted, blocks.
 pub(crate) const RING_MIN: u32 = 8;
 
-/// Bytes that a coalition part holds at least before another one begins: a block less its header, the head of a
-/// record that is split, and what is too small to be worth splitting.
-const PART_FILLED: u32 = 4096 - 48 - 64;
+/// What a coalition part may have in a block besides records: its header, the head of a record that is split, and what is too small
+/// to be worth splitting.
+const PART_REST: u32 = 48 + 64;
 /// Bytes of the record of a full image.
 const FULL_RECORD: u32 = 16;
 
@@ -24,6 +24,8 @@ pub(crate) struct Limits {
     record: Record,
     tags_per_descriptor: u32,
     revokes_per_block: u32,
+    /// Bytes that a coalition part holds at least before another one begins.
+    part_filled: u32,
     /// Log blocks that one transaction may need at most: a quarter of the ring, as in Linux.
     pub transaction_max: u32,
 }
@@ -48,6 +50,7 @@ impl Limits {
             record,
             tags_per_descriptor: format.tags_per_descriptor() as u32,
             revokes_per_block: format.revokes_per_block() as u32,
+            part_filled: format.block_bytes as u32 - PART_REST,
             transaction_max: (ring_len / 4).max(RING_MIN),
         }
     }
@@ -56,7 +59,7 @@ impl Limits {
     pub fn log_blocks(&self, images: u32, revokes: u32) -> u32 {
         if let Record::Coalition { commit_block } = self.record {
             let bytes = images * FULL_RECORD + revokes * 9 + 12;
-            return images + 1 + bytes / PART_FILLED + u32::from(commit_block);
+            return images + 1 + bytes / self.part_filled + u32::from(commit_block);
         }
         images
             + images.div_ceil(self.tags_per_descriptor)

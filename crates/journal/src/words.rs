@@ -1,4 +1,4 @@
-//! A set of 8-byte words of a block: 512 bits, one cache line.
+//! A set of 8-byte words of a block: 512 bits, one cache line. Smaller blocks use the first of them.
 
 use base::BLOCK_BYTES;
 use std::ops::Range;
@@ -48,10 +48,15 @@ impl WordMap {
         self.0.iter().zip(other.0).all(|(lane, o)| o & !lane == 0)
     }
 
-    /// The words, as ranges of bytes, neighbours joined, ascending.
-    pub fn runs(&self) -> Vec<Range<usize>> {
+    /// The words of a block of `len` bytes, as ranges of bytes, neighbours joined, ascending.
+    pub fn runs(&self, len: usize) -> Vec<Range<usize>> {
         let mut runs: Vec<Range<usize>> = Vec::new();
-        for (n, lane) in self.0.iter().enumerate() {
+        for (n, lane) in self
+            .0
+            .iter()
+            .enumerate()
+            .take(len.div_ceil(64 * WORD_BYTES))
+        {
             let mut rest = *lane;
             while rest != 0 {
                 let word = n * 64 + rest.trailing_zeros() as usize;
@@ -69,7 +74,7 @@ impl WordMap {
     /// The words in which two blocks differ.
     pub fn difference(a: &[u8], b: &[u8]) -> WordMap {
         let mut map = WordMap::NONE;
-        for word in 0..WORDS {
+        for word in 0..a.len() / WORD_BYTES {
             let at = word * WORD_BYTES;
             if a[at..at + WORD_BYTES] != b[at..at + WORD_BYTES] {
                 map.mark(at, 1);
@@ -81,7 +86,7 @@ impl WordMap {
 
 impl std::fmt::Debug for WordMap {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.runs()).finish()
+        f.debug_list().entries(self.runs(BLOCK_BYTES)).finish()
     }
 }
 
@@ -95,9 +100,10 @@ mod tests {
         map.mark(7, 2);
         map.mark(100, 0);
         map.mark(4095, 1);
-        assert_eq!(map.runs(), [0..16, 4088..4096]);
+        assert_eq!(map.runs(BLOCK_BYTES), [0..16, 4088..4096]);
         assert!(WordMap::ALL.covers(&map) && !map.covers(&WordMap::ALL));
-        assert_eq!(WordMap::ALL.runs().first(), Some(&(0..4096)));
+        assert_eq!(WordMap::ALL.runs(BLOCK_BYTES), [0..4096]);
+        assert_eq!(WordMap::ALL.runs(1024), [0..1024]);
         assert!(!map.is_empty() && WordMap::NONE.is_empty());
     }
 
@@ -107,7 +113,7 @@ mod tests {
         let mut b = a.clone();
         b[1000] = 1;
         b[1008] = 2;
-        let runs = WordMap::difference(&a, &b).runs();
+        let runs = WordMap::difference(&a, &b).runs(BLOCK_BYTES);
         assert_eq!((runs.len(), &runs[0]), (1, &(1000..1016)));
         assert!(WordMap::difference(&a, &a).is_empty());
     }

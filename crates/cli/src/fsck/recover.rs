@@ -10,8 +10,11 @@ use std::process::ExitCode;
 pub fn recover(args: &RecoverArgs) -> ExitCode {
     let name = args.image.display();
     let write = !args.dry_run;
-    let done = open::open(&args.image, write)
-        .and_then(|file| recover_image(&file, write, now()).map_err(|e| format!("{name}: {e}")));
+    let done = open::open(&args.image, write).and_then(|file| {
+        let journal = args.journal.as_ref().map(|path| open::open(path, write));
+        let journal = journal.transpose()?;
+        recover_image(&file, journal.as_ref(), write, now()).map_err(|e| format!("{name}: {e}"))
+    });
     let recovery = match done {
         Ok(recovery) => recovery,
         Err(why) => {

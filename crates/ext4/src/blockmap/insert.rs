@@ -6,8 +6,8 @@ use crate::balloc::Got;
 use crate::inode::Inode;
 use crate::map::Span;
 use crate::tx::Tx;
+use base::BlockNo;
 use base::bytes::{get_le32, put_le32};
-use base::{BLOCK_BYTES, BlockNo};
 use fscore::{Errno, FsResult};
 use ondisk::ext4::BlockPath;
 
@@ -24,7 +24,7 @@ impl Ext4 {
         lblk: u32,
         len: u32,
     ) -> FsResult<Got> {
-        let path = BlockPath::to(lblk, BLOCK_BYTES as u32).ok_or(Errno::FBig)?;
+        let path = BlockPath::to(lblk, self.geo.block_bytes()).ok_or(Errno::FBig)?;
         let room = match self.lookup_block_map(inode, lblk, len)? {
             Span::Hole { len } => len,
             _ => 1,
@@ -140,7 +140,7 @@ impl Ext4 {
         let block = fresh
             .next()
             .expect("B1: pointer blocks are allocated first");
-        tx.create(block, vec![0; BLOCK_BYTES].into())?;
+        tx.create(block, vec![0; self.block_size.bytes()].into())?;
         Ok(block.0 as u32)
     }
 }

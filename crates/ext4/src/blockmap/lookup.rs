@@ -4,15 +4,15 @@ use super::POINTER_BYTES;
 use crate::Ext4;
 use crate::inode::Inode;
 use crate::map::Span;
+use base::BlockNo;
 use base::bytes::get_le32;
-use base::{BLOCK_BYTES, BlockNo};
 use fscore::FsResult;
 use ondisk::ext4::BlockPath;
 
 impl Ext4 {
     /// What the blocks from `lblk` on are mapped to; at most `want`, and not beyond the pointers of one block.
     pub(crate) fn lookup_block_map(&self, inode: &Inode, lblk: u32, want: u32) -> FsResult<Span> {
-        let Some(path) = BlockPath::to(lblk, BLOCK_BYTES as u32) else {
+        let Some(path) = BlockPath::to(lblk, self.geo.block_bytes()) else {
             return Ok(Span::Hole { len: want });
         };
         let Some((pointers, at)) = self.last_pointers(inode, &path)? else {

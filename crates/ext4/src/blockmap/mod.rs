@@ -10,29 +10,33 @@ mod walk;
 
 pub(crate) use walk::runs_of_map;
 
-use base::BLOCK_BYTES;
+use base::BlockSize;
 use ondisk::ext4::BLOCK_MAP_DIRECT;
 
-/// Pointers in a block.
-const POINTERS: u64 = BLOCK_BYTES as u64 / 4;
 /// Bytes of a pointer.
 const POINTER_BYTES: usize = 4;
 
+/// Pointers in a block.
+const fn pointers(size: BlockSize) -> u64 {
+    (size.bytes() / POINTER_BYTES) as u64
+}
+
 /// First file block under slot `slot`, and how many there are.
-fn slot_range(slot: usize) -> (u64, u64) {
+fn slot_range(size: BlockSize, slot: usize) -> (u64, u64) {
+    let pointers = pointers(size);
     let direct = u64::from(BLOCK_MAP_DIRECT);
     match slot as u64 {
         slot if slot < direct => (slot, 1),
-        12 => (direct, POINTERS),
-        13 => (direct + POINTERS, POINTERS.pow(2)),
-        _ => (direct + POINTERS + POINTERS.pow(2), POINTERS.pow(3)),
+        12 => (direct, pointers),
+        13 => (direct + pointers, pointers.pow(2)),
+        _ => (direct + pointers + pointers.pow(2), pointers.pow(3)),
     }
 }
 
 /// Largest file that a block map reaches, bytes.
-pub(crate) fn size_max() -> u64 {
-    let (first, count) = slot_range(14);
-    (first + count) * BLOCK_BYTES as u64
+pub(crate) fn size_max(size: BlockSize) -> u64 {
+    let (first, count) = slot_range(size, 14);
+    (first + count) * size.bytes() as u64
 }
 
 #[cfg(test)]
@@ -42,15 +46,20 @@ mod tests {
 
     #[test]
     fn slots_follow_each_other() {
+        [1024, 2048, 4096].map(check_slots);
+    }
+
+    fn check_slots(bytes: u32) {
+        let size = BlockSize::new(bytes).expect("supported");
         let mut next = 0;
         for slot in 0..15 {
-            let (first, count) = slot_range(slot);
+            let (first, count) = slot_range(size, slot);
             assert_eq!(first, next);
-            let path = BlockPath::to(first as u32, BLOCK_BYTES as u32).expect("reachable");
+            let path = BlockPath::to(first as u32, bytes).expect("reachable");
             assert_eq!(path.slot, slot);
             next = first + count;
         }
-        assert_eq!(size_max() / BLOCK_BYTES as u64, next);
-        assert!(BlockPath::to(next as u32, BLOCK_BYTES as u32).is_none());
+        assert_eq!(size_max(size) / u64::from(bytes), next);
+        assert!(BlockPath::to(next as u32, bytes).is_none());
     }
 }

@@ -1,12 +1,12 @@
 //! Removing the end of a file, in steps that each leave a whole map.
 
-use super::{POINTER_BYTES, POINTERS, slot_range};
+use super::{POINTER_BYTES, pointers, slot_range};
 use crate::Ext4;
 use crate::extent::Step;
 use crate::inode::Inode;
 use crate::tx::Tx;
+use base::BlockNo;
 use base::bytes::{get_le32, is_zero, put_le32};
-use base::{BLOCK_BYTES, BlockNo};
 use fscore::FsResult;
 use ondisk::ext4::{BLOCK_MAP_DIRECT, BLOCK_MAP_SLOTS};
 
@@ -34,7 +34,7 @@ impl Ext4 {
             budget: RUNS_MAX,
         };
         for slot in (0..BLOCK_MAP_SLOTS).rev() {
-            let (first, count) = slot_range(slot);
+            let (first, count) = slot_range(self.block_size, slot);
             if first + count <= from {
                 return Ok(Step::Done);
             }
@@ -92,8 +92,9 @@ impl Ext4 {
         if levels == 1 {
             self.trim_leaf(tx, inode, &mut new, first, trim)?;
         } else {
-            let span = POINTERS.pow(levels as u32 - 1);
-            for i in (0..POINTERS).rev() {
+            let count = pointers(self.block_size);
+            let span = count.pow(levels as u32 - 1);
+            for i in (0..count).rev() {
                 let child = get_le32(&new, i as usize * POINTER_BYTES);
                 if child == 0 {
                     continue;
@@ -127,8 +128,9 @@ impl Ext4 {
         trim: &mut Trim,
     ) -> FsResult<()> {
         let get = |pointers: &[u8], i: u64| get_le32(pointers, i as usize * POINTER_BYTES);
-        let keep = trim.from.saturating_sub(first).min(POINTERS);
-        let mut end = POINTERS;
+        let count = (pointers.len() / POINTER_BYTES) as u64;
+        let keep = trim.from.saturating_sub(first).min(count);
+        let mut end = count;
         while end > keep && trim.budget > 0 {
             let last = get(pointers, end - 1);
             if last == 0 {
@@ -147,7 +149,6 @@ impl Ext4 {
             pointers[start as usize * POINTER_BYTES..end as usize * POINTER_BYTES].fill(0);
             end = start;
         }
-        debug_assert_eq!(pointers.len(), BLOCK_BYTES, "a whole block");
         Ok(())
     }
 }

@@ -1,11 +1,11 @@
 //! Reading a whole map: the journal inode before the mount, and the pointer blocks of an inode for fsync without journal.
 
-use super::{POINTER_BYTES, POINTERS};
+use super::POINTER_BYTES;
 use crate::extent::Source;
 use crate::inode::Inode;
 use crate::{Ext4, fault};
+use base::BlockNo;
 use base::bytes::get_le32;
-use base::{BLOCK_BYTES, BlockNo};
 use fscore::{FsError, FsResult};
 use ondisk::ext4::{BLOCK_MAP_DIRECT, BLOCK_MAP_SLOTS};
 use std::collections::BTreeSet;
@@ -65,14 +65,8 @@ fn collect(
         return Ok(());
     }
     let bytes = (source.read)(block)?;
-    for i in 0..POINTERS as usize {
-        collect(
-            source,
-            get_le32(&bytes, i * POINTER_BYTES),
-            levels - 1,
-            left,
-            runs,
-        )?;
+    for pointer in bytes.chunks_exact(POINTER_BYTES) {
+        collect(source, get_le32(pointer, 0), levels - 1, left, runs)?;
     }
     Ok(())
 }
@@ -100,7 +94,6 @@ impl Ext4 {
                 level = below;
             }
         }
-        debug_assert!(POINTERS as usize * POINTER_BYTES == BLOCK_BYTES);
         Ok(seen.into_iter().collect())
     }
 }

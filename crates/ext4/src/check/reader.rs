@@ -21,7 +21,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The same device in blocks of 1024 or 4096 bytes.
+    /// The same device in blocks of 1024, 2048 or 4096 bytes.
     pub fn in_blocks_of(&self, bytes: usize) -> Reader<'a> {
         Reader {
             block_bytes: bytes,

@@ -5,9 +5,9 @@ use super::reader::Reader;
 use super::volume::Volume;
 use super::{Options, Report};
 use crate::mount::{INCOMPAT_SUPPORTED, RO_COMPAT_SUPPORTED};
-use crate::superblock::SUPERBLOCK_AT;
+use base::BlockSize;
 use base::bytes::get_le32;
-use ondisk::ext4::{Compat, GroupDesc, Incompat, RoCompat, Superblock};
+use ondisk::ext4::{Compat, GroupDesc, Incompat, RoCompat, SUPERBLOCK_AT, Superblock};
 
 /// Where the inodes of quotas are named.
 const QUOTA_INODES: [(usize, &str); 3] = [
@@ -24,7 +24,7 @@ pub(super) fn load(
     report: &mut Report,
 ) -> Option<Superblock> {
     let block = reader.block(0, found)?;
-    let sb = match Superblock::parse(&block[SUPERBLOCK_AT..]) {
+    let sb = match Superblock::parse(&block[SUPERBLOCK_AT as usize..]) {
         Ok(sb) => sb,
         Err(e) => {
             // A cut write of the superblock leaves its magic number.
@@ -78,8 +78,8 @@ fn unsupported(sb: &Superblock) -> Option<String> {
         return Some(format!("feature {unknown}"));
     }
     let bytes = sb.block_bytes();
-    (![1024, 4096].contains(&bytes))
-        .then(|| format!("blocks of {bytes} bytes; only 1024 and 4096 are known"))
+    let unknown = BlockSize::new(bytes).is_none();
+    unknown.then(|| format!("blocks of {bytes} bytes; only 1024, 2048 and 4096 are known"))
 }
 
 /// Fields that contradict each other.

@@ -1,7 +1,6 @@
 //! From the facts of a directory to the formats of `ondisk`: limits, checksums, kinds, and the shape of a root.
 
 use super::{DirFacts, Item};
-use base::BLOCK_BYTES;
 use fscore::FileKind;
 use ondisk::ext4::{
     DIR_ENTRY_MIN_BYTES, DIR_TAIL_BYTES, DirEntries, DirEntry, DirHash, DxBlock, DxEntry,
@@ -19,12 +18,12 @@ pub(super) fn leaf_limit(facts: &DirFacts) -> usize {
     } else {
         0
     };
-    BLOCK_BYTES - tail
+    facts.block_bytes - tail
 }
 
 /// A leaf without entries, not sealed.
 pub(super) fn empty_leaf(facts: &DirFacts) -> Vec<u8> {
-    let mut block = vec![0; BLOCK_BYTES];
+    let mut block = vec![0; facts.block_bytes];
     set_dir_rec_len(&mut block, 0, leaf_limit(facts));
     if facts.csum_seed.is_some() {
         put_dir_tail(&mut block);
@@ -107,7 +106,7 @@ pub(super) fn parse_root(facts: &DirFacts, block: &[u8]) -> Result<DxBlock, Stri
         )),
     };
     expect(b".", DIR_ENTRY_MIN_BYTES)?;
-    expect(b"..", BLOCK_BYTES - DIR_ENTRY_MIN_BYTES)?;
+    expect(b"..", facts.block_bytes - DIR_ENTRY_MIN_BYTES)?;
     parse_index(facts, block, true)
 }
 
@@ -164,8 +163,8 @@ pub(super) fn put_index(facts: &DirFacts, block: &mut [u8], index: &DxBlock) {
 
 /// A new interior node.
 pub(super) fn new_node(facts: &DirFacts, entries: Vec<DxEntry>) -> Vec<u8> {
-    let mut block = vec![0; BLOCK_BYTES];
-    let limit = DxBlock::capacity(false, BLOCK_BYTES, facts.csum_seed.is_some());
+    let mut block = vec![0; facts.block_bytes];
+    let limit = DxBlock::capacity(false, facts.block_bytes, facts.csum_seed.is_some());
     put_index(
         facts,
         &mut block,
@@ -185,13 +184,13 @@ pub(super) fn new_root(
     dotdot: &DirEntry<'_>,
     leaf: u32,
 ) -> Vec<u8> {
-    let mut block = vec![0; BLOCK_BYTES];
+    let mut block = vec![0; facts.block_bytes];
     let first = DIR_ENTRY_MIN_BYTES;
     put_dir_entry(&mut block, 0, first, dot.ino, dot.file_type, dot.name);
     put_dir_entry(
         &mut block,
         first,
-        BLOCK_BYTES - first,
+        facts.block_bytes - first,
         dotdot.ino,
         dotdot.file_type,
         dotdot.name,
@@ -202,7 +201,7 @@ pub(super) fn new_root(
         levels: 0,
         flags: 0,
     });
-    let limit = DxBlock::capacity(true, BLOCK_BYTES, facts.csum_seed.is_some());
+    let limit = DxBlock::capacity(true, facts.block_bytes, facts.csum_seed.is_some());
     let entries = vec![DxEntry {
         hash: 0,
         block: leaf,

@@ -2,7 +2,7 @@
 
 use super::edit::Edit;
 use super::{DirFacts, DirIo, DirRead, Item, corrupt, layout, read_block};
-use base::{BLOCK_BYTES, Bytes, Ino};
+use base::{Bytes, Ino};
 use fscore::{Errno, FileKind, FsError, FsResult};
 use ondisk::ext4::{DirEntries, DirEntry, put_dir_entry, set_dir_rec_len};
 
@@ -77,7 +77,7 @@ impl Leaf {
     fn limit(&self) -> usize {
         match self.form {
             Form::Leaf => layout::leaf_limit(&self.facts),
-            Form::Root => BLOCK_BYTES,
+            Form::Root => self.facts.block_bytes,
         }
     }
     /// All records in order, used or not; damage ends the walk with an error.

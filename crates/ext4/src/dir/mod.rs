@@ -31,7 +31,7 @@ mod readdir;
 #[cfg(test)]
 mod tests;
 
-use base::{BLOCK_BYTES, Bytes, Ino};
+use base::{Bytes, Ino};
 use fscore::{Errno, FileKind, FsError, FsResult};
 use ondisk::ext4::{HashVersion, InodeSeed, NAME_BYTES_MAX};
 
@@ -52,6 +52,8 @@ pub const INSERT_APPENDS: u32 = 2;
 pub struct DirFacts {
     /// The directory's inode number.
     pub ino: Ino,
+    /// Bytes of a block.
+    pub block_bytes: usize,
     /// The inode's checksum seed (file-system seed, inode number, generation); `None` without `metadata_csum`.
     pub csum_seed: Option<InodeSeed>,
     /// Entries hold a file type (feature `filetype`).
@@ -70,11 +72,11 @@ pub struct DirFacts {
 pub trait DirRead {
     /// What the blocks depend on.
     fn facts(&self) -> &DirFacts;
-    /// Blocks of the directory (`i_size` / 4096).
+    /// Blocks of the directory (`i_size` / block size).
     fn block_count(&self) -> u32;
     /// True if block 0 is the root of a hash tree (`EXT4_INDEX_FL`).
     fn is_indexed(&self) -> bool;
-    /// Content of logical block `lblk`, 4096 bytes.
+    /// Content of logical block `lblk`, all of it.
     ///
     /// # Errors
     /// I/O errors; `Corrupt` if the block is a hole.
@@ -121,8 +123,9 @@ fn read_block(io: &dyn DirRead, lblk: u32) -> FsResult<Bytes> {
         return Err(corrupt(io.facts(), lblk, what));
     }
     let bytes = io.read(lblk)?;
-    if bytes.len() != BLOCK_BYTES {
-        let what = format!("{} bytes instead of {BLOCK_BYTES}", bytes.len());
+    let whole = io.facts().block_bytes;
+    if bytes.len() != whole {
+        let what = format!("{} bytes instead of {whole}", bytes.len());
         return Err(corrupt(io.facts(), lblk, what));
     }
     Ok(bytes)

@@ -7,7 +7,7 @@
 use super::htree::Path;
 use super::leaf::Leaf;
 use super::{DirRead, corrupt, is_dot, layout};
-use base::{BLOCK_BYTES, Ino};
+use base::Ino;
 use fscore::{FileKind, FsResult};
 use ondisk::ext4::{DirEntry, DirHash};
 
@@ -190,7 +190,7 @@ fn emit(mut found: Vec<RawEntry>, out: &mut Answer) -> bool {
 
 /// Reads a directory in the order of its bytes; a cookie is an offset.
 fn read_list(io: &dyn DirRead, out: &mut Answer) -> FsResult<()> {
-    let block_bytes = BLOCK_BYTES as u64;
+    let block_bytes = io.facts().block_bytes as u64;
     let first = u32::try_from(out.from / block_bytes).unwrap_or(u32::MAX);
     for lblk in first..io.block_count() {
         let leaf = Leaf::load(io, lblk)?;

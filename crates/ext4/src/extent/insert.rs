@@ -6,7 +6,7 @@ use super::path::{Aim, Path};
 use crate::Ext4;
 use crate::inode::Inode;
 use crate::tx::Tx;
-use base::{BLOCK_BYTES, BlockNo};
+use base::BlockNo;
 use fscore::{Errno, FsError, FsResult};
 use ondisk::ext4::{
     EXTENT_LEN_MAX, EXTENT_UNWRITTEN_LEN_MAX, Extent, ExtentEntries, ExtentIndex, ExtentNode,
@@ -233,7 +233,7 @@ impl Ext4 {
         let logical = first_key(&entries).expect("an overfull root has records");
         let child = ExtentNode {
             depth: root.node.depth,
-            max: ExtentNode::block_max(BLOCK_BYTES),
+            max: ExtentNode::block_max(self.block_size.bytes()),
             generation: 0,
             entries,
         };

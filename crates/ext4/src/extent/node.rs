@@ -4,7 +4,7 @@ use crate::Ext4;
 use crate::fault;
 use crate::inode::Inode;
 use crate::tx::Tx;
-use base::{BLOCK_BYTES, BlockNo, Ino};
+use base::{BlockNo, Ino};
 use fscore::{FsError, FsResult};
 use ondisk::ext4::{ExtentEntries, ExtentNode, InodeSeed};
 use ondisk::ext4::{update_extent_checksum, verify_extent_checksum};
@@ -109,7 +109,7 @@ impl Ext4 {
         block: BlockNo,
         node: &ExtentNode,
     ) -> FsResult<()> {
-        let mut new = vec![0; BLOCK_BYTES];
+        let mut new = vec![0; self.block_size.bytes()];
         node.encode(&mut new);
         if let Some(seed) = self.inode_seed(inode) {
             update_extent_checksum(seed, &mut new);

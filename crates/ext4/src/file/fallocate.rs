@@ -15,7 +15,6 @@
 //! - U5 `wb` is held from looking up a hole to mapping it: write-back, which works without the gate, finds no hole filled behind
 //!   its back (F3).
 
-use super::{BLOCK, SIZE_MAX};
 use crate::Ext4;
 use crate::file::writeback::MAP_CREDITS;
 use crate::inode::{Core, Inode};
@@ -37,7 +36,9 @@ impl Ext4 {
         offset: u64,
         len: u64,
     ) -> FsResult<()> {
-        let end = offset.checked_add(len).filter(|&end| end <= SIZE_MAX);
+        let end = offset
+            .checked_add(len)
+            .filter(|&end| end <= super::size_max(self.block_size));
         let end = end.ok_or(Errno::FBig)?;
         if mode == FallocateMode::Unshare || !inode.core().has_extents() {
             return Err(Errno::NotSup.into());
@@ -46,7 +47,9 @@ impl Ext4 {
             mode,
             FallocateMode::CollapseRange | FallocateMode::InsertRange
         );
-        if len == 0 || moves && !(offset.is_multiple_of(BLOCK) && len.is_multiple_of(BLOCK)) {
+        if len == 0
+            || moves && !(offset.is_multiple_of(self.block()) && len.is_multiple_of(self.block()))
+        {
             return Err(Errno::Inval.into());
         }
         let _gate = inode.gate.write();
@@ -73,8 +76,8 @@ impl Ext4 {
     fn reserve(&self, inode: &Inode, range: Range<u64>, grow: bool) -> FsResult<()> {
         let (offset, end) = (range.start, range.end);
         let size = grow.then_some(end);
-        let mut lblk = offset / BLOCK;
-        let last = end.div_ceil(BLOCK);
+        let mut lblk = offset / self.block();
+        let last = end.div_ceil(self.block());
         // Ends: each turn moves on, or is the only one after room was made.
         let mut made_room = false;
         while lblk < last {
@@ -126,7 +129,7 @@ impl Ext4 {
             if let Some(size) = size {
                 inode
                     .core()
-                    .grow(size.min((u64::from(lblk) + u64::from(len)) * BLOCK));
+                    .grow(size.min((u64::from(lblk) + u64::from(len)) * self.block()));
             }
             self.put_inode(tx, inode)?;
             Ok(len)

@@ -1,12 +1,10 @@
 //! data=journal: file data goes through the log, so it is allocated and logged when it is written.
 
-use super::BLOCK;
-use super::read::zero_page;
 use crate::Ext4;
 use crate::extent::INSERT_NODES_MAX;
 use crate::inode::Inode;
 use crate::map::Span;
-use base::{BLOCK_BYTES, BlockNo, Bytes};
+use base::{BlockNo, Bytes};
 use fscore::{Errno, FsResult, Home};
 
 /// Pages per handle.
@@ -25,7 +23,7 @@ impl Ext4 {
         let mut done = 0;
         while done < data.len() {
             let pos = offset + done as u64;
-            let room = PAGES_MAX * BLOCK_BYTES - (pos % BLOCK) as usize;
+            let room = PAGES_MAX * self.block_size.bytes() - (pos % self.block()) as usize;
             let part = &data[done..data.len().min(done + room)];
             match self.log_pages(inode, pos, part) {
                 Ok(0) => break,
@@ -96,10 +94,10 @@ impl Ext4 {
         let mut done = 0;
         while done < data.len() {
             let at = pos + done as u64;
-            let (index, skip) = (at / BLOCK, (at % BLOCK) as usize);
-            let len = (BLOCK_BYTES - skip).min(data.len() - done);
-            let mut page = if len == BLOCK_BYTES {
-                zero_page()
+            let (index, skip) = (at / self.block(), (at % self.block()) as usize);
+            let len = (self.block_size.bytes() - skip).min(data.len() - done);
+            let mut page = if len == self.block_size.bytes() {
+                self.zero_page()
             } else {
                 match self.pages.get(inode.ino, index) {
                     Some(page) => page,

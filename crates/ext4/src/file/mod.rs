@@ -21,9 +21,9 @@ mod writeback;
 pub(crate) use journaled::CREDITS as JOURNALED_CREDITS;
 pub(crate) use truncate::ORPHAN_CREDITS;
 
-use base::BLOCK_BYTES;
+use base::BlockSize;
 
-/// Bytes of a block as an offset.
-pub(crate) const BLOCK: u64 = BLOCK_BYTES as u64;
-/// Largest file: 2^32 - 1 blocks of 4 KiB (as Linux: the last block number is not used).
-pub(crate) const SIZE_MAX: u64 = ((1 << 32) - 1) * BLOCK;
+/// Largest file, bytes: 2^32 - 1 blocks (as Linux: the last block number is not used).
+pub(crate) const fn size_max(size: BlockSize) -> u64 {
+    ((1 << 32) - 1) * size.bytes() as u64
+}

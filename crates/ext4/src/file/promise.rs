@@ -6,21 +6,24 @@
 
 use crate::Ext4;
 use crate::inode::Inode;
+use base::BlockSize;
 use fscore::{Errno, FsResult};
 use ondisk::ext4::{ExtentNode, INLINE_EXTENTS_MAX};
 
 /// Records in a leaf after a split, at least.
-const HALF: u64 = ExtentNode::block_max(base::BLOCK_BYTES) as u64 / 2;
+const fn half(size: BlockSize) -> u64 {
+    ExtentNode::block_max(size.bytes()) as u64 / 2
+}
 
 /// Extent blocks that `delayed` new records may need.
-fn tree_blocks(delayed: u64, depth: u16, records: u64) -> u64 {
+fn tree_blocks(size: BlockSize, delayed: u64, depth: u16, records: u64) -> u64 {
     if delayed == 0 || (depth == 0 && records + delayed <= INLINE_EXTENTS_MAX.into()) {
         return 0;
     }
     let split = if depth == 0 { 0 } else { delayed };
-    // Index blocks above `n` leaves: fewer than n/HALF + one per level.
-    let leaves = split + (delayed + u64::from(INLINE_EXTENTS_MAX)).div_ceil(HALF);
-    leaves + leaves.div_ceil(HALF) + u64::from(depth) + 1
+    // Index blocks above `n` leaves: fewer than n/half + one per level.
+    let leaves = split + (delayed + u64::from(INLINE_EXTENTS_MAX)).div_ceil(half(size));
+    leaves + leaves.div_ceil(half(size)) + u64::from(depth) + 1
 }
 
 impl Ext4 {
@@ -33,7 +36,12 @@ impl Ext4 {
             return Ok(2 * delayed + 3);
         }
         let root = self.read_root(inode)?;
-        Ok(tree_blocks(delayed, root.depth, root.entries.len() as u64))
+        Ok(tree_blocks(
+            self.block_size,
+            delayed,
+            root.depth,
+            root.entries.len() as u64,
+        ))
     }
 
     /// Promises a block to one more delayed page; false if there is none.
@@ -132,6 +140,10 @@ impl Ext4 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn tree_blocks(delayed: u64, depth: u16, records: u64) -> u64 {
+        super::tree_blocks(BlockSize::KIB4, delayed, depth, records)
+    }
 
     #[test]
     fn worst_cases() {

@@ -1,12 +1,11 @@
 //! Reading.
 
-use super::BLOCK;
 use crate::Ext4;
 use crate::fault;
 use crate::inode::{Core, Inode, coarse_now};
 use crate::map::Span;
 use crate::options::Atime;
-use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK};
+use base::{BLOCK_BYTES, BlockNo, Bytes};
 use fscore::{FsResult, Home};
 use ondisk::ext4::InodeFlags;
 
@@ -14,14 +13,14 @@ use ondisk::ext4::InodeFlags;
 const READ_AHEAD_PAGES: u64 = 32;
 const DAY_SECS: i64 = 86400;
 
-pub(super) static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
-
-/// A page of zeros.
-pub(super) fn zero_page() -> Bytes {
-    Bytes::from_static(&ZEROS)
-}
+static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
 impl Ext4 {
+    /// A page of zeros.
+    pub(super) fn zero_page(&self) -> Bytes {
+        Bytes::from_static(&ZEROS[..self.block_size.bytes()])
+    }
+
     /// Reads file content.
     pub(crate) fn read_file(&self, inode: &Inode, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
         let _gate = inode.gate.read();
@@ -39,20 +38,20 @@ impl Ext4 {
             buf[..len].copy_from_slice(&content[from..from + len]);
             return Ok(len);
         }
-        let pages = len.div_ceil(BLOCK_BYTES) as u64;
+        let pages = len.div_ceil(self.block_size.bytes()) as u64;
         rt::charge_each(base::cost::ext4::READ_PAGE, pages);
-        let last = (offset + len as u64 - 1) / BLOCK;
+        let last = (offset + len as u64 - 1) / self.block();
         let ahead = if sequential { READ_AHEAD_PAGES } else { 0 };
-        let stop = (last + 1 + ahead).min(size.div_ceil(BLOCK));
+        let stop = (last + 1 + ahead).min(size.div_ceil(self.block()));
         let mut done = 0;
         while done < len {
             let at = offset + done as u64;
-            let (index, skip) = (at / BLOCK, (at % BLOCK) as usize);
+            let (index, skip) = (at / self.block(), (at % self.block()) as usize);
             let page = match self.pages.get(inode.ino, index) {
                 Some(page) => page,
                 None => self.fill(inode, index, stop)?,
             };
-            let part = (BLOCK_BYTES - skip).min(len - done);
+            let part = (self.block_size.bytes() - skip).min(len - done);
             buf[done..done + part].copy_from_slice(&page[skip..skip + part]);
             done += part;
         }
@@ -63,14 +62,14 @@ impl Ext4 {
 
     /// Fills the page `index` and those up to `stop` that are missing too and continue it on the device. Answers the page.
     pub(super) fn fill(&self, inode: &Inode, index: u64, stop: u64) -> FsResult<Bytes> {
-        let limit = self.queue.caps().max_transfer_sectors / SECTORS_PER_BLOCK;
+        let limit = self.queue.caps().max_transfer_sectors / self.block_size.sectors();
         let stop = stop.min(index + limit.max(1));
         let missing = (index + 1..stop).take_while(|&i| self.pages.state(inode.ino, i).is_none());
         let want = 1 + missing.count() as u32;
         let (start, len) = match self.lookup_span(inode, index as u32, want)? {
             Span::Data { start, len } => (start, len),
             // Not worth a place in the cache.
-            Span::Hole { .. } | Span::Unwritten { .. } => return Ok(zero_page()),
+            Span::Hole { .. } | Span::Unwritten { .. } => return Ok(self.zero_page()),
         };
         if self.logs_data(inode) {
             let page = self.journal.read(start).map_err(fault::journal)?;
@@ -82,7 +81,9 @@ impl Ext4 {
         // Copies: a slice would keep the whole transfer in memory for as long as one of its pages is cached.
         let page = |n: usize| match len {
             1 => bytes.clone(),
-            _ => Bytes::copy_from_slice(&bytes[n * BLOCK_BYTES..(n + 1) * BLOCK_BYTES]),
+            _ => Bytes::copy_from_slice(
+                &bytes[n * self.block_size.bytes()..(n + 1) * self.block_size.bytes()],
+            ),
         };
         for n in 1..len as usize {
             let at = index + n as u64;
@@ -97,8 +98,8 @@ impl Ext4 {
 
     /// Behind the end of the file zeros are read, whatever the block holds.
     fn cut_tail(&self, inode: &Inode, index: u64, page: Bytes) -> Bytes {
-        let valid = inode.core().size.saturating_sub(index * BLOCK);
-        if valid >= BLOCK || base::bytes::is_zero(&page[valid as usize..]) {
+        let valid = inode.core().size.saturating_sub(index * self.block());
+        if valid >= self.block() || base::bytes::is_zero(&page[valid as usize..]) {
             return page;
         }
         let mut bytes = page.to_vec();
@@ -108,9 +109,9 @@ impl Ext4 {
 
     pub(super) fn read_data(&self, inode: &Inode, start: BlockNo, len: u32) -> FsResult<Bytes> {
         let what = format!("reading inode {} at block {start}", inode.ino);
-        let sectors = u64::from(len) * SECTORS_PER_BLOCK;
+        let sectors = self.block_size.sectors_of(len.into());
         self.queue
-            .read(start.lba(), sectors)
+            .read(self.block_size.lba(start), sectors)
             .map_err(fault::device(&what))
     }
 

@@ -5,8 +5,6 @@
 //! - Z3 a range is worked off in handles that are extended while the journal has room: small changes are atomic, large ones can be cut
 //!   in between (in Linux, too), each with a whole tree.
 
-use super::BLOCK;
-use super::read::zero_page;
 use super::writeback::MAP_CREDITS;
 use crate::Ext4;
 use crate::extent::{CUT_CREDITS, SHIFT_CREDITS};
@@ -22,7 +20,7 @@ impl Ext4 {
     pub(super) fn punch(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
         let size = inode.core().size;
         // As in Linux: what lies behind the end is left alone.
-        let range = range.start..range.end.min(size.next_multiple_of(BLOCK));
+        let range = range.start..range.end.min(size.next_multiple_of(self.block()));
         if range.is_empty() {
             return Ok(());
         }
@@ -47,7 +45,7 @@ impl Ext4 {
             let _wb = inode.wb.lock();
             self.blank_pages(inode, &range, size)?
         };
-        let (mut lblk, last) = (range.start / BLOCK, range.end.div_ceil(BLOCK));
+        let (mut lblk, last) = (range.start / self.block(), range.end.div_ceil(self.block()));
         // Ends: each turn moves on, or is the only one after room was made.
         let mut made_room = false;
         while lblk < last {
@@ -108,7 +106,7 @@ impl Ext4 {
         if range.end >= size {
             return Err(Errno::Inval.into());
         }
-        let (from, to) = (range.start / BLOCK, range.end / BLOCK);
+        let (from, to) = (range.start / self.block(), range.end / self.block());
         self.reshape(inode, from, |tx| {
             self.promise_step(tx)?;
             self.cut_range(tx, inode, from..to)?;
@@ -138,12 +136,13 @@ impl Ext4 {
             return Err(Errno::Inval.into());
         }
         let last = self.last_mapped(inode)?.unwrap_or(0);
-        let most = super::SIZE_MAX;
-        if size.checked_add(len).is_none_or(|end| end > most) || last + len / BLOCK >= most / BLOCK
+        let most = super::size_max(self.block_size);
+        if size.checked_add(len).is_none_or(|end| end > most)
+            || last + len / self.block() >= most / self.block()
         {
             return Err(Errno::FBig.into());
         }
-        let (from, shift) = (range.start / BLOCK, (len / BLOCK) as u32);
+        let (from, shift) = (range.start / self.block(), (len / self.block()) as u32);
         self.reshape(inode, from, |tx| {
             // A full disk is noticed before anything is changed.
             self.promise_step(tx)?;
@@ -196,13 +195,13 @@ impl Ext4 {
     fn blank_pages(&self, inode: &Inode, range: &Range<u64>, size: u64) -> FsResult<Range<u64>> {
         self.close_window_of(inode);
         self.land_flights(inode);
-        let first = range.start.div_ceil(BLOCK);
-        let whole = first..(range.end / BLOCK).max(first);
-        let ends = match range.start / BLOCK == range.end / BLOCK {
+        let first = range.start.div_ceil(self.block());
+        let whole = first..(range.end / self.block()).max(first);
+        let ends = match range.start / self.block() == range.end / self.block() {
             true => [range.clone(), 0..0],
             false => [
-                range.start..first * BLOCK,
-                range.end / BLOCK * BLOCK..range.end,
+                range.start..first * self.block(),
+                range.end / self.block() * self.block()..range.end,
             ],
         };
         for part in ends {
@@ -218,8 +217,11 @@ impl Ext4 {
         if part.is_empty() {
             return Ok(());
         }
-        let (index, at) = (part.start / BLOCK, (part.start % BLOCK) as usize);
-        let zeros = &zero_page()[..(part.end - part.start) as usize];
+        let (index, at) = (
+            part.start / self.block(),
+            (part.start % self.block()) as usize,
+        );
+        let zeros = &self.zero_page()[..(part.end - part.start) as usize];
         let state = self.pages.state(inode.ino, index);
         let known = state.is_some_and(|s| s.home != Home::Unknown);
         let mapped = matches!(self.lookup_span(inode, index as u32, 1)?, Span::Data { .. });

@@ -1,6 +1,5 @@
 //! Where data and holes begin.
 
-use super::BLOCK;
 use crate::Ext4;
 use crate::inode::Inode;
 use crate::map::Span;
@@ -23,8 +22,8 @@ impl Ext4 {
         if inode.is_inline() {
             return Ok(if mode == SeekMode::Data { offset } else { size });
         }
-        let last = size.div_ceil(BLOCK);
-        let mut lblk = offset / BLOCK;
+        let last = size.div_ceil(self.block());
+        let mut lblk = offset / self.block();
         // Ends: each turn moves on.
         while lblk < last {
             let want = (last - lblk).min(u32::MAX.into()) as u32;
@@ -37,11 +36,11 @@ impl Ext4 {
                 }
             };
             lblk = match (mode, data, span) {
-                (SeekMode::Data, Some(at), _) => return Ok((at * BLOCK).max(offset)),
+                (SeekMode::Data, Some(at), _) => return Ok((at * self.block()).max(offset)),
                 (SeekMode::Hole, Some(_), Span::Data { .. }) => end,
                 // A dirty page over a hole; the next one may be none.
                 (SeekMode::Hole, Some(at), _) if at == lblk => lblk + 1,
-                (SeekMode::Hole, ..) => return Ok((lblk * BLOCK).max(offset)),
+                (SeekMode::Hole, ..) => return Ok((lblk * self.block()).max(offset)),
                 (SeekMode::Data, None, _) => end,
             };
         }

@@ -187,7 +187,7 @@ impl Ext4 {
 
     fn directory_blocks(&self, dir: &Inode) -> FsResult<Vec<BlockNo>> {
         let mut blocks = Vec::new();
-        let count = (dir.core().disk.size() / super::BLOCK) as u32;
+        let count = (dir.core().disk.size() / self.block()) as u32;
         let mut lblk = 0;
         while lblk < count {
             let span = self.lookup_span(dir, lblk, count - lblk)?;

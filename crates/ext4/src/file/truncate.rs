@@ -3,15 +3,13 @@
 //! Shrinking takes many transactions if need be: the first one sets the size and puts the inode on the list of orphans, so that a
 //! mount after a crash goes on where this one stopped; the last one takes it off.
 
-use super::BLOCK;
-use super::read::zero_page;
 use crate::Ext4;
 use crate::extent::{Aim, STEP_CREDITS, Step};
 use crate::fault;
 use crate::inode::Inode;
 use crate::map::Span;
 use crate::tx::Tx;
-use base::{BLOCK_BYTES, BlockNo, Bytes};
+use base::{BlockNo, Bytes};
 use fscore::{Errno, FsResult, Home};
 
 /// Inode, superblock, predecessor in the list of orphans.
@@ -20,7 +18,7 @@ pub(crate) const ORPHAN_CREDITS: u32 = 3;
 impl Ext4 {
     /// Sets the size of a file. The gate is held exclusively.
     pub(crate) fn set_file_size(&self, inode: &Inode, size: u64) -> FsResult<()> {
-        if size > inode.core().size_max() {
+        if size > inode.core().size_max(self.block_size) {
             return Err(Errno::FBig.into());
         }
         self.close_window_of(inode);
@@ -33,12 +31,12 @@ impl Ext4 {
         let zeroed = self.zero_tail(inode, size)?;
         let dropped = self
             .pages
-            .drop_range(inode.ino, size.div_ceil(BLOCK)..u64::MAX);
+            .drop_range(inode.ino, size.div_ceil(self.block())..u64::MAX);
         self.drop_promise(inode, dropped);
         self.transact(ORPHAN_CREDITS, |tx| {
             self.orphan_add(tx, inode)?;
             if zeroed {
-                self.submit_ordered(tx, inode, size / BLOCK)?;
+                self.submit_ordered(tx, inode, size / self.block())?;
             }
             {
                 let mut core = inode.core();
@@ -59,7 +57,7 @@ impl Ext4 {
         let _tree = inode.tree.read();
         let path = self.find_path(inode, Aim::Last)?;
         let last = path.leaf().last();
-        Ok(last.is_some_and(|e| e.logical_end() > size.div_ceil(BLOCK)))
+        Ok(last.is_some_and(|e| e.logical_end() > size.div_ceil(self.block())))
     }
 
     /// Growing maps nothing: the new part is a hole.
@@ -81,7 +79,7 @@ impl Ext4 {
     /// behind them.
     pub(crate) fn finish_truncate(&self, inode: &Inode, size: u64) -> FsResult<()> {
         self.transact(STEP_CREDITS + ORPHAN_CREDITS, |tx| {
-            let from = size.div_ceil(BLOCK);
+            let from = size.div_ceil(self.block());
             while self.remove_some(tx, inode, from)? == Step::More {
                 inode.core().datasync_tid = tx.tid();
                 self.put_inode(tx, inode)?;
@@ -98,7 +96,7 @@ impl Ext4 {
     /// does so in a later transaction than the new size; here it is ordered data of the same). Else the file would show what was
     /// cut off as soon as it grows again. A block that has zeros there is not written: the cut of a write may damage it. `wb` is held.
     pub(crate) fn finish_tail(&self, inode: &Inode, size: u64) -> FsResult<()> {
-        let (index, at) = (size / BLOCK, (size % BLOCK) as usize);
+        let (index, at) = (size / self.block(), (size % self.block()) as usize);
         if at == 0 || !inode.core().disk.is_regular() {
             return Ok(());
         }
@@ -124,7 +122,7 @@ impl Ext4 {
 
     /// Zeroes the last page from the new end on. `wb` is held. True if a page has to be written for it.
     fn zero_tail(&self, inode: &Inode, size: u64) -> FsResult<bool> {
-        let (index, at) = (size / BLOCK, (size % BLOCK) as usize);
+        let (index, at) = (size / self.block(), (size % self.block()) as usize);
         if at == 0 {
             return Ok(false);
         }
@@ -144,7 +142,7 @@ impl Ext4 {
             Some(page) => page,
             None => self.fill(inode, index, index + 1)?,
         };
-        let zeros = &zero_page()[..BLOCK_BYTES - at];
+        let zeros = &self.zero_page()[..self.block_size.bytes() - at];
         self.pages
             .write(inode.ino, index, at, zeros, &base, Home::Known);
         Ok(mapped)

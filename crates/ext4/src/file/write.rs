@@ -1,11 +1,9 @@
 //! Writing into the page cache.
 
-use super::BLOCK;
-use super::read::zero_page;
 use crate::Ext4;
 use crate::inode::{Inode, coarse_now};
 use crate::map::Span;
-use base::{BLOCK_BYTES, Bytes};
+use base::Bytes;
 use fscore::{Errno, FsResult, Home};
 
 /// Pages that a heavy writer sends at once: one command of 512 KiB. The queue has no I/O scheduler that would let the requests of an fsync
@@ -21,8 +19,8 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    fn end(&self) -> u64 {
-        self.index * BLOCK + (self.at + self.data.len()) as u64
+    fn end(&self, block: u64) -> u64 {
+        self.index * block + (self.at + self.data.len()) as u64
     }
 }
 
@@ -33,7 +31,7 @@ impl Ext4 {
             return Ok(0);
         }
         let end = offset.checked_add(data.len() as u64);
-        if end.is_none_or(|end| end > inode.core().size_max()) {
+        if end.is_none_or(|end| end > inode.core().size_max(self.block_size)) {
             return Err(Errno::FBig.into());
         }
         self.balance_dirty(inode, data.len())?;
@@ -42,7 +40,7 @@ impl Ext4 {
             return Err(Errno::Stale.into());
         }
         inode.check_not_immutable()?;
-        let pages = data.len().div_ceil(BLOCK_BYTES) as u64;
+        let pages = data.len().div_ceil(self.block_size.bytes()) as u64;
         rt::charge_each(base::cost::ext4::WRITE_PAGE, pages);
         self.update_times(inode)?;
         if self.logs_data(inode) {
@@ -51,10 +49,10 @@ impl Ext4 {
         let mut done = 0;
         while done < data.len() {
             let pos = offset + done as u64;
-            let at = (pos % BLOCK) as usize;
-            let len = (BLOCK_BYTES - at).min(data.len() - done);
+            let at = (pos % self.block()) as usize;
+            let len = (self.block_size.bytes() - at).min(data.len() - done);
             let part = Part {
-                index: pos / BLOCK,
+                index: pos / self.block(),
                 at,
                 data: &data[done..done + len],
             };
@@ -88,7 +86,7 @@ impl Ext4 {
         };
         self.pages
             .write(inode.ino, part.index, part.at, part.data, &base, home);
-        self.extend(inode, part.end());
+        self.extend(inode, part.end(self.block()));
         Ok(())
     }
 
@@ -110,9 +108,9 @@ impl Ext4 {
         if let Some(page) = self.pages.get(inode.ino, part.index) {
             return Ok(page);
         }
-        let whole = part.data.len() == BLOCK_BYTES;
-        if whole || home == Home::Unknown || part.index * BLOCK >= inode.core().size {
-            return Ok(zero_page());
+        let whole = part.data.len() == self.block_size.bytes();
+        if whole || home == Home::Unknown || part.index * self.block() >= inode.core().size {
+            return Ok(self.zero_page());
         }
         self.fill(inode, part.index, part.index + 1)
     }
@@ -123,7 +121,7 @@ impl Ext4 {
         let index = part.index;
         self.pages
             .write(inode.ino, index, part.at, part.data, base, Home::Unknown);
-        self.extend(inode, part.end());
+        self.extend(inode, part.end(self.block()));
         let written = self.write_pages(inode, index..index + 1);
         if written.is_err() {
             let _wb = inode.wb.lock();
@@ -161,7 +159,7 @@ impl Ext4 {
         if end <= on_disk || end < size {
             return Ok(());
         }
-        let last = (end - 1) / BLOCK;
+        let last = (end - 1) / self.block();
         let known = self
             .pages
             .state(inode.ino, last)
@@ -187,7 +185,7 @@ impl Ext4 {
     /// never all at once; who dirties little beside it goes on, up to half as much again.
     fn balance_dirty(&self, inode: &Inode, bytes: usize) -> FsResult<()> {
         let limit = self.pages.limit_pages() / 2;
-        let dirty = self.pages.dirty_pages() + bytes as u64 / BLOCK;
+        let dirty = self.pages.dirty_pages() + bytes as u64 / self.block();
         if dirty <= limit {
             return Ok(());
         }

@@ -1,6 +1,5 @@
 //! Write-back: dirty pages get blocks, go to the device, and what maps them goes into the running transaction.
 
-use super::BLOCK;
 use crate::Ext4;
 use crate::extent::INSERT_NODES_MAX;
 use crate::fault;
@@ -8,7 +7,7 @@ use crate::inode::{Flight, Inode};
 use crate::map::Span;
 use crate::options::DataMode;
 use crate::tx::Tx;
-use base::{BlockNo, Bytes, Mutant, Time};
+use base::{BlockNo, BlockSize, Bytes, Lba, Mutant, SECTOR_BYTES, Time};
 use block::{Batch, Class, Plug};
 use fscore::{DirtyRun, Errno, FsError, FsResult, Take};
 use journal::DataPath;
@@ -227,7 +226,7 @@ impl Ext4 {
         }
         {
             let mut core = inode.core();
-            let size = core.size.min(end * BLOCK);
+            let size = core.size.min(end * self.block());
             if size > core.disk.size() {
                 core.disk.set_size(size);
             }
@@ -270,7 +269,12 @@ impl Ext4 {
         start: BlockNo,
     ) -> FsResult<()> {
         let mut plug = self.queue.plug();
-        fill_plug(&mut plug, DataPath::Cached, start, part.pages());
+        fill_plug(
+            &mut plug,
+            DataPath::Cached,
+            self.block_size.lba(start),
+            part.pages(),
+        );
         let mut batch = plug.submit();
         let watch = batch.watch();
         inode.flights.lock().push(Flight {
@@ -359,6 +363,7 @@ impl Part<'_> {
 /// Pages over blocks that are mapped and written: no handle, no order.
 struct Plain {
     path: DataPath,
+    size: BlockSize,
     plug: Plug,
     pages: Vec<Range<u64>>,
     /// The blocks in the plug: one past the last, by the first.
@@ -369,6 +374,7 @@ impl Plain {
     fn new(fs: &Ext4, path: DataPath) -> Plain {
         Plain {
             path,
+            size: fs.block_size,
             plug: fs.queue.plug(),
             pages: Vec::new(),
             blocks: BTreeMap::new(),
@@ -382,7 +388,7 @@ impl Plain {
     }
 
     fn add(&mut self, start: BlockNo, pages: &[Bytes], first: u64) {
-        fill_plug(&mut self.plug, self.path, start, pages);
+        fill_plug(&mut self.plug, self.path, self.size.lba(start), pages);
         self.pages.push(first..first + pages.len() as u64);
         self.blocks.insert(start.0, start.0 + pages.len() as u64);
     }
@@ -413,15 +419,15 @@ impl Plain {
     }
 }
 
-fn fill_plug(plug: &mut Plug, path: DataPath, start: BlockNo, pages: &[Bytes]) {
+fn fill_plug(plug: &mut Plug, path: DataPath, mut lba: Lba, pages: &[Bytes]) {
     rt::charge_each(base::cost::ext4::WRITEBACK_PAGE, pages.len() as u64);
-    for (n, page) in (0..).zip(pages) {
-        let lba = start.plus(n).lba();
+    for page in pages {
         match path {
             DataPath::Cached => plug.write(lba, Class::Data, page.clone()),
             DataPath::Direct | DataPath::WithLog => {
                 plug.write_fua(lba, Class::Data, page.clone());
             }
         }
+        lba = lba.plus((page.len() / SECTOR_BYTES) as u64);
     }
 }

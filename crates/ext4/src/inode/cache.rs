@@ -123,12 +123,12 @@ impl Ext4 {
                 "inode {ino} has flag {flag}"
             )));
         }
-        if disk.size() > crate::file::SIZE_MAX {
+        if disk.size() > crate::file::size_max(self.block_size) {
             return bad(format!("size {} is beyond what can be mapped", disk.size()));
         }
         if disk.is_dir()
             && !disk.flags().has(InodeFlags::INLINE_DATA)
-            && (disk.size() == 0 || !disk.size().is_multiple_of(base::BLOCK_BYTES as u64))
+            && (disk.size() == 0 || !disk.size().is_multiple_of(self.block()))
         {
             return bad(format!("a directory of {} bytes", disk.size()));
         }

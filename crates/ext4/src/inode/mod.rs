@@ -24,7 +24,7 @@ pub(crate) use cache::InodeCache;
 pub(crate) use create::{CREDITS_NEW_INODE, NewKind};
 
 use crate::prealloc::Window;
-use base::{Bytes, Ino, Tid};
+use base::{BlockSize, Bytes, Ino, Tid};
 use block::{Watch, WriteMark};
 use fscore::{FileKind, FsError, FsResult, WriteErrors};
 use ondisk::ext4 as disk;
@@ -204,11 +204,11 @@ impl Core {
     }
 
     /// Largest size of this file, bytes.
-    pub(crate) fn size_max(&self) -> u64 {
+    pub(crate) fn size_max(&self, blocks: BlockSize) -> u64 {
         if self.has_extents() {
-            crate::file::SIZE_MAX
+            crate::file::size_max(blocks)
         } else {
-            crate::blockmap::size_max()
+            crate::blockmap::size_max(blocks)
         }
     }
 

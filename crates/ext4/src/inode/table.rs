@@ -3,7 +3,7 @@
 use super::Inode;
 use crate::Ext4;
 use crate::tx::Tx;
-use base::{BLOCK_BYTES, BlockNo, Bytes, Ino};
+use base::{BlockNo, Bytes, Ino};
 use fscore::{FsError, FsResult};
 use ondisk::ext4::{InodePlace, InodeSeed, RoCompat};
 use std::ops::Range;
@@ -83,15 +83,15 @@ impl Ext4 {
     pub(crate) fn add_blocks(&self, inode: &Inode, blocks: i64) -> FsResult<()> {
         let huge = self.has_huge_files();
         let mut core = inode.core();
-        let sectors = core.disk.sectors(huge, BLOCK_BYTES as u32);
-        let change = blocks * base::SECTORS_PER_BLOCK as i64;
+        let sectors = core.disk.sectors(huge, self.geo.block_bytes());
+        let change = blocks * self.block_size.sectors() as i64;
         let new = sectors.checked_add_signed(change).ok_or_else(|| {
             FsError::corrupt(format!(
                 "inode {}: {sectors} sectors, and {} more are freed",
                 inode.ino, -change
             ))
         })?;
-        if !core.disk.set_sectors(new, huge, BLOCK_BYTES as u32) {
+        if !core.disk.set_sectors(new, huge, self.geo.block_bytes()) {
             return Err(fscore::Errno::FBig.into());
         }
         Ok(())

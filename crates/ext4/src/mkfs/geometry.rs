@@ -1,7 +1,7 @@
 //! The numbers of a new volume, by the rules of mke2fs.
 
 use super::{JournalSize, Kind, MkfsError, MkfsOptions};
-use base::BLOCK_BYTES;
+use base::{BLOCK_BYTES, BlockSize};
 
 /// Groups whose bitmaps and tables lie together (feature `flex_bg`), and its logarithm.
 pub(super) const FLEX_GROUPS: u32 = 1 << LOG_FLEX_GROUPS;
@@ -64,7 +64,7 @@ impl Geometry {
                 percent: options.reserved_percent,
             });
         }
-        if ![1024, BLOCK_BYTES as u32].contains(&options.block_bytes) {
+        if BlockSize::new(options.block_bytes).is_none() {
             return Err(MkfsError::BlockBytes {
                 bytes: options.block_bytes,
             });

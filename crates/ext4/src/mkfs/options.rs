@@ -28,7 +28,7 @@ impl Kind {
 pub struct MkfsOptions {
     /// Features.
     pub kind: Kind,
-    /// Bytes of a block: 1024 or 4096.
+    /// Bytes of a block: 1024, 2048 or 4096.
     pub block_bytes: u32,
     /// Size of the volume in bytes; what lies beyond the last whole 4 KiB stays unused.
     pub size_bytes: u64,
@@ -100,7 +100,7 @@ pub enum MkfsError {
         limit_bytes: u64,
     },
     /// Block size.
-    #[error("blocks of {bytes} bytes: choose 1024 or 4096")]
+    #[error("blocks of {bytes} bytes: choose 1024, 2048 or 4096")]
     BlockBytes {
         /// Block size asked for.
         bytes: u32,

@@ -6,12 +6,9 @@ use crate::inode::NewKind;
 use crate::map::Span;
 use crate::tx::Tx;
 use crate::{Ext4, Inode};
-use base::{BLOCK_BYTES, Ino};
+use base::Ino;
 use fscore::{Attr, Creds, Errno, FileKind, FsError, FsResult};
 use ondisk::ext4::{BLOCK_AREA_BYTES, InodeFlags};
-
-/// Longest target: a NUL must follow it in the block.
-const TARGET_BYTES_MAX: usize = BLOCK_BYTES - 1;
 
 impl Ext4 {
     pub(crate) fn op_symlink(
@@ -27,7 +24,8 @@ impl Ext4 {
         if target.contains(&0) {
             return Err(Errno::Inval.into());
         }
-        if target.len() > TARGET_BYTES_MAX {
+        // A NUL must follow it in the block.
+        if target.len() >= self.block_size.bytes() {
             return Err(Errno::NameTooLong.into());
         }
         let new = NewKind {
@@ -56,7 +54,7 @@ impl Ext4 {
             area[..size].copy_from_slice(target);
         } else {
             let mut block = target.to_vec();
-            block.resize(BLOCK_BYTES, 0);
+            block.resize(self.block_size.bytes(), 0);
             self.append_block(tx, inode, block.into())?;
         }
         inode.core().set_size(size as u64);
@@ -78,7 +76,7 @@ impl Ext4 {
         let bad =
             |what: String| FsError::corrupt(format!("symbolic link inode {}: {what}", inode.ino));
         let size = inode.core().size;
-        if size == 0 || size > TARGET_BYTES_MAX as u64 {
+        if size == 0 || size >= self.block() {
             return Err(bad(format!("a target of {size} bytes")));
         }
         let size = size as usize;

@@ -5,8 +5,8 @@ use crate::Ext4;
 use crate::fault;
 use crate::inode::Inode;
 use crate::tx::Tx;
+use base::BlockNo;
 use base::bytes::put_le32;
-use base::{BLOCK_BYTES, BlockNo};
 use fscore::{FsError, FsResult};
 use ondisk::ext4::{XattrBlock, XattrEntry};
 
@@ -69,7 +69,7 @@ impl Ext4 {
     }
 
     fn compose_xattr_block(&self, at: BlockNo, entries: &[XattrEntry]) -> Vec<u8> {
-        let mut new = XattrBlock::compose(entries.to_vec(), 1, BLOCK_BYTES);
+        let mut new = XattrBlock::compose(entries.to_vec(), 1, self.block_size.bytes());
         if let Some(seed) = self.seed {
             XattrBlock::update_checksum(seed, at, &mut new);
         }

@@ -21,7 +21,7 @@ use crate::Ext4;
 use crate::fault;
 use crate::inode::Inode;
 use crate::tx::Tx;
-use base::{BLOCK_BYTES, BlockNo, Bytes, Ino};
+use base::{BlockNo, Bytes, Ino};
 use fscore::acl::Acl;
 use fscore::{Errno, FileKind, FsError, FsResult, XattrMode, XattrName as Name};
 use ondisk::ext4::{
@@ -202,7 +202,11 @@ impl Ext4 {
         let _blocks = self.xattr_blocks.write();
         let found = self.find_xattrs(inode)?;
         let room = inode_xattr_room(&inode.core().disk);
-        let lists = change.apply(&found.lists, room, XattrBlock::room(BLOCK_BYTES))?;
+        let lists = change.apply(
+            &found.lists,
+            room,
+            XattrBlock::room(self.block_size.bytes()),
+        )?;
         if lists.block != found.lists.block {
             // X5: the first step, and the only one that a full disk refuses.
             self.replace_xattr_block(tx, inode, found.block, &lists.block)?;

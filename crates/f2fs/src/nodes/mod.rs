@@ -23,7 +23,7 @@ use crate::locks::lock;
 use crate::ops::Op;
 use crate::sync::SyncBooks;
 use base::cost::f2fs as cost;
-use base::{BLOCK_BYTES, BlockNo, Bytes, Ino, SECTORS_PER_BLOCK};
+use base::{BLOCK_BYTES, BlockNo, BlockSize, Bytes, Ino};
 use cache::{Entry, State};
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::journal::Record;
@@ -302,7 +302,7 @@ impl F2fs {
             )));
         }
         let lba = BlockNo(addr.into()).lba();
-        let read = self.queue.read_blocks(lba, SECTORS_PER_BLOCK);
+        let read = self.queue.read_blocks(lba, 1, BlockSize::KIB4);
         let mut blocks = read.map_err(fault::device("reading a node"))?;
         Ok(blocks.swap_remove(0))
     }

@@ -3,7 +3,7 @@
 use crate::F2fs;
 use crate::fault;
 use crate::ops::Op;
-use base::{BlockNo, Bytes, Mutant, SECTORS_PER_BLOCK, Set};
+use base::{BlockNo, BlockSize, Bytes, Mutant, Set};
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{
     BLOCKS_PER_SEG, BlockAddr, Footer, Inline, Log, Nid, NodeKind, addr, addr_slot0, footer,
@@ -51,8 +51,10 @@ impl Reader {
             return Ok(block.clone());
         }
         let left = BLOCKS_PER_SEG - fs.geo.offset_in_seg(at);
-        let sectors = u64::from(left.min(AHEAD)) * SECTORS_PER_BLOCK;
-        let read = fs.queue.read_blocks(BlockNo(at.into()).lba(), sectors);
+        let count = u64::from(left.min(AHEAD));
+        let read = fs
+            .queue
+            .read_blocks(BlockNo(at.into()).lba(), count, BlockSize::KIB4);
         self.blocks = read.map_err(fault::device("reading the chain of roll-forward"))?;
         self.first = at.0;
         Ok(self.blocks[0].clone())

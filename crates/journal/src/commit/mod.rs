@@ -38,7 +38,7 @@ use crate::inner::{Inner, Log};
 use crate::ring::LogPos;
 use crate::transaction::Image;
 use crate::{JournalError, Order, Record, Scheme};
-use base::{BlockNo, Mutant, Tid};
+use base::{BlockNo, Lba, Mutant, Tid};
 use block::{Batch, Held, WriteMark};
 #[cfg(test)]
 pub(crate) use compose::{Coalition, coalition};
@@ -344,7 +344,7 @@ impl<'a> Job<'a> {
             if !which(n, record) {
                 continue;
             }
-            let lba = self.home_of(n as u32).lba();
+            let lba = self.home_of(n as u32);
             match fua {
                 true => plug.write_fua(lba, class, bytes),
                 false => plug.write(lba, class, bytes),
@@ -416,17 +416,17 @@ impl<'a> Job<'a> {
             if Some(n) == last {
                 plug.barrier();
             }
-            plug.write_fua(self.home_of(n as u32).lba(), class, bytes);
+            plug.write_fua(self.home_of(n as u32), class, bytes);
         }
         rt::charge_each(base::cost::journal::SEND_BLOCK, sent);
         Ok(plug.finish()?)
     }
 
-    /// Home of the `n`-th log block of this transaction.
-    fn home_of(&self, n: u32) -> BlockNo {
+    /// First sector of the `n`-th log block of this transaction.
+    fn home_of(&self, n: u32) -> Lba {
         let at = LogPos(self.start.0 + u64::from(n));
         let mut state = self.inner.state.lock();
-        self.log.place.block(state.ring().block(at))
+        self.log.place.lba(state.ring().block(at))
     }
 
     /// Where the log holds the plain images, by number of the image.

@@ -14,7 +14,7 @@ use super::replay::Images;
 use super::scan::Scanned;
 use crate::log_super::LogSuper;
 use crate::{JournalError, LogBlock};
-use base::{BLOCK_BYTES, Bytes};
+use base::Bytes;
 use block::{Class, Queue};
 use ondisk::jbd2::{
     COALITION_HEADER_BYTES, CoalitionRecord, CoalitionWriter, escape, full_image_checksum,
@@ -29,7 +29,8 @@ pub(crate) fn check_room(
     images: usize,
 ) -> Result<(), JournalError> {
     let room = log.sb.log_end() - log.sb.first() - scanned.blocks_used;
-    let parts = images.div_ceil((BLOCK_BYTES - COALITION_HEADER_BYTES) / 16);
+    let block = log.place.block_size().bytes();
+    let parts = images.div_ceil((block - COALITION_HEADER_BYTES) / 16);
     if (images + parts) as u64 <= u64::from(room) {
         return Ok(());
     }
@@ -82,8 +83,8 @@ fn write(
     start: LogBlock,
     blocks: &[(Class, Bytes)],
 ) -> Result<(), JournalError> {
-    let home = |at: LogBlock| log.place.block(at).lba();
-    let none = vec![0; BLOCK_BYTES].into();
+    let home = |at: LogBlock| log.place.lba(at);
+    let none = vec![0; log.place.block_size().bytes()].into();
     queue.write_fua(home(start), Class::Coalition, none)?;
     let mut at = start;
     let mut plug = queue.plug();

@@ -22,7 +22,7 @@ use crate::ring::Ring;
 use crate::space::Limits;
 use crate::{Journal, JournalError, LogBlock, LogPlace, Options, Scheme};
 use base::bytes::{get_le16, get_le32};
-use base::{BlockNo, Mutant, Nanos, SECTORS_PER_BLOCK, Tid, Time};
+use base::{BlockNo, Mutant, Nanos, Tid, Time};
 use block::Queue;
 use replay::Replay;
 use repoint::Repoint;
@@ -41,12 +41,15 @@ pub enum Opened {
 /// A log with nothing to replay.
 pub struct CleanLog {
     queue: Arc<Queue>,
+    /// Where the log lies: `queue`, or a device of its own.
+    log_queue: Arc<Queue>,
     log: LogSuper,
 }
 
 /// A log that has to be recovered before anything of the file system is read.
 pub struct DirtyLog {
     queue: Arc<Queue>,
+    log_queue: Arc<Queue>,
     log: LogSuper,
 }
 
@@ -127,17 +130,37 @@ impl RecoverySpans {
 /// # Errors
 /// The device fails, the superblock is damaged or does not fit its place, or the log has features unknown here.
 pub fn open(queue: Arc<Queue>, place: LogPlace) -> Result<Opened, JournalError> {
-    let device_blocks = queue.caps().sectors / SECTORS_PER_BLOCK;
+    open_on(queue.clone(), queue, place)
+}
+
+/// The same for a log on a device of its own, `log_queue`. It can be recovered; [`CleanLog::start`] refuses it.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_on(
+    queue: Arc<Queue>,
+    log_queue: Arc<Queue>,
+    place: LogPlace,
+) -> Result<Opened, JournalError> {
+    let device_blocks = queue.caps().sectors / place.block_size().sectors();
     if place.fs_blocks() > device_blocks {
         let fs = place.fs_blocks();
         return Err(JournalError::Corrupt(format!(
             "the file system claims {fs} blocks, the device has {device_blocks}"
         )));
     }
-    let log = LogSuper::read(&queue, place)?;
+    let log = LogSuper::read(&log_queue, place)?;
     Ok(match log.sb.is_clean() {
-        true => Opened::Clean(CleanLog { queue, log }),
-        false => Opened::NeedsRecovery(DirtyLog { queue, log }),
+        true => Opened::Clean(CleanLog {
+            queue,
+            log_queue,
+            log,
+        }),
+        false => Opened::NeedsRecovery(DirtyLog {
+            queue,
+            log_queue,
+            log,
+        }),
     })
 }
 
@@ -173,11 +196,16 @@ impl DirtyLog {
         scheme: Option<&Scheme>,
         revoke_pass: fn(&[scan::Logged]) -> BTreeMap<BlockNo, Tid>,
     ) -> Result<(CleanLog, RecoveryReport), JournalError> {
-        let DirtyLog { queue, mut log } = self;
+        let DirtyLog {
+            queue,
+            log_queue,
+            mut log,
+        } = self;
         let mut step = Stopwatch::start();
-        let mut repoint = Repoint::new(scheme, queue.caps());
-        let (scanned, reader) = scan::scan(&queue, &log, repoint.reads_no_images(&log))?;
-        refuse_fast_commits(&queue, &log, scanned.end)?;
+        // A home can be pointed at a log block of its own device only.
+        let mut repoint = Repoint::new(scheme.filter(|_| !log.place.is_external()), queue.caps());
+        let (scanned, reader) = scan::scan(&log_queue, &log, repoint.reads_no_images(&log))?;
+        refuse_fast_commits(&log_queue, &log, scanned.end)?;
         let revoked = repoint.revoked(revoke_pass(&scanned.transactions));
         let (mut targets, images_revoked) = replay::targets(&scanned.transactions, &revoked);
         let mut replay = Replay::new(&queue, &log, reader);
@@ -187,7 +215,7 @@ impl DirtyLog {
         repoint.checked(&log, &mut targets);
         let (images_took, homes_took) = (replay.reads.images_took, replay.reads.homes_took);
         step.lap();
-        let insured = insure_deltas(&mut replay, &queue, &log, &scanned, &targets)?;
+        let insured = insure_deltas(&mut replay, &log_queue, &log, &scanned, &targets)?;
         let insure_took = step.lap();
         let mut report = RecoveryReport {
             images_revoked,
@@ -211,14 +239,14 @@ impl DirtyLog {
             torn.next()
         };
         if rt::mutant(Mutant::CleanBeforeHome) {
-            let mut early = LogSuper::read(&queue, log.place.clone())?;
-            early.write(&queue, next, None::<LogBlock>)?;
+            let mut early = LogSuper::read(&log_queue, log.place.clone())?;
+            early.write(&log_queue, next, None::<LogBlock>)?;
         }
         let images = repoint.send(&queue, &log, (&mut targets, images), &replay)?;
         (report.blocks_remapped, report.remap_commands) = repoint.done();
         replay.write(&targets, images)?;
         let write_took = step.lap();
-        log.write(&queue, next, None::<LogBlock>)?;
+        log.write(&log_queue, next, None::<LogBlock>)?;
         report.spans = RecoverySpans {
             scan: scan_took,
             images: images_took,
@@ -227,7 +255,12 @@ impl DirtyLog {
             write: write_took,
             clean: step.lap(),
         };
-        Ok((CleanLog { queue, log }, report))
+        let clean = CleanLog {
+            queue,
+            log_queue,
+            log,
+        };
+        Ok((clean, report))
     }
 }
 
@@ -253,7 +286,7 @@ fn insure_deltas(
     scanned: &scan::Scanned,
     targets: &[replay::Target],
 ) -> Result<u64, JournalError> {
-    if replay::home_is_safe(queue.caps()) || !targets.iter().any(replay::Target::needs_home) {
+    if replay.home_is_safe() || !targets.iter().any(replay::Target::needs_home) {
         return Ok(0);
     }
     let count = targets.iter().filter(|t| t.needs_home()).count();
@@ -288,8 +321,8 @@ fn refuse_fast_commits(queue: &Queue, log: &LogSuper, end: Tid) -> Result<(), Jo
     if log.sb.fast_commit_blocks() == 0 {
         return Ok(());
     }
-    let first = log.place.block(LogBlock(log.sb.log_end()));
-    let block = queue.read(first.lba(), SECTORS_PER_BLOCK)?;
+    let first = log.place.lba(LogBlock(log.sb.log_end()));
+    let block = queue.read(first, log.place.block_size().sectors())?;
     // TLV {le16 tag, le16 length}, then for a head {le32 features, le32 tid}.
     if get_le16(&block, 0) == TAG_HEAD && Tid(get_le32(&block, 8)) == end {
         return Err(JournalError::Incompatible(format!(
@@ -348,7 +381,11 @@ impl CleanLog {
         scheme
             .check(self.queue.caps())
             .map_err(JournalError::Incompatible)?;
-        let CleanLog { queue, mut log } = self;
+        if self.log.place.is_external() {
+            let why = "the journal lies on a device of its own: it can be recovered, not written; mount read-only (option `ro`)";
+            return Err(JournalError::Incompatible(why.into()));
+        }
+        let CleanLog { queue, mut log, .. } = self;
         log.set_features(options.features_64bit, options.checksum_v3);
         log.sb.set_errno(0);
         let format = log.sb.format();

@@ -3,7 +3,7 @@
 
 use crate::log_super::LogSuper;
 use crate::{JournalError, LogBlock};
-use base::{BLOCK_BYTES, Bytes, SECTORS_PER_BLOCK};
+use base::Bytes;
 use block::{DevErrorKind, Queue};
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ impl<'a> LogReader<'a> {
         let place = &self.log.place;
         self.window = self
             .queue
-            .read_blocks(place.block(at).lba(), count * SECTORS_PER_BLOCK)?;
+            .read_blocks(place.lba(at), count, place.block_size())?;
         self.first = at.0;
         self.row = self.row.saturating_add(count as u32);
         for (n, block) in (at.0..).zip(&self.window) {
@@ -92,7 +92,8 @@ impl<'a> LogReader<'a> {
         if self.sparse {
             return 1;
         }
-        let transfer = self.queue.caps().max_transfer_sectors / SECTORS_PER_BLOCK;
+        let size = self.log.place.block_size();
+        let transfer = self.queue.caps().max_transfer_sectors / size.sectors();
         let most = WINDOW_MAX.min(u32::try_from(transfer).unwrap_or(WINDOW_MAX));
         (self.row / ROW_PER_WINDOW).clamp(WINDOW, most.max(WINDOW))
     }
@@ -128,16 +129,17 @@ impl<'a> LogReader<'a> {
                 _ => runs.push((at.0, at.0 + 1)),
             }
         }
+        let size = self.log.place.block_size();
         let request = |&(from, end): &(u32, u32)| {
-            let lba = self.log.place.block(LogBlock(from)).lba();
-            (lba, u64::from(end - from) * SECTORS_PER_BLOCK)
+            let lba = self.log.place.lba(LogBlock(from));
+            (lba, size.sectors_of((end - from).into()))
         };
         let requests: Vec<_> = runs.iter().map(request).collect();
         for (&(from, _), answer) in runs.iter().zip(self.queue.read_many(&requests)) {
             match answer {
                 Ok(bytes) => {
-                    let blocks = (0..bytes.len() / BLOCK_BYTES).map(|n| n * BLOCK_BYTES);
-                    let blocks = blocks.map(|b| bytes.slice(b..b + BLOCK_BYTES));
+                    let blocks = (0..bytes.len() / size.bytes()).map(|n| n * size.bytes());
+                    let blocks = blocks.map(|b| bytes.slice(b..b + size.bytes()));
                     self.ahead.extend((from..).zip(blocks));
                 }
                 Err(e) if e.kind == DevErrorKind::PowerLost => return Err(e.into()),

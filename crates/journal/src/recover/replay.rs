@@ -26,8 +26,8 @@ use super::reader::LogReader;
 use crate::log_super::LogSuper;
 use crate::{JournalError, LogBlock};
 use base::fill::uniform;
-use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, Nanos, SECTORS_PER_BLOCK, Tid};
-use block::{Caps, Class, DevError, DevErrorKind, Queue, expectation};
+use base::{BlockNo, BlockSize, Bytes, Mutant, Nanos, Tid};
+use block::{Class, DevError, DevErrorKind, Queue, expectation};
 use ondisk::jbd2::{
     Format, JournalIncompat, Tag, full_image_checksum, post_image_checksum, unescape,
 };
@@ -174,6 +174,7 @@ pub(crate) struct Reads {
 pub(crate) struct Replay<'a> {
     queue: &'a Arc<Queue>,
     format: Format,
+    size: BlockSize,
     /// Of the scan, with what it has read.
     reader: LogReader<'a>,
     pub reads: Reads,
@@ -195,6 +196,7 @@ impl<'a> Replay<'a> {
         Replay {
             queue,
             format: log.sb.format(),
+            size: log.place.block_size(),
             reader,
             reads: Reads::default(),
             unreadable: Vec::new(),
@@ -220,6 +222,12 @@ impl<'a> Replay<'a> {
         // R11.
         let expected = all.get(&home).copied();
         expected.filter(|_| !rt::mutant(Mutant::RemapUnexpected))
+    }
+
+    /// True if a cut during a home write leaves each byte old or new, and nothing else is damaged (P3).
+    pub fn home_is_safe(&self) -> bool {
+        let caps = self.queue.caps();
+        caps.writes_old_or_new() && caps.no_collateral
     }
 
     /// Images that were moved home before.
@@ -382,11 +390,12 @@ impl<'a> Replay<'a> {
             .filter(|&n| targets[n].needs_home())
             .collect();
         let homes: Vec<BlockNo> = wanted.iter().map(|&n| targets[n].home).collect();
-        let most = self.queue.caps().max_transfer_sectors / SECTORS_PER_BLOCK;
+        let size = self.size;
+        let most = self.queue.caps().max_transfer_sectors / size.sectors();
         let runs = runs(&homes, READ_RUN.min(most.max(1)));
         let request = |run: &Range<usize>| {
             let blocks = span(&homes[run.clone()]);
-            (homes[run.start].lba(), blocks * SECTORS_PER_BLOCK)
+            (size.lba(homes[run.start]), size.sectors_of(blocks))
         };
         let requests: Vec<_> = runs.iter().map(request).collect();
         self.reads.commands += requests.len() as u64;
@@ -397,8 +406,8 @@ impl<'a> Replay<'a> {
             match answer {
                 Ok(bytes) => {
                     for (&n, home) in wanted[run.clone()].iter().zip(&homes[run]) {
-                        let at = (home.0 - first.0) as usize * BLOCK_BYTES;
-                        images[n] = Some(bytes[at..at + BLOCK_BYTES].to_vec());
+                        let at = (home.0 - first.0) as usize * size.bytes();
+                        images[n] = Some(bytes[at..at + size.bytes()].to_vec());
                     }
                 }
                 Err(e) if e.kind == DevErrorKind::PowerLost => return Err(e.into()),
@@ -418,11 +427,11 @@ impl<'a> Replay<'a> {
         for &n in run {
             let home = targets[n].home;
             self.reads.commands += 1;
-            match self.queue.read(home.lba(), SECTORS_PER_BLOCK) {
+            match self.queue.read(self.size.lba(home), self.size.sectors()) {
                 Ok(bytes) => images[n] = Some(bytes.to_vec()),
                 Err(e) if e.kind == DevErrorKind::PowerLost => return Err(e.into()),
                 Err(_) if rt::mutant(Mutant::UnreadableIsZero) => {
-                    images[n] = Some(vec![0; BLOCK_BYTES]);
+                    images[n] = Some(vec![0; self.size.bytes()]);
                 }
                 Err(e) => self.unreadable.push((home, e)),
             }
@@ -466,14 +475,14 @@ impl<'a> Replay<'a> {
         for chunk in urgent.chunks(BATCH_RELIABLE) {
             let mut plug = self.queue.plug();
             for ((home, image), _) in chunk {
-                plug.write_fua(home.lba(), Class::Home, image.clone());
+                plug.write_fua(self.size.lba(*home), Class::Home, image.clone());
             }
             plug.submit().wait()?;
         }
         for chunk in cached.chunks(BATCH) {
             let mut plug = self.queue.plug();
             for ((home, image), _) in chunk {
-                plug.write(home.lba(), Class::Home, image.clone());
+                plug.write(self.size.lba(*home), Class::Home, image.clone());
             }
             plug.submit().wait()?;
         }
@@ -504,11 +513,6 @@ fn span(homes: &[BlockNo]) -> u64 {
         [first, .., last] => last.0 - first.0 + 1,
         few => few.len() as u64,
     }
-}
-
-/// True if a cut during a home write leaves each byte old or new, and nothing else is damaged (P3).
-pub(crate) fn home_is_safe(caps: &Caps) -> bool {
-    caps.writes_old_or_new() && caps.no_collateral
 }
 
 /// "blocks 1, 2, 3 and 4 more".

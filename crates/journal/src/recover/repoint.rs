@@ -15,7 +15,7 @@ use super::replay::{Images, Replay, Target};
 use crate::home_remap::is_aligned;
 use crate::log_super::LogSuper;
 use crate::{Home, JournalError, Scheme};
-use base::{BLOCK_BYTES, BlockNo, Mutant, Tid};
+use base::{BlockNo, Mutant, Tid};
 use block::{Caps, DevErrorKind, Queue, Remap, RemapCaps, RemapPair};
 use ondisk::jbd2::{ChecksumMode, JournalIncompat};
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,7 +82,8 @@ impl Repoint {
         let Some(caps) = &self.caps else { return };
         let pointed = |target: &Target| {
             let source = target.plain().map(|at| log.place.block(at));
-            source.is_some_and(|source| is_aligned(caps, target.home, source))
+            source
+                .is_some_and(|source| is_aligned(caps, log.place.block_size(), target.home, source))
         };
         let (pointed, copied) = targets.drain(..).partition(pointed);
         (self.pointed, *targets) = (pointed, copied);
@@ -137,11 +138,12 @@ impl Repoint {
 
 /// One batch (Y2, Y3).
 fn list(log: &LogSuper, batch: &[Target], replay: &Replay<'_>) -> Remap {
+    let size = log.place.block_size();
     let pair = |target: &Target| {
         let at = target.plain().expect("divided before");
         RemapPair {
             expect: replay.expected(target.home),
-            ..RemapPair::new(target.home.lba(), log.place.block(at).lba(), BLOCK_BYTES)
+            ..RemapPair::new(size.lba(target.home), log.place.lba(at), size.bytes())
         }
     };
     Remap {

@@ -64,6 +64,7 @@ impl Life {
             writeback_expire: timer(rng),
             features_64bit: rng.one_in(2),
             checksum_v3: setup.workload.checksums.unwrap_or(rng.one_in(2)),
+            block_size: base::BlockSize::KIB4,
             cache_blocks: if rng.one_in(2) { 4 } else { 1000 },
         };
         // What an earlier life wrote is durable now, whatever it is.

@@ -23,6 +23,7 @@ mod group;
 mod htree;
 mod inode;
 mod inode_flags;
+mod journal_dev;
 mod orphan;
 mod seed;
 mod superblock;
@@ -50,6 +51,7 @@ pub use inode::{
     MODE_DIR, MODE_FIFO, MODE_REGULAR, MODE_SOCKET, MODE_SYMLINK, MODE_TYPE_MASK,
 };
 pub use inode_flags::InodeFlags;
+pub use journal_dev::JournalDevice;
 pub use orphan::{OrphanBlock, update_orphan_checksum, verify_orphan_checksum};
 pub use seed::{FsSeed, InodeSeed};
 pub use superblock::{

@@ -77,12 +77,7 @@ pub fn fsck(
     if !checked.report.needs_recovery {
         return Ok(checked);
     }
-    let below = file.another_sync()?;
-    let device: Arc<dyn BlockDevice> = if write {
-        Arc::new(below)
-    } else {
-        Arc::new(Overlay::new(below))
-    };
+    let device = device_of(file, write)?;
     match recover(kind, &device, now).map_err(FsckError::Recovery)? {
         None => {
             checked.recovered = true;
@@ -126,18 +121,20 @@ pub struct Recovery {
 }
 
 /// Recovers the volume in `file`: replays the log of ext4, redoes the ring of F2FSJ, rolls F2FS forward. With `write` the file changes,
-/// else memory only.
+/// else memory only. `journal`: the device of an external journal.
 ///
 /// # Errors
-/// The host refuses to read or write the file.
-pub fn recover_image(file: &HostFile, write: bool, now: WallTime) -> Result<Recovery, FsckError> {
+/// The host refuses to read or write a file.
+pub fn recover_image(
+    file: &HostFile,
+    journal: Option<&HostFile>,
+    write: bool,
+    now: WallTime,
+) -> Result<Recovery, FsckError> {
     let kind = kind_of(file)?.unwrap_or(Fs::Ext4);
-    let below = file.another_sync()?;
-    let device: Arc<dyn BlockDevice> = match write {
-        true => Arc::new(below),
-        false => Arc::new(Overlay::new(below)),
-    };
-    let (lines, refused) = match recover_with(kind, &device, now, described) {
+    let journal = journal.map(|file| device_of(file, write)).transpose()?;
+    let device = device_of(file, write)?;
+    let (lines, refused) = match recover_with(kind, (&device, journal), now, described) {
         Ok(Ok(lines)) => (lines, None),
         Ok(Err(why)) => (Vec::new(), Some(why)),
         Err(why) => return Err(FsckError::Recovery(why)),
@@ -146,6 +143,15 @@ pub fn recover_image(file: &HostFile, write: bool, now: WallTime) -> Result<Reco
         kind,
         lines,
         refused,
+    })
+}
+
+/// An image as a device; what is written to it stays in memory unless `write`.
+fn device_of(file: &HostFile, write: bool) -> Result<Arc<dyn BlockDevice>, std::io::Error> {
+    let below = file.another_sync()?;
+    Ok(match write {
+        true => Arc::new(below),
+        false => Arc::new(Overlay::new(below)),
     })
 }
 
@@ -221,13 +227,13 @@ fn recover(
     device: &Arc<dyn BlockDevice>,
     now: WallTime,
 ) -> Result<Option<String>, String> {
-    Ok(recover_with(kind, device, now, |_| ())?.err())
+    Ok(recover_with(kind, (device, None), now, |_| ())?.err())
 }
 
 /// Mounts, looks, unmounts. The inner error is why the file system refused.
 fn recover_with<R: Send + 'static>(
     kind: Fs,
-    device: &Arc<dyn BlockDevice>,
+    (device, journal): (&Arc<dyn BlockDevice>, Option<Arc<dyn BlockDevice>>),
     now: WallTime,
     look: fn(&AnyFs) -> R,
 ) -> Result<Result<R, String>, String> {
@@ -241,7 +247,18 @@ fn recover_with<R: Send + 'static>(
             Fs::Ext4 | Fs::Ext3 => MountOptions::Ext4(Default::default()),
             Fs::F2fs => MountOptions::F2fs(Default::default()),
         };
-        let fs = AnyFs::mount(Queue::new(device), options)?;
+        let fs = match (journal, options) {
+            (Some(journal), MountOptions::Ext4(mut options)) => {
+                options.read_only = true;
+                let journal = Some(Queue::new(journal));
+                AnyFs::Ext4(ext4::Ext4::mount_with_journal(
+                    Queue::new(device),
+                    journal,
+                    options,
+                )?)
+            }
+            (_, options) => AnyFs::mount(Queue::new(device), options)?,
+        };
         let seen = look(&fs);
         fs.seam().unmount()?;
         Ok(seen)

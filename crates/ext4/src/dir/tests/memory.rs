@@ -75,6 +75,7 @@ impl Memory {
     pub fn new(setup: Setup) -> Memory {
         let facts = DirFacts {
             levels_max: 1,
+            block_bytes: BLOCK_BYTES,
             ino: DIR,
             csum_seed: setup.checksums.then_some(InodeSeed(0x1234_5678)),
             has_file_type: setup.file_types,

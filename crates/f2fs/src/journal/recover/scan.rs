@@ -10,7 +10,7 @@ use super::cases::{Case, Chain, Facts, Front, Supers, classify};
 use super::records::{Check, Misfit};
 use crate::fault;
 use crate::journal::Epoch;
-use base::{BlockNo, Bytes, Mutant, SECTORS_PER_BLOCK};
+use base::{BlockNo, BlockSize, Bytes, Mutant};
 use block::Queue;
 use fscore::FsResult;
 use ondisk::f2fs::journal::{
@@ -98,7 +98,7 @@ impl<'a> Reader<'a> {
             let lba = BlockNo(self.ring.block(at)).lba();
             let read = self
                 .queue
-                .read_blocks(lba, u64::from(count) * SECTORS_PER_BLOCK);
+                .read_blocks(lba, u64::from(count), BlockSize::KIB4);
             self.window = read.map_err(fault::device("reading the journal"))?;
             self.from = at;
             self.blocks_read += u64::from(count);

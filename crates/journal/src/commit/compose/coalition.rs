@@ -1,11 +1,11 @@
 //! A transaction as coalition: the modified bytes of all its blocks in one log block, or a few; then full images where deltas do
 //! not do; then a commit block, if the transaction does not commit itself by its checksums.
 
-use super::delta::{CUMULATIVE_MAX, Choice, DELTA_MAX, choose, cumulative, whole};
+use super::delta::{Choice, choose, cumulative, cumulative_max, delta_max, whole};
 use super::{CommitTime, Composed, commit_record, escaped};
 use crate::track::{Basis, Logged};
 use crate::transaction::Image;
-use base::{BLOCK_BYTES, BlockNo, Bytes, Tid};
+use base::{BlockNo, Bytes, Tid};
 use block::Class;
 use ondisk::jbd2::{
     COALITION_HEADER_BYTES, CoalitionRecord, CoalitionWriter, Format, full_image_checksum,
@@ -103,7 +103,7 @@ fn choices(how: &Coalition, images: &[Image], revokes: usize) -> Vec<Choice> {
         return choices;
     }
     let taken = 12 + 8 * revokes + choices.iter().map(Choice::bytes).sum::<usize>();
-    let mut room = (BLOCK_BYTES - COALITION_HEADER_BYTES).saturating_sub(taken);
+    let mut room = (how.format.block_bytes - COALITION_HEADER_BYTES).saturating_sub(taken);
     let mut order: Vec<usize> = (0..images.len())
         .filter(|&n| choices[n].logged == Logged::Delta && basis(&images[n]).rec.is_some())
         .collect();
@@ -115,7 +115,7 @@ fn choices(how: &Coalition, images: &[Image], revokes: usize) -> Vec<Choice> {
     for n in order {
         let wide = cumulative(&images[n], basis(&images[n]), &choices[n]);
         let more = wide.bytes().saturating_sub(choices[n].bytes());
-        if wide.bytes() <= CUMULATIVE_MAX && more <= room {
+        if wide.bytes() <= cumulative_max(&images[n].bytes) && more <= room {
             room -= more;
             choices[n] = wide;
         }
@@ -126,7 +126,7 @@ fn choices(how: &Coalition, images: &[Image], revokes: usize) -> Vec<Choice> {
 /// A record that lets the tail pass everything older of this block (R2).
 fn unpinned(how: &Coalition, image: &Image, choice: &Choice) -> Choice {
     let wide = cumulative(image, basis(image), choice);
-    if !how.full_first && wide.bytes() <= DELTA_MAX {
+    if !how.full_first && wide.bytes() <= delta_max(&image.bytes) {
         wide
     } else {
         whole(choice)

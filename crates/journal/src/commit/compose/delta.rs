@@ -8,9 +8,13 @@ use ondisk::jbd2::{Segment, record_bytes};
 use std::ops::Range;
 
 /// A delta whose record has more bytes than this becomes a full image: a quarter of a block.
-pub(crate) const DELTA_MAX: usize = 1024;
-/// Largest record that is made cumulative without need.
-pub(crate) const CUMULATIVE_MAX: usize = 256;
+pub(crate) const fn delta_max(block: &Bytes) -> usize {
+    block.len() / 4
+}
+/// Largest record that is made cumulative without need: a sixteenth of a block.
+pub(crate) const fn cumulative_max(block: &Bytes) -> usize {
+    block.len() / 16
+}
 /// Bytes of the record of a full image, which itself follows behind.
 const FULL_RECORD: usize = 16;
 /// Bytes of the entry of a segment: a gap of equal bytes that is not wider is logged along.
@@ -70,7 +74,7 @@ pub(crate) fn choose(image: &Image, basis: &Basis) -> Choice {
         return Choice::full(changed);
     }
     let segments = segments(&image.bytes, pieces);
-    if record_bytes(&segments) > DELTA_MAX {
+    if record_bytes(&segments) > delta_max(&image.bytes) {
         return Choice::full(changed);
     }
     Choice {
@@ -91,7 +95,7 @@ pub(crate) fn cumulative(image: &Image, basis: &Basis, choice: &Choice) -> Choic
     Choice {
         logged: Logged::Cumulative,
         changed: choice.changed,
-        segments: segments(&image.bytes, words.runs()),
+        segments: segments(&image.bytes, words.runs(image.bytes.len())),
     }
 }
 
@@ -103,7 +107,7 @@ pub(crate) fn whole(choice: &Choice) -> Choice {
 /// Ranges of bytes in which two blocks differ, inside the marked words.
 fn changed_bytes(old: &[u8], new: &[u8], marked: &WordMap) -> Vec<Range<usize>> {
     let mut pieces: Vec<Range<usize>> = Vec::new();
-    for run in marked.runs() {
+    for run in marked.runs(old.len()) {
         if old[run.clone()] == new[run.clone()] {
             continue;
         }

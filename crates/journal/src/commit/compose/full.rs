@@ -3,7 +3,7 @@
 use super::{CommitTime, Composed, LogImage, commit_record, escaped};
 use crate::transaction::Image;
 use base::fill::uniform;
-use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, Tid};
+use base::{BlockNo, Bytes, Mutant, Tid};
 use block::Class;
 use ondisk::jbd2::{DescriptorWriter, Format, Revoke, Tag};
 
@@ -39,7 +39,7 @@ fn log_blocks(
     let mut out = Vec::new();
     let mut plain = Vec::with_capacity(images.len());
     for records in revokes.chunks(format.revokes_per_block()) {
-        let mut block = vec![0; BLOCK_BYTES];
+        let mut block = vec![0; format.block_bytes];
         Revoke {
             tid,
             blocks: records.to_vec(),
@@ -66,7 +66,7 @@ fn log_blocks(
             out.push((image.kind.log_class(), logged));
             rt::charge(base::cost::journal::COMMIT_PER_BLOCK);
         }
-        let mut block = vec![0; BLOCK_BYTES];
+        let mut block = vec![0; format.block_bytes];
         descriptor.encode(&mut block);
         out[at].1 = block.into();
     }

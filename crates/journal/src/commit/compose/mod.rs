@@ -8,7 +8,7 @@ pub(crate) use coalition::{Coalition, coalition};
 pub(crate) use delta::delta_bytes;
 pub(crate) use full::full;
 
-use base::{BLOCK_BYTES, Bytes, Tid};
+use base::{Bytes, Tid};
 use block::Class;
 use ondisk::jbd2::{Commit, Format, escape, needs_escape};
 
@@ -35,7 +35,6 @@ fn escaped(image: &Bytes) -> (Bytes, bool) {
     }
     let mut copy = image.to_vec();
     escape(&mut copy);
-    debug_assert_eq!(copy.len(), BLOCK_BYTES);
     (copy.into(), true)
 }
 
@@ -51,7 +50,7 @@ pub(crate) fn commit_time(last: CommitTime) -> CommitTime {
 
 /// The commit record.
 fn commit_record(format: &Format, tid: Tid, (secs, nanos): CommitTime) -> Bytes {
-    let mut block = vec![0; BLOCK_BYTES];
+    let mut block = vec![0; format.block_bytes];
     Commit {
         tid,
         secs,

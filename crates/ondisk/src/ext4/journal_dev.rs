@@ -1,0 +1,106 @@
+//! The superblock of an external journal: a device with feature `journal_dev` that holds nothing but a log.
+//!
+//! The log's own superblock lies in the block behind it; a block number of the log is one of the device.
+
+use super::{Incompat, RoCompat, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC};
+use crate::Corrupt;
+use base::BlockNo;
+use base::bytes::{get_le16, get_le32};
+use base::checksum::crc32c;
+
+const WHAT: &str = "superblock of an external journal";
+const CHECKSUM_AT: usize = 0x3FC;
+
+/// What is said of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalDevice {
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// Blocks of the device.
+    pub blocks_count: u64,
+    /// The name by which a file system knows it (`s_journal_uuid` there).
+    pub uuid: [u8; 16],
+}
+
+impl JournalDevice {
+    /// Reads the 1024 bytes at byte 1024 of the device.
+    ///
+    /// # Errors
+    /// Magic or checksum is wrong, or the device is none for a journal.
+    pub fn parse(buf: &[u8]) -> Result<JournalDevice, Corrupt> {
+        let buf = Corrupt::need(WHAT, buf, SUPERBLOCK_BYTES)?;
+        let magic = get_le16(buf, 0x38);
+        if magic != SUPERBLOCK_MAGIC {
+            return Err(Corrupt::magic(WHAT, magic.into(), SUPERBLOCK_MAGIC.into()));
+        }
+        let incompat = Incompat(get_le32(buf, 0x60));
+        if !incompat.has(Incompat::JOURNAL_DEV) {
+            let reason = "no journal device: feature journal_dev is missing";
+            return Err(Corrupt::field(
+                WHAT,
+                "s_feature_incompat",
+                incompat.0.into(),
+                reason,
+            ));
+        }
+        if RoCompat(get_le32(buf, 0x64)).has(RoCompat::METADATA_CSUM) {
+            let computed = crc32c(!0, &buf[..CHECKSUM_AT]);
+            Corrupt::check(WHAT, get_le32(buf, CHECKSUM_AT), computed)?;
+        }
+        let log = get_le32(buf, 0x18);
+        if log > 6 {
+            let reason = "blocks have 1 KiB to 64 KiB";
+            return Err(Corrupt::field(WHAT, "s_log_block_size", log.into(), reason));
+        }
+        let mut uuid = [0; 16];
+        uuid.copy_from_slice(&buf[0x68..0x78]);
+        Ok(JournalDevice {
+            block_bytes: 1024 << log,
+            blocks_count: get_le32(buf, 4).into(),
+            uuid,
+        })
+    }
+
+    /// The block with the superblock of the log: behind the one at byte 1024.
+    pub fn log_superblock(&self) -> BlockNo {
+        BlockNo(if self.block_bytes == 1024 { 2 } else { 1 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::bytes::{put_le16, put_le32};
+
+    fn device() -> Vec<u8> {
+        let mut buf = vec![0; SUPERBLOCK_BYTES];
+        put_le16(&mut buf, 0x38, SUPERBLOCK_MAGIC);
+        put_le32(&mut buf, 4, 1024);
+        put_le32(&mut buf, 0x60, Incompat::JOURNAL_DEV.0);
+        buf[0x68..0x78].fill(7);
+        buf
+    }
+
+    #[test]
+    fn fields_and_what_is_none() {
+        let parsed = JournalDevice::parse(&device()).expect("sound");
+        assert_eq!((parsed.block_bytes, parsed.blocks_count), (1024, 1024));
+        assert_eq!(
+            (parsed.uuid, parsed.log_superblock()),
+            ([7; 16], BlockNo(2))
+        );
+        let mut other = device();
+        put_le32(&mut other, 0x60, 0);
+        let why = JournalDevice::parse(&other)
+            .expect_err("refused")
+            .to_string();
+        assert!(why.contains("journal_dev"), "{why}");
+        let mut torn = device();
+        put_le32(&mut torn, 0x64, RoCompat::METADATA_CSUM.0);
+        assert!(
+            JournalDevice::parse(&torn)
+                .expect_err("refused")
+                .is_checksum()
+        );
+    }
+}

@@ -1,0 +1,405 @@
+//! The journal tests of e2fsprogs (`j_*`): what `varve recover` makes of each image against what `e2fsck -fy` does.
+//!
+//! ```text
+//!  source package --their scripts--> image --copy--> e2fsck -fy ----------------> tree, exit code
+//!                                      +-----copy--> varve recover --> e2fsck -fy --> tree, exit code
+//! ```
+//!
+//! A volume that Varve recovers must come out as the same tree, with nothing left in the log for e2fsck. One that it refuses must be
+//! unchanged, and e2fsck must have complained of the journal, too. Their files are unpacked under `target`, and stay there.
+
+use crate::Result;
+use crate::workspace;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Tests in the package; fewer mean that the search went wrong.
+const TESTS: usize = 36;
+/// Volumes on which the verdicts may differ, and why.
+const SKIPPED: [(&str, &str); 1] = [(
+    "j_ext_dumpe2fs",
+    "a journal device without a file system: it is about what dumpe2fs prints",
+)];
+
+/// Options.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Folder with the unpacked source package [default: fetched with apt].
+    #[arg(long, value_name = "DIR")]
+    source: Option<PathBuf>,
+    /// The program to test [default: built now].
+    #[arg(long, value_name = "FILE")]
+    varve: Option<PathBuf>,
+    /// Only tests with this in their name.
+    filter: Option<String>,
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> Result {
+    let root = workspace::root();
+    let work = root.join("target/e2fsprogs");
+    let source = match &args.source {
+        Some(dir) => dir.clone(),
+        None => fetch(&work)?,
+    };
+    let varve = match &args.varve {
+        Some(file) => file.clone(),
+        None => build(&root)?,
+    };
+    let tests = tests_in(&source.join("tests"))?;
+    let dir = tempfile::tempdir_in(fresh(&work.join("run"))?).map_err(|e| e.to_string())?;
+    let mut wrong = Vec::new();
+    let mut done = 0;
+    let wanted = |name: &str| {
+        args.filter
+            .as_ref()
+            .is_none_or(|f| name.contains(f.as_str()))
+    };
+    for test in tests.iter().filter(|t| wanted(&name_of(t))) {
+        let name = name_of(test);
+        if let Some((_, why)) = SKIPPED.iter().find(|(skipped, _)| *skipped == name) {
+            println!("{name}: skipped: {why}");
+            continue;
+        }
+        let place = fresh(&dir.path().join(&name))?;
+        match judge(&varve, test, &place) {
+            Ok(said) => println!("{name}: {said}"),
+            Err(why) => {
+                println!("{name}: WRONG: {why}");
+                wrong.push(name);
+            }
+        }
+        done += 1;
+        fs::remove_dir_all(&place).map_err(|e| e.to_string())?;
+    }
+    match wrong.len() {
+        0 => {
+            println!("{done} volumes: same tree and verdict as e2fsck");
+            Ok(())
+        }
+        n => Err(format!(
+            "{n} of {done} volumes differ: {}",
+            wrong.join(", ")
+        )),
+    }
+}
+
+fn name_of(test: &Path) -> String {
+    test.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn fresh(dir: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    Ok(dir.to_path_buf())
+}
+
+fn build(root: &Path) -> Result<PathBuf> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    run_in(root, &cargo, &["build", "-q", "-p", "varve-cli"])?;
+    Ok(root.join("target/debug/varve"))
+}
+
+fn tests_in(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    let mut tests: Vec<PathBuf> = entries.flatten().map(|e| e.path()).collect();
+    tests.retain(|path| name_of(path).starts_with("j_"));
+    tests.sort();
+    match tests.len() {
+        TESTS => Ok(tests),
+        n => Err(format!(
+            "{} holds {n} tests j_*, not {TESTS}",
+            dir.display()
+        )),
+    }
+}
+
+/// The source package of the running Debian, unpacked. Its mirrors are those that apt has already.
+fn fetch(work: &Path) -> Result<PathBuf> {
+    if let Some(dir) = unpacked(work) {
+        return Ok(dir);
+    }
+    let parts = fresh(&work.join("sources"))?;
+    fresh(&work.join("lists/partial"))?;
+    let mut found = false;
+    for file in apt_sources() {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let text = as_sources(&text);
+        found |= !text.is_empty();
+        fs::write(parts.join(name_of(&file)), text).map_err(|e| e.to_string())?;
+    }
+    if !found {
+        return Err(
+            "apt has no mirror; unpack the source package e2fsprogs and say --source DIR".into(),
+        );
+    }
+    let options = [
+        "-o".into(),
+        "Dir::Etc::sourcelist=/dev/null".into(),
+        "-o".into(),
+        format!("Dir::Etc::sourceparts={}", parts.display()),
+        "-o".into(),
+        format!("Dir::State::lists={}", work.join("lists").display()),
+        "-o".into(),
+        format!("Dir::Cache={}", work.display()),
+    ];
+    let apt = |more: &[&str]| {
+        let mut args: Vec<&str> = options.iter().map(String::as_str).collect();
+        args.extend(more);
+        run_in(work, "apt-get", &args)
+    };
+    apt(&["-q", "update"])?;
+    apt(&["-q", "source", "--download-only", "e2fsprogs"])?;
+    let files = fs::read_dir(work).map_err(|e| e.to_string())?;
+    let archive = files.flatten().map(|e| e.path());
+    let archive = archive
+        .filter(|p| name_of(p).contains(".orig.tar"))
+        .find(|p| !name_of(p).ends_with(".asc"));
+    let archive = archive.ok_or("apt brought no source archive")?;
+    run_in(work, "tar", &["xf", &archive.to_string_lossy()])?;
+    unpacked(work).ok_or_else(|| "the source archive holds no tests".into())
+}
+
+fn unpacked(work: &Path) -> Option<PathBuf> {
+    let mut dirs = fs::read_dir(work).ok()?.flatten().map(|e| e.path());
+    dirs.find(|p| p.join("tests/j_long_trans").is_dir())
+}
+
+fn apt_sources() -> Vec<PathBuf> {
+    let parts = fs::read_dir("/etc/apt/sources.list.d")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut all: Vec<PathBuf> = parts.map(|e| e.path()).collect();
+    all.push("/etc/apt/sources.list".into());
+    all.sort();
+    all
+}
+
+/// What apt has for binary packages, asked for source packages.
+fn as_sources(text: &str) -> String {
+    let line = |line: &str| match line.trim() {
+        "Types: deb" => "Types: deb-src".to_string(),
+        other => other
+            .strip_prefix("deb ")
+            .map_or_else(|| line.to_string(), |rest| format!("deb-src {rest}")),
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n") + "\n"
+}
+
+fn run_in(dir: &Path, program: &str, args: &[&str]) -> Result {
+    let out = output(Command::new(program).current_dir(dir).args(args))?;
+    match out.status.success() {
+        true => Ok(()),
+        false => Err(format!("{program} {}: {}", args.join(" "), said(&out))),
+    }
+}
+
+fn output(command: &mut Command) -> Result<Output> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    command
+        .env("PATH", format!("{path}:/usr/sbin:/sbin"))
+        .env("LC_ALL", "C");
+    command.output().map_err(|e| format!("{command:?}: {e}"))
+}
+
+fn said(out: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_string();
+    format!("{} {}", text(&out.stdout), text(&out.stderr))
+}
+
+/// A volume, and the device of its journal if it has one of its own.
+struct Volume {
+    image: PathBuf,
+    journal: Option<PathBuf>,
+}
+
+impl Volume {
+    fn copy(&self, to: &Path) -> Result<Volume> {
+        let copy = |from: &Path, name: &str| {
+            let to = to.join(name);
+            let args = [
+                "--sparse=always".into(),
+                from.to_string_lossy(),
+                to.to_string_lossy(),
+            ];
+            run_in(Path::new("."), "cp", &args.each_ref().map(|a| a as &str))?;
+            Ok::<_, String>(to)
+        };
+        fresh(to)?;
+        Ok(Volume {
+            image: copy(&self.image, "image")?,
+            journal: self
+                .journal
+                .as_ref()
+                .map(|j| copy(j, "journal"))
+                .transpose()?,
+        })
+    }
+
+    fn same_as(&self, other: &Volume) -> Result<bool> {
+        let same = |a: &Path, b: &Path| {
+            let out = output(Command::new("cmp").arg("-s").arg(a).arg(b))?;
+            Ok::<_, String>(out.status.success())
+        };
+        let journals = match (&self.journal, &other.journal) {
+            (Some(a), Some(b)) => same(a, b)?,
+            _ => true,
+        };
+        Ok(journals && same(&self.image, &other.image)?)
+    }
+}
+
+/// The volume of a test: an image that it brings along, or what its script makes.
+fn volume_of(test: &Path, place: &Path) -> Result<Volume> {
+    let image = place.join("image");
+    let unpack = |how: &str, file: &str| {
+        let text = format!(
+            "{how} < '{}' > '{}'",
+            test.join(file).display(),
+            image.display()
+        );
+        run_in(place, "sh", &["-c", &text])
+    };
+    if test.join("image.gz").exists() {
+        unpack("gzip -dc", "image.gz")?;
+    } else if test.join("image.bz2").exists() {
+        unpack("bzip2 -dc", "image.bz2")?;
+    } else if test.join("image.tar.bz2").exists() {
+        run_in(
+            place,
+            "tar",
+            &["xjf", &test.join("image.tar.bz2").to_string_lossy()],
+        )?;
+        fs::rename(place.join(name_of(test) + ".img"), &image).map_err(|e| e.to_string())?;
+        fs::rename(
+            place.join(name_of(test) + ".img.jnl"),
+            place.join("image.jnl"),
+        )
+        .map_err(|e| e.to_string())?;
+    } else {
+        run_script(test, place)?;
+    }
+    let journal = place.join("image.jnl");
+    Ok(Volume {
+        image,
+        journal: journal.exists().then_some(journal),
+    })
+}
+
+/// Their script with the installed tools; it leaves the volume where it is told to.
+fn run_script(test: &Path, place: &Path) -> Result {
+    let out = fresh(&place.join("dump"))?;
+    let scratch = place.join("scratch");
+    fs::write(&scratch, []).map_err(|e| e.to_string())?;
+    let debugfs = output(Command::new("sh").args(["-c", "command -v debugfs"]))?;
+    let debugfs = String::from_utf8_lossy(&debugfs.stdout).trim().to_string();
+    // What their scripts compare is not asked: other versions print other words.
+    output(
+        Command::new("bash")
+            .current_dir(place)
+            .args(["-c", ". \"$test_dir/script\""])
+            .env("test_dir", test)
+            .env("cmd_dir", test.parent().unwrap_or(test))
+            .env("test_name", "image")
+            .env("TMPFILE", &scratch)
+            .env("MKE2FS", "mke2fs")
+            .env("DEBUGFS", "debugfs")
+            .env("DEBUGFS_EXE", debugfs)
+            .env("FSCK", "e2fsck")
+            .env("DUMPE2FS", "dumpe2fs")
+            .env("TUNE2FS", "tune2fs")
+            .env("JOURNAL_DUMP_DIR", &out),
+    )?;
+    for (from, to) in [("image.img", "image"), ("image.img.jnl", "image.jnl")] {
+        if out.join(from).exists() {
+            fs::rename(out.join(from), place.join(to)).map_err(|e| e.to_string())?;
+        }
+    }
+    match place.join("image").exists() {
+        true => Ok(()),
+        false => Err("its script left no image".into()),
+    }
+}
+
+fn e2fsck(volume: &Volume) -> Result<(i32, String)> {
+    let mut command = Command::new("e2fsck");
+    command.arg("-fy");
+    if let Some(journal) = &volume.journal {
+        command.arg("-j").arg(journal);
+    }
+    let out = output(command.arg(&volume.image))?;
+    Ok((out.status.code().unwrap_or(-1), said(&out)))
+}
+
+/// All files as debugfs gets them out, a line each with mode, owner, size and a checksum of the content.
+fn tree(volume: &Volume, place: &Path) -> Result<String> {
+    let dir = fresh(&place.join("tree"))?;
+    let request = format!("rdump / {}", dir.display());
+    output(
+        Command::new("debugfs")
+            .args(["-R", &request])
+            .arg(&volume.image),
+    )?;
+    let list = "find . -printf '%y %m %U:%G %s %l %p\\n' | sort; find . -type f -print0 | sort -z | xargs -0 -r cksum";
+    let out = output(Command::new("sh").current_dir(&dir).args(["-c", list]))?;
+    fs::remove_dir_all(&dir).map_err(|e| e.to_string())?;
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+/// True if e2fsck has found fault with the journal.
+fn complains(text: &str) -> bool {
+    [
+        "corrupt",
+        "checksum error",
+        "invalid",
+        "unsupported",
+        "Journal checksum",
+        "not valid",
+        "unknown",
+    ]
+    .iter()
+    .any(|word| {
+        text.lines()
+            .any(|l| l.to_lowercase().contains("journal") && l.contains(word))
+    })
+}
+
+fn judge(varve: &Path, test: &Path, place: &Path) -> Result<String> {
+    let volume = volume_of(test, place)?;
+    let theirs = volume.copy(&place.join("theirs"))?;
+    let ours = volume.copy(&place.join("ours"))?;
+    let (code, text) = e2fsck(&theirs)?;
+    let mut command = Command::new(varve);
+    command.arg("recover").arg(&ours.image);
+    if let Some(journal) = &ours.journal {
+        command.arg("--journal").arg(journal);
+    }
+    let out = output(&mut command)?;
+    let message = said(&out);
+    match out.status.code() {
+        Some(0) => {
+            let (again, rest) = e2fsck(&ours)?;
+            if rest.contains("recovering journal") {
+                return Err(format!("e2fsck has found the log not empty: {rest}"));
+            }
+            if tree(&theirs, place)? != tree(&ours, place)? {
+                return Err(format!(
+                    "the trees differ; e2fsck said {text}, of ours {rest}; varve: {message}"
+                ));
+            }
+            Ok(format!(
+                "recovered, same tree (e2fsck {code}, behind us {again})"
+            ))
+        }
+        Some(4) if !ours.same_as(&volume)? => Err(format!("refused, and changed: {message}")),
+        Some(4) if complains(&text) => Ok(format!("refused, as by e2fsck: {message}")),
+        Some(4) => Err(format!(
+            "refused, e2fsck did not: {message}; e2fsck ({code}): {text}"
+        )),
+        code => Err(format!("varve recover ended with {code:?}: {message}")),
+    }
+}
