@@ -279,7 +279,7 @@ impl Ext4 {
             return 0;
         }
         let inode = self.read_inode(self.geo.journal_ino());
-        inode.map_or(0, |inode| inode.size() / BLOCK_BYTES as u64)
+        inode.map_or(0, |inode| inode.size() / self.block())
     }
 
     fn stat_fs(&self) -> FsStat {

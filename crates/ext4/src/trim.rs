@@ -22,7 +22,7 @@ impl Ext4 {
         }
         let least = min_bytes.div_ceil(self.block()).max(1);
         let blocks = self.geo.blocks_count();
-        let short = range.end.saturating_sub(range.start) < BLOCK;
+        let short = range.end.saturating_sub(range.start) < self.block();
         if short
             || range.start / self.block() >= blocks
             || least > self.geo.blocks_per_group().into()

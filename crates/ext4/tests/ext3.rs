@@ -8,7 +8,8 @@ use block::Class;
 use blockdev::{Ram, write_block};
 use common::trees::{our_tree, same_trees};
 use common::{
-    Image, check_ram, fork, fresh, have_tools, load, mount, pattern, said, try_mount, zeros,
+    Image, check_ram, fork, fresh, fresh_of, have_tools, load, mount, pattern, said, try_mount,
+    zeros,
 };
 use fscore::{Creds, Errno, FallocateMode, FileKind, FileSystem, SetAttr};
 use journal::Preset;
@@ -251,14 +252,29 @@ fn a_lost_superblock_is_replaced_by_its_backup() {
     assert!(try_mount(&lose(&fresh(Kind::Ext3, 64), 0), "").is_err());
 }
 
+/// The superblock is lost; its first backup lies elsewhere in each size of blocks.
+#[test]
+fn backups_of_small_blocks_are_found() {
+    for block_bytes in [1024, 2048] {
+        let ram = fresh_of(Kind::Ext4, 64, block_bytes);
+        let mut head = block_of(&ram, 0).to_vec();
+        head[1024 + 0x70] ^= 1;
+        write_block(&ram, BlockNo(0).lba(), Class::Data, head.into()).expect("in range");
+        let fs = mount(&ram, "");
+        fs.unmount().expect("unmount");
+        let report = check_ram(&ram);
+        assert!(report.is_clean(), "{block_bytes}: {}", said(&report));
+    }
+}
+
 /// What is not supported is refused by name.
 #[test]
-fn blocks_of_1_kib_are_refused_by_name() {
+fn blocks_of_8_kib_are_refused_by_name() {
     if !have_tools() {
         return;
     }
-    let image = Image::new(16, &["-t", "ext3", "-b", "1024"]);
+    let image = Image::new(16, &["-t", "ext3", "-b", "8192"]);
     let e = try_mount(&image.load(), "").map(drop).expect_err("refused");
-    assert!(e.to_string().contains("blocks of 1024 bytes"), "{e}");
+    assert!(e.to_string().contains("blocks of 8192 bytes"), "{e}");
     assert!(e.to_string().contains("-b 4096"), "{e}");
 }

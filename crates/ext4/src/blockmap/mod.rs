@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn slots_follow_each_other() {
-        [1024, 2048, 4096].map(check_slots);
+        [1024, 2048, 4096].into_iter().for_each(check_slots);
     }
 
     fn check_slots(bytes: u32) {

@@ -41,14 +41,13 @@ pub enum Opened {
 /// A log with nothing to replay.
 pub struct CleanLog {
     queue: Arc<Queue>,
-    /// Where the log lies: `queue`, or a device of its own.
-    log_queue: Arc<Queue>,
     log: LogSuper,
 }
 
 /// A log that has to be recovered before anything of the file system is read.
 pub struct DirtyLog {
     queue: Arc<Queue>,
+    /// Where the log lies: `queue`, or a device of its own.
     log_queue: Arc<Queue>,
     log: LogSuper,
 }
@@ -151,11 +150,7 @@ pub fn open_on(
     }
     let log = LogSuper::read(&log_queue, place)?;
     Ok(match log.sb.is_clean() {
-        true => Opened::Clean(CleanLog {
-            queue,
-            log_queue,
-            log,
-        }),
+        true => Opened::Clean(CleanLog { queue, log }),
         false => Opened::NeedsRecovery(DirtyLog {
             queue,
             log_queue,
@@ -255,12 +250,7 @@ impl DirtyLog {
             write: write_took,
             clean: step.lap(),
         };
-        let clean = CleanLog {
-            queue,
-            log_queue,
-            log,
-        };
-        Ok((clean, report))
+        Ok((CleanLog { queue, log }, report))
     }
 }
 
@@ -318,10 +308,10 @@ impl RecoveryReport {
 /// full commit, so an area of an older time is no obstacle.
 fn refuse_fast_commits(queue: &Queue, log: &LogSuper, end: Tid) -> Result<(), JournalError> {
     const TAG_HEAD: u16 = 9;
-    if log.sb.fast_commit_blocks() == 0 {
+    if log.sb.fast_commit_blocks() < 2 {
         return Ok(());
     }
-    let first = log.place.lba(LogBlock(log.sb.log_end()));
+    let first = log.place.lba(LogBlock(log.sb.fast_commit_first()));
     let block = queue.read(first, log.place.block_size().sectors())?;
     // TLV {le16 tag, le16 length}, then for a head {le32 features, le32 tid}.
     if get_le16(&block, 0) == TAG_HEAD && Tid(get_le32(&block, 8)) == end {
@@ -385,7 +375,7 @@ impl CleanLog {
             let why = "the journal lies on a device of its own: it can be recovered, not written; mount read-only (option `ro`)";
             return Err(JournalError::Incompatible(why.into()));
         }
-        let CleanLog { queue, mut log, .. } = self;
+        let CleanLog { queue, mut log } = self;
         log.set_features(options.features_64bit, options.checksum_v3);
         log.sb.set_errno(0);
         let format = log.sb.format();

@@ -15,6 +15,7 @@ mod block_map;
 mod dir;
 mod dir_hash;
 mod extent;
+mod fast_commit;
 mod features;
 mod geometry;
 #[cfg(test)]
@@ -42,6 +43,7 @@ pub use extent::{
     EXTENT_LEN_MAX, EXTENT_UNWRITTEN_LEN_MAX, Extent, ExtentEntries, ExtentIndex, ExtentNode,
     INLINE_EXTENTS_MAX, update_extent_checksum, verify_extent_checksum,
 };
+pub use fast_commit::{FastCommitName, FastCommitTag, FastCommits};
 pub use features::{Compat, Incompat, RoCompat};
 pub use geometry::InodePlace;
 pub use group::{GROUP_DESC_BYTES_32, GROUP_DESC_BYTES_64, GroupDesc, GroupFlags};

@@ -52,6 +52,10 @@ impl Tag {
     /// # Errors
     /// Its checksum is another one; the error names the home block and the transaction.
     pub fn verify(&self, format: &Format, tid: Tid, logged: &[u8]) -> Result<(), Corrupt> {
+        // Without them the field is undefined: debugfs leaves something there.
+        if !format.has_block_checksums() {
+            return Ok(());
+        }
         Corrupt::check(
             "logged block",
             self.checksum,

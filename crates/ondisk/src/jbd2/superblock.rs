@@ -222,6 +222,10 @@ impl Superblock {
     pub fn log_end(&self) -> u32 {
         self.blocks_count() - self.fast_commit_blocks()
     }
+    /// First block of the fast-commit area; the block between it and the ring is not used (as in Linux, `j_fc_first`).
+    pub fn fast_commit_first(&self) -> u32 {
+        self.log_end() + 1
+    }
     /// True if the log holds nothing to replay.
     pub fn is_clean(&self) -> bool {
         self.start() == 0

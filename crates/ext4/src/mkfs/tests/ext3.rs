@@ -24,13 +24,14 @@ fn equal_to_mke2fs() {
 }
 
 #[test]
-fn equal_to_mke2fs_with_blocks_of_1_kib() {
+fn equal_to_mke2fs_with_small_blocks() {
     for mib in SMALL_BLOCKS_MIB {
         compare(&ext3(mib * MIB, 1024), &[]);
     }
-    for mib in [16, 64, 300] {
+    compare(&ext3(100 * MIB, 2048), &[]);
+    for (mib, block_bytes) in [(16, 1024), (64, 1024), (300, 1024), (64, 2048), (300, 2048)] {
         let small = MkfsOptions {
-            block_bytes: 1024,
+            block_bytes,
             ..options(mib * MIB)
         };
         compare(&small, &[]);
@@ -80,7 +81,7 @@ fn e2fsck_finds_nothing() {
 #[test]
 fn block_sizes_and_limits_are_explained() {
     let say = |o: MkfsOptions| plan(&o).expect_err("impossible").to_string();
-    assert!(say(ext3(64 * MIB, 2048)).contains("blocks of 2048 bytes: choose 1024 or 4096"));
+    assert!(say(ext3(64 * MIB, 8192)).contains("blocks of 8192 bytes: choose 1024, 2048 or 4096"));
     assert!(say(ext3(1 << 42, 1024)).contains("below 4 TiB"));
     assert!(say(ext3(MIB, 1024)).contains("a journal wants 2097152 bytes"));
     assert!(say(ext3(0, 1024)).contains("too small"));
@@ -95,7 +96,7 @@ fn block_sizes_and_limits_are_explained() {
 fn any_size_is_planned_or_refused() {
     let mut rng = base::Rng::named(2, "mkfs sizes");
     for n in 0..200 {
-        let mut o = ext3(rng.below(1 << (20 + n % 12)), [1024, 4096][n % 2]);
+        let mut o = ext3(rng.below(1 << (20 + n % 12)), [1024, 2048, 4096][n % 3]);
         o.journal = [JournalSize::Default, JournalSize::None][n / 2 % 2];
         o.inode_ratio = [None, Some(4096), Some(1 << 20)][n / 4 % 3];
         let Ok(plan) = plan(&o) else { continue };
