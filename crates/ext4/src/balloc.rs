@@ -240,6 +240,33 @@ impl Ext4 {
         self.flip(tx, group, state, run, true)
     }
 
+    /// Takes these very blocks, which must be free.
+    ///
+    /// # Errors
+    /// `Corrupt` if one is not, or has a fixed place; errors of the journal.
+    pub(crate) fn take_range(&self, tx: &mut Tx<'_>, start: BlockNo, len: u32) -> FsResult<()> {
+        self.check_range(start, len, "blocks to be taken")?;
+        let (mut at, mut left) = (start, len);
+        while left > 0 {
+            let (group, bit) = self.geo.block_place(at).expect("checked above");
+            let part = left.min(self.geo.group_blocks(group) - bit);
+            let claim = self.space.claim(part.into(), &mut tx.pool);
+            let mut state = self.groups.get(group).lock();
+            self.load_map(group, &mut state)?;
+            let run = Run {
+                start: bit,
+                len: part,
+            };
+            let taken = self.take(tx, group, &mut state, run);
+            let used = if taken.is_ok() { claim.blocks } else { 0 };
+            self.space.settle(claim, used, &mut tx.pool);
+            taken?;
+            at = at.plus(part.into());
+            left -= part;
+        }
+        Ok(())
+    }
+
     /// Changes the bits on the device, the count and the checksums.
     fn flip(
         &self,

@@ -187,6 +187,28 @@ impl Ext4 {
         Ok(NewInode { ino })
     }
 
+    /// True if the bitmap says that an inode is in use.
+    pub(crate) fn is_ino_used(&self, ino: Ino) -> FsResult<bool> {
+        let place = self.inode_place(ino)?;
+        let state = self.groups.get(place.group).lock();
+        if self.group_flags(&state.desc).has(GroupFlags::INODE_UNINIT) {
+            return Ok(false);
+        }
+        let map = self.read_meta(state.desc.inode_bitmap())?;
+        Ok(bitmap::get(&map, place.index))
+    }
+
+    /// Takes this very number, if it is not in use already.
+    pub(crate) fn claim_ino(&self, tx: &mut Tx<'_>, ino: Ino, is_dir: bool) -> FsResult<()> {
+        if self.is_ino_used(ino)? {
+            return Ok(());
+        }
+        let place = self.inode_place(ino)?;
+        let mut state = self.groups.get(place.group).lock();
+        self.take_ino(tx, place.group, &mut state, place.index, is_dir)
+            .map(drop)
+    }
+
     /// True if no inode in the table block of `index` is in use by this bitmap.
     fn is_alone(&self, desc: &ondisk::ext4::GroupDesc, map: &[u8], index: u32) -> bool {
         let per_block = (self.block_size.bytes() / self.geo.inode_bytes()) as u32;

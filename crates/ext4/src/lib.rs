@@ -37,6 +37,7 @@ pub mod check;
 pub mod dir;
 mod dirio;
 mod extent;
+mod fast_commit;
 mod fault;
 mod file;
 mod fs;

@@ -31,7 +31,7 @@ use crate::superblock::{block_size, read_block, write_in_place};
 use base::{BlockNo, BlockSize, Bytes, Lba, Mutant, SECTORS_PER_BLOCK};
 use block::Queue;
 use fscore::{FsError, FsResult, PageCache};
-use journal::{CleanLog, Journal, LogBlock, Opened, RecoveryReport};
+use journal::{CleanLog, FastCommitted, Journal, LogBlock, Opened, Recovered, RecoveryReport};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Compat, Incompat, RoCompat, State, Superblock};
 use rt::{Mutex, RwLock};
@@ -140,7 +140,7 @@ impl Ext4 {
         Ok(fs)
     }
 
-    fn assemble(
+    pub(crate) fn assemble(
         queue: Arc<Queue>,
         journal: Arc<Journal>,
         options: MountOptions,
@@ -468,11 +468,28 @@ fn open_log(
     match opened.map_err(fault::journal)? {
         Opened::Clean(log) => Ok(Some((log, None))),
         Opened::NeedsRecovery(log) => {
-            let recovered = log.recover_for(options.scheme.as_ref());
-            let (log, report) = recovered.map_err(fault::journal)?;
+            let recovered = log.recover_all(options.scheme.as_ref());
+            let (log, report) = match recovered.map_err(fault::journal)? {
+                Recovered::Clean(log, report) => (log, report),
+                Recovered::FastCommits(left) => replay_fast_commits(queue, options, *left)?,
+            };
             Ok(Some((log, Some(report))))
         }
     }
+}
+
+/// The full commits are home; what Linux has left behind them is carried out, and goes there as well.
+fn replay_fast_commits(
+    queue: &Arc<Queue>,
+    options: &MountOptions,
+    left: FastCommitted,
+) -> FsResult<(CleanLog, RecoveryReport)> {
+    let found = disk::FastCommits::parse(left.area(), left.block_bytes(), left.tid());
+    let found = found.map_err(|e| FsError::incompatible(format!("{e}; run e2fsck -f")))?;
+    // The superblock may have come home just now.
+    let (sb, _) = read_superblock(queue)?;
+    let images = crate::fast_commit::replay(queue, &sb, options, found.tags)?;
+    left.finish(images, found.commits).map_err(fault::journal)
 }
 
 fn start_journal(

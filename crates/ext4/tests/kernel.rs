@@ -208,6 +208,67 @@ fn dirty_logs_of_small_blocks_go_both_ways() {
     }
 }
 
+/// What the kernel's fsyncs have left as fast commits, copied while it is mounted, is replayed: the tree is the one it had.
+#[test]
+fn fast_commits_of_the_kernel_are_replayed() {
+    if !have_tools() {
+        return;
+    }
+    for block in ["1024", "4096"] {
+        let image = Image::new(96, &["-b", block, "-O", "fast_commit"]);
+        let Some(mounted) = Mounted::new(&image) else {
+            return;
+        };
+        fill_by_kernel(&mounted.point);
+        rustix::fs::syncfs(fs::File::open(&mounted.point).expect("the root")).expect("synced");
+        change_and_fsync(&mounted.point);
+        let copy = image.dir.path().join("copy");
+        fs::copy(&image.path, &copy).expect("a copy");
+        let theirs = kernel_tree(&mounted.point);
+        mounted.unmount();
+        let ram = load(&copy);
+        let fs = mount(&ram, "");
+        let report = fs.recovery().expect("the log is not empty");
+        assert!(report.fast_commits > 0, "blocks of {block}: {report:?}");
+        same_trees(&theirs, &our_tree(&fs));
+        fs.unmount().expect("unmount");
+        image.store(&ram);
+        image.fsck();
+    }
+}
+
+fn change_and_fsync(root: &Path) {
+    let sync = |path: &Path| {
+        fs::File::open(path)
+            .and_then(|f| f.sync_all())
+            .expect("fsync")
+    };
+    for n in 0..6u64 {
+        let path = root.join(format!("dir1/fresh{n}"));
+        fs::write(&path, pattern(n, 7000 * n as usize + 10)).expect("write");
+        sync(&path);
+    }
+    use std::os::unix::fs::FileExt;
+    let large = fs::OpenOptions::new()
+        .write(true)
+        .open(root.join("large"))
+        .expect("open");
+    large
+        .write_at(&pattern(3, 100_000), (9 << 20) + 5000)
+        .expect("write");
+    large.sync_all().expect("fsync");
+    large.set_len(3 << 20).expect("truncate");
+    large.sync_all().expect("fsync");
+    fs::hard_link(root.join("dir0/file7"), root.join("dir1/linked")).expect("link");
+    fs::remove_file(root.join("dir2/file9")).expect("unlink");
+    fs::remove_file(root.join("dir1/fresh2")).expect("unlink");
+    fs::create_dir(root.join("dir1/sub")).expect("mkdir");
+    let inside = root.join("dir1/sub/inside");
+    fs::write(&inside, pattern(8, 20_000)).expect("write");
+    sync(&inside);
+    sync(&root.join("dir0/file7"));
+}
+
 fn dirty_logs_both_ways(image: Image) {
     // The kernel's, copied while it is mounted: all is in the log, little of it at home.
     let Some(mounted) = Mounted::new(&image) else {

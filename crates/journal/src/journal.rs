@@ -335,6 +335,15 @@ impl Journal {
         self.write_back()
     }
 
+    /// Without a log: the blocks that changed and were not written home, for somebody else to bring them there. The journal is of no use
+    /// afterwards but to be aborted.
+    pub fn unwritten(&self) -> Vec<(BlockNo, Bytes)> {
+        let mut state = self.inner.state.lock();
+        let blocks = state.cache.write_back_list();
+        let image = |block| Some((block, state.cache.begin_home(block)?.0));
+        blocks.into_iter().filter_map(image).collect()
+    }
+
     /// Figures since the start.
     pub fn stats(&self) -> Stats {
         self.inner.state.lock().stats.clone()

@@ -58,7 +58,10 @@ pub use handle::Handle;
 pub use journal::Journal;
 pub use options::Options;
 pub use place::{LogBlock, LogPlace};
-pub use recover::{CleanLog, DirtyLog, Opened, RecoveryReport, RecoverySpans, open, open_on};
+pub use recover::{
+    CleanLog, DirtyLog, FastCommitted, Opened, Recovered, RecoveryReport, RecoverySpans, open,
+    open_on,
+};
 pub use scheme::{FullFirst, Home, Order, Preset, Record, Scheme};
 pub use stats::Stats;
 

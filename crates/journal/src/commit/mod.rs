@@ -42,7 +42,7 @@ use base::{BlockNo, Lba, Mutant, Tid};
 use block::{Batch, Held, WriteMark};
 #[cfg(test)]
 pub(crate) use compose::{Coalition, coalition};
-pub(crate) use compose::{CommitTime, Composed, delta_bytes};
+pub(crate) use compose::{CommitTime, Composed, delta_bytes, full_transaction};
 use flight::{InFlight, Started};
 use std::collections::BTreeSet;
 

@@ -77,7 +77,7 @@ pub(crate) fn insure(
 }
 
 /// Q1.
-fn write(
+pub(crate) fn write(
     queue: &Arc<Queue>,
     log: &LogSuper,
     start: LogBlock,

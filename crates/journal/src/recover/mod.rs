@@ -9,6 +9,7 @@
 
 mod cases;
 mod content;
+mod fast;
 mod insure;
 mod parts;
 mod reader;
@@ -21,9 +22,9 @@ use crate::log_super::LogSuper;
 use crate::ring::Ring;
 use crate::space::Limits;
 use crate::{Journal, JournalError, LogBlock, LogPlace, Options, Scheme};
-use base::bytes::{get_le16, get_le32};
 use base::{BlockNo, Mutant, Nanos, Tid, Time};
 use block::Queue;
+pub use fast::FastCommitted;
 use replay::Replay;
 use repoint::Repoint;
 use rt::Mutex;
@@ -50,6 +51,14 @@ pub struct DirtyLog {
     /// Where the log lies: `queue`, or a device of its own.
     log_queue: Arc<Queue>,
     log: LogSuper,
+}
+
+/// How far a recovery came.
+pub enum Recovered {
+    /// To its end.
+    Clean(CleanLog, RecoveryReport),
+    /// Fast commits follow.
+    FastCommits(Box<FastCommitted>),
 }
 
 /// What a recovery did.
@@ -79,6 +88,8 @@ pub struct RecoveryReport {
     pub home_read_commands: u64,
     /// Blocks of these whose full image was logged first, because a home write on this device may be torn.
     pub blocks_insured: u64,
+    /// Fast commits of Linux that were replayed behind the full ones.
+    pub fast_commits: u64,
     /// Images and deltas skipped because their block was revoked.
     pub images_revoked: u64,
     /// Revoke records read.
@@ -186,11 +197,33 @@ impl DirtyLog {
         self.recover_with(scheme, replay::revoke_table)
     }
 
+    /// The same for a caller who can make sense of fast commits: if some follow, they are handed over with the log not yet clean.
+    ///
+    /// # Errors
+    /// As [`DirtyLog::recover`], but fast commits are none.
+    pub fn recover_all(self, scheme: Option<&Scheme>) -> Result<Recovered, JournalError> {
+        self.run(scheme, replay::revoke_table)
+    }
+
     pub(crate) fn recover_with(
         self,
         scheme: Option<&Scheme>,
         revoke_pass: fn(&[scan::Logged]) -> BTreeMap<BlockNo, Tid>,
     ) -> Result<(CleanLog, RecoveryReport), JournalError> {
+        match self.run(scheme, revoke_pass)? {
+            Recovered::Clean(log, report) => Ok((log, report)),
+            Recovered::FastCommits(left) => Err(JournalError::Incompatible(format!(
+                "the log holds fast commits after transaction {}, which the file system has to replay",
+                left.tid().prev()
+            ))),
+        }
+    }
+
+    fn run(
+        self,
+        scheme: Option<&Scheme>,
+        revoke_pass: fn(&[scan::Logged]) -> BTreeMap<BlockNo, Tid>,
+    ) -> Result<Recovered, JournalError> {
         let DirtyLog {
             queue,
             log_queue,
@@ -200,7 +233,7 @@ impl DirtyLog {
         // A home can be pointed at a log block of its own device only.
         let mut repoint = Repoint::new(scheme.filter(|_| !log.place.is_external()), queue.caps());
         let (scanned, reader) = scan::scan(&log_queue, &log, repoint.reads_no_images(&log))?;
-        refuse_fast_commits(&log_queue, &log, scanned.end)?;
+        let area = fast::area_of(&log_queue, &log, scanned.end)?;
         let revoked = repoint.revoked(revoke_pass(&scanned.transactions));
         let (mut targets, images_revoked) = replay::targets(&scanned.transactions, &revoked);
         let mut replay = Replay::new(&queue, &log, reader);
@@ -241,6 +274,16 @@ impl DirtyLog {
         (report.blocks_remapped, report.remap_commands) = repoint.done();
         replay.write(&targets, images)?;
         let write_took = step.lap();
+        if let Some(area) = area {
+            return Ok(Recovered::FastCommits(Box::new(FastCommitted {
+                queue,
+                log_queue,
+                log,
+                scanned,
+                report,
+                area,
+            })));
+        }
         log.write(&log_queue, next, None::<LogBlock>)?;
         report.spans = RecoverySpans {
             scan: scan_took,
@@ -250,7 +293,7 @@ impl DirtyLog {
             write: write_took,
             clean: step.lap(),
         };
-        Ok((CleanLog { queue, log }, report))
+        Ok(Recovered::Clean(CleanLog { queue, log }, report))
     }
 }
 
@@ -302,26 +345,6 @@ impl RecoveryReport {
             ..RecoveryReport::default()
         }
     }
-}
-
-/// Fast commits of Linux are not replayed here; a log that needs them is refused. They count only if they follow the last
-/// full commit, so an area of an older time is no obstacle.
-fn refuse_fast_commits(queue: &Queue, log: &LogSuper, end: Tid) -> Result<(), JournalError> {
-    const TAG_HEAD: u16 = 9;
-    if log.sb.fast_commit_blocks() < 2 {
-        return Ok(());
-    }
-    let first = log.place.lba(LogBlock(log.sb.fast_commit_first()));
-    let block = queue.read(first, log.place.block_size().sectors())?;
-    // TLV {le16 tag, le16 length}, then for a head {le32 features, le32 tid}.
-    if get_le16(&block, 0) == TAG_HEAD && Tid(get_le32(&block, 8)) == end {
-        return Err(JournalError::Incompatible(format!(
-            "the log holds fast commits after transaction {}, which only Linux and e2fsck replay; run e2fsck -f, \
-             or mount it once with Linux",
-            end.prev()
-        )));
-    }
-    Ok(())
 }
 
 impl CleanLog {

@@ -38,6 +38,15 @@ fn escaped(image: &Bytes) -> (Bytes, bool) {
     (copy.into(), true)
 }
 
+/// The log blocks of a transaction of full images, its commit record last.
+pub(crate) fn full_transaction(
+    format: &Format,
+    named: (Tid, CommitTime),
+    images: &[crate::transaction::Image],
+) -> Vec<LogImage> {
+    full(format, named, images, &[], false).blocks
+}
+
 /// Seconds and nanoseconds since 1970.
 pub(crate) type CommitTime = (u64, u32);
 

@@ -1,0 +1,458 @@
+//! Replay of the fast commits that Linux has left behind the last full commit.
+//!
+//! The changes are made by the ordinary code on a file system without log, whose changed blocks stay in memory; the journal then logs them
+//! as one more transaction and brings them home. So a cut leaves all of a replay, or a log that asks for it again.
+//!
+//! - U1 what a tag says of an inode counts from its place in the row on: fields by `Inode`, links by names, blocks by ranges. What is
+//!   carried out is where that leads; a name is added or taken off in the order of the row.
+//! - U2 all blocks that change hands are freed before any is taken, and those that the tags name are taken before the allocator gives out
+//!   blocks for nodes and directories: nothing is used twice.
+//! - U3 doing it again changes nothing: an entry that is there stays, one that is gone is not missed.
+
+use crate::dir;
+use crate::extent::{Aim, STEP_CREDITS, Step};
+use crate::inode::{Core, Inode};
+use crate::options::MountOptions;
+use crate::{Ext4, fault};
+use base::{BlockNo, Bytes, Ino};
+use block::Queue;
+use fscore::{FileKind, FsError, FsResult};
+use journal::Journal;
+use ondisk::ext4 as disk;
+use ondisk::ext4::{Extent, ExtentNode, FastCommitName, FastCommitTag, InodeFlags, Superblock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Bytes of an inode before its block area, and where the fields behind that begin.
+const FIELDS: (usize, usize) = (0x28, 0x64);
+
+/// What becomes of an inode.
+struct Target {
+    /// As it is on the device; `None`: not in use.
+    old: Option<disk::Inode>,
+    /// Its fields as the last tag has them.
+    fields: Option<Vec<u8>>,
+    links: u32,
+    extents: Vec<Extent>,
+    /// `extents` are not those on the device.
+    moved: bool,
+    /// Another inode than that on the device.
+    new: bool,
+    is_dir: bool,
+    /// The directory in which it was made.
+    parent: Ino,
+}
+
+/// Carries the changes out and answers the blocks that have changed.
+///
+/// # Errors
+/// A tag contradicts the file system, or needs what is not supported here: then run e2fsck. I/O errors.
+pub(crate) fn replay(
+    queue: &Arc<Queue>,
+    sb: &Superblock,
+    options: &MountOptions,
+    tags: Vec<FastCommitTag>,
+) -> FsResult<Vec<(BlockNo, Bytes)>> {
+    let mut options = options.clone();
+    (options.scheme, options.read_only, options.discard) = (None, false, false);
+    options.writeback_expire = None;
+    let fs = Arc::new(Ext4::without_log(queue.clone(), sb.clone(), options)?);
+    let mut replay = Replay {
+        fs: &fs,
+        targets: BTreeMap::new(),
+        names: Vec::new(),
+    };
+    let done = replay.gather(tags).and_then(|()| replay.carry_out());
+    let images = fs.journal.unwritten();
+    // Nothing of it goes home from here.
+    fs.journal
+        .abort("fast commits: the journal goes on with it");
+    let _ = fs.journal.stop();
+    done.map(|()| images)
+}
+
+fn wrong(what: String) -> FsError {
+    FsError::corrupt(format!("fast commit: {what}; run e2fsck -f"))
+}
+
+struct Replay<'a> {
+    fs: &'a Arc<Ext4>,
+    targets: BTreeMap<Ino, Target>,
+    /// Names in the order of the row; false: taken off.
+    names: Vec<(bool, FastCommitName)>,
+}
+
+impl Replay<'_> {
+    /// U1.
+    fn gather(&mut self, tags: Vec<FastCommitTag>) -> FsResult<()> {
+        for tag in tags {
+            match tag {
+                FastCommitTag::AddRange(ino, extent) => {
+                    self.fs
+                        .check_range(extent.physical, extent.len, "fast commit")?;
+                    let target = self.mapped(ino)?;
+                    cut(
+                        &mut target.extents,
+                        extent.logical.into(),
+                        extent.logical_end(),
+                    );
+                    let at = target
+                        .extents
+                        .partition_point(|e| e.logical < extent.logical);
+                    target.extents.insert(at, extent);
+                }
+                FastCommitTag::DelRange(ino, first, len) => {
+                    let end = u64::from(first) + u64::from(len);
+                    cut(&mut self.mapped(ino)?.extents, first.into(), end);
+                }
+                FastCommitTag::Inode(ino, fields) => self.fields(ino, fields)?,
+                FastCommitTag::Create(name) => {
+                    self.target(name.ino)?.parent = name.parent;
+                    let is_dir = self.target(name.ino)?.is_dir;
+                    self.target(name.ino)?.links = 1 + u32::from(is_dir);
+                    self.target(name.parent)?.links += u32::from(is_dir);
+                    self.names.push((true, name));
+                }
+                FastCommitTag::Link(name) => {
+                    self.target(name.ino)?.links += 1;
+                    self.names.push((true, name));
+                }
+                FastCommitTag::Unlink(name) => {
+                    self.unlink(&name)?;
+                    self.names.push((false, name));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn unlink(&mut self, name: &FastCommitName) -> FsResult<()> {
+        let target = self.target(name.ino)?;
+        let is_dir = target.is_dir;
+        target.links = if is_dir {
+            0
+        } else {
+            target.links.saturating_sub(1)
+        };
+        if target.links == 0 {
+            target.extents.clear();
+            (target.moved, target.new) = (true, true);
+        }
+        if is_dir {
+            let parent = self.target(name.parent)?;
+            parent.links = parent.links.saturating_sub(1);
+        }
+        Ok(())
+    }
+
+    fn fields(&mut self, ino: Ino, fields: Vec<u8>) -> FsResult<()> {
+        let bytes = self.fs.geo.inode_bytes();
+        let mut raw = fields.clone();
+        raw.resize(bytes.max(raw.len()), 0);
+        let inode = disk::Inode::parse(&raw, bytes).map_err(fault::corrupt)?;
+        let target = self.target(ino)?;
+        let same = |old: &disk::Inode| old.generation() == inode.generation();
+        if !target.old.as_ref().is_some_and(same) && !target.new {
+            target.extents.clear();
+            (target.moved, target.new) = (true, true);
+        }
+        target.is_dir = inode.is_dir();
+        target.links = inode.links().into();
+        target.fields = Some(fields);
+        Ok(())
+    }
+
+    /// A target whose blocks change.
+    fn mapped(&mut self, ino: Ino) -> FsResult<&mut Target> {
+        let target = self.target(ino)?;
+        let by_map = |old: &disk::Inode| !old.flags().has(InodeFlags::EXTENTS);
+        if target.is_dir || (!target.new && target.old.as_ref().is_some_and(by_map)) {
+            return Err(wrong(format!(
+                "blocks of inode {ino}, which has no extents"
+            )));
+        }
+        target.moved = true;
+        Ok(target)
+    }
+
+    fn target(&mut self, ino: Ino) -> FsResult<&mut Target> {
+        if !self.targets.contains_key(&ino) {
+            let target = self.load(ino)?;
+            self.targets.insert(ino, target);
+        }
+        Ok(self.targets.get_mut(&ino).expect("inserted above"))
+    }
+
+    fn load(&self, ino: Ino) -> FsResult<Target> {
+        let fs = self.fs;
+        let first = fs.geo.first_ino();
+        if (ino < first && ino != disk::ROOT_INO) || fs.geo.inode_place(ino).is_none() {
+            return Err(wrong(format!("inode {ino} is none of a file")));
+        }
+        let old = match fs.is_ino_used(ino)? {
+            true => Some(fs.read_inode(ino)?),
+            false => None,
+        };
+        let mut target = Target {
+            links: old.as_ref().map_or(0, |old| old.links().into()),
+            is_dir: old.as_ref().is_some_and(disk::Inode::is_dir),
+            old: old.clone(),
+            fields: None,
+            extents: Vec::new(),
+            moved: false,
+            new: false,
+            parent: disk::ROOT_INO,
+        };
+        if let Some(old) = old.filter(|old| has_extents(old)) {
+            let inode = Inode::new(ino, Core::new(old, fs.newest_tid()));
+            target.extents = fs.extents_of(&inode)?;
+        }
+        Ok(target)
+    }
+
+    fn carry_out(&mut self) -> FsResult<()> {
+        for (&ino, target) in &self.targets {
+            self.free(ino, target)?;
+        }
+        self.fs.reap_pending()?;
+        let alive = || self.targets.iter().filter(|(_, t)| t.links > 0);
+        for (&ino, target) in alive() {
+            self.put_fields(ino, target)?;
+        }
+        for (_, target) in alive().filter(|(_, t)| t.moved) {
+            for extent in &target.extents {
+                self.fs.transact(STEP_CREDITS, |tx| {
+                    self.fs.take_range(tx, extent.physical, extent.len)
+                })?;
+            }
+        }
+        for (&ino, target) in alive() {
+            self.put_mapping(ino, target)?;
+        }
+        for (add, name) in &self.names {
+            self.put_name(*add, name)?;
+        }
+        for (&ino, target) in alive() {
+            self.put_links(ino, target)?;
+        }
+        Ok(())
+    }
+
+    /// U2: what was on the device and is not any more, or lies elsewhere.
+    fn free(&self, ino: Ino, target: &Target) -> FsResult<()> {
+        let Some(old) = &target.old else {
+            return Ok(());
+        };
+        let goes = target.links == 0 || target.new;
+        if !goes && !target.moved {
+            return Ok(());
+        }
+        let fs = self.fs;
+        let inode = Arc::new(Inode::new(ino, Core::new(old.clone(), fs.newest_tid())));
+        fs.inodes.replace(inode.clone());
+        if goes {
+            // On no list of orphans: nothing of this is on the device before all of it.
+            inode.core().disk.set_links(0);
+            return fs.evict_if_unused(&inode);
+        }
+        fs.transact(STEP_CREDITS, |tx| {
+            while fs.remove_last(tx, &inode, 0)? == Step::More {
+                tx.ensure(STEP_CREDITS)?;
+            }
+            fs.put_inode(tx, &inode)
+        })?;
+        fs.inodes.remove(&inode);
+        Ok(())
+    }
+
+    /// Writes the fields of an inode, taking its number if it is new.
+    fn put_fields(&self, ino: Ino, target: &Target) -> FsResult<()> {
+        let Some(fields) = &target.fields else {
+            return Ok(());
+        };
+        let fs = self.fs;
+        let old = target.old.as_ref().filter(|_| !target.new);
+        let bytes = fs.geo.inode_bytes();
+        let mut raw = old.map_or_else(|| vec![0; bytes], |old| old.bytes().to_vec());
+        let end = fields.len().min(bytes);
+        raw[..FIELDS.0].copy_from_slice(&fields[..FIELDS.0]);
+        raw[FIELDS.1..end].copy_from_slice(&fields[FIELDS.1..end]);
+        let mut inode = disk::Inode::parse(&raw, bytes).map_err(fault::corrupt)?;
+        if !inode.flags().has(InodeFlags::EXTENTS) {
+            // The target of a short link, or the numbers of a device.
+            inode
+                .block_area_mut()
+                .copy_from_slice(&fields[FIELDS.0..FIELDS.1]);
+        } else if old.is_none() || target.moved {
+            ExtentNode::inline_root().encode(inode.block_area_mut());
+        }
+        if old.is_none() || target.moved {
+            let attributes = u64::from(inode.xattr_block().0 != 0);
+            let sectors = fs.block_size.sectors_of(attributes);
+            let fits = inode.set_sectors(sectors, fs.has_huge_files(), fs.geo.block_bytes());
+            debug_assert!(fits, "one block");
+        }
+        if target.is_dir && old.is_none() {
+            inode.set_size(0);
+        }
+        inode.set_links(1);
+        fs.transact(STEP_CREDITS, |tx| {
+            if old.is_none() {
+                fs.claim_ino(tx, ino, target.is_dir)?;
+            }
+            let inode = Arc::new(Inode::new(ino, Core::new(inode.clone(), tx.tid())));
+            fs.inodes.replace(inode.clone());
+            fs.put_new_inode(tx, &inode)
+        })
+    }
+
+    /// Maps the blocks, which are taken; gives a new directory its first one.
+    fn put_mapping(&self, ino: Ino, target: &Target) -> FsResult<()> {
+        let fs = self.fs;
+        let fresh_dir = target.is_dir && (target.old.is_none() || target.new);
+        if !target.moved && !fresh_dir {
+            return Ok(());
+        }
+        let inode = fs.inode(ino)?;
+        if fresh_dir {
+            let content = dir::first_block(&fs.dir_facts(&inode), target.parent);
+            return fs.transact(STEP_CREDITS, |tx| {
+                fs.append_block(tx, &inode, content).map(drop)
+            });
+        }
+        for &extent in &target.extents {
+            fs.transact(STEP_CREDITS, |tx| {
+                let _tree = inode.tree.write();
+                fs.insert_extent(tx, &inode, extent)?;
+                fs.add_blocks(&inode, extent.len.into())?;
+                fs.put_inode(tx, &inode)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// U3.
+    fn put_name(&self, add: bool, name: &FastCommitName) -> FsResult<()> {
+        let fs = self.fs;
+        let dead = |ino: &Ino| self.targets.get(ino).is_some_and(|t| t.links == 0);
+        if dead(&name.parent) || (add && dead(&name.ino)) {
+            return Ok(());
+        }
+        let parent = fs.inode(name.parent)?;
+        if !parent.is_dir() {
+            return Err(wrong(format!("inode {} is no directory", name.parent)));
+        }
+        let there = dir::lookup(&fs.view_dir(&parent), &name.name)?.map(|found| found.ino);
+        fs.transact(STEP_CREDITS, |tx| {
+            let mut edit = fs.edit_dir(&parent, tx);
+            if !add {
+                return match there == Some(name.ino) {
+                    true => dir::remove(&mut edit, &name.name).map(drop),
+                    false => Ok(()),
+                };
+            }
+            let kind: FileKind = fs.inode(name.ino)?.kind()?;
+            match there {
+                Some(ino) if ino == name.ino => Ok(()),
+                Some(_) => dir::replace(&mut edit, &name.name, name.ino, kind).map(drop),
+                None => dir::insert(&mut edit, &name.name, name.ino, kind),
+            }
+        })
+    }
+
+    fn put_links(&self, ino: Ino, target: &Target) -> FsResult<()> {
+        let fs = self.fs;
+        let inode = fs.inode(ino)?;
+        fs.transact(STEP_CREDITS, |tx| {
+            let links = u16::try_from(target.links).unwrap_or(u16::MAX);
+            inode.core().disk.set_links(links);
+            fs.put_inode(tx, &inode)
+        })
+    }
+}
+
+fn has_extents(inode: &disk::Inode) -> bool {
+    (inode.is_regular() || inode.is_symlink()) && inode.flags().has(InodeFlags::EXTENTS)
+}
+
+/// Takes the blocks from `first` to before `end` out of a list of extents.
+fn cut(extents: &mut Vec<Extent>, first: u64, end: u64) {
+    let mut left = Vec::with_capacity(extents.len() + 1);
+    for e in extents.drain(..) {
+        let (from, to) = (u64::from(e.logical), e.logical_end());
+        if from < first {
+            let len = (to.min(first) - from) as u32;
+            left.push(Extent { len, ..e });
+        }
+        if to > end {
+            let skip = (end.max(from) - from) as u32;
+            left.push(Extent {
+                logical: e.logical + skip,
+                len: e.len - skip,
+                physical: e.physical.plus(skip.into()),
+                ..e
+            });
+        }
+    }
+    *extents = left;
+}
+
+impl Ext4 {
+    /// A mount of its own for a replay: nothing is read but superblock and groups, and nothing goes home.
+    fn without_log(queue: Arc<Queue>, sb: Superblock, options: MountOptions) -> FsResult<Ext4> {
+        let groups = crate::group::Groups::load(&queue, &sb)?;
+        let settings = journal::Options {
+            scheme: None,
+            commit_interval: None,
+            writeback_expire: None,
+            block_size: crate::superblock::block_size(&sb)?,
+            ..journal::Options::default()
+        };
+        let journal = Journal::without_log(queue.clone(), settings);
+        Ext4::assemble(queue, journal, options, sb, groups)
+    }
+
+    /// All extents of an inode.
+    fn extents_of(&self, inode: &Inode) -> FsResult<Vec<Extent>> {
+        let _tree = inode.tree.read();
+        let mut list: Vec<Extent> = Vec::new();
+        let mut from = 0;
+        loop {
+            let path = self.find_path(inode, Aim::Block(from))?;
+            list.extend(path.leaf().iter().filter(|e| e.logical >= from));
+            // Ends: each leaf lies behind the one before.
+            match path.next_leaf() {
+                Some(next) if next > from => from = next,
+                _ => return Ok(list),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_cut_out() {
+        let extent = |logical, len, physical| Extent {
+            logical,
+            len,
+            physical: BlockNo(physical),
+            unwritten: false,
+        };
+        let mut list = vec![extent(0, 10, 100), extent(20, 5, 300)];
+        cut(&mut list, 3, 6);
+        assert_eq!(
+            list,
+            [extent(0, 3, 100), extent(6, 4, 106), extent(20, 5, 300)]
+        );
+        cut(&mut list, 8, 22);
+        assert_eq!(
+            list,
+            [extent(0, 3, 100), extent(6, 2, 106), extent(22, 3, 302)]
+        );
+        cut(&mut list, 0, u64::MAX);
+        assert_eq!(list, []);
+    }
+}

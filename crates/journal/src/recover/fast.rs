@@ -1,0 +1,142 @@
+//! A log whose full commits are replayed, and behind which Linux has left fast commits: what these change is made by the file system.
+//!
+//! - Z1: their changes come back as images of blocks, and are logged as one more transaction behind those that were replayed, with the number
+//!   that the area names. So from its first block on, which is written last (Q1 of `insure.rs`), the area counts no more: a cut leaves a log
+//!   that asks for the fast commits, or one that holds what they led to.
+//! - Z2: only then the images go home, and after a flush the log is marked clean (P3).
+
+use super::replay::Images;
+use super::scan::Scanned;
+use super::{CleanLog, RecoveryReport, insure};
+use crate::commit::full_transaction;
+use crate::log_super::LogSuper;
+use crate::space::Limits;
+use crate::track::Logged;
+use crate::transaction::{Image, Kind};
+use crate::words::WordMap;
+use crate::{JournalError, LogBlock, Record};
+use base::bytes::{get_le16, get_le32};
+use base::{Bytes, Tid};
+use block::{Class, Queue};
+use std::sync::Arc;
+
+/// Home writes under one plug.
+const BATCH: usize = 64;
+
+/// See the module.
+pub struct FastCommitted {
+    pub(super) queue: Arc<Queue>,
+    pub(super) log_queue: Arc<Queue>,
+    pub(super) log: LogSuper,
+    pub(super) scanned: Scanned,
+    pub(super) report: RecoveryReport,
+    pub(super) area: Vec<u8>,
+}
+
+/// The area of fast commits, if it begins with a head that names transaction `end`.
+pub(super) fn area_of(
+    queue: &Queue,
+    log: &LogSuper,
+    end: Tid,
+) -> Result<Option<Vec<u8>>, JournalError> {
+    const TAG_HEAD: u16 = 9;
+    let sb = &log.sb;
+    if sb.fast_commit_blocks() < 2 {
+        return Ok(None);
+    }
+    let size = log.place.block_size();
+    let read = |n: u32| queue.read(log.place.lba(LogBlock(n)), size.sectors());
+    let head = read(sb.fast_commit_first())?;
+    // TLV {le16 tag, le16 length}, then for a head {le32 features, le32 tid}.
+    if get_le16(&head, 0) != TAG_HEAD || Tid(get_le32(&head, 8)) != end {
+        return Ok(None);
+    }
+    let mut area = head.to_vec();
+    for n in sb.fast_commit_first() + 1..sb.blocks_count() {
+        area.extend_from_slice(&read(n)?);
+    }
+    Ok(Some(area))
+}
+
+impl FastCommitted {
+    /// The area, whole blocks.
+    pub fn area(&self) -> &[u8] {
+        &self.area
+    }
+
+    /// Bytes of a block.
+    pub fn block_bytes(&self) -> usize {
+        self.log.place.block_size().bytes()
+    }
+
+    /// The transaction behind the last full commit, which the fast commits stand for.
+    pub fn tid(&self) -> Tid {
+        self.scanned.end
+    }
+
+    /// Makes these blocks, to which `commits` fast commits led, durable, and marks the log clean. May be cut and repeated at any point.
+    ///
+    /// # Errors
+    /// The device fails, or the log has no room for the images: then e2fsck has to replay it.
+    pub fn finish(
+        mut self,
+        images: Images,
+        commits: u32,
+    ) -> Result<(CleanLog, RecoveryReport), JournalError> {
+        let tid = self.tid();
+        if !images.is_empty() {
+            self.log_images(&images)?;
+            self.write_home(&images)?;
+        }
+        self.log
+            .write(&self.log_queue, tid.next().next(), None::<LogBlock>)?;
+        self.report.fast_commits = commits.into();
+        self.report.blocks_replayed += images.len() as u64;
+        let clean = CleanLog {
+            queue: self.queue,
+            log: self.log,
+        };
+        Ok((clean, self.report))
+    }
+
+    /// Z1.
+    fn log_images(&self, images: &Images) -> Result<(), JournalError> {
+        let (sb, scanned) = (&self.log.sb, &self.scanned);
+        let format = sb.format();
+        let ring = sb.log_end() - sb.first();
+        let need = Limits::new(&format, ring, Record::Full).log_blocks(images.len() as u32, 0);
+        let room = ring - scanned.blocks_used;
+        if need > room {
+            return Err(JournalError::Incompatible(format!(
+                "the fast commits of the log change {} blocks, and it has room for {room} log blocks, not {need}; run e2fsck -f",
+                images.len()
+            )));
+        }
+        let image = |(block, bytes): &(base::BlockNo, Bytes)| Image {
+            block: *block,
+            kind: Kind::Metadata,
+            bytes: bytes.clone(),
+            basis: None,
+            logged: Logged::Full,
+            changed: WordMap::ALL,
+        };
+        let images: Vec<Image> = images.iter().map(image).collect();
+        let now = rt::wall();
+        let time = (u64::try_from(now.secs).unwrap_or(0), now.nanos).max(scanned.last_commit);
+        let blocks = full_transaction(&format, (scanned.end, time), &images);
+        insure::write(&self.log_queue, &self.log, scanned.end_at, &blocks)
+    }
+
+    /// Z2.
+    fn write_home(&self, images: &Images) -> Result<(), JournalError> {
+        let size = self.log.place.block_size();
+        for chunk in images.chunks(BATCH) {
+            let mut plug = self.queue.plug();
+            for (home, image) in chunk {
+                plug.write(size.lba(*home), Class::Home, image.clone());
+            }
+            plug.submit().wait()?;
+        }
+        Ok(self.queue.flush()?)
+    }
+}
