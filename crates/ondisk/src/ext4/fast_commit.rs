@@ -135,7 +135,7 @@ impl Scan {
 
 fn parse_tag(kind: u16, value: &[u8]) -> Result<FastCommitTag, Corrupt> {
     let least = [0, 16, 12, 9, 9, 9, 4 + 128][usize::from(kind)];
-    let value = Corrupt::need(WHAT, value, least)?;
+    Corrupt::need(WHAT, value, least)?;
     let ino = Ino(get_le32(value, 0));
     let name = || FastCommitName {
         parent: ino,
