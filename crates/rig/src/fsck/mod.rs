@@ -147,7 +147,7 @@ pub fn recover_image(
 }
 
 /// An image as a device; what is written to it stays in memory unless `write`.
-fn device_of(file: &HostFile, write: bool) -> Result<Arc<dyn BlockDevice>, std::io::Error> {
+fn device_of(file: &HostFile, write: bool) -> Result<Arc<dyn BlockDevice>, FsckError> {
     let below = file.another_sync()?;
     Ok(match write {
         true => Arc::new(below),
