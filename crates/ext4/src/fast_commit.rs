@@ -203,7 +203,7 @@ impl Replay<'_> {
             new: false,
             parent: disk::ROOT_INO,
         };
-        if let Some(old) = old.filter(|old| has_extents(old)) {
+        if let Some(old) = old.filter(has_extents) {
             let inode = Inode::new(ino, Core::new(old, fs.newest_tid()));
             target.extents = fs.extents_of(&inode)?;
         }

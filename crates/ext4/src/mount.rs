@@ -470,7 +470,7 @@ fn open_log(
         Opened::NeedsRecovery(log) => {
             let recovered = log.recover_all(options.scheme.as_ref());
             let (log, report) = match recovered.map_err(fault::journal)? {
-                Recovered::Clean(log, report) => (log, report),
+                Recovered::Clean(done) => *done,
                 Recovered::FastCommits(left) => replay_fast_commits(queue, options, *left)?,
             };
             Ok(Some((log, Some(report))))

@@ -56,7 +56,7 @@ pub struct DirtyLog {
 /// How far a recovery came.
 pub enum Recovered {
     /// To its end.
-    Clean(CleanLog, RecoveryReport),
+    Clean(Box<(CleanLog, RecoveryReport)>),
     /// Fast commits follow.
     FastCommits(Box<FastCommitted>),
 }
@@ -202,7 +202,7 @@ impl DirtyLog {
     /// # Errors
     /// As [`DirtyLog::recover`], but fast commits are none.
     pub fn recover_all(self, scheme: Option<&Scheme>) -> Result<Recovered, JournalError> {
-        self.run(scheme, replay::revoke_table)
+        self.run(scheme, replay::revoke_table, true)
     }
 
     pub(crate) fn recover_with(
@@ -210,12 +210,9 @@ impl DirtyLog {
         scheme: Option<&Scheme>,
         revoke_pass: fn(&[scan::Logged]) -> BTreeMap<BlockNo, Tid>,
     ) -> Result<(CleanLog, RecoveryReport), JournalError> {
-        match self.run(scheme, revoke_pass)? {
-            Recovered::Clean(log, report) => Ok((log, report)),
-            Recovered::FastCommits(left) => Err(JournalError::Incompatible(format!(
-                "the log holds fast commits after transaction {}, which the file system has to replay",
-                left.tid().prev()
-            ))),
+        match self.run(scheme, revoke_pass, false)? {
+            Recovered::Clean(done) => Ok(*done),
+            Recovered::FastCommits(left) => Err(unasked_fast_commits(left.tid())),
         }
     }
 
@@ -223,6 +220,7 @@ impl DirtyLog {
         self,
         scheme: Option<&Scheme>,
         revoke_pass: fn(&[scan::Logged]) -> BTreeMap<BlockNo, Tid>,
+        fast: bool,
     ) -> Result<Recovered, JournalError> {
         let DirtyLog {
             queue,
@@ -234,6 +232,9 @@ impl DirtyLog {
         let mut repoint = Repoint::new(scheme.filter(|_| !log.place.is_external()), queue.caps());
         let (scanned, reader) = scan::scan(&log_queue, &log, repoint.reads_no_images(&log))?;
         let area = fast::area_of(&log_queue, &log, scanned.end)?;
+        if area.is_some() && !fast {
+            return Err(unasked_fast_commits(scanned.end));
+        }
         let revoked = repoint.revoked(revoke_pass(&scanned.transactions));
         let (mut targets, images_revoked) = replay::targets(&scanned.transactions, &revoked);
         let mut replay = Replay::new(&queue, &log, reader);
@@ -293,8 +294,17 @@ impl DirtyLog {
             write: write_took,
             clean: step.lap(),
         };
-        Ok(Recovered::Clean(CleanLog { queue, log }, report))
+        let clean = CleanLog { queue, log };
+        Ok(Recovered::Clean(Box::new((clean, report))))
     }
+}
+
+/// Who asked for no fast commits cannot carry them out; nothing has been written.
+fn unasked_fast_commits(end: Tid) -> JournalError {
+    JournalError::Incompatible(format!(
+        "the log holds fast commits after transaction {}, which the file system has to replay",
+        end.prev()
+    ))
 }
 
 /// Time from step to step.
