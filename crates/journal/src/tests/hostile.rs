@@ -342,7 +342,7 @@ fn fast_commits_are_refused_unless_stale() {
             .expect("commits");
     }
     journal.stop().expect("stops");
-    let area = rig.place.block(crate::LogBlock(LOG - 4));
+    let area = rig.place.block(crate::LogBlock(LOG - 3));
     assert_eq!(rig.disk.content(area.0)[..4], [9, 0, 8, 0]);
 }
 
