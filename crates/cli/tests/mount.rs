@@ -280,7 +280,7 @@ fn what_is_wrong_is_told_before_the_mount() {
     let place = Place::new("ext4");
     for (options, words) in [
         ("scheme=emcc", "scheme=emcc"),
-        ("errors=continue", "errors=continue"),
+        ("errors=ignore", "errors=ignore"),
         ("threads=0", "threads=0"),
     ] {
         let (code, text) = run(

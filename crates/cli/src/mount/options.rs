@@ -1,7 +1,7 @@
 //! From the options of a mount to those of the file system in the image.
 
 use fuse::Options;
-use rig::{Fs, FsError, HostFile, HostOptions, MountOptions, VolumeError};
+use rig::{Fs, HostFile, HostOptions, MountOptions, VolumeError};
 
 /// How the image is opened, and the words left for the file system.
 pub fn of_host(options: &Options) -> Result<(HostOptions, Vec<String>), String> {
@@ -25,11 +25,11 @@ pub fn of_volume(
     rest: Vec<String>,
 ) -> Result<MountOptions, VolumeError> {
     let kind = rig::kind_of(file)?.ok_or(VolumeError::Unknown)?;
-    Ok(MountOptions::parse(kind, &text_for(kind, options, rest)?)?)
+    Ok(MountOptions::parse(kind, &text_for(kind, options, rest))?)
 }
 
 /// The words that a file system of this kind takes.
-fn text_for(kind: Fs, options: &Options, mut words: Vec<String>) -> Result<String, FsError> {
+fn text_for(kind: Fs, options: &Options, mut words: Vec<String>) -> String {
     if options.read_only {
         words.push("ro".into());
     }
@@ -40,17 +40,10 @@ fn text_for(kind: Fs, options: &Options, mut words: Vec<String>) -> Result<Strin
         Some(word) => words.push(word.into()),
         None => {}
     }
-    match options.errors.as_deref() {
-        Some(value) if !of_ext => words.push(format!("errors={value}")),
-        // What is done anyway; `panic` is done by the front door.
-        Some("remount-ro" | "panic") | None => {}
-        Some(value) => {
-            return Err(FsError::incompatible(format!(
-                "mount option `errors={value}`; there are: errors=remount-ro, errors=panic"
-            )));
-        }
+    if let Some(value) = &options.errors {
+        words.push(format!("errors={value}"));
     }
-    Ok(words.join(","))
+    words.join(",")
 }
 
 #[cfg(test)]
@@ -60,21 +53,22 @@ mod tests {
     fn words(kind: Fs, text: &str) -> Result<String, String> {
         let options = Options::parse(text).map_err(|e| e.to_string())?;
         let (_, rest) = of_host(&options)?;
-        text_for(kind, &options, rest).map_err(|e| e.to_string())
+        Ok(text_for(kind, &options, rest))
     }
 
     #[test]
     fn each_kind_gets_its_words() {
         let text = "ro,allow_other,relatime,errors=remount-ro,commit=7,offset=4096";
-        assert_eq!(words(Fs::Ext4, text).unwrap(), "commit=7,ro,relatime");
+        assert_eq!(
+            words(Fs::Ext4, text).unwrap(),
+            "commit=7,ro,relatime,errors=remount-ro"
+        );
         assert_eq!(
             words(Fs::F2fs, text).unwrap(),
             "commit=7,ro,errors=remount-ro"
         );
-        for bad in ["errors=continue", "offset=x"] {
-            let e = words(Fs::Ext3, bad).unwrap_err();
-            assert!(e.contains(bad), "{e}");
-        }
+        let e = words(Fs::Ext3, "offset=x").unwrap_err();
+        assert!(e.contains("offset=x"), "{e}");
         let (host, _) = of_host(&Options::parse("direct,offset=4096").unwrap()).unwrap();
         assert!(host.direct && host.write && host.offset == 4096);
     }
