@@ -116,16 +116,16 @@ pub mod f2fs {
     pub const EPOCH_OP: Nanos = Nanos(99);
     /// A record of the journal: its share of comparing a block before and after, and encoding it; under the lock of what it describes
     /// (`f2fs/log-record`).
-    pub const LOG_RECORD: Nanos = Nanos(980);
+    pub const LOG_RECORD: Nanos = Nanos(670);
     /// A journal of pages, instead of that: a block that an operation changes is looked up, the first time. This is what our table of them takes;
     /// what JBD2's write access and dirty mark take is not measured, and is more (`f2fs/touch-block`).
     pub const TOUCH_BLOCK: Nanos = Nanos(13);
     /// Appending what an operation has logged to a list of the journal, under the lock of the list (`f2fs/list-append`).
-    pub const LIST_APPEND: Nanos = Nanos(62);
+    pub const LIST_APPEND: Nanos = Nanos(42);
     /// Sorting a record of a list that all inodes share into the group of its inode (`f2fs/list-sort`).
     pub const LIST_SORT: Nanos = Nanos(46);
     /// Making and sending one block of a transaction of the journal: lists collected, records copied, checksums (`f2fs/log-block`).
-    pub const LOG_BLOCK: Nanos = Nanos(16_000);
+    pub const LOG_BLOCK: Nanos = Nanos(12_400);
 
     /// Judging and redoing one record of the journal at mount, behind a cut with 10,000 files made (`rig/redo-record`).
     pub const REDO_RECORD: Nanos = Nanos(280);

@@ -40,7 +40,7 @@ fn image_of(dir: &Path) -> Result<PathBuf, Failure> {
     let found = table
         .split(|&b| b == b'\n')
         .filter_map(|line| source_at(line, dir))
-        .last();
+        .next_back();
     found.ok_or_else(|| {
         failed(format!(
             "{}: nothing of varve is mounted there",
