@@ -63,18 +63,9 @@ mod tests {
         for align in [1, 512, 4096] {
             let mut buf = Aligned::new(3 * 512, align);
             buf[1535] = 7;
-            assert!(buf.as_ptr().is_aligned_to_for_test(align) && buf.len() == 1536);
+            assert!(buf.as_ptr().addr().is_multiple_of(align) && buf.len() == 1536);
             let again = Aligned::reuse(buf.into_memory(), 512, align);
-            assert!(again.as_ptr().is_aligned_to_for_test(align) && again.len() == 512);
-        }
-    }
-
-    trait AlignedTo {
-        fn is_aligned_to_for_test(self, align: usize) -> bool;
-    }
-    impl AlignedTo for *const u8 {
-        fn is_aligned_to_for_test(self, align: usize) -> bool {
-            (self as usize).is_multiple_of(align)
+            assert!(again.as_ptr().addr().is_multiple_of(align) && again.len() == 512);
         }
     }
 }

@@ -198,6 +198,8 @@ fn a_full_ring_is_no_obstacle_and_a_drop_no_danger() {
 }
 
 #[test]
+// The refusal names the process.
+#[allow(clippy::disallowed_methods)]
 fn a_writer_is_alone_and_readers_share() {
     let (_dir, path) = image(1);
     let open = |options| HostFile::open(&path, &options);

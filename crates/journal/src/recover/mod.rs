@@ -256,10 +256,9 @@ impl DirtyLog {
             ..RecoveryReport::of_scan(log.sb.sequence(), &scanned)
         };
         // An insured log has used the number of the torn transaction.
-        let torn = if insured > 0 {
-            scanned.end.next()
-        } else {
-            scanned.end
+        let torn = match insured {
+            0 => scanned.end,
+            _ => scanned.end.next(),
         };
         // One number is skipped, so that blocks of the torn transaction never look like those of the next one (H7).
         let next = if rt::mutant(Mutant::ReuseTid) {
