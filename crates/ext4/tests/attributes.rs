@@ -479,9 +479,12 @@ fn a_block_of_attributes_elsewhere_is_refused() {
         inode.update_checksum(marked.seed, marked.ino);
         inode.encode(&mut table[range]);
         write_block(&ram, at.lba(), Class::Home, table.into()).expect("in range");
-        let fs = try_mount(ram, "").expect("mounts");
-        let error = fs.listxattr(marked.ino).expect_err("refused").to_string();
-        assert!(error.contains("corrupt"), "{target}: {error}");
-        assert!(fs.unmount().is_err(), "latched");
+        // What the superblock says is that damage does not end the mount.
+        for (options, latched) in [("", false), ("errors=remount-ro", true)] {
+            let fs = try_mount(copy(&ram), options).expect("mounts");
+            let error = fs.listxattr(marked.ino).expect_err("refused").to_string();
+            assert!(error.contains("corrupt"), "{target}: {error}");
+            assert_eq!(fs.unmount().is_err(), latched, "{target} {options}");
+        }
     }
 }

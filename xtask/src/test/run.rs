@@ -114,6 +114,11 @@ fn run_command(suite: &Suite, run: &[String]) -> Result<Counts> {
             own.args(rest);
             own
         }
+        ["varve", ref rest @ ..] => {
+            let mut varve = Command::new(build::binary("varve")?);
+            varve.args(rest);
+            varve
+        }
         ["cargo", ref rest @ ..] => {
             let mut cargo = workspace::cargo();
             cargo.args(rest);
