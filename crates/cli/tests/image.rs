@@ -336,7 +336,12 @@ fn what_makes_no_sense_is_refused() {
         let line = |image: &str| format!("{command} {image}");
         bad(&dir, &line("missing"), 1, &["missing: ", "No such file"]);
         bad(&dir, &line("tree"), 1, &["is a directory"]);
-        bad(&dir, &line("/dev/null"), 1, &["neither a regular file nor a block device"]);
+        bad(
+            &dir,
+            &line("/dev/null"),
+            1,
+            &["neither a regular file nor a block device"],
+        );
         bad(&dir, &line("noise"), 1, &["noise"]);
     }
     bad(&dir, "ls noise", 1, &["no ext4, ext3 or F2FS"]);
