@@ -8,9 +8,11 @@
     clippy::disallowed_macros
 )]
 
+mod bench;
 mod calibrate;
 mod conformance;
 mod crosscheck;
+mod host_sqlite;
 mod journals;
 mod layers;
 mod lint;
@@ -42,6 +44,8 @@ enum Task {
     Crosscheck(crosscheck::Args),
     /// Run test suites that others wrote on a mount of Varve, beside the running kernel
     Conformance(conformance::Args),
+    /// Measure Varve beside others on this machine
+    Bench(bench::Args),
     /// Compare recovery with e2fsck on the journal tests of e2fsprogs (j_*)
     ConformanceJ(journals::Args),
     /// Check sizes, wording, links and leftovers of the source tree
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&args),
         Task::Crosscheck(args) => crosscheck::run(&args),
         Task::Conformance(args) => conformance::run(&args),
+        Task::Bench(args) => bench::run(&args),
         Task::ConformanceJ(args) => journals::run(&args),
         Task::Tidy => tidy::run(),
         Task::Layers => layers::run(),

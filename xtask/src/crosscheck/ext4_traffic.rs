@@ -6,10 +6,10 @@
 
 use super::loop_mount::LoopMount;
 use crate::Result;
+use crate::host_sqlite::HostSqlite;
 use crate::test::build;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -116,65 +116,6 @@ fn kernel(varve: &Path, spec: &str, transactions: u32) -> Result<Traffic> {
         commands: (after.writes - before.writes) as f64 / n,
         flushes: (after.flushes - before.flushes) as f64 / n,
     })
-}
-
-/// `varve host-sqlite`: prepares, says `ready`, waits for a line, runs, says `done`, waits for the end of its input.
-struct HostSqlite {
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-}
-
-impl HostSqlite {
-    fn start(varve: &Path, database: &Path, spec: &str) -> Result<HostSqlite> {
-        let mut child = Command::new(varve)
-            .args(["host-sqlite", "--workload", spec, "--database"])
-            .arg(database)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|e| format!("{}: {e}", varve.display()))?;
-        let input = child.stdin.take();
-        let output = BufReader::new(child.stdout.take().expect("standard output is piped"));
-        let mut host = HostSqlite {
-            child,
-            input,
-            output,
-        };
-        host.expect("ready")?;
-        Ok(host)
-    }
-
-    fn go(&mut self) -> Result {
-        let input = self
-            .input
-            .as_mut()
-            .expect("the input is open until the end");
-        writeln!(input, "go").map_err(|e| format!("host-sqlite: {e}"))?;
-        self.expect("done")
-    }
-
-    fn end(mut self) -> Result {
-        drop(self.input.take());
-        match self.child.wait() {
-            Ok(s) if s.success() => Ok(()),
-            other => Err(format!("host-sqlite ended badly: {other:?}")),
-        }
-    }
-
-    fn expect(&mut self, word: &str) -> Result {
-        let mut line = String::new();
-        self.output
-            .read_line(&mut line)
-            .map_err(|e| format!("host-sqlite: {e}"))?;
-        match line.trim() == word {
-            true => Ok(()),
-            false => Err(format!(
-                "host-sqlite said `{}`, `{word}` was expected",
-                line.trim()
-            )),
-        }
-    }
 }
 
 /// Varve's figures, from `results.json`.

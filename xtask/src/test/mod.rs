@@ -8,7 +8,7 @@
 //!    `N passed, N failed, N skipped`.
 
 pub mod build;
-mod need;
+pub mod need;
 mod packages;
 mod plan;
 mod run;

@@ -1,0 +1,263 @@
+//! Those who mount the same image by turns.
+
+use super::sh;
+use crate::Result;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a mount may take to appear.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Who mounts, and how the image is reached.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Side {
+    /// fuse2fs as it is without options.
+    Fuse2fs,
+    /// The same with large write requests, which its libfuse2 does not ask for by itself.
+    Fuse2fsBig,
+    /// The kernel's ext4 on a loop device that uses the page cache of the host.
+    Kernel,
+    /// The same with `losetup --direct-io=on`.
+    KernelDirect,
+    /// Varve with preset `jbd2`.
+    Jbd2,
+    /// The same with the host file opened for direct I/O.
+    Jbd2Direct,
+    /// Varve with preset `emmc`.
+    Emmc,
+    /// The same with the host file opened for direct I/O.
+    EmmcDirect,
+}
+
+impl Side {
+    /// All of them, in the order of a round.
+    pub const ALL: [Side; 8] = [
+        Side::Fuse2fs,
+        Side::Fuse2fsBig,
+        Side::Kernel,
+        Side::KernelDirect,
+        Side::Jbd2,
+        Side::Jbd2Direct,
+        Side::Emmc,
+        Side::EmmcDirect,
+    ];
+
+    /// Its name in tables and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Side::Fuse2fs => "fuse2fs",
+            Side::Fuse2fsBig => "fuse2fs-big",
+            Side::Kernel => "kernel",
+            Side::KernelDirect => "kernel-direct",
+            Side::Jbd2 => "jbd2",
+            Side::Jbd2Direct => "jbd2-direct",
+            Side::Emmc => "emmc",
+            Side::EmmcDirect => "emmc-direct",
+        }
+    }
+
+    /// Options of Varve, if it is Varve.
+    const fn varve_options(self) -> Option<&'static str> {
+        match self {
+            Side::Jbd2 => Some("scheme=jbd2"),
+            Side::Jbd2Direct => Some("scheme=jbd2,direct"),
+            Side::Emmc => Some("scheme=emmc"),
+            Side::EmmcDirect => Some("scheme=emmc,direct"),
+            Side::Fuse2fs | Side::Fuse2fsBig | Side::Kernel | Side::KernelDirect => None,
+        }
+    }
+}
+
+/// The image that all sides share, so that all write the same places of the same disk, and where it is mounted.
+pub struct Ground {
+    /// The program.
+    pub varve: PathBuf,
+    /// More options for every mount of Varve.
+    pub options: Option<String>,
+    image: PathBuf,
+    at: PathBuf,
+}
+
+impl Ground {
+    /// Makes the image in `folder`: `bytes` zeros that are really there, so that nobody waits for the host to allocate.
+    pub fn new(
+        varve: PathBuf,
+        options: Option<String>,
+        folder: &Path,
+        bytes: u64,
+    ) -> Result<Ground> {
+        let (image, at) = (folder.join("bench.img"), folder.join("mnt"));
+        let host = |e: std::io::Error| format!("{}: {e}", image.display());
+        fs::create_dir_all(&at).map_err(host)?;
+        let file = fs::File::create(&image).map_err(host)?;
+        let zeros = vec![0; 1 << 20];
+        for _ in 0..bytes >> 20 {
+            std::io::Write::write_all(&mut &file, &zeros).map_err(host)?;
+        }
+        file.sync_all().map_err(host)?;
+        Ok(Ground {
+            varve,
+            options,
+            image,
+            at,
+        })
+    }
+
+    /// An empty ext4. The blocks of the image stay allocated.
+    pub fn format(&self) -> Result {
+        let how = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+        let image = self.image.to_string_lossy();
+        let args = ["-q", "-F", "-t", "ext4", "-b", "4096", "-E", how, &image];
+        sh("mke2fs", &args).map(drop)
+    }
+
+    /// What `e2fsck` says of the image.
+    pub fn check(&self) -> Result {
+        sh("e2fsck", &["-fn", &self.image.to_string_lossy()]).map(drop)
+    }
+
+    /// Mounts the image.
+    pub fn mount(&self, side: Side) -> Result<Mount<'_>> {
+        let (image, at) = (self.image.to_string_lossy(), self.at.to_string_lossy());
+        let mut mount = Mount {
+            ground: self,
+            side,
+            child: None,
+            device: None,
+            gone: false,
+        };
+        match (side, side.varve_options()) {
+            (_, Some(options)) => {
+                let mut options = format!("allow_other,{options}");
+                if let Some(more) = &self.options {
+                    options = format!("{options},{more}");
+                }
+                let varve = self.varve.to_string_lossy();
+                sh(&varve, &["mount", &image, &at, "-o", &options])?;
+            }
+            (Side::Kernel | Side::KernelDirect, _) => {
+                let direct = match side {
+                    Side::KernelDirect => "--direct-io=on",
+                    _ => "--direct-io=off",
+                };
+                let device = sh("losetup", &["-f", "--show", direct, &image])?;
+                mount.device = Some(device.clone());
+                sh("mount", &["-t", "ext4", &device, &at])?;
+            }
+            _ => {
+                let options = match side {
+                    Side::Fuse2fsBig => "allow_other,big_writes",
+                    _ => "allow_other",
+                };
+                mount.child = Some(self.fuse2fs(options)?);
+                mount.wait()?;
+            }
+        }
+        Ok(mount)
+    }
+
+    fn fuse2fs(&self, options: &str) -> Result<Child> {
+        Command::new("fuse2fs")
+            .arg("-f")
+            .arg(&self.image)
+            .arg(&self.at)
+            .args(["-o", options])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|e| format!("fuse2fs: {e}"))
+    }
+
+    fn is_mounted(&self) -> Result<bool> {
+        let table = "/proc/self/mountinfo";
+        let text = fs::read_to_string(table).map_err(|e| format!("{table}: {e}"))?;
+        let at = self.at.to_string_lossy();
+        Ok(text.lines().any(|l| l.split(' ').nth(4) == Some(&*at)))
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        // It is large, and nothing in it is worth keeping.
+        let _ = fs::remove_file(&self.image);
+    }
+}
+
+/// A mount; dropping it takes it away without a look at the result.
+pub struct Mount<'g> {
+    ground: &'g Ground,
+    side: Side,
+    child: Option<Child>,
+    device: Option<String>,
+    gone: bool,
+}
+
+impl Mount<'_> {
+    /// Its root.
+    pub fn dir(&self) -> &Path {
+        &self.ground.at
+    }
+
+    fn wait(&mut self) -> Result {
+        let start = Instant::now();
+        while !self.ground.is_mounted()? {
+            if let Some(child) = &mut self.child
+                && let Ok(Some(status)) = child.try_wait()
+            {
+                return Err(format!("fuse2fs ended before its mount was up ({status})"));
+            }
+            if start.elapsed() > PATIENCE {
+                return Err("fuse2fs: its mount does not appear".into());
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Unmounts, and waits until everything is in the image.
+    pub fn end(mut self) -> Result {
+        self.gone = true;
+        self.take_away()
+    }
+
+    fn take_away(&mut self) -> Result {
+        let at = self.ground.at.to_string_lossy();
+        if self.side.varve_options().is_some() {
+            let varve = self.ground.varve.to_string_lossy();
+            sh(&varve, &["umount", &at])?;
+        } else {
+            sh("umount", &[&at])?;
+        }
+        if let Some(mut child) = self.child.take() {
+            let status = child.wait().map_err(|e| format!("fuse2fs: {e}"))?;
+            if !status.success() {
+                return Err(format!("fuse2fs ended badly ({status})"));
+            }
+        }
+        match self.device.take() {
+            Some(device) => sh("losetup", &["-d", &device]).map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Mount<'_> {
+    fn drop(&mut self) {
+        if self.gone || self.take_away().is_ok() {
+            return;
+        }
+        // Best effort: the reason why we are here is told elsewhere.
+        let _ = sh("umount", &["-l", &self.ground.at.to_string_lossy()]);
+        if let Some(device) = &self.device {
+            let _ = sh("losetup", &["-d", device]);
+        }
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
