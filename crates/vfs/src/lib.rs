@@ -25,6 +25,7 @@ mod lockset;
 pub mod model;
 mod names;
 mod path;
+pub mod shadow;
 pub mod spy;
 mod synclog;
 mod walk;

@@ -1,10 +1,9 @@
 //! A crash leaves the names as they were after one of the operations since the last sync: each whole, all in order.
 
 use crate::common::{Image, fork, have_tools, mount};
-use crate::shadow::{Mix, Shadow};
-use crate::walk::{Tree, walk};
 use base::{Ino, Rng};
 use fscore::{Creds, FileKind, FileSystem};
+use vfs::shadow::{Mix, Shadow, Tree, read_tree};
 
 #[test]
 fn a_crash_keeps_a_prefix_of_the_operations() {
@@ -14,17 +13,18 @@ fn a_crash_keeps_a_prefix_of_the_operations() {
     let image = Image::new(64, &["-J", "size=4"]);
     let ram = image.load();
     let fs = mount(&ram, "commit=600");
-    let mut shadow = Shadow::new(&fs);
+    let mut shadow = Shadow::new(&*fs);
     let mut rng = Rng::named(1, "crash");
     let mix = Mix {
         names: 80,
         dirs: 12,
         longest: 120,
+        fast_target: Some(59),
     };
     let mut history: Vec<Tree> = vec![shadow.tree()];
     let (mut crashes, mut later) = (0, 0);
     for n in 0..600 {
-        shadow.step(&fs, &mut rng, mix);
+        shadow.step(&*fs, &mut rng, mix);
         let tree = shadow.tree();
         if history.last() != Some(&tree) {
             history.push(tree);
@@ -40,7 +40,7 @@ fn a_crash_keeps_a_prefix_of_the_operations() {
             }
             let crashed = fork(&ram);
             let again = mount(&crashed, "");
-            let found = walk(&again, 50);
+            let found = read_tree(&*again, 50);
             let at = history.iter().position(|tree| *tree == found);
             let at = at.expect("the names after one of the operations since the last sync");
             later += u32::from(at > 0);

@@ -1,12 +1,13 @@
 //! Directories that others have made: the kernel, and e2fsck when it rebuilds them.
 
 use crate::common::{Image, have_tools, mount};
-use crate::walk::{compare_with_debugfs, kernel_mount, walk};
+use crate::walk::{compare_with_debugfs, kernel_mount};
 use base::Ino;
 use fscore::{Creds, FileKind, FileSystem, RenameMode};
 use std::collections::BTreeSet;
 use std::fs::File;
 use varve_ext4::Ext4;
+use vfs::shadow::read_tree;
 
 fn name(n: u32) -> String {
     format!("{n:06}{}", "abcdefgh".repeat((n % 24) as usize))
@@ -80,7 +81,7 @@ fn a_directory_that_e2fsck_has_rebuilt() {
     let fs = mount(&ram, "");
     let dir = fs.lookup(fs.root(), b"d").expect("there");
     change(&fs, dir, 3000);
-    let tree = walk(&fs, 500);
+    let tree = read_tree(&*fs, 500);
     fs.unmount().expect("unmount");
     image.store(&ram);
     image.fsck();

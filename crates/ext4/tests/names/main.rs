@@ -8,7 +8,6 @@ mod crash;
 mod foreign;
 mod hostile;
 mod limits;
-mod shadow;
 mod tasks;
 mod trees;
 mod walk;

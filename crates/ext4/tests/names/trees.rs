@@ -1,14 +1,14 @@
 //! Thousands of operations, then every reader there is.
 
 use crate::common::{Image, have_tools, mount};
-use crate::shadow::{Mix, Shadow};
-use crate::walk::{compare_with_debugfs, kernel_mount, walk};
+use crate::walk::{compare_with_debugfs, kernel_mount};
 use base::Rng;
 use block::Queue;
 use blockdev::Ram;
 use fscore::FileSystem;
 use std::sync::Arc;
 use varve_ext4::mkfs::{self, DeviceContent, MkfsOptions};
+use vfs::shadow::{Mix, Shadow, read_tree};
 
 /// Random operations, with a remount in the middle; then unmount, `e2fsck`, `debugfs`, the kernel.
 fn run(features: &[&str], options: &str, seed: u64, steps: u32, mix: Mix) {
@@ -22,16 +22,16 @@ fn run_on(image: &Image, options: &str, seed: u64, steps: u32, mix: Mix) {
     let ram = image.load();
     let mut rng = Rng::named(seed, "names");
     let mut fs = mount(&ram, options);
-    let mut shadow = Shadow::new(&fs);
+    let mut shadow = Shadow::new(&*fs);
     for round in 0..2 {
         for _ in 0..steps / 2 {
-            shadow.step(&fs, &mut rng, mix);
+            shadow.step(&*fs, &mut rng, mix);
         }
-        assert_eq!(walk(&fs, 7), shadow.tree());
+        assert_eq!(read_tree(&*fs, 7), shadow.tree());
         if round == 0 {
             fs.unmount().expect("unmount");
             fs = mount(&ram, options);
-            assert_eq!(walk(&fs, 100), shadow.tree());
+            assert_eq!(read_tree(&*fs, 100), shadow.tree());
         }
     }
     fs.unmount().expect("unmount");
@@ -49,11 +49,13 @@ const TREE: Mix = Mix {
     names: 60,
     dirs: 25,
     longest: 40,
+    fast_target: Some(59),
 };
 const FLAT: Mix = Mix {
     names: 2500,
     dirs: 2,
     longest: 200,
+    fast_target: Some(59),
 };
 
 #[test]

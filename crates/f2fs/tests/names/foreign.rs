@@ -3,9 +3,9 @@
 use crate::common::{Image, fork, have_tools, mount};
 use crate::hostile::patch_inode;
 use crate::volumes::ours;
-use crate::walk::walk;
 use base::Ino;
 use fscore::{Creds, FileKind, FileSystem, FsError, FsResult, SetAttr};
+use vfs::shadow::read_tree;
 
 #[test]
 fn a_tree_of_sload_is_read_and_changed() {
@@ -34,7 +34,7 @@ fn a_tree_of_sload_is_read_and_changed() {
 
         let ram = image.load();
         let fs = mount(&ram, "");
-        let tree = walk(&fs, 50);
+        let tree = read_tree(&*fs, 50);
         let mut found: Vec<_> = tree.keys().cloned().collect();
         found.retain(|path| !path.starts_with(b"/lost+found"));
         assert_eq!(found, expected);

@@ -7,8 +7,6 @@ mod foreign;
 mod hostile;
 mod levels;
 mod limits;
-mod shadow;
 mod tasks;
 mod trees;
 mod volumes;
-mod walk;

@@ -1,33 +1,32 @@
 //! Thousands of operations, then every reader there is.
 
 use crate::common::{fork, mount};
-use crate::shadow::{Mix, Shadow};
 use crate::volumes::{Judge, features};
-use crate::walk::walk;
 use base::Rng;
 use blockdev::Ram;
 use fscore::FileSystem;
 use std::sync::Arc;
+use vfs::shadow::{Mix, Shadow, read_tree};
 
 /// Random operations, with a remount in the middle; then unmount and `fsck.f2fs`.
 fn run((ram, judge): (Arc<Ram>, Judge), options: &str, seed: u64, steps: u32, mix: Mix) {
     let mut rng = Rng::named(seed, "names");
     let mut fs = mount(&ram, options);
-    let mut shadow = Shadow::new(&fs);
+    let mut shadow = Shadow::new(&*fs);
     for round in 0..2 {
         for _ in 0..steps / 2 {
-            shadow.step(&fs, &mut rng, mix);
+            shadow.step(&*fs, &mut rng, mix);
         }
-        assert_eq!(walk(&fs, 7), shadow.tree());
+        assert_eq!(read_tree(&*fs, 7), shadow.tree());
         if round == 0 {
             fs.sync().expect("sync");
             // What a cut leaves after a sync is what there was.
             let cut = mount(&fork(&ram), options);
-            assert_eq!(walk(&cut, 50), shadow.tree());
+            assert_eq!(read_tree(&*cut, 50), shadow.tree());
             fs.unmount().expect("unmount");
             judge.judge(&ram);
             fs = mount(&ram, options);
-            assert_eq!(walk(&fs, 100), shadow.tree());
+            assert_eq!(read_tree(&*fs, 100), shadow.tree());
         }
     }
     fs.unmount().expect("unmount");
@@ -38,11 +37,13 @@ const TREE: Mix = Mix {
     names: 60,
     dirs: 25,
     longest: 40,
+    fast_target: None,
 };
 const FLAT: Mix = Mix {
     names: 2500,
     dirs: 2,
     longest: 200,
+    fast_target: None,
 };
 
 #[test]

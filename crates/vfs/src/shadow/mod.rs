@@ -1,29 +1,37 @@
-//! What the names should be: a tree in memory, and random operations on both.
+//! What the names of a file system should be: a tree in memory, and random operations on both. Each file system's tests of names use
+//! it, and judge the image that remains by their own checkers.
 
-use crate::walk::{Entry, Tree};
+mod race;
+mod tree;
+
+pub use race::race;
+pub use tree::{Entry, Tree, read_tree};
+
 use base::{Ino, Rng};
 use fscore::{Creds, Errno, FileKind, FileSystem, FsResult, RenameMode};
 use std::collections::BTreeMap;
-use varve_f2fs::F2fs;
+
+/// Lengths of targets that are drawn, bytes: on both sides of where file systems keep them, up to the longest.
+const TARGET_BYTES: [usize; 9] = [1, 59, 60, 61, 300, 3400, 3488, 3489, 4095];
 
 #[derive(Clone, Debug)]
-pub struct Node {
-    pub kind: FileKind,
-    pub links: u32,
-    pub target: Vec<u8>,
-    pub names: BTreeMap<Vec<u8>, Ino>,
-    pub parent: Ino,
+struct Node {
+    kind: FileKind,
+    links: u32,
+    target: Vec<u8>,
+    names: BTreeMap<Vec<u8>, Ino>,
+    parent: Ino,
 }
 
 /// The tree, by the inode numbers of the file system.
 #[derive(Clone, Debug)]
 pub struct Shadow {
-    pub nodes: BTreeMap<Ino, Node>,
-    pub root: Ino,
+    nodes: BTreeMap<Ino, Node>,
+    root: Ino,
 }
 
 /// How operations are drawn.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Mix {
     /// Different names.
     pub names: u64,
@@ -31,17 +39,31 @@ pub struct Mix {
     pub dirs: usize,
     /// Bytes of the longest name.
     pub longest: u64,
+    /// Bytes of the longest target of a symbolic link that takes no block, where no option decides that.
+    pub fast_target: Option<usize>,
 }
 
 impl Shadow {
-    /// What the file system holds at the start: an empty root.
-    pub fn new(fs: &F2fs) -> Shadow {
+    /// The tree that the file system holds at the start, which has no link but of directories.
+    ///
+    /// # Panics
+    /// As [`read_tree`].
+    pub fn new(fs: &dyn FileSystem) -> Shadow {
         let root = fs.root();
         let mut shadow = Shadow {
-            nodes: BTreeMap::new(),
+            nodes: BTreeMap::from([(root, node(FileKind::Dir, root))]),
             root,
         };
-        shadow.nodes.insert(root, node(FileKind::Dir, root));
+        for (path, entry) in read_tree(fs, 100) {
+            let names = path.split(|&b| b == b'/').filter(|name| !name.is_empty());
+            let mut dir = root;
+            for name in names {
+                match shadow.get(dir, name) {
+                    Some(below) => dir = below,
+                    None => shadow.add(dir, name, entry.ino, entry.kind),
+                }
+            }
+        }
         shadow
     }
 
@@ -102,7 +124,7 @@ impl Shadow {
         }
     }
 
-    /// The tree by paths, as [`crate::walk::walk`] finds it.
+    /// The tree by paths, as [`read_tree`] finds it.
     pub fn tree(&self) -> Tree {
         let mut tree = Tree::new();
         self.tree_below(self.root, &mut b"/".to_vec(), &mut tree);
@@ -138,7 +160,10 @@ impl Shadow {
     }
 
     /// One random operation on both; the answers must agree.
-    pub fn step(&mut self, fs: &F2fs, rng: &mut Rng, mix: Mix) {
+    ///
+    /// # Panics
+    /// They do not.
+    pub fn step(&mut self, fs: &dyn FileSystem, rng: &mut Rng, mix: Mix) {
         let dirs = self.dirs();
         let mut dir = || dirs[rng.below(dirs.len() as u64) as usize];
         let (a, b) = (dir(), dir());
@@ -146,7 +171,7 @@ impl Shadow {
         match rng.below(20) {
             0..=5 => self.create(fs, rng, a, &x),
             6 | 7 if dirs.len() < mix.dirs => self.mkdir(fs, a, &x),
-            6..=8 => self.symlink(fs, rng, a, &x),
+            6..=8 => self.symlink(fs, rng, mix, a, &x),
             9 => self.link(fs, rng, a, &x),
             10..=12 => self.unlink(fs, a, &x),
             13 => self.rmdir(fs, a, &x),
@@ -162,7 +187,11 @@ impl Shadow {
         self.get(dir, name).map_or(Ok(()), |_| Err(Errno::Exist))
     }
 
-    pub fn create(&mut self, fs: &F2fs, rng: &mut Rng, dir: Ino, name: &[u8]) {
+    /// Makes a file, FIFO, device or socket in both.
+    ///
+    /// # Panics
+    /// The answers differ.
+    pub fn create(&mut self, fs: &dyn FileSystem, rng: &mut Rng, dir: Ino, name: &[u8]) {
         let kinds = [
             FileKind::File,
             FileKind::File,
@@ -179,7 +208,11 @@ impl Shadow {
         }
     }
 
-    pub fn mkdir(&mut self, fs: &F2fs, dir: Ino, name: &[u8]) {
+    /// Makes a directory in both.
+    ///
+    /// # Panics
+    /// The answers differ.
+    pub fn mkdir(&mut self, fs: &dyn FileSystem, dir: Ino, name: &[u8]) {
         let made = fs.mkdir(dir, name, 0o755, Creds::default());
         if let Some(attr) = agree(made, self.check_new(dir, name)) {
             assert_eq!((attr.kind, attr.nlink), (FileKind::Dir, 2));
@@ -187,20 +220,22 @@ impl Shadow {
         }
     }
 
-    fn symlink(&mut self, fs: &F2fs, rng: &mut Rng, dir: Ino, name: &[u8]) {
-        let lengths = [1, 61, 3400, 3488, 3489, 4095];
-        let target = vec![b'a' + rng.below(26) as u8; lengths[rng.below(6) as usize]];
+    fn symlink(&mut self, fs: &dyn FileSystem, rng: &mut Rng, mix: Mix, dir: Ino, name: &[u8]) {
+        let len = TARGET_BYTES[rng.below(TARGET_BYTES.len() as u64) as usize];
+        let target = vec![b'a' + rng.below(26) as u8; len];
         let made = fs.symlink(dir, name, &target, Creds::default());
         if let Some(attr) = agree(made, self.check_new(dir, name)) {
-            assert_eq!(attr.size, target.len() as u64);
-            // In the inode or in a block, which depends on the options.
-            assert!(matches!(attr.sectors, 0 | 8), "{attr:?}");
+            assert_eq!(attr.size, len as u64);
+            match mix.fast_target {
+                Some(fast) => assert_eq!(attr.sectors, if len <= fast { 0 } else { 8 }),
+                None => assert!(matches!(attr.sectors, 0 | 8), "{attr:?}"),
+            }
             self.add(dir, name, attr.ino, FileKind::Symlink);
             self.nodes.get_mut(&attr.ino).expect("there").target = target;
         }
     }
 
-    fn link(&mut self, fs: &F2fs, rng: &mut Rng, dir: Ino, name: &[u8]) {
+    fn link(&mut self, fs: &dyn FileSystem, rng: &mut Rng, dir: Ino, name: &[u8]) {
         let all: Vec<Ino> = self.nodes.keys().copied().collect();
         let ino = all[rng.below(all.len() as u64) as usize];
         let expected = if self.is_dir(ino) {
@@ -214,7 +249,11 @@ impl Shadow {
         }
     }
 
-    pub fn unlink(&mut self, fs: &F2fs, dir: Ino, name: &[u8]) {
+    /// Takes a name off in both.
+    ///
+    /// # Panics
+    /// The answers differ.
+    pub fn unlink(&mut self, fs: &dyn FileSystem, dir: Ino, name: &[u8]) {
         let expected = match self.get(dir, name) {
             None => Err(Errno::NoEnt),
             Some(ino) if self.is_dir(ino) => Err(Errno::IsDir),
@@ -233,7 +272,11 @@ impl Shadow {
         }
     }
 
-    pub fn rmdir(&mut self, fs: &F2fs, dir: Ino, name: &[u8]) {
+    /// Removes a directory in both.
+    ///
+    /// # Panics
+    /// The answers differ.
+    pub fn rmdir(&mut self, fs: &dyn FileSystem, dir: Ino, name: &[u8]) {
         let expected = self
             .get(dir, name)
             .ok_or(Errno::NoEnt)
@@ -262,7 +305,17 @@ impl Shadow {
         }
     }
 
-    pub fn rename(&mut self, fs: &F2fs, from: (Ino, &[u8]), to: (Ino, &[u8]), mode: RenameMode) {
+    /// Renames in both; leaves out what would put a directory into itself.
+    ///
+    /// # Panics
+    /// The answers differ.
+    pub fn rename(
+        &mut self,
+        fs: &dyn FileSystem,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        mode: RenameMode,
+    ) {
         let (source, target) = (self.get(from.0, from.1), self.get(to.0, to.1));
         // To keep directories out of themselves is the caller's duty.
         let loops = |ino: Option<Ino>, dir| {

@@ -3,13 +3,17 @@
 use base::Ino;
 use fscore::{FileKind, FileSystem};
 use std::collections::BTreeMap;
-use varve_f2fs::F2fs;
 
+/// What stands under a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
+    /// Inode.
     pub ino: Ino,
+    /// Kind.
     pub kind: FileKind,
+    /// Link count.
     pub links: u32,
+    /// Target of a symbolic link, else empty.
     pub target: Vec<u8>,
 }
 
@@ -17,7 +21,10 @@ pub struct Entry {
 pub type Tree = BTreeMap<Vec<u8>, Entry>;
 
 /// Reads all directories, in pieces of `batch` entries.
-pub fn walk(fs: &F2fs, batch: usize) -> Tree {
+///
+/// # Panics
+/// A call fails, or two of them disagree: a name twice, an entry of another kind than its inode, `.` or `..` elsewhere.
+pub fn read_tree(fs: &dyn FileSystem, batch: usize) -> Tree {
     let mut tree = Tree::new();
     below(
         fs,
@@ -30,7 +37,14 @@ pub fn walk(fs: &F2fs, batch: usize) -> Tree {
     tree
 }
 
-fn below(fs: &F2fs, ino: Ino, parent: Ino, path: &mut Vec<u8>, batch: usize, tree: &mut Tree) {
+fn below(
+    fs: &dyn FileSystem,
+    ino: Ino,
+    parent: Ino,
+    path: &mut Vec<u8>,
+    batch: usize,
+    tree: &mut Tree,
+) {
     let attr = fs.getattr(ino).expect("getattr");
     let mut target = Vec::new();
     if attr.kind == FileKind::Symlink {
