@@ -157,7 +157,7 @@ impl Nat {
             state.pool.give_back(Nid(nid));
         }
         state.history.clear();
-        state.births.clear();
+        state.turns.clear();
         state.freed = 0;
         if let Some(limbo) = &mut state.limbo {
             limbo.clear();

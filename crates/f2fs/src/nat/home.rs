@@ -5,7 +5,8 @@
 //!
 //! - T5 the address of a node changes only in [`publish`](Nat::publish), under the lock of the table: there the live entry takes the new place
 //!   if the node that apply wrote still lives; if it was freed since, or freed and its number given to another one, the new place is given
-//!   up at once. So no address is lost, and none has two owners;
+//!   up at once. So no address is lost, and none has two owners. Whether it was is asked of the last epoch in which the number became used or
+//!   free (`turns`), never of what the entry says: a number that was freed, given out and freed again says what home says in between;
 //! - T6 a node is freed together with the block that its entry names, under that same lock: whoever publishes sees both done or none.
 
 use super::{Nat, NatToWrite, State};
@@ -132,14 +133,18 @@ impl Nat {
         state.home_is(written);
         let mut dead = 0;
         for node in moved {
-            let born_later = state.births.get(&node.nid.0).is_some_and(|&e| e > target);
-            let live = state.dirty.get_mut(&node.nid.0);
-            let lives = !born_later && live.as_ref().is_none_or(|e| e.addr != BlockAddr::NULL);
-            if !lives {
+            if state.has_turned_since(node.nid, target) {
                 dead += 1;
                 segs.invalidate(node.to)?;
                 continue;
             }
+            let live = state.dirty.get_mut(&node.nid.0);
+            debug_assert!(
+                live.as_ref().is_none_or(|e| e.addr != BlockAddr::NULL),
+                "T5: node {} is free, and no epoch behind {} freed it",
+                node.nid,
+                target.0
+            );
             // Without an entry of its own it is the one at home, which names the new place already.
             if let Some(live) = live {
                 live.addr = node.to;
@@ -154,16 +159,18 @@ impl Nat {
         Ok(dead)
     }
 
-    /// Frees a node: its number and its block (T6).
+    /// Frees a node in this epoch, if there is a journal: its number and its block (T6).
     ///
     /// # Errors
     /// I/O.
-    pub fn free(&self, nid: Nid, segs: &Segments) -> FsResult<FreedNode> {
+    pub fn free(&self, nid: Nid, segs: &Segments, epoch: Option<Epoch>) -> FsResult<FreedNode> {
         let (mut state, was) = self.entry_of(nid)?;
         rt::charge(base::cost::f2fs::NAT_SET);
         let is = super::freed(was);
         state.put(nid, was, is);
-        state.births.remove(&nid.0);
+        if let Some(epoch) = epoch {
+            state.turns.insert(nid.0, epoch);
+        }
         let block = match was.addr.is_data() {
             true => segs.invalidate(was.addr),
             false => Ok(()),
@@ -211,11 +218,17 @@ impl State {
         }
     }
 
-    /// Home has this entry now: the live one needs none of its own if it says the same.
+    /// The number became used or free in an epoch behind `target`.
+    fn has_turned_since(&self, nid: Nid, target: Epoch) -> bool {
+        self.turns.get(&nid.0).is_some_and(|&e| e > target)
+    }
+
+    /// Home has this entry now: the live one needs none of its own if it says the same, and will until the next pack (T5).
     fn is_home(&mut self, nid: Nid, entry: &NatEntry, target: Epoch) {
-        if self.births.get(&nid.0).is_some_and(|&e| e <= target) {
-            self.births.remove(&nid.0);
+        if self.has_turned_since(nid, target) {
+            return;
         }
+        self.turns.remove(&nid.0);
         if self.dirty.get(&nid.0) == Some(entry) {
             self.dirty.remove(&nid.0);
             self.history.remove(&nid.0);

@@ -66,8 +66,8 @@ struct State {
     freed: u32,
     /// With a journal instead: those freed in epochs that are not committed.
     limbo: Option<Set<u32>>,
-    /// With a journal: nodes that home does not have yet, each with the epoch in which it was born.
-    births: Map<u32, Epoch>,
+    /// With a journal: numbers that became used or free in an epoch that home does not have yet, each with the last such epoch (T5).
+    turns: Map<u32, Epoch>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -116,7 +116,7 @@ impl Nat {
             pool: FreePool::new(geo.nat_blocks, next_free),
             freed: 0,
             limbo: None,
-            births: Map::default(),
+            turns: Map::default(),
         };
         let state = Mutex::named("f2fs nat", state);
         (Nat { queue, geo, state }, odd)
@@ -132,9 +132,9 @@ impl Nat {
         let state = self.state.lock();
         let entries = state.dirty.len() + state.journal.len();
         let marks = state.history.len() * size_of::<(u32, Marks)>();
-        let births = state.births.len() * size_of::<(u32, Epoch)>();
+        let turns = state.turns.len() * size_of::<(u32, Epoch)>();
         let waiting = state.limbo.as_ref().map_or(0, |l| l.len()) * size_of::<u32>();
-        let entries = entries * size_of::<(u32, NatEntry)>() + marks + births + waiting;
+        let entries = entries * size_of::<(u32, NatEntry)>() + marks + turns + waiting;
         (entries + state.bitmap.len()) as u64 + state.blocks.memory() + state.pool.memory()
     }
 
@@ -230,7 +230,7 @@ impl Nat {
         };
         state.put(nid, old, entry);
         if let Some(epoch) = born {
-            state.births.insert(nid.0, epoch);
+            state.turns.insert(nid.0, epoch);
         }
         Ok(())
     }
@@ -366,8 +366,8 @@ impl F2fs {
     /// # Errors
     /// I/O.
     pub(crate) fn nat_free(&self, op: &Op<'_>, nid: Nid) -> FsResult<FreedNode> {
-        let _ = op;
-        self.nat.free(nid, &self.segs)
+        // Picked before anything changes.
+        self.nat.free(nid, &self.segs, op.tx().map(Tx::epoch))
     }
 
     /// Redo of a journal: the entry, with the version that a record says.

@@ -37,6 +37,8 @@ pub(super) mod images;
 mod publish;
 mod stats;
 mod task;
+#[cfg(test)]
+mod tests;
 mod write;
 
 use fold::Fold;
