@@ -104,7 +104,7 @@ impl File {
             let _shared = self.node().size.read();
             self.vfs.fs.write(self.ino(), offset, data)?
         };
-        self.after_write()?;
+        self.after_write(n)?;
         Ok(n)
     }
 
@@ -123,18 +123,19 @@ impl File {
             check_range(offset, data.len())?;
             (offset, self.vfs.fs.write(self.ino(), offset, data)?)
         };
-        self.after_write()?;
+        self.after_write(n)?;
         Ok((offset, n))
     }
 
-    fn after_write(&self) -> FsResult<()> {
+    /// `bytes` were written.
+    fn after_write(&self, bytes: usize) -> FsResult<()> {
         if self.flags.has(OpenFlags::SYNC) {
             return self.fsync();
         }
         if self.flags.has(OpenFlags::DSYNC) {
             return self.fdatasync();
         }
-        self.vfs.writeback.throttle()
+        self.vfs.writeback.throttle(bytes)
     }
 
     /// Cuts the file to `size` bytes, or extends it with zeros.

@@ -103,7 +103,7 @@ impl Vfs {
     /// As [`File::write_at`](crate::File::write_at).
     pub fn write_pinned(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize> {
         let n = self.fs.write(ino, offset, data)?;
-        self.writeback.throttle()?;
+        self.writeback.throttle(n)?;
         Ok(n)
     }
 

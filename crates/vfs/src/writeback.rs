@@ -1,18 +1,26 @@
 //! When dirty pages are written back: the flusher task and the throttling of writers.
 //!
 //! As Linux does it (Documentation/admin-guide/sysctl/vm.rst): every `dirty_writeback_centisecs` the flusher writes what is
-//! older than `dirty_expire_centisecs`; above `dirty_background_bytes` it writes everything; above `dirty_bytes` the writer
-//! itself writes back and waits.
+//! older than `dirty_expire_centisecs`; above `dirty_background_bytes` it writes everything; and writers pause, the longer the nearer
+//! `dirty_bytes` is (`balance_dirty_pages`), so that pages become dirty as fast as the flusher cleans them:
+//!
+//! - D1 up to the middle between both limits nobody pauses (Linux `dirty_freerun_ceiling`);
+//! - D2 from there on a writer pauses for each page that he has written, with the square of the way to the limit: nothing at its beginning, as
+//!   long as above it at its end. Where the pauses of all writers together are what the device needs for their pages, it stays. (Linux
+//!   measures the device's bandwidth and multiplies it by a factor that falls from 2 to 0 on that way; this leaves the measuring out);
+//! - D3 above the limit writers pause until the flusher has brought it down, up to a bound, and then go on all the same: a device that
+//!   hangs holds nobody for ever, and lets nobody write more than one call in each [`LONGEST`];
+//! - D4 without a flusher task a writer above the limit writes back himself.
 
-use base::{Nanos, Time};
+use base::{BLOCK_BYTES, Nanos, Time};
 use fscore::{Errno, FileSystem, FsError, FsResult};
 use rt::{Condvar, JoinHandle, Mutex};
 use std::sync::Arc;
 
-/// How long a throttled writer pauses when its own write-back has not brought the cache below the limit.
+/// How long a writer above the limit pauses before he looks again; and what he pauses for a page just below it.
 const PAUSE: Nanos = Nanos::from_millis(10);
-/// Pauses after which a writer goes on all the same (Linux `MAX_PAUSE` is 200 ms).
-const PAUSES_MAX: u32 = 20;
+/// What a call pauses at most (Linux `MAX_PAUSE`).
+const LONGEST: Nanos = Nanos::from_millis(200);
 
 /// When dirty pages are written back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,7 +31,7 @@ pub struct WritebackPolicy {
     pub expire: Nanos,
     /// Dirty 4 KiB pages above which the flusher writes everything (`vm.dirty_background_bytes`); `None`: no limit.
     pub background_pages: Option<u64>,
-    /// Dirty 4 KiB pages above which the writer writes back itself (`vm.dirty_bytes`); `None`: no limit.
+    /// Dirty 4 KiB pages above which writers wait (`vm.dirty_bytes`), without a flusher write back themselves; `None`: no limit.
     pub limit_pages: Option<u64>,
 }
 
@@ -37,6 +45,26 @@ impl WritebackPolicy {
             limit_pages: Some(memory_pages / 5),
         }
     }
+    /// What a writer of so many bytes pauses where so much is dirty (D1, D2).
+    fn pause(&self, dirty: u64, bytes: usize) -> Nanos {
+        let Some(limit) = self.limit_pages else {
+            return Nanos(0);
+        };
+        if dirty > limit {
+            return PAUSE;
+        }
+        let background = self.background_pages.unwrap_or(0).min(limit);
+        let free = background + (limit - background) / 2;
+        if dirty <= free {
+            return Nanos(0);
+        }
+        // In thousandths: at most 1000.
+        let way = (dirty - free).saturating_mul(1000) / (limit - free);
+        let pages = bytes.div_ceil(BLOCK_BYTES) as u64;
+        let each = PAUSE.0 * way * way / 1_000_000;
+        Nanos(each.saturating_mul(pages)).min(LONGEST)
+    }
+
     /// No task, no limit: only sync calls write.
     pub const fn off() -> WritebackPolicy {
         WritebackPolicy {
@@ -62,7 +90,7 @@ pub struct WritebackStats {
     pub ticks: u64,
     /// Rounds of the flusher above the background limit.
     pub background_rounds: u64,
-    /// Writes that were throttled.
+    /// Writes that were throttled: they paused, or wrote back themselves.
     pub throttled: u64,
     /// Pauses of throttled writers.
     pub pauses: u64,
@@ -124,11 +152,12 @@ impl Writeback {
         }
     }
 
-    /// Called after a write, without locks: wakes the flusher above the background limit, writes back above the limit.
+    /// Called after a write of so many bytes, without locks: wakes the flusher above the background limit, pauses on the way from there to
+    /// the limit, waits above it (D1 to D4).
     ///
     /// # Errors
-    /// Of the file system's write-back, if the mount is dead; a single file's error is left to its fsync.
-    pub(crate) fn throttle(&self) -> FsResult<()> {
+    /// Of the file system's write-back, if the writer has to do it and the mount is dead; a single file's error is left to its fsync.
+    pub(crate) fn throttle(&self, bytes: usize) -> FsResult<()> {
         let policy = &self.shared.policy;
         if policy.background_pages.is_none() && policy.limit_pages.is_none() {
             return Ok(());
@@ -137,23 +166,13 @@ impl Writeback {
         if above(dirty, policy.background_pages) && policy.interval.is_some() {
             self.shared.kick();
         }
-        if !above(dirty, policy.limit_pages) {
-            return Ok(());
-        }
-        self.shared.state.lock().stats.throttled += 1;
-        for _ in 0..PAUSES_MAX {
-            match self.shared.fs.writeback(rt::now()) {
-                Err(error) if is_fatal(&error) => return Err(error),
-                Err(_) => return Ok(()),
-                Ok(()) => {}
+        match policy.interval {
+            Some(_) => {
+                self.shared.wait_for_flusher(dirty, bytes);
+                Ok(())
             }
-            if !above(self.shared.fs.dirty_pages(), policy.limit_pages) || !rt::powered() {
-                return Ok(());
-            }
-            self.shared.state.lock().stats.pauses += 1;
-            rt::sleep(PAUSE);
+            None => self.shared.write_back_above_limit(dirty),
         }
-        Ok(())
     }
 }
 
@@ -164,6 +183,51 @@ impl Shared {
             state.kicked = true;
             self.wake.notify_all();
         }
+    }
+
+    /// D1 to D3.
+    fn wait_for_flusher(&self, dirty: u64, bytes: usize) {
+        let pause = self.policy.pause(dirty, bytes);
+        if pause == Nanos(0) {
+            return;
+        }
+        self.state.lock().stats.throttled += 1;
+        self.pause(pause);
+        let mut left = Nanos(LONGEST.0 - pause.0);
+        while left >= PAUSE && above(self.fs.dirty_pages(), self.policy.limit_pages) {
+            if !rt::powered() || self.state.lock().stop {
+                return;
+            }
+            // Where the background limit is none, or above this one.
+            self.kick();
+            self.pause(PAUSE);
+            left = Nanos(left.0 - PAUSE.0);
+        }
+    }
+
+    fn pause(&self, span: Nanos) {
+        self.state.lock().stats.pauses += 1;
+        rt::sleep(span);
+    }
+
+    /// D4.
+    fn write_back_above_limit(&self, dirty: u64) -> FsResult<()> {
+        if !above(dirty, self.policy.limit_pages) {
+            return Ok(());
+        }
+        self.state.lock().stats.throttled += 1;
+        for _ in 0..LONGEST.0 / PAUSE.0 {
+            match self.fs.writeback(rt::now()) {
+                Err(error) if is_fatal(&error) => return Err(error),
+                Err(_) => return Ok(()),
+                Ok(()) => {}
+            }
+            if !above(self.fs.dirty_pages(), self.policy.limit_pages) || !rt::powered() {
+                return Ok(());
+            }
+            self.pause(PAUSE);
+        }
+        Ok(())
     }
 
     fn flush_until_stopped(&self, interval: Nanos) {
@@ -192,7 +256,8 @@ impl Shared {
 
     fn round(&self, tick: bool) -> FsResult<()> {
         let now = rt::now();
-        if above(self.fs.dirty_pages(), self.policy.background_pages) {
+        let dirty = self.fs.dirty_pages();
+        if above(dirty, self.policy.background_pages) || above(dirty, self.policy.limit_pages) {
             self.state.lock().stats.background_rounds += 1;
             self.fs.writeback(now)?;
         } else if tick && now.0 >= self.policy.expire.0 {

@@ -90,6 +90,78 @@ fn writer_above_the_limit_writes_back_itself() {
     });
 }
 
+/// D1, D2: the flusher writes, and what is above the middle makes writers pause, more and more.
+#[test]
+fn writers_pause_the_longer_the_nearer_the_limit_is() {
+    let policy = WritebackPolicy {
+        background_pages: Some(100),
+        limit_pages: Some(200),
+        ..WritebackPolicy::default()
+    };
+    mounted(policy, |spy, vfs, file| {
+        // What the flusher writes stays dirty: a device that hangs.
+        spy.set_stuck(true);
+        let pauses: Vec<u64> = (0..210)
+            .map(|_| {
+                let before = rt::now();
+                file.write_at(0, &[1; 4096]).unwrap();
+                (rt::now() - before).0
+            })
+            .collect();
+        assert!(pauses[..150].iter().all(|&p| p == 0), "D1: {pauses:?}");
+        assert!(pauses[..200].is_sorted(), "D2: {pauses:?}");
+        assert!(pauses[150] > 0 && pauses[150] < 10_000, "D2: {pauses:?}");
+        assert_eq!(pauses[199], 10_000_000, "D2: at the limit");
+        // 20 pauses of 10 ms.
+        assert!(pauses[200..].iter().all(|&p| p == 200_000_000), "D3");
+        let stats = vfs.writeback_stats();
+        assert_eq!((stats.throttled, stats.pauses), (60, 50 + 10 * 20));
+        assert!(!writebacks(spy).is_empty(), "the flusher is at it");
+    });
+}
+
+/// D2: a larger call pauses for all of its pages, and not longer than the bound.
+#[test]
+fn a_pause_is_for_the_pages_of_the_call() {
+    let policy = WritebackPolicy {
+        background_pages: Some(1_000),
+        limit_pages: Some(2_000),
+        ..WritebackPolicy::default()
+    };
+    let pause = |pages: usize| {
+        let took = std::cell::Cell::new(0);
+        mounted(policy, |spy, _, file| {
+            spy.set_stuck(true);
+            file.write_at(0, &vec![1; (1_600 - pages) * 4096]).unwrap();
+            let before = rt::now();
+            file.write_at(0, &vec![1; pages * 4096]).unwrap();
+            took.set((rt::now() - before).0);
+        });
+        took.get()
+    };
+    let one = pause(1);
+    assert!(one > 0 && one < 1_000_000, "{one}");
+    assert_eq!((pause(8), pause(999)), (8 * one, 200_000_000));
+}
+
+/// D3: what is above the limit is brought down by the flusher, whatever the background limit is, and the writer does not write.
+#[test]
+fn the_flusher_writes_for_writers_above_the_limit() {
+    let policy = WritebackPolicy {
+        background_pages: None,
+        limit_pages: Some(4),
+        ..WritebackPolicy::default()
+    };
+    mounted(policy, |spy, vfs, file| {
+        file.write_at(0, &[1; 5 * 4096]).unwrap();
+        let end = rt::now();
+        assert!(end < Time(30_000_000), "{end:?}");
+        assert_eq!(writebacks(spy).len(), 1);
+        let stats = vfs.writeback_stats();
+        assert_eq!((stats.background_rounds, stats.throttled), (1, 1));
+    });
+}
+
 #[test]
 fn off_means_off() {
     let end = mounted(WritebackPolicy::off(), |spy, _, file| {
