@@ -573,7 +573,7 @@ pub enum PaperName {
     Emmc,
     /// Journal remapping inside the flash translation layer.
     Jftl,
-    /// F2FS journaling: so far what stock F2FS's checkpoints cost.
+    /// F2FS journaling: epochs, change records, per-inode lists, recovery.
     F2fsj,
 }
 

@@ -28,7 +28,7 @@ impl F2fs {
         if self.nat.starved() {
             return Some(Cause::DirtyNat);
         }
-        if let Some(cause) = self.pressing(1) {
+        if let Some(cause) = self.pressing() {
             return Some(cause);
         }
         let triggers = &self.options.checkpoint.triggers;
@@ -37,15 +37,25 @@ impl F2fs {
         (rt::now() - last >= interval).then_some(Cause::Timer)
     }
 
-    /// The threshold of what is dirty, or waits to be freed, that is reached `times` over.
-    pub(crate) fn pressing(&self, times: u64) -> Option<Cause> {
+    /// The threshold of what is dirty, or waits to be freed, that is reached.
+    pub(crate) fn pressing(&self) -> Option<Cause> {
+        self.reaches(1, self.dirty_nodes_threshold())
+    }
+
+    /// Dirty nodes from which on a checkpoint, or an apply, is due.
+    pub(crate) fn dirty_nodes_threshold(&self) -> u64 {
+        let segments = self.options.checkpoint.triggers.dirty_node_segments;
+        (u64::from(segments) * u64::from(BLOCKS_PER_SEG)).max(1)
+    }
+
+    /// The same where so many nodes may be dirty, and of the others `times` what the thresholds say.
+    pub(crate) fn reaches(&self, times: u64, nodes: u64) -> Option<Cause> {
         let triggers = &self.options.checkpoint.triggers;
         let nat = u64::from(self.geo.max_nid) * u64::from(triggers.dirty_nat_percent) / 100;
         if self.nat.dirty() >= nat.max(1) * times {
             return Some(Cause::DirtyNat);
         }
-        let nodes = u64::from(triggers.dirty_node_segments) * u64::from(BLOCKS_PER_SEG);
-        if self.nodes.dirty() >= nodes.max(1) * times {
+        if self.nodes.dirty() >= nodes {
             return Some(Cause::DirtyNodes);
         }
         let main = u64::from(self.geo.segments_main);

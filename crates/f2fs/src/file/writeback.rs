@@ -72,7 +72,7 @@ impl F2fs {
         loop {
             // Directories are a checkpoint's, which `balance` may write.
             if !facts.dir {
-                self.balance()?;
+                self.balance_writeback()?;
             }
             match self.with_op(|op| self.write_batch(op, inode, from..range.end, facts))? {
                 Batch::Done => return Ok(()),

@@ -17,12 +17,23 @@ const ROOM_PER_PAGE: usize = 512;
 /// Where a task applies in the background: how many times over a threshold is passed before operations wait for it.
 const HARD_TIMES: u64 = 4;
 
+/// The part of the node cache that may be dirty before operations wait.
+const DIRTY_PART: u64 = 2;
+
 /// Blocks of the main area that wait for an apply until one is due.
 const DEFERRED_PERCENT: u64 = 10;
 
 impl F2fs {
-    /// [`balance`](Self::balance) with a journal: room in the ring and in memory, then in segments; node numbers that wait for a commit.
+    /// [`balance`](Self::balance) with a journal: room in the ring and in memory, then in segments; node numbers that wait for a commit. Where
+    /// it has not come to that, a pause.
     pub(super) fn balance_journal(&self, journal: &Journal) -> FsResult<()> {
+        self.make_room_before(journal)?;
+        self.pace(journal);
+        Ok(())
+    }
+
+    /// The same without a pause.
+    pub(super) fn make_room_before(&self, journal: &Journal) -> FsResult<()> {
         if self.options.read_only {
             return Ok(());
         }
@@ -34,11 +45,11 @@ impl F2fs {
             self.clean_foreground()?;
         }
         self.ring_for_tasks(journal);
-        match self.overdue(1) {
+        match self.overdue() {
             None => Ok(()),
             Some(cause) if !self.options.timers => self.free_deferred(cause),
             // A task does it in time; where it does not keep up, whoever comes here.
-            Some(_) => match self.overdue(HARD_TIMES) {
+            Some(_) => match self.held_up() {
                 Some(cause) => self.free_deferred(cause),
                 None => {
                     self.ring(&journal.apply_bell);
@@ -61,14 +72,38 @@ impl F2fs {
         }
     }
 
-    /// Too much is dirty, or waits for an apply (`times` over; of what takes room from the volume at most twice).
-    pub(crate) fn overdue(&self, times: u64) -> Option<Cause> {
-        let deferred = u64::from(self.geo.main_blocks()) * DEFERRED_PERCENT / 100;
+    /// Much is dirty, or waits for an apply: one should begin.
+    pub(crate) fn overdue(&self) -> Option<Cause> {
+        let dirt = match self.options.timers {
+            // Before operations have to wait.
+            true => self.dirt().is_half(),
+            false => self.is_full_of_dirt(),
+        };
         match () {
-            () if self.segs.deferred() > deferred * times.min(2) => Some(Cause::Prefree),
-            () if self.is_full_of_dirt() => Some(Cause::DirtyNodes),
-            () => self.pressing(times),
+            () if self.segs.deferred() > self.deferred_max() => Some(Cause::Prefree),
+            () if dirt => Some(Cause::DirtyNodes),
+            () => self.pressing(),
         }
+    }
+
+    /// So much that operations wait for the apply: [`HARD_TIMES`] what makes one due, of what takes room from the volume twice. Nodes may
+    /// be dirty as far as they have room in memory.
+    pub(crate) fn held_up(&self) -> Option<Cause> {
+        match () {
+            () if self.segs.deferred() > 2 * self.deferred_max() => Some(Cause::Prefree),
+            () if self.is_full_of_dirt() => Some(Cause::DirtyNodes),
+            () => self.reaches(HARD_TIMES, self.dirty_nodes_max()),
+        }
+    }
+
+    fn deferred_max(&self) -> u64 {
+        u64::from(self.geo.main_blocks()) * DEFERRED_PERCENT / 100
+    }
+
+    /// Dirty nodes at which operations wait for an apply, where a task applies in the background.
+    pub(crate) fn dirty_nodes_max(&self) -> u64 {
+        let times = HARD_TIMES * self.dirty_nodes_threshold();
+        times.max(self.nodes.room() / DIRTY_PART)
     }
 
     /// One round: what only waits for an apply; or else blocks move out of some sections. Then commit and apply.

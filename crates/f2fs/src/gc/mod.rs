@@ -109,6 +109,17 @@ impl F2fs {
         self.checkpoint_if_due()
     }
 
+    /// The same for write-back, which does not pause (L5 of [`pace`](crate::journal)).
+    ///
+    /// # Errors
+    /// As [`balance`](Self::balance).
+    pub(crate) fn balance_writeback(&self) -> FsResult<()> {
+        match &self.journal {
+            Some(journal) => self.make_room_before(journal),
+            None => self.balance(),
+        }
+    }
+
     /// Between two operations of one call, the gate held (K4): with a journal each of them needs room in the ring.
     ///
     /// # Errors

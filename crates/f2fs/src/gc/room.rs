@@ -8,11 +8,12 @@
 //!
 //! With a journal an apply writes what is dirty, and after a cut recovery writes the same once more: a node for each that a record in the ring
 //! is about, a directory block and the node that names it. The dirty counts are just these, whatever the size of the ring. So whoever wants
-//! to change something while that would fill half of the free segments applies first ([`Room::is_for_apply`], [`F2fs::overdue`]): the other
+//! to change something while that would fill half of the free segments applies first ([`Room::is_for_apply`], [`F2fs::held_up`]): the other
 //! half is for what operations inside add, and for a recovery, which has the free segments of the moment of the cut, as nothing is reused
 //! before an apply is durable.
 
 use crate::F2fs;
+use crate::journal::Load;
 use ondisk::f2fs::{BLOCKS_PER_SEG, Log};
 
 /// Logs have a section each.
@@ -69,9 +70,24 @@ impl F2fs {
 
     /// What is dirty would fill half of the segments that are free.
     pub(super) fn is_full_of_dirt(&self) -> bool {
+        let (dirty, free) = self.dirt_and_free();
+        dirty > FEW && 2 * dirty > free
+    }
+
+    /// What is dirty, of half of the segments that are free.
+    pub(crate) fn dirt(&self) -> Load {
+        let (dirty, free) = self.dirt_and_free();
+        match dirty > FEW {
+            true => Load::of(2 * dirty, free),
+            false => Load::default(),
+        }
+    }
+
+    /// Blocks that an apply would write for what is dirty, and free blocks.
+    fn dirt_and_free(&self) -> (u64, u64) {
         let dirty = self.nodes.dirty() + 2 * self.pages.dirty_meta_pages();
         let free = u64::from(self.segs.free()) * u64::from(BLOCKS_PER_SEG);
-        dirty > FEW && 2 * dirty > free
+        (dirty, free)
     }
 
     pub(super) fn room(&self) -> Room {

@@ -16,7 +16,7 @@ use super::lists::{InodeLog, Table};
 use super::pages::Touched;
 use super::tx::{Gathered, Pool};
 use super::world::Rt;
-use super::{Epoch, Ideas, Journal, PlaneStats, Tx, UsageDelta};
+use super::{Epoch, Ideas, Journal, Load, PlaneStats, Tx, UsageDelta};
 use crate::fault;
 use base::Mutant;
 use block::{Watch, WriteMark};
@@ -242,6 +242,15 @@ impl Plane {
     pub fn is_crowded(&self) -> bool {
         let committed = self.committed.load(Ordering::Acquire);
         self.gate.running() - committed >= EPOCHS as u64 - 1
+    }
+
+    /// Epochs that are closed and not committed, with what the running one has, of as many as may be on their way before operations wait.
+    pub fn load(&self) -> Load {
+        let running = self.gate.running();
+        let committed = self.committed.load(Ordering::Acquire);
+        let closed = (running - 1).saturating_sub(committed);
+        let bytes = self.running_bytes().min(self.cap);
+        Load::of(closed * self.cap + bytes, (EPOCHS as u64 - 2) * self.cap)
     }
 
     /// So many blocks of the ring are free now.

@@ -8,7 +8,9 @@
 //!
 //! Tasks in the background commit and apply before it comes to this: operations ring for them ([`bell`](super::bell)) and go on, a full epoch
 //! is closed by the next one, and only when as many are on their way as there may be does somebody wait. Whoever comes here
-//! nevertheless does it himself, or with him who is at it.
+//! nevertheless does it himself, or with him who is at it. Before it comes to that, operations slow down ([`pace`](super::pace)). A ring
+//! without room holds up the commit, which applies, and operations only when so many epochs wait for that commit as there may be: the next one
+//! is in memory.
 
 use super::{CommitReason, Journal};
 use crate::F2fs;
@@ -20,7 +22,7 @@ use std::collections::BTreeMap;
 
 /// Parts of the ring that one epoch may fill.
 pub(super) const EPOCHS_PER_RING: u64 = 4;
-/// With a task in the background: free percent of the ring below which operations wait for an apply.
+/// With a task in the background and `switch=wait`: free percent of the ring below which operations wait for an apply.
 const HARD_PERCENT: u64 = 5;
 /// Bytes of records that are committed and not applied; twice as many where a task applies in the background.
 pub(crate) const MEMORY_MAX: u64 = 64 << 20;
@@ -38,15 +40,18 @@ pub enum WaitCause {
     Ring,
     /// Committed records fill the memory: an apply.
     Memory,
+    /// For nothing: it paused, so that commits and applies follow ([`pace`](super::pace)).
+    Pace,
 }
 
 impl WaitCause {
     /// All of them, in the order of reports.
-    pub const ALL: [WaitCause; 4] = [
+    pub const ALL: [WaitCause; 5] = [
         WaitCause::Epoch,
         WaitCause::Epochs,
         WaitCause::Ring,
         WaitCause::Memory,
+        WaitCause::Pace,
     ];
     /// Its name in results.
     pub const fn name(self) -> &'static str {
@@ -55,6 +60,7 @@ impl WaitCause {
             WaitCause::Epochs => "epochs",
             WaitCause::Ring => "ring",
             WaitCause::Memory => "memory",
+            WaitCause::Pace => "pace",
         }
     }
 }
@@ -82,7 +88,7 @@ impl Reserve {
         }
     }
 
-    fn note(&self, cause: WaitCause, waited: Nanos) {
+    pub(super) fn note(&self, cause: WaitCause, waited: Nanos) {
         let mut waits = self.waits.lock();
         let sum = waits.entry(cause).or_default();
         sum.waits += 1;
@@ -120,9 +126,10 @@ impl Journal {
             return Some(WaitCause::Epochs);
         }
         let (free, all) = self.plane.room();
-        let percent = match timers {
-            true => HARD_PERCENT,
-            false => u64::from(self.options.low_percent),
+        let percent = match (timers, goes_on) {
+            (_, true) => 0,
+            (true, false) => HARD_PERCENT,
+            (false, false) => u64::from(self.options.low_percent),
         };
         if free * 100 < all * percent {
             return Some(WaitCause::Ring);
@@ -171,6 +178,7 @@ impl F2fs {
                 self.apply(Cause::Ring)?;
                 Ok(journal.applied() > before)
             }
+            WaitCause::Pace => Ok(false),
         }
     }
 }

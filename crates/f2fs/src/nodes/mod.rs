@@ -63,6 +63,11 @@ impl Nodes {
         self.state.lock().dirty()
     }
 
+    /// Node blocks that the cache holds before it lets go of clean ones.
+    pub fn room(&self) -> u64 {
+        self.limit as u64
+    }
+
     /// Node blocks in memory.
     pub fn len(&self) -> u64 {
         self.state.lock().len() as u64

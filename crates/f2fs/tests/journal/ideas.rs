@@ -5,7 +5,7 @@ use crate::world::{Cut, PLAIN, World};
 use base::{Nanos, Rng};
 use fscore::{Creds, Errno, FileKind, FileSystem, FsResult, RenameMode};
 use rt::{Policy, Sim, SimConfig};
-use varve_f2fs::{CommitReason, F2fs};
+use varve_f2fs::{CommitReason, F2fs, JournalStats, WaitCause};
 
 const KEYS: [(&str, [&str; 2]); 4] = [
     ("records", ["changes", "pages"]),
@@ -201,4 +201,60 @@ fn full_epochs_are_committed_by_a_task_and_nobody_waits() {
     assert!(by_cap.unwrap_or(0) >= 2, "{:?}", stats.by_reason);
     assert!(stats.applied > 0, "{stats:?}");
     assert!(stats.waits.is_empty(), "{:?}", stats.waits);
+}
+
+/// Tasks that make files as fast as they can on a ring that holds a part of it. Answers the figures, and the longest operation.
+fn rush(options: &str, ring: u32, files: u64) -> (JournalStats, Nanos) {
+    const TASKS: u64 = 3;
+    let config = SimConfig {
+        cores: 6,
+        ..SimConfig::seeded(7)
+    };
+    let outcome = Sim::new(config).run(|| {
+        let device = disk(ring, volume(ring), 7);
+        let fs = try_mount(&device, &format!("nodiscard,{options}")).expect("mounts");
+        let worst = rt::scope(|s| {
+            let make = |task| {
+                let mut worst = Nanos(0);
+                for n in 0..files / TASKS {
+                    let name = format!("task {task}, file {n}").into_bytes();
+                    let start = rt::now();
+                    fs.create(fs.root(), &name, FileKind::File, 0o644, 0, Creds::default())
+                        .expect("room");
+                    worst = worst.max(rt::now() - start);
+                }
+                worst
+            };
+            let tasks: Vec<_> = (0..TASKS)
+                .map(|task| s.spawn(&format!("task {task}"), move || make(task)))
+                .collect();
+            let worst = tasks.into_iter().map(|t| t.join().expect("no panic"));
+            worst.max().expect("tasks")
+        });
+        fs.check();
+        let stats = fs.journal_stats().expect("a journal");
+        fs.unmount().expect("unmounts");
+        (stats, worst)
+    });
+    outcome.unwrap()
+}
+
+/// L1 to L4: operations that come faster than commits and applies follow pause, each a little, and none waits for these.
+#[test]
+fn nobody_waits_for_a_commit_or_an_apply_where_all_pause() {
+    let (stats, worst) = rush("commit=300", 64, 3_000);
+    let causes: Vec<_> = stats.waits.keys().copied().collect();
+    assert_eq!(causes, [WaitCause::Pace], "{:?}", stats.waits);
+    let paced = stats.waits[&WaitCause::Pace];
+    assert!(paced.waited_max <= Nanos::from_micros(500), "L2: {paced:?}");
+    assert!(stats.apply.epochs > 3, "{:?}", stats.apply);
+    assert!(worst < Nanos::from_millis(2), "{worst:?}");
+    // L7.
+    let (waiting, longest) = rush("commit=300,switch=wait", 64, 3_000);
+    assert!(
+        waiting.waits.contains_key(&WaitCause::Epoch),
+        "{:?}",
+        waiting.waits
+    );
+    assert!(longest > worst, "{longest:?}, {worst:?}");
 }

@@ -41,6 +41,6 @@ impl F2fs {
         if journal.is_apply_due() {
             return Some(Cause::Ring);
         }
-        self.overdue(1)
+        self.overdue()
     }
 }

@@ -26,7 +26,7 @@ pub const JBD2_LOCKING: &str = "wait: locking";
 pub const JBD2_COMMITTER: &str = "wait: updates";
 /// The same for a journal of F2FS.
 const F2FS_SWITCH: [&str; 1] = ["epoch-full"];
-const F2FS_ROOM: [&str; 2] = ["ring", "memory"];
+const F2FS_ROOM: [&str; 3] = ["ring", "memory", "pace"];
 
 fn of(plan: &Plan, op: Op, system: System) -> BenchJob {
     op.job(plan, system, 100)
