@@ -13,7 +13,6 @@ mod calibrate;
 mod conformance;
 mod crosscheck;
 mod host_sqlite;
-mod journals;
 mod layers;
 mod lint;
 mod msrv;
@@ -42,12 +41,10 @@ enum Task {
     Test(test::Args),
     /// Compare Varve with the running kernel, side by side
     Crosscheck(crosscheck::Args),
-    /// Run test suites that others wrote on a mount of Varve, beside the running kernel
+    /// Run test suites that others wrote, beside the running kernel or e2fsck
     Conformance(conformance::Args),
     /// Measure Varve beside others on this machine
     Bench(bench::Args),
-    /// Compare recovery with e2fsck on the journal tests of e2fsprogs (j_*)
-    ConformanceJ(journals::Args),
     /// Check sizes, wording, links and leftovers of the source tree
     Tidy,
     /// Compare the dependencies of the crates with the table in ARCHITECTURE.md
@@ -71,7 +68,6 @@ fn main() -> ExitCode {
         Task::Crosscheck(args) => crosscheck::run(&args),
         Task::Conformance(args) => conformance::run(&args),
         Task::Bench(args) => bench::run(&args),
-        Task::ConformanceJ(args) => journals::run(&args),
         Task::Tidy => tidy::run(),
         Task::Layers => layers::run(),
         Task::Lint => lint::run(),

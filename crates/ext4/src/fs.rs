@@ -404,6 +404,9 @@ impl FileSystem for Ext4 {
     fn listxattr(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
         self.guarded(|| self.op_listxattr(ino))
     }
+    fn obeys_acls(&self) -> bool {
+        true
+    }
     fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
         self.guarded(|| self.op_removexattr(ino, name))
     }

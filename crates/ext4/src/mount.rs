@@ -458,7 +458,7 @@ fn open_log(
         }
         None if external && (dirty || torn) => {
             return Err(FsError::incompatible(format!(
-                "the journal must be recovered first, and lies on the device with the UUID {}; name it (option --journal)",
+                "the journal must be recovered first, and lies on the device with the UUID {}; name it (`journal=` and `ro` of a mount, `varve recover --journal`)",
                 hex(&sb.journal_uuid())
             )));
         }

@@ -10,6 +10,7 @@ use fscore::{
     RenameMode, SetAttr, WriteErrorCounts, XattrMode,
 };
 use ondisk::f2fs::BLOCK_BYTES;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Node numbers that no file can have: 0, and the two inodes that stand for the areas of nodes and metadata.
@@ -215,6 +216,10 @@ impl FileSystem for F2fs {
     }
     fn drop_caches(&self) {
         self.pages.drop_clean();
+    }
+    fn trim(&self, range: Range<u64>, min_bytes: u64) -> FsResult<u64> {
+        let len = range.end.saturating_sub(range.start);
+        self.guarded(|| F2fs::trim(self, range.start, len, min_bytes))
     }
     fn statfs(&self) -> FsResult<FsStat> {
         self.guarded(|| Ok(self.stat_fs()))

@@ -3,7 +3,7 @@
 //! As Linux does it (`errseq_t`): a failure is counted at the inode; each open file remembers up to which one it was told. Every file that was
 //! open when it happened is told once; one that is opened later is told if nobody was yet.
 
-use crate::{FsError, FsResult};
+use crate::{Errno, FsError, FsResult};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Failures of write-back of one inode.
@@ -20,12 +20,15 @@ pub struct WriteErrorCounts {
     pub all: u64,
     /// Up to the last one that somebody was told.
     pub told: u64,
+    /// The last one was for want of space.
+    pub no_space: bool,
 }
 
 impl WriteErrors {
     /// Notes a failure.
     pub fn note(&mut self, e: FsError) {
         self.counts.all += 1;
+        self.counts.no_space = matches!(e, FsError::Posix(Errno::NoSpc));
         self.last = Some(e);
     }
     /// The failures so far: an fsync remembers this when it begins.
@@ -66,16 +69,17 @@ impl ErrorSeen {
     /// What a sync of this open file has to answer, which the file system answered with `result`; `counts` are those behind it.
     ///
     /// # Errors
-    /// That of the sync, or EIO for a failure that this file was not told.
+    /// That of the sync; ENOSPC or EIO for a failure that this file was not told.
     pub fn after(&self, result: FsResult<()>, counts: WriteErrorCounts) -> FsResult<()> {
         let seen = self.0.swap(counts.all, Ordering::Relaxed);
         result?;
-        match counts.all > seen {
-            true => Err(FsError::Io {
+        match (counts.all > seen, counts.no_space) {
+            (true, true) => Err(Errno::NoSpc.into()),
+            (true, false) => Err(FsError::Io {
                 what: "an earlier write of this file's data failed; what it wrote is not on the device".into(),
                 power_lost: false,
             }),
-            false => Ok(()),
+            (false, _) => Ok(()),
         }
     }
 }
@@ -114,5 +118,9 @@ mod tests {
         assert!(sync(&mut errors, &last), "and after");
         errors.note(failure());
         assert_eq!([&late, &a].map(|s| sync(&mut errors, s)), [false, false]);
+        errors.note(Errno::NoSpc.into());
+        assert!(!sync(&mut errors, &a));
+        let told = last.after(Ok(()), errors.counts());
+        assert_eq!(told.map_err(|e| e.errno()), Err(Errno::NoSpc));
     }
 }

@@ -19,7 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use vfs::{Attr, Errno, FsStat, SeekMode, XattrMode};
+use vfs::{Attr, Creds, Errno, FsStat, SeekMode, XattrMode};
 
 /// Entries that a directory is asked for at a time.
 const ENTRIES: usize = 64;
@@ -30,11 +30,25 @@ const NAME_TTL: Duration = Duration::from_secs(3600);
 pub(crate) struct Adapter {
     server: Arc<Server>,
     options: Options,
+    /// The kernel leaves the umask to the file system.
+    unmasked: bool,
 }
 
 impl Adapter {
     pub fn new(server: Arc<Server>, options: Options) -> Adapter {
-        Adapter { server, options }
+        Adapter {
+            server,
+            options,
+            unmasked: false,
+        }
+    }
+
+    /// Who makes something with this umask.
+    fn maker(&self, request: &Request, umask: u32) -> Caller {
+        Caller {
+            umask: if self.unmasked { umask as u16 } else { 0 },
+            ..caller(request)
+        }
     }
 
     /// How long the kernel may keep attributes.
@@ -131,7 +145,20 @@ fn caller(request: &Request) -> Caller {
     Caller {
         uid: request.uid(),
         gid: request.gid(),
+        umask: 0,
     }
+}
+
+/// The groups that a process is in beside its own; none if it has ended, or is in another name space.
+fn groups_of(process: u32) -> Vec<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    groups_in(&status)
+}
+
+fn groups_in(status: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|l| l.strip_prefix("Groups:"));
+    let words = line.unwrap_or_default().split_whitespace();
+    words.filter_map(|word| word.parse().ok()).collect()
 }
 
 impl Filesystem for Adapter {
@@ -157,6 +184,11 @@ impl Filesystem for Adapter {
                 .is_err()
         {
             return Err(io::Error::from_raw_os_error(libc::EPROTONOSUPPORT));
+        }
+        if self.server.vfs().fs().obeys_acls() {
+            let acls = InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK;
+            // A kernel without them masks by itself, and lets nobody set an ACL.
+            self.unmasked = config.add_capabilities(acls).is_ok();
         }
         // Limits of the kernel win.
         let _ = config.set_max_write(self.options.max_write);
@@ -222,12 +254,13 @@ impl Filesystem for Adapter {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         rdev: u32,
         reply: ReplyEntry,
     ) {
         let name = name.as_bytes();
-        let made = (self.server).mknod(caller(request), parent.0, name, mode as u16, rdev);
+        let maker = self.maker(request, umask);
+        let made = (self.server).mknod(maker, parent.0, name, mode as u16, rdev);
         self.entry(made, reply);
     }
 
@@ -237,11 +270,11 @@ impl Filesystem for Adapter {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         reply: ReplyEntry,
     ) {
         let name = name.as_bytes();
-        let made = (self.server).mkdir(caller(request), parent.0, name, mode as u16);
+        let made = (self.server).mkdir(self.maker(request, umask), parent.0, name, mode as u16);
         self.entry(made, reply);
     }
 
@@ -269,7 +302,7 @@ impl Filesystem for Adapter {
 
     fn rename(
         &self,
-        _request: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -277,7 +310,12 @@ impl Filesystem for Adapter {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let Some(mode) = rename_mode(flags) else {
+        let owner = Creds {
+            uid: request.uid(),
+            gid: request.gid(),
+            umask: 0,
+        };
+        let Some(mode) = rename_mode(flags, owner) else {
             return reply.error(fuser::Errno::EINVAL);
         };
         let (from, to) = (
@@ -505,7 +543,7 @@ impl Filesystem for Adapter {
 
     fn setxattr(
         &self,
-        _request: &Request,
+        request: &Request,
         ino: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -518,7 +556,9 @@ impl Filesystem for Adapter {
             libc::XATTR_REPLACE => XattrMode::Replace,
             _ => XattrMode::Any,
         };
-        let done = (self.server).setxattr(ino.0, name.as_bytes(), value, mode);
+        let groups = || groups_of(request.pid());
+        let name = name.as_bytes();
+        let done = (self.server).setxattr(caller(request), &groups, ino.0, name, value, mode);
         empty(done, reply);
     }
 
@@ -541,12 +581,12 @@ impl Filesystem for Adapter {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         _flags: i32,
         reply: ReplyCreate,
     ) {
         let name = name.as_bytes();
-        match (self.server).create(caller(request), parent.0, name, mode as u16) {
+        match (self.server).create(self.maker(request, umask), parent.0, name, mode as u16) {
             Ok((attr, open)) => reply.created(
                 &NAME_TTL.min(self.attr_ttl()),
                 &self.file_attr(&attr),
@@ -584,6 +624,10 @@ impl Filesystem for Adapter {
         whence: i32,
         reply: ReplyLseek,
     ) {
+        if self.options.writeback {
+            // What the kernel has gathered has not come here yet, and it does not send it first: it answers by itself from now on.
+            return reply.error(fuser::Errno::ENOSYS);
+        }
         let mode = match whence {
             libc::SEEK_DATA => SeekMode::Data,
             libc::SEEK_HOLE => SeekMode::Hole,
@@ -608,7 +652,7 @@ impl Filesystem for Adapter {
     ) {
         match (self.server).ioctl(caller(request), ino.0, cmd, in_data) {
             Ok(Some(data)) => reply.ioctl(0, &data[..data.len().min(out_size as usize)]),
-            Ok(None) | Err(Errno::NotSup) => reply.error(fuser::Errno::ENOTTY),
+            Ok(None) => reply.error(fuser::Errno::ENOTTY),
             Err(errno) => reply.error(number(errno)),
         }
     }
@@ -628,5 +672,17 @@ impl Filesystem for Adapter {
     ) {
         let (from, to) = ((ino_in.0, offset_in), (ino_out.0, offset_out));
         written(self.server.copy(caller(request), from, to, len), reply);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_of_a_process() {
+        assert_eq!(groups_in("Name:\tsh\nGroups:\t4 50 1000 \n"), [4, 50, 1000]);
+        assert!(groups_in("Name:\tsh\nGroups:\n").is_empty());
+        assert!(groups_of(u32::MAX).is_empty());
     }
 }

@@ -6,7 +6,7 @@ use crate::server::OpenMode;
 use fuser::{FileAttr, FileType, INodeNo, RenameFlags, TimeOrNow};
 use rt::WallTime;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use vfs::{FallocateMode, FileKind, RenameMode, TimeSet};
+use vfs::{Creds, FallocateMode, FileKind, RenameMode, TimeSet};
 
 /// Unit of `st_blksize`, bytes.
 pub(crate) const BLOCK_BYTES: u32 = 4096;
@@ -32,30 +32,24 @@ pub(crate) fn system_time(time: WallTime) -> SystemTime {
     start.unwrap_or(UNIX_EPOCH) + Duration::from_nanos(time.nanos.into())
 }
 
-pub(crate) fn wall_time(time: SystemTime) -> WallTime {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => WallTime {
-            secs: since.as_secs() as i64,
-            nanos: since.subsec_nanos(),
-        },
+/// The time that a caller asks for. The library counts its nanoseconds from the second towards the past when that is before 1970; the
+/// kernel counts them forwards, as everybody does.
+fn asked_time(time: SystemTime) -> WallTime {
+    let (secs, nanos) = match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => (since.as_secs() as i64, since.subsec_nanos()),
         Err(before) => {
             let before = before.duration();
-            let (secs, nanos) = (before.as_secs() as i64, before.subsec_nanos());
-            match nanos {
-                0 => WallTime { secs: -secs, nanos },
-                _ => WallTime {
-                    secs: -secs - 1,
-                    nanos: 1_000_000_000 - nanos,
-                },
-            }
+            let secs = (before.as_secs() as i64).wrapping_neg();
+            (secs, before.subsec_nanos())
         }
-    }
+    };
+    WallTime { secs, nanos }
 }
 
 pub(crate) fn time_set(time: TimeOrNow) -> TimeSet {
     match time {
         TimeOrNow::Now => TimeSet::Now,
-        TimeOrNow::SpecificTime(time) => TimeSet::To(wall_time(time)),
+        TimeOrNow::SpecificTime(time) => TimeSet::To(asked_time(time)),
     }
 }
 
@@ -70,11 +64,16 @@ pub(crate) fn open_mode(flags: i32) -> OpenMode {
     }
 }
 
-pub(crate) fn rename_mode(flags: RenameFlags) -> Option<RenameMode> {
+/// What a rename with these flags does; `owner` is that of a whiteout.
+pub(crate) fn rename_mode(flags: RenameFlags, owner: Creds) -> Option<RenameMode> {
+    const WHITEOUT_NO_REPLACE: RenameFlags =
+        RenameFlags::RENAME_WHITEOUT.union(RenameFlags::RENAME_NOREPLACE);
     match flags {
         f if f.is_empty() => Some(RenameMode::Replace),
         RenameFlags::RENAME_NOREPLACE => Some(RenameMode::NoReplace),
         RenameFlags::RENAME_EXCHANGE => Some(RenameMode::Exchange),
+        RenameFlags::RENAME_WHITEOUT => Some(RenameMode::Whiteout(owner)),
+        WHITEOUT_NO_REPLACE => Some(RenameMode::WhiteoutNoReplace(owner)),
         _ => None,
     }
 }
@@ -118,24 +117,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_before_1970_come_back() {
+    fn times_before_1970() {
         for (secs, nanos) in [
-            (0, 0),
+            (0i64, 0),
             (5, 7),
             (-1, 999_999_999),
             (-86_400, 0),
             (1 << 33, 1),
         ] {
-            let time = WallTime { secs, nanos };
-            assert_eq!(wall_time(system_time(time)), time);
+            // As the library decodes what the kernel has sent.
+            let asked = match secs < 0 {
+                true => UNIX_EPOCH - Duration::new(secs.unsigned_abs(), nanos),
+                false => UNIX_EPOCH + Duration::new(secs.unsigned_abs(), nanos),
+            };
+            assert_eq!(asked_time(asked), WallTime { secs, nanos });
         }
+        let answer = system_time(WallTime { secs: -1, nanos: 5 });
+        assert_eq!(answer, UNIX_EPOCH - Duration::new(0, 999_999_995));
     }
 
     #[test]
     fn what_a_mode_does_not_name_is_refused() {
         assert_eq!(fallocate_mode(libc::FALLOC_FL_PUNCH_HOLE), None);
         let both = RenameFlags::RENAME_NOREPLACE | RenameFlags::RENAME_EXCHANGE;
-        assert_eq!(rename_mode(both), None);
+        assert_eq!(rename_mode(both, Creds::default()), None);
+        let both = RenameFlags::RENAME_WHITEOUT | RenameFlags::RENAME_EXCHANGE;
+        assert_eq!(rename_mode(both, Creds::default()), None);
         let mode = open_mode(libc::O_WRONLY | libc::O_DSYNC | libc::O_APPEND);
         assert_eq!(
             (mode.sync, mode.data_sync, mode.append),

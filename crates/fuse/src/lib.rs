@@ -13,7 +13,8 @@
 //! - **U2** A request that panics is answered with EIO, and so is every later one: nothing is written any more, the volume stays dirty
 //!   and the next mount recovers it.
 //! - **U3** A write to a file opened with `O_SYNC` or `O_DSYNC` is answered after its sync.
-//! - **U4** An error of an fsync is told once to each descriptor that was open, as Linux does (`errseq_t`).
+//! - **U4** A failed write of file data is told once to each descriptor that was open ([`vfs::ErrorSeen`]).
+//! - **U5** ACLs are set only where the file system obeys them, and it gets the umask then.
 
 mod adapter;
 mod convert;

@@ -5,10 +5,14 @@ use crate::options::{Access, Options};
 use crate::server::Server;
 use fuser::{Config, MountOption, Session, SessionACL};
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use vfs::Vfs;
+
+/// What the kernel's side of a mount is opened through.
+const DEVICE: &str = "/dev/fuse";
 
 /// Why there is no mount; the volume is as clean as it was.
 #[derive(Debug)]
@@ -50,7 +54,7 @@ impl Mounted {
             Err(e) => {
                 // Nothing has been changed; a failure here would be the next mount's, too.
                 let _ = server.shut_down();
-                Err(MountError(e))
+                Err(explained(e))
             }
         }
     }
@@ -68,6 +72,19 @@ impl Mounted {
         let ended = self.session.run();
         self.server.shut_down()?;
         ended.map_err(|e| format!("the connection to the kernel ended: {e}"))
+    }
+}
+
+/// The library does not say what it is that could not be opened.
+fn explained(e: io::Error) -> MountError {
+    match File::options().read(true).write(true).open(DEVICE) {
+        Err(of_device) => MountError(io::Error::new(
+            of_device.kind(),
+            format!(
+                "{DEVICE}: {of_device}; it is there with the kernel module `fuse`, and open to everybody with mode 666"
+            ),
+        )),
+        Ok(_) => MountError(e),
     }
 }
 

@@ -7,10 +7,15 @@ use vfs::spy::{Call, SpyFs};
 use vfs::{Errno, FileKind, RenameMode, Vfs};
 
 const ROOT: u64 = 1;
-const SUPERUSER: Caller = Caller { uid: 0, gid: 0 };
+const SUPERUSER: Caller = Caller {
+    uid: 0,
+    gid: 0,
+    umask: 0,
+};
 const USER: Caller = Caller {
     uid: 1000,
     gid: 1000,
+    umask: 0,
 };
 
 fn server() -> (Server, Arc<SpyFs>) {
@@ -162,6 +167,57 @@ fn a_write_to_a_synchronous_file_is_synced_before_the_answer() {
         });
         assert_eq!(synced, wanted);
     }
+}
+
+#[test]
+fn each_open_file_is_told_a_failure_once() {
+    let (server, spy) = server();
+    let number = file(&server, b"f", 0o644, b"x");
+    let open = || {
+        let opened = server.open(USER, number, OpenMode::default());
+        opened.expect("there").handle
+    };
+    let ino = server.lookup(ROOT, b"f").expect("there").ino;
+    let [a, b] = [open(), open()];
+    spy.fail_write(ino, Errno::NoSpc.into());
+    let before_anybody_was_told = open();
+    let fsync = |handle| server.fsync(number, handle, false);
+    assert_eq!(fsync(a), Err(Errno::NoSpc));
+    let later = open();
+    assert_eq!(fsync(a), Ok(()));
+    assert_eq!(fsync(later), Ok(()), "opened after somebody was told");
+    for handle in [b, before_anybody_was_told] {
+        assert_eq!(fsync(handle), Err(Errno::NoSpc));
+        assert_eq!(fsync(handle), Ok(()));
+    }
+    let io = vfs::FsError::Io {
+        what: "planted".into(),
+        power_lost: false,
+    };
+    spy.fail_write(ino, io);
+    let write = |handle| {
+        let mode = OpenMode {
+            write: true,
+            data_sync: true,
+            ..OpenMode::default()
+        };
+        server.write(number, handle, 0, b"y", mode, false)
+    };
+    assert_eq!([write(later), write(later)], [Err(Errno::Io), Ok(1)]);
+    assert_eq!([fsync(a), fsync(a)], [Err(Errno::Io), Ok(())]);
+}
+
+#[test]
+fn acls_are_refused_where_nobody_obeys_them() {
+    let (server, _) = server();
+    let number = file(&server, b"f", 0o644, b"x");
+    let set = |name: &[u8]| {
+        let mode = vfs::XattrMode::Any;
+        server.setxattr(SUPERUSER, &Vec::new, number, name, b"value", mode)
+    };
+    assert_eq!(set(b"system.posix_acl_access"), Err(Errno::NotSup));
+    assert_eq!(set(b"system.posix_acl_default"), Err(Errno::NotSup));
+    assert_eq!(set(b"user.x"), Ok(()));
 }
 
 #[test]

@@ -111,20 +111,24 @@ impl Volume {
     }
 
     /// Mounts the volume for use, with the tasks that `options` ask for and a task that writes back by age and amount. Read-only, the file is
-    /// only read: recovery happens in memory.
+    /// only read: recovery happens in memory. `journal`: the device of an external journal of ext4.
     ///
     /// # Errors
     /// No such file system, or it refuses.
     pub fn mount(
         file: &HostFile,
+        journal: Option<&HostFile>,
         options: MountOptions,
         read_only: bool,
     ) -> Result<Volume, VolumeError> {
         let kind = kind_of(file)?.ok_or(VolumeError::Unknown)?;
-        let host = file.another()?;
-        let device: Arc<dyn BlockDevice> = match read_only {
-            true => Arc::new(Overlay::new(host)),
-            false => Arc::new(host),
+        let queue_of = |file: &HostFile| -> Result<Arc<Queue>, VolumeError> {
+            let host = file.another()?;
+            let device: Arc<dyn BlockDevice> = match read_only {
+                true => Arc::new(Overlay::new(host)),
+                false => Arc::new(host),
+            };
+            Ok(Queue::new(device))
         };
         let pages = options.cache_pages();
         let policy = WritebackPolicy {
@@ -132,7 +136,18 @@ impl Volume {
             limit_pages: Some(pages / 2),
             ..WritebackPolicy::default()
         };
-        let fs = AnyFs::mount(Queue::new(device), options)?;
+        let fs = match (journal, options) {
+            (Some(journal), MountOptions::Ext4(options)) => {
+                let journal = Some(queue_of(journal)?);
+                let fs = ext4::Ext4::mount_with_journal(queue_of(file)?, journal, options)?;
+                AnyFs::Ext4(fs)
+            }
+            (Some(_), MountOptions::F2fs(_)) => {
+                let what = "F2FS has its journal, if any, on its own device: leave journal= out";
+                return Err(FsError::incompatible(what).into());
+            }
+            (None, options) => AnyFs::mount(queue_of(file)?, options)?,
+        };
         let vfs = Vfs::with_policy(fs.seam(), policy);
         Ok(Volume { kind, fs, vfs })
     }

@@ -1,9 +1,9 @@
 //! A file system that writes down what reaches it: for tests of what a front door asks for, and of the write-back policy.
 
-use base::{Ino, Time};
+use base::{Ino, Map, Time};
 use fscore::{
-    Attr, Creds, DirEntry, FallocateMode, FileFlags, FileKind, FileSystem, FsResult, FsStat,
-    RenameMode, SeekMode, SetAttr, WriteErrorCounts, XattrMode,
+    Attr, Creds, DirEntry, FallocateMode, FileFlags, FileKind, FileSystem, FsError, FsResult,
+    FsStat, RenameMode, SeekMode, SetAttr, WriteErrorCounts, WriteErrors, XattrMode,
 };
 use rt::Mutex;
 use std::ops::Range;
@@ -77,6 +77,8 @@ pub struct SpyFs {
     dirty: AtomicU64,
     /// Write-back leaves the pages dirty, as a device that does not keep up.
     stuck: AtomicBool,
+    /// Planted failures of write-back.
+    failures: Mutex<Map<Ino, WriteErrors>>,
 }
 
 impl SpyFs {
@@ -87,6 +89,7 @@ impl SpyFs {
             calls: Mutex::named("spy", Vec::new()),
             dirty: AtomicU64::new(0),
             stuck: AtomicBool::new(false),
+            failures: Mutex::named("spy failures", Map::default()),
         })
     }
     /// The calls since the last `take`.
@@ -96,6 +99,10 @@ impl SpyFs {
     /// From now on write-back cleans no page.
     pub fn set_stuck(&self, stuck: bool) {
         self.stuck.store(stuck, Ordering::Relaxed);
+    }
+    /// Data of `ino` could not be written: the next fsync is told.
+    pub fn fail_write(&self, ino: Ino, why: FsError) {
+        self.failures.lock().entry(ino).or_default().note(why);
     }
     fn note(&self, call: Call) {
         self.calls.lock().push(call);
@@ -113,6 +120,9 @@ impl SpyFs {
 impl FileSystem for SpyFs {
     fn root(&self) -> Ino {
         self.below.root()
+    }
+    fn obeys_acls(&self) -> bool {
+        self.below.obeys_acls()
     }
     fn lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino> {
         self.below.lookup(dir, name)
@@ -252,13 +262,20 @@ impl FileSystem for SpyFs {
         self.below.release(ino)
     }
     fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()> {
+        if let Some(failed) = self.failures.lock().get_mut(&ino) {
+            let begin = failed.count();
+            failed.report(begin).map_or(Ok(()), Err)?;
+        }
         self.noted(self.below.fsync(ino, data_only), |()| Call::Fsync {
             ino,
             data_only,
         })
     }
     fn write_errors(&self, ino: Ino) -> WriteErrorCounts {
-        self.below.write_errors(ino)
+        match self.failures.lock().get(&ino) {
+            Some(failed) => failed.counts(),
+            None => self.below.write_errors(ino),
+        }
     }
     fn sync(&self) -> FsResult<()> {
         self.clean();

@@ -1,12 +1,12 @@
 //! fsx: random operations on one file; it compares each read with what was written.
 
-use super::mounts::{By, Mount, build_varve};
+use super::mounts::{By, Fs, Mount, build_varve};
 use super::{sh, tools};
 use crate::Result;
 
 const VERSION: &str = "0.3.2";
 const IMAGE_MIB: u64 = 128;
-/// All operations that FUSE passes and that ext4 here has.
+/// All operations that it has.
 const CONFIG: &str = "
 flen = 262144
 [weights]
@@ -20,7 +20,9 @@ truncate = 1.0
 fsync = 1.0
 fdatasync = 1.0
 posix_fallocate = 1.0
+punch_hole = 1.0
 sendfile = 1.0
+posix_fadvise = 1.0
 copy_file_range = 1.0
 ";
 
@@ -35,34 +37,48 @@ pub struct Args {
     /// Schemes.
     #[arg(long, value_delimiter = ',', default_value = "jbd2,emmc")]
     schemes: Vec<String>,
+    /// Further mount options.
+    #[arg(long, default_value = "")]
+    options: String,
+    /// Installs nothing: without the program nothing is tested.
+    #[arg(long)]
+    installed: bool,
+    /// File system.
+    #[arg(long, value_enum, default_value_t = Fs::Ext4)]
+    fs: Fs,
 }
 
 pub fn run(args: &Args) -> Result {
-    build_varve()?;
-    let program = tools::find("fsx", VERSION)?;
-    let program =
-        std::path::absolute(&program).map_err(|e| format!("{}: {e}", program.display()))?;
-    // A bare name is looked up in the search path.
-    let program = match program.is_file() {
-        true => program.to_string_lossy().to_string(),
-        false => "fsx".to_string(),
+    let program = match args.installed {
+        true => tools::installed("fsx", VERSION),
+        false => Some(tools::find("fsx", VERSION)?),
     };
+    let Some(program) = program else {
+        println!("skipped: fsx {VERSION} is not installed; without --installed it is");
+        return Ok(());
+    };
+    build_varve()?;
     for scheme in &args.schemes {
         for seed in 1..=args.seeds {
-            one(&program, scheme, seed, args.ops)?;
-            println!("{scheme}, seed {seed}: {} operations", args.ops);
+            let start = std::time::Instant::now();
+            one(&program, args, scheme, seed)?;
+            let took = start.elapsed().as_secs_f64();
+            println!(
+                "{scheme}, seed {seed}: {} operations in {took:.1} s",
+                args.ops
+            );
         }
     }
     Ok(())
 }
 
-fn one(program: &str, scheme: &str, seed: u64, ops: u64) -> Result {
+fn one(program: &str, args: &Args, scheme: &str, seed: u64) -> Result {
     let folder = tempfile::tempdir().map_err(|e| format!("a folder: {e}"))?;
     let config = folder.path().join("fsx.toml");
     std::fs::write(&config, CONFIG).map_err(|e| format!("{}: {e}", config.display()))?;
-    let options = format!("scheme={scheme}");
-    let mount = Mount::new(folder.path(), By::Varve(&options), IMAGE_MIB)?;
-    let (ops, seed) = (ops.to_string(), seed.to_string());
+    let options = format!("scheme={scheme},{}", args.options);
+    let mount = Mount::new(folder.path(), args.fs, By::Varve(&options), IMAGE_MIB)?;
+    let (ops, seed) = (args.ops.to_string(), seed.to_string());
     let config = config.to_string_lossy();
     let file = mount.dir.join("file");
     let artifacts = folder.path().to_string_lossy();

@@ -1,6 +1,7 @@
-//! Test suites that others wrote, on a mount of Varve beside one of the running kernel, in one run.
+//! Test suites that others wrote: on a mount of Varve beside one of the running kernel, and recovery beside e2fsck's.
 
 mod fsx;
+mod journals;
 mod mounts;
 mod pjdfstest;
 mod tools;
@@ -16,16 +17,19 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// Every case of pjdfstest on ext4: the kernel's on a loop device and Varve's, case by case (root)
-    Pjdfstest,
+    /// Every case of pjdfstest: the kernel's file system on a loop device and Varve's, case by case (root)
+    Pjdfstest(pjdfstest::Args),
     /// Random operations on one file, each read compared with what was written (root)
     Fsx(fsx::Args),
+    /// Recovery beside that of e2fsck, on the journal tests of e2fsprogs (j_*)
+    Journals(journals::Args),
 }
 
 pub fn run(args: &Args) -> Result {
     match &args.what {
-        What::Pjdfstest => pjdfstest::run(),
+        What::Pjdfstest(args) => pjdfstest::run(args),
         What::Fsx(args) => fsx::run(args),
+        What::Journals(args) => journals::run(args),
     }
 }
 

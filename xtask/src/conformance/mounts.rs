@@ -1,9 +1,49 @@
-//! Two mounts of ext4: the kernel's on a loop device, and Varve's.
+//! Two mounts of one kind of file system: the kernel's on a loop device, and Varve's.
 
 use super::sh;
-use crate::Result;
+use crate::{Result, workspace};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// File systems that are mounted.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Fs {
+    Ext4,
+    F2fs,
+}
+
+impl Fs {
+    /// As mount(8) calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Fs::Ext4 => "ext4",
+            Fs::F2fs => "f2fs",
+        }
+    }
+
+    /// Whether the running kernel has it.
+    pub fn in_kernel(self) -> bool {
+        let list = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+        list.split_whitespace().any(|word| word == self.name())
+    }
+
+    fn make(self, image: &str) -> Result {
+        match self {
+            Fs::Ext4 => sh("mke2fs", &["-q", "-F", "-t", "ext4", "-b", "4096", image]),
+            Fs::F2fs => sh("mkfs.f2fs", &["-q", "-f", image]),
+        }
+        .map(drop)
+    }
+
+    /// Their own checker finds nothing.
+    fn check(self, image: &str) -> Result {
+        match self {
+            Fs::Ext4 => sh("e2fsck", &["-fn", image]),
+            Fs::F2fs => sh("fsck.f2fs", &["--dry-run", image]),
+        }
+        .map(drop)
+    }
+}
 
 /// Who mounts.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -15,6 +55,7 @@ pub enum By<'a> {
 
 /// A mount; dropping it takes it away without a look at the result.
 pub struct Mount<'a> {
+    fs: Fs,
     by: By<'a>,
     image: PathBuf,
     pub dir: PathBuf,
@@ -23,29 +64,25 @@ pub struct Mount<'a> {
 
 /// The program, freshly built.
 pub fn build_varve() -> Result {
+    let what = ["-p", "varve-cli", "--bin", "varve"];
     sh(
         "cargo",
-        &[
-            "build",
-            "--quiet",
-            "--locked",
-            "-p",
-            "varve-cli",
-            "--bin",
-            "varve",
-        ],
+        &[&["build", "--quiet", "--locked"][..], &what].concat(),
     )
     .map(drop)
 }
 
 fn varve() -> String {
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".into());
-    format!("{target}/debug/varve")
+    let target = std::env::var("CARGO_TARGET_DIR").map_or_else(
+        |_| workspace::root().join("target"),
+        std::path::PathBuf::from,
+    );
+    target.join("debug/varve").to_string_lossy().into_owned()
 }
 
 impl<'a> Mount<'a> {
     /// Makes an image of `mib` MiB in `folder` and mounts it.
-    pub fn new(folder: &Path, by: By<'a>, mib: u64) -> Result<Mount<'a>> {
+    pub fn new(folder: &Path, fs: Fs, by: By<'a>, mib: u64) -> Result<Mount<'a>> {
         let name = if by == By::Kernel { "kernel" } else { "varve" };
         let image = folder.join(format!("{name}.img"));
         let dir = folder.join(name);
@@ -54,9 +91,9 @@ impl<'a> Mount<'a> {
         file.set_len(mib << 20).map_err(host)?;
         fs::create_dir_all(&dir).map_err(host)?;
         let (path, at) = (image.to_string_lossy(), dir.to_string_lossy());
-        sh("mke2fs", &["-q", "-F", "-t", "ext4", "-b", "4096", &path])?;
+        fs.make(&path)?;
         match by {
-            By::Kernel => sh("mount", &["-o", "loop", &path, &at])?,
+            By::Kernel => sh("mount", &["-t", fs.name(), "-o", "loop", &path, &at])?,
             By::Varve(options) => {
                 let options = format!("allow_other,{options}");
                 sh(
@@ -66,6 +103,7 @@ impl<'a> Mount<'a> {
             }
         };
         Ok(Mount {
+            fs,
             by,
             image,
             dir,
@@ -73,11 +111,11 @@ impl<'a> Mount<'a> {
         })
     }
 
-    /// Unmounts; the volume has to be clean, and `e2fsck` content with it.
+    /// Unmounts; the volume has to be clean, and its checker content with it.
     pub fn end(mut self) -> Result {
         self.gone = true;
         self.unmount()?;
-        sh("e2fsck", &["-fn", &self.image.to_string_lossy()]).map(drop)
+        self.fs.check(&self.image.to_string_lossy())
     }
 
     fn unmount(&self) -> Result {

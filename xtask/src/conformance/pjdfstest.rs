@@ -1,6 +1,6 @@
 //! pjdfstest: what POSIX says of file systems, as hundreds of small cases.
 
-use super::mounts::{By, Mount, build_varve};
+use super::mounts::{By, Fs, Mount, build_varve};
 use super::tools;
 use crate::Result;
 use std::collections::BTreeMap;
@@ -26,47 +26,78 @@ entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
 /// Case -> `ok`, `skipped` or `FAILED`.
 type Cases = BTreeMap<String, String>;
 
-pub fn run() -> Result {
+#[derive(clap::Args)]
+pub struct Args {
+    /// File system. One that the running kernel has not is tested alone.
+    #[arg(long, value_enum, default_value_t = Fs::Ext4)]
+    fs: Fs,
+    /// Mount options of Varve.
+    #[arg(long, default_value = "")]
+    options: String,
+}
+
+pub fn run(args: &Args) -> Result {
     build_varve()?;
     let program = tools::find("pjdfstest", VERSION)?;
     let folder = tempfile::tempdir().map_err(|e| format!("a folder: {e}"))?;
     let config = folder.path().join("pjdfstest.toml");
     std::fs::write(&config, CONFIG).map_err(|e| format!("{}: {e}", config.display()))?;
-    let on = |by| -> Result<Cases> {
-        let mount = Mount::new(folder.path(), by, IMAGE_MIB)?;
+    let on = |name, by| -> Result<Cases> {
+        let mount = Mount::new(folder.path(), args.fs, by, IMAGE_MIB)?;
         let cases = run_on(&program, &config, &mount.dir)?;
         mount.end()?;
-        Ok(cases)
-    };
-    let (kernel, varve) = (on(By::Kernel)?, on(By::Varve(""))?);
-    for (name, cases) in [("kernel", &kernel), ("varve", &varve)] {
         let count = |verdict| cases.values().filter(|v| *v == verdict).count();
         let (ok, failed, skipped) = (count("ok"), count("FAILED"), count("skipped"));
         println!("{name:>8}: {ok} ok, {failed} failed, {skipped} skipped");
-    }
-    let differ: Vec<&String> = (kernel.iter())
-        .filter(|(name, verdict)| varve.get(*name) != Some(*verdict))
-        .map(|(name, _)| name)
-        .collect();
-    for name in &differ {
-        let of_varve = varve.get(*name).map_or("missing", String::as_str);
-        println!("{name}: kernel {}, varve {of_varve}", kernel[*name]);
-    }
-    let worse = |name: &&&String| varve.get(**name).is_none_or(|v| v == "FAILED");
-    match (differ.iter().filter(worse).count(), kernel.len()) {
-        (_, 0) => Err("pjdfstest ran no case".into()),
-        (0, _) => Ok(()),
-        (n, _) => Err(format!("{n} cases fail that the kernel passes or skips")),
+        match cases.len() {
+            0 => Err("pjdfstest ran no case".into()),
+            _ => Ok(cases),
+        }
+    };
+    let kernel = match args.fs.in_kernel() {
+        true => Some(on("kernel", By::Kernel)?),
+        false => {
+            println!("  kernel: has no such file system");
+            None
+        }
+    };
+    let varve = on("varve", By::Varve(&args.options))?;
+    let worse = match kernel {
+        Some(kernel) => compared(&kernel, &varve),
+        None => alone(&varve),
+    };
+    match worse {
+        0 => Ok(()),
+        n => Err(format!("{n} cases fail that the kernel passes or skips")),
     }
 }
 
-fn run_on(program: &Path, config: &Path, dir: &Path) -> Result<Cases> {
+/// Prints the cases with two verdicts; the number of those that are worse here.
+fn compared(kernel: &Cases, varve: &Cases) -> usize {
+    let verdict = |name: &str| varve.get(name).map_or("missing", String::as_str);
+    let differ = (kernel.iter()).filter(|(name, v)| verdict(name) != v.as_str());
+    let mut worse = 0;
+    for (name, of_kernel) in differ {
+        let of_varve = verdict(name);
+        println!("{name}: kernel {of_kernel}, varve {of_varve}");
+        worse += usize::from(["missing", "FAILED"].contains(&of_varve));
+    }
+    worse
+}
+
+/// Prints the cases that fail; their number.
+fn alone(varve: &Cases) -> usize {
+    let failed = varve.iter().filter(|(_, verdict)| *verdict == "FAILED");
+    failed
+        .inspect(|(name, _)| println!("{name}: failed"))
+        .count()
+}
+
+fn run_on(program: &str, config: &Path, dir: &Path) -> Result<Cases> {
     let mut command = Command::new(program);
     command.arg("-c").arg(config).arg("-p").arg(dir);
     // A case that fails is in the output.
-    let output = command
-        .output()
-        .map_err(|e| format!("{}: {e}", program.display()))?;
+    let output = command.output().map_err(|e| format!("{program}: {e}"))?;
     Ok(cases_of(&String::from_utf8_lossy(&output.stdout)))
 }
 

@@ -2,28 +2,34 @@
 
 use super::sh;
 use crate::Result;
-use std::path::{Path, PathBuf};
+use crate::workspace;
 
-const ROOT: &str = "target/tools";
-
-/// The program that package `name` in this version installs.
-pub fn find(name: &str, version: &str) -> Result<PathBuf> {
-    let own = Path::new(ROOT).join("bin").join(name);
-    let is_it = |path: &Path| {
-        let said = sh(&path.to_string_lossy(), &["--version"]);
+/// The program that package `name` in this version installs, if it is there: a path, or a name for the search path.
+pub fn installed(name: &str, version: &str) -> Option<String> {
+    let own = format!("{}/bin/{name}", root());
+    let is_it = |program: &String| {
+        let said = sh(program, &["--version"]);
         said.is_ok_and(|text| text.split_whitespace().any(|word| word == version))
     };
-    if let Some(found) = [own.as_path(), Path::new(name)]
-        .into_iter()
-        .find(|path| is_it(path))
-    {
-        return Ok(found.to_path_buf());
+    [own, name.to_string()].into_iter().find(is_it)
+}
+
+/// The same; installed now if it is not there.
+pub fn find(name: &str, version: &str) -> Result<String> {
+    if let Some(program) = installed(name, version) {
+        return Ok(program);
     }
-    eprintln!("installing {name} {version} into {ROOT}");
-    let root = ["install", "--locked", "--quiet", "--root", ROOT];
+    let root = root();
+    eprintln!("installing {name} {version} into {root}");
+    let install = ["install", "--locked", "--quiet", "--root", &root];
     sh(
         "cargo",
-        &[&root[..], &["--version", version, name]].concat(),
+        &[&install[..], &["--version", version, name]].concat(),
     )?;
-    Ok(own)
+    Ok(format!("{root}/bin/{name}"))
+}
+
+fn root() -> String {
+    let root = workspace::root().join("target/tools");
+    root.to_string_lossy().into_owned()
 }

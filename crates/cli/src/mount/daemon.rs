@@ -54,6 +54,12 @@ impl Named for Command {
     }
 }
 
+/// In the child: what others are told who use the image, and what `ps` shows; the kernel has named it after the link that was run.
+pub fn name() {
+    // Without `/proc` it keeps that name.
+    let _ = std::fs::write("/proc/self/comm", "varve");
+}
+
 /// In the child: the mount is up. Leaves the session and the terminal, and lets the parent go.
 pub fn ready() -> Result<(), Failure> {
     let detach = || -> std::io::Result<()> {

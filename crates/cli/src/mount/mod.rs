@@ -12,7 +12,7 @@ use crate::args::MountArgs;
 use crate::failure::{Failure, failed, usage};
 use fuse::{Mounted, Options};
 use nix::sys::signal::{SigSet, Signal};
-use rig::{HostFile, Volume};
+use rig::{HostFile, HostOptions, Volume};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -37,7 +37,7 @@ enum Event {
 
 /// Runs it.
 pub fn mount(args: &MountArgs) -> Result<(), Failure> {
-    let text = args.options.join(",");
+    let text = options::absolute(&args.options.join(",")).map_err(failed)?;
     let options = Options::parse(&text).map_err(usage)?;
     let absolute = |path: &Path| {
         path.canonicalize()
@@ -53,7 +53,11 @@ pub fn mount(args: &MountArgs) -> Result<(), Failure> {
     }
     match (args.foreground, args.daemon) {
         (false, false) => daemon::start(&plan),
-        (_, as_daemon) => serve(&plan, &options, as_daemon),
+        (_, true) => {
+            daemon::name();
+            serve(&plan, &options, true)
+        }
+        (_, false) => serve(&plan, &options, false),
     }
 }
 
@@ -66,10 +70,22 @@ fn serve(plan: &Plan, options: &Options, as_daemon: bool) -> Result<(), Failure>
         .map_err(|e| failed(format!("blocking signals: {e}")))?;
     let name = plan.image.display().to_string();
     let of_image = |e: &dyn std::fmt::Display| failed(format!("{name}: {e}"));
-    let (host, rest) = options::of_host(options).map_err(usage)?;
+    let (host, mut rest) = options::of_host(options).map_err(usage)?;
     let file = HostFile::open(&plan.image, &host).map_err(failed)?;
+    let journal = match options::take_journal(&mut rest) {
+        Some(path) => {
+            let host = HostOptions {
+                offset: 0,
+                size: None,
+                ..host.clone()
+            };
+            Some(HostFile::open(&path, &host).map_err(failed)?)
+        }
+        None => None,
+    };
     let chosen = options::of_volume(&file, options, rest).map_err(|e| of_image(&e))?;
-    let volume = Volume::mount(&file, chosen, options.read_only).map_err(|e| of_image(&e))?;
+    let volume = Volume::mount(&file, journal.as_ref(), chosen, options.read_only)
+        .map_err(|e| of_image(&e))?;
     let told = name.clone();
     let tell = Box::new(move |what: &str| eprintln!("varve: {told}: {what}"));
     let superuser = rustix::process::geteuid().is_root();

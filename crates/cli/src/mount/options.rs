@@ -2,6 +2,30 @@
 
 use fuse::Options;
 use rig::{Fs, HostFile, HostOptions, MountOptions, VolumeError};
+use std::path::PathBuf;
+
+/// The option that names the device of an external journal.
+const JOURNAL: &str = "journal=";
+
+/// The options with that device under its whole name: the process in the background works elsewhere.
+pub fn absolute(text: &str) -> Result<String, String> {
+    let item = |item: &str| match item.strip_prefix(JOURNAL) {
+        None => Ok(item.to_string()),
+        Some(path) => match std::path::Path::new(path).canonicalize() {
+            Ok(path) => Ok(format!("{JOURNAL}{}", path.display())),
+            Err(e) => Err(format!("{path}: {e}")),
+        },
+    };
+    let items: Result<Vec<String>, String> = text.split(',').map(item).collect();
+    Ok(items?.join(","))
+}
+
+/// Takes the device of an external journal out of the words.
+pub fn take_journal(words: &mut Vec<String>) -> Option<PathBuf> {
+    let at = words.iter().position(|word| word.starts_with(JOURNAL))?;
+    let word = words.remove(at);
+    word.strip_prefix(JOURNAL).map(PathBuf::from)
+}
 
 /// How the image is opened, and the words left for the file system.
 pub fn of_host(options: &Options) -> Result<(HostOptions, Vec<String>), String> {

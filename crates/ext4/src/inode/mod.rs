@@ -242,9 +242,11 @@ pub(crate) fn to_wall(t: Timestamp) -> WallTime {
     }
 }
 
+/// The limits of what an inode can hold have no nanoseconds (Linux `timestamp_truncate`).
 pub(crate) fn from_wall(t: WallTime) -> Timestamp {
+    let between = Timestamp::MIN_SECS < t.secs && t.secs < Timestamp::MAX_SECS;
     Timestamp {
         secs: t.secs,
-        nanos: t.nanos,
+        nanos: if between { t.nanos } else { 0 },
     }
 }

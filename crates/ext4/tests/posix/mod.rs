@@ -94,6 +94,12 @@ fn acls_are_inherited_as_by_the_kernel() {
     .expect("no more than a mode");
     assert_eq!(perm(&fs, top), 0o760, "the mode follows");
     assert_eq!(errno(fs.getxattr(top, ACCESS)), Errno::NoData);
+    fs.removexattr(top, ACCESS).expect("there is none");
+    assert_eq!(
+        errno(fs.removexattr(top, b"user.none")),
+        Errno::NoData,
+        "others have to be there"
+    );
     let ours = fs.mkdir(root, b"ours", 0o755, ROOT).expect("mkdir").ino;
     fs.setxattr(ours, DEFAULT, &default_acl(), XattrMode::Any)
         .expect("a default ACL");

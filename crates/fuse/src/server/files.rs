@@ -1,11 +1,9 @@
 //! Open files: reading, writing, syncing, allocating, copying.
 
 use super::attrs::OFFSET_MAX;
-use super::nodes::Open;
 use super::{Caller, Server};
 use base::Ino;
-use std::sync::Arc;
-use vfs::{Attr, Errno, FallocateMode, FileKind, FsResult, SeekMode, SetAttr};
+use vfs::{Attr, Errno, ErrorSeen, FallocateMode, FileKind, FsResult, SeekMode, SetAttr};
 
 /// Bytes that one step of a copy moves.
 const COPY_BYTES: usize = 1 << 20;
@@ -43,7 +41,8 @@ impl Server {
         let ino = self.ino(number);
         self.run(|| {
             self.vfs.fs().open(ino)?;
-            let (handle, pinned) = self.nodes.lock().opened(ino);
+            let told = ErrorSeen::at_open(self.vfs.fs().write_errors(ino));
+            let (handle, pinned) = self.nodes.lock().opened(ino, told);
             if pinned {
                 self.unpin(ino);
             }
@@ -164,8 +163,13 @@ impl Server {
             .lock()
             .file(handle)
             .filter(|open| open.ino == ino);
-        let result = self.run(|| self.vfs.fs().fsync(ino, data_only));
-        settle(open, result)
+        self.run(|| {
+            let result = self.vfs.fs().fsync(ino, data_only);
+            match &open {
+                Some(open) => open.told.after(result, self.vfs.fs().write_errors(ino)),
+                None => result,
+            }
+        })
     }
 
     /// Allocates the blocks of a range, or gives them up.
@@ -204,13 +208,17 @@ impl Server {
         })
     }
 
-    /// Tells the device which free space it need not keep (`FITRIM`). Answers how many bytes that were.
+    /// Tells the device which free space it need not keep (`FITRIM`), after a sync: what was freed just now can be needed until then.
+    /// Answers how many bytes that were.
     ///
     /// # Errors
     /// EPERM for anybody but the superuser, EOPNOTSUPP, EINVAL.
     pub fn trim(&self, caller: Caller, start: u64, len: u64, min: u64) -> Result<u64, Errno> {
         self.run(|| match caller.uid {
-            0 => self.vfs.fs().trim(start..start.saturating_add(len), min),
+            0 => {
+                self.vfs.sync()?;
+                self.vfs.fs().trim(start..start.saturating_add(len), min)
+            }
             _ => Err(Errno::Perm.into()),
         })
     }
@@ -251,12 +259,5 @@ impl Server {
             }
             Ok(done)
         })
-    }
-}
-
-fn settle(open: Option<Arc<Open>>, result: Result<(), Errno>) -> Result<(), Errno> {
-    match open {
-        Some(open) => open.settle(result),
-        None => result,
     }
 }

@@ -5,6 +5,7 @@ use base::bytes::{get_le32, get_le64};
 use vfs::{Errno, FileFlags};
 
 const FITRIM: u32 = 0xC018_5879;
+const GET_VERSION: u32 = 0x8008_7601;
 const GET_FLAGS: u32 = 0x8008_6601;
 const SET_FLAGS: u32 = 0x4008_6602;
 const GET_XATTR: u32 = 0x801C_581F;
@@ -40,10 +41,11 @@ impl Server {
                 range[8..16].copy_from_slice(&trimmed.to_le_bytes());
                 range
             }
+            GET_VERSION => self.getattr(number)?.generation.to_le_bytes().to_vec(),
             GET_FLAGS => self.file_flags(number)?.0.to_le_bytes().to_vec(),
             SET_FLAGS => {
                 need(4)?;
-                self.set_file_flags(number, FileFlags(get_le32(data, 0)))?;
+                self.change_flags(caller, number, FileFlags(get_le32(data, 0)))?;
                 Vec::new()
             }
             GET_XATTR => {
@@ -56,12 +58,21 @@ impl Server {
             SET_XATTR => {
                 need(FSXATTR_BYTES)?;
                 let old = self.file_flags(number)?;
-                self.set_file_flags(number, old.with_xflags(get_le32(data, 0)))?;
+                self.change_flags(caller, number, old.with_xflags(get_le32(data, 0)))?;
                 self.set_project(number, get_le32(data, PROJECT_AT))?;
                 Vec::new()
             }
             _ => return Ok(None),
         };
         Ok(Some(answer))
+    }
+
+    /// The kernel has checked who may change what; but for one flag, which takes room in the journal and is the superuser's.
+    fn change_flags(&self, caller: Caller, number: u64, flags: FileFlags) -> Result<(), Errno> {
+        let change = self.file_flags(number)?.0 ^ flags.0;
+        match change & FileFlags::JOURNAL_DATA.0 != 0 && caller.uid != 0 {
+            true => Err(Errno::Perm),
+            false => self.set_file_flags(number, flags),
+        }
     }
 }

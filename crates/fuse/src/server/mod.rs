@@ -30,6 +30,8 @@ pub struct Caller {
     pub uid: u32,
     /// Group.
     pub gid: u32,
+    /// Permission bits that its new files do not get; 0 if the kernel has seen to it.
+    pub umask: u16,
 }
 
 /// Answers the requests of a kernel that checks permissions itself (`default_permissions`). Inode numbers are those of the file

@@ -59,8 +59,7 @@ impl Server {
         let creds = Creds {
             uid: caller.uid,
             gid: if inherits { parent.gid } else { caller.gid },
-            // The kernel has applied it.
-            umask: 0,
+            umask: caller.umask,
         };
         Ok((creds, if inherits { SET_GID } else { 0 }))
     }

@@ -2,8 +2,7 @@
 
 use base::{Ino, Map};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use vfs::Errno;
+use vfs::ErrorSeen;
 
 /// An inode that the kernel knows.
 #[derive(Default)]
@@ -12,45 +11,15 @@ struct Node {
     lookups: u64,
     /// Open files.
     opens: u64,
-    failures: Arc<Failures>,
     /// There is no `security.capability` attribute to take away.
     plain: bool,
-}
-
-/// Failed fsyncs of one inode (U4).
-#[derive(Default)]
-pub(super) struct Failures {
-    count: AtomicU32,
-    last: AtomicU32,
 }
 
 /// An open file or directory.
 pub(super) struct Open {
     pub ino: Ino,
-    failures: Arc<Failures>,
-    /// Failures of the inode that this file was told.
-    seen: AtomicU32,
-}
-
-impl Open {
-    /// What this file's fsync answers, when that of the file system has answered `result`.
-    pub fn settle(&self, result: Result<(), Errno>) -> Result<(), Errno> {
-        let failures = &self.failures;
-        if let Err(errno) = result {
-            failures
-                .last
-                .store(errno.code().unsigned_abs(), Ordering::Release);
-            let count = failures.count.fetch_add(1, Ordering::AcqRel) + 1;
-            self.seen.store(count, Ordering::Release);
-            return Err(errno);
-        }
-        let count = failures.count.load(Ordering::Acquire);
-        if self.seen.swap(count, Ordering::AcqRel) == count {
-            return Ok(());
-        }
-        let no_space = failures.last.load(Ordering::Acquire) == Errno::NoSpc.code().unsigned_abs();
-        Err(if no_space { Errno::NoSpc } else { Errno::Io })
-    }
+    /// Up to which failure of write-back its user was told (U4).
+    pub told: ErrorSeen,
 }
 
 /// All of them.
@@ -90,20 +59,15 @@ impl Nodes {
         over
     }
 
-    /// An open file, with a pin of its own: its handle, and whether the caller gives the pin back.
-    pub fn opened(&mut self, ino: Ino) -> (u64, bool) {
+    /// An open file, with a pin of its own: its handle, and whether the caller gives the pin back. `told` is up to which failure of
+    /// write-back it is told of nothing.
+    pub fn opened(&mut self, ino: Ino, told: ErrorSeen) -> (u64, bool) {
         let node = self.known.entry(ino).or_default();
         let pinned = node.lookups + node.opens > 0;
         node.opens += 1;
-        let failures = Arc::clone(&node.failures);
-        let seen = AtomicU32::new(failures.count.load(Ordering::Acquire));
         self.last_handle += 1;
-        let open = Open {
-            ino,
-            failures,
-            seen,
-        };
-        self.open.insert(self.last_handle, Arc::new(open));
+        self.open
+            .insert(self.last_handle, Arc::new(Open { ino, told }));
         (self.last_handle, pinned)
     }
 
@@ -140,32 +104,5 @@ impl Nodes {
     /// Inodes that are pinned.
     pub fn len(&self) -> usize {
         self.known.len()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_open_file_is_told_a_failure_once() {
-        let mut nodes = Nodes::default();
-        let ino = Ino(12);
-        let [a, b] = [0; 2].map(|_| nodes.opened(ino).0);
-        let file = |nodes: &Nodes, handle| nodes.file(handle).expect("open");
-        assert_eq!(file(&nodes, a).settle(Err(Errno::NoSpc)), Err(Errno::NoSpc));
-        let later = nodes.opened(ino).0;
-        assert_eq!(file(&nodes, a).settle(Ok(())), Ok(()));
-        assert_eq!(
-            file(&nodes, later).settle(Ok(())),
-            Ok(()),
-            "opened after it"
-        );
-        assert_eq!(file(&nodes, b).settle(Ok(())), Err(Errno::NoSpc));
-        assert_eq!(file(&nodes, b).settle(Ok(())), Ok(()));
-        for handle in [a, b] {
-            assert_eq!(nodes.closed(handle), None);
-        }
-        assert_eq!(nodes.closed(later), Some(ino));
     }
 }

@@ -1,10 +1,16 @@
 //! Extended attributes.
 
 use super::{Caller, Server};
-use vfs::{Errno, FsError, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XattrMode};
+use base::Ino;
+use vfs::{
+    Errno, FsError, FsResult, SetAttr, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XattrMode,
+};
 
 /// Only the superuser sees names that begin so.
 const TRUSTED: &[u8] = b"trusted.";
+const ACCESS_ACL: &[u8] = b"system.posix_acl_access";
+const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
+const SET_GID: u16 = 0o2000;
 
 fn check_name(name: &[u8]) -> Result<(), FsError> {
     match name.is_empty() || name.len() > XATTR_NAME_BYTES_MAX {
@@ -14,12 +20,15 @@ fn check_name(name: &[u8]) -> Result<(), FsError> {
 }
 
 impl Server {
-    /// Sets an extended attribute.
+    /// Sets an extended attribute. A new access ACL takes set-group-ID away, unless its caller is the superuser or in the group of the
+    /// file; `groups` are those he is in beside his own.
     ///
     /// # Errors
-    /// Those of `setxattr(2)`.
+    /// Those of `setxattr(2)`. EOPNOTSUPP for an ACL, if the file system does not obey them: nobody shall rely on it.
     pub fn setxattr(
         &self,
+        caller: Caller,
+        groups: &dyn Fn() -> Vec<u32>,
         number: u64,
         name: &[u8],
         value: &[u8],
@@ -31,10 +40,36 @@ impl Server {
             if value.len() > XATTR_VALUE_BYTES_MAX {
                 return Err(Errno::TooBig.into());
             }
+            let is_acl = name == ACCESS_ACL || name == DEFAULT_ACL;
+            if is_acl && !self.vfs.fs().obeys_acls() {
+                return Err(Errno::NotSup.into());
+            }
             self.vfs.fs().setxattr(ino, name, value, mode)?;
             self.note_xattr(ino, name);
-            Ok(())
+            match name == ACCESS_ACL {
+                true => self.drop_set_gid(caller, groups, ino),
+                false => Ok(()),
+            }
         })
+    }
+
+    /// Takes set-group-ID away from a file of a group that the caller is not in (Linux `posix_acl_update_mode`).
+    fn drop_set_gid(
+        &self,
+        caller: Caller,
+        groups: &dyn Fn() -> Vec<u32>,
+        ino: Ino,
+    ) -> FsResult<()> {
+        let attr = self.vfs.fs().getattr(ino)?;
+        let keeps = caller.uid == 0 || caller.gid == attr.gid || attr.perm & SET_GID == 0;
+        if keeps || groups().contains(&attr.gid) {
+            return Ok(());
+        }
+        let set = SetAttr {
+            perm: Some(attr.perm & !SET_GID),
+            ..SetAttr::default()
+        };
+        self.vfs.fs().setattr(ino, &set).map(drop)
     }
 
     /// The value of an extended attribute.

@@ -1,4 +1,5 @@
-//! `varve mount`: a small POSIX exercise beside the running kernel's ext4, remounts, signals, kills, and what a helper of mount(8) does.
+//! `varve mount`: a small POSIX exercise beside the running kernel's ext4, remounts, signals, kills, what a helper of mount(8) does, ACLs,
+//! and the ways to mount.
 //! Needs root, FUSE and a loop device: its suite says so.
 
 #![allow(
@@ -7,77 +8,18 @@
     clippy::disallowed_macros
 )]
 
+mod acl;
+mod place;
+mod ways;
+
+use place::{Place, VARVE, must, run};
 use rustix::fs::{RenameFlags, renameat_with};
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Write as _};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-
-const VARVE: &str = env!("CARGO_BIN_EXE_varve");
-const ROUNDS: u64 = 10;
-
-fn run(program: &str, args: &[&str]) -> (i32, String) {
-    let output = Command::new(program).args(args).output().expect(program);
-    let text = [output.stdout, output.stderr].concat();
-    (
-        output.status.code().unwrap_or(-1),
-        String::from_utf8_lossy(&text).to_string(),
-    )
-}
-
-fn must(program: &str, args: &[&str]) -> String {
-    let (code, text) = run(program, args);
-    assert_eq!(code, 0, "{program} {args:?}: {text}");
-    text
-}
-
-/// A folder with an image and a mount point.
-struct Place {
-    folder: tempfile::TempDir,
-}
-
-impl Place {
-    fn new(fs: &str) -> Place {
-        let folder = tempfile::tempdir().expect("a folder");
-        let place = Place { folder };
-        fs::create_dir(place.dir()).expect("a mount point");
-        let image = place.image();
-        must(VARVE, &["mkfs", "--fs", fs, "--size", "128", &image]);
-        place
-    }
-    fn image(&self) -> String {
-        self.folder
-            .path()
-            .join("image")
-            .to_string_lossy()
-            .to_string()
-    }
-    fn dir(&self) -> PathBuf {
-        self.folder.path().join("mnt")
-    }
-    fn at(&self) -> String {
-        self.dir().to_string_lossy().to_string()
-    }
-    fn mount(&self, options: &str) {
-        let words = must(VARVE, &["mount", &self.image(), &self.at(), "-o", options]);
-        assert_eq!(words, "");
-    }
-    fn umount(&self) {
-        assert_eq!(must(VARVE, &["umount", &self.at()]), "");
-    }
-    fn check(&self) {
-        must("e2fsck", &["-fn", &self.image()]);
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // What a failed test left; nothing is mounted after a good one.
-        let _ = run("umount", &["-l", &self.at()]);
-    }
-}
 
 fn shown<T: std::fmt::Debug>(result: std::io::Result<T>) -> String {
     match result {
@@ -352,9 +294,19 @@ fn load(dir: &Path, round: u64, synced: &std::sync::Mutex<Vec<(String, u64)>>) {
 
 #[test]
 fn a_killed_mount_keeps_what_was_synced() {
+    kill_and_look(10);
+}
+
+#[test]
+#[ignore = "minutes: suite mount-long"]
+fn a_mount_killed_a_hundred_times_keeps_what_was_synced() {
+    kill_and_look(100);
+}
+
+fn kill_and_look(rounds: u64) {
     let place = Place::new("ext4");
     let mut kept: Vec<(String, u64)> = Vec::new();
-    for round in 1..=ROUNDS {
+    for round in 1..=rounds {
         let scheme = ["jbd2", "emmc", "coalition", "jbd2,data=journal"][round as usize % 4];
         let mut child = foreground(&place, &format!("scheme={scheme}"));
         for (name, value) in &kept {
@@ -369,7 +321,8 @@ fn a_killed_mount_keeps_what_was_synced() {
         let dir = place.dir();
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| load(&dir, round, &synced));
-            while synced.lock().expect("no panic").len() < 20 + 7 * round as usize {
+            let enough = 20 + 7 * (round as usize % 11);
+            while synced.lock().expect("no panic").len() < enough {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
             child.kill().expect("alive");
@@ -383,5 +336,5 @@ fn a_killed_mount_keeps_what_was_synced() {
     place.mount("rw");
     place.umount();
     place.check();
-    assert!(kept.len() > 200);
+    assert!(kept.len() as u64 > 20 * rounds);
 }

@@ -1,0 +1,117 @@
+//! An image with a mount point, and programs that have to succeed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Who has no rights but those that a file gives him.
+const NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --groups=50 sh -c";
+
+pub const VARVE: &str = env!("CARGO_BIN_EXE_varve");
+
+/// Exit code, and what it said.
+pub fn run(program: &str, args: &[&str]) -> (i32, String) {
+    let output = Command::new(program).args(args).output().expect(program);
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.code().unwrap_or(-1),
+        String::from_utf8_lossy(&text).to_string(),
+    )
+}
+
+/// What it said; it ends well.
+pub fn must(program: &str, args: &[&str]) -> String {
+    let (code, text) = run(program, args);
+    assert_eq!(code, 0, "{program} {args:?}: {text}");
+    text
+}
+
+/// A folder with an image and a mount point.
+pub struct Place {
+    pub folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn empty() -> Place {
+        let folder = tempfile::tempdir().expect("a folder");
+        // Other users get as far as the mount point.
+        let open = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(folder.path(), open).expect("ours");
+        let place = Place { folder };
+        fs::create_dir(place.dir()).expect("a mount point");
+        place
+    }
+    pub fn new(fs: &str) -> Place {
+        let place = Place::empty();
+        let image = place.image();
+        must(VARVE, &["mkfs", "--fs", fs, "--size", "128", &image]);
+        place
+    }
+    pub fn image(&self) -> String {
+        self.folder
+            .path()
+            .join("image")
+            .to_string_lossy()
+            .to_string()
+    }
+    pub fn dir(&self) -> PathBuf {
+        self.folder.path().join("mnt")
+    }
+    pub fn at(&self) -> String {
+        self.dir().to_string_lossy().to_string()
+    }
+    pub fn mount(&self, options: &str) {
+        let words = must(VARVE, &["mount", &self.image(), &self.at(), "-o", options]);
+        assert_eq!(words, "");
+    }
+    pub fn umount(&self) {
+        assert_eq!(must(VARVE, &["umount", &self.at()]), "");
+    }
+    /// An image of ext4 as `mke2fs` makes it.
+    pub fn foreign(options: &[&str]) -> Place {
+        let place = Place::empty();
+        let image = place.image();
+        let file = fs::File::create(&image).expect("an image");
+        file.set_len(128 << 20).expect("room");
+        let line = ["-q", "-F", "-t", "ext4"];
+        must("mke2fs", &[&line[..], options, &[&image]].concat());
+        place
+    }
+    /// By the kernel, on a loop device.
+    pub fn mount_by_kernel(&self) {
+        must("mount", &["-o", "loop", &self.image(), &self.at()]);
+    }
+    pub fn umount_kernel(&self) {
+        must("umount", &[&self.at()]);
+    }
+    /// `e2fsck` finds nothing.
+    pub fn check(&self) {
+        must("e2fsck", &["-fn", &self.image()]);
+    }
+}
+
+/// Runs each line of `script` with a shell in `dir`: what it printed, and how it ended.
+pub fn shell(dir: &Path, script: &str) -> String {
+    let mut log = String::new();
+    for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
+        let line = line.replace("@nobody", NOBODY);
+        let output = Command::new("sh")
+            .args(["-c", &line])
+            .env("LC_ALL", "C")
+            .current_dir(dir)
+            .output()
+            .expect("a shell");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        log += &format!("$ {line}\n{text}-> {:?}\n", output.status.code());
+    }
+    log
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What a failed test left; nothing is mounted after a good one.
+        let _ = run("umount", &["-l", &self.at()]);
+    }
+}
