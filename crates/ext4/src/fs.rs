@@ -3,7 +3,7 @@
 use crate::Inode;
 use crate::fault;
 use crate::group::Groups;
-use crate::inode::InodeCache;
+use crate::inode::{InodeCache, Pinned};
 use crate::options::{Errors, MountOptions};
 use crate::orphan::Orphans;
 use crate::prealloc::Window;
@@ -438,9 +438,10 @@ impl FileSystem for Ext4 {
         self.guarded(|| self.pin(&*self.inode(ino)?))
     }
     fn release(&self, ino: Ino) -> FsResult<()> {
-        self.guarded(|| {
-            let inode = self.inodes.get(ino).ok_or(Errno::BadF)?;
-            self.unpin(&inode)
+        self.guarded(|| match self.inodes.unpin(ino) {
+            Pinned::Here(inode) => self.unpin(&inode),
+            Pinned::Taken => Ok(()),
+            Pinned::No => Err(Errno::BadF.into()),
         })
     }
     fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()> {

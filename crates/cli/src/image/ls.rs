@@ -4,30 +4,54 @@ use super::{Place, at, look, shown, tree};
 use crate::args::LsArgs;
 use crate::failure::Failure;
 use crate::out::say;
-use rig::{FileKind, FsResult, Volume};
+use rig::{FileKind, FsError, FsResult, Volume};
 use tree::Node;
+
+/// Text is printed in pieces of so many bytes: a tree may have millions of names.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Why a listing ends early.
+enum Stop {
+    Fs(FsError),
+    Output(Failure),
+}
+
+impl From<FsError> for Stop {
+    fn from(e: FsError) -> Stop {
+        Stop::Fs(e)
+    }
+}
 
 /// Runs it.
 pub fn ls(args: &LsArgs) -> Result<(), Failure> {
     for word in &args.places {
         let place = Place::or_root(word);
         let volume = look(&place.image)?;
-        let text = list(&volume, &place.path, args).map_err(at(&place))?;
+        let mut text = String::new();
         if args.places.len() > 1 {
-            say(&format!("{}:\n", place.text()))?;
+            text = format!("{}:\n", place.text());
         }
+        let ended = list(&volume, &place.path, args, &mut text);
+        // What was found before an error is true.
         say(&text)?;
+        ended.map_err(|stop| match stop {
+            Stop::Fs(e) => at(&place)(e),
+            Stop::Output(failure) => failure,
+        })?;
         // Nothing was changed: there is nothing to write.
         drop(volume);
     }
     Ok(())
 }
 
-fn list(volume: &Volume, path: &[u8], args: &LsArgs) -> FsResult<String> {
+/// Prints the lines; the last ones are left in `text`.
+fn list(volume: &Volume, path: &[u8], args: &LsArgs, text: &mut String) -> Result<(), Stop> {
     let attr = volume.vfs.lstat(path)?;
-    let mut lines = String::new();
-    let mut line = |node: &Node, name: &[u8]| -> FsResult<()> {
-        lines += &describe(volume, node, name, args.long)?;
+    let mut line = |node: &Node, name: &[u8]| -> Result<(), Stop> {
+        *text += &describe(volume, node, name, args.long)?;
+        if text.len() >= PIECE_BYTES {
+            say(&std::mem::take(text)).map_err(Stop::Output)?;
+        }
         Ok(())
     };
     if attr.kind != FileKind::Dir {
@@ -35,15 +59,15 @@ fn list(volume: &Volume, path: &[u8], args: &LsArgs) -> FsResult<String> {
             path: path.to_vec(),
             attr,
         };
-        line(&node, path)?;
+        line(&node, path)
     } else if args.recursive {
-        tree::below(volume, path, &mut |node| line(node, &node.path))?;
+        tree::below(volume, path, &mut |node| line(node, &node.path))
     } else {
-        for node in tree::entries(volume, path)? {
-            line(&node, tree::name_of(&node.path))?;
-        }
+        tree::entries(volume, path)?.try_for_each(|node| {
+            let node = node?;
+            line(&node, tree::name_of(&node.path))
+        })
     }
-    Ok(lines)
 }
 
 fn describe(volume: &Volume, node: &Node, name: &[u8], long: bool) -> FsResult<String> {

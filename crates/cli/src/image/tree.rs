@@ -12,8 +12,11 @@ pub struct Node {
     pub attr: Attr,
 }
 
-/// Entries of a directory without the two dots, by name.
-pub fn entries(volume: &Volume, dir: &[u8]) -> FsResult<Vec<Node>> {
+/// Entries of a directory without the two dots, by name; each is looked at when its turn comes.
+pub fn entries<'v>(
+    volume: &'v Volume,
+    dir: &[u8],
+) -> FsResult<impl Iterator<Item = FsResult<Node>> + use<'v>> {
     let mut names: Vec<Vec<u8>> = (volume.vfs.readdir(dir)?.into_iter())
         .map(|entry| entry.name)
         .filter(|name| name != b"." && name != b"..")
@@ -29,12 +32,12 @@ pub fn entries(volume: &Volume, dir: &[u8]) -> FsResult<Vec<Node>> {
             "directory {dir}: the name `{bad}` cannot be"
         )));
     }
-    let nodes = names.into_iter().map(|name| {
-        let path = join(dir, &name);
+    let dir = dir.to_vec();
+    Ok(names.into_iter().map(move |name| {
+        let path = join(&dir, &name);
         let attr = volume.vfs.lstat(&path)?;
         Ok(Node { path, attr })
-    });
-    nodes.collect()
+    }))
 }
 
 /// `dir/name`.
@@ -57,27 +60,29 @@ pub fn name_of(path: &[u8]) -> &[u8] {
 
 /// Everything below `dir`, a directory before what is in it. A directory with two names is damage, and an error: a walk through an image in
 /// which directories lead to each other would not end.
-pub fn below(
+pub fn below<E: From<FsError>>(
     volume: &Volume,
     dir: &[u8],
-    found: &mut dyn FnMut(&Node) -> FsResult<()>,
-) -> FsResult<()> {
+    found: &mut dyn FnMut(&Node) -> Result<(), E>,
+) -> Result<(), E> {
     let mut seen = BTreeSet::from([volume.vfs.stat(dir)?.ino]);
-    let mut open = vec![entries(volume, dir)?.into_iter()];
+    let mut open = vec![entries(volume, dir)?];
     while let Some(level) = open.last_mut() {
         let Some(node) = level.next() else {
             open.pop();
             continue;
         };
+        let node = node?;
         found(&node)?;
         if node.attr.kind == FileKind::Dir {
             if !seen.insert(node.attr.ino) {
                 let (ino, path) = (node.attr.ino, shown(&node.path));
                 return Err(FsError::corrupt(format!(
                     "{path}: directory {ino} has another name already"
-                )));
+                ))
+                .into());
             }
-            open.push(entries(volume, &node.path)?.into_iter());
+            open.push(entries(volume, &node.path)?);
         }
     }
     Ok(())

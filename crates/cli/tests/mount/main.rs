@@ -10,6 +10,7 @@
 
 mod acl;
 mod place;
+mod scale;
 mod ways;
 
 use place::{Place, VARVE, must, run};

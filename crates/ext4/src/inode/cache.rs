@@ -1,6 +1,6 @@
 //! Finding inodes, and the cache of those in memory.
 
-use super::{Core, Inode};
+use super::{Core, Inode, Promise};
 use crate::Ext4;
 use crate::fault;
 use base::Ino;
@@ -11,34 +11,83 @@ use rt::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Inodes kept beyond those in use.
+/// Inodes kept in memory without need.
 const IDLE_MAX: usize = 4096;
 
-/// The inodes in memory.
+/// The inodes in memory, and the pins of those that are not.
+///
+/// A pin keeps an inode from being freed, not in memory: who walks through a million files pins a million inodes. So an idle inode leaves
+/// with its pins parked here, and gets them back when it is read again (N4).
 pub(crate) struct InodeCache {
-    map: Mutex<BTreeMap<Ino, Arc<Inode>>>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    map: BTreeMap<Ino, Arc<Inode>>,
+    /// Pins of inodes that are not in `map`; never 0.
+    parked: BTreeMap<Ino, u32>,
+    /// With how many inodes in `map` it is time to look for idle ones.
+    look_at: usize,
+}
+
+/// Where a pinned inode is.
+pub(crate) enum Pinned {
+    /// In memory: the caller takes its pin.
+    Here(Arc<Inode>),
+    /// Not in memory: its pin was taken.
+    Taken,
+    /// Nowhere: it has no pin.
+    No,
 }
 
 impl InodeCache {
     pub fn new() -> InodeCache {
+        let inner = Inner {
+            look_at: IDLE_MAX,
+            ..Inner::default()
+        };
         InodeCache {
-            map: Mutex::named("inode cache", BTreeMap::new()),
+            inner: Mutex::named("inode cache", inner),
         }
     }
 
     pub fn get(&self, ino: Ino) -> Option<Arc<Inode>> {
-        self.map.lock().get(&ino).cloned()
+        self.inner.lock().map.get(&ino).cloned()
     }
 
     /// Adds an inode; answers the one that was there already, if any.
     pub fn add(&self, inode: Arc<Inode>) -> Arc<Inode> {
-        let mut map = self.map.lock();
-        map.entry(inode.ino).or_insert(inode).clone()
+        let mut inner = self.inner.lock();
+        if let Some(known) = inner.map.get(&inode.ino) {
+            return known.clone();
+        }
+        if let Some(pins) = inner.parked.remove(&inode.ino) {
+            inode.core().pins += pins;
+        }
+        inner.map.insert(inode.ino, inode.clone());
+        inode
+    }
+
+    /// Takes a pin of an inode that is not in memory; else answers the inode, for its last pin may free it.
+    pub fn unpin(&self, ino: Ino) -> Pinned {
+        let mut inner = self.inner.lock();
+        if let Some(inode) = inner.map.get(&ino) {
+            return Pinned::Here(inode.clone());
+        }
+        let Some(pins) = inner.parked.get_mut(&ino) else {
+            return Pinned::No;
+        };
+        *pins -= 1;
+        if *pins == 0 {
+            inner.parked.remove(&ino);
+        }
+        Pinned::Taken
     }
 
     /// Drops a freed inode, unless its number has a new owner already.
     pub fn remove(&self, inode: &Inode) {
-        let mut map = self.map.lock();
+        let map = &mut self.inner.lock().map;
         if map
             .get(&inode.ino)
             .is_some_and(|known| std::ptr::eq(&**known, inode))
@@ -49,15 +98,23 @@ impl InodeCache {
 
     /// Puts a new inode in the place of what had its number before.
     pub fn replace(&self, inode: Arc<Inode>) {
-        self.map.lock().insert(inode.ino, inode);
+        let mut inner = self.inner.lock();
+        debug_assert!(
+            !inner.parked.contains_key(&inode.ino),
+            "N4: a pinned inode keeps its number"
+        );
+        inner.map.insert(inode.ino, inode);
     }
 
     pub fn all(&self) -> Vec<Arc<Inode>> {
-        self.map.lock().values().cloned().collect()
+        self.inner.lock().map.values().cloned().collect()
     }
 
-    fn len(&self) -> usize {
-        self.map.lock().len()
+    /// Inodes in memory, and inodes whose pins are parked.
+    #[cfg(test)]
+    pub fn counts(&self) -> (usize, usize) {
+        let inner = self.inner.lock();
+        (inner.map.len(), inner.parked.len())
     }
 }
 
@@ -135,21 +192,129 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Drops idle inodes when there are many (N3).
-    fn prune_inodes(&self) {
-        if self.inodes.len() <= IDLE_MAX {
-            return;
-        }
-        let mut map = self.inodes.map.lock();
-        map.retain(|&ino, inode| {
-            let busy = Arc::strong_count(inode) > 1 || self.pages.is_dirty(ino);
-            let flying = inode.flights.try_lock().is_none_or(|f| !f.is_empty());
-            busy || flying || {
-                let core = inode.core();
-                let used = core.pins > 0 || core.orphan || core.disk.links() == 0;
-                // A failed write that no fsync has reported yet must not be forgotten.
-                used || core.promise.data > 0 || core.write_errors.unreported().is_some()
+    /// Drops idle inodes when there are many (N3, N4). Call it without locks.
+    pub(crate) fn prune_inodes(&self) {
+        let mut windows = Vec::new();
+        {
+            let mut inner = self.inodes.inner.lock();
+            if inner.map.len() <= inner.look_at {
+                return;
             }
+            let Inner {
+                map,
+                parked,
+                look_at,
+            } = &mut *inner;
+            map.retain(|&ino, inode| match self.idle_pins(ino, inode) {
+                Some(pins) => {
+                    if pins > 0 {
+                        parked.insert(ino, pins);
+                    }
+                    windows.extend(inode.core().window.take());
+                    false
+                }
+                None => true,
+            });
+            // Where most are busy, a look at all of them pays off only when there are many more.
+            *look_at = IDLE_MAX.max(2 * map.len());
+        }
+        for window in windows {
+            self.close_window(Some(window));
+        }
+    }
+
+    /// The pins of an inode about which memory knows nothing that the device, or the journal, does not; `None` if it has to stay.
+    fn idle_pins(&self, ino: Ino, inode: &Arc<Inode>) -> Option<u32> {
+        let busy = Arc::strong_count(inode) > 1 || self.pages.is_dirty(ino);
+        let flying = inode.flights.try_lock().is_none_or(|f| !f.is_empty());
+        if busy || flying {
+            return None;
+        }
+        let core = inode.core();
+        let used = core.orphan || core.gone || core.disk.links() == 0;
+        // A failed write that no fsync has reported yet must not be forgotten; nor, while somebody may have the file open, that there was one.
+        let failed = core.write_errors.unreported().is_some()
+            || (core.pins > 0 && core.write_errors.count() > 0);
+        let promised = core.promise != Promise::default();
+        // Without a journal the fsync of an open file has to find its way to the entry.
+        let nameless = core.pins > 0 && core.born_in.is_some() && !self.has_log();
+        (!(used || failed || promised || nameless)).then_some(core.pins)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MountOptions;
+    use crate::mkfs::{self, DeviceContent, MkfsOptions};
+    use block::Queue;
+    use blockdev::Ram;
+    use fscore::{Creds, FileKind, FileSystem};
+    use rt::{Sim, SimConfig};
+
+    const FILES: usize = 3 * IDLE_MAX;
+
+    fn name(n: usize) -> String {
+        format!("file {n}")
+    }
+
+    fn mounted() -> Arc<Ext4> {
+        const BYTES: u64 = 128 << 20;
+        let device = Arc::new(Ram::new(BYTES));
+        let time = rt::WallTime { secs: 1, nanos: 0 };
+        let options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
+        let plan = mkfs::plan(&options).expect("a volume");
+        plan.write(&Queue::new(device.clone()), DeviceContent::Zeros)
+            .expect("written");
+        Ext4::mount(Queue::new(device), MountOptions::default()).expect("mounts")
+    }
+
+    /// N4: pins outlive the stay in memory.
+    #[test]
+    fn pinned_inodes_leave_and_keep_their_numbers() {
+        let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
+            let fs = mounted();
+            let root = fs.root();
+            let make = |n: usize| {
+                let made = fs.create(
+                    root,
+                    name(n).as_bytes(),
+                    FileKind::File,
+                    0o644,
+                    0,
+                    Creds::default(),
+                );
+                made.expect("room").ino
+            };
+            let all: Vec<Ino> = (0..FILES).map(make).collect();
+            for &ino in &all {
+                fs.open(ino).expect("pins");
+                fs.open(ino).expect("pins again");
+            }
+            let (here, parked) = fs.inodes.counts();
+            assert!(here <= IDLE_MAX + 1 && parked >= FILES - IDLE_MAX - 1);
+            // One pin less each, of those in memory and of the others; the names go.
+            for (n, &ino) in all.iter().enumerate() {
+                fs.release(ino).expect("a pin");
+                fs.unlink(root, name(n).as_bytes()).expect("there");
+            }
+            assert_eq!(fs.inodes.counts().1, 0, "orphans are in memory");
+            let next = make(FILES);
+            assert!(!all.contains(&next), "the numbers are taken");
+            for &ino in &all {
+                assert_eq!(fs.getattr(ino).expect("pinned").nlink, 0);
+                fs.release(ino).expect("the last pin");
+                assert_eq!(fs.getattr(ino).expect_err("freed").errno(), Errno::Stale);
+                assert_eq!(fs.release(ino).expect_err("no pin").errno(), Errno::BadF);
+            }
+            assert!(all.contains(&make(FILES + 1)), "free again");
+            fs.check();
+            fs.unmount().expect("unmounts");
         });
+        assert!(
+            outcome.first_failure.is_none(),
+            "{:?}",
+            outcome.first_failure
+        );
     }
 }

@@ -13,14 +13,15 @@
 //! Invariants:
 //! - N1 a change of `disk` reaches the journal (`put_inode`) in the handle in which it was made;
 //! - N2 `disk.size()` (Linux `i_disksize`) never exceeds `size`; blocks below it are mapped, or holes by intent;
-//! - N3 an inode that is dirty, pinned, an orphan or without links stays in the cache.
+//! - N3 an inode that is dirty, an orphan or without links stays in the cache;
+//! - N4 a pinned inode that leaves the cache leaves its pins there, and has them again when it is read: it keeps its number.
 
 mod cache;
 mod create;
 mod evict;
 mod table;
 
-pub(crate) use cache::InodeCache;
+pub(crate) use cache::{InodeCache, Pinned};
 pub(crate) use create::{CREDITS_NEW_INODE, NewKind};
 
 use crate::prealloc::Window;

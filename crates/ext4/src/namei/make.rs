@@ -66,6 +66,7 @@ impl Ext4 {
         content: Content<'_>,
     ) -> FsResult<Attr> {
         self.check_writable()?;
+        self.prune_inodes();
         let dir = self.directory(dir)?;
         let _gate = dir.gate.write();
         self.check_new_name(&dir, name)?;
@@ -91,6 +92,7 @@ impl Ext4 {
     /// Makes a file without a name, on the list of orphans and pinned.
     pub(crate) fn op_tmpfile(&self, dir: Ino, perm: u16, creds: Creds) -> FsResult<Attr> {
         self.check_writable()?;
+        self.prune_inodes();
         let dir = self.directory(dir)?;
         let _gate = dir.gate.write();
         check_alive(&dir)?;

@@ -10,9 +10,15 @@ struct Node {
     /// Lookups that it has not forgotten.
     lookups: u64,
     /// Open files.
-    opens: u64,
+    opens: u32,
     /// There is no `security.capability` attribute to take away.
     plain: bool,
+}
+
+impl Node {
+    fn is_known(&self) -> bool {
+        self.lookups > 0 || self.opens > 0
+    }
 }
 
 /// An open file or directory.
@@ -34,7 +40,7 @@ impl Nodes {
     /// A lookup, with a pin of its own. True: the inode was pinned before, and the caller gives the pin back.
     pub fn looked_up(&mut self, ino: Ino) -> bool {
         let node = self.known.entry(ino).or_default();
-        let pinned = node.lookups + node.opens > 0;
+        let pinned = node.is_known();
         node.lookups += 1;
         pinned
     }
@@ -49,10 +55,7 @@ impl Nodes {
     }
 
     fn end(&mut self, ino: Ino) -> bool {
-        let over = self
-            .known
-            .get(&ino)
-            .is_some_and(|n| n.lookups + n.opens == 0);
+        let over = self.known.get(&ino).is_some_and(|n| !n.is_known());
         if over {
             self.known.remove(&ino);
         }
@@ -63,7 +66,7 @@ impl Nodes {
     /// write-back it is told of nothing.
     pub fn opened(&mut self, ino: Ino, told: ErrorSeen) -> (u64, bool) {
         let node = self.known.entry(ino).or_default();
-        let pinned = node.lookups + node.opens > 0;
+        let pinned = node.is_known();
         node.opens += 1;
         self.last_handle += 1;
         self.open
