@@ -189,7 +189,9 @@ impl Reading<'_> {
         self.count += 1;
         let dir = self.dir.ino;
         let name = entry.name.escape_ascii();
-        let forbidden = entry.name.iter().any(|&b| b == 0 || b == b'/');
+        // An encrypted name is any bytes.
+        let forbidden = !self.dir.flags.has(InodeFlags::ENCRYPT)
+            && entry.name.iter().any(|&b| b == 0 || b == b'/');
         if entry.name.is_empty() || forbidden || entry.name == b"." || entry.name == b".." {
             let what = format!("\"{name}\" at byte {} cannot be a name", entry.offset);
             state.at_block(dir, at, Kind::DirName, what);

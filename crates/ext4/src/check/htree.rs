@@ -5,11 +5,13 @@ use super::finding::Kind;
 use super::mapping::find;
 use super::state::State;
 use base::bytes::get_le32;
-use ondisk::ext4::{DirEntries, DxBlock, HashVersion, SuperblockFlags, dir_hash};
+use ondisk::ext4::{
+    DirEntries, DxBlock, HashVersion, Incompat, InodeFlags, SuperblockFlags, dir_hash,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Levels of nodes below the root without feature large_dir.
-const LEVELS_MAX: u8 = 1;
+/// Levels of nodes below the root, without and with feature large_dir.
+const LEVELS_MAX: [u8; 2] = [1, 2];
 
 /// Hashes that a leaf may hold.
 #[derive(Clone, Copy)]
@@ -70,8 +72,13 @@ pub(super) fn load(reading: &Reading<'_>, state: &mut State<'_>) -> Index {
     index.hash = HashVersion::from_code(info.hash_version)
         .filter(|&version| version == version.with_unsigned(false))
         .map(|version| version.with_unsigned(unsigned));
-    if index.hash.is_none()
-        || info.levels > LEVELS_MAX
+    // Folded names need the tables of Unicode; their hash may also be keyed and stand in the entries.
+    let folded = reading.dir.flags.has(InodeFlags::CASEFOLD);
+    let known = index.hash.is_some() || folded;
+    index.hash = index.hash.filter(|_| !folded);
+    let large = reading.volume.sb.incompat().has(Incompat::LARGE_DIR);
+    if !known
+        || info.levels > LEVELS_MAX[usize::from(large)]
         || get_le32(&block, 0x18) != 0
         || info.flags & 1 != 0
     {

@@ -189,14 +189,15 @@ fn check_flags(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
     if flags.has(InodeFlags::INDEX) && !(inode.is_dir() && sb.compat().has(Compat::DIR_INDEX)) {
         bad("flag of a hash index on something that has none");
     }
-    for (flag, feature) in [
-        (InodeFlags::INLINE_DATA, "inline_data"),
-        (InodeFlags::ENCRYPT, "encrypt"),
-        (InodeFlags::EA_INODE, "ea_inode"),
-        (InodeFlags::CASEFOLD, "casefold"),
-        (InodeFlags::VERITY, "verity"),
+    for (flag, feature, known) in [
+        (InodeFlags::INLINE_DATA, "inline_data", Incompat::NONE),
+        (InodeFlags::ENCRYPT, "encrypt", Incompat::ENCRYPT),
+        (InodeFlags::EA_INODE, "ea_inode", Incompat::NONE),
+        (InodeFlags::CASEFOLD, "casefold", Incompat::CASEFOLD),
+        (InodeFlags::VERITY, "verity", Incompat::NONE),
     ] {
-        if flags.has(flag) {
+        let has = !known.is_empty() && sb.incompat().has(known);
+        if flags.has(flag) && !has {
             bad(&format!("flag {flag} without feature {feature}"));
         }
     }
@@ -238,7 +239,8 @@ fn check_content(
         }
     };
     check_size(volume, state, ino, inode, &mapping);
-    if inode.is_symlink() {
+    // An encrypted target is any bytes behind their length.
+    if inode.is_symlink() && !inode.flags().has(InodeFlags::ENCRYPT) {
         symlink::check(volume, state, ino, inode, &mapping, attributes);
     }
     if !mapping.broken {

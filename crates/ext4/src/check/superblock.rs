@@ -8,6 +8,7 @@ use crate::mount::{INCOMPAT_SUPPORTED, RO_COMPAT_SUPPORTED};
 use base::BlockSize;
 use base::bytes::get_le32;
 use ondisk::ext4::{Compat, GroupDesc, Incompat, RoCompat, SUPERBLOCK_AT, Superblock};
+use std::ops::Range;
 
 /// Where the inodes of quotas are named.
 const QUOTA_INODES: [(usize, &str); 3] = [
@@ -61,15 +62,9 @@ pub(super) fn load(
     Some(sb)
 }
 
-/// Features that can be mounted, with structures that the checker does not know.
-const NOT_JUDGED: Incompat = Incompat(
-    Incompat::META_BG.0 | Incompat::LARGE_DIR.0 | Incompat::ENCRYPT.0 | Incompat::CASEFOLD.0,
-);
-
 /// What the checker does not know, if the volume uses any of it.
 fn unsupported(sb: &Superblock) -> Option<String> {
-    let known = INCOMPAT_SUPPORTED.without(NOT_JUDGED);
-    let unknown = sb.incompat().without(known);
+    let unknown = sb.incompat().without(INCOMPAT_SUPPORTED);
     if !unknown.is_empty() {
         return Some(format!("feature {unknown}"));
     }
@@ -148,7 +143,33 @@ pub(super) fn check_backups(volume: &Volume<'_>, found: &mut Findings) {
                     .block(at),
             );
         }
-        check_backup_descs(volume, group, found);
+        let old_style = old_style_descs(sb);
+        check_backup_descs(volume, group, (at + 1, 0..old_style), found);
+    }
+    check_meta_backups(volume, found);
+}
+
+/// Blocks of descriptors behind the superblock and its backups: all of them, or with `meta_bg` those of older days.
+fn old_style_descs(sb: &Superblock) -> u32 {
+    match sb.incompat().has(Incompat::META_BG) {
+        true => sb.first_meta_group().min(sb.desc_blocks()),
+        false => sb.desc_blocks(),
+    }
+}
+
+/// A meta group has its block of descriptors in its first group, and copies in its second and last one.
+fn check_meta_backups(volume: &Volume<'_>, found: &mut Findings) {
+    let sb = &volume.sb;
+    let (each, groups) = (sb.descs_per_block(), sb.groups_count());
+    for meta in old_style_descs(sb)..sb.desc_blocks() {
+        let first = meta * each;
+        for group in [first + 1, first + each - 1] {
+            if group >= groups || group == first {
+                continue;
+            }
+            let at = sb.group_first_block(group).0 + u64::from(sb.has_superblock(group));
+            check_backup_descs(volume, group, (at, meta..meta + 1), found);
+        }
     }
 }
 
@@ -181,11 +202,15 @@ fn backup_difference(sb: &Superblock, block: &[u8], group: u32) -> Option<String
     (u32::from(nr) != group & 0xFFFF).then(|| format!("s_block_group_nr = {nr}"))
 }
 
-fn check_backup_descs(volume: &Volume<'_>, group: u32, found: &mut Findings) {
+/// Compares copies in `group`, of these blocks of descriptors, that lie at `first` and behind.
+fn check_backup_descs(
+    volume: &Volume<'_>,
+    group: u32,
+    (first, blocks): (u64, Range<u32>),
+    found: &mut Findings,
+) {
     let sb = &volume.sb;
-    let first = sb.group_first_block(group).0 + 1;
-    for nr in 0..sb.desc_blocks() {
-        let at = first + u64::from(nr);
+    for (at, nr) in (first..).zip(blocks) {
         let Some(block) = volume.reader.block(at, found) else {
             return;
         };

@@ -84,7 +84,7 @@ pub fn run(options: &[&str], first: usize, step: usize) {
         for (n, block) in &changed {
             content.edit_block(*n, |old| old.copy_from_slice(block));
         }
-        let mode = ["ro", ""][n % 2];
+        let mode = ["ro", ""][n / 2 % 2];
         let outcome =
             Sim::new(SimConfig::seeded(1)).run(|| open_and_walk(content.to_ram(bytes), mode));
         assert!(
