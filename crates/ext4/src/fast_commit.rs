@@ -26,6 +26,9 @@ use std::sync::Arc;
 /// Bytes of an inode before its block area, and where the fields behind that begin.
 const FIELDS: (usize, usize) = (0x28, 0x64);
 
+/// Blocks of a file by number (Linux `EXT_MAX_BLOCKS`).
+const BLOCKS_MAX: u64 = u32::MAX as u64;
+
 /// What becomes of an inode.
 struct Target {
     /// As it is on the device; `None`: not in use.
@@ -33,7 +36,8 @@ struct Target {
     /// Its fields as the last tag has them.
     fields: Option<Vec<u8>>,
     links: u32,
-    extents: Vec<Extent>,
+    /// By their first block; they do not overlap.
+    extents: BTreeMap<u32, Extent>,
     /// `extents` are not those on the device.
     moved: bool,
     /// Another inode than that on the device.
@@ -88,6 +92,11 @@ impl Replay<'_> {
         for tag in tags {
             match tag {
                 FastCommitTag::AddRange(ino, extent) => {
+                    if extent.logical_end() > BLOCKS_MAX {
+                        return Err(wrong(format!(
+                            "blocks of inode {ino} beyond what a file can have"
+                        )));
+                    }
                     self.fs
                         .check_range(extent.physical, extent.len, "fast commit")?;
                     let target = self.mapped(ino)?;
@@ -96,10 +105,7 @@ impl Replay<'_> {
                         extent.logical.into(),
                         extent.logical_end(),
                     );
-                    let at = target
-                        .extents
-                        .partition_point(|e| e.logical < extent.logical);
-                    target.extents.insert(at, extent);
+                    target.extents.insert(extent.logical, extent);
                 }
                 FastCommitTag::DelRange(ino, first, len) => {
                     let end = u64::from(first) + u64::from(len);
@@ -198,14 +204,15 @@ impl Replay<'_> {
             is_dir: old.as_ref().is_some_and(disk::Inode::is_dir),
             old: old.clone(),
             fields: None,
-            extents: Vec::new(),
+            extents: BTreeMap::new(),
             moved: false,
             new: false,
             parent: disk::ROOT_INO,
         };
         if let Some(old) = old.filter(has_extents) {
             let inode = Inode::new(ino, Core::new(old, fs.newest_tid()));
-            target.extents = fs.extents_of(&inode)?;
+            let all = fs.extents_of(&inode)?;
+            target.extents = all.into_iter().map(|e| (e.logical, e)).collect();
         }
         Ok(target)
     }
@@ -220,7 +227,7 @@ impl Replay<'_> {
             self.put_fields(ino, target)?;
         }
         for (_, target) in alive().filter(|(_, t)| t.moved) {
-            for extent in &target.extents {
+            for extent in target.extents.values() {
                 self.fs.transact(STEP_CREDITS, |tx| {
                     self.fs.take_range(tx, extent.physical, extent.len)
                 })?;
@@ -320,7 +327,7 @@ impl Replay<'_> {
                 fs.append_block(tx, &inode, content).map(drop)
             });
         }
-        for &extent in &target.extents {
+        for &extent in target.extents.values() {
             fs.transact(STEP_CREDITS, |tx| {
                 let _tree = inode.tree.write();
                 fs.insert_extent(tx, &inode, extent)?;
@@ -375,26 +382,39 @@ fn has_extents(inode: &disk::Inode) -> bool {
     (inode.is_regular() || inode.is_symlink()) && inode.flags().has(InodeFlags::EXTENTS)
 }
 
-/// Takes the blocks from `first` to before `end` out of a list of extents.
-fn cut(extents: &mut Vec<Extent>, first: u64, end: u64) {
-    let mut left = Vec::with_capacity(extents.len() + 1);
-    for e in extents.drain(..) {
+/// Takes the blocks from `first` to before `end` out of extents that do not overlap. A row may have a million ranges: only those that it
+/// touches are looked at.
+fn cut(extents: &mut BTreeMap<u32, Extent>, first: u64, end: u64) {
+    let Ok(from) = u32::try_from(first) else {
+        return;
+    };
+    let before = extents.range(..from).next_back();
+    let start = before
+        .filter(|(_, e)| e.logical_end() > first)
+        .map_or(from, |(&at, _)| at);
+    let touched: Vec<Extent> = extents
+        .range(start..)
+        .map(|(_, e)| *e)
+        .take_while(|e| u64::from(e.logical) < end)
+        .collect();
+    for e in touched {
+        extents.remove(&e.logical);
         let (from, to) = (u64::from(e.logical), e.logical_end());
         if from < first {
             let len = (to.min(first) - from) as u32;
-            left.push(Extent { len, ..e });
+            extents.insert(e.logical, Extent { len, ..e });
         }
         if to > end {
             let skip = (end.max(from) - from) as u32;
-            left.push(Extent {
+            let rest = Extent {
                 logical: e.logical + skip,
                 len: e.len - skip,
                 physical: e.physical.plus(skip.into()),
                 ..e
-            });
+            };
+            extents.insert(rest.logical, rest);
         }
     }
-    *extents = left;
 }
 
 impl Ext4 {
@@ -430,6 +450,9 @@ impl Ext4 {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -441,18 +464,18 @@ mod tests {
             physical: BlockNo(physical),
             unwritten: false,
         };
-        let mut list = vec![extent(0, 10, 100), extent(20, 5, 300)];
+        let by_start = |list: &[Extent]| list.iter().map(|e| (e.logical, *e)).collect();
+        let mut list: BTreeMap<u32, Extent> = by_start(&[extent(0, 10, 100), extent(20, 5, 300)]);
         cut(&mut list, 3, 6);
-        assert_eq!(
-            list,
-            [extent(0, 3, 100), extent(6, 4, 106), extent(20, 5, 300)]
-        );
+        let three = [extent(0, 3, 100), extent(6, 4, 106), extent(20, 5, 300)];
+        assert_eq!(list, by_start(&three));
         cut(&mut list, 8, 22);
-        assert_eq!(
-            list,
-            [extent(0, 3, 100), extent(6, 2, 106), extent(22, 3, 302)]
-        );
+        let left = [extent(0, 3, 100), extent(6, 2, 106), extent(22, 3, 302)];
+        assert_eq!(list, by_start(&left));
+        cut(&mut list, 3, 3);
+        cut(&mut list, 1 << 32, u64::MAX);
+        assert_eq!(list, by_start(&left));
         cut(&mut list, 0, u64::MAX);
-        assert_eq!(list, []);
+        assert!(list.is_empty());
     }
 }

@@ -22,6 +22,9 @@ use std::sync::Arc;
 
 /// Home writes under one plug.
 const BATCH: usize = 64;
+/// Largest area of fast commits that is read, bytes: mke2fs makes it a 64th of the log, which has at most 1 GiB by default. The log is what an
+/// image says it is, and the area has to be in memory.
+const AREA_BYTES_MAX: u64 = 64 << 20;
 
 /// See the module.
 pub struct FastCommitted {
@@ -50,6 +53,12 @@ pub(super) fn area_of(
     // TLV {le16 tag, le16 length}, then for a head {le32 features, le32 tid}.
     if get_le16(&head, 0) != TAG_HEAD || Tid(get_le32(&head, 8)) != end {
         return Ok(None);
+    }
+    let bytes = u64::from(sb.fast_commit_blocks()) * size.bytes() as u64;
+    if bytes > AREA_BYTES_MAX {
+        return Err(JournalError::Incompatible(format!(
+            "the area of fast commits has {bytes} bytes; at most {AREA_BYTES_MAX} are read; run e2fsck -f"
+        )));
     }
     let mut area = head.to_vec();
     for n in sb.fast_commit_first() + 1..sb.blocks_count() {
