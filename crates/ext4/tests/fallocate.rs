@@ -340,3 +340,49 @@ fn block_maps_have_no_unwritten_blocks() {
     );
     fs.unmount().expect("unmount");
 }
+
+/// As in Linux holes are all that fallocate makes in a block map: random ones, at every level of the map, against a copy of the content.
+#[test]
+fn holes_in_block_maps() {
+    if !have_tools() {
+        return;
+    }
+    let image = Image::new(64, &["-t", "ext3", "-b", "1024"]);
+    let ram = image.load();
+    let fs = mount(&ram, "");
+    let ino = create(&fs, "f");
+    let mut rng = base::Rng::named(1, "holes");
+    // 1024 * (12 + 256) bytes are direct and single; the second level begins there.
+    let mut content = pattern(3, 3_000_000);
+    fs.write(ino, 0, &content).expect("write");
+    fs.fsync(ino, false).expect("fsync");
+    let before = fs.getattr(ino).expect("there").sectors;
+    for n in 0..120 {
+        let most = [3_000, 60_000, 600_000][n % 3];
+        let (from, len) = (rng.below(3_100_000), 1 + rng.below(most));
+        fs.fallocate(ino, FallocateMode::PunchHole, from, len)
+            .expect("a hole");
+        let size = content.len();
+        let end = (from + len).min(size as u64) as usize;
+        if let Some(part) = content.get_mut(from as usize..end) {
+            part.fill(0);
+        }
+        if n % 4 == 0 {
+            let at = rng.below(2_900_000) as usize;
+            let new = pattern(n as u64, 5_000);
+            fs.write(ino, at as u64, &new).expect("write");
+            content[at..at + 5_000].copy_from_slice(&new);
+        }
+        if n % 7 == 0 {
+            fs.sync().expect("sync");
+        }
+    }
+    let mut read = vec![1; content.len()];
+    assert_eq!(fs.read(ino, 0, &mut read).expect("read"), content.len());
+    assert!(read == content, "the content");
+    assert!(fs.getattr(ino).expect("there").sectors < before);
+    fs.check();
+    fs.unmount().expect("unmount");
+    image.store(&ram);
+    image.fsck();
+}

@@ -1,4 +1,4 @@
-//! Removing the end of a file, in steps that each leave a whole map.
+//! Removing the end of a file, or a range of it, in steps that each leave a whole map.
 
 use super::{POINTER_BYTES, pointers, slot_range};
 use crate::Ext4;
@@ -9,34 +9,39 @@ use base::BlockNo;
 use base::bytes::{get_le32, is_zero, put_le32};
 use fscore::FsResult;
 use ondisk::ext4::{BLOCK_MAP_DIRECT, BLOCK_MAP_SLOTS};
+use std::ops::Range;
 
 /// Runs of data that one step frees: each costs up to two bitmaps and descriptors.
 const RUNS_MAX: u32 = 5;
 
 /// One step of a removal.
 struct Trim {
-    from: u64,
+    /// File blocks that go.
+    blocks: Range<u64>,
     /// Runs that may still be freed.
     budget: u32,
 }
 
 impl Ext4 {
-    /// Removes some of what is mapped from file block `from` on, the last first. The inode is put by the caller.
+    /// Removes some of what is mapped in a range of file blocks, the last first. The inode is put by the caller.
     pub(crate) fn trim_block_map(
         &self,
         tx: &mut Tx<'_>,
         inode: &Inode,
-        from: u64,
+        blocks: Range<u64>,
     ) -> FsResult<Step> {
         let _tree = inode.tree.write();
         let mut trim = Trim {
-            from,
+            blocks,
             budget: RUNS_MAX,
         };
         for slot in (0..BLOCK_MAP_SLOTS).rev() {
             let (first, count) = slot_range(self.block_size, slot);
-            if first + count <= from {
+            if first + count <= trim.blocks.start {
                 return Ok(Step::Done);
+            }
+            if first >= trim.blocks.end {
+                continue;
             }
             let at = slot * POINTER_BYTES;
             let pointer = get_le32(inode.core().disk.block_area(), at);
@@ -100,8 +105,11 @@ impl Ext4 {
                     continue;
                 }
                 let child_first = first + i * span;
-                if child_first + span <= trim.from || trim.budget == 0 {
+                if child_first + span <= trim.blocks.start || trim.budget == 0 {
                     break;
+                }
+                if child_first >= trim.blocks.end {
+                    continue;
                 }
                 if self.trim_block(tx, inode, child, levels - 1, child_first, trim)? {
                     put_le32(&mut new, i as usize * POINTER_BYTES, 0);
@@ -118,7 +126,7 @@ impl Ext4 {
         Ok(false)
     }
 
-    /// Frees runs at the end of a block of pointers to data.
+    /// Frees runs of a block of pointers to data, the last first.
     fn trim_leaf(
         &self,
         tx: &mut Tx<'_>,
@@ -129,8 +137,8 @@ impl Ext4 {
     ) -> FsResult<()> {
         let get = |pointers: &[u8], i: u64| get_le32(pointers, i as usize * POINTER_BYTES);
         let count = (pointers.len() / POINTER_BYTES) as u64;
-        let keep = trim.from.saturating_sub(first).min(count);
-        let mut end = count;
+        let keep = trim.blocks.start.saturating_sub(first).min(count);
+        let mut end = trim.blocks.end.saturating_sub(first).min(count);
         while end > keep && trim.budget > 0 {
             let last = get(pointers, end - 1);
             if last == 0 {

@@ -27,7 +27,7 @@ impl Ext4 {
     /// Gives `offset..offset + len` blocks, or takes them, as `mode` says.
     ///
     /// # Errors
-    /// EFBIG; EOPNOTSUPP for files with block maps, which know no unwritten blocks; EINVAL for ranges that are not whole blocks where
+    /// EFBIG; EOPNOTSUPP for files with block maps, which know no unwritten blocks, but for holes; EINVAL for ranges that are not whole blocks where
     /// content moves; EPERM by the flags of the inode; ENOSPC, with the front of the range worked off.
     pub(crate) fn allocate_file(
         &self,
@@ -40,7 +40,8 @@ impl Ext4 {
             .checked_add(len)
             .filter(|&end| end <= super::size_max(self.block_size));
         let end = end.ok_or(Errno::FBig)?;
-        if mode == FallocateMode::Unshare || !inode.core().has_extents() {
+        let by_map = !inode.core().has_extents();
+        if mode == FallocateMode::Unshare || by_map && mode != FallocateMode::PunchHole {
             return Err(Errno::NotSup.into());
         }
         let moves = matches!(

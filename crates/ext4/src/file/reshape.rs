@@ -7,7 +7,7 @@
 
 use super::writeback::MAP_CREDITS;
 use crate::Ext4;
-use crate::extent::{CUT_CREDITS, SHIFT_CREDITS};
+use crate::extent::{CUT_CREDITS, SHIFT_CREDITS, STEP_CREDITS, Step};
 use crate::inode::Inode;
 use crate::map::Span;
 use crate::tx::Tx;
@@ -26,10 +26,24 @@ impl Ext4 {
         }
         let _wb = inode.wb.lock();
         let blocks = self.blank_pages(inode, &range, size)?;
-        self.transact(CUT_CREDITS + 1, |tx| {
-            self.cut_range(tx, inode, blocks)?;
+        let by_map = !inode.core().has_extents();
+        self.transact(CUT_CREDITS.max(STEP_CREDITS) + 1, |tx| {
+            match by_map {
+                true => self.trim_range(tx, inode, blocks)?,
+                false => self.cut_range(tx, inode, blocks)?,
+            }
             self.note_reshaped(tx, inode, None)
         })
+    }
+
+    /// Frees the blocks of a range of a file with a block map.
+    fn trim_range(&self, tx: &mut Tx<'_>, inode: &Inode, blocks: Range<u64>) -> FsResult<()> {
+        while self.trim_block_map(tx, inode, blocks.clone())? == Step::More {
+            inode.core().datasync_tid = tx.tid();
+            self.put_inode(tx, inode)?;
+            tx.ensure(STEP_CREDITS + 1)?;
+        }
+        Ok(())
     }
 
     /// Makes a range read as zeros and keep, or get, its blocks. The gate is held exclusively.

@@ -116,7 +116,7 @@ impl Ext4 {
         if has_extents {
             self.remove_last(tx, inode, from)
         } else {
-            self.trim_block_map(tx, inode, from)
+            self.trim_block_map(tx, inode, from..u64::MAX)
         }
     }
 
