@@ -34,8 +34,13 @@ fn mixed(seed: u64, ops: usize) -> Script {
 
 /// A fresh volume with a log, whatever the scheme.
 fn fresh(scheme: &str) -> Volume {
+    fresh_in_blocks_of(4096, scheme)
+}
+
+fn fresh_in_blocks_of(block_bytes: u32, scheme: &str) -> Volume {
     let mut stack = small_volume(scheme.parse().unwrap(), "emmc-odroid-xu4", 1);
     stack.journal_blocks = Some(1024);
+    stack.block_bytes = Some(block_bytes);
     let target = Target::Spec(Cell::all()[0].caps(stack.bytes));
     Volume::new(&stack, &target).unwrap()
 }
@@ -84,14 +89,19 @@ fn assert_clean(what: &str, tally: &Tally) {
 
 /// At least `total` cuts of `scheme`, spread over all cells that promise it safety.
 fn spread(scheme: &str, total: usize, seeds: u64) -> Tally {
+    let sum = spread_on(&fresh(scheme), scheme, total, seeds);
+    assert!(sum.cuts >= total, "{} cuts of {total}", sum.cuts);
+    sum
+}
+
+fn spread_on(fresh: &Volume, scheme: &str, total: usize, seeds: u64) -> Tally {
     let folder = tempfile::tempdir().unwrap();
     let safe = cells(scheme, Expect::Safe);
-    let fresh = fresh(scheme);
     let each = total.div_ceil(safe.len());
     let mut sum = Tally::default();
     for (n, (number, cell)) in safe.iter().enumerate() {
         let seed = seeds + *number as u64;
-        let (config, volume) = on_cell(&fresh, cell, seed, 36, each);
+        let (config, volume) = on_cell(fresh, cell, seed, 36, each);
         let sampled = n % 18 == 0;
         let depth = Depth {
             folder: sampled.then_some(folder.path()),
@@ -101,7 +111,6 @@ fn spread(scheme: &str, total: usize, seeds: u64) -> Tally {
         };
         sum.add(explore(&config, &volume, &depth).unwrap());
     }
-    assert!(sum.cuts >= total, "{} cuts of {total}", sum.cuts);
     eprintln!(
         "{scheme}: {} cuts over {} cells, {} seen by e2fsck, {} lost something not promised ({} names, {} bytes)",
         sum.cuts,
@@ -150,6 +159,20 @@ fn most_show_damage(scheme: &str, first: usize) {
         "{scheme}: no damage in {} of {tried} unsafe cells: {blind:#?}",
         blind.len()
     );
+}
+
+/// Blocks of 1 and 2 KiB: several of them in one sector or granule of some devices, tags and revokes of other sizes.
+#[test]
+#[ignore = "long: cargo xtask test --long"]
+fn small_blocks_on_safe_cells() {
+    for scheme in PRESETS {
+        for bytes in [1024, 2048] {
+            let fresh = fresh_in_blocks_of(bytes, scheme);
+            let tally = spread_on(&fresh, scheme, 1000, 7000 + u64::from(bytes));
+            assert_clean(&format!("{scheme}, blocks of {bytes} bytes"), &tally);
+            assert!(tally.cuts >= 500, "{} cuts", tally.cuts);
+        }
+    }
 }
 
 /// Every unsafe cell shows damage, sooner or later.

@@ -84,7 +84,10 @@ pub struct Config {
     pub timing: Option<String>,
     /// Size of the device and the file system, bytes.
     pub bytes: u64,
-    /// Size of the journal, 4 KiB blocks; `None`: as `mke2fs` would choose.
+    /// Bytes of a block of ext4 and ext3: 1024, 2048 or 4096; `None`: 4096.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_bytes: Option<u32>,
+    /// Size of the journal, blocks; `None`: as `mke2fs` would choose.
     pub journal_blocks: Option<u32>,
     /// How data relates to the journal.
     pub data: Data,
@@ -138,6 +141,7 @@ impl Config {
             device: device.into(),
             timing: None,
             bytes: 1 << 30,
+            block_bytes: None,
             journal_blocks: None,
             data: Data::Ordered,
             cache_mib: None,
@@ -326,6 +330,7 @@ impl Config {
             Fs::Ext3 => mkfs::Kind::Ext3,
             Fs::F2fs => unreachable!("F2FS has a mkfs of its own"),
         };
+        options.block_bytes = self.block_bytes.unwrap_or(options.block_bytes);
         options.journal = match (self.scheme.journal(), self.journal_blocks) {
             (None, _) => JournalSize::None,
             (_, Some(blocks)) => JournalSize::Blocks(blocks),
