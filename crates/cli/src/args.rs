@@ -286,6 +286,17 @@ pub struct CrashArgs {
     /// Makes one state again and judges it: the line that a finding prints.
     #[arg(long, value_name = "LINE", conflicts_with_all = ["quick", "shard", "workload", "device", "seed"])]
     pub repro: Option<String>,
+    /// Runs this shell command instead, on a copy of --image that it finds as `$VARVE_DEVICE`, and cuts what it wrote. In mode linear a cut
+    /// leaves a prefix of the writes, else what a disk may that promises order to nothing but its syncs.
+    #[arg(long, value_name = "COMMAND", requires = "image",
+          conflicts_with_all = ["quick", "shard", "workload", "device", "seed", "schemes", "repro", "mutants", "nested"])]
+    pub run: Option<String>,
+    /// The image that the command of --run starts with; it is only read.
+    #[arg(long, value_name = "IMAGE", requires = "run")]
+    pub image: Option<PathBuf>,
+    /// Says with exit code 0 that the image `$VARVE_STATE` is whole [default: recovery by Varve, then e2fsck -fn or fsck.f2fs].
+    #[arg(long, value_name = "COMMAND", requires = "run")]
+    pub judge: Option<String>,
     /// Leaves out one guard at a time and expects that it is missed.
     #[arg(long)]
     pub mutants: bool,

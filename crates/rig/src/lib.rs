@@ -60,4 +60,4 @@ pub use vfs::{
     Attr, Errno, File as OpenFile, FileKind, FsError, FsResult, OpenFlags, SetAttr, TimeSet,
     XattrMode,
 };
-pub use volume::{Volume, VolumeError, kind_of};
+pub use volume::{Volume, VolumeError, kind_of, kind_of_head};

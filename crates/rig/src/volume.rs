@@ -46,6 +46,12 @@ pub fn kind_of(file: &HostFile) -> io::Result<Option<Fs>> {
     let len = file.bytes();
     let mut head = vec![0; (len.min(2 * BLOCK_BYTES as u64)) as usize];
     file.read_exact_at(&mut head, 0)?;
+    Ok(kind_of_head(&head))
+}
+
+/// The same, by the first 8192 bytes of an image; what is missing of them counts as zeros.
+pub fn kind_of_head(head: &[u8]) -> Option<Fs> {
+    let mut head = head.to_vec();
     head.resize(2 * BLOCK_BYTES, 0);
     // A volume whose journal may not be empty may be hidden from other implementations.
     let is_f2fs = |at: usize| {
@@ -53,12 +59,12 @@ pub fn kind_of(file: &HostFile) -> io::Result<Option<Fs>> {
         magic == F2FS_MAGIC || magic == F2FS_HIDDEN
     };
     if is_f2fs(0) || is_f2fs(BLOCK_BYTES) {
-        return Ok(Some(Fs::F2fs));
+        return Some(Fs::F2fs);
     }
     if get_le16(&head, EXT_MAGIC_AT) != EXT_MAGIC {
-        return Ok(None);
+        return None;
     }
-    Ok(Some(kind_of_ext(&head[SUPERBLOCK_AT..])))
+    Some(kind_of_ext(&head[SUPERBLOCK_AT..]))
 }
 
 /// ext3 is what has a log and none of the features of ext4.

@@ -2,6 +2,7 @@
 
 mod keep;
 mod pool;
+mod program;
 mod repro;
 mod table;
 pub mod worker;
@@ -29,6 +30,9 @@ pub fn crash(args: &CrashArgs) -> Result<(), Failure> {
     }
     if args.mutants {
         return Err(usage(MUTANTS));
+    }
+    if let (Some(command), Some(image)) = (&args.run, &args.image) {
+        return program::program(args, command, image);
     }
     let jobs = jobs(args)?;
     check(&jobs)?;

@@ -126,6 +126,14 @@ pub fn let_go(dir: &Path) -> Result<(), String> {
     }
 }
 
+/// Takes a mount away that nobody uses.
+///
+/// # Errors
+/// Somebody does; the host refuses.
+pub fn let_go_unused(dir: &Path) -> Result<(), String> {
+    take_away(dir, UnmountFlags::empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

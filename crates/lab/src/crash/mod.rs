@@ -26,6 +26,7 @@ pub mod nand;
 pub mod ops;
 pub mod oracle;
 pub mod plan;
+pub mod program;
 pub mod promises;
 pub mod rules;
 mod run;

@@ -78,7 +78,7 @@ pub fn fsck(
         return Ok(checked);
     }
     let device = device_of(file, write)?;
-    match recover(kind, &device, now).map_err(FsckError::Recovery)? {
+    match recover_device(kind, &device, now).map_err(FsckError::Recovery)? {
         None => {
             checked.recovered = true;
             checked.written = write;
@@ -221,8 +221,12 @@ fn read_device(device: &dyn BlockDevice, block: BlockNo) -> Result<Bytes, DevErr
     Ok(device.wait(ticket)?.into_bytes())
 }
 
-/// Mounts and unmounts; the answer is why the file system refused.
-fn recover(
+/// Recovers the volume on a device: mounts and unmounts it. The answer is why the file system refused, if it did; `now` is noted where
+/// recovery notes times.
+///
+/// # Errors
+/// The device refuses a request.
+pub fn recover_device(
     kind: Fs,
     device: &Arc<dyn BlockDevice>,
     now: WallTime,

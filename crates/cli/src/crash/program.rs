@@ -1,0 +1,167 @@
+//! `varve crash --run`: a program of the user on a recorded image, cut.
+
+use super::bar;
+use crate::args::CrashArgs;
+use crate::failure::{Failure, failed};
+use crate::mount::let_go_unused;
+use crate::out::{OutFolder, say};
+use fuse::{Mounted, Options};
+use lab::crash::program::{Bad, DeviceFs, Explored, Judge, NAME, explore, load, save};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a program that has left its image behind may keep it open after the command has ended.
+const CLOSING: Duration = Duration::from_secs(60);
+
+/// Runs the command, explores, reports; fails if a state is not whole.
+pub fn program(args: &CrashArgs, command: &str, image: &Path) -> Result<(), Failure> {
+    let out = OutFolder::prepare(&args.out)?;
+    let (start, bytes) = load(image).map_err(failed)?;
+    let device = Arc::new(DeviceFs::new(start, bytes));
+    run(&device, command)?;
+    let trace = device.trace();
+    let judge = match &args.judge {
+        Some(command) => Judge::Command(command.clone()),
+        None => Judge::Checker,
+    };
+    let folder = tempfile::tempdir().map_err(|e| failed(format!("a folder for states: {e}")))?;
+    let bound = bound(args);
+    let bar = bar(1);
+    let explored = explore(
+        &trace,
+        bytes,
+        &bound,
+        &judge,
+        folder.path(),
+        &|done, all| {
+            bar.set_length(all as u64);
+            bar.set_position(done as u64);
+        },
+    );
+    bar.finish_and_clear();
+    let explored = explored.map_err(failed)?;
+    let results = format!("{:#}\n", results(args, command, &explored));
+    out.write("results.json", &results)?;
+    if let Some(bad) = &explored.first {
+        save(&bad.image, bytes, &out.path().join("bad.img")).map_err(failed)?;
+        out.write("bad.txt", &told(bad))?;
+    }
+    match args.json {
+        true => say(&results)?,
+        false => say(&text(&explored))?,
+    }
+    verdict(&explored, out.path())
+}
+
+/// What to look at of a cut. Nothing is known of why blocks are written, so nothing can be pruned.
+fn bound(args: &CrashArgs) -> rig::Bound {
+    rig::Bound {
+        prune: false,
+        ..args.reach().bound()
+    }
+}
+
+/// Mounts the device, runs the command to its end, and waits until nobody uses the device.
+fn run(device: &Arc<DeviceFs>, command: &str) -> Result<(), Failure> {
+    let folder = tempfile::tempdir().map_err(|e| failed(format!("a folder: {e}")))?;
+    let vfs = device.mounted();
+    let options = Options {
+        // One at a time: a sync that is carried out after a write began after that write was answered.
+        threads: 1,
+        ..Options::default()
+    };
+    let tell = Box::new(|what: &str| eprintln!("varve crash: {what}"));
+    let superuser = rustix::process::geteuid().is_root();
+    let mounted = Mounted::new(
+        &vfs,
+        folder.path(),
+        "varve-crash",
+        superuser,
+        &options,
+        tell,
+    )
+    .map_err(|e| failed(format!("mounting the recorded device: {e}")))?;
+    let session = std::thread::spawn(move || mounted.serve());
+    let done = Command::new("sh")
+        .args(["-c", command])
+        .env("VARVE_DEVICE", folder.path().join(NAME))
+        .status();
+    let since = Instant::now();
+    let mut gone = let_go_unused(folder.path());
+    while gone.is_err() && since.elapsed() < CLOSING {
+        std::thread::sleep(Duration::from_millis(20));
+        gone = let_go_unused(folder.path());
+    }
+    if let Err(why) = gone {
+        let seconds = CLOSING.as_secs();
+        return Err(failed(format!(
+            "the command has ended, but its image is still in use after {seconds} s: {why}"
+        )));
+    }
+    let served = session.join();
+    served
+        .unwrap_or_else(|_| Err("the session panicked".into()))
+        .map_err(|e| failed(format!("the recorded device: {e}")))?;
+    match done {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(failed(format!("the command ended with {status}"))),
+        Err(e) => Err(failed(format!("sh: {e}"))),
+    }
+}
+
+fn text(explored: &Explored) -> String {
+    let Explored {
+        writes,
+        flushes,
+        cuts,
+        states,
+        recovered,
+        bad,
+        bad_synced,
+        beyond,
+        ..
+    } = explored;
+    format!(
+        "{writes} writes, {flushes} syncs; {cuts} cuts, {states} states, {beyond} beyond the bound\n\
+         {recovered} states were recovered first; {bad} are not whole, {bad_synced} of them right behind a sync\n"
+    )
+}
+
+/// Which state it is, and the words of who judged it.
+fn told(bad: &Bad) -> String {
+    format!(
+        "cut in or behind command {}, open writes: {}\n{}\n",
+        bad.step, bad.choice, bad.why
+    )
+}
+
+fn results(args: &CrashArgs, command: &str, explored: &Explored) -> Value {
+    let first = explored.first.as_ref();
+    json!({
+        "schema": 1, "command": "crash --run", "run": command, "judge": args.judge,
+        "mode": args.reach().mode,
+        "writes": explored.writes, "flushes": explored.flushes, "cuts": explored.cuts,
+        "states": explored.states, "recovered": explored.recovered, "beyond": explored.beyond,
+        "bad": explored.bad, "bad_synced": explored.bad_synced,
+        "first": first.map(|bad| json!({
+            "step": bad.step, "choice": bad.choice.to_string(), "why": bad.why,
+        })),
+    })
+}
+
+fn verdict(explored: &Explored, out: &Path) -> Result<(), Failure> {
+    if explored.writes == 0 {
+        return Err(failed("the command wrote nothing to $VARVE_DEVICE"));
+    }
+    match explored.bad {
+        0 => say("every state is whole\n"),
+        bad => Err(failed(format!(
+            "{bad} of {} states are not whole; the first one is in {}/bad.img",
+            explored.states,
+            out.display()
+        ))),
+    }
+}
