@@ -4,6 +4,7 @@ mod fsx;
 mod journals;
 mod mounts;
 mod pjdfstest;
+mod stress;
 mod tools;
 
 use crate::Result;
@@ -23,6 +24,8 @@ enum What {
     Fsx(fsx::Args),
     /// Recovery beside that of e2fsck, on the journal tests of e2fsprogs (j_*)
     Journals(journals::Args),
+    /// stress-ng's file-system class beside the kernel's ext4, then dbench and bonnie++ (root)
+    Stress(stress::Args),
 }
 
 pub fn run(args: &Args) -> Result {
@@ -30,6 +33,7 @@ pub fn run(args: &Args) -> Result {
         What::Pjdfstest(args) => pjdfstest::run(args),
         What::Fsx(args) => fsx::run(args),
         What::Journals(args) => journals::run(args),
+        What::Stress(args) => stress::run(args),
     }
 }
 
