@@ -82,6 +82,31 @@ impl Queue {
             .collect())
     }
 
+    /// The same, but each block has memory of its own, so that one that is kept keeps no other: copies, where the device does not answer that way.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn read_apart(
+        &self,
+        lba: Lba,
+        count: u64,
+        size: BlockSize,
+    ) -> Result<Vec<Bytes>, DevError> {
+        let request = Request::read(lba, size.sectors_of(count));
+        self.state.lock().stats.add(&request);
+        let reply = self.device.wait(self.device.submit(request))?;
+        if reply.data.iter().all(|piece| piece.len() == size.bytes()) {
+            return Ok(reply.data);
+        }
+        let whole = (reply.data.iter()).all(|piece| piece.len().is_multiple_of(size.bytes()));
+        let pieces = match whole {
+            true => reply.data,
+            false => vec![reply.into_bytes()],
+        };
+        let blocks = pieces.iter().flat_map(|piece| piece.chunks(size.bytes()));
+        Ok(blocks.map(Bytes::copy_from_slice).collect())
+    }
+
     /// Reads many runs of (first sector, sectors) with up to 32 commands at the device. One answer per run, in their order.
     pub fn read_many(&self, runs: &[(Lba, u64)]) -> Vec<Result<Bytes, DevError>> {
         let mut answers = Vec::with_capacity(runs.len());

@@ -88,6 +88,12 @@ impl Ext4 {
         &self.queue
     }
 
+    /// Pages of file content in memory. Beyond the bound of the options ([`MountOptions::cache_bytes`](crate::MountOptions)) there are those of the
+    /// requests under way at most.
+    pub fn cached_pages(&self) -> u64 {
+        self.pages.cached_pages()
+    }
+
     /// Time of all fsync and fdatasync calls by part: `fsync-data` (dirty pages), `fsync-commit` (the journal), `fsync-home`
     /// (metadata of a file system without journal), `fsync-flush` (the flush that the call itself waits for).
     pub fn sync_times(&self) -> BTreeMap<&'static str, Nanos> {

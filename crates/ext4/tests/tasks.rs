@@ -114,3 +114,52 @@ fn without_log() {
 fn block_maps() {
     together(&["-t", "ext3", "-J", "size=4"], "cache=1", 4);
 }
+
+/// Two writers, each with more than the cache holds, beside a task that writes back: nobody syncs.
+#[test]
+fn writers_wait_before_the_cache_outgrows_its_bound() {
+    const PIECE: usize = 128 << 10;
+    const PIECES: usize = 64;
+    if !have_tools() {
+        return;
+    }
+    let image = Image::new(64, &[]);
+    let ram = image.load();
+    let fs = mount(&ram, "cache=1");
+    let bound = (1 << 20) / 4096;
+    let writer = |n: u8| {
+        let own = create(&fs, &format!("own{n}"));
+        let fs: Arc<Ext4> = fs.clone();
+        rt::spawn("writer", move || {
+            let most = (0..PIECES).map(|piece| {
+                let data = vec![n + piece as u8; PIECE];
+                let at = (piece * PIECE) as u64;
+                assert_eq!(fs.write(own, at, &data).expect("write"), PIECE);
+                fs.cached_pages()
+            });
+            (own, most.max())
+        })
+    };
+    let writers = [1, 2].map(writer);
+    let flusher = {
+        let fs: Arc<Ext4> = fs.clone();
+        rt::spawn("flusher", move || {
+            for _ in 0..PIECES {
+                fs.writeback(rt::now()).expect("write-back");
+            }
+        })
+    };
+    let done = writers.map(|task| task.join().expect("no panic"));
+    flusher.join().expect("no panic");
+    fs.check();
+    let slack = 2 * (PIECE / 4096) as u64;
+    for (n, (own, most)) in (1..).zip(done) {
+        assert!(most <= Some(bound + slack), "{most:?} pages of {bound}");
+        let content = read_all(&fs, own);
+        let right = |(piece, bytes): (usize, &[u8])| bytes.iter().all(|b| *b == n + piece as u8);
+        assert!(content.len() == PIECES * PIECE && content.chunks(PIECE).enumerate().all(right));
+    }
+    fs.unmount().expect("unmount");
+    image.store(&ram);
+    image.fsck();
+}

@@ -8,6 +8,7 @@ mod error;
 mod flags;
 mod fs;
 mod page_cache;
+mod read_ahead;
 mod write_errors;
 mod xattr_name;
 
@@ -19,5 +20,6 @@ pub use fs::{
     XATTR_VALUE_BYTES_MAX, XattrMode,
 };
 pub use page_cache::{DirtyRun, Home, PageCache, PageState, Take};
+pub use read_ahead::ReadAhead;
 pub use write_errors::{ErrorSeen, WriteErrorCounts, WriteErrors};
 pub use xattr_name::{XattrName, xattr_full_name};

@@ -6,12 +6,17 @@
 //! - P1 a page under write-back is neither evicted nor handed out a second time; it may become dirty again, and then its
 //!   content is copied, so the device keeps the bytes it was given;
 //! - P2 a page whose home is [`Home::Delayed`] is dirty, or under write-back by the task that is finding it a home;
-//! - P3 the counters `dirty`, `dirty_meta` and `delayed` equal what a walk over all pages would count.
+//! - P3 the counters `dirty`, `dirty_meta`, `busy` and `delayed` equal what a walk over all pages would count.
 
-use base::{BLOCK_BYTES, Bytes, Ino, Map, Time};
-use bytes::BytesMut;
+mod state;
+mod writeback;
+
+pub use writeback::{DirtyRun, Take};
+
+use base::{BLOCK_BYTES, Bytes, Ino};
 use rt::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
+use state::{Page, State, change_bytes, modify};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// What the file system knows of the place of a page on the device.
@@ -34,75 +39,6 @@ pub struct PageState {
     pub dirty: bool,
     /// On its way to the device.
     pub writeback: bool,
-}
-
-/// Neighbouring dirty pages, now under write-back.
-#[derive(Clone, Debug)]
-pub struct DirtyRun {
-    /// Index of the first page.
-    pub first: u64,
-    /// Contents, in order.
-    pub pages: Vec<Bytes>,
-    /// Whether space is reserved for the page of the same position.
-    pub delayed: Vec<bool>,
-    since: Vec<Time>,
-}
-
-impl DirtyRun {
-    /// Page indexes of the run.
-    pub fn range(&self) -> Range<u64> {
-        self.first..self.first + self.pages.len() as u64
-    }
-}
-
-/// What [`PageCache::take_dirty`] found.
-#[derive(Debug)]
-pub enum Take {
-    /// Nothing dirty in the range.
-    Nothing,
-    /// The first dirty page of the range is still under its previous write-back; wait for that first.
-    Busy(u64),
-    /// A run.
-    Run(DirtyRun),
-}
-
-struct Page {
-    data: Bytes,
-    home: Home,
-    /// When it became dirty.
-    dirty: Option<Time>,
-    writeback: bool,
-    /// Place in the order of use; a key of `State::clean` while the page may be evicted.
-    stamp: u64,
-}
-
-impl Page {
-    fn evictable(&self) -> bool {
-        self.dirty.is_none() && !self.writeback
-    }
-}
-
-#[derive(Default)]
-struct File {
-    pages: BTreeMap<u64, Page>,
-    dirty: BTreeSet<u64>,
-    delayed: u64,
-    /// Of a directory: somebody else than write-back decides when its pages are written.
-    meta: bool,
-}
-
-#[derive(Default)]
-struct State {
-    files: Map<Ino, File>,
-    /// Pages that may be evicted, least recently used first.
-    clean: BTreeMap<u64, (Ino, u64)>,
-    clock: u64,
-    total: usize,
-    dirty: u64,
-    /// Of `dirty`, pages of files that are `meta`.
-    dirty_meta: u64,
-    /// Files with dirty pages.
-    dirty_files: BTreeSet<Ino>,
 }
 
 /// The page cache of one mounted file system.
@@ -234,6 +170,49 @@ impl PageCache {
         state.evict(self.limit);
     }
 
+    /// Whole pages that are not cached, dirty from now on: as many as `data` has. `home` counts for all of them.
+    ///
+    /// # Panics
+    /// If `data` is no number of whole pages, or if one of them is cached.
+    pub fn write_new(&self, ino: Ino, first: u64, data: &[u8], home: Home) {
+        assert!(
+            data.len().is_multiple_of(self.page_bytes),
+            "pages are whole"
+        );
+        // Copied before anything is locked: others shall not wait for that.
+        let pages: Vec<Bytes> = (data.chunks(self.page_bytes))
+            .map(Bytes::copy_from_slice)
+            .collect();
+        let mut state = self.state.lock();
+        state.insert_dirty(ino, first, pages, home);
+        state.evict(self.limit);
+    }
+
+    /// The first page of `range` that is cached.
+    pub fn next_cached(&self, ino: Ino, range: Range<u64>) -> Option<u64> {
+        let state = self.state.lock();
+        let mut pages = state.files.get(&ino)?.pages.range(range);
+        pages.next().map(|(&index, _)| index)
+    }
+
+    /// The contents of the pages from the front of `range` on that are cached, up to the first that is not.
+    pub fn get_front(&self, ino: Ino, range: Range<u64>) -> Vec<Bytes> {
+        let mut state = self.state.lock();
+        state.use_front(ino, range)
+    }
+
+    /// Adds what was read from the device, page by page from `first` on; pages that are cached already stay as they are.
+    pub fn fill_run(&self, ino: Ino, first: u64, pages: Vec<Bytes>, home: Home) {
+        let mut state = self.state.lock();
+        for (index, data) in (first..).zip(pages) {
+            debug_assert_eq!(data.len(), self.page_bytes, "pages are whole");
+            if state.page(ino, index).is_none() {
+                state.insert(ino, index, data, home);
+            }
+        }
+        state.evict(self.limit);
+    }
+
     /// Changes a page of a directory where it lies, and makes it dirty; its home is known. `base` is its content if it is not cached;
     /// answers `None` if that is needed and missing. `change` must not call the cache.
     ///
@@ -273,128 +252,6 @@ impl PageCache {
         true
     }
 
-    /// The first run of dirty pages in `range`, at most `max` long, and marks it as under write-back.
-    pub fn take_dirty(&self, ino: Ino, range: Range<u64>, max: usize) -> Take {
-        let mut state = self.state.lock();
-        let Some(file) = state.files.get_mut(&ino) else {
-            return Take::Nothing;
-        };
-        let indexes: Vec<u64> = (file.dirty.range(range).copied())
-            .scan(None, |last: &mut Option<u64>, i| {
-                let joined = last.is_none_or(|l| l + 1 == i);
-                *last = Some(i);
-                joined.then_some(i)
-            })
-            .take(max)
-            .collect();
-        let mut run: Option<DirtyRun> = None;
-        for index in indexes {
-            let page = file.pages.get_mut(&index).expect("P3: dirty pages exist");
-            if page.writeback {
-                if run.is_none() {
-                    return Take::Busy(index);
-                }
-                break;
-            }
-            let since = page.dirty.take().expect("P3: listed as dirty");
-            page.writeback = true;
-            file.dirty.remove(&index);
-            let run = run.get_or_insert_with(|| DirtyRun {
-                first: index,
-                pages: Vec::new(),
-                delayed: Vec::new(),
-                since: Vec::new(),
-            });
-            run.pages.push(page.data.clone());
-            run.delayed.push(page.home == Home::Delayed);
-            run.since.push(since);
-        }
-        let Some(run) = run else {
-            return Take::Nothing;
-        };
-        let taken = run.pages.len() as u64;
-        let meta = file.meta;
-        state.dirty -= taken;
-        state.dirty_meta -= if meta { taken } else { 0 };
-        state.settle(ino);
-        Take::Run(run)
-    }
-
-    /// These pages of a run have a written home now; answers how many of them were delayed.
-    pub fn mapped(&self, ino: Ino, range: Range<u64>) -> u64 {
-        let mut state = self.state.lock();
-        let Some(file) = state.files.get_mut(&ino) else {
-            return 0;
-        };
-        let mut were = 0;
-        for (_, page) in file.pages.range_mut(range) {
-            were += u64::from(page.home == Home::Delayed);
-            page.home = Home::Known;
-        }
-        file.delayed -= were;
-        were
-    }
-
-    /// The write-back of these pages is over.
-    pub fn written(&self, ino: Ino, range: Range<u64>) {
-        let mut state = self.state.lock();
-        let Some(file) = state.files.get_mut(&ino) else {
-            return;
-        };
-        let mut clean = Vec::new();
-        for (&index, page) in file.pages.range_mut(range) {
-            page.writeback = false;
-            if page.evictable() {
-                clean.push((page.stamp, index));
-            }
-        }
-        for (stamp, index) in clean {
-            state.clean.insert(stamp, (ino, index));
-        }
-        state.forget_if_empty(ino);
-        state.evict(self.limit);
-    }
-
-    /// The pages of `run` from position `from` on could not be written: dirty as before.
-    pub fn give_back(&self, ino: Ino, run: &DirtyRun, from: usize) {
-        let mut state = self.state.lock();
-        let (mut again, mut meta) = (0, false);
-        if let Some(file) = state.files.get_mut(&ino) {
-            meta = file.meta;
-            for (i, &since) in run.since.iter().enumerate().skip(from) {
-                let index = run.first + i as u64;
-                let Some(page) = file.pages.get_mut(&index) else {
-                    continue;
-                };
-                page.writeback = false;
-                if page.dirty.replace(since).is_none() {
-                    again += 1;
-                    file.dirty.insert(index);
-                }
-            }
-        }
-        state.dirty += again;
-        state.dirty_meta += if meta { again } else { 0 };
-        state.settle(ino);
-    }
-
-    /// The write-back of these pages failed: dirty again, from now on.
-    pub fn unwritten(&self, ino: Ino, range: Range<u64>) {
-        let mut state = self.state.lock();
-        let Some(file) = state.files.get_mut(&ino) else {
-            return;
-        };
-        let mut failed = Vec::new();
-        for (&index, page) in file.pages.range_mut(range) {
-            if std::mem::take(&mut page.writeback) {
-                failed.push(index);
-            }
-        }
-        for index in failed {
-            state.soil(ino, index);
-        }
-    }
-
     /// Drops the pages of `range`; answers how many delayed ones were among them.
     ///
     /// # Panics
@@ -430,79 +287,6 @@ impl PageCache {
         file.is_some_and(|f| f.pages.range(range).any(|(_, p)| p.writeback))
     }
 
-    /// The first dirty page of a file in `range`.
-    pub fn next_dirty(&self, ino: Ino, range: Range<u64>) -> Option<u64> {
-        let state = self.state.lock();
-        state.files.get(&ino)?.dirty.range(range).next().copied()
-    }
-
-    /// True if the file has dirty pages.
-    pub fn is_dirty(&self, ino: Ino) -> bool {
-        self.state.lock().dirty_files.contains(&ino)
-    }
-
-    /// Dirty pages of a file, and the runs of neighbours that they form.
-    pub fn dirty_runs(&self, ino: Ino) -> (u64, u64) {
-        let state = self.state.lock();
-        let Some(file) = state.files.get(&ino) else {
-            return (0, 0);
-        };
-        let (mut runs, mut next) = (0, None);
-        for &index in &file.dirty {
-            runs += u64::from(next != Some(index));
-            next = Some(index + 1);
-        }
-        (file.dirty.len() as u64, runs)
-    }
-
-    /// Where the first `max` dirty pages of a file lie; `None` if it has not as many.
-    pub fn dirty_front(&self, ino: Ino, max: usize) -> Option<Range<u64>> {
-        let state = self.state.lock();
-        let dirty = &state.files.get(&ino)?.dirty;
-        let last = dirty.iter().nth(max.checked_sub(1)?)?;
-        Some(*dirty.first()?..last + 1)
-    }
-
-    /// True if some file has at least so many dirty pages.
-    pub fn has_dirty_file_of(&self, pages: usize) -> bool {
-        let state = self.state.lock();
-        let mut files = state.dirty_files.iter();
-        files.any(|ino| state.files[ino].dirty.len() >= pages)
-    }
-
-    /// Delayed pages of a file.
-    pub fn delayed(&self, ino: Ino) -> u64 {
-        self.state.lock().files.get(&ino).map_or(0, |f| f.delayed)
-    }
-
-    /// Dirty pages of all files.
-    pub fn dirty_pages(&self) -> u64 {
-        self.state.lock().dirty
-    }
-
-    /// Of those, pages of directories (see [`edit`](Self::edit)).
-    pub fn dirty_meta_pages(&self) -> u64 {
-        self.state.lock().dirty_meta
-    }
-
-    /// Directories with dirty pages, by number.
-    pub fn dirty_meta_files(&self) -> Vec<Ino> {
-        let state = self.state.lock();
-        let files = state.dirty_files.iter().copied();
-        files.filter(|ino| state.files[ino].meta).collect()
-    }
-
-    /// Files with a page that became dirty before `older_than`, by number.
-    pub fn dirty_files(&self, older_than: Option<Time>) -> Vec<Ino> {
-        let state = self.state.lock();
-        let old = |ino: &Ino| {
-            let file = &state.files[ino];
-            let mut since = file.dirty.iter().filter_map(|i| file.pages[i].dirty);
-            older_than.is_none_or(|limit| since.any(|t| t < limit))
-        };
-        state.dirty_files.iter().copied().filter(old).collect()
-    }
-
     /// Checks P3 and that every clean page can be found for eviction.
     ///
     /// # Panics
@@ -510,6 +294,7 @@ impl PageCache {
     pub fn check(&self) {
         let state = self.state.lock();
         let (mut total, mut dirty, mut meta, mut clean) = (0, 0, 0, 0);
+        let mut busy = 0;
         for ino in state.files.keys().copied().collect::<BTreeSet<Ino>>() {
             let file = &state.files[&ino];
             let count = |f: fn(&Page) -> bool| file.pages.values().filter(|p| f(p)).count();
@@ -521,6 +306,7 @@ impl PageCache {
                 0
             };
             clean += count(Page::evictable);
+            busy += count(|p| p.writeback) as u64;
             assert_eq!(count(|p| p.dirty.is_some()), file.dirty.len(), "P3: dirty");
             let delayed = count(|p| p.home == Home::Delayed) as u64;
             assert_eq!(delayed, file.delayed, "P3: delayed");
@@ -532,141 +318,19 @@ impl PageCache {
                 state.total,
                 state.dirty,
                 state.dirty_meta,
+                state.busy,
                 state.clean.len()
             ),
-            (total, dirty, meta, clean),
+            (total, dirty, meta, busy, clean),
             "P3: totals"
         );
-    }
-}
-
-/// Overwrites part of a page; copies it if somebody else holds its bytes (P1).
-fn modify(page: &mut Bytes, at: usize, data: &[u8]) {
-    if data.len() == page.len() {
-        *page = Bytes::copy_from_slice(data);
-        return;
-    }
-    change_bytes(page, |bytes| {
-        bytes[at..at + data.len()].copy_from_slice(data);
-    });
-}
-
-/// Changes a page; copies it if somebody else holds its bytes (P1).
-fn change_bytes<R>(page: &mut Bytes, change: impl FnOnce(&mut [u8]) -> R) -> R {
-    let mut bytes = match std::mem::take(page).try_into_mut() {
-        Ok(own) => own,
-        Err(shared) => BytesMut::from(&shared[..]),
-    };
-    let answer = change(&mut bytes);
-    *page = bytes.freeze();
-    answer
-}
-
-impl State {
-    fn page(&mut self, ino: Ino, index: u64) -> Option<&mut Page> {
-        self.files.get_mut(&ino)?.pages.get_mut(&index)
-    }
-
-    fn insert(&mut self, ino: Ino, index: u64, data: Bytes, home: Home) {
-        self.clock += 1;
-        let page = Page {
-            data,
-            home,
-            dirty: None,
-            writeback: false,
-            stamp: self.clock,
-        };
-        let file = self.files.entry(ino).or_default();
-        file.delayed += u64::from(home == Home::Delayed);
-        file.pages.insert(index, page);
-        self.clean.insert(self.clock, (ino, index));
-        self.total += 1;
-    }
-
-    /// Makes a cached page dirty.
-    fn soil(&mut self, ino: Ino, index: u64) {
-        let file = self.files.get_mut(&ino).expect("the page is cached");
-        let page = file.pages.get_mut(&index).expect("the page is cached");
-        if page.dirty.is_some() {
-            return;
-        }
-        page.dirty = Some(rt::now());
-        self.clean.remove(&page.stamp);
-        self.dirty += 1;
-        self.dirty_meta += u64::from(file.meta);
-        if file.dirty.is_empty() {
-            self.dirty_files.insert(ino);
-        }
-        file.dirty.insert(index);
-    }
-
-    fn make_meta(&mut self, ino: Ino) {
-        let file = self.files.entry(ino).or_default();
-        if !std::mem::replace(&mut file.meta, true) {
-            self.dirty_meta += file.dirty.len() as u64;
-        }
-    }
-
-    fn touch(&mut self, ino: Ino, index: u64) {
-        self.clock += 1;
-        let stamp = self.clock;
-        let Some(page) = self.page(ino, index) else {
-            return;
-        };
-        let old = std::mem::replace(&mut page.stamp, stamp);
-        if self.clean.remove(&old).is_some() {
-            self.clean.insert(stamp, (ino, index));
-        }
-    }
-
-    fn remove(&mut self, ino: Ino, index: u64) {
-        let Some(file) = self.files.get_mut(&ino) else {
-            return;
-        };
-        let Some(page) = file.pages.remove(&index) else {
-            return;
-        };
-        assert!(
-            !page.writeback,
-            "P1: page {index} of inode {ino} is dropped under write-back"
-        );
-        file.delayed -= u64::from(page.home == Home::Delayed);
-        let was_dirty = u64::from(file.dirty.remove(&index));
-        self.dirty -= was_dirty;
-        self.dirty_meta -= if file.meta { was_dirty } else { 0 };
-        self.clean.remove(&page.stamp);
-        self.total -= 1;
-    }
-
-    /// Puts the file on or off the list of dirty files.
-    fn settle(&mut self, ino: Ino) {
-        if self.files.get(&ino).is_some_and(|f| !f.dirty.is_empty()) {
-            self.dirty_files.insert(ino);
-        } else {
-            self.dirty_files.remove(&ino);
-        }
-    }
-
-    fn forget_if_empty(&mut self, ino: Ino) {
-        if self.files.get(&ino).is_some_and(|f| f.pages.is_empty()) {
-            self.files.remove(&ino);
-        }
-    }
-
-    fn evict(&mut self, limit: usize) {
-        while self.total > limit {
-            let Some((_, (ino, index))) = self.clean.pop_first() else {
-                return;
-            };
-            self.remove(ino, index);
-            self.forget_if_empty(ino);
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::Time;
 
     const F: Ino = Ino(12);
 
@@ -751,6 +415,38 @@ mod tests {
         assert!(!cache.has_dirty_file_of(3));
         assert_eq!(cache.dirty_front(F, 2), Some(5..10));
         cache.written(F, taken.range());
+    }
+
+    #[test]
+    fn new_pages_are_dirty_at_once_and_found_from_the_front() {
+        let cache = PageCache::new(16 * BLOCK_BYTES);
+        let data: Vec<u8> = (0..20u8).flat_map(|n| [n; BLOCK_BYTES]).collect();
+        cache.write_new(F, 3, &data, Home::Delayed);
+        assert_eq!((cache.dirty_pages(), cache.delayed(F)), (20, 20));
+        assert_eq!(cache.cached_pages(), 20, "dirty pages stay");
+        assert_eq!(cache.next_cached(F, 0..2), None);
+        assert_eq!(cache.next_cached(F, 0..9), Some(3));
+        assert!(cache.get_front(F, 2..9).is_empty());
+        let found = cache.get_front(F, 21..30);
+        assert_eq!(found.iter().map(|p| p[0]).collect::<Vec<_>>(), [18, 19]);
+        let out = run(&cache, 0..99);
+        assert_eq!((cache.busy_pages(), out.pages.len()), (20, 20));
+        cache.mapped(F, out.range());
+        cache.written(F, out.range());
+        assert_eq!((cache.busy_pages(), cache.cached_pages()), (0, 16));
+        let pages = vec![zeros(), zeros()];
+        cache.fill_run(F, 22, pages, Home::Known);
+        assert_eq!(cache.get(F, 22).expect("cached")[0], 19, "stays as it is");
+        assert_eq!(cache.get(F, 23).expect("new")[0], 0);
+        cache.check();
+    }
+
+    #[test]
+    #[should_panic(expected = "is cached")]
+    fn a_cached_page_is_not_new() {
+        let cache = PageCache::new(1 << 20);
+        cache.write(F, 1, 0, b"d", &zeros(), Home::Known);
+        cache.write_new(F, 0, &[0; 2 * BLOCK_BYTES], Home::Known);
     }
 
     #[test]

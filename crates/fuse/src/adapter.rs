@@ -355,10 +355,10 @@ impl Filesystem for Adapter {
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match self.server.read(ino.0, offset, size as usize) {
-            Ok(data) => reply.data(&data),
+        (self.server).read_for(ino.0, offset, size as usize, |read| match read {
+            Ok(data) => reply.data(data),
             Err(errno) => reply.error(number(errno)),
-        }
+        });
     }
 
     fn write(

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 /// Largest request that the kernel sends, bytes (`fs.fuse.max_pages_limit` of 256 pages).
 const MAX_WRITE_BYTES: u32 = 1 << 20;
+/// Two of the largest requests: one is answered while the other is under way.
+const READ_AHEAD_BYTES: u32 = 2 << 20;
 /// A worker that waits for an fsync is lost for others, so there are many.
 const THREADS: usize = 16;
 
@@ -45,6 +47,8 @@ pub struct Options {
     pub writeback: bool,
     /// Bytes of the largest write request (`max_write=`).
     pub max_write: u32,
+    /// How far the kernel reads ahead, bytes (`readahead=`, in KiB). Only the superuser's mounts get more than 128 KiB.
+    pub read_ahead: u32,
     /// Requests that are worked on at the same time (`threads=`).
     pub threads: usize,
     /// How long the kernel may answer `stat` by itself (`attr_timeout=`).
@@ -69,6 +73,7 @@ impl Default for Options {
             access_times: None,
             writeback: false,
             max_write: MAX_WRITE_BYTES,
+            read_ahead: READ_AHEAD_BYTES,
             threads: THREADS,
             attr_timeout: Duration::from_secs(1),
             errors: None,
@@ -154,6 +159,11 @@ impl Options {
                 let bytes = bytes.filter(|n| (4096..=MAX_WRITE_BYTES).contains(n));
                 self.max_write = bytes.ok_or_else(|| bad(there_is))?;
             }
+            "readahead" => {
+                let there_is = "readahead=KIB, 0 to 16384";
+                let kib = value.parse::<u32>().ok().filter(|n| *n <= 16_384);
+                self.read_ahead = kib.ok_or_else(|| bad(there_is))? << 10;
+            }
             "threads" => {
                 let threads = value.parse().ok().filter(|n| (1..=256).contains(n));
                 self.threads = threads.ok_or_else(|| bad("threads=NUMBER, 1 to 256"))?;
@@ -178,13 +188,14 @@ mod tests {
 
     #[test]
     fn options_are_taken_here_or_left_to_the_file_system() {
-        let text = "rw,allow_other,noatime,scheme=emmc,commit=30,max_write=131072,x-systemd.automount,threads=4";
+        let text = "rw,allow_other,noatime,scheme=emmc,commit=30,max_write=131072,x-systemd.automount,threads=4,readahead=64";
         let options = Options::parse(text).expect("valid");
         assert_eq!(options.rest, ["scheme=emmc", "commit=30"]);
         assert_eq!(
             (options.access, options.max_write, options.threads),
             (Access::All, 131_072, 4)
         );
+        assert_eq!(options.read_ahead, 65_536);
         assert_eq!(options.access_times, Some("noatime"));
         assert!(options.no_access_times && !options.read_only);
         assert_eq!(Options::parse("").expect("valid"), Options::default());
@@ -192,7 +203,13 @@ mod tests {
 
     #[test]
     fn values_that_cannot_be_are_refused_by_name() {
-        for bad in ["threads=0", "max_write=2M", "attr_timeout=-1", "threads"] {
+        for bad in [
+            "threads=0",
+            "max_write=2M",
+            "attr_timeout=-1",
+            "threads",
+            "readahead=x",
+        ] {
             let text = Options::parse(bad).expect_err(bad).to_string();
             assert!(text.contains(&format!("`{bad}`")), "{text}");
         }

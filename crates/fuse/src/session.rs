@@ -50,7 +50,10 @@ impl Mounted {
         let adapter = Adapter::new(Arc::clone(&server), options.clone());
         let config = config(source, superuser, options);
         match Session::new(adapter, dir, &config) {
-            Ok(session) => Ok(Mounted { session, server }),
+            Ok(session) => {
+                read_ahead(dir, options.read_ahead);
+                Ok(Mounted { session, server })
+            }
             Err(e) => {
                 // Nothing has been changed; a failure here would be the next mount's, too.
                 let _ = server.shut_down();
@@ -86,6 +89,23 @@ fn explained(e: io::Error) -> MountError {
         )),
         Ok(_) => MountError(e),
     }
+}
+
+/// Sets how far the kernel reads ahead: by itself it reads 128 KiB at a time of a file system of FUSE, whatever is agreed on. Only the superuser may;
+/// for others it stays at that.
+fn read_ahead(dir: &Path, bytes: u32) {
+    let Some(device) = device_of(dir) else { return };
+    let file = format!("/sys/class/bdi/{device}/read_ahead_kb");
+    let _ = std::fs::write(file, (bytes >> 10).to_string());
+}
+
+/// `MAJOR:MINOR` of what is mounted on `dir`. Asking the directory itself would be a request that nobody answers yet.
+fn device_of(dir: &Path) -> Option<String> {
+    let dir = dir.to_str()?;
+    let table = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let at = |line: &&str| line.split(' ').nth(4) == Some(dir);
+    let line = table.lines().rev().find(at)?;
+    line.split(' ').nth(2).map(String::from)
 }
 
 fn config(source: &str, superuser: bool, options: &Options) -> Config {

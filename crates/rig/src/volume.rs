@@ -139,7 +139,9 @@ impl Volume {
         let pages = options.cache_pages();
         let policy = WritebackPolicy {
             background_pages: Some(pages / 4),
-            limit_pages: Some(pages / 2),
+            // Both file systems hold a heavy writer at half of the cache by themselves: there he writes as much as he brings. The pauses begin
+            // behind that.
+            limit_pages: Some(pages * 7 / 8),
             ..WritebackPolicy::default()
         };
         let fs = match (journal, options) {

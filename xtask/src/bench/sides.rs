@@ -135,8 +135,9 @@ impl Ground {
                 if let Some(more) = &self.options {
                     options = format!("{options},{more}");
                 }
-                let varve = self.varve.to_string_lossy();
-                sh(&varve, &["mount", &image, &at, "-o", &options])?;
+                let mut command = Command::new(&self.varve);
+                command.args(["mount", "-f", &image, &at, "-o", &options]);
+                mount.serve(command)?;
             }
             (Side::Kernel | Side::KernelDirect, _) => {
                 let direct = match side {
@@ -152,24 +153,12 @@ impl Ground {
                     Side::Fuse2fsBig => "allow_other,big_writes",
                     _ => "allow_other",
                 };
-                mount.child = Some(self.fuse2fs(options)?);
-                mount.wait()?;
+                let mut command = Command::new("fuse2fs");
+                command.args(["-f", &image, &at, "-o", options]);
+                mount.serve(command)?;
             }
         }
         Ok(mount)
-    }
-
-    fn fuse2fs(&self, options: &str) -> Result<Child> {
-        Command::new("fuse2fs")
-            .arg("-f")
-            .arg(&self.image)
-            .arg(&self.at)
-            .args(["-o", options])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|e| format!("fuse2fs: {e}"))
     }
 
     fn is_mounted(&self) -> Result<bool> {
@@ -202,16 +191,24 @@ impl Mount<'_> {
         &self.ground.at
     }
 
-    fn wait(&mut self) -> Result {
+    /// Starts who serves the mount, in the foreground: where the scheduler shares the processor among sessions, all sides are in ours.
+    fn serve(&mut self, mut command: Command) -> Result {
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|e| format!("{}: {e}", command.get_program().display()))?;
+        self.child = Some(child);
         let start = Instant::now();
         while !self.ground.is_mounted()? {
             if let Some(child) = &mut self.child
                 && let Ok(Some(status)) = child.try_wait()
             {
-                return Err(format!("fuse2fs ended before its mount was up ({status})"));
+                return Err(format!("ended before its mount was up ({status})"));
             }
             if start.elapsed() > PATIENCE {
-                return Err("fuse2fs: its mount does not appear".into());
+                return Err("its mount does not appear".into());
             }
             std::thread::sleep(LOOK);
         }
@@ -233,9 +230,9 @@ impl Mount<'_> {
             sh("umount", &[&at])?;
         }
         if let Some(mut child) = self.child.take() {
-            let status = child.wait().map_err(|e| format!("fuse2fs: {e}"))?;
+            let status = child.wait().map_err(|e| format!("its process: {e}"))?;
             if !status.success() {
-                return Err(format!("fuse2fs ended badly ({status})"));
+                return Err(format!("its process ended badly ({status})"));
             }
         }
         match self.device.take() {

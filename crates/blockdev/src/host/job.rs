@@ -3,7 +3,7 @@
 use super::buffer::Aligned;
 use super::place::{PIECES_MAX, Place};
 use crate::{DevError, Op, Piece, Reply, Request};
-use base::{Bytes, SECTOR_BYTES};
+use base::{BLOCK_BYTES, Bytes, SECTOR_BYTES};
 use rt::Mutex;
 use std::io;
 
@@ -35,8 +35,8 @@ impl Pool {
 
 /// What is to be done.
 pub(super) enum Job {
-    /// Read into the buffer.
-    Read { at: u64, into: Aligned },
+    /// Read into the buffers, one after the other: blocks with memory of their own, so that a cache can keep one without the others.
+    Read { at: u64, into: Vec<Aligned> },
     /// Write the parts in their order.
     Write {
         at: u64,
@@ -65,7 +65,7 @@ impl Job {
         Ok(match request.op {
             Op::Read { lba, sectors } => Job::Read {
                 at: place.at(lba),
-                into: Aligned::new(sectors as usize * SECTOR_BYTES, place.align),
+                into: blocks(sectors as usize * SECTOR_BYTES, place.align),
             },
             Op::Write { lba, pieces, fua } => {
                 let (parts, spare) = parts(place, pool, pieces);
@@ -93,7 +93,7 @@ impl Job {
     /// Bytes to transfer.
     pub fn len(&self) -> usize {
         match self {
-            Job::Read { into, .. } => into.len(),
+            Job::Read { into, .. } => into.iter().map(|b| b.len()).sum(),
             Job::Write { .. } => self.slices().iter().map(|s| s.len()).sum(),
             Job::Sync | Job::Discard { .. } => 0,
         }
@@ -114,11 +114,16 @@ impl Job {
     /// Does it, or what is left of it after `done` bytes, in this thread.
     pub fn run(&mut self, place: &Place, done: usize) -> Result<(), DevError> {
         let result = match self {
-            Job::Read { at, into } => place.read(*at + done as u64, &mut into[done..]),
+            Job::Read { at, into } => place.read_into(*at, into, done),
             Job::Write { at, dsync, .. } => {
                 let (at, dsync) = (*at, *dsync);
                 let slices = rest(self.slices(), done);
-                place.write(at + done as u64, &slices, dsync)
+                let len: usize = slices.iter().map(|s| s.len()).sum();
+                let written = place.write(at + done as u64, &slices, dsync);
+                if !dsync {
+                    place.begin_writing(at + done as u64, len as u64);
+                }
+                written
             }
             Job::Sync => place.file.sync_data(),
             Job::Discard { at, len } => place.discard(*at, *len),
@@ -140,7 +145,7 @@ impl Job {
     pub fn into_reply(self, pool: &Pool) -> Reply {
         match self {
             Job::Read { into, .. } => Reply {
-                data: vec![Bytes::from_owner(into)],
+                data: into.into_iter().map(Bytes::from_owner).collect(),
                 ..Reply::default()
             },
             other => {
@@ -149,6 +154,14 @@ impl Job {
             }
         }
     }
+}
+
+/// Buffers for `len` bytes, of a block each.
+fn blocks(len: usize, align: usize) -> Vec<Aligned> {
+    let starts = (0..len).step_by(BLOCK_BYTES);
+    starts
+        .map(|at| Aligned::new(BLOCK_BYTES.min(len - at), align))
+        .collect()
 }
 
 fn rest(slices: Vec<&[u8]>, mut done: usize) -> Vec<&[u8]> {

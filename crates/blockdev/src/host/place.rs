@@ -8,13 +8,15 @@ use base::{BLOCK_BYTES, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK};
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{self, File};
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::FileExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Longest list of pieces that one call takes (`UIO_MAXIOV`).
 pub(super) const PIECES_MAX: usize = 1024;
+/// A write to the page cache of the host from which on its writing to the disk begins at once: shorter ones may be overwritten soon.
+const LONG_BYTES: u64 = 256 << 10;
 /// Where a hole is punched to see whether the file system can: far behind any end of a file.
 const PROBE_AT: u64 = 1 << 42;
 
@@ -100,6 +102,32 @@ impl Place {
         self.file.read_exact_at(buf, at)
     }
 
+    /// Fills buffers one after the other, of which `done` bytes are filled already.
+    pub fn read_into(&self, at: u64, into: &mut [Aligned], mut done: usize) -> io::Result<()> {
+        let total: usize = into.iter().map(|b| b.len()).sum();
+        while done < total {
+            let (mut skip, mut slices) = (done, Vec::with_capacity(into.len().min(PIECES_MAX)));
+            for buffer in into.iter_mut() {
+                if skip >= buffer.len() {
+                    skip -= buffer.len();
+                    continue;
+                }
+                slices.push(IoSliceMut::new(&mut buffer[skip..]));
+                skip = 0;
+                if slices.len() == PIECES_MAX {
+                    break;
+                }
+            }
+            match rustix::io::preadv(&self.file, &mut slices, at + done as u64) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => done += n,
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+
     /// Writes all pieces one after the other; `dsync`: they are durable then.
     pub fn write(&self, at: u64, pieces: &[&[u8]], dsync: bool) -> io::Result<()> {
         let total: usize = pieces.iter().map(|p| p.len()).sum();
@@ -123,6 +151,22 @@ impl Place {
             }
         }
         Ok(())
+    }
+
+    /// Asks the host to begin with the writing of a long range that lies in its page cache. Durable it becomes by a flush alone; but that finds
+    /// little left to do then, and the disk works while the next bytes are copied.
+    pub fn begin_writing(&self, at: u64, len: u64) {
+        if self.align == 1 && len >= LONG_BYTES {
+            // SAFETY: the call takes an open descriptor and numbers.
+            let _ = unsafe {
+                libc::sync_file_range(
+                    std::os::fd::AsRawFd::as_raw_fd(&self.file),
+                    at as libc::off64_t,
+                    len as libc::off64_t,
+                    libc::SYNC_FILE_RANGE_WRITE,
+                )
+            };
+        }
     }
 
     /// Gives up the blocks of a range.

@@ -233,7 +233,9 @@ fn iovecs(job: &mut Job) -> Vec<libc::iovec> {
         iov_len: len,
     };
     if let Job::Read { into, .. } = job {
-        return vec![iovec(into.as_mut_ptr(), into.len())];
+        return (into.iter_mut())
+            .map(|b| iovec(b.as_mut_ptr(), b.len()))
+            .collect();
     }
     let slices = job.slices().into_iter();
     slices

@@ -46,14 +46,19 @@ impl Ext4 {
 
     /// Promises a block to one more delayed page; false if there is none.
     pub(super) fn promise_page(&self, inode: &Inode) -> FsResult<bool> {
+        self.promise_pages(inode, 1)
+    }
+
+    /// Promises a block to each of `pages` more delayed pages; false if there are not as many.
+    pub(super) fn promise_pages(&self, inode: &Inode, pages: u64) -> FsResult<bool> {
         let held = inode.core().promise;
-        let meta = self.tree_need(inode, held.data + 1)?;
+        let meta = self.tree_need(inode, held.data + pages)?;
         let more = meta.saturating_sub(held.meta);
-        if !self.space.promise(1 + more) {
+        if !self.space.promise(pages + more) {
             return Ok(false);
         }
         let mut core = inode.core();
-        core.promise.data += 1;
+        core.promise.data += pages;
         core.promise.meta += more;
         Ok(true)
     }

@@ -8,9 +8,10 @@ use crate::options::Atime;
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use fscore::{FsResult, Home};
 use ondisk::ext4::InodeFlags;
+use std::ops::Range;
 
-/// Pages read ahead of a sequential reader (Linux default: 128 KiB).
-const READ_AHEAD_PAGES: u64 = 32;
+/// Cached pages that are taken under one lock.
+const FRONT_PAGES: u64 = 64;
 const DAY_SECS: i64 = 86400;
 
 static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
@@ -24,10 +25,7 @@ impl Ext4 {
     /// Reads file content.
     pub(crate) fn read_file(&self, inode: &Inode, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
         let _gate = inode.gate.read();
-        let (size, sequential) = {
-            let core = inode.core();
-            (core.size, core.read_end == offset)
-        };
+        let size = inode.core().size;
         if offset >= size || buf.is_empty() {
             return Ok(0);
         }
@@ -41,59 +39,88 @@ impl Ext4 {
         let pages = len.div_ceil(self.block_size.bytes()) as u64;
         rt::charge_each(base::cost::ext4::READ_PAGE, pages);
         let last = (offset + len as u64 - 1) / self.block();
-        let ahead = if sequential { READ_AHEAD_PAGES } else { 0 };
-        let stop = (last + 1 + ahead).min(size.div_ceil(self.block()));
         let mut done = 0;
         while done < len {
             let at = offset + done as u64;
-            let (index, skip) = (at / self.block(), (at % self.block()) as usize);
-            let page = match self.pages.get(inode.ino, index) {
-                Some(page) => page,
-                None => self.fill(inode, index, stop)?,
-            };
-            let part = (self.block_size.bytes() - skip).min(len - done);
-            buf[done..done + part].copy_from_slice(&page[skip..skip + part]);
-            done += part;
+            let index = at / self.block();
+            let mut skip = (at % self.block()) as usize;
+            for page in self.pages_from(inode, offset, index..last + 1)? {
+                let part = (self.block_size.bytes() - skip).min(len - done);
+                buf[done..done + part].copy_from_slice(&page[skip..skip + part]);
+                done += part;
+                skip = 0;
+                if done == len {
+                    break;
+                }
+            }
         }
-        inode.core().read_end = offset + len as u64;
+        inode.core().read_ahead.ended(offset + len as u64);
         self.note_access(inode)?;
         Ok(len)
     }
 
+    /// The contents of pages from the front of `wanted` on, at least one: those that are cached, or what one request to the device brings for a
+    /// read that began at byte `offset`.
+    fn pages_from(&self, inode: &Inode, offset: u64, wanted: Range<u64>) -> FsResult<Vec<Bytes>> {
+        let front = wanted.start..wanted.end.min(wanted.start + FRONT_PAGES);
+        let cached = self.pages.get_front(inode.ino, front.clone());
+        if !cached.is_empty() {
+            return Ok(cached);
+        }
+        let count = wanted.end - wanted.start;
+        let (size, want) = {
+            let mut core = inode.core();
+            // The first miss of a read tells where the reader is.
+            let want = match wanted.start == offset / self.block() {
+                true => core.read_ahead.miss(offset, count, self.block()),
+                false => count,
+            };
+            (core.size, want)
+        };
+        let stop = (wanted.start + want).min(size.div_ceil(self.block()));
+        if want == count {
+            return self.fill_pages(inode, wanted.start, stop);
+        }
+        let _filling = inode.filling.lock();
+        // Somebody else may have read it ahead meanwhile.
+        let cached = self.pages.get_front(inode.ino, front);
+        match cached.is_empty() {
+            true => self.fill_pages(inode, wanted.start, stop),
+            false => Ok(cached),
+        }
+    }
+
     /// Fills the page `index` and those up to `stop` that are missing too and continue it on the device. Answers the page.
     pub(super) fn fill(&self, inode: &Inode, index: u64, stop: u64) -> FsResult<Bytes> {
+        let pages = self.fill_pages(inode, index, stop)?;
+        Ok(pages.into_iter().next().expect("one page at least"))
+    }
+
+    /// The same; answers all of them.
+    fn fill_pages(&self, inode: &Inode, index: u64, stop: u64) -> FsResult<Vec<Bytes>> {
         let limit = self.queue.caps().max_transfer_sectors / self.block_size.sectors();
-        let stop = stop.min(index + limit.max(1));
-        let missing = (index + 1..stop).take_while(|&i| self.pages.state(inode.ino, i).is_none());
-        let want = 1 + missing.count() as u32;
+        let stop = stop.min(index + limit.max(1)).max(index + 1);
+        let next = self.pages.next_cached(inode.ino, index + 1..stop);
+        let want = (next.unwrap_or(stop) - index) as u32;
         let (start, len) = match self.lookup_span(inode, index as u32, want)? {
             Span::Data { start, len } => (start, len),
             // Not worth a place in the cache.
-            Span::Hole { .. } | Span::Unwritten { .. } => return Ok(self.zero_page()),
+            Span::Hole { len } | Span::Unwritten { len, .. } => {
+                return Ok(vec![self.zero_page(); len as usize]);
+            }
         };
         if self.logs_data(inode) {
             let page = self.journal.read(start).map_err(fault::journal)?;
             let page = self.cut_tail(inode, index, page);
             self.pages.fill(inode.ino, index, page.clone(), Home::Known);
-            return Ok(page);
+            return Ok(vec![page]);
         }
-        let bytes = self.read_data(inode, start, len)?;
-        // Copies: a slice would keep the whole transfer in memory for as long as one of its pages is cached.
-        let page = |n: usize| match len {
-            1 => bytes.clone(),
-            _ => Bytes::copy_from_slice(
-                &bytes[n * self.block_size.bytes()..(n + 1) * self.block_size.bytes()],
-            ),
-        };
-        for n in 1..len as usize {
-            let at = index + n as u64;
-            let content = self.cut_tail(inode, at, page(n));
-            self.pages.fill(inode.ino, at, content, Home::Known);
-        }
-        let first = self.cut_tail(inode, index, page(0));
-        self.pages
-            .fill(inode.ino, index, first.clone(), Home::Known);
-        Ok(first)
+        let pages = self.read_data(inode, start, len)?;
+        let cut = |(at, page)| self.cut_tail(inode, at, page);
+        let pages: Vec<Bytes> = (index..).zip(pages).map(cut).collect();
+        let ino = inode.ino;
+        self.pages.fill_run(ino, index, pages.clone(), Home::Known);
+        Ok(pages)
     }
 
     /// Behind the end of the file zeros are read, whatever the block holds.
@@ -107,12 +134,17 @@ impl Ext4 {
         bytes.into()
     }
 
-    pub(super) fn read_data(&self, inode: &Inode, start: BlockNo, len: u32) -> FsResult<Bytes> {
-        let what = format!("reading inode {} at block {start}", inode.ino);
-        let sectors = self.block_size.sectors_of(len.into());
-        self.queue
-            .read(self.block_size.lba(start), sectors)
-            .map_err(fault::device(&what))
+    /// Reads `len` blocks from `start` on.
+    pub(super) fn read_data(
+        &self,
+        inode: &Inode,
+        start: BlockNo,
+        len: u32,
+    ) -> FsResult<Vec<Bytes>> {
+        let what = || format!("reading inode {} at block {start}", inode.ino);
+        (self.queue)
+            .read_apart(self.block_size.lba(start), len.into(), self.block_size)
+            .map_err(|e| fault::device(&what())(e))
     }
 
     /// Sets the access time if the mount options ask for it.

@@ -105,7 +105,9 @@ impl Ext4 {
         };
         // Recovery has brought all content home, and nothing was written since.
         let block = self.read_data(inode, start, 1)?;
-        if base::bytes::is_zero(&block[at..]) || !self.zero_tail(inode, size)? {
+        if (block.iter()).all(|block| base::bytes::is_zero(&block[at..]))
+            || !self.zero_tail(inode, size)?
+        {
             return Ok(());
         }
         self.transact(1, |tx| self.submit_ordered(tx, inode, index))

@@ -10,6 +10,9 @@ use fscore::{Errno, FsResult, Home};
 /// pass those of write-back, so write-back does not stand in it: only what the device is busy with is in the way, as behind Linux's CFQ.
 const CHUNK_PAGES: usize = 128;
 
+/// Most pages that are taken at once: a request of FUSE has as many.
+const WHOLE_PAGES_MAX: usize = 256;
+
 /// One page of a write.
 struct Part<'a> {
     index: u64,
@@ -48,22 +51,60 @@ impl Ext4 {
         }
         let mut done = 0;
         while done < data.len() {
-            let pos = offset + done as u64;
-            let at = (pos % self.block()) as usize;
-            let len = (self.block_size.bytes() - at).min(data.len() - done);
-            let part = Part {
-                index: pos / self.block(),
-                at,
-                data: &data[done..done + len],
+            let step = match self.write_whole(inode, offset + done as u64, &data[done..]) {
+                Ok(0) => self.write_one(inode, offset + done as u64, &data[done..]),
+                other => other,
             };
-            match self.write_part(inode, &part) {
-                Ok(()) => done += len,
+            match step {
+                Ok(len) => done += len,
                 Err(_) if done > 0 => break,
                 Err(e) => return Err(e),
             }
         }
         self.settle_size(inode, offset + done as u64)?;
         Ok(done)
+    }
+
+    /// Takes the whole pages at the front of `data` that are neither cached nor mapped in different ways: one look at the mapping, one promise and
+    /// one visit to the cache for all of them. Answers how many bytes; 0 if they have to go one by one. The promise is made before a page
+    /// is dirty (F1).
+    fn write_whole(&self, inode: &Inode, pos: u64, data: &[u8]) -> FsResult<usize> {
+        let bytes = self.block_size.bytes();
+        let pages = (data.len() / bytes).min(WHOLE_PAGES_MAX) as u64;
+        if pages < 2 || !pos.is_multiple_of(self.block()) {
+            return Ok(0);
+        }
+        let first = pos / self.block();
+        let cached = self.pages.next_cached(inode.ino, first..first + pages);
+        let free = cached.unwrap_or(first + pages) - first;
+        if free < 2 {
+            return Ok(0);
+        }
+        let span = self.lookup_span(inode, first as u32, free as u32)?;
+        let count = u64::from(span.len());
+        let home = match span {
+            Span::Data { .. } => Home::Known,
+            // Near the end of the space each page counts for itself.
+            _ if !self.promise_pages(inode, count)? => return Ok(0),
+            Span::Hole { .. } | Span::Unwritten { .. } => Home::Delayed,
+        };
+        let len = count as usize * bytes;
+        // Before the pages are there: write-back that finds them takes the size along, as far as it has mapped them (N2).
+        self.extend(inode, pos + len as u64);
+        self.pages.write_new(inode.ino, first, &data[..len], home);
+        Ok(len)
+    }
+
+    /// Takes what `data` has of the page at `pos`.
+    fn write_one(&self, inode: &Inode, pos: u64, data: &[u8]) -> FsResult<usize> {
+        let at = (pos % self.block()) as usize;
+        let len = (self.block_size.bytes() - at).min(data.len());
+        let part = Part {
+            index: pos / self.block(),
+            at,
+            data: &data[..len],
+        };
+        self.write_part(inode, &part).map(|()| len)
     }
 
     fn write_part(&self, inode: &Inode, part: &Part<'_>) -> FsResult<()> {
@@ -185,11 +226,18 @@ impl Ext4 {
     /// never all at once; who dirties little beside it goes on, up to half as much again.
     fn balance_dirty(&self, inode: &Inode, bytes: usize) -> FsResult<()> {
         let limit = self.pages.limit_pages() / 2;
-        let dirty = self.pages.dirty_pages() + bytes as u64 / self.block();
+        let pages = bytes as u64 / self.block();
+        let dirty = self.pages.dirty_pages() + pages;
+        if dirty + self.pages.busy_pages() > 2 * limit {
+            // Nothing of all that can be evicted: some of it has to arrive first.
+            self.land_all();
+        }
         if dirty <= limit {
             return Ok(());
         }
-        let chunk = CHUNK_PAGES.min(limit as usize / 4).max(1);
+        // As much as comes in goes out.
+        let chunk = CHUNK_PAGES.max(pages as usize);
+        let chunk = chunk.min(limit as usize / 4).max(1);
         if let Some(front) = self.pages.dirty_front(inode.ino, chunk) {
             // What was sent last lands first: two pieces are never on the way, and none only for a moment.
             self.land_flights(inode);

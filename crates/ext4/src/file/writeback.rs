@@ -277,7 +277,7 @@ impl Ext4 {
         );
         let mut batch = plug.submit();
         let watch = batch.watch();
-        inode.flights.lock().push(Flight {
+        inode.flights.lock().push_back(Flight {
             pages: part.range(),
             watch,
         });
@@ -303,8 +303,17 @@ impl Ext4 {
 
     /// Waits for all data of the inode that is on its way. A failure is kept for the next fsync.
     pub(crate) fn land_flights(&self, inode: &Inode) {
+        self.land_while(inode, || true);
+    }
+
+    /// Waits for data of the inode, what was sent first first, as long as there is some and `more` says so. The lock is held meanwhile: who finds no
+    /// flight knows that all have landed (F3, F4).
+    fn land_while(&self, inode: &Inode, more: impl Fn() -> bool) {
         let mut flights = inode.flights.lock();
-        for flight in flights.drain(..) {
+        while more() {
+            let Some(flight) = flights.pop_front() else {
+                return;
+            };
             let written = flight.watch.wait_written();
             self.pages.written(inode.ino, flight.pages);
             {
@@ -321,20 +330,39 @@ impl Ext4 {
 
     /// Starts write-back of old pages; lands what earlier calls sent.
     pub(crate) fn write_old_pages(&self, older_than: Option<Time>) -> FsResult<()> {
+        self.land_all();
+        for ino in self.pages.dirty_files(older_than) {
+            let Some(inode) = self.inodes.get(ino) else {
+                continue;
+            };
+            match self.write_in_steps(&inode) {
+                // Pages without promise belong to a write that is under way and will say so itself.
+                Err(e) if e.errno() == Errno::NoSpc => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for all data that is on its way.
+    pub(super) fn land_all(&self) {
         for inode in self.inodes.all() {
             if !inode.flights.lock().is_empty() {
                 self.land_flights(&inode);
             }
         }
-        for ino in self.pages.dirty_files(older_than) {
-            let Some(inode) = self.inodes.get(ino) else {
-                continue;
-            };
-            match self.write_pages(&inode, 0..u64::MAX) {
-                // Pages without promise belong to a write that is under way and will say so itself.
-                Err(e) if e.errno() == Errno::NoSpc => {}
-                other => other?,
-            }
+    }
+
+    /// Submits all dirty pages of a file, a part at a time: between the parts, writers and fsyncs of the file get their turn. Pages on their way
+    /// cannot be evicted, so a quarter of the cache is on its way at most.
+    fn write_in_steps(&self, inode: &Inode) -> FsResult<()> {
+        let limit = self.pages.limit_pages();
+        let step = (RUN_PAGES_MAX as u64).min(limit / 8).max(1);
+        let mut from = 0;
+        while let Some(first) = self.pages.next_dirty(inode.ino, from..u64::MAX) {
+            from = first + step;
+            self.write_pages(inode, first..from)?;
+            self.land_while(inode, || self.pages.busy_pages() > limit / 4);
         }
         Ok(())
     }

@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | `gate` | operations, from start to end; several inodes by ascending number | content, name space (Linux `i_rwsem`) |
 //! | `wb` | write-back and truncation | which pages are on their way |
+//! | `filling` | who reads ahead | nothing: it saves reading pages twice |
 //! | (a journal handle) | | |
 //! | `tree` | whoever reads or changes the block mapping | the extent tree (Linux `i_data_sem`) |
 //! | `core` | short looks and changes | the fields |
@@ -27,10 +28,11 @@ pub(crate) use create::{CREDITS_NEW_INODE, NewKind};
 use crate::prealloc::Window;
 use base::{BlockSize, Bytes, Ino, Tid};
 use block::{Watch, WriteMark};
-use fscore::{FileKind, FsError, FsResult, WriteErrors};
+use fscore::{FileKind, FsError, FsResult, ReadAhead, WriteErrors};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Extent, InodeFlags, Timestamp};
 use rt::{Mutex, MutexGuard, RwLock, WallTime};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Granule of time stamps: Linux takes the time of the last tick (CONFIG_HZ=250).
@@ -44,7 +46,10 @@ pub(crate) struct Inode {
     pub gate: RwLock<()>,
     pub(crate) tree: RwLock<()>,
     pub(crate) wb: Mutex<()>,
-    pub(crate) flights: Mutex<Vec<Flight>>,
+    /// Oldest first.
+    pub(crate) flights: Mutex<VecDeque<Flight>>,
+    /// Held by whoever reads ahead: who comes to pages that are being read waits for them instead of reading them again.
+    pub(crate) filling: Mutex<()>,
     core: Mutex<Core>,
 }
 
@@ -85,8 +90,8 @@ pub(crate) struct Core {
     pub(crate) promise: Promise,
     /// Failures of write-back.
     pub(crate) write_errors: WriteErrors,
-    /// Where the last read ended, to notice sequential reading.
-    pub(crate) read_end: u64,
+    /// Notices sequential reading.
+    pub(crate) read_ahead: ReadAhead,
     /// Free blocks kept for it to grow into.
     pub(crate) window: Option<Window>,
     /// The extent found last.
@@ -120,7 +125,8 @@ impl Inode {
             gate: RwLock::named("inode gate", ()),
             tree: RwLock::named("inode tree", ()),
             wb: Mutex::named("inode write-back", ()),
-            flights: Mutex::named("inode flights", Vec::new()),
+            flights: Mutex::named("inode flights", VecDeque::new()),
+            filling: Mutex::named("inode filling", ()),
             core: Mutex::named("inode core", core),
         }
     }
@@ -162,7 +168,7 @@ impl Core {
             gone: false,
             promise: Promise::default(),
             write_errors: WriteErrors::default(),
-            read_end: 0,
+            read_ahead: ReadAhead::default(),
             window: None,
             recent: None,
             born_in: None,

@@ -8,6 +8,11 @@ use vfs::{Attr, Errno, ErrorSeen, FallocateMode, FileKind, FsResult, SeekMode, S
 /// Bytes that one step of a copy moves.
 const COPY_BYTES: usize = 1 << 20;
 
+/// Buffers of reads that are kept for the next ones, at most.
+const BUFFERS_MAX: usize = 4;
+/// Largest of them, bytes.
+const BUFFER_BYTES_MAX: usize = 1 << 20;
+
 /// How a file is opened, and how a write to it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OpenMode {
@@ -116,12 +121,36 @@ impl Server {
     /// # Errors
     /// EISDIR; of the file system.
     pub fn read(&self, number: u64, offset: u64, len: usize) -> Result<Vec<u8>, Errno> {
-        self.run(|| {
-            let mut buf = vec![0; len];
-            let n = self.vfs.fs().read(self.ino(number), offset, &mut buf)?;
-            buf.truncate(n);
-            Ok(buf)
-        })
+        self.read_for(number, offset, len, |read| read.map(<[u8]>::to_vec))
+    }
+
+    /// The same for who needs the bytes for a moment only: memory that other reads have used serves again.
+    ///
+    /// # Errors
+    /// Those of [`read`](Server::read), as `answer` passes them on.
+    pub fn read_for<T>(
+        &self,
+        number: u64,
+        offset: u64,
+        len: usize,
+        answer: impl FnOnce(Result<&[u8], Errno>) -> T,
+    ) -> T {
+        let kept = self.buffers.lock().pop();
+        let mut buf = kept.unwrap_or_default();
+        if buf.len() < len {
+            buf = vec![0; len];
+        }
+        let read = self.run(|| {
+            self.vfs
+                .fs()
+                .read(self.ino(number), offset, &mut buf[..len])
+        });
+        let answered = answer(read.map(|n| &buf[..n]));
+        let mut buffers = self.buffers.lock();
+        if buffers.len() < BUFFERS_MAX && len <= BUFFER_BYTES_MAX {
+            buffers.push(buf);
+        }
+        answered
     }
 
     /// Writes `data` at `offset` (U3). With `kill` set-user-ID and set-group-ID go, as the kernel asks for callers without `CAP_FSETID`.

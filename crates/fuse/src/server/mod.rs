@@ -39,6 +39,8 @@ pub struct Caller {
 pub struct Server {
     vfs: Arc<Vfs>,
     nodes: Mutex<Nodes>,
+    /// Memory of reads that have been answered.
+    buffers: Mutex<Vec<Vec<u8>>>,
     /// A request has panicked (U2).
     panicked: AtomicBool,
     /// Damage refuses everything (`errors=panic`).
@@ -55,6 +57,7 @@ impl Server {
         Server {
             vfs,
             nodes: Mutex::named("fuse nodes", Nodes::default()),
+            buffers: Mutex::named("fuse buffers", Vec::new()),
             panicked: AtomicBool::new(false),
             strict,
             tell,

@@ -1,0 +1,114 @@
+//! How far to read ahead of a reader who goes through a file from front to end.
+//!
+//! As Linux does it (mm/readahead.c): a window that begins as a small multiple of the first request, grows to twice or four times its size each time
+//! its end is met, up to a maximum, and is gone when the reader jumps. Nobody reads in the background: the window makes the requests
+//! to the device long.
+
+/// Pages of the largest window: 1 MiB in pages of 4 KiB, what a request of FUSE has at most.
+const WINDOW_MAX: u64 = 256;
+/// A reader who asks for so many pages at once reads ahead by himself, and may have several requests under way, in any order (Linux:
+/// 128 KiB, the window of a file of FUSE).
+const LARGE: u64 = 32;
+
+/// The state of one file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReadAhead {
+    /// Where the last read ended, bytes.
+    end: u64,
+    /// Pages of the window; 0: none.
+    window: u64,
+}
+
+impl ReadAhead {
+    /// How many pages to read for a request of `pages` pages at byte `offset` of which the first is not cached: at least those, and what the window has
+    /// behind them.
+    pub fn miss(&mut self, offset: u64, pages: u64, page_bytes: u64) -> u64 {
+        let slack = match pages >= LARGE {
+            true => self.window * page_bytes,
+            false => 0,
+        };
+        if self.end.abs_diff(offset) > slack {
+            self.window = 0;
+            return pages;
+        }
+        self.window = match self.window {
+            0 => first_window(pages),
+            window => next_window(window),
+        };
+        self.window.max(pages)
+    }
+
+    /// A read has ended at byte `end`.
+    pub fn ended(&mut self, end: u64) {
+        self.end = end;
+    }
+}
+
+/// `get_init_ra_size`.
+fn first_window(pages: u64) -> u64 {
+    let pages = pages.next_power_of_two();
+    if pages <= WINDOW_MAX / 32 {
+        pages * 4
+    } else if pages <= WINDOW_MAX / 4 {
+        pages * 2
+    } else {
+        WINDOW_MAX
+    }
+}
+
+/// `get_next_ra_size`.
+fn next_window(window: u64) -> u64 {
+    if window < WINDOW_MAX / 16 {
+        window * 4
+    } else {
+        (window * 2).min(WINDOW_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = 4096;
+
+    /// Reads pages one by one from `index` on, and answers what each miss reads.
+    fn misses(ahead: &mut ReadAhead, from: u64, count: u64) -> Vec<u64> {
+        let (mut cached, mut all) = (from, Vec::new());
+        for index in from..from + count {
+            if index >= cached {
+                let len = ahead.miss(index * PAGE, 1, PAGE);
+                all.push(len);
+                cached = index + len;
+            }
+            ahead.ended((index + 1) * PAGE);
+        }
+        all
+    }
+
+    #[test]
+    fn the_window_doubles_up_to_its_maximum_and_goes_with_a_jump() {
+        let mut ahead = ReadAhead::default();
+        let grown = misses(&mut ahead, 0, 700);
+        assert_eq!(grown, [4, 16, 32, 64, 128, 256, 256]);
+        assert_eq!(
+            misses(&mut ahead, 5000, 1),
+            [1],
+            "a jump reads what it asks for"
+        );
+        assert_eq!(misses(&mut ahead, 5001, 9), [4, 16]);
+        assert_eq!(misses(&mut ahead, 100, 1), [1]);
+    }
+
+    #[test]
+    fn large_requests_may_come_out_of_order_and_small_ones_may_not() {
+        let mut ahead = ReadAhead::default();
+        assert_eq!(ahead.miss(0, 32, PAGE), 64);
+        ahead.ended(32 * PAGE);
+        assert_eq!(ahead.miss(64 * PAGE, 32, PAGE), 128, "32 pages early");
+        ahead.ended(96 * PAGE);
+        assert_eq!(ahead.miss(32 * PAGE, 32, PAGE), 256, "late");
+        ahead.ended(64 * PAGE);
+        assert_eq!(ahead.miss(65 * PAGE, 1, PAGE), 1);
+        assert_eq!(ahead.miss(0, 1024, PAGE), 1024, "never less than asked for");
+    }
+}
