@@ -413,6 +413,13 @@ fn check_features(sb: &Superblock, options: &MountOptions) -> FsResult<()> {
 
 fn check_size(queue: &Queue, sb: &Superblock) -> FsResult<()> {
     let size = block_size(sb)?;
+    let sector = queue.caps().sector_bytes as usize;
+    if size.bytes() < sector {
+        return Err(FsError::incompatible(format!(
+            "blocks of {} bytes on a device with sectors of {sector}: it cannot write one alone; copy the image to a device with sectors of 512 bytes, or format with -b {sector}",
+            size.bytes()
+        )));
+    }
     let device = queue.caps().sectors / size.sectors();
     if sb.blocks_count() <= device {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use base::{Ino, SECTOR_BYTES};
 use block::Queue;
-use blockdev::{BlockDevice, Class, Ram, write_block};
+use blockdev::{BlockDevice, Caps, Class, OverlayDisk, Ram, write_block};
 use fscore::{Creds, FileKind, FileSystem};
 use std::sync::Arc;
 use varve_ext4::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
@@ -11,12 +11,17 @@ use varve_ext4::{Ext4, MountOptions};
 const BYTES: u64 = 16 << 20;
 
 fn volume() -> Arc<Ram> {
+    volume_in_blocks_of(4096)
+}
+
+fn volume_in_blocks_of(bytes: u32) -> Arc<Ram> {
     let time = rt::WallTime {
         secs: 1_700_000_000,
         nanos: 0,
     };
     let mut options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
     options.journal = JournalSize::Blocks(1024);
+    options.block_bytes = bytes;
     let device = Arc::new(Ram::new(BYTES));
     let plan = mkfs::plan(&options).expect("a volume");
     let queue = Queue::new(device.clone());
@@ -62,4 +67,33 @@ fn the_end_of_a_write_inside_a_grown_file_is_no_size() {
     fs.fsync(file, false).expect("synced");
     assert_eq!(size_after_a_cut(&device, file), 13824);
     fs.unmount().expect("unmounts");
+}
+
+/// A device whose sectors are larger than the blocks cannot write one of these alone; Linux refuses such a volume, too.
+#[test]
+fn blocks_smaller_than_a_sector_are_refused_by_name() {
+    for (block, sector, fits) in [
+        (1024, 4096, false),
+        (2048, 4096, false),
+        (1024, 512, true),
+        (4096, 4096, true),
+    ] {
+        let device = volume_in_blocks_of(block);
+        let caps = Caps {
+            sector_bytes: sector,
+            ..device.caps().clone()
+        };
+        let disk = OverlayDisk::new(caps, device.blocks().into_iter().collect());
+        let options = MountOptions::parse("").expect("options");
+        match Ext4::mount(Queue::new(disk), options) {
+            Ok(fs) => {
+                assert!(fits, "blocks of {block} on sectors of {sector} are mounted");
+                fs.unmount().expect("unmounts");
+            }
+            Err(e) => {
+                let words = format!("blocks of {block} bytes on a device with sectors of {sector}");
+                assert!(!fits && e.to_string().contains(&words), "{e}");
+            }
+        }
+    }
 }

@@ -96,7 +96,11 @@ fn spread(scheme: &str, total: usize, seeds: u64) -> Tally {
 
 fn spread_on(fresh: &Volume, scheme: &str, total: usize, seeds: u64) -> Tally {
     let folder = tempfile::tempdir().unwrap();
-    let safe = cells(scheme, Expect::Safe);
+    // A device cannot write a block alone that is smaller than its sectors: such a volume is refused.
+    let block = fresh.config().block_bytes.unwrap_or(4096);
+    let safe: Vec<_> = (cells(scheme, Expect::Safe).into_iter())
+        .filter(|(_, cell)| cell.sector <= block)
+        .collect();
     let each = total.div_ceil(safe.len());
     let mut sum = Tally::default();
     for (n, (number, cell)) in safe.iter().enumerate() {

@@ -277,17 +277,18 @@ impl Content {
         }
     }
 
-    /// O4: the first operation after which the file may have this size, given that `names` operations on names are there.
+    /// O4: the first operation after which the file may have this size, given that `names` operations on names are there. A write may have
+    /// come in part, by pages of `page` bytes.
     ///
     /// # Errors
     /// What is wrong.
-    pub fn judge_size(&self, found: u64, names: usize) -> Result<usize, String> {
+    pub fn judge_size(&self, found: u64, names: usize, page: u64) -> Result<usize, String> {
         let settled = self.sizes.iter().rposition(|s| s.names < names);
         let steps = &self.sizes[settled.unwrap_or(0)..];
         let fits = |step: &&Step| match step.how {
             How::Start | How::Set => found == step.size,
             How::Written(from) => {
-                let paged = found.is_multiple_of(BLOCK) && from < found && found < step.size;
+                let paged = found.is_multiple_of(page) && from < found && found < step.size;
                 found == step.size || paged
             }
         };
@@ -432,8 +433,17 @@ mod tests {
         content.resize(3, 1, 10_000);
         shorter.resize(3, 1, 9_000);
         // A later operation on names is there.
-        assert!(content.judge_size(0, 2).is_ok());
-        assert!(shorter.judge_size(0, 2).is_err());
+        assert!(content.judge_size(0, 2, BLOCK).is_ok());
+        assert!(shorter.judge_size(0, 2, BLOCK).is_err());
+    }
+
+    #[test]
+    fn a_write_comes_by_blocks_of_the_volume() {
+        let mut content = Content::new(1, 1);
+        content.write(7, 2, 0, 10_000);
+        assert!(content.judge_size(5120, 1, 1024).is_ok());
+        assert!(content.judge_size(5120, 1, BLOCK).is_err());
+        assert!(content.judge_size(5121, 1, 1024).is_err());
     }
 
     #[test]
@@ -444,7 +454,7 @@ mod tests {
         content.acknowledge(2);
         for (mut content, legal) in [(unsynced, true), (content, false)] {
             content.allocate(3, 1, 100, false);
-            assert_eq!(content.judge_size(100, 1).is_ok(), legal);
+            assert_eq!(content.judge_size(100, 1, BLOCK).is_ok(), legal);
         }
     }
 

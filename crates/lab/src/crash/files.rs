@@ -451,7 +451,7 @@ impl FileOracle {
     fn file(&self, content: &Content, id: FileId, data: &[u8], names: usize) -> Findings {
         let mut out = Findings::default();
         out.loss.bytes = content.size().saturating_sub(data.len() as u64);
-        let since = match content.judge_size(data.len() as u64, names) {
+        let since = match content.judge_size(data.len() as u64, names, self.terms.page_bytes) {
             Ok(since) => since,
             Err(why) => {
                 out.words.push(why);

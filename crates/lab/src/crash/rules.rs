@@ -2,6 +2,7 @@
 //! `docs/guarantees.md` is made ([`guarantees`](super::guarantees)).
 
 use super::{CrashConfig, Target};
+use base::BLOCK_BYTES;
 use rig::{Data, FsyncMode, Scheme};
 
 /// A rule that a remainder must keep; violations begin with its name.
@@ -84,6 +85,8 @@ pub struct Terms {
     pub roll_forward: Option<FsyncMode>,
     /// The sync of a directory commits what changed it, and all that came before; what changed elsewhere since then may wait (F2FSJ).
     pub by_inode: bool,
+    /// Bytes of a page of a file, which gets its block as a whole: those of a block of the volume.
+    pub page_bytes: u64,
 }
 
 impl Terms {
@@ -103,6 +106,7 @@ impl Terms {
                 Scheme::Journal(_) => None,
             },
             by_inode: matches!(config.stack.scheme, Scheme::F2fs(s) if s.journal().is_some()),
+            page_bytes: (config.stack.block_bytes).map_or(BLOCK_BYTES as u64, u64::from),
         }
     }
 
@@ -129,6 +133,7 @@ impl Terms {
                 garbles,
                 roll_forward,
                 by_inode: false,
+                page_bytes: BLOCK_BYTES as u64,
             })
         });
         each.into_iter().flatten().collect()
@@ -464,6 +469,7 @@ mod tests {
         let terms = |data, garbles| Terms {
             roll_forward: None,
             by_inode: false,
+            page_bytes: BLOCK_BYTES as u64,
             journaled: true,
             data,
             garbles,
@@ -476,6 +482,7 @@ mod tests {
         let ordered = terms(Data::Ordered, false);
         let by_inode = Terms {
             by_inode: true,
+            page_bytes: BLOCK_BYTES as u64,
             ..ordered
         };
         for (terms, names) in [(ordered, Cover::Everything), (by_inode, Cover::Inode)] {

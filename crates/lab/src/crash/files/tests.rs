@@ -16,6 +16,7 @@ const STRICT: Terms = Terms {
     garbles: false,
     roll_forward: None,
     by_inode: false,
+    page_bytes: 4096,
 };
 const GARBLES: Terms = Terms {
     garbles: true,
