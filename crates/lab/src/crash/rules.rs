@@ -318,7 +318,7 @@ pub static UNSYNCED: &[Unsynced] = &[
     Unsynced {
         operation: "write",
         leaves: "each sector of 512 bytes is as before or as after, independently of the others and of the order of writes; what is \
-                 appended comes page by page, and may be missing although later operations on names are there. Inside of the size that is \
+                 appended comes page by page (of 4 KiB, or as small as the blocks of the volume), and may be missing although later operations on names are there. Inside of the size that is \
                  found it may read as zeros",
         rules: &["O3", "O4"],
     },
