@@ -17,6 +17,7 @@ mod layers;
 mod lint;
 mod msrv;
 mod mutants;
+mod sh;
 mod test;
 mod tidy;
 mod workspace;

@@ -27,6 +27,25 @@ pub fn cargo() -> Command {
     command
 }
 
+/// Builds the program `varve` alone, with more arguments for cargo (`--release`); where it is.
+pub fn build_varve(arguments: &[&str]) -> Result<PathBuf> {
+    let status = cargo()
+        .args(["build", "--quiet", "--locked"])
+        .args(["-p", "varve-cli", "--bin", "varve"])
+        .args(arguments)
+        .status()
+        .map_err(|e| format!("cannot start cargo build: {e}"))?;
+    if !status.success() {
+        return Err("varve does not compile".into());
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let profile = match arguments.contains(&"--release") {
+        true => "release",
+        false => "debug",
+    };
+    Ok(root().join(target).join(profile).join("varve"))
+}
+
 /// Reads a file of the workspace, given relative to its root.
 pub fn read(path: &str) -> Result<String> {
     std::fs::read_to_string(root().join(path)).map_err(|e| format!("cannot read {path}: {e}"))

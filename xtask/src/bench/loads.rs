@@ -1,8 +1,8 @@
 //! The loads, the same for everybody who mounts.
 
-use super::sh;
 use crate::Result;
 use crate::host_sqlite::HostSqlite;
+use crate::sh::sh;
 use std::fs::{self, File};
 use std::path::Path;
 use std::time::Instant;

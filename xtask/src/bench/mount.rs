@@ -5,9 +5,9 @@
 
 use super::aims::Figures;
 use super::loads::{self, Amount, Figure};
-use super::sh;
 use super::sides::{Ground, Mount, Side};
 use crate::Result;
+use crate::sh::sh;
 use crate::test::need::{has_program, is_root};
 use crate::workspace;
 use std::path::PathBuf;
@@ -61,7 +61,8 @@ pub fn run(args: &Args) -> Result {
     let rounds = args.repeats.unwrap_or(rounds).max(1);
     let varve = match &args.varve {
         Some(path) => path.clone(),
-        None => build()?,
+        // As people use it.
+        None => workspace::build_varve(&["--release"])?,
     };
     let host = |e: std::io::Error| format!("{}: {e}", args.dir.display());
     std::fs::create_dir_all(&args.dir).map_err(host)?;
@@ -161,20 +162,6 @@ fn check_machine() -> Result {
         Some((_, package)) => Err(format!("Debian package {package} is not installed")),
         None => Ok(()),
     }
-}
-
-/// The program as people use it.
-fn build() -> Result<PathBuf> {
-    let status = workspace::cargo()
-        .args(["build", "--release", "--quiet", "--locked"])
-        .args(["-p", "varve-cli", "--bin", "varve"])
-        .status()
-        .map_err(|e| format!("cannot start cargo build: {e}"))?;
-    if !status.success() {
-        return Err("varve does not compile".into());
-    }
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    Ok(workspace::root().join(target).join("release/varve"))
 }
 
 fn tell_machine() -> Result {

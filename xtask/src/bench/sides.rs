@@ -1,7 +1,7 @@
 //! Those who mount the same image by turns.
 
-use super::sh;
 use crate::Result;
+use crate::sh::sh;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

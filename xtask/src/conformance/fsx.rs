@@ -1,8 +1,10 @@
 //! fsx: random operations on one file; it compares each read with what was written.
 
-use super::mounts::{By, Fs, Mount, build_varve};
-use super::{sh, tools};
-use crate::Result;
+use super::mounts::{By, Fs, Mount};
+use super::tools;
+use crate::sh::sh;
+use crate::{Result, workspace};
+use std::path::Path;
 
 const VERSION: &str = "0.3.2";
 const IMAGE_MIB: u64 = 128;
@@ -57,11 +59,11 @@ pub fn run(args: &Args) -> Result {
         println!("skipped: fsx {VERSION} is not installed; without --installed it is");
         return Ok(());
     };
-    build_varve()?;
+    let varve = workspace::build_varve(&[])?;
     for scheme in &args.schemes {
         for seed in 1..=args.seeds {
             let start = std::time::Instant::now();
-            one(&program, args, scheme, seed)?;
+            one(&varve, &program, args, scheme, seed)?;
             let took = start.elapsed().as_secs_f64();
             println!(
                 "{scheme}, seed {seed}: {} operations in {took:.1} s",
@@ -72,12 +74,17 @@ pub fn run(args: &Args) -> Result {
     Ok(())
 }
 
-fn one(program: &str, args: &Args, scheme: &str, seed: u64) -> Result {
+fn one(varve: &Path, program: &str, args: &Args, scheme: &str, seed: u64) -> Result {
     let folder = tempfile::tempdir().map_err(|e| format!("a folder: {e}"))?;
     let config = folder.path().join("fsx.toml");
     std::fs::write(&config, CONFIG).map_err(|e| format!("{}: {e}", config.display()))?;
     let options = format!("scheme={scheme},{}", args.options);
-    let mount = Mount::new(folder.path(), args.fs, By::Varve(&options), IMAGE_MIB)?;
+    let mount = Mount::new(
+        folder.path(),
+        args.fs,
+        By::Varve(varve, &options),
+        IMAGE_MIB,
+    )?;
     let (ops, seed) = (args.ops.to_string(), seed.to_string());
     let config = config.to_string_lossy();
     let file = mount.dir.join("file");

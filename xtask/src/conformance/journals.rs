@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result {
     };
     let varve = match &args.varve {
         Some(file) => file.clone(),
-        None => build(&root)?,
+        None => workspace::build_varve(&[])?,
     };
     let tests = tests_in(&source.join("tests"))?;
     let dir = tempfile::tempdir_in(fresh(&work.join("run"))?).map_err(|e| e.to_string())?;
@@ -95,12 +95,6 @@ fn name_of(test: &Path) -> String {
 fn fresh(dir: &Path) -> Result<PathBuf> {
     fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     Ok(dir.to_path_buf())
-}
-
-fn build(root: &Path) -> Result<PathBuf> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    run_in(root, &cargo, &["build", "-q", "-p", "varve-cli"])?;
-    Ok(root.join("target/debug/varve"))
 }
 
 fn tests_in(dir: &Path) -> Result<Vec<PathBuf>> {

@@ -1,7 +1,7 @@
 //! Two mounts of one kind of file system: the kernel's on a loop device, and Varve's.
 
-use super::sh;
-use crate::{Result, workspace};
+use crate::Result;
+use crate::sh::sh;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -49,8 +49,8 @@ impl Fs {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum By<'a> {
     Kernel,
-    /// With these options.
-    Varve(&'a str),
+    /// This program, with these options.
+    Varve(&'a Path, &'a str),
 }
 
 /// A mount; dropping it takes it away without a look at the result.
@@ -60,24 +60,6 @@ pub struct Mount<'a> {
     image: PathBuf,
     pub dir: PathBuf,
     gone: bool,
-}
-
-/// The program, freshly built.
-pub fn build_varve() -> Result {
-    let what = ["-p", "varve-cli", "--bin", "varve"];
-    sh(
-        "cargo",
-        &[&["build", "--quiet", "--locked"][..], &what].concat(),
-    )
-    .map(drop)
-}
-
-fn varve() -> String {
-    let target = std::env::var("CARGO_TARGET_DIR").map_or_else(
-        |_| workspace::root().join("target"),
-        std::path::PathBuf::from,
-    );
-    target.join("debug/varve").to_string_lossy().into_owned()
 }
 
 impl<'a> Mount<'a> {
@@ -94,12 +76,11 @@ impl<'a> Mount<'a> {
         fs.make(&path)?;
         match by {
             By::Kernel => sh("mount", &["-t", fs.name(), "-o", "loop", &path, &at])?,
-            By::Varve(options) => {
+            By::Varve(varve, options) => {
                 let options = format!("allow_other,{options}");
-                sh(
-                    &varve(),
-                    &["mount", &path, &at, "-o", options.trim_end_matches(',')],
-                )?
+                let options = options.trim_end_matches(',');
+                let varve = varve.to_string_lossy();
+                sh(&varve, &["mount", &path, &at, "-o", options])?
             }
         };
         Ok(Mount {
@@ -122,7 +103,7 @@ impl<'a> Mount<'a> {
         let at = self.dir.to_string_lossy();
         match self.by {
             By::Kernel => sh("umount", &[&at]),
-            By::Varve(_) => sh(&varve(), &["umount", &at]),
+            By::Varve(varve, _) => sh(&varve.to_string_lossy(), &["umount", &at]),
         }
         .map(drop)
     }

@@ -1,8 +1,8 @@
 //! pjdfstest: what POSIX says of file systems, as hundreds of small cases.
 
-use super::mounts::{By, Fs, Mount, build_varve};
+use super::mounts::{By, Fs, Mount};
 use super::tools;
-use crate::Result;
+use crate::{Result, workspace};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -37,7 +37,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result {
-    build_varve()?;
+    let varve = workspace::build_varve(&[])?;
     let program = tools::find("pjdfstest", VERSION)?;
     let folder = tempfile::tempdir().map_err(|e| format!("a folder: {e}"))?;
     let config = folder.path().join("pjdfstest.toml");
@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result {
             None
         }
     };
-    let varve = on("varve", By::Varve(&args.options))?;
+    let varve = on("varve", By::Varve(&varve, &args.options))?;
     let worse = match kernel {
         Some(kernel) => compared(&kernel, &varve),
         None => alone(&varve),

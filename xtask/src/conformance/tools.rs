@@ -1,7 +1,7 @@
 //! Programs of the crate registry: from the search path, or installed below `target/tools`.
 
-use super::sh;
 use crate::Result;
+use crate::sh::sh;
 use crate::workspace;
 
 /// The program that package `name` in this version installs, if it is there: a path, or a name for the search path.

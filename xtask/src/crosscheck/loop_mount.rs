@@ -1,9 +1,9 @@
 //! A fresh ext4 on a loop device, mounted by the running kernel with every timer off, and the block figures of its device.
 
 use crate::Result;
+use crate::sh::sh;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Dirty pages are written back by this timer (vm.dirty_writeback_centisecs); 0 turns it off.
 const WRITEBACK_TIMER: &str = "/proc/sys/vm/dirty_writeback_centisecs";
@@ -85,23 +85,4 @@ impl Drop for LoopMount {
         let _ = sh("losetup", &["-d", &self.device]);
         let _ = fs::write(WRITEBACK_TIMER, self.timer.trim());
     }
-}
-
-/// Runs a program and returns what it prints.
-fn sh(program: &str, args: &[&str]) -> Result<String> {
-    let shown = || format!("{program} {}", args.join(" "));
-    let output = Command::new(program)
-        .args(args)
-        .output()
-        .map_err(|e| format!("{}: {e}", shown()))?;
-    if !output.status.success() {
-        let words = String::from_utf8_lossy(&output.stderr);
-        return Err(format!(
-            "{} failed ({}): {}",
-            shown(),
-            output.status,
-            words.trim()
-        ));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
 }
