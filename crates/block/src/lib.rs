@@ -12,6 +12,7 @@ mod observe;
 mod order_plug;
 mod plug;
 mod queue;
+mod split;
 mod stats;
 
 pub use batch::{Batch, Held, Watch, Written};

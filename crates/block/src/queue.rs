@@ -7,6 +7,7 @@ use crate::flushing::{Flushing, UnderWay};
 use crate::observe::{Observer, Probe, Sample, Work};
 use crate::order_plug::{OrderPlug, send};
 use crate::plug::{Plug, Write};
+use crate::split::{Part, split};
 use crate::stats::QueueStats;
 use base::{BlockSize, Bytes, Lba, SECTORS_PER_BLOCK, Time};
 use blockdev::{BlockDevice, Caps, Class, DevError, Op, PackedWrite, Remap, Remapped, Request};
@@ -59,7 +60,8 @@ impl Queue {
         Ok(self.device.wait(self.device.submit(request))?.into_bytes())
     }
 
-    /// Reads `count` whole blocks of this size, one answer a block; no copy if that is how the device answers.
+    /// Reads `count` whole blocks of this size, one answer a block. Nothing is copied where the device answers in whole blocks, so that
+    /// one that is kept may keep others.
     ///
     /// # Errors
     /// What the device says.
@@ -69,17 +71,7 @@ impl Queue {
         count: u64,
         size: BlockSize,
     ) -> Result<Vec<Bytes>, DevError> {
-        let request = Request::read(lba, size.sectors_of(count));
-        self.state.lock().stats.add(&request);
-        let reply = self.device.wait(self.device.submit(request))?;
-        if reply.data.iter().all(|piece| piece.len() == size.bytes()) {
-            return Ok(reply.data);
-        }
-        let bytes = reply.into_bytes();
-        let blocks = (0..bytes.len() / size.bytes()).map(|n| n * size.bytes());
-        Ok(blocks
-            .map(|at| bytes.slice(at..at + size.bytes()))
-            .collect())
+        self.read_split(lba, count, size, |piece, part| piece.slice(part))
     }
 
     /// The same, but each block has memory of its own, so that one that is kept keeps no other: copies, where the device does not answer that way.
@@ -92,19 +84,21 @@ impl Queue {
         count: u64,
         size: BlockSize,
     ) -> Result<Vec<Bytes>, DevError> {
+        let copy: Part = |piece, part| Bytes::copy_from_slice(&piece[part]);
+        self.read_split(lba, count, size, copy)
+    }
+
+    fn read_split(
+        &self,
+        lba: Lba,
+        count: u64,
+        size: BlockSize,
+        part: Part,
+    ) -> Result<Vec<Bytes>, DevError> {
         let request = Request::read(lba, size.sectors_of(count));
         self.state.lock().stats.add(&request);
         let reply = self.device.wait(self.device.submit(request))?;
-        if reply.data.iter().all(|piece| piece.len() == size.bytes()) {
-            return Ok(reply.data);
-        }
-        let whole = (reply.data.iter()).all(|piece| piece.len().is_multiple_of(size.bytes()));
-        let pieces = match whole {
-            true => reply.data,
-            false => vec![reply.into_bytes()],
-        };
-        let blocks = pieces.iter().flat_map(|piece| piece.chunks(size.bytes()));
-        Ok(blocks.map(Bytes::copy_from_slice).collect())
+        Ok(split(reply, size, part))
     }
 
     /// Reads many runs of (first sector, sectors) with up to 32 commands at the device. One answer per run, in their order.
