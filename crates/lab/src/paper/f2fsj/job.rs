@@ -1,9 +1,12 @@
 //! What has to run.
 
+use super::Plan;
 use super::crash::{CrashJob, Judged};
 use super::loss::{LossJob, Lost};
 use super::measure::{BenchJob, Host, Measured};
 use super::recovery::{Recovering, RecoveryJob};
+use super::scale::{CORES, DEVICE};
+use super::system::System;
 use crate::paper::study::{self, Work, outcome};
 use crate::results::Run;
 use crate::{RunConfig, RunError, run};
@@ -32,6 +35,21 @@ pub struct RunJob {
     pub run: RunConfig,
     /// On what.
     pub host: Host,
+}
+
+impl RunJob {
+    /// A workload on a system, on the paper's drive and PC.
+    pub fn new(plan: &Plan, system: System, workload: String) -> RunJob {
+        RunJob {
+            run: RunConfig {
+                stack: system.stack(DEVICE, plan.size(), plan.seed),
+                workload,
+                seed: plan.seed,
+                recording: None,
+            },
+            host: Host::cores(CORES),
+        }
+    }
 }
 
 /// What a job gave.

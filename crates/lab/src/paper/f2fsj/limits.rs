@@ -2,15 +2,13 @@
 
 use super::Plan;
 use super::job::{Job, Outcomes, RunJob, run_of};
-use super::measure::Host;
 use super::micro::{Found, rate, title};
 use super::names::{At, Op};
-use super::scale::{CORES, DEVICE};
 use super::system::System;
+use crate::RunError;
 use crate::paper::{Listed, Row, Section, number};
 use crate::report::plot;
 use crate::results::Run;
-use crate::{RunConfig, RunError};
 
 const FIGURE: &str = "Limits";
 
@@ -20,64 +18,37 @@ const HELPED: f64 = 0.02;
 /// A load, and the words for it.
 struct Load {
     name: &'static str,
-    /// With the number of operations of the whole, the quick and the tiny report.
-    workload: fn(u32) -> String,
-    counts: [u32; 3],
+    /// `{n}` stands for the number of operations.
+    workload: &'static str,
+    amount: Amount,
 }
 
+/// Operations of the whole, the quick and the tiny report.
+type Amount = [u32; 3];
+
+const SYNCS: Amount = [3_000, 500, 30];
+const TRANSACTIONS: Amount = [500, 100, 10];
+
+const fn load(name: &'static str, workload: &'static str, amount: Amount) -> Load {
+    Load {
+        name,
+        workload,
+        amount,
+    }
+}
+
+#[rustfmt::skip]
 const LOADS: [Load; 10] = [
-    Load {
-        name: "large file, from beginning to end",
-        workload: |mib| {
-            format!("jobs:procs=1,file={mib}m,size=1m,every=0,order=sequential,fill=none")
-        },
-        counts: [256, 64, 4],
-    },
-    Load {
-        name: "large file, random places",
-        workload: |n| format!("jobs:procs=1,file=64m,size=4k,count={n},every=0,order=random"),
-        counts: [20_000, 4_000, 50],
-    },
-    Load {
-        name: "attributes of files",
-        workload: |n| format!("meta:op=stat,count={n},size=4k,width=100"),
-        counts: [20_000, 5_000, 100],
-    },
-    Load {
-        name: "lists of directories",
-        workload: |n| format!("meta:op=readdir,count={n},size=4k,width=100"),
-        counts: [5_000, 1_000, 100],
-    },
-    Load {
-        name: "one file grows, fsync each",
-        workload: |n| format!("fsync:op=append,count={n}"),
-        counts: [3_000, 500, 30],
-    },
-    Load {
-        name: "random places, fdatasync each",
-        workload: |n| format!("fsync:op=random,sync=fdatasync,count={n}"),
-        counts: [3_000, 500, 30],
-    },
-    Load {
-        name: "new files, fsync each",
-        workload: |n| format!("fsync:op=create,count={n}"),
-        counts: [3_000, 500, 30],
-    },
-    Load {
-        name: "removals, fsync of the directory each",
-        workload: |n| format!("fsync:op=unlink,count={n}"),
-        counts: [3_000, 500, 30],
-    },
-    Load {
-        name: "SQLite, WAL",
-        workload: |n| format!("sqlite:insert={n},update={n},delete={n},journal=wal"),
-        counts: [500, 100, 10],
-    },
-    Load {
-        name: "SQLite, DELETE",
-        workload: |n| format!("sqlite:insert={n},update={n},delete={n},journal=delete"),
-        counts: [500, 100, 10],
-    },
+    load("large file, from beginning to end", "jobs:procs=1,file={n}m,size=1m,every=0,order=sequential,fill=none", [256, 64, 4]),
+    load("large file, random places", "jobs:procs=1,file=64m,size=4k,count={n},every=0,order=random", [20_000, 4_000, 50]),
+    load("attributes of files", "meta:op=stat,count={n},size=4k,width=100", [20_000, 5_000, 100]),
+    load("lists of directories", "meta:op=readdir,count={n},size=4k,width=100", [5_000, 1_000, 100]),
+    load("one file grows, fsync each", "fsync:op=append,count={n}", SYNCS),
+    load("random places, fdatasync each", "fsync:op=random,sync=fdatasync,count={n}", SYNCS),
+    load("new files, fsync each", "fsync:op=create,count={n}", SYNCS),
+    load("removals, fsync of the directory each", "fsync:op=unlink,count={n}", SYNCS),
+    load("SQLite, WAL", "sqlite:insert={n},update={n},delete={n},journal=wal", TRANSACTIONS),
+    load("SQLite, DELETE", "sqlite:insert={n},update={n},delete={n},journal=delete", TRANSACTIONS),
 ];
 
 const SYSTEMS: [System; 4] = [
@@ -89,17 +60,9 @@ const SYSTEMS: [System; 4] = [
 
 impl Load {
     fn job(&self, plan: &Plan, system: System) -> RunJob {
-        let [full, quick, tiny] = self.counts;
-        let workload = (self.workload)(plan.pick(full, quick, tiny));
-        RunJob {
-            run: RunConfig {
-                stack: system.stack(DEVICE, plan.size(), plan.seed),
-                workload,
-                seed: plan.seed,
-                recording: None,
-            },
-            host: Host::cores(CORES),
-        }
+        let [full, quick, tiny] = self.amount;
+        let count = plan.pick(full, quick, tiny).to_string();
+        RunJob::new(plan, system, self.workload.replace("{n}", &count))
     }
 }
 

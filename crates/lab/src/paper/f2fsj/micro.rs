@@ -3,14 +3,14 @@
 use super::breakdown::{JBD2_COMMITTER, JBD2_LOCKING};
 use super::fig2::share;
 use super::job::{Job, Outcomes, RunJob, measured, run_of};
-use super::measure::{Host, Measured};
+use super::measure::Measured;
 use super::names::{At, Op};
-use super::scale::{CORES, DEVICE};
+use super::scale::DEVICE;
 use super::system::System;
 use super::{Plan, published};
+use crate::RunError;
 use crate::paper::{Listed, Row, Section, Table, number};
 use crate::report::plot;
-use crate::{RunConfig, RunError};
 
 /// All systems, in the order of tables.
 pub const SYSTEMS: [System; 6] = [
@@ -192,15 +192,7 @@ const PAGES: [(&str, &str); 2] = [
 
 fn one_by_one(plan: &Plan, op: &str) -> RunJob {
     let count = plan.pick(1_000, 500, 50);
-    RunJob {
-        run: RunConfig {
-            stack: System::Ext4.stack(DEVICE, plan.size(), plan.seed),
-            workload: format!("fsync:{op},count={count}"),
-            seed: plan.seed,
-            recording: None,
-        },
-        host: Host::cores(CORES),
-    }
+    RunJob::new(plan, System::Ext4, format!("fsync:{op},count={count}"))
 }
 
 /// Section 5.3.1: pages that one operation gives to JBD2.
