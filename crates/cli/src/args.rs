@@ -297,6 +297,9 @@ pub struct CrashArgs {
     /// Says with exit code 0 that the image `$VARVE_STATE` is whole [default: recovery by Varve, then e2fsck -fn or fsck.f2fs].
     #[arg(long, value_name = "COMMAND", requires = "run")]
     pub judge: Option<String>,
+    /// Most memory for the content of the image and all that the command writes; a command that writes more fails.
+    #[arg(long, default_value_t = 1024, value_name = "MIB", requires = "run", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    pub memory: u64,
     /// Leaves out one guard at a time and expects that it is missed.
     #[arg(long)]
     pub mutants: bool,

@@ -218,6 +218,42 @@ fn programs_of_users_are_cut() {
 }
 
 #[test]
+fn an_image_that_memory_does_not_hold_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("start.img");
+    std::fs::write(&image, vec![7; 3 << 20]).unwrap();
+    let image = image.to_str().unwrap();
+    let args = |mib| ["--image", image, "--run", "true", "--memory", mib];
+    let output = varve(folder.path(), &args("2"));
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    let words = ["start.img from byte 2097152 on", "2 MiB", "--memory"];
+    assert!(words.iter().all(|w| error.contains(w)), "{error}");
+    assert_eq!(varve(folder.path(), &args("0")).status.code(), Some(2));
+}
+
+/// The program sees its write fail; whether it goes on or not, the recording is not looked at.
+#[test]
+#[ignore = "mounts"]
+fn a_program_that_writes_more_than_memory_holds_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("start.img");
+    let file = std::fs::File::create(&image).unwrap();
+    file.set_len(64 << 20).unwrap();
+    let image = image.to_str().unwrap();
+    let writes = "dd if=/dev/zero of=$VARVE_DEVICE bs=1M count=8 conv=notrunc,fsync";
+    for script in [writes.into(), format!("! {writes}")] {
+        let args = ["--image", image, "--run", &script, "--memory", "4"];
+        let output = varve(folder.path(), &args);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        let words = ["recording of $VARVE_DEVICE", "4 MiB", "--memory"];
+        assert!(words.iter().all(|w| error.contains(w)), "{error}");
+        assert!(!folder.path().join("results.json").exists());
+    }
+}
+
+#[test]
 fn a_program_without_an_image_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let output = varve(folder.path(), &["--run", "true"]);

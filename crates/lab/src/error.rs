@@ -56,6 +56,16 @@ pub enum RunError {
     /// A benchmark has no room on its volume.
     #[error("{0}")]
     Room(String),
+    /// What has to be kept in memory does not fit what it may take.
+    #[error(
+        "{what} does not fit the {mib} MiB of memory for image and recording: allow more (--memory MIB), or less of it"
+    )]
+    Memory {
+        /// What, and how far it went.
+        what: String,
+        /// What it may take.
+        mib: u64,
+    },
     /// What remained is wrong.
     #[error("after the run: {0}")]
     Check(String),

@@ -6,7 +6,7 @@ use crate::failure::{Failure, failed};
 use crate::mount::let_go_unused;
 use crate::out::{OutFolder, say};
 use fuse::{Mounted, Options};
-use lab::crash::program::{Bad, DeviceFs, Explored, Judge, NAME, explore, load, save};
+use lab::crash::program::{Bad, DeviceFs, Explored, Judge, NAME, Room, explore, load, save};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -19,9 +19,13 @@ const CLOSING: Duration = Duration::from_secs(60);
 /// Runs the command, explores, reports; fails if a state is not whole.
 pub fn program(args: &CrashArgs, command: &str, image: &Path) -> Result<(), Failure> {
     let out = OutFolder::prepare(&args.out)?;
-    let (start, bytes) = load(image).map_err(failed)?;
-    let device = Arc::new(DeviceFs::new(start, bytes));
-    run(&device, command)?;
+    let mut room = Room::new(args.memory << 20);
+    let (start, bytes) = load(image, &mut room).map_err(failed)?;
+    let device = Arc::new(DeviceFs::new(start, bytes, room));
+    let ran = run(&device, command);
+    // What fails then, fails because of that.
+    device.complete().map_err(failed)?;
+    ran?;
     let trace = device.trace();
     let judge = match &args.judge {
         Some(command) => Judge::Command(command.clone()),

@@ -1,5 +1,7 @@
 //! An image as the only file of a directory, which keeps every write and every sync.
 
+use super::Room;
+use crate::RunError;
 use base::{Bytes, Ino, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
 use rig::{Caps, Class, Image, Kind, Step, Trace, What, Write};
 use rt::Mutex;
@@ -16,6 +18,10 @@ const ROOT: Ino = Ino(1);
 const DEVICE: Ino = Ino(2);
 const BLOCK: u64 = base::BLOCK_BYTES as u64;
 const SECTOR: u64 = SECTOR_BYTES as u64;
+/// Bytes of memory, generously: a command without its content, a block of the image, and another name for one.
+const COMMAND_KEPT: u64 = 512;
+const BLOCK_KEPT: u64 = BLOCK + 256;
+const ENTRY_KEPT: u64 = 64;
 /// A command begins and ends at times of its own; between them it is in flight.
 const SPAN: u64 = 10;
 
@@ -23,6 +29,7 @@ const SPAN: u64 = 10;
 ///
 /// - D1: commands are kept in the order in which they are carried out; a sync covers what was written before it.
 /// - D2: bytes of a sector that a write leaves alone are written as they were: a device has no smaller unit.
+/// - D3: the recording stays within its room. The first command that does not fit fails, and all behind it: what is kept has no gap.
 pub struct DeviceFs {
     caps: Caps,
     bytes: u64,
@@ -33,11 +40,15 @@ struct Tape {
     image: Image,
     trace: Trace,
     clock: u64,
+    room: Room,
+    /// A command did not fit.
+    over: bool,
 }
 
 impl DeviceFs {
-    /// Exposes `image`, `bytes` long, as a device with a volatile cache, no order and sectors that a cut leaves old or new.
-    pub fn new(image: Image, bytes: u64) -> DeviceFs {
+    /// Exposes `image`, `bytes` long, as a device with a volatile cache, no order and sectors that a cut leaves old or new. The recording
+    /// takes what is left of `room`.
+    pub fn new(image: Image, bytes: u64, room: Room) -> DeviceFs {
         let caps = Caps {
             sectors: bytes / SECTOR,
             sector_bytes: SECTOR_BYTES as u32,
@@ -63,6 +74,8 @@ impl DeviceFs {
             image,
             trace,
             clock: SPAN,
+            room,
+            over: false,
         };
         DeviceFs {
             caps,
@@ -79,6 +92,20 @@ impl DeviceFs {
     /// What was written and synced so far.
     pub fn trace(&self) -> Trace {
         self.tape.lock().trace.clone()
+    }
+
+    /// Whether everything was recorded.
+    ///
+    /// # Errors
+    /// A command did not fit into the room (D3).
+    pub fn complete(&self) -> Result<(), RunError> {
+        let tape = self.tape.lock();
+        if !tape.over {
+            return Ok(());
+        }
+        let steps = tape.trace.steps.len();
+        let what = format!("the recording of $VARVE_DEVICE, {steps} writes and syncs by now,");
+        Err(tape.room.error(what))
     }
 
     /// The promises of the device.
@@ -135,8 +162,19 @@ impl Tape {
         }
     }
 
+    /// D3: room for a command with `content` bytes of its own that changes `blocks` blocks.
+    fn take(&mut self, content: u64, blocks: u64) -> FsResult<()> {
+        match (self.room).take(COMMAND_KEPT + content + blocks * BLOCK_KEPT) {
+            true => Ok(()),
+            false => {
+                self.over = true;
+                Err(Errno::Io.into())
+            }
+        }
+    }
+
     /// Keeps a write of whole sectors; a discard has no content.
-    fn write(&mut self, lba: Lba, sectors: u64, kind: Kind, new: Option<Bytes>) {
+    fn write(&mut self, lba: Lba, sectors: u64, kind: Kind, new: Option<Bytes>) -> FsResult<()> {
         let end = lba.0 + sectors;
         let blocks = lba.0 / SECTORS_PER_BLOCK..end.div_ceil(SECTORS_PER_BLOCK);
         let prev: Vec<(u64, Bytes)> = match new {
@@ -144,6 +182,13 @@ impl Tape {
             // Of a discard those that are not zeros already.
             None => self.image.blocks_in(blocks).collect(),
         };
+        // What was there before stays, too: the image held it, and had its room.
+        let changed = prev.len() as u64;
+        match &new {
+            Some(bytes) => self.take(bytes.len() as u64, changed)?,
+            // At both ends a block may be cut.
+            None => self.take(changed * ENTRY_KEPT, 2)?,
+        }
         for &(n, _) in &prev {
             let first = (n * SECTORS_PER_BLOCK).max(lba.0);
             let last = ((n + 1) * SECTORS_PER_BLOCK).min(end);
@@ -167,6 +212,7 @@ impl Tape {
         };
         let classes = vec![Class::Data; write.new.len()];
         self.keep(What::Write(Arc::new(write)), classes, (start, end));
+        Ok(())
     }
 
     fn span(&mut self) -> (Time, Time) {
@@ -184,9 +230,11 @@ impl Tape {
         });
     }
 
-    fn flush(&mut self) {
+    fn flush(&mut self) -> FsResult<()> {
+        self.take(0, 0)?;
         let span = self.span();
         self.keep(What::Flush, Vec::new(), span);
+        Ok(())
     }
 }
 
@@ -275,7 +323,7 @@ impl FileSystem for DeviceFs {
         tape.read(first * SECTOR, &mut whole);
         let from = (offset - first * SECTOR) as usize;
         whole[from..from + n].copy_from_slice(&data[..n]);
-        tape.write(Lba(first), sectors, Kind::Normal, Some(whole.into()));
+        tape.write(Lba(first), sectors, Kind::Normal, Some(whole.into()))?;
         Ok(n)
     }
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
@@ -291,7 +339,7 @@ impl FileSystem for DeviceFs {
                 let sectors = last.saturating_sub(first);
                 if sectors > 0 {
                     let mut tape = self.tape.lock();
-                    tape.write(Lba(first), sectors, Kind::Discard, None);
+                    tape.write(Lba(first), sectors, Kind::Discard, None)?;
                 }
                 Ok(())
             }
@@ -305,14 +353,13 @@ impl FileSystem for DeviceFs {
         self.attr(ino).map(drop)
     }
     fn fsync(&self, ino: Ino, _data_only: bool) -> FsResult<()> {
-        if ino == DEVICE {
-            self.tape.lock().flush();
+        match ino {
+            DEVICE => self.tape.lock().flush(),
+            _ => Ok(()),
         }
-        Ok(())
     }
     fn sync(&self) -> FsResult<()> {
-        self.tape.lock().flush();
-        Ok(())
+        self.tape.lock().flush()
     }
     fn writeback(&self, _older_than: Time) -> FsResult<()> {
         Ok(())
@@ -342,7 +389,51 @@ mod tests {
     use super::*;
 
     fn device() -> DeviceFs {
-        DeviceFs::new(Image::from_bytes(&[7; 8192]), 8192)
+        DeviceFs::new(Image::from_bytes(&[7; 8192]), 8192, Room::new(1 << 20))
+    }
+
+    #[test]
+    fn d3_what_does_not_fit_fails_and_all_behind_it() {
+        let device = DeviceFs::new(Image::new(), 1 << 20, Room::new(20_000));
+        for block in 0..2 {
+            let n = device.write(DEVICE, block * BLOCK, &[1; 4096]).unwrap();
+            assert_eq!(n, 4096);
+        }
+        device.fsync(DEVICE, false).unwrap();
+        device.complete().unwrap();
+        let errno = |result: FsResult<()>| result.unwrap_err().errno();
+        assert_eq!(
+            errno(device.write(DEVICE, 8192, &[1; 4096]).map(drop)),
+            Errno::Io
+        );
+        // There would be room for these.
+        assert_eq!(errno(device.fsync(DEVICE, false)), Errno::Io);
+        assert_eq!(errno(device.sync()), Errno::Io);
+        let punch = FallocateMode::PunchHole;
+        assert_eq!(errno(device.fallocate(DEVICE, punch, 0, 512)), Errno::Io);
+        let mut buf = [9; 2];
+        device.read(DEVICE, 8191, &mut buf).unwrap();
+        assert_eq!(buf, [1, 0], "nothing of it was carried out");
+        assert_eq!(device.trace().steps.len(), 3);
+        let why = device.complete().unwrap_err().to_string();
+        assert!(
+            why.contains("3 writes and syncs") && why.contains("--memory"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn d3_syncs_and_discards_take_room_too() {
+        let endless = |device: DeviceFs, command: &dyn Fn(&DeviceFs) -> FsResult<()>| {
+            let done = (0..10_000).take_while(|_| command(&device).is_ok()).count();
+            assert!(done > 1 && device.complete().is_err(), "{done}");
+        };
+        let device = || DeviceFs::new(Image::new(), 8192, Room::new(1 << 20));
+        endless(device(), &|d| d.fsync(DEVICE, true));
+        endless(device(), &|d| {
+            d.fallocate(DEVICE, FallocateMode::PunchHole, 0, 8192)
+        });
+        endless(device(), &|d| d.write(DEVICE, 0, &[1]).map(drop));
     }
 
     #[test]

@@ -9,8 +9,10 @@
 //! afterwards. That is less than what the oracles of the other subjects ask.
 
 mod device;
+mod room;
 
 pub use device::{DeviceFs, NAME};
+pub use room::Room;
 
 use crate::RunError;
 use crate::fsck::Verdict;
@@ -70,11 +72,11 @@ pub struct Bad {
     pub image: Image,
 }
 
-/// Reads an image file.
+/// Reads an image file. What is not zeros takes its size of `room`.
 ///
 /// # Errors
-/// What the host says.
-pub fn load(path: &Path) -> Result<(Image, u64), RunError> {
+/// What the host says; more content than there is room.
+pub fn load(path: &Path, room: &mut Room) -> Result<(Image, u64), RunError> {
     let host = |source: io::Error| RunError::Host {
         doing: format!("reading {}", path.display()),
         source,
@@ -86,6 +88,14 @@ pub fn load(path: &Path) -> Result<(Image, u64), RunError> {
     for n in 0..bytes / BLOCK {
         file.read_exact_at(&mut block, n * BLOCK).map_err(host)?;
         if !base::bytes::is_zero(&block) {
+            if !room.take(BLOCK) {
+                let what = format!(
+                    "the content of {} from byte {} on",
+                    path.display(),
+                    n * BLOCK
+                );
+                return Err(room.error(what));
+            }
             image.set_block(n, Bytes::copy_from_slice(&block));
         }
     }
@@ -333,7 +343,7 @@ mod tests {
 
     /// Writes of one block each, with a sync behind those whose number is in `syncs`.
     fn tape(writes: &[u64], syncs: &[usize]) -> Trace {
-        let device = DeviceFs::new(Image::new(), 1 << 20);
+        let device = DeviceFs::new(Image::new(), 1 << 20, Room::new(1 << 20));
         for (nr, &block) in writes.iter().enumerate() {
             device
                 .write(DEVICE, block * BLOCK, &[nr as u8 + 1; 4096])
@@ -394,8 +404,15 @@ mod tests {
                 file.forget();
             }
             file.set(&image).unwrap();
-            let (read, bytes) = load(&file.path).unwrap();
+            let (read, bytes) = load(&file.path, &mut Room::new(8192)).unwrap();
             assert_eq!((read, bytes), (image.clone(), 1 << 20));
         }
+        let why = load(&file.path, &mut Room::new(8191))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            why.contains("from byte 36864 on") && why.contains("--memory"),
+            "{why}"
+        );
     }
 }
