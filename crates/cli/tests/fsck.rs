@@ -183,9 +183,9 @@ fn what_cannot_be_checked_is_named() {
     assert_eq!(fsck(&["-n", "-p"], path).0, 16);
     assert_eq!(fsck(&["--colour"], path).0, 16);
     let Some(image) = folder.image() else { return };
-    folder.debugfs(&image, "feature inline_data\n");
+    folder.debugfs(&image, "feature ea_inode\n");
     let (code, text) = fsck(&[], &image);
-    assert!(code == 8 && text.contains("inline_data"), "{code}: {text}");
+    assert!(code == 8 && text.contains("ea_inode"), "{code}: {text}");
 }
 
 #[test]

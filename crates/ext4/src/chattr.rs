@@ -149,6 +149,9 @@ impl Ext4 {
 
     /// The journal lets go of all blocks of a file.
     fn forget_content(&self, inode: &Inode) -> FsResult<()> {
+        if inode.is_inline() {
+            return Ok(());
+        }
         let last = inode.core().size.div_ceil(self.block());
         let mut lblk = 0;
         // Ends: each turn moves on.

@@ -2,6 +2,7 @@
 
 use crate::Ext4;
 use crate::dir::{DirFacts, DirIo, DirRead};
+use crate::inline::SEAMS;
 use crate::inode::Inode;
 use crate::map::Span;
 use crate::tx::Tx;
@@ -26,15 +27,20 @@ impl Ext4 {
     /// What the blocks of this directory depend on.
     pub(crate) fn dir_facts(&self, inode: &Inode) -> DirFacts {
         let geo = &self.geo;
+        let inline = inode.is_inline();
         let version = geo.default_hash().unwrap_or(HashVersion::HalfMd4);
         let unsigned = geo.flags().has(SuperblockFlags::UNSIGNED_HASH);
         DirFacts {
             ino: inode.ino,
-            block_bytes: self.block_size.bytes(),
-            csum_seed: match inode.is_inline() {
+            block_bytes: match inline {
+                true => self.inline_dir_bytes(inode),
+                false => self.block_size.bytes(),
+            },
+            csum_seed: match inline {
                 true => None,
                 false => self.inode_seed(inode),
             },
+            seams: if inline { &SEAMS } else { &[] },
             levels_max: 1 + u8::from(geo.incompat().has(Incompat::LARGE_DIR)),
             has_file_type: geo.incompat().has(Incompat::FILETYPE),
             dir_index: geo.compat().has(Compat::DIR_INDEX),
@@ -113,12 +119,26 @@ impl DirRead for DirEdit<'_, '_> {
 
 impl DirIo for DirEdit<'_, '_> {
     fn write(&mut self, lblk: u32, offset: usize, bytes: &[u8]) -> FsResult<()> {
+        if self.view.inode.is_inline() {
+            let view = &self.view;
+            return (view.fs).write_inline_dir(self.tx, view.inode, offset, bytes);
+        }
         let block = self.view.block(lblk)?;
         self.tx.write(block, offset, bytes)
     }
 
     fn append(&mut self, content: Bytes) -> FsResult<u32> {
         self.view.fs.append_block(self.tx, self.view.inode, content)
+    }
+
+    fn widen(&mut self) -> FsResult<bool> {
+        let (fs, inode) = (self.view.fs, self.view.inode);
+        if !inode.is_inline() {
+            return Ok(false);
+        }
+        fs.widen_inline_dir(self.tx, inode)?;
+        self.view.facts = fs.dir_facts(inode);
+        Ok(true)
     }
 
     fn set_indexed(&mut self) -> FsResult<()> {

@@ -48,14 +48,11 @@ pub(crate) const INCOMPAT_SUPPORTED: Incompat = Incompat(
         | Incompat::LARGE_DIR.0
         | Incompat::ENCRYPT.0
         | Incompat::CASEFOLD.0
+        | Incompat::INLINE_DATA.0
         | Incompat::CSUM_SEED.0,
 );
 /// What can be read, with the reason why it is not written.
-const INCOMPAT_READ_ONLY: [(Incompat, &str); 3] = [
-    (
-        Incompat::INLINE_DATA,
-        "content that lies in inodes is read, not written",
-    ),
+const INCOMPAT_READ_ONLY: [(Incompat, &str); 2] = [
     (
         Incompat::EA_INODE,
         "attribute values in inodes of their own are read, not written",

@@ -96,6 +96,9 @@ impl Ext4 {
         }
         let _gate = inode.gate.write();
         let _wb = inode.wb.lock();
+        if inode.is_inline() {
+            return self.finish_inline(inode);
+        }
         let size = inode.core().size;
         self.finish_tail(inode, size)?;
         self.finish_truncate(inode, size)

@@ -302,7 +302,7 @@ fn mounts_that_are_refused_say_why() {
         );
     };
     refused(&["-O", "^has_journal"], "", &["no journal", "scheme=none"]);
-    refused(&["-O", "inline_data"], "", &["inline_data"]);
+    refused(&["-O", "ea_inode"], "", &["ea_inode"]);
     refused(&["-O", "bigalloc"], "", &["bigalloc", "ro"]);
     refused(&["-O", "quota"], "", &["quota", "ro"]);
     refused(&[], "scheme=none,data=journal", &["data=journal"]);

@@ -3,6 +3,7 @@
 
 mod common;
 mod features;
+mod inline_data;
 mod posix;
 
 use base::Ino;

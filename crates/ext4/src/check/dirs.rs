@@ -42,6 +42,9 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>) {
 impl Reading<'_> {
     fn check(&mut self, state: &mut State<'_>) {
         let ino = self.dir.ino;
+        if self.dir.flags.has(InodeFlags::INLINE_DATA) && self.dir.runs.is_empty() {
+            return self.check_inline(state);
+        }
         self.check_holes(state);
         let index = self
             .dir
@@ -59,6 +62,29 @@ impl Reading<'_> {
         if let Some(index) = &index {
             index.check_complete(self, state);
         }
+        self.check_names(state);
+    }
+
+    /// A directory that lies in its inode.
+    fn check_inline(&mut self, state: &mut State<'_>) {
+        let Some(block) = &self.dir.inline else {
+            return;
+        };
+        let block = Bytes::copy_from_slice(block);
+        let ino = self.dir.ino;
+        for (nr, entry) in DirEntries::new(&block).flatten().enumerate() {
+            match nr {
+                0 | 1 => self.check_dot(state, None, nr, &entry, &block),
+                _ if entry.ino.is_some() => self.check_entry(state, None, &block, &entry),
+                _ => {}
+            }
+        }
+        debug_assert!(self.count >= 2, "{ino}: both dots are there");
+        self.check_names(state);
+    }
+
+    fn check_names(&mut self, state: &mut State<'_>) {
+        let ino = self.dir.ino;
         self.names.sort_unstable();
         if let Some(pair) = self.names.windows(2).find(|pair| pair[0] == pair[1]) {
             let what = format!("two entries \"{}\"", pair[0].escape_ascii());
@@ -113,12 +139,12 @@ impl Reading<'_> {
                 }
             };
             if lblk == 0 && nr < 2 {
-                self.check_dot(state, at, nr, &entry, &block);
+                self.check_dot(state, Some(at), nr, &entry, &block);
                 first = nr + 1;
                 continue;
             }
             if entry.ino.is_some() {
-                self.check_entry(state, at, &block, &entry);
+                self.check_entry(state, Some(at), &block, &entry);
                 if let Some(index) = index {
                     index.check_name(self, state, lblk, at, entry.name);
                 }
@@ -132,7 +158,7 @@ impl Reading<'_> {
     fn check_dot(
         &mut self,
         state: &mut State<'_>,
-        at: u64,
+        at: Option<u64>,
         nr: usize,
         entry: &DirEntry<'_>,
         block: &[u8],
@@ -143,7 +169,7 @@ impl Reading<'_> {
             (false, b"..")
         };
         let bad = |state: &mut State<'_>, what: String| {
-            state.at_block(self.dir.ino, at, Kind::DirDots, what);
+            state.at_place(self.dir.ino, at, Kind::DirDots, what);
         };
         self.count += 1;
         if entry.name != name {
@@ -184,7 +210,13 @@ impl Reading<'_> {
         }
     }
 
-    fn check_entry(&mut self, state: &mut State<'_>, at: u64, block: &Bytes, entry: &DirEntry<'_>) {
+    fn check_entry(
+        &mut self,
+        state: &mut State<'_>,
+        at: Option<u64>,
+        block: &Bytes,
+        entry: &DirEntry<'_>,
+    ) {
         let Some(ino) = entry.ino else { return };
         self.count += 1;
         let dir = self.dir.ino;
@@ -194,7 +226,7 @@ impl Reading<'_> {
             && entry.name.iter().any(|&b| b == 0 || b == b'/');
         if entry.name.is_empty() || forbidden || entry.name == b"." || entry.name == b".." {
             let what = format!("\"{name}\" at byte {} cannot be a name", entry.offset);
-            state.at_block(dir, at, Kind::DirName, what);
+            state.at_place(dir, at, Kind::DirName, what);
         }
         let from = entry.offset + 8;
         self.names.push(block.slice(from..from + entry.name.len()));
@@ -209,7 +241,7 @@ impl Reading<'_> {
                 "which is not in use"
             };
             let what = format!("\"{name}\" leads to inode {ino}, {why}");
-            return state.at_block(dir, at, Kind::DirTarget, what);
+            return state.at_place(dir, at, Kind::DirTarget, what);
         };
         file.names += 1;
         let kind = file.kind;
@@ -219,12 +251,18 @@ impl Reading<'_> {
         }
         if second {
             let what = format!("\"{name}\" is another name of directory {ino}");
-            state.at_block(dir, at, Kind::DirParents, what);
+            state.at_place(dir, at, Kind::DirParents, what);
         }
         self.check_type(state, at, entry, kind);
     }
 
-    fn check_type(&self, state: &mut State<'_>, at: u64, entry: &DirEntry<'_>, kind: FileType) {
+    fn check_type(
+        &self,
+        state: &mut State<'_>,
+        at: Option<u64>,
+        entry: &DirEntry<'_>,
+        kind: FileType,
+    ) {
         let noted = self.volume.sb.incompat().has(Incompat::FILETYPE);
         let want = if noted { kind } else { FileType::Unknown };
         // Types need not be noted.
@@ -234,7 +272,7 @@ impl Reading<'_> {
                 entry.name.escape_ascii(),
                 entry.file_type
             );
-            state.at_block(self.dir.ino, at, Kind::DirType, what);
+            state.at_place(self.dir.ino, at, Kind::DirType, what);
         }
     }
 }

@@ -63,6 +63,8 @@ kinds! {
     LinkCount = 308, "link-count", "let e2fsck correct the count";
     /// An inode in use has no name.
     Unattached = 309, "unattached", "let e2fsck put it into lost+found";
+    /// Content in the inode without its attribute, or of another length, or where there can be none.
+    InlineData = 310, "inline-data", "let e2fsck clear the flag, correct the size, or remove the inode";
 
     /// A node of an extent tree is no such node.
     ExtentNode = 401, "extent-node", "the file is damaged from there on; e2fsck cuts the tree";

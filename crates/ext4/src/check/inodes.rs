@@ -4,7 +4,7 @@ use super::finding::{Finding, Kind};
 use super::mapping::{self, Mapping};
 use super::state::{Dir, File, State};
 use super::volume::Volume;
-use super::{resize, symlink, xattrs};
+use super::{inline, resize, symlink, xattrs};
 use base::Ino;
 use base::bytes::{get_le16, get_le32, is_zero};
 use ondisk::ext4::{
@@ -131,6 +131,7 @@ fn check_inode(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
             generation: inode.generation(),
             flags: inode.flags(),
             runs: mapping.runs,
+            inline: mapping.inline,
         });
     }
 }
@@ -190,7 +191,11 @@ fn check_flags(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
         bad("flag of a hash index on something that has none");
     }
     for (flag, feature, known) in [
-        (InodeFlags::INLINE_DATA, "inline_data", Incompat::NONE),
+        (
+            InodeFlags::INLINE_DATA,
+            "inline_data",
+            Incompat::INLINE_DATA,
+        ),
         (InodeFlags::ENCRYPT, "encrypt", Incompat::ENCRYPT),
         (InodeFlags::EA_INODE, "ea_inode", Incompat::NONE),
         (InodeFlags::CASEFOLD, "casefold", Incompat::CASEFOLD),
@@ -216,6 +221,14 @@ fn check_content(
 ) -> Mapping {
     let attributes = xattrs::check(volume, state, ino, inode);
     let mapping = match FileType::of_mode(inode.mode()) {
+        _ if is_inline(volume, inode) => {
+            let inline = inline::check(state, ino, inode);
+            check_sectors(volume, state, ino, inode, attributes.into());
+            return Mapping {
+                inline,
+                ..Mapping::default()
+            };
+        }
         FileType::Regular | FileType::Directory => mapping::map(volume, state, ino, inode, keep),
         FileType::Symlink if symlink::is_fast(volume, inode, attributes) => Mapping::default(),
         FileType::Symlink => mapping::map(volume, state, ino, inode, keep),
@@ -288,6 +301,12 @@ fn most_blocks(volume: &Volume<'_>, inode: &Inode) -> u64 {
     }
     let pointers = volume.pointers();
     12 + pointers + pointers.pow(2) + pointers.pow(3)
+}
+
+/// True if the content lies in the inode.
+fn is_inline(volume: &Volume<'_>, inode: &Inode) -> bool {
+    let feature = volume.sb.incompat().has(Incompat::INLINE_DATA);
+    feature && inode.flags().has(InodeFlags::INLINE_DATA)
 }
 
 /// Compares the count of sectors with the blocks that were met.

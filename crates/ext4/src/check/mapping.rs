@@ -27,6 +27,8 @@ pub(super) struct Mapping {
     pub end: u64,
     /// One past the last one that was written.
     pub written_end: u64,
+    /// Of a directory in its inode: the block that it seems to have.
+    pub inline: Option<Vec<u8>>,
     /// Part of it cannot be judged: no conclusions from ends and numbers.
     pub broken: bool,
 }

@@ -21,6 +21,7 @@ mod extents;
 mod finding;
 mod groups;
 mod htree;
+mod inline;
 mod inodes;
 mod journal;
 mod links;

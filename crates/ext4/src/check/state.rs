@@ -27,6 +27,8 @@ pub(super) struct Dir {
     pub generation: u32,
     pub flags: InodeFlags,
     pub runs: Vec<Run>,
+    /// Without blocks: the one block that it seems to have, if its content lies in the inode and can be read.
+    pub inline: Option<Vec<u8>>,
 }
 
 /// A block of attributes.
@@ -70,6 +72,14 @@ impl<'f> State<'f> {
     /// Notes a finding about an inode.
     pub fn at_inode(&mut self, ino: u32, kind: Kind, what: impl Into<String>) {
         self.found.add(Finding::new(kind, what).ino(ino));
+    }
+
+    /// Notes a finding about an inode, and the block of it, if it lies in one.
+    pub fn at_place(&mut self, ino: u32, block: Option<u64>, kind: Kind, what: impl Into<String>) {
+        match block {
+            Some(block) => self.at_block(ino, block, kind, what),
+            None => self.at_inode(ino, kind, what),
+        }
     }
 
     /// Notes a finding about a block of an inode.

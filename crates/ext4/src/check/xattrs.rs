@@ -80,6 +80,8 @@ fn check_entries(state: &mut State<'_>, ino: u32, block: Option<u64>, entries: &
             "a value in an inode of its own, without feature ea_inode"
         } else if entries[..n].iter().any(same) {
             "two attributes of one name"
+        } else if block.is_some() && entry.name_index == 0 {
+            "a name without a prefix"
         } else {
             continue;
         };

@@ -4,6 +4,7 @@ use super::leaf::Leaf;
 use super::{DirFacts, DirRead, Item, is_dot, layout, no_block, read_block};
 use base::{Bytes, Ino};
 use fscore::{FileKind, FsResult};
+use ondisk::ext4::{DirEntries, set_dir_rec_len};
 
 /// The first block of a new directory: `.` and `..`.
 pub fn first_block(facts: &DirFacts, parent: Ino) -> Bytes {
@@ -27,6 +28,17 @@ pub fn first_block(facts: &DirFacts, parent: Ino) -> Bytes {
         layout::leaf_limit(facts) - at,
         &dotdot,
     );
+    layout::seal_leaf(facts, &mut block);
+    block.into()
+}
+
+/// Block 0 of a directory that had the records of `content` in its inode: they stay where they are, and the last one takes the rest.
+pub fn grown_block(facts: &DirFacts, content: &[u8]) -> Bytes {
+    let mut block = layout::empty_leaf(facts);
+    block[..content.len()].copy_from_slice(content);
+    let last = DirEntries::new(content).filter_map(Result::ok).last();
+    let last = last.map_or(0, |e| e.offset);
+    set_dir_rec_len(&mut block, last, layout::leaf_limit(facts) - last);
     layout::seal_leaf(facts, &mut block);
     block.into()
 }

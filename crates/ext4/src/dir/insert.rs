@@ -22,14 +22,22 @@ pub fn insert(io: &mut dyn DirIo, name: &[u8], ino: Ino, kind: FileKind) -> FsRe
     if io.block_count() == 0 {
         return Err(no_block(io));
     }
-    if into_list(io, &item)? {
-        return Ok(());
+    // Ends: content in the inode takes what is left there once, and then gets a block.
+    while !into_list(io, &item)? {
+        if !io.widen()? {
+            return beyond_list(io, &item);
+        }
     }
+    Ok(())
+}
+
+/// No block has room.
+fn beyond_list(io: &mut dyn DirIo, item: &Item<'_>) -> FsResult<()> {
     if io.block_count() == 1 && io.facts().dir_index {
         htree::into_tree(io)?;
-        return htree::insert(io, &item);
+        return htree::insert(io, item);
     }
-    append_leaf(io, &item)
+    append_leaf(io, item)
 }
 
 /// Puts the entry into the first block with room, false if there is none.

@@ -30,7 +30,7 @@ pub(super) struct Spot {
     pub offset: usize,
     pub rec_len: usize,
     name_len: usize,
-    /// Offset of the record before it in this block, used or not.
+    /// Offset of the record before it in this block, used or not; none behind a seam.
     pub previous: Option<usize>,
 }
 
@@ -112,6 +112,9 @@ impl Leaf {
             let DirEntry {
                 offset, rec_len, ..
             } = record;
+            if self.facts.seams.contains(&offset) {
+                previous = None;
+            }
             if let Some(ino) = record.ino.filter(|_| record.name == name) {
                 let (kind, name_len) = (self.kind(&record), name.len());
                 return Ok(Some(Spot {

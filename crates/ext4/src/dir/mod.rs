@@ -16,8 +16,7 @@
 //! - I5: no content of a block makes an operation panic or run on without end; it ends in `FsError::Corrupt` that names
 //!   inode and block.
 //!
-//! Not here: case folding and encryption (such directories are refused), content in the inode (`inline` makes a block of it, for
-//! reading). Of `large_dir` the third level of a tree is read, not made.
+//! Not here: case folding and encryption (such directories are refused), content in the inode (`inline` makes a block of it). Of `large_dir` the third level of a tree is read, not made.
 
 mod edit;
 mod empty;
@@ -35,7 +34,7 @@ use base::{Bytes, Ino};
 use fscore::{Errno, FileKind, FsError, FsResult};
 use ondisk::ext4::{HashVersion, InodeSeed, NAME_BYTES_MAX};
 
-pub use empty::{first_block, is_empty};
+pub use empty::{first_block, grown_block, is_empty};
 pub use insert::insert;
 pub use lookup::{Found, lookup};
 pub use modify::{parent, remove, replace, set_parent};
@@ -64,6 +63,8 @@ pub struct DirFacts {
     pub hash: HashVersion,
     /// Index levels below the root of a hash tree, at most: 1, with feature `large_dir` 2.
     pub levels_max: u8,
+    /// Offsets in block 0 at which an entry begins that is never joined with the one before it: where parts of content in the inode meet.
+    pub seams: &'static [usize],
     /// Seed of the hash (`s_hash_seed`).
     pub hash_seed: [u32; 4],
 }
@@ -95,6 +96,13 @@ pub trait DirIo: DirRead {
     /// # Errors
     /// ENOSPC, with nothing changed; errors of the journal.
     fn append(&mut self, content: Bytes) -> FsResult<u32>;
+    /// Makes more room in block 0, or moves it to where there is more, if it is content in the inode; false if not.
+    ///
+    /// # Errors
+    /// ENOSPC, with nothing changed; errors of the journal.
+    fn widen(&mut self) -> FsResult<bool> {
+        Ok(false)
+    }
     /// Sets `EXT4_INDEX_FL`.
     ///
     /// # Errors

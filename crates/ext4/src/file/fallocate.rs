@@ -40,7 +40,7 @@ impl Ext4 {
             .checked_add(len)
             .filter(|&end| end <= super::size_max(self.block_size));
         let end = end.ok_or(Errno::FBig)?;
-        let by_map = !inode.core().has_extents();
+        let by_map = !self.maps_by_extents(inode);
         if mode == FallocateMode::Unshare || by_map && mode != FallocateMode::PunchHole {
             return Err(Errno::NotSup.into());
         }
@@ -61,6 +61,8 @@ impl Ext4 {
             FallocateMode::Allocate | FallocateMode::KeepSize => inode.check_not_immutable()?,
             _ => inode.check_not_guarded()?,
         }
+        // As in Linux: what ranges are about are blocks.
+        self.leave_inode_if_inline(inode)?;
         match mode {
             FallocateMode::Allocate => self.reserve(inode, offset..end, true),
             FallocateMode::KeepSize => self.reserve(inode, offset..end, false),

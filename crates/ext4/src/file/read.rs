@@ -18,7 +18,7 @@ static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
 impl Ext4 {
     /// A page of zeros.
-    pub(super) fn zero_page(&self) -> Bytes {
+    pub(crate) fn zero_page(&self) -> Bytes {
         Bytes::from_static(&ZEROS[..self.block_size.bytes()])
     }
 
@@ -32,8 +32,11 @@ impl Ext4 {
         let len = (size - offset).min(buf.len() as u64) as usize;
         if inode.is_inline() {
             let content = self.inline_content(inode)?;
-            let from = offset as usize;
-            buf[..len].copy_from_slice(&content[from..from + len]);
+            let there = content.get(offset as usize..).unwrap_or_default();
+            let there = &there[..there.len().min(len)];
+            buf[..len].fill(0);
+            buf[..there.len()].copy_from_slice(there);
+            self.note_access(inode)?;
             return Ok(len);
         }
         let pages = len.div_ceil(self.block_size.bytes()) as u64;

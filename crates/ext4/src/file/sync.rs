@@ -187,6 +187,9 @@ impl Ext4 {
 
     fn directory_blocks(&self, dir: &Inode) -> FsResult<Vec<BlockNo>> {
         let mut blocks = Vec::new();
+        if dir.is_inline() {
+            return Ok(blocks);
+        }
         let count = (dir.core().disk.size() / self.block()) as u32;
         let mut lblk = 0;
         while lblk < count {

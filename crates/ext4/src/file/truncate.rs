@@ -18,8 +18,11 @@ pub(crate) const ORPHAN_CREDITS: u32 = 3;
 impl Ext4 {
     /// Sets the size of a file. The gate is held exclusively.
     pub(crate) fn set_file_size(&self, inode: &Inode, size: u64) -> FsResult<()> {
-        if size > inode.core().size_max(self.block_size) {
+        if size > self.size_max_of(inode) {
             return Err(Errno::FBig.into());
+        }
+        if inode.is_inline() && self.resize_inline(inode, size)? {
+            return Ok(());
         }
         self.close_window_of(inode);
         let old = inode.core().size;
@@ -36,7 +39,7 @@ impl Ext4 {
         self.transact(ORPHAN_CREDITS, |tx| {
             self.orphan_add(tx, inode)?;
             if zeroed {
-                self.submit_ordered(tx, inode, size / self.block())?;
+                self.submit_ordered(tx, inode, size / self.block(), false)?;
             }
             {
                 let mut core = inode.core();
@@ -110,7 +113,7 @@ impl Ext4 {
         {
             return Ok(());
         }
-        self.transact(1, |tx| self.submit_ordered(tx, inode, index))
+        self.transact(1, |tx| self.submit_ordered(tx, inode, index, false))
     }
 
     fn remove_some(&self, tx: &mut Tx<'_>, inode: &Inode, from: u64) -> FsResult<Step> {

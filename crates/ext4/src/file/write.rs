@@ -34,7 +34,7 @@ impl Ext4 {
             return Ok(0);
         }
         let end = offset.checked_add(data.len() as u64);
-        if end.is_none_or(|end| end > inode.core().size_max(self.block_size)) {
+        if end.is_none_or(|end| end > self.size_max_of(inode)) {
             return Err(Errno::FBig.into());
         }
         self.balance_dirty(inode, data.len())?;
@@ -45,6 +45,9 @@ impl Ext4 {
         inode.check_not_immutable()?;
         let pages = data.len().div_ceil(self.block_size.bytes()) as u64;
         rt::charge_each(base::cost::ext4::WRITE_PAGE, pages);
+        if let Some(done) = self.write_inline(inode, offset, data)? {
+            return Ok(done);
+        }
         self.update_times(inode)?;
         if self.logs_data(inode) {
             return self.write_journaled(inode, offset, data);

@@ -19,7 +19,7 @@ use std::ops::Range;
 const RUN_PAGES_MAX: usize = 2048;
 /// Blocks that mapping one piece may change: bitmap, descriptor, inode; and for each new tree block bitmap, descriptor, itself and
 /// the node it splits.
-pub(super) const MAP_CREDITS: u32 = 4 + 4 * INSERT_NODES_MAX;
+pub(crate) const MAP_CREDITS: u32 = 4 + 4 * INSERT_NODES_MAX;
 
 impl Ext4 {
     /// Submits the dirty pages of `range`. Waits for no data, but for pages that are on their way for the second time.
@@ -236,12 +236,14 @@ impl Ext4 {
         self.put_inode(tx, inode)
     }
 
-    /// Submits one dirty page that has a block, and makes the transaction wait for it (data=ordered). `wb` is held.
-    pub(super) fn submit_ordered(
+    /// Submits one dirty page that has a block, and makes the transaction wait for it: with data=ordered, or always if what it holds lay
+    /// somewhere else before (`moved`: L3 of `inline`). `wb` is held.
+    pub(crate) fn submit_ordered(
         &self,
         tx: &mut Tx<'_>,
         inode: &Inode,
         index: u64,
+        moved: bool,
     ) -> FsResult<()> {
         let Take::Run(run) = self.pages.take_dirty(inode.ino, index..index + 1, 1) else {
             return Ok(());
@@ -255,7 +257,7 @@ impl Ext4 {
             run: &run,
             i: 0,
             len: 1,
-            convert: false,
+            convert: moved,
         };
         self.send_ordered(tx, inode, part, start)
     }
@@ -373,7 +375,7 @@ struct Part<'r> {
     run: &'r DirtyRun,
     i: usize,
     len: u32,
-    /// The blocks were unwritten.
+    /// The blocks were unwritten, or their content lay in the inode.
     convert: bool,
 }
 

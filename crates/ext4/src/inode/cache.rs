@@ -6,7 +6,7 @@ use crate::fault;
 use base::Ino;
 use fscore::{Errno, FsError, FsResult};
 use ondisk::ext4 as disk;
-use ondisk::ext4::InodeFlags;
+use ondisk::ext4::{Incompat, InodeFlags};
 use rt::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -165,16 +165,19 @@ impl Ext4 {
         if fscore::FileKind::from_mode(disk.mode()).is_none() {
             return bad(format!("mode {:#o} has no file type", disk.mode()));
         }
+        let inline = self.geo.incompat().has(Incompat::INLINE_DATA);
         let unknown = [
             (InodeFlags::ENCRYPT, false),
             (InodeFlags::CASEFOLD, false),
-            (InodeFlags::INLINE_DATA, true),
             (InodeFlags::VERITY, true),
             (InodeFlags::EA_INODE, true),
         ];
         let refused = |&(flag, readable): &(InodeFlags, bool)| {
             disk.flags().has(flag) && !(readable && self.options.read_only)
         };
+        if disk.flags().has(InodeFlags::INLINE_DATA) && !inline {
+            return bad("content in the inode, without feature inline_data".into());
+        }
         if let Some((flag, _)) = unknown.into_iter().find(refused) {
             return Err(FsError::incompatible(format!(
                 "inode {ino} has flag {flag}"

@@ -26,7 +26,7 @@ pub(crate) use cache::{InodeCache, Pinned};
 pub(crate) use create::{CREDITS_NEW_INODE, NewKind};
 
 use crate::prealloc::Window;
-use base::{BlockSize, Bytes, Ino, Tid};
+use base::{Bytes, Ino, Tid};
 use block::{Watch, WriteMark};
 use fscore::{FileKind, FsError, FsResult, ReadAhead, WriteErrors};
 use ondisk::ext4 as disk;
@@ -210,18 +210,10 @@ impl Core {
         self.disk.flags().has(InodeFlags::EXTENTS)
     }
 
-    /// Largest size of this file, bytes.
-    pub(crate) fn size_max(&self, blocks: BlockSize) -> u64 {
-        if self.has_extents() {
-            crate::file::size_max(blocks)
-        } else {
-            crate::blockmap::size_max(blocks)
-        }
-    }
-
-    /// True for kinds of inodes whose block area maps blocks.
+    /// True for inodes whose block area maps blocks, or would.
     pub(crate) fn maps_blocks(&self) -> bool {
-        self.disk.is_regular() || self.disk.is_dir() || self.disk.is_symlink()
+        let kind = self.disk.is_regular() || self.disk.is_dir() || self.disk.is_symlink();
+        kind && !self.is_inline()
     }
 
     /// True for a symbolic link whose target lies in the inode.

@@ -44,11 +44,16 @@ impl Ext4 {
         let depth = self.tree_depth(dir)?;
         // The first of the new blocks may make the tree deeper for the next.
         let appends: u32 = (0..dir::INSERT_APPENDS).map(|n| append(depth + n)).sum();
-        Ok(dir::INSERT_BLOCKS + appends + INODE)
+        // It may get its first block, and need more at once.
+        let leaves = if dir.is_inline() { append(0) } else { 0 };
+        Ok(dir::INSERT_BLOCKS + appends + INODE + leaves)
     }
 
     fn tree_depth(&self, inode: &Inode) -> FsResult<u32> {
         let core = inode.core();
+        if core.is_inline() {
+            return Ok(0);
+        }
         if !core.has_extents() {
             return Ok(MAP_LEVELS);
         }

@@ -198,6 +198,7 @@ impl Ext4 {
     ) -> FsResult<()> {
         match content {
             Content::Nothing => Ok(()),
+            Content::Dots if self.new_inline_dir(tx, inode, dir.ino)? => Ok(()),
             Content::Dots => {
                 let block = dir::first_block(&self.dir_facts(inode), dir.ino);
                 self.append_block(tx, inode, block).map(drop)

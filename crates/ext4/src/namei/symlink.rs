@@ -1,5 +1,6 @@
 //! Symbolic links: a short target lies in the inode, where other inodes have their block mapping; a longer one has a block,
-//! which passes through the journal like a directory's.
+//! which passes through the journal like a directory's. With feature `inline_data` one of up to some hundred bytes may lie in the inode in
+//! another way; such a link is read and removed, but none is made, as in Linux: e2fsck does not count a block of its attributes.
 
 use super::make::Content;
 use crate::inode::NewKind;
@@ -81,7 +82,11 @@ impl Ext4 {
         }
         let size = size as usize;
         let target = if inode.is_inline() {
-            self.inline_content(inode)?
+            let target = self.inline_content(inode)?;
+            match target.len() == size {
+                true => target,
+                false => return Err(bad(format!("{} of {size} bytes", target.len()))),
+            }
         } else if inode.core().is_fast_symlink() {
             inode.core().disk.block_area()[..size].to_vec()
         } else {

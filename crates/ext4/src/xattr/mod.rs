@@ -171,18 +171,6 @@ impl Ext4 {
         Ok(bytes)
     }
 
-    /// The value of the attribute that holds the end of content in the inode; empty without one. The gate is held.
-    pub(crate) fn inline_rest(
-        &self,
-        inode: &Inode,
-        (index, name): (u8, &[u8]),
-    ) -> FsResult<Vec<u8>> {
-        let list = inode_xattrs(&inode.core().disk);
-        let list = list.map_err(|e| fault::corrupt(e.at_inode(inode.ino)))?;
-        let found = list.into_iter().find(|e| e.is(index, name));
-        Ok(found.map(|e| e.value).unwrap_or_default())
-    }
-
     fn change_xattr(&self, inode: &Inode, change: &Change) -> FsResult<()> {
         self.with_xattrs(inode, |tx| self.change_xattr_in(tx, inode, change))
     }

@@ -82,6 +82,11 @@ pub fn same_trees(a: &Tree, b: &Tree) {
             (other.0, other.1, other.2, other.3),
             "{name}"
         );
-        assert!(entry.4 == other.4, "content of {name}");
+        let at = (0..entry.4.len()).find(|&at| other.4.get(at) != Some(&entry.4[at]));
+        let (len, theirs) = (entry.4.len(), other.4.len());
+        assert!(
+            entry.4 == other.4,
+            "content of {name}: {len} and {theirs} bytes, not the same at {at:?}"
+        );
     }
 }

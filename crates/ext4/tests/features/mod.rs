@@ -26,7 +26,7 @@ use Use::{Full, Not, Read};
 /// A line of the table: name, options of `mke2fs`, options of the mount, what it can be used for.
 type Line = (&'static str, &'static [&'static str], &'static str, Use);
 
-const TABLE: [Line; 40] = [
+const TABLE: [Line; 41] = [
     ("default of Debian 12", &[], "", Full),
     (
         "default of Debian 13",
@@ -95,11 +95,12 @@ const TABLE: [Line; 40] = [
         "",
         Read("feature bigalloc"),
     ),
+    ("inline_data", &["-O", "inline_data"], "", Full),
     (
-        "inline_data",
-        &["-O", "inline_data"],
+        "inline_data in inodes of 1024 bytes",
+        &["-O", "inline_data", "-I", "1024"],
         "",
-        Read("content that lies in inodes"),
+        Full,
     ),
     (
         "ea_inode",

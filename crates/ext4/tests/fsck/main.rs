@@ -16,8 +16,9 @@ fn fresh_images_of_mke2fs_are_clean() {
     if !have_tools() {
         return;
     }
-    let all: [(u64, &[&str]); 22] = [
+    let all: [(u64, &[&str]); 23] = [
         (16, &[]),
+        (16, &["-O", "inline_data"]),
         (144, &[]),
         (700, &[]),
         (16, &["-t", "ext3"]),
@@ -87,7 +88,7 @@ fn agree(name: &str, options: &[&str], seeds: std::ops::Range<u64>) {
     );
 }
 
-const VOLUMES: [(&str, &[&str]); 4] = [
+const VOLUMES: [(&str, &[&str]); 6] = [
     ("ext4", &[]),
     (
         "ext4 with orphan file, old inodes",
@@ -97,6 +98,11 @@ const VOLUMES: [(&str, &[&str]); 4] = [
     (
         "meta_bg, large_dir",
         &["-O", "meta_bg,large_dir,casefold,^resize_inode"],
+    ),
+    ("inline_data", &["-O", "inline_data"]),
+    (
+        "inline_data in large inodes",
+        &["-O", "inline_data,orphan_file", "-I", "1024"],
     ),
 ];
 

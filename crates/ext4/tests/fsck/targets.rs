@@ -180,6 +180,8 @@ impl Volume {
         let mut data = Vec::new();
         if inode.flags().has(InodeFlags::EXTENTS) {
             self.extents(ino, seed, inode.block_area(), &mut data);
+        } else if inode.flags().has(InodeFlags::INLINE_DATA) {
+            // All of it was added with the inode.
         } else if inode.is_regular() || inode.is_dir() {
             self.pointers(ino, inode.block_area(), &mut data);
         }

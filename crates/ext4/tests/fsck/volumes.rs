@@ -57,6 +57,17 @@ fn create(fs: &Ext4, dir: Ino, name: &str, kind: FileKind) -> Ino {
 fn fill(fs: &Ext4) {
     let root = fs.root();
     let dir = fs.mkdir(root, b"subdir", 0o755, ROOT).expect("room").ino;
+    for len in [1, 60, 70, 128] {
+        let name = format!("tiny {len}");
+        let file = create(fs, dir, &name, FileKind::File);
+        fs.write(file, 0, &pattern(len, len as usize))
+            .expect("room");
+    }
+    let small = fs.mkdir(dir, b"small", 0o755, ROOT).expect("room").ino;
+    for n in 0..5 {
+        create(fs, small, &format!("entry {n}"), FileKind::File);
+    }
+    fs.unlink(small, b"entry 1").expect("there");
     let below = fs.mkdir(dir, b"below", 0o755, ROOT).expect("room").ino;
     let many = fs.mkdir(root, b"many", 0o755, ROOT).expect("room").ino;
     for n in 0..300 {

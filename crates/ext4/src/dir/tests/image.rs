@@ -79,6 +79,7 @@ fn new_image(image: &str, features: &str, setup: Setup) -> Option<(DirFacts, Ino
     let unsigned = out.contains("unsigned_directory_hash");
     let facts = DirFacts {
         levels_max: 1,
+        seams: &[],
         block_bytes: BLOCK_BYTES,
         ino,
         csum_seed: setup.checksums.then(|| seed.inode(ino, generation)),

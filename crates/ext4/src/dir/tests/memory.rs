@@ -75,6 +75,7 @@ impl Memory {
     pub fn new(setup: Setup) -> Memory {
         let facts = DirFacts {
             levels_max: 1,
+            seams: &[],
             block_bytes: BLOCK_BYTES,
             ino: DIR,
             csum_seed: setup.checksums.then_some(InodeSeed(0x1234_5678)),
