@@ -1,8 +1,7 @@
 //! Recovery of a full device reads no more pages than it says beforehand. Measured: 83,806 of at most 101,200, 2.18 s; 65,184 of
 //! them look at the first row of each block, whose tag lies over eight pages.
 
-mod common;
-
+use crate::common;
 use base::{Rng, Time, fill};
 use common::{BIG_UNITS, SMALL_PAGES, TIMING};
 use varve_ftl::nand::{Geometry, Media, Nand};

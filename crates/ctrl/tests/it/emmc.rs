@@ -24,7 +24,7 @@ fn emmc() -> Box<Emmc> {
 
 /// A profile with some of its lines replaced.
 fn changed(changes: &[(&str, &str)]) -> Profile {
-    let mut text = include_str!("../profiles/emmc-odroid-xu4.toml").to_string();
+    let mut text = include_str!("../../profiles/emmc-odroid-xu4.toml").to_string();
     for (from, to) in changes {
         assert!(text.contains(from), "{from}");
         text = text.replace(from, to);

@@ -1,7 +1,6 @@
 //! Power cuts at random times; nested cuts in recovery; every flushed unit reads its newest flushed or a later version.
 
-mod common;
-
+use crate::common;
 use base::{Rng, Time};
 use common::{
     BIG_UNITS, BURST, CALM, CONFIG, FAILING, GEOMETRY, Mix, Oracle, SMALL_PAGES, TIMING, WIDE,

@@ -1,7 +1,6 @@
 //! Steady state: write amplification against the closed form, wear, failing blocks, end of life.
 
-mod common;
-
+use crate::common;
 use base::{Rng, Time, fill};
 use common::{CONFIG, GEOMETRY, Oracle, TIMING, fresh, step};
 use varve_ftl::nand::{BlockId, Geometry, Media, Nand, Pairing};

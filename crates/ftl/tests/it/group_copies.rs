@@ -1,7 +1,6 @@
 //! Copies of what an ordered group wrote, made after it has ended.
 
-mod common;
-
+use crate::common;
 use base::Time;
 use common::remapping::{TINY, TINY_CONFIG};
 use common::{TIMING, fresh, id_of, unit};

@@ -16,7 +16,7 @@ const UNDER_WAY: Nanos = Nanos(50_000);
 const SPAN: u64 = 160;
 
 fn emmc(changes: &[(&str, &str)]) -> Profile {
-    let mut text = include_str!("../profiles/emmc-odroid-xu4.toml").to_string();
+    let mut text = include_str!("../../profiles/emmc-odroid-xu4.toml").to_string();
     for (from, to) in changes {
         assert!(text.contains(from), "{from}");
         text = text.replace(from, to);
@@ -25,7 +25,7 @@ fn emmc(changes: &[(&str, &str)]) -> Profile {
 }
 
 fn plain(fua: bool) -> Profile {
-    let text = include_str!("../profiles/loop-like.toml");
+    let text = include_str!("../../profiles/loop-like.toml");
     Profile::from_toml(&text.replace("fua = false", &format!("fua = {fua}"))).unwrap()
 }
 
@@ -347,7 +347,7 @@ fn every_cut_of_raw_flash_is_one_of_the_reference() {
     }
 }
 
-/// Commands one at a time; many under way together: tests/nvme_cuts.rs.
+/// Commands one at a time; many under way together: `nvme_cuts`.
 #[test]
 fn every_cut_of_an_nvme_device_is_one_of_the_reference() {
     for (device, durable) in [

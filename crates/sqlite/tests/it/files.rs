@@ -1,7 +1,6 @@
 //! Files beside the database, file controls, paths.
 
-mod common;
-
+use crate::common;
 use common::{connect, files, integrity, on, rows, simulated, workload};
 use rt::SimConfig;
 use rusqlite::ffi;

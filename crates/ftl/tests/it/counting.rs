@@ -1,7 +1,6 @@
 //! Counting mode against the real FTL, and its size.
 
-mod common;
-
+use crate::common;
 use base::{Rng, Time};
 use common::{CONFIG, GEOMETRY, fresh, with_area};
 use varve_ftl::nand::Geometry;

@@ -1,7 +1,6 @@
 //! Power cycles of a device with the least spare blocks: each cut in collection closes a block of the reserve (I6).
 
-mod common;
-
+use crate::common;
 use base::{Rng, Time};
 use common::{CONFIG, GEOMETRY, TIMING, fresh, unit};
 use varve_ftl::nand::Nand;

@@ -1,7 +1,6 @@
 //! Two runs of one seed are one run (S1, S2).
 
-mod common;
-
+use crate::common;
 use common::{connect, files, rows, simulated, workload};
 use rt::SimConfig;
 use std::sync::Arc;

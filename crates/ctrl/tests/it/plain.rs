@@ -47,7 +47,7 @@ fn unknown_names_list_the_valid_ones() {
 
 #[test]
 fn bad_profiles_are_refused_with_the_reason() {
-    let good = include_str!("../profiles/loop-like.toml");
+    let good = include_str!("../../profiles/loop-like.toml");
     let text = good.replace("discard = true", "discard = true\ncolour = 3");
     assert!(
         Profile::from_toml(&text)

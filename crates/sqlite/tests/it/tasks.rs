@@ -1,7 +1,6 @@
 //! Several connections in several tasks.
 
-mod common;
-
+use crate::common;
 use base::Nanos;
 use common::{connect, files, integrity, on, rows, simulated};
 use rt::SimConfig;

@@ -182,7 +182,7 @@ fn a_profile_says_how_slow_its_host_is() {
         .unwrap_err()
         .to_string();
     assert!(why.contains("cpu_percent"), "{why}");
-    let text = include_str!("../profiles/loop-like.toml");
+    let text = include_str!("../../profiles/loop-like.toml");
     let unknown = text.replace("cpu_percent = 100", "cpu_percent = 100\ncores = 4");
     let why = Profile::from_toml(&unknown).unwrap_err().to_string();
     assert!(why.contains("cores"), "{why}");
@@ -227,7 +227,7 @@ fn random_device_strings_never_panic() {
 /// The translation layer programs page after page: chips that take whole word lines are refused, not misused.
 #[test]
 fn one_shot_word_lines_are_refused_by_field_and_rule() {
-    let text = include_str!("../profiles/emmc-odroid-xu4.toml");
+    let text = include_str!("../../profiles/emmc-odroid-xu4.toml");
     let with =
         |pairing: &str| text.replacen("[nand]\n", &format!("[nand]\npairing = \"{pairing}\"\n"), 1);
     assert!(Profile::from_toml(&with("none")).is_ok());

@@ -1,7 +1,6 @@
 //! A host that flushes after every unit, on a device that is nearly full: pads, collection and checkpoints together.
 
-mod common;
-
+use crate::common;
 use base::{Rng, Time};
 use common::{TIMING, fresh};
 use varve_ftl::nand::{Geometry, Nand, Pairing};

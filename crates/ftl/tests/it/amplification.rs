@@ -1,7 +1,7 @@
 //! Write amplification in counting mode against the closed forms of `theory`.
 #![allow(clippy::disallowed_macros)] // No task and no simulation runs here: printing cannot hold up a yield.
 
-#[path = "common/uniform.rs"]
+#[path = "../common/uniform.rs"]
 mod uniform;
 
 use uniform::{Load, Shape, TABLE, measure};

@@ -1,7 +1,6 @@
 //! What SQLite and the user learn when something below goes wrong.
 
-mod common;
-
+use crate::common;
 use base::{Ino, Time};
 use common::{connect, integrity, on, rows, simulated};
 use rt::{OnPanic, Sim, SimConfig};

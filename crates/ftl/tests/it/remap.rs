@@ -2,8 +2,7 @@
 // The long form is asked for in the environment.
 #![allow(clippy::disallowed_methods)]
 
-mod common;
-
+use crate::common;
 use base::{Rng, Time};
 use common::remapping::{Rig, SPLIT, SPLIT_CONFIG, TINY, TINY_CONFIG};
 use common::{CONFIG, GEOMETRY, with_area};

@@ -1,7 +1,6 @@
 //! The SLC area: bursts, the cliff behind them, folding in idle time, what is refused.
 
-mod common;
-
+use crate::common;
 use base::{Rng, Time};
 use common::{AREA, CONFIG, GEOMETRY, TIMING, fresh, unit, with_area};
 use std::collections::BTreeMap;

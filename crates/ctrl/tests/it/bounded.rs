@@ -132,7 +132,12 @@ fn print_hashes() {
 #[test]
 fn equal_runs_leave_equal_media_in_two_processes() {
     let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "print_hashes", "--ignored", "--nocapture"])
+        .args([
+            "--exact",
+            "bounded::print_hashes",
+            "--ignored",
+            "--nocapture",
+        ])
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&child.stdout);

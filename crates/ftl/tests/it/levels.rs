@@ -5,8 +5,7 @@
 // The long form is asked for in the environment.
 #![allow(clippy::disallowed_methods)]
 
-mod common;
-
+use crate::common;
 use base::{Rng, Time};
 use common::{
     BURST, CALM, CONFIG, FAILING, GEOMETRY, Mix, Oracle, TIMING, WIDE, WIDE_CONFIG, step_of, unit,

@@ -1,8 +1,7 @@
 //! Streams, zeros without a program, static wear levelling and end of life, on the real FTL.
 #![allow(clippy::disallowed_macros)] // No task and no simulation runs here: printing cannot hold up a yield.
 
-mod common;
-
+use crate::common;
 use base::{Bytes, Nanos, Rng, Time};
 use common::{CONFIG, GEOMETRY, TIMING, WIDE, fresh, unit};
 use std::collections::BTreeMap;

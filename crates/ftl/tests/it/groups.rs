@@ -1,7 +1,6 @@
 //! Ordered groups: at every cut a prefix, whatever dies, garbage collection, TRIMs and checkpoints do beside them.
 
-mod common;
-
+use crate::common;
 use base::{Bytes, Rng, Time};
 use common::{
     BIG_UNITS, CONFIG, GEOMETRY, SMALL_PAGES, TIMING, WIDE, WIDE_CONFIG, fresh, id_of, unit,

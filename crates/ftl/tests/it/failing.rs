@@ -1,8 +1,7 @@
 //! Programs and erases that fail while there is no room to spare: nothing that was accepted is lost, until the device says
 //! that it is worn out.
 
-mod common;
-
+use crate::common;
 use base::{Rng, Time};
 use common::{CONFIG, GEOMETRY, Oracle, TIMING, fresh, id_of, unit};
 use varve_ftl::nand::{BlockId, Geometry, Nand};

@@ -1,7 +1,6 @@
 //! Every journal mode with every level of `synchronous`, in both worlds.
 
-mod common;
-
+use crate::common;
 use common::{JOURNAL_MODES, LEVELS, connect, files, integrity, on, rows, simulated, workload};
 use rt::SimConfig;
 use varve_sqlite::Registration;

@@ -1,7 +1,6 @@
 //! Which writes and syncs a transaction makes (S6), against what SQLite's own unix VFS does.
 
-mod common;
-
+use crate::common;
 use common::connect;
 use rt::{Sim, SimConfig};
 use std::collections::BTreeMap;

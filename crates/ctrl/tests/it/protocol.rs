@@ -8,7 +8,7 @@ use varve_ctrl::{AnyModel, Media, Profile};
 const SMALL: u64 = 16 << 20;
 
 fn changed(changes: &[(&str, &str)]) -> Profile {
-    let mut text = include_str!("../profiles/emmc-odroid-xu4.toml").to_string();
+    let mut text = include_str!("../../profiles/emmc-odroid-xu4.toml").to_string();
     for (from, to) in changes {
         assert!(text.contains(from), "{from}");
         text = text.replace(from, to);

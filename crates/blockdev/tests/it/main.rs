@@ -1,0 +1,7 @@
+//! All tests of the crate that need no loop device: one program, linked once.
+
+mod conformance;
+mod modelled;
+mod spec_disk;
+mod spec_legal;
+mod trace;

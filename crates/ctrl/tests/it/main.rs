@@ -1,0 +1,21 @@
+//! All tests of the crate but its catalogue of mutants: one program, linked once.
+
+mod bounded;
+mod calibration;
+mod cuts;
+mod emmc;
+mod nandsim;
+mod nvme;
+mod nvme_calibration;
+mod nvme_cuts;
+mod order;
+mod packed;
+mod packed_errors;
+mod paper_fit;
+mod plain;
+mod profiles;
+mod protocol;
+mod raw;
+mod slc;
+mod state;
+mod transparent;
