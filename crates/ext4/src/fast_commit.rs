@@ -171,7 +171,8 @@ impl Replay<'_> {
     /// A target whose blocks change.
     fn mapped(&mut self, ino: Ino) -> FsResult<&mut Target> {
         let target = self.target(ino)?;
-        let by_map = |old: &disk::Inode| !old.flags().has(InodeFlags::EXTENTS);
+        let known = InodeFlags::EXTENTS.0 | InodeFlags::INLINE_DATA.0;
+        let by_map = |old: &disk::Inode| old.flags().0 & known == 0;
         if target.is_dir || (!target.new && target.old.as_ref().is_some_and(by_map)) {
             return Err(wrong(format!(
                 "blocks of inode {ino}, which has no extents"
@@ -262,6 +263,11 @@ impl Replay<'_> {
             inode.core().disk.set_links(0);
             return fs.evict_if_unused(&inode);
         }
+        if inode.is_inline() {
+            // What it maps from now on is all that it maps.
+            fs.inodes.remove(&inode);
+            return Ok(());
+        }
         fs.transact(STEP_CREDITS, |tx| {
             while fs.remove_last(tx, &inode, 0)? == Step::More {
                 tx.ensure(STEP_CREDITS)?;
@@ -286,7 +292,7 @@ impl Replay<'_> {
         raw[FIELDS.1..end].copy_from_slice(&fields[FIELDS.1..end]);
         let mut inode = disk::Inode::parse(&raw, bytes).map_err(fault::corrupt)?;
         if !inode.flags().has(InodeFlags::EXTENTS) {
-            // The target of a short link, or the numbers of a device.
+            // The target of a short link, the numbers of a device, or content.
             inode
                 .block_area_mut()
                 .copy_from_slice(&fields[FIELDS.0..FIELDS.1]);
@@ -299,7 +305,8 @@ impl Replay<'_> {
             let fits = inode.set_sectors(sectors, fs.has_huge_files(), fs.geo.block_bytes());
             debug_assert!(fits, "one block");
         }
-        if target.is_dir && old.is_none() {
+        let inline = inode.flags().has(InodeFlags::INLINE_DATA);
+        if target.is_dir && old.is_none() && !inline {
             inode.set_size(0);
         }
         inode.set_links(1);
@@ -321,6 +328,10 @@ impl Replay<'_> {
             return Ok(());
         }
         let inode = fs.inode(ino)?;
+        if inode.is_inline() {
+            // Its fields brought all of it.
+            return Ok(());
+        }
         if fresh_dir {
             let content = dir::first_block(&fs.dir_facts(&inode), target.parent);
             return fs.transact(STEP_CREDITS, |tx| {

@@ -215,8 +215,12 @@ fn fast_commits_of_the_kernel_are_replayed() {
     if !have_tools() {
         return;
     }
-    for block in ["1024", "4096"] {
-        let image = Image::new(96, &["-b", block, "-O", "fast_commit"]);
+    for (block, features) in [
+        ("1024", "fast_commit"),
+        ("4096", "fast_commit"),
+        ("4096", "fast_commit,inline_data"),
+    ] {
+        let image = Image::new(96, &["-b", block, "-O", features]);
         let Some(mounted) = Mounted::new(&image) else {
             return;
         };
@@ -230,7 +234,10 @@ fn fast_commits_of_the_kernel_are_replayed() {
         let ram = load(&copy);
         let fs = mount(&ram, "");
         let report = fs.recovery().expect("the log is not empty");
-        assert!(report.fast_commits > 0, "blocks of {block}: {report:?}");
+        assert!(
+            report.fast_commits > 0,
+            "blocks of {block}, {features}: {report:?}"
+        );
         same_trees(&theirs, &our_tree(&fs));
         fs.unmount().expect("unmount");
         image.store(&ram);
