@@ -24,6 +24,11 @@ pub(crate) struct DirEdit<'a, 't> {
 }
 
 impl Ext4 {
+    /// Index levels below the root of a hash tree, at most.
+    pub(crate) fn index_levels_max(&self) -> u8 {
+        1 + u8::from(self.geo.incompat().has(Incompat::LARGE_DIR))
+    }
+
     /// What the blocks of this directory depend on.
     pub(crate) fn dir_facts(&self, inode: &Inode) -> DirFacts {
         let geo = &self.geo;
@@ -41,7 +46,7 @@ impl Ext4 {
                 false => self.inode_seed(inode),
             },
             seams: if inline { &SEAMS } else { &[] },
-            levels_max: 1 + u8::from(geo.incompat().has(Incompat::LARGE_DIR)),
+            levels_max: self.index_levels_max(),
             has_file_type: geo.incompat().has(Incompat::FILETYPE),
             dir_index: geo.compat().has(Compat::DIR_INDEX),
             hash: version.with_unsigned(unsigned),

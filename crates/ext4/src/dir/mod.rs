@@ -16,7 +16,7 @@
 //! - I5: no content of a block makes an operation panic or run on without end; it ends in `FsError::Corrupt` that names
 //!   inode and block.
 //!
-//! Not here: case folding and encryption (such directories are refused), content in the inode (`inline` makes a block of it). Of `large_dir` the third level of a tree is read, not made.
+//! Not here: case folding and encryption (such directories are refused), content in the inode (`inline` makes a block of it).
 
 mod edit;
 mod empty;
@@ -40,11 +40,15 @@ pub use lookup::{Found, lookup};
 pub use modify::{parent, remove, replace, set_parent};
 pub use readdir::{RawEntry, read_entries};
 
-/// Most existing directory blocks that one [`insert`] writes: both index levels, their split partner, the leaf and its
-/// split partner. Of these at most [`INSERT_APPENDS`] are new.
-pub const INSERT_BLOCKS: u32 = 5;
-/// Most blocks that one [`insert`] appends.
-pub const INSERT_APPENDS: u32 = 2;
+/// Most directory blocks that one [`insert`] writes where an index has up to `levels` levels below its root: the root, a node and its split
+/// partner of each level, the leaf and its split partner. Of these at most [`insert_appends`] are new.
+pub const fn insert_blocks(levels: u8) -> u32 {
+    3 + 2 * levels as u32
+}
+/// Most blocks that one [`insert`] appends: a node of each level and a leaf.
+pub const fn insert_appends(levels: u8) -> u32 {
+    1 + levels as u32
+}
 
 /// What the blocks of a directory depend on besides their content.
 #[derive(Clone, Debug)]

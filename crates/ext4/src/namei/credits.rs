@@ -4,7 +4,7 @@
 //! |---|---|
 //! | new block of a directory or symbolic link | block bitmap, descriptor; extent or pointer blocks on the path; for each level, and a new one, such a block with bitmap and descriptor |
 //! | new inode | inode bitmap, block bitmap of its group (first use), descriptor, table ([`CREDITS_NEW_INODE`]) |
-//! | name added | [`dir::INSERT_BLOCKS`], [`dir::INSERT_APPENDS`] new blocks, the directory's inode |
+//! | name added | [`dir::insert_blocks`], [`dir::insert_appends`] new blocks, the directory's inode |
 //! | name taken or replaced | a leaf, the directory's inode |
 //! | `..` changed | block 0 of the directory that moved |
 //! | orphan | its inode, superblock, and the neighbour in the list ([`ORPHAN_CREDITS`]) |
@@ -25,7 +25,7 @@ pub(super) const PARENT_ENTRY: u32 = 1;
 pub(super) const DROP_LINK: u32 = INODE + ORPHAN_CREDITS;
 
 /// What the largest handle of an operation on names or space may change, at any depth of trees; `data=journal` apart.
-pub(crate) const LARGEST_CREDITS: u32 = 72;
+pub(crate) const LARGEST_CREDITS: u32 = 112;
 
 /// Pointer blocks on the path to a block of a directory, at most: directories end before the tree of three levels.
 const MAP_LEVELS: u32 = 2;
@@ -43,10 +43,13 @@ impl Ext4 {
     pub(super) fn add_name_credits(&self, dir: &Inode) -> FsResult<u32> {
         let depth = self.tree_depth(dir)?;
         // The first of the new blocks may make the tree deeper for the next.
-        let appends: u32 = (0..dir::INSERT_APPENDS).map(|n| append(depth + n)).sum();
+        let levels = self.index_levels_max();
+        let appends: u32 = (0..dir::insert_appends(levels))
+            .map(|n| append(depth + n))
+            .sum();
         // It may get its first block, and need more at once.
         let leaves = if dir.is_inline() { append(0) } else { 0 };
-        Ok(dir::INSERT_BLOCKS + appends + INODE + leaves)
+        Ok(dir::insert_blocks(levels) + appends + INODE + leaves)
     }
 
     fn tree_depth(&self, inode: &Inode) -> FsResult<u32> {
@@ -70,7 +73,10 @@ mod tests {
     #[test]
     fn the_largest_handle_fits_the_smallest_journal() {
         let deepest = u32::from(crate::extent::DEPTH_MAX);
-        let add = dir::INSERT_BLOCKS + append(deepest) + append(deepest + 1) + INODE;
+        let appends: u32 = (0..dir::insert_appends(2))
+            .map(|n| append(deepest + n))
+            .sum();
+        let add = dir::insert_blocks(2) + appends + INODE;
         let rename = add + TAKE_NAME + INODE + PARENT_ENTRY + DROP_LINK;
         let step = crate::extent::STEP_CREDITS + ORPHAN_CREDITS;
         let map = 4 + 4 * crate::extent::INSERT_NODES_MAX;

@@ -317,3 +317,63 @@ fn hundred_thousand_names() {
     assert_eq!(fs::read_dir(&ours).expect("read").count(), 66_666);
     mounted.unmount();
 }
+
+/// With `large_dir` a tree grows by a third level, which the kernel reads and goes on with; without it the second one is the last, as in
+/// Linux. All names are links of one file.
+#[test]
+fn a_third_level_of_a_hash_tree() {
+    if !have_tools() {
+        return;
+    }
+    const NAMES: u32 = 40_000;
+    let name = |n: u32| format!("{n:0250}");
+    for (feature, levels) in [("large_dir", 2), ("^large_dir", 1)] {
+        let image = Image::new(96, &["-b", "1024", "-O", feature]);
+        let ram = image.load();
+        let fs = mount(&ram, "");
+        let creds = fscore::Creds::default();
+        let dir = fs.mkdir(fs.root(), b"d", 0o755, creds).expect("room").ino;
+        let kind = fscore::FileKind::File;
+        let file = fs.create(dir, b"file", kind, 0o644, 0, creds);
+        let file = file.expect("room").ino;
+        let mut made = 0;
+        let refused = (0..NAMES).find_map(|n| {
+            let linked = fs.link(file, dir, name(n).as_bytes());
+            made += u32::from(linked.is_ok());
+            linked.err()
+        });
+        match levels {
+            2 => assert!(refused.is_none(), "{refused:?} after {made}"),
+            _ => assert_eq!(refused.expect("full").errno(), Errno::NoSpc),
+        }
+        for n in (0..made).step_by(5) {
+            fs.unlink(dir, name(n).as_bytes()).expect("there");
+        }
+        let left = (0..made).filter(|n| n % 5 != 0).count();
+        assert_eq!(fs.readdir(dir, 0, 1 << 20).expect("names").len(), left + 3);
+        fs.unmount().expect("unmount");
+        image.store(&ram);
+        image.fsck();
+        let dump = image.debugfs("htree_dump d");
+        assert!(
+            dump.contains(&format!("Indirect levels: {levels}")),
+            "{feature}, {made} names: {}",
+            &dump[..dump.len().min(300)]
+        );
+        let Some(mounted) = by_kernel(&image) else {
+            return;
+        };
+        let root = mounted.point.join("d");
+        for n in 0..made {
+            assert_eq!(root.join(name(n)).exists(), n % 5 != 0, "{n}");
+        }
+        for n in (0..made).step_by(5) {
+            fs::hard_link(root.join("file"), root.join(name(n))).expect("the kernel goes on");
+        }
+        mounted.unmount();
+        image.fsck();
+        let fs = mount(&image.load(), "ro");
+        let all = fs.readdir(dir, 0, 1 << 20).expect("names");
+        assert_eq!(all.len(), made as usize + 3);
+    }
+}

@@ -48,25 +48,30 @@ fn pack_sparse(io: &mut dyn DirIo, leaf: &Leaf) -> FsResult<bool> {
     Ok(sparse)
 }
 
-/// Makes sure that the index block above the leaf takes one more pair.
+/// Makes sure that the index block above the leaf takes one more pair: full blocks on the path are split from above to below, beginning
+/// under the last one that has room; where none has, the tree grows by a level.
 fn make_index_room(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
-    if !path.last().index.is_full() {
-        return Ok(());
-    }
-    match path.frames.len() - 1 {
-        0 => add_level(io, path),
-        depth if path.frames[depth - 1].index.is_full() => {
-            // Two levels of full nodes: without `large_dir` the greatest size; a third level is read, not made.
-            Err(Errno::NoSpc.into())
+    let roomy = path.frames.iter().rposition(|f| !f.index.is_full());
+    let above = match roomy {
+        Some(at) => at,
+        None if path.frames.len() > usize::from(io.facts().levels_max) => {
+            return Err(Errno::NoSpc.into());
         }
-        _ => split_node(io, path),
+        None => {
+            add_level(io, path)?;
+            1
+        }
+    };
+    for at in above + 1..path.frames.len() {
+        split_node(io, path, at)?;
     }
+    Ok(())
 }
 
-/// Moves the root's pairs into a new node; the root keeps one pair that points to it.
+/// Moves the root's pairs into a new node, which has room for more than the root; the root keeps one pair that points to it.
 fn add_level(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
-    let at = path.last().at;
-    let pairs = path.last().index.dx.entries.clone();
+    let at = path.frames[0].at;
+    let pairs = path.frames[0].index.dx.entries.clone();
     let lblk = io.append(layout::new_node(io.facts(), pairs).into())?;
     let root = &mut path.frames[0];
     root.index.dx.entries = vec![DxEntry {
@@ -78,25 +83,23 @@ fn add_level(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
     }
     root.at = 0;
     root.index.store(io)?;
-    path.frames.push(Frame {
-        index: Index::node(io, lblk)?,
-        at,
-    });
+    let index = Index::node(io, lblk)?;
+    path.frames.insert(1, Frame { index, at });
     Ok(())
 }
 
-/// Moves the upper half of the last node's pairs into a new node, and the path with them if it leads there.
-fn split_node(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
-    let node = path.frames.pop().expect("a path begins with the root");
-    let Frame { mut index, at } = node;
+/// Moves the upper half of a node's pairs into a new node, and the path with them if it leads there. The block above has room.
+fn split_node(io: &mut dyn DirIo, path: &mut Path, level: usize) -> FsResult<()> {
+    let Frame { mut index, at } = path.frames.remove(level);
+    let parent = &mut path.frames[level - 1];
     let half = index.dx.entries.len() / 2;
     let upper = index.dx.entries.split_off(half);
     let hash = upper[0].hash;
     let lblk = io.append(layout::new_node(io.facts(), upper).into())?;
     index.store(io)?;
-    add_pair(io, path, DxEntry { hash, block: lblk })?;
+    add_pair(io, parent, DxEntry { hash, block: lblk })?;
     let frame = if at >= half {
-        path.last_mut().at += 1;
+        parent.at += 1;
         Frame {
             index: Index::node(io, lblk)?,
             at: at - half,
@@ -104,13 +107,12 @@ fn split_node(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
     } else {
         Frame { index, at }
     };
-    path.frames.push(frame);
+    path.frames.insert(level, frame);
     Ok(())
 }
 
 /// Adds a pair behind the one that the path takes.
-fn add_pair(io: &mut dyn DirIo, path: &mut Path, pair: DxEntry) -> FsResult<()> {
-    let frame = path.last_mut();
+fn add_pair(io: &mut dyn DirIo, frame: &mut Frame, pair: DxEntry) -> FsResult<()> {
     frame.index.dx.entries.insert(frame.at + 1, pair);
     frame.index.store(io)
 }
@@ -131,7 +133,7 @@ fn split_leaf(io: &mut dyn DirIo, path: &mut Path, leaf: &Leaf) -> FsResult<u32>
     leaf.rewrite(io, &records[..cut])?;
     add_pair(
         io,
-        path,
+        path.last_mut(),
         DxEntry {
             hash: hash | continued,
             block: upper,
