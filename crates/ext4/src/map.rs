@@ -27,6 +27,22 @@ impl Span {
         }
     }
 
+    /// Its front, of at most `max` blocks.
+    pub fn front(self, max: u32) -> Span {
+        let cut = |len: u32| len.min(max);
+        match self {
+            Span::Hole { len } => Span::Hole { len: cut(len) },
+            Span::Unwritten { start, len } => Span::Unwritten {
+                start,
+                len: cut(len),
+            },
+            Span::Data { start, len } => Span::Data {
+                start,
+                len: cut(len),
+            },
+        }
+    }
+
     fn of(extent: &Extent, lblk: u32, want: u32) -> Span {
         let skip = lblk - extent.logical;
         let len = want.min(extent.len - skip);
@@ -128,8 +144,15 @@ impl Ext4 {
             for n in 0..len {
                 tx.forget(start.plus(n.into()))?;
             }
+        } else {
+            self.revoke_logged(tx, start, len)?;
         }
         self.free_blocks(tx, start, len)
+    }
+
+    /// True if freeing these blocks of an inode may revoke images in the log.
+    pub(crate) fn may_revoke(&self, inode: &Inode, start: BlockNo, len: u32) -> bool {
+        self.logs_data(inode) || self.journal.data_in_log(start, len).is_some()
     }
 
     /// True if the blocks of an inode pass through the journal: directories, long symlinks, and files with data=journal.

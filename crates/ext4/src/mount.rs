@@ -509,6 +509,7 @@ fn start_journal(
         features_64bit: sb.incompat().has(Incompat::WIDE_BLOCKS),
         checksum_v3: sb.has_metadata_checksums(),
         block_size: block_size(sb)?,
+        commit_by_caller: options.commit_by_caller,
         ..journal::Options::default()
     };
     match log {

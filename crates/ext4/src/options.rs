@@ -58,6 +58,10 @@ pub struct MountOptions {
     pub scheme: Option<Scheme>,
     /// Data mode.
     pub data: DataMode,
+    /// An fsync that needs a commit logs its dirty data along if that is at most so many bytes (`file/small.rs`); 0: never.
+    pub small_bytes: u32,
+    /// Who waits for a commit runs it in his own thread.
+    pub commit_by_caller: bool,
     /// Commit timer; `None`: off.
     pub commit_interval: Option<Nanos>,
     /// Age at which committed metadata is written home by itself; `None`: only when the log fills.
@@ -81,6 +85,8 @@ impl Default for MountOptions {
         MountOptions {
             scheme: Preset::Jbd2.scheme(),
             data: DataMode::Ordered,
+            small_bytes: 0,
+            commit_by_caller: false,
             commit_interval: Some(Nanos::from_secs(5)),
             writeback_expire: Some(Nanos::from_secs(30)),
             read_only: false,
@@ -93,7 +99,10 @@ impl Default for MountOptions {
     }
 }
 
-const KEYS: &str = "data=ordered|writeback|journal, commit=SECONDS, ro, rw, discard, nodiscard, relatime, strictatime, noatime, \
+/// Most that an fsync logs along, KiB.
+const SMALL_KIB_MAX: u32 = 64;
+
+const KEYS: &str = "data=ordered|writeback|journal, small=KIB (0 to 64), commit-by=caller|task, commit=SECONDS, ro, rw, discard, nodiscard, relatime, strictatime, noatime, \
                     errors=continue|remount-ro|panic, \
                     cache=MIB, resuid=0|nobody";
 
@@ -123,6 +132,12 @@ impl MountOptions {
             ("data", "ordered") => self.data = DataMode::Ordered,
             ("data", "writeback") => self.data = DataMode::Writeback,
             ("data", "journal") => self.data = DataMode::Journal,
+            ("small", _) => {
+                let kib = value.parse::<u32>().ok().filter(|k| *k <= SMALL_KIB_MAX);
+                self.small_bytes = kib.ok_or_else(|| bad(item))? << 10;
+            }
+            ("commit-by", "caller") => self.commit_by_caller = true,
+            ("commit-by", "task") => self.commit_by_caller = false,
             ("commit", _) => self.commit_interval = Some(commit(item, value)?),
             ("ro", "") => self.read_only = true,
             ("rw", "") => self.read_only = false,
@@ -185,8 +200,12 @@ mod tests {
             MountOptions::parse("").expect("valid"),
             MountOptions::default()
         );
+        let o = MountOptions::parse("small=64,commit-by=caller").expect("valid");
+        assert_eq!((o.small_bytes, o.commit_by_caller), (65536, true));
         for bad in [
             "data=jounral",
+            "small=65",
+            "commit-by=me",
             "comit=5",
             "commit=x",
             "ro=1",

@@ -48,6 +48,43 @@ fn journaled_data() {
     explore(200..206, 16, Tear::Blocks, "data=journal");
 }
 
+/// Small fsyncs log their data, other data goes home directly, and the same blocks see both (S1 to S5 of `file/small.rs`).
+#[test]
+fn small_data_through_the_log() {
+    explore(
+        400..412,
+        16,
+        Tear::Blocks,
+        "scheme=emmc,small=64,commit-by=caller",
+    );
+    explore(
+        412..418,
+        16,
+        Tear::Blocks,
+        "scheme=coalition,small=16,discard",
+    );
+    // As on a file of the host: no home write is safe from tearing.
+    explore(
+        418..424,
+        16,
+        Tear::Blocks,
+        "scheme=emmc,full-first=on,small=64",
+    );
+    explore(424..430, 144, Tear::Sectors, "scheme=emmc,small=64");
+}
+
+/// Whoever syncs commits, whatever the scheme.
+#[test]
+fn commits_by_callers() {
+    explore(430..434, 16, Tear::Blocks, "scheme=jbd2,commit-by=caller");
+    explore(
+        434..438,
+        16,
+        Tear::Blocks,
+        "scheme=adaptive,commit-by=caller",
+    );
+}
+
 /// Sectors of cached writes in flight may be garbage, those of FUA writes old or new.
 #[test]
 fn torn_sectors() {

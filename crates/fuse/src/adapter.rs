@@ -19,12 +19,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use vfs::{Attr, Creds, Errno, FsStat, SeekMode, XattrMode};
+use vfs::{Attr, Creds, Errno, FileKind, FsStat, SeekMode, XattrMode};
 
 /// Entries that a directory is asked for at a time.
 const ENTRIES: usize = 64;
 /// How long the kernel may keep a name: every change of one goes through it.
 const NAME_TTL: Duration = Duration::from_secs(3600);
+/// In the answer to a lookup: the name does not exist.
+const NO_NODE: u64 = 0;
 
 /// What `fuser` calls.
 pub(crate) struct Adapter {
@@ -94,6 +96,12 @@ impl Adapter {
             ),
             Err(errno) => reply.error(number(errno)),
         }
+    }
+
+    /// That there is no such name is kept as long as a name is: whatever makes one goes through the kernel, too.
+    fn no_entry(&self, reply: ReplyEntry) {
+        let none = unknown(NO_NODE, FileKind::File);
+        reply.entry_with_ttls(&Duration::ZERO, &NAME_TTL, &none, Generation(0));
     }
 
     fn attr(&self, found: Result<Attr, Errno>, reply: ReplyAttr) {
@@ -200,7 +208,10 @@ impl Filesystem for Adapter {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.entry(self.server.lookup(parent.0, name.as_bytes()), reply);
+        match self.server.lookup(parent.0, name.as_bytes()) {
+            Err(Errno::NoEnt) => self.no_entry(reply),
+            found => self.entry(found, reply),
+        }
     }
 
     fn forget(&self, _request: &Request, ino: INodeNo, lookups: u64) {

@@ -447,6 +447,13 @@ impl Cache {
         self.buffer(block).rec = Some(rec);
     }
 
+    /// From now on others may write the block: what is known of its content need not be true any more.
+    pub fn drop_clean(&mut self, block: BlockNo) {
+        if self.buffers.get(&block).is_some_and(Buffer::is_clean) {
+            self.buffers.remove(&block);
+        }
+    }
+
     /// True if an image waits for its way home.
     pub fn has_pending(&self, block: BlockNo) -> bool {
         self.buffers

@@ -106,6 +106,9 @@ impl<'j> Handle<'j> {
         }
         let mut state = self.inner.lock_for_handle()?;
         self.join(&mut state, block, kind)?;
+        if kind == Kind::Data && self.inner.log.is_some() {
+            state.logged_data.logged(block, self.tid);
+        }
         state.cache.create(block, content);
         self.inner.buffers.notify_all();
         Ok(())
@@ -139,6 +142,7 @@ impl<'j> Handle<'j> {
         }
         running.forgotten.insert(block);
         running.revokes.insert(block);
+        state.logged_data.freed(block);
         state.cache.forget(block);
         self.inner.buffers.notify_all();
         Ok(())

@@ -10,7 +10,7 @@ use crate::inner::{Inner, Log};
 use crate::ring::LogPos;
 use crate::state::State;
 use crate::{Home, JournalError, LogBlock};
-use base::{BlockNo, Bytes, Mutant};
+use base::{BlockNo, Bytes, Mutant, Tid};
 
 /// Blocks that are written home under one plug, as in Linux.
 const BATCH: usize = 64;
@@ -143,14 +143,18 @@ impl Inner {
         }
         let written = superblock.write(&self.queue, tid, Some(block));
         written.map_err(|e| self.fail(e, "tail update"))?;
-        self.release_log(to);
+        self.release_log(tid, to);
         Ok(())
     }
 
-    /// The superblock on the medium names `to`: the log before it is free.
-    pub fn release_log(&self, to: LogPos) {
-        let mut state = self.state.lock();
+    /// The superblock on the medium names `to`, where transaction `tid` begins: the log before it is free.
+    pub fn release_log(&self, tid: Tid, to: LogPos) {
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
         state.ring().release(to);
+        for block in state.logged_data.released(tid) {
+            state.cache.drop_clean(block);
+        }
         state.stats.tail_updates += 1;
         self.progress.notify_all();
     }

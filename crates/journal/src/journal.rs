@@ -5,6 +5,7 @@ use crate::buffer::{Cache, Tracking};
 use crate::commit::self_committing;
 use crate::error::Failure;
 use crate::inner::{Inner, Log};
+use crate::logged_data::LoggedData;
 use crate::ring::Ring;
 use crate::state::State;
 use crate::{DataNeed, DataPath, Handle, JournalError, Options, Order, Scheme, Stats, tasks};
@@ -69,6 +70,9 @@ impl Journal {
             committed,
             commit_time: (0, 0),
             requested: None,
+            turn: false,
+            task_waits: false,
+            logged_data: LoggedData::default(),
             asked: WriteMark::NONE,
             failure: None,
             stopping: false,
@@ -204,6 +208,12 @@ impl Journal {
     pub fn commit(&self, tid: Tid) -> Result<(), JournalError> {
         let mut state = self.inner.lock()?;
         while !state.committed.geq(tid) && state.is_open(tid) {
+            if self.inner.options.commit_by_caller
+                && let Some(log) = &self.inner.log
+            {
+                state = self.inner.commit_here(log, state)?;
+                continue;
+            }
             self.inner.request(&mut state, tid);
             self.inner.wait_progress(&mut state, "commit");
             self.inner.check(&mut state)?;
@@ -222,6 +232,14 @@ impl Journal {
             state.asked = state.asked.max(mark);
         }
         self.commit(tid)
+    }
+
+    /// The first blocks among `len` from `start` on, neighbours, whose content the log may still hold as file data: replaying it would undo what
+    /// is written to them behind the journal's back (D6 of `track.rs`), and home may be older. They are written with
+    /// [`Handle::write_journaled_data`], read with [`Journal::read`], and given up with [`Handle::revoke_data`].
+    pub fn data_in_log(&self, start: BlockNo, len: u32) -> Option<(BlockNo, u32)> {
+        self.inner.log.as_ref()?;
+        self.inner.state.lock().logged_data.first_of(start, len)
     }
 
     /// True if [`Journal::data_path`] has anything to decide.

@@ -33,6 +33,7 @@ mod home_remap;
 mod inner;
 mod journal;
 mod log_super;
+mod logged_data;
 mod options;
 mod place;
 mod recover;
@@ -44,6 +45,7 @@ mod stats;
 mod tasks;
 mod track;
 mod transaction;
+mod turn;
 mod words;
 
 #[cfg(test)]

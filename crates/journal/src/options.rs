@@ -21,6 +21,8 @@ pub struct Options {
     pub block_size: BlockSize,
     /// Clean metadata blocks beyond this number are dropped from the cache.
     pub cache_blocks: usize,
+    /// Who waits for a commit runs it in his own thread where nobody is at one (`turn.rs`), instead of waking the commit task.
+    pub commit_by_caller: bool,
 }
 
 impl Default for Options {
@@ -34,6 +36,7 @@ impl Default for Options {
             checksum_v3: true,
             block_size: BlockSize::KIB4,
             cache_blocks: 16384,
+            commit_by_caller: false,
         }
     }
 }

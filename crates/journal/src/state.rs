@@ -4,6 +4,7 @@ use crate::buffer::{Cache, Refile};
 use crate::checkpoint::CheckpointList;
 use crate::commit::CommitTime;
 use crate::error::Failure;
+use crate::logged_data::LoggedData;
 use crate::ring::{LogPos, Ring};
 use crate::transaction::Running;
 use crate::{JournalError, Phase, Stats};
@@ -39,6 +40,12 @@ pub(crate) struct State {
     pub commit_time: CommitTime,
     /// Somebody waits for this transaction.
     pub requested: Option<Tid>,
+    /// Somebody commits (T1 of `turn.rs`).
+    pub turn: bool,
+    /// The commit task waits for the end of that turn.
+    pub task_waits: bool,
+    /// File data whose images the log may still hold.
+    pub logged_data: LoggedData,
     /// Callers of fsync want this flushed: a commit that comes by covers it, if it can.
     pub asked: WriteMark,
     pub failure: Option<Arc<Failure>>,

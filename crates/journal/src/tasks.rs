@@ -26,6 +26,9 @@ pub(crate) fn commit_task(inner: &Inner) {
         if let Err(e) = commit_one(inner, log) {
             inner.fail(e, "commit");
         }
+        if inner.options.commit_by_caller {
+            inner.end_turn();
+        }
     }
     wait_out_ordered(inner);
     record_error(inner, log);
@@ -37,6 +40,15 @@ fn wait_for_work(inner: &Inner) -> bool {
         return false;
     };
     loop {
+        if state.turn {
+            // T2.
+            state.task_waits = true;
+            inner.sleep(&inner.work, &mut state);
+            if inner.check(&mut state).is_err() {
+                return false;
+            }
+            continue;
+        }
         // Without a running transaction a look once per interval is enough: none can become older before it is seen.
         let interval = inner.options.commit_interval;
         let mut deadline = interval.map(|i| rt::now() + i);
@@ -44,6 +56,7 @@ fn wait_for_work(inner: &Inner) -> bool {
             deadline = interval.map(|i| running.started + i);
             let requested = state.requested.is_some_and(|r| r.geq(running.tid));
             if requested || deadline.is_some_and(|d| d <= rt::now()) {
+                state.turn = inner.options.commit_by_caller;
                 return true;
             }
         }
@@ -60,7 +73,8 @@ fn wait_for_work(inner: &Inner) -> bool {
     }
 }
 
-fn commit_one(inner: &Inner, log: &Log) -> Result<(), JournalError> {
+/// Commits the running transaction. Only with the turn (T1 of `turn.rs`).
+pub(crate) fn commit_one(inner: &Inner, log: &Log) -> Result<(), JournalError> {
     let state = lock_transaction(inner)?;
     let Some(mut job) = switch(inner, log, state) else {
         return Ok(());
@@ -76,7 +90,7 @@ fn lock_transaction(inner: &Inner) -> Result<MutexGuard<'_, State>, JournalError
     let running = state
         .running
         .as_mut()
-        .expect("the commit task alone takes it away");
+        .expect("T1: only the turn takes it away");
     running.locked = true;
     let shared = running.shared.clone();
     let start = rt::now();

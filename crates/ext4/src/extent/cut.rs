@@ -42,10 +42,10 @@ impl Ext4 {
         }
         let skip = (start - u64::from(old.logical)) as u32;
         let mut len = (end - start) as u32;
-        if self.logs_data(inode) {
+        let physical = old.physical.plus(skip.into());
+        if self.may_revoke(inode, physical, len) {
             len = len.min(LOGGED_MAX);
         }
-        let physical = old.physical.plus(skip.into());
         if let Some((group, _)) = self.geo.block_place(physical) {
             // Within two groups: small groups could lie below one extent by the dozen.
             let behind = self.geo.group_first_block(group.saturating_add(2));

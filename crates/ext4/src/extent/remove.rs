@@ -37,7 +37,8 @@ impl Ext4 {
             return Ok(Step::Done);
         }
         let mut keep = from.saturating_sub(last.logical.into()) as u32;
-        if self.logs_data(inode) {
+        let whole = (last.physical.plus(keep.into()), last.len - keep);
+        if self.may_revoke(inode, whole.0, whole.1) {
             keep = keep.max(last.len.saturating_sub(LOGGED_MAX));
         }
         // Within the last two groups it touches: small groups could lie below one extent by the dozen.

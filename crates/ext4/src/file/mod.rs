@@ -13,6 +13,7 @@ mod promise;
 mod read;
 mod reshape;
 mod seek;
+mod small;
 mod sync;
 mod truncate;
 mod write;

@@ -112,7 +112,13 @@ impl Ext4 {
                 return Ok(vec![self.zero_page(); len as usize]);
             }
         };
-        if self.logs_data(inode) {
+        let len = match self.journal.data_in_log(start, len) {
+            // S2: home may be older.
+            Some((first, _)) if first > start => (first.0 - start.0) as u32,
+            Some(_) => 0,
+            None => len,
+        };
+        if len == 0 || self.logs_data(inode) {
             let page = self.journal.read(start).map_err(fault::journal)?;
             let page = self.cut_tail(inode, index, page);
             self.pages.fill(inode.ino, index, page.clone(), Home::Known);

@@ -8,6 +8,7 @@
 
 use crate::Ext4;
 use crate::fault;
+use crate::file::writeback::Way;
 use crate::inode::Inode;
 use crate::options::DataMode;
 use base::{BlockNo, Mutant};
@@ -26,8 +27,12 @@ impl Ext4 {
         }
         let errors = inode.core().write_errors.count();
         let (path, held) = self.sync_times.part("fsync-data", || {
-            let path = self.data_path(inode, data_only);
-            let written = self.write_pages_by(path, inode, 0..u64::MAX);
+            let small = self.is_small(inode, data_only);
+            let path = match small {
+                true => DataPath::Cached,
+                false => self.data_path(inode, data_only),
+            };
+            let written = self.write_pages_as(Way { path, small }, inode, 0..u64::MAX);
             if path != DataPath::WithLog || written.is_err() {
                 self.land_flights(inode);
             }

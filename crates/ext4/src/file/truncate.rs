@@ -139,7 +139,9 @@ impl Ext4 {
             // A hole or an unwritten block: zeros already, cached or not.
             return Ok(false);
         }
-        if let (Span::Data { start, .. }, true) = (span, self.logs_data(inode)) {
+        if let Span::Data { start, .. } = span
+            && self.may_revoke(inode, start, 1)
+        {
             self.zero_journaled_tail(inode, start, index, at)?;
             return Ok(false);
         }
@@ -160,7 +162,11 @@ impl Ext4 {
         index: u64,
         at: usize,
     ) -> FsResult<()> {
-        let mut page = self.journal.read(start).map_err(fault::journal)?.to_vec();
+        let page = match self.pages.get(inode.ino, index) {
+            Some(page) => page,
+            None => self.journal.read(start).map_err(fault::journal)?,
+        };
+        let mut page = page.to_vec();
         page[at..].fill(0);
         let page = Bytes::from(page);
         self.transact(1, |tx| tx.write_data(start, page.clone()))?;

@@ -3,6 +3,7 @@
 use crate::Ext4;
 use crate::extent::INSERT_NODES_MAX;
 use crate::fault;
+use crate::file::small::Route;
 use crate::inode::{Flight, Inode};
 use crate::map::Span;
 use crate::options::DataMode;
@@ -39,13 +40,23 @@ impl Ext4 {
         inode: &Inode,
         range: Range<u64>,
     ) -> FsResult<Option<Batch>> {
+        self.write_pages_as(Way { path, small: false }, inode, range)
+    }
+
+    pub(super) fn write_pages_as(
+        &self,
+        way: Way,
+        inode: &Inode,
+        range: Range<u64>,
+    ) -> FsResult<Option<Batch>> {
+        let path = way.path;
         let _wb = inode.wb.lock();
         if inode.core().gone {
             // Freed while we waited: pages under this number belong to a new inode by now.
             return Ok(None);
         }
         let mut from = range.start;
-        let mut plain = Plain::new(self, path);
+        let mut plain = Plain::new(self, way);
         let outcome = loop {
             match self
                 .pages
@@ -74,16 +85,22 @@ impl Ext4 {
             let lblk = (run.first + i as u64) as u32;
             let want = (run.pages.len() - i) as u32;
             let step = match self.lookup_span(inode, lblk, want) {
-                Ok(Span::Data { start, len }) => {
-                    let pages = &run.pages[i..i + len as usize];
-                    if plain.holds(start, len) {
-                        // Only a damaged mapping leads to one block twice; one plug must not hold it twice.
-                        plain.send(self, inode);
+                Ok(Span::Data { start, len }) => match self.route(plain.small, start, len) {
+                    Route::Log(len) => self.log_mapped(inode, run, i, (start, len)),
+                    Route::Home(len) => {
+                        let pages = &run.pages[i..i + len as usize];
+                        if plain.holds(start, len) {
+                            // Only a damaged mapping leads to one block twice; one plug must not hold it twice.
+                            plain.send(self, inode);
+                        }
+                        plain.add(start, pages, u64::from(lblk));
+                        self.settle_mapped(
+                            inode,
+                            u64::from(lblk)..u64::from(lblk) + u64::from(len),
+                        );
+                        Ok(len)
                     }
-                    plain.add(start, pages, u64::from(lblk));
-                    self.settle_mapped(inode, u64::from(lblk)..u64::from(lblk) + u64::from(len));
-                    Ok(len)
-                }
+                },
                 Ok(span) => self.write_new(plain, inode, run, i, span),
                 Err(e) => Err(e),
             };
@@ -99,7 +116,7 @@ impl Ext4 {
     }
 
     /// Pages turned out to be mapped: promises made for them end.
-    fn settle_mapped(&self, inode: &Inode, range: Range<u64>) {
+    pub(super) fn settle_mapped(&self, inode: &Inode, range: Range<u64>) {
         let were = self.pages.mapped(inode.ino, range);
         if were > 0 {
             self.drop_promise(inode, were);
@@ -115,9 +132,14 @@ impl Ext4 {
         i: usize,
         span: Span,
     ) -> FsResult<u32> {
+        let logged = plain.small || self.holds_unwritten(span);
+        let (span, credits) = match logged {
+            true => self.logged_front(span),
+            false => (span, 0),
+        };
         let delayed = &run.delayed[i..i + span.len() as usize];
         let delayed = delayed.iter().filter(|&&d| d).count() as u64;
-        self.transact(MAP_CREDITS, |tx| {
+        self.transact(MAP_CREDITS + credits, |tx| {
             // Not before there is a handle: if none starts, the pages keep their promise.
             tx.pool = self.take_promise(inode, delayed);
             let convert = matches!(span, Span::Unwritten { .. });
@@ -133,7 +155,11 @@ impl Ext4 {
                 len,
                 convert,
             };
-            self.submit_mapped(tx, inode, part, start, plain)?;
+            match logged {
+                true => self.log_part(tx, inode, &part, start)?,
+                false => self.submit_part(tx, inode, &part, start, plain)?,
+            }
+            self.settle_written(tx, inode, part.range().end)?;
             Ok(len)
         })
     }
@@ -200,16 +226,15 @@ impl Ext4 {
         Ok((got.start, got.len))
     }
 
-    /// Submits pages that have just been mapped, and brings the inode up to date (F2).
-    fn submit_mapped(
+    /// Submits pages that have just been mapped.
+    fn submit_part(
         &self,
         tx: &mut Tx<'_>,
         inode: &Inode,
-        part: Part<'_>,
+        part: &Part<'_>,
         start: BlockNo,
         plain: &mut Plain,
     ) -> FsResult<()> {
-        let end = part.range().end;
         match plain.path {
             DataPath::Cached => self.send_ordered(tx, inode, part, start)?,
             // One command for pages that lie together, or one pack: each costs as much as a flush.
@@ -224,6 +249,11 @@ impl Ext4 {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Brings the inode up to date with pages up to `end` that have just been mapped (F2).
+    fn settle_written(&self, tx: &mut Tx<'_>, inode: &Inode, end: u64) -> FsResult<()> {
         {
             let mut core = inode.core();
             let size = core.size.min(end * self.block());
@@ -259,7 +289,7 @@ impl Ext4 {
             len: 1,
             convert: moved,
         };
-        self.send_ordered(tx, inode, part, start)
+        self.send_ordered(tx, inode, &part, start)
     }
 
     /// Submits part of a run to blocks from `start` on.
@@ -267,7 +297,7 @@ impl Ext4 {
         &self,
         tx: &mut Tx<'_>,
         inode: &Inode,
-        part: Part<'_>,
+        part: &Part<'_>,
         start: BlockNo,
     ) -> FsResult<()> {
         let mut plug = self.queue.plug();
@@ -370,21 +400,29 @@ impl Ext4 {
     }
 }
 
+/// How dirty pages leave.
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    pub path: DataPath,
+    /// All of them through the log (`small.rs`).
+    pub small: bool,
+}
+
 /// `len` pages of a run from position `i` on.
-struct Part<'r> {
-    run: &'r DirtyRun,
-    i: usize,
-    len: u32,
+pub(super) struct Part<'r> {
+    pub run: &'r DirtyRun,
+    pub i: usize,
+    pub len: u32,
     /// The blocks were unwritten, or their content lay in the inode.
-    convert: bool,
+    pub convert: bool,
 }
 
 impl Part<'_> {
-    fn pages(&self) -> &[Bytes] {
+    pub fn pages(&self) -> &[Bytes] {
         &self.run.pages[self.i..self.i + self.len as usize]
     }
     /// Their indices in the file.
-    fn range(&self) -> Range<u64> {
+    pub fn range(&self) -> Range<u64> {
         let first = self.run.first + self.i as u64;
         first..first + u64::from(self.len)
     }
@@ -393,6 +431,7 @@ impl Part<'_> {
 /// Pages over blocks that are mapped and written: no handle, no order.
 struct Plain {
     path: DataPath,
+    small: bool,
     size: BlockSize,
     plug: Plug,
     pages: Vec<Range<u64>>,
@@ -401,9 +440,10 @@ struct Plain {
 }
 
 impl Plain {
-    fn new(fs: &Ext4, path: DataPath) -> Plain {
+    fn new(fs: &Ext4, Way { path, small }: Way) -> Plain {
         Plain {
             path,
+            small,
             size: fs.block_size,
             plug: fs.queue.plug(),
             pages: Vec::new(),

@@ -515,7 +515,7 @@ impl<'a> Job<'a> {
             state.ring().block(to)
         };
         superblock.write(&self.inner.queue, tid, Some(block))?;
-        self.inner.release_log(to);
+        self.inner.release_log(tid, to);
         Ok(())
     }
 }

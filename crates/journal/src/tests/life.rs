@@ -355,3 +355,64 @@ fn without_a_log() {
     assert_eq!(homes, [0, b'a', b'a']);
     assert_eq!(rig.queue.stats().blocks_written(Class::Home), 2);
 }
+
+/// T1, T2: the tasks that wait for a commit run it by turns, and the commit task sees to what nobody waits for.
+#[test]
+fn callers_commit_by_turns() {
+    for seed in 0..20 {
+        let outcome = rt::Sim::new(rt::SimConfig::random(seed)).run(|| {
+            let rig = Rig::new(120, 40);
+            let journal = rig.start(Options {
+                commit_by_caller: true,
+                commit_interval: Some(Nanos::from_millis(3)),
+                ..quiet()
+            });
+            let rig = Arc::new(rig);
+            let tasks: Vec<_> = (0..4)
+                .map(|t| {
+                    let (rig, journal) = (rig.clone(), journal.clone());
+                    rt::spawn("caller", move || {
+                        for n in 0..8 {
+                            let tid = commit_one(&rig, &journal, t * 8 + n, 1);
+                            assert!(journal.committed().geq(tid));
+                            rt::sleep(Nanos::from_micros(300 * t));
+                        }
+                    })
+                })
+                .collect();
+            tasks.into_iter().for_each(|t| t.join().expect("no panic"));
+            let mut handle = journal.start(1).expect("room");
+            handle.create(rig.first(), filled(9)).expect("credit");
+            let tid = handle.finish().expect("runs");
+            rt::sleep(Nanos::from_millis(20));
+            assert!(journal.committed().geq(tid), "the timer");
+            journal.stop().expect("stops");
+            assert_eq!(rig.disk.content(rig.first().0), filled(9));
+        });
+        let failed = outcome.first_failure;
+        assert!(failed.is_none(), "seed {seed}: {failed:?}");
+    }
+}
+
+/// T3: a commit that fails in its caller ends the journal, and the reason is in the superblock.
+#[test]
+fn a_callers_failed_commit_ends_the_journal() {
+    let rig = Rig::new(60, 16);
+    let journal = rig.start(Options {
+        commit_by_caller: true,
+        ..quiet()
+    });
+    commit_one(&rig, &journal, 0, 1);
+    rig.disk.break_class(Some(Class::JournalDescriptor));
+    let mut handle = journal.start(1).expect("room");
+    handle.create(rig.first(), filled(2)).expect("credit");
+    let tid = handle.finish().expect("runs");
+    journal.commit(tid).expect_err("no record");
+    journal.commit(tid).expect_err("latched");
+    assert!(journal.aborted().is_some());
+    journal.stop().expect_err("aborted");
+    let Opened::NeedsRecovery(log) = rig.open().expect("opens") else {
+        panic!("dirty")
+    };
+    assert_eq!(log.errno(), -5);
+}

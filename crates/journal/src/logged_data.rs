@@ -1,0 +1,66 @@
+//! File data that went through the log, in a file system whose other data does not.
+//!
+//! A block of data that is logged at one time and written home directly at another is in danger: recovery would replay the older image over
+//! the newer content (D6 of `track.rs`), and a reader of home would miss an image that has not got there. So it is known of each
+//! logged block until when.
+//!
+//! - L1: a block is here from the moment its data joins a transaction until the superblock on the medium names a tail behind the last transaction
+//!   that logged it (M2: it is home and durable then, and recovery sees none of its images), or until it is freed, which revokes it.
+//! - L2: who writes file data asks first, under the lock that keeps others from logging the same file, and logs what is here again.
+//! - L3: when a block leaves, the cache forgets its content, which a direct write is about to make old.
+
+use base::{BlockNo, Tid};
+use std::collections::BTreeMap;
+
+/// The blocks, each with the last transaction that logged it.
+#[derive(Default)]
+pub(crate) struct LoggedData(BTreeMap<BlockNo, Tid>);
+
+impl LoggedData {
+    /// Transaction `tid` has an image of the block.
+    pub fn logged(&mut self, block: BlockNo, tid: Tid) {
+        self.0.insert(block, tid);
+    }
+
+    /// The block was freed.
+    pub fn freed(&mut self, block: BlockNo) {
+        self.0.remove(&block);
+    }
+
+    /// The tail on the medium is transaction `tid`: the blocks that leave (L1).
+    pub fn released(&mut self, tid: Tid) -> Vec<BlockNo> {
+        let gone = self.0.extract_if(.., |_, last| tid.gt(*last));
+        gone.map(|(block, _)| block).collect()
+    }
+
+    /// The first neighbours that are here, among `len` blocks from `start` on.
+    pub fn first_of(&self, start: BlockNo, len: u32) -> Option<(BlockNo, u32)> {
+        let mut range = self.0.range(start..start.plus(len.into()));
+        let (&first, _) = range.next()?;
+        let more = range
+            .zip(1..)
+            .take_while(|((b, _), n)| **b == first.plus(*n));
+        Some((first, 1 + more.count() as u32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_stays_until_the_tail_has_passed_its_last_image() {
+        let mut data = LoggedData::default();
+        for (block, tid) in [(10, 1), (11, 1), (13, 2), (11, 3)] {
+            data.logged(BlockNo(block), Tid(tid));
+        }
+        assert_eq!(data.first_of(BlockNo(0), 100), Some((BlockNo(10), 2)));
+        assert_eq!(data.first_of(BlockNo(11), 1), Some((BlockNo(11), 1)));
+        assert_eq!(data.first_of(BlockNo(12), 1), None);
+        assert_eq!(data.released(Tid(1)), []);
+        assert_eq!(data.released(Tid(3)), [BlockNo(10), BlockNo(13)]);
+        assert_eq!(data.first_of(BlockNo(0), 100), Some((BlockNo(11), 1)));
+        data.freed(BlockNo(11));
+        assert_eq!(data.first_of(BlockNo(0), 100), None);
+    }
+}
