@@ -139,6 +139,7 @@ fn an_fsync_that_appends_is_one_write() {
                         .all(|(c, b)| c == vec![b; 4096])
                 );
             }
+            assert!(writes <= 6, "{writes} writes for 5 appends");
         });
     }
 }
