@@ -66,6 +66,8 @@ impl Life {
             checksum_v3: setup.workload.checksums.unwrap_or(rng.one_in(2)),
             block_size: base::BlockSize::KIB4,
             cache_blocks: if rng.one_in(2) { 4 } else { 1000 },
+            // In some lives of each history, without a draw of its own.
+            commit_by_caller: tid.is_multiple_of(2),
         };
         // What an earlier life wrote is durable now, whatever it is.
         for (block, data) in &mut state.data {
