@@ -14,7 +14,7 @@
 //! - C2 no content makes it panic, run on without end or take memory beyond what the used parts of the volume need: a node
 //!   is followed once, a block is taken once, tables are read block by block;
 //! - C3 a volume without findings is one that `fsck.f2fs --dry-run` has nothing to say about, and the other way round; the
-//!   exceptions are named in the test that compares them (`tests/check.rs`).
+//!   exceptions are named in the test that compares them (`tests/it/check.rs`).
 //!
 //! Sources: kernel documentation `filesystems/f2fs.rst`; what fsck.f2fs 1.15 says of mutated images.
 

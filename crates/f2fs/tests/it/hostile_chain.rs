@@ -1,8 +1,7 @@
 //! Chains of node blocks that somebody made up: mounts end, with an error or without what was not real.
 #![allow(clippy::disallowed_methods)]
 
-mod common;
-
+use crate::common;
 use base::{BLOCK_BYTES, BlockNo, Rng};
 use block::Class;
 use blockdev::{Ram, write_block};

@@ -1,7 +1,6 @@
 //! Content of files beyond what the fuzz reaches: huge offsets, the move out of the inode, full disks, failing writes, many tasks.
 
-mod common;
-
+use crate::common;
 use base::{Ino, Nanos};
 use block::{Class, Queue};
 use blockdev::{Image, SpecDisk};

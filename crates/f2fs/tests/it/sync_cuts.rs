@@ -1,8 +1,8 @@
 //! fsync and roll-forward under power cuts, in each mode.
 #![allow(clippy::disallowed_macros)]
 
-mod common;
-#[path = "sync_cuts/mod.rs"]
+use crate::common;
+#[path = "../sync_cuts/mod.rs"]
 mod cuts;
 
 use base::{BLOCK_BYTES, Nanos};

@@ -1,7 +1,6 @@
 //! Random reads, writes, truncations, fallocations, syncs, remounts and crashes of a few files, against a shadow in memory.
 
-mod common;
-
+use crate::common;
 use base::{Ino, Rng};
 use common::{Image, create, fork, have_tools, mount, read_all, truncate};
 use fscore::{FallocateMode, FileSystem};

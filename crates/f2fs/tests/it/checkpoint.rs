@@ -1,9 +1,8 @@
 //! Checkpoints: what they leave, when they are written, which of two packs counts, and what is refused.
 #![allow(clippy::disallowed_methods)]
 
-mod common;
-mod packs;
-
+use crate::common;
+use crate::packs;
 use base::{BLOCK_BYTES, BlockNo, Ino, Nanos};
 use block::{BlockDevice, Caps, Class, Queue};
 use blockdev::{Image, Ram, SpecDisk, write_block};

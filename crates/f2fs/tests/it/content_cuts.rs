@@ -1,8 +1,8 @@
 //! Atomic writes, shifted, cut and moved content, and overwriting under power cuts.
 #![allow(clippy::disallowed_methods)]
 
-mod common;
-#[path = "content_cuts/mod.rs"]
+use crate::common;
+#[path = "../content_cuts/mod.rs"]
 mod cuts;
 
 use common::fresh;

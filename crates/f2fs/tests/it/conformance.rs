@@ -1,7 +1,6 @@
 //! F2FS under the conformance cases of `vfs`, in both worlds, with inline content and without.
 
-mod common;
-
+use crate::common;
 use block::Queue;
 use blockdev::Ram;
 use rt::{Sim, SimConfig, WallTime};

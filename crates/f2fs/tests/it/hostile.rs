@@ -2,8 +2,7 @@
 //! checksums. A mount may refuse, an operation may fail; nothing panics, hangs, or takes memory without bound.
 #![allow(clippy::disallowed_methods)]
 
-mod common;
-
+use crate::common;
 use base::{BLOCK_BYTES, BlockNo, Ino, Rng};
 use block::{BlockDevice, Class, Queue};
 use blockdev::{Ram, write_block};

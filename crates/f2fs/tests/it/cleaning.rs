@@ -3,9 +3,8 @@
 //! The short tests overwrite half the size of the device, the long one (`--ignored`) ten times.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
-mod common;
-mod pressure;
-
+use crate::common;
+use crate::pressure;
 use base::{BlockNo, Ino, Nanos, Rng, Time};
 use block::{Class, Queue};
 use blockdev::{Image, Ram, SpecDisk, write_block};

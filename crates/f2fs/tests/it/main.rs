@@ -1,0 +1,20 @@
+//! All tests of the crate but its catalogues of mutants, those of the journal, and those beside a kernel: one program, linked once.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../packs/mod.rs"]
+mod packs;
+#[path = "../pressure/mod.rs"]
+mod pressure;
+
+mod check;
+mod check_kinds;
+mod checkpoint;
+mod cleaning;
+mod conformance;
+mod content_cuts;
+mod content_fuzz;
+mod data_path;
+mod hostile;
+mod hostile_chain;
+mod sync_cuts;
