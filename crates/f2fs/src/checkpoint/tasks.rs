@@ -26,6 +26,7 @@ impl F2fs {
             self.start_task("f2fs-commit", move |fs| fs.commit_task(interval));
             self.start_task("f2fs-apply", F2fs::apply_task);
         }
+        self.start_task("f2fs-nids", F2fs::nid_task);
         if self.options.gc != GcPolicy::Off {
             self.start_task("f2fs-gc", F2fs::clean_when_idle);
         }

@@ -100,6 +100,7 @@ impl F2fs {
     /// # Errors
     /// ENOSPC never: that is for the claim that fails. I/O, damage.
     pub(crate) fn balance(&self) -> FsResult<()> {
+        self.ring_for_nids();
         if let Some(journal) = &self.journal {
             return self.balance_journal(journal);
         }

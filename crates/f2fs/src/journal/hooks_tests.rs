@@ -6,7 +6,7 @@ use crate::space::Usage;
 use crate::{F2fs, MountOptions};
 use base::{BLOCK_BYTES, Ino, Rng};
 use block::Queue;
-use blockdev::Ram;
+use blockdev::{Count, Ram};
 use fscore::{Creds, FallocateMode, FileKind, FileSystem, RenameMode, SetAttr, XattrMode};
 use ondisk::f2fs::journal::{Group, PageKind, Record, Records};
 use ondisk::f2fs::{
@@ -26,6 +26,11 @@ const MIB: u64 = 1 << 20;
 
 /// A fresh volume with a large ring, mounted without tasks.
 pub(super) fn mounted(more: &str) -> Arc<F2fs> {
+    mounted_over(&format!("scheme=f2fsj,{more}"), false).1
+}
+
+/// The same with these options, with tasks or without, and its device, which counts.
+pub(crate) fn mounted_over(options: &str, timers: bool) -> (Arc<Count<Ram>>, Arc<F2fs>) {
     use crate::mkfs::{DeviceContent, JournalSize, Options, RING_AT, plan};
     let ring = 4096;
     let bytes = 96 * MIB + u64::from(ring + RING_AT).next_multiple_of(512) * BLOCK_BYTES as u64;
@@ -33,19 +38,20 @@ pub(super) fn mounted(more: &str) -> Arc<F2fs> {
         secs: 1_700_000_000,
         nanos: 0,
     };
-    let options = Options {
+    let plans = Options {
         journal: Some(JournalSize::Ring(ring)),
         ..Options::new(bytes, [7; 16], time)
     };
-    let ram = Arc::new(Ram::new(bytes));
-    let plan = plan(&options).expect("a volume");
+    let ram = Arc::new(Count::new(Ram::new(bytes)));
+    let plan = plan(&plans).expect("a volume");
     plan.write(&Queue::new(ram.clone()), DeviceContent::Zeros)
         .expect("written");
     let options = MountOptions {
-        timers: false,
-        ..MountOptions::parse(&format!("scheme=f2fsj,{more}")).expect("options")
+        timers,
+        ..MountOptions::parse(options).expect("options")
     };
-    F2fs::mount(Queue::new(ram), options).expect("mounted")
+    let fs = F2fs::mount(Queue::new(ram.clone()), options).expect("mounted");
+    (ram, fs)
 }
 
 fn sim<R>(seed: u64, body: impl FnOnce() -> R) -> R {

@@ -34,7 +34,7 @@ mod global;
 mod group;
 pub(crate) mod guard;
 #[cfg(test)]
-mod hooks_tests;
+pub(crate) mod hooks_tests;
 mod ideas;
 mod lists;
 mod locked;

@@ -62,7 +62,7 @@ impl FreePool {
 
     /// Blocks to search next, at most `most`; none if all were.
     pub fn to_search(&self, most: u32) -> Vec<u32> {
-        let open = self.blocks - self.searched.len() as u32;
+        let open = self.unsearched();
         let turn = (0..self.blocks).map(|n| (self.next_search + n) % self.blocks);
         turn.filter(|b| !self.searched.contains_key(b))
             .take(most.min(open) as usize)
@@ -116,9 +116,19 @@ impl FreePool {
         was != free
     }
 
+    /// Blocks that were not searched.
+    pub fn unsearched(&self) -> u32 {
+        self.blocks - self.searched.len() as u32
+    }
+
     /// True if none is left, and none to be found.
     pub fn is_exhausted(&self) -> bool {
-        self.free == 0 && self.searched.len() as u32 == self.blocks
+        self.free == 0 && self.unsearched() == 0
+    }
+
+    /// True if fewer are left than so many blocks hold, and some could be found.
+    pub fn is_low(&self, blocks: u32) -> bool {
+        self.free < u64::from(blocks * PER_BLOCK) && self.unsearched() > 0
     }
 
     /// A number near which the next mount will find free ones.

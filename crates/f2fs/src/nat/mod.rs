@@ -13,6 +13,7 @@
 //! - T4 memory: 9 bytes and a little for each number changed since the last checkpoint (a trigger bounds these), at most
 //!   [`BLOCKS_CACHED`] blocks, a bitmap of 64 bytes for each block searched for free numbers.
 
+mod ahead;
 mod blocks;
 mod flush;
 mod free;
@@ -20,7 +21,7 @@ mod home;
 
 use crate::F2fs;
 use crate::fault;
-use crate::journal::{Epoch, Tx};
+use crate::journal::{Bell, Epoch, Tx};
 use crate::locks::lock;
 use crate::ops::{Freeze, Op};
 use crate::volume::lba;
@@ -47,6 +48,8 @@ pub(crate) struct Nat {
     queue: Arc<Queue>,
     geo: Geometry,
     state: Mutex<State>,
+    /// Free numbers run low (T8).
+    bell: Bell,
 }
 
 struct State {
@@ -119,7 +122,13 @@ impl Nat {
             turns: Map::default(),
         };
         let state = Mutex::named("f2fs nat", state);
-        (Nat { queue, geo, state }, odd)
+        let nat = Nat {
+            queue,
+            geo,
+            state,
+            bell: Bell::new(),
+        };
+        (nat, odd)
     }
 
     /// Entries changed since the last checkpoint.
@@ -408,7 +417,7 @@ mod tests {
     use blockdev::Ram;
 
     /// A table of one block, all of it free.
-    fn table() -> Nat {
+    pub(super) fn table() -> Nat {
         let geo = crate::segs::test_geometry(1);
         let queue = Queue::new(Arc::new(Ram::new(geo.block_count * BLOCK_BYTES as u64)));
         Nat::load(queue, geo, vec![0; 64], std::iter::empty(), Nid(0)).0

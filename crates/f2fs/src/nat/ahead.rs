@@ -1,0 +1,127 @@
+//! The search for free node numbers, before they run out.
+//!
+//! Blocks of the NAT are read to find free numbers. Behind written-back data in the queue of the device such a read takes as long as all of
+//! that data; an operation that has to wait for it is late by so much. So a task reads ahead of the operations (Linux: `f2fs_balance_fs_bg`).
+//!
+//! - T7 a search never gives out what T2 holds back, whoever searches: it asks under the lock of the table, block by block;
+//! - T8 an operation reads the NAT for a free number only if none is in memory;
+//! - T9 who searches ahead holds up nobody: no lock is held while it reads, and without tasks nobody searches ahead.
+
+use super::{Nat, SCAN_BLOCKS};
+use crate::F2fs;
+use base::Nanos;
+use fscore::FsResult;
+
+/// Free numbers below which the next are searched, in blocks of the NAT (455 numbers each): 14,560 numbers are what a quarter of a second of
+/// creating takes, and so long is the queue of an eMMC with a write cache of 64 MiB. (Linux keeps 3,640, and searches from 455 on.)
+const AHEAD_BLOCKS: u32 = 32;
+const _: () = assert!(AHEAD_BLOCKS > SCAN_BLOCKS);
+
+/// So long the task waits for its bell, then once more. It hears of all that is to be done: operations ring as long as numbers are few.
+const LOOK: Nanos = Nanos::from_secs(60);
+
+impl Nat {
+    /// Few free numbers are in memory, and there is a block to search for more.
+    fn is_low(&self) -> bool {
+        self.state.lock().pool.is_low(AHEAD_BLOCKS)
+    }
+
+    /// Searches until enough free numbers are in memory, or nothing is left to search, or a flush has overtaken what was read.
+    fn search_ahead(&self) -> FsResult<()> {
+        let mut state = self.state.lock();
+        while state.pool.is_low(AHEAD_BLOCKS) {
+            let blocks = state.pool.to_search(AHEAD_BLOCKS);
+            let before = state.pool.unsearched();
+            state = self.load_blocks(state, &blocks)?;
+            for block in blocks {
+                state.search(&self.geo, block);
+            }
+            if state.pool.unsearched() == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl F2fs {
+    /// Before an operation: tells the task if free numbers run low. The caller holds gates at most.
+    pub(crate) fn ring_for_nids(&self) {
+        if self.options.timers && self.nat.is_low() {
+            self.ring(&self.nat.bell);
+        }
+    }
+
+    /// The task that searches ahead.
+    pub(crate) fn nid_task(&self) {
+        while self.pause_or(LOOK, &self.nat.bell) {
+            // What cannot be read is reported to the operation that needs it.
+            let _ = self.nat.search_ahead();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::hooks_tests::mounted_over;
+    use fscore::{Creds, FileKind, FileSystem};
+    use ondisk::f2fs::{BlockAddr, Nid};
+    use rt::{Sim, SimConfig};
+
+    /// Numbers that operations may take before they have to read.
+    const ENOUGH: usize = AHEAD_BLOCKS as usize * ondisk::f2fs::NAT_PER_BLOCK;
+
+    fn numbers_after_one_operation(more: &str, timers: bool) {
+        let (counted, fs) = mounted_over(more, timers);
+        let reads = || counted.counts().commands.reads;
+        let create = |name: &[u8]| {
+            let made = fs.create(fs.root(), name, FileKind::File, 0o644, 0, Creds::default());
+            made.expect("made");
+        };
+        create(b"first");
+        // Time for the task.
+        rt::sleep(Nanos::from_millis(1));
+        assert_eq!(fs.nat.is_low(), !timers, "T9");
+        let before = reads();
+        for _ in 0..ENOUGH {
+            fs.nat.take().expect("a number");
+        }
+        assert_eq!(reads() == before, timers, "T8");
+        fs.stop_tasks();
+    }
+
+    /// T8, T9, of every kind of mount.
+    #[test]
+    fn operations_find_numbers_that_a_task_has_searched() {
+        for more in [
+            "scheme=f2fsj",
+            "scheme=checkpoint-60",
+            "scheme=page-journal",
+        ] {
+            for timers in [true, false] {
+                let body = || numbers_after_one_operation(more, timers);
+                let outcome = Sim::new(SimConfig::seeded(3)).run(body);
+                if let Some(failure) = outcome.first_failure {
+                    panic!("{more}: {failure} {}", outcome.replay);
+                }
+            }
+        }
+    }
+
+    /// T7: numbers that wait are not found by who searches ahead; and each block is searched once, whoever does.
+    #[test]
+    fn a_search_ahead_keeps_to_the_rules_of_every_search() {
+        let nat = super::super::tests::table();
+        nat.begin_journal();
+        let far = Nid(20 * ondisk::f2fs::NAT_PER_BLOCK as u32 + 7);
+        nat.set(far, far, BlockAddr::NEW, None).expect("in use");
+        nat.set(far, far, BlockAddr::NULL, None).expect("free");
+        let first = nat.take().expect("searched by an operation");
+        nat.search_ahead().expect("read");
+        let state = nat.state.lock();
+        assert!(!state.pool.is_low(AHEAD_BLOCKS));
+        assert!(state.pool.has_searched(20) && !state.pool.is_free(far));
+        assert!(!state.pool.is_free(first));
+    }
+}
