@@ -215,3 +215,60 @@ impl F2fs {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MountOptions;
+    use crate::journal::hooks_tests::mounted_over;
+    use base::Nanos;
+    use fscore::{Creds, FileKind, FileSystem};
+    use rt::{Sim, SimConfig};
+
+    const FILES: u32 = 4000;
+
+    fn many_files(fs: &F2fs) {
+        for n in 0..FILES {
+            let name = format!("{n}");
+            let made = fs.create(
+                fs.root(),
+                name.as_bytes(),
+                FileKind::File,
+                0o644,
+                0,
+                Creds::default(),
+            );
+            made.expect("made");
+        }
+    }
+
+    /// The bound of dirty nodes holds against an apply that does not come.
+    fn nobody_applies() {
+        let mut options = MountOptions::parse("scheme=f2fsj,cache=1").expect("options");
+        options.checkpoint.triggers.dirty_node_segments = 1;
+        let (_, fs) = mounted_over(options);
+        let most = fs.dirty_nodes_max();
+        assert!(most < u64::from(FILES), "{most} nodes may be dirty");
+        let journal = fs.journal.as_ref().expect("a journal");
+        let no_apply = journal.applier.pause();
+        let maker = fs.clone();
+        let maker = rt::spawn("maker", move || many_files(&maker));
+        rt::sleep(Nanos::from_secs(100));
+        let dirty = fs.nodes.dirty();
+        assert!(
+            (most..=most + 2).contains(&dirty),
+            "{dirty} dirty nodes, {most} allowed"
+        );
+        drop(no_apply);
+        maker.join().expect("it goes on");
+        fs.unmount().expect("unmounted");
+    }
+
+    #[test]
+    fn operations_wait_when_too_many_nodes_are_dirty() {
+        let outcome = Sim::new(SimConfig::seeded(3)).run(nobody_applies);
+        if let Some(failure) = outcome.first_failure {
+            panic!("{failure} {}", outcome.replay);
+        }
+    }
+}

@@ -26,11 +26,16 @@ const MIB: u64 = 1 << 20;
 
 /// A fresh volume with a large ring, mounted without tasks.
 pub(super) fn mounted(more: &str) -> Arc<F2fs> {
-    mounted_over(&format!("scheme=f2fsj,{more}"), false).1
+    let options = MountOptions::parse(&format!("scheme=f2fsj,{more}")).expect("options");
+    mounted_over(MountOptions {
+        timers: false,
+        ..options
+    })
+    .1
 }
 
-/// The same with these options, with tasks or without, and its device, which counts.
-pub(crate) fn mounted_over(options: &str, timers: bool) -> (Arc<Count<Ram>>, Arc<F2fs>) {
+/// The same with these options, and its device, which counts.
+pub(crate) fn mounted_over(options: MountOptions) -> (Arc<Count<Ram>>, Arc<F2fs>) {
     use crate::mkfs::{DeviceContent, JournalSize, Options, RING_AT, plan};
     let ring = 4096;
     let bytes = 96 * MIB + u64::from(ring + RING_AT).next_multiple_of(512) * BLOCK_BYTES as u64;
@@ -46,10 +51,6 @@ pub(crate) fn mounted_over(options: &str, timers: bool) -> (Arc<Count<Ram>>, Arc
     let plan = plan(&plans).expect("a volume");
     plan.write(&Queue::new(ram.clone()), DeviceContent::Zeros)
         .expect("written");
-    let options = MountOptions {
-        timers,
-        ..MountOptions::parse(options).expect("options")
-    };
     let fs = F2fs::mount(Queue::new(ram.clone()), options).expect("mounted");
     (ram, fs)
 }

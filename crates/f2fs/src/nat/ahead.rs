@@ -64,6 +64,7 @@ impl F2fs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::MountOptions;
     use crate::journal::hooks_tests::mounted_over;
     use fscore::{Creds, FileKind, FileSystem};
     use ondisk::f2fs::{BlockAddr, Nid};
@@ -73,7 +74,8 @@ mod tests {
     const ENOUGH: usize = AHEAD_BLOCKS as usize * ondisk::f2fs::NAT_PER_BLOCK;
 
     fn numbers_after_one_operation(more: &str, timers: bool) {
-        let (counted, fs) = mounted_over(more, timers);
+        let options = MountOptions::parse(more).expect("options");
+        let (counted, fs) = mounted_over(MountOptions { timers, ..options });
         let reads = || counted.counts().commands.reads;
         let create = |name: &[u8]| {
             let made = fs.create(fs.root(), name, FileKind::File, 0o644, 0, Creds::default());
