@@ -72,9 +72,11 @@ impl F2fs {
             let mut outcome = Ok(());
             let mut done = pages.start;
             while done < pages.end && outcome.is_ok() {
-                let reserved = self.reserve(op, inode, &mut inode.tree.lock(), done);
-                done += u64::from(reserved.is_ok());
-                outcome = reserved.map(drop);
+                let most = pages.end - done;
+                match self.reserve_run(op, inode, &mut inode.tree.lock(), done, most) {
+                    Ok(pages) => done += pages,
+                    Err(e) => outcome = Err(e),
+                }
             }
             self.reshaped(op, inode, &range, (done * BLOCK).min(range.end), grow)?;
             outcome

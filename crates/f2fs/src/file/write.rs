@@ -21,6 +21,14 @@ pub(super) struct Part<'a> {
     pub data: &'a [u8],
 }
 
+/// How far a write has its blocks.
+struct Reserved {
+    /// Pages before this one have a block, from where the last run began.
+    to: u64,
+    /// Behind the last page of the write.
+    end: u64,
+}
+
 /// The parts of `data` at `offset`, page by page.
 pub(super) fn parts(offset: u64, data: &[u8]) -> impl Iterator<Item = Part<'_>> {
     let mut done = 0;
@@ -129,11 +137,16 @@ impl F2fs {
     ) -> FsResult<usize> {
         let mut done = 0;
         let mut outcome = Ok(());
+        let mut reserved = Reserved {
+            to: 0,
+            end: (offset + chunk.len() as u64).div_ceil(BLOCK),
+        };
         for part in parts(offset, chunk) {
             let base = read
                 .extract_if(.., |(index, _)| *index == part.index)
                 .next();
-            match self.write_part(op, inode, &part, base.map(|(_, base)| base)) {
+            let base = base.map(|(_, base)| base);
+            match self.write_part(op, inode, &part, base, &mut reserved) {
                 Ok(()) => done += part.data.len(),
                 Err(e) => {
                     outcome = Err(e);
@@ -156,6 +169,7 @@ impl F2fs {
         inode: &Inode,
         part: &Part<'_>,
         base: Option<Bytes>,
+        reserved: &mut Reserved,
     ) -> FsResult<()> {
         let cached = self.pages.state(inode.ino, part.index);
         let base = match cached {
@@ -163,9 +177,12 @@ impl F2fs {
             Some(_) => zero_page(),
             None => base.unwrap_or_else(zero_page),
         };
-        if cached.is_none_or(|s| s.home == Home::Unknown) {
+        let unknown = cached.is_none_or(|s| s.home == Home::Unknown);
+        if unknown && part.index >= reserved.to {
             let mut tree = inode.tree.lock();
-            self.reserve(op, inode, &mut tree, part.index)?;
+            let most = reserved.end - part.index;
+            let pages = self.reserve_run(op, inode, &mut tree, part.index, most)?;
+            reserved.to = part.index + pages;
         }
         let known = Home::Known;
         self.pages

@@ -135,6 +135,35 @@ impl F2fs {
         tree: &mut Tree,
         index: u64,
     ) -> FsResult<Slot> {
+        let node = self.make_node(op, inode, tree, index)?;
+        self.slot_of(inode.ino, &node, index)
+    }
+
+    /// The same, and how many slots of its node say the same from this one on (of those that name blocks: say neighbours).
+    ///
+    /// # Errors
+    /// As [`make_slot`](Self::make_slot).
+    pub(crate) fn make_slots(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        tree: &mut Tree,
+        index: u64,
+    ) -> FsResult<(Slot, u64)> {
+        let node = self.make_node(op, inode, tree, index)?;
+        let slot = self.slot_of(inode.ino, &node, index)?;
+        let run = self.with_node(node.nid, |block| run_at(block, &node, index))?;
+        Ok((slot, run.len))
+    }
+
+    /// The node that has the slot of page `index`; it and those on the way are made if they are missing.
+    fn make_node(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        tree: &mut Tree,
+        index: u64,
+    ) -> FsResult<LastNode> {
         let shape = shape(inode);
         if shape.inline {
             let ino = inode.ino;
@@ -142,18 +171,15 @@ impl F2fs {
                 "inode {ino}: a block for inline content"
             )));
         }
-        let node = match self.way(&shape, tree, index)? {
-            Way::Node(node) => node,
-            Way::Nowhere(_) => {
-                let path = node_path(index, shape.addrs).ok_or(Errno::FBig)?;
-                self.make_way(op, inode, &shape, &path)?;
-                match self.way(&shape, tree, index)? {
-                    Way::Node(node) => node,
-                    Way::Nowhere(_) => unreachable!("M3: the way was made"),
-                }
-            }
-        };
-        self.slot_of(inode.ino, &node, index)
+        if let Way::Node(node) = self.way(&shape, tree, index)? {
+            return Ok(node);
+        }
+        let path = node_path(index, shape.addrs).ok_or(Errno::FBig)?;
+        self.make_way(op, inode, &shape, &path)?;
+        match self.way(&shape, tree, index)? {
+            Way::Node(node) => Ok(node),
+            Way::Nowhere(_) => unreachable!("M3: the way was made"),
+        }
     }
 
     /// Changes what a slot says, in its node block and in the extent cache. Neither counts nor frees blocks.
