@@ -149,9 +149,14 @@ pub fn number(x: f64) -> String {
         _ => 6,
     };
     let text = format!("{x:.digits$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').into(),
-        false => text,
+    let text = match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => &text,
+    };
+    match text {
+        // An empty sum, and what rounds to nothing from below.
+        "-0" => "0".into(),
+        text => text.into(),
     }
 }
 
@@ -221,6 +226,8 @@ mod tests {
     #[test]
     fn numbers_are_short() {
         for (x, text) in [
+            (-0.0, "0"),
+            (-0.000_000_1, "0"),
             (0.0, "0"),
             (0.73, "0.73"),
             (0.123456, "0.1235"),

@@ -1,7 +1,7 @@
 //! Section 5.3, applications: OLTP, Fileserver, Webserver, Webproxy and Varmail of Filebench, one set of parameters for all systems.
 
 use super::job::{Job, Outcomes, measured};
-use super::measure::{BenchJob, Host, Measured};
+use super::measure::{BenchJob, Host, Journaled, Measured};
 use super::scale::{CORES, DEVICE};
 use super::sized::{gain, rate};
 use super::system::System;
@@ -176,9 +176,11 @@ fn why(f2fsj: &Measured, other: &Measured, name: &str) -> String {
     };
     let (ours, their) = (&f2fsj.latency_us, &other.latency_us);
     format!(
-        "{theirs}; F2FSJ waited {} s for its own; a median operation takes {} us with F2FSJ and {} us with {name}, a mean one {} and {} us; blocks \
+        "{theirs}; F2FSJ's operations spent {} s on its own, all threads together{}, and its commits took {} s; a median operation takes {} us with F2FSJ and {} us with {name}, a mean one {} and {} us; blocks \
          written per operation: {} and {}",
-        number(waits(f2fsj)),
+        number(on_journal(f2fsj)),
+        in_parts(f2fsj),
+        number(committing(f2fsj)),
         number(ours.p50),
         number(their.p50),
         number(ours.mean),
@@ -196,6 +198,28 @@ fn waits(found: &Measured) -> f64 {
         .filter(|(name, _)| name.starts_with("wait"));
     let f2fs = found.journal.iter().flat_map(|j| j.waits_s.values());
     jbd2.map(|(_, s)| s).chain(f2fs).sum()
+}
+
+/// Seconds that operations spent on the journal of F2FS: logging, and waiting for it.
+fn on_journal(found: &Measured) -> f64 {
+    found.journal.as_ref().map_or(0.0, Journaled::of_operations)
+}
+
+/// The same by what it was.
+fn in_parts(found: &Measured) -> String {
+    let parts = found.journal.iter().flat_map(Journaled::operations_s);
+    let parts: Vec<_> = parts
+        .map(|(what, s)| format!("{what} {}", number(s)))
+        .collect();
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", parts.join(", ")),
+    }
+}
+
+fn committing(found: &Measured) -> f64 {
+    let commits = found.journal.iter().flat_map(|j| j.commit_s.values());
+    commits.sum()
 }
 
 fn blocks(found: &Measured) -> u64 {
