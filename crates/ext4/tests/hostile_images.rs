@@ -153,11 +153,11 @@ fn log_that_is_too_small_is_refused_at_mount() {
     let is_log = |b: &[u8]| ondisk::jbd2::Superblock::parse(b).is_ok();
     let (at, _) = good.blocks().find(|(_, b)| is_log(b)).expect("a log");
     for (blocks, options, fits) in [
-        (300, "", false),
-        (301, "", true),
+        (460, "", false),
+        (461, "", true),
         (100, "scheme=coalition", false),
-        (301, "scheme=emmc", true),
-        (301, "data=journal", false),
+        (461, "scheme=emmc", true),
+        (460, "data=journal", false),
         (100, "scheme=none", true),
         (100, "ro", true),
     ] {

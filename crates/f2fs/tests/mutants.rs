@@ -223,7 +223,7 @@ fn f2fs_overwrite_chain() {
     notice_sync(
         Mutant::F2fsOverwriteChain,
         "fsync_mode=posix,mode=lfs",
-        1200,
+        200,
     );
 }
 
