@@ -220,11 +220,7 @@ fn f2fs_revive_chain() {
 /// H35.
 #[test]
 fn f2fs_overwrite_chain() {
-    notice_sync(
-        Mutant::F2fsOverwriteChain,
-        "fsync_mode=posix,mode=lfs",
-        200,
-    );
+    notice_sync(Mutant::F2fsOverwriteChain, "fsync_mode=posix,mode=lfs", 200);
 }
 
 /// H36.
