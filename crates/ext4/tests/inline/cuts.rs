@@ -272,3 +272,82 @@ fn journaled() {
 fn deltas() {
     holds(300..306, "scheme=emmc");
 }
+
+/// Ways in which content leaves an inode.
+#[derive(Clone, Copy, Debug)]
+enum Leave {
+    Write,
+    Truncate,
+    Allocate,
+}
+
+impl Leave {
+    const ALL: [Leave; 3] = [Leave::Write, Leave::Truncate, Leave::Allocate];
+
+    fn run(self, fs: &Ext4, ino: Ino) -> Result<(), FsError> {
+        let longer = SetAttr {
+            size: Some(3000),
+            ..SetAttr::default()
+        };
+        match self {
+            Leave::Write => fs.write(ino, 120, &[8; 600]).map(drop),
+            Leave::Truncate => fs.setattr(ino, &longer).map(drop),
+            Leave::Allocate => fs.fallocate(ino, fscore::FallocateMode::Allocate, 0, 8192),
+        }
+    }
+}
+
+/// What an fsync of a small file promised, after its content has left the inode, the transaction was committed by somebody else, and the device has
+/// lost all that it was not told to keep.
+fn after_leaving(start: &Image, options: &str, leave: Leave) -> Vec<u8> {
+    let promised = [7; 120];
+    let parsed = MountOptions::parse(options).expect("options");
+    let again = parsed.clone();
+    let start = start.clone();
+    let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
+        let disk = SpecDisk::from_image(caps(), start, 1);
+        let fs = Ext4::mount(Queue::new(disk.clone()), parsed).expect("mounts");
+        let make = |name: &[u8]| {
+            let made = fs.create(fs.root(), name, FileKind::File, 0o644, 0, Creds::default());
+            made.expect("room").ino
+        };
+        let (file, other) = (make(b"file"), make(b"other"));
+        fs.write(file, 0, &promised).expect("room");
+        fs.fsync(file, false).expect("durable");
+        leave.run(&fs, file).expect("room");
+        fs.write(other, 0, b"x").expect("room");
+        fs.fsync(other, false).expect("durable");
+        let cut = disk.snapshot_lost().to_ram(BYTES);
+        fs.unmount().expect("unmounts");
+        let fs = Ext4::mount(Queue::new(Arc::new(cut)), again).expect("mounts");
+        let file = fs.lookup(fs.root(), b"file").expect("there");
+        let mut found = vec![0; promised.len()];
+        fs.read(file, 0, &mut found).expect("readable");
+        fs.unmount().expect("unmounts");
+        found
+    });
+    outcome.unwrap()
+}
+
+/// L3, without luck: `emmc` commits by one write that flushes nothing, so that only the wait for the block that was flushed keeps what was durable.
+#[test]
+fn what_was_durable_in_the_inode_is_in_the_block_that_a_commit_maps() {
+    if !have_tools() {
+        return;
+    }
+    let image = File::new(BYTES >> 20, &["-O", "inline_data", "-J", "size=4"]);
+    let start: Image = image.load().blocks().into_iter().collect();
+    for options in [
+        "scheme=emmc,data=writeback",
+        "scheme=emmc,data=ordered",
+        "scheme=emmc,data=journal",
+        "scheme=jbd2,data=writeback",
+        "order=flush-ahead,data=writeback",
+        "scheme=coalition,data=writeback",
+    ] {
+        for leave in Leave::ALL {
+            let found = after_leaving(&start, options, leave);
+            assert_eq!(found, [7; 120], "{options}, {leave:?}");
+        }
+    }
+}
