@@ -93,7 +93,7 @@ fn switched_on() -> Result<Vec<String>> {
 /// Builds the catalogues into a directory of their own. What others wrote holds no switch, so that it is taken from the tests' build
 /// if there is one.
 fn compile() -> Result<Vec<Program>> {
-    let directory = workspace::root().join("target").join("mutants");
+    let directory = workspace::target().join("mutants");
     if !directory.exists() {
         seed(&directory)?;
     }
@@ -113,7 +113,7 @@ fn compile() -> Result<Vec<Program>> {
 
 /// Copies what is compiled of other people's packages.
 fn seed(directory: &Path) -> Result {
-    let built = workspace::root().join("target").join("debug");
+    let built = workspace::target().join("debug");
     if !built.join("deps").exists() {
         return Ok(());
     }

@@ -38,12 +38,17 @@ pub fn build_varve(arguments: &[&str]) -> Result<PathBuf> {
     if !status.success() {
         return Err("varve does not compile".into());
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     let profile = match arguments.contains(&"--release") {
         true => "release",
         false => "debug",
     };
-    Ok(root().join(target).join(profile).join("varve"))
+    Ok(target().join(profile).join("varve"))
+}
+
+/// Where cargo builds.
+pub fn target() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    root().join(target)
 }
 
 /// Reads a file of the workspace, given relative to its root.

@@ -1,11 +1,14 @@
 //! Images go both ways between Varve and the running kernel.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+#[path = "../../../xtask/src/sh.rs"]
+mod sh;
+
 use rig::{Bound, Clock, Config, Image, Mounted, Preset, Stack};
 use rt::{Sim, SimConfig};
+use sh::sh;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 use varve_lab::RunConfig;
@@ -17,19 +20,7 @@ use varve_lab::fsck::{Verdict, e2fsck_check};
 use varve_lab::run::{DATABASE, run};
 use vfs::{OpenFlags, RenameMode};
 
-fn sh(program: &str, args: &[&str]) -> Result<String, String> {
-    let output = Command::new(program)
-        .args(args)
-        .output()
-        .map_err(|e| format!("{program}: {e}"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).trim().into()),
-        false => Err(format!(
-            "{program} {args:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        )),
-    }
-}
+type Result<T, E = String> = std::result::Result<T, E>;
 
 /// A kernel mount of an image through a loop device; taken down when dropped.
 struct KernelMount {
@@ -38,12 +29,12 @@ struct KernelMount {
 }
 
 /// A loop device for the image, or the reason why there is none here.
-fn attach(image: &Path) -> Result<String, String> {
+fn attach(image: &Path) -> Result<String> {
     sh("losetup", &["-f", "--show", &image.to_string_lossy()])
 }
 
 impl KernelMount {
-    fn new(device: String, dir: PathBuf, options: &str) -> Result<KernelMount, String> {
+    fn new(device: String, dir: PathBuf, options: &str) -> Result<KernelMount> {
         let mount = KernelMount { device, dir };
         fs::create_dir_all(&mount.dir).map_err(|e| e.to_string())?;
         let to = mount.dir.to_string_lossy();
