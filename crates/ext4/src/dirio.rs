@@ -8,7 +8,7 @@ use crate::map::Span;
 use crate::tx::Tx;
 use base::{BlockNo, Bytes};
 use fscore::{Errno, FsError, FsResult};
-use ondisk::ext4::{Compat, HashVersion, Incompat, InodeFlags, SuperblockFlags};
+use ondisk::ext4::{Compat, HashVersion, Incompat, InodeFlags, Superblock, SuperblockFlags};
 
 /// A directory outside of a handle: for looking only. The gate is held.
 pub(crate) struct DirView<'a> {
@@ -23,10 +23,16 @@ pub(crate) struct DirEdit<'a, 't> {
     tx: &'a mut Tx<'t>,
 }
 
+/// Index levels below the root of a hash tree, at most.
+pub(crate) fn index_levels_max(sb: &Superblock) -> u8 {
+    1 + u8::from(sb.incompat().has(Incompat::LARGE_DIR))
+}
+
 impl Ext4 {
-    /// Index levels below the root of a hash tree, at most.
+    /// Index levels below the root of a hash tree, at most: as the superblock said at mount, after recovery. So it is with the credits for which
+    /// the log was found large enough; what sets the feature later counts from the next mount on.
     pub(crate) fn index_levels_max(&self) -> u8 {
-        1 + u8::from(self.geo.incompat().has(Incompat::LARGE_DIR))
+        index_levels_max(&self.geo)
     }
 
     /// What the blocks of this directory depend on.

@@ -110,16 +110,14 @@ impl Ext4 {
         log_queue: Option<Arc<Queue>>,
         options: MountOptions,
     ) -> FsResult<Arc<Ext4>> {
-        let (sb, torn) = read_superblock(&queue)?;
-        check_features(&sb, &options)?;
-        check_size(&queue, &sb)?;
+        let (sb, torn) = usable_superblock(&queue, &options)?;
         let log = open_log((&queue, log_queue), &sb, &options, torn)?;
         let (log, recovery) = log.unzip();
         let recovery = recovery.flatten();
         let recovered = recovery.is_some();
-        // Recovery may have brought a newer superblock home.
+        // Recovery may have brought a newer superblock home, which says what it likes.
         let (sb, torn) = if recovered {
-            read_superblock(&queue)?
+            usable_superblock(&queue, &options)?
         } else {
             (sb, torn)
         };
@@ -272,6 +270,14 @@ impl Ext4 {
         self.journal.commit_all().map_err(fault::journal)?;
         self.reap_pending()
     }
+}
+
+/// The superblock, if its features and sizes are such that the volume can be used; whether it is torn.
+fn usable_superblock(queue: &Queue, options: &MountOptions) -> FsResult<(Superblock, bool)> {
+    let (sb, torn) = read_superblock(queue)?;
+    check_features(&sb, options)?;
+    check_size(queue, &sb)?;
+    Ok((sb, torn))
 }
 
 /// The superblock; if the primary one is damaged, from its backup (M2) or from what is left of it (M3).
@@ -491,7 +497,7 @@ fn replay_fast_commits(
     let found = disk::FastCommits::parse(left.area(), left.block_bytes(), left.tid());
     let found = found.map_err(|e| FsError::incompatible(format!("{e}; run e2fsck -f")))?;
     // The superblock may have come home just now.
-    let (sb, _) = read_superblock(queue)?;
+    let (sb, _) = usable_superblock(queue, options)?;
     let images = crate::fast_commit::replay(queue, &sb, options, found.tags)?;
     left.finish(images, found.commits).map_err(fault::journal)
 }
@@ -515,7 +521,7 @@ fn start_journal(
     match log {
         Some(log) if !options.read_only => {
             if let Some(scheme) = &options.scheme {
-                log.check_credits(scheme, credits_needed(options))
+                log.check_credits(scheme, credits_needed(sb, options))
                     .map_err(fault::journal)?;
             }
             log.start(settings).map_err(fault::journal)
@@ -532,9 +538,10 @@ fn start_journal(
 }
 
 /// Blocks that the largest handle may change: a log that cannot hold them is refused now, not in the middle of some operation.
-fn credits_needed(options: &MountOptions) -> u32 {
+fn credits_needed(sb: &Superblock, options: &MountOptions) -> u32 {
+    let largest = crate::namei::largest_credits(crate::dirio::index_levels_max(sb));
     match options.data {
-        DataMode::Journal => crate::file::JOURNALED_CREDITS.max(crate::namei::LARGEST_CREDITS),
-        DataMode::Ordered | DataMode::Writeback => crate::namei::LARGEST_CREDITS,
+        DataMode::Journal => crate::file::JOURNALED_CREDITS.max(largest),
+        DataMode::Ordered | DataMode::Writeback => largest,
     }
 }

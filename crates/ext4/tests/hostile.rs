@@ -3,6 +3,7 @@
 
 mod common;
 
+use base::bytes::{get_le32, put_le32};
 use base::{BLOCK_BYTES, BlockNo, Ino, Rng};
 use blockdev::{BlockDevice, Class, Ram, write_block};
 use common::{Image, fork, have_tools, mount, pattern, try_mount};
@@ -325,4 +326,45 @@ fn mounts_that_are_refused_say_why() {
         .expect("refused")
         .to_string();
     assert!(e.contains("superblock") && e.contains("magic"), "{e}");
+}
+
+/// A log may bring a superblock that says something else than the one that was there: it is judged like any other.
+#[test]
+fn a_superblock_that_recovery_brings_is_judged_like_any_other() {
+    if !have_tools() {
+        return;
+    }
+    let plain = Image::new(16, &["-O", "^metadata_csum", "-J", "size=4"]).load();
+    let is_log = |n: u64| ondisk::jbd2::Superblock::parse(&read_block(&plain, n)).is_ok();
+    let log = (0..4096).find(|&n| is_log(n)).expect("a log");
+    let mut short = read_block(&plain, log);
+    ondisk::jbd2::Superblock::new(4096, 300, [7; 16]).encode(&mut short[..1024]);
+    write_block(&plain, BlockNo(log).lba(), Class::Home, short.into()).expect("in range");
+    for (field, bits, words) in [
+        (0, 0, None),
+        // large_dir: it needs a longer log.
+        (0x60, 0x4000, Some("at least")),
+        (0x60, 0x0800_0000, Some("feature")),
+        (0x64, 0x200, Some("bigalloc")),
+        (0x04, 0x2000, Some("the image is cut off")),
+    ] {
+        let image = Image::new(16, &[]);
+        image.store(&plain);
+        let mut block = read_block(&plain, 0);
+        let old = get_le32(&block, 1024 + field);
+        put_le32(&mut block, 1024 + field, old | bits);
+        let file = image.dir.path().join("block");
+        std::fs::write(&file, &block).expect("a file");
+        image.debugfs_write(&["jo", &format!("jw -b 0 {}", file.display()), "jc"]);
+        let outcome = try_mount(&image.load(), "").map(|fs| {
+            let recovered = fs.recovery().expect("the log is not empty").transactions;
+            fs.unmount().expect("unmount");
+            recovered
+        });
+        match (outcome, words) {
+            (Ok(recovered), None) => assert!(recovered > 0),
+            (Err(e), Some(words)) => assert!(e.to_string().contains(words), "{e}"),
+            (outcome, _) => panic!("{field:#x}: {outcome:?}"),
+        }
+    }
 }

@@ -8,7 +8,7 @@ use base::{Ino, Rng};
 use block::Queue;
 use blockdev::Image;
 use fscore::{Creds, FileKind, FileSystem, SetAttr};
-use ondisk::ext4::{GroupDesc, Inode, Superblock};
+use ondisk::ext4::{GroupDesc, Incompat, Inode, Superblock};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
 use varve_ext4::mkfs::{self, DeviceContent, JournalSize, Kind, MkfsOptions};
@@ -146,32 +146,33 @@ fn damage(rng: &mut Rng, content: &mut Image, at: &Places) {
     }
 }
 
-/// A log in which the largest operation would not fit is refused at mount, for every scheme, and the message names what would do.
+/// A log in which the largest operation would not fit is refused at mount, for every scheme, and the message names what would do. How large that
+/// is depends on whether trees of names may have a third level.
 #[test]
 fn log_that_is_too_small_is_refused_at_mount() {
-    let good = volume(Kind::Ext4);
-    let is_log = |b: &[u8]| ondisk::jbd2::Superblock::parse(b).is_ok();
-    let (at, _) = good.blocks().find(|(_, b)| is_log(b)).expect("a log");
-    for (blocks, options, fits) in [
-        (460, "", false),
-        (461, "", true),
-        (100, "scheme=coalition", false),
-        (461, "scheme=emmc", true),
-        (460, "data=journal", false),
-        (100, "scheme=none", true),
-        (100, "ro", true),
+    let plain = volume(Kind::Ext4);
+    let mut large_dir = plain.clone();
+    large_dir.edit_block(0, |b| {
+        let mut sb = Superblock::parse(&b[1024..]).expect("a volume");
+        sb.set_incompat(sb.incompat() | Incompat::LARGE_DIR);
+        sb.encode(&mut b[1024..]);
+    });
+    for (volume, blocks, options, fits) in [
+        (&plain, 288, "", false),
+        (&plain, 289, "", true),
+        (&plain, 100, "scheme=coalition", false),
+        (&plain, 289, "scheme=emmc", true),
+        (&plain, 380, "data=journal", false),
+        (&plain, 381, "data=journal", true),
+        (&plain, 100, "scheme=none", true),
+        (&plain, 100, "ro", true),
+        (&large_dir, 384, "", false),
+        (&large_dir, 385, "", true),
+        (&large_dir, 384, "data=journal", false),
+        (&large_dir, 385, "scheme=emmc", true),
+        (&large_dir, 100, "scheme=none", true),
     ] {
-        let mut content = good.clone();
-        content.edit_block(at, |b| {
-            ondisk::jbd2::Superblock::new(4096, blocks, [7; 16]).encode(&mut b[..1024]);
-        });
-        let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
-            let queue = Queue::new(Arc::new(content.to_ram(BYTES)));
-            let options = MountOptions::parse(options).expect("options");
-            let fs = Ext4::mount(queue, options).map_err(|e| e.to_string())?;
-            fs.unmount().map_err(|e| e.to_string())
-        });
-        let result = outcome.unwrap();
+        let result = mount_with_log(volume, blocks, options);
         match fits {
             true => assert_eq!(result, Ok(()), "{blocks} blocks, {options}"),
             false => {
@@ -183,6 +184,23 @@ fn log_that_is_too_small_is_refused_at_mount() {
             }
         }
     }
+}
+
+/// Mounts and unmounts a volume whose log has so many blocks.
+fn mount_with_log(volume: &Image, blocks: u32, options: &str) -> Result<(), String> {
+    let is_log = |b: &[u8]| ondisk::jbd2::Superblock::parse(b).is_ok();
+    let (at, _) = volume.blocks().find(|(_, b)| is_log(b)).expect("a log");
+    let mut content = volume.clone();
+    content.edit_block(at, |b| {
+        ondisk::jbd2::Superblock::new(4096, blocks, [7; 16]).encode(&mut b[..1024]);
+    });
+    let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
+        let queue = Queue::new(Arc::new(content.to_ram(BYTES)));
+        let options = MountOptions::parse(options).expect("options");
+        let fs = Ext4::mount(queue, options).map_err(|e| e.to_string())?;
+        fs.unmount().map_err(|e| e.to_string())
+    });
+    outcome.unwrap()
 }
 
 /// Looks at everything and changes a little; errors are fine.

@@ -20,6 +20,7 @@ mod write;
 mod writeback;
 
 pub(crate) use journaled::CREDITS as JOURNALED_CREDITS;
+pub(crate) use small::PAGES_MAX as SMALL_PAGES_MAX;
 pub(crate) use truncate::ORPHAN_CREDITS;
 pub(crate) use writeback::MAP_CREDITS;
 

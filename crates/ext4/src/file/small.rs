@@ -31,7 +31,7 @@ use fscore::{DirtyRun, FsResult};
 use journal::{Record, Scheme};
 
 /// Most pages that one handle logs.
-const PAGES_MAX: u32 = 16;
+pub(crate) const PAGES_MAX: u32 = 16;
 
 /// Where the pages over the front of a mapped stretch go, and how many.
 pub(super) enum Route {

@@ -22,7 +22,7 @@ mod rename;
 mod symlink;
 mod unlink;
 
-pub(crate) use credits::LARGEST_CREDITS;
+pub(crate) use credits::largest_credits;
 
 use crate::{Ext4, Inode, dir};
 use base::Ino;

@@ -28,10 +28,12 @@ pub(crate) struct NewAcls {
 }
 
 impl NewAcls {
-    /// Blocks that storing them may change.
+    /// Blocks that storing them may change: two need no more than one, as the block that the first one gets is the old block of the second.
     pub fn credits(&self) -> u32 {
-        let count = u32::from(self.access.is_some()) + u32::from(self.default.is_some());
-        CREDITS * count
+        match self.access.is_some() || self.default.is_some() {
+            true => CREDITS,
+            false => 0,
+        }
     }
 }
 
