@@ -2,6 +2,9 @@
 //!
 //! The cache never reads, never writes, never waits: it hands dirty runs to the file system and is told what became of them.
 //!
+//! Pages of 4 KiB that are written whole lie in [`rt::Page`]s, which direct I/O takes as they are. A page of which a part is changed is copied to memory
+//! of its own if it lies in one, or if somebody else holds it, and from then on changed in place.
+//!
 //! Invariants:
 //! - P1 a page under write-back is neither evicted nor handed out a second time; it may become dirty again, and then its
 //!   content is copied, so the device keeps the bytes it was given;
@@ -15,7 +18,7 @@ pub use writeback::{DirtyRun, Take};
 
 use base::{BLOCK_BYTES, Bytes, Ino};
 use rt::Mutex;
-use state::{Page, State, change_bytes, modify};
+use state::{Page, State, change_bytes, copies, modify};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -180,9 +183,7 @@ impl PageCache {
             "pages are whole"
         );
         // Copied before anything is locked: others shall not wait for that.
-        let pages: Vec<Bytes> = (data.chunks(self.page_bytes))
-            .map(Bytes::copy_from_slice)
-            .collect();
+        let pages = copies(data, self.page_bytes);
         let mut state = self.state.lock();
         state.insert_dirty(ino, first, pages, home);
         state.evict(self.limit);
@@ -439,6 +440,39 @@ mod tests {
         assert_eq!(cache.get(F, 22).expect("cached")[0], 19, "stays as it is");
         assert_eq!(cache.get(F, 23).expect("new")[0], 0);
         cache.check();
+    }
+
+    #[test]
+    fn pages_written_whole_suit_direct_io_and_one_that_changes_often_is_copied_once() {
+        let cache = PageCache::new(1 << 20);
+        cache.write_new(F, 0, &[1; 3 * BLOCK_BYTES], Home::Known);
+        cache.write(F, 3, 0, &[2; BLOCK_BYTES], &zeros(), Home::Known);
+        let address = |index| cache.look(F, index, |p| p.as_ptr().addr()).expect("cached");
+        assert!((0..4).all(|i| address(i).is_multiple_of(rt::Page::BYTES)));
+        cache.write(F, 1, 7, b"a", &zeros(), Home::Known);
+        let own = address(1);
+        for n in 0..100 {
+            cache.write(F, 1, 8 + n, b"b", &zeros(), Home::Known);
+        }
+        assert_eq!(address(1), own, "copied again");
+        let held = cache.get(F, 1).expect("cached");
+        cache.write(F, 1, 7, b"c", &zeros(), Home::Known);
+        assert_eq!((held[6], held[7], held[8]), (1, b'a', b'b'), "P1");
+        assert_eq!(cache.look(F, 1, |p| (p[7], p[107])), Some((b'c', b'b')));
+    }
+
+    #[test]
+    fn p1_a_page_under_write_back_is_copied_even_if_all_of_it_changes() {
+        let cache = PageCache::new(1 << 20);
+        cache.write_new(F, 0, &[1; 2 * BLOCK_BYTES], Home::Known);
+        let out = run(&cache, 0..9);
+        cache.write(F, 0, 0, &[2; BLOCK_BYTES], &zeros(), Home::Known);
+        cache.write(F, 1, 1, &[2], &zeros(), Home::Known);
+        assert_eq!((out.pages[0][0], out.pages[1][1]), (1, 1));
+        cache.written(F, out.range());
+        cache.drop_range(F, 0..9);
+        let new = rt::Page::copy_of(&[3; BLOCK_BYTES]);
+        assert_eq!((out.pages[0][0], out.pages[1][1], new[0]), (1, 1, 3));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The runtime of both worlds: time, tasks, locks, randomness, trace.
+//! The runtime of both worlds: time, tasks, locks, randomness, trace, memory of pages.
 //!
 //! The same blocking, `Send + Sync` code runs on coroutines with a virtual clock (inside of [`Sim::run`]) and on OS
 //! threads with the real one (everywhere else); each blocking call looks where it is. In a simulation all tasks share
@@ -25,6 +25,7 @@ mod mutant;
 mod mutex;
 mod order;
 mod overflow;
+mod page;
 mod power;
 mod queue;
 mod rwlock;
@@ -46,6 +47,7 @@ pub use failure::{Blocked, Failure};
 pub use guards::{Payload, foreign, foreign_depth, in_simulation, no_yield, unwinding};
 pub use mutant::{MUTANTS, Reached, mutant};
 pub use mutex::{Mutex, MutexGuard};
+pub use page::Page;
 pub use power::{PowerLost, power_cut, powered, sleep_until_power};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::Semaphore;

@@ -1,5 +1,7 @@
 //! Buffers whose address suits direct I/O.
 
+use base::{BLOCK_BYTES, Bytes};
+use rt::Page;
 use std::ops::{Deref, DerefMut};
 
 /// Bytes at an address that is a multiple of a power of two.
@@ -54,9 +56,79 @@ impl AsRef<[u8]> for Aligned {
     }
 }
 
+/// What one block is read into: memory that a cache can keep, and drop, without that of its neighbours.
+pub(super) enum Block {
+    /// A whole block.
+    Page(Page),
+    /// Less, or more aligned than a page.
+    Other(Aligned),
+}
+
+impl Block {
+    /// Buffers for `len` bytes, of a block each, the last one perhaps shorter; the content is arbitrary.
+    pub fn many(len: usize, align: usize) -> Vec<Block> {
+        let whole = match align <= Page::BYTES {
+            true => len / BLOCK_BYTES,
+            false => 0,
+        };
+        let mut blocks: Vec<Block> = Page::many(whole).into_iter().map(Block::Page).collect();
+        let others = (whole * BLOCK_BYTES..len).step_by(BLOCK_BYTES);
+        let other = |at| Block::Other(Aligned::new(BLOCK_BYTES.min(len - at), align));
+        blocks.extend(others.map(other));
+        blocks
+    }
+    pub fn into_bytes(self) -> Bytes {
+        match self {
+            Block::Page(page) => page.into_bytes(),
+            Block::Other(bytes) => Bytes::from_owner(bytes),
+        }
+    }
+}
+
+impl Deref for Block {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Block::Page(page) => page,
+            Block::Other(bytes) => bytes,
+        }
+    }
+}
+
+impl DerefMut for Block {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Block::Page(page) => page,
+            Block::Other(bytes) => bytes,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whole_blocks_are_pages_and_a_part_is_as_long_as_it_is() {
+        for (len, align, pages) in [
+            (8192, 1, 2),
+            (9216, 512, 2),
+            (1024, 4096, 0),
+            (8192, 8192, 0),
+        ] {
+            let mut blocks = Block::many(len, align);
+            blocks.iter_mut().for_each(|b| b.fill(1));
+            assert!(
+                blocks
+                    .iter()
+                    .all(|b| b.as_ptr().addr().is_multiple_of(align))
+            );
+            let whole = blocks.iter().filter(|b| matches!(b, Block::Page(_)));
+            assert_eq!(whole.count(), pages);
+            let bytes: Vec<Bytes> = blocks.into_iter().map(Block::into_bytes).collect();
+            assert_eq!(bytes.iter().map(Bytes::len).sum::<usize>(), len);
+        }
+    }
 
     #[test]
     fn addresses_are_multiples() {

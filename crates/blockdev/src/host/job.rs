@@ -1,9 +1,9 @@
 //! One request in the form in which the kernel takes it: its bytes stay where they are until it is complete.
 
-use super::buffer::Aligned;
+use super::buffer::{Aligned, Block};
 use super::place::{PIECES_MAX, Place};
 use crate::{DevError, Op, Piece, Reply, Request};
-use base::{BLOCK_BYTES, Bytes, SECTOR_BYTES};
+use base::{Bytes, SECTOR_BYTES};
 use rt::Mutex;
 use std::io;
 
@@ -36,7 +36,7 @@ impl Pool {
 /// What is to be done.
 pub(super) enum Job {
     /// Read into the buffers, one after the other: blocks with memory of their own, so that a cache can keep one without the others.
-    Read { at: u64, into: Vec<Aligned> },
+    Read { at: u64, into: Vec<Block> },
     /// Write the parts in their order.
     Write {
         at: u64,
@@ -65,7 +65,7 @@ impl Job {
         Ok(match request.op {
             Op::Read { lba, sectors } => Job::Read {
                 at: place.at(lba),
-                into: blocks(sectors as usize * SECTOR_BYTES, place.align),
+                into: Block::many(sectors as usize * SECTOR_BYTES, place.align),
             },
             Op::Write { lba, pieces, fua } => {
                 let (parts, spare) = parts(place, pool, pieces);
@@ -145,7 +145,7 @@ impl Job {
     pub fn into_reply(self, pool: &Pool) -> Reply {
         match self {
             Job::Read { into, .. } => Reply {
-                data: into.into_iter().map(Bytes::from_owner).collect(),
+                data: into.into_iter().map(Block::into_bytes).collect(),
                 ..Reply::default()
             },
             other => {
@@ -154,14 +154,6 @@ impl Job {
             }
         }
     }
-}
-
-/// Buffers for `len` bytes, of a block each.
-fn blocks(len: usize, align: usize) -> Vec<Aligned> {
-    let starts = (0..len).step_by(BLOCK_BYTES);
-    starts
-        .map(|at| Aligned::new(BLOCK_BYTES.min(len - at), align))
-        .collect()
 }
 
 fn rest(slices: Vec<&[u8]>, mut done: usize) -> Vec<&[u8]> {
@@ -206,4 +198,53 @@ fn parts(place: &Place, pool: &Pool, pieces: Vec<Piece>) -> (Vec<Part>, Option<A
         }
     }
     (parts, Some(spare))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Class, HostOptions};
+    use base::{BLOCK_BYTES, Lba};
+    use rt::Page;
+    use std::path::Path;
+
+    fn place() -> Place {
+        let file = tempfile::tempfile().expect("a file");
+        let mut place = Place::new(Path::new("a file"), file, &HostOptions::write()).unwrap();
+        place.align = 512;
+        place
+    }
+    fn spare_bytes(pool: &Pool, pieces: Vec<Bytes>) -> usize {
+        let piece = |bytes| Piece {
+            bytes,
+            class: Class::Data,
+        };
+        let op = Op::Write {
+            lba: Lba(0),
+            pieces: pieces.into_iter().map(piece).collect(),
+            fua: false,
+        };
+        let job = Job::new(&place(), pool, Request { op }).unwrap();
+        let Job::Write { spare, .. } = &job else {
+            panic!("a write");
+        };
+        let bytes = spare.as_ref().map_or(0, |s| s.len());
+        pool.give(job);
+        bytes
+    }
+
+    #[test]
+    fn pages_go_to_direct_io_without_a_copy() {
+        let pool = Pool::new();
+        let page = |n| Page::copy_of(&[n; BLOCK_BYTES]).into_bytes();
+        let pages: Vec<Bytes> = (0..200).map(page).collect();
+        assert_eq!(spare_bytes(&pool, pages), 0);
+        let odd = Bytes::from(vec![0; BLOCK_BYTES + 1]).slice(1..);
+        let odd = match odd.as_ptr().addr().is_multiple_of(512) {
+            true => Bytes::from(vec![0; 2 * BLOCK_BYTES]).slice(2..BLOCK_BYTES + 2),
+            false => odd,
+        };
+        assert_eq!(spare_bytes(&pool, vec![page(1), odd, page(2)]), BLOCK_BYTES);
+        assert_eq!(pool.0.lock().len(), 1, "the spare buffer is kept");
+    }
 }

@@ -1,6 +1,6 @@
 //! The open file or device below: its window, its alignment, its promises, and single transfers.
 
-use super::buffer::Aligned;
+use super::buffer::{Aligned, Block};
 use super::busy::{is_device, numbers};
 use super::options::{HostError, HostOptions};
 use crate::{Caps, DevError};
@@ -103,7 +103,7 @@ impl Place {
     }
 
     /// Fills buffers one after the other, of which `done` bytes are filled already.
-    pub fn read_into(&self, at: u64, into: &mut [Aligned], mut done: usize) -> io::Result<()> {
+    pub fn read_into(&self, at: u64, into: &mut [Block], mut done: usize) -> io::Result<()> {
         let total: usize = into.iter().map(|b| b.len()).sum();
         while done < total {
             let (mut skip, mut slices) = (done, Vec::with_capacity(into.len().min(PIECES_MAX)));

@@ -13,8 +13,13 @@ const PEAK_MIB: u64 = 512;
 
 /// Resident memory at most so far, MiB; `None` when the process has ended.
 fn peak_of(pid: u32) -> Option<u64> {
+    memory_of(pid, "VmHWM:")
+}
+
+/// What the kernel says of a process in a line of proc_pid_status(5), MiB.
+fn memory_of(pid: u32, what: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let line = status.lines().find(|line| line.starts_with(what))?;
     let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kib >> 10)
 }
@@ -87,6 +92,34 @@ fn a_terabyte() {
     assert_eq!(code, 0);
     bounded("mkfs of 1 TiB", peak);
     fill_a_terabyte(&place);
+}
+
+/// A cache that is full of pages read with direct I/O, and then of pages written, takes what `cache=` says; beside it there are buffers of reads and
+/// spare chunks of pages (4 MiB each), what finds the pages, and a buffer of 1 MiB for each of 16 threads that takes requests.
+#[test]
+fn pages_of_direct_io_keep_the_limit_of_the_cache() {
+    const CACHE_MIB: u64 = 48;
+    let place = Place::new("ext4");
+    let image = place.image();
+    fs::remove_file(&image).expect("the small one");
+    must(VARVE, &["mkfs", "--fs", "ext4", "--size", "320", &image]);
+    let options = format!("direct,cache={CACHE_MIB}");
+    let name = place.dir().join("file");
+    place.mount(&options);
+    fs::write(&name, vec![7; 128 << 20]).expect("room");
+    place.umount();
+    let serving = Serving::new(&place, &options);
+    let memory = || memory_of(serving.0.id(), "RssAnon:").expect("it serves");
+    let before = memory();
+    assert_eq!(fs::read(&name).expect("there").len(), 128 << 20);
+    let read = memory() - before;
+    fs::write(place.dir().join("other"), vec![8; 128 << 20]).expect("room");
+    let wrote = memory() - before;
+    eprintln!("cache of {CACHE_MIB} MiB: {read} MiB after reading, {wrote} after writing");
+    assert!(read >= CACHE_MIB, "the cache is not full: {read} MiB");
+    assert!(read < CACHE_MIB + 20, "{read} MiB after reading");
+    assert!(wrote < CACHE_MIB + 44, "{wrote} MiB after writing");
+    serving.end(&place);
 }
 
 #[test]

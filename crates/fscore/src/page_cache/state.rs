@@ -47,10 +47,32 @@ pub(super) struct State {
     pub(super) dirty_files: BTreeSet<Ino>,
 }
 
+/// Whole pages with this content.
+pub(super) fn copies(data: &[u8], page_bytes: usize) -> Vec<Bytes> {
+    let contents = data.chunks(page_bytes);
+    if page_bytes != rt::Page::BYTES {
+        return contents.map(Bytes::copy_from_slice).collect();
+    }
+    let pages = rt::Page::many(contents.len()).into_iter();
+    let filled = pages.zip(contents).map(|(mut page, content)| {
+        page.copy_from_slice(content);
+        page.into_bytes()
+    });
+    filled.collect()
+}
+
+/// A whole page with this content.
+fn copy(content: &[u8]) -> Bytes {
+    match content.len() {
+        rt::Page::BYTES => rt::Page::copy_of(content).into_bytes(),
+        _ => Bytes::copy_from_slice(content),
+    }
+}
+
 /// Overwrites part of a page; copies it if somebody else holds its bytes (P1).
 pub(super) fn modify(page: &mut Bytes, at: usize, data: &[u8]) {
     if data.len() == page.len() {
-        *page = Bytes::copy_from_slice(data);
+        *page = copy(data);
         return;
     }
     change_bytes(page, |bytes| {
