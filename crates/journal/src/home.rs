@@ -5,6 +5,9 @@
 //!   completed; and the superblock that names the new tail is durable before the log blocks behind it are free (H2).
 //! - M3: every home write of a running journal that is none by REMAP (`home_remap.rs`) passes `write_home_batch`, so that those of deltas leave each byte old or new (H1). It
 //!   writes the committed image of blocks that a transaction is working on, too: hot blocks hold no tail back for ever.
+//! - M4: `copy-reliable` takes FUA where a FUA write is a reliable write ([`blockdev::Caps::writes_old_or_new`]). Where it promises nothing about a cut inside of it (a
+//!   file of a host, where it is a write and a flush), deltas live by full-first anyway (D2: `home_is_safe` is false there, and `full-first=off` is refused), full
+//!   images need nothing of home (C1), and durable the home write becomes as with `copy`: by one flush for all of them before the tail moves (M2).
 
 use crate::inner::{Inner, Log};
 use crate::ring::LogPos;
@@ -107,10 +110,11 @@ impl Inner {
         Ok(result?)
     }
 
-    /// True if a home write is durable when it completes.
+    /// True if home writes are reliable writes, and so durable when they complete (M4).
     fn writes_home_reliably(&self) -> bool {
         let scheme = self.options.scheme.filter(|_| self.log.is_some());
         scheme.is_some_and(|s| s.home == Home::CopyReliable)
+            && self.queue.caps().writes_old_or_new()
     }
 
     /// The image to write (M1), or the running one if a test asked for that mistake.

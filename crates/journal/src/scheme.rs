@@ -33,7 +33,8 @@ pub enum Order {
 pub enum Home {
     /// Ordinary writes.
     Copy,
-    /// FUA writes, which an eMMC turns into reliable writes: every byte is old or new whenever the power goes.
+    /// FUA writes, which an eMMC turns into reliable writes: every byte is old or new whenever the power goes. Ordinary writes on a device whose FUA
+    /// writes promise no such thing.
     CopyReliable,
     /// The device points home at the page of the journal (JFTL, 3.1); what it cannot, and what must not be, is copied
     /// (`home_remap.rs`).

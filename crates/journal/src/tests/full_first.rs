@@ -52,6 +52,7 @@ fn nearly_full(seed: u64) -> Image {
     let mut image = Image::new();
     image.set_block(1, empty_log(LOG));
     let (disk, queue) = queue(&image, seed);
+    let device = queue.clone();
     let options = Options {
         scheme: Preset::Emmc.scheme(),
         ..quiet()
@@ -68,6 +69,9 @@ fn nearly_full(seed: u64) -> Image {
     let mut handle = journal.start(1).expect("room");
     handle.write(BlockNo(41), 16, &[3]).expect("credit");
     journal.write_back_now().expect("home");
+    // M4: until then the tail stays.
+    let flushed = device.ensure_flushed(device.mark());
+    flushed.expect("flushes");
     let tid = handle.finish().expect("runs");
     journal.commit(tid).expect("commits");
     assert!(journal.stats().tail_updates > 0, "the tail has moved");
@@ -102,4 +106,43 @@ fn healthy_log_is_recovered_where_home_writes_tear() {
             assert_eq!(after.block(block)[at], byte, "block {block}");
         }
     });
+}
+
+/// Flushes and FUA commands of a checkpoint of six blocks that are no neighbours, with the tail that moves behind it.
+fn cost_of_checkpoint(caps: &Caps) -> [u64; 2] {
+    simulate(1, || {
+        let mut image = Image::new();
+        image.set_block(1, empty_log(LOG));
+        let disk = SpecDisk::from_image(caps.clone(), image, 1);
+        let queue = Queue::new(disk as Arc<dyn BlockDevice>);
+        let options = Options {
+            scheme: Preset::Emmc.scheme(),
+            ..quiet()
+        };
+        let Ok(Opened::Clean(log)) = open(queue.clone(), place(FS, LOG)) else {
+            panic!("clean")
+        };
+        let journal = log.start(options).expect("starts");
+        store(&journal, &[30, 33, 36, 39, 42, 45], 0, 1);
+        let before = queue.stats();
+        journal.checkpoint_all().expect("home");
+        let after = queue.stats();
+        assert!(journal.stats().tail_updates > 0, "the tail has moved");
+        crash(&journal);
+        [
+            after.flushes - before.flushes,
+            after.fua_commands - before.fua_commands,
+        ]
+    })
+}
+
+#[test]
+fn m4_home_writes_have_fua_where_it_is_a_reliable_write_and_share_a_flush_elsewhere() {
+    let reliable = Caps {
+        reliable_granule: Some(512),
+        ..tearing()
+    };
+    // One of the FUA commands is the superblock of the log.
+    assert_eq!(cost_of_checkpoint(&reliable), [0, 7]);
+    assert_eq!(cost_of_checkpoint(&tearing()), [1, 1]);
 }
