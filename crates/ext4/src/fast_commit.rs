@@ -8,6 +8,11 @@
 //! - U2 all blocks that change hands are freed before any is taken, and those that the tags name are taken before the allocator gives out
 //!   blocks for nodes and directories: nothing is used twice.
 //! - U3 doing it again changes nothing: an entry that is there stays, one that is gone is not missed.
+//! - U4 a row that would not lead to a volume without faults is refused before anything is logged: names and links are counted before the
+//!   first change, and each inode that remains is judged by the rules of the offline checker as it would be.
+
+mod judge;
+mod names;
 
 use crate::dir;
 use crate::extent::{Aim, STEP_CREDITS, Step};
@@ -18,13 +23,24 @@ use base::{BlockNo, Bytes, Ino};
 use block::Queue;
 use fscore::{FileKind, FsError, FsResult};
 use journal::Journal;
+use names::{Change, Names};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Extent, ExtentNode, FastCommitName, FastCommitTag, InodeFlags, Superblock};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of an inode before its block area, and where the fields behind that begin.
 const FIELDS: (usize, usize) = (0x28, 0x64);
+
+/// Fields in which a directory keeps its own blocks: size, sectors, flags, and the high halves of the first two.
+const OF_DIRECTORY: [Range<usize>; 5] =
+    [0x04..0x08, 0x1C..0x20, 0x20..0x24, 0x6C..0x70, 0x74..0x76];
+
+/// Most names of a file, and links of a directory that are counted.
+const LINKS_MAX: i64 = 65_000;
+/// Entries of a directory that are read at once.
+const ENTRIES: usize = 256;
 
 /// Blocks of a file by number (Linux `EXT_MAX_BLOCKS`).
 const BLOCKS_MAX: u64 = u32::MAX as u64;
@@ -45,6 +61,51 @@ struct Target {
     is_dir: bool,
     /// The directory in which it was made.
     parent: Ino,
+    /// Names that it loses, and gets.
+    names: (i64, i64),
+    /// Directories in it that come, less those that go.
+    subdirs: i64,
+}
+
+impl Target {
+    fn is_alive(&self) -> bool {
+        self.links > 0
+    }
+
+    /// It has nothing to do with what its number stood for on the device.
+    fn is_fresh(&self) -> bool {
+        self.old.is_none() || self.new
+    }
+
+    /// In use without a name: on the list of orphans, which the mount goes through afterwards.
+    fn was_orphan(&self) -> bool {
+        self.old.as_ref().is_some_and(|old| old.links() == 0)
+    }
+
+    /// Names on the device.
+    fn names_before(&self) -> i64 {
+        match &self.old {
+            Some(old) if old.is_dir() => i64::from(old.links() > 0),
+            Some(old) => old.links().into(),
+            None => 0,
+        }
+    }
+
+    fn names_after(&self) -> i64 {
+        self.names_before() - self.names.0 + self.names.1
+    }
+
+    /// The links that it has to note.
+    fn links_after(&self) -> i64 {
+        let counted = match &self.old {
+            _ if !self.is_dir => return self.names_after(),
+            // More than can be counted.
+            Some(old) if !self.new && old.links() == 1 => return 1,
+            Some(old) if !self.new => i64::from(old.links()) + self.subdirs,
+            _ => 2 + self.subdirs,
+        };
+        if counted > LINKS_MAX { 1 } else { counted }
+    }
 }
 
 /// Carries the changes out and answers the blocks that have changed.
@@ -64,26 +125,37 @@ pub(crate) fn replay(
     let mut replay = Replay {
         fs: &fs,
         targets: BTreeMap::new(),
-        names: Vec::new(),
+        names: Names::default(),
     };
-    let done = replay.gather(tags).and_then(|()| replay.carry_out());
+    let done = replay
+        .gather(tags)
+        .and_then(|()| replay.count_names())
+        .and_then(|()| replay.check_targets())
+        .and_then(|()| replay.carry_out());
     let images = fs.journal.unwritten();
+    let done = done.and_then(|()| replay.judge(&images));
     // Nothing of it goes home from here.
     fs.journal
         .abort("fast commits: the journal goes on with it");
     let _ = fs.journal.stop();
-    done.map(|()| images)
+    done.map(|()| images).map_err(|e| match e {
+        // No room, or no such thing, says nothing to who mounts.
+        FsError::Posix(errno) => wrong(format!("{errno}")),
+        FsError::Corrupt { what } if !what.starts_with(WHAT) => wrong(what),
+        other => other,
+    })
 }
 
+const WHAT: &str = "fast commit";
+
 fn wrong(what: String) -> FsError {
-    FsError::corrupt(format!("fast commit: {what}; run e2fsck -f"))
+    FsError::corrupt(format!("{WHAT}: {what}; run e2fsck -f"))
 }
 
 struct Replay<'a> {
     fs: &'a Arc<Ext4>,
     targets: BTreeMap<Ino, Target>,
-    /// Names in the order of the row; false: taken off.
-    names: Vec<(bool, FastCommitName)>,
+    names: Names,
 }
 
 impl Replay<'_> {
@@ -98,7 +170,7 @@ impl Replay<'_> {
                         )));
                     }
                     self.fs
-                        .check_range(extent.physical, extent.len, "fast commit")?;
+                        .check_range(extent.physical, extent.len, "a range")?;
                     let target = self.mapped(ino)?;
                     cut(
                         &mut target.extents,
@@ -113,42 +185,51 @@ impl Replay<'_> {
                 }
                 FastCommitTag::Inode(ino, fields) => self.fields(ino, fields)?,
                 FastCommitTag::Create(name) => {
-                    self.target(name.ino)?.parent = name.parent;
-                    let is_dir = self.target(name.ino)?.is_dir;
-                    self.target(name.ino)?.links = 1 + u32::from(is_dir);
-                    self.target(name.parent)?.links += u32::from(is_dir);
-                    self.names.push((true, name));
+                    let target = self.target(name.ino)?;
+                    (target.parent, target.links) = (name.parent, 1);
+                    self.name(true, &name)?;
                 }
                 FastCommitTag::Link(name) => {
                     self.target(name.ino)?.links += 1;
-                    self.names.push((true, name));
+                    self.name(true, &name)?;
                 }
                 FastCommitTag::Unlink(name) => {
-                    self.unlink(&name)?;
-                    self.names.push((false, name));
+                    self.unlink(name.ino)?;
+                    self.name(false, &name)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn unlink(&mut self, name: &FastCommitName) -> FsResult<()> {
-        let target = self.target(name.ino)?;
-        let is_dir = target.is_dir;
-        target.links = if is_dir {
-            0
-        } else {
-            target.links.saturating_sub(1)
+    fn unlink(&mut self, ino: Ino) -> FsResult<()> {
+        let target = self.target(ino)?;
+        target.links = match target.is_dir {
+            true => 0,
+            false => target.links.saturating_sub(1),
         };
         if target.links == 0 {
             target.extents.clear();
             (target.moved, target.new) = (true, true);
         }
-        if is_dir {
-            let parent = self.target(name.parent)?;
-            parent.links = parent.links.saturating_sub(1);
-        }
         Ok(())
+    }
+
+    fn name(&mut self, add: bool, name: &FastCommitName) -> FsResult<()> {
+        let fs = self.fs;
+        let dir = self.target(name.parent)?.old.clone();
+        let there = || {
+            let Some(dir) = dir.filter(disk::Inode::is_dir) else {
+                return Ok(None);
+            };
+            let dir = Inode::new(name.parent, Core::new(dir, fs.newest_tid()));
+            let found = dir::lookup(&fs.view_dir(&dir), &name.name)?;
+            Ok(found.map(|found| found.ino))
+        };
+        match add {
+            true => self.names.add(name, there),
+            false => self.names.remove(name, there),
+        }
     }
 
     fn fields(&mut self, ino: Ino, fields: Vec<u8>) -> FsResult<()> {
@@ -161,6 +242,11 @@ impl Replay<'_> {
         if !target.old.as_ref().is_some_and(same) && !target.new {
             target.extents.clear();
             (target.moved, target.new) = (true, true);
+        }
+        let type_of = |inode: &disk::Inode| disk::FileType::of_mode(inode.mode());
+        let old = target.old.as_ref().filter(|_| !target.new);
+        if old.is_some_and(|old| type_of(old) != type_of(&inode)) {
+            return Err(wrong(format!("inode {ino} becomes one of another type")));
         }
         target.is_dir = inode.is_dir();
         target.links = inode.links().into();
@@ -209,6 +295,8 @@ impl Replay<'_> {
             moved: false,
             new: false,
             parent: disk::ROOT_INO,
+            names: (0, 0),
+            subdirs: 0,
         };
         if let Some(old) = old.filter(has_extents) {
             let inode = Inode::new(ino, Core::new(old, fs.newest_tid()));
@@ -223,7 +311,7 @@ impl Replay<'_> {
             self.free(ino, target)?;
         }
         self.fs.reap_pending()?;
-        let alive = || self.targets.iter().filter(|(_, t)| t.links > 0);
+        let alive = || self.targets.iter().filter(|(_, t)| t.is_alive());
         for (&ino, target) in alive() {
             self.put_fields(ino, target)?;
         }
@@ -237,8 +325,12 @@ impl Replay<'_> {
         for (&ino, target) in alive() {
             self.put_mapping(ino, target)?;
         }
-        for (add, name) in &self.names {
-            self.put_name(*add, name)?;
+        let is_new = |ino| self.targets.get(&ino).is_some_and(|t| t.new);
+        for change in self.names.gone(is_new) {
+            self.take_name(change)?;
+        }
+        for change in self.names.come(is_new) {
+            self.put_name(change)?;
         }
         for (&ino, target) in alive() {
             self.put_links(ino, target)?;
@@ -251,8 +343,9 @@ impl Replay<'_> {
         let Some(old) = &target.old else {
             return Ok(());
         };
-        let goes = target.links == 0 || target.new;
-        if !goes && !target.moved {
+        let goes = !target.is_alive() || target.new;
+        let waits = goes && target.was_orphan();
+        if waits || (!goes && !target.moved) {
             return Ok(());
         }
         let fs = self.fs;
@@ -285,18 +378,30 @@ impl Replay<'_> {
         };
         let fs = self.fs;
         let old = target.old.as_ref().filter(|_| !target.new);
+        let unmapped = target.moved || !old.is_some_and(has_extents);
         let bytes = fs.geo.inode_bytes();
         let mut raw = old.map_or_else(|| vec![0; bytes], |old| old.bytes().to_vec());
         let end = fields.len().min(bytes);
         raw[..FIELDS.0].copy_from_slice(&fields[..FIELDS.0]);
         raw[FIELDS.1..end].copy_from_slice(&fields[FIELDS.1..end]);
+        if let Some(old) = old.filter(|old| old.is_dir()) {
+            for own in OF_DIRECTORY {
+                raw[own.clone()].copy_from_slice(&old.bytes()[own]);
+            }
+        }
         let mut inode = disk::Inode::parse(&raw, bytes).map_err(fault::corrupt)?;
-        if !inode.flags().has(InodeFlags::EXTENTS) {
+        if target.was_orphan() {
+            // Where the list goes on.
+            inode.set_deletion_time(target.old.as_ref().map_or(0, disk::Inode::deletion_time));
+        }
+        if target.is_dir && old.is_some() {
+            // Its names say what becomes of its blocks.
+        } else if !inode.flags().has(InodeFlags::EXTENTS) {
             // The target of a short link, the numbers of a device, or content.
             inode
                 .block_area_mut()
                 .copy_from_slice(&fields[FIELDS.0..FIELDS.1]);
-        } else if old.is_none() || target.moved {
+        } else if unmapped && !(target.is_dir && old.is_some()) {
             ExtentNode::inline_root().encode(inode.block_area_mut());
         }
         if old.is_none() || target.moved {
@@ -305,8 +410,11 @@ impl Replay<'_> {
             let fits = inode.set_sectors(sectors, fs.has_huge_files(), fs.geo.block_bytes());
             debug_assert!(fits, "one block");
         }
-        let inline = inode.flags().has(InodeFlags::INLINE_DATA);
-        if target.is_dir && old.is_none() && !inline {
+        if target.is_dir && old.is_none() {
+            // What it held when its tag was written: the row names all of it, and what went since.
+            if inode.flags().has(InodeFlags::INLINE_DATA) {
+                fs.drop_inline(ino, &mut inode)?;
+            }
             inode.set_size(0);
         }
         inode.set_links(1);
@@ -349,32 +457,26 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// U3.
-    fn put_name(&self, add: bool, name: &FastCommitName) -> FsResult<()> {
+    /// Of a directory that goes, or is another one now, nothing has to be taken.
+    fn take_name(&self, change: Change<'_>) -> FsResult<()> {
         let fs = self.fs;
-        let dead = |ino: &Ino| self.targets.get(ino).is_some_and(|t| t.links == 0);
-        if dead(&name.parent) || (add && dead(&name.ino)) {
+        let dir = &self.targets[&change.parent];
+        if dir.new || !dir.is_alive() {
             return Ok(());
         }
-        let parent = fs.inode(name.parent)?;
-        if !parent.is_dir() {
-            return Err(wrong(format!("inode {} is no directory", name.parent)));
-        }
-        let there = dir::lookup(&fs.view_dir(&parent), &name.name)?.map(|found| found.ino);
+        let parent = fs.inode(change.parent)?;
+        fs.transact(STEP_CREDITS, |tx| {
+            dir::remove(&mut fs.edit_dir(&parent, tx), change.name).map(drop)
+        })
+    }
+
+    fn put_name(&self, change: Change<'_>) -> FsResult<()> {
+        let fs = self.fs;
+        let parent = fs.inode(change.parent)?;
+        let kind: FileKind = fs.inode(change.ino)?.kind()?;
         fs.transact(STEP_CREDITS, |tx| {
             let mut edit = fs.edit_dir(&parent, tx);
-            if !add {
-                return match there == Some(name.ino) {
-                    true => dir::remove(&mut edit, &name.name).map(drop),
-                    false => Ok(()),
-                };
-            }
-            let kind: FileKind = fs.inode(name.ino)?.kind()?;
-            match there {
-                Some(ino) if ino == name.ino => Ok(()),
-                Some(_) => dir::replace(&mut edit, &name.name, name.ino, kind).map(drop),
-                None => dir::insert(&mut edit, &name.name, name.ino, kind),
-            }
+            dir::insert(&mut edit, change.name, change.ino, kind)
         })
     }
 
@@ -382,7 +484,7 @@ impl Replay<'_> {
         let fs = self.fs;
         let inode = fs.inode(ino)?;
         fs.transact(STEP_CREDITS, |tx| {
-            let links = u16::try_from(target.links).unwrap_or(u16::MAX);
+            let links = u16::try_from(target.links_after()).expect("counted up to LINKS_MAX");
             inode.core().disk.set_links(links);
             fs.put_inode(tx, &inode)
         })

@@ -2,6 +2,7 @@
 
 use super::finding::Kind;
 use super::state::State;
+use super::xattrs;
 use base::Ino;
 use base::bytes::get_le32;
 use ondisk::ext4::{
@@ -37,6 +38,9 @@ pub(super) fn check(state: &mut State<'_>, ino: u32, inode: &Inode) -> Option<Ve
         bad("content in the inode, without its attribute".into());
         return None;
     };
+    if xattrs::has_value_outside(inode) {
+        bad("content in the inode, and an attribute whose value lies outside".into());
+    }
     let rest = rest.value;
     let room = BLOCK_AREA_BYTES + rest.len();
     // A file may be shorter, or end in zeros that are stored nowhere.

@@ -51,6 +51,22 @@ fn scan_table(volume: &Volume<'_>, state: &mut State<'_>, group: u32, count: u32
     }
 }
 
+/// One inode.
+pub(super) fn check_one(volume: &Volume<'_>, state: &mut State<'_>, ino: Ino) {
+    let sb = &volume.sb;
+    let Some(place) = sb.inode_place(ino) else {
+        return state.at_inode(ino.0, Kind::InodeField, "there is no such inode");
+    };
+    let bytes = sb.inode_bytes();
+    let per_block = (volume.block_bytes() / bytes) as u32;
+    let table = volume.descs[place.group as usize].inode_table().0;
+    let at = table + u64::from(place.index / per_block);
+    if let Some(block) = volume.reader.block(at, state.found) {
+        let from = (place.index % per_block) as usize * bytes;
+        check_raw(volume, state, ino.0, at, &block[from..from + bytes]);
+    }
+}
+
 fn check_raw(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, block: u64, raw: &[u8]) {
     let inode = match Inode::parse(raw, raw.len()) {
         Ok(inode) => inode,

@@ -38,11 +38,12 @@ mod xattrs;
 
 pub use finding::{Finding, Kind};
 
-use base::{BlockNo, Bytes};
+use base::{BlockNo, Bytes, Ino};
 use finding::Findings;
-use ondisk::ext4::FileType;
+use ondisk::ext4::{FileType, SUPERBLOCK_AT, Superblock};
 use reader::Reader;
 use state::State;
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use volume::Volume;
 
@@ -117,6 +118,39 @@ pub fn check<E: Display>(read: &dyn Fn(BlockNo) -> Result<Bytes, E>, options: &O
     report.findings = found.list;
     report.beyond = found.beyond;
     report
+}
+
+/// What is wrong with these inodes, each looked at alone: fields, blocks, attributes and content, not names, links and what others own. Those
+/// of `orphans` are on a list of them. Nothing is said of the superblock and the groups, but that they cannot be used.
+pub(crate) fn of_inodes<E: Display>(
+    read: &dyn Fn(BlockNo) -> Result<Bytes, E>,
+    blocks: u64,
+    inos: &BTreeSet<Ino>,
+    orphans: &BTreeSet<Ino>,
+) -> Vec<Finding> {
+    let read = |block: BlockNo| read(block).map_err(|e| e.to_string());
+    let reader = Reader::new(&read, blocks);
+    let mut found = Findings::new(1);
+    let head = match reader.block(0, &mut found) {
+        Some(block) => Superblock::parse(&block[SUPERBLOCK_AT as usize..]),
+        None => return found.list,
+    };
+    let sb = match head {
+        Ok(sb) => sb,
+        Err(e) => return vec![Finding::new(Kind::Superblock, e.to_string()).block(0)],
+    };
+    let reader = reader.in_blocks_of(sb.block_bytes() as usize);
+    // What it finds was there before.
+    let Some(volume) = Volume::load(&reader, sb, &mut found) else {
+        return found.list;
+    };
+    let mut found = Findings::new(1);
+    let mut state = State::new(&mut found);
+    state.orphans = orphans.iter().map(|ino| ino.0).collect();
+    for ino in inos.union(orphans) {
+        inodes::check_one(&volume, &mut state, *ino);
+    }
+    found.list
 }
 
 fn run(reader: &Reader<'_>, options: &Options, found: &mut Findings, report: &mut Report) {

@@ -126,6 +126,22 @@ fn stored_fault(list: &[u8], values: &[u8], in_inode: bool) -> Option<String> {
     Some(format!("two values hold byte {}", overlap[1].0))
 }
 
+/// True if a value of an inode whose attributes can be read, be it empty, is said to lie outside: e2fsck finds none of the attributes then.
+pub(super) fn has_value_outside(inode: &Inode) -> bool {
+    let list = inode.xattr_area().get(4..).unwrap_or_default();
+    let mut at = 0;
+    // As in `stored_fault`.
+    while get_le32(list, at) != 0 {
+        let head = &list[at..at + ENTRY_BYTES];
+        let (start, len) = (usize::from(get_le16(head, 2)), get_le32(head, 8) as usize);
+        if start + len > list.len() {
+            return true;
+        }
+        at += (ENTRY_BYTES + usize::from(head[0])).next_multiple_of(4);
+    }
+    false
+}
+
 /// Hash of name and value (`e_hash`). Bytes of names above 127 were negative on some machines.
 fn hash(name: &[u8], value: &[u8], widen: fn(u8) -> u32) -> u32 {
     let name = name.iter().fold(0u32, |h, &c| h.rotate_left(5) ^ widen(c));

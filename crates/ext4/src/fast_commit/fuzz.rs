@@ -9,7 +9,7 @@ use ondisk::ext4::SUPERBLOCK_AT;
 use rt::{Sim, SimConfig};
 
 const BYTES: u64 = 16 << 20;
-const ROWS: u64 = 300;
+const ROWS: u64 = 900;
 /// Numbers that the rows name: reserved ones, those in use, and some that are free.
 const INODES: u64 = 40;
 
@@ -116,7 +116,7 @@ fn row(rng: &mut Rng, table: &[u8]) -> Vec<FastCommitTag> {
         5 => FastCommitTag::Unlink(name(rng)),
         _ => FastCommitTag::Inode(ino(rng), fields(rng, table)),
     };
-    let most = [3, 40][rng.below(2) as usize];
+    let most = [1, 3, 40][rng.below(3) as usize];
     let len = 1 + rng.below(most);
     (0..len).map(|_| tag(rng)).collect()
 }
@@ -145,7 +145,7 @@ fn every_row_is_answered() {
             Err(_) => refused += 1,
         }
     }
-    assert!(replayed > 10 && refused > 10, "{replayed}, {refused}");
+    assert!(replayed > 10 && refused > 100, "{replayed}, {refused}");
 }
 
 /// Very many ranges of one file: no more work than each of them takes.

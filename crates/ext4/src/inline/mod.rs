@@ -165,6 +165,15 @@ impl Ext4 {
         self.put_inode(tx, inode)
     }
 
+    /// Drops content from an inode that is about to be made: it maps nothing then.
+    pub(crate) fn drop_inline(&self, ino: base::Ino, disk: &mut disk::Inode) -> FsResult<()> {
+        let mut list = inode_xattrs(disk).map_err(|e| fault::corrupt(e.at_inode(ino)))?;
+        list.retain(|e| !e.is(DATA.0, DATA.1));
+        set_inode_xattrs(disk, &list);
+        self.map_nothing_yet(disk);
+        Ok(())
+    }
+
     fn map_nothing_yet(&self, disk: &mut disk::Inode) {
         let mut flags = disk.flags().without(InodeFlags::INLINE_DATA);
         disk.block_area_mut().fill(0);

@@ -1,0 +1,186 @@
+//! U4: a row is counted and judged before the first change, and what it led to before anything is logged.
+
+use super::names::Change;
+use super::{ENTRIES, LINKS_MAX, Replay, Target, has_extents, wrong};
+use crate::inode::{Core, Inode};
+use crate::{check, dir, fault};
+use base::{BlockNo, Bytes, Ino, SECTORS_PER_BLOCK};
+use fscore::FsResult;
+use ondisk::ext4 as disk;
+use ondisk::ext4::InodeFlags;
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Replay<'_> {
+    /// U4: names and links after the row, by inode.
+    pub(super) fn count_names(&mut self) -> FsResult<()> {
+        let is_new = |ino| self.targets.get(&ino).is_some_and(|t| t.new);
+        let own = |c: Change<'_>| (c.parent, c.ino);
+        let gone: Vec<_> = self.names.gone(is_new).map(own).collect();
+        let come: Vec<_> = self.names.come(is_new).map(own).collect();
+        for (parent, ino) in gone {
+            let target = self.target(ino)?;
+            target.names.0 += 1;
+            let was_dir = target.old.as_ref().is_some_and(disk::Inode::is_dir);
+            self.target(parent)?.subdirs -= i64::from(was_dir);
+        }
+        for (parent, ino) in come {
+            let target = self.target(ino)?;
+            target.names.1 += 1;
+            let is_dir = target.is_dir;
+            if is_dir && (!target.is_fresh() || target.parent != parent) {
+                return Err(wrong(format!("directory {ino} gets another name")));
+            }
+            let dir = self.target(parent)?;
+            dir.subdirs += i64::from(is_dir);
+            if !dir.is_dir || !dir.is_alive() {
+                return Err(wrong(format!(
+                    "a name in inode {parent}, which is no directory"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// U4: what can be said before anything has changed.
+    pub(super) fn check_targets(&self) -> FsResult<()> {
+        for (&ino, target) in &self.targets {
+            let fault = self.names_fault(ino, target).or(self.fields_fault(target)?);
+            if let Some(what) = fault {
+                return Err(wrong(format!("inode {ino}: {what}")));
+            }
+            let was_dir = target.old.as_ref().filter(|old| old.is_dir());
+            if let Some(old) = was_dir.filter(|_| target.new || !target.is_alive()) {
+                self.check_emptied(ino, old)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn names_fault(&self, ino: Ino, target: &Target) -> Option<&'static str> {
+        let (before, after) = (target.names_before(), target.names_after());
+        if target.is_alive() != (after > 0) || after > LINKS_MAX {
+            return Some("its links are not its names");
+        }
+        if target.is_alive() && target.is_fresh() && target.fields.is_none() {
+            return Some("a name of what is not there");
+        }
+        if target.is_alive() && target.is_dir && (after != 1 || self.is_in_itself(ino)) {
+            return Some("a directory that does not have one place");
+        }
+        let given_out = target.old.is_some() && target.new;
+        if given_out && (target.names.0 != before || (target.is_alive() && target.was_orphan())) {
+            return Some("given out again while something else has it");
+        }
+        None
+    }
+
+    /// True if the way up from a new directory leads nowhere.
+    fn is_in_itself(&self, ino: Ino) -> bool {
+        let mut at = ino;
+        for _ in 0..=self.targets.len() {
+            match self.targets.get(&at) {
+                Some(target) if target.is_fresh() && target.is_alive() => at = target.parent,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    fn fields_fault(&self, target: &Target) -> FsResult<Option<&'static str>> {
+        if !target.is_alive() {
+            return Ok(None);
+        }
+        let old = target.old.as_ref().filter(|_| !target.new);
+        let new = match &target.fields {
+            Some(fields) => Some(self.parsed(fields)?),
+            None => target.old.clone(),
+        };
+        let Some(new) = new else {
+            return Ok(None);
+        };
+        let by_extents = new.flags().has(InodeFlags::EXTENTS);
+        if target.moved && !by_extents && !target.extents.is_empty() {
+            return Ok(Some("blocks, and no extents"));
+        }
+        let inline = new.flags().has(InodeFlags::INLINE_DATA);
+        if new.is_regular() && new.size() > crate::file::size_max(self.fs.block_size) {
+            return Ok(Some("a size that no file can have"));
+        }
+        if inline && !target.extents.is_empty() {
+            return Ok(Some("blocks, and content in the inode"));
+        }
+        if new.xattr_block() != old.map_or(base::BlockNo(0), disk::Inode::xattr_block) {
+            return Ok(Some("another block of attributes"));
+        }
+        let maps = (new.is_regular() || new.is_dir()) && !by_extents && !inline;
+        let same_map = match old {
+            Some(old) => !has_extents(old) && old.block_area() == new.block_area(),
+            None => base::bytes::is_zero(new.block_area()),
+        };
+        if maps && target.fields.is_some() && !same_map {
+            return Ok(Some("another map of blocks"));
+        }
+        Ok(None)
+    }
+
+    fn parsed(&self, fields: &[u8]) -> FsResult<disk::Inode> {
+        let bytes = self.fs.geo.inode_bytes();
+        let mut raw = fields.to_vec();
+        raw.resize(bytes.max(raw.len()), 0);
+        disk::Inode::parse(&raw, bytes).map_err(fault::corrupt)
+    }
+
+    /// A directory goes: the row has to take all that is in it.
+    fn check_emptied(&self, ino: Ino, old: &disk::Inode) -> FsResult<()> {
+        let fs = self.fs;
+        let dir = Inode::new(ino, Core::new(old.clone(), fs.newest_tid()));
+        let mut from = 0;
+        loop {
+            let entries = dir::read_entries(&fs.view_dir(&dir), from, ENTRIES)?;
+            let Some(last) = entries.last() else {
+                return Ok(());
+            };
+            let stays = |e: &&dir::RawEntry| {
+                !matches!(&e.name[..], b"." | b"..") && !self.names.takes(ino, &e.name, e.ino)
+            };
+            if let Some(entry) = entries.iter().find(stays) {
+                let name = entry.name.escape_ascii();
+                return Err(wrong(format!("directory {ino} goes, and holds \"{name}\"")));
+            }
+            if last.next <= from {
+                return Err(wrong(format!("directory {ino} cannot be read")));
+            }
+            from = last.next;
+        }
+    }
+
+    /// U4, the rest: what remains, as it would be.
+    pub(super) fn judge(&self, images: &[(BlockNo, Bytes)]) -> FsResult<()> {
+        let fs = self.fs;
+        let images: BTreeMap<u64, &Bytes> = images.iter().map(|(n, b)| (n.0, b)).collect();
+        let bytes = fs.block_size.bytes();
+        let ratio = (base::BLOCK_BYTES / bytes) as u64;
+        let read = |block: BlockNo| {
+            let mut content = fs
+                .queue
+                .read(block.lba(), SECTORS_PER_BLOCK)
+                .map_err(|e| e.to_string())?
+                .to_vec();
+            for (n, part) in (block.0 * ratio..).zip(content.chunks_mut(bytes)) {
+                if let Some(image) = images.get(&n) {
+                    part.copy_from_slice(image);
+                }
+            }
+            Ok::<_, String>(content.into())
+        };
+        let alive = self.targets.iter().filter(|(_, t)| t.is_alive());
+        let (orphans, others): (Vec<_>, Vec<_>) = alive.partition(|(_, t)| t.was_orphan());
+        let numbers = |list: Vec<(&Ino, &Target)>| list.iter().map(|(ino, _)| **ino).collect();
+        let (orphans, others): (BTreeSet<Ino>, BTreeSet<Ino>) = (numbers(orphans), numbers(others));
+        let blocks = fs.queue.caps().sectors / SECTORS_PER_BLOCK;
+        match check::of_inodes(&read, blocks, &others, &orphans).first() {
+            Some(finding) => Err(wrong(finding.to_string())),
+            None => Ok(()),
+        }
+    }
+}
