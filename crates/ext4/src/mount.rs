@@ -6,13 +6,14 @@
 //! | features | one is unknown or not supported; it is named |
 //! | journal: recovery | damage that recovery must not write over |
 //! | superblock again, group descriptors | checksums or places are wrong |
-//! | needs_recovery set, durable before the first commit | |
-//! | orphans | the list leads out of the volume or in a circle |
+//! | orphans are read | list or file leads out of the volume, or names an inode twice; the file is damaged |
+//! | needs_recovery, and orphan_present with it, set, durable before the first commit | |
+//! | orphans are ended | |
 //!
 //! Invariants:
 //! - M1 needs_recovery is durable before the first transaction commits, and cleared only when the log is empty;
 //! - M2 a superblock whose in-place write was torn (H22) is rebuilt from its backup: at those moments log and list of
-//!   orphans were empty, so nothing but counters and times differs;
+//!   orphans were empty, so nothing but counters, times and orphan_present (O5) differs;
 //! - M3 a cut in the middle of a home write may have torn what leads to the log: then the superblock's backup and its copy of
 //!   the journal's mapping lead there, and recovery mends the rest. A volume of one group has no backup: there the torn
 //!   superblock itself is believed as far as it leads to a log of its UUID that waits for recovery, and must be whole afterwards.
@@ -125,14 +126,13 @@ impl Ext4 {
         let journal = start_journal(&queue, log, &sb, &options)?;
         let mut fs = Ext4::assemble(queue, journal, options, sb, groups)?;
         fs.recovery = recovery;
-        let fs = Arc::new(fs);
         if let Err(e) = fs.bring_up(torn, recovered) {
             fs.journal.abort(format!("mount: {e}"));
             // The tasks end; the log stays as it is.
             let _ = fs.journal.stop();
             return Err(e);
         }
-        Ok(fs)
+        Ok(Arc::new(fs))
     }
 
     pub(crate) fn assemble(
@@ -177,7 +177,7 @@ impl Ext4 {
         })
     }
 
-    fn bring_up(&self, torn: bool, recovered: bool) -> FsResult<()> {
+    fn bring_up(&mut self, torn: bool, recovered: bool) -> FsResult<()> {
         let root = self.inode(disk::ROOT_INO).map_err(|e| match e {
             FsError::Posix(_) => FsError::corrupt("the root directory (inode 2) is not in use"),
             other => other,
@@ -188,9 +188,9 @@ impl Ext4 {
         if self.options.read_only {
             return self.settle_read_only(recovered);
         }
+        let waiting = self.read_orphans()?;
         self.mark_mounted(torn, recovered)?;
-        self.clean_orphans()?;
-        Ok(())
+        self.finish_orphans(waiting)
     }
 
     /// Recovery has emptied the log, and nothing will be written to it.
@@ -210,12 +210,16 @@ impl Ext4 {
     fn mark_mounted(&self, torn: bool, recovered: bool) -> FsResult<()> {
         let now = rt::wall().secs.max(0) as u64;
         let has_log = self.has_log();
+        let has_orphan_file = self.orphan_file_ino().is_some();
         let change = |sb: &mut Superblock| {
             sb.set_mount_count(sb.mount_count().saturating_add(1));
             sb.set_mount_time(now);
             sb.set_write_time(now);
             if has_log {
                 sb.set_incompat(sb.incompat() | Incompat::RECOVER);
+                if has_orphan_file {
+                    sb.set_ro_compat(sb.ro_compat() | RoCompat::ORPHAN_PRESENT);
+                }
             } else {
                 sb.set_state(sb.state().without(State::VALID));
             }
@@ -251,6 +255,9 @@ impl Ext4 {
         self.count_into(sb);
         let features = sb.incompat().without(Incompat::RECOVER);
         sb.set_incompat(features);
+        if self.orphans.file_is_empty() {
+            sb.set_ro_compat(sb.ro_compat().without(RoCompat::ORPHAN_PRESENT));
+        }
         let state = sb.state() | State::VALID;
         sb.set_state(state);
         write_in_place(&self.queue, sb)?;

@@ -4,6 +4,7 @@
 mod common;
 mod features;
 mod inline_data;
+mod kernel_orphans;
 mod posix;
 
 use base::Ino;

@@ -2,6 +2,7 @@
 
 use super::finding::{Finding, Kind};
 use super::mapping::{self, Mapping};
+use super::orphans::OrphanFile;
 use super::state::{Dir, File, State};
 use super::volume::Volume;
 use super::{inline, resize, symlink, xattrs};
@@ -140,7 +141,11 @@ fn check_inode(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
     if journal {
         state.journal = inode.is_regular().then(|| (inode.size(), mapping.runs));
     } else if orphan_file {
-        state.orphan_file = Some((inode.generation(), mapping.runs));
+        state.orphan_file = inode.is_regular().then(|| OrphanFile {
+            generation: inode.generation(),
+            size: inode.size(),
+            runs: mapping.runs,
+        });
     } else if inode.is_dir() {
         state.dirs.push(Dir {
             ino,

@@ -52,8 +52,8 @@ use volume::Volume;
 pub struct Options {
     /// Blocks of 4 KiB of the device.
     pub blocks: u64,
-    /// The volume is in use by a file system that has written back everything: its mark "needs recovery" and its list of orphans are
-    /// as they should be, and the totals of the superblock, which are brought up to date at unmount only, are not looked at.
+    /// The volume is in use by a file system that has written back everything: its marks "needs recovery" and "orphan
+    /// present" and its orphans are as they should be, and the totals of the superblock, which are brought up to date at unmount only, are not looked at.
     pub in_use: bool,
     /// Most findings to keep; the others are counted.
     pub limit: usize,
@@ -85,6 +85,8 @@ pub struct Report {
     pub directories: u64,
     /// Blocks in use, those of fixed places included.
     pub blocks: u64,
+    /// Orphans, on their list or in their file: of a volume in use only, else they are a finding.
+    pub orphans: u64,
 }
 
 impl Report {
@@ -105,6 +107,7 @@ pub fn check<E: Display>(read: &dyn Fn(BlockNo) -> Result<Bytes, E>, options: &O
         inodes: 0,
         directories: 0,
         blocks: 0,
+        orphans: 0,
     };
     run(
         &Reader::new(&read, options.blocks),
@@ -177,5 +180,6 @@ fn run(reader: &Reader<'_>, options: &Options, found: &mut Findings, report: &mu
         .filter(|f| f.kind == FileType::Directory);
     report.directories = dirs.count() as u64;
     report.inodes = state.files.len() as u64;
+    report.orphans = state.orphans.len() as u64;
     report.blocks = volume.zone.blocks() + state.usage.taken;
 }

@@ -2,6 +2,7 @@
 
 use super::finding::{Finding, Findings, Kind};
 use super::mapping::Run;
+use super::orphans::OrphanFile;
 use super::usage::Usage;
 use ondisk::ext4::{FileType, InodeFlags};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,7 @@ pub(super) struct File {
     pub links: u16,
     /// Entries that lead to it, '.' and '..' included.
     pub names: u32,
-    /// Needs no name: named by the superblock, or on the list of orphans.
+    /// Needs no name: named by the superblock, or an orphan.
     pub nameless: bool,
     /// Of a directory: where it was found.
     pub parent: Option<u32>,
@@ -47,12 +48,12 @@ pub(super) struct State<'f> {
     pub files: BTreeMap<u32, File>,
     pub dirs: Vec<Dir>,
     pub xattrs: BTreeMap<u64, XattrUse>,
-    /// Inodes on the list of orphans.
+    /// Inodes on the list of orphans or in the orphan file; only of a volume in use.
     pub orphans: BTreeSet<u32>,
     /// Blocks of the journal, if its inode can be used.
     pub journal: Option<(u64, Vec<Run>)>,
-    /// Generation and blocks of the orphan file.
-    pub orphan_file: Option<(u32, Vec<Run>)>,
+    /// The orphan file, if its inode can be used.
+    pub orphan_file: Option<OrphanFile>,
 }
 
 impl<'f> State<'f> {

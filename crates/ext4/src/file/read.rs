@@ -144,7 +144,7 @@ impl Ext4 {
     }
 
     /// Reads `len` blocks from `start` on.
-    pub(super) fn read_data(
+    pub(crate) fn read_data(
         &self,
         inode: &Inode,
         start: BlockNo,

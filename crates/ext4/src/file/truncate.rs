@@ -1,7 +1,7 @@
 //! Changing the size of a file.
 //!
-//! Shrinking takes many transactions if need be: the first one sets the size and puts the inode on the list of orphans, so that a
-//! mount after a crash goes on where this one stopped; the last one takes it off.
+//! Shrinking takes many transactions if need be: the first one sets the size and makes the inode an orphan, so that a
+//! mount after a crash goes on where this one stopped; the last one ends that.
 
 use crate::Ext4;
 use crate::extent::{Aim, STEP_CREDITS, Step};
@@ -12,7 +12,7 @@ use crate::tx::Tx;
 use base::{BlockNo, Bytes};
 use fscore::{Errno, FsResult, Home};
 
-/// Inode, superblock, predecessor in the list of orphans.
+/// Its inode; and a block of the orphan file or, on the list, superblock and neighbour.
 pub(crate) const ORPHAN_CREDITS: u32 = 3;
 
 impl Ext4 {
@@ -77,7 +77,7 @@ impl Ext4 {
         })
     }
 
-    /// Frees what lies beyond `size` and takes the inode off the list of orphans. The times stay as the first transaction of the
+    /// Frees what lies beyond `size` and ends that the inode is an orphan. The times stay as the first transaction of the
     /// truncation set them, also when a mount finishes it: e2fsck leaves them alone as well, and the clock of that mount may be
     /// behind them.
     pub(crate) fn finish_truncate(&self, inode: &Inode, size: u64) -> FsResult<()> {

@@ -234,7 +234,7 @@ impl Ext4 {
             return None;
         }
         let core = inode.core();
-        let used = core.orphan || core.gone || core.disk.links() == 0;
+        let used = core.orphan.is_some() || core.gone || core.disk.links() == 0;
         // A failed write that no fsync has reported yet must not be forgotten; nor, while somebody may have the file open, that there was one.
         let failed = core.write_errors.unreported().is_some()
             || (core.pins > 0 && core.write_errors.count() > 0);

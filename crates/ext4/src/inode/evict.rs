@@ -5,7 +5,7 @@ use crate::Ext4;
 use fscore::{Errno, FsResult};
 use std::sync::Arc;
 
-/// Inode, bitmap, descriptor, superblock and predecessor of the orphan list, attribute block with bitmap and descriptor.
+/// Bitmap and descriptor of the inode; the inode and its end as an orphan; attribute block with bitmap and descriptor.
 const EVICT_CREDITS: u32 = 9;
 
 impl Ext4 {
@@ -32,7 +32,7 @@ impl Ext4 {
     }
 
     /// Frees an inode without links that nobody has open. Call it without locks and handles, after the handle that took the
-    /// last link (and put the inode on the list of orphans) has finished.
+    /// last link (and made the inode an orphan) has finished.
     pub(crate) fn evict_if_unused(&self, inode: &Arc<Inode>) -> FsResult<()> {
         let _gate = inode.gate.write();
         {

@@ -25,6 +25,7 @@ mod table;
 pub(crate) use cache::{InodeCache, Pinned};
 pub(crate) use create::{CREDITS_NEW_INODE, NewKind};
 
+use crate::orphan::Place;
 use crate::prealloc::Window;
 use base::{Bytes, Ino, Tid};
 use block::{Watch, WriteMark};
@@ -80,8 +81,8 @@ pub(crate) struct Core {
     /// Covers all data of this file that went through the device's cache and has landed: an fsync returns when this is
     /// flushed (F4). Of a file whose past is unknown, all that was ever written.
     pub(crate) data_mark: WriteMark,
-    /// In the list of orphans.
-    pub(crate) orphan: bool,
+    /// Where it is named as an orphan, if it is one.
+    pub(crate) orphan: Option<Place>,
     /// Made without a name: `link` may give it its first one.
     pub(crate) linkable: bool,
     /// Freed; a handle to it is stale.
@@ -163,7 +164,7 @@ impl Core {
             changes: Changes { all: 1, data: 1 },
             changes_home: Changes::default(),
             data_mark: WriteMark::NONE,
-            orphan: false,
+            orphan: None,
             linkable: false,
             gone: false,
             promise: Promise::default(),

@@ -8,7 +8,7 @@
 //! | ACLs of a new inode | [`xattr::CREDITS`](crate::xattr), both in one block |
 //! | name taken or replaced | a leaf, the directory's inode |
 //! | `..` changed | block 0 of the directory that moved |
-//! | orphan | its inode, superblock, and the neighbour in the list ([`ORPHAN_CREDITS`]) |
+//! | orphan | its inode; a block of the orphan file or, when that is full, superblock and neighbour in the list ([`ORPHAN_CREDITS`]) |
 //!
 //! A log that has no room for the [largest](largest_credits) handle of its volume is refused at mount.
 

@@ -89,7 +89,7 @@ impl Ext4 {
         self.attr_of(&inode)
     }
 
-    /// Makes a file without a name, on the list of orphans and pinned.
+    /// Makes a file without a name, an orphan and pinned.
     pub(crate) fn op_tmpfile(&self, dir: Ino, perm: u16, creds: Creds) -> FsResult<Attr> {
         self.check_writable()?;
         self.prune_inodes();

@@ -6,7 +6,7 @@
 //! - D1 the gates of all inodes that an operation changes are held from before the last look at the names until the handle is
 //!   finished, taken by ascending inode number. What a name stands for is learned under the directory's gate alone, so it is
 //!   looked up again once all gates are held;
-//! - D2 an inode whose last name goes is on the list of orphans in the same handle; it is freed after handle and gates, unless
+//! - D2 an inode whose last name goes is an orphan from the same handle on; it is freed after handle and gates, unless
 //!   it is open;
 //! - D3 what can fail for want of space comes before what cannot, or is undone, before a POSIX error is answered (T1 of `tx`);
 //! - D4 links of a directory: 2 and one per subdirectory; 1 stands for "too many to count" (feature `dir_nlink`, beyond
@@ -62,6 +62,9 @@ impl Ext4 {
         };
         if found.ino < self.geo.first_ino() && found.ino != disk::ROOT_INO {
             return Err(bad("which is reserved"));
+        }
+        if Some(found.ino) == self.orphan_file_ino() {
+            return Err(bad("the orphan file"));
         }
         match self.inode(found.ino) {
             Err(FsError::Posix(Errno::Stale)) => Err(bad("which is not in use")),

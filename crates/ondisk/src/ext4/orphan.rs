@@ -38,6 +38,10 @@ impl<'a> OrphanBlock<'a> {
             slots: &block[..at],
         })
     }
+    /// Slots of the block.
+    pub fn slots(&self) -> usize {
+        self.slots.len() / 4
+    }
     /// The orphans, with the number of their slot.
     pub fn orphans(&self) -> impl Iterator<Item = (usize, Ino)> + 'a {
         let slots = self.slots.chunks_exact(4).enumerate();
