@@ -2,10 +2,13 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use rig::Fs;
-use varve_lab::crash::Volume;
+use std::process::Command;
 use varve_lab::crash::campaign::{BATCH, Look, Reach, explore, judge};
 use varve_lab::crash::case::{Case, Volumes};
+use varve_lab::crash::ops::Op;
 use varve_lab::crash::plan::PRESETS;
+use varve_lab::crash::subject::Files;
+use varve_lab::crash::{Script, Volume};
 
 fn case(scheme: &str, workload: &str, seed: u64) -> Case {
     Case {
@@ -67,6 +70,84 @@ fn a_small_mix_keeps_its_promises_on_ext3() {
     assert_eq!(explored.failure, None);
     assert!(explored.judged > 20, "{explored:?}");
     assert!(explored.findings.is_empty(), "{:?}", explored.findings);
+}
+
+/// Open files lose their names and others are cut short, by tasks that change the same blocks of the orphan file; recovery is cut, too.
+#[test]
+fn orphans_in_the_orphan_file_keep_the_promises() {
+    let task = |n: u64| {
+        let path = |k: u64| format!("/t{n}f{k}");
+        let round = |k: u64| {
+            let write = Op::Write {
+                path: path(k),
+                offset: 0,
+                len: 40 * 512,
+            };
+            let (cut, end) = (3 * 512 * k, Op::Unlink(path(k)));
+            let truncate = Op::Truncate {
+                path: path(k),
+                size: cut,
+            };
+            let hold = Op::Hold(path(k));
+            let sync = Op::Fsync(path(k));
+            let then = Op::Create(path(k + 10));
+            let sync_then = Op::Fsync(path(k + 10));
+            let create = Op::Create(path(k));
+            [create, write, sync, truncate, hold, end, then, sync_then]
+        };
+        (0..2).flat_map(round).collect::<Vec<_>>()
+    };
+    let mut volumes = Volumes::default();
+    for scheme in ["jbd2", "emmc", "jbd2+data=journal"] {
+        let mut setup = case(scheme, "mix", 3).setup(&mut volumes).unwrap();
+        let Some(volume) = with_orphan_file(&setup.volume) else {
+            return;
+        };
+        setup.volume = volume;
+        setup.subject = Box::new(Files {
+            script: Script::Fixed((0..3).map(task).collect()),
+        });
+        let reach = Reach {
+            states_max: 64,
+            ..REACH
+        };
+        let explored = explore(&setup, &reach, BATCH, &mut |_| {}).unwrap();
+        assert_eq!(explored.failure, None);
+        assert!(
+            explored.judged > 100 && explored.nested > 0,
+            "{scheme}: {explored:?}"
+        );
+        assert!(
+            explored.findings.is_empty(),
+            "{scheme}: {:?}",
+            explored.findings
+        );
+    }
+}
+
+/// The volume with an orphan file of e2fsprogs; `None`, said aloud, where that is not installed.
+fn with_orphan_file(volume: &Volume) -> Option<Volume> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let disk = volume.fresh(0).unwrap();
+    disk.write_image(volume.config().bytes, &path).unwrap();
+    let tune2fs = Command::new("tune2fs")
+        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+        .args(["-O", "orphan_file"])
+        .arg(&path)
+        .output();
+    match tune2fs {
+        Ok(done) => assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        ),
+        Err(e) => {
+            eprintln!("skipped: tune2fs: {e}");
+            return None;
+        }
+    }
+    Some(volume.continued(&volume.load(&path).unwrap()))
 }
 
 #[test]

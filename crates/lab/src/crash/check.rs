@@ -241,8 +241,7 @@ impl<'a> Checker<'a> {
             let mut report = self.fsck(|n| disk.block(n), true);
             // A read-only mount believes the backup of a torn superblock and leaves orphans where they are (M2 of the mount): such
             // a volume counts once a mount for writing has settled it.
-            let orphans = || self.config.stack.fs != Fs::F2fs && has_orphans(&disk.block(0));
-            if !report.words.is_empty() && (report.torn || orphans()) {
+            if !report.words.is_empty() && (report.torn || report.orphans) {
                 let (options, policy) = (self.config.mount_options(), vfs::WritebackPolicy::off());
                 Mounted::on(disk.clone(), options, policy)?.unmount()?;
                 report = self.fsck(|n| disk.block(n), false);
@@ -267,8 +266,10 @@ impl<'a> Checker<'a> {
             ..fsck::ext::Options::new(self.config.stack.bytes / BLOCK_BYTES as u64)
         };
         let read = |n: BlockNo| Ok::<_, std::convert::Infallible>(block(n.0));
-        let findings = fsck::ext::check(&read, &options).findings;
+        let found = fsck::ext::check(&read, &options);
+        let findings = found.findings;
         Report {
+            orphans: found.orphans > 0,
             torn: findings
                 .iter()
                 .any(|f| f.kind == fsck::ext::Kind::Superblock),
@@ -283,6 +284,7 @@ impl<'a> Checker<'a> {
         let damage = report.findings.iter().filter(|f| !f.is_notice);
         Report {
             torn: false,
+            orphans: false,
             words: damage.map(ToString::to_string).collect(),
         }
     }
@@ -307,11 +309,6 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// True if the superblock in this block names a first orphan (`s_last_orphan`, ext4 disk layout, "The Super Block").
-fn has_orphans(block: &[u8]) -> bool {
-    base::bytes::get_le32(block, 1024 + 0xE8) != 0
-}
-
 /// What `varve fsck` finds in a volume.
 #[derive(Default)]
 struct Report {
@@ -319,6 +316,8 @@ struct Report {
     words: Vec<String>,
     /// Among them a superblock that cannot be used.
     torn: bool,
+    /// It has orphans that wait for a mount that may write.
+    orphans: bool,
 }
 
 /// R4.

@@ -145,6 +145,14 @@ impl Volume {
         }
     }
 
+    /// The same volume with the content of `disk`: what another program has made of it.
+    pub fn continued(&self, disk: &Disk) -> Volume {
+        Volume {
+            start: disk.snapshot(0),
+            ..self.clone()
+        }
+    }
+
     /// What a disk in memory promises; `None`: the device is a modelled one.
     pub fn caps(&self) -> Option<&Caps> {
         match &self.target {
