@@ -61,10 +61,16 @@ pub mod ext4 {
     pub const READDIR_ENTRY: Nanos = Nanos(240);
     /// Reading 4 KiB that are cached, or a part of them, under the file's lock, shared (`ext4/read-4k`).
     pub const READ_PAGE: Nanos = Nanos(1_220);
+    /// Each further page of the same call (`ext4/read-next-page`).
+    pub const READ_NEXT_PAGE: Nanos = Nanos(340);
     /// Taking 4 KiB of file content: reservation, copy; under the file's lock (`ext4/write-4k`).
     pub const WRITE_PAGE: Nanos = Nanos(1_850);
+    /// Each further page of the same call: pages are mapped, promised and cached together (`ext4/write-next-page`).
+    pub const WRITE_NEXT_PAGE: Nanos = Nanos(510);
     /// Sending one page of content, mapping it before (`ext4/writeback-page`).
     pub const WRITEBACK_PAGE: Nanos = Nanos(3_560);
+    /// Each further page of the same run (`ext4/writeback-next-page`).
+    pub const WRITEBACK_NEXT_PAGE: Nanos = Nanos(620);
 }
 
 /// F2FS, and the journal in it (crate `f2fs`). The first group is charged under the locks of what everybody shares; the operations are what is
@@ -105,10 +111,16 @@ pub mod f2fs {
     pub const READDIR_ENTRY: Nanos = Nanos(41);
     /// Reading 4 KiB that are cached, or a part of them, under the file's lock, shared (`f2fs/read-4k`).
     pub const READ_PAGE: Nanos = Nanos(750);
+    /// Each further page of the same call (`f2fs/read-next-page`).
+    pub const READ_NEXT_PAGE: Nanos = Nanos(440);
     /// Taking 4 KiB of file content: mapping, reservation, copy; under the file's lock (`f2fs/write-4k`).
     pub const WRITE_PAGE: Nanos = Nanos(2_050);
+    /// Each further page of the same call: pages are mapped, promised and cached together (`f2fs/write-next-page`).
+    pub const WRITE_NEXT_PAGE: Nanos = Nanos(800);
     /// Sending one page of content (`f2fs/writeback-page`).
     pub const WRITEBACK_PAGE: Nanos = Nanos(1_940);
+    /// Each further page of the same run (`f2fs/writeback-next-page`).
+    pub const WRITEBACK_NEXT_PAGE: Nanos = Nanos(890);
     /// Sending one block of a checkpoint or of an fsync: node, directory, NAT, SIT, SSA, pack (`f2fs/checkpoint-block`).
     pub const META_BLOCK: Nanos = Nanos(1_080);
 

@@ -53,7 +53,10 @@ fn main() {
         ("readdir-entry", cost::READDIR_ENTRY),
         ("read-4k", cost::READ_PAGE),
         ("write-4k", cost::WRITE_PAGE),
+        ("write-next-page", cost::WRITE_NEXT_PAGE),
+        ("read-next-page", cost::READ_NEXT_PAGE),
         ("writeback-page", cost::WRITEBACK_PAGE),
+        ("writeback-next-page", cost::WRITEBACK_NEXT_PAGE),
         ("send-block", journal::SEND_BLOCK),
     ];
     common::measure("ext4", &own, |times| {

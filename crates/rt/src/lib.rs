@@ -54,6 +54,6 @@ pub use semaphore::Semaphore;
 pub use sim::{Outcome, Sim};
 pub use spawn::{JoinHandle, Scope, ScopedJoinHandle, scope, spawn};
 pub use time::{
-    WallTime, charge, charge_each, charged, now, rng, sleep, sleep_until, task_name, task_number,
-    trace, trace_str, wall, yield_now,
+    WallTime, charge, charge_each, charge_run, charged, now, rng, sleep, sleep_until, task_name,
+    task_number, trace, trace_str, wall, yield_now,
 };

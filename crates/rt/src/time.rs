@@ -98,6 +98,16 @@ pub fn charge_each(each: Nanos, n: u64) {
     }
 }
 
+/// Spends what `n` things take that are done together, as one [`charge`]: `first`, and `next` for each further one; nothing if there is none.
+#[track_caller]
+pub fn charge_run(first: Nanos, next: Nanos, n: u64) {
+    if let Some(further) = n.checked_sub(1) {
+        charge(Nanos(
+            first.0.saturating_add(next.0.saturating_mul(further)),
+        ));
+    }
+}
+
 /// CPU time charged in this simulation so far, of all cores together; nothing in the real world. The difference of two calls over the
 /// virtual time between them, and over the cores, is how busy they were.
 pub fn charged() -> Nanos {

@@ -5,6 +5,7 @@ use crate::fault;
 use crate::inode::{Core, Inode, coarse_now};
 use crate::map::Span;
 use crate::options::Atime;
+use base::cost::ext4 as cost;
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use fscore::{FsResult, Home};
 use ondisk::ext4::InodeFlags;
@@ -40,7 +41,7 @@ impl Ext4 {
             return Ok(len);
         }
         let pages = len.div_ceil(self.block_size.bytes()) as u64;
-        rt::charge_each(base::cost::ext4::READ_PAGE, pages);
+        rt::charge_run(cost::READ_PAGE, cost::READ_NEXT_PAGE, pages);
         let last = (offset + len as u64 - 1) / self.block();
         let mut done = 0;
         while done < len {

@@ -4,6 +4,7 @@ use crate::Ext4;
 use crate::inode::{Inode, coarse_now};
 use crate::map::Span;
 use base::Bytes;
+use base::cost::ext4 as cost;
 use fscore::{Errno, FsResult, Home};
 
 /// Pages that a heavy writer sends at once: one command of 512 KiB. The queue has no I/O scheduler that would let the requests of an fsync
@@ -44,7 +45,7 @@ impl Ext4 {
         }
         inode.check_not_immutable()?;
         let pages = data.len().div_ceil(self.block_size.bytes()) as u64;
-        rt::charge_each(base::cost::ext4::WRITE_PAGE, pages);
+        rt::charge_run(cost::WRITE_PAGE, cost::WRITE_NEXT_PAGE, pages);
         if let Some(done) = self.write_inline(inode, offset, data)? {
             return Ok(done);
         }

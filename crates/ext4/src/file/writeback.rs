@@ -8,6 +8,7 @@ use crate::inode::{Flight, Inode};
 use crate::map::Span;
 use crate::options::DataMode;
 use crate::tx::Tx;
+use base::cost::ext4 as cost;
 use base::{BlockNo, BlockSize, Bytes, Lba, Mutant, SECTOR_BYTES, Time};
 use block::{Batch, Class, Plug};
 use fscore::{DirtyRun, Errno, FsError, FsResult, Take};
@@ -490,7 +491,11 @@ impl Plain {
 }
 
 fn fill_plug(plug: &mut Plug, path: DataPath, mut lba: Lba, pages: &[Bytes]) {
-    rt::charge_each(base::cost::ext4::WRITEBACK_PAGE, pages.len() as u64);
+    rt::charge_run(
+        cost::WRITEBACK_PAGE,
+        cost::WRITEBACK_NEXT_PAGE,
+        pages.len() as u64,
+    );
     for page in pages {
         match path {
             DataPath::Cached => plug.write(lba, Class::Data, page.clone()),

@@ -13,6 +13,8 @@ pub const DIRS: u32 = 20;
 pub const FILES: u32 = 100;
 /// All of them.
 pub const ALL: u64 = (DIRS * FILES) as u64;
+/// Pages of a file that is written and read 1 MiB at a time: the first page of a call is one of 256.
+const MUCH_PAGES: u64 = 16 * 256;
 /// Who works.
 pub const ROOT: Creds = Creds {
     uid: 0,
@@ -163,6 +165,23 @@ pub fn operations(fs: &dyn FileSystem, times: &mut Times, sync: impl FnOnce(&mut
     times.add("writeback-page", ALL, || {
         fs.writeback(rt::now() + Nanos(1)).expect("written");
     });
+    let mut much = vec![7; 1 << 20];
+    let one = fs.create(dirs[0], b"big", FileKind::File, 0o644, 0, ROOT);
+    let one = one.expect("room").ino;
+    times.add("write-next-page", MUCH_PAGES, || {
+        for i in 0..16 {
+            fs.write(one, i << 20, &much).expect("room");
+        }
+    });
+    times.add("read-next-page", MUCH_PAGES, || {
+        for i in 0..16 {
+            fs.read(one, i << 20, &mut much).expect("cached");
+        }
+    });
+    times.add("writeback-next-page", MUCH_PAGES, || {
+        fs.writeback(rt::now() + Nanos(1)).expect("written");
+    });
+    fs.unlink(dirs[0], b"big").expect("there");
     times.add("mkdir", ALL, || {
         each(&dirs, |dir, n| {
             fs.mkdir(dir, &sub(n), 0o755, ROOT).expect("room");

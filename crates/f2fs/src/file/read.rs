@@ -38,7 +38,8 @@ impl F2fs {
             return Ok(0);
         }
         let len = (size - offset).min(buf.len() as u64) as usize;
-        rt::charge_each(cost::READ_PAGE, len.div_ceil(BLOCK_BYTES) as u64);
+        let pages = len.div_ceil(BLOCK_BYTES) as u64;
+        rt::charge_run(cost::READ_PAGE, cost::READ_NEXT_PAGE, pages);
         if inline {
             self.read_inline(&inode, offset, &mut buf[..len])?;
         } else {

@@ -57,7 +57,8 @@ impl F2fs {
         self.balance()?;
         self.balance_dirty(&inode, data.len())?;
         let _gate = inode.gate.write();
-        rt::charge_each(cost::WRITE_PAGE, data.len().div_ceil(BLOCK_BYTES) as u64);
+        let pages = data.len().div_ceil(BLOCK_BYTES) as u64;
+        rt::charge_run(cost::WRITE_PAGE, cost::WRITE_NEXT_PAGE, pages);
         self.continue_truncate(&inode)?;
         let (inline, room, pending) = {
             let core = inode.core();

@@ -613,11 +613,10 @@ impl Sending {
             return;
         }
         let pages: u64 = self.runs.iter().map(|run| run.end - run.start).sum();
-        let each = match self.class {
-            Class::Dentry => cost::META_BLOCK,
-            _ => cost::WRITEBACK_PAGE,
-        };
-        rt::charge_each(each, pages);
+        match self.class {
+            Class::Dentry => rt::charge_each(cost::META_BLOCK, pages),
+            _ => rt::charge_run(cost::WRITEBACK_PAGE, cost::WRITEBACK_NEXT_PAGE, pages),
+        }
         self.over.clear();
         let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
         let watch = inode.flights.add_runs(self.runs.drain(..), plug.submit());
