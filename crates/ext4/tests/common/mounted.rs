@@ -14,6 +14,12 @@ pub struct Mounted {
 impl Mounted {
     /// `None`, said aloud, where that is not possible.
     pub fn new(image: &Image) -> Option<Mounted> {
+        Mounted::unless_refused(image)
+            .unwrap_or_else(|why| panic!("the kernel refuses the image: {why}"))
+    }
+
+    /// The same for an image that the kernel may refuse: then what it said.
+    pub fn unless_refused(image: &Image) -> Result<Option<Mounted>, String> {
         let point = image.dir.path().join("mnt");
         fs::create_dir_all(&point).expect("a mount point");
         let out = tool("mount")
@@ -22,16 +28,18 @@ impl Mounted {
             .arg(&point)
             .output();
         match out {
-            Ok(out) if out.status.success() => Some(Mounted { point }),
+            Ok(out) if out.status.success() => Ok(Some(Mounted { point })),
             Ok(out) => {
                 let why = String::from_utf8_lossy(&out.stderr).into_owned();
-                assert!(not_allowed(&why), "the kernel refuses the image: {why}");
+                if !not_allowed(&why) {
+                    return Err(why);
+                }
                 eprintln!("skipped: no loop mount: {why}");
-                None
+                Ok(None)
             }
             Err(e) => {
                 eprintln!("skipped: no mount: {e}");
-                None
+                Ok(None)
             }
         }
     }

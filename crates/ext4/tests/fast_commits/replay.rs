@@ -199,10 +199,10 @@ pub fn by_e2fsck(image: &Image, bytes: u64) -> Repaired {
     Repaired { tree }
 }
 
-/// The kernel's own replay, in a mount of a copy.
+/// The kernel's own replay, in a mount of a copy; `None` as well if it refuses the image, as it does with some areas that are cut (ECANCELED).
 pub fn by_kernel(image: &Image, bytes: u64) -> Option<Tree> {
     let file = stored(image, bytes);
-    Mounted::new(&file)?.unmount();
+    Mounted::unless_refused(&file).ok().flatten()?.unmount();
     let left: Image = file.load().blocks().into_iter().collect();
     Some(by_us(&left, bytes).expect("the kernel has been there").tree)
 }
