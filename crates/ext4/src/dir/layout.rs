@@ -52,7 +52,7 @@ pub(super) fn kind(facts: &DirFacts, entry: &DirEntry<'_>) -> Option<FileKind> {
         return None;
     }
     Some(match entry.file_type {
-        FileType::Unknown => return None,
+        FileType::Unknown | FileType::Invalid => return None,
         FileType::Regular => FileKind::File,
         FileType::Directory => FileKind::Dir,
         FileType::CharDevice => FileKind::Char,

@@ -256,7 +256,11 @@ fn cuts_in_cleaning() {
 fn cuts_between_nodes_and_flush() {
     let options = "cache=2,ipu_policy=0,mode=lfs";
     let mut excused = Vec::new();
-    for seed in 1..=8 {
+    // Which seeds meet it hangs on every cost: eight at least, and on to the first that does.
+    for seed in 1..=64 {
+        if seed > 8 && !excused.is_empty() {
+            break;
+        }
         let cuts = pressure::live(seed, options, 400, 40, None).unwrap();
         for (n, cut) in cuts.iter().enumerate() {
             match pressure::judge(cut, options) {

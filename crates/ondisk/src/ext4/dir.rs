@@ -49,6 +49,8 @@ pub enum FileType {
     Socket,
     /// Symbolic link.
     Symlink,
+    /// A number without a meaning.
+    Invalid,
 }
 
 impl FileType {
@@ -56,7 +58,7 @@ impl FileType {
     pub const fn code(self) -> u8 {
         self as u8
     }
-    /// The type with this number; `Unknown` for numbers without a meaning.
+    /// The type with this number; `Invalid` for numbers without a meaning.
     pub const fn from_code(code: u8) -> FileType {
         match code {
             1 => FileType::Regular,
@@ -66,7 +68,8 @@ impl FileType {
             5 => FileType::Fifo,
             6 => FileType::Socket,
             7 => FileType::Symlink,
-            _ => FileType::Unknown,
+            0 => FileType::Unknown,
+            _ => FileType::Invalid,
         }
     }
     /// The type that a mode means.
@@ -267,6 +270,17 @@ mod tests {
 
     fn all(block: &[u8]) -> Result<Vec<DirEntry<'_>>, Corrupt> {
         DirEntries::new(block).collect()
+    }
+
+    #[test]
+    fn numbers_without_a_meaning_are_no_unnoted_type() {
+        for code in 0..=7 {
+            let kind = FileType::from_code(code);
+            assert!(kind.code() == code && kind != FileType::Invalid);
+        }
+        for code in [8, 33, 255] {
+            assert_eq!(FileType::from_code(code), FileType::Invalid);
+        }
     }
 
     #[test]
