@@ -1,12 +1,12 @@
-//! Every byte of metadata flipped once, with the checksum made good: mounted, walked, checked. Each is answered, none with a panic, an
-//! endless loop or more memory than the volume is worth.
+//! Every byte of metadata flipped once, with the checksum made good: mounted, walked, checked, and where it may be written, written to. Each is
+//! answered, none with a panic, an endless loop or more memory than the volume is worth.
 
 use crate::targets::{Blocks, Volume, block};
 use crate::{corpus, volumes};
 use base::{Bytes, Ino};
 use block::{BlockDevice, Queue};
 use blockdev::{Image, Ram};
-use fscore::{FileKind, FileSystem, FsResult};
+use fscore::{Creds, FileKind, FileSystem, FsResult};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
 use varve_ext4::{Ext4, MountOptions};
@@ -16,9 +16,13 @@ const ENTRIES_MAX: usize = 512;
 const READ_MAX: usize = 1 << 20;
 /// Directories walked; the volume has far fewer.
 const DIRS_MAX: usize = 64;
+/// Files up to this size grow: with `inline_data`, in their inode and out of it.
+const SMALL: u64 = 200;
+/// What a file grows by.
+const MORE: [u8; 90] = [9; 90];
 
-/// Looks at everything that names lead to. Errors are answers.
-fn walk(fs: &Ext4) -> usize {
+/// Looks at everything that names lead to, and changes it if it is `writable`. Errors are answers.
+fn walk(fs: &Ext4, writable: bool) -> usize {
     let mut todo = vec![fs.root()];
     let (mut seen, mut dirs) = (0, 0);
     let mut buf = vec![0; READ_MAX];
@@ -27,12 +31,19 @@ fn walk(fs: &Ext4) -> usize {
         if dirs > DIRS_MAX {
             break;
         }
+        if writable {
+            let creds = Creds::default();
+            let _ = fs.create(dir, b"one more", FileKind::File, 0o600, 0, creds);
+        }
         for entry in fs.readdir(dir, 0, ENTRIES_MAX).unwrap_or_default() {
             let Ok(ino) = fs.lookup(dir, &entry.name) else {
                 continue;
             };
             seen += 1;
             look(fs, ino, &mut buf);
+            if writable && entry.kind == FileKind::File {
+                grow(fs, ino);
+            }
             if entry.kind == FileKind::Dir && !matches!(&entry.name[..], b"." | b"..") {
                 todo.push(ino);
             }
@@ -52,9 +63,16 @@ fn look(fs: &Ext4, ino: Ino, buf: &mut [u8]) {
     }
 }
 
+fn grow(fs: &Ext4, ino: Ino) {
+    let size = fs.getattr(ino).map(|attr| attr.size).unwrap_or(u64::MAX);
+    if size <= SMALL {
+        let _ = fs.write(ino, size, &MORE);
+    }
+}
+
 fn open_and_walk(ram: Ram, options: &str) -> FsResult<usize> {
     let fs = Ext4::mount(Queue::new(Arc::new(ram)), MountOptions::parse(options)?)?;
-    let seen = walk(&fs);
+    let seen = walk(&fs, options.is_empty());
     // A failed volume says so; its tasks end all the same.
     let _ = fs.unmount();
     Ok(seen)

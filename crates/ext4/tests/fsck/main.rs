@@ -113,11 +113,16 @@ fn mutations_are_judged_as_by_e2fsck() {
     }
 }
 
+/// Volumes whose bytes are flipped.
+const FLIPPED: [&[&str]; 2] = [&[], &["-O", "inline_data"]];
+
 #[test]
 #[ignore = "with the long form: every 1009th byte of metadata"]
 fn a_sample_of_flipped_bytes_is_answered() {
     if have_tools() {
-        flips::run(&[], 7, 1009);
+        for options in FLIPPED {
+            flips::run(options, 7, 1009);
+        }
     }
 }
 
@@ -125,7 +130,9 @@ fn a_sample_of_flipped_bytes_is_answered() {
 #[ignore = "long: every byte of metadata, half of them"]
 fn every_flipped_byte_with_an_even_number_is_answered() {
     if have_tools() {
-        flips::run(&[], 0, 2);
+        for options in FLIPPED {
+            flips::run(options, 0, 2);
+        }
     }
 }
 
@@ -133,7 +140,9 @@ fn every_flipped_byte_with_an_even_number_is_answered() {
 #[ignore = "long: every byte of metadata, the other half"]
 fn every_flipped_byte_with_an_odd_number_is_answered() {
     if have_tools() {
-        flips::run(&[], 1, 2);
+        for options in FLIPPED {
+            flips::run(options, 1, 2);
+        }
     }
 }
 
