@@ -114,7 +114,7 @@ impl Ext4 {
                 Some(old) => *old = data,
                 None => list.push(data),
             }
-            set_inode_xattrs(&mut core.disk, &list);
+            replace_attributes(inode.ino, &mut core.disk, &list)?;
             let flags = core.disk.flags().without(InodeFlags::EXTENTS);
             core.disk.set_flags(flags | InodeFlags::INLINE_DATA);
             let block_area = core.disk.block_area_mut();
@@ -145,7 +145,7 @@ impl Ext4 {
             let mut core = inode.core();
             let before = (core.disk.clone(), core.size);
             let others = other_attributes(inode, &core.disk)?;
-            set_inode_xattrs(&mut core.disk, &others);
+            replace_attributes(inode.ino, &mut core.disk, &others)?;
             self.map_nothing_yet(&mut core.disk);
             before
         };
@@ -169,7 +169,7 @@ impl Ext4 {
     pub(crate) fn drop_inline(&self, ino: base::Ino, disk: &mut disk::Inode) -> FsResult<()> {
         let mut list = inode_xattrs(disk).map_err(|e| fault::corrupt(e.at_inode(ino)))?;
         list.retain(|e| !e.is(DATA.0, DATA.1));
-        set_inode_xattrs(disk, &list);
+        replace_attributes(ino, disk, &list)?;
         self.map_nothing_yet(disk);
         Ok(())
     }
@@ -206,6 +206,57 @@ fn other_attributes(inode: &Inode, disk: &disk::Inode) -> FsResult<Vec<XattrEntr
     Ok(list)
 }
 
+/// Lets `list` be the attributes in an inode.
+///
+/// # Errors
+/// `Corrupt`, with nothing changed: damaged attributes may share bytes and take more room apart, or name inodes for their values.
+fn replace_attributes(ino: base::Ino, disk: &mut disk::Inode, list: &[XattrEntry]) -> FsResult<()> {
+    let (need, room) = (xattr_bytes(list), inode_xattr_room(disk));
+    let elsewhere = list.iter().any(|e| e.value_ino.is_some());
+    if elsewhere || (need > room && !list.is_empty()) {
+        return Err(FsError::corrupt(format!(
+            "inode {ino}: its attributes take {need} bytes of {room}, values in other inodes: {elsewhere}"
+        )));
+    }
+    set_inode_xattrs(disk, list);
+    Ok(())
+}
+
 fn bad(inode: &Inode, what: String) -> FsError {
     FsError::corrupt(format!("inode {}: content in the inode: {what}", inode.ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(value: usize, value_ino: Option<base::Ino>) -> XattrEntry {
+        XattrEntry {
+            name_index: DATA.0,
+            name: DATA.1.to_vec(),
+            value: vec![7; value],
+            value_ino,
+        }
+    }
+
+    /// Found by flipped bytes: entries that name the same bytes as their values.
+    #[test]
+    fn attributes_without_room_are_damage_and_change_nothing() {
+        let mut inode = disk::Inode::blank(256, 32);
+        let room = inode_xattr_room(&inode);
+        let before = inode.bytes().to_vec();
+        for list in [
+            vec![attribute(room / 2, None), attribute(room / 2, None)],
+            vec![attribute(4, Some(base::Ino(12)))],
+        ] {
+            let refused = replace_attributes(base::Ino(11), &mut inode, &list);
+            assert!(
+                matches!(refused, Err(FsError::Corrupt { .. })),
+                "{refused:?}"
+            );
+            assert_eq!(inode.bytes(), before);
+        }
+        replace_attributes(base::Ino(11), &mut inode, &[attribute(8, None)]).expect("room");
+        assert_ne!(inode.bytes(), before);
+    }
 }
