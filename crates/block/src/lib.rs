@@ -4,6 +4,7 @@
 //! journal, ext4, f2fs -> Plug (sort, merge), OrderPlug (groups, packs) -> Queue (marks, figures) -> BlockDevice
 //! ```
 
+mod ahead;
 mod batch;
 mod command;
 mod durability;
@@ -15,6 +16,7 @@ mod queue;
 mod split;
 mod stats;
 
+pub use ahead::Plan;
 pub use batch::{Batch, Held, Watch, Written};
 pub use blockdev::{
     BlockDevice, Caps, Class, DevError, DevErrorKind, PackOrder, Packed, Remap, RemapCaps,

@@ -531,8 +531,12 @@ fn cut(extents: &mut BTreeMap<u32, Extent>, first: u64, end: u64) {
 }
 
 impl Ext4 {
-    /// A mount of its own for a replay: nothing is read but superblock and groups, and nothing goes home.
-    fn without_log(queue: Arc<Queue>, sb: Superblock, options: MountOptions) -> FsResult<Ext4> {
+    /// A mount of its own for a replay, or a look at what it would be: nothing is read but superblock and groups, and nothing goes home.
+    pub(crate) fn without_log(
+        queue: Arc<Queue>,
+        sb: Superblock,
+        options: MountOptions,
+    ) -> FsResult<Ext4> {
         let groups = crate::group::Groups::load(&queue, &sb)?;
         let settings = journal::Options {
             scheme: None,

@@ -4,8 +4,11 @@
 //! |---|---|
 //! | superblock; a torn one is replaced by its first backup | neither has a good checksum |
 //! | features | one is unknown or not supported; it is named |
-//! | journal: recovery | damage that recovery must not write over |
-//! | superblock again, group descriptors | checksums or places are wrong |
+//! | options, scheme, place of the log | the device cannot do what they ask for; no log, or none of this volume |
+//! | journal: what recovery will leave | damage that recovery must not write over; fast commits that contradict the volume |
+//! | the next three of that, then recovery, and again | |
+//! | superblock, size of the log, group descriptors | features, checksums or places are wrong; the log is too small |
+//! | root directory | it is none |
 //! | orphans are read | list or file leads out of the volume, or names an inode twice; the file is damaged |
 //! | needs_recovery, and orphan_present with it, set, durable before the first commit | |
 //! | orphans are ended | |
@@ -16,7 +19,11 @@
 //!   orphans were empty, so nothing but counters, times and orphan_present (O5) differs;
 //! - M3 a cut in the middle of a home write may have torn what leads to the log: then the superblock's backup and its copy of
 //!   the journal's mapping lead there, and recovery mends the rest. A volume of one group has no backup: there the torn
-//!   superblock itself is believed as far as it leads to a log of its UUID that waits for recovery, and must be whole afterwards.
+//!   superblock itself is believed as far as it leads to a log of its UUID that waits for recovery, and must be whole afterwards;
+//! - M4 a mount that is refused has written nothing. What is refused is known when the orphans are read, and the first write comes after
+//!   that: of a log to recover all of it is looked at through what recovery will leave ([`Foreseen`]) before recovery writes. From the
+//!   first write on a mount can only fail, as any operation can: the device, or the blocks of an orphan that is ended (O6); then the
+//!   journal notes the error (`s_errno`), and the log stays as it is.
 
 use crate::Ext4;
 use crate::fault;
@@ -26,13 +33,13 @@ use crate::log_place::{
     external_place, has_external_log, hex, journal_backup_place, journal_place,
 };
 use crate::options::{DataMode, Errors, MountOptions};
-use crate::orphan::Orphans;
+use crate::orphan::{Orphans, Waiting};
 use crate::space::Space;
 use crate::superblock::{block_size, read_block, write_in_place};
 use base::{BlockNo, BlockSize, Bytes, Lba, Mutant, SECTORS_PER_BLOCK};
 use block::Queue;
 use fscore::{FsError, FsResult, PageCache};
-use journal::{CleanLog, FastCommitted, Journal, LogBlock, Opened, Recovered, RecoveryReport};
+use journal::{CleanLog, DirtyLog, Foreseen, Journal, LogBlock, Opened, RecoveryReport};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Compat, Incompat, RoCompat, State, Superblock};
 use rt::{Mutex, RwLock};
@@ -97,7 +104,8 @@ impl Ext4 {
     /// Mounts the file system on `queue`.
     ///
     /// # Errors
-    /// `Incompatible` for a feature or an option, `Corrupt` for damage, I/O errors; nothing was changed but by recovery.
+    /// `Incompatible` for a feature or an option, `Corrupt` for damage, I/O errors. Nothing was written then, unless the device or an orphan failed
+    /// after the decision (M4 of the module).
     pub fn mount(queue: Arc<Queue>, options: MountOptions) -> FsResult<Arc<Ext4>> {
         Ext4::mount_with_journal(queue, None, options)
     }
@@ -112,9 +120,14 @@ impl Ext4 {
         options: MountOptions,
     ) -> FsResult<Arc<Ext4>> {
         let (sb, torn) = usable_superblock(&queue, &options)?;
-        let log = open_log((&queue, log_queue), &sb, &options, torn)?;
-        let (log, recovery) = log.unzip();
-        let recovery = recovery.flatten();
+        let (log, recovery) = match find_log((&queue, log_queue), &sb, &options, torn)? {
+            None => (None, None),
+            Some(Opened::Clean(log)) => (Some(log), None),
+            Some(Opened::NeedsRecovery(log)) => {
+                let (log, report) = recover(log, &options)?;
+                (Some(log), Some(report))
+            }
+        };
         let recovered = recovery.is_some();
         // Recovery may have brought a newer superblock home, which says what it likes.
         let (sb, torn) = if recovered {
@@ -126,7 +139,14 @@ impl Ext4 {
         let journal = start_journal(&queue, log, &sb, &options)?;
         let mut fs = Ext4::assemble(queue, journal, options, sb, groups)?;
         fs.recovery = recovery;
-        if let Err(e) = fs.bring_up(torn, recovered) {
+        let waiting = match fs.look() {
+            Ok(waiting) => waiting,
+            Err(e) => {
+                fs.journal.discard();
+                return Err(e);
+            }
+        };
+        if let Err(e) = fs.bring_up(waiting, torn, recovered) {
             fs.journal.abort(format!("mount: {e}"));
             // The tasks end; the log stays as it is.
             let _ = fs.journal.stop();
@@ -177,7 +197,8 @@ impl Ext4 {
         })
     }
 
-    fn bring_up(&mut self, torn: bool, recovered: bool) -> FsResult<()> {
+    /// M4: the last that a mount can be refused for. Answers the orphans, of a mount that ends them.
+    fn look(&mut self) -> FsResult<Option<Waiting>> {
         let root = self.inode(disk::ROOT_INO).map_err(|e| match e {
             FsError::Posix(_) => FsError::corrupt("the root directory (inode 2) is not in use"),
             other => other,
@@ -185,10 +206,17 @@ impl Ext4 {
         if !root.is_dir() {
             return Err(FsError::corrupt("inode 2, the root, is not a directory"));
         }
-        if self.options.read_only {
-            return self.settle_read_only(recovered);
+        drop(root);
+        match self.options.read_only {
+            true => Ok(None),
+            false => self.read_orphans().map(Some),
         }
-        let waiting = self.read_orphans()?;
+    }
+
+    fn bring_up(&self, waiting: Option<Waiting>, torn: bool, recovered: bool) -> FsResult<()> {
+        let Some(waiting) = waiting else {
+            return self.settle_read_only(recovered);
+        };
         self.mark_mounted(torn, recovered)?;
         self.finish_orphans(waiting)
     }
@@ -441,13 +469,13 @@ fn check_size(queue: &Queue, sb: &Superblock) -> FsResult<()> {
     )))
 }
 
-/// The log, recovered if need be, with what that did.
-fn open_log(
+/// The log that the mount needs, if it needs one.
+fn find_log(
     (queue, log_queue): (&Arc<Queue>, Option<Arc<Queue>>),
     sb: &Superblock,
     options: &MountOptions,
     torn: bool,
-) -> FsResult<Option<(CleanLog, Option<RecoveryReport>)>> {
+) -> FsResult<Option<Opened>> {
     let dirty = sb.incompat().has(Incompat::RECOVER);
     if !sb.compat().has(Compat::HAS_JOURNAL) {
         if options.scheme.is_some() && !options.read_only {
@@ -462,6 +490,10 @@ fn open_log(
             return Err(FsError::incompatible(what));
         }
         return Ok(None);
+    }
+    if let Some(scheme) = options.scheme.as_ref().filter(|_| !options.read_only) {
+        let fits = scheme.check(queue.caps());
+        fits.map_err(FsError::incompatible)?;
     }
     let external = has_external_log(sb);
     if external && !options.read_only {
@@ -482,31 +514,45 @@ fn open_log(
         None if external => return Ok(None),
         None => journal::open(queue.clone(), journal_place(queue, sb)?),
     };
-    match opened.map_err(fault::journal)? {
-        Opened::Clean(log) => Ok(Some((log, None))),
-        Opened::NeedsRecovery(log) => {
-            let recovered = log.recover_all(options.scheme.as_ref());
-            let (log, report) = match recovered.map_err(fault::journal)? {
-                Recovered::Clean(done) => *done,
-                Recovered::FastCommits(left) => replay_fast_commits(queue, options, *left)?,
-            };
-            Ok(Some((log, Some(report))))
-        }
-    }
+    opened.map(Some).map_err(fault::journal)
 }
 
-/// The full commits are home; what Linux has left behind them is carried out, and goes there as well.
-fn replay_fast_commits(
-    queue: &Arc<Queue>,
-    options: &MountOptions,
-    left: FastCommitted,
-) -> FsResult<(CleanLog, RecoveryReport)> {
-    let found = disk::FastCommits::parse(left.area(), left.block_bytes(), left.tid());
+/// Recovers the log of a volume that will be mounted (M4).
+fn recover(log: DirtyLog, options: &MountOptions) -> FsResult<(CleanLog, RecoveryReport)> {
+    let ahead = log.foresee(options.scheme.as_ref());
+    let mut ahead = ahead.map_err(fault::journal)?;
+    foresee_fast_commits(&mut ahead, options)?;
+    rehearse(&ahead, options)?;
+    ahead.carry_out().map_err(fault::journal)
+}
+
+/// What Linux has left behind the full commits: where it leads becomes part of what is foreseen.
+fn foresee_fast_commits(ahead: &mut Foreseen, options: &MountOptions) -> FsResult<()> {
+    let Some(area) = ahead.fast_commits() else {
+        return Ok(());
+    };
+    let found = disk::FastCommits::parse(area.bytes, area.block_bytes, area.tid);
     let found = found.map_err(|e| FsError::incompatible(format!("{e}; run e2fsck -f")))?;
-    // The superblock may have come home just now.
-    let (sb, _) = usable_superblock(queue, options)?;
-    let images = crate::fast_commit::replay(queue, &sb, options, found.tags)?;
-    left.finish(images, found.commits).map_err(fault::journal)
+    let queue = ahead.queue();
+    let (sb, _) = usable_superblock(&queue, options)?;
+    let images = crate::fast_commit::replay(&queue, &sb, options, found.tags)?;
+    ahead.add(images, found.commits).map_err(fault::journal)
+}
+
+/// Mounts what the recovery will leave, as far as a mount changes nothing.
+fn rehearse(ahead: &Foreseen, options: &MountOptions) -> FsResult<()> {
+    let queue = ahead.queue();
+    let (sb, _) = usable_superblock(&queue, options)?;
+    if let Some(scheme) = options.scheme.as_ref().filter(|_| !options.read_only) {
+        let credits = credits_needed(&sb, options);
+        ahead
+            .check_credits(scheme, credits)
+            .map_err(fault::journal)?;
+    }
+    let mut fs = Ext4::without_log(queue, sb, options.clone())?;
+    let seen = fs.look().map(drop);
+    fs.journal.discard();
+    seen
 }
 
 fn start_journal(
@@ -552,3 +598,6 @@ fn credits_needed(sb: &Superblock, options: &MountOptions) -> u32 {
         DataMode::Ordered | DataMode::Writeback => largest,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -367,12 +367,34 @@ impl Journal {
         self.inner.state.lock().stats.clone()
     }
 
+    /// Ends a journal in which no handle was ever started, and its tasks; nothing is written.
+    ///
+    /// # Panics
+    /// A handle was started.
+    pub fn discard(&self) {
+        {
+            let mut state = self.inner.state.lock();
+            let unused = state.running.is_none() && state.committing.is_none();
+            assert!(
+                unused && state.checkpoints.oldest().is_none(),
+                "a journal that is discarded has had no handle"
+            );
+            (state.stopping, state.stopped) = (true, true);
+        }
+        self.end_tasks();
+    }
+
     /// Commits, brings everything home, marks the log clean, and ends the tasks. May be called again. No handle is open.
     ///
     /// # Errors
     /// The journal is aborted: the log stays as it is, for recovery. The tasks have ended all the same.
     pub fn stop(&self) -> Result<(), JournalError> {
         let result = self.wind_down();
+        self.end_tasks();
+        result
+    }
+
+    fn end_tasks(&self) {
         let tasks = {
             let mut state = self.inner.state.lock();
             state.stopped = true;
@@ -390,7 +412,6 @@ impl Journal {
                 self.inner.latch(&mut self.inner.state.lock(), failure);
             }
         }
-        result
     }
 
     fn wind_down(&self) -> Result<(), JournalError> {

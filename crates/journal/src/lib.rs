@@ -61,8 +61,7 @@ pub use journal::Journal;
 pub use options::Options;
 pub use place::{LogBlock, LogPlace};
 pub use recover::{
-    CleanLog, DirtyLog, FastCommitted, Opened, Recovered, RecoveryReport, RecoverySpans, open,
-    open_on,
+    CleanLog, DirtyLog, FastArea, Foreseen, Opened, RecoveryReport, RecoverySpans, open, open_on,
 };
 pub use scheme::{FullFirst, Home, Order, Preset, Record, Scheme};
 pub use stats::Stats;

@@ -4,8 +4,8 @@
 //! - V1 whole: names, content, permissions, links and inode numbers are those that the kernel showed before its power went; whole and cut: they, and
 //!   attributes and times, are those that e2fsck gets or the kernel's own replay, which both lose content that lay in inodes; `e2fsck -fn` has
 //!   nothing to say about what is left here; where no fast commit is whole, the kernel refuses, e2fsck leaves out full commits as well, and here they count;
-//! - V2 changed: the same `e2fsck -fn`, or a refusal with a reason, and nothing was written then but by full commits; no panic, no endless
-//!   loop, no more memory than [`MEMORY_MAX`].
+//! - V2 changed: the same `e2fsck -fn`, or a refusal with a reason, and nothing was written then; no panic, no endless loop, no more
+//!   memory than [`MEMORY_MAX`].
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod area;

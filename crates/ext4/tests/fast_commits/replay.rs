@@ -4,7 +4,7 @@ use crate::common::mounted::Mounted;
 use crate::common::{Image as File, check_ram, read_all, said, tool};
 use base::Ino;
 use block::Queue;
-use blockdev::Image;
+use blockdev::{Count, Image};
 use fscore::{FileKind, FileSystem};
 use rt::{Sim, SimConfig};
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,8 +110,12 @@ pub fn by_us(image: &Image, bytes: u64) -> Result<Replayed, String> {
     let image = image.clone();
     let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
         let ram = Arc::new(image.to_ram(bytes));
-        let fs = Ext4::mount(Queue::new(ram.clone()), MountOptions::default());
-        let fs = fs.map_err(|e| e.to_string())?;
+        let disk = Arc::new(Count::new(ram.clone()));
+        let fs = Ext4::mount(Queue::new(disk.clone()), MountOptions::default());
+        let fs = fs.map_err(|e| match disk.counts().commands.writes {
+            0 => e.to_string(),
+            n => format!("refused after {n} writes"),
+        })?;
         let fast_commits = fs.recovery().map_or(0, |report| report.fast_commits);
         let tree = tree_of(&fs).map_err(|e| format!("walk: {e}"));
         fs.unmount().map_err(|e| format!("unmount: {e}"))?;

@@ -5,9 +5,9 @@
 //!   that asks for the fast commits, or one that holds what they led to.
 //! - Z2: only then the images go home, and after a flush the log is marked clean (P3).
 
+use super::insure;
 use super::replay::Images;
 use super::scan::Scanned;
-use super::{CleanLog, RecoveryReport, insure};
 use crate::commit::full_transaction;
 use crate::log_super::LogSuper;
 use crate::space::Limits;
@@ -16,7 +16,7 @@ use crate::transaction::{Image, Kind};
 use crate::words::WordMap;
 use crate::{JournalError, LogBlock, Record};
 use base::bytes::{get_le16, get_le32};
-use base::{Bytes, Tid};
+use base::{BlockSize, Bytes, Tid};
 use block::{Class, Queue};
 use std::sync::Arc;
 
@@ -26,14 +26,15 @@ const BATCH: usize = 64;
 /// image says it is, and the area has to be in memory.
 const AREA_BYTES_MAX: u64 = 64 << 20;
 
-/// See the module.
-pub struct FastCommitted {
-    pub(super) queue: Arc<Queue>,
-    pub(super) log_queue: Arc<Queue>,
-    pub(super) log: LogSuper,
-    pub(super) scanned: Scanned,
-    pub(super) report: RecoveryReport,
-    pub(super) area: Vec<u8>,
+/// An area of fast commits.
+#[derive(Clone, Copy)]
+pub struct FastArea<'a> {
+    /// Its bytes, whole blocks.
+    pub bytes: &'a [u8],
+    /// Bytes of a block.
+    pub block_bytes: usize,
+    /// The transaction behind the last full commit, which the fast commits stand for.
+    pub tid: Tid,
 }
 
 /// The area of fast commits, if it begins with a head that names transaction `end`.
@@ -67,85 +68,71 @@ pub(super) fn area_of(
     Ok(Some(area))
 }
 
-impl FastCommitted {
-    /// The area, whole blocks.
-    pub fn area(&self) -> &[u8] {
-        &self.area
+/// Refuses if the ring has no room for so many images behind the full commits.
+pub(super) fn check_room(
+    log: &LogSuper,
+    scanned: &Scanned,
+    images: usize,
+) -> Result<(), JournalError> {
+    let ring = log.sb.log_end() - log.sb.first();
+    let count = u32::try_from(images).unwrap_or(u32::MAX);
+    let room = ring - scanned.blocks_used;
+    let need = match count <= room {
+        true => Limits::new(&log.sb.format(), ring, Record::Full).log_blocks(count, 0),
+        false => count,
+    };
+    if need <= room {
+        return Ok(());
     }
+    Err(JournalError::Incompatible(format!(
+        "the fast commits of the log change {images} blocks, and it has room for {room} log blocks, not {need}; run e2fsck -f"
+    )))
+}
 
-    /// Bytes of a block.
-    pub fn block_bytes(&self) -> usize {
-        self.log.place.block_size().bytes()
+/// Makes these blocks durable: in the log (Z1), then at home (Z2).
+pub(super) fn write(
+    (queue, log_queue): (&Arc<Queue>, &Arc<Queue>),
+    log: &LogSuper,
+    scanned: &Scanned,
+    images: &Images,
+) -> Result<(), JournalError> {
+    if images.is_empty() {
+        return Ok(());
     }
+    log_images(log_queue, log, scanned, images)?;
+    write_home(queue, log.place.block_size(), images)
+}
 
-    /// The transaction behind the last full commit, which the fast commits stand for.
-    pub fn tid(&self) -> Tid {
-        self.scanned.end
-    }
+/// Z1.
+fn log_images(
+    queue: &Arc<Queue>,
+    log: &LogSuper,
+    scanned: &Scanned,
+    images: &Images,
+) -> Result<(), JournalError> {
+    let image = |(block, bytes): &(base::BlockNo, Bytes)| Image {
+        block: *block,
+        kind: Kind::Metadata,
+        bytes: bytes.clone(),
+        basis: None,
+        logged: Logged::Full,
+        changed: WordMap::ALL,
+    };
+    let images: Vec<Image> = images.iter().map(image).collect();
+    let now = rt::wall();
+    let time = (u64::try_from(now.secs).unwrap_or(0), now.nanos).max(scanned.last_commit);
+    let blocks = full_transaction(&log.sb.format(), (scanned.end, time), &images);
+    insure::write(queue, log, scanned.end_at, &blocks)
+}
 
-    /// Makes these blocks, to which `commits` fast commits led, durable, and marks the log clean. May be cut and repeated at any point.
-    ///
-    /// # Errors
-    /// The device fails, or the log has no room for the images: then e2fsck has to replay it.
-    pub fn finish(
-        mut self,
-        images: Images,
-        commits: u32,
-    ) -> Result<(CleanLog, RecoveryReport), JournalError> {
-        let tid = self.tid();
-        if !images.is_empty() {
-            self.log_images(&images)?;
-            self.write_home(&images)?;
+/// Z2.
+fn write_home(queue: &Arc<Queue>, size: BlockSize, images: &Images) -> Result<(), JournalError> {
+    for chunk in images.chunks(BATCH) {
+        let mut plug = queue.plug();
+        for (home, image) in chunk {
+            plug.write(size.lba(*home), Class::Home, image.clone());
         }
-        self.log
-            .write(&self.log_queue, tid.next().next(), None::<LogBlock>)?;
-        self.report.fast_commits = commits.into();
-        self.report.blocks_replayed += images.len() as u64;
-        let clean = CleanLog {
-            queue: self.queue,
-            log: self.log,
-        };
-        Ok((clean, self.report))
+        plug.submit().wait()?;
     }
-
-    /// Z1.
-    fn log_images(&self, images: &Images) -> Result<(), JournalError> {
-        let (sb, scanned) = (&self.log.sb, &self.scanned);
-        let format = sb.format();
-        let ring = sb.log_end() - sb.first();
-        let need = Limits::new(&format, ring, Record::Full).log_blocks(images.len() as u32, 0);
-        let room = ring - scanned.blocks_used;
-        if need > room {
-            return Err(JournalError::Incompatible(format!(
-                "the fast commits of the log change {} blocks, and it has room for {room} log blocks, not {need}; run e2fsck -f",
-                images.len()
-            )));
-        }
-        let image = |(block, bytes): &(base::BlockNo, Bytes)| Image {
-            block: *block,
-            kind: Kind::Metadata,
-            bytes: bytes.clone(),
-            basis: None,
-            logged: Logged::Full,
-            changed: WordMap::ALL,
-        };
-        let images: Vec<Image> = images.iter().map(image).collect();
-        let now = rt::wall();
-        let time = (u64::try_from(now.secs).unwrap_or(0), now.nanos).max(scanned.last_commit);
-        let blocks = full_transaction(&format, (scanned.end, time), &images);
-        insure::write(&self.log_queue, &self.log, scanned.end_at, &blocks)
-    }
-
-    /// Z2.
-    fn write_home(&self, images: &Images) -> Result<(), JournalError> {
-        let size = self.log.place.block_size();
-        for chunk in images.chunks(BATCH) {
-            let mut plug = self.queue.plug();
-            for (home, image) in chunk {
-                plug.write(size.lba(*home), Class::Home, image.clone());
-            }
-            plug.submit().wait()?;
-        }
-        Ok(self.queue.flush()?)
-    }
+    Ok(queue.flush()?)
 }

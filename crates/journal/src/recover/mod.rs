@@ -5,11 +5,13 @@
 //!
 //! Damage: a torn end of the log is what a cut leaves and ends it silently; damage before a commit block that counts is refused
 //! with an error, and nothing is written (the case table in `cases.rs` decides). An image whose checksum is wrong is refused in
-//! the same way, before anything is written home. So is a coalition log whose deltas do not lead to the blocks they foretell.
+//! the same way, before anything is written home. So is a coalition log whose deltas do not lead to the blocks they foretell. And
+//! who mounts may look at what all of it leads to, and refuse that, before the first write (`foresee.rs`).
 
 mod cases;
 mod content;
 mod fast;
+mod foresee;
 mod insure;
 mod parts;
 mod reader;
@@ -21,14 +23,12 @@ use crate::inner::Log;
 use crate::log_super::LogSuper;
 use crate::ring::Ring;
 use crate::space::Limits;
-use crate::{Journal, JournalError, LogBlock, LogPlace, Options, Scheme};
-use base::{BlockNo, Mutant, Nanos, Tid, Time};
+use crate::{Journal, JournalError, LogPlace, Options, Scheme};
+use base::{Nanos, Tid, Time};
 use block::Queue;
-pub use fast::FastCommitted;
-use replay::Replay;
-use repoint::Repoint;
+pub use fast::FastArea;
+pub use foresee::Foreseen;
 use rt::Mutex;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A log whose superblock is right.
@@ -51,14 +51,6 @@ pub struct DirtyLog {
     /// Where the log lies: `queue`, or a device of its own.
     log_queue: Arc<Queue>,
     log: LogSuper,
-}
-
-/// How far a recovery came.
-pub enum Recovered {
-    /// To its end.
-    Clean(Box<(CleanLog, RecoveryReport)>),
-    /// Fast commits follow.
-    FastCommits(Box<FastCommitted>),
 }
 
 /// What a recovery did.
@@ -194,116 +186,17 @@ impl DirtyLog {
         self,
         scheme: Option<&Scheme>,
     ) -> Result<(CleanLog, RecoveryReport), JournalError> {
-        self.recover_with(scheme, replay::revoke_table)
+        self.foresee(scheme)?.carry_out()
     }
 
-    /// The same for a caller who can make sense of fast commits: if some follow, they are handed over with the log not yet clean.
-    ///
-    /// # Errors
-    /// As [`DirtyLog::recover`], but fast commits are none.
-    pub fn recover_all(self, scheme: Option<&Scheme>) -> Result<Recovered, JournalError> {
-        self.run(scheme, replay::revoke_table, true)
-    }
-
+    #[cfg(test)]
     pub(crate) fn recover_with(
         self,
         scheme: Option<&Scheme>,
-        revoke_pass: fn(&[scan::Logged]) -> BTreeMap<BlockNo, Tid>,
+        revoke_pass: fn(&[scan::Logged]) -> std::collections::BTreeMap<base::BlockNo, Tid>,
     ) -> Result<(CleanLog, RecoveryReport), JournalError> {
-        match self.run(scheme, revoke_pass, false)? {
-            Recovered::Clean(done) => Ok(*done),
-            Recovered::FastCommits(left) => Err(unasked_fast_commits(left.tid())),
-        }
+        self.foresee_with(scheme, revoke_pass)?.carry_out()
     }
-
-    fn run(
-        self,
-        scheme: Option<&Scheme>,
-        revoke_pass: fn(&[scan::Logged]) -> BTreeMap<BlockNo, Tid>,
-        fast: bool,
-    ) -> Result<Recovered, JournalError> {
-        let DirtyLog {
-            queue,
-            log_queue,
-            mut log,
-        } = self;
-        let mut step = Stopwatch::start();
-        // A home can be pointed at a log block of its own device only.
-        let mut repoint = Repoint::new(scheme.filter(|_| !log.place.is_external()), queue.caps());
-        let (scanned, reader) = scan::scan(&log_queue, &log, repoint.reads_no_images(&log))?;
-        let area = fast::area_of(&log_queue, &log, scanned.end)?;
-        if area.is_some() && !fast {
-            return Err(unasked_fast_commits(scanned.end));
-        }
-        let revoked = repoint.revoked(revoke_pass(&scanned.transactions));
-        let (mut targets, images_revoked) = replay::targets(&scanned.transactions, &revoked);
-        let mut replay = Replay::new(&queue, &log, reader);
-        let scan_took = step.lap();
-        repoint.begin(&log, &mut targets, &mut replay);
-        let images = replay.check(&mut targets)?;
-        repoint.checked(&log, &mut targets);
-        let (images_took, homes_took) = (replay.reads.images_took, replay.reads.homes_took);
-        step.lap();
-        let insured = insure_deltas(&mut replay, &log_queue, &log, &scanned, &targets)?;
-        let insure_took = step.lap();
-        let mut report = RecoveryReport {
-            images_revoked,
-            home_reads: replay.reads.blocks,
-            home_read_commands: replay.reads.commands,
-            blocks_insured: insured,
-            blocks_replayed: targets.len() as u64 + repoint.pending(),
-            blocks_moved: replay.moved(),
-            ..RecoveryReport::of_scan(log.sb.sequence(), &scanned)
-        };
-        // An insured log has used the number of the torn transaction.
-        let torn = match insured {
-            0 => scanned.end,
-            _ => scanned.end.next(),
-        };
-        // One number is skipped, so that blocks of the torn transaction never look like those of the next one (H7).
-        let next = if rt::mutant(Mutant::ReuseTid) {
-            torn
-        } else {
-            torn.next()
-        };
-        if rt::mutant(Mutant::CleanBeforeHome) {
-            let mut early = LogSuper::read(&log_queue, log.place.clone())?;
-            early.write(&log_queue, next, None::<LogBlock>)?;
-        }
-        let images = repoint.send(&queue, &log, (&mut targets, images), &replay)?;
-        (report.blocks_remapped, report.remap_commands) = repoint.done();
-        replay.write(&targets, images)?;
-        let write_took = step.lap();
-        if let Some(area) = area {
-            return Ok(Recovered::FastCommits(Box::new(FastCommitted {
-                queue,
-                log_queue,
-                log,
-                scanned,
-                report,
-                area,
-            })));
-        }
-        log.write(&log_queue, next, None::<LogBlock>)?;
-        report.spans = RecoverySpans {
-            scan: scan_took,
-            images: images_took,
-            homes: homes_took,
-            insure: insure_took,
-            write: write_took,
-            clean: step.lap(),
-        };
-        let clean = CleanLog { queue, log };
-        Ok(Recovered::Clean(Box::new((clean, report))))
-    }
-}
-
-/// Who asked for no fast commits cannot carry them out; nothing has been written.
-fn unasked_fast_commits(end: Tid) -> JournalError {
-    JournalError::Incompatible(format!(
-        "the log holds fast commits after transaction {}, which the file system has to replay",
-        end.prev()
-    ))
 }
 
 /// Time from step to step.
@@ -320,21 +213,19 @@ impl Stopwatch {
     }
 }
 
-/// P4: where a home write may be torn, blocks that the log knows by deltas only get a full image first. Says of how many.
-fn insure_deltas(
-    replay: &mut Replay<'_>,
-    queue: &Arc<Queue>,
+/// P4: where a home write may be torn, blocks that the log knows by deltas only get a full image first. Of how many; refused where the log
+/// has no room for them.
+fn insure_room(
+    replay: &replay::Replay,
     log: &LogSuper,
     scanned: &scan::Scanned,
     targets: &[replay::Target],
 ) -> Result<u64, JournalError> {
-    if replay.home_is_safe() || !targets.iter().any(replay::Target::needs_home) {
+    let count = targets.iter().filter(|t| t.needs_home()).count();
+    if replay.home_is_safe() || count == 0 {
         return Ok(0);
     }
-    let count = targets.iter().filter(|t| t.needs_home()).count();
     insure::check_room(log, scanned, count)?;
-    let images = replay.images_from_home(targets)?;
-    insure::insure(queue, log, scanned, &images)?;
     Ok(count as u64)
 }
 
@@ -372,19 +263,7 @@ impl CleanLog {
     /// # Errors
     /// The message names the smallest log that would do.
     pub fn check_credits(&self, scheme: &Scheme, credits: u32) -> Result<(), JournalError> {
-        let sb = &self.log.sb;
-        let ring = sb.log_end() - sb.first();
-        let limits = Limits::new(&sb.format(), ring, scheme.record);
-        if credits <= limits.credits_max() {
-            return Ok(());
-        }
-        let blocks = sb.blocks_count();
-        let least = limits.ring_for(credits) + (blocks - ring);
-        Err(JournalError::Incompatible(format!(
-            "the log has {blocks} blocks, so that a transaction may change {} at most, and one operation may need {credits}; make a \
-             journal of at least {least} blocks (tune2fs -O ^has_journal, then tune2fs -J size=4)",
-            limits.credits_max()
-        )))
+        check_credits(&self.log, scheme, credits)
     }
 
     /// Starts a journal and its tasks. Nothing is written before the first commit.
@@ -423,4 +302,20 @@ impl CleanLog {
         };
         Ok(Journal::inner(queue, Some(log), Some(ring), tid, options))
     }
+}
+
+fn check_credits(log: &LogSuper, scheme: &Scheme, credits: u32) -> Result<(), JournalError> {
+    let sb = &log.sb;
+    let ring = sb.log_end() - sb.first();
+    let limits = Limits::new(&sb.format(), ring, scheme.record);
+    if credits <= limits.credits_max() {
+        return Ok(());
+    }
+    let blocks = sb.blocks_count();
+    let least = limits.ring_for(credits) + (blocks - ring);
+    Err(JournalError::Incompatible(format!(
+        "the log has {blocks} blocks, so that a transaction may change {} at most, and one operation may need {credits}; make a \
+             journal of at least {least} blocks (tune2fs -O ^has_journal, then tune2fs -J size=4)",
+        limits.credits_max()
+    )))
 }

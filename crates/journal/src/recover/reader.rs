@@ -2,10 +2,11 @@
 //! was read is kept, so that a block which two passes want crosses the bus once.
 
 use crate::log_super::LogSuper;
-use crate::{JournalError, LogBlock};
+use crate::{JournalError, LogBlock, LogPlace};
 use base::Bytes;
 use block::{DevErrorKind, Queue};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Blocks read with one request at first: 128 KiB, as in Linux.
 const WINDOW: u32 = 32;
@@ -19,9 +20,11 @@ const GAP: u32 = 4;
 const KEPT: usize = 8192;
 
 /// A view of the log.
-pub(crate) struct LogReader<'a> {
-    queue: &'a Queue,
-    log: &'a LogSuper,
+pub(crate) struct LogReader {
+    queue: Arc<Queue>,
+    place: LogPlace,
+    /// One past the last block of the log.
+    end: u32,
     /// The newest window: its first block, and contents from there on.
     first: u32,
     window: Vec<Bytes>,
@@ -35,11 +38,12 @@ pub(crate) struct LogReader<'a> {
     ahead: BTreeMap<u32, Bytes>,
 }
 
-impl<'a> LogReader<'a> {
-    pub fn new(queue: &'a Queue, log: &'a LogSuper, sparse: bool) -> LogReader<'a> {
+impl LogReader {
+    pub fn new(queue: &Arc<Queue>, log: &LogSuper, sparse: bool) -> LogReader {
         LogReader {
-            queue,
-            log,
+            queue: queue.clone(),
+            place: log.place.clone(),
+            end: log.sb.blocks_count(),
             first: 0,
             window: Vec::new(),
             row: 0,
@@ -70,9 +74,9 @@ impl<'a> LogReader<'a> {
     fn fill(&mut self, at: LogBlock) -> Result<(), JournalError> {
         let in_row = at.0 == self.first + self.window.len() as u32;
         self.row = if in_row { self.row } else { 0 };
-        let end = self.log.sb.blocks_count().min(at.0 + self.wanted());
+        let end = self.end.min(at.0 + self.wanted());
         let count = self.contiguous(at.0, end);
-        let place = &self.log.place;
+        let place = &self.place;
         self.window = self
             .queue
             .read_blocks(place.lba(at), count, place.block_size())?;
@@ -92,7 +96,7 @@ impl<'a> LogReader<'a> {
         if self.sparse {
             return 1;
         }
-        let size = self.log.place.block_size();
+        let size = self.place.block_size();
         let transfer = self.queue.caps().max_transfer_sectors / size.sectors();
         let most = WINDOW_MAX.min(u32::try_from(transfer).unwrap_or(WINDOW_MAX));
         (self.row / ROW_PER_WINDOW).clamp(WINDOW, most.max(WINDOW))
@@ -100,7 +104,7 @@ impl<'a> LogReader<'a> {
 
     /// How many blocks from `at` to before `end` lie side by side on the device.
     fn contiguous(&self, at: u32, end: u32) -> u64 {
-        let place = &self.log.place;
+        let place = &self.place;
         let home = place.block(LogBlock(at));
         let beside = |n: &u32| place.block(LogBlock(*n)) == home.plus((*n - at).into());
         (at..end).take_while(beside).count() as u64
@@ -129,9 +133,9 @@ impl<'a> LogReader<'a> {
                 _ => runs.push((at.0, at.0 + 1)),
             }
         }
-        let size = self.log.place.block_size();
+        let size = self.place.block_size();
         let request = |&(from, end): &(u32, u32)| {
-            let lba = self.log.place.lba(LogBlock(from));
+            let lba = self.place.lba(LogBlock(from));
             (lba, size.sectors_of((end - from).into()))
         };
         let requests: Vec<_> = runs.iter().map(request).collect();

@@ -171,12 +171,12 @@ pub(crate) struct Reads {
 }
 
 /// Pass 3.
-pub(crate) struct Replay<'a> {
-    queue: &'a Arc<Queue>,
+pub(crate) struct Replay {
+    queue: Arc<Queue>,
     format: Format,
     size: BlockSize,
     /// Of the scan, with what it has read.
-    reader: LogReader<'a>,
+    reader: LogReader,
     pub reads: Reads,
     unreadable: Vec<(BlockNo, DevError)>,
     foreign: Vec<BlockNo>,
@@ -191,10 +191,10 @@ pub(crate) struct Replay<'a> {
 /// Blocks put together, in the order of their targets.
 pub(crate) type Images = Vec<(BlockNo, Bytes)>;
 
-impl<'a> Replay<'a> {
-    pub fn new(queue: &'a Arc<Queue>, log: &LogSuper, reader: LogReader<'a>) -> Replay<'a> {
+impl Replay {
+    pub fn new(queue: &Arc<Queue>, log: &LogSuper, reader: LogReader) -> Replay {
         Replay {
-            queue,
+            queue: queue.clone(),
             format: log.sb.format(),
             size: log.place.block_size(),
             reader,
@@ -298,6 +298,14 @@ impl<'a> Replay<'a> {
             out.push((target.home, image.into()));
         }
         Ok(out)
+    }
+
+    /// The content of one block; `None` if home has it already.
+    pub fn image(&mut self, target: &Target) -> Result<Option<Bytes>, JournalError> {
+        let image = self.images(std::slice::from_ref(target))?.pop();
+        self.complain()?;
+        let written = !self.at_home.contains(&target.home);
+        Ok(image.filter(|_| written).map(|(_, bytes)| bytes))
     }
 
     /// The content of the blocks that the log knows by deltas only.

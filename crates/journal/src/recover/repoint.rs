@@ -59,7 +59,7 @@ impl Repoint {
     }
 
     /// Before anything is read.
-    pub fn begin(&mut self, log: &LogSuper, targets: &mut Vec<Target>, replay: &mut Replay<'_>) {
+    pub fn begin(&mut self, log: &LogSuper, targets: &mut Vec<Target>, replay: &mut Replay) {
         if self.caps.is_none() {
             return;
         }
@@ -89,6 +89,12 @@ impl Repoint {
         (self.pointed, *targets) = (pointed, copied);
     }
 
+    /// The target of this block, if it waits for REMAP.
+    pub fn pointed(&self, home: BlockNo) -> Option<&Target> {
+        let at = self.pointed.binary_search_by_key(&home, |t| t.home);
+        at.ok().map(|at| &self.pointed[at])
+    }
+
     /// Blocks that wait for REMAP.
     pub fn pending(&self) -> u64 {
         self.pointed.len() as u64
@@ -106,7 +112,7 @@ impl Repoint {
         queue: &Queue,
         log: &LogSuper,
         (targets, images): (&mut Vec<Target>, Option<Images>),
-        replay: &Replay<'_>,
+        replay: &Replay,
     ) -> Result<Option<Images>, JournalError> {
         let Some(caps) = self.caps else {
             return Ok(images);
@@ -137,7 +143,7 @@ impl Repoint {
 }
 
 /// One batch (Y2, Y3).
-fn list(log: &LogSuper, batch: &[Target], replay: &Replay<'_>) -> Remap {
+fn list(log: &LogSuper, batch: &[Target], replay: &Replay) -> Remap {
     let size = log.place.block_size();
     let pair = |target: &Target| {
         let at = target.plain().expect("divided before");

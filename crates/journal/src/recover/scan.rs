@@ -18,6 +18,7 @@ use ondisk::jbd2::{
     BlockKind, ChecksumMode, Commit, DescriptorReader, Format, Header, JournalIncompat, Revoke,
     Tag, crc32_be,
 };
+use std::sync::Arc;
 
 /// The result.
 pub(crate) struct Scanned {
@@ -41,9 +42,9 @@ pub(crate) struct Scanned {
 }
 
 pub(super) struct Scan<'a> {
-    pub queue: &'a Queue,
+    pub queue: &'a Arc<Queue>,
     pub log: &'a LogSuper,
-    pub reader: LogReader<'a>,
+    pub reader: LogReader,
     pub format: Format,
     pub at: u32,
     pub visited: u32,
@@ -71,11 +72,11 @@ pub(super) enum Parsed {
 
 /// Runs the pass over a log that is not empty; `sparse`: reading nothing but what it looks at. Also answers the reader, which has what
 /// was read.
-pub(crate) fn scan<'a>(
-    queue: &'a Queue,
-    log: &'a LogSuper,
+pub(crate) fn scan(
+    queue: &Arc<Queue>,
+    log: &LogSuper,
     sparse: bool,
-) -> Result<(Scanned, LogReader<'a>), JournalError> {
+) -> Result<(Scanned, LogReader), JournalError> {
     let tid = log.sb.sequence();
     let mut scan = Scan {
         queue,

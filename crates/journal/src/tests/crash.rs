@@ -8,7 +8,7 @@
 //! - Q5: at the end of a history file data on the medium is what was written (no stale home write hit it).
 
 use super::*;
-use crate::{FullFirst, Home, Preset, Scheme};
+use crate::{DirtyLog, FullFirst, Home, Preset, Scheme};
 use base::bytes::put_be32;
 use base::{Rng, Tid};
 use block::Class;
@@ -287,11 +287,34 @@ impl History {
                 let recovered = if self.broken.skip_revoke_pass {
                     log.recover_with(None, |_| BTreeMap::new())
                 } else {
-                    log.recover()
+                    self.recover_as_foreseen(rig, log)
                 };
                 Ok(recovered.map_err(|e| e.to_string())?.1.end.prev().0)
             }
         }
+    }
+
+    /// B1, B2.
+    fn recover_as_foreseen(
+        &self,
+        rig: &Rig,
+        log: DirtyLog,
+    ) -> Result<(CleanLog, RecoveryReport), JournalError> {
+        let (before, homes) = (rig.disk.len(), rig.first().0..rig.first().0 + HOMES);
+        let foreseen = log.foresee(None)?;
+        let queue = foreseen.queue();
+        let read = |n: u64| queue.read(BlockNo(n).lba(), base::SECTORS_PER_BLOCK);
+        let wanted = homes.clone().map(read).collect::<Result<Vec<_>, _>>()?;
+        assert_eq!(rig.disk.len(), before, "B1: nothing is written");
+        let done = foreseen.carry_out()?;
+        for (n, wanted) in homes.zip(wanted) {
+            assert!(rig.disk.content(n) == wanted, "B2: block {n}");
+        }
+        assert!(
+            read(rig.first().0).is_err(),
+            "B1: there is nothing to foresee"
+        );
+        Ok(done)
     }
 }
 

@@ -313,21 +313,49 @@ fn hostile_superblocks_are_refused() {
     );
 }
 
+/// One transaction, and an area of fast commits whose head names transaction `head_tid`.
+fn with_fast_commits(head_tid: u32) -> Forge {
+    let mut f = Forge::new(0, 0x20 | V3);
+    f.sb.set_fast_commit_blocks(4);
+    f.descriptor(1, &[40]).commit(1, 1);
+    let mut head = f.block();
+    head[..4].copy_from_slice(&[9, 0, 8, 0]);
+    head[8..12].copy_from_slice(&head_tid.to_le_bytes());
+    f.content.insert(
+        f.place.block(crate::LogBlock(f.sb.fast_commit_first())).0,
+        head.into(),
+    );
+    f
+}
+
+/// B1, B3: fast commits that nobody has carried out, or whose images have no room in the log, are refused before anything is written.
+#[test]
+fn b3_the_room_for_fast_commits_is_known_before_the_first_write() {
+    let foreseen = |rig: &Rig| match rig.open().expect("opens") {
+        Opened::NeedsRecovery(log) => log.foresee(None).expect("a whole log"),
+        Opened::Clean(_) => panic!("the log is dirty"),
+    };
+    let images = |n: u64| (0..n).map(|n| (BlockNo(40 + n), filled(9))).collect();
+    let rig = with_fast_commits(2).rig();
+    let mut ahead = foreseen(&rig);
+    assert_eq!(ahead.fast_commits().expect("an area").tid, Tid(2));
+    let why = ahead.add(images(40), 1).expect_err("refused").to_string();
+    assert!(why.contains("has room for"), "{why}");
+    let why = foreseen(&rig).carry_out().err().expect("refused");
+    assert!(why.to_string().contains("has to replay"), "{why}");
+    assert_eq!(rig.disk.len(), 0, "nothing was written");
+    let mut ahead = foreseen(&rig);
+    ahead.add(images(3), 1).expect("room");
+    let seen = ahead.queue().read(BlockNo(40).lba(), 8).expect("reads");
+    assert_eq!((rig.disk.len(), &seen), (0, &filled(9)));
+    let (log, report) = ahead.carry_out().expect("recovers");
+    assert_eq!((report.fast_commits, log.next_tid()), (1, Tid(4)));
+    assert_eq!(rig.disk.content(42), filled(9));
+}
+
 #[test]
 fn fast_commits_are_refused_unless_stale() {
-    let forge = |head_tid: u32| {
-        let mut f = Forge::new(0, 0x20 | V3);
-        f.sb.set_fast_commit_blocks(4);
-        f.descriptor(1, &[40]).commit(1, 1);
-        let mut head = f.block();
-        head[..4].copy_from_slice(&[9, 0, 8, 0]);
-        head[8..12].copy_from_slice(&head_tid.to_le_bytes());
-        f.content.insert(
-            f.place.block(crate::LogBlock(f.sb.fast_commit_first())).0,
-            head.into(),
-        );
-        f
-    };
+    let forge = with_fast_commits;
     let e = forge(2).recover().err().expect("refused");
     assert!(e.contains("fast commits after transaction 1"), "{e}");
     let (report, rig) = forge(1).recover().expect("of an older time");

@@ -1,0 +1,377 @@
+//! M4: whatever a mount is refused for, no command that writes has reached the device.
+
+use super::*;
+use crate::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
+use crate::tx::Tx;
+use base::bytes::{put_le16, put_le32};
+use base::checksum::crc32c;
+use base::{BLOCK_BYTES, Ino};
+use block::{BlockDevice, Class};
+use blockdev::{Count, Ram, write_block};
+use fscore::{Creds, FileKind, FileSystem};
+use ondisk::jbd2;
+
+const BYTES: u64 = 16 << 20;
+const LOG_BLOCKS: u32 = 1024;
+const OPTIONS: &str = "commit=600";
+
+/// A volume whose log has so many blocks.
+fn volume(log_blocks: u32) -> Arc<Ram> {
+    let time = rt::WallTime { secs: 1, nanos: 0 };
+    let mut options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
+    options.journal = JournalSize::Blocks(log_blocks);
+    let ram = Arc::new(Ram::new(BYTES));
+    let plan = mkfs::plan(&options).expect("a volume");
+    plan.write(&Queue::new(ram.clone()), DeviceContent::Zeros)
+        .expect("written");
+    ram
+}
+
+fn mounted(ram: &Arc<Ram>, options: &str) -> Arc<Ext4> {
+    let options = MountOptions::parse(options).expect("options");
+    Ext4::mount(Queue::new(ram.clone()), options).expect("mounts")
+}
+
+fn fork(ram: &Ram) -> Arc<Ram> {
+    let copy = Ram::new(ram.caps().sectors * 512);
+    for (n, block) in ram.blocks() {
+        write_block(&copy, BlockNo(n).lba(), Class::Data, block).expect("in range");
+    }
+    Arc::new(copy)
+}
+
+fn put(ram: &Ram, block: BlockNo, bytes: Vec<u8>) {
+    write_block(ram, block.lba(), Class::Home, bytes.into()).expect("in range");
+}
+
+fn block_of(ram: &Ram, block: BlockNo) -> Vec<u8> {
+    let at = block.0 as usize * BLOCK_BYTES;
+    ram.image()[at..at + BLOCK_BYTES].to_vec()
+}
+
+fn change_superblock(ram: &Ram, change: impl FnOnce(&mut Superblock)) {
+    let mut block = block_of(ram, BlockNo(0));
+    let mut sb = Superblock::parse(&block[SUPERBLOCK_AT..]).expect("a superblock");
+    change(&mut sb);
+    sb.encode(&mut block[SUPERBLOCK_AT..SUPERBLOCK_AT + 1024]);
+    put(ram, BlockNo(0), block);
+}
+
+fn log_place(ram: &Arc<Ram>) -> journal::LogPlace {
+    let sb = Superblock::parse(&block_of(ram, BlockNo(0))[SUPERBLOCK_AT..]);
+    journal_place(&Queue::new(ram.clone()), &sb.expect("a superblock")).expect("a log")
+}
+
+fn log_superblock(ram: &Arc<Ram>) -> (BlockNo, Vec<u8>, jbd2::Superblock) {
+    let home = log_place(ram).block(LogBlock(0));
+    let block = block_of(ram, home);
+    let sb = jbd2::Superblock::parse(&block).expect("a log");
+    (home, block, sb)
+}
+
+fn change_log(ram: &Arc<Ram>, change: impl FnOnce(&mut jbd2::Superblock)) {
+    let (home, mut block, mut sb) = log_superblock(ram);
+    change(&mut sb);
+    sb.encode(&mut block[..1024]);
+    put(ram, home, block);
+}
+
+/// The mount is refused with these words, and the device was asked for nothing but reads.
+fn refused(ram: &Arc<Ram>, options: &str, words: &str) {
+    let disk = Arc::new(Count::new(ram.clone()));
+    let before = ram.image();
+    let parsed = MountOptions::parse(options).expect("options");
+    let error = match Ext4::mount(Queue::new(disk.clone()), parsed) {
+        Ok(_) => panic!("`{options}`: mounted, not refused with \"{words}\""),
+        Err(e) => e.to_string(),
+    };
+    assert!(error.contains(words), "`{options}`: {error}, not {words}");
+    let commands = disk.counts().commands;
+    let changing = [
+        commands.writes,
+        commands.remaps,
+        commands.discards,
+        commands.flushes,
+    ];
+    assert_eq!(changing, [0; 4], "M4: `{options}`, {words}");
+    assert!(ram.image() == before, "M4: `{options}`, {words}");
+}
+
+/// What a transaction writes into a volume.
+type Plant = fn(&Ext4, &mut Tx<'_>) -> FsResult<()>;
+
+/// Changes a byte of a metadata block.
+fn flip(fs: &Ext4, tx: &mut Tx<'_>, block: BlockNo, at: usize) -> FsResult<()> {
+    let old = fs.read_meta(block)?;
+    let mut new = old.to_vec();
+    new[at] ^= 0xFF;
+    tx.update(block, 0, &old, &new)
+}
+
+/// What the volume must not be, how it becomes so, and whether a mount that only reads is refused as well.
+const PLANTS: [(&str, Plant, bool); 9] = [
+    (
+        "feature",
+        |fs, tx| {
+            fs.update_superblock(tx, |sb| {
+                sb.set_incompat(sb.incompat() | Incompat(1 << 30));
+            })
+        },
+        true,
+    ),
+    (
+        "cannot be written",
+        |fs, tx| {
+            fs.update_superblock(tx, |sb| {
+                sb.set_ro_compat(sb.ro_compat() | RoCompat(1 << 30));
+            })
+        },
+        false,
+    ),
+    (
+        "the image is cut off",
+        |fs, tx| fs.update_superblock(tx, |sb| sb.set_blocks_count(BYTES / 4096 + 1)),
+        true,
+    ),
+    (
+        "group",
+        |fs, tx| flip(fs, tx, fs.geo.desc_place(0).0, 0x0C),
+        true,
+    ),
+    (
+        "inode 2",
+        |fs, tx| {
+            let (block, offset) = fs.inode_home(disk::ROOT_INO)?;
+            flip(fs, tx, block, offset)
+        },
+        true,
+    ),
+    (
+        "the root, is not a directory",
+        |fs, tx| {
+            let root = fs.inode(disk::ROOT_INO)?;
+            root.core().disk.set_mode(0o100_644);
+            fs.put_inode(tx, &root)
+        },
+        true,
+    ),
+    (
+        "list of orphans: inode 99999 is none of a file",
+        |fs, tx| fs.update_superblock(tx, |sb| sb.set_last_orphan(Ino(99_999))),
+        false,
+    ),
+    (
+        "list of orphans: inode 600 is not in use",
+        |fs, tx| fs.update_superblock(tx, |sb| sb.set_last_orphan(Ino(600))),
+        false,
+    ),
+    (
+        "orphan file",
+        |fs, tx| {
+            fs.update_superblock(tx, |sb| {
+                sb.set_compat(sb.compat() | Compat::ORPHAN_FILE);
+                sb.set_orphan_file_ino(disk::ROOT_INO);
+            })
+        },
+        false,
+    ),
+];
+
+/// With what is planted only in the log, and with it at home behind an empty log.
+#[test]
+fn m4_a_volume_that_cannot_be_mounted_stays_as_it_is() {
+    let start = volume(LOG_BLOCKS);
+    for (words, plant, reading) in PLANTS {
+        for home in [false, true] {
+            let ram = fork(&start);
+            let fs = mounted(&ram, OPTIONS);
+            fs.transact(2, |tx| plant(&fs, tx)).expect("planted");
+            fs.journal().commit_all().expect("commits");
+            let dirty = fork(&ram);
+            fs.journal().checkpoint_all().expect("goes home");
+            drop(fs);
+            let ram = match home {
+                true => {
+                    change_log(&ram, |sb| sb.set_start(0));
+                    ram
+                }
+                false => dirty,
+            };
+            assert_eq!(log_superblock(&ram).2.is_clean(), home);
+            refused(&ram, OPTIONS, words);
+            if reading {
+                refused(&ram, "ro", words);
+            } else {
+                mounted(&ram, "ro").unmount().expect("reading goes");
+            }
+        }
+    }
+}
+
+/// A volume whose log holds a file, and the same after an unmount.
+fn dirty_and_clean() -> [Arc<Ram>; 2] {
+    let ram = volume(LOG_BLOCKS);
+    let fs = mounted(&ram, OPTIONS);
+    let (root, creds) = (fs.root(), Creds::default());
+    fs.create(root, b"f", FileKind::File, 0o600, 0, creds)
+        .expect("room");
+    fs.sync().expect("syncs");
+    let dirty = fork(&ram);
+    fs.unmount().expect("unmounts");
+    [dirty, ram]
+}
+
+#[test]
+fn m4_options_and_places_are_judged_first() {
+    let both = dirty_and_clean();
+    for ram in &both {
+        refused(ram, "home=remap", "needs a device with REMAP");
+        refused(ram, "scheme=none,data=journal", "needs a journal");
+        let ram = fork(ram);
+        change_superblock(&ram, |sb| sb.set_journal_ino(Ino(0)));
+        refused(&ram, OPTIONS, "device of its own");
+    }
+    let [dirty, clean] = &both;
+    refused(dirty, "scheme=none", "must be recovered first");
+    refused(dirty, "scheme=none,ro", "must be recovered first");
+    let ram = fork(dirty);
+    change_superblock(&ram, |sb| sb.set_journal_ino(Ino(0)));
+    refused(&ram, "ro", "must be recovered first");
+    let ram = fork(clean);
+    change_superblock(&ram, |sb| {
+        sb.set_compat(sb.compat().without(Compat::HAS_JOURNAL));
+    });
+    refused(&ram, OPTIONS, "has no journal");
+}
+
+#[test]
+fn m4_a_log_is_judged_before_it_is_replayed() {
+    for start in dirty_and_clean() {
+        let unknown = fork(&start);
+        change_log(&unknown, |sb| {
+            sb.set_incompat(sb.incompat() | jbd2::JournalIncompat(1 << 20));
+        });
+        refused(&unknown, OPTIONS, "unknown features");
+        let torn = fork(&start);
+        let (home, mut block, _) = log_superblock(&torn);
+        block[0x100] ^= 1;
+        put(&torn, home, block);
+        refused(&torn, OPTIONS, "checksum");
+    }
+    let [damaged, _] = dirty_and_clean();
+    let start = log_superblock(&damaged).2.start();
+    // Behind the descriptor: an image.
+    let image = log_place(&damaged).block(LogBlock(start + 1));
+    let mut block = block_of(&damaged, image);
+    block[9] ^= 1;
+    put(&damaged, image, block);
+    refused(&damaged, OPTIONS, "journal is damaged");
+}
+
+/// The log would do for what it holds, and not for what the options may ask of it.
+#[test]
+fn m4_a_log_that_is_too_small_is_not_replayed() {
+    let start = volume(LOG_BLOCKS);
+    let small = (64..LOG_BLOCKS).step_by(8).find_map(|blocks| {
+        let ram = fork(&start);
+        change_log(&ram, |sb| sb.set_blocks_count(blocks));
+        let fits = |options: &str| {
+            let options = MountOptions::parse(options).expect("options");
+            let fs = Ext4::mount(Queue::new(fork(&ram)), options);
+            fs.map(|fs| fs.unmount().expect("unmounts")).is_ok()
+        };
+        (fits(OPTIONS) && !fits("data=journal")).then_some(ram)
+    });
+    let ram = small.expect("some size is between");
+    refused(&ram, "data=journal", "make a journal of at least");
+    let fs = mounted(&ram, OPTIONS);
+    let (root, creds) = (fs.root(), Creds::default());
+    fs.mkdir(root, b"d", 0o700, creds).expect("room");
+    fs.sync().expect("syncs");
+    let dirty = fork(&ram);
+    assert!(!log_superblock(&dirty).2.is_clean());
+    refused(&dirty, "data=journal", "make a journal of at least");
+    mounted(&dirty, OPTIONS).unmount().expect("it was whole");
+}
+
+/// Tags of a fast commit that follows transaction `tid`, in whole blocks.
+fn fast_commit(tid: u32, tags: &[(u16, Vec<u8>)]) -> Vec<u8> {
+    let mut area = Vec::new();
+    let mut tag = |kind: u16, value: &[u8]| {
+        let mut head = [0; 4];
+        put_le16(&mut head, 0, kind);
+        put_le16(&mut head, 2, value.len() as u16);
+        area.extend_from_slice(&head);
+        area.extend_from_slice(value);
+    };
+    let mut head = [0; 8];
+    put_le32(&mut head, 4, tid);
+    tag(9, &head);
+    for (kind, value) in tags {
+        tag(*kind, value);
+    }
+    let mut tail = [0; 8];
+    put_le32(&mut tail, 0, tid);
+    tag(8, &tail);
+    let at = area.len() - 4;
+    let crc = crc32c(0, &area[..at]);
+    put_le32(&mut area, at, crc);
+    area.resize(area.len().next_multiple_of(BLOCK_BYTES), 0);
+    area
+}
+
+/// Behind a full commit lies a fast one that contradicts the volume: neither is replayed.
+#[test]
+fn m4_fast_commits_are_judged_before_the_full_ones_are_replayed() {
+    const AREA: u32 = 8;
+    let [dirty, _] = dirty_and_clean();
+    let queue = Queue::new(dirty.clone());
+    let Ok(Opened::NeedsRecovery(log)) = journal::open(queue, log_place(&dirty)) else {
+        panic!("the log is dirty");
+    };
+    let end = log.foresee(None).expect("a whole log");
+    assert!(end.fast_commits().is_none());
+    let (_, report) = end.carry_out().expect("recovers");
+    let [dirty, _] = dirty_and_clean();
+    change_log(&dirty, |sb| {
+        sb.set_incompat(sb.incompat() | jbd2::JournalIncompat::FAST_COMMIT);
+        sb.set_fast_commit_blocks(AREA);
+    });
+    let place = log_place(&dirty);
+    let first = log_superblock(&dirty).2.fast_commit_first();
+    let at = place.block(LogBlock(first));
+    let unlink = |name: &[u8], ino: u32| {
+        let mut value = vec![0; 8];
+        put_le32(&mut value, 0, disk::ROOT_INO.0);
+        put_le32(&mut value, 4, ino);
+        value.extend_from_slice(name);
+        (5, value)
+    };
+    put(
+        &dirty,
+        at,
+        fast_commit(report.end.0, &[unlink(b"f", 99_999)]),
+    );
+    refused(&dirty, OPTIONS, "fast commit");
+    refused(&dirty, "ro", "fast commit");
+    // With the right number both are.
+    let mounted_once = mounted(&fork_without_area(&dirty, at), OPTIONS);
+    let ino = mounted_once.lookup(mounted_once.root(), b"f");
+    drop(mounted_once);
+    let ino = ino.expect("of the full commit");
+    put(
+        &dirty,
+        at,
+        fast_commit(report.end.0, &[unlink(b"f", ino.0)]),
+    );
+    let fs = mounted(&dirty, OPTIONS);
+    assert_eq!(fs.recovery().expect("recovered").fast_commits, 1);
+    assert!(fs.lookup(fs.root(), b"f").is_err());
+    fs.unmount().expect("unmounts");
+}
+
+fn fork_without_area(ram: &Ram, at: BlockNo) -> Arc<Ram> {
+    let copy = fork(ram);
+    put(&copy, at, vec![0; BLOCK_BYTES]);
+    copy
+}
