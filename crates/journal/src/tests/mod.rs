@@ -16,6 +16,7 @@ mod remap_images;
 mod replay_cuts;
 mod rules;
 mod scheme_table;
+mod super_tears;
 
 use crate::inner::Inner;
 use crate::{
