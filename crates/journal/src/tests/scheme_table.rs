@@ -2,7 +2,7 @@
 //! `order=adaptive` chooses is safe.
 
 use super::*;
-use crate::{DataNeed, DataPath, Preset};
+use crate::{DataNeed, DataPath, Home, Preset, Scheme};
 use base::{Nanos, Rng};
 use block::{Caps, Class, PackOrder, Packed};
 use blockdev::{Image, SpecDisk};
@@ -282,4 +282,60 @@ fn whatever_adaptive_chooses_is_safe() {
         }
     }
     assert_eq!(judged, 12 * 40);
+}
+
+/// FUA commands and flushes of a checkpoint of one block; the superblock takes a FUA command of them, where there is a log.
+fn checkpoint_cost(home: Home, caps: &Caps, with_log: bool) -> [u64; 2] {
+    let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
+        let (_, queue) = queue_on(caps, fresh());
+        let scheme = Preset::Emmc.scheme().map(|s| Scheme { home, ..s });
+        let options = Options { scheme, ..quiet() };
+        let journal = match with_log {
+            true => {
+                let place = place(FS_BLOCKS, LOG_BLOCKS);
+                let Ok(Opened::Clean(log)) = open(queue.clone(), place) else {
+                    panic!("the log is clean")
+                };
+                log.start(options).expect("starts")
+            }
+            false => Journal::without_log(queue.clone(), options),
+        };
+        let mut handle = journal.start(1).expect("room");
+        handle.write(META, 8, &[1]).expect("credit");
+        journal
+            .commit(handle.finish().expect("runs"))
+            .expect("commits");
+        let before = queue.stats();
+        journal.checkpoint_all().expect("goes home");
+        let after = queue.stats();
+        journal.stop().expect("stops");
+        [
+            after.fua_commands - before.fua_commands,
+            after.flushes - before.flushes,
+        ]
+    });
+    outcome.unwrap()
+}
+
+/// M4 of `home.rs`: a home write takes FUA where the scheme asks for it and FUA is a reliable write, and is durable then; any other is
+/// made durable by a flush before the tail moves.
+#[test]
+fn m4_a_home_write_takes_fua_where_that_is_a_reliable_write() {
+    let unreliable = Caps {
+        reliable_granule: None,
+        ..caps()
+    };
+    let (reliable, copy) = (Home::CopyReliable, Home::Copy);
+    let table = [
+        (reliable, caps(), true, [2, 0]),
+        (reliable, unreliable.clone(), true, [1, 1]),
+        (copy, caps(), true, [1, 1]),
+        (copy, unreliable, true, [1, 1]),
+        (reliable, caps(), false, [0, 1]),
+    ];
+    for (home, caps, with_log, expected) in table {
+        let seen = checkpoint_cost(home, &caps, with_log);
+        let promise = caps.reliable_granule;
+        assert_eq!(seen, expected, "{home:?}, {promise:?}, log: {with_log}");
+    }
 }
