@@ -570,6 +570,9 @@ impl Ext4 {
 mod fuzz;
 
 #[cfg(test)]
+mod guards;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

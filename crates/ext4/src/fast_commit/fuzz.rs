@@ -8,13 +8,13 @@ use fscore::{Creds, FileSystem};
 use ondisk::ext4::SUPERBLOCK_AT;
 use rt::{Sim, SimConfig};
 
-const BYTES: u64 = 16 << 20;
+pub(super) const BYTES: u64 = 16 << 20;
 const ROWS: u64 = 900;
 /// Numbers that the rows name: reserved ones, those in use, and some that are free.
 const INODES: u64 = 40;
 
 /// A volume with files, a directory and a link.
-fn volume() -> Image {
+pub(super) fn volume() -> Image {
     let time = rt::WallTime { secs: 1, nanos: 0 };
     let mut options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
     options.journal = JournalSize::Blocks(1024);
