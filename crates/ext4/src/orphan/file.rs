@@ -318,20 +318,40 @@ mod tests {
         }
     }
 
-    /// Nobody waits for a block while another one has a free slot.
+    /// Takes a slot in a task of its own, while `busy` are locked for a millisecond: how far it came by then, and in the end.
+    fn taken_beside(fs: &Arc<Ext4>, name: &str, busy: &[u32]) -> (Option<Slot>, Option<Slot>) {
+        let file = fs.orphans.file.as_ref().expect("a file");
+        let ino = make(fs, name);
+        let found = Arc::new(Mutex::named("found", None));
+        let locked: Vec<_> = (busy.iter())
+            .map(|&n| file.blocks[n as usize].slots.lock())
+            .collect();
+        let taker = {
+            let (fs, found) = (fs.clone(), found.clone());
+            rt::spawn("taker", move || {
+                let slot = fs.transact(1, |tx| fs.take_slot(tx, ino));
+                *found.lock() = slot.expect("taken");
+            })
+        };
+        rt::sleep(base::Nanos::from_millis(1));
+        let meanwhile = *found.lock();
+        drop(locked);
+        taker.join().expect("no panic");
+        let end = *found.lock();
+        (meanwhile, end)
+    }
+
+    /// Nobody waits for a block while another one has a free slot, and where all are busy, one is waited for.
     #[test]
     fn who_finds_a_block_busy_takes_the_next() {
         let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
             let fs = mounted(&volume());
-            let file = fs.orphans.file.as_ref().expect("a file");
-            assert_eq!(slot_of(&fs, "a"), Slot { block: 0, index: 0 });
-            let inode = fs.inode(make(&fs, "b")).expect("there");
-            let busy = file.blocks[0].slots.lock();
-            let taken = fs.transact(1, |tx| fs.take_slot(tx, inode.ino));
-            drop(busy);
-            let next = Slot { block: 1, index: 0 };
-            assert_eq!(taken.expect("taken"), Some(next));
-            assert_eq!(slot_of(&fs, "c"), Slot { block: 0, index: 1 });
+            let slot = |block, index| Some(Slot { block, index });
+            assert_eq!(Some(slot_of(&fs, "a")), slot(0, 0));
+            let next = slot(1, 0);
+            assert_eq!(taken_beside(&fs, "b", &[0]), (next, next));
+            assert_eq!(taken_beside(&fs, "c", &[0, 1]), (None, slot(0, 1)));
+            assert_eq!(Some(slot_of(&fs, "d")), slot(0, 2));
             fs.unmount().expect("unmounts");
         });
         let failure = outcome.first_failure;
