@@ -4,9 +4,13 @@
 //! covered and the newest, and preallocated blocks may show zeros and what was written, never what lay there before.
 #![allow(clippy::disallowed_methods)]
 
+#[path = "common/cut_disk.rs"]
+mod cut_disk;
+
 use base::{BLOCK_BYTES, BlockNo, Ino, Nanos, Rng, SECTOR_BYTES};
-use block::{Caps, Queue};
+use block::Queue;
 use blockdev::{BlockDevice, Class, Image, Ram, Request, SpecDisk, write_block};
+use cut_disk::{Tear, caps, new_ram};
 use fscore::{
     Creds, Errno, FallocateMode, FileKind, FileSystem, FsError, FsResult, SetAttr, XattrMode,
 };
@@ -14,43 +18,9 @@ use ondisk::ext4 as disk;
 use ondisk::ext4::{FsSeed, Superblock, XattrBlock};
 use rt::{Mutex, Sim, SimConfig};
 use std::sync::Arc;
-use varve_ext4::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
 const BYTES: u64 = 16 << 20;
-
-fn caps() -> Caps {
-    Caps {
-        sectors: BYTES / SECTOR_BYTES as u64,
-        sector_bytes: SECTOR_BYTES as u32,
-        volatile_cache: true,
-        fua: true,
-        reliable_granule: Some(4096),
-        tear_granule: Some(4096),
-        atomic_write_bytes: 0,
-        no_collateral: true,
-        packed: None,
-        cache_fifo: false,
-        barrier: false,
-        discard: true,
-        remap: None,
-        max_transfer_sectors: 256,
-    }
-}
-
-fn new_ram() -> Arc<Ram> {
-    let time = rt::WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
-    };
-    let mut options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
-    options.journal = JournalSize::Blocks(1024);
-    let device = Arc::new(Ram::new(BYTES));
-    let plan = mkfs::plan(&options).expect("a volume");
-    plan.write(&Queue::new(device.clone()), DeviceContent::Zeros)
-        .expect("written");
-    device
-}
 
 fn try_mount(device: Arc<dyn BlockDevice>, options: &str) -> FsResult<Arc<Ext4>> {
     Ext4::mount(Queue::new(device), MountOptions::parse(options)?)
@@ -75,9 +45,9 @@ fn cuts<P: Clone + Send + 'static>(
     start: P,
     work: fn(&Arc<Ext4>, &Mutex<P>, &mut Rng) -> FsResult<()>,
 ) -> Vec<Cut<P>> {
-    let content: Image = new_ram().blocks().into_iter().collect();
+    let content: Image = new_ram(BYTES).blocks().into_iter().collect();
     let outcome = Sim::new(SimConfig::random(seed)).run(move || {
-        let disk = SpecDisk::from_image(caps(), content, seed);
+        let disk = SpecDisk::from_image(caps(BYTES, Tear::Blocks), content, seed);
         let fs = try_mount(disk.clone(), options).expect("mounts");
         let promise = Arc::new(Mutex::new(start));
         let busy = Arc::new(Mutex::new(true));
@@ -350,7 +320,7 @@ const INODE_BYTES: usize = 256;
 const MARK: &[u8] = b"a value in the inode";
 
 fn marked() -> Marked {
-    let ram = new_ram();
+    let ram = new_ram(BYTES);
     let fs = try_mount(ram.clone(), "").expect("mounts");
     let ino = create(&fs, b"f").expect("create");
     fs.setxattr(ino, b"user.in", MARK, XattrMode::Any)

@@ -1,51 +1,29 @@
 //! Data that an fsync holds back to send it ahead of the log in one command (`adaptive`, packs that keep a prefix): what fails of it is
 //! that file's alone, and nothing stays held back.
 
-use base::{Ino, Nanos, SECTOR_BYTES, Time};
+#[path = "common/cut_disk.rs"]
+mod cut_disk;
+
+use base::{Ino, Nanos, Time};
 use block::{Caps, Class, Queue};
-use blockdev::{Image, PackOrder, Packed, Ram, SpecDisk};
+use blockdev::{PackOrder, Packed, SpecDisk};
+use cut_disk::{MIB, Tear, new_volume};
 use fscore::{Creds, FileKind, FileSystem};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
-use varve_ext4::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
-const BYTES: u64 = 16 << 20;
+const MIB_OF_VOLUME: u64 = 16;
 
+/// Packs of which a cut leaves a prefix.
 fn caps() -> Caps {
     Caps {
-        sectors: BYTES / SECTOR_BYTES as u64,
-        sector_bytes: SECTOR_BYTES as u32,
-        volatile_cache: true,
-        fua: true,
-        reliable_granule: Some(4096),
-        tear_granule: Some(4096),
-        atomic_write_bytes: 0,
-        no_collateral: true,
         packed: Some(Packed {
             order: PackOrder::Prefix,
             writes_max: 8,
         }),
-        cache_fifo: false,
-        barrier: false,
-        discard: true,
-        remap: None,
-        max_transfer_sectors: 256,
+        ..cut_disk::caps(MIB_OF_VOLUME * MIB, Tear::Blocks)
     }
-}
-
-fn volume() -> Image {
-    let time = rt::WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
-    };
-    let mut options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
-    options.journal = JournalSize::Blocks(1024);
-    let device = Arc::new(Ram::new(BYTES));
-    let queue = Queue::new(device.clone());
-    let plan = mkfs::plan(&options).expect("a volume");
-    plan.write(&queue, DeviceContent::Zeros).expect("written");
-    device.blocks().into_iter().collect()
 }
 
 struct Life {
@@ -78,7 +56,7 @@ impl Life {
 }
 
 fn live(body: impl FnOnce(&Life) + Send + 'static) {
-    let start = volume();
+    let start = new_volume(MIB_OF_VOLUME);
     let options = MountOptions::parse("scheme=adaptive").expect("options");
     let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
         let disk = SpecDisk::from_image(caps(), start, 1);

@@ -5,69 +5,22 @@
 //! (H5, H6, H7, H15, H17, H19), another file's bytes (H16, H18, H2) and half an operation (H21) all show.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
+#[path = "../common/cut_disk.rs"]
+mod cut_disk;
+
 use base::{BlockNo, Ino, Mutant, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
-use block::{BlockDevice, Caps, Queue, RemapCaps};
+use block::{BlockDevice, Queue};
 use blockdev::{Image, SpecDisk};
+pub use cut_disk::{MIB, Tear, caps, new_volume};
 use fscore::{Creds, FallocateMode, FileKind, FileSystem, FsError, SetAttr};
 use journal::Home;
 use rt::{Mutex, Outcome, Sim, SimConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use varve_ext4::check::{Options, check};
-use varve_ext4::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
-/// What the adversary may do to one write.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Tear {
-    /// Blocks are old or new.
-    Blocks,
-    /// Sectors are old, new or garbage, but those of FUA writes old or new.
-    Sectors,
-}
-
-pub fn caps(bytes: u64, tear: Tear) -> Caps {
-    let (reliable, normal) = match tear {
-        Tear::Blocks => (4096, Some(4096)),
-        Tear::Sectors => (512, None),
-    };
-    Caps {
-        sectors: bytes / SECTOR_BYTES as u64,
-        sector_bytes: SECTOR_BYTES as u32,
-        volatile_cache: true,
-        fua: true,
-        reliable_granule: Some(reliable),
-        tear_granule: normal,
-        atomic_write_bytes: 0,
-        no_collateral: true,
-        packed: None,
-        cache_fifo: false,
-        barrier: false,
-        discard: true,
-        remap: Some(RemapCaps {
-            granule: 4096,
-            pairs_max: 1 << 14,
-        }),
-        max_transfer_sectors: 256,
-    }
-}
-
-pub const MIB: u64 = 1 << 20;
 const SECTORS_MAX: usize = 30 * 8;
-
-pub fn new_volume(mib: u64) -> Image {
-    let time = rt::WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
-    };
-    let mut options = MkfsOptions::new(mib * MIB, [3; 16], [5; 16], time);
-    options.journal = JournalSize::Blocks(1024);
-    let device = Arc::new(blockdev::Ram::new(mib * MIB));
-    let queue = Queue::new(device.clone());
-    let plan = mkfs::plan(&options).expect("a volume");
-    plan.write(&queue, DeviceContent::Zeros).expect("written");
-    device.blocks().into_iter().collect()
-}
 
 /// One file from its making to its removal, as far as its contents are promised.
 #[derive(Clone, Debug, Default)]

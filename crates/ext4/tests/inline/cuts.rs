@@ -2,8 +2,9 @@
 //! written, resized and synced by several tasks; after each cut every byte is one that was promised or came later.
 
 use crate::common::{Image as File, have_tools};
-use base::{BlockNo, Ino, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
-use block::{Caps, Queue};
+use crate::cut_disk::{Tear, caps};
+use base::{BlockNo, Ino, Nanos, Rng, SECTORS_PER_BLOCK, Time};
+use block::Queue;
 use blockdev::{Image, SpecDisk};
 use fscore::{Creds, FileKind, FileSystem, FsError, SetAttr};
 use rt::{Mutex, Sim, SimConfig};
@@ -113,25 +114,6 @@ fn work(fs: &Ext4, ino: Ino, n: usize, all: &Promises, rng: &mut Rng) -> Result<
     Ok(())
 }
 
-fn caps() -> Caps {
-    Caps {
-        sectors: BYTES / SECTOR_BYTES as u64,
-        sector_bytes: SECTOR_BYTES as u32,
-        volatile_cache: true,
-        fua: true,
-        reliable_granule: Some(4096),
-        tear_granule: Some(4096),
-        atomic_write_bytes: 0,
-        no_collateral: true,
-        packed: None,
-        cache_fifo: false,
-        barrier: false,
-        discard: true,
-        remap: None,
-        max_transfer_sectors: 256,
-    }
-}
-
 struct Cut {
     content: Image,
     promises: Vec<Promise>,
@@ -146,7 +128,7 @@ fn life(seed: u64, start: &Image, options: &str) -> Vec<Cut> {
     options.writeback_expire = Some(Nanos::from_millis(2));
     let content = start.clone();
     let outcome = Sim::new(SimConfig::random(seed)).run(move || {
-        let disk = SpecDisk::from_image(caps(), content, seed);
+        let disk = SpecDisk::from_image(caps(BYTES, Tear::Blocks), content, seed);
         let fs = Ext4::mount(Queue::new(disk.clone()), options).expect("mounts");
         let all: Promises = Arc::new(Mutex::new(vec![Promise::of(Vec::new()); FILES]));
         let busy = Arc::new(Mutex::new(FILES));
@@ -305,7 +287,7 @@ fn after_leaving(start: &Image, options: &str, leave: Leave) -> Vec<u8> {
     let again = parsed.clone();
     let start = start.clone();
     let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
-        let disk = SpecDisk::from_image(caps(), start, 1);
+        let disk = SpecDisk::from_image(caps(BYTES, Tear::Blocks), start, 1);
         let fs = Ext4::mount(Queue::new(disk.clone()), parsed).expect("mounts");
         let make = |name: &[u8]| {
             let made = fs.create(fs.root(), name, FileKind::File, 0o644, 0, Creds::default());

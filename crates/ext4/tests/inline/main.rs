@@ -4,5 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod content;
+#[path = "../common/cut_disk.rs"]
+mod cut_disk;
 mod cuts;
 mod directories;

@@ -1,9 +1,10 @@
 //! Tasks that make, empty and remove open files are cut at random moments, and so is the mount that cleans up behind them.
 
 use crate::common::{Image, check_ram, have_tools, said};
+use crate::cut_disk::{Tear, caps};
 use crate::{image, view::View};
-use base::{Ino, Nanos, Rng, SECTOR_BYTES};
-use block::{Caps, Queue};
+use base::{Ino, Nanos, Rng};
+use block::Queue;
 use blockdev::{Image as Content, SpecDisk};
 use fscore::{Creds, FileKind, FileSystem, FsError, RenameMode, SetAttr};
 use rt::{Sim, SimConfig};
@@ -13,26 +14,6 @@ use varve_ext4::{Ext4, MountOptions};
 const MIB: u64 = 16;
 const TASKS: u64 = 3;
 const STEPS: u32 = 40;
-
-/// Blocks are old or new, and what was not flushed may be lost.
-fn caps() -> Caps {
-    Caps {
-        sectors: (MIB << 20) / SECTOR_BYTES as u64,
-        sector_bytes: SECTOR_BYTES as u32,
-        volatile_cache: true,
-        fua: true,
-        reliable_granule: Some(4096),
-        tear_granule: Some(4096),
-        atomic_write_bytes: 0,
-        no_collateral: true,
-        packed: None,
-        cache_fifo: false,
-        barrier: false,
-        discard: true,
-        remap: None,
-        max_transfer_sectors: 256,
-    }
-}
 
 struct Task {
     fs: Arc<Ext4>,
@@ -125,7 +106,7 @@ fn life(seed: u64, start: &Content, options: &str) -> Vec<Content> {
     let options = eager(options);
     let start = start.clone();
     let outcome = Sim::new(SimConfig::random(seed)).run(move || {
-        let disk = SpecDisk::from_image(caps(), start, seed);
+        let disk = SpecDisk::from_image(caps(MIB << 20, Tear::Blocks), start, seed);
         let fs = Ext4::mount(Queue::new(disk.clone()), options).expect("mounts");
         let busy = Arc::new(rt::Mutex::new(TASKS));
         let spawn = |n: u64| {
@@ -169,7 +150,7 @@ fn next_life(seed: u64, cut: &Content, options: &str) -> Vec<Content> {
     let options = eager(options);
     let cut = cut.clone();
     let outcome = Sim::new(SimConfig::random(seed)).run(move || {
-        let disk = SpecDisk::from_image(caps(), cut, seed);
+        let disk = SpecDisk::from_image(caps(MIB << 20, Tear::Blocks), cut, seed);
         let mounting = {
             let disk = disk.clone();
             rt::spawn("mount", move || {

@@ -3,6 +3,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/cut_disk.rs"]
+mod cut_disk;
 
 mod cuts;
 mod damage;
