@@ -72,17 +72,22 @@ pub struct Bad {
     pub image: Image,
 }
 
-/// Reads an image file. What is not zeros takes its size of `room`.
+/// Reads an image file, whose holes are zeros. What is not zeros takes its size of `room`.
 ///
 /// # Errors
-/// What the host says; more content than there is room.
+/// What the host says; no regular file, or one whose last block of 4096 bytes is cut off; more content than there is room.
 pub fn load(path: &Path, room: &mut Room) -> Result<(Image, u64), RunError> {
     let host = |source: io::Error| RunError::Host {
         doing: format!("reading {}", path.display()),
         source,
     };
     let file = File::open(path).map_err(host)?;
-    let bytes = file.metadata().map_err(host)?.len() / BLOCK * BLOCK;
+    let meta = file.metadata().map_err(host)?;
+    let bytes = meta.len();
+    if !meta.is_file() || !bytes.is_multiple_of(BLOCK) {
+        let why = "a regular file of whole blocks of 4096 bytes is needed; copy the device or file to one";
+        return Err(host(io::Error::new(io::ErrorKind::InvalidInput, why)));
+    }
     let mut image = Image::new();
     let mut block = vec![0; BLOCK as usize];
     for n in 0..bytes / BLOCK {
@@ -387,6 +392,32 @@ mod tests {
         assert_eq!(any.bad, 1);
         let bad = any.first.expect("a bad state");
         assert_eq!((bad.image.block(2)[0], bad.image.block(3)[0]), (0, 3));
+    }
+
+    #[test]
+    fn an_image_is_a_regular_file_of_whole_blocks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f");
+        for bytes in [3 * BLOCK - 1024, 3 * BLOCK] {
+            let file = File::create(&path).unwrap();
+            file.set_len(bytes).unwrap();
+            file.write_all_at(&[1; 100], 5000).unwrap();
+            let loaded = load(&path, &mut Room::new(1 << 20));
+            match bytes.is_multiple_of(BLOCK) {
+                true => {
+                    let (image, bytes) = loaded.unwrap();
+                    assert_eq!((bytes, image.block(1)[904]), (3 * BLOCK, 1));
+                    assert!(image.is_zero(0) && image.is_zero(2));
+                }
+                false => {
+                    let why = loaded.unwrap_err().to_string();
+                    assert!(why.contains("whole blocks of 4096 bytes"), "{why}");
+                }
+            }
+        }
+        let why = load(Path::new("/dev/zero"), &mut Room::new(1 << 20));
+        let why = why.unwrap_err().to_string();
+        assert!(why.contains("a regular file"), "{why}");
     }
 
     #[test]
