@@ -13,7 +13,7 @@ mod place;
 mod scale;
 mod ways;
 
-use place::{Place, VARVE, must, run};
+use place::{Place, VARVE, must, run, unmount};
 use rustix::fs::{RenameFlags, renameat_with};
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -181,7 +181,7 @@ fn the_same_exercise_on_the_kernels_ext4() {
     let kernel = Place::new("ext4");
     must("mount", &["-o", "loop", &kernel.image(), &kernel.at()]);
     let theirs = exercise(&kernel.dir());
-    must("umount", &[&kernel.at()]);
+    unmount("umount", &kernel.at());
     assert_eq!(ours, theirs);
 
     // The kernel reads what was written, and we read it again.
@@ -190,7 +190,7 @@ fn the_same_exercise_on_the_kernels_ext4() {
         fs::read(place.dir().join("d/many-7")).expect("there"),
         [7; 3]
     );
-    must("umount", &[&place.at()]);
+    unmount("umount", &place.at());
     place.mount("ro,allow_other,scheme=emmc");
     assert_eq!(
         fs::read_dir(place.dir().join("d")).expect("there").count(),

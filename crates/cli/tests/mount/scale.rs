@@ -1,6 +1,6 @@
 //! Large volumes: a terabyte, a million files. Memory is what the kernel says was resident at most (`VmHWM`).
 
-use super::place::{Place, VARVE, must, run};
+use super::place::{Place, VARVE, must, run, unmount};
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -214,7 +214,7 @@ fn a_million_files() {
     );
     must("mount", &["-o", "loop", &image, &place.at()]);
     fill(&place.dir());
-    must("umount", &[&place.at()]);
+    unmount("umount", &place.at());
     // The root, lost+found, the directories.
     let dirs = 2 + 1 + (FILES - LARGE) / SMALL;
 

@@ -1,6 +1,6 @@
 //! The ways to mount: devices, offsets, caches, block sizes, users; and what goes through `ioctl`, locks and failed writes.
 
-use crate::place::{Place, VARVE, must, run, shell};
+use crate::place::{Place, VARVE, must, run, shell, unmount};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -298,7 +298,7 @@ fn a_write_that_fails_below_is_told_once_to_each_open_file() {
             "cp",
             &["--sparse=always", &image.to_string_lossy(), &place.image()],
         );
-        must("umount", &[&small]);
+        unmount("umount", &small);
         place.mount("rw");
         let read = fs::read(dir.join("kept")).expect("there");
         assert!(read == pattern(100_000, 9), "{scheme}");
@@ -364,7 +364,7 @@ fn an_external_journal() {
     let of_log = at(copies.folder.path(), "log");
     copy(&place.image(), &copies.image());
     copy(&log, &of_log);
-    must("umount", &[&place.at()]);
+    unmount("umount", &place.at());
     drop((volume, device));
 
     let (code, words) = run(VARVE, &["mount", &copies.image(), &copies.at(), "-o", "ro"]);
