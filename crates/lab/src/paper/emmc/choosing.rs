@@ -230,8 +230,9 @@ const TOOLS: &str = "
 - **Another program may have to recover the volume** (Linux, e2fsck, a rescue system): take a scheme with `record=full`: `jbd2`,
   `flush-ahead`, `jbd2+order=adaptive`. Coalition logs are refused by others while they are not empty; after an unmount, or a recovery by
   Varve, everybody reads the volume ([coalition.md](coalition.md)).
-- **The card does not protect stored data** (`WR_REL_SET` off), or has no reliable writes: every scheme is safe or refused, but coalitions log whole
-  blocks first there, and lose most of what they save.
+- **The card does not protect stored data** (`WR_REL_SET` off), or leaves garbage in a sector that it was writing and has no reliable writes: no scheme is safe. A cut may
+  damage data that was synced long ago, or the one superblock of the log, and the mount is refused by name then. Coalitions log whole blocks first there, and lose most
+  of what they save.
 - **Data may be lost**: `none` has no promise at all after a cut, and is not always faster.
 ";
 
