@@ -5,11 +5,18 @@
 use super::{Incompat, RoCompat, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC};
 use crate::Corrupt;
 use base::BlockNo;
-use base::bytes::{get_le16, get_le32};
+use base::bytes::{get_le16, get_le32, put_le16, put_le32};
 use base::checksum::crc32c;
 
 const WHAT: &str = "superblock of an external journal";
 const CHECKSUM_AT: usize = 0x3FC;
+/// Of a device without inodes: what mke2fs says of them all the same, and no check after so many mounts.
+const REVISION: u32 = 1;
+const FIRST_INO: u32 = 11;
+const INODE_BYTES: u16 = 256;
+const STATE_VALID: u16 = 1;
+const ERRORS_CONTINUE: u16 = 1;
+const NO_CHECKS: u16 = 0xFFFF;
 
 /// What is said of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +68,43 @@ impl JournalDevice {
         })
     }
 
+    /// Writes the 1024 bytes at byte 1024 of the device, as mke2fs does: no inodes, all blocks taken. `now`: seconds since 1970.
+    ///
+    /// # Errors
+    /// There are 2^32 blocks or more.
+    pub fn encode(&self, now: u32) -> Result<Vec<u8>, Corrupt> {
+        let blocks = u32::try_from(self.blocks_count).map_err(|_| {
+            let reason = "a journal has less than 2^32 blocks";
+            Corrupt::field(WHAT, "s_blocks_count", self.blocks_count, reason)
+        })?;
+        let mut buf = vec![0; SUPERBLOCK_BYTES];
+        let log_block_size = self.block_bytes.trailing_zeros() - 10;
+        let group = 8 * self.block_bytes;
+        for (at, value) in [
+            (0x04, blocks),
+            (0x14, u32::from(self.block_bytes == 1024)),
+            (0x18, log_block_size),
+            (0x1C, log_block_size),
+            (0x20, group),
+            (0x24, group),
+            (0x30, now),
+            (0x40, now),
+            (0x4C, REVISION),
+            (0x54, FIRST_INO),
+            (0x60, Incompat::JOURNAL_DEV.0),
+            (0x108, now),
+        ] {
+            put_le32(&mut buf, at, value);
+        }
+        put_le16(&mut buf, 0x36, NO_CHECKS);
+        put_le16(&mut buf, 0x38, SUPERBLOCK_MAGIC);
+        put_le16(&mut buf, 0x3A, STATE_VALID);
+        put_le16(&mut buf, 0x3C, ERRORS_CONTINUE);
+        put_le16(&mut buf, 0x58, INODE_BYTES);
+        buf[0x68..0x78].copy_from_slice(&self.uuid);
+        Ok(buf)
+    }
+
     /// The block with the superblock of the log: behind the one at byte 1024.
     pub fn log_superblock(&self) -> BlockNo {
         BlockNo(if self.block_bytes == 1024 { 2 } else { 1 })
@@ -70,8 +114,6 @@ impl JournalDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::bytes::{put_le16, put_le32};
-
     fn device() -> Vec<u8> {
         let mut buf = vec![0; SUPERBLOCK_BYTES];
         put_le16(&mut buf, 0x38, SUPERBLOCK_MAGIC);
@@ -79,6 +121,25 @@ mod tests {
         put_le32(&mut buf, 0x60, Incompat::JOURNAL_DEV.0);
         buf[0x68..0x78].fill(7);
         buf
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        for block_bytes in [1024, 2048, 4096] {
+            let device = JournalDevice {
+                block_bytes,
+                blocks_count: 2048,
+                uuid: [9; 16],
+            };
+            let bytes = device.encode(1).expect("fits");
+            assert_eq!(JournalDevice::parse(&bytes), Ok(device));
+            let blocks_count = 1 << 32;
+            let large = JournalDevice {
+                blocks_count,
+                ..device
+            };
+            assert!(large.encode(1).is_err());
+        }
     }
 
     #[test]

@@ -410,6 +410,10 @@ impl Superblock {
     pub fn journal_uuid(&self) -> [u8; 16] {
         self.array(0xD0)
     }
+    /// Sets the UUID of the external journal.
+    pub fn set_journal_uuid(&mut self, uuid: [u8; 16]) {
+        self.raw[0xD0..0xE0].copy_from_slice(&uuid);
+    }
     /// Inode of the internal journal (`s_journal_inum`); 0 if there is none.
     pub fn journal_ino(&self) -> Ino {
         Ino(get_le32(&self.raw[..], 0xE0))

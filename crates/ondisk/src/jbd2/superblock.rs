@@ -37,6 +37,9 @@ pub const CHECKSUM_CRC32C: u8 = 4;
 
 const WHAT: &str = "journal superblock";
 const CHECKSUM_AT: usize = 0xFC;
+const USERS_AT: usize = 0x100;
+const USERS_MAX: usize = 48;
+const _: () = assert!(USERS_AT + 16 * USERS_MAX == SUPERBLOCK_BYTES);
 const FAST_COMMIT_BLOCKS_DEFAULT: u32 = 256;
 const _: () = assert!(HEADER_BYTES == 0x0C && CHECKSUM_AT + 4 <= base::SECTOR_BYTES);
 
@@ -207,6 +210,23 @@ impl Superblock {
     pub fn set_uuid(&mut self, uuid: [u8; 16]) {
         self.raw[0x30..0x40].copy_from_slice(&uuid);
     }
+    /// UUIDs of the file systems on this journal (`s_users`); of an internal journal none, though one is counted.
+    pub fn users(&self) -> Vec<[u8; 16]> {
+        let count = (self.users_count() as usize).min(USERS_MAX);
+        let slots = self.raw[USERS_AT..].chunks_exact(16).take(count);
+        let user = |slot: &[u8]| {
+            let mut uuid = [0; 16];
+            uuid.copy_from_slice(slot);
+            uuid
+        };
+        slots.map(user).filter(|uuid| *uuid != [0; 16]).collect()
+    }
+    /// Makes one file system the only user.
+    pub fn set_user(&mut self, uuid: [u8; 16]) {
+        self.set_users_count(1);
+        self.raw[USERS_AT..][..16 * USERS_MAX].fill(0);
+        self.raw[USERS_AT..][..16].copy_from_slice(&uuid);
+    }
     /// Blocks of the fast-commit area at the end of the journal: 0 without the feature.
     pub fn fast_commit_blocks(&self) -> u32 {
         match (
@@ -301,6 +321,18 @@ mod tests {
         let mut bad = bytes;
         bad[0x120] ^= 1;
         assert!(Superblock::parse(&bad).expect_err("checksum").is_checksum());
+    }
+
+    #[test]
+    fn users_are_counted_and_named() {
+        let mut sb = v3();
+        assert_eq!((sb.users_count(), sb.users()), (1, Vec::new()));
+        sb.set_user([7; 16]);
+        assert_eq!((sb.users_count(), sb.users()), (1, vec![[7; 16]]));
+        sb.set_users_count(u32::MAX);
+        assert_eq!(sb.users(), [[7; 16]], "no more than there is room for");
+        sb.set_users_count(0);
+        assert!(sb.users().is_empty());
     }
 
     #[test]
