@@ -106,6 +106,12 @@ mutants! {
     ConvertUnordered = "convert-unordered", H(23);
     /// Ordered data that rides in the pack of its record comes behind it.
     DataBesideRecord = "data-beside-record", H(24);
+    /// A commit with its log on another device flushes that one only, not the ordered data.
+    HomeDeviceUnflushed = "home-device-unflushed", H(25);
+    /// A commit with its log on another device flushes the data only, not the log blocks before the record.
+    LogDeviceUnflushed = "log-device-unflushed", H(25);
+    /// Recovery writes home what may only be in the cache of the log's device.
+    ReplayUnflushedLog = "replay-unflushed-log", H(26);
     /// An fsync of F2FS sends its nodes before the data they lead to has been written.
     F2fsNodeBeforeData = "f2fs-node-before-data", H(30);
     /// Nodes of an fsync have no mark for roll-forward.
@@ -280,7 +286,7 @@ mod tests {
 
     #[test]
     fn every_hazard_has_a_mutant_and_words_read_back() {
-        let journaling = (1..=24).map(H);
+        let journaling = (1..=26).map(H);
         let translation = [2, 3, 4, 5, 6, 7, 8, 11, 15, 16, 17, 18, 19, 20, 22, 23].map(R);
         let f2fs = [1].map(F);
         for hazard in journaling.chain(translation).chain(f2fs) {

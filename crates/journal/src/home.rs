@@ -2,7 +2,8 @@
 //!
 //! - M1: only committed images go home (H5); without a log, current ones.
 //! - M2: the tail moves when the images are home and durable: written with FUA, or followed by a flush that *started* when they had
-//!   completed; and the superblock that names the new tail is durable before the log blocks behind it are free (H2).
+//!   completed; and the superblock that names the new tail is durable before the log blocks behind it are free (H2). Homes and log may lie on two
+//!   devices, each with a flush of its own (L5 of `devices.rs`).
 //! - M3: every home write of a running journal that is none by REMAP (`home_remap.rs`) passes `write_home_batch`, so that those of deltas leave each byte old or new (H1). It
 //!   writes the committed image of blocks that a transaction is working on, too: hot blocks hold no tail back for ever.
 //! - M4: `copy-reliable` takes FUA where a FUA write is a reliable write ([`blockdev::Caps::writes_old_or_new`]). Where it promises nothing about a cut inside of it (a
@@ -145,7 +146,7 @@ impl Inner {
             let flushed = self.queue.ensure_flushed(mark);
             flushed.map_err(|e| self.fail(e.into(), "flush before the tail moves"))?;
         }
-        let written = superblock.write(&self.queue, tid, Some(block));
+        let written = superblock.write(&log.queue, tid, Some(block));
         written.map_err(|e| self.fail(e, "tail update"))?;
         self.release_log(tid, to);
         Ok(())
@@ -175,7 +176,9 @@ impl Inner {
             );
             tid
         };
-        let written = superblock.write(&self.queue, tid, None::<LogBlock>);
+        // L9: what ended an earlier life is in a superblock that is home by now.
+        superblock.sb.set_errno(0);
+        let written = superblock.write(&log.queue, tid, None::<LogBlock>);
         written.map_err(|e| self.fail(e, "marking the log clean"))
     }
 }

@@ -19,12 +19,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Log {
     pub format: Format,
     pub limits: Limits,
+    /// Of the device that the log lies on: that of the homes, or another one.
+    pub queue: Arc<Queue>,
     pub place: LogPlace,
     pub superblock: Mutex<LogSuper>,
 }
 
 /// See the module.
 pub(crate) struct Inner {
+    /// Of the device of homes.
     pub queue: Arc<Queue>,
     pub options: Options,
     /// Size of all blocks.

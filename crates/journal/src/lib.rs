@@ -16,6 +16,8 @@
 //! A log is opened with [`open`]: the answer says whether it must be recovered first, and only a [`CleanLog`] can
 //! be started. Preset [`Preset::None`] keeps the same handles above no log at all ([`Journal::without_log`]).
 //!
+//! The log may lie on a device of its own: `devices.rs` says what then holds.
+//!
 //! Rules of the crate:
 //! - Nobody waits for log space or for a commit with the state locked; every wait loop tests the abort latch.
 //! - The first failure is latched: from then on everything but reading answers [`JournalError::Aborted`] with it.
@@ -26,6 +28,7 @@ mod buffer;
 mod checkpoint;
 mod choices;
 mod commit;
+mod devices;
 mod error;
 mod handle;
 mod home;

@@ -65,6 +65,13 @@ impl LogSuper {
                 self.place.blocks_count()
             )));
         }
+        let home = self.place.block(LogBlock(0));
+        if self.place.is_external() && u64::from(sb.first()) <= home.0 {
+            return Err(JournalError::Corrupt(format!(
+                "the log begins at block {} of its device, whose block {home} holds the superblock of the log",
+                sb.first()
+            )));
+        }
         let unknown = sb.incompat().without(JournalIncompat::KNOWN);
         if !unknown.is_empty() || !sb.ro_compat().is_empty() {
             return Err(JournalError::Incompatible(format!(

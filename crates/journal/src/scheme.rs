@@ -91,6 +91,14 @@ impl Scheme {
             }
     }
 
+    /// Refuses what needs the log on the device of the homes: for a log on a device of its own.
+    ///
+    /// # Errors
+    /// The reason, and what to choose instead.
+    pub fn check_apart(&self) -> Result<(), String> {
+        crate::devices::refusal(self).map_or(Ok(()), Err)
+    }
+
     /// Refuses what would be unsafe on this device.
     ///
     /// # Errors

@@ -235,7 +235,7 @@ fn record_error(inner: &Inner, log: &Log) {
         superblock.sb.set_errno(ERRNO_IO);
         // If this fails too, the file system's own error flag has to do.
         let _ = superblock.write(
-            &inner.queue,
+            &log.queue,
             tid,
             (start != 0).then_some(crate::LogBlock(start)),
         );

@@ -474,6 +474,15 @@ const ELSEWHERE: &[(Mutant, &str)] = &[
     ),
     (Mutant::DiscardLate, "ext4: mounted with discard"),
     (
+        Mutant::HomeDeviceUnflushed,
+        "ext4: a log on a device of its own, as the two that follow",
+    ),
+    (Mutant::LogDeviceUnflushed, "ext4: the same"),
+    (
+        Mutant::ReplayUnflushedLog,
+        "ext4: a process that died, and a cut in the recovery of what it left",
+    ),
+    (
         Mutant::RemapErrorClean,
         "journal: a device that refuses REMAP commands",
     ),

@@ -1,17 +1,18 @@
 //! What the steps of a commit have started and nobody has waited for.
 
 use crate::JournalError;
+use crate::devices::{Device, Marks};
 use block::{Batch, Flushing, Queue, WriteMark};
 use std::sync::Arc;
 
 /// Work that one step has started.
 pub(crate) enum Started {
-    /// Writes.
-    Writes(Batch),
+    /// Writes to this device.
+    Writes(Device, Batch),
     /// A flush.
     Flush(Flushing),
-    /// Somebody else's flush that covers this mark.
-    Joined(WriteMark),
+    /// Somebody else's flush that covers this mark of this queue.
+    Joined(Arc<Queue>, WriteMark),
 }
 
 /// All of it, in the order of its start, each with the name of its step.
@@ -21,8 +22,8 @@ pub(crate) struct InFlight(Vec<(&'static str, Started)>);
 /// What was waited for.
 #[must_use]
 pub(crate) struct Landed {
-    /// A flush that covers it covers all writes that landed (F2).
-    pub mark: WriteMark,
+    /// Flushes that cover them cover all writes that landed (F2).
+    pub marks: Marks,
     /// Time waited, by step.
     pub spans: Vec<(&'static str, base::Nanos)>,
     /// The first failure.
@@ -38,26 +39,26 @@ impl InFlight {
     pub fn has_writes(&self) -> bool {
         self.0
             .iter()
-            .any(|(_, started)| matches!(started, Started::Writes(_)))
+            .any(|(_, started)| matches!(started, Started::Writes(..)))
     }
 
     /// Waits for everything, failures included (F5).
-    pub fn land(&mut self, queue: &Arc<Queue>) -> Landed {
+    pub fn land(&mut self) -> Landed {
         let mut landed = Landed {
-            mark: WriteMark::NONE,
+            marks: Marks::default(),
             spans: Vec::new(),
             result: Ok(()),
         };
         for (step, started) in self.0.drain(..) {
             let begin = rt::now();
             let result = match started {
-                Started::Writes(batch) => {
+                Started::Writes(on, batch) => {
                     let written = batch.wait_written();
-                    landed.mark = landed.mark.max(written.mark);
+                    landed.marks.raise(on, written.mark);
                     written.result
                 }
                 Started::Flush(flushing) => flushing.wait(),
-                Started::Joined(mark) => queue.ensure_flushed(mark),
+                Started::Joined(queue, mark) => queue.ensure_flushed(mark),
             };
             landed.spans.push((step, rt::now() - begin));
             if landed.result.is_ok() {

@@ -34,17 +34,19 @@ mod plan;
 pub(crate) use plan::self_committing;
 pub use plan::{Action, Ending, Phase, Step, Wait, ending_of, plan_of};
 
+use crate::devices::{Device, Marks};
 use crate::inner::{Inner, Log};
 use crate::ring::LogPos;
 use crate::transaction::Image;
 use crate::{JournalError, Order, Record, Scheme};
 use base::{BlockNo, Lba, Mutant, Tid};
-use block::{Batch, Held, WriteMark};
+use block::{Batch, Held, Queue, WriteMark};
 #[cfg(test)]
 pub(crate) use compose::{Coalition, coalition};
 pub(crate) use compose::{CommitTime, Composed, delta_bytes, full_transaction};
 use flight::{InFlight, Started};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The transaction that is being committed.
 pub(crate) struct Job<'a> {
@@ -66,8 +68,8 @@ pub(crate) struct Job<'a> {
     /// Where the tail may go once the device has flushed what completed before the mark.
     tail: Option<(Tid, LogPos, WriteMark)>,
     flight: InFlight,
-    /// Has to be flushed before the record is sent (F2).
-    vouched: WriteMark,
+    /// Has to be flushed before the record is sent (F2), by device.
+    vouched: Marks,
     /// False once a deliberate mistake was made: then F2 may not hold.
     guarded: bool,
     /// What an adaptive plan chose.
@@ -115,7 +117,7 @@ impl<'a> Job<'a> {
             composed: None,
             tail: None,
             flight: InFlight::default(),
-            vouched: WriteMark::NONE,
+            vouched: Marks::default(),
             guarded: true,
             ending: None,
             flushed: false,
@@ -128,7 +130,8 @@ impl<'a> Job<'a> {
         // F5: after a failure, too, somebody waits for what is on its way, ordered data that was never reached included.
         let leading = self.leading.take().map(Held::into_batch);
         for batch in self.ordered.take().into_iter().chain(leading) {
-            self.flight.push("data", Started::Writes(batch));
+            self.flight
+                .push("data", Started::Writes(Device::Home, batch));
         }
         result.and(self.land())?;
         let mut state = self.inner.state.lock();
@@ -196,8 +199,8 @@ impl<'a> Job<'a> {
 
     /// Waits for everything on its way; its writes raise the mark (F2).
     fn land(&mut self) -> Result<(), JournalError> {
-        let landed = self.flight.land(&self.inner.queue);
-        self.vouched = self.vouched.max(landed.mark);
+        let landed = self.flight.land();
+        self.vouched.join(landed.marks);
         for (step, span) in landed.spans {
             self.book(step, span);
         }
@@ -212,7 +215,8 @@ impl<'a> Job<'a> {
             Action::Compose => self.compose(),
             Action::LogBody => {
                 let body = self.write(false, |n, record| n != record);
-                self.flight.push(step.name, Started::Writes(body));
+                self.flight
+                    .push(step.name, Started::Writes(Device::Log, body));
             }
             Action::CommitRecord => self.write_record(step),
             Action::LogWhole => self.write_whole(step)?,
@@ -239,7 +243,8 @@ impl<'a> Job<'a> {
             self.inner.queue.flush()?;
             return Ok(batch.wait()?);
         }
-        self.flight.push(step.name, Started::Writes(batch));
+        self.flight
+            .push(step.name, Started::Writes(Device::Home, batch));
         Ok(())
     }
 
@@ -282,7 +287,7 @@ impl<'a> Job<'a> {
             ((superblock.sb.sequence(), block), superblock.sb.is_clean())
         };
         let tid = if clean { self.tid } else { tid };
-        superblock.write(&self.inner.queue, tid, Some(at))
+        superblock.write(&self.log.queue, tid, Some(at))
     }
 
     /// The log blocks, composed once; gives back the ring blocks that they do not need (K3).
@@ -339,7 +344,7 @@ impl<'a> Job<'a> {
         let composed = self.composed();
         let record = composed.record;
         let blocks: Vec<_> = composed.blocks.iter().cloned().enumerate().collect();
-        let mut plug = self.inner.queue.plug();
+        let mut plug = self.log.queue.plug();
         for (n, (class, bytes)) in blocks {
             if !which(n, record) {
                 continue;
@@ -357,7 +362,7 @@ impl<'a> Job<'a> {
     /// K1, F2: nothing that the record vouches for is volatile any more.
     fn check_vouched(&self) {
         assert!(
-            !self.guarded || self.inner.queue.is_flushed(self.vouched),
+            !self.guarded || self.is_flushed(WriteMark::NONE),
             "F2: the record of transaction {} would vouch for what is not flushed",
             self.tid
         );
@@ -374,7 +379,8 @@ impl<'a> Job<'a> {
             "F7: data that was held back is sent before a record that does not take it along"
         );
         let record = self.write(true, |n, record| n == record);
-        self.flight.push(step.name, Started::Writes(record));
+        self.flight
+            .push(step.name, Started::Writes(Device::Log, record));
     }
 
     fn write_whole(&mut self, step: &Step) -> Result<(), JournalError> {
@@ -387,7 +393,8 @@ impl<'a> Job<'a> {
             return self.send_in_order(None);
         }
         let whole = self.write(true, |_, _| true);
-        self.flight.push(step.name, Started::Writes(whole));
+        self.flight
+            .push(step.name, Started::Writes(Device::Log, whole));
         Ok(())
     }
 
@@ -408,7 +415,7 @@ impl<'a> Job<'a> {
     fn send_in_order(&mut self, last: Option<usize>) -> Result<(), JournalError> {
         let blocks = self.composed().blocks.clone();
         let sent = blocks.len() as u64;
-        let mut plug = self.inner.queue.order_plug();
+        let mut plug = self.log.queue.order_plug();
         if let Some(held) = self.leading.take() {
             plug.lead(held);
         }
@@ -442,7 +449,7 @@ impl<'a> Job<'a> {
         let blocks = self.composed().blocks.len() as u64;
         let queue = &self.inner.queue;
         let asked = self.inner.state.lock().asked;
-        let flush = !queue.is_flushed(self.vouched.max(asked));
+        let flush = !self.is_flushed(asked);
         let adapt = self.inner.adapt.as_ref();
         // Whoever sends held data may have it locked for as long as that takes.
         let leading = self.leading.as_ref().map_or(0, Held::blocks);
@@ -456,7 +463,8 @@ impl<'a> Job<'a> {
         {
             // F7: this ending takes nothing along.
             let batch = held.into_batch();
-            self.flight.push("data", Started::Writes(batch));
+            self.flight
+                .push("data", Started::Writes(Device::Home, batch));
         }
         let word = match ending {
             Ending::Ahead => "log-ahead",
@@ -473,23 +481,57 @@ impl<'a> Job<'a> {
             "F1: the flush starts when the data of the transaction has completed"
         );
         self.tail = self.tail_worth_moving()?;
-        let queue = &self.inner.queue;
-        let wanted = self.vouched.max(self.inner.lock()?.asked);
-        if queue.is_flushed(wanted) {
+        let asked = self.inner.lock()?.asked;
+        if self.is_flushed(asked) {
             self.inner.state.lock().stats.flushes_skipped += 1;
             return Ok(());
         }
-        if !queue.is_flushed(self.vouched) && rt::mutant(Mutant::SkipFlush) {
+        if !self.is_flushed(WriteMark::NONE) && rt::mutant(Mutant::SkipFlush) {
             self.guarded = false;
             return Ok(());
         }
-        let started = match queue.is_flushing(wanted) {
-            true => Started::Joined(wanted),
-            false => Started::Flush(queue.start_flush()),
-        };
-        self.flight.push(step.name, started);
-        self.flushed = true;
+        for (queue, wanted) in self.to_flush(asked) {
+            if queue.is_flushed(wanted) || self.forgets(&queue) {
+                continue;
+            }
+            let started = match queue.is_flushing(wanted) {
+                true => Started::Joined(queue, wanted),
+                false => Started::Flush(queue.start_flush()),
+            };
+            self.flight.push(step.name, started);
+            self.flushed = true;
+        }
         Ok(())
+    }
+
+    /// What the record vouches for and what callers have asked for, by the queue that has to flush it: one where log and homes are
+    /// on one device (L1).
+    fn to_flush(&self, asked: WriteMark) -> Vec<(Arc<Queue>, WriteMark)> {
+        let Marks { home, log } = self.vouched;
+        let home = home.max(asked);
+        let of_homes = self.inner.queue.clone();
+        match self.log.place.is_external() {
+            false => vec![(of_homes, home.max(log))],
+            true => vec![(of_homes, home), (self.log.queue.clone(), log)],
+        }
+    }
+
+    /// True if nothing of that is volatile any more.
+    fn is_flushed(&self, asked: WriteMark) -> bool {
+        let wanted = self.to_flush(asked);
+        wanted.iter().all(|(queue, mark)| queue.is_flushed(*mark))
+    }
+
+    /// L2 unguarded: one of two devices is not flushed.
+    fn forgets(&mut self, queue: &Arc<Queue>) -> bool {
+        let of_log = Arc::ptr_eq(queue, &self.log.queue);
+        let forgets = self.log.place.is_external()
+            && match of_log {
+                true => rt::mutant(Mutant::LogDeviceUnflushed),
+                false => rt::mutant(Mutant::HomeDeviceUnflushed),
+            };
+        self.guarded &= !forgets;
+        forgets
     }
 
     fn tail_worth_moving(&self) -> Result<Option<(Tid, LogPos, WriteMark)>, JournalError> {
@@ -514,7 +556,7 @@ impl<'a> Job<'a> {
             }
             state.ring().block(to)
         };
-        superblock.write(&self.inner.queue, tid, Some(block))?;
+        superblock.write(&self.log.queue, tid, Some(block))?;
         self.inner.release_log(tid, to);
         Ok(())
     }

@@ -238,6 +238,7 @@ impl Foreseen {
             let mut early = LogSuper::read(&log_queue, log.place.clone())?;
             early.write(&log_queue, next, None::<LogBlock>)?;
         }
+        keep_log(&log_queue, &log)?;
         let images = repoint.send(&queue, &log, (&mut targets, images), &replay)?;
         (report.blocks_remapped, report.remap_commands) = repoint.done();
         replay.write(&targets, images)?;
@@ -250,7 +251,15 @@ impl Foreseen {
         report.spans.write = step.lap();
         log.write(&log_queue, next, None::<LogBlock>)?;
         report.spans.clean = step.lap();
-        Ok((CleanLog { queue, log }, report))
+        Ok((CleanLog::of(queue, log_queue, log), report))
+    }
+}
+
+/// L7: what was read of a log on a device of its own may be in the cache of that device. Nothing of it goes home before it is durable.
+fn keep_log(log_queue: &Queue, log: &LogSuper) -> Result<(), JournalError> {
+    match log.place.is_external() && !rt::mutant(Mutant::ReplayUnflushedLog) {
+        true => Ok(log_queue.flush()?),
+        false => Ok(()),
     }
 }
 

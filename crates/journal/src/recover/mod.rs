@@ -42,6 +42,8 @@ pub enum Opened {
 /// A log with nothing to replay.
 pub struct CleanLog {
     queue: Arc<Queue>,
+    /// Where the log lies: `queue`, or a device of its own.
+    log_queue: Arc<Queue>,
     log: LogSuper,
 }
 
@@ -135,7 +137,7 @@ pub fn open(queue: Arc<Queue>, place: LogPlace) -> Result<Opened, JournalError> 
     open_on(queue.clone(), queue, place)
 }
 
-/// The same for a log on a device of its own, `log_queue`. It can be recovered; [`CleanLog::start`] refuses it.
+/// The same for a log on a device of its own, `log_queue` (`devices.rs`).
 ///
 /// # Errors
 /// As [`open`].
@@ -151,9 +153,14 @@ pub fn open_on(
             "the file system claims {fs} blocks, the device has {device_blocks}"
         )));
     }
+    // L1: where log and homes are on one device, one queue counts the writes of both.
+    let log_queue = match place.is_external() {
+        true => log_queue,
+        false => queue.clone(),
+    };
     let log = LogSuper::read(&log_queue, place)?;
     Ok(match log.sb.is_clean() {
-        true => Opened::Clean(CleanLog { queue, log }),
+        true => Opened::Clean(CleanLog::of(queue, log_queue, log)),
         false => Opened::NeedsRecovery(DirtyLog {
             queue,
             log_queue,
@@ -248,9 +255,29 @@ impl RecoveryReport {
 }
 
 impl CleanLog {
-    /// Error that ended the previous life of the journal (`s_errno`): 0 or a negative errno. The next start clears it.
+    fn of(queue: Arc<Queue>, log_queue: Arc<Queue>, log: LogSuper) -> CleanLog {
+        CleanLog {
+            queue,
+            log_queue,
+            log,
+        }
+    }
+
+    /// Error that ended the previous life of the journal (`s_errno`): 0 or a negative errno. It stays until a journal is stopped whole
+    /// (L9 of `devices.rs`).
     pub fn errno(&self) -> i32 {
         self.log.sb.errno()
+    }
+
+    /// Flushes the device of the log, whose emptiness was read and may be in its cache only (L7). The caller flushes that of the homes.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn make_durable(&self) -> Result<(), JournalError> {
+        match self.log.place.is_external() {
+            true => Ok(self.log_queue.flush()?),
+            false => Ok(()),
+        }
     }
 
     /// The number of the next transaction.
@@ -283,12 +310,14 @@ impl CleanLog {
             .check(self.queue.caps())
             .map_err(JournalError::Incompatible)?;
         if self.log.place.is_external() {
-            let why = "the journal lies on a device of its own: it can be recovered, not written; mount read-only (option `ro`)";
-            return Err(JournalError::Incompatible(why.into()));
+            scheme.check_apart().map_err(JournalError::Incompatible)?;
         }
-        let CleanLog { queue, mut log } = self;
+        let CleanLog {
+            queue,
+            log_queue,
+            mut log,
+        } = self;
         log.set_features(options.features_64bit, options.checksum_v3);
-        log.sb.set_errno(0);
         let format = log.sb.format();
         let ring = Ring::new(log.sb.first(), log.sb.log_end());
         let limits = Limits::new(&format, ring.len(), scheme.record);
@@ -297,6 +326,7 @@ impl CleanLog {
         let log = Log {
             format,
             limits,
+            queue: log_queue,
             place,
             superblock,
         };

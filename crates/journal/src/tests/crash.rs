@@ -17,6 +17,13 @@ use ondisk::jbd2::MAGIC;
 /// Content of the metadata blocks; a missing block is free or holds file data.
 type Meta = BTreeMap<BlockNo, Bytes>;
 
+/// Where the log lies.
+#[derive(Clone, Copy)]
+enum Devices {
+    One,
+    Two,
+}
+
 struct History {
     rig: Rig,
     broken: Broken,
@@ -171,11 +178,19 @@ impl Player<'_> {
 }
 
 impl History {
-    fn play(seed: u64, broken: Broken, scheme: Scheme) -> Result<History, String> {
+    fn play(
+        seed: u64,
+        broken: Broken,
+        scheme: Scheme,
+        devices: Devices,
+    ) -> Result<History, String> {
         let mut rng = Rng::named(seed, "history");
         let log_blocks = 9 + rng.below(24) as u32;
-        let fs_blocks = u64::from(log_blocks) + HOMES + 1;
-        let rig = Rig::new(fs_blocks, log_blocks);
+        let rig = match devices {
+            Devices::One => Rig::new(u64::from(log_blocks) + HOMES + 1, log_blocks),
+            // The superblock of a log of its own is not its first block.
+            Devices::Two => Rig::beside(HOMES + 1, log_blocks + 1),
+        };
         let options = Options {
             features_64bit: rng.one_in(2),
             checksum_v3: rng.one_in(2),
@@ -325,10 +340,21 @@ pub(super) fn explore(
     broken: Broken,
     scheme: Scheme,
 ) -> Result<u64, String> {
+    explore_on(Devices::One, histories, cuts, broken, scheme)
+}
+
+/// The same on one device, or with the log on another.
+fn explore_on(
+    devices: Devices,
+    histories: std::ops::Range<u64>,
+    cuts: u64,
+    broken: Broken,
+    scheme: Scheme,
+) -> Result<u64, String> {
     let mut states = 0;
     for seed in histories {
         let place = |e| format!("seed {seed}: {e}");
-        let history = History::play(seed, broken, scheme).map_err(place)?;
+        let history = History::play(seed, broken, scheme, devices).map_err(place)?;
         let mut rng = Rng::named(seed, "cuts");
         for n in 0..cuts {
             let cut = rng.below(history.rig.disk.len() as u64 + 1) as usize;
@@ -367,4 +393,30 @@ fn every_cut_of_a_coalition_recovers_to_a_whole_transaction() {
         no_violation(preset(name, Home::CopyReliable, FullFirst::On), 200);
         no_violation(preset(name, Home::Copy, FullFirst::Auto), 200);
     }
+}
+
+/// Two devices, each with losses of its own at the same moment (L1 to L7 of `devices.rs`).
+#[test]
+fn every_cut_of_two_devices_recovers_to_a_whole_transaction() {
+    for (name, home) in [
+        (Preset::Jbd2, Home::Copy),
+        (Preset::Jbd2, Home::CopyReliable),
+        (Preset::FlushAhead, Home::Copy),
+    ] {
+        let scheme = preset(name, home, FullFirst::Auto);
+        let states = explore_on(Devices::Two, 0..800, 8, Broken::NOTHING, scheme);
+        assert_eq!(states, Ok(6400), "{scheme:?}");
+    }
+}
+
+/// L6: without the revoke records recovery puts older images over data, on two devices as on one.
+#[test]
+fn without_revokes_two_devices_are_damaged() {
+    let broken = Broken {
+        skip_revoke_pass: true,
+        ..Broken::NOTHING
+    };
+    let scheme = preset(Preset::Jbd2, Home::Copy, FullFirst::Auto);
+    let found = explore_on(Devices::Two, 0..800, 8, broken, scheme);
+    assert!(found.is_err_and(|why| why.contains("Q3") || why.contains("Q1")));
 }

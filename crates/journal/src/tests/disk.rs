@@ -8,6 +8,8 @@ use block::{BlockDevice, Caps, Class, DevError};
 use blockdev::{Op, Reply, Request, Ticket};
 use rt::Mutex;
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -17,7 +19,8 @@ pub enum Event {
         fua: bool,
         class: Class,
     },
-    Flush,
+    /// Of the whole disk, or of one of two devices on it.
+    Flush(Range<u64>),
 }
 
 #[derive(Default)]
@@ -50,6 +53,9 @@ impl CrashDisk {
             blocks,
             state: Mutex::new(state),
         }
+    }
+    pub fn blocks(&self) -> u64 {
+        self.blocks
     }
     pub fn events(&self) -> Vec<Event> {
         self.state.lock().events.clone()
@@ -87,7 +93,17 @@ pub fn zeros() -> Bytes {
 fn cut_of(base: &BTreeMap<u64, Bytes>, events: &[Event], seed: u64) -> BTreeMap<u64, Bytes> {
     let mut rng = Rng::named(seed, "cut");
     let mood = rng.below(4);
-    let last_flush = events.iter().rposition(|e| matches!(e, Event::Flush));
+    // By device; a block belongs to one.
+    let mut flushes: BTreeMap<u64, (usize, Range<u64>)> = BTreeMap::new();
+    for (n, event) in events.iter().enumerate() {
+        if let Event::Flush(of) = event {
+            flushes.insert(of.start, (n, of.clone()));
+        }
+    }
+    let flushed = |n: usize, block: &u64| {
+        let covers = |(at, of): &(usize, Range<u64>)| n < *at && of.contains(block);
+        flushes.values().any(covers)
+    };
     // By block: the versions a cut may choose from, oldest first; the first is durable.
     let mut open: BTreeMap<u64, Vec<Bytes>> = BTreeMap::new();
     let mut out = base.clone();
@@ -98,7 +114,7 @@ fn cut_of(base: &BTreeMap<u64, Bytes>, events: &[Event], seed: u64) -> BTreeMap<
         else {
             continue;
         };
-        if *fua || last_flush.is_some_and(|f| n < f) {
+        if *fua || flushed(n, block) {
             out.insert(*block, bytes.clone());
             open.remove(block);
         } else {
@@ -127,7 +143,8 @@ fn cut_of(base: &BTreeMap<u64, Bytes>, events: &[Event], seed: u64) -> BTreeMap<
 }
 
 impl State {
-    fn execute(&mut self, request: &Request) -> Result<Reply, DevError> {
+    /// On the device that has these blocks, by their own numbers.
+    fn execute(&mut self, request: &Request, of: &Range<u64>) -> Result<Reply, DevError> {
         if self.power.is_some_and(|p| self.events.len() >= p) {
             return Err(DevError::power_lost());
         }
@@ -136,7 +153,8 @@ impl State {
                 return Err(DevError::io(*lba, "cannot be read"));
             }
             Op::Read { lba, sectors } => {
-                let blocks = lba.0 / SECTORS_PER_BLOCK..(lba.0 + sectors) / SECTORS_PER_BLOCK;
+                let first = of.start + lba.0 / SECTORS_PER_BLOCK;
+                let blocks = first..first + sectors / SECTORS_PER_BLOCK;
                 let read = |b| self.visible.get(&b).cloned().unwrap_or_else(zeros);
                 return Ok(Reply {
                     data: blocks.map(read).collect(),
@@ -144,7 +162,7 @@ impl State {
                 });
             }
             Op::Write { lba, pieces, fua } => {
-                let mut block = lba.0 / SECTORS_PER_BLOCK;
+                let mut block = of.start + lba.0 / SECTORS_PER_BLOCK;
                 for piece in pieces {
                     if self.broken == Some(piece.class) {
                         return Err(DevError::io(*lba, "worn out"));
@@ -164,7 +182,7 @@ impl State {
                     }
                 }
             }
-            Op::Flush => self.events.push(Event::Flush),
+            Op::Flush => self.events.push(Event::Flush(of.clone())),
             Op::Pack { .. } | Op::Remap(_) | Op::Barrier => {
                 return Err(DevError::misuse(None, "not offered"));
             }
@@ -174,10 +192,10 @@ impl State {
     }
 }
 
-impl BlockDevice for CrashDisk {
-    fn caps(&self) -> Caps {
+impl CrashDisk {
+    fn caps_of(blocks: u64) -> Caps {
         Caps {
-            sectors: self.blocks * SECTORS_PER_BLOCK,
+            sectors: blocks * SECTORS_PER_BLOCK,
             sector_bytes: SECTOR_BYTES as u32,
             volatile_cache: true,
             fua: true,
@@ -193,16 +211,43 @@ impl BlockDevice for CrashDisk {
             max_transfer_sectors: 2048,
         }
     }
-    fn submit(&self, request: Request) -> Ticket {
+    fn submit_to(&self, request: &Request, of: &Range<u64>) -> Ticket {
         let mut state = self.state.lock();
         let ticket = state.tickets;
         state.tickets += 1;
-        let reply = state.execute(&request);
+        let reply = state.execute(request, of);
         state.replies.insert(ticket, reply);
         Ticket(ticket)
+    }
+}
+
+impl BlockDevice for CrashDisk {
+    fn caps(&self) -> Caps {
+        CrashDisk::caps_of(self.blocks)
+    }
+    fn submit(&self, request: Request) -> Ticket {
+        self.submit_to(&request, &(0..self.blocks))
     }
     fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
         let reply = self.state.lock().replies.remove(&ticket.0);
         reply.expect("each ticket is waited for once")
+    }
+}
+
+/// One of two devices on a disk: a flush of it is none of the other, and a cut takes both at the same moment.
+pub struct Half {
+    pub disk: Arc<CrashDisk>,
+    pub blocks: Range<u64>,
+}
+
+impl BlockDevice for Half {
+    fn caps(&self) -> Caps {
+        CrashDisk::caps_of(self.blocks.end - self.blocks.start)
+    }
+    fn submit(&self, request: Request) -> Ticket {
+        self.disk.submit_to(&request, &self.blocks)
+    }
+    fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
+        self.disk.wait(ticket)
     }
 }

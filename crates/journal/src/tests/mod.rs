@@ -20,11 +20,11 @@ mod super_tears;
 
 use crate::inner::Inner;
 use crate::{
-    CleanLog, Journal, JournalError, LogPlace, Opened, Options, RecoveryReport, Step, open,
+    CleanLog, Journal, JournalError, LogPlace, Opened, Options, RecoveryReport, Step, open, open_on,
 };
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use block::{BlockDevice, Queue};
-use disk::CrashDisk;
+use disk::{CrashDisk, Half};
 use ondisk::jbd2::Superblock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,6 +47,8 @@ fn filled(byte: u8) -> Bytes {
 struct Rig {
     disk: Arc<CrashDisk>,
     queue: Arc<Queue>,
+    /// The log's: of the same device, or of another one behind it on the disk.
+    log_queue: Arc<Queue>,
     place: LogPlace,
 }
 
@@ -74,15 +76,48 @@ impl Rig {
     }
     fn on(disk: CrashDisk, place: LogPlace) -> Rig {
         let disk = Arc::new(disk);
-        let queue = Queue::new(disk.clone() as Arc<dyn BlockDevice>);
-        Rig { disk, queue, place }
+        if !place.is_external() {
+            let queue = Queue::new(disk.clone() as Arc<dyn BlockDevice>);
+            let log_queue = queue.clone();
+            return Rig {
+                disk,
+                queue,
+                log_queue,
+                place,
+            };
+        }
+        let (all, homes) = (disk.blocks(), place.fs_blocks());
+        let half = |blocks| {
+            let disk = disk.clone();
+            Queue::new(Arc::new(Half { disk, blocks }))
+        };
+        Rig {
+            queue: half(0..homes),
+            log_queue: half(homes..all),
+            disk,
+            place,
+        }
+    }
+    /// The log on a device of its own, with its superblock at block 1 there.
+    fn beside(fs_blocks: u64, log_blocks: u32) -> Rig {
+        let mut log = Superblock::new(BLOCK_BYTES as u32, log_blocks, *b"a journal's UUID");
+        log.set_first(2);
+        let mut block = vec![0; BLOCK_BYTES];
+        log.encode(&mut block);
+        let content = BTreeMap::from([(fs_blocks + 1, block.into())]);
+        let disk = CrashDisk::new(fs_blocks + u64::from(log_blocks), content);
+        Rig::on(disk, LogPlace::external(BlockNo(1), log_blocks, fs_blocks))
     }
     /// First block outside of the log.
     fn first(&self) -> BlockNo {
+        if self.place.is_external() {
+            return BlockNo(1);
+        }
         BlockNo(1 + u64::from(self.place.blocks_count() - TAIL_RUN))
     }
     fn open(&self) -> Result<Opened, JournalError> {
-        open(self.queue.clone(), self.place.clone())
+        let (queue, log_queue) = (self.queue.clone(), self.log_queue.clone());
+        open_on(queue, log_queue, self.place.clone())
     }
     fn clean(&self) -> CleanLog {
         match self.open().expect("opens") {
@@ -107,8 +142,10 @@ impl Rig {
     /// The same device after a cut.
     fn after_cut(&self, cut: usize, seed: u64) -> Rig {
         let content = self.disk.cut(cut, seed);
-        let blocks = self.disk.caps().sectors / base::SECTORS_PER_BLOCK;
-        Rig::on(CrashDisk::new(blocks, content), self.place.clone())
+        Rig::on(
+            CrashDisk::new(self.disk.blocks(), content),
+            self.place.clone(),
+        )
     }
 }
 

@@ -168,7 +168,7 @@ fn events_of_a_commit_in_order() {
         .iter()
         .map(|e| match e {
             Event::Write { class, fua, .. } => (Some(*class), *fua),
-            Event::Flush => (None, false),
+            Event::Flush(_) => (None, false),
         })
         .collect();
     let expected = [

@@ -25,8 +25,10 @@ fn a_checkpoint_fails(seed: u64) -> bool {
     let outcome = Sim::new(SimConfig::seeded(seed)).run(move || {
         let content: blockdev::Image = BTreeMap::from([(1, empty_log(32))]).into_iter().collect();
         let disk = SpecDisk::from_image(remapping(60), content, seed);
+        let queue = Queue::new(disk.clone() as Arc<dyn BlockDevice>);
         let rig = Rig {
-            queue: Queue::new(disk.clone() as Arc<dyn BlockDevice>),
+            log_queue: queue.clone(),
+            queue,
             disk: Arc::new(CrashDisk::new(60, BTreeMap::new())),
             place: place(60, 32),
         };
