@@ -281,7 +281,7 @@ impl Ext4 {
 
     /// Blocks of the journal inside the volume.
     fn journal_blocks(&self) -> u64 {
-        if !self.geo.compat().has(Compat::HAS_JOURNAL) {
+        if !self.geo.compat().has(Compat::HAS_JOURNAL) || self.geo.journal_ino().0 == 0 {
             return 0;
         }
         let inode = self.read_inode(self.geo.journal_ino());

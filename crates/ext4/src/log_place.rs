@@ -21,6 +21,13 @@ pub(crate) fn external_place(log_queue: &Queue, sb: &Superblock) -> FsResult<Log
         ))?;
     let device = JournalDevice::parse(&head[disk::SUPERBLOCK_AT as usize..])
         .map_err(|e| fault::corrupt(e.at_block(BlockNo(0))))?;
+    let sector = log_queue.caps().sector_bytes as usize;
+    if size.bytes() < sector {
+        return Err(FsError::incompatible(format!(
+            "blocks of {} bytes with a journal on a device with sectors of {sector}: it cannot write one alone",
+            size.bytes()
+        )));
+    }
     if device.block_bytes as usize != size.bytes() {
         let own = device.block_bytes;
         return Err(FsError::incompatible(format!(
@@ -45,6 +52,35 @@ pub(crate) fn external_place(log_queue: &Queue, sb: &Superblock) -> FsResult<Log
     }
     let place = LogPlace::external(superblock, blocks, sb.blocks_count());
     Ok(place.with_block_size(size))
+}
+
+/// Refuses a log that has other users than this volume: whoever replays it for one of them writes into the others (L10 of the
+/// journal's `devices.rs`). Linux counts them only.
+pub(crate) fn check_user(log_queue: &Queue, place: &LogPlace, sb: &Superblock) -> FsResult<()> {
+    let log = log_superblock(log_queue, place)?;
+    let users: Vec<String> = log.users().iter().map(hex).collect();
+    if log.users_count() == 1 && log.users() == [sb.uuid()] {
+        return Ok(());
+    }
+    Err(FsError::incompatible(format!(
+        "the external journal is to serve this volume alone, {}, and names {} users [{}]; make another one (mke2fs -O journal_dev), take this \
+         one away (tune2fs -O ^has_journal) and give the volume that (tune2fs -J device=), or mount read-only (option `ro`)",
+        hex(&sb.uuid()),
+        log.users_count(),
+        users.join(" ")
+    )))
+}
+
+/// True if the device holds the log that the volume names, and that waits for recovery.
+pub(crate) fn external_log_waits(log_queue: &Queue, sb: &Superblock) -> bool {
+    let log = external_place(log_queue, sb).and_then(|place| log_superblock(log_queue, &place));
+    log.is_ok_and(|log| !log.is_clean() && log.users().contains(&sb.uuid()))
+}
+
+fn log_superblock(queue: &Queue, place: &LogPlace) -> FsResult<ondisk::jbd2::Superblock> {
+    let home = place.block(LogBlock(0));
+    let block = read_block(queue, place.block_size(), home)?;
+    ondisk::jbd2::Superblock::parse(&block).map_err(|e| fault::corrupt(e.at_block(home)))
 }
 
 /// True if the log of this volume lies on another device.

@@ -14,7 +14,8 @@
 //! | orphans are ended | |
 //!
 //! Invariants:
-//! - M1 needs_recovery is durable before the first transaction commits, and cleared only when the log is empty;
+//! - M1 needs_recovery is durable before the first transaction commits, and cleared only when the log is empty. So an external log that holds
+//!   transactions beside a volume that was unmounted is of another time, and is refused (L8 of the journal's `devices.rs`);
 //! - M2 a superblock whose in-place write was torn (H22) is rebuilt from its backup: at those moments log and list of
 //!   orphans were empty, so nothing but counters, times and orphan_present (O5) differs;
 //! - M3 a cut in the middle of a home write may have torn what leads to the log: then the superblock's backup and its copy of
@@ -30,7 +31,8 @@ use crate::fault;
 use crate::group::Groups;
 use crate::inode::InodeCache;
 use crate::log_place::{
-    external_place, has_external_log, hex, journal_backup_place, journal_place,
+    check_user, external_log_waits, external_place, has_external_log, hex, journal_backup_place,
+    journal_place,
 };
 use crate::options::{DataMode, Errors, MountOptions};
 use crate::orphan::{Orphans, Waiting};
@@ -91,6 +93,9 @@ fn backup_home(size: BlockSize) -> BlockNo {
     BlockNo(size.bytes() as u64 * 8 + u64::from(size.bytes() == 1024))
 }
 
+/// The queues of the volume, and of its external journal if it was named.
+type Queues<'a> = (&'a Arc<Queue>, Option<&'a Arc<Queue>>);
+
 /// The first 4 KiB of a volume, whatever the size of its blocks.
 fn read_head(queue: &Queue) -> FsResult<Bytes> {
     queue
@@ -99,6 +104,15 @@ fn read_head(queue: &Queue) -> FsResult<Bytes> {
 }
 /// A group descriptor begins with the places of its bitmaps and of its table.
 const PLACES_BYTES: usize = 12;
+
+/// What was found in the log.
+#[derive(Clone, Copy)]
+struct Found {
+    /// It was recovered.
+    recovered: bool,
+    /// An error had ended its last life (`s_errno`): the volume may be damaged, and e2fsck is to look at it.
+    failed: bool,
+}
 
 impl Ext4 {
     /// Mounts the file system on `queue`.
@@ -110,28 +124,40 @@ impl Ext4 {
         Ext4::mount_with_journal(queue, None, options)
     }
 
-    /// The same for a volume whose journal may lie on a device of its own: recovered if need be, then only read (`ro`).
+    /// The same for a volume whose journal may lie on a device of its own, `log_queue`: recovered if need be, and used. Nobody else may write
+    /// to either device.
     ///
     /// # Errors
-    /// As [`Ext4::mount`]; `Incompatible` if the device holds the journal of another volume, or `options` want to write.
+    /// As [`Ext4::mount`]; `Incompatible` if the device holds the journal of another volume, or of several, or transactions of another
+    /// time, or if the scheme needs log and homes on one device; `log_queue` is not looked at where the journal is inside of the volume.
     pub fn mount_with_journal(
         queue: Arc<Queue>,
         log_queue: Option<Arc<Queue>>,
         options: MountOptions,
     ) -> FsResult<Arc<Ext4>> {
-        let (sb, torn) = usable_superblock(&queue, &options)?;
-        let (log, recovery) = match find_log((&queue, log_queue), &sb, &options, torn)? {
+        let queues = (&queue, log_queue.as_ref());
+        let (sb, torn) = usable_superblock(queues, &options)?;
+        let (log, recovery) = match find_log(queues, &sb, &options, torn)? {
             None => (None, None),
-            Some(Opened::Clean(log)) => (Some(log), None),
+            Some(Opened::Clean(log)) => {
+                // What is read of it may not be durable yet; `mark_mounted` flushes the volume for the same reason.
+                if sb.incompat().has(Incompat::RECOVER) && !options.read_only {
+                    log.make_durable().map_err(fault::journal)?;
+                }
+                (Some(log), None)
+            }
             Some(Opened::NeedsRecovery(log)) => {
                 let (log, report) = recover(log, &options)?;
                 (Some(log), Some(report))
             }
         };
-        let recovered = recovery.is_some();
+        let found = Found {
+            recovered: recovery.is_some(),
+            failed: log.as_ref().is_some_and(|log| log.errno() != 0),
+        };
         // Recovery may have brought a newer superblock home, which says what it likes.
-        let (sb, torn) = if recovered {
-            usable_superblock(&queue, &options)?
+        let (sb, torn) = if found.recovered {
+            usable_superblock(queues, &options)?
         } else {
             (sb, torn)
         };
@@ -146,7 +172,7 @@ impl Ext4 {
                 return Err(e);
             }
         };
-        if let Err(e) = fs.bring_up(waiting, torn, recovered) {
+        if let Err(e) = fs.bring_up(waiting, torn, found) {
             fs.journal.abort(format!("mount: {e}"));
             // The tasks end; the log stays as it is.
             let _ = fs.journal.stop();
@@ -213,11 +239,11 @@ impl Ext4 {
         }
     }
 
-    fn bring_up(&self, waiting: Option<Waiting>, torn: bool, recovered: bool) -> FsResult<()> {
+    fn bring_up(&self, waiting: Option<Waiting>, torn: bool, found: Found) -> FsResult<()> {
         let Some(waiting) = waiting else {
-            return self.settle_read_only(recovered);
+            return self.settle_read_only(found.recovered);
         };
-        self.mark_mounted(torn, recovered)?;
+        self.mark_mounted(torn, found)?;
         self.finish_orphans(waiting)
     }
 
@@ -235,7 +261,7 @@ impl Ext4 {
     }
 
     /// M1: the superblock says that it is mounted, durably.
-    fn mark_mounted(&self, torn: bool, recovered: bool) -> FsResult<()> {
+    fn mark_mounted(&self, torn: bool, found: Found) -> FsResult<()> {
         let now = rt::wall().secs.max(0) as u64;
         let has_log = self.has_log();
         let has_orphan_file = self.orphan_file_ino().is_some();
@@ -243,6 +269,9 @@ impl Ext4 {
             sb.set_mount_count(sb.mount_count().saturating_add(1));
             sb.set_mount_time(now);
             sb.set_write_time(now);
+            if found.failed {
+                sb.set_state(sb.state() | State::ERRORS);
+            }
             if has_log {
                 sb.set_incompat(sb.incompat() | Incompat::RECOVER);
                 if has_orphan_file {
@@ -254,7 +283,7 @@ impl Ext4 {
         };
         let marked = self.sb.lock().incompat().has(Incompat::RECOVER);
         if has_log && marked && !torn {
-            if !recovered {
+            if !found.recovered {
                 // Unmounted it was not, and recovery had nothing to do, so nobody has flushed: what a process that died has left
                 // in the device's cache is read as if it were durable, and this queue's marks do not know of it (H19).
                 self.queue.flush().map_err(fault::device("flushing"))?;
@@ -308,16 +337,16 @@ impl Ext4 {
 }
 
 /// The superblock, if its features and sizes are such that the volume can be used; whether it is torn.
-fn usable_superblock(queue: &Queue, options: &MountOptions) -> FsResult<(Superblock, bool)> {
-    let (sb, torn) = read_superblock(queue)?;
+fn usable_superblock(queues: Queues<'_>, options: &MountOptions) -> FsResult<(Superblock, bool)> {
+    let (sb, torn) = read_superblock(queues)?;
     check_features(&sb, options)?;
-    check_size(queue, &sb)?;
+    check_size(queues.0, &sb)?;
     Ok((sb, torn))
 }
 
 /// The superblock; if the primary one is damaged, from its backup (M2) or from what is left of it (M3).
-fn read_superblock(queue: &Queue) -> FsResult<(Superblock, bool)> {
-    let block = read_head(queue)?;
+fn read_superblock(queues: Queues<'_>) -> FsResult<(Superblock, bool)> {
+    let block = read_head(queues.0)?;
     let primary = match Superblock::parse(&block[SUPERBLOCK_AT..]) {
         Ok(sb) => return Ok((sb, false)),
         Err(e) => e,
@@ -325,11 +354,11 @@ fn read_superblock(queue: &Queue) -> FsResult<(Superblock, bool)> {
     let mut found = None;
     for size in SIZES.into_iter().filter_map(BlockSize::new) {
         if found.is_none() {
-            found = backup_superblock(queue, size, &primary)?;
+            found = backup_superblock(queues, size, &primary)?;
         }
     }
     if found.is_none() {
-        found = torn_superblock(queue, &block, &primary)?;
+        found = torn_superblock(queues, &block, &primary)?;
     }
     match found {
         Some(sb) if !rt::mutant(Mutant::NoSuperblockFallback) => Ok((sb, true)),
@@ -339,11 +368,11 @@ fn read_superblock(queue: &Queue) -> FsResult<(Superblock, bool)> {
 
 /// The first backup, if it belongs to the volume of the damaged `primary`.
 fn backup_superblock(
-    queue: &Queue,
+    queues: Queues<'_>,
     size: BlockSize,
     primary: &ondisk::Corrupt,
 ) -> FsResult<Option<Superblock>> {
-    let home = backup_home(size);
+    let (queue, home) = (queues.0, backup_home(size));
     if queue.caps().sectors < size.lba(home.plus(1)).0 {
         return Ok(None);
     }
@@ -357,7 +386,7 @@ fn backup_superblock(
     }
     sb.set_group_of_copy(0);
     // Without the magic number this may be a volume of another kind by now, over what is left of an old one.
-    if !primary.is_checksum() && !has_own_descriptor(queue, &sb)? && !has_own_log(queue, &sb)? {
+    if !primary.is_checksum() && !has_own_descriptor(queue, &sb)? && !has_own_log(queues, &sb)? {
         return Ok(None);
     }
     Ok(Some(sb))
@@ -366,7 +395,7 @@ fn backup_superblock(
 /// The primary superblock in spite of its checksum: a cut in its home write leaves some sectors old and some new, and the log, which
 /// still has what was being written, mends it (M3). After recovery the log is empty, so nothing passes here a second time.
 fn torn_superblock(
-    queue: &Queue,
+    queues: Queues<'_>,
     block: &[u8],
     primary: &ondisk::Corrupt,
 ) -> FsResult<Option<Superblock>> {
@@ -376,8 +405,8 @@ fn torn_superblock(
     let Ok(sb) = Superblock::parse_torn(&block[SUPERBLOCK_AT..]) else {
         return Ok(None);
     };
-    let fits = check_size(queue, &sb).is_ok();
-    Ok((fits && has_own_log(queue, &sb)?).then_some(sb))
+    let fits = check_size(queues.0, &sb).is_ok();
+    Ok((fits && has_own_log(queues, &sb)?).then_some(sb))
 }
 
 /// True if the group descriptors behind the primary superblock belong to this volume: one by its checksum or, without checksums,
@@ -404,7 +433,10 @@ fn has_own_descriptor(queue: &Queue, sb: &Superblock) -> FsResult<bool> {
 
 /// True if where the backup leads lies a log of this volume that waits for recovery: the home writes of superblock and
 /// descriptors were cut together.
-fn has_own_log(queue: &Queue, sb: &Superblock) -> FsResult<bool> {
+fn has_own_log((queue, log_queue): Queues<'_>, sb: &Superblock) -> FsResult<bool> {
+    if has_external_log(sb) {
+        return Ok(log_queue.is_some_and(|log| external_log_waits(log, sb)));
+    }
     let Some(place) = journal_backup_place(queue, sb) else {
         return Ok(false);
     };
@@ -471,7 +503,7 @@ fn check_size(queue: &Queue, sb: &Superblock) -> FsResult<()> {
 
 /// The log that the mount needs, if it needs one.
 fn find_log(
-    (queue, log_queue): (&Arc<Queue>, Option<Arc<Queue>>),
+    (queue, log_queue): Queues<'_>,
     sb: &Superblock,
     options: &MountOptions,
     torn: bool,
@@ -496,25 +528,56 @@ fn find_log(
         fits.map_err(FsError::incompatible)?;
     }
     let external = has_external_log(sb);
-    if external && !options.read_only {
-        let what = "the journal lies on a device of its own: it can be recovered, not written; mount read-only (option `ro`)";
-        return Err(FsError::incompatible(what));
+    if let Some(scheme) = options.scheme.filter(|_| external && !options.read_only) {
+        scheme.check_apart().map_err(FsError::incompatible)?;
     }
     let opened = match log_queue.filter(|_| external) {
-        Some(log_queue) => {
-            let place = external_place(&log_queue, sb)?;
-            journal::open_on(queue.clone(), log_queue, place)
-        }
-        None if external && (dirty || torn) => {
-            return Err(FsError::incompatible(format!(
-                "the journal must be recovered first, and lies on the device with the UUID {}; name it (`journal=` and `ro` of a mount, `varve recover --journal`)",
-                hex(&sb.journal_uuid())
-            )));
+        Some(log_queue) => open_external((queue, log_queue), sb, options, dirty || torn)?,
+        None if external && (dirty || torn || !options.read_only) => {
+            return Err(log_missing(sb, dirty || torn));
         }
         None if external => return Ok(None),
-        None => journal::open(queue.clone(), journal_place(queue, sb)?),
+        None => journal::open(queue.clone(), journal_place(queue, sb)?).map_err(fault::journal)?,
     };
-    opened.map(Some).map_err(fault::journal)
+    Ok(Some(opened))
+}
+
+/// Opens the log on a device of its own. `waits`: the volume says that it may need recovery.
+fn open_external(
+    (queue, log_queue): (&Arc<Queue>, &Arc<Queue>),
+    sb: &Superblock,
+    options: &MountOptions,
+    waits: bool,
+) -> FsResult<Opened> {
+    let place = external_place(log_queue, sb)?;
+    if !options.read_only {
+        check_user(log_queue, &place, sb)?;
+    }
+    let opened = journal::open_on(queue.clone(), log_queue.clone(), place);
+    match opened.map_err(fault::journal)? {
+        Opened::NeedsRecovery(_) if !waits => Err(FsError::incompatible(
+            "the volume was unmounted, and its external journal holds transactions: the two are of different times (a copy of one that was put \
+             back?). Find the right ones; or, if the volume is as you want it, make the journal anew: mke2fs -O journal_dev on its device, and \
+             on the volume tune2fs -f -O ^has_journal, then tune2fs -J device=",
+        )),
+        opened => Ok(opened),
+    }
+}
+
+/// What to do about a volume whose external journal was not named.
+fn log_missing(sb: &Superblock, waits: bool) -> FsError {
+    let uuid = hex(&sb.journal_uuid());
+    let named = "name it (`journal=` of a mount, `varve recover --journal`)";
+    FsError::incompatible(match waits {
+        true => format!(
+            "the journal must be recovered first, and lies on the device with the UUID {uuid}; {named}. If it is lost, so is what \
+             was synced last: debugfs -w -R 'feature -needs_recovery -has_journal', then tune2fs -j, then e2fsck -fy"
+        ),
+        false => format!(
+            "the journal lies on the device with the UUID {uuid}; {named}, or mount read-only (option `ro`). If it is lost: tune2fs -f -O \
+             ^has_journal, then tune2fs -j or -J device="
+        ),
+    })
 }
 
 /// Recovers the log of a volume that will be mounted (M4).
@@ -534,7 +597,7 @@ fn foresee_fast_commits(ahead: &mut Foreseen, options: &MountOptions) -> FsResul
     let found = disk::FastCommits::parse(area.bytes, area.block_bytes, area.tid);
     let found = found.map_err(|e| FsError::incompatible(format!("{e}; run e2fsck -f")))?;
     let queue = ahead.queue();
-    let (sb, _) = usable_superblock(&queue, options)?;
+    let (sb, _) = usable_superblock((&queue, None), options)?;
     let images = crate::fast_commit::replay(&queue, &sb, options, found.tags)?;
     ahead.add(images, found.commits).map_err(fault::journal)
 }
@@ -542,7 +605,7 @@ fn foresee_fast_commits(ahead: &mut Foreseen, options: &MountOptions) -> FsResul
 /// Mounts what the recovery will leave, as far as a mount changes nothing.
 fn rehearse(ahead: &Foreseen, options: &MountOptions) -> FsResult<()> {
     let queue = ahead.queue();
-    let (sb, _) = usable_superblock(&queue, options)?;
+    let (sb, _) = usable_superblock((&queue, None), options)?;
     if let Some(scheme) = options.scheme.as_ref().filter(|_| !options.read_only) {
         let credits = credits_needed(&sb, options);
         ahead

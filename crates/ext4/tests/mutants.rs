@@ -1,10 +1,12 @@
 //! The catalogue of `cargo xtask mutants` for guards of ext4 that only its own histories reach. docs/measuring.md says what a line means.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
+#[path = "external_journal/cuts.rs"]
+mod cuts;
 mod data_path;
 
 use base::Mutant;
-use data_path::{MIB, Tear, judge, life_with, new_volume};
+use data_path::{MIB, Tear, judge, life_beside, life_with, new_pair, new_volume};
 
 /// Cuts within which a mutant has to be noticed.
 const CUTS: u64 = 400;
@@ -62,4 +64,91 @@ fn discard_late() {
         "mutant|{mutant}|ext4, {options}|{}|file system|{}|{}",
         broken.reached, broken.cuts, clean.cuts
     );
+}
+
+/// Cuts of two devices at once, the log on one of them.
+fn explore_pair(mutant: Option<Mutant>, options: &str) -> Seen {
+    let (home, log) = new_pair(MIB_OF_VOLUME);
+    let mut seen = Seen {
+        cuts: 0,
+        reached: 0,
+        found: None,
+    };
+    let bytes = MIB_OF_VOLUME * MIB;
+    for seed in FIRST.. {
+        let start = (&home, Some(&log));
+        let outcome = life_beside(seed, start, (bytes, Tear::Blocks), options, mutant);
+        let reached = mutant.and_then(|m| outcome.reached.get(&m).copied());
+        seen.reached += reached.unwrap_or(0);
+        if let Some(failure) = outcome.first_failure {
+            seen.found = Some(format!("seed {seed}: {failure}"));
+            return seen;
+        }
+        for (n, cut) in outcome.value.expect("cuts").iter().enumerate() {
+            seen.cuts += 1;
+            if let Err(why) = judge(cut, bytes, Tear::Blocks, options) {
+                seen.found = Some(format!("seed {seed}, cut {n}: {why}"));
+                return seen;
+            }
+        }
+        if seen.cuts >= CUTS {
+            return seen;
+        }
+    }
+    seen
+}
+
+fn caught(mutant: Mutant, options: &str, explore: impl Fn(Option<Mutant>) -> Seen) {
+    let clean = explore(None);
+    assert_eq!(clean.found, None, "the code with its guard");
+    let broken = explore(Some(mutant));
+    assert!(broken.reached > 0, "{mutant}: no one asked for its guard");
+    let found = broken.found;
+    let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed in {} cuts", broken.cuts));
+    println!("{mutant}: {found}");
+    println!(
+        "mutant|{mutant}|ext4, {options}, two devices|{}|file system|{}|{}",
+        broken.reached, broken.cuts, clean.cuts
+    );
+}
+
+/// H25 on the device of homes.
+#[test]
+fn home_device_unflushed() {
+    let options = "scheme=jbd2";
+    let explore = |mutant| explore_pair(mutant, options);
+    caught(Mutant::HomeDeviceUnflushed, options, explore);
+}
+
+/// H25 on the device of the log.
+#[test]
+fn log_device_unflushed() {
+    let options = "scheme=jbd2";
+    let explore = |mutant| explore_pair(mutant, options);
+    caught(Mutant::LogDeviceUnflushed, options, explore);
+}
+
+/// H26.
+#[test]
+fn replay_unflushed_log() {
+    caught(Mutant::ReplayUnflushedLog, "scheme=jbd2", |mutant| {
+        let (cuts, reached, found) = cuts::cuts_of_recoveries(100..104, mutant);
+        Seen {
+            cuts,
+            reached,
+            found,
+        }
+    });
+}
+
+/// By hand, e.g. `MUTANT=tail-unflushed`: whether two devices show a mistake that others show on one.
+#[test]
+#[ignore = "the mutant that is asked for"]
+fn on_two_devices() {
+    let mutant = std::env::var("MUTANT")
+        .expect("MUTANT=word")
+        .parse()
+        .expect("a mutant");
+    let options = std::env::var("OPTIONS").unwrap_or_else(|_| "scheme=jbd2".into());
+    caught(mutant, &options, |mutant| explore_pair(mutant, &options));
 }

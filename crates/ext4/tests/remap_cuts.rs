@@ -16,7 +16,7 @@ const BYTES: u64 = MIB_OF_VOLUME * MIB;
 
 /// A stock kernel's way, and that of e2fsck.
 fn stock(cut: &Cut, n: usize) -> Result<(), String> {
-    judge_recovered(cut, &cut.content, BYTES, Tear::Blocks)
+    judge_recovered(cut, (&cut.content, None), BYTES, Tear::Blocks)
         .map_err(|why| format!("copied: {why}"))?;
     if !n.is_multiple_of(FSCK_ONE_IN) || !common::have_tools() {
         return Ok(());
@@ -28,7 +28,8 @@ fn stock(cut: &Cut, n: usize) -> Result<(), String> {
         return Err(format!("e2fsck -fy says {code:?}: {said}"));
     }
     let recovered = image.load().blocks().into_iter().collect();
-    judge_recovered(cut, &recovered, BYTES, Tear::Blocks).map_err(|why| format!("e2fsck: {why}"))
+    judge_recovered(cut, (&recovered, None), BYTES, Tear::Blocks)
+        .map_err(|why| format!("e2fsck: {why}"))
 }
 
 fn survives(seeds: std::ops::Range<u64>, options: &str) {

@@ -5,9 +5,10 @@ use super::finding::Kind;
 use super::mapping::{Run, find};
 use super::state::State;
 use super::volume::Volume;
-use ondisk::ext4::Compat;
+use ondisk::ext4::{Compat, JournalDevice};
 use ondisk::jbd2;
 
+const SUPERBLOCK_AT: usize = ondisk::ext4::SUPERBLOCK_AT as usize;
 /// Smallest journal, blocks.
 const BLOCKS_MIN: u64 = 1024;
 
@@ -19,8 +20,13 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, options: &Option
     }
     let ino = sb.journal_ino().0;
     if ino == 0 {
-        let what = "the journal is on another device, which is not looked at";
-        return state.at_inode(ino, Kind::Unsupported, what);
+        return match &options.external_journal {
+            Some(head) => check_external(volume, state, head, options),
+            None => {
+                let what = "the journal is on another device, which is not looked at (--journal)";
+                state.at_inode(ino, Kind::Unsupported, what)
+            }
+        };
     }
     let Some((size, runs)) = state.journal.take() else {
         return state.at_inode(
@@ -42,6 +48,15 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, options: &Option
     };
     check_superblock(volume, state, ino, at, &log);
     check_length(state, ino, &log, blocks, &runs);
+    check_empty(state, (ino, at), &log, options);
+}
+
+fn check_empty(
+    state: &mut State<'_>,
+    (ino, at): (u32, u64),
+    log: &jbd2::Superblock,
+    options: &Options,
+) {
     if !log.is_clean() && !options.in_use {
         let what = format!(
             "begins with transaction {} at its block {}",
@@ -50,6 +65,42 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, options: &Option
         );
         state.at_block(ino, at, Kind::LogNotEmpty, what);
     }
+}
+
+/// The journal on a device of its own, by the beginning of that.
+fn check_external(volume: &Volume<'_>, state: &mut State<'_>, head: &[u8], options: &Options) {
+    let mut bad = |what: String| state.at_inode(0, Kind::JournalSuperblock, what);
+    let own = volume.block_bytes();
+    let device = match JournalDevice::parse(head.get(SUPERBLOCK_AT..).unwrap_or_default()) {
+        Ok(device) => device,
+        Err(e) => return bad(e.to_string()),
+    };
+    if device.uuid != volume.sb.journal_uuid() {
+        return bad("its device has another UUID than the volume names".into());
+    }
+    if device.block_bytes as usize != own {
+        let bytes = device.block_bytes;
+        return bad(format!("its device has blocks of {bytes} bytes, not {own}"));
+    }
+    let at = device.log_superblock().0;
+    let block = head.get(at as usize * own..).unwrap_or_default();
+    let log = match jbd2::Superblock::parse(block) {
+        Ok(log) => log,
+        Err(e) => return bad(format!("on its device: {e}")),
+    };
+    if log.users() != [volume.sb.uuid()] {
+        bad("on its device: the volume is not its only user".into());
+    }
+    if u64::from(log.blocks_count()) > device.blocks_count || u64::from(log.first()) <= at {
+        bad(format!(
+            "on its device: blocks {} to {} of {}",
+            log.first(),
+            log.blocks_count(),
+            device.blocks_count
+        ));
+    }
+    check_superblock(volume, state, 0, at, &log);
+    check_empty(state, (0, at), &log, options);
 }
 
 fn check_superblock(

@@ -57,6 +57,8 @@ pub struct Options {
     pub in_use: bool,
     /// Most findings to keep; the others are counted.
     pub limit: usize,
+    /// The first 8 KiB of the device of an external journal; `None`: it is not looked at, which is a finding.
+    pub external_journal: Option<Bytes>,
 }
 
 impl Options {
@@ -66,6 +68,7 @@ impl Options {
             blocks,
             in_use: false,
             limit: 100,
+            external_journal: None,
         }
     }
 }

@@ -44,7 +44,7 @@ pub struct Geometry {
     pub reserved_desc_blocks: u32,
     /// Blocks for the super-user.
     pub reserved_blocks: u64,
-    /// Blocks of the journal; 0 is none.
+    /// Blocks of the journal inside of the volume; 0 is none.
     pub journal_blocks: u32,
 }
 
@@ -192,7 +192,7 @@ impl Geometry {
             )
         };
         match options.journal {
-            JournalSize::None => Ok(0),
+            JournalSize::None | JournalSize::External(_) => Ok(0),
             _ if self.blocks < BLOCKS_MIN_WITH_JOURNAL => Err(too_small()),
             JournalSize::Default => Ok(default_journal_blocks(self.blocks)),
             JournalSize::Blocks(blocks) => {

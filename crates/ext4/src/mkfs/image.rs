@@ -4,7 +4,7 @@ use super::geometry::{FIRST_INO, Geometry, INODE_BYTES, LOG_FLEX_GROUPS};
 use super::layout::Layout;
 use super::pointers::PointerMap;
 use super::resize::{resize_block_count, resize_blocks, resize_bytes};
-use super::{Kind, MkfsOptions, Plan};
+use super::{JournalSize, Kind, MkfsOptions, Plan};
 use base::bytes::{get_le32, is_zero, put_le32};
 use base::{BlockNo, Ino};
 use ondisk::ext4::{
@@ -55,11 +55,13 @@ struct Image<'a> {
 /// The superblock without its free counts, its checksum and what the journal adds.
 fn superblock(options: &MkfsOptions, g: &Geometry) -> Superblock {
     let mut sb = Superblock::blank();
-    let journal = if g.journal_blocks > 0 {
-        Compat::HAS_JOURNAL
-    } else {
-        Compat::NONE
+    let journal = match options.journal {
+        JournalSize::None => Compat::NONE,
+        _ => Compat::HAS_JOURNAL,
     };
+    if let JournalSize::External(uuid) = options.journal {
+        sb.set_journal_uuid(uuid);
+    }
     let compat = Compat::EXT_ATTR | Compat::RESIZE_INODE | Compat::DIR_INDEX;
     sb.set_compat(compat | journal);
     sb.set_incompat(Incompat::FILETYPE);

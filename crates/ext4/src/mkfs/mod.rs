@@ -16,6 +16,7 @@
 mod geometry;
 mod image;
 mod layout;
+mod log_device;
 mod options;
 mod pointers;
 mod resize;
@@ -25,6 +26,7 @@ mod tests;
 mod write;
 
 pub use geometry::Geometry;
+pub use log_device::LogDevice;
 pub use options::{JournalSize, Kind, MkfsError, MkfsOptions};
 pub use write::{DeviceContent, Plan};
 

@@ -76,6 +76,8 @@ pub enum JournalSize {
     Default,
     /// So many blocks, at least 1024.
     Blocks(u32),
+    /// On a device of its own, with this UUID ([`LogDevice`](super::LogDevice)).
+    External([u8; 16]),
     /// No journal.
     None,
 }

@@ -9,7 +9,7 @@
 mod cut_disk;
 
 use base::{BlockNo, Ino, Mutant, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
-use block::{BlockDevice, Queue};
+use block::{BlockDevice, Caps, Queue};
 use blockdev::{Image, SpecDisk};
 pub use cut_disk::{MIB, Tear, caps, new_volume};
 use fscore::{Creds, FallocateMode, FileKind, FileSystem, FsError, SetAttr};
@@ -17,10 +17,36 @@ use journal::Home;
 use rt::{Mutex, Outcome, Sim, SimConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use varve_ext4::check::{Options, check};
+use varve_ext4::check::{Finding, Kind, Options, check};
+use varve_ext4::mkfs::{self, DeviceContent, JournalSize, LogDevice, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
 const SECTORS_MAX: usize = 30 * 8;
+
+/// A volume and its external journal of 1040 blocks.
+pub fn new_pair(mib: u64) -> (Image, Image) {
+    let time = rt::WallTime {
+        secs: 1_700_000_000,
+        nanos: 0,
+    };
+    let mut options = MkfsOptions::new(mib * MIB, [3; 16], [5; 16], time);
+    options.journal = JournalSize::External([7; 16]);
+    let log = LogDevice {
+        size_bytes: 4 * MIB + (64 << 10),
+        block_bytes: 4096,
+        uuid: [7; 16],
+        user: [3; 16],
+        time,
+    };
+    let write = |plan: mkfs::Plan| {
+        let device = Arc::new(blockdev::Ram::new(mib * MIB));
+        let written = plan.write(&Queue::new(device.clone()), DeviceContent::Zeros);
+        written.expect("written");
+        device.blocks().into_iter().collect()
+    };
+    let home = write(mkfs::plan(&options).expect("a volume"));
+    (home, write(log.plan().expect("a journal")))
+}
 
 /// One file from its making to its removal, as far as its contents are promised.
 #[derive(Clone, Debug, Default)]
@@ -306,7 +332,44 @@ impl Task {
 /// One possible future: what the medium holds, and what was promised until then.
 pub struct Cut {
     pub content: Image,
+    /// What the device of the log holds, if it is another one.
+    pub log: Option<Image>,
     pub names: Names,
+}
+
+/// The devices of a volume.
+#[derive(Clone)]
+pub struct Disks {
+    pub home: Arc<SpecDisk>,
+    pub log: Option<Arc<SpecDisk>>,
+}
+
+impl Disks {
+    /// The same adversary on both; each has times and cuts of its own.
+    pub fn new(start: (&Image, Option<&Image>), caps: &Caps, seed: u64) -> Disks {
+        let disk = |image: &Image, seed| SpecDisk::from_image(caps.clone(), image.clone(), seed);
+        Disks {
+            home: disk(start.0, seed),
+            log: start.1.map(|log| disk(log, !seed)),
+        }
+    }
+
+    pub fn mount(&self, options: MountOptions) -> Result<Arc<Ext4>, FsError> {
+        let log = self
+            .log
+            .clone()
+            .map(|log| Queue::new(log as Arc<dyn BlockDevice>));
+        Ext4::mount_with_journal(Queue::new(self.home.clone()), log, options)
+    }
+
+    /// One cut of both at the same moment.
+    pub fn cut(&self, rng: &mut Rng) -> (Image, Option<Image>) {
+        let now = rt::now();
+        let home = self.home.snapshot(rng.next_u64());
+        let log = self.log.as_ref().map(|log| log.snapshot(rng.next_u64()));
+        assert_eq!(rt::now(), now, "no time passes between the two");
+        (home, log)
+    }
 }
 
 pub fn life_of(seed: u64, start: &Image, bytes: u64, tear: Tear, options: &str) -> Vec<Cut> {
@@ -328,18 +391,50 @@ pub fn life_with(
     options: &str,
     mutant: Option<Mutant>,
 ) -> Outcome<Vec<Cut>> {
+    life_beside(seed, (start, None), (bytes, tear), options, mutant)
+}
+
+/// The same, with the log on a device of its own if there is an image of one.
+pub fn life_beside(
+    seed: u64,
+    start: (&Image, Option<&Image>),
+    (bytes, tear): (u64, Tear),
+    options: &str,
+    mutant: Option<Mutant>,
+) -> Outcome<Vec<Cut>> {
+    let take = |disks: &Disks, rng: &mut Rng, names: Names| {
+        let (content, log) = disks.cut(rng);
+        Cut {
+            content,
+            log,
+            names,
+        }
+    };
+    life_taking(seed, start, &caps(bytes, tear), options, mutant, take)
+}
+
+/// The same on devices of these promises; `take` is asked now and then, with what was promised before.
+pub fn life_taking<T: Send + 'static>(
+    seed: u64,
+    start: (&Image, Option<&Image>),
+    caps: &Caps,
+    options: &str,
+    mutant: Option<Mutant>,
+    take: fn(&Disks, &mut Rng, Names) -> T,
+) -> Outcome<Vec<T>> {
     let mut options = MountOptions::parse(options).expect("options");
     // Metadata goes home all the time, and the tail of the log moves behind it.
     options.writeback_expire = Some(Nanos::from_millis(2));
-    let content = start.clone();
+    let disks_of = (start.0.clone(), start.1.cloned(), caps.clone());
     let cfg = SimConfig {
         mutant,
         quiet: mutant.is_some(),
         ..SimConfig::random(seed)
     };
     Sim::new(cfg).run(move || {
-        let disk = SpecDisk::from_image(caps(bytes, tear), content, seed);
-        let fs = Ext4::mount(Queue::new(disk.clone()), options).expect("mounts");
+        let (content, log, caps) = disks_of;
+        let disks = Disks::new((&content, log.as_ref()), &caps, seed);
+        let fs = disks.mount(options).expect("mounts");
         let names = Arc::new(Mutex::new(Names::new()));
         let ids = Arc::new(Mutex::new(0));
         let busy = Arc::new(Mutex::new(3));
@@ -386,10 +481,7 @@ pub fn life_with(
             rt::sleep(Nanos(rng.below(1_500_000)));
             // What was promised before the cut; the cut comes later or at once.
             let names = names.lock().clone();
-            cuts.push(Cut {
-                content: disk.snapshot(rng.next_u64()),
-                names,
-            });
+            cuts.push(take(&disks, &mut rng, names));
         }
         for task in tasks {
             task.join().expect("no panic").expect("no error");
@@ -411,15 +503,25 @@ pub fn judge(cut: &Cut, bytes: u64, tear: Tear, options: &str) -> Result<(), Str
             }
             _ => Arc::new(cut.content.to_ram(bytes)),
         };
-        judge_on(device, cut, tear, options)
+        let log = cut.log.as_ref().map(|log| log.to_ram(bytes));
+        let log = log.map(|log| Arc::new(log) as Arc<dyn BlockDevice>);
+        judge_on((device, log), cut, tear, options)
     });
     ended(outcome)
 }
 
-/// Judges the files of a cut that somebody else has recovered.
-pub fn judge_recovered(cut: &Cut, image: &Image, bytes: u64, tear: Tear) -> Result<(), String> {
+/// Judges the files of a cut that somebody else has recovered; of an external log as well, if there is one.
+pub fn judge_recovered(
+    cut: &Cut,
+    (image, log): (&Image, Option<&Image>),
+    bytes: u64,
+    tear: Tear,
+) -> Result<(), String> {
     let options = MountOptions::parse("scheme=jbd2").expect("options");
-    let body = || judge_on(Arc::new(image.to_ram(bytes)), cut, tear, options);
+    let body = || {
+        let ram = |image: &Image| Arc::new(image.to_ram(bytes)) as Arc<dyn BlockDevice>;
+        judge_on((ram(image), log.map(ram)), cut, tear, options)
+    };
     ended(Sim::new(SimConfig::seeded(1)).run(body))
 }
 
@@ -433,12 +535,14 @@ fn ended(outcome: Outcome<Result<(), String>>) -> Result<(), String> {
 }
 
 fn judge_on(
-    device: Arc<dyn BlockDevice>,
+    (device, log): (Arc<dyn BlockDevice>, Option<Arc<dyn BlockDevice>>),
     cut: &Cut,
     tear: Tear,
     options: MountOptions,
 ) -> Result<(), String> {
-    let fs = Ext4::mount(Queue::new(device.clone()), options).map_err(|e| format!("mount: {e}"))?;
+    let external = log.is_some();
+    let fs = Ext4::mount_with_journal(Queue::new(device.clone()), log.map(Queue::new), options)
+        .map_err(|e| format!("mount: {e}"))?;
     for (name, promised) in &cut.names {
         judge_name(&fs, name, promised, tear)
             .map_err(|why| format!("file {}: {why}", name.escape_ascii()))?;
@@ -454,10 +558,13 @@ fn judge_on(
     let queue = Queue::new(device);
     let sectors = queue.caps().sectors;
     let read = |block: BlockNo| queue.read(block.lba(), SECTORS_PER_BLOCK);
-    let report = check(&read, &Options::new(sectors / SECTORS_PER_BLOCK));
-    match report.is_clean() {
-        true => Ok(()),
-        false => Err(format!("not consistent: {}", report.findings[0])),
+    let mut report = check(&read, &Options::new(sectors / SECTORS_PER_BLOCK));
+    // The check looks at one device.
+    let elsewhere = |f: &Finding| f.kind == Kind::Unsupported;
+    report.findings.retain(|f| !(external && elsewhere(f)));
+    match report.findings.first() {
+        None => Ok(()),
+        Some(finding) => Err(format!("not consistent: {finding}")),
     }
 }
 
