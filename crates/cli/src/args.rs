@@ -398,6 +398,9 @@ pub enum Timers {
 pub struct FsckArgs {
     /// Image file or block device.
     pub image: PathBuf,
+    /// Device or image of an external journal.
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
     /// Writes nothing: a log is replayed in memory. This is the default, but for `fsck.varve`.
     #[arg(short = 'n', conflicts_with_all = ["preen", "yes", "auto"])]
     pub no: bool,
@@ -465,7 +468,7 @@ pub struct UmountArgs {
 pub struct RecoverArgs {
     /// Image file.
     pub image: PathBuf,
-    /// Device or image of an external journal; the volume is then recovered, and its list of orphans left to the next mount.
+    /// Device or image of an external journal.
     #[arg(long, value_name = "PATH")]
     pub journal: Option<PathBuf>,
     /// Writes nothing: says what would be done.
@@ -496,6 +499,10 @@ pub struct MkfsArgs {
     /// the image, from 64 MiB to 1 GiB.
     #[arg(short = 'J', value_name = "size=MIB|default", conflicts_with_all = ["journal", "no_journal"])]
     pub journal_size: Option<String>,
+    /// Of ext4 and ext3: a device or image of its own for the journal, which is made, too. All of it is used; an image that is not there
+    /// gets the size of --journal.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["no_journal", "journal_size"])]
+    pub journal_device: Option<PathBuf>,
     /// Label: of ext4 and ext3 at most 16 bytes, of F2FS at most 512 UTF-16 units.
     #[arg(long, default_value = "", value_name = "TEXT")]
     pub label: String,
@@ -511,6 +518,9 @@ pub struct MkfsArgs {
 pub struct InfoArgs {
     /// Image file.
     pub image: PathBuf,
+    /// Device or image of an external journal, to be shown, too.
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
     /// Prints JSON instead of text.
     #[arg(long)]
     pub json: bool,
@@ -572,6 +582,9 @@ pub struct DumpArgs {
     pub what: DumpWhat,
     /// Image file.
     pub image: PathBuf,
+    /// With `journal`: device or image of an external journal.
+    #[arg(long, value_name = "PATH")]
+    pub journal: Option<PathBuf>,
     /// With `inode`: its number, or its path in the image.
     #[arg(value_name = "NUMBER|/PATH")]
     pub of: Option<OsString>,

@@ -5,7 +5,8 @@ use crate::failure::{Failure, failed, usage};
 use crate::fsck::open;
 use crate::out::say;
 use rig::mkfs::{
-    F2fsJournal, F2fsMade, F2fsOptions, JournalSize, Kind, MakeError, MkfsOptions, make, make_f2fs,
+    F2fsJournal, F2fsMade, F2fsOptions, JournalSize, Kind, LogDevice, MakeError, MkfsOptions, make,
+    make_f2fs,
 };
 use rig::{Fs, HostFile, HostOptions};
 use std::fs::File;
@@ -46,14 +47,31 @@ pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
             "-J makes room for the journal of an F2FS (--fs f2fs); of {fs}: --journal MIB"
         )));
     }
-    let chosen = options(args, fs, size)?;
+    let mut chosen = options(args, fs, size)?;
+    let log = log_device(args, &chosen)?;
+    if let Some((_, log)) = &log {
+        chosen.journal = JournalSize::External(log.uuid);
+    }
     rig::mkfs::Geometry::new(&chosen).map_err(usage)?;
-    let (file, zeros) = file(args, size)?;
+    if let Some((path, log)) = &log {
+        let of_log = |e: MakeError| failed(format!("{}: {e}", path.display()));
+        log.plan().map_err(|e| of_log(e.into()))?;
+    }
+    let (file, zeros) = file(&args.image, args.force, size)?;
+    if let Some((path, log)) = &log {
+        let (beside, zeros) = self::file(path, args.force, log.size_bytes)?;
+        let made = rig::mkfs::make_log(&beside, log, zeros);
+        made.map_err(|e| failed(format!("{}: {e}", path.display())))?;
+    }
     let made = make(&file, &chosen, zeros).map_err(|e| match e {
         MakeError::Options(why) => usage(why),
         other => failed(format!("{name}: {other}")),
     })?;
     let journal = match made.journal_blocks {
+        0 if log.is_some() => {
+            let (path, log) = log.as_ref().expect("invariant: asked above");
+            format!("a journal of {} blocks on {}", log.blocks(), path.display())
+        }
         0 => "no journal".into(),
         blocks => format!("a journal of {blocks} blocks"),
     };
@@ -65,8 +83,47 @@ pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
     ))
 }
 
+/// The external journal that `--journal-device` asks for, with a UUID that the volume's leads to or that is as random.
+fn log_device<'a>(
+    args: &'a MkfsArgs,
+    volume: &MkfsOptions,
+) -> Result<Option<(&'a Path, LogDevice)>, Failure> {
+    let Some(path) = &args.journal_device else {
+        return Ok(None);
+    };
+    let name = path.display();
+    let asked = args.journal.map(|mib| u64::from(mib) << 20);
+    let there = bytes_of(path).filter(|&bytes| bytes > 0);
+    let size = match (there, asked) {
+        (Some(bytes), None) => bytes,
+        (None, Some(bytes)) => bytes,
+        (Some(_), Some(_)) => {
+            let why = format!("{name} has a size: leave --journal out");
+            return Err(usage(why));
+        }
+        (None, None) => {
+            let why = format!("{name}: no such file; say --journal MIB");
+            return Err(usage(why));
+        }
+    };
+    let (uuid, _, _) = identity(args.seed.map(|seed| !seed))?;
+    let device = LogDevice {
+        size_bytes: size / PAGE_BYTES * PAGE_BYTES,
+        block_bytes: volume.block_bytes,
+        uuid,
+        user: volume.uuid,
+        time: volume.time,
+    };
+    Ok(Some((path, device)))
+}
+
 fn f2fs(args: &MkfsArgs, size: u64) -> Result<(), Failure> {
     let name = args.image.display();
+    if args.journal_device.is_some() {
+        return Err(usage(
+            "--journal-device is for ext4 and ext3: F2FS has its journal behind it",
+        ));
+    }
     if args.block_size != 4096 {
         return Err(usage(format!(
             "-b {}: blocks of an F2FS have 4096 bytes",
@@ -79,7 +136,7 @@ fn f2fs(args: &MkfsArgs, size: u64) -> Result<(), Failure> {
     options.label.clone_from(&args.label);
     options.journal = f2fs_journal(args)?;
     rig::mkfs::f2fs_plan(&options).map_err(usage)?;
-    let (file, zeros) = file(args, size)?;
+    let (file, zeros) = file(&args.image, args.force, size)?;
     let made = make_f2fs(&file, &options, zeros).map_err(|e| match e {
         MakeError::F2fs(why) => usage(why),
         other => failed(format!("{name}: {other}")),
@@ -174,18 +231,18 @@ fn identity(seed: Option<u64>) -> Result<([u8; 16], [u8; 16], i64), Failure> {
 }
 
 /// The file, `size` bytes long, and whether it reads as zeros.
-fn file(args: &MkfsArgs, size: u64) -> Result<(HostFile, bool), Failure> {
-    let name = args.image.display();
+fn file(image: &Path, force: bool, size: u64) -> Result<(HostFile, bool), Failure> {
+    let name = image.display();
     let host = |e: std::io::Error| failed(format!("{name}: {e}"));
-    let meta = args.image.metadata();
+    let meta = image.metadata();
     if meta.is_err() || meta.is_ok_and(|meta| meta.is_file() && meta.len() == 0) {
-        let made = HostFile::create(&args.image, size, &HostOptions::write());
+        let made = HostFile::create(image, size, &HostOptions::write());
         return Ok((made.map_err(failed)?, true));
     }
-    let file = open::open(&args.image, true).map_err(failed)?;
+    let file = open::open(image, true).map_err(failed)?;
     let mut head = vec![0; HEAD_BYTES.min(file.bytes() as usize)];
     file.read_exact_at(&mut head, 0).map_err(host)?;
-    if !args.force && head.iter().any(|&byte| byte != 0) {
+    if !force && head.iter().any(|&byte| byte != 0) {
         return Err(failed(format!("{name} holds data; --force writes over it")));
     }
     Ok((file.resized(size).map_err(failed)?, false))

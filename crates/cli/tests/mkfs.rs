@@ -49,6 +49,44 @@ fn each_kind_in_each_block_size_is_clean_and_comes_again() {
     }
 }
 
+/// A volume with its journal on a device of its own, both made by one command, and used.
+#[test]
+fn a_journal_device() {
+    let folder = tempfile::tempdir().unwrap();
+    for block in ["1024", "4096"] {
+        let (image, log) = (folder.path().join("image"), folder.path().join("log"));
+        let log_name = log.to_str().unwrap();
+        let make = |more: &[&str]| {
+            let words = ["mkfs", "-b", block, "--journal-device", log_name];
+            varve(&[&words[..], more].concat(), &image)
+        };
+        let (code, said) = make(&["--size", "40"]);
+        assert!(code == 2 && said.contains("--journal"), "{said}");
+        let (code, said) = make(&["--size", "40", "--journal", "1"]);
+        assert!(code != 0 && said.contains("blocks at least"), "{said}");
+        assert!(!image.exists() && !log.exists(), "nothing is made");
+        let (code, said) = make(&["--size", "40", "--journal", "8"]);
+        assert!(code == 0 && said.contains(log_name), "{said}");
+        let (code, said) = make(&[]);
+        assert!(code == 1 && said.contains("--force"), "{said}");
+        let (code, said) = make(&["--force"]);
+        assert_eq!(code, 0, "{said}");
+        let (code, said) = varve(&["fsck", "--journal", log_name], &image);
+        assert!(code == 0 && said.contains("clean"), "{said}");
+        let (code, said) = varve(&["recover", "--journal", log_name], &image);
+        assert!(code == 0 && said.contains("nothing to recover"), "{said}");
+        let mut e2fsck = Command::new("e2fsck");
+        e2fsck.args(["-fn", "-j", log_name]).arg(&image);
+        match e2fsck.output() {
+            Ok(out) => assert_eq!(out.status.code(), Some(0), "{out:?}"),
+            Err(e) => eprintln!("skipped: no e2fsck: {e}"),
+        }
+        for image in [image, log] {
+            fs::remove_file(image).unwrap();
+        }
+    }
+}
+
 #[test]
 fn what_holds_data_is_written_over_on_demand_only() {
     let folder = tempfile::tempdir().unwrap();

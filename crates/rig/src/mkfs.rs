@@ -3,7 +3,7 @@
 use block::Queue;
 use blockdev::{DevError, HostError, HostFile};
 use ext4::mkfs::{DeviceContent, plan};
-pub use ext4::mkfs::{Geometry, JournalSize, Kind, MkfsError, MkfsOptions};
+pub use ext4::mkfs::{Geometry, JournalSize, Kind, LogDevice, MkfsError, MkfsOptions};
 pub use f2fs::mkfs::{JournalSize as F2fsJournal, Options as F2fsOptions, plan as f2fs_plan};
 use std::sync::Arc;
 use thiserror::Error;
@@ -56,6 +56,20 @@ pub fn make_f2fs(
         blocks: layout.block_count,
         journal: layout.journal.map_or(0, |(_, blocks)| blocks),
     })
+}
+
+/// Makes an external journal in `file`. `zeros`: as for [`make`].
+///
+/// # Errors
+/// As [`make`].
+pub fn make_log(file: &HostFile, device: &LogDevice, zeros: bool) -> Result<(), MakeError> {
+    let plan = device.plan()?;
+    let queue = Queue::new(Arc::new(file.another()?));
+    let before = match zeros {
+        true => DeviceContent::Zeros,
+        false => DeviceContent::Unknown,
+    };
+    Ok(plan.write(&queue, before)?)
 }
 
 /// Makes the file system that `options` describe in `file`, which has the size they name. `zeros`: the file reads as zeros, as a

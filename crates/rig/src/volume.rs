@@ -87,6 +87,18 @@ fn kind_of_ext(superblock: &[u8]) -> Fs {
     }
 }
 
+/// True for an ext4 or ext3 whose journal lies on another device.
+fn has_external_journal(file: &HostFile) -> io::Result<bool> {
+    if !matches!(kind_of(file)?, Some(Fs::Ext4 | Fs::Ext3)) {
+        return Ok(false);
+    }
+    let mut bytes = vec![0; SUPERBLOCK_AT];
+    file.read_exact_at(&mut bytes, SUPERBLOCK_AT as u64)?;
+    let external =
+        |sb: Ext4Superblock| sb.compat().has(Compat::HAS_JOURNAL) && sb.journal_ino().0 == 0;
+    Ok(Ext4Superblock::parse(&bytes).is_ok_and(external))
+}
+
 /// A file system in an image file.
 pub struct Volume {
     /// Its kind.
@@ -104,7 +116,9 @@ impl Volume {
     /// No such file system, or it refuses.
     pub fn look(file: &HostFile) -> Result<Volume, VolumeError> {
         let below = file.another()?;
-        Volume::on(file, Arc::new(Overlay::new(below)))
+        // What is unmounted can be read without its external journal.
+        let read_only = has_external_journal(file)?;
+        Volume::on(file, Arc::new(Overlay::new(below)), read_only)
     }
 
     /// Opens the volume to change it. [`Volume::close`] makes changes last.
@@ -113,7 +127,7 @@ impl Volume {
     /// No such file system, or it refuses.
     pub fn change(file: &HostFile) -> Result<Volume, VolumeError> {
         let device = file.another()?;
-        Volume::on(file, Arc::new(device))
+        Volume::on(file, Arc::new(device), false)
     }
 
     /// Mounts the volume for use, with the tasks that `options` ask for and a task that writes back by age and amount. Read-only, the file is
@@ -160,10 +174,18 @@ impl Volume {
         Ok(Volume { kind, fs, vfs })
     }
 
-    fn on(file: &HostFile, device: Arc<dyn BlockDevice>) -> Result<Volume, VolumeError> {
+    fn on(
+        file: &HostFile,
+        device: Arc<dyn BlockDevice>,
+        read_only: bool,
+    ) -> Result<Volume, VolumeError> {
         let kind = kind_of(file)?.ok_or(VolumeError::Unknown)?;
+        let of_ext = ext4::MountOptions {
+            read_only,
+            ..ext4::MountOptions::default()
+        };
         let options = match kind {
-            Fs::Ext4 | Fs::Ext3 => MountOptions::Ext4(ext4::MountOptions::default()),
+            Fs::Ext4 | Fs::Ext3 => MountOptions::Ext4(of_ext),
             Fs::F2fs => MountOptions::F2fs(f2fs::MountOptions::default()),
         };
         let options = options.timers(None, None).discard(false);

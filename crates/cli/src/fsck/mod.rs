@@ -6,7 +6,7 @@ pub(crate) mod recover;
 use crate::args::FsckArgs;
 use crate::out::say;
 use rig::Fs;
-use rig::fsck::{Checked, Finding, fsck as check, says_clean};
+use rig::fsck::{Checked, Finding, fsck_beside as check, says_clean};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::path::Path;
@@ -33,7 +33,9 @@ pub fn fsck(args: &FsckArgs) -> ExitCode {
         if args.auto && !args.force && says_clean(&file).map_err(|e| failed(e.to_string()))? {
             return Ok(None);
         }
-        let checked = check(&file, write, now(), args.limit);
+        let journal = args.journal.as_ref().map(|path| open::open(path, write));
+        let journal = journal.transpose()?;
+        let checked = check((&file, journal.as_ref()), write, now(), args.limit);
         checked.map(Some).map_err(|e| failed(e.to_string()))
     });
     progress(args, "5 1 1");

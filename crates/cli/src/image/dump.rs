@@ -19,6 +19,9 @@ pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
             "`{word}`: only `dump inode` takes a number or a path"
         )));
     }
+    if args.journal.is_some() && args.what != DumpWhat::Journal {
+        return Err(usage("--journal belongs to `dump journal`"));
+    }
     let file = open::open(&args.image, false).map_err(failed)?;
     let of_image = |e: rig::VolumeError| failed(format!("{name}: {e}"));
     match args.what {
@@ -39,7 +42,10 @@ pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
                     Trouble::Output(e) => e,
                 });
             }
-            say(&log_listing(&file).map_err(|e| failed(format!("{name}: {e}")))?)
+            let journal = args.journal.as_ref().map(|path| open::open(path, false));
+            let journal = journal.transpose().map_err(failed)?;
+            let listing = log_listing(&file, journal.as_ref());
+            say(&listing.map_err(|e| failed(format!("{name}: {e}")))?)
         }
     }
 }

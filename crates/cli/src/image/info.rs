@@ -11,7 +11,10 @@ use serde_json::{Map, Value};
 pub fn info(args: &InfoArgs) -> Result<(), Failure> {
     let name = args.image.display();
     let file = open::open(&args.image, false).map_err(failed)?;
-    let sections = inspect::info(&file).map_err(|e| failed(format!("{name}: {e}")))?;
+    let journal = args.journal.as_ref().map(|path| open::open(path, false));
+    let journal = journal.transpose().map_err(failed)?;
+    let sections =
+        inspect::info(&file, journal.as_ref()).map_err(|e| failed(format!("{name}: {e}")))?;
     show(&sections, args.json)
 }
 

@@ -369,17 +369,18 @@ fn an_external_journal() {
 
     let (code, words) = run(VARVE, &["mount", &copies.image(), &copies.at(), "-o", "ro"]);
     assert!(code == 1 && words.contains("journal="), "{words}");
-    let (code, words) = run(
-        VARVE,
-        &[
-            "mount",
-            &copies.image(),
-            &copies.at(),
-            "-o",
-            &format!("journal={of_log}"),
-        ],
-    );
-    assert!(code == 1 && words.contains("read-only"), "{words}");
+    let refused = |image: &str, options: String, expected: &str| {
+        let words = ["mount", image, &copies.at(), "-o", &options];
+        let (code, words) = run(VARVE, &words);
+        assert!(code == 1 && words.contains(expected), "{words}");
+    };
+    let emmc = format!("scheme=emmc,journal={of_log}");
+    // Read-only all schemes are the same; to write, this one is refused before or after recovery, by name.
+    let image = copies.image();
+    let untouched = (fs::read(&image), fs::read(&of_log));
+    refused(&image, format!("journal={image}"), "in use");
+    let same = (fs::read(&image), fs::read(&of_log));
+    assert!(same.0.ok() == untouched.0.ok() && same.1.ok() == untouched.1.ok());
     let before = fs::read(copies.image()).expect("there");
     copies.mount(&format!("ro,journal={of_log}"));
     for i in 0..50 {
@@ -391,7 +392,65 @@ fn an_external_journal() {
         fs::read(copies.image()).expect("there") == before,
         "nothing is written"
     );
-    must(VARVE, &["recover", &copies.image(), "--journal", &of_log]);
+    must(VARVE, &["recover", &image, "--journal", &of_log]);
+    refused(&image, emmc, "record=coalition");
+
+    // To write, alone on both.
+    copies.mount(&format!("journal={of_log}"));
+    let twin = at(copies.folder.path(), "twin");
+    copy(&image, &twin);
+    let other = Place::foreign(&[]);
+    let words = [
+        "mount",
+        &twin,
+        &other.at(),
+        "-o",
+        &format!("journal={of_log}"),
+    ];
+    let (code, words) = run(VARVE, &words);
+    assert!(code == 1 && words.contains("which has it open"), "{words}");
+    let mut file = File::create(copies.dir().join("ours")).expect("room");
+    file.write_all(&pattern(70_000, 3)).expect("room");
+    file.sync_all().expect("durable");
+    // As a cut of the process leaves it; the kernel replays what we have logged.
+    let (left, left_log) = (
+        at(other.folder.path(), "image"),
+        at(other.folder.path(), "log"),
+    );
+    copy(&image, &left);
+    copy(&of_log, &left_log);
+    drop(file);
+    copies.umount();
+    let listing = must(VARVE, &["dump", "journal", &left, "--journal", &left_log]);
+    assert!(listing.contains("begins at block"), "{listing}");
+    let (code, words) = run(VARVE, &["fsck", &left, "--journal", &left_log]);
+    assert!(code == 0 && words.contains("in memory only"), "{words}");
+    {
+        let (volume, device) = (Loop::new(&left), Loop::new(&left_log));
+        let with = format!("journal_path={}", device.0);
+        must(
+            "mount",
+            &["-t", "ext4", "-o", &with, &volume.0, &other.at()],
+        );
+        let read = fs::read(other.dir().join("ours")).expect("synced");
+        assert!(read == pattern(70_000, 3));
+        must("umount", &[&other.at()]);
+    }
+    must("e2fsck", &["-fn", "-j", &left_log, &left]);
+
+    // Unmounted: clean for everybody.
+    must("e2fsck", &["-fn", "-j", &of_log, &image]);
+    let info = must(VARVE, &["info", &image, "--journal", &of_log]);
+    assert!(
+        info.contains("external journal") && info.contains("true"),
+        "{info}"
+    );
+    let words = must(VARVE, &["fsck", &image, "--journal", &of_log]);
+    assert!(words.contains("clean"), "{words}");
+    let (code, words) = run(VARVE, &["fsck", &image]);
+    assert!(code == 8 && words.contains("--journal"), "{words}");
+    assert!(must(VARVE, &["ls", &image]).contains("ours"));
+    refused(&image, "rw".into(), "journal=");
     copies.mount("ro");
     assert_eq!(
         fs::read(copies.dir().join("f49")).expect("synced"),

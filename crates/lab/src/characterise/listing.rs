@@ -2,30 +2,68 @@
 
 use super::{Layout, ReadError};
 use base::{BLOCK_BYTES, BlockNo, Bytes};
+use ondisk::ext4::{JournalDevice, SUPERBLOCK_AT, Superblock as Ext4Superblock};
 use ondisk::jbd2::{BlockKind, DescriptorReader, Header, Revoke, Superblock};
 use rig::HostFile;
 use std::fmt::Write;
 
-/// The superblock of the log, and each block of the ring with a header, from where the log begins.
+/// The superblock of the log, and each block of the ring with a header, from where the log begins. `journal`: the device of an external
+/// journal.
 ///
 /// # Errors
-/// No ext4 or ext3 of 4 KiB blocks with a log, or damage where the log is found.
-pub fn log_listing(image: &HostFile) -> Result<String, ReadError> {
+/// No ext4 or ext3 of 4 KiB blocks with a log, or damage where the log is found; `journal` is not that of the volume.
+pub fn log_listing(image: &HostFile, journal: Option<&HostFile>) -> Result<String, ReadError> {
     // What cannot be read is zeros: no header.
-    let read = |n: BlockNo| {
+    let read_of = |file: &HostFile, n: BlockNo| {
         let mut bytes = vec![0; BLOCK_BYTES];
-        let read = image.read_exact_at(&mut bytes, n.0 * BLOCK_BYTES as u64);
+        let read = file.read_exact_at(&mut bytes, n.0 * BLOCK_BYTES as u64);
         match read {
             Ok(()) => Bytes::from(bytes),
             Err(_) => base::fill::zeros(BLOCK_BYTES),
         }
     };
-    let layout = Layout::read(&read)?;
-    let block = |at: u32| {
-        layout
-            .home_of(at)
-            .map_or_else(|| base::fill::zeros(BLOCK_BYTES), read)
+    let read = |n: BlockNo| read_of(image, n);
+    let log: Box<dyn Fn(u32) -> Bytes + '_> = match journal {
+        Some(journal) => {
+            let superblock = external(&read(BlockNo(0)), &read_of(journal, BlockNo(0)))?;
+            let place = move |at: u32| {
+                if at == 0 {
+                    superblock
+                } else {
+                    BlockNo(at.into())
+                }
+            };
+            Box::new(move |at| read_of(journal, place(at)))
+        }
+        None => {
+            let layout = Layout::read(&read)?;
+            Box::new(move |at| {
+                let home = layout.home_of(at);
+                home.map_or_else(|| base::fill::zeros(BLOCK_BYTES), read)
+            })
+        }
     };
+    list(&*log)
+}
+
+/// Where the superblock of the external journal lies, if its device is that of the volume.
+fn external(volume: &[u8], journal: &[u8]) -> Result<BlockNo, ReadError> {
+    let at = SUPERBLOCK_AT as usize;
+    let sb = Ext4Superblock::parse(&volume[at..])?;
+    let device = JournalDevice::parse(&journal[at..])?;
+    if device.uuid != sb.journal_uuid() || sb.journal_ino().0 != 0 {
+        let what = "this is not the external journal that the volume names by its UUID";
+        return Err(ReadError::Layout(what.into()));
+    }
+    if device.block_bytes as usize != BLOCK_BYTES {
+        let bytes = device.block_bytes;
+        let what = format!("a journal with blocks of {bytes} bytes, not {BLOCK_BYTES}");
+        return Err(ReadError::Layout(what));
+    }
+    Ok(device.log_superblock())
+}
+
+fn list(block: &dyn Fn(u32) -> Bytes) -> Result<String, ReadError> {
     let head = block(0);
     let sb = Superblock::parse(&head)?;
     let mut text = String::new();

@@ -63,6 +63,20 @@ pub fn fsck(
     now: WallTime,
     limit: usize,
 ) -> Result<Checked, FsckError> {
+    fsck_beside((file, None), write, now, limit)
+}
+
+/// The same for a volume of ext4 whose journal may lie on a device of its own.
+///
+/// # Errors
+/// The host refuses to read or write a file.
+pub fn fsck_beside(
+    (file, journal): (&HostFile, Option<&HostFile>),
+    write: bool,
+    now: WallTime,
+    limit: usize,
+) -> Result<Checked, FsckError> {
+    let head = journal.map(head_of_file);
     let blocks = file.bytes() / BLOCK_BYTES as u64;
     // A damaged magic number is for the checker to name.
     let kind = kind_of(file)?.unwrap_or(Fs::Ext4);
@@ -72,13 +86,15 @@ pub fn fsck(
         written: false,
         mended: false,
         refused: None,
-        report: check(kind, &|block| read(file, block), blocks, limit),
+        report: check_beside(kind, &|block| read(file, block), head, blocks, limit),
     };
     if !checked.report.needs_recovery {
         return Ok(checked);
     }
     let device = device_of(file, write)?;
-    match recover_device(kind, &device, now).map_err(FsckError::Recovery)? {
+    let journal = journal.map(|file| device_of(file, write)).transpose()?;
+    let recovered = recover_with(kind, (&device, journal.clone()), now, |_| ());
+    match recovered.map_err(FsckError::Recovery)?.err() {
         None => {
             checked.recovered = true;
             checked.written = write;
@@ -86,7 +102,9 @@ pub fn fsck(
         }
         why => checked.refused = why,
     }
-    checked.report = check(kind, &|block| read_device(&*device, block), blocks, limit);
+    let read = |block| read_device(&*device, block);
+    let head = journal.as_ref().map(|device| head_of(&**device));
+    checked.report = check_beside(kind, &read, head, blocks, limit);
     Ok(checked)
 }
 
@@ -196,10 +214,22 @@ pub fn check<E: Display>(
     blocks: u64,
     limit: usize,
 ) -> Report {
+    check_beside(kind, read, None, blocks, limit)
+}
+
+/// The same; `journal`: the first 8 KiB of the device of an external journal.
+fn check_beside<E: Display>(
+    kind: Fs,
+    read: &dyn Fn(BlockNo) -> Result<Bytes, E>,
+    journal: Option<Bytes>,
+    blocks: u64,
+    limit: usize,
+) -> Report {
     match kind {
         Fs::Ext4 | Fs::Ext3 => {
             let mut options = ext::Options::new(blocks);
             options.limit = limit;
+            options.external_journal = journal;
             ext::check(read, &options).into()
         }
         Fs::F2fs => {
@@ -214,6 +244,23 @@ fn read(file: &HostFile, block: BlockNo) -> Result<Bytes, std::io::Error> {
     let mut bytes = vec![0; BLOCK_BYTES];
     file.read_exact_at(&mut bytes, block.0 * BLOCK_BYTES as u64)?;
     Ok(bytes.into())
+}
+
+/// The first 8 KiB of an image; of one that cannot be read, none: then the check says what it misses.
+fn head_of_file(file: &HostFile) -> Bytes {
+    let mut bytes = vec![0; 2 * BLOCK_BYTES];
+    match file.read_exact_at(&mut bytes, 0) {
+        Ok(()) => bytes.into(),
+        Err(_) => Bytes::new(),
+    }
+}
+
+/// The same of a device.
+fn head_of(device: &dyn BlockDevice) -> Bytes {
+    let ticket = device.submit(Request::read(BlockNo(0).lba(), 2 * SECTORS_PER_BLOCK));
+    device
+        .wait(ticket)
+        .map_or_else(|_| Bytes::new(), |reply| reply.into_bytes())
 }
 
 fn read_device(device: &dyn BlockDevice, block: BlockNo) -> Result<Bytes, DevError> {
@@ -234,6 +281,26 @@ pub fn recover_device(
     Ok(recover_with(kind, (device, None), now, |_| ())?.err())
 }
 
+/// Mounts a volume with the journal on a device of its own. One that may not be written is recovered all the same: its list of orphans is left.
+fn mount_beside(
+    device: Arc<dyn BlockDevice>,
+    journal: Arc<dyn BlockDevice>,
+    mut options: ext4::MountOptions,
+) -> Result<AnyFs, FsError> {
+    let mount = |options| {
+        let journal = Some(Queue::new(journal.clone()));
+        ext4::Ext4::mount_with_journal(Queue::new(device.clone()), journal, options)
+    };
+    let mounted = match mount(options.clone()) {
+        Err(FsError::Incompatible { .. }) => {
+            options.read_only = true;
+            mount(options)
+        }
+        other => other,
+    };
+    mounted.map(AnyFs::Ext4)
+}
+
 /// Mounts, looks, unmounts. The inner error is why the file system refused.
 fn recover_with<R: Send + 'static>(
     kind: Fs,
@@ -252,15 +319,7 @@ fn recover_with<R: Send + 'static>(
             Fs::F2fs => MountOptions::F2fs(Default::default()),
         };
         let fs = match (journal, options) {
-            (Some(journal), MountOptions::Ext4(mut options)) => {
-                options.read_only = true;
-                let journal = Some(Queue::new(journal));
-                AnyFs::Ext4(ext4::Ext4::mount_with_journal(
-                    Queue::new(device),
-                    journal,
-                    options,
-                )?)
-            }
+            (Some(journal), MountOptions::Ext4(options)) => mount_beside(device, journal, options)?,
             (_, options) => AnyFs::mount(Queue::new(device), options)?,
         };
         let seen = look(&fs);

@@ -4,7 +4,7 @@ use super::{Section, corrupt, uuid};
 use crate::VolumeError;
 use base::Ino;
 use blockdev::HostFile;
-use ondisk::ext4::{GroupDesc, Inode, Superblock};
+use ondisk::ext4::{Compat, GroupDesc, Inode, JournalDevice, Superblock};
 use vfs::FsError;
 
 const SUPERBLOCK_AT: u64 = 1024;
@@ -35,8 +35,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The superblock.
-pub fn info(file: &HostFile) -> Result<Vec<Section>, VolumeError> {
+/// The superblock, and that of an external journal if its device is given.
+pub fn info(file: &HostFile, journal: Option<&HostFile>) -> Result<Vec<Section>, VolumeError> {
     let sb = superblock(file)?;
     let kind = crate::kind_of(file)?.map_or("", |kind| kind.word());
     let mut s = Section::new(format!("{kind} superblock"));
@@ -62,7 +62,40 @@ pub fn info(file: &HostFile) -> Result<Vec<Section>, VolumeError> {
         .row("made, seconds since 1970", sb.mkfs_time())
         .row("mounted, seconds since 1970", sb.mount_time())
         .row("written, seconds since 1970", sb.write_time());
-    Ok(vec![s])
+    if sb.compat().has(Compat::HAS_JOURNAL) && sb.journal_ino().0 == 0 {
+        s.row("journal uuid", uuid(sb.journal_uuid()));
+    }
+    let mut sections = vec![s];
+    if let Some(journal) = journal {
+        sections.push(external(journal)?);
+    }
+    Ok(sections)
+}
+
+/// The external journal on a device.
+fn external(file: &HostFile) -> Result<Section, VolumeError> {
+    let mut head = vec![0; 8192.min(file.bytes() as usize)];
+    file.read_exact_at(&mut head, 0)?;
+    let rest = head.get(SUPERBLOCK_AT as usize..).unwrap_or_default();
+    let device = JournalDevice::parse(rest).map_err(corrupt)?;
+    let at = device.log_superblock().0 as usize * device.block_bytes as usize;
+    let log = head.get(at..).unwrap_or_default();
+    let log = ondisk::jbd2::Superblock::parse(log).map_err(corrupt)?;
+    let users: Vec<String> = log.users().into_iter().map(uuid).collect();
+    let mut s = Section::new("external journal".to_string());
+    s.row("uuid", uuid(device.uuid))
+        .row("block bytes", device.block_bytes)
+        .row("blocks", log.blocks_count())
+        .row("ring", format!("{}..{}", log.first(), log.log_end()))
+        .row(
+            "features",
+            format!("{:?} {:?}", log.compat(), log.incompat()),
+        )
+        .row("next transaction", log.sequence())
+        .row("empty", log.is_clean())
+        .row("error", log.errno())
+        .row("users", users.join(" "));
+    Ok(s)
 }
 
 /// An inode of the table.

@@ -67,9 +67,9 @@ impl Section {
 ///
 /// # Errors
 /// No superblock that is known here; damage; the host refuses to read.
-pub fn info(file: &HostFile) -> Result<Vec<Section>, VolumeError> {
+pub fn info(file: &HostFile, journal: Option<&HostFile>) -> Result<Vec<Section>, VolumeError> {
     match kind_of(file)?.ok_or(VolumeError::Unknown)? {
-        Fs::Ext4 | Fs::Ext3 => ext::info(file),
+        Fs::Ext4 | Fs::Ext3 => ext::info(file, journal),
         Fs::F2fs => f2fs::info(file),
     }
 }
