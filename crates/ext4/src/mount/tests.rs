@@ -229,7 +229,7 @@ fn m4_options_and_places_are_judged_first() {
         refused(ram, "scheme=none,data=journal", "needs a journal");
         let ram = fork(ram);
         change_superblock(&ram, |sb| sb.set_journal_ino(Ino(0)));
-        refused(&ram, OPTIONS, "device of its own");
+        refused(&ram, OPTIONS, "lies on the device with the UUID");
     }
     let [dirty, clean] = &both;
     refused(dirty, "scheme=none", "must be recovered first");
