@@ -1,5 +1,6 @@
 //! One simulated task: its coroutine, what it waits for, and what the reports say about it.
 
+use crate::local::Locals;
 use crate::order::Held;
 use crate::stack::{Extent, TaskStack};
 use corosensei::{Coroutine, Yielder};
@@ -112,6 +113,7 @@ pub(crate) struct Task {
     /// Message of the panic in progress, left by the panic hook.
     pub(crate) panic_note: RefCell<Option<String>>,
     pub(crate) held: RefCell<Vec<Held>>,
+    pub(crate) locals: Locals,
 }
 
 impl Task {
@@ -136,6 +138,7 @@ impl Task {
             foreign: Cell::new(0),
             panic_note: RefCell::new(None),
             held: RefCell::new(Vec::new()),
+            locals: RefCell::new(Vec::new()),
         }
     }
     /// The registration that wakes its present (or next) wait.

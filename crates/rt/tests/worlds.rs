@@ -3,7 +3,7 @@
 use base::{Nanos, Set, Time};
 use std::sync::Arc;
 use varve_rt::atomic::{AtomicU64, Ordering};
-use varve_rt::{self as rt, Condvar, Mutex, OnPanic, RwLock, Semaphore, Sim, SimConfig};
+use varve_rt::{self as rt, Condvar, Mutex, OnPanic, Policy, RwLock, Semaphore, Sim, SimConfig};
 
 /// Money moves between accounts under two locks each; the sum stays.
 fn bank() -> u64 {
@@ -430,4 +430,61 @@ fn the_real_clock_goes_on() {
     assert!(rt::now() >= before + Nanos::from_millis(2));
     assert!(rt::now() > Time(0) && rt::wall().secs > 1_700_000_000);
     assert!(rt::powered() && !rt::in_simulation() && !rt::unwinding());
+}
+
+/// Two tasks that take turns, each with a value of its own, and one without.
+fn turns() -> Vec<Option<u32>> {
+    let seen = || rt::local::<u32>().map(|value| *value);
+    let tasks: Vec<_> = [Some(7u32), Some(9), None]
+        .into_iter()
+        .map(|own| {
+            rt::spawn("turns", move || {
+                let look = || {
+                    (0..20).for_each(|_| {
+                        rt::yield_now();
+                        assert_eq!(seen(), own);
+                    });
+                    seen()
+                };
+                match own {
+                    Some(own) => rt::with_local(own, look),
+                    None => look(),
+                }
+            })
+        })
+        .collect();
+    (tasks.into_iter().map(|task| task.join().unwrap())).collect()
+}
+
+#[test]
+fn a_value_belongs_to_its_task_and_its_call() {
+    let seen = || rt::local::<u32>().map(|value| *value);
+    rt::with_local(1u32, || {
+        rt::with_local(2u32, || {
+            rt::with_local("of another type", || assert_eq!(seen(), Some(2)));
+        });
+        assert_eq!(seen(), Some(1), "V2");
+        let child = rt::spawn("child", move || rt::local::<u32>().is_none());
+        assert!(child.join().unwrap(), "V1");
+    });
+    let ended = rt::foreign(|| rt::with_local(3u32, || panic!("planted")));
+    assert!(ended.is_err());
+    assert_eq!(seen(), None, "V2");
+    assert_eq!(turns(), [Some(7), Some(9), None]);
+    for seed in 0..8 {
+        let cfg = SimConfig {
+            seed,
+            policy: Policy::Random { yield_one_in: 2 },
+            ..SimConfig::default()
+        };
+        let out = Sim::new(cfg).run(|| {
+            let (outer, child) = rt::with_local(5u32, || {
+                let child = rt::spawn("child", move || seen());
+                (turns(), child.join().unwrap())
+            });
+            assert_eq!(child, None, "V1");
+            (outer, seen())
+        });
+        assert_eq!(out.unwrap(), (vec![Some(7), Some(9), None], None));
+    }
 }

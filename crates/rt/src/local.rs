@@ -1,0 +1,46 @@
+//! Values that belong to the running task: what is true of everything it does inside of one call, and of no other task.
+//!
+//! - V1 a value is seen by the task that set it only: a switch to another task, and tasks that it starts, do not see it;
+//! - V2 it goes when the call ends, also by a panic; the one before it counts again.
+
+use crate::world::core;
+use std::any::Any;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The values of a task, the innermost last.
+pub(crate) type Locals = RefCell<Vec<Rc<dyn Any>>>;
+
+thread_local! {
+    /// Those of a thread in the real world: there a task is a thread.
+    static LOCALS: Locals = const { RefCell::new(Vec::new()) };
+}
+
+fn with_locals<R>(f: impl FnOnce(&mut Vec<Rc<dyn Any>>) -> R) -> R {
+    match core() {
+        Some(core) => f(&mut core.task().locals.borrow_mut()),
+        None => LOCALS.with_borrow_mut(f),
+    }
+}
+
+/// Runs `f`, inside of which [`local`] answers `value` to the running task (V1). Calls nest; the innermost value of a type counts.
+pub fn with_local<T: 'static, R>(value: T, f: impl FnOnce() -> R) -> R {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            // Whatever it is, its destructor runs without the borrow.
+            drop(with_locals(Vec::pop));
+        }
+    }
+    with_locals(|locals| locals.push(Rc::new(value)));
+    let _leave = Leave;
+    f()
+}
+
+/// The innermost value of type `T` that the running task has set by [`with_local`]; `None` without one.
+pub fn local<T: 'static>() -> Option<Rc<T>> {
+    with_locals(|locals| {
+        let mut inner = locals.iter().rev();
+        inner.find_map(|value| Rc::clone(value).downcast::<T>().ok())
+    })
+}
