@@ -4,6 +4,7 @@
 
 pub mod acl;
 mod attr;
+mod caller;
 mod error;
 mod flags;
 mod fs;
@@ -13,6 +14,7 @@ mod write_errors;
 mod xattr_name;
 
 pub use attr::{Attr, DirEntry, FileKind, FsStat, SetAttr, TimeSet};
+pub use caller::{Caller, GroupsOf, ReserveOwner};
 pub use error::{Errno, FsError, FsResult};
 pub use flags::FileFlags;
 pub use fs::{
