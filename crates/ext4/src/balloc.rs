@@ -50,7 +50,7 @@ impl Ext4 {
     ) -> FsResult<Got> {
         self.reap_pending()?;
         let want = want.min(self.geo.blocks_per_group());
-        let claim = self.space.claim(want.into(), &mut tx.pool);
+        let claim = self.claim(want.into(), &mut tx.pool, tx.right);
         if claim.blocks == 0 {
             return Err(Errno::NoSpc.into());
         }
@@ -250,7 +250,7 @@ impl Ext4 {
         while left > 0 {
             let (group, bit) = self.geo.block_place(at).expect("checked above");
             let part = left.min(self.geo.group_blocks(group) - bit);
-            let claim = self.space.claim(part.into(), &mut tx.pool);
+            let claim = self.claim(part.into(), &mut tx.pool, tx.right);
             let mut state = self.groups.get(group).lock();
             self.load_map(group, &mut state)?;
             let run = Run {

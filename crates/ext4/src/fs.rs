@@ -7,6 +7,7 @@ use crate::inode::{InodeCache, Pinned};
 use crate::options::{Errors, MountOptions};
 use crate::orphan::Orphans;
 use crate::prealloc::Window;
+use crate::reserve::Reserve;
 use crate::space::Space;
 use crate::superblock::write_in_place;
 use crate::times::SyncTimes;
@@ -41,6 +42,7 @@ pub struct Ext4 {
     pub(crate) sb: Mutex<Superblock>,
     pub(crate) groups: Groups,
     pub(crate) space: Space,
+    pub(crate) reserve: Reserve,
     pub(crate) inodes: InodeCache,
     pub(crate) pages: PageCache,
     pub(crate) orphans: Orphans,
@@ -299,7 +301,7 @@ impl Ext4 {
             block_bytes: self.geo.block_bytes(),
             blocks: self.geo.blocks_count().saturating_sub(overhead),
             blocks_free: free,
-            blocks_available: free.saturating_sub(self.geo.reserved_blocks()),
+            blocks_available: free.saturating_sub(self.reserve.blocks),
             inodes: self.geo.inodes_count().into(),
             inodes_free,
             name_bytes_max: 255,

@@ -16,7 +16,7 @@
 //!
 //! ```text
 //! let dir = self.inode(dir)?;  let gate = dir.gate.write();
-//! self.transact_promised(credits, self.space.promise_up_to(n), |tx| {
+//! self.transact_promised(credits, self.promise_up_to(n), |tx| {
 //!     let inode = self.new_inode(tx, &dir, NewKind { .. })?;
 //!     if let Err(e) = dir::insert(&mut self.edit_dir(&dir, tx), name, ..) {
 //!         self.discard_new_inode(tx, &inode)?;  return Err(e);          // T1: POSIX errors leave it consistent
@@ -53,6 +53,7 @@ mod namei;
 mod options;
 mod orphan;
 mod prealloc;
+mod reserve;
 mod space;
 mod superblock;
 mod times;

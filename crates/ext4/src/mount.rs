@@ -36,11 +36,12 @@ use crate::log_place::{
 };
 use crate::options::{DataMode, Errors, MountOptions};
 use crate::orphan::{Orphans, Waiting};
+use crate::reserve::Reserve;
 use crate::space::Space;
 use crate::superblock::{block_size, read_block, write_in_place};
 use base::{BlockNo, BlockSize, Bytes, Lba, Mutant, SECTORS_PER_BLOCK};
 use block::Queue;
-use fscore::{FsError, FsResult, PageCache};
+use fscore::{FsError, FsResult, PageCache, ReserveOwner};
 use journal::{CleanLog, DirtyLog, Foreseen, Journal, LogBlock, Opened, RecoveryReport};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Compat, Incompat, RoCompat, State, Superblock};
@@ -190,12 +191,14 @@ impl Ext4 {
     ) -> FsResult<Ext4> {
         let block_size = block_size(&sb)?;
         let (free, _) = groups.free_counts();
-        let held_back = if options.privileged {
-            0
-        } else {
-            sb.reserved_blocks()
-        };
         let geo = sb.clone();
+        let reserve = Reserve {
+            blocks: geo.reserved_blocks(),
+            owner: ReserveOwner {
+                uid: options.reserve_uid.unwrap_or(geo.reserved_uid()),
+                gid: options.reserve_gid.unwrap_or(geo.reserved_gid()),
+            },
+        };
         let errors = options
             .errors
             .unwrap_or_else(|| Errors::of_superblock(geo.errors_behavior()));
@@ -208,7 +211,8 @@ impl Ext4 {
             sb: Mutex::named("superblock", sb),
             geo,
             groups,
-            space: Space::new(free, held_back),
+            space: Space::new(free, reserve.blocks),
+            reserve,
             inodes: InodeCache::new(),
             orphans: Orphans::new(),
             xattr_blocks: RwLock::named("xattr blocks", ()),

@@ -76,8 +76,10 @@ pub struct MountOptions {
     pub atime: Atime,
     /// Page cache bound, bytes.
     pub cache_bytes: usize,
-    /// Callers may use the blocks reserved for the superuser.
-    pub privileged: bool,
+    /// User who may use the blocks held back for the superuser (`resuid=`); `None`: as the superblock says (`s_def_resuid`).
+    pub reserve_uid: Option<u32>,
+    /// Group whose members may, unless it is 0 (`resgid=`); `None`: as the superblock says (`s_def_resgid`).
+    pub reserve_gid: Option<u32>,
 }
 
 impl Default for MountOptions {
@@ -94,7 +96,8 @@ impl Default for MountOptions {
             errors: None,
             atime: Atime::Relative,
             cache_bytes: 64 << 20,
-            privileged: true,
+            reserve_uid: None,
+            reserve_gid: None,
         }
     }
 }
@@ -104,7 +107,7 @@ const SMALL_KIB_MAX: u32 = 64;
 
 const KEYS: &str = "data=ordered|writeback|journal, small=KIB (0 to 64), commit-by=caller|task, commit=SECONDS, ro, rw, discard, nodiscard, relatime, strictatime, noatime, \
                     errors=continue|remount-ro|panic, \
-                    cache=MIB, resuid=0|nobody";
+                    cache=MIB, resuid=UID, resgid=GID";
 
 impl MountOptions {
     /// Reads `key=value,...`; an empty text gives the defaults. `commit=0` means the default of 5 seconds, as in the kernel.
@@ -150,8 +153,8 @@ impl MountOptions {
             ("strictatime", "") => self.atime = Atime::Strict,
             ("noatime", "") => self.atime = Atime::Never,
             ("cache", _) => self.cache_bytes = cache(item, value)?,
-            ("resuid", "0") => self.privileged = true,
-            ("resuid", "nobody") => self.privileged = false,
+            ("resuid", _) => self.reserve_uid = Some(id(item, value)?),
+            ("resgid", _) => self.reserve_gid = Some(id(item, value)?),
             _ => return Err(bad(item)),
         }
         Ok(())
@@ -164,6 +167,12 @@ fn commit(item: &str, value: &str) -> FsResult<Nanos> {
         Ok(seconds) if seconds <= 1 << 30 => Ok(Nanos::from_secs(seconds)),
         _ => Err(bad(item)),
     }
+}
+
+/// The number of a user or group; the last one is none.
+fn id(item: &str, value: &str) -> FsResult<u32> {
+    let number = value.parse().ok().filter(|&n| n != u32::MAX);
+    number.ok_or_else(|| bad(item))
 }
 
 fn cache(item: &str, value: &str) -> FsResult<usize> {
@@ -202,7 +211,13 @@ mod tests {
         );
         let o = MountOptions::parse("small=64,commit-by=caller").expect("valid");
         assert_eq!((o.small_bytes, o.commit_by_caller), (65536, true));
+        let o = MountOptions::parse("resuid=1000,resgid=4294967294").expect("valid");
+        let reserve = (o.reserve_uid, o.reserve_gid);
+        assert_eq!(reserve, (Some(1000), Some(4_294_967_294)));
         for bad in [
+            "resuid=nobody",
+            "resgid=",
+            "resuid=4294967295",
             "data=jounral",
             "small=65",
             "commit-by=me",

@@ -99,7 +99,7 @@ impl Ext4 {
 
     /// Allocates the front of a window.
     fn alloc_from(&self, tx: &mut Tx<'_>, w: &mut Window, len: u32) -> FsResult<Got> {
-        let claim = self.space.claim(len.min(w.len).into(), &mut tx.pool);
+        let claim = self.claim(len.min(w.len).into(), &mut tx.pool, tx.right);
         if claim.blocks == 0 {
             return Err(Errno::NoSpc.into());
         }

@@ -6,7 +6,9 @@
 //!
 //! Invariants:
 //! - S1 `promised <= usable`;
-//! - S2 `usable` never exceeds the free bits of the allocator's maps: blocks are claimed here before a bit is looked for.
+//! - S2 `usable` never exceeds the free bits of the allocator's maps: blocks are claimed here before a bit is looked for;
+//! - S3 what is not promised yet is given to [`Share::Common`] only as far as `held_back` blocks stay for others; who is given what of
+//!   [`Share::All`] says `reserve`.
 
 use rt::Mutex;
 
@@ -15,6 +17,15 @@ use rt::Mutex;
 pub(crate) struct Claim {
     pub blocks: u64,
     from_pool: u64,
+}
+
+/// Of which blocks somebody may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Share {
+    /// All that are usable.
+    All,
+    /// All but those that are held back.
+    Common,
 }
 
 /// The account. See the module.
@@ -27,7 +38,7 @@ struct State {
     usable: u64,
     pending: u64,
     promised: u64,
-    /// Blocks that only a privileged caller may use (`s_r_blocks_count`); 0 if all callers count as privileged.
+    /// Blocks that not everybody may use (`s_r_blocks_count`).
     held_back: u64,
 }
 
@@ -46,9 +57,9 @@ impl Space {
     }
 
     /// Promises `blocks`; false if there are not as many.
-    pub fn promise(&self, blocks: u64) -> bool {
+    pub fn promise(&self, blocks: u64, share: Share) -> bool {
         let mut state = self.state.lock();
-        let room = state.room();
+        let room = state.room(share);
         if room < blocks {
             return false;
         }
@@ -57,9 +68,9 @@ impl Space {
     }
 
     /// Promises as many as there are, up to `blocks`.
-    pub fn promise_up_to(&self, blocks: u64) -> u64 {
+    pub fn promise_up_to(&self, blocks: u64, share: Share) -> u64 {
         let mut state = self.state.lock();
-        let got = state.room().min(blocks);
+        let got = state.room(share).min(blocks);
         state.promised += got;
         got
     }
@@ -76,10 +87,10 @@ impl Space {
     }
 
     /// Claims up to `want` blocks: first out of the caller's promise `pool` (which shrinks), then free ones. None: no space.
-    pub fn claim(&self, want: u64, pool: &mut u64) -> Claim {
+    pub fn claim(&self, want: u64, pool: &mut u64, share: Share) -> Claim {
         let mut state = self.state.lock();
         let from_pool = want.min(*pool);
-        let more = (want - from_pool).min(state.room());
+        let more = (want - from_pool).min(state.room(share));
         assert!(
             state.usable >= from_pool && state.promised >= from_pool,
             "S1: promised blocks are usable"
@@ -122,8 +133,8 @@ impl Space {
 
     /// Blocks that could be promised now.
     #[cfg(test)]
-    pub fn room(&self) -> u64 {
-        self.state.lock().room()
+    pub fn room(&self, share: Share) -> u64 {
+        self.state.lock().room(share)
     }
 
     /// Free blocks as `statfs` tells them: all, without the promised ones.
@@ -145,40 +156,65 @@ impl Space {
 }
 
 impl State {
-    fn room(&self) -> u64 {
-        (self.usable - self.promised).saturating_sub(self.held_back)
+    fn room(&self, share: Share) -> u64 {
+        let all = self.usable - self.promised;
+        match share {
+            Share::All => all,
+            Share::Common => all.saturating_sub(self.held_back),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Share::{All, Common};
 
     #[test]
     fn a_promise_is_kept_against_other_claims() {
         let space = Space::new(10, 0);
-        assert!(space.promise(8) && !space.promise(3));
+        assert!(space.promise(8, All) && !space.promise(3, All));
         let mut none = 0;
-        let claim = space.claim(5, &mut none);
+        let claim = space.claim(5, &mut none, All);
         assert_eq!(claim.blocks, 2, "only the unpromised ones");
         let mut pool = 8;
-        let other = space.claim(9, &mut pool);
+        let other = space.claim(9, &mut pool, All);
         assert_eq!((other.blocks, pool), (8, 0));
         assert_eq!((space.free(), space.promised()), (0, 0));
         space.settle(other, 5, &mut pool);
-        assert_eq!((pool, space.promised(), space.room()), (3, 3, 0));
+        assert_eq!((pool, space.promised(), space.room(All)), (3, 3, 0));
         space.settle(claim, 0, &mut none);
-        assert_eq!((none, space.room()), (0, 2));
+        assert_eq!((none, space.room(All)), (0, 2));
     }
 
     #[test]
     fn pending_blocks_are_free_but_not_usable() {
         let space = Space::new(4, 1);
         let mut none = 0;
-        assert_eq!(space.claim(9, &mut none).blocks, 3, "one is held back");
+        let claim = space.claim(9, &mut none, Common);
+        assert_eq!(claim.blocks, 3, "one is held back");
         space.freed_pending(3);
-        assert_eq!((space.free(), space.room()), (4, 0));
+        assert_eq!((space.free(), space.room(Common)), (4, 0));
         space.matured(3);
-        assert_eq!((space.free(), space.room(), space.pending()), (4, 3, 0));
+        assert_eq!(
+            (space.free(), space.room(Common), space.pending()),
+            (4, 3, 0)
+        );
+    }
+
+    #[test]
+    fn what_is_held_back_is_not_common_but_a_promise_of_it_is_kept() {
+        let space = Space::new(10, 4);
+        assert!(!space.promise(7, Common) && space.promise(6, Common));
+        assert_eq!(space.promise_up_to(5, Common), 0);
+        assert!(space.promise(3, All), "S3");
+        assert_eq!((space.room(Common), space.room(All)), (0, 1));
+        let mut pool = 9;
+        let claim = space.claim(9, &mut pool, Common);
+        assert_eq!((claim.blocks, pool), (9, 0), "promised is promised");
+        assert_eq!(space.claim(1, &mut pool, Common).blocks, 0);
+        assert_eq!(space.claim(2, &mut pool, All).blocks, 1);
+        let all = Space::new(3, u64::MAX);
+        assert!(!all.promise(1, Common) && all.promise(3, All));
     }
 }

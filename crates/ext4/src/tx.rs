@@ -9,6 +9,7 @@
 
 use crate::Ext4;
 use crate::fault;
+use crate::reserve::Right;
 use base::{BlockNo, Bytes, Mutant, Tid};
 use block::Batch;
 use fscore::{FsError, FsResult};
@@ -24,6 +25,8 @@ pub(crate) struct Tx<'f> {
     changed: bool,
     /// Blocks promised to this handle and not allocated yet.
     pub pool: u64,
+    /// By which right it takes what was not promised.
+    pub right: Right,
 }
 
 impl Ext4 {
@@ -54,6 +57,7 @@ impl Ext4 {
             handle: Some(handle),
             changed: false,
             pool: promised,
+            right: Right::default(),
         };
         let answer = body(&mut tx);
         self.space.release(std::mem::take(&mut tx.pool));
@@ -90,6 +94,14 @@ impl Ext4 {
 impl<'f> Tx<'f> {
     fn handle(&mut self) -> &mut Handle<'f> {
         self.handle.as_mut().expect("a handle is open")
+    }
+
+    /// Runs `f`, which takes blocks by this right.
+    pub fn by<T>(&mut self, right: Right, f: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.right, right);
+        let answer = f(self);
+        self.right = before;
+        answer
     }
 
     /// The transaction.

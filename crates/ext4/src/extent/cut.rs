@@ -170,7 +170,7 @@ impl Ext4 {
         if missing == 0 {
             return Ok(());
         }
-        match self.space.promise(missing) {
+        match self.promise(missing, tx.right) {
             true => {
                 tx.pool += missing;
                 Ok(())

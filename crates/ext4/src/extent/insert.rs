@@ -5,6 +5,7 @@ use super::node::first_key;
 use super::path::{Aim, Path};
 use crate::Ext4;
 use crate::inode::Inode;
+use crate::reserve::Right;
 use crate::tx::Tx;
 use base::BlockNo;
 use fscore::{Errno, FsError, FsResult};
@@ -60,7 +61,7 @@ impl Ext4 {
         lblk: u32,
         len: u32,
     ) -> FsResult<()> {
-        self.convert(tx, inode, lblk, len, false)
+        tx.by(Right::Owed, |tx| self.convert(tx, inode, lblk, len, false))
     }
 
     /// Turns `len` blocks (at most [`EXTENT_UNWRITTEN_LEN_MAX`]) from `lblk` on, which lie in one written extent, into unwritten ones.
@@ -74,7 +75,7 @@ impl Ext4 {
         lblk: u32,
         len: u32,
     ) -> FsResult<()> {
-        self.convert(tx, inode, lblk, len, true)
+        tx.by(Right::Owed, |tx| self.convert(tx, inode, lblk, len, true))
     }
 
     fn convert(

@@ -39,9 +39,7 @@ impl Ext4 {
     }
 
     fn log_pages(&self, inode: &Inode, pos: u64, data: &[u8]) -> FsResult<usize> {
-        let promise = self
-            .space
-            .promise_up_to(PAGES_MAX as u64 + u64::from(INSERT_NODES_MAX));
+        let promise = self.promise_up_to(PAGES_MAX as u64 + u64::from(INSERT_NODES_MAX));
         if promise < 2 {
             self.space.release(promise);
             self.mature_pending()?;

@@ -4,10 +4,12 @@
 //! extent blocks. With `d` delayed pages and a tree of depth 0 the records come to at most `d + 4`, in leaves that are at
 //! least half full after a split. In a deeper tree each new record may in addition split a leaf that is full already.
 
+use super::writeback::leave_unpromised;
 use crate::Ext4;
 use crate::inode::Inode;
+use crate::reserve::Right;
 use base::BlockSize;
-use fscore::{Errno, FsResult};
+use fscore::FsResult;
 use ondisk::ext4::{ExtentNode, INLINE_EXTENTS_MAX};
 
 /// Records in a leaf after a split, at least.
@@ -44,17 +46,12 @@ impl Ext4 {
         ))
     }
 
-    /// Promises a block to one more delayed page; false if there is none.
-    pub(super) fn promise_page(&self, inode: &Inode) -> FsResult<bool> {
-        self.promise_pages(inode, 1)
-    }
-
     /// Promises a block to each of `pages` more delayed pages; false if there are not as many.
-    pub(super) fn promise_pages(&self, inode: &Inode, pages: u64) -> FsResult<bool> {
+    pub(super) fn promise_pages(&self, inode: &Inode, pages: u64, right: Right) -> FsResult<bool> {
         let held = inode.core().promise;
         let meta = self.tree_need(inode, held.data + pages)?;
         let more = meta.saturating_sub(held.meta);
-        if !self.space.promise(pages + more) {
+        if !self.promise(pages + more, right) {
             return Ok(false);
         }
         let mut core = inode.core();
@@ -63,14 +60,14 @@ impl Ext4 {
         Ok(true)
     }
 
-    /// As [`promise_page`](Self::promise_page), after making room if there is none: delayed pages are allocated (which frees
+    /// Promises a block to one more delayed page, after making room if there is none: delayed pages are allocated (which frees
     /// what was promised for the worst case) and pending frees are committed.
-    pub(super) fn promise_or_make_room(&self, inode: &Inode) -> FsResult<bool> {
-        if self.promise_page(inode)? {
+    pub(super) fn promise_or_make_room(&self, inode: &Inode, right: Right) -> FsResult<bool> {
+        if self.promise_pages(inode, 1, right)? {
             return Ok(true);
         }
         self.make_room()?;
-        self.promise_page(inode)
+        self.promise_pages(inode, 1, right)
     }
 
     /// Turns promises into free blocks as far as possible.
@@ -80,11 +77,7 @@ impl Ext4 {
                 continue;
             }
             if let Some(inode) = self.inodes.get(ino) {
-                match self.write_pages(&inode, 0..u64::MAX) {
-                    Ok(()) => {}
-                    Err(e) if e.errno() == Errno::NoSpc => {}
-                    Err(e) => return Err(e),
-                }
+                leave_unpromised(self.write_pages(&inode, 0..u64::MAX))?;
             }
         }
         self.mature_pending()

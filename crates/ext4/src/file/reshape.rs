@@ -10,6 +10,7 @@ use crate::Ext4;
 use crate::extent::{CUT_CREDITS, SHIFT_CREDITS, STEP_CREDITS, Step};
 use crate::inode::Inode;
 use crate::map::Span;
+use crate::reserve::Right;
 use crate::tx::Tx;
 use fscore::{Errno, FsResult, Home};
 use ondisk::ext4::EXTENT_UNWRITTEN_LEN_MAX;
@@ -30,7 +31,7 @@ impl Ext4 {
         self.transact(CUT_CREDITS.max(STEP_CREDITS) + 1, |tx| {
             match by_map {
                 true => self.trim_range(tx, inode, blocks)?,
-                false => self.cut_range(tx, inode, blocks)?,
+                false => tx.by(Right::Owed, |tx| self.cut_range(tx, inode, blocks))?,
             }
             self.note_reshaped(tx, inode, None)
         })
@@ -122,6 +123,7 @@ impl Ext4 {
         }
         let (from, to) = (range.start / self.block(), range.end / self.block());
         self.reshape(inode, from, |tx| {
+            tx.right = Right::Owed;
             self.promise_step(tx)?;
             self.cut_range(tx, inode, from..to)?;
             let mut next = to;

@@ -32,7 +32,11 @@ impl Ext4 {
                 true => DataPath::Cached,
                 false => self.data_path(inode, data_only),
             };
-            let written = self.write_pages_as(Way { path, small }, inode, 0..u64::MAX);
+            let way = Way {
+                small,
+                ..Way::by(path)
+            };
+            let written = self.write_pages_as(way, inode, 0..u64::MAX);
             if path != DataPath::WithLog || written.is_err() {
                 self.land_flights(inode);
             }

@@ -1,8 +1,10 @@
 //! Writing into the page cache.
 
+use super::writeback::leave_unpromised;
 use crate::Ext4;
 use crate::inode::{Inode, coarse_now};
 use crate::map::Span;
+use crate::reserve::Right;
 use base::Bytes;
 use base::cost::ext4 as cost;
 use fscore::{Errno, FsResult, Home};
@@ -13,6 +15,16 @@ const CHUNK_PAGES: usize = 128;
 
 /// Most pages that are taken at once: a request of FUSE has as many.
 const WHOLE_PAGES_MAX: usize = 256;
+
+/// By which right a page over `span` gets what write-back will need for it; `None` if that is nothing: it has a written block.
+fn right_to(span: Span) -> Option<Right> {
+    match span {
+        Span::Data { .. } => None,
+        Span::Hole { .. } => Some(Right::Caller),
+        // R3.
+        Span::Unwritten { .. } => Some(Right::Owed),
+    }
+}
 
 /// One page of a write.
 struct Part<'a> {
@@ -86,11 +98,11 @@ impl Ext4 {
         }
         let span = self.lookup_span(inode, first as u32, free as u32)?;
         let count = u64::from(span.len());
-        let home = match span {
-            Span::Data { .. } => Home::Known,
+        let home = match right_to(span) {
+            None => Home::Known,
+            Some(right) if self.promise_pages(inode, count, right)? => Home::Delayed,
             // Near the end of the space each page counts for itself.
-            _ if !self.promise_pages(inode, count)? => return Ok(0),
-            Span::Hole { .. } | Span::Unwritten { .. } => Home::Delayed,
+            Some(_) => return Ok(0),
         };
         let len = count as usize * bytes;
         // Before the pages are there: write-back that finds them takes the size along, as far as it has mapped them (N2).
@@ -114,20 +126,15 @@ impl Ext4 {
     fn write_part(&self, inode: &Inode, part: &Part<'_>) -> FsResult<()> {
         let state = self.pages.state(inode.ino, part.index);
         let has_place = matches!(state, Some(s) if s.home != Home::Unknown);
-        let home = if has_place {
-            Home::Known
-        } else {
-            self.find_home(inode, part.index)?
+        let wanted = match has_place {
+            true => None,
+            false => right_to(self.lookup_span(inode, part.index as u32, 1)?),
         };
-        let base = self.base_of(inode, part, home)?;
-        if home == Home::Unknown && !self.promise_or_make_room(inode)? {
-            return self.write_through(inode, part, &base);
-        }
-        // A promise was made for what is not mapped yet.
-        let home = if home == Home::Unknown {
-            Home::Delayed
-        } else {
-            Home::Known
+        let base = self.base_of(inode, part, wanted.is_none())?;
+        let home = match wanted {
+            None => Home::Known,
+            Some(right) if self.promise_or_make_room(inode, right)? => Home::Delayed,
+            Some(_) => return self.write_through(inode, part, &base),
         };
         self.pages
             .write(inode.ino, part.index, part.at, part.data, &base, home);
@@ -140,21 +147,13 @@ impl Ext4 {
         core.size = core.size.max(end);
     }
 
-    /// Known if the page has a written block; Unknown if it needs write-back to find or convert one.
-    fn find_home(&self, inode: &Inode, index: u64) -> FsResult<Home> {
-        Ok(match self.lookup_span(inode, index as u32, 1)? {
-            Span::Data { .. } => Home::Known,
-            Span::Hole { .. } | Span::Unwritten { .. } => Home::Unknown,
-        })
-    }
-
     /// The content that the page has before the write, as far as the write leaves any of it.
-    fn base_of(&self, inode: &Inode, part: &Part<'_>, home: Home) -> FsResult<Bytes> {
+    fn base_of(&self, inode: &Inode, part: &Part<'_>, is_mapped: bool) -> FsResult<Bytes> {
         if let Some(page) = self.pages.get(inode.ino, part.index) {
             return Ok(page);
         }
         let whole = part.data.len() == self.block_size.bytes();
-        if whole || home == Home::Unknown || part.index * self.block() >= inode.core().size {
+        if whole || !is_mapped || part.index * self.block() >= inode.core().size {
             return Ok(self.zero_page());
         }
         self.fill(inode, part.index, part.index + 1)
@@ -167,7 +166,7 @@ impl Ext4 {
         self.pages
             .write(inode.ino, index, part.at, part.data, base, Home::Unknown);
         self.extend(inode, part.end(self.block()));
-        let written = self.write_pages(inode, index..index + 1);
+        let written = self.write_pages_of_caller(inode, index..index + 1);
         if written.is_err() {
             let _wb = inode.wb.lock();
             self.land_flights(inode);
@@ -245,14 +244,14 @@ impl Ext4 {
         if let Some(front) = self.pages.dirty_front(inode.ino, chunk) {
             // What was sent last lands first: two pieces are never on the way, and none only for a moment.
             self.land_flights(inode);
-            return self.write_pages(inode, front);
+            return leave_unpromised(self.write_pages(inode, front));
         }
         if dirty <= limit + limit / 2 && self.pages.has_dirty_file_of(chunk) {
             return Ok(());
         }
         for ino in self.pages.dirty_files(None) {
             if let Some(inode) = self.inodes.get(ino) {
-                self.write_pages(&inode, 0..u64::MAX)?;
+                leave_unpromised(self.write_pages(&inode, 0..u64::MAX))?;
                 self.land_flights(&inode);
             }
         }

@@ -7,6 +7,7 @@ use crate::file::small::Route;
 use crate::inode::{Flight, Inode};
 use crate::map::Span;
 use crate::options::DataMode;
+use crate::reserve::Right;
 use crate::tx::Tx;
 use base::cost::ext4 as cost;
 use base::{BlockNo, BlockSize, Bytes, Lba, Mutant, SECTOR_BYTES, Time};
@@ -33,6 +34,15 @@ impl Ext4 {
             .map(drop)
     }
 
+    /// The same for pages that the caller of this operation has just made dirty and has no promise for: he asks for their blocks by his own right.
+    pub(super) fn write_pages_of_caller(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
+        let way = Way {
+            unpromised: Right::Caller,
+            ..Way::by(DataPath::Cached)
+        };
+        self.write_pages_as(way, inode, range).map(drop)
+    }
+
     /// The same through the device's cache or past it. Of [`DataPath::WithLog`] it answers what nobody has sent yet and no transaction
     /// has: the flights of the inode send it when they land, at the latest.
     pub(super) fn write_pages_by(
@@ -41,7 +51,7 @@ impl Ext4 {
         inode: &Inode,
         range: Range<u64>,
     ) -> FsResult<Option<Batch>> {
-        self.write_pages_as(Way { path, small: false }, inode, range)
+        self.write_pages_as(Way::by(path), inode, range)
     }
 
     pub(super) fn write_pages_as(
@@ -143,6 +153,7 @@ impl Ext4 {
         self.transact(MAP_CREDITS + credits, |tx| {
             // Not before there is a handle: if none starts, the pages keep their promise.
             tx.pool = self.take_promise(inode, delayed);
+            tx.right = plain.unpromised;
             let convert = matches!(span, Span::Unwritten { .. });
             let mapped = self.map_piece(tx, inode, run.first as u32 + i as u32, span);
             let first = run.first + i as u64;
@@ -368,11 +379,7 @@ impl Ext4 {
             let Some(inode) = self.inodes.get(ino) else {
                 continue;
             };
-            match self.write_in_steps(&inode) {
-                // Pages without promise belong to a write that is under way and will say so itself.
-                Err(e) if e.errno() == Errno::NoSpc => {}
-                other => other?,
-            }
+            leave_unpromised(self.write_in_steps(&inode))?;
         }
         Ok(())
     }
@@ -401,12 +408,32 @@ impl Ext4 {
     }
 }
 
+/// No space is no failure of a write-back that nobody asked for: pages without promise belong to a write that is under way and will say so itself.
+pub(super) fn leave_unpromised(written: FsResult<()>) -> FsResult<()> {
+    match written {
+        Err(e) if e.errno() == Errno::NoSpc => Ok(()),
+        other => other,
+    }
+}
+
 /// How dirty pages leave.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
     pub path: DataPath,
     /// All of them through the log (`small.rs`).
     pub small: bool,
+    /// By which right those without a promise get blocks (R2).
+    pub unpromised: Right,
+}
+
+impl Way {
+    pub fn by(path: DataPath) -> Way {
+        Way {
+            path,
+            small: false,
+            unpromised: Right::Nobodys,
+        }
+    }
 }
 
 /// `len` pages of a run from position `i` on.
@@ -433,6 +460,7 @@ impl Part<'_> {
 struct Plain {
     path: DataPath,
     small: bool,
+    unpromised: Right,
     size: BlockSize,
     plug: Plug,
     pages: Vec<Range<u64>>,
@@ -441,10 +469,11 @@ struct Plain {
 }
 
 impl Plain {
-    fn new(fs: &Ext4, Way { path, small }: Way) -> Plain {
+    fn new(fs: &Ext4, way: Way) -> Plain {
         Plain {
-            path,
-            small,
+            path: way.path,
+            small: way.small,
+            unpromised: way.unpromised,
             size: fs.block_size,
             plug: fs.queue.plug(),
             pages: Vec::new(),
@@ -504,5 +533,77 @@ fn fill_plug(plug: &mut Plug, path: DataPath, mut lba: Lba, pages: &[Bytes]) {
             }
         }
         lba = lba.plus((page.len() / SECTOR_BYTES) as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MountOptions;
+    use crate::mkfs::{DeviceContent, MkfsOptions, plan};
+    use block::Queue;
+    use fscore::{Caller, Creds, FileKind, FileSystem, Home};
+    use std::sync::Arc;
+
+    const HELD_BACK: u64 = 500;
+
+    fn by_user<T>(call: impl FnOnce() -> T) -> T {
+        Caller::new(1000, 1000, Vec::new()).scope(call)
+    }
+
+    fn file(fs: &Ext4, name: &[u8]) -> Arc<Inode> {
+        let creds = Creds::default();
+        let made = fs.create(fs.root(), name, FileKind::File, 0o644, 0, creds);
+        fs.inode(made.expect("room for a name").ino).expect("there")
+    }
+
+    /// A volume of which a user has taken all that is everybody's.
+    fn full() -> Arc<Ext4> {
+        let time = rt::WallTime::default();
+        let options = MkfsOptions::new(16 << 20, [3; 16], [5; 16], time);
+        let queue = Queue::new(Arc::new(blockdev::Ram::new(16 << 20)));
+        let plan = plan(&options).expect("a volume");
+        plan.write(&queue, DeviceContent::Zeros).expect("written");
+        let mut sb = crate::superblock::read_block(&queue, BlockSize::KIB4, BlockNo(0))
+            .map(|block| ondisk::ext4::Superblock::parse(&block[1024..]).expect("ours"))
+            .expect("read");
+        sb.set_reserved_blocks(HELD_BACK);
+        crate::superblock::write_in_place(&queue, &mut sb).expect("written");
+        let options = MountOptions::parse("cache=1").expect("options");
+        let fs = Ext4::mount(queue, options).expect("mounted");
+        let full = file(&fs, b"full");
+        let mut end = 0;
+        while let Ok(n) = by_user(|| fs.write(full.ino, end, &[7; 4096])) {
+            end += n as u64;
+        }
+        fs
+    }
+
+    #[test]
+    fn a_page_without_promise_gets_blocks_by_the_right_of_its_writer_only() {
+        let fs = full();
+        let inode = file(&fs, b"f");
+        let free = || fs.statfs().expect("statfs").blocks_free;
+        let before = free();
+        // As a write that is under way makes it.
+        let page = [1; 4096];
+        let zeros = fs.zero_page();
+        (fs.pages).write(inode.ino, 0, 0, &page, &zeros, Home::Unknown);
+        let refused = fs.write_pages(&inode, 0..1).map_err(|e| e.errno());
+        assert_eq!(refused, Err(Errno::NoSpc), "the superuser writes back");
+        fs.writeback(Time(u64::MAX)).expect("nobody is told");
+        let other = file(&fs, b"other");
+        for _ in 0..2 {
+            // More than the cache holds: what others have made dirty is written back, and then the file's own pages.
+            (fs.write(other.ino, 0, &vec![2; 1 << 20])).expect("he may, and is not told");
+            (fs.write(other.ino, 0, &vec![3; 1 << 20])).expect("he may, and is not told");
+            (fs.write(inode.ino, 40_960, &vec![4; 1 << 19])).expect("he may, and is not told");
+        }
+        let by_itself = by_user(|| fs.write_pages_of_caller(&inode, 0..1));
+        assert_eq!(by_itself.map_err(|e| e.errno()), Err(Errno::NoSpc));
+        assert!(free() + 256 + 128 + 8 >= before, "{} of {before}", free());
+        fs.write_pages_of_caller(&inode, 0..1)
+            .expect("by his right");
+        fs.unmount().expect("unmount");
     }
 }

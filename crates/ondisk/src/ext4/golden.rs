@@ -178,6 +178,16 @@ fn superblock_of_mke2fs() {
 }
 
 #[test]
+fn the_user_and_the_group_of_the_reserved_blocks_have_32_bits() {
+    let mut sb = superblock();
+    assert_eq!((sb.reserved_uid(), sb.reserved_gid()), (0, 0));
+    for (at, value) in [(0x50, 1), (0x52, 2), (0x284, 3), (0x286, 4)] {
+        base::bytes::put_le16(&mut sb.raw[..], at, value);
+    }
+    assert_eq!((sb.reserved_uid(), sb.reserved_gid()), (0x3_0001, 0x4_0002));
+}
+
+#[test]
 fn every_word_of_the_superblock_may_be_damaged() {
     // With a valid checksum, so that only the check of the geometry is left; then the whole arithmetic must hold.
     for at in (0..0x3FC).step_by(4) {

@@ -230,8 +230,6 @@ impl Superblock {
         check_interval / set_check_interval: u32, 0x44, "s_checkinterval", "Check after so many seconds; 0 never";
         creator_os / set_creator_os: u32, 0x48, "s_creator_os", "0 is Linux";
         revision / set_revision: u32, 0x4C, "s_rev_level", "0 original, 1 with features";
-        reserved_uid / set_reserved_uid: u16, 0x50, "s_def_resuid", "Owner of the reserved blocks";
-        reserved_gid / set_reserved_gid: u16, 0x52, "s_def_resgid", "Group of the reserved blocks";
         group_of_copy / set_group_of_copy: u16, 0x5A, "s_block_group_nr", "Group in which this copy lies";
         reserved_gdt_blocks / set_reserved_gdt_blocks: u16, 0xCE, "s_reserved_gdt_blocks", "Blocks kept for more group descriptors";
         journal_dev / set_journal_dev: u32, 0xE4, "s_journal_dev", "Device of an external journal";
@@ -272,6 +270,18 @@ impl Superblock {
     /// Sets the reserved blocks.
     pub fn set_reserved_blocks(&mut self, n: u64) {
         self.set_wide(0x08, 0x154, n);
+    }
+    /// User who may allocate them, too (`s_def_resuid`, and its upper half `s_def_resuid_hi` of Linux 6.18).
+    pub fn reserved_uid(&self) -> u32 {
+        self.halves(0x50, 0x284)
+    }
+    /// Group whose members may, unless it is 0 (`s_def_resgid`, `s_def_resgid_hi`).
+    pub fn reserved_gid(&self) -> u32 {
+        self.halves(0x52, 0x286)
+    }
+    fn halves(&self, low: usize, high: usize) -> u32 {
+        let half = |at| u32::from(get_le16(&self.raw[..], at));
+        half(high) << 16 | half(low)
     }
     /// Free blocks (`s_free_blocks_count_lo/hi`). A hint: the group descriptors rule.
     pub fn free_blocks(&self) -> u64 {
