@@ -31,7 +31,7 @@ use crate::ops::{Cause, Freeze, Ops};
 use crate::options::MountOptions;
 use crate::recover::RecoveryReport;
 use crate::segs::{Segments, SegsOnDisk};
-use crate::space::Space;
+use crate::space::{Reserve, Space};
 use crate::superblock;
 use crate::volume::Latch;
 use base::Ino;
@@ -41,6 +41,21 @@ use ondisk::f2fs::crc;
 use rt::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Of what the volume offers its users, at most one part in so many is held back (Linux).
+const RESERVE_PART: u64 = 8;
+
+/// What is held back.
+fn reserve(options: &MountOptions, user_blocks: u64) -> FsResult<Reserve> {
+    let (blocks, most) = (options.reserve_blocks, user_blocks / RESERVE_PART);
+    if blocks > most {
+        return Err(FsError::incompatible(format!(
+            "mount option `reserve_root={blocks}`: at most {most} blocks of this volume can be held back"
+        )));
+    }
+    let owner = options.reserve_owner;
+    Ok(Reserve { blocks, owner })
+}
 
 impl F2fs {
     /// Mounts what is on the device: superblock, the newer valid checkpoint pack, roll-forward, orphans.
@@ -103,7 +118,12 @@ impl F2fs {
             features: sb.features(),
             inode_seed: crc(u32::MAX, &sb.uuid()),
             ops: Ops::new(),
-            space: Space::new(cp.usage(), cp.user_blocks(), geo.max_nid - geo.root.0),
+            space: Space::new(
+                cp.usage(),
+                cp.user_blocks(),
+                geo.max_nid - geo.root.0,
+                reserve(&options, cp.user_blocks())?,
+            ),
             nat,
             segs,
             nodes: Nodes::new(options.cache_bytes),

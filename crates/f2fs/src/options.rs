@@ -4,7 +4,7 @@ use crate::file::InPlace;
 use crate::journal::{Guard, Ideas, JournalOptions};
 use crate::mkfs::RING_MIN_BLOCKS;
 use base::Nanos;
-use fscore::{FsError, FsResult};
+use fscore::{FsError, FsResult, ReserveOwner};
 use std::fmt;
 use std::str::FromStr;
 
@@ -385,8 +385,10 @@ pub struct MountOptions {
     pub in_place: Option<InPlace>,
     /// Page cache bound, bytes.
     pub cache_bytes: usize,
-    /// Callers may use the blocks reserved for the superuser.
-    pub privileged: bool,
+    /// Blocks of 4 KiB held back for the superuser (`reserve_root=`), at most an eighth of what the volume offers its users.
+    pub reserve_blocks: u64,
+    /// User (`resuid=`) and group (`resgid=`) who may use them, too.
+    pub reserve_owner: ReserveOwner,
 }
 
 impl Default for MountOptions {
@@ -408,14 +410,16 @@ impl Default for MountOptions {
             lfs: false,
             in_place: None,
             cache_bytes: 64 << 20,
-            privileged: true,
+            reserve_blocks: 0,
+            reserve_owner: ReserveOwner::default(),
         }
     }
 }
 
 const KEYS: &str = "scheme=checkpoint-60|checkpoint-1|checkpoint-5-bg|f2fsj|page-journal, fsync_mode=posix|strict|nobarrier, checkpoint=enable|disable, \
                     errors=continue|remount-ro|panic, background_gc=on|off|sync, mode=adaptive|lfs, ro, rw, norecovery, \
-                    disable_roll_forward, discard, nodiscard, [no]inline_data, [no]inline_dentry, [no]inline_xattr, ipu_policy=BITS, cache=MIB";
+                    disable_roll_forward, discard, nodiscard, [no]inline_data, [no]inline_dentry, [no]inline_xattr, ipu_policy=BITS, cache=MIB, \
+                    reserve_root=BLOCKS, resuid=UID, resgid=GID";
 
 impl MountOptions {
     /// Reads `key=value,...`; an empty text gives the defaults.
@@ -432,6 +436,11 @@ impl MountOptions {
             }
         }
         options.adopt(&of_journal)?;
+        if options.reserve_blocks == 0 && options.reserve_owner != ReserveOwner::default() {
+            return Err(FsError::incompatible(
+                "mount options `resuid` and `resgid` need `reserve_root=BLOCKS`: nothing is held back without it",
+            ));
+        }
         if !options.roll_forward && !options.read_only && text.contains("norecovery") {
             return Err(FsError::incompatible(
                 "mount option `norecovery` needs `ro`; `disable_roll_forward` gives fsynced data up",
@@ -495,10 +504,21 @@ impl MountOptions {
                 self.in_place = Some(InPlace(bits.parse().map_err(|_| bad(item))?));
             }
             ("cache", mib) => self.cache_bytes = cache(item, mib)?,
+            ("reserve_root", blocks) => {
+                self.reserve_blocks = blocks.parse().map_err(|_| bad(item))?;
+            }
+            ("resuid", uid) => self.reserve_owner.uid = id(item, uid)?,
+            ("resgid", gid) => self.reserve_owner.gid = id(item, gid)?,
             _ => return Err(bad(item)),
         }
         Ok(())
     }
+}
+
+/// The number of a user or group; the last one is none.
+fn id(item: &str, value: &str) -> FsResult<u32> {
+    let number = value.parse().ok().filter(|&n| n != u32::MAX);
+    number.ok_or_else(|| bad(item))
 }
 
 fn cache(item: &str, value: &str) -> FsResult<usize> {
@@ -540,10 +560,17 @@ mod tests {
             "cache=0",
             "errors=ignore",
             "data=ordered",
+            "reserve_root=1M",
+            "reserve_root=9,resuid=nobody",
         ] {
             let e = MountOptions::parse(bad).expect_err(bad).to_string();
             assert!(e.contains(bad.rsplit('=').next().expect("some")), "{e}");
         }
+        let o = MountOptions::parse("resgid=8,reserve_root=512,resuid=7").expect("valid");
+        assert_eq!(o.reserve_blocks, 512);
+        assert_eq!(o.reserve_owner, ReserveOwner { uid: 7, gid: 8 });
+        let e = MountOptions::parse("resuid=7").expect_err("of nothing");
+        assert!(e.to_string().contains("reserve_root=BLOCKS"), "{e}");
         let e = MountOptions::parse("norecovery")
             .expect_err("needs ro")
             .to_string();
