@@ -1,10 +1,15 @@
 //! The requests of crate `fuser`, handed to a [`Server`].
+//!
+//! - A1 whatever may take blocks of the volume runs as its caller, who may have a right to those held back, or none;
+//! - A2 what the kernel writes from its cache has no caller: whoever wrote it has been told that it is written, or has written to memory, so it is
+//!   not refused as long as there are blocks. What only gives blocks back (unlink, forget, release) never needs a right.
 // Times of this protocol library are those of std; no clock is read here.
 #![allow(clippy::disallowed_types)]
 
 use crate::convert::{
     BLOCK_BYTES, fallocate_mode, file_type, open_mode, rename_mode, system_time, time_set, unknown,
 };
+use crate::groups::groups_of;
 use crate::options::Options;
 use crate::server::{Caller, Change, OpenMode, STATFS_NAME_BYTES, Server};
 use fuser::{
@@ -157,16 +162,9 @@ fn caller(request: &Request) -> Caller {
     }
 }
 
-/// The groups that a process is in beside its own; none if it has ended, or is in another name space.
-fn groups_of(process: u32) -> Vec<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    groups_in(&status)
-}
-
-fn groups_in(status: &str) -> Vec<u32> {
-    let line = status.lines().find_map(|l| l.strip_prefix("Groups:"));
-    let words = line.unwrap_or_default().split_whitespace();
-    words.filter_map(|word| word.parse().ok()).collect()
+/// Runs a request as its caller: what it takes of the volume's blocks, it takes by his right (A1).
+fn as_caller<T>(request: &Request, work: impl FnOnce() -> T) -> T {
+    vfs::Caller::of_process(request.uid(), request.gid(), request.pid(), groups_of).scope(work)
 }
 
 impl Filesystem for Adapter {
@@ -248,7 +246,8 @@ impl Filesystem for Adapter {
             atime: atime.map(time_set),
             mtime: mtime.map(time_set),
         };
-        let changed = self.server.setattr(caller(request), ino.0, &change);
+        let set = || self.server.setattr(caller(request), ino.0, &change);
+        let changed = as_caller(request, set);
         self.attr(changed, reply);
     }
 
@@ -271,8 +270,8 @@ impl Filesystem for Adapter {
     ) {
         let name = name.as_bytes();
         let maker = self.maker(request, umask);
-        let made = (self.server).mknod(maker, parent.0, name, mode as u16, rdev);
-        self.entry(made, reply);
+        let make = || (self.server).mknod(maker, parent.0, name, mode as u16, rdev);
+        self.entry(as_caller(request, make), reply);
     }
 
     fn mkdir(
@@ -285,8 +284,9 @@ impl Filesystem for Adapter {
         reply: ReplyEntry,
     ) {
         let name = name.as_bytes();
-        let made = (self.server).mkdir(self.maker(request, umask), parent.0, name, mode as u16);
-        self.entry(made, reply);
+        let maker = self.maker(request, umask);
+        let make = || (self.server).mkdir(maker, parent.0, name, mode as u16);
+        self.entry(as_caller(request, make), reply);
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -307,8 +307,8 @@ impl Filesystem for Adapter {
     ) {
         let target = target.as_os_str().as_bytes();
         let name = link_name.as_bytes();
-        let made = (self.server).symlink(caller(request), parent.0, name, target);
-        self.entry(made, reply);
+        let make = || (self.server).symlink(caller(request), parent.0, name, target);
+        self.entry(as_caller(request, make), reply);
     }
 
     fn rename(
@@ -333,23 +333,25 @@ impl Filesystem for Adapter {
             (parent.0, name.as_bytes()),
             (new_parent.0, new_name.as_bytes()),
         );
-        empty(self.server.rename(from, to, mode), reply);
+        let moved = as_caller(request, || self.server.rename(from, to, mode));
+        empty(moved, reply);
     }
 
     fn link(
         &self,
-        _request: &Request,
+        request: &Request,
         ino: INodeNo,
         new_parent: INodeNo,
         new_name: &OsStr,
         reply: ReplyEntry,
     ) {
-        let linked = (self.server).link(ino.0, new_parent.0, new_name.as_bytes());
-        self.entry(linked, reply);
+        let link = || (self.server).link(ino.0, new_parent.0, new_name.as_bytes());
+        self.entry(as_caller(request, link), reply);
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        match (self.server).open(caller(request), ino.0, open_mode(flags.0)) {
+        let open = || (self.server).open(caller(request), ino.0, open_mode(flags.0));
+        match as_caller(request, open) {
             Ok(open) => reply.opened(FileHandle(open.handle), self.open_flags(open.settled)),
             Err(errno) => reply.error(number(errno)),
         }
@@ -374,7 +376,7 @@ impl Filesystem for Adapter {
 
     fn write(
         &self,
-        _request: &Request,
+        request: &Request,
         ino: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -384,13 +386,13 @@ impl Filesystem for Adapter {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let mode = match write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
-            // From the kernel's cache, for whoever; it syncs by itself.
-            true => OpenMode::default(),
-            false => open_mode(flags.0),
-        };
         let kill = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let done = (self.server).write(ino.0, handle.0, offset, data, mode, kill);
+        let write = |mode| (self.server).write(ino.0, handle.0, offset, data, mode, kill);
+        let done = match write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            // From the kernel's cache, for whoever (A2); it syncs by itself.
+            true => write(OpenMode::default()),
+            false => as_caller(request, || write(open_mode(flags.0))),
+        };
         written(done, reply);
     }
 
@@ -569,8 +571,8 @@ impl Filesystem for Adapter {
         };
         let groups = || groups_of(request.pid());
         let name = name.as_bytes();
-        let done = (self.server).setxattr(caller(request), &groups, ino.0, name, value, mode);
-        empty(done, reply);
+        let set = || (self.server).setxattr(caller(request), &groups, ino.0, name, value, mode);
+        empty(as_caller(request, set), reply);
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
@@ -582,8 +584,9 @@ impl Filesystem for Adapter {
         xattr(names, size, reply);
     }
 
-    fn removexattr(&self, _request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        empty(self.server.removexattr(ino.0, name.as_bytes()), reply);
+    fn removexattr(&self, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let remove = || self.server.removexattr(ino.0, name.as_bytes());
+        empty(as_caller(request, remove), reply);
     }
 
     fn create(
@@ -597,7 +600,9 @@ impl Filesystem for Adapter {
         reply: ReplyCreate,
     ) {
         let name = name.as_bytes();
-        match (self.server).create(self.maker(request, umask), parent.0, name, mode as u16) {
+        let maker = self.maker(request, umask);
+        let create = || (self.server).create(maker, parent.0, name, mode as u16);
+        match as_caller(request, create) {
             Ok((attr, open)) => reply.created(
                 &NAME_TTL.min(self.attr_ttl()),
                 &self.file_attr(&attr),
@@ -622,8 +627,8 @@ impl Filesystem for Adapter {
         let Some(mode) = fallocate_mode(mode) else {
             return reply.error(fuser::Errno::EOPNOTSUPP);
         };
-        let done = (self.server).fallocate(caller(request), ino.0, mode, offset, length);
-        empty(done, reply);
+        let allocate = || (self.server).fallocate(caller(request), ino.0, mode, offset, length);
+        empty(as_caller(request, allocate), reply);
     }
 
     fn lseek(
@@ -661,7 +666,8 @@ impl Filesystem for Adapter {
         out_size: u32,
         reply: ReplyIoctl,
     ) {
-        match (self.server).ioctl(caller(request), ino.0, cmd, in_data) {
+        let control = || (self.server).ioctl(caller(request), ino.0, cmd, in_data);
+        match as_caller(request, control) {
             Ok(Some(data)) => reply.ioctl(0, &data[..data.len().min(out_size as usize)]),
             Ok(None) => reply.error(fuser::Errno::ENOTTY),
             Err(errno) => reply.error(number(errno)),
@@ -682,18 +688,7 @@ impl Filesystem for Adapter {
         reply: ReplyWrite,
     ) {
         let (from, to) = ((ino_in.0, offset_in), (ino_out.0, offset_out));
-        written(self.server.copy(caller(request), from, to, len), reply);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn groups_of_a_process() {
-        assert_eq!(groups_in("Name:\tsh\nGroups:\t4 50 1000 \n"), [4, 50, 1000]);
-        assert!(groups_in("Name:\tsh\nGroups:\n").is_empty());
-        assert!(groups_of(u32::MAX).is_empty());
+        let copy = || self.server.copy(caller(request), from, to, len);
+        written(as_caller(request, copy), reply);
     }
 }

@@ -18,6 +18,7 @@
 
 mod adapter;
 mod convert;
+mod groups;
 mod options;
 mod server;
 mod session;
