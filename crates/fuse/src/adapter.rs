@@ -12,12 +12,14 @@ use crate::convert::{
 use crate::groups::groups_of;
 use crate::options::Options;
 use crate::server::{Caller, Change, OpenMode, STATFS_NAME_BYTES, Server};
+use crate::source::Source;
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileAttr, FileHandle, Filesystem, FopenFlags, Generation,
     INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
     ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
     ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
+use rt::{Leaders, about_to_wait};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -26,6 +28,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use vfs::{Attr, Creds, Errno, FileKind, FsStat, SeekMode, XattrMode};
 
+/// Bytes from which on copying them takes longer than to call another thread.
+const LONG_BYTES: usize = 64 << 10;
 /// Entries that a directory is asked for at a time.
 const ENTRIES: usize = 64;
 /// How long the kernel may keep a name: every change of one goes through it.
@@ -39,15 +43,30 @@ pub(crate) struct Adapter {
     options: Options,
     /// The kernel leaves the umask to the file system.
     unmasked: bool,
+    /// The threads that read requests.
+    leaders: Arc<Leaders>,
+    source: Arc<Source>,
 }
 
 impl Adapter {
-    pub fn new(server: Arc<Server>, options: Options) -> Adapter {
+    pub fn new(server: Arc<Server>, options: Options, source: Arc<Source>) -> Adapter {
         Adapter {
             server,
             options,
             unmasked: false,
+            leaders: Leaders::new(),
+            source,
         }
+    }
+
+    /// Answers a request in this thread. If it is `long`, that counts as waiting.
+    fn turn(&self, request: &Request, long: bool, answer: impl FnOnce()) {
+        (self.leaders).turn(request.pid(), self.source.has_more(), || {
+            if long {
+                about_to_wait();
+            }
+            answer();
+        });
     }
 
     /// Who makes something with this umask.
@@ -205,19 +224,24 @@ impl Filesystem for Adapter {
         Ok(())
     }
 
-    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match self.server.lookup(parent.0, name.as_bytes()) {
-            Err(Errno::NoEnt) => self.no_entry(reply),
-            found => self.entry(found, reply),
-        }
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.turn(request, false, || {
+            match self.server.lookup(parent.0, name.as_bytes()) {
+                Err(Errno::NoEnt) => self.no_entry(reply),
+                found => self.entry(found, reply),
+            }
+        });
     }
 
     fn forget(&self, _request: &Request, ino: INodeNo, lookups: u64) {
-        self.server.forget(ino.0, lookups);
+        // It may be one of many, of which the kernel has told at once.
+        self.leaders.aside(|| self.server.forget(ino.0, lookups));
     }
 
-    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        self.attr(self.server.getattr(ino.0), reply);
+    fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        self.turn(request, false, || {
+            self.attr(self.server.getattr(ino.0), reply);
+        });
     }
 
     fn setattr(
@@ -238,24 +262,26 @@ impl Filesystem for Adapter {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let change = Change {
-            perm: mode.map(|mode| mode as u16 & 0o7777),
-            uid,
-            gid,
-            size,
-            atime: atime.map(time_set),
-            mtime: mtime.map(time_set),
-        };
-        let set = || self.server.setattr(caller(request), ino.0, &change);
-        let changed = as_caller(request, set);
-        self.attr(changed, reply);
+        self.turn(request, size.is_some(), || {
+            let change = Change {
+                perm: mode.map(|mode| mode as u16 & 0o7777),
+                uid,
+                gid,
+                size,
+                atime: atime.map(time_set),
+                mtime: mtime.map(time_set),
+            };
+            let set = || self.server.setattr(caller(request), ino.0, &change);
+            let changed = as_caller(request, set);
+            self.attr(changed, reply);
+        });
     }
 
-    fn readlink(&self, _request: &Request, ino: INodeNo, reply: ReplyData) {
-        match self.server.readlink(ino.0) {
+    fn readlink(&self, request: &Request, ino: INodeNo, reply: ReplyData) {
+        self.turn(request, false, || match self.server.readlink(ino.0) {
             Ok(target) => reply.data(&target),
             Err(errno) => reply.error(number(errno)),
-        }
+        });
     }
 
     fn mknod(
@@ -268,10 +294,12 @@ impl Filesystem for Adapter {
         rdev: u32,
         reply: ReplyEntry,
     ) {
-        let name = name.as_bytes();
-        let maker = self.maker(request, umask);
-        let make = || (self.server).mknod(maker, parent.0, name, mode as u16, rdev);
-        self.entry(as_caller(request, make), reply);
+        self.turn(request, false, || {
+            let name = name.as_bytes();
+            let maker = self.maker(request, umask);
+            let make = || (self.server).mknod(maker, parent.0, name, mode as u16, rdev);
+            self.entry(as_caller(request, make), reply);
+        });
     }
 
     fn mkdir(
@@ -283,18 +311,24 @@ impl Filesystem for Adapter {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        let name = name.as_bytes();
-        let maker = self.maker(request, umask);
-        let make = || (self.server).mkdir(maker, parent.0, name, mode as u16);
-        self.entry(as_caller(request, make), reply);
+        self.turn(request, false, || {
+            let name = name.as_bytes();
+            let maker = self.maker(request, umask);
+            let make = || (self.server).mkdir(maker, parent.0, name, mode as u16);
+            self.entry(as_caller(request, make), reply);
+        });
     }
 
-    fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        empty(self.server.unlink(parent.0, name.as_bytes()), reply);
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.turn(request, false, || {
+            empty(self.server.unlink(parent.0, name.as_bytes()), reply);
+        });
     }
 
-    fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        empty(self.server.rmdir(parent.0, name.as_bytes()), reply);
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        self.turn(request, false, || {
+            empty(self.server.rmdir(parent.0, name.as_bytes()), reply);
+        });
     }
 
     fn symlink(
@@ -305,10 +339,12 @@ impl Filesystem for Adapter {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let target = target.as_os_str().as_bytes();
-        let name = link_name.as_bytes();
-        let make = || (self.server).symlink(caller(request), parent.0, name, target);
-        self.entry(as_caller(request, make), reply);
+        self.turn(request, false, || {
+            let target = target.as_os_str().as_bytes();
+            let name = link_name.as_bytes();
+            let make = || (self.server).symlink(caller(request), parent.0, name, target);
+            self.entry(as_caller(request, make), reply);
+        });
     }
 
     fn rename(
@@ -321,20 +357,22 @@ impl Filesystem for Adapter {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let owner = Creds {
-            uid: request.uid(),
-            gid: request.gid(),
-            umask: 0,
-        };
-        let Some(mode) = rename_mode(flags, owner) else {
-            return reply.error(fuser::Errno::EINVAL);
-        };
-        let (from, to) = (
-            (parent.0, name.as_bytes()),
-            (new_parent.0, new_name.as_bytes()),
-        );
-        let moved = as_caller(request, || self.server.rename(from, to, mode));
-        empty(moved, reply);
+        self.turn(request, false, || {
+            let owner = Creds {
+                uid: request.uid(),
+                gid: request.gid(),
+                umask: 0,
+            };
+            let Some(mode) = rename_mode(flags, owner) else {
+                return reply.error(fuser::Errno::EINVAL);
+            };
+            let (from, to) = (
+                (parent.0, name.as_bytes()),
+                (new_parent.0, new_name.as_bytes()),
+            );
+            let moved = as_caller(request, || self.server.rename(from, to, mode));
+            empty(moved, reply);
+        });
     }
 
     fn link(
@@ -345,21 +383,25 @@ impl Filesystem for Adapter {
         new_name: &OsStr,
         reply: ReplyEntry,
     ) {
-        let link = || (self.server).link(ino.0, new_parent.0, new_name.as_bytes());
-        self.entry(as_caller(request, link), reply);
+        self.turn(request, false, || {
+            let link = || (self.server).link(ino.0, new_parent.0, new_name.as_bytes());
+            self.entry(as_caller(request, link), reply);
+        });
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let open = || (self.server).open(caller(request), ino.0, open_mode(flags.0));
-        match as_caller(request, open) {
-            Ok(open) => reply.opened(FileHandle(open.handle), self.open_flags(open.settled)),
-            Err(errno) => reply.error(number(errno)),
-        }
+        self.turn(request, false, || {
+            let open = || (self.server).open(caller(request), ino.0, open_mode(flags.0));
+            match as_caller(request, open) {
+                Ok(open) => reply.opened(FileHandle(open.handle), self.open_flags(open.settled)),
+                Err(errno) => reply.error(number(errno)),
+            }
+        });
     }
 
     fn read(
         &self,
-        _request: &Request,
+        request: &Request,
         ino: INodeNo,
         _handle: FileHandle,
         offset: u64,
@@ -368,9 +410,11 @@ impl Filesystem for Adapter {
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        (self.server).read_for(ino.0, offset, size as usize, |read| match read {
-            Ok(data) => reply.data(data),
-            Err(errno) => reply.error(number(errno)),
+        self.turn(request, size as usize >= LONG_BYTES, || {
+            (self.server).read_for(ino.0, offset, size as usize, |read| match read {
+                Ok(data) => reply.data(data),
+                Err(errno) => reply.error(number(errno)),
+            });
         });
     }
 
@@ -386,14 +430,16 @@ impl Filesystem for Adapter {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let kill = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let write = |mode| (self.server).write(ino.0, handle.0, offset, data, mode, kill);
-        let done = match write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
-            // From the kernel's cache, for whoever (A2); it syncs by itself.
-            true => write(OpenMode::default()),
-            false => as_caller(request, || write(open_mode(flags.0))),
-        };
-        written(done, reply);
+        self.turn(request, data.len() >= LONG_BYTES, || {
+            let kill = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+            let write = |mode| (self.server).write(ino.0, handle.0, offset, data, mode, kill);
+            let done = match write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+                // From the kernel's cache, for whoever (A2); it syncs by itself.
+                true => write(OpenMode::default()),
+                false => as_caller(request, || write(open_mode(flags.0))),
+            };
+            written(done, reply);
+        });
     }
 
     fn flush(
@@ -410,7 +456,7 @@ impl Filesystem for Adapter {
 
     fn release(
         &self,
-        _request: &Request,
+        request: &Request,
         _ino: INodeNo,
         handle: FileHandle,
         _flags: OpenFlags,
@@ -418,117 +464,131 @@ impl Filesystem for Adapter {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        empty(self.server.release(handle.0), reply);
+        self.turn(request, false, || {
+            empty(self.server.release(handle.0), reply);
+        });
     }
 
     fn fsync(
         &self,
-        _request: &Request,
+        request: &Request,
         ino: INodeNo,
         handle: FileHandle,
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        empty(self.server.fsync(ino.0, handle.0, data_only), reply);
+        self.turn(request, false, || {
+            empty(self.server.fsync(ino.0, handle.0, data_only), reply);
+        });
     }
 
     fn opendir(&self, request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        match (self.server).open(caller(request), ino.0, OpenMode::default()) {
-            Ok(open) => reply.opened(FileHandle(open.handle), FopenFlags::empty()),
-            Err(errno) => reply.error(number(errno)),
-        }
+        self.turn(request, false, || {
+            match (self.server).open(caller(request), ino.0, OpenMode::default()) {
+                Ok(open) => reply.opened(FileHandle(open.handle), FopenFlags::empty()),
+                Err(errno) => reply.error(number(errno)),
+            }
+        });
     }
 
     fn readdir(
         &self,
-        _request: &Request,
+        request: &Request,
         ino: INodeNo,
         _handle: FileHandle,
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let mut from = offset;
-        loop {
-            let entries = match self.server.readdir(ino.0, from, ENTRIES) {
-                Ok(entries) => entries,
-                Err(errno) if from == offset => return reply.error(number(errno)),
-                Err(_) => return reply.ok(),
-            };
-            let Some(last) = entries.last() else {
-                return reply.ok();
-            };
-            from = last.next;
-            for entry in &entries {
-                let name = OsStr::from_bytes(&entry.name);
-                let kind = file_type(entry.kind);
-                if reply.add(INodeNo(entry.ino.0.into()), entry.next, kind, name) {
+        self.turn(request, false, || {
+            let mut from = offset;
+            loop {
+                let entries = match self.server.readdir(ino.0, from, ENTRIES) {
+                    Ok(entries) => entries,
+                    Err(errno) if from == offset => return reply.error(number(errno)),
+                    Err(_) => return reply.ok(),
+                };
+                let Some(last) = entries.last() else {
                     return reply.ok();
+                };
+                from = last.next;
+                for entry in &entries {
+                    let name = OsStr::from_bytes(&entry.name);
+                    let kind = file_type(entry.kind);
+                    if reply.add(INodeNo(entry.ino.0.into()), entry.next, kind, name) {
+                        return reply.ok();
+                    }
                 }
             }
-        }
+        });
     }
 
     fn readdirplus(
         &self,
-        _request: &Request,
+        request: &Request,
         ino: INodeNo,
         _handle: FileHandle,
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let entries = match self.server.readdir_plus(ino.0, offset, ENTRIES) {
-            Ok(entries) => entries,
-            Err(errno) => return reply.error(number(errno)),
-        };
-        let mut full = false;
-        for (entry, attr) in &entries {
-            let generation = Generation(attr.as_ref().map_or(0, |a| a.generation.into()));
-            let (about, ttl) = match attr {
-                Some(attr) => (self.file_attr(attr), self.attr_ttl()),
-                // No node: the kernel takes the name, and looks the rest up when it is asked for.
-                None => (unknown(entry.ino.0.into(), entry.kind), Duration::ZERO),
+        self.turn(request, false, || {
+            let entries = match self.server.readdir_plus(ino.0, offset, ENTRIES) {
+                Ok(entries) => entries,
+                Err(errno) => return reply.error(number(errno)),
             };
-            let node = attr.as_ref().map_or(0, |a| self.server.number(a.ino));
-            full = full
-                || reply.add(
-                    INodeNo(node),
-                    entry.next,
-                    OsStr::from_bytes(&entry.name),
-                    &ttl,
-                    &about,
-                    generation,
-                );
-            if full && attr.is_some() {
-                self.server.forget(node, 1);
+            let mut full = false;
+            for (entry, attr) in &entries {
+                let generation = Generation(attr.as_ref().map_or(0, |a| a.generation.into()));
+                let (about, ttl) = match attr {
+                    Some(attr) => (self.file_attr(attr), self.attr_ttl()),
+                    // No node: the kernel takes the name, and looks the rest up when it is asked for.
+                    None => (unknown(entry.ino.0.into(), entry.kind), Duration::ZERO),
+                };
+                let node = attr.as_ref().map_or(0, |a| self.server.number(a.ino));
+                full = full
+                    || reply.add(
+                        INodeNo(node),
+                        entry.next,
+                        OsStr::from_bytes(&entry.name),
+                        &ttl,
+                        &about,
+                        generation,
+                    );
+                if full && attr.is_some() {
+                    self.server.forget(node, 1);
+                }
             }
-        }
-        reply.ok();
+            reply.ok();
+        });
     }
 
     fn releasedir(
         &self,
-        _request: &Request,
+        request: &Request,
         _ino: INodeNo,
         handle: FileHandle,
         _flags: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        empty(self.server.release(handle.0), reply);
+        self.turn(request, false, || {
+            empty(self.server.release(handle.0), reply);
+        });
     }
 
     fn fsyncdir(
         &self,
-        _request: &Request,
+        request: &Request,
         ino: INodeNo,
         handle: FileHandle,
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        empty(self.server.fsync(ino.0, handle.0, data_only), reply);
+        self.turn(request, false, || {
+            empty(self.server.fsync(ino.0, handle.0, data_only), reply);
+        });
     }
 
-    fn statfs(&self, _request: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        match self.server.statfs() {
+    fn statfs(&self, request: &Request, _ino: INodeNo, reply: ReplyStatfs) {
+        self.turn(request, false, || match self.server.statfs() {
             Ok(FsStat {
                 block_bytes,
                 blocks,
@@ -551,7 +611,7 @@ impl Filesystem for Adapter {
                 );
             }
             Err(errno) => reply.error(number(errno)),
-        }
+        });
     }
 
     fn setxattr(
@@ -564,29 +624,44 @@ impl Filesystem for Adapter {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        let mode = match flags {
-            libc::XATTR_CREATE => XattrMode::Create,
-            libc::XATTR_REPLACE => XattrMode::Replace,
-            _ => XattrMode::Any,
-        };
-        let groups = || groups_of(request.pid());
-        let name = name.as_bytes();
-        let set = || (self.server).setxattr(caller(request), &groups, ino.0, name, value, mode);
-        empty(as_caller(request, set), reply);
+        self.turn(request, false, || {
+            let mode = match flags {
+                libc::XATTR_CREATE => XattrMode::Create,
+                libc::XATTR_REPLACE => XattrMode::Replace,
+                _ => XattrMode::Any,
+            };
+            let groups = || groups_of(request.pid());
+            let name = name.as_bytes();
+            let set = || (self.server).setxattr(caller(request), &groups, ino.0, name, value, mode);
+            empty(as_caller(request, set), reply);
+        });
     }
 
-    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        xattr(self.server.getxattr(ino.0, name.as_bytes()), size, reply);
+    fn getxattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        size: u32,
+        reply: ReplyXattr,
+    ) {
+        self.turn(request, false, || {
+            xattr(self.server.getxattr(ino.0, name.as_bytes()), size, reply);
+        });
     }
 
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        let names = self.server.listxattr(caller(request), ino.0);
-        xattr(names, size, reply);
+        self.turn(request, false, || {
+            let names = self.server.listxattr(caller(request), ino.0);
+            xattr(names, size, reply);
+        });
     }
 
     fn removexattr(&self, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let remove = || self.server.removexattr(ino.0, name.as_bytes());
-        empty(as_caller(request, remove), reply);
+        self.turn(request, false, || {
+            let remove = || self.server.removexattr(ino.0, name.as_bytes());
+            empty(as_caller(request, remove), reply);
+        });
     }
 
     fn create(
@@ -599,19 +674,21 @@ impl Filesystem for Adapter {
         _flags: i32,
         reply: ReplyCreate,
     ) {
-        let name = name.as_bytes();
-        let maker = self.maker(request, umask);
-        let create = || (self.server).create(maker, parent.0, name, mode as u16);
-        match as_caller(request, create) {
-            Ok((attr, open)) => reply.created(
-                &NAME_TTL.min(self.attr_ttl()),
-                &self.file_attr(&attr),
-                Generation(attr.generation.into()),
-                FileHandle(open.handle),
-                self.open_flags(open.settled),
-            ),
-            Err(errno) => reply.error(number(errno)),
-        }
+        self.turn(request, false, || {
+            let name = name.as_bytes();
+            let maker = self.maker(request, umask);
+            let create = || (self.server).create(maker, parent.0, name, mode as u16);
+            match as_caller(request, create) {
+                Ok((attr, open)) => reply.created(
+                    &NAME_TTL.min(self.attr_ttl()),
+                    &self.file_attr(&attr),
+                    Generation(attr.generation.into()),
+                    FileHandle(open.handle),
+                    self.open_flags(open.settled),
+                ),
+                Err(errno) => reply.error(number(errno)),
+            }
+        });
     }
 
     fn fallocate(
@@ -624,35 +701,39 @@ impl Filesystem for Adapter {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let Some(mode) = fallocate_mode(mode) else {
-            return reply.error(fuser::Errno::EOPNOTSUPP);
-        };
-        let allocate = || (self.server).fallocate(caller(request), ino.0, mode, offset, length);
-        empty(as_caller(request, allocate), reply);
+        self.turn(request, true, || {
+            let Some(mode) = fallocate_mode(mode) else {
+                return reply.error(fuser::Errno::EOPNOTSUPP);
+            };
+            let allocate = || (self.server).fallocate(caller(request), ino.0, mode, offset, length);
+            empty(as_caller(request, allocate), reply);
+        });
     }
 
     fn lseek(
         &self,
-        _request: &Request,
+        request: &Request,
         ino: INodeNo,
         _handle: FileHandle,
         offset: i64,
         whence: i32,
         reply: ReplyLseek,
     ) {
-        if self.options.writeback {
-            // What the kernel has gathered has not come here yet, and it does not send it first: it answers by itself from now on.
-            return reply.error(fuser::Errno::ENOSYS);
-        }
-        let mode = match whence {
-            libc::SEEK_DATA => SeekMode::Data,
-            libc::SEEK_HOLE => SeekMode::Hole,
-            _ => return reply.error(fuser::Errno::EINVAL),
-        };
-        match self.server.seek(ino.0, offset, mode) {
-            Ok(at) => reply.offset(at as i64),
-            Err(errno) => reply.error(number(errno)),
-        }
+        self.turn(request, false, || {
+            if self.options.writeback {
+                // What the kernel has gathered has not come here yet, and it does not send it first: it answers by itself from now on.
+                return reply.error(fuser::Errno::ENOSYS);
+            }
+            let mode = match whence {
+                libc::SEEK_DATA => SeekMode::Data,
+                libc::SEEK_HOLE => SeekMode::Hole,
+                _ => return reply.error(fuser::Errno::EINVAL),
+            };
+            match self.server.seek(ino.0, offset, mode) {
+                Ok(at) => reply.offset(at as i64),
+                Err(errno) => reply.error(number(errno)),
+            }
+        });
     }
 
     fn ioctl(
@@ -666,12 +747,14 @@ impl Filesystem for Adapter {
         out_size: u32,
         reply: ReplyIoctl,
     ) {
-        let control = || (self.server).ioctl(caller(request), ino.0, cmd, in_data);
-        match as_caller(request, control) {
-            Ok(Some(data)) => reply.ioctl(0, &data[..data.len().min(out_size as usize)]),
-            Ok(None) => reply.error(fuser::Errno::ENOTTY),
-            Err(errno) => reply.error(number(errno)),
-        }
+        self.turn(request, true, || {
+            let control = || (self.server).ioctl(caller(request), ino.0, cmd, in_data);
+            match as_caller(request, control) {
+                Ok(Some(data)) => reply.ioctl(0, &data[..data.len().min(out_size as usize)]),
+                Ok(None) => reply.error(fuser::Errno::ENOTTY),
+                Err(errno) => reply.error(number(errno)),
+            }
+        });
     }
 
     fn copy_file_range(
@@ -687,8 +770,10 @@ impl Filesystem for Adapter {
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
-        let (from, to) = ((ino_in.0, offset_in), (ino_out.0, offset_out));
-        let copy = || self.server.copy(caller(request), from, to, len);
-        written(as_caller(request, copy), reply);
+        self.turn(request, true, || {
+            let (from, to) = ((ino_in.0, offset_in), (ino_out.0, offset_out));
+            let copy = || self.server.copy(caller(request), from, to, len);
+            written(as_caller(request, copy), reply);
+        });
     }
 }

@@ -22,6 +22,7 @@ mod groups;
 mod options;
 mod server;
 mod session;
+mod source;
 
 pub use options::{Access, Options, UnknownOption};
 pub use server::{Caller, Change, OpenMode, Opened, Server};

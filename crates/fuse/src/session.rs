@@ -3,10 +3,12 @@
 use crate::adapter::Adapter;
 use crate::options::{Access, Options};
 use crate::server::Server;
+use crate::source::Source;
 use fuser::{Config, MountOption, Session, SessionACL};
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 use vfs::Vfs;
@@ -29,6 +31,7 @@ impl fmt::Display for MountError {
 pub struct Mounted {
     session: Session<Adapter>,
     server: Arc<Server>,
+    requests: Arc<Source>,
 }
 
 impl Mounted {
@@ -47,12 +50,17 @@ impl Mounted {
     ) -> Result<Mounted, MountError> {
         let strict = options.errors.as_deref() == Some("panic");
         let server = Arc::new(Server::new(Arc::clone(vfs), strict, tell));
-        let adapter = Adapter::new(Arc::clone(&server), options.clone());
+        let requests = Arc::new(Source::new());
+        let adapter = Adapter::new(Arc::clone(&server), options.clone(), Arc::clone(&requests));
         let config = config(source, superuser, options);
         match Session::new(adapter, dir, &config) {
             Ok(session) => {
                 read_ahead(dir, options.read_ahead);
-                Ok(Mounted { session, server })
+                Ok(Mounted {
+                    session,
+                    server,
+                    requests,
+                })
             }
             Err(e) => {
                 // Nothing has been changed; a failure here would be the next mount's, too.
@@ -72,7 +80,11 @@ impl Mounted {
     /// # Errors
     /// Why the volume is not clean.
     pub fn serve(self) -> Result<(), String> {
+        // Without it, requests that wait are not seen, and each is read when the one before is answered or waits.
+        let device = self.session.as_fd().try_clone_to_owned();
+        self.requests.set(device.ok());
         let ended = self.session.run();
+        self.requests.set(None);
         self.server.shut_down()?;
         ended.map_err(|e| format!("the connection to the kernel ended: {e}"))
     }

@@ -1,6 +1,7 @@
 //! Panics at the borders: the hook that names the task, the boundary to C, and parts that must not wait.
 
 use crate::failure::Clock;
+use crate::leader::about_to_wait;
 use crate::world::core;
 use base::Time;
 use std::any::Any;
@@ -120,7 +121,7 @@ pub fn no_yield<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Panics if a wait in the real world is inside of [`no_yield`].
+/// Before a wait in the real world: panics inside of [`no_yield`]; says so to the source of this thread ([`about_to_wait`]).
 #[track_caller]
 pub(crate) fn may_wait() {
     let site = std::panic::Location::caller();
@@ -128,6 +129,7 @@ pub(crate) fn may_wait() {
         NO_YIELD.get() == 0,
         "rt::no_yield: this thread would wait at {site}"
     );
+    about_to_wait();
 }
 
 /// True if the running task (or thread) unwinds from a panic. Use instead of `std::thread::panicking`.

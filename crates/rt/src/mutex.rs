@@ -2,6 +2,7 @@
 //! and the unlocker takes it on behalf of the first waiter.
 
 use crate::core::{Core, here};
+use crate::leader::about_to_wait;
 use crate::order;
 use crate::task::{LockWait, Site, Wait, Wake};
 use crate::world::{Binding, core};
@@ -94,7 +95,10 @@ impl<T: ?Sized> Mutex<T> {
     ) -> parking_lot::MutexGuard<'_, T> {
         order::before(core, self.name, site);
         let inner = match core {
-            None => self.inner.lock(),
+            None => self.inner.try_lock().unwrap_or_else(|| {
+                about_to_wait();
+                self.inner.lock()
+            }),
             Some(core) => {
                 core.scheduling_point(site);
                 self.inner

@@ -1,6 +1,7 @@
 //! `RwLock`: many readers or one writer, first come first served in a simulation.
 
 use crate::core::{Core, here};
+use crate::leader::about_to_wait;
 use crate::order;
 use crate::task::{LockWait, Site, Wait, Wake};
 use crate::world::{Binding, core};
@@ -63,7 +64,10 @@ impl<T: ?Sized> RwLock<T> {
         let core = self.enter(site);
         order::before(core, self.name, site);
         let inner = match core {
-            None => self.inner.read(),
+            None => self.inner.try_read().unwrap_or_else(|| {
+                about_to_wait();
+                self.inner.read()
+            }),
             Some(core) => self.free_read().unwrap_or_else(|| {
                 self.wait(core, false, site);
                 // SAFETY: `pump` took the raw lock shared on our behalf, and no guard for that exists.
@@ -83,7 +87,10 @@ impl<T: ?Sized> RwLock<T> {
         let core = self.enter(site);
         order::before(core, self.name, site);
         let inner = match core {
-            None => self.inner.write(),
+            None => self.inner.try_write().unwrap_or_else(|| {
+                about_to_wait();
+                self.inner.write()
+            }),
             Some(core) => self.free_write().unwrap_or_else(|| {
                 self.wait(core, true, site);
                 // SAFETY: `pump` took the raw lock exclusively on our behalf, and no guard for that exists.

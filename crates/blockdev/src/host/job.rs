@@ -113,6 +113,7 @@ impl Job {
 
     /// Does it, or what is left of it after `done` bytes, in this thread.
     pub fn run(&mut self, place: &Place, done: usize) -> Result<(), DevError> {
+        rt::about_to_wait();
         let result = match self {
             Job::Read { at, into } => place.read_into(*at, into, done),
             Job::Write { at, dsync, .. } => {

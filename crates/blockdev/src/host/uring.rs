@@ -180,6 +180,7 @@ impl Lane {
             }
             state.reaping = true;
             drop(state);
+            rt::about_to_wait();
             let entered = self.ring.submit_and_wait(1);
             state = self.state.lock();
             self.reap(&mut state);

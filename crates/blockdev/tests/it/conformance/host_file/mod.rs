@@ -1,10 +1,12 @@
 //! Files of the host: every way of I/O under the contract, locks, windows, threads.
 
 use super::block;
-use base::{Bytes, Lba, SECTOR_BYTES};
+use base::{BLOCK_BYTES, Bytes, Lba, Nanos, SECTOR_BYTES};
+use rt::Leaders;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tempfile::TempDir;
 use varve_blockdev::{
     BlockDevice, Class, DevErrorKind, HostError, HostFile, HostIo, HostOptions, Op, Piece, Request,
@@ -12,6 +14,8 @@ use varve_blockdev::{
 };
 
 const MIB: u64 = 1 << 20;
+/// Longer than anything here takes.
+const PATIENCE: Nanos = Nanos::from_secs(30);
 
 /// A folder on the disk of the build, where direct I/O is likely, with an image of `mib` MiB in it.
 fn image(mib: u64) -> (TempDir, PathBuf) {
@@ -333,5 +337,63 @@ fn options_are_read_or_left_to_others() {
     assert!(!options.set("noatime").unwrap() && !options.set("direct=1").unwrap());
     for bad in ["io=fast", "offset=x", "sizelimit=-1"] {
         assert!(options.set(bad).is_err(), "{bad}");
+    }
+}
+
+/// Does `request` as one of two threads of a source; the other one is parked, and must be called before the request ends.
+fn with_a_thread_beside(request: impl FnOnce() + Send + 'static) {
+    let leaders = Leaders::new();
+    let (parks, (tell, called)) = (Arc::clone(&leaders), rt::channel(1));
+    let (ready, both) = rt::channel(1);
+    let first = rt::spawn("first", move || {
+        leaders.turn(1, false, || ());
+        both.recv().expect("the other one comes");
+        leaders.turn(1, false, || {
+            request();
+            // Without a wait of this crate, which would call it.
+            let until = rt::now() + PATIENCE;
+            while called.try_recv().is_none() {
+                assert!(rt::now() < until, "it waited, and told nobody");
+            }
+        });
+    });
+    let other = rt::spawn("other", move || {
+        // Two clients are a crowd: no wait is left to the alarm.
+        parks.turn(2, false, || ready.send(()).expect("it waits"));
+        tell.send(()).expect("it waits");
+    });
+    first.join().expect("it ends");
+    other.join().expect("it was called");
+}
+
+#[test]
+fn a_thread_that_waits_for_the_host_lets_another_read_requests() {
+    let piece = || Piece {
+        bytes: Bytes::from(vec![7; BLOCK_BYTES]),
+        class: Class::Data,
+    };
+    let write = |fua| Op::Write {
+        lba: Lba(0),
+        pieces: vec![piece()],
+        fua,
+    };
+    let read = Op::Read {
+        lba: Lba(0),
+        sectors: 8,
+    };
+    for way in ways() {
+        let (_dir, path) = image(1);
+        let file = Arc::new(HostFile::open(&path, &way).unwrap());
+        if file.is_uring() {
+            // What is complete when it is asked for is not waited for.
+            continue;
+        }
+        for op in [write(false), write(true), Op::Flush, read.clone()] {
+            let file = Arc::clone(&file);
+            with_a_thread_beside(move || {
+                let ticket = file.submit(Request { op });
+                file.wait(ticket).expect("the host does it");
+            });
+        }
     }
 }

@@ -1,0 +1,636 @@
+//! Threads of the real world that take requests from one source, one of them at a time: Leader/Followers (Schmidt, O'Ryan, Kircher, Pyarali,
+//! Buschmann, "Leader/Followers", PLoP 2000).
+//!
+//! A source that many threads wait at, as the device of FUSE, gives each request to another one of them: whoever has answered comes last again.
+//! The thread that has just answered often is there before the one that was waked, which then was waked for nothing. With one thread there is
+//! nothing of that, but a request that waits for the disk holds up all others. So one thread reads until it is about to wait, or has a request that
+//! takes long. Then another one is called to the source: at once if there is a crowd (several clients, or requests that queue), else by an alarm after
+//! [`LATE`], so that a client that is alone and waits for each answer pays for no second thread.
+//!
+//! ```text
+//!  reading --request--> in a turn --about to wait: a crowd? call another : set the alarm--> in a turn, waiting
+//!     ^                    | end: nobody reads?                                                | end: nobody reads?
+//!     +------- yes --------+--------------------------- yes -----------------------------------+
+//!     +--- called --- parked <-- no -----------------------------------------------------------+
+//! ```
+//!
+//! - L1: while a thread is parked, one reads, or is on its way to, or is in a turn in which it has not waited, or the alarm is set.
+//! - L2: the alarm is set for [`LATE`] after a thread was about to wait, and not put off: nobody else sets it before somebody reads again.
+//! - L3: a thread parks only while another one that has had a turn reads. Those that never had one are not counted: nothing tells of their end.
+//! - L4: a thread that ends calls a parked one, so the end of the source reaches all.
+//! - L5: nothing here waits for a task, and a thread without a turn takes no notice: all may be called inside of a simulation.
+
+use base::Nanos;
+use parking_lot::{Condvar as OsCondvar, Mutex as OsMutex};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Weak};
+
+/// How long requests of others may lie unread while the only thread that reads waits: where there was one client until then.
+const LATE: Nanos = Nanos(1_000_000);
+/// Requests for which a crowd is remembered.
+const CROWD_REQUESTS: u32 = 64;
+/// Requests one after the other that found the next one there already: a crowd. A client that is alone has few that it does not wait for.
+const QUEUED_MIN: u32 = 4;
+
+/// The threads that take turns at one source.
+pub struct Leaders {
+    state: OsMutex<State>,
+    /// Without it each wait calls another thread.
+    alarm: Option<Alarm>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Threads that read, or are called to: of those that have had a turn (L3).
+    readers: usize,
+    parked: Vec<Arc<Bed>>,
+    /// Nobody reads, and who did last waits (L2).
+    late: bool,
+    /// Who asked last.
+    client: u32,
+    /// Requests in a row that found another one there.
+    queued: u32,
+    /// Requests for which a crowd is taken for granted.
+    crowd: u32,
+}
+
+/// Where a thread is parked.
+#[derive(Default)]
+struct Bed {
+    called: OsMutex<bool>,
+    news: OsCondvar,
+}
+
+impl Bed {
+    fn call(&self) {
+        *self.called.lock() = true;
+        self.news.notify_one();
+    }
+    fn wait(&self) {
+        let mut called = self.called.lock();
+        while !*called {
+            self.news.wait(&mut called);
+        }
+    }
+}
+
+/// A timer with a thread that waits for it: to set it is one call of the kernel, and wakes nobody.
+struct Alarm {
+    timer: Arc<OwnedFd>,
+    after: Nanos,
+}
+
+impl Alarm {
+    /// One that calls `ring` until that answers false.
+    fn new(after: Nanos, ring: impl Fn() -> bool + Send + 'static) -> io::Result<Alarm> {
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
+        let timer = Arc::new(timer);
+        let watched = Arc::clone(&timer);
+        let watch = move || {
+            let mut rung = [0; 8];
+            loop {
+                match rustix::io::read(&*watched, &mut rung) {
+                    Err(rustix::io::Errno::INTR) => {}
+                    Ok(_) if ring() => {}
+                    _ => return,
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("leaders alarm".into())
+            .spawn(watch)?;
+        Ok(Alarm { timer, after })
+    }
+
+    fn set(&self, after: Nanos) {
+        let timespec = |span: Nanos| Timespec {
+            tv_sec: (span.0 / 1_000_000_000) as i64,
+            tv_nsec: (span.0 % 1_000_000_000) as _,
+        };
+        let once = Itimerspec {
+            it_interval: timespec(Nanos(0)),
+            it_value: timespec(after),
+        };
+        let set = timerfd_settime(&*self.timer, TimerfdTimerFlags::empty(), &once);
+        debug_assert!(set.is_ok(), "timerfd_settime: {set:?}");
+    }
+}
+
+impl Drop for Alarm {
+    /// Its thread finds nobody to ring for, and ends.
+    fn drop(&mut self) {
+        self.set(Nanos(1));
+    }
+}
+
+/// What a thread knows of its source; dropped when it ends.
+#[derive(Default)]
+struct Seat {
+    leaders: RefCell<Option<Arc<Leaders>>>,
+    /// Counted among the readers.
+    reads: Cell<bool>,
+    /// In a turn in which it has not waited yet.
+    leads: Cell<bool>,
+}
+
+thread_local! {
+    static SEAT: Seat = Seat::default();
+}
+
+/// To be called before this thread waits for something of the real world, or does what takes long. The locks and queues of this crate do so
+/// themselves; who waits in the kernel says so.
+#[inline]
+pub fn about_to_wait() {
+    // A thread that is ending has no seat any more.
+    let _ = SEAT.try_with(Seat::about_to_wait);
+}
+
+impl Leaders {
+    /// For threads yet to come.
+    pub fn new() -> Arc<Leaders> {
+        Leaders::with(LATE)
+    }
+
+    fn with(late: Nanos) -> Arc<Leaders> {
+        Arc::new_cyclic(|it: &Weak<Leaders>| {
+            let it = Weak::clone(it);
+            let ring = move || it.upgrade().is_some_and(|leaders| leaders.rung());
+            Leaders {
+                state: OsMutex::default(),
+                alarm: Alarm::new(late, ring).ok(),
+            }
+        })
+    }
+
+    /// Answers a request that this thread has read, of `client`, a thread of another process; 0 if that is not known. `queued`: another request is
+    /// there. The thread parks before it returns if another one reads.
+    pub fn turn(self: &Arc<Self>, client: u32, queued: bool, answer: impl FnOnce()) {
+        self.begin(client, queued);
+        answer();
+        self.end(true);
+    }
+
+    /// As [`Leaders::turn`] for what nobody waits for, and without parking: the thread has more to do before it reads again.
+    pub fn aside(self: &Arc<Self>, work: impl FnOnce()) {
+        self.begin(0, false);
+        work();
+        self.end(false);
+    }
+
+    fn begin(self: &Arc<Self>, client: u32, queued: bool) {
+        SEAT.with(|seat| {
+            let mut leaders = seat.leaders.borrow_mut();
+            let mut state = self.state.lock();
+            match &*leaders {
+                Some(known) => {
+                    debug_assert!(Arc::ptr_eq(known, self), "a thread has one source");
+                    state.readers -= 1;
+                }
+                None => *leaders = Some(Arc::clone(self)),
+            }
+            seat.reads.set(false);
+            seat.leads.set(true);
+            if state.queues(client, queued) {
+                state.call_if_none();
+            }
+        });
+    }
+
+    fn about_to_wait(&self) {
+        let mut state = self.state.lock();
+        match &self.alarm {
+            Some(alarm) if state.crowd == 0 => {
+                if state.readers == 0 && !state.parked.is_empty() {
+                    state.late = true;
+                    drop(state);
+                    alarm.set(alarm.after);
+                }
+            }
+            _ => state.call_if_none(),
+        }
+    }
+
+    /// The alarm.
+    fn rung(&self) -> bool {
+        let mut state = self.state.lock();
+        if std::mem::take(&mut state.late) {
+            state.call_if_none();
+        }
+        true
+    }
+
+    /// A thread has answered: back to the source, or to bed.
+    fn end(&self, may_park: bool) {
+        let _ = SEAT.try_with(|seat| seat.leads.set(false));
+        let mut state = self.state.lock();
+        if state.readers == 0 || !may_park {
+            state.readers += 1;
+            state.late = false;
+        } else {
+            let bed = Arc::new(Bed::default());
+            state.parked.push(Arc::clone(&bed));
+            drop(state);
+            bed.wait();
+        }
+        let _ = SEAT.try_with(|seat| seat.reads.set(true));
+    }
+
+    /// A thread has ended: at the source, or by a panic.
+    fn left(&self, read: bool) {
+        let mut state = self.state.lock();
+        state.readers -= usize::from(read);
+        state.call();
+    }
+}
+
+impl State {
+    /// Notes a request; true if more of them queue than one thread should have.
+    fn queues(&mut self, client: u32, queued: bool) -> bool {
+        self.queued = if queued { self.queued + 1 } else { 0 };
+        let another = client != 0 && self.client != 0 && client != self.client;
+        if client != 0 {
+            self.client = client;
+        }
+        let queue = self.queued >= QUEUED_MIN;
+        self.crowd = match queue || another {
+            true => CROWD_REQUESTS,
+            false => self.crowd.saturating_sub(1),
+        };
+        queue
+    }
+
+    fn call_if_none(&mut self) {
+        if self.readers == 0 {
+            self.call();
+        }
+    }
+
+    /// Calls the thread that parked last: its memory is the warmest.
+    fn call(&mut self) {
+        if let Some(bed) = self.parked.pop() {
+            self.readers += 1;
+            bed.call();
+        }
+    }
+}
+
+impl Seat {
+    #[inline]
+    fn about_to_wait(&self) {
+        if self.leads.replace(false)
+            && let Some(leaders) = &*self.leaders.borrow()
+        {
+            leaders.about_to_wait();
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if let Some(leaders) = self.leaders.take() {
+            leaders.left(self.reads.get());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Condvar, Mutex, RwLock, Semaphore, channel};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    /// Longer than anything here takes: who waits that long waits for good.
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// A client that is alone, and another one.
+    const ALONE: u32 = 1;
+    const OTHER: u32 = 2;
+    /// Not a request.
+    const ASIDE: u32 = 0;
+    /// An alarm that never rings here.
+    const NEVER: Nanos = Nanos(3_600_000_000_000);
+
+    type Request = (u32, bool, Box<dyn FnOnce() + Send>);
+
+    /// A source: whoever comes first gets the next request; none any more is the end.
+    struct Served {
+        source: Option<mpsc::Sender<Request>>,
+        threads: Vec<thread::JoinHandle<()>>,
+        /// Turns of each thread.
+        turns: Vec<Arc<AtomicU32>>,
+        leaders: Arc<Leaders>,
+    }
+
+    impl Served {
+        fn by(threads: usize, leaders: Arc<Leaders>) -> Served {
+            let (source, requests) = mpsc::channel::<Request>();
+            let requests = Arc::new(OsMutex::new(requests));
+            let turns: Vec<_> = (0..threads).map(|_| Arc::default()).collect();
+            let thread = |count: &Arc<AtomicU32>| {
+                let (requests, leaders) = (Arc::clone(&requests), Arc::clone(&leaders));
+                let count = Arc::clone(count);
+                thread::spawn(move || {
+                    loop {
+                        let next = requests.lock().recv();
+                        let Ok((client, queued, request)) = next else {
+                            return;
+                        };
+                        count.fetch_add(1, Ordering::Relaxed);
+                        match client {
+                            ASIDE => leaders.aside(request),
+                            _ => leaders.turn(client, queued, request),
+                        }
+                    }
+                })
+            };
+            let threads = turns.iter().map(thread).collect();
+            Served {
+                source: Some(source),
+                threads,
+                turns,
+                leaders,
+            }
+        }
+        fn send(&self, client: u32, queued: bool, request: impl FnOnce() + Send + 'static) {
+            let source = self.source.as_ref().expect("it has not ended");
+            let request = (client, queued, Box::new(request) as Box<_>);
+            source.send(request).expect("threads are there");
+        }
+        /// Sends a request that does nothing, and waits for its answer.
+        fn ask(&self) {
+            let (tell, told) = mpsc::channel();
+            self.send(ALONE, false, move || {
+                tell.send(()).expect("somebody waits");
+            });
+            told.recv_timeout(PATIENCE).expect("nobody reads requests");
+        }
+        fn taken(&self) -> Vec<u32> {
+            self.turns
+                .iter()
+                .map(|t| t.load(Ordering::Relaxed))
+                .collect()
+        }
+        fn parked(&self) -> usize {
+            self.leaders.state.lock().parked.len()
+        }
+        /// Asks until all threads but one are parked.
+        fn settle(&self) {
+            while self.parked() + 1 < self.threads.len() {
+                self.ask();
+            }
+        }
+        /// The end of the source; true if all threads end.
+        fn end(mut self) -> bool {
+            self.source = None;
+            let (tell, told) = mpsc::channel();
+            thread::spawn(move || {
+                for thread in self.threads {
+                    let _ = thread.join();
+                }
+                tell.send(())
+            });
+            told.recv_timeout(PATIENCE).is_ok()
+        }
+    }
+
+    #[test]
+    fn requests_that_do_not_wait_are_one_threads() {
+        let served = Served::by(4, Leaders::new());
+        served.settle();
+        let before = served.taken();
+        for _ in 0..1000 {
+            served.ask();
+        }
+        let after = served.taken();
+        let busy = before.iter().zip(&after).filter(|(b, a)| a > b).count();
+        assert_eq!(busy, 1, "{before:?} {after:?}");
+        assert!(served.end());
+    }
+
+    /// A request waits in `wait` until `let_go`; another one is answered meanwhile, by the alarm's help or without.
+    fn another_is_answered(wait: impl FnOnce() + Send + 'static, let_go: impl FnOnce()) {
+        let served = Served::by(3, Leaders::new());
+        served.settle();
+        let (tell, told) = mpsc::channel();
+        served.send(ALONE, false, move || {
+            wait();
+            tell.send(()).expect("somebody waits");
+        });
+        served.ask();
+        assert!(told.try_recv().is_err(), "it was to wait");
+        let_go();
+        told.recv_timeout(PATIENCE).expect("it is let go");
+        served.ask();
+        assert!(served.end());
+    }
+
+    /// Threads that are parked while a request of `client` waits, of three, without an alarm that rings.
+    fn parked_beside_a_wait(client: u32) -> usize {
+        let served = Served::by(3, Leaders::with(NEVER));
+        served.settle();
+        let (waits, waited) = mpsc::channel();
+        let (go, gone) = mpsc::channel::<()>();
+        served.send(client, false, move || {
+            about_to_wait();
+            waits.send(()).expect("somebody waits");
+            gone.recv().expect("it is let go");
+        });
+        waited.recv_timeout(PATIENCE).expect("it is taken");
+        let parked = served.parked();
+        go.send(()).expect("it waits");
+        assert!(served.end());
+        parked
+    }
+
+    #[test]
+    fn a_crowd_is_not_left_to_the_alarm_and_a_lone_client_wakes_nobody() {
+        assert_eq!(parked_beside_a_wait(ALONE), 2);
+        assert_eq!(parked_beside_a_wait(OTHER), 1);
+    }
+
+    #[test]
+    fn a_crowd_is_forgotten() {
+        let mut state = State::default();
+        let mut crowd = |client, queued| {
+            let calls = state.queues(client, queued);
+            (calls, state.crowd > 0)
+        };
+        assert_eq!(crowd(ALONE, false), (false, false));
+        // Not known who: the kernel itself.
+        assert_eq!(crowd(0, false), (false, false));
+        assert_eq!(crowd(ALONE, false), (false, false));
+        assert_eq!(crowd(OTHER, false), (false, true));
+        for _ in 1..CROWD_REQUESTS {
+            assert_eq!(crowd(OTHER, false), (false, true));
+        }
+        assert_eq!(crowd(OTHER, false), (false, false));
+        for _ in 1..QUEUED_MIN {
+            assert_eq!(crowd(OTHER, true), (false, false));
+        }
+        assert_eq!(crowd(OTHER, false), (false, false), "not in a row");
+        for _ in 1..QUEUED_MIN {
+            assert_eq!(crowd(OTHER, true), (false, false));
+        }
+        assert_eq!(crowd(OTHER, true), (true, true));
+    }
+
+    #[test]
+    fn a_request_that_waits_holds_up_no_other() {
+        let lock = Arc::new(Mutex::new(()));
+        let held = lock.lock();
+        let it = Arc::clone(&lock);
+        another_is_answered(move || drop(it.lock()), || drop(held));
+
+        let lock = Arc::new(RwLock::new(()));
+        let held = lock.write();
+        let it = Arc::clone(&lock);
+        another_is_answered(move || drop(it.read()), || drop(held));
+        let held = lock.read();
+        let it = Arc::clone(&lock);
+        another_is_answered(move || drop(it.write()), || drop(held));
+
+        let news = Arc::new((Mutex::new(false), Condvar::new()));
+        let it = Arc::clone(&news);
+        let wait = move || {
+            let mut come = it.0.lock();
+            while !*come {
+                it.1.wait(&mut come);
+            }
+        };
+        another_is_answered(wait, || {
+            *news.0.lock() = true;
+            news.1.notify_all();
+        });
+
+        let permits = Arc::new(Semaphore::new(0));
+        let it = Arc::clone(&permits);
+        another_is_answered(move || it.acquire(1), || permits.release(1));
+
+        let (sender, receiver) = channel::<()>(1);
+        let let_go = || sender.send(()).expect("it is received");
+        another_is_answered(move || receiver.recv().expect("it is sent"), let_go);
+    }
+
+    #[test]
+    fn where_requests_queue_another_thread_is_called_before_anybody_waits() {
+        let served = Served::by(2, Leaders::with(NEVER));
+        served.settle();
+        for _ in 1..QUEUED_MIN {
+            served.send(ALONE, true, || ());
+        }
+        let done = Arc::new(AtomicBool::new(false));
+        let it = Arc::clone(&done);
+        served.send(ALONE, true, move || {
+            while !it.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+        });
+        served.ask();
+        done.store(true, Ordering::Release);
+        assert!(served.end());
+    }
+
+    #[test]
+    fn work_aside_parks_nobody_and_holds_up_nobody() {
+        let served = Served::by(2, Leaders::new());
+        served.settle();
+        for _ in 0..3 {
+            served.send(ASIDE, false, || ());
+        }
+        served.ask();
+        let (go, gone) = mpsc::channel::<()>();
+        served.send(ASIDE, false, move || {
+            about_to_wait();
+            gone.recv().expect("it is let go");
+        });
+        served.ask();
+        go.send(()).expect("it waits");
+        assert!(served.end());
+    }
+
+    #[test]
+    fn without_an_alarm_each_wait_calls() {
+        let none = Arc::new(Leaders {
+            state: OsMutex::default(),
+            alarm: None,
+        });
+        let served = Served::by(2, none);
+        served.settle();
+        let (go, gone) = mpsc::channel::<()>();
+        served.send(ALONE, false, move || {
+            about_to_wait();
+            gone.recv().expect("it is let go");
+        });
+        served.ask();
+        go.send(()).expect("it waits");
+        assert!(served.end());
+    }
+
+    #[test]
+    fn the_alarms_thread_ends_with_the_leaders() {
+        let leaders = Leaders::new();
+        let alarm = leaders.alarm.as_ref().expect("there are timers");
+        let timer = Arc::downgrade(&alarm.timer);
+        drop(leaders);
+        let until = std::time::Instant::now() + PATIENCE;
+        while timer.strong_count() > 0 {
+            assert!(std::time::Instant::now() < until, "it still waits");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn with_all_threads_in_requests_that_wait_the_first_that_is_through_reads() {
+        let served = Served::by(3, Leaders::new());
+        served.settle();
+        let lock = Arc::new(Mutex::new(()));
+        let held = lock.lock();
+        for _ in 0..3 {
+            let it = Arc::clone(&lock);
+            served.send(ALONE, false, move || drop(it.lock()));
+        }
+        drop(held);
+        for _ in 0..10 {
+            served.ask();
+        }
+        assert!(served.end());
+    }
+
+    #[test]
+    fn the_end_reaches_threads_that_are_parked_and_those_that_never_had_a_turn() {
+        for asked in 0..6 {
+            let served = Served::by(4, Leaders::new());
+            for _ in 0..asked {
+                served.ask();
+            }
+            assert!(served.end(), "after {asked} requests");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_panics_leaves_the_source_to_another() {
+        let served = Served::by(2, Leaders::new());
+        served.settle();
+        served.send(ALONE, false, || panic!("planted"));
+        served.ask();
+        assert!(served.end());
+    }
+
+    #[test]
+    fn a_thread_without_a_source_takes_no_notice() {
+        about_to_wait();
+        let lock = Mutex::new(0);
+        *lock.lock() += 1;
+        about_to_wait();
+        assert_eq!(lock.into_inner(), 1);
+    }
+}
