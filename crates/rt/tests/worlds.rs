@@ -479,7 +479,7 @@ fn a_value_belongs_to_its_task_and_its_call() {
         };
         let out = Sim::new(cfg).run(|| {
             let (outer, child) = rt::with_local(5u32, || {
-                let child = rt::spawn("child", move || seen());
+                let child = rt::spawn("child", seen);
                 (turns(), child.join().unwrap())
             });
             assert_eq!(child, None, "V1");
