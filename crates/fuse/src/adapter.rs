@@ -19,7 +19,7 @@ use fuser::{
     ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
     ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use rt::{Leaders, about_to_wait};
+use rt::{Asked, Leaders};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -59,14 +59,14 @@ impl Adapter {
         }
     }
 
-    /// Answers a request in this thread. If it is `long`, that counts as waiting.
+    /// Answers a request in this thread; `long`: another one reads beside it from the start.
     fn turn(&self, request: &Request, long: bool, answer: impl FnOnce()) {
-        (self.leaders).turn(request.pid(), self.source.has_more(), || {
-            if long {
-                about_to_wait();
-            }
-            answer();
-        });
+        let asked = Asked {
+            client: request.pid(),
+            queued: self.source.has_more(),
+            long,
+        };
+        self.leaders.turn(&asked, answer);
     }
 
     /// Who makes something with this umask.
@@ -262,7 +262,7 @@ impl Filesystem for Adapter {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        self.turn(request, size.is_some(), || {
+        self.turn(request, false, || {
             let change = Change {
                 perm: mode.map(|mode| mode as u16 & 0o7777),
                 uid,

@@ -3,9 +3,9 @@
 //!
 //! A source that many threads wait at, as the device of FUSE, gives each request to another one of them: whoever has answered comes last again.
 //! The thread that has just answered often is there before the one that was waked, which then was waked for nothing. With one thread there is
-//! nothing of that, but a request that waits for the disk holds up all others. So one thread reads until it is about to wait, or has a request that
-//! takes long. Then another one is called to the source: at once if there is a crowd (several clients, or requests that queue), else by an alarm after
-//! [`LATE`], so that a client that is alone and waits for each answer pays for no second thread.
+//! nothing of that, but a request that waits for the disk holds up all others. So one thread reads until it is about to wait. Then another one is
+//! called to the source: at once if there is a crowd (several clients, or requests that queue), else by an alarm after [`LATE`], so that a client that
+//! is alone and waits for each answer pays for no second thread. Before a request that takes long by itself one is called in any case.
 //!
 //! ```text
 //!  reading --request--> in a turn --about to wait: a crowd? call another : set the alarm--> in a turn, waiting
@@ -129,6 +129,17 @@ impl Drop for Alarm {
     }
 }
 
+/// A request, as far as it matters here.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Asked {
+    /// A thread of another process, which asks; 0 if that is not known.
+    pub client: u32,
+    /// Another request is there already.
+    pub queued: bool,
+    /// The answer takes far longer than to wake a thread, whether it waits or not: another one is called first.
+    pub long: bool,
+}
+
 /// What a thread knows of its source; dropped when it ends.
 #[derive(Default)]
 struct Seat {
@@ -143,8 +154,8 @@ thread_local! {
     static SEAT: Seat = Seat::default();
 }
 
-/// To be called before this thread waits for something of the real world, or does what takes long. The locks and queues of this crate do so
-/// themselves; who waits in the kernel says so.
+/// To be called before this thread waits for something of the real world. The locks and queues of this crate do so themselves; who waits in the
+/// kernel says so.
 #[inline]
 pub fn about_to_wait() {
     // A thread that is ending has no seat any more.
@@ -168,22 +179,21 @@ impl Leaders {
         })
     }
 
-    /// Answers a request that this thread has read, of `client`, a thread of another process; 0 if that is not known. `queued`: another request is
-    /// there. The thread parks before it returns if another one reads.
-    pub fn turn(self: &Arc<Self>, client: u32, queued: bool, answer: impl FnOnce()) {
-        self.begin(client, queued);
+    /// Answers a request that this thread has read. The thread parks before it returns if another one reads.
+    pub fn turn(self: &Arc<Self>, request: &Asked, answer: impl FnOnce()) {
+        self.begin(request);
         answer();
         self.end(true);
     }
 
     /// As [`Leaders::turn`] for what nobody waits for, and without parking: the thread has more to do before it reads again.
     pub fn aside(self: &Arc<Self>, work: impl FnOnce()) {
-        self.begin(0, false);
+        self.begin(&Asked::default());
         work();
         self.end(false);
     }
 
-    fn begin(self: &Arc<Self>, client: u32, queued: bool) {
+    fn begin(self: &Arc<Self>, request: &Asked) {
         SEAT.with(|seat| {
             let mut leaders = seat.leaders.borrow_mut();
             let mut state = self.state.lock();
@@ -196,7 +206,8 @@ impl Leaders {
             }
             seat.reads.set(false);
             seat.leads.set(true);
-            if state.queues(client, queued) {
+            let queue = state.queues(request.client, request.queued);
+            if queue || request.long {
                 state.call_if_none();
             }
         });
@@ -319,7 +330,7 @@ mod tests {
     /// An alarm that never rings here.
     const NEVER: Nanos = Nanos(3_600_000_000_000);
 
-    type Request = (u32, bool, Box<dyn FnOnce() + Send>);
+    type Request = (Asked, Box<dyn FnOnce() + Send>);
 
     /// A source: whoever comes first gets the next request; none any more is the end.
     struct Served {
@@ -341,13 +352,13 @@ mod tests {
                 thread::spawn(move || {
                     loop {
                         let next = requests.lock().recv();
-                        let Ok((client, queued, request)) = next else {
+                        let Ok((asked, request)) = next else {
                             return;
                         };
                         count.fetch_add(1, Ordering::Relaxed);
-                        match client {
+                        match asked.client {
                             ASIDE => leaders.aside(request),
-                            _ => leaders.turn(client, queued, request),
+                            _ => leaders.turn(&asked, request),
                         }
                     }
                 })
@@ -362,7 +373,22 @@ mod tests {
         }
         fn send(&self, client: u32, queued: bool, request: impl FnOnce() + Send + 'static) {
             let source = self.source.as_ref().expect("it has not ended");
-            let request = (client, queued, Box::new(request) as Box<_>);
+            let asked = Asked {
+                client,
+                queued,
+                long: false,
+            };
+            let request = (asked, Box::new(request) as Box<_>);
+            source.send(request).expect("threads are there");
+        }
+        fn send_long(&self, request: impl FnOnce() + Send + 'static) {
+            let source = self.source.as_ref().expect("it has not ended");
+            let asked = Asked {
+                client: ALONE,
+                queued: false,
+                long: true,
+            };
+            let request = (asked, Box::new(request) as Box<_>);
             source.send(request).expect("threads are there");
         }
         /// Sends a request that does nothing, and waits for its answer.
@@ -554,6 +580,22 @@ mod tests {
         });
         served.ask();
         go.send(()).expect("it waits");
+        assert!(served.end());
+    }
+
+    #[test]
+    fn before_a_long_request_another_thread_is_called() {
+        let served = Served::by(2, Leaders::with(NEVER));
+        served.settle();
+        let done = Arc::new(AtomicBool::new(false));
+        let it = Arc::clone(&done);
+        served.send_long(move || {
+            while !it.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+        });
+        served.ask();
+        done.store(true, Ordering::Release);
         assert!(served.end());
     }
 

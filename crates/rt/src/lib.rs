@@ -47,7 +47,7 @@ pub use config::{BadReplay, DELAYS, OnPanic, Policy, SimConfig};
 pub use explore::each_schedule;
 pub use failure::{Blocked, Failure};
 pub use guards::{Payload, foreign, foreign_depth, in_simulation, no_yield, unwinding};
-pub use leader::{Leaders, about_to_wait};
+pub use leader::{Asked, Leaders, about_to_wait};
 pub use local::{local, with_local};
 pub use mutant::{MUTANTS, Reached, mutant};
 pub use mutex::{Mutex, MutexGuard};

@@ -2,7 +2,7 @@
 
 use super::block;
 use base::{BLOCK_BYTES, Bytes, Lba, Nanos, SECTOR_BYTES};
-use rt::Leaders;
+use rt::{Asked, Leaders};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -340,15 +340,22 @@ fn options_are_read_or_left_to_others() {
     }
 }
 
+fn asked(client: u32) -> Asked {
+    Asked {
+        client,
+        ..Asked::default()
+    }
+}
+
 /// Does `request` as one of two threads of a source; the other one is parked, and must be called before the request ends.
 fn with_a_thread_beside(request: impl FnOnce() + Send + 'static) {
     let leaders = Leaders::new();
     let (parks, (tell, called)) = (Arc::clone(&leaders), rt::channel(1));
     let (ready, both) = rt::channel(1);
     let first = rt::spawn("first", move || {
-        leaders.turn(1, false, || ());
+        leaders.turn(&asked(1), || ());
         both.recv().expect("the other one comes");
-        leaders.turn(1, false, || {
+        leaders.turn(&asked(1), || {
             request();
             // Without a wait of this crate, which would call it.
             let until = rt::now() + PATIENCE;
@@ -359,7 +366,7 @@ fn with_a_thread_beside(request: impl FnOnce() + Send + 'static) {
     });
     let other = rt::spawn("other", move || {
         // Two clients are a crowd: no wait is left to the alarm.
-        parks.turn(2, false, || ready.send(()).expect("it waits"));
+        parks.turn(&asked(2), || ready.send(()).expect("it waits"));
         tell.send(()).expect("it waits");
     });
     first.join().expect("it ends");
