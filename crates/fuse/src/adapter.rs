@@ -6,18 +6,19 @@
 // Times of this protocol library are those of std; no clock is read here.
 #![allow(clippy::disallowed_types)]
 
-use crate::convert::{
-    BLOCK_BYTES, fallocate_mode, file_type, open_mode, rename_mode, system_time, time_set, unknown,
-};
+mod answers;
+
+use crate::convert::{fallocate_mode, file_type, open_mode, rename_mode, time_set, unknown};
 use crate::groups::groups_of;
 use crate::options::Options;
 use crate::server::{Caller, Change, OpenMode, STATFS_NAME_BYTES, Server};
 use crate::source::Source;
+use answers::{NAME_TTL, empty, number, written, xattr};
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, FileAttr, FileHandle, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
-    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
-    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
+    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use rt::{Asked, Leaders};
 use std::ffi::OsStr;
@@ -26,16 +27,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use vfs::{Attr, Creds, Errno, FileKind, FsStat, SeekMode, XattrMode};
+use vfs::{Creds, Errno, FsStat, SeekMode, XattrMode};
 
 /// Bytes from which on copying them takes longer than to call another thread.
 const LONG_BYTES: usize = 64 << 10;
 /// Entries that a directory is asked for at a time.
 const ENTRIES: usize = 64;
-/// How long the kernel may keep a name: every change of one goes through it.
-const NAME_TTL: Duration = Duration::from_secs(3600);
-/// In the answer to a lookup: the name does not exist.
-const NO_NODE: u64 = 0;
 
 /// What `fuser` calls.
 pub(crate) struct Adapter {
@@ -75,101 +72,6 @@ impl Adapter {
             umask: if self.unmasked { umask as u16 } else { 0 },
             ..caller(request)
         }
-    }
-
-    /// How long the kernel may keep attributes.
-    fn attr_ttl(&self) -> Duration {
-        self.options.attr_timeout
-    }
-
-    fn file_attr(&self, attr: &Attr) -> FileAttr {
-        FileAttr {
-            ino: INodeNo(self.server.number(attr.ino)),
-            size: attr.size,
-            blocks: attr.sectors,
-            atime: system_time(attr.atime),
-            mtime: system_time(attr.mtime),
-            ctime: system_time(attr.ctime),
-            crtime: system_time(attr.crtime),
-            kind: file_type(attr.kind),
-            perm: attr.perm,
-            nlink: attr.nlink,
-            uid: attr.uid,
-            gid: attr.gid,
-            rdev: attr.rdev,
-            blksize: BLOCK_BYTES,
-            flags: 0,
-        }
-    }
-
-    /// Attributes where the number is not an address of the protocol: the root has its own.
-    fn own_attr(&self, attr: &Attr) -> FileAttr {
-        FileAttr {
-            ino: INodeNo(attr.ino.0.into()),
-            ..self.file_attr(attr)
-        }
-    }
-
-    fn entry(&self, found: Result<Attr, Errno>, reply: ReplyEntry) {
-        match found {
-            Ok(attr) => reply.entry_with_ttls(
-                &self.attr_ttl(),
-                &NAME_TTL,
-                &self.file_attr(&attr),
-                Generation(attr.generation.into()),
-            ),
-            Err(errno) => reply.error(number(errno)),
-        }
-    }
-
-    /// That there is no such name is kept as long as a name is: whatever makes one goes through the kernel, too.
-    fn no_entry(&self, reply: ReplyEntry) {
-        let none = unknown(NO_NODE, FileKind::File);
-        reply.entry_with_ttls(&Duration::ZERO, &NAME_TTL, &none, Generation(0));
-    }
-
-    fn attr(&self, found: Result<Attr, Errno>, reply: ReplyAttr) {
-        match found {
-            Ok(attr) => reply.attr(&self.attr_ttl(), &self.own_attr(&attr)),
-            Err(errno) => reply.error(number(errno)),
-        }
-    }
-
-    /// Whether the kernel keeps what it has cached of the file: reading that does not come here, so no access time may be due.
-    fn open_flags(&self, settled: bool) -> FopenFlags {
-        match settled || self.options.no_access_times {
-            true => FopenFlags::FOPEN_KEEP_CACHE,
-            false => FopenFlags::empty(),
-        }
-    }
-}
-
-fn number(errno: Errno) -> fuser::Errno {
-    fuser::Errno::from_i32(errno.code())
-}
-
-fn empty(done: Result<(), Errno>, reply: ReplyEmpty) {
-    match done {
-        Ok(()) => reply.ok(),
-        Err(errno) => reply.error(number(errno)),
-    }
-}
-
-fn written(done: Result<usize, Errno>, reply: ReplyWrite) {
-    match done {
-        // A request has at most 1 GiB.
-        Ok(n) => reply.written(n as u32),
-        Err(errno) => reply.error(number(errno)),
-    }
-}
-
-/// Answers with the size, or with the bytes if the caller has room for them.
-fn xattr(value: Result<Vec<u8>, Errno>, size: u32, reply: ReplyXattr) {
-    match value {
-        Err(errno) => reply.error(number(errno)),
-        Ok(value) if size == 0 => reply.size(value.len() as u32),
-        Ok(value) if value.len() > size as usize => reply.error(fuser::Errno::ERANGE),
-        Ok(value) => reply.data(&value),
     }
 }
 

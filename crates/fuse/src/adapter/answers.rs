@@ -1,0 +1,114 @@
+//! Answers in the protocol's words.
+// Times of this protocol library are those of std; no clock is read here.
+#![allow(clippy::disallowed_types)]
+
+use super::Adapter;
+use crate::convert::{BLOCK_BYTES, file_type, system_time, unknown};
+use fuser::{
+    FileAttr, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyWrite,
+    ReplyXattr,
+};
+use std::time::Duration;
+use vfs::{Attr, Errno, FileKind};
+
+/// How long the kernel may keep a name: every change of one goes through it.
+pub(super) const NAME_TTL: Duration = Duration::from_secs(3600);
+/// In the answer to a lookup: the name does not exist.
+const NO_NODE: u64 = 0;
+
+impl Adapter {
+    /// How long the kernel may keep attributes.
+    pub(super) fn attr_ttl(&self) -> Duration {
+        self.options.attr_timeout
+    }
+
+    pub(super) fn file_attr(&self, attr: &Attr) -> FileAttr {
+        FileAttr {
+            ino: INodeNo(self.server.number(attr.ino)),
+            size: attr.size,
+            blocks: attr.sectors,
+            atime: system_time(attr.atime),
+            mtime: system_time(attr.mtime),
+            ctime: system_time(attr.ctime),
+            crtime: system_time(attr.crtime),
+            kind: file_type(attr.kind),
+            perm: attr.perm,
+            nlink: attr.nlink,
+            uid: attr.uid,
+            gid: attr.gid,
+            rdev: attr.rdev,
+            blksize: BLOCK_BYTES,
+            flags: 0,
+        }
+    }
+
+    /// Attributes where the number is not an address of the protocol: the root has its own.
+    pub(super) fn own_attr(&self, attr: &Attr) -> FileAttr {
+        FileAttr {
+            ino: INodeNo(attr.ino.0.into()),
+            ..self.file_attr(attr)
+        }
+    }
+
+    pub(super) fn entry(&self, found: Result<Attr, Errno>, reply: ReplyEntry) {
+        match found {
+            Ok(attr) => reply.entry_with_ttls(
+                &self.attr_ttl(),
+                &NAME_TTL,
+                &self.file_attr(&attr),
+                Generation(attr.generation.into()),
+            ),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    /// That there is no such name is kept as long as a name is: whatever makes one goes through the kernel, too.
+    pub(super) fn no_entry(&self, reply: ReplyEntry) {
+        let none = unknown(NO_NODE, FileKind::File);
+        reply.entry_with_ttls(&Duration::ZERO, &NAME_TTL, &none, Generation(0));
+    }
+
+    pub(super) fn attr(&self, found: Result<Attr, Errno>, reply: ReplyAttr) {
+        match found {
+            Ok(attr) => reply.attr(&self.attr_ttl(), &self.own_attr(&attr)),
+            Err(errno) => reply.error(number(errno)),
+        }
+    }
+
+    /// Whether the kernel keeps what it has cached of the file: reading that does not come here, so no access time may be due.
+    pub(super) fn open_flags(&self, settled: bool) -> FopenFlags {
+        match settled || self.options.no_access_times {
+            true => FopenFlags::FOPEN_KEEP_CACHE,
+            false => FopenFlags::empty(),
+        }
+    }
+}
+
+pub(super) fn number(errno: Errno) -> fuser::Errno {
+    fuser::Errno::from_i32(errno.code())
+}
+
+pub(super) fn empty(done: Result<(), Errno>, reply: ReplyEmpty) {
+    match done {
+        Ok(()) => reply.ok(),
+        Err(errno) => reply.error(number(errno)),
+    }
+}
+
+pub(super) fn written(done: Result<usize, Errno>, reply: ReplyWrite) {
+    match done {
+        // A request has at most 1 GiB.
+        Ok(n) => reply.written(n as u32),
+        Err(errno) => reply.error(number(errno)),
+    }
+}
+
+/// Answers with the size, or with the bytes if the caller has room for them.
+pub(super) fn xattr(value: Result<Vec<u8>, Errno>, size: u32, reply: ReplyXattr) {
+    match value {
+        Err(errno) => reply.error(number(errno)),
+        Ok(value) if size == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > size as usize => reply.error(fuser::Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+    }
+}
