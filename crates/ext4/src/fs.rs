@@ -251,8 +251,9 @@ impl Ext4 {
 
 /// Error state, and the record of first and last error.
 fn note_damage(sb: &mut Superblock) {
-    /// EFSCORRUPTED among the codes of `s_last_error_errcode`.
-    const CODE_CORRUPT: u8 = 13;
+    /// EFSCORRUPTED among the codes of `s_first_error_errcode` and `s_last_error_errcode`, which are no errno: 1 is an unknown error, 2 EIO,
+    /// 3 ENOMEM, 4 EFSBADCRC.
+    const CODE_CORRUPT: u8 = 5;
     let now = rt::wall().secs.max(0) as u64;
     let state = sb.state() | State::ERRORS;
     sb.set_state(state);

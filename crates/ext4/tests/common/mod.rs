@@ -113,6 +113,12 @@ impl Image {
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
 
+    /// What dumpe2fs says of the superblock.
+    pub fn dumpe2fs(&self) -> String {
+        let out = run(tool("dumpe2fs").arg("-h").arg(&self.path));
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    }
+
     /// The content of a file as debugfs reads it.
     pub fn cat(&self, path: &str) -> Vec<u8> {
         run(tool("debugfs")

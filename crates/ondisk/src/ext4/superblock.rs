@@ -560,7 +560,7 @@ impl Superblock {
         self.time40(0x1CC, 0x279)
     }
     /// Notes an error of the volume: counts it and fills the first and last error records (`s_first_error_*`,
-    /// `s_last_error_*`).
+    /// `s_last_error_*`). `code` is one of Linux's numbers for them, no errno: 5 is EFSCORRUPTED.
     pub fn record_error(&mut self, secs: u64, ino: Ino, block: BlockNo, place: &str, code: u8) {
         if self.error_count() == 0 {
             self.set_time40(0x198, 0x278, secs);
