@@ -6,9 +6,11 @@ mod data_path;
 use base::{Nanos, Time};
 use block::Queue;
 use blockdev::{Image, SpecDisk};
+use data_path::deaths::cuts_of_recoveries;
 use data_path::{MIB, Tear, caps, explore, new_volume};
 use fscore::{Creds, FileKind, FileSystem};
 use rt::{Sim, SimConfig};
+use std::ops::Range;
 use std::sync::Arc;
 use varve_ext4::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
@@ -90,6 +92,24 @@ fn commits_by_callers() {
 fn torn_sectors() {
     // Two groups: the superblock has a backup.
     explore(300..306, 144, Tear::Sectors, "data=ordered");
+}
+
+/// The next mount replays a log of which the last blocks are in the cache only, and a cut takes from that what it likes (P7). Without the flush
+/// each of these lives shows it, but for that of jftl-paper.
+fn recoveries(seeds: Range<u64>, options: &'static str) {
+    let seen = cuts_of_recoveries((&new_volume(16), None), options, seeds, None);
+    assert_eq!(seen.found, None, "{options}");
+    assert!(seen.judged > 100, "{options}: only {} cuts", seen.judged);
+}
+
+#[test]
+fn recovery_of_what_a_dead_process_left_in_the_cache() {
+    recoveries(501..502, "scheme=jbd2");
+    recoveries(503..504, "scheme=flush-ahead");
+    recoveries(506..507, "scheme=adaptive");
+    recoveries(506..507, "scheme=coalition");
+    recoveries(508..509, "scheme=jftl");
+    recoveries(508..509, "scheme=jftl-paper");
 }
 
 /// The process dies, the power stays, the log was still empty: the next mount reads what the dead one left in the device's cache,

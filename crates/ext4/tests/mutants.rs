@@ -1,17 +1,20 @@
 //! The catalogue of `cargo xtask mutants` for guards of ext4 that only its own histories reach. docs/measuring.md says what a line means.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
-#[path = "external_journal/cuts.rs"]
-mod cuts;
 mod data_path;
 
 use base::Mutant;
+use blockdev::Image;
+use data_path::deaths::cuts_of_recoveries;
 use data_path::{MIB, Tear, judge, life_beside, life_with, new_pair, new_volume};
+use std::ops::Range;
 
 /// Cuts within which a mutant has to be noticed.
 const CUTS: u64 = 400;
 const FIRST: u64 = 500;
 const MIB_OF_VOLUME: u64 = 16;
+/// The history of two devices, as its line says it.
+const ON_TWO: &str = "scheme=jbd2, two devices";
 
 struct Seen {
     cuts: u64,
@@ -98,7 +101,7 @@ fn explore_pair(mutant: Option<Mutant>, options: &str) -> Seen {
     seen
 }
 
-fn caught(mutant: Mutant, options: &str, explore: impl Fn(Option<Mutant>) -> Seen) {
+fn caught(mutant: Mutant, history: &str, explore: impl Fn(Option<Mutant>) -> Seen) {
     let clean = explore(None);
     assert_eq!(clean.found, None, "the code with its guard");
     let broken = explore(Some(mutant));
@@ -107,7 +110,7 @@ fn caught(mutant: Mutant, options: &str, explore: impl Fn(Option<Mutant>) -> See
     let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed in {} cuts", broken.cuts));
     println!("{mutant}: {found}");
     println!(
-        "mutant|{mutant}|ext4, {options}, two devices|{}|file system|{}|{}",
+        "mutant|{mutant}|ext4, {history}|{}|file system|{}|{}",
         broken.reached, broken.cuts, clean.cuts
     );
 }
@@ -115,30 +118,45 @@ fn caught(mutant: Mutant, options: &str, explore: impl Fn(Option<Mutant>) -> See
 /// H25 on the device of homes.
 #[test]
 fn home_device_unflushed() {
-    let options = "scheme=jbd2";
-    let explore = |mutant| explore_pair(mutant, options);
-    caught(Mutant::HomeDeviceUnflushed, options, explore);
+    let explore = |mutant| explore_pair(mutant, "scheme=jbd2");
+    caught(Mutant::HomeDeviceUnflushed, ON_TWO, explore);
 }
 
 /// H25 on the device of the log.
 #[test]
 fn log_device_unflushed() {
-    let options = "scheme=jbd2";
-    let explore = |mutant| explore_pair(mutant, options);
-    caught(Mutant::LogDeviceUnflushed, options, explore);
+    let explore = |mutant| explore_pair(mutant, "scheme=jbd2");
+    caught(Mutant::LogDeviceUnflushed, ON_TWO, explore);
+}
+
+/// Cuts of the recoveries behind processes that died.
+fn explore_recoveries(
+    start: (&Image, Option<&Image>),
+    seeds: Range<u64>,
+    mutant: Option<Mutant>,
+) -> Seen {
+    let seen = cuts_of_recoveries(start, "scheme=jbd2", seeds, mutant);
+    Seen {
+        cuts: seen.judged,
+        reached: seen.reached,
+        found: seen.found,
+    }
 }
 
 /// H26.
 #[test]
 fn replay_unflushed_log() {
-    caught(Mutant::ReplayUnflushedLog, "scheme=jbd2", |mutant| {
-        let (cuts, reached, found) = cuts::cuts_of_recoveries(100..104, mutant);
-        Seen {
-            cuts,
-            reached,
-            found,
-        }
-    });
+    let volume = new_volume(MIB_OF_VOLUME);
+    let explore = |mutant| explore_recoveries((&volume, None), 500..504, mutant);
+    caught(Mutant::ReplayUnflushedLog, "scheme=jbd2", explore);
+}
+
+/// H26 with the log on a device of its own.
+#[test]
+fn replay_unflushed_log_beside() {
+    let (home, log) = new_pair(MIB_OF_VOLUME);
+    let explore = |mutant| explore_recoveries((&home, Some(&log)), 100..104, mutant);
+    caught(Mutant::ReplayUnflushedLog, ON_TWO, explore);
 }
 
 /// By hand, e.g. `MUTANT=tail-unflushed`: whether two devices show a mistake that others show on one.
@@ -150,5 +168,6 @@ fn on_two_devices() {
         .parse()
         .expect("a mutant");
     let options = std::env::var("OPTIONS").unwrap_or_else(|_| "scheme=jbd2".into());
-    caught(mutant, &options, |mutant| explore_pair(mutant, &options));
+    let history = format!("{options}, two devices");
+    caught(mutant, &history, |mutant| explore_pair(mutant, &options));
 }

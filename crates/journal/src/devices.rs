@@ -22,10 +22,10 @@
 //! - L6 (revoke; H6, H18): a freed block gets another owner when the transaction that freed it is committed: its revoke record is durable
 //!   on the device of the log before anything of the new owner is sent to that of homes. Data whose image the log may hold goes
 //!   there directly only behind a tail that is durable (D6 of `track.rs`).
-//! - L7 (recovery; P3): what was read from the log may lie in the cache of its device, because a process died and not the power. The device
-//!   of the log is flushed before the first home write: otherwise a cut could leave half of a transaction at home that the log has no more. The
-//!   device of homes is flushed before the log is marked clean. An empty log that was read is made durable by its reader in
-//!   the same way ([`CleanLog::make_durable`](crate::CleanLog::make_durable)).
+//! - L7 (recovery; P3, P7): what was read from the log may lie in the cache of its device, because a process died and not the power. P7 flushes the
+//!   device of the log before the first home write, and no flush of the homes stands in for that. The device of homes is flushed before the
+//!   log is marked clean. An empty log that was read is made durable by its reader in the same way
+//!   ([`CleanLog::make_durable`](crate::CleanLog::make_durable)).
 //! - L8 (needs_recovery; M1 of ext4): the file system says on the device of homes that it may need recovery, durably, before the log
 //!   begins, and takes that back when the log is empty, durably. So no cut leaves a volume that was unmounted beside a log with transactions:
 //!   where both are found they are of different times, and neither is touched.

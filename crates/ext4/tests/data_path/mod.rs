@@ -7,6 +7,7 @@
 
 #[path = "../common/cut_disk.rs"]
 mod cut_disk;
+pub mod deaths;
 
 use base::{BlockNo, Ino, Mutant, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
 use block::{BlockDevice, Caps, Queue};

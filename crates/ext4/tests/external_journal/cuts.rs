@@ -1,16 +1,8 @@
 //! Both devices are cut at the same moment, each with losses of its own: every promise of fsync is kept, every volume is whole.
 
-use crate::data_path::{
-    Cut, Disks, MIB, Names, Tear, caps, judge, life_beside, life_taking, new_pair,
-};
-use base::{BlockNo, Mutant, Nanos, Rng};
-use block::{BlockDevice, Caps, Class, Queue};
-use blockdev::{Image, SpecDisk};
-use fscore::FileSystem;
-use rt::{Mutex, Sim, SimConfig};
+use crate::data_path::deaths::cuts_of_recoveries;
+use crate::data_path::{Cut, MIB, Tear, judge, life_beside, new_pair};
 use std::ops::Range;
-use std::sync::Arc;
-use varve_ext4::MountOptions;
 
 /// Cuts of these lives, judged.
 pub fn explore(
@@ -89,109 +81,13 @@ fn many() {
     ours(from..to, 16, Tear::Blocks, &options);
 }
 
-/// A process that died: what its devices hold for good, what they show, and what it had promised.
-struct Dead {
-    home: (Image, Image),
-    log: (Image, Image),
-    names: Names,
-}
-
-fn death(disks: &Disks, _: &mut Rng, names: Names) -> Dead {
-    let both = |disk: &SpecDisk| (disk.snapshot_lost(), disk.visible());
-    Dead {
-        home: both(&disks.home),
-        log: both(disks.log.as_ref().expect("an external journal")),
-        names,
-    }
-}
-
-/// A device with what a dead process has left in its cache.
-fn left_behind((durable, visible): (Image, Image), caps: &Caps, seed: u64) -> Arc<SpecDisk> {
-    let disk = SpecDisk::from_image(caps.clone(), durable.clone(), seed);
-    let queue = Queue::new(disk.clone() as Arc<dyn BlockDevice>);
-    for (n, bytes) in visible.blocks() {
-        if durable.block(n) != bytes {
-            let lba = BlockNo(n).lba();
-            queue.write(lba, Class::Home, bytes).expect("cached");
-        }
-    }
-    disk
-}
-
-/// As files of the host: no FUA, so that what is written before its flush is in the cache.
-fn caps_of_files() -> Caps {
-    Caps {
-        fua: false,
-        reliable_granule: None,
-        ..caps(16 * MIB, Tear::Blocks)
-    }
-}
-
-/// The process dies, the power stays: the next mount replays a log of which parts are in the cache of its device only, and is cut while
-/// it writes home (L7). How many cuts were judged, and what the first violation was.
-pub fn cuts_of_recoveries(seeds: Range<u64>, mutant: Option<Mutant>) -> (u64, u64, Option<String>) {
-    let (home, log) = new_pair(16);
-    let caps = caps_of_files();
-    let (mut judged, mut reached) = (0, 0);
-    for seed in seeds {
-        let start = (&home, Some(&log));
-        let outcome = life_taking(seed, start, &caps, "scheme=jbd2", None, death);
-        for (n, dead) in outcome.value.expect("deaths").into_iter().enumerate() {
-            let Dead { home, log, names } = dead;
-            let caps = caps.clone();
-            let config = SimConfig {
-                mutant,
-                quiet: true,
-                ..SimConfig::random(seed)
-            };
-            let outcome = Sim::new(config).run(move || {
-                let disks = Disks {
-                    home: left_behind(home, &caps, seed),
-                    log: Some(left_behind(log, &caps, !seed)),
-                };
-                let (mounting, busy) = (disks.clone(), Arc::new(Mutex::new(true)));
-                let is_busy = busy.clone();
-                let recovery = rt::spawn("recovery", move || {
-                    let options = MountOptions::parse("scheme=jbd2").expect("options");
-                    let fs = mounting.mount(options).expect("recovers");
-                    *busy.lock() = false;
-                    fs.unmount().expect("unmounts");
-                });
-                let mut cuts = Vec::new();
-                let mut rng = Rng::named(seed, "cuts of a recovery");
-                while *is_busy.lock() {
-                    rt::sleep(Nanos(rng.below(700_000)));
-                    cuts.push(disks.cut(&mut rng));
-                }
-                recovery.join().expect("no panic");
-                cuts
-            });
-            reached += mutant.map_or(0, |m| outcome.reached.get(&m).copied().unwrap_or(0));
-            for (content, log) in outcome.value.expect("cuts") {
-                let names = names.clone();
-                let cut = Cut {
-                    content,
-                    log,
-                    names,
-                };
-                judged += 1;
-                if let Err(why) = judge(&cut, 16 * MIB, Tear::Blocks, "scheme=jbd2") {
-                    return (
-                        judged,
-                        reached,
-                        Some(format!("seed {seed}, death {n}: {why}")),
-                    );
-                }
-            }
-        }
-    }
-    (judged, reached, None)
-}
-
+/// The next mount replays a log of which parts are in the cache of its device only (L7).
 #[test]
 fn recovery_of_what_is_in_the_cache_of_the_log() {
-    let (judged, _, found) = cuts_of_recoveries(100..102, None);
-    assert_eq!(found, None);
-    assert!(judged > 100, "only {judged} cuts");
-    println!("{judged} cuts of recoveries");
+    let (home, log) = new_pair(16);
+    let start = (&home, Some(&log));
+    let seen = cuts_of_recoveries(start, "scheme=jbd2", 100..102, None);
+    assert_eq!(seen.found, None);
+    assert!(seen.judged > 100, "only {} cuts", seen.judged);
+    println!("{} cuts of recoveries", seen.judged);
 }

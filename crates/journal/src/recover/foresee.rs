@@ -216,6 +216,11 @@ impl Foreseen {
             fast,
         } = sight;
         let mut step = Stopwatch::start();
+        let adds = fast.as_ref().is_some_and(|(images, _)| !images.is_empty());
+        if !targets.is_empty() || repoint.pending() > 0 || adds {
+            keep_log(&log_queue)?;
+        }
+        report.spans.write = step.lap();
         if self.insured > 0 {
             let images = replay.images_from_home(&targets)?;
             super::insure::insure(&log_queue, &log, &scanned, &images)?;
@@ -238,7 +243,6 @@ impl Foreseen {
             let mut early = LogSuper::read(&log_queue, log.place.clone())?;
             early.write(&log_queue, next, None::<LogBlock>)?;
         }
-        keep_log(&log_queue, &log)?;
         let images = repoint.send(&queue, &log, (&mut targets, images), &replay)?;
         (report.blocks_remapped, report.remap_commands) = repoint.done();
         replay.write(&targets, images)?;
@@ -248,18 +252,18 @@ impl Foreseen {
             report.fast_commits = commits.into();
             report.blocks_replayed += images.len() as u64;
         }
-        report.spans.write = step.lap();
+        report.spans.write += step.lap();
         log.write(&log_queue, next, None::<LogBlock>)?;
         report.spans.clean = step.lap();
         Ok((CleanLog::of(queue, log_queue, log), report))
     }
 }
 
-/// L7: what was read of a log on a device of its own may be in the cache of that device. Nothing of it goes home before it is durable.
-fn keep_log(log_queue: &Queue, log: &LogSuper) -> Result<(), JournalError> {
-    match log.place.is_external() && !rt::mutant(Mutant::ReplayUnflushedLog) {
-        true => Ok(log_queue.flush()?),
-        false => Ok(()),
+/// P7: what was read of the log may be in the cache of its device. Nothing of it goes home before it is durable.
+fn keep_log(log_queue: &Queue) -> Result<(), JournalError> {
+    match rt::mutant(Mutant::ReplayUnflushedLog) {
+        true => Ok(()),
+        false => Ok(log_queue.flush()?),
     }
 }
 

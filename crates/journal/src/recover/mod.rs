@@ -109,7 +109,7 @@ pub struct RecoverySpans {
     pub homes: Nanos,
     /// Logging full images on a device that may tear home writes.
     pub insure: Nanos,
-    /// Writing home, with the flush behind it.
+    /// Writing home, with the flush of the log before it (P7) and that of the homes behind it.
     pub write: Nanos,
     /// Marking the log clean.
     pub clean: Nanos,

@@ -20,6 +20,11 @@
 //! - P6: so neither the order of home reads nor that of home writes matters, nor how many are in one command: reads are sorted and
 //!   joined over small gaps, writes sorted, joined and packed. What is read between two homes reaches no image; what cannot be read
 //!   there is found out block by block and is no obstacle (H12). A pack repeats no block (H8): there is one target a block.
+//! - P7: what was read of the log may lie in its device's cache only: a process died, not the power, and its last commit was never flushed.
+//!   So that device, of its own or the one of the homes, is flushed once before the first write that brings something home: a copy, a REMAP,
+//!   an image of a fast commit, and the insurance of P4. Otherwise a cut could keep home writes and lose the log blocks they came from: half of
+//!   a transaction, which the log has no more (H26). A recovery that brings nothing home does not need it: what is there already
+//!   was sent by a checkpoint (M1) or by a recovery that had flushed.
 
 use super::content::{Content, Logged, Patch};
 use super::reader::LogReader;
