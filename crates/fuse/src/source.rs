@@ -29,3 +29,27 @@ impl Source {
         poll(&mut asked, Some(&at_once)).is_ok_and(|ready| ready > 0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn more_is_there_from_its_arrival_on_until_it_is_read() {
+        let source = Source::new();
+        assert!(!source.has_more(), "from nowhere");
+        let (mut kernel, device) = UnixStream::pair().expect("a pair");
+        let reader = device.try_clone().expect("a descriptor");
+        source.set(Some(device.into()));
+        assert!(!source.has_more());
+        kernel.write_all(&[1]).expect("it is taken");
+        assert!(source.has_more());
+        std::io::Read::read_exact(&mut &reader, &mut [0]).expect("it is there");
+        assert!(!source.has_more());
+        kernel.write_all(&[1]).expect("it is taken");
+        source.set(None);
+        assert!(!source.has_more(), "from nowhere any more");
+    }
+}
