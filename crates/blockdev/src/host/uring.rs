@@ -286,3 +286,78 @@ fn is_passing(e: &io::Error) -> bool {
     let passing = [libc::EINTR, libc::EAGAIN, libc::EBUSY];
     e.raw_os_error().is_some_and(|n| passing.contains(&n)) || e.kind() == io::ErrorKind::WouldBlock
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{HostOptions, Op, Request};
+    use base::{BLOCK_BYTES, Lba, Nanos};
+    use rt::{Asked, Leaders};
+    use std::fs::File;
+    use std::io::Write;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
+
+    const PATIENCE: Nanos = Nanos::from_secs(30);
+
+    /// A place whose reads wait until the other end writes.
+    fn slow_place() -> (Place, UnixStream) {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(BLOCK_BYTES as u64).expect("room");
+        let options = HostOptions::write();
+        let mut place = Place::new(Path::new("a file"), file, &options).expect("a place");
+        let (far, near) = UnixStream::pair().expect("a pair");
+        place.file = File::from(OwnedFd::from(near));
+        (place, far)
+    }
+
+    fn asked(client: u32) -> Asked {
+        Asked {
+            client,
+            ..Asked::default()
+        }
+    }
+
+    #[test]
+    fn a_thread_that_waits_in_a_ring_lets_another_read_requests() {
+        let lanes = match Lanes::new() {
+            Ok(lanes) => lanes,
+            Err(e) => return eprintln!("skipped: no io_uring: {e}"),
+        };
+        let (place, mut far) = slow_place();
+        let leaders = Leaders::new();
+        let (parks, (tell, called)) = (leaders.clone(), rt::channel(1));
+        let (ready, both) = rt::channel(1);
+        let first = rt::spawn("first", move || {
+            leaders.turn(&asked(1), || ());
+            both.recv().expect("the other one comes");
+            leaders.turn(&asked(1), || {
+                let pool = Pool::new();
+                let op = Op::Read {
+                    lba: Lba(0),
+                    sectors: 8,
+                };
+                let ticket = lanes.submit(&place, &pool, Job::new(&place, &pool, Request { op }));
+                let reply = lanes.wait(&place, &pool, ticket).expect("it is read");
+                assert_eq!(reply.into_bytes()[..], [7; BLOCK_BYTES]);
+            });
+        });
+        let other = rt::spawn("other", move || {
+            // Two clients are a crowd: no wait is left to the alarm.
+            parks.turn(&asked(2), || ready.send(()).expect("it waits"));
+            tell.send(()).expect("it is heard");
+        });
+        // The read ends only now: who waited for it has called the other one, or never will.
+        let until = rt::now() + PATIENCE;
+        let mut heard = false;
+        while !heard && rt::now() < until {
+            heard = called.try_recv().is_some();
+            rt::yield_now();
+        }
+        far.write_all(&[7; BLOCK_BYTES]).expect("it is taken");
+        first.join().expect("it ends");
+        other.join().expect("it ends");
+        assert!(heard, "it waited, and told nobody");
+    }
+}
