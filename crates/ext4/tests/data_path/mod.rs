@@ -24,17 +24,23 @@ use varve_ext4::{Ext4, MountOptions};
 
 const SECTORS_MAX: usize = 30 * 8;
 
-/// A volume and its external journal of 1040 blocks.
+/// A volume and its external journal of 1040 blocks of 4 KiB.
 pub fn new_pair(mib: u64) -> (Image, Image) {
+    new_pair_of(mib, 4096)
+}
+
+/// The same with blocks of another size, and more of them in the journal.
+pub fn new_pair_of(mib: u64, block_bytes: u32) -> (Image, Image) {
     let time = rt::WallTime {
         secs: 1_700_000_000,
         nanos: 0,
     };
     let mut options = MkfsOptions::new(mib * MIB, [3; 16], [5; 16], time);
     options.journal = JournalSize::External([7; 16]);
+    options.block_bytes = block_bytes;
     let log = LogDevice {
         size_bytes: 4 * MIB + (64 << 10),
-        block_bytes: 4096,
+        block_bytes,
         uuid: [7; 16],
         user: [3; 16],
         time,

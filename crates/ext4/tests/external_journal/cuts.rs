@@ -1,7 +1,8 @@
 //! Both devices are cut at the same moment, each with losses of its own: every promise of fsync is kept, every volume is whole.
 
 use crate::data_path::deaths::cuts_of_recoveries;
-use crate::data_path::{Cut, MIB, Tear, judge, life_beside, new_pair};
+use crate::data_path::{Cut, MIB, Tear, judge, life_beside, new_pair, new_pair_of};
+use blockdev::Image;
 use std::ops::Range;
 
 /// Cuts of these lives, judged.
@@ -10,9 +11,19 @@ pub fn explore(
     mib: u64,
     tear: Tear,
     options: &str,
+    judge: impl FnMut(&Cut) -> Result<(), String>,
+) {
+    explore_of(new_pair(mib), seeds, (mib, tear), options, judge);
+}
+
+/// The same of another volume and log.
+fn explore_of(
+    (home, log): (Image, Image),
+    seeds: Range<u64>,
+    (mib, tear): (u64, Tear),
+    options: &str,
     mut judge: impl FnMut(&Cut) -> Result<(), String>,
 ) {
-    let (home, log) = new_pair(mib);
     let mut judged = 0;
     for seed in seeds {
         let start = (&home, Some(&log));
@@ -68,6 +79,19 @@ fn reliable_homes() {
 fn torn_sectors() {
     ours(60..66, 16, Tear::Sectors, "scheme=jbd2");
     ours(66..70, 144, Tear::Sectors, "scheme=jbd2");
+}
+
+#[test]
+fn small_blocks() {
+    for (seeds, block_bytes, tear) in [
+        (70..74, 1024, Tear::Blocks),
+        (74..78, 1024, Tear::Sectors),
+        (78..82, 2048, Tear::Blocks),
+    ] {
+        let judge = |cut: &Cut| judge(cut, 16 * MIB, tear, "scheme=jbd2");
+        let pair = new_pair_of(16, block_bytes);
+        explore_of(pair, seeds, (16, tear), "scheme=jbd2", judge);
+    }
 }
 
 /// By hand, e.g. `FROM=1000 SEEDS=200 OPTIONS=scheme=jbd2`.

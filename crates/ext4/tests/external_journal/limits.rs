@@ -255,6 +255,45 @@ fn a_log_that_cannot_be_written_ends_changing_and_loses_nothing() {
     }
 }
 
+/// The device of the homes takes no metadata: what is in the log stays there (L9), and is brought home once the device works again.
+#[test]
+fn a_home_that_cannot_be_written_keeps_the_log() {
+    let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
+        let (home, log) = new_pair(16);
+        let disks = Disks::new((&home, Some(&log)), &caps(BYTES, Tear::Blocks), 1);
+        let options = |text| MountOptions::parse(text).expect("options");
+        let mounted = disks.mount(options("scheme=jbd2,errors=remount-ro"));
+        let fs = mounted.expect("mounts");
+        disks.home.fail_writes(Some(Class::Home));
+        make(&fs, "kept", b"content").expect("its data and the log are written");
+        let failed = fs.journal().checkpoint_all().expect_err("no home write");
+        assert!(failed.to_string().contains("write"), "{failed}");
+        let _ = make(&fs, "later", b"more").expect_err("over");
+        let _ = fs.unmount();
+        let dead = disks.log.clone().expect("a log");
+        let log = jbd2::Superblock::parse(&dead.visible().block(1)).expect("a log");
+        assert!(!log.is_clean(), "nothing else has what was synced");
+        let left = superblock(&disks.home.visible());
+        assert!(left.incompat().has(Incompat::RECOVER), "not whole");
+        let _ = disks
+            .mount(options("scheme=jbd2"))
+            .map(drop)
+            .expect_err("still dead");
+
+        disks.home.heal();
+        let fs = disks.mount(options("scheme=jbd2")).expect("recovers");
+        let ino = fs.lookup(fs.root(), b"kept").expect("it was synced");
+        let mut bytes = [0; 7];
+        fs.read(ino, 0, &mut bytes).expect("readable");
+        assert_eq!(&bytes, b"content");
+        fs.unmount().expect("unmounts");
+        let left = superblock(&disks.home.visible());
+        assert!(left.state().has(State::ERRORS), "e2fsck is to look at it");
+    });
+    let failure = outcome.first_failure;
+    assert!(failure.is_none(), "{failure:?}");
+}
+
 #[test]
 fn a_full_disk_changes_nothing_else() {
     let (home, log) = new_pair(16);
