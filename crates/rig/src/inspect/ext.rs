@@ -53,6 +53,8 @@ pub fn info(file: &HostFile, journal: Option<&HostFile>) -> Result<Vec<Section>,
         .row("blocks", sb.blocks_count())
         .row("blocks free", sb.free_blocks())
         .row("blocks reserved for the superuser", sb.reserved_blocks())
+        .row("and for user", sb.reserved_uid())
+        .row("and for group", sb.reserved_gid())
         .row("inodes", sb.inodes_count())
         .row("inodes free", sb.free_inodes())
         .row("inode bytes", sb.inode_bytes())
