@@ -26,6 +26,28 @@ fn fsck(args: &[&str], image: &Path) -> (i32, String) {
     (out.status.code().unwrap_or(-1), said(&out))
 }
 
+/// A command of the program, on an image.
+fn run(args: &[&str], image: &Path) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+    let out = command.args(args).arg(image).output();
+    let out = out.expect("the program starts");
+    (out.status.code().unwrap_or(-1), said(&out))
+}
+
+/// Last words of the lines: the names of a listing.
+fn names(listing: &str) -> Vec<&str> {
+    listing
+        .lines()
+        .filter_map(|line| line.split_whitespace().last())
+        .collect()
+}
+
+/// What debugfs answers to a question.
+fn debugfs(question: &str, image: &Path) -> Output {
+    let mut command = tool("debugfs");
+    command.args(["-R", question]).arg(image).output().unwrap()
+}
+
 fn tool(name: &str) -> Command {
     let mut command = Command::new(name);
     let path = std::env::var("PATH").unwrap_or_default();
@@ -38,10 +60,16 @@ struct Folder(tempfile::TempDir);
 impl Folder {
     /// A fresh image; `None`, said aloud, without e2fsprogs.
     fn image(&self) -> Option<PathBuf> {
+        self.image_of(&[])
+    }
+
+    /// The same with more options of mke2fs.
+    fn image_of(&self, options: &[&str]) -> Option<PathBuf> {
         let path = self.0.path().join("image");
         File::create(&path).unwrap().set_len(32 << 20).unwrap();
         let made = tool("mke2fs")
             .args(["-q", "-F", "-t", "ext4", "-b", "4096"])
+            .args(options)
             .arg(&path)
             .status();
         match made {
@@ -75,9 +103,23 @@ impl Folder {
         let mut block = vec![0; 4096];
         let file = File::open(image).unwrap();
         file.read_exact_at(&mut block, 4096).unwrap();
+        self.log(image, 1, &block);
+    }
+
+    /// A log with one transaction, which puts these bytes over a block.
+    fn log(&self, image: &Path, home: u64, bytes: &[u8]) {
         let copy = self.0.path().join("block");
-        fs::write(&copy, &block).unwrap();
-        self.debugfs(image, &format!("jo\njw -b 1 {}\njc\n", copy.display()));
+        fs::write(&copy, bytes).unwrap();
+        self.debugfs(image, &format!("jo\njw -b {home} {}\njc\n", copy.display()));
+    }
+
+    /// The block where the inodes of group 0 begin, the root's among them.
+    fn first_inodes(&self, image: &Path) -> u64 {
+        let out = tool("dumpe2fs").arg(image).output().unwrap();
+        let text = said(&out);
+        let (_, from) = text.split_once("Inode table at ").expect("a group");
+        let digits = from.split(|c: char| !c.is_ascii_digit()).next();
+        digits.and_then(|n| n.parse().ok()).expect("a number")
     }
 }
 
@@ -130,6 +172,66 @@ fn a_log_is_replayed_in_memory_or_on_the_file() {
     assert!(text.contains("on the file"), "{text}");
     let (code, text) = fsck(&["-n"], &image);
     assert!(code == 0 && !text.contains("replayed"), "{text}");
+    let judge = tool("e2fsck").arg("-fn").arg(&image).output().unwrap();
+    assert_eq!(judge.status.code(), Some(0), "{}", said(&judge));
+}
+
+/// A log that puts zeros over the root directory: no mount takes the volume, and e2fsck carries such a log home before it repairs.
+#[test]
+fn a_log_over_the_root_goes_home_as_with_e2fsck() {
+    let folder = folder();
+    let Some(image) = folder.image() else { return };
+    let theirs = folder.0.path().join("theirs");
+    let home = folder.first_inodes(&image);
+    folder.log(&image, home, &[0; 4096]);
+    fs::copy(&image, &theirs).unwrap();
+    let repaired = tool("e2fsck").arg("-fy").arg(&theirs).output().unwrap();
+    assert_eq!(repaired.status.code(), Some(1), "{}", said(&repaired));
+
+    let before = fs::read(&image).unwrap();
+    for args in [&["recover", "--dry-run"][..], &["fsck", "-n"]] {
+        let (code, text) = run(args, &image);
+        assert!(code == 4 && text.contains("in memory only"), "{text}");
+        assert!(text.contains("cannot be mounted behind its log"), "{text}");
+        assert!(
+            before == fs::read(&image).unwrap(),
+            "{args:?} writes nothing"
+        );
+    }
+    for args in [&["recover"][..], &["fsck", "-p"]] {
+        let image = folder.0.path().join(args[0]);
+        fs::write(&image, &before).unwrap();
+        let (code, text) = run(args, &image);
+        assert!(code == 4 && text.contains("on the file"), "{text}");
+        assert!(
+            text.contains("1 transactions") || args[0] == "fsck",
+            "{text}"
+        );
+        // Without -f: the superblock says itself that it is to be looked at, and no log is left.
+        let out = tool("e2fsck").arg("-y").arg(&image).output().unwrap();
+        let repaired = said(&out);
+        assert_eq!(out.status.code(), Some(1), "{repaired}");
+        assert!(!repaired.contains("recovering journal"), "{repaired}");
+        let trees = [&image, &theirs].map(|image| said(&debugfs("ls -l /", image)));
+        assert!(trees[0].contains("lost+found"), "{}", trees[0]);
+        assert_eq!(names(&trees[0]), names(&trees[1]));
+    }
+}
+
+/// Quotas are not written: such a volume is mounted for reading, and its log goes home all the same.
+#[test]
+fn a_volume_that_may_only_be_read_is_recovered_without_its_orphans() {
+    let folder = folder();
+    let Some(image) = folder.image_of(&["-O", "quota"]) else {
+        return;
+    };
+    let (code, text) = run(&["recover"], &image);
+    assert!(code == 0 && text.contains("nothing to recover"), "{text}");
+    folder.dirty(&image);
+    let (code, text) = run(&["recover"], &image);
+    assert!(code == 0 && text.contains("on the file"), "{text}");
+    assert!(text.contains("are left: "), "{text}");
+    assert!(text.contains("quota"), "{text}");
     let judge = tool("e2fsck").arg("-fn").arg(&image).output().unwrap();
     assert_eq!(judge.status.code(), Some(0), "{}", said(&judge));
 }

@@ -24,7 +24,12 @@
 //! - M4 a mount that is refused has written nothing. What is refused is known when the orphans are read, and the first write comes after
 //!   that: of a log to recover all of it is looked at through what recovery will leave ([`Foreseen`]) before recovery writes. From the
 //!   first write on a mount can only fail, as any operation can: the device, or the blocks of an orphan that is ended (O6); then the
-//!   journal notes the error (`s_errno`), and the log stays as it is.
+//!   journal notes the error (`s_errno`), and the log stays as it is;
+//! - M5 who wants no mount, but the log carried home ([`Ext4::recover_log`]), gets that for any log that is whole, whatever lies behind it: as of
+//!   e2fsck, which repairs a volume only as its last transaction left it. Of a log that is damaged nothing is written either. The superblock
+//!   is told last, when the log is empty for good: a cut before that leaves what a mount and a second call take.
+
+mod recovery;
 
 use crate::Ext4;
 use crate::fault;
@@ -42,7 +47,7 @@ use crate::superblock::{block_size, read_block, write_in_place};
 use base::{BlockNo, BlockSize, Bytes, Lba, Mutant, SECTORS_PER_BLOCK};
 use block::Queue;
 use fscore::{FsError, FsResult, PageCache, ReserveOwner};
-use journal::{CleanLog, DirtyLog, Foreseen, Journal, LogBlock, Opened, RecoveryReport};
+use journal::{CleanLog, Journal, LogBlock, Opened};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Compat, Incompat, RoCompat, State, Superblock};
 use rt::{Mutex, RwLock};
@@ -148,7 +153,7 @@ impl Ext4 {
                 (Some(log), None)
             }
             Some(Opened::NeedsRecovery(log)) => {
-                let (log, report) = recover(log, &options)?;
+                let (log, report) = recovery::recover(log, &options)?;
                 (Some(log), Some(report))
             }
         };
@@ -582,44 +587,6 @@ fn log_missing(sb: &Superblock, waits: bool) -> FsError {
              ^has_journal, then tune2fs -j or -J device="
         ),
     })
-}
-
-/// Recovers the log of a volume that will be mounted (M4).
-fn recover(log: DirtyLog, options: &MountOptions) -> FsResult<(CleanLog, RecoveryReport)> {
-    let ahead = log.foresee(options.scheme.as_ref());
-    let mut ahead = ahead.map_err(fault::journal)?;
-    foresee_fast_commits(&mut ahead, options)?;
-    rehearse(&ahead, options)?;
-    ahead.carry_out().map_err(fault::journal)
-}
-
-/// What Linux has left behind the full commits: where it leads becomes part of what is foreseen.
-fn foresee_fast_commits(ahead: &mut Foreseen, options: &MountOptions) -> FsResult<()> {
-    let Some(area) = ahead.fast_commits() else {
-        return Ok(());
-    };
-    let found = disk::FastCommits::parse(area.bytes, area.block_bytes, area.tid);
-    let found = found.map_err(|e| FsError::incompatible(format!("{e}; run e2fsck -f")))?;
-    let queue = ahead.queue();
-    let (sb, _) = usable_superblock((&queue, None), options)?;
-    let images = crate::fast_commit::replay(&queue, &sb, options, found.tags)?;
-    ahead.add(images, found.commits).map_err(fault::journal)
-}
-
-/// Mounts what the recovery will leave, as far as a mount changes nothing.
-fn rehearse(ahead: &Foreseen, options: &MountOptions) -> FsResult<()> {
-    let queue = ahead.queue();
-    let (sb, _) = usable_superblock((&queue, None), options)?;
-    if let Some(scheme) = options.scheme.as_ref().filter(|_| !options.read_only) {
-        let credits = credits_needed(&sb, options);
-        ahead
-            .check_credits(scheme, credits)
-            .map_err(fault::journal)?;
-    }
-    let mut fs = Ext4::without_log(queue, sb, options.clone())?;
-    let seen = fs.look().map(drop);
-    fs.journal.discard();
-    seen
 }
 
 fn start_journal(

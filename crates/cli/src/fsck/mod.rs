@@ -114,19 +114,16 @@ fn to_text(image: &Path, checked: &Checked, write: bool) -> String {
     let name = image.display();
     let mut lines = Vec::new();
     if checked.recovered {
-        let what = match checked.kind {
-            Fs::Ext4 | Fs::Ext3 => "log replayed",
-            Fs::F2fs => "rolled forward",
+        let what = match (checked.kind, &checked.orphans_left) {
+            (Fs::Ext4 | Fs::Ext3, None) => "log replayed and orphans processed",
+            (Fs::Ext4 | Fs::Ext3, Some(_)) => "log replayed, orphans left",
+            (Fs::F2fs, _) => "rolled forward and orphans processed",
         };
-        let place = if checked.written {
-            "on the file"
-        } else {
-            "in memory only"
-        };
-        lines.push(format!("{name}: {what} and orphans processed, {place}"));
+        let place = place(checked.written);
+        lines.push(format!("{name}: {what}, {place}"));
     }
     if let Some(why) = &checked.refused {
-        lines.push(format!("{name}: recovery refused: {why}"));
+        lines.push(format!("{name}: {}", refusal(checked.recovered, why)));
     }
     let report = &checked.report;
     for finding in &report.findings {
@@ -152,6 +149,22 @@ fn to_text(image: &Path, checked: &Checked, write: bool) -> String {
     lines.join("\n") + "\n"
 }
 
+/// Where the outcome of a recovery is.
+fn place(written: bool) -> &'static str {
+    match written {
+        true => "on the file",
+        false => "in memory only",
+    }
+}
+
+/// `replayed`: the log was brought home all the same.
+fn refusal(replayed: bool, why: &str) -> String {
+    match replayed {
+        true => format!("cannot be mounted behind its log: {why}"),
+        false => format!("recovery refused: {why}"),
+    }
+}
+
 fn repairer(kind: Fs) -> &'static str {
     match kind {
         Fs::Ext4 | Fs::Ext3 => "e2fsck",
@@ -171,6 +184,7 @@ fn to_json(image: &Path, checked: &Checked, code: u8) -> Value {
     json!({
         "image": image, "exit_code": code,
         "recovered": checked.recovered, "written": checked.written, "mended": checked.mended, "refused": checked.refused,
+        "orphans_left": checked.orphans_left,
         "inodes": report.inodes, "directories": report.directories, "blocks": report.blocks,
         "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
         "beyond": report.beyond,

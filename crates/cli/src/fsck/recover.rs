@@ -1,6 +1,6 @@
 //! `varve recover`: what the next mount would recover, done now or shown.
 
-use super::{CLEAN, LEFT, OPERATIONAL, now, open};
+use super::{CLEAN, LEFT, OPERATIONAL, now, open, place, refusal, repairer};
 use crate::args::RecoverArgs;
 use crate::out::say;
 use rig::fsck::recover_image;
@@ -22,18 +22,23 @@ pub fn recover(args: &RecoverArgs) -> ExitCode {
             return ExitCode::from(OPERATIONAL);
         }
     };
-    let place = match write {
-        true => "on the file",
-        false => "in memory only",
-    };
     let mut text = String::new();
     for line in &recovery.lines {
         text += &format!("{name}: {line}\n");
     }
-    let (code, verdict) = match &recovery.refused {
-        Some(why) => (LEFT, format!("recovery refused: {why}")),
-        None if recovery.lines.is_empty() => (CLEAN, "nothing to recover".into()),
-        None => (CLEAN, format!("recovered, {place}")),
+    let place = place(write);
+    let (code, verdict) = match (&recovery.refused, recovery.lines.is_empty()) {
+        (Some(why), true) => (LEFT, refusal(false, why)),
+        (Some(why), false) => {
+            let why = refusal(true, why);
+            let repairer = repairer(recovery.kind);
+            (
+                LEFT,
+                format!("log replayed, {place}; {why}; run {repairer}"),
+            )
+        }
+        (None, true) => (CLEAN, "nothing to recover".into()),
+        (None, false) => (CLEAN, format!("recovered, {place}")),
     };
     text += &format!("{name}: {verdict}\n");
     match say(&text) {

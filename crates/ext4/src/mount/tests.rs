@@ -1,4 +1,4 @@
-//! M4: whatever a mount is refused for, no command that writes has reached the device.
+//! M4: whatever a mount is refused for, no command that writes has reached the device. M5: the log of such a volume can be carried home.
 
 use super::*;
 use crate::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
@@ -9,6 +9,7 @@ use base::{BLOCK_BYTES, Ino};
 use block::{BlockDevice, Class};
 use blockdev::{Count, Ram, write_block};
 use fscore::{Creds, FileKind, FileSystem};
+use journal::RecoveryReport;
 use ondisk::jbd2;
 
 const BYTES: u64 = 16 << 20;
@@ -183,13 +184,7 @@ fn m4_a_volume_that_cannot_be_mounted_stays_as_it_is() {
     let start = volume(LOG_BLOCKS);
     for (words, plant, reading) in PLANTS {
         for home in [false, true] {
-            let ram = fork(&start);
-            let fs = mounted(&ram, OPTIONS);
-            fs.transact(2, |tx| plant(&fs, tx)).expect("planted");
-            fs.journal().commit_all().expect("commits");
-            let dirty = fork(&ram);
-            fs.journal().checkpoint_all().expect("goes home");
-            drop(fs);
+            let [dirty, ram] = planted(&start, plant);
             let ram = match home {
                 true => {
                     change_log(&ram, |sb| sb.set_start(0));
@@ -205,6 +200,80 @@ fn m4_a_volume_that_cannot_be_mounted_stays_as_it_is() {
                 mounted(&ram, "ro").unmount().expect("reading goes");
             }
         }
+    }
+}
+
+/// A volume whose log holds what is planted, and the same with everything at home.
+fn planted(start: &Ram, plant: Plant) -> [Arc<Ram>; 2] {
+    let ram = fork(start);
+    let fs = mounted(&ram, OPTIONS);
+    fs.transact(2, |tx| plant(&fs, tx)).expect("planted");
+    fs.journal().commit_all().expect("commits");
+    let dirty = fork(&ram);
+    fs.journal().checkpoint_all().expect("goes home");
+    [dirty, ram]
+}
+
+fn recover_log(ram: &Arc<Ram>) -> FsResult<Option<RecoveryReport>> {
+    Ext4::recover_log(Queue::new(ram.clone()), None, MountOptions::default())
+}
+
+/// Of each volume that no mount takes the log goes home, once, and what e2fsck goes by says so.
+#[test]
+fn m5_the_log_goes_home_whatever_lies_behind_it() {
+    let start = volume(LOG_BLOCKS);
+    for (words, plant, reading) in PLANTS {
+        let [ram, home] = planted(&start, plant);
+        let report = recover_log(&ram).expect(words).expect("it waits");
+        assert!(report.blocks_replayed > 0, "{words}");
+        let (_, _, log) = log_superblock(&ram);
+        assert!(log.is_clean(), "{words}");
+        let sb = Superblock::parse(&block_of(&ram, BlockNo(0))[SUPERBLOCK_AT..]).expect(words);
+        let known = words != "feature";
+        assert_eq!(sb.incompat().has(Incompat::RECOVER), !known, "{words}");
+        assert_eq!(sb.state().has(State::ERRORS), known, "{words}");
+        same_but_for_the_log(&ram, &home, words);
+        let once = ram.image();
+        let again = recover_log(&ram).ok().flatten();
+        assert!(again.is_none() && ram.image() == once, "{words}");
+        if reading {
+            refused(&ram, "ro", words);
+        }
+    }
+}
+
+/// Superblock and log tell of the recovery; all else is what a checkpoint leaves.
+fn same_but_for_the_log(a: &Arc<Ram>, b: &Arc<Ram>, words: &str) {
+    let place = log_place(a);
+    let log: Vec<u64> = (0..LOG_BLOCKS)
+        .map(|n| place.block(LogBlock(n)).0)
+        .collect();
+    let (a, b) = (a.image(), b.image());
+    let blocks = a.chunks(BLOCK_BYTES).zip(b.chunks(BLOCK_BYTES)).enumerate();
+    for (n, (a, b)) in blocks.skip(1) {
+        assert!(a == b || log.contains(&(n as u64)), "{words}: block {n}");
+    }
+}
+
+/// M5: nothing of a log that is damaged goes home, and nothing of a volume that cannot be read at all.
+#[test]
+fn m5_a_log_that_is_damaged_stays() {
+    let [ram, clean] = dirty_and_clean();
+    assert!(recover_log(&clean).expect("mounts").is_none());
+    let start = log_superblock(&ram).2.start();
+    let image = log_place(&ram).block(LogBlock(start + 1));
+    let mut block = block_of(&ram, image);
+    block[9] ^= 1;
+    put(&ram, image, block);
+    let unknown = dirty_and_clean()[0].clone();
+    change_superblock(&unknown, |sb| {
+        sb.set_incompat(sb.incompat() | Incompat(1 << 30));
+    });
+    for (ram, words) in [(ram, "journal is damaged"), (unknown, "feature")] {
+        let before = ram.image();
+        let error = recover_log(&ram).expect_err("refused").to_string();
+        assert!(error.contains(words), "{error}");
+        assert!(ram.image() == before, "{words}");
     }
 }
 

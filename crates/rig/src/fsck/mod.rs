@@ -1,14 +1,15 @@
 //! Checks the file system in an image file; recovers it first where it needs recovery.
 //!
 //! ```text
-//!  open -> check --clean or beyond recovery------------> Checked
-//!            +--needs recovery--> mount, unmount -> check --^      (on the file, or on an overlay in memory)
+//!  open -> check --clean or beyond recovery--------------------------------> Checked
+//!            +--needs recovery--> mount, unmount --------------------> check --^      (on the file, or on an overlay in memory)
+//!                                   +--refused--> ext4: log home --> check --+
 //! ```
 
 use crate::overlay::Overlay;
 mod report;
 
-use crate::{AnyFs, Fs, MountOptions, kind_of};
+use crate::{AnyFs, Fs, MountOptions, RecoveryReport, kind_of};
 use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK};
 use block::Queue;
 use blockdev::{BlockDevice, DevError, HostError, HostFile, Request};
@@ -46,8 +47,10 @@ pub struct Checked {
     pub kind: Fs,
     /// Recovery has put another superblock in the place of a damaged one.
     pub mended: bool,
-    /// Why recovery refused the volume, if it did.
+    /// Why the volume could not be mounted, if it could not. If it was `recovered` all the same, that was the log alone.
     pub refused: Option<String>,
+    /// Why orphans were left, if the volume was recovered without them: it may not be written, or cannot be mounted.
+    pub orphans_left: Option<String>,
     /// What is wrong with the volume, recovered or not.
     pub report: Report,
 }
@@ -86,6 +89,7 @@ pub fn fsck_beside(
         written: false,
         mended: false,
         refused: None,
+        orphans_left: None,
         report: check_beside(kind, &|block| read(file, block), head, blocks, limit),
     };
     if !checked.report.needs_recovery {
@@ -93,15 +97,15 @@ pub fn fsck_beside(
     }
     let device = device_of(file, write)?;
     let journal = journal.map(|file| device_of(file, write)).transpose()?;
-    let recovered = recover_with(kind, (&device, journal.clone()), now, |_| ());
-    match recovered.map_err(FsckError::Recovery)?.err() {
-        None => {
-            checked.recovered = true;
-            checked.written = write;
-            checked.mended = checked.report.torn_superblock;
-        }
-        why => checked.refused = why,
+    let outcome = recover_with(kind, (&device, journal.clone()), now, |_| ());
+    let outcome = outcome.map_err(FsckError::Recovery)?;
+    if outcome.mounted.is_some() || outcome.log.is_some() {
+        checked.recovered = true;
+        checked.written = write;
+        checked.mended = checked.report.torn_superblock;
     }
+    checked.orphans_left = outcome.orphans_left.or(outcome.refused.clone());
+    checked.refused = outcome.refused;
     let read = |block| read_device(&*device, block);
     let head = journal.as_ref().map(|device| head_of(&**device));
     checked.report = check_beside(kind, &read, head, blocks, limit);
@@ -152,15 +156,17 @@ pub fn recover_image(
     let kind = kind_of(file)?.unwrap_or(Fs::Ext4);
     let journal = journal.map(|file| device_of(file, write)).transpose()?;
     let device = device_of(file, write)?;
-    let (lines, refused) = match recover_with(kind, (&device, journal), now, described) {
-        Ok(Ok(lines)) => (lines, None),
-        Ok(Err(why)) => (Vec::new(), Some(why)),
-        Err(why) => return Err(FsckError::Recovery(why)),
-    };
+    let outcome = recover_with(kind, (&device, journal), now, described);
+    let outcome = outcome.map_err(FsckError::Recovery)?;
+    let of_log = || outcome.log.iter().map(log_line).collect();
+    let mut lines: Vec<String> = outcome.mounted.unwrap_or_else(of_log);
+    if let Some(why) = outcome.orphans_left.filter(|_| !lines.is_empty()) {
+        lines.push(format!("orphans, if there are any, are left: {why}"));
+    }
     Ok(Recovery {
         kind,
         lines,
-        refused,
+        refused: outcome.refused,
     })
 }
 
@@ -176,12 +182,7 @@ fn device_of(file: &HostFile, write: bool) -> Result<Arc<dyn BlockDevice>, FsckE
 /// What the mount has recovered.
 fn described(fs: &AnyFs) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(r) = fs.journal_recovery() {
-        lines.push(format!(
-            "log: cases {}, {} transactions, {} blocks brought home",
-            r.cases, r.transactions, r.blocks_replayed
-        ));
-    }
+    lines.extend(fs.journal_recovery().map(log_line));
     let Some(fs) = fs.f2fs() else {
         return lines;
     };
@@ -205,6 +206,13 @@ fn described(fs: &AnyFs) -> Vec<String> {
     }
     lines.extend(fs.mount_notes().iter().map(|note| format!("note: {note}")));
     lines
+}
+
+fn log_line(r: &RecoveryReport) -> String {
+    format!(
+        "log: cases {}, {} transactions, {} blocks brought home",
+        r.cases, r.transactions, r.blocks_replayed
+    )
 }
 
 /// Checks a volume of this kind behind `read`, as it is. `limit`: findings to keep.
@@ -278,59 +286,110 @@ pub fn recover_device(
     device: &Arc<dyn BlockDevice>,
     now: WallTime,
 ) -> Result<Option<String>, String> {
-    Ok(recover_with(kind, (device, None), now, |_| ())?.err())
+    Ok(recover_with(kind, (device, None), now, |_| ())?.refused)
 }
 
-/// Mounts a volume with the journal on a device of its own. One that may not be written is recovered all the same: its list of orphans is left.
-fn mount_beside(
-    device: Arc<dyn BlockDevice>,
-    journal: Arc<dyn BlockDevice>,
-    mut options: ext4::MountOptions,
-) -> Result<AnyFs, FsError> {
-    let mount = |options| {
-        let journal = Some(Queue::new(journal.clone()));
-        ext4::Ext4::mount_with_journal(Queue::new(device.clone()), journal, options)
-    };
-    let mounted = match mount(options.clone()) {
-        Err(FsError::Incompatible { .. }) => {
-            options.read_only = true;
-            mount(options)
-        }
-        other => other,
-    };
-    mounted.map(AnyFs::Ext4)
+/// The device of a volume, and that of its external journal.
+type Devices = (Arc<dyn BlockDevice>, Option<Arc<dyn BlockDevice>>);
+
+/// What came of a recovery.
+struct Outcome<R> {
+    /// What was seen of the volume while it was mounted.
+    mounted: Option<R>,
+    /// Why it could not be mounted.
+    refused: Option<String>,
+    /// What was brought home all the same.
+    log: Option<RecoveryReport>,
+    /// Why it was mounted read-only, if it was.
+    orphans_left: Option<String>,
 }
 
-/// Mounts, looks, unmounts. The inner error is why the file system refused.
+/// Mounts, looks, unmounts; of an ext4 that cannot be mounted at least the log goes home.
 fn recover_with<R: Send + 'static>(
     kind: Fs,
     (device, journal): (&Arc<dyn BlockDevice>, Option<Arc<dyn BlockDevice>>),
     now: WallTime,
     look: fn(&AnyFs) -> R,
-) -> Result<Result<R, String>, String> {
+) -> Result<Outcome<R>, String> {
     let mut config = SimConfig::seeded(0);
     config.epoch = now;
     config.quiet = true;
     config.step_limit = u64::MAX;
-    let device = device.clone();
-    let outcome = Sim::new(config).run(move || {
-        let options = match kind {
-            Fs::Ext4 | Fs::Ext3 => MountOptions::Ext4(Default::default()),
-            Fs::F2fs => MountOptions::F2fs(Default::default()),
-        };
-        let fs = match (journal, options) {
-            (Some(journal), MountOptions::Ext4(options)) => mount_beside(device, journal, options)?,
-            (_, options) => AnyFs::mount(Queue::new(device), options)?,
-        };
-        let seen = look(&fs);
-        fs.seam().unmount()?;
-        Ok(seen)
+    let devices = (device.clone(), journal);
+    let outcome = Sim::new(config).run(move || match kind {
+        Fs::Ext4 | Fs::Ext3 => recover_ext(&devices, look),
+        Fs::F2fs => {
+            let options = MountOptions::F2fs(Default::default());
+            outcome_of(AnyFs::mount(Queue::new(devices.0), options), look)
+        }
     });
     match (outcome.first_failure, outcome.value) {
-        (_, Some(Ok(seen))) => Ok(Ok(seen)),
+        (_, Some(Ok(outcome))) => Ok(outcome),
         (_, Some(Err(FsError::Io { what, .. }))) => Err(what),
-        (_, Some(Err(e))) => Ok(Err(e.to_string())),
-        (Some(failure), None) => Ok(Err(failure.to_string())),
-        (None, None) => Ok(Err("it did not end".into())),
+        (_, Some(Err(e))) => Ok(refusal(e.to_string())),
+        (Some(failure), None) => Ok(refusal(failure.to_string())),
+        (None, None) => Ok(refusal("it did not end".into())),
     }
+}
+
+fn refusal<R>(why: String) -> Outcome<R> {
+    Outcome {
+        mounted: None,
+        refused: Some(why),
+        log: None,
+        orphans_left: None,
+    }
+}
+
+/// Looks and unmounts.
+fn outcome_of<R>(
+    mounted: Result<AnyFs, FsError>,
+    look: fn(&AnyFs) -> R,
+) -> Result<Outcome<R>, FsError> {
+    let fs = mounted?;
+    let seen = look(&fs);
+    fs.seam().unmount()?;
+    Ok(Outcome {
+        mounted: Some(seen),
+        refused: None,
+        log: None,
+        orphans_left: None,
+    })
+}
+
+/// What a mount refuses is as it was, and then so much is done as can be: what may only be read is recovered without its orphans, and behind
+/// damage the log alone goes home.
+fn recover_ext<R>(devices: &Devices, look: fn(&AnyFs) -> R) -> Result<Outcome<R>, FsError> {
+    let queues = || {
+        let (device, journal) = devices.clone();
+        (Queue::new(device), journal.map(Queue::new))
+    };
+    let mount = |options| {
+        let (queue, journal) = queues();
+        ext4::Ext4::mount_with_journal(queue, journal, options).map(AnyFs::Ext4)
+    };
+    let mut options = ext4::MountOptions::default();
+    let mut outcome = outcome_of(mount(options.clone()), look);
+    if let Err(why @ FsError::Incompatible { .. }) = outcome {
+        options.read_only = true;
+        outcome = outcome_of(mount(options.clone()), look).map(|outcome| Outcome {
+            orphans_left: Some(why.to_string()),
+            ..outcome
+        });
+    }
+    let why = match outcome {
+        Err(why @ (FsError::Corrupt { .. } | FsError::Incompatible { .. })) => why.to_string(),
+        other => return other,
+    };
+    let (queue, journal) = queues();
+    let log = match ext4::Ext4::recover_log(queue, journal, options) {
+        Err(e @ FsError::Io { .. }) => return Err(e),
+        // It is refused for what the mount was.
+        Err(_) => None,
+        Ok(log) => log,
+    };
+    Ok(Outcome {
+        log,
+        ..refusal(why)
+    })
 }
