@@ -119,12 +119,7 @@ impl Job {
             Job::Write { at, dsync, .. } => {
                 let (at, dsync) = (*at, *dsync);
                 let slices = rest(self.slices(), done);
-                let len: usize = slices.iter().map(|s| s.len()).sum();
-                let written = place.write(at + done as u64, &slices, dsync);
-                if !dsync {
-                    place.begin_writing(at + done as u64, len as u64);
-                }
-                written
+                place.write(at + done as u64, &slices, dsync)
             }
             Job::Sync => place.file.sync_data(),
             Job::Discard { at, len } => place.discard(*at, *len),

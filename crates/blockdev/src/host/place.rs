@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// Longest list of pieces that one call takes (`UIO_MAXIOV`).
 pub(super) const PIECES_MAX: usize = 1024;
-/// A write to the page cache of the host from which on its writing to the disk begins at once: shorter ones may be overwritten soon.
+/// A write from which on the page cache of the host is of no use: shorter ones may be overwritten or read again soon.
 const LONG_BYTES: u64 = 256 << 10;
 /// Where a hole is punched to see whether the file system can: far behind any end of a file.
 const PROBE_AT: u64 = 1 << 42;
@@ -33,6 +33,8 @@ pub(super) struct Place {
     pub caps: Caps,
     /// Addresses of buffers are multiples of this; 1: through the page cache.
     pub align: usize,
+    /// The way of long writes past the page cache, where all else goes through it.
+    past: Option<Past>,
     pub is_device: bool,
 }
 
@@ -49,6 +51,10 @@ impl Place {
         let bytes = window(path, all, options)?;
         let direct = match options.direct {
             true => direct(&file, &meta, options.offset),
+            false => None,
+        };
+        let past = match options.write && direct.is_none() {
+            true => Past::open(&file, &meta, options.offset),
             false => None,
         };
         let (align, sector) = direct.unwrap_or((1, SECTOR_BYTES));
@@ -76,6 +82,7 @@ impl Place {
             bytes,
             caps,
             align,
+            past,
             is_device,
         })
     }
@@ -128,34 +135,33 @@ impl Place {
         Ok(())
     }
 
-    /// Writes all pieces one after the other; `dsync`: they are durable then.
+    /// The file through which these bytes are written.
+    pub fn writer(&self, at: u64, pieces: &[&[u8]]) -> &File {
+        match self.past.as_ref().filter(|past| past.takes(at, pieces)) {
+            Some(past) => &past.file,
+            None => &self.file,
+        }
+    }
+
+    /// Writes all pieces one after the other; `dsync`: they are durable then. What is long is on its way to the disk.
     pub fn write(&self, at: u64, pieces: &[&[u8]], dsync: bool) -> io::Result<()> {
-        let total: usize = pieces.iter().map(|p| p.len()).sum();
-        let mut done = 0;
-        while done < total {
-            let slices = rest(pieces, done);
-            let flags = match dsync {
-                true => ReadWriteFlags::DSYNC,
-                false => ReadWriteFlags::empty(),
-            };
-            match rustix::io::pwritev2(&self.file, &slices, at + done as u64, flags) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => done += n,
-                Err(Errno::INTR) => {}
-                // The kernel knows no such flag here.
-                Err(Errno::OPNOTSUPP) if dsync => {
-                    self.write(at, pieces, false)?;
-                    return self.file.sync_data();
-                }
-                Err(e) => return Err(e.into()),
+        let file = self.writer(at, pieces);
+        match write_all(file, at, pieces, dsync) {
+            // It takes less than it says, or has written a part that ends in no sector.
+            Err(e) if !std::ptr::eq(file, &self.file) && is_invalid(&e) => {
+                write_all(&self.file, at, pieces, dsync)?;
             }
+            other => other?,
+        }
+        if !dsync && std::ptr::eq(file, &self.file) {
+            self.begin_writing(at, pieces.iter().map(|p| p.len() as u64).sum());
         }
         Ok(())
     }
 
     /// Asks the host to begin with the writing of a long range that lies in its page cache. Durable it becomes by a flush alone; but that finds
     /// little left to do then, and the disk works while the next bytes are copied.
-    pub fn begin_writing(&self, at: u64, len: u64) {
+    fn begin_writing(&self, at: u64, len: u64) {
         if self.align == 1 && len >= LONG_BYTES {
             // SAFETY: the call takes an open descriptor and numbers.
             let _ = unsafe {
@@ -213,6 +219,68 @@ impl Place {
     }
 }
 
+/// The same file, opened a second time for direct I/O. The kernel keeps both ways coherent: before a direct write it writes out what its page cache
+/// has of the range, and drops it afterwards.
+struct Past {
+    file: File,
+    /// Addresses are multiples of this,
+    align: usize,
+    /// and places and lengths of this, bytes.
+    sector: usize,
+}
+
+impl Past {
+    /// `None`: the host has no direct I/O for this file.
+    fn open(file: &File, meta: &fs::Metadata, offset: u64) -> Option<Past> {
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
+        let file = File::options().read(true).write(true).open(path).ok()?;
+        let (align, sector) = direct(&file, meta, offset)?;
+        Some(Past {
+            file,
+            align,
+            sector,
+        })
+    }
+
+    fn takes(&self, at: u64, pieces: &[&[u8]]) -> bool {
+        let bytes: usize = pieces.iter().map(|p| p.len()).sum();
+        bytes as u64 >= LONG_BYTES
+            && at.is_multiple_of(self.sector as u64)
+            && pieces.iter().all(|p| {
+                p.len().is_multiple_of(self.sector)
+                    && (p.as_ptr() as usize).is_multiple_of(self.align)
+            })
+    }
+}
+
+fn is_invalid(e: &io::Error) -> bool {
+    e.raw_os_error() == Some(Errno::INVAL.raw_os_error())
+}
+
+fn write_all(file: &File, at: u64, pieces: &[&[u8]], dsync: bool) -> io::Result<()> {
+    let total: usize = pieces.iter().map(|p| p.len()).sum();
+    let flags = match dsync {
+        true => ReadWriteFlags::DSYNC,
+        false => ReadWriteFlags::empty(),
+    };
+    let mut done = 0;
+    while done < total {
+        let slices = rest(pieces, done);
+        match rustix::io::pwritev2(file, &slices, at + done as u64, flags) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => done += n,
+            Err(Errno::INTR) => {}
+            // The kernel knows no such flag here.
+            Err(Errno::OPNOTSUPP) if dsync => {
+                write_all(file, at, pieces, false)?;
+                return file.sync_data();
+            }
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}
+
 /// What is left of the pieces after `done` bytes, as much as one call takes.
 fn rest<'a>(pieces: &[&'a [u8]], mut done: usize) -> Vec<IoSlice<'a>> {
     let mut slices = Vec::with_capacity(pieces.len().min(PIECES_MAX));
@@ -260,7 +328,7 @@ fn direct(file: &File, meta: &fs::Metadata, offset: u64) -> Option<(usize, usize
     // Some file systems take the flag and refuse the transfer.
     let mut probe = Aligned::new(sector.max(SECTOR_BYTES), align);
     if let Err(e) = file.read_at(&mut probe, offset)
-        && e.raw_os_error() == Some(Errno::INVAL.raw_os_error())
+        && is_invalid(&e)
     {
         let _ = rustix::fs::fcntl_setfl(file, flags);
         return None;
@@ -339,5 +407,118 @@ unsafe fn ioctl(
     match answer {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const LEN: usize = 1 << 20;
+
+    /// A place whose file lies on a disk; `None`, said aloud, if that has no direct I/O.
+    fn place() -> Option<Place> {
+        let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).expect("a file");
+        file.write_all(&vec![1; 2 * LEN]).expect("room");
+        file.sync_all().expect("room");
+        let open = |options| {
+            let file = file.try_clone().expect("a descriptor");
+            Place::new(Path::new("a file"), file, &options).expect("a place")
+        };
+        let place = open(HostOptions::write());
+        let mut options = HostOptions::write();
+        options.direct = true;
+        let direct = open(options);
+        assert!(direct.past.is_none(), "all goes past the page cache");
+        assert_eq!(place.past.is_some(), direct.align > 1);
+        if place.past.is_none() {
+            eprintln!("skipped: no direct I/O here");
+            return None;
+        }
+        drop(direct);
+        let flags = rustix::fs::fcntl_getfl(&place.file).expect("flags");
+        rustix::fs::fcntl_setfl(&place.file, flags - OFlags::DIRECT).expect("as before");
+        Some(place)
+    }
+
+    /// Bytes at an address that suits, and one that does not.
+    fn bytes(n: u8, suits: bool) -> (Aligned, usize) {
+        let mut bytes = Aligned::new(LEN + BLOCK_BYTES, BLOCK_BYTES);
+        bytes.fill(n);
+        (bytes, usize::from(!suits))
+    }
+
+    fn write(place: &Place, at: u64, (bytes, skip): &(Aligned, usize), len: usize) {
+        place
+            .write(at, &[&bytes[*skip..skip + len]], false)
+            .expect("written");
+    }
+
+    fn read(file: &File, at: u64) -> u8 {
+        let mut block = Aligned::new(BLOCK_BYTES, BLOCK_BYTES);
+        file.read_exact_at(&mut block, at).expect("read");
+        block[0]
+    }
+
+    /// The page cache has the block (`RWF_NOWAIT`).
+    fn is_cached(place: &Place, at: u64) -> bool {
+        let mut byte = [0];
+        let mut into = [IoSliceMut::new(&mut byte)];
+        rustix::io::preadv2(&place.file, &mut into, at, ReadWriteFlags::NOWAIT).is_ok()
+    }
+
+    fn forget(place: &Place) {
+        let all = rustix::fs::Advice::DontNeed;
+        rustix::fs::fadvise(&place.file, 0, None, all).expect("a file");
+    }
+
+    #[test]
+    fn long_writes_pass_the_page_cache_and_short_ones_do_not() {
+        let Some(place) = place() else { return };
+        forget(&place);
+        write(&place, 0, &bytes(2, true), LEN);
+        assert!(!is_cached(&place, 0));
+        write(&place, LEN as u64, &bytes(3, true), BLOCK_BYTES);
+        assert!(is_cached(&place, LEN as u64));
+        assert_eq!(
+            (read(&place.file, 0), read(&place.file, LEN as u64)),
+            (2, 3)
+        );
+    }
+
+    #[test]
+    fn both_ways_see_what_the_other_has_written() {
+        let Some(place) = place() else { return };
+        let past = place.past.as_ref().expect("there");
+        for (n, at) in [(2, 0), (4, 8192), (6, 4096)] {
+            // Dirty in the page cache, then written over past it, and once more.
+            write(&place, at, &bytes(n, true), BLOCK_BYTES);
+            write(&place, 0, &bytes(n + 1, true), LEN);
+            assert_eq!(read(&place.file, at), n + 1);
+            write(&place, at, &bytes(n, true), BLOCK_BYTES);
+            assert_eq!((read(&place.file, at), read(&past.file, at)), (n, n));
+            place.file.sync_data().expect("synced");
+            assert_eq!(read(&past.file, at), n);
+        }
+    }
+
+    #[test]
+    fn what_direct_io_does_not_take_goes_through_the_page_cache() {
+        let Some(mut place) = place() else { return };
+        write(&place, 0, &bytes(2, false), LEN);
+        assert_eq!(read(&place.file, LEN as u64 - 1), 2);
+        write(&place, 512, &bytes(3, true), LEN - 512);
+        assert_eq!(read(&place.file, 512), 3);
+        // It takes less than it says.
+        let past = place.past.as_mut().expect("there");
+        (past.align, past.sector) = (1, 1);
+        let odd = bytes(4, false);
+        assert!(std::ptr::eq(
+            place.writer(3, &[&odd.0[1..LEN]]),
+            &place.past.as_ref().expect("there").file
+        ));
+        write(&place, 3, &odd, LEN - 3);
+        assert_eq!(read(&place.file, 4096), 4);
     }
 }

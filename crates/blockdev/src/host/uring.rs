@@ -245,7 +245,11 @@ fn iovecs(job: &mut Job) -> Vec<libc::iovec> {
 }
 
 fn entry(place: &Place, job: &Job, list: &[libc::iovec]) -> squeue::Entry {
-    let fd = types::Fd(place.file.as_raw_fd());
+    let file = match job {
+        Job::Write { at, .. } => place.writer(*at, &job.slices()),
+        _ => &place.file,
+    };
+    let fd = types::Fd(file.as_raw_fd());
     let len = list.len() as u32;
     match job {
         Job::Read { at, .. } => opcode::Readv::new(fd, list.as_ptr(), len)
@@ -270,8 +274,9 @@ fn finish(place: &Place, pool: &Pool, flight: Flight) -> Result<Reply, DevError>
     };
     if answer < 0 {
         let e = io::Error::from_raw_os_error(-answer);
-        // A thread that ends takes what it submitted back; a flag that is not known is worked around.
-        let again = is_passing(&e) || matches!(-answer, libc::ECANCELED | libc::EOPNOTSUPP);
+        // A thread that ends takes what it submitted back; a flag that is not known is worked around, and what direct I/O does not take.
+        let other_way = [libc::ECANCELED, libc::EOPNOTSUPP, libc::EINVAL];
+        let again = is_passing(&e) || other_way.contains(&-answer);
         if !again {
             return Err(job.failed(place, &e));
         }
