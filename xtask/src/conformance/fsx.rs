@@ -42,23 +42,13 @@ pub struct Args {
     /// Further mount options.
     #[arg(long, default_value = "")]
     options: String,
-    /// Installs nothing: without the program nothing is tested.
-    #[arg(long)]
-    installed: bool,
     /// File system.
     #[arg(long, value_enum, default_value_t = Fs::Ext4)]
     fs: Fs,
 }
 
 pub fn run(args: &Args) -> Result {
-    let program = match args.installed {
-        true => tools::installed("fsx", VERSION),
-        false => Some(tools::find("fsx", VERSION)?),
-    };
-    let Some(program) = program else {
-        println!("skipped: fsx {VERSION} is not installed; without --installed it is");
-        return Ok(());
-    };
+    let program = tools::find("fsx", VERSION)?;
     let varve = workspace::build_varve(&[])?;
     for scheme in &args.schemes {
         for seed in 1..=args.seeds {

@@ -5,7 +5,7 @@ use crate::sh::sh;
 use crate::workspace;
 
 /// The program that package `name` in this version installs, if it is there: a path, or a name for the search path.
-pub fn installed(name: &str, version: &str) -> Option<String> {
+fn installed(name: &str, version: &str) -> Option<String> {
     let own = format!("{}/bin/{name}", root());
     let is_it = |program: &String| {
         let said = sh(program, &["--version"]);

@@ -4,6 +4,7 @@ mod buffer;
 mod busy;
 mod job;
 mod options;
+mod past;
 mod place;
 mod uring;
 

@@ -3,6 +3,7 @@
 use super::buffer::{Aligned, Block};
 use super::busy::{is_device, numbers};
 use super::options::{HostError, HostOptions};
+use super::past::{LONG_BYTES, Past};
 use crate::{Caps, DevError};
 use base::{BLOCK_BYTES, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK};
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
@@ -15,8 +16,6 @@ use std::path::{Path, PathBuf};
 
 /// Longest list of pieces that one call takes (`UIO_MAXIOV`).
 pub(super) const PIECES_MAX: usize = 1024;
-/// A write from which on the page cache of the host is of no use: shorter ones may be overwritten or read again soon.
-const LONG_BYTES: u64 = 256 << 10;
 /// Where a hole is punched to see whether the file system can: far behind any end of a file.
 const PROBE_AT: u64 = 1 << 42;
 
@@ -33,8 +32,8 @@ pub(super) struct Place {
     pub caps: Caps,
     /// Addresses of buffers are multiples of this; 1: through the page cache.
     pub align: usize,
-    /// The way of long writes past the page cache, where all else goes through it.
-    past: Option<Past>,
+    /// The way of long transfers past the page cache, where all else goes through it.
+    pub past: Option<Past>,
     pub is_device: bool,
 }
 
@@ -53,9 +52,9 @@ impl Place {
             true => direct(&file, &meta, options.offset),
             false => None,
         };
-        let past = match options.write && direct.is_none() {
-            true => Past::open(&file, &meta, options.offset),
-            false => None,
+        let past = match direct {
+            None => Past::open(&file, &meta, options),
+            Some(_) => None,
         };
         let (align, sector) = direct.unwrap_or((1, SECTOR_BYTES));
         let caps = Caps {
@@ -111,25 +110,14 @@ impl Place {
 
     /// Fills buffers one after the other, of which `done` bytes are filled already.
     pub fn read_into(&self, at: u64, into: &mut [Block], mut done: usize) -> io::Result<()> {
+        if let Some(past) = &self.past {
+            done = past.read_into(&self.file, at, into, done)?;
+        }
         let total: usize = into.iter().map(|b| b.len()).sum();
         while done < total {
-            let (mut skip, mut slices) = (done, Vec::with_capacity(into.len().min(PIECES_MAX)));
-            for buffer in into.iter_mut() {
-                if skip >= buffer.len() {
-                    skip -= buffer.len();
-                    continue;
-                }
-                slices.push(IoSliceMut::new(&mut buffer[skip..]));
-                skip = 0;
-                if slices.len() == PIECES_MAX {
-                    break;
-                }
-            }
-            match rustix::io::preadv(&self.file, &mut slices, at + done as u64) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => done += n,
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e.into()),
+            match read_some(&self.file, at, into, done)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => done += n,
             }
         }
         Ok(())
@@ -219,42 +207,35 @@ impl Place {
     }
 }
 
-/// The same file, opened a second time for direct I/O. The kernel keeps both ways coherent: before a direct write it writes out what its page cache
-/// has of the range, and drops it afterwards.
-struct Past {
-    file: File,
-    /// Addresses are multiples of this,
-    align: usize,
-    /// and places and lengths of this, bytes.
-    sector: usize,
-}
-
-impl Past {
-    /// `None`: the host has no direct I/O for this file.
-    fn open(file: &File, meta: &fs::Metadata, offset: u64) -> Option<Past> {
-        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
-        let file = File::options().read(true).write(true).open(path).ok()?;
-        let (align, sector) = direct(&file, meta, offset)?;
-        Some(Past {
-            file,
-            align,
-            sector,
-        })
-    }
-
-    fn takes(&self, at: u64, pieces: &[&[u8]]) -> bool {
-        let bytes: usize = pieces.iter().map(|p| p.len()).sum();
-        bytes as u64 >= LONG_BYTES
-            && at.is_multiple_of(self.sector as u64)
-            && pieces.iter().all(|p| {
-                p.len().is_multiple_of(self.sector)
-                    && (p.as_ptr() as usize).is_multiple_of(self.align)
-            })
-    }
-}
-
-fn is_invalid(e: &io::Error) -> bool {
+pub(super) fn is_invalid(e: &io::Error) -> bool {
     e.raw_os_error() == Some(Errno::INVAL.raw_os_error())
+}
+
+/// Reads what one call takes of what is missing after `done` bytes; answers how much that was.
+pub(super) fn read_some(
+    file: &File,
+    at: u64,
+    into: &mut [Block],
+    done: usize,
+) -> io::Result<usize> {
+    let (mut skip, mut slices) = (done, Vec::with_capacity(into.len().min(PIECES_MAX)));
+    for buffer in into.iter_mut() {
+        if skip >= buffer.len() {
+            skip -= buffer.len();
+            continue;
+        }
+        slices.push(IoSliceMut::new(&mut buffer[skip..]));
+        skip = 0;
+        if slices.len() == PIECES_MAX {
+            break;
+        }
+    }
+    loop {
+        match rustix::io::preadv(file, &mut slices, at + done as u64) {
+            Err(Errno::INTR) => {}
+            other => return Ok(other?),
+        }
+    }
 }
 
 fn write_all(file: &File, at: u64, pieces: &[&[u8]], dsync: bool) -> io::Result<()> {
@@ -317,7 +298,7 @@ fn window(path: &Path, all: u64, options: &HostOptions) -> Result<u64, HostError
 }
 
 /// Switches direct I/O on; answers the alignment of addresses and the sector in bytes. `None`: it goes through the page cache.
-fn direct(file: &File, meta: &fs::Metadata, offset: u64) -> Option<(usize, usize)> {
+pub(super) fn direct(file: &File, meta: &fs::Metadata, offset: u64) -> Option<(usize, usize)> {
     let (align, sector) = alignment(file, meta)?;
     let fits = sector <= BLOCK_BYTES && offset.is_multiple_of(sector as u64);
     if !fits || !sector.is_power_of_two() || !align.is_power_of_two() {
@@ -407,118 +388,5 @@ unsafe fn ioctl(
     match answer {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-
-    const LEN: usize = 1 << 20;
-
-    /// A place whose file lies on a disk; `None`, said aloud, if that has no direct I/O.
-    fn place() -> Option<Place> {
-        let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).expect("a file");
-        file.write_all(&vec![1; 2 * LEN]).expect("room");
-        file.sync_all().expect("room");
-        let open = |options| {
-            let file = file.try_clone().expect("a descriptor");
-            Place::new(Path::new("a file"), file, &options).expect("a place")
-        };
-        let place = open(HostOptions::write());
-        let mut options = HostOptions::write();
-        options.direct = true;
-        let direct = open(options);
-        assert!(direct.past.is_none(), "all goes past the page cache");
-        assert_eq!(place.past.is_some(), direct.align > 1);
-        if place.past.is_none() {
-            eprintln!("skipped: no direct I/O here");
-            return None;
-        }
-        drop(direct);
-        let flags = rustix::fs::fcntl_getfl(&place.file).expect("flags");
-        rustix::fs::fcntl_setfl(&place.file, flags - OFlags::DIRECT).expect("as before");
-        Some(place)
-    }
-
-    /// Bytes at an address that suits, and one that does not.
-    fn bytes(n: u8, suits: bool) -> (Aligned, usize) {
-        let mut bytes = Aligned::new(LEN + BLOCK_BYTES, BLOCK_BYTES);
-        bytes.fill(n);
-        (bytes, usize::from(!suits))
-    }
-
-    fn write(place: &Place, at: u64, (bytes, skip): &(Aligned, usize), len: usize) {
-        place
-            .write(at, &[&bytes[*skip..skip + len]], false)
-            .expect("written");
-    }
-
-    fn read(file: &File, at: u64) -> u8 {
-        let mut block = Aligned::new(BLOCK_BYTES, BLOCK_BYTES);
-        file.read_exact_at(&mut block, at).expect("read");
-        block[0]
-    }
-
-    /// The page cache has the block (`RWF_NOWAIT`).
-    fn is_cached(place: &Place, at: u64) -> bool {
-        let mut byte = [0];
-        let mut into = [IoSliceMut::new(&mut byte)];
-        rustix::io::preadv2(&place.file, &mut into, at, ReadWriteFlags::NOWAIT).is_ok()
-    }
-
-    fn forget(place: &Place) {
-        let all = rustix::fs::Advice::DontNeed;
-        rustix::fs::fadvise(&place.file, 0, None, all).expect("a file");
-    }
-
-    #[test]
-    fn long_writes_pass_the_page_cache_and_short_ones_do_not() {
-        let Some(place) = place() else { return };
-        forget(&place);
-        write(&place, 0, &bytes(2, true), LEN);
-        assert!(!is_cached(&place, 0));
-        write(&place, LEN as u64, &bytes(3, true), BLOCK_BYTES);
-        assert!(is_cached(&place, LEN as u64));
-        assert_eq!(
-            (read(&place.file, 0), read(&place.file, LEN as u64)),
-            (2, 3)
-        );
-    }
-
-    #[test]
-    fn both_ways_see_what_the_other_has_written() {
-        let Some(place) = place() else { return };
-        let past = place.past.as_ref().expect("there");
-        for (n, at) in [(2, 0), (4, 8192), (6, 4096)] {
-            // Dirty in the page cache, then written over past it, and once more.
-            write(&place, at, &bytes(n, true), BLOCK_BYTES);
-            write(&place, 0, &bytes(n + 1, true), LEN);
-            assert_eq!(read(&place.file, at), n + 1);
-            write(&place, at, &bytes(n, true), BLOCK_BYTES);
-            assert_eq!((read(&place.file, at), read(&past.file, at)), (n, n));
-            place.file.sync_data().expect("synced");
-            assert_eq!(read(&past.file, at), n);
-        }
-    }
-
-    #[test]
-    fn what_direct_io_does_not_take_goes_through_the_page_cache() {
-        let Some(mut place) = place() else { return };
-        write(&place, 0, &bytes(2, false), LEN);
-        assert_eq!(read(&place.file, LEN as u64 - 1), 2);
-        write(&place, 512, &bytes(3, true), LEN - 512);
-        assert_eq!(read(&place.file, 512), 3);
-        // It takes less than it says.
-        let past = place.past.as_mut().expect("there");
-        (past.align, past.sector) = (1, 1);
-        let odd = bytes(4, false);
-        assert!(std::ptr::eq(
-            place.writer(3, &[&odd.0[1..LEN]]),
-            &place.past.as_ref().expect("there").file
-        ));
-        write(&place, 3, &odd, LEN - 3);
-        assert_eq!(read(&place.file, 4096), 4);
     }
 }
