@@ -34,10 +34,15 @@ impl Past {
         })
     }
 
-    /// Whether these bytes are written this way.
+    /// Whether these bytes are written this way: whole pages of the page cache only. On a block device nothing keeps a write through the page cache
+    /// from reading a page for its other part while this one is on its way; what it writes back later is the old content then.
     pub fn takes(&self, at: u64, pieces: &[&[u8]]) -> bool {
-        let bytes: usize = pieces.iter().map(|p| p.len()).sum();
-        bytes as u64 >= LONG_BYTES && self.suits(at, pieces.iter().copied())
+        let bytes = pieces.iter().map(|p| p.len() as u64).sum::<u64>();
+        let page = page_bytes();
+        bytes >= LONG_BYTES
+            && at.is_multiple_of(page)
+            && bytes.is_multiple_of(page)
+            && self.suits(at, pieces.iter().copied())
     }
 
     /// Fills buffers of which `done` bytes are filled already, if that is long and most of it not in the page cache, whose file is `cached`. Answers how
@@ -91,8 +96,12 @@ fn is_cold(file: &File, at: u64, len: u64) -> bool {
             0,
         )
     };
-    let page = rustix::param::page_size() as u64;
-    answer == 0 && pages[0] * page < len / 2
+    answer == 0 && pages[0] * page_bytes() < len / 2
+}
+
+/// What the page cache reads and writes at a time, bytes.
+fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
 }
 
 #[cfg(test)]
@@ -100,7 +109,7 @@ mod tests {
     use super::super::buffer::Aligned;
     use super::super::place::Place;
     use super::*;
-    use base::BLOCK_BYTES;
+    use base::{BLOCK_BYTES, SECTOR_BYTES};
     use rustix::fs::OFlags;
     use rustix::io::ReadWriteFlags;
     use std::io::{IoSliceMut, Write};
@@ -217,12 +226,28 @@ mod tests {
         let past = place.past.as_mut().expect("there");
         (past.align, past.sector) = (1, 1);
         let odd = bytes(4, false);
-        assert!(std::ptr::eq(
-            place.writer(3, &[&odd.0[1..LEN]]),
-            &place.past.as_ref().expect("there").file
-        ));
-        write(&place, 3, &odd, LEN - 3);
+        assert!(goes_past(&place, 0, &odd.0[1..=LEN]));
+        write(&place, 0, &odd, LEN);
         assert_eq!(read(&place.file, 4096), 4);
+    }
+
+    #[test]
+    fn no_page_of_the_page_cache_is_shared_with_a_long_write() {
+        let Some(place) = place() else { return };
+        let (bytes, _) = bytes(2, true);
+        let (page, sector) = (page_bytes(), SECTOR_BYTES);
+        assert!(goes_past(&place, page, &bytes[..LEN]));
+        for (at, len) in [
+            (page + sector as u64, LEN),
+            (page, LEN - sector),
+            (sector as u64, LEN - sector),
+        ] {
+            assert!(!goes_past(&place, at, &bytes[..len]), "{len} at {at}");
+        }
+    }
+
+    fn goes_past(place: &Place, at: u64, bytes: &[u8]) -> bool {
+        !std::ptr::eq(place.writer(at, &[bytes]), &place.file)
     }
 
     #[test]
