@@ -67,6 +67,8 @@ pub(crate) const INCOMPAT_SUPPORTED: Incompat = Incompat(
         | Incompat::INLINE_DATA.0
         | Incompat::CSUM_SEED.0,
 );
+/// Last revision of the superblock that is known: the one with features (`s_rev_level`; Linux mounts others read-only).
+pub(crate) const REVISION_MAX: u32 = 1;
 /// What can be read, with the reason why it is not written.
 const INCOMPAT_READ_ONLY: [(Incompat, &str); 2] = [
     (
@@ -469,6 +471,13 @@ fn check_features(sb: &Superblock, options: &MountOptions) -> FsResult<()> {
     if sb.incompat().has(Incompat::MMP) && sb.incompat().has(Incompat::RECOVER) {
         let what = "feature mmp and a log that waits for recovery: another machine may be using \
                     the volume; run e2fsck";
+        return Err(FsError::incompatible(what));
+    }
+    if sb.revision() > REVISION_MAX && !options.read_only {
+        let what = format!(
+            "revision {}: only those up to {REVISION_MAX} are known; mount read-only (option `ro`)",
+            sb.revision()
+        );
         return Err(FsError::incompatible(what));
     }
     let unknown = sb.ro_compat().without(RO_COMPAT_SUPPORTED);

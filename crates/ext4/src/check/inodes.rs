@@ -10,10 +10,13 @@ use base::Ino;
 use base::bytes::{get_le16, get_le32, is_zero};
 use ondisk::ext4::{
     Compat, FileType, GroupFlags, Incompat, Inode, InodeFlags, RESIZE_INO, ROOT_INO, RoCompat,
+    Superblock,
 };
 
 /// The inode of bad blocks: a block map and nothing else.
 const BAD_BLOCKS_INO: u32 = 1;
+/// Those of quotas in older volumes.
+const QUOTA_INOS: [u32; 2] = [3, 4];
 /// The boot loader's: may hold a file.
 const BOOT_LOADER_INO: u32 = 5;
 
@@ -100,7 +103,7 @@ fn check_inode(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
         }
         return resize::check(volume, state, inode);
     }
-    let journal = sb.compat().has(Compat::HAS_JOURNAL) && ino == sb.journal_ino().0;
+    let journal = is_journal(sb, ino);
     if ino < sb.first_ino().0 && ino != ROOT_INO.0 && !journal {
         return check_reserved(volume, state, ino, inode);
     }
@@ -115,7 +118,9 @@ fn check_inode(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
         }
         return;
     }
-    if inode.deletion_time() != 0 && !orphan {
+    if journal {
+        check_deletion_time(volume, state, ino, inode);
+    } else if inode.deletion_time() != 0 && !orphan {
         let what = format!(
             "{} links and a time of deletion ({})",
             inode.links(),
@@ -157,17 +162,9 @@ fn check_inode(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
     }
 }
 
-/// Of an inode without links only the time of its deletion counts.
-fn check_deleted(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) {
+/// A number below that of the inodes is a link in a list of orphans, unless the clock was that early.
+fn check_deletion_time(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) {
     let (sb, time) = (&volume.sb, inode.deletion_time());
-    if inode.mode() != 0 && time == 0 && ino >= sb.first_ino().0 {
-        state.at_inode(
-            ino,
-            Kind::InodeDeletion,
-            "deleted, without a time of deletion",
-        );
-    }
-    // A number below that of the inodes is a link in a list of orphans, unless the clock was that early.
     let inodes = u64::from(sb.inodes_count());
     let late = |secs: u64| secs >= inodes;
     let clock = late(sb.write_time()) && late(sb.mount_time().max(sb.mkfs_time()));
@@ -179,30 +176,65 @@ fn check_deleted(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &I
 
 /// Reserved inodes hold nothing; those of bad blocks and of the boot loader may own blocks.
 fn check_reserved(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) {
-    if inode.links() == 0 && ino != BAD_BLOCKS_INO {
-        check_deleted(volume, state, ino, inode);
-        return check_sectors(volume, state, ino, inode, 0);
+    if ino == BAD_BLOCKS_INO {
+        return check_bad_blocks(volume, state, inode);
+    }
+    if inode.links() == 0 {
+        check_deletion_time(volume, state, ino, inode);
+    }
+    if QUOTA_INOS.contains(&ino) {
+        return check_no_quota(state, ino, inode);
     }
     let free = ino == BOOT_LOADER_INO && !inode.is_dir();
     if inode.mode() != 0 && !free {
         let what = format!("reserved, with mode {:#o}", inode.mode());
         state.at_inode(ino, Kind::InodeMode, what);
     }
-    if ino == BAD_BLOCKS_INO || free {
+    if free && inode.links() != 0 {
         mapping::map(volume, state, ino, inode, false);
-    } else {
-        state.at_inode(ino, Kind::InodeField, "reserved, and in use");
+        return;
     }
+    check_flags(volume, state, ino, inode);
+    check_regular_size(volume, state, ino, inode, 0);
+    check_sectors(volume, state, ino, inode, 0);
+}
+
+fn check_bad_blocks(volume: &Volume<'_>, state: &mut State<'_>, inode: &Inode) {
+    check_deletion_time(volume, state, BAD_BLOCKS_INO, inode);
+    let owned = inode.uid() != 0 || inode.gid() != 0 || get_le32(inode.bytes(), 0x68) != 0;
+    if inode.mode() != 0 || inode.links() != 0 || owned {
+        let what = "the list of bad blocks has mode, links, owner or attributes";
+        state.at_inode(BAD_BLOCKS_INO, Kind::InodeMode, what);
+    }
+    mapping::map(volume, state, BAD_BLOCKS_INO, inode, false);
+}
+
+/// Volumes with feature quota are not checked. Of the count of sectors the lower half counts, as for e2fsck.
+fn check_no_quota(state: &mut State<'_>, ino: u32, inode: &Inode) {
+    let in_use = inode.links() != 0
+        || get_le32(inode.bytes(), 0x1C) != 0
+        || get_le32(inode.block_area(), 0) != 0;
+    if in_use {
+        let what = "in use without feature quota";
+        state.at_inode(ino, Kind::InodeField, what);
+    }
+}
+
+fn is_journal(sb: &Superblock, ino: u32) -> bool {
+    sb.compat().has(Compat::HAS_JOURNAL) && ino == sb.journal_ino().0
 }
 
 fn check_flags(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) {
     let (sb, flags) = (&volume.sb, inode.flags());
     let mut bad = |what: &str| state.at_inode(ino, Kind::InodeField, what);
+    // e2fsck does not look at these of reserved inodes, and nobody reads them.
+    let system = (ino < sb.first_ino().0 && ino != ROOT_INO.0) || is_journal(sb, ino);
     let fragment = get_le32(inode.bytes(), 0x70);
-    if fragment != 0 {
+    if fragment != 0 && !system {
         bad(&format!("i_faddr = {fragment}; there are no fragments"));
     }
-    if !sb.ro_compat().has(RoCompat::HUGE_FILE) && get_le16(inode.bytes(), 0x74) != 0 {
+    let huge = sb.ro_compat().has(RoCompat::HUGE_FILE);
+    if !huge && get_le16(inode.bytes(), 0x74) != 0 && !system {
         bad("i_blocks_hi without feature huge_file");
     }
     if flags.has(InodeFlags::EXTENTS) && !sb.incompat().has(Incompat::EXTENTS) {
@@ -226,6 +258,9 @@ fn check_flags(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
         if flags.has(flag) && !has {
             bad(&format!("flag {flag} without feature {feature}"));
         }
+    }
+    if flags.has(InodeFlags::CASEFOLD) && !inode.is_dir() {
+        bad("flag casefold on something that is no directory");
     }
     if sb.inode_bytes() > 128 && inode.extra_bytes() > 0 && inode.extra_bytes() < 4 {
         bad(&format!("i_extra_isize = {}", inode.extra_bytes()));
@@ -297,13 +332,12 @@ fn check_size(
         FileType::Directory if !mapping.broken && size != mapping.end * block => {
             format!("{size} bytes in a directory of {} blocks", mapping.end)
         }
-        FileType::Regular
-            if !mapping.broken && mapping.written_end * block >= size.saturating_add(block) =>
-        {
-            format!("{size} bytes, and data up to block {}", mapping.written_end)
-        }
-        FileType::Regular if size > block * most_blocks(volume, inode) => {
-            format!("{size} bytes are more than can be mapped")
+        FileType::Regular => {
+            let written_end = match mapping.broken {
+                true => 0,
+                false => mapping.written_end,
+            };
+            return check_regular_size(volume, state, ino, inode, written_end);
         }
         FileType::CharDevice | FileType::BlockDevice | FileType::Fifo | FileType::Socket
             if size != 0 =>
@@ -311,6 +345,25 @@ fn check_size(
             format!("{size} bytes in a device, pipe or socket")
         }
         _ => return,
+    };
+    state.at_inode(ino, Kind::InodeSize, what);
+}
+
+/// `written_end`: one past the last block that was written.
+pub(super) fn check_regular_size(
+    volume: &Volume<'_>,
+    state: &mut State<'_>,
+    ino: u32,
+    inode: &Inode,
+    written_end: u64,
+) {
+    let (size, block) = (inode.size(), volume.block_bytes() as u64);
+    let what = if written_end * block > size.saturating_add(block) {
+        format!("{size} bytes, and data up to block {written_end}")
+    } else if size > block * most_blocks(volume, inode) {
+        format!("{size} bytes are more than can be mapped")
+    } else {
+        return;
     };
     state.at_inode(ino, Kind::InodeSize, what);
 }

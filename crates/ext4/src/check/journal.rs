@@ -47,7 +47,9 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, options: &Option
         Err(e) => return state.at_block(ino, at, Kind::JournalSuperblock, e.to_string()),
     };
     check_superblock(volume, state, ino, at, &log);
-    check_length(state, ino, &log, blocks, &runs);
+    // Of a size beyond 4 GiB e2fsck takes the lower half for the blocks that must be mapped.
+    let must = (size & u64::from(u32::MAX)) / volume.block_bytes() as u64;
+    check_length(state, ino, &log, (blocks, must), &runs);
     check_empty(state, (ino, at), &log, options);
 }
 
@@ -139,7 +141,7 @@ fn check_length(
     state: &mut State<'_>,
     ino: u32,
     log: &jbd2::Superblock,
-    blocks: u64,
+    (blocks, must): (u64, u64),
     runs: &[Run],
 ) {
     let says = u64::from(log.blocks_count());
@@ -150,7 +152,7 @@ fn check_length(
         }
         mapped += run.len;
     }
-    if says < BLOCKS_MIN || says > blocks || says > mapped {
+    if says < BLOCKS_MIN || says > blocks || says > mapped || must > mapped {
         let what = format!(
             "s_maxlen = {says} in a file of {blocks} blocks, {mapped} of them mapped; at least {BLOCKS_MIN} are needed"
         );

@@ -59,6 +59,24 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, inode: &Inode) {
     let copies = backups(volume).len() as u64;
     let expected = 1 + u64::from(volume.sb.reserved_gdt_blocks()) * (1 + copies);
     super::inodes::check_sectors(volume, state, ino, inode, expected);
+    let written_end = written_end(volume, copies);
+    super::inodes::check_regular_size(volume, state, ino, inode, written_end);
+}
+
+/// One past the last block of the file: the copies are the blocks of its lists.
+fn written_end(volume: &Volume<'_>, copies: u64) -> u64 {
+    let pointers = volume.pointers();
+    let last = reserved(volume).map(|n| u64::from(n) % pointers).max();
+    match last.filter(|_| copies > 0) {
+        Some(list) => 12 + pointers + list * pointers + copies,
+        None => 0,
+    }
+}
+
+/// Blocks of descriptors that are reserved.
+fn reserved(volume: &Volume<'_>) -> std::ops::Range<u32> {
+    let first = volume.sb.desc_blocks();
+    first..first + u32::from(volume.sb.reserved_gdt_blocks())
 }
 
 fn backups(volume: &Volume<'_>) -> Vec<u64> {
@@ -70,8 +88,7 @@ fn backups(volume: &Volume<'_>) -> Vec<u64> {
 fn check_lists(volume: &Volume<'_>, state: &mut State<'_>, top: u64, root: &[u8]) {
     let (ino, sb) = (RESIZE_INO.0, &volume.sb);
     let backups = backups(volume);
-    let first = sb.desc_blocks();
-    let reserved = first..first + u32::from(sb.reserved_gdt_blocks());
+    let reserved = reserved(volume);
     let pointers = volume.pointers() as u32;
     let mut expected = vec![0u32; pointers as usize];
     for n in reserved.clone() {

@@ -4,7 +4,7 @@ use super::finding::{Finding, Findings, Kind};
 use super::reader::Reader;
 use super::volume::Volume;
 use super::{Options, Report};
-use crate::mount::{INCOMPAT_SUPPORTED, RO_COMPAT_SUPPORTED};
+use crate::mount::{INCOMPAT_SUPPORTED, REVISION_MAX, RO_COMPAT_SUPPORTED};
 use base::BlockSize;
 use base::bytes::get_le32;
 use ondisk::ext4::{Compat, GroupDesc, Incompat, RoCompat, SUPERBLOCK_AT, Superblock};
@@ -64,6 +64,9 @@ pub(super) fn load(
 
 /// What the checker does not know, if the volume uses any of it.
 fn unsupported(sb: &Superblock) -> Option<String> {
+    if sb.revision() > REVISION_MAX {
+        return Some(format!("revision {}", sb.revision()));
+    }
     let unknown = sb.incompat().without(INCOMPAT_SUPPORTED);
     if !unknown.is_empty() {
         return Some(format!("feature {unknown}"));
@@ -82,6 +85,9 @@ fn check_fields(sb: &Superblock, groups: u64, options: &Options, bad: &mut dyn F
     let journal = sb.compat().has(Compat::HAS_JOURNAL);
     if sb.incompat().has(Incompat::RECOVER) && !journal {
         bad("needs_recovery without a journal".into());
+    }
+    if journal && sb.journal_ino().0 != 0 && sb.journal_uuid() != [0; 16] {
+        bad("an external journal is named (s_journal_uuid), and an inode for one".into());
     }
     if sb.log_cluster_size() != sb.log_block_size() {
         bad(format!(

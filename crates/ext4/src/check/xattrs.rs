@@ -60,7 +60,9 @@ fn check_block(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, at: u64) ->
     match XattrBlock::parse(&block) {
         Ok(parsed) => {
             check_entries(state, ino, Some(at), &parsed.entries);
-            if let Some(what) = stored_fault(&block[BLOCK_HEADER_BYTES..], &block, false) {
+            let list = &block[BLOCK_HEADER_BYTES..];
+            let outside = || value_outside(list, block.len()).then(|| "a value outside".into());
+            if let Some(what) = stored_fault(list, &block, false).or_else(outside) {
                 state.at_block(ino, at, Kind::Xattr, what);
             }
             Some(parsed.references)
@@ -102,10 +104,10 @@ fn stored_fault(list: &[u8], values: &[u8], in_inode: bool) -> Option<String> {
         let head = &list[at..at + ENTRY_BYTES];
         let name = &list[at + ENTRY_BYTES..at + ENTRY_BYTES + usize::from(head[0])];
         let (start, len) = (usize::from(get_le16(head, 2)), get_le32(head, 8) as usize);
-        let value = if len == 0 {
-            &[][..]
-        } else {
-            &values[start..start + len]
+        // The hash is over whole words, whatever stands behind the value.
+        let value = match len {
+            0 => &[][..],
+            len => &values[start..start + len.next_multiple_of(4)],
         };
         if len > 0 {
             ranges.push((start, start + len));
@@ -129,12 +131,17 @@ fn stored_fault(list: &[u8], values: &[u8], in_inode: bool) -> Option<String> {
 /// True if a value of an inode whose attributes can be read, be it empty, is said to lie outside: e2fsck finds none of the attributes then.
 pub(super) fn has_value_outside(inode: &Inode) -> bool {
     let list = inode.xattr_area().get(4..).unwrap_or_default();
+    value_outside(list, list.len())
+}
+
+/// True if a value of a list that could be read, be it empty, is said to end behind `end`.
+fn value_outside(list: &[u8], end: usize) -> bool {
     let mut at = 0;
     // As in `stored_fault`.
     while get_le32(list, at) != 0 {
         let head = &list[at..at + ENTRY_BYTES];
         let (start, len) = (usize::from(get_le16(head, 2)), get_le32(head, 8) as usize);
-        if start + len > list.len() {
+        if start + len > end {
             return true;
         }
         at += (ENTRY_BYTES + usize::from(head[0])).next_multiple_of(4);

@@ -110,7 +110,12 @@ fn flip(fs: &Ext4, tx: &mut Tx<'_>, block: BlockNo, at: usize) -> FsResult<()> {
 }
 
 /// What the volume must not be, how it becomes so, and whether a mount that only reads is refused as well.
-const PLANTS: [(&str, Plant, bool); 9] = [
+const PLANTS: [(&str, Plant, bool); 10] = [
+    (
+        "revision 2",
+        |fs, tx| fs.update_superblock(tx, |sb| sb.set_revision(2)),
+        false,
+    ),
     (
         "feature",
         |fs, tx| {

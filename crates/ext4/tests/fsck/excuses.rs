@@ -8,7 +8,7 @@ pub fn excuse(case: &Case, theirs: bool, report: &Report) -> Option<&'static str
     let target = case.target.name.as_str();
     let only = |kinds: &[Kind]| report.findings.iter().all(|f| kinds.contains(&f.kind));
     if !theirs
-        && target.starts_with("backup ")
+        && (target.starts_with("backup ") || target == "superblock")
         && only(&[Kind::BackupSuperblock, Kind::BackupDescriptor])
     {
         return Some("backups: e2fsck reads them only when the primary is of no use");
@@ -19,5 +19,27 @@ pub fn excuse(case: &Case, theirs: bool, report: &Report) -> Option<&'static str
     if !theirs && target.ends_with("inode 1") && only(&[Kind::SharedBlock]) {
         return Some("list of bad blocks: e2fsck says nothing of metadata on it");
     }
+    if !theirs && target == "reserved inode 8" && only(&[Kind::MapOutside, Kind::Xattr]) {
+        return Some("attributes of the journal's inode: Linux refuses them, e2fsck does not look");
+    }
+    let tree = || report.findings.iter().any(|f| f.kind == Kind::ExtentNode);
+    if !theirs && target.starts_with("extent block") && tree() {
+        return Some(
+            "depth of lower extent nodes: Linux refuses a wrong one, e2fsck counts itself",
+        );
+    }
+    if !theirs && target == "superblock" && only(&[Kind::Orphans]) {
+        return Some("list of orphans: e2fsck -n does not walk along it");
+    }
+    if theirs && target.starts_with("deleted inode") && has_odd_extra(case) {
+        return Some("deleted inodes with an i_extra_isize that cannot be: nobody reads them");
+    }
     None
+}
+
+/// The inode has more extra bytes than there is room behind its first 128.
+fn has_odd_extra(case: &Case) -> bool {
+    let target = &case.target;
+    let raw = &case.changed[&target.block][target.offset..target.offset + target.len];
+    raw.len() > 130 && usize::from(base::bytes::get_le16(raw, 128)) > raw.len() - 128
 }

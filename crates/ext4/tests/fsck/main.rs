@@ -158,3 +158,61 @@ fn many() {
         }
     }
 }
+
+/// Damage by hand, each once: what debugfs does to a fresh volume with a file is clean to both, or to neither.
+#[test]
+fn damage_by_debugfs_is_judged_as_by_e2fsck() {
+    if !have_tools() {
+        return;
+    }
+    let damages = [
+        ("ssv rev_level 2", true),
+        (
+            "ssv journal_uuid 0a0b0c0d-0102-0304-0506-0708090a0b0c",
+            true,
+        ),
+        ("sif <1> mode 1", true),
+        ("sif <1> uid 1", true),
+        ("sif <1> links_count 1", true),
+        ("sif <1> dtime 5", true),
+        ("sif <1> generation 1", false),
+        ("sif <3> blocks 8", true),
+        ("sif <3> links_count 2", true),
+        ("sif <3> blocks_hi 1", false),
+        ("sif <3> mode 1", false),
+        ("sif <6> mode 1", true),
+        ("sif <6> blocks_hi 1", true),
+        ("sif <6> links_count 2", false),
+        ("sif <9> size 0xffffffff00000000", true),
+        ("sif <10> flags 0x40000000", true),
+        ("sif <7> size 0", true),
+        ("sif <7> dtime 500000", false),
+        ("sif <8> size 0x40ffff", true),
+        ("sif <8> dtime 5", true),
+        ("sif <8> dtime 500000", false),
+        ("sif file size 0", false),
+        ("sif file flags 0x40080000", true),
+        ("sif large size 0", true),
+        ("sif large size 8192", false),
+        ("sif large size 8191", true),
+    ];
+    let image = Image::new(144, &["-O", "casefold"]);
+    let content = image.dir.path().join("content");
+    for (name, bytes) in [("file", 100), ("large", 3 * 4096)] {
+        std::fs::write(&content, vec![1; bytes]).expect("room");
+        image.debugfs_write(&[&format!("write {} {name}", content.display())]);
+    }
+    let whole = image.load();
+    for (damage, harm) in damages {
+        image.store(&whole);
+        image.debugfs_write(&[damage]);
+        let (code, text) = corpus::e2fsck(&image.path);
+        let report = check_ram(&image.load());
+        assert_eq!(
+            (code != 0, !report.is_clean()),
+            (harm, harm),
+            "{damage}\n{text}\n{}",
+            said(&report)
+        );
+    }
+}

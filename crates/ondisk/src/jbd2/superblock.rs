@@ -102,6 +102,11 @@ impl Superblock {
             let bits = self.incompat().0.into();
             return Err(Corrupt::field(WHAT, "s_feature_incompat", bits, reason));
         }
+        if self.compat().has(JournalCompat::CHECKSUM) {
+            let reason = "checksums of version 1 exclude those of version 2 and 3";
+            let bits = self.compat().0.into();
+            return Err(Corrupt::field(WHAT, "s_feature_compat", bits, reason));
+        }
         if self.checksum_type() != CHECKSUM_CRC32C {
             let value = self.checksum_type().into();
             return Err(Corrupt::field(
@@ -382,6 +387,13 @@ mod tests {
         );
         let both = JournalIncompat::CHECKSUM_V2 | JournalIncompat::CHECKSUM_V3;
         assert!(edit(&|s| s.set_incompat(both)).contains("exclude"));
+        for newer in [JournalIncompat::CHECKSUM_V2, JournalIncompat::CHECKSUM_V3] {
+            let all = edit(&|s| {
+                s.set_incompat(newer);
+                s.set_compat(JournalCompat::CHECKSUM);
+            });
+            assert!(all.contains("s_feature_compat"), "{all}");
+        }
         assert!(edit(&|s| s.set_checksum_type(1)).contains("s_checksum_type"));
     }
 
