@@ -20,8 +20,8 @@ pub struct Case {
     pub changed: Blocks,
 }
 
-/// Changes one field of one structure.
-pub fn mutate(volume: &Volume, rng: &mut Rng) -> Option<Case> {
+/// Changes so many fields of one structure.
+pub fn mutate(volume: &Volume, rng: &mut Rng, fields: usize) -> Option<Case> {
     // A structure by its kind first, so that the frequent ones do not crowd out the rest.
     let mut kinds: BTreeMap<String, Vec<&Target>> = BTreeMap::new();
     for target in &volume.targets {
@@ -34,7 +34,9 @@ pub fn mutate(volume: &Volume, rng: &mut Rng) -> Option<Case> {
     let target = of_kind[pick(rng, of_kind.len())].clone();
     let old = block(&volume.blocks, target.block);
     let mut new = old.to_vec();
-    let change = change(rng, &mut new[target.offset..target.offset + target.len]);
+    let part = &mut new[target.offset..target.offset + target.len];
+    let changes: Vec<String> = (0..fields).map(|_| change(rng, part)).collect();
+    let change = changes.join(", ");
     if new == old {
         return None;
     }
@@ -126,7 +128,7 @@ pub fn run(image: &Image, seeds: std::ops::Range<u64>) -> Tally {
     let mut tally = Tally::default();
     for seed in seeds {
         let mut rng = Rng::named(seed, "fsck corpus");
-        let Some(case) = mutate(&volume, &mut rng) else {
+        let Some(case) = mutate(&volume, &mut rng, 1) else {
             continue;
         };
         case.changed.iter().for_each(|(n, bytes)| put(*n, bytes));

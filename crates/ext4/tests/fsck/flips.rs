@@ -1,9 +1,9 @@
-//! Every byte of metadata flipped once, with the checksum made good: mounted, walked, checked, and where it may be written, written to. Each is
-//! answered, none with a panic, an endless loop or more memory than the volume is worth.
+//! Every byte of metadata flipped once, and several fields of one structure changed at a time, with the checksum made good: mounted, walked,
+//! checked, and where it may be written, written to. Each is answered, none with a panic, an endless loop or more memory than the volume is worth.
 
 use crate::targets::{Blocks, Volume, block};
 use crate::{corpus, volumes};
-use base::{Bytes, Ino};
+use base::{Bytes, Ino, Rng};
 use block::{BlockDevice, Queue};
 use blockdev::{Image, Ram};
 use fscore::{Creds, FileKind, FileSystem, FsResult};
@@ -78,46 +78,100 @@ fn open_and_walk(ram: Ram, options: &str) -> FsResult<usize> {
     Ok(seen)
 }
 
-/// Flips every `step`-th byte from `first` on.
-pub fn run(options: &[&str], first: usize, step: usize) {
-    let image = volumes::filled(options);
-    let device = image.load();
-    let bytes = device.caps().sectors * 512;
-    let good: Image = device.blocks().into_iter().collect();
-    let volume = Volume::of(device.blocks().into_iter().collect());
-    let places: Vec<(usize, usize)> = (0..)
-        .zip(&volume.targets)
-        .flat_map(|(n, target)| (0..target.len).map(move |at| (n, at)))
-        .collect();
-    let (mut cases, mut mounted, mut noticed) = (0u32, 0u32, 0u32);
-    for (n, &(target, at)) in places.iter().enumerate().skip(first).step_by(step) {
-        let target = &volume.targets[target];
-        let mut new = block(&volume.blocks, target.block).to_vec();
-        new[target.offset + at] ^= 0xFF;
-        let mut changed = Blocks::from([(target.block, Bytes::from(new))]);
-        volume.mend(target, &mut changed);
-        let report = corpus::ours(&volume, &changed, volume.sb.blocks_count());
-        noticed += u32::from(!report.is_clean());
-        let mut content = good.clone();
-        for (n, block) in &changed {
+/// A volume whose structures are damaged, one after the other.
+struct Damaged {
+    good: Image,
+    bytes: u64,
+    volume: Volume,
+    cases: u32,
+    mounted: u32,
+    noticed: u32,
+}
+
+impl Damaged {
+    fn new(options: &[&str]) -> Damaged {
+        let device = volumes::filled(options).load();
+        Damaged {
+            good: device.blocks().into_iter().collect(),
+            bytes: device.caps().sectors * 512,
+            volume: Volume::of(device.blocks().into_iter().collect()),
+            cases: 0,
+            mounted: 0,
+            noticed: 0,
+        }
+    }
+
+    /// Checks, mounts and walks the volume with these blocks changed.
+    fn answers(&mut self, changed: &Blocks, mode: &str, what: &dyn Fn() -> String) {
+        let report = corpus::ours(&self.volume, changed, self.volume.sb.blocks_count());
+        let mut content = self.good.clone();
+        for (n, block) in changed {
             content.edit_block(*n, |old| old.copy_from_slice(block));
         }
-        let mode = ["ro", ""][n / 2 % 2];
+        let bytes = self.bytes;
         let outcome =
             Sim::new(SimConfig::seeded(1)).run(|| open_and_walk(content.to_ram(bytes), mode));
         assert!(
             outcome.first_failure.is_none(),
-            "byte {at} of {} at block {} flipped, mount `{mode}`: {:?}",
-            target.name,
-            target.block,
+            "{}, mount `{mode}`: {:?}",
+            what(),
             outcome.first_failure
         );
-        cases += 1;
-        mounted += u32::from(matches!(outcome.value, Some(Ok(seen)) if seen > 0));
+        self.cases += 1;
+        self.noticed += u32::from(!report.is_clean());
+        self.mounted += u32::from(matches!(outcome.value, Some(Ok(seen)) if seen > 0));
     }
-    println!(
-        "{cases} of {} bytes flipped: {noticed} noticed by the checker, {mounted} mounted",
-        places.len()
-    );
-    assert!(cases > 0 && noticed > 0 && mounted > 0);
+
+    fn tell(&self, of: &str) {
+        println!(
+            "{} of {of}: {} noticed by the checker, {} mounted",
+            self.cases, self.noticed, self.mounted
+        );
+        assert!(self.cases > 0 && self.noticed > 0 && self.mounted > 0);
+    }
+}
+
+/// Flips every `step`-th byte from `first` on.
+pub fn run(options: &[&str], first: usize, step: usize) {
+    let mut damaged = Damaged::new(options);
+    let places: Vec<(usize, usize)> = (0..)
+        .zip(&damaged.volume.targets)
+        .flat_map(|(n, target)| (0..target.len).map(move |at| (n, at)))
+        .collect();
+    for (n, &(target, at)) in places.iter().enumerate().skip(first).step_by(step) {
+        let target = damaged.volume.targets[target].clone();
+        let mut new = block(&damaged.volume.blocks, target.block).to_vec();
+        new[target.offset + at] ^= 0xFF;
+        let mut changed = Blocks::from([(target.block, Bytes::from(new))]);
+        damaged.volume.mend(&target, &mut changed);
+        let what = || {
+            format!(
+                "byte {at} of {} at block {} flipped",
+                target.name, target.block
+            )
+        };
+        damaged.answers(&changed, ["ro", ""][n / 2 % 2], &what);
+    }
+    damaged.tell(&format!("{} bytes flipped", places.len()));
+}
+
+/// Changes two to nine fields of one structure, once a seed.
+pub fn several(options: &[&str], seeds: std::ops::Range<u64>) {
+    let mut damaged = Damaged::new(options);
+    for seed in seeds.clone() {
+        let mut rng = Rng::named(seed, "several fields");
+        let fields = 2 + rng.below(8) as usize;
+        let Some(case) = corpus::mutate(&damaged.volume, &mut rng, fields) else {
+            continue;
+        };
+        let what = || {
+            let at = case.target.block;
+            format!(
+                "seed {seed}: {} at block {at}: {}",
+                case.target.name, case.change
+            )
+        };
+        damaged.answers(&case.changed, ["ro", ""][seed as usize % 2], &what);
+    }
+    damaged.tell(&format!("{} structures changed", seeds.end - seeds.start));
 }

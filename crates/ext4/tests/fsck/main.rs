@@ -146,6 +146,25 @@ fn every_flipped_byte_with_an_odd_number_is_answered() {
     }
 }
 
+#[test]
+fn structures_with_several_wrong_fields_are_answered() {
+    if have_tools() {
+        for options in FLIPPED {
+            flips::several(options, 0..150);
+        }
+    }
+}
+
+#[test]
+#[ignore = "long: 10,000 of each volume"]
+fn many_structures_with_several_wrong_fields_are_answered() {
+    if have_tools() {
+        for options in FLIPPED {
+            flips::several(options, 0..10_000);
+        }
+    }
+}
+
 /// By hand: `VOLUME=0 FROM=1000 SEEDS=5000`.
 #[test]
 #[ignore = "as many seeds as asked for"]
