@@ -2,8 +2,8 @@
 
 use super::mounts::{By, Fs, Mount};
 use super::tools;
+use crate::Result;
 use crate::sh::sh;
-use crate::{Result, workspace};
 use std::path::Path;
 
 const VERSION: &str = "0.3.2";
@@ -47,13 +47,12 @@ pub struct Args {
     fs: Fs,
 }
 
-pub fn run(args: &Args) -> Result {
+pub fn run(args: &Args, varve: &Path) -> Result {
     let program = tools::find("fsx", VERSION)?;
-    let varve = workspace::build_varve(&[])?;
     for scheme in &args.schemes {
         for seed in 1..=args.seeds {
             let start = std::time::Instant::now();
-            one(&varve, &program, args, scheme, seed)?;
+            one(varve, &program, args, scheme, seed)?;
             let took = start.elapsed().as_secs_f64();
             println!(
                 "{scheme}, seed {seed}: {} operations in {took:.1} s",

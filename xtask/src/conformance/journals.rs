@@ -28,24 +28,17 @@ pub struct Args {
     /// Folder with the unpacked source package [default: fetched with apt].
     #[arg(long, value_name = "DIR")]
     source: Option<PathBuf>,
-    /// The program to test [default: built now].
-    #[arg(long, value_name = "FILE")]
-    varve: Option<PathBuf>,
     /// Only tests with this in their name.
     filter: Option<String>,
 }
 
 /// Runs it.
-pub fn run(args: &Args) -> Result {
+pub fn run(args: &Args, varve: &Path) -> Result {
     let root = workspace::root();
     let work = root.join("target/e2fsprogs");
     let source = match &args.source {
         Some(dir) => dir.clone(),
         None => fetch(&work)?,
-    };
-    let varve = match &args.varve {
-        Some(file) => file.clone(),
-        None => workspace::build_varve(&[])?,
     };
     let tests = tests_in(&source.join("tests"))?;
     let dir = tempfile::tempdir_in(fresh(&work.join("run"))?).map_err(|e| e.to_string())?;
@@ -63,7 +56,7 @@ pub fn run(args: &Args) -> Result {
             continue;
         }
         let place = fresh(&dir.path().join(&name))?;
-        match judge(&varve, test, &place) {
+        match judge(varve, test, &place) {
             Ok(said) => println!("{name}: {said}"),
             Err(why) => {
                 println!("{name}: WRONG: {why}");

@@ -7,13 +7,17 @@ mod pjdfstest;
 mod stress;
 mod tools;
 
-use crate::Result;
+use crate::{Result, workspace};
 use clap::Subcommand;
+use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
     what: What,
+    /// The program to test [default: built now]
+    #[arg(long, value_name = "FILE", global = true)]
+    varve: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
@@ -29,10 +33,14 @@ enum What {
 }
 
 pub fn run(args: &Args) -> Result {
+    let varve = match &args.varve {
+        Some(file) => file.clone(),
+        None => workspace::build_varve(&[])?,
+    };
     match &args.what {
-        What::Pjdfstest(args) => pjdfstest::run(args),
-        What::Fsx(args) => fsx::run(args),
-        What::Journals(args) => journals::run(args),
-        What::Stress(args) => stress::run(args),
+        What::Pjdfstest(args) => pjdfstest::run(args, &varve),
+        What::Fsx(args) => fsx::run(args, &varve),
+        What::Journals(args) => journals::run(args, &varve),
+        What::Stress(args) => stress::run(args, &varve),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::mounts::{By, Fs, Mount};
 use super::tools;
-use crate::{Result, workspace};
+use crate::Result;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -36,8 +36,7 @@ pub struct Args {
     options: String,
 }
 
-pub fn run(args: &Args) -> Result {
-    let varve = workspace::build_varve(&[])?;
+pub fn run(args: &Args, varve: &Path) -> Result {
     let program = tools::find("pjdfstest", VERSION)?;
     let folder = tempfile::tempdir().map_err(|e| format!("a folder: {e}"))?;
     let config = folder.path().join("pjdfstest.toml");
@@ -61,7 +60,7 @@ pub fn run(args: &Args) -> Result {
             None
         }
     };
-    let varve = on("varve", By::Varve(&varve, &args.options))?;
+    let varve = on("varve", By::Varve(varve, &args.options))?;
     let worse = match kernel {
         Some(kernel) => compared(&kernel, &varve),
         None => alone(&varve),

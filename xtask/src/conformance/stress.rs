@@ -1,8 +1,8 @@
 //! stress-ng's file-system class, dbench and bonnie++: programs that load a file system, to their end, and a look at what is left.
 
 use super::mounts::{By, Fs, Mount};
+use crate::Result;
 use crate::sh::sh;
-use crate::{Result, workspace};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -44,8 +44,7 @@ enum Verdict {
     Hung,
 }
 
-pub fn run(args: &Args) -> Result {
-    let program = workspace::build_varve(&[])?;
+pub fn run(args: &Args, program: &Path) -> Result {
     let stressors = match args.stressors.is_empty() {
         true => class()?,
         false => args.stressors.clone(),
@@ -60,10 +59,10 @@ pub fn run(args: &Args) -> Result {
         Ok(verdicts)
     };
     let kernel = on(By::Kernel)?;
-    let varve = on(By::Varve(&program, &args.options))?;
+    let varve = on(By::Varve(program, &args.options))?;
     let worse = compare(&kernel, &varve);
     if !args.stressors_only {
-        benchmarks(folder.path(), By::Varve(&program, &args.options))?;
+        benchmarks(folder.path(), By::Varve(program, &args.options))?;
     }
     match worse {
         // [`Mount::end`] has looked at each.

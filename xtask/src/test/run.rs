@@ -112,6 +112,10 @@ fn run_command(suite: &Suite, run: &[String]) -> Result<Counts> {
         ["cargo", "xtask", ref rest @ ..] => {
             let mut own = Command::new(own_program()?);
             own.args(rest);
+            // It would be compiled again, with the features of the program alone.
+            if rest.first() == Some(&"conformance") {
+                own.arg("--varve").arg(build::binary("varve")?);
+            }
             own
         }
         ["varve", ref rest @ ..] => {
