@@ -120,7 +120,8 @@ fn stored_fault(list: &[u8], values: &[u8], in_inode: bool) -> Option<String> {
         let stored = get_le32(head, 12);
         let fits = stored == hash(name, value, u32::from)
             || stored == hash(name, value, |c| c as i8 as u32);
-        if !fits && !(in_inode && stored == 0) {
+        let none = in_inode && stored == 0;
+        if !fits && !none {
             return Some(format!(
                 "hash {stored:#x} of \"{}\" is wrong",
                 name.escape_ascii()
