@@ -334,11 +334,13 @@ impl Filesystem for Adapter {
     ) {
         self.turn(request, data.len() >= LONG_BYTES, || {
             let kill = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-            let write = |mode| (self.server).write(ino.0, handle.0, offset, data, mode, kill);
             let done = match write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
-                // From the kernel's cache, for whoever (A2); it syncs by itself.
-                true => write(OpenMode::default()),
-                false => as_caller(request, || write(open_mode(flags.0))),
+                // For whoever has dirtied the pages (A2).
+                true => self.server.write_cached(ino.0, offset, data, kill),
+                false => as_caller(request, || {
+                    let mode = open_mode(flags.0);
+                    (self.server).write(ino.0, handle.0, offset, data, mode, kill)
+                }),
             };
             written(done, reply);
         });

@@ -61,6 +61,7 @@ pub(crate) fn open_mode(flags: i32) -> OpenMode {
         append: has(libc::O_APPEND),
         sync: has(libc::O_SYNC),
         data_sync: has(libc::O_DSYNC),
+        direct: has(libc::O_DIRECT),
     }
 }
 

@@ -169,6 +169,41 @@ fn a_write_to_a_synchronous_file_is_synced_before_the_answer() {
     }
 }
 
+/// What each kind of write is answered when the third page of six finds no room, and what the file holds then.
+fn without_room(
+    write: impl Fn(&Server, u64, u64, &[u8]) -> Result<usize, Errno>,
+) -> (Result<usize, Errno>, Vec<u8>) {
+    const PAGE: usize = 4096;
+    let (server, spy) = server();
+    let number = file(&server, b"f", 0o644, &[0; 6 * PAGE]);
+    let open = (server.open(USER, number, OpenMode::default())).expect("there");
+    spy.set_without_room(2..3);
+    // It begins in the middle of the first page.
+    let answer = write(&server, number, open.handle, &[1; 5 * PAGE]);
+    let content = server.read(number, 0, 6 * PAGE).expect("readable");
+    let firsts = (0..6).map(|page| content[page * PAGE + PAGE - 1]);
+    (answer, firsts.collect())
+}
+
+#[test]
+fn a_write_that_fits_in_part_is_answered_so_that_the_kernel_understands() {
+    const FROM: u64 = 100;
+    let mode = |direct| OpenMode {
+        direct,
+        ..OpenMode::default()
+    };
+    let call =
+        |direct| without_room(|s, n, h, data| s.write(n, h, FROM, data, mode(direct), false));
+    let fits = 2 * 4096 - FROM as usize;
+    assert_eq!(call(false), (Ok(fits), vec![1, 1, 0, 0, 0, 0]), "W1");
+    assert_eq!(call(true).0, Err(Errno::NoSpc), "W2");
+    let cached = without_room(|s, n, _, data| s.write_cached(n, FROM, data, false));
+    let all_others = vec![1, 1, 0, 1, 1, 0];
+    assert_eq!(cached, (Err(Errno::NoSpc), all_others), "W3");
+    let fitting = without_room(|s, n, _, data| s.write_cached(n, 3 * 4096, data, false));
+    assert_eq!(fitting.0, Ok(5 * 4096), "W3");
+}
+
 #[test]
 fn each_open_file_is_told_a_failure_once() {
     let (server, spy) = server();

@@ -2,8 +2,8 @@
 
 use base::{Ino, Map, Time};
 use fscore::{
-    Attr, Creds, DirEntry, FallocateMode, FileFlags, FileKind, FileSystem, FsError, FsResult,
-    FsStat, RenameMode, SeekMode, SetAttr, WriteErrorCounts, WriteErrors, XattrMode,
+    Attr, Creds, DirEntry, Errno, FallocateMode, FileFlags, FileKind, FileSystem, FsError,
+    FsResult, FsStat, RenameMode, SeekMode, SetAttr, WriteErrorCounts, WriteErrors, XattrMode,
 };
 use rt::Mutex;
 use std::ops::Range;
@@ -79,6 +79,8 @@ pub struct SpyFs {
     stuck: AtomicBool,
     /// Planted failures of write-back.
     failures: Mutex<Map<Ino, WriteErrors>>,
+    /// Pages, of any file, for which there is no room.
+    without_room: Mutex<Range<u64>>,
 }
 
 impl SpyFs {
@@ -90,6 +92,7 @@ impl SpyFs {
             dirty: AtomicU64::new(0),
             stuck: AtomicBool::new(false),
             failures: Mutex::named("spy failures", Map::default()),
+            without_room: Mutex::named("spy room", 0..0),
         })
     }
     /// The calls since the last `take`.
@@ -103,6 +106,20 @@ impl SpyFs {
     /// Data of `ino` could not be written: the next fsync is told.
     pub fn fail_write(&self, ino: Ino, why: FsError) {
         self.failures.lock().entry(ino).or_default().note(why);
+    }
+    /// From now on these pages, of any file, find no room: a write ends before them.
+    pub fn set_without_room(&self, pages: Range<u64>) {
+        *self.without_room.lock() = pages;
+    }
+    /// How many of `len` bytes at `offset` lie before the first page without room.
+    fn room(&self, offset: u64, len: usize) -> usize {
+        const PAGE: u64 = base::BLOCK_BYTES as u64;
+        let without = self.without_room.lock();
+        let (start, end) = (without.start * PAGE, without.end * PAGE);
+        match (start.max(offset), offset + len as u64) {
+            (first, last) if first < end.min(last) => (first - offset) as usize,
+            _ => len,
+        }
     }
     fn note(&self, call: Call) {
         self.calls.lock().push(call);
@@ -197,6 +214,10 @@ impl FileSystem for SpyFs {
         self.below.read(ino, offset, buf)
     }
     fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize> {
+        let data = match self.room(offset, data.len()) {
+            0 if !data.is_empty() => return Err(Errno::NoSpc.into()),
+            room => &data[..room],
+        };
         let pages = data.len().div_ceil(base::BLOCK_BYTES) as u64;
         self.dirty.fetch_add(pages, Ordering::Relaxed);
         self.noted(self.below.write(ino, offset, data), |&len| Call::Write {

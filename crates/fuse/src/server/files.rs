@@ -1,4 +1,4 @@
-//! Open files: reading, writing, syncing, allocating, copying.
+//! Open files: reading, syncing, allocating, copying.
 
 use super::attrs::OFFSET_MAX;
 use super::{Caller, Server};
@@ -26,6 +26,8 @@ pub struct OpenMode {
     pub sync: bool,
     /// `O_DSYNC`: the data is, and what is needed to read it.
     pub data_sync: bool,
+    /// `O_DIRECT`: the kernel takes back a write that does not fit as a whole (W2 of `server/write.rs`).
+    pub direct: bool,
 }
 
 /// An open file.
@@ -151,34 +153,6 @@ impl Server {
             buffers.push(buf);
         }
         answered
-    }
-
-    /// Writes `data` at `offset` (U3). With `kill` set-user-ID and set-group-ID go, as the kernel asks for callers without `CAP_FSETID`.
-    ///
-    /// # Errors
-    /// Those of `write(2)`.
-    pub fn write(
-        &self,
-        number: u64,
-        handle: u64,
-        offset: u64,
-        data: &[u8],
-        mode: OpenMode,
-        kill: bool,
-    ) -> Result<usize, Errno> {
-        let ino = self.ino(number);
-        let n = self.run(|| {
-            match offset.checked_add(data.len() as u64) {
-                Some(end) if end <= OFFSET_MAX => {}
-                _ => return Err(Errno::FBig.into()),
-            }
-            self.drop_privileges(ino, kill)?;
-            self.vfs.write_pinned(ino, offset, data)
-        })?;
-        if mode.sync || mode.data_sync {
-            self.fsync(number, handle, !mode.sync)?;
-        }
-        Ok(n)
     }
 
     /// Makes a file or directory durable (U4).

@@ -5,6 +5,7 @@ mod files;
 mod ioctl;
 mod names;
 mod nodes;
+mod write;
 mod xattrs;
 
 pub use attrs::Change;
