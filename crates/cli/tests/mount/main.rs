@@ -1,5 +1,5 @@
 //! `varve mount`: a small POSIX exercise beside the running kernel's ext4, remounts, signals, kills, what a helper of mount(8) does, ACLs,
-//! blocks held back, and the ways to mount.
+//! blocks held back, full volumes, and the ways to mount.
 //! Needs root, FUSE and a loop device: its suite says so.
 
 #![allow(
@@ -9,6 +9,7 @@
 )]
 
 mod acl;
+mod full;
 mod place;
 mod reserve;
 mod scale;
