@@ -105,9 +105,8 @@ impl Model {
 
     fn synced(&mut self, well: bool) {
         for (values, pending) in self.cells.iter_mut().zip(&mut self.pending) {
-            match (pending.take(), well) {
-                (Some(value), true) => *values = vec![value],
-                _ => {}
+            if let (Some(value), true) = (pending.take(), well) {
+                *values = vec![value];
             }
         }
         let len = std::mem::take(&mut self.pending_len);
@@ -338,7 +337,7 @@ struct Case {
     options: &'static str,
 }
 
-fn volume(fs: &str) -> Place {
+pub fn volume(fs: &str) -> Place {
     let place = Place::new(fs);
     let size: &[&str] = match fs {
         "ext4" => &["--size", "32", "--journal", "4"],

@@ -9,6 +9,7 @@
 )]
 
 mod acl;
+mod databases;
 mod full;
 mod place;
 mod reserve;
