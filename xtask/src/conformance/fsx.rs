@@ -42,6 +42,9 @@ pub struct Args {
     /// Further mount options.
     #[arg(long, default_value = "")]
     options: String,
+    /// All but so many KiB of the volume are taken before; the file has 256 at most.
+    #[arg(long)]
+    room: Option<u64>,
     /// File system.
     #[arg(long, value_enum, default_value_t = Fs::Ext4)]
     fs: Fs,
@@ -74,6 +77,9 @@ fn one(varve: &Path, program: &str, args: &Args, scheme: &str, seed: u64) -> Res
         By::Varve(varve, &options),
         IMAGE_MIB,
     )?;
+    if let Some(room) = args.room {
+        fill(&mount.dir, room << 10)?;
+    }
     let (ops, seed) = (args.ops.to_string(), seed.to_string());
     let config = config.to_string_lossy();
     let file = mount.dir.join("file");
@@ -86,4 +92,33 @@ fn one(varve: &Path, program: &str, args: &Args, scheme: &str, seed: u64) -> Res
         ],
     )?;
     mount.end()
+}
+
+/// Takes all free space of the volume but for `room` bytes.
+fn fill(dir: &Path, room: u64) -> Result {
+    let at = dir.to_string_lossy();
+    let filler = dir.join("filler");
+    let filler = filler.to_string_lossy();
+    for _ in 0..4 {
+        let said = sh("stat", &["-f", "-c", "%f %S", &at])?;
+        let numbers: Vec<u64> = (said.split_whitespace())
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let [blocks, size] = numbers[..] else {
+            return Err(format!("stat -f {at} says `{said}`"));
+        };
+        // What maps the filler takes some of it, so the last part comes in a second step.
+        let take = (blocks * size).saturating_sub(room) / size * size;
+        if take < 64 << 10 {
+            return Ok(());
+        }
+        let (take, end) = (take * 15 / 16, file_len(&filler));
+        let (take, end) = (take.to_string(), end.to_string());
+        sh("fallocate", &["-o", &end, "-l", &take, &filler])?;
+    }
+    Ok(())
+}
+
+fn file_len(path: &str) -> u64 {
+    std::fs::metadata(path).map_or(0, |meta| meta.len())
 }

@@ -58,8 +58,8 @@ fn insert(place: &Place, mode: &str, gathers: bool) -> usize {
         writeln!(script, "SELECT 'row {row}';").expect("memory");
     }
     let said = sqlite(place, &script);
-    let rows = said.lines().filter_map(|line| line.strip_prefix("row "));
-    rows.last().map_or(0, |row| row.parse().expect("a number"))
+    let mut rows = said.lines().filter_map(|line| line.strip_prefix("row "));
+    (rows.next_back()).map_or(0, |row| row.parse().expect("a number"))
 }
 
 /// Answers how many rows were acknowledged.
