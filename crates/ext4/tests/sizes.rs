@@ -3,7 +3,7 @@
 use base::{Ino, SECTOR_BYTES};
 use block::Queue;
 use blockdev::{BlockDevice, Caps, Class, OverlayDisk, Ram, write_block};
-use fscore::{Creds, FileKind, FileSystem};
+use fscore::{Creds, FallocateMode, FileKind, FileSystem};
 use std::sync::Arc;
 use varve_ext4::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
@@ -93,6 +93,51 @@ fn blocks_smaller_than_a_sector_are_refused_by_name() {
             Err(e) => {
                 let words = format!("blocks of {block} bytes on a device with sectors of {sector}");
                 assert!(!fits && e.to_string().contains(&words), "{e}");
+            }
+        }
+    }
+}
+
+/// A range whose last page is dirty, and with it the size that only its write-back would have told the device (Z4 of `reshape`).
+#[test]
+fn a_dropped_tail_takes_no_size_along() {
+    use FallocateMode::{PunchHole, ZeroRange, ZeroRangeKeepSize};
+    const LEN: u64 = 65_536;
+    let ranges = [
+        61_440..LEN,
+        61_000..LEN,
+        0..LEN,
+        100..LEN + 9000,
+        LEN - 1..LEN,
+        61_440..LEN - 1,
+        0..4096,
+    ];
+    for block in [1024, 2048, 4096] {
+        for mode in [PunchHole, ZeroRange, ZeroRangeKeepSize] {
+            for (range, options) in ranges.iter().flat_map(|r| [(r, ""), (r, ",data=journal")]) {
+                let device = volume_in_blocks_of(block);
+                let text = format!("commit=600{options}");
+                let options = MountOptions::parse(&text).expect("options");
+                let fs = Ext4::mount(Queue::new(device.clone()), options).expect("mounts");
+                let file = create(&fs, b"a");
+                fs.write(file, 0, &[7; LEN as usize]).expect("written");
+                let len = range.end - range.start;
+                fs.fallocate(file, mode, range.start, len).expect("room");
+                fs.fsync(file, false).expect("synced");
+                let grown = mode == ZeroRange && range.end > LEN;
+                let size = if grown { range.end } else { LEN };
+                let mut content = vec![7; LEN as usize];
+                content.resize(size as usize, 0);
+                content[range.start as usize..size.min(range.end) as usize].fill(0);
+                let what = format!("{mode:?} {range:?}, blocks of {block}, {text}");
+                assert_eq!(fs.getattr(file).expect("there").size, size, "{what}");
+                assert_eq!(size_after_a_cut(&device, file), size, "{what}, cut");
+                fs.unmount().expect("unmounts");
+                let fs = mount(&device);
+                let mut found = vec![1; size as usize + 1];
+                let read = fs.read(file, 0, &mut found).expect("readable");
+                assert!(found[..read] == content, "{what}: other content");
+                fs.unmount().expect("unmounts");
             }
         }
     }
