@@ -28,7 +28,9 @@ impl Ext4 {
             size: core.size,
             // Delayed pages count, as in Linux.
             sectors: disk.sectors(huge, self.geo.block_bytes())
-                + self.block_size.sectors_of(core.promise.data),
+                + self
+                    .block_size
+                    .sectors_of(core.promise.data - core.promise.owed),
             atime: to_wall(disk.access_time()),
             mtime: to_wall(disk.modify_time()),
             ctime: to_wall(disk.change_time()),

@@ -3,7 +3,11 @@
 //! Invariants:
 //! - A1 a block is handed out only if its bit is clear in the allocator's map, which keeps the bits of pending frees set (H18);
 //! - A2 a freed block is discarded only after its transaction committed, and before it can be handed out again;
-//! - A3 nothing with a fixed place (superblocks, descriptors, bitmaps, inode tables) is handed out or freed.
+//! - A3 nothing with a fixed place (superblocks, descriptors, bitmaps, inode tables) is handed out or freed;
+//! - A4 whoever has a claim (S2 of `space`) gets a block, whatever others do at the same time. Clear bits and bits of windows together are at least as
+//!   many as all claims, but while one group after the other is looked at, others may take what lies ahead, free what lies behind, and open windows over the
+//!   rest. So a search that found nothing is made once more *alone*: it keeps windows from being opened (`starving`), closes those that are open, and
+//!   holds every group. Then each free bit is clear and stays so, and one pass finds it.
 
 use crate::Ext4;
 use crate::bitmap::{self, Run};
@@ -13,9 +17,7 @@ use crate::tx::Tx;
 use base::{BlockNo, Mutant};
 use fscore::{Errno, FsError, FsResult};
 use ondisk::ext4::{BitmapChecksum, GroupFlags};
-
-/// Passes over all groups for any free block before the counts are called wrong.
-const ANY_PASSES: usize = 8;
+use std::sync::atomic::Ordering;
 
 /// Blocks that were allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,10 +57,9 @@ impl Ext4 {
             return Err(Errno::NoSpc.into());
         }
         let want = claim.blocks as u32;
-        let mut found = self.search(tx, goal, want, continues, 1);
+        let mut found = self.search(tx, goal, want, continues);
         if matches!(found, Ok(None)) {
-            self.close_windows();
-            found = self.search(tx, goal, want, continues, ANY_PASSES);
+            found = self.search_alone(tx, goal, want);
         }
         let found = found.and_then(|got| got.ok_or_else(|| self.no_bits()));
         let used = found.as_ref().map_or(0, |got| got.len);
@@ -79,21 +80,43 @@ impl Ext4 {
         goal: BlockNo,
         want: u32,
         continues: bool,
-        passes: usize,
     ) -> FsResult<Option<Got>> {
         let groups = self.groups.count();
         let (first, bit) = self.geo.block_place(goal).unwrap_or((0, 0));
         if let Some(got) = self.try_group(tx, first, bit, want, Fit::Goal { partly: continues })? {
             return Ok(Some(got));
         }
-        // The claimed blocks exist (S2 of `space`), but while one group after the other is looked at, others may take what
-        // lies ahead and free what lies behind: then another pass finds it.
-        let passes = std::iter::once(Fit::Full).chain(std::iter::repeat_n(Fit::Any, passes));
-        for fit in passes {
+        for fit in [Fit::Full, Fit::Any] {
             for n in 0..groups {
                 let group = (first + n) % groups;
                 let bit = if n == 0 { bit } else { 0 };
                 if let Some(got) = self.try_group(tx, group, bit, want, fit)? {
+                    return Ok(Some(got));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The same while nobody else takes a block (A4). The caller holds no lock of a group, a window or an inode's core.
+    fn search_alone(&self, tx: &mut Tx<'_>, goal: BlockNo, want: u32) -> FsResult<Option<Got>> {
+        self.starving.fetch_add(1, Ordering::SeqCst);
+        self.close_windows();
+        let found = self.search_held(tx, goal, want);
+        self.starving.fetch_sub(1, Ordering::SeqCst);
+        found
+    }
+
+    /// Holds every group, and looks through them.
+    fn search_held(&self, tx: &mut Tx<'_>, goal: BlockNo, want: u32) -> FsResult<Option<Got>> {
+        let (first, _) = self.geo.block_place(goal).unwrap_or((0, 0));
+        let groups = self.groups.count();
+        let mut held: Vec<_> = (0..groups).map(|g| self.groups.get(g).lock()).collect();
+        for fit in [Fit::Full, Fit::Any] {
+            for n in 0..groups {
+                let group = (first + n) % groups;
+                let state = &mut held[group as usize];
+                if let Some(got) = self.try_held(tx, (group, state), 0, want, fit)? {
                     return Ok(Some(got));
                 }
             }
@@ -134,12 +157,23 @@ impl Ext4 {
         fit: Fit,
     ) -> FsResult<Option<Got>> {
         let mut state = self.groups.get(group).lock();
+        self.try_held(tx, (group, &mut state), bit, want, fit)
+    }
+
+    fn try_held(
+        &self,
+        tx: &mut Tx<'_>,
+        (group, state): (u32, &mut GroupState),
+        bit: u32,
+        want: u32,
+        fit: Fit,
+    ) -> FsResult<Option<Got>> {
         let taken = state.waiting + state.held;
         let usable = state.desc.free_blocks().saturating_sub(taken);
         if usable == 0 || (fit == Fit::Full && usable < want) {
             return Ok(None);
         }
-        self.load_map(group, &mut state)?;
+        self.load_map(group, state)?;
         let map = state.map.as_deref().expect("loaded above");
         let end = self.geo.group_blocks(group);
         let run = match fit {
@@ -152,7 +186,7 @@ impl Ext4 {
         let Some(run) = run else {
             return Ok(None);
         };
-        self.take(tx, group, &mut state, run)?;
+        self.take(tx, group, state, run)?;
         let start = self.geo.group_first_block(group).plus(run.start.into());
         Ok(Some(Got {
             start,

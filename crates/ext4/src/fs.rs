@@ -25,7 +25,7 @@ use rt::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// A mounted ext4 file system.
 pub struct Ext4 {
@@ -50,6 +50,8 @@ pub struct Ext4 {
     pub(crate) xattr_blocks: RwLock<()>,
     /// Free blocks kept for small files.
     pub(crate) small_window: Mutex<Option<Window>>,
+    /// Searches for the last free blocks that are under way (A4 of `balloc`).
+    pub(crate) starving: AtomicU32,
     pub(crate) random: Mutex<Rng>,
     pub(crate) latch: Mutex<Latch>,
     /// What damage does.

@@ -52,7 +52,7 @@ use ondisk::ext4 as disk;
 use ondisk::ext4::{Compat, Incompat, RoCompat, State, Superblock};
 use rt::{Mutex, RwLock};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 pub(crate) const INCOMPAT_SUPPORTED: Incompat = Incompat(
     Incompat::FILETYPE.0
@@ -224,6 +224,7 @@ impl Ext4 {
             orphans: Orphans::new(),
             xattr_blocks: RwLock::named("xattr blocks", ()),
             small_window: Mutex::named("small files", None),
+            starving: AtomicU32::new(0),
             random: Mutex::named("ext4 random", rt::rng("ext4")),
             latch: Mutex::named("ext4 latch", crate::fs::Latch::Alive),
             errors,

@@ -5,7 +5,9 @@
 //!
 //! Invariants:
 //! - W1 the bits of a window are set in the allocator's map and clear on the device; `held` of the group counts them;
-//! - W2 windows are not taken off the account of free blocks: before a search fails they are all closed.
+//! - W2 windows are not taken off the account of free blocks: before a search fails they are all closed, and none is opened until it has ended
+//!   (A4 of `balloc`). An opener looks at `starving` under the lock that guards its window, and keeps that lock until the window stands there: whoever has
+//!   raised `starving` and closes windows afterwards either was seen, or waits for that lock and finds the window.
 
 use crate::Ext4;
 use crate::balloc::Got;
@@ -14,6 +16,7 @@ use crate::inode::Inode;
 use crate::tx::Tx;
 use base::BlockNo;
 use fscore::{Errno, FsResult};
+use std::sync::atomic::Ordering;
 
 /// Blocks of a file up to which it shares the window for small files (`mb_stream_req`).
 const SMALL_BLOCKS: u64 = 16;
@@ -122,10 +125,11 @@ impl Ext4 {
         })
     }
 
-    /// Keeps up to `len` free blocks from `start` on; `None` if the first one is taken.
+    /// Keeps up to `len` free blocks from `start` on; `None` if the first one is taken, or if somebody looks for the last ones (W2). The lock that
+    /// guards the window is held.
     fn open_window(&self, start: BlockNo, len: u32) -> Option<Window> {
         let (group, bit) = self.geo.block_place(start)?;
-        if len == 0 {
+        if len == 0 || self.starving.load(Ordering::SeqCst) > 0 {
             return None;
         }
         let mut state = self.groups.get(group).lock();
@@ -142,7 +146,7 @@ impl Ext4 {
         })
     }
 
-    /// Gives the blocks of a window up.
+    /// Gives the blocks of a window up. The lock that guards it is held, so that nobody takes a window in between for one that is closed (W2).
     pub(crate) fn close_window(&self, window: Option<Window>) {
         let Some(w) = window else { return };
         let mut state = self.groups.get(w.group).lock();
@@ -153,14 +157,16 @@ impl Ext4 {
 
     /// Closes the window of an inode.
     pub(crate) fn close_window_of(&self, inode: &Inode) {
-        let window = inode.core().window.take();
-        self.close_window(window);
+        let mut core = inode.core();
+        self.close_window(core.window.take());
     }
 
     /// Closes all windows (W2).
     pub(crate) fn close_windows(&self) {
-        let shared = self.small_window.lock().take();
-        self.close_window(shared);
+        {
+            let mut shared = self.small_window.lock();
+            self.close_window(shared.take());
+        }
         for inode in self.inodes.all() {
             self.close_window_of(&inode);
         }

@@ -4,7 +4,7 @@ mod common;
 
 use base::{Ino, Rng};
 use common::{Image, have_tools, mount, pattern, read_all};
-use fscore::{Creds, Errno, FileKind, FileSystem, FsResult, SetAttr};
+use fscore::{Creds, Errno, FallocateMode, FileKind, FileSystem, FsResult, SetAttr};
 use varve_ext4::Ext4;
 
 fn create(fs: &Ext4, name: &str) -> FsResult<Ino> {
@@ -207,4 +207,95 @@ fn all_inodes_are_used_and_come_back() {
     fs.unmount().expect("unmount");
     image.store(&ram);
     image.fsck();
+}
+
+/// Pages of 4 KiB at these indices, one extent each, on a volume with blocks of that size.
+fn separate_pages(fs: &Ext4, ino: Ino, indices: &[u64]) {
+    for index in indices {
+        let wrote = fs.write(ino, index * 4096, &[9; 4096]);
+        assert_eq!(wrote.expect("room"), 4096);
+        fs.fsync(ino, false).expect("room");
+    }
+}
+
+/// Makes a page dirty in a file with so many extents, has `then` change its tree, takes every other block, and wants the page written.
+fn written_back_when_all_is_taken(
+    prepare: impl FnOnce(&Ext4, Ino),
+    index: u64,
+    then: impl FnOnce(&Ext4, Ino),
+) {
+    let ram = common::fresh(varve_ext4::mkfs::Kind::Ext4, 16);
+    let fs = mount(&ram, "commit=600");
+    let ino = create(&fs, "f").expect("room for a name");
+    let big = create(&fs, "big").expect("room for a name");
+    prepare(&fs, ino);
+    fs.write(ino, index * 4096, &[7; 4096]).expect("room");
+    then(&fs, ino);
+    fill(&fs, big, 65_536);
+    fill(&fs, big, 4096);
+    // The very last ones: a block each.
+    for n in 0.. {
+        let (name, target) = (format!("link{n}"), [b'x'; 100]);
+        let made = fs.symlink(fs.root(), name.as_bytes(), &target, Creds::default());
+        if made.is_err() {
+            break;
+        }
+    }
+    assert_eq!(fs.statfs().expect("statfs").blocks_free, 0);
+    fs.fsync(ino, false).expect("what was acknowledged fits");
+    fs.unmount().expect("clean");
+    let report = common::check_ram(&ram);
+    assert!(report.is_clean(), "{}", common::said(&report));
+    let fs = mount(&ram, "ro");
+    let mut page = [0; 4096];
+    fs.read(ino, index * 4096, &mut page).expect("there");
+    assert!(page == [7; 4096]);
+    fs.unmount().expect("read only");
+}
+
+#[test]
+fn fallocate_does_not_take_the_room_that_a_dirty_page_counts_on() {
+    let keep = FallocateMode::KeepSize;
+    written_back_when_all_is_taken(
+        |fs, ino| separate_pages(fs, ino, &[0, 10]),
+        20,
+        // The root of the tree is full now (B3 of `promise`).
+        |fs, ino| {
+            fs.fallocate(ino, keep, 30 * 4096, 4096).expect("room");
+            fs.fallocate(ino, keep, 40 * 4096, 4096).expect("room");
+        },
+    );
+}
+
+#[test]
+fn a_page_inside_an_unwritten_extent_can_split_it() {
+    let keep = FallocateMode::KeepSize;
+    written_back_when_all_is_taken(
+        |fs, ino| {
+            separate_pages(fs, ino, &[0, 10]);
+            fs.fallocate(ino, keep, 20 * 4096, 3 * 4096).expect("room");
+        },
+        // Three extents become five: the block that the page holds is for the tree (B1 of `promise`).
+        21,
+        |_, _| (),
+    );
+}
+
+#[test]
+fn writing_to_allocated_blocks_takes_no_more_of_them() {
+    let ram = common::fresh(varve_ext4::mkfs::Kind::Ext4, 16);
+    let fs = mount(&ram, "commit=600");
+    let ino = create(&fs, "f").expect("room for a name");
+    let sectors = |what| {
+        let sectors = fs.getattr(ino).expect("there").sectors;
+        assert_eq!(sectors, 256 * 8, "{what}");
+    };
+    fs.fallocate(ino, FallocateMode::Allocate, 0, 1 << 20)
+        .expect("room");
+    sectors("allocated");
+    fs.write(ino, 0, &vec![1; 1 << 20]).expect("room");
+    sectors("written");
+    fs.fsync(ino, false).expect("room");
+    sectors("synced");
+    fs.unmount().expect("clean");
 }

@@ -17,6 +17,7 @@ mod walk;
 
 pub(crate) use cut::{CUT_CREDITS, SHIFT_CREDITS};
 pub(crate) use insert::INSERT_NODES_MAX;
+pub(crate) use node::parse_root;
 pub(crate) use path::Aim;
 pub(crate) use remove::{STEP_CREDITS, Step};
 pub(crate) use walk::{Source, runs_of};

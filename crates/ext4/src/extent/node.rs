@@ -44,7 +44,7 @@ pub(super) fn parse_block(
 }
 
 /// Parses the root in the block area of an inode.
-pub(super) fn parse_root(ino: Ino, area: &[u8]) -> FsResult<ExtentNode> {
+pub(crate) fn parse_root(ino: Ino, area: &[u8]) -> FsResult<ExtentNode> {
     ExtentNode::parse(area).map_err(|e| fault::corrupt(e.at_inode(ino)))
 }
 

@@ -63,6 +63,7 @@ impl Ext4 {
         }
         // As in Linux: what ranges are about are blocks.
         self.leave_inode_if_inline(inode)?;
+        self.settle_delayed(inode)?;
         match mode {
             FallocateMode::Allocate => self.reserve(inode, offset..end, true),
             FallocateMode::KeepSize => self.reserve(inode, offset..end, false),

@@ -1,63 +1,84 @@
-//! Promises of blocks to delayed pages.
+//! Promises of blocks to delayed pages: why write-back of what was accepted cannot meet ENOSPC.
 //!
-//! A delayed page holds one block; the inode holds, besides, what the worst fragmentation of its delayed pages could cost in
-//! extent blocks. With `d` delayed pages and a tree of depth 0 the records come to at most `d + 4`, in leaves that are at
-//! least half full after a split. In a deeper tree each new record may in addition split a leaf that is full already.
+//! A delayed page holds one block, and the inode holds, besides, what the worst fragmentation of its delayed pages could cost in blocks of its tree.
+//!
+//! Invariants:
+//! - B1 a delayed page over a hole becomes one record of the tree at most. With `d` delayed pages, a tree of depth 0 comes to `d + 4` records at
+//!   most, in leaves that are at least half full after a split. In a deeper tree, whose nodes may all be full as Linux leaves them behind an append, each
+//!   page may in addition split one node of each level. A page over an unwritten extent becomes two records more (the extent is split in
+//!   three), but needs no block for its content: the one that it holds pays for the second record;
+//! - B2 the inode's promise covers that for all its delayed pages, for the tree as it is. Write-back of some of them costs what it takes from the
+//!   promise, and leaves as much as the others can still cost, because whatever they cost now they could have cost before;
+//! - B3 so only records of delayed pages may be inserted while there are delayed pages. Whatever else inserts records (fallocate in every mode) holds
+//!   `gate` exclusively, so that no page becomes delayed, and writes the delayed ones back before ([`Ext4::settle_delayed`]);
+//! - B4 a promise for more pages is made under the lock of the core, from the root as it lies there. While write-back changes the tree (`busy`), the root says
+//!   nothing, and the promise is made for any tree.
 
 use super::writeback::leave_unpromised;
 use crate::Ext4;
-use crate::inode::Inode;
+use crate::extent::parse_root;
+use crate::inode::{Core, Inode};
+use crate::map::Span;
 use crate::reserve::Right;
-use base::BlockSize;
+use base::{BlockSize, Ino};
 use fscore::FsResult;
 use ondisk::ext4::{ExtentNode, INLINE_EXTENTS_MAX};
+
+/// Levels by which a tree may grow while a promise is made beside its write-back.
+const GROWTH: u16 = 2;
 
 /// Records in a leaf after a split, at least.
 const fn half(size: BlockSize) -> u64 {
     ExtentNode::block_max(size.bytes()) as u64 / 2
 }
 
-/// Extent blocks that `delayed` new records may need.
+/// Extent blocks that `delayed` pages may need (B1).
 fn tree_blocks(size: BlockSize, delayed: u64, depth: u16, records: u64) -> u64 {
     if delayed == 0 || (depth == 0 && records + delayed <= INLINE_EXTENTS_MAX.into()) {
         return 0;
     }
-    let split = if depth == 0 { 0 } else { delayed };
+    let split = delayed * u64::from(depth);
     // Index blocks above `n` leaves: fewer than n/half + one per level.
     let leaves = split + (delayed + u64::from(INLINE_EXTENTS_MAX)).div_ceil(half(size));
     leaves + leaves.div_ceil(half(size)) + u64::from(depth) + 1
 }
 
-impl Ext4 {
-    fn tree_need(&self, inode: &Inode, delayed: u64) -> FsResult<u64> {
-        if delayed == 0 {
-            return Ok(0);
-        }
-        if !inode.core().has_extents() {
-            // A path to each page: a pointer block of its own, and another one above that; a third level for the file.
-            return Ok(2 * delayed + 3);
-        }
-        let root = self.read_root(inode)?;
-        Ok(tree_blocks(
-            self.block_size,
-            delayed,
-            root.depth,
-            root.entries.len() as u64,
-        ))
+/// Blocks of the tree that `delayed` pages of an inode may need (B2, B4).
+fn tree_need(size: BlockSize, ino: Ino, core: &Core, delayed: u64) -> FsResult<u64> {
+    if delayed == 0 {
+        return Ok(0);
     }
+    if !core.has_extents() {
+        // A path to each page: a pointer block of its own, and another one above that; a third level for the file.
+        return Ok(2 * delayed + 3);
+    }
+    let root = parse_root(ino, core.disk.block_area())?;
+    let depth = root.depth + if core.promise.busy { GROWTH } else { 0 };
+    Ok(tree_blocks(size, delayed, depth, root.entries.len() as u64))
+}
 
+impl Ext4 {
     /// Promises a block to each of `pages` more delayed pages; false if there are not as many.
     pub(super) fn promise_pages(&self, inode: &Inode, pages: u64, right: Right) -> FsResult<bool> {
-        let held = inode.core().promise;
-        let meta = self.tree_need(inode, held.data + pages)?;
+        let mut core = inode.core();
+        let held = core.promise;
+        let meta = tree_need(self.block_size, inode.ino, &core, held.data + pages)?;
         let more = meta.saturating_sub(held.meta);
         if !self.promise(pages + more, right) {
             return Ok(false);
         }
-        let mut core = inode.core();
         core.promise.data += pages;
         core.promise.meta += more;
+        core.promise.owed += if right == Right::Owed { pages } else { 0 };
         Ok(true)
+    }
+
+    /// Writes the delayed pages of a file back, before something else changes its tree (B3). `gate` is held exclusively.
+    pub(super) fn settle_delayed(&self, inode: &Inode) -> FsResult<()> {
+        match self.pages.delayed(inode.ino) {
+            0 => Ok(()),
+            _ => self.write_pages(inode, 0..u64::MAX),
+        }
     }
 
     /// Promises a block to one more delayed page, after making room if there is none: delayed pages are allocated (which frees
@@ -93,38 +114,55 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Takes over the promise of `pages` delayed pages and all that is promised for the tree, for a handle that allocates.
-    /// `wb` is held.
-    pub(super) fn take_promise(&self, inode: &Inode, pages: u64) -> u64 {
+    /// Takes over the promise of `pages` delayed pages over `span` and all that is promised for the tree, for a handle that allocates. `wb` is held.
+    pub(super) fn take_promise(&self, inode: &Inode, span: Span, pages: u64) -> u64 {
         if pages == 0 {
             return 0;
         }
         let mut core = inode.core();
-        core.promise.data -= pages;
-        pages + std::mem::take(&mut core.promise.meta)
+        let promise = &mut core.promise;
+        let pages = pages.min(promise.data);
+        promise.busy = true;
+        promise.data -= pages;
+        if matches!(span, Span::Unwritten { .. }) {
+            promise.owed = promise.owed.saturating_sub(pages);
+        }
+        promise.owed = promise.owed.min(promise.data);
+        pages + std::mem::take(&mut promise.meta)
     }
 
-    /// Gives back what the handle did not use: one block for each of `pages` pages that are still delayed, and what the tree
-    /// may need for all delayed pages. The rest of `pool` is released with the handle.
-    pub(super) fn return_promise(&self, inode: &Inode, pool: &mut u64, pages: u64) -> FsResult<()> {
-        let data = pages.min(*pool);
-        *pool -= data;
-        let held = {
-            let mut core = inode.core();
-            core.promise.data += data;
-            core.promise
-        };
-        let need = self.tree_need(inode, held.data)?;
+    /// Gives back what the handle did not use: one block for each of `pages` pages over `span` that are still delayed, and what the tree may need for
+    /// all delayed pages. The rest of `pool` is released with the handle.
+    pub(super) fn return_promise(
+        &self,
+        inode: &Inode,
+        span: Span,
+        pool: &mut u64,
+        pages: u64,
+    ) -> FsResult<()> {
+        let mut core = inode.core();
+        // Fewer only behind damage, or where pages without a promise took part (F1).
+        let pages = pages.min(*pool);
+        *pool -= pages;
+        core.promise.busy = false;
+        core.promise.data += pages;
+        if matches!(span, Span::Unwritten { .. }) {
+            core.promise.owed += pages;
+        }
+        let held = core.promise;
+        let need = tree_need(self.block_size, inode.ino, &core, held.data)?;
         let meta = need.saturating_sub(held.meta).min(*pool);
         *pool -= meta;
-        inode.core().promise.meta += meta;
+        core.promise.meta += meta;
         Ok(())
     }
 
     /// `pages` delayed pages were dropped: their promise ends.
     pub(crate) fn drop_promise(&self, inode: &Inode, pages: u64) {
         let mut core = inode.core();
+        let pages = pages.min(core.promise.data);
         core.promise.data -= pages;
+        core.promise.owed = core.promise.owed.min(core.promise.data);
         let meta = if core.promise.data == 0 {
             std::mem::take(&mut core.promise.meta)
         } else {

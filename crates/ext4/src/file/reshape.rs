@@ -4,9 +4,8 @@
 //! - Z2 content before and behind a range is not touched: pages that the range covers in part are zeroed in the cache, as by a write;
 //! - Z3 a range is worked off in handles that are extended while the journal has room: small changes are atomic, large ones can be cut
 //!   in between (in Linux, too), each with a whole tree;
-//! - Z4 the size on the device follows the size in memory when the last page below the end is dirty and a range drops it, because write-back of that
-//!   page would have taken the size along (N2 of `inode`). The pages in front of the range are written before, so that a cut shows no
-//!   file that is as long as it should be and lacks what was written ahead of the range.
+//! - Z4 no page is delayed when a range is worked off (B3 of `promise`): write-back has told the device the size, and a range that drops the last page of the
+//!   file takes no size along (N2 of `inode`).
 
 use super::writeback::MAP_CREDITS;
 use crate::Ext4;
@@ -28,7 +27,6 @@ impl Ext4 {
         if range.is_empty() {
             return Ok(());
         }
-        let tail = self.take_tail(inode, &range)?;
         let _wb = inode.wb.lock();
         let blocks = self.blank_pages(inode, &range, size)?;
         let by_map = !inode.core().has_extents();
@@ -37,22 +35,8 @@ impl Ext4 {
                 true => self.trim_range(tx, inode, blocks)?,
                 false => tx.by(Right::Owed, |tx| self.cut_range(tx, inode, blocks))?,
             }
-            self.note_reshaped(tx, inode, tail)
+            self.note_reshaped(tx, inode, None)
         })
-    }
-
-    /// The size that the device has to be told when `range` is dropped: none, unless it covers the end of the file and the device knows
-    /// of a shorter one (Z4). `wb` is not held.
-    fn take_tail(&self, inode: &Inode, range: &Range<u64>) -> FsResult<Option<u64>> {
-        let (size, on_disk) = {
-            let core = inode.core();
-            (core.size, core.disk.size())
-        };
-        if on_disk >= size || range.end < size {
-            return Ok(None);
-        }
-        self.write_pages(inode, 0..range.start.div_ceil(self.block()))?;
-        Ok(Some(size))
     }
 
     /// Frees the blocks of a range of a file with a block map.
@@ -74,7 +58,6 @@ impl Ext4 {
     ) -> FsResult<()> {
         let size = inode.core().size;
         let grown = (!keep_size && range.end > size).then_some(range.end);
-        let tail = self.take_tail(inode, &range)?;
         let whole = {
             let _wb = inode.wb.lock();
             self.blank_pages(inode, &range, size)?
@@ -95,7 +78,7 @@ impl Ext4 {
                 Err(e) => return Err(e),
             }
         }
-        self.transact(1, |tx| self.note_reshaped(tx, inode, grown.or(tail)))
+        self.transact(1, |tx| self.note_reshaped(tx, inode, grown))
     }
 
     /// Maps the front of a hole, or makes a written extent within `whole` unwritten. Answers how many blocks.

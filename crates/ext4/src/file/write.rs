@@ -170,12 +170,31 @@ impl Ext4 {
         if written.is_err() {
             let _wb = inode.wb.lock();
             self.land_flights(inode);
+            let state = self.pages.state(inode.ino, index);
+            if state.is_some_and(|s| s.home != Home::Unknown) {
+                // The write-back of another task found a block for it meanwhile, and told the device the size.
+                return Ok(());
+            }
             // It has never had a block: what is read again is a hole.
             let delayed = self.pages.drop_range(inode.ino, index..index + 1);
             self.drop_promise(inode, delayed);
-            inode.core().size = size;
+            self.take_size_back(inode, size)?;
         }
         written
+    }
+
+    /// Ends a write that had made the file longer and was refused. Write-back of the last page before it may have told the device so far as that page
+    /// reaches (N2).
+    fn take_size_back(&self, inode: &Inode, size: u64) -> FsResult<()> {
+        {
+            let mut core = inode.core();
+            if core.disk.size() <= size {
+                core.size = size;
+                return Ok(());
+            }
+            core.set_size(size);
+        }
+        self.transact(1, |tx| self.put_inode(tx, inode))
     }
 
     /// Modification and change time, at most once per tick.

@@ -152,14 +152,16 @@ impl Ext4 {
         let delayed = delayed.iter().filter(|&&d| d).count() as u64;
         self.transact(MAP_CREDITS + credits, |tx| {
             // Not before there is a handle: if none starts, the pages keep their promise.
-            tx.pool = self.take_promise(inode, delayed);
+            tx.pool = self.take_promise(inode, span, delayed);
             tx.right = plain.unpromised;
             let convert = matches!(span, Span::Unwritten { .. });
             let mapped = self.map_piece(tx, inode, run.first as u32 + i as u32, span);
             let first = run.first + i as u64;
             let len = mapped.as_ref().map_or(0, |(_, len)| *len);
             let done = self.pages.mapped(inode.ino, first..first + u64::from(len));
-            self.return_promise(inode, &mut tx.pool, delayed - done)?;
+            if delayed > 0 {
+                self.return_promise(inode, span, &mut tx.pool, delayed - done)?;
+            }
             let (start, len) = mapped?;
             let part = Part {
                 run,

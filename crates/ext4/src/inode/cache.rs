@@ -197,33 +197,28 @@ impl Ext4 {
 
     /// Drops idle inodes when there are many (N3, N4). Call it without locks.
     pub(crate) fn prune_inodes(&self) {
-        let mut windows = Vec::new();
-        {
-            let mut inner = self.inodes.inner.lock();
-            if inner.map.len() <= inner.look_at {
-                return;
-            }
-            let Inner {
-                map,
-                parked,
-                look_at,
-            } = &mut *inner;
-            map.retain(|&ino, inode| match self.idle_pins(ino, inode) {
-                Some(pins) => {
-                    if pins > 0 {
-                        parked.insert(ino, pins);
-                    }
-                    windows.extend(inode.core().window.take());
-                    false
+        let mut inner = self.inodes.inner.lock();
+        if inner.map.len() <= inner.look_at {
+            return;
+        }
+        let Inner {
+            map,
+            parked,
+            look_at,
+        } = &mut *inner;
+        map.retain(|&ino, inode| match self.idle_pins(ino, inode) {
+            Some(pins) => {
+                if pins > 0 {
+                    parked.insert(ino, pins);
                 }
-                None => true,
-            });
-            // Where most are busy, a look at all of them pays off only when there are many more.
-            *look_at = IDLE_MAX.max(2 * map.len());
-        }
-        for window in windows {
-            self.close_window(Some(window));
-        }
+                // While the list is locked: whoever closes all windows does not miss it.
+                self.close_window_of(inode);
+                false
+            }
+            None => true,
+        });
+        // Where most are busy, a look at all of them pays off only when there are many more.
+        *look_at = IDLE_MAX.max(2 * map.len());
     }
 
     /// The pins of an inode about which memory knows nothing that the device, or the journal, does not; `None` if it has to stay.
