@@ -448,6 +448,12 @@ impl FileSystem for Ext4 {
     fn open(&self, ino: Ino) -> FsResult<()> {
         self.guarded(|| self.pin(&*self.inode(ino)?))
     }
+    fn open_handle(&self, ino: Ino) -> FsResult<()> {
+        self.guarded(|| match self.is_own_inode(ino) {
+            true => Err(Errno::Stale.into()),
+            false => self.pin(&*self.inode(ino)?),
+        })
+    }
     fn release(&self, ino: Ino) -> FsResult<()> {
         self.guarded(|| match self.inodes.unpin(ino) {
             Pinned::Here(inode) => self.unpin(&inode),

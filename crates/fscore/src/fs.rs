@@ -258,6 +258,11 @@ pub trait FileSystem: Send + Sync {
     }
     /// Pins the inode.
     fn open(&self, ino: Ino) -> FsResult<()>;
+    /// Pins the inode whose number comes from a file handle (`open_by_handle_at(2)`, NFS): the caller may have made it up, so ESTALE for
+    /// inodes of the file system's own, which no name leads to.
+    fn open_handle(&self, ino: Ino) -> FsResult<()> {
+        self.open(ino)
+    }
     /// Unpins it; the last one out frees an inode without links.
     fn release(&self, ino: Ino) -> FsResult<()>;
     /// Makes data and metadata of the inode durable; with `data_only` leaves out metadata not needed to read the data back.

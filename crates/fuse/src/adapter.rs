@@ -10,6 +10,7 @@ mod answers;
 
 use crate::convert::{fallocate_mode, file_type, open_mode, rename_mode, time_set, unknown};
 use crate::groups::groups_of;
+use crate::notices::Notices;
 use crate::options::Options;
 use crate::server::{Caller, Change, OpenMode, STATFS_NAME_BYTES, Server};
 use crate::source::Source;
@@ -43,16 +44,23 @@ pub(crate) struct Adapter {
     /// The threads that read requests.
     leaders: Arc<Leaders>,
     source: Arc<Source>,
+    notices: Arc<Notices>,
 }
 
 impl Adapter {
-    pub fn new(server: Arc<Server>, options: Options, source: Arc<Source>) -> Adapter {
+    pub fn new(
+        server: Arc<Server>,
+        options: Options,
+        source: Arc<Source>,
+        notices: Arc<Notices>,
+    ) -> Adapter {
         Adapter {
             server,
             options,
             unmasked: false,
             leaders: Leaders::new(),
             source,
+            notices,
         }
     }
 
@@ -309,10 +317,13 @@ impl Filesystem for Adapter {
         offset: u64,
         size: u32,
         _flags: OpenFlags,
-        _owner: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
         self.turn(request, size as usize >= LONG_BYTES, || {
+            if owner.is_none() {
+                self.server.note_pages(ino.0);
+            }
             (self.server).read_for(ino.0, offset, size as usize, |read| match read {
                 Ok(data) => reply.data(data),
                 Err(errno) => reply.error(number(errno)),
@@ -329,11 +340,15 @@ impl Filesystem for Adapter {
         data: &[u8],
         write_flags: WriteFlags,
         flags: OpenFlags,
-        _owner: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         self.turn(request, data.len() >= LONG_BYTES, || {
             let kill = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+            // Only direct transfers name the owner of locks.
+            if owner.is_none() {
+                self.server.note_pages(ino.0);
+            }
             let done = match write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
                 // For whoever has dirtied the pages (A2).
                 true => self.server.write_cached(ino.0, offset, data, kill),
@@ -342,7 +357,12 @@ impl Filesystem for Adapter {
                     (self.server).write(ino.0, handle.0, offset, data, mode, kill)
                 }),
             };
-            written(done, reply);
+            match done {
+                Ok(n) if owner.is_some() && self.server.may_have_pages(ino.0) => {
+                    self.notices.answer_without_pages(ino, offset, n, reply);
+                }
+                done => written(done, reply),
+            }
         });
     }
 

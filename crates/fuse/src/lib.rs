@@ -15,15 +15,21 @@
 //! - **U3** A write to a file opened with `O_SYNC` or `O_DSYNC` is answered after its sync.
 //! - **U4** A failed write of file data is told once to each descriptor that was open ([`vfs::ErrorSeen`]).
 //! - **U5** ACLs are set only where the file system obeys them, and it gets the umask then.
+//! - **U6** When a write, a truncation, an allocation or a copy by an ordinary user is answered, set-user-ID and set-group-ID of the file are gone
+//!   from the volume *and* from what the kernel keeps: a file with new content is not run with the rights of its owner (`server/attrs.rs`).
+//! - **U7** A file handle whose inode the kernel has forgotten leads to that inode as long as it is in use, and never to one of the file
+//!   system's own.
+//! - **U8** A read that begins after a direct write was answered does not find older content in the kernel's cache (`notices.rs`).
 
 mod adapter;
 mod convert;
 mod groups;
+mod notices;
 mod options;
 mod server;
 mod session;
 mod source;
 
 pub use options::{Access, Options, UnknownOption};
-pub use server::{Caller, Change, OpenMode, Opened, Server};
+pub use server::{Caller, Change, KernelCache, NoCache, OpenMode, Opened, Server};
 pub use session::{MountError, Mounted};

@@ -1,6 +1,7 @@
 //! A mount: from the handshake with the kernel to the clean volume.
 
 use crate::adapter::Adapter;
+use crate::notices::Notices;
 use crate::options::{Access, Options};
 use crate::server::Server;
 use crate::source::Source;
@@ -32,6 +33,8 @@ pub struct Mounted {
     session: Session<Adapter>,
     server: Arc<Server>,
     requests: Arc<Source>,
+    notices: Arc<Notices>,
+    device: Option<String>,
 }
 
 impl Mounted {
@@ -49,17 +52,28 @@ impl Mounted {
         tell: Box<dyn Fn(&str) + Send + Sync>,
     ) -> Result<Mounted, MountError> {
         let strict = options.errors.as_deref() == Some("panic");
-        let server = Arc::new(Server::new(Arc::clone(vfs), strict, tell));
+        let notices = Arc::new(Notices::new());
+        let kernel = Arc::clone(&notices);
+        let server = Arc::new(Server::new(Arc::clone(vfs), kernel, strict, tell));
         let requests = Arc::new(Source::new());
-        let adapter = Adapter::new(Arc::clone(&server), options.clone(), Arc::clone(&requests));
+        let adapter = Adapter::new(
+            Arc::clone(&server),
+            options.clone(),
+            Arc::clone(&requests),
+            Arc::clone(&notices),
+        );
         let config = config(source, superuser, options);
         match Session::new(adapter, dir, &config) {
             Ok(session) => {
-                read_ahead(dir, options.read_ahead);
+                let device = device_of(dir);
+                read_ahead(device.as_deref(), options.read_ahead);
+                notices.begin(session.notifier());
                 Ok(Mounted {
                     session,
                     server,
                     requests,
+                    notices,
+                    device,
                 })
             }
             Err(e) => {
@@ -68,6 +82,11 @@ impl Mounted {
                 Err(explained(e))
             }
         }
+    }
+
+    /// `MAJOR:MINOR` of the mount in the table of mounts (`/proc/self/mountinfo`), the same wherever else it is mounted, too.
+    pub fn device(&self) -> Option<String> {
+        self.device.clone()
     }
 
     /// The requests' end, to sync or to shut down from outside.
@@ -85,6 +104,7 @@ impl Mounted {
         self.requests.set(device.ok());
         let ended = self.session.run();
         self.requests.set(None);
+        self.notices.end();
         self.server.shut_down()?;
         ended.map_err(|e| format!("the connection to the kernel ended: {e}"))
     }
@@ -105,8 +125,8 @@ fn explained(e: io::Error) -> MountError {
 
 /// Sets how far the kernel reads ahead: by itself it reads 128 KiB at a time of a file system of FUSE, whatever is agreed on. Only the superuser may;
 /// for others it stays at that.
-fn read_ahead(dir: &Path, bytes: u32) {
-    let Some(device) = device_of(dir) else { return };
+fn read_ahead(device: Option<&str>, bytes: u32) {
+    let Some(device) = device else { return };
     let file = format!("/sys/class/bdi/{device}/read_ahead_kb");
     let _ = std::fs::write(file, (bytes >> 10).to_string());
 }

@@ -84,6 +84,13 @@ pub(super) fn is_device(meta: &Metadata) -> bool {
     meta.file_type().is_block_device()
 }
 
+/// True for a block device that takes no writes. The kernel lets it be opened for writing all the same, and refuses each write.
+pub(super) fn is_write_protected(meta: &Metadata) -> bool {
+    let (major, minor) = numbers(meta.rdev());
+    let word = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/ro"));
+    is_device(meta) && word.is_ok_and(|word| word.trim_end() == "1")
+}
+
 pub(super) fn numbers(device: u64) -> (u32, u32) {
     (rustix::fs::major(device), rustix::fs::minor(device))
 }

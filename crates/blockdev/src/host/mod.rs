@@ -62,6 +62,9 @@ impl HostFile {
         let before = std::fs::metadata(path).map_err(host("cannot be found"))?;
         check_kind(path, &before)?;
         let is_device = before.file_type().is_block_device();
+        if options.write && busy::is_write_protected(&before) {
+            return Err(HostError::write_protected(path));
+        }
         let mut how = File::options();
         how.read(true).write(options.write);
         if is_device && options.write {
@@ -69,6 +72,7 @@ impl HostFile {
         }
         let file = how.open(path).map_err(|e| match e.raw_os_error() {
             Some(libc::EBUSY) => busy::claimed(path, before.rdev()),
+            Some(libc::EROFS) => HostError::write_protected(path),
             _ => host("cannot be opened")(e),
         })?;
         let host_file = HostFile::adopt(path, file, options)?;

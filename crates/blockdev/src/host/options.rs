@@ -100,6 +100,11 @@ pub enum HostError {
         /// Who, and what to do.
         by: String,
     },
+    /// It is to be written, and the host lets nobody write it.
+    WriteProtected {
+        /// The image or device.
+        path: String,
+    },
     /// It is nothing that can hold a volume.
     Unfit {
         /// The image or device.
@@ -126,6 +131,11 @@ impl HostError {
             by: by.into(),
         }
     }
+    pub(super) fn write_protected(path: &Path) -> HostError {
+        HostError::WriteProtected {
+            path: path.display().to_string(),
+        }
+    }
     pub(super) fn unfit(path: &Path, what: impl Into<String>) -> HostError {
         HostError::Unfit {
             path: path.display().to_string(),
@@ -137,6 +147,10 @@ impl HostError {
 impl fmt::Display for HostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            HostError::WriteProtected { path } => write!(
+                f,
+                "{path}: is write-protected: use it read-only (mount it with `ro`)"
+            ),
             HostError::Host {
                 path,
                 doing,
@@ -152,7 +166,9 @@ impl std::error::Error for HostError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             HostError::Host { source, .. } => Some(source),
-            HostError::InUse { .. } | HostError::Unfit { .. } => None,
+            HostError::WriteProtected { .. }
+            | HostError::InUse { .. }
+            | HostError::Unfit { .. } => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 mod daemon;
 mod helper;
 mod options;
+mod table;
 mod umount;
 
 pub use helper::as_helper;
@@ -12,7 +13,7 @@ use crate::args::MountArgs;
 use crate::failure::{Failure, failed, usage};
 use fuse::{Mounted, Options};
 use nix::sys::signal::{SigSet, Signal};
-use rig::{HostFile, HostOptions, Volume};
+use rig::{HostError, HostFile, HostOptions, Volume};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -31,7 +32,7 @@ struct Plan {
 enum Event {
     /// The kernel has ended the session.
     Ended,
-    /// A signal has come, and the mount has been taken away.
+    /// A signal has come, and the mount has been taken away as far as that goes.
     LetGo,
 }
 
@@ -51,6 +52,9 @@ pub fn mount(args: &MountArgs) -> Result<(), Failure> {
     if !plan.dir.is_dir() {
         return Err(usage(format!("{}: is no directory", plan.dir.display())));
     }
+    if !args.daemon && joined(&plan, &options)? {
+        return Ok(());
+    }
     match (args.foreground, args.daemon) {
         (false, false) => daemon::start(&plan),
         (_, true) => {
@@ -58,6 +62,60 @@ pub fn mount(args: &MountArgs) -> Result<(), Failure> {
             serve(&plan, &options, true)
         }
         (_, false) => serve(&plan, &options, false),
+    }
+}
+
+/// Refuses a place that shows a volume of Varve already. True: the image is mounted somewhere, and is there too from now on, as the kernel does it
+/// with a device that it has mounted.
+fn joined(plan: &Plan, options: &Options) -> Result<bool, Failure> {
+    let (dir, image) = (plan.dir.display(), plan.image.display());
+    if let Some(line) = table::on(&plan.dir).map_err(failed)? {
+        let source = line.source.display();
+        return Err(failed(format!(
+            "{dir}: {source} is mounted there; `varve umount {dir}` first"
+        )));
+    }
+    let all = table::ours().map_err(failed)?;
+    let Some(first) = all.into_iter().find(|line| line.source == plan.image) else {
+        return Ok(false);
+    };
+    let at = first.at.display();
+    if let Some(option) = options.rest.first() {
+        return Err(failed(format!(
+            "{image}: is mounted at {at}, with the options that it has there; leave out `{option}`"
+        )));
+    }
+    if options.read_only == first.writable {
+        let word = if first.writable {
+            "for writing"
+        } else {
+            "read-only"
+        };
+        return Err(failed(format!(
+            "{image}: is mounted at {at} {word}, so it can be mounted elsewhere {word} only"
+        )));
+    }
+    rustix::mount::mount_bind(&first.at, &plan.dir).map_err(|e| {
+        failed(format!(
+            "{image}: is mounted at {at}; to mount it at {dir} as well, as root: {e}"
+        ))
+    })?;
+    Ok(true)
+}
+
+/// Opens the image; one that takes no writes is mounted read-only, as mount(8) does it.
+fn open_image(
+    plan: &Plan,
+    host: &mut HostOptions,
+    options: &mut Options,
+) -> Result<HostFile, Failure> {
+    match HostFile::open(&plan.image, host) {
+        Err(HostError::WriteProtected { path }) => {
+            eprintln!("varve: {path}: is write-protected, mounting read-only");
+            (options.read_only, host.write) = (true, false);
+            HostFile::open(&plan.image, host).map_err(failed)
+        }
+        opened => opened.map_err(failed),
     }
 }
 
@@ -70,8 +128,10 @@ fn serve(plan: &Plan, options: &Options, as_daemon: bool) -> Result<(), Failure>
         .map_err(|e| failed(format!("blocking signals: {e}")))?;
     let name = plan.image.display().to_string();
     let of_image = |e: &dyn std::fmt::Display| failed(format!("{name}: {e}"));
-    let (host, mut rest) = options::of_host(options).map_err(usage)?;
-    let file = HostFile::open(&plan.image, &host).map_err(failed)?;
+    let (mut host, mut rest) = options::of_host(options).map_err(usage)?;
+    let mut options = options.clone();
+    let file = open_image(plan, &mut host, &mut options)?;
+    let options = &options;
     let journal = match options::take_journal(&mut rest) {
         Some(path) => {
             let host = HostOptions {
@@ -92,6 +152,8 @@ fn serve(plan: &Plan, options: &Options, as_daemon: bool) -> Result<(), Failure>
     let mounted = Mounted::new(&volume.vfs, &plan.dir, &name, superuser, options, tell)
         .map_err(|e| failed(format!("{}: {e}", plan.dir.display())))?;
     let server = mounted.server();
+    let device = mounted.device().unwrap_or_default();
+    let name_of_mount = plan.dir.display().to_string();
     let (tell_end, events) = channel();
     let tell_signal = tell_end.clone();
     let session = std::thread::spawn(move || {
@@ -99,8 +161,7 @@ fn serve(plan: &Plan, options: &Options, as_daemon: bool) -> Result<(), Failure>
         let _ = tell_end.send(Event::Ended);
         result
     });
-    let dir = plan.dir.clone();
-    std::thread::spawn(move || take_signals(&signals, &dir, &tell_signal));
+    std::thread::spawn(move || take_signals(&signals, &name_of_mount, &device, &tell_signal));
     if as_daemon {
         daemon::ready()?;
     }
@@ -118,12 +179,14 @@ fn serve(plan: &Plan, options: &Options, as_daemon: bool) -> Result<(), Failure>
     result.map_err(|e| of_image(&e))
 }
 
-/// Each signal takes the mount away, as `umount` does.
-fn take_signals(signals: &SigSet, dir: &Path, tell: &Sender<Event>) {
+/// Each signal takes the mount away, as `umount` does. Where it has gone already (`umount -l`), or cannot be taken away, what is still open
+/// keeps this process for no longer than otherwise.
+fn take_signals(signals: &SigSet, name: &str, device: &str, tell: &Sender<Event>) {
     while signals.wait().is_ok() {
-        if let Err(why) = umount::let_go(dir) {
-            eprintln!("varve: {}: {why}", dir.display());
-        } else if tell.send(Event::LetGo).is_err() {
+        if let Err(why) = umount::let_go(device) {
+            eprintln!("varve: {name}: {why}");
+        }
+        if tell.send(Event::LetGo).is_err() {
             return;
         }
     }

@@ -1,86 +1,46 @@
 //! `varve umount`: takes a mount away and waits until its volume is clean.
 
+use super::table::{self, Line};
 use crate::args::UmountArgs;
 use crate::failure::{Failure, failed};
+use rig::{HostFile, HostOptions};
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
-use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
-const TABLE: &str = "/proc/self/mountinfo";
-const TYPE: &[u8] = b"fuse.varve";
+/// How often is looked whether the volume is clean.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Looks after which a word is due.
+const LOOKS_SILENT: u32 = 100;
 
 /// Runs it.
 pub fn umount(args: &UmountArgs) -> Result<(), Failure> {
-    let dir = find_dir(&args.dir)?;
-    let image = image_of(&dir)?;
+    let dir = args.dir.canonicalize();
+    let dir = dir.map_err(|e| failed(format!("{}: {e}", args.dir.display())))?;
+    let of_dir = |e: &str| failed(format!("{}: {e}", dir.display()));
+    let line = table::on(&dir).map_err(failed)?;
+    let line = line.ok_or_else(|| of_dir("nothing of varve is mounted there"))?;
     let flags = match args.lazy {
         true => UnmountFlags::DETACH,
         false => UnmountFlags::empty(),
     };
-    take_away(&dir, flags).map_err(|e| failed(format!("{}: {e}", dir.display())))?;
-    if !args.lazy {
-        wait_for(&image);
+    take_away(&dir, flags).map_err(|e| of_dir(&e))?;
+    let others = table::ours().map_err(failed)?;
+    if args.lazy || others.iter().any(|other| other.device == line.device) {
+        return Ok(());
     }
-    Ok(())
-}
-
-/// The mount point, or that of an image.
-fn find_dir(word: &Path) -> Result<PathBuf, Failure> {
-    word.canonicalize()
-        .map_err(|e| failed(format!("{}: {e}", word.display())))
-}
-
-/// The image that is mounted there, as the table of mounts names it.
-fn image_of(dir: &Path) -> Result<PathBuf, Failure> {
-    let table = std::fs::read(TABLE).map_err(|e| failed(format!("{TABLE}: {e}")))?;
-    let found = table
-        .split(|&b| b == b'\n')
-        .filter_map(|line| source_at(line, dir))
-        .next_back();
-    found.ok_or_else(|| {
-        failed(format!(
-            "{}: nothing of varve is mounted there",
-            dir.display()
-        ))
-    })
-}
-
-/// The source of a line of the table: `36 35 98:0 / DIR OPTIONS [TAGS] - TYPE SOURCE OPTIONS`.
-fn source_at(line: &[u8], dir: &Path) -> Option<PathBuf> {
-    let mut words = line.split(|&b| b == b' ');
-    let at = plain(words.nth(4)?);
-    let mut behind = words.skip_while(|word| *word != b"-").skip(1);
-    let kind = behind.next()?;
-    let source = plain(behind.next()?);
-    let here = at == dir.as_os_str().as_bytes() && kind == TYPE;
-    here.then(|| PathBuf::from(OsString::from_vec(source)))
-}
-
-/// Without the octal escapes of the table.
-fn plain(word: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(word.len());
-    let mut rest = word;
-    while let Some((&byte, tail)) = rest.split_first() {
-        let digits = tail
-            .get(..3)
-            .filter(|d| d.iter().all(|b| (b'0'..b'8').contains(b)));
-        match digits {
-            Some(d) if byte == b'\\' => {
-                let value = d.iter().fold(0u32, |n, b| n * 8 + u32::from(b - b'0'));
-                out.push(value as u8);
-                rest = &tail[3..];
-            }
-            _ => {
-                out.push(byte);
-                rest = tail;
-            }
-        }
+    wait_for(&line)?;
+    match line.writable && is_left_dirty(&line.source) {
+        true => Err(failed(format!(
+            "{}: is unmounted, but could not be marked clean: what was synced is in its log; the next mount or `varve recover` recovers it",
+            line.source.display()
+        ))),
+        false => Ok(()),
     }
-    out
 }
 
 /// Takes the mount away: by the system call, or by `fusermount3` for who may not.
@@ -105,25 +65,59 @@ fn take_away(dir: &Path, flags: UnmountFlags) -> Result<(), String> {
     }
 }
 
-/// The process behind the mount holds a lock on the image until the volume is clean.
-fn wait_for(image: &Path) {
-    if let Ok(file) = File::open(image)
-        && file.lock().is_ok()
-    {
-        let _ = file.unlock();
+/// Waits for the process behind the mount: it holds a lock on the image until the volume is clean. Readers of the image may share it.
+fn wait_for(line: &Line) -> Result<(), Failure> {
+    let name = line.source.display();
+    let Ok(file) = File::open(&line.source) else {
+        return Ok(());
+    };
+    for looks in 1u32.. {
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(Errno::WOULDBLOCK) => {}
+            // A lock ends with its file.
+            _ => break,
+        }
+        if looks == LOOKS_SILENT {
+            if let Some((pid, who)) = table::elsewhere(&line.device) {
+                return Err(failed(format!(
+                    "{name}: is taken away here, and still mounted in the mount namespace of process {pid} ({who}); its volume is clean when that one goes"
+                )));
+            }
+            eprintln!("varve: {name}: waiting until everything is written");
+        }
+        std::thread::sleep(PAUSE);
     }
+    Ok(())
 }
 
-/// After a signal: what the kernel holds back is written, then the mount goes, at once or, with files open, when they are closed.
-pub fn let_go(dir: &Path) -> Result<(), String> {
-    if let Ok(open) = File::open(dir) {
-        // A failure is told by the volume itself.
-        let _ = rustix::fs::syncfs(&open);
+/// True if the volume says that it was not unmounted. What cannot be found out, because somebody has it again or it begins somewhere inside of
+/// the image, counts as none.
+fn is_left_dirty(image: &Path) -> bool {
+    HostFile::open(image, &HostOptions::read())
+        .is_ok_and(|file| rig::fsck::was_left_dirty(&file).unwrap_or(false))
+}
+
+/// After a signal: at every place of the device what the kernel holds back is written, then the mount goes, at once or, with files open, when
+/// they are closed. Nothing else that is mounted there meanwhile is touched.
+///
+/// # Errors
+/// It is mounted nowhere in this namespace any more; the host refuses.
+pub fn let_go(device: &str) -> Result<(), String> {
+    let mut places = table::ours()?;
+    places.retain(|line| line.device == device);
+    if places.is_empty() {
+        return Err("is not mounted any more where this process can see it".into());
     }
-    match take_away(dir, UnmountFlags::empty()) {
-        Ok(()) => Ok(()),
-        Err(_) => take_away(dir, UnmountFlags::DETACH),
+    for place in places.iter().rev() {
+        if let Ok(open) = File::open(&place.at) {
+            // A failure is told by the volume itself.
+            let _ = rustix::fs::syncfs(&open);
+        }
+        if take_away(&place.at, UnmountFlags::empty()).is_err() {
+            take_away(&place.at, UnmountFlags::DETACH)?;
+        }
     }
+    Ok(())
 }
 
 /// Takes a mount away that nobody uses.
@@ -132,20 +126,4 @@ pub fn let_go(dir: &Path) -> Result<(), String> {
 /// Somebody does; the host refuses.
 pub fn let_go_unused(dir: &Path) -> Result<(), String> {
     take_away(dir, UnmountFlags::empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_of_mounts_names_the_image() {
-        let line =
-            b"36 35 0:50 / /mnt/a\\040b rw,nosuid shared:1 - fuse.varve /i\\054mg rw,user_id=0";
-        let found = source_at(line, Path::new("/mnt/a b"));
-        assert_eq!(found, Some(PathBuf::from("/i,mg")));
-        assert_eq!(source_at(line, Path::new("/mnt/a")), None);
-        let other = b"36 35 0:50 / /mnt rw - ext4 /dev/sda rw";
-        assert_eq!(source_at(other, Path::new("/mnt")), None);
-    }
 }

@@ -140,6 +140,12 @@ impl Ext4 {
         Ok(self.inodes.add(Arc::new(Inode::new(ino, core))))
     }
 
+    /// True for inodes of the file system's own, which no name leads to: the reserved ones but the root, and the orphan file.
+    pub(crate) fn is_own_inode(&self, ino: Ino) -> bool {
+        let reserved = ino < self.geo.first_ino() && ino != fscore::ROOT_INO_HINT;
+        reserved || self.orphan_file_ino() == Some(ino)
+    }
+
     /// Reads an inode from its table and checks its checksum.
     pub(crate) fn read_inode(&self, ino: Ino) -> FsResult<disk::Inode> {
         let (block, offset) = self.inode_home(ino)?;

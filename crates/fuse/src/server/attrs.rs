@@ -2,6 +2,7 @@
 
 use super::{Caller, Server};
 use base::Ino;
+use std::sync::atomic::Ordering;
 use vfs::{Attr, Errno, FileFlags, FileKind, FsError, FsResult, SetAttr, TimeSet};
 
 const SET_UID: u16 = 0o4000;
@@ -84,14 +85,37 @@ impl Server {
     /// The content of a file is about to change: capabilities go, and with `kill` set-user-ID and set-group-ID.
     pub(super) fn drop_privileges(&self, ino: Ino, kill: bool) -> FsResult<()> {
         self.drop_capability(ino)?;
-        if kill && let Some(perm) = self.without_privileges(ino)? {
-            let set = SetAttr {
-                perm: Some(perm),
-                ..SetAttr::default()
-            };
-            self.vfs.fs().setattr(ino, &set)?;
+        if !kill {
+            return Ok(());
+        }
+        if self.without_privileges(ino)?.is_some() {
+            return self.drop_set_ids(ino);
+        }
+        if self.killing.load(Ordering::SeqCst) != 0 {
+            // Whoever took them away may not have told the kernel yet.
+            drop(self.killer.lock());
         }
         Ok(())
+    }
+
+    /// Takes set-user-ID and set-group-ID away, on the volume and in what the kernel keeps (U6).
+    fn drop_set_ids(&self, ino: Ino) -> FsResult<()> {
+        self.killing.fetch_add(1, Ordering::SeqCst);
+        let guard = self.killer.lock();
+        let dropped = self.without_privileges(ino).and_then(|perm| {
+            let set = SetAttr {
+                perm,
+                ..SetAttr::default()
+            };
+            match perm {
+                Some(_) => self.vfs.fs().setattr(ino, &set).map(drop),
+                None => Ok(()),
+            }
+        });
+        self.kernel.attributes_changed(self.number(ino));
+        drop(guard);
+        self.killing.fetch_sub(1, Ordering::SeqCst);
+        dropped
     }
 
     fn drop_capability(&self, ino: Ino) -> FsResult<()> {
@@ -119,7 +143,9 @@ impl Server {
     /// # Errors
     /// EOPNOTSUPP; of the file system.
     pub fn set_file_flags(&self, number: u64, flags: FileFlags) -> Result<(), Errno> {
-        self.run(|| self.vfs.fs().set_file_flags(self.ino(number), flags))
+        self.run(|| self.vfs.fs().set_file_flags(self.ino(number), flags))?;
+        self.kernel.attributes_changed(number);
+        Ok(())
     }
 
     /// The project that an inode belongs to.
@@ -135,7 +161,9 @@ impl Server {
     /// # Errors
     /// EOPNOTSUPP; of the file system.
     pub fn set_project(&self, number: u64, project: u32) -> Result<(), Errno> {
-        self.run(|| self.vfs.fs().set_project(self.ino(number), project))
+        self.run(|| self.vfs.fs().set_project(self.ino(number), project))?;
+        self.kernel.attributes_changed(number);
+        Ok(())
     }
 
     /// An attribute of this name has been set.

@@ -155,6 +155,16 @@ impl Server {
         answered
     }
 
+    /// A request for a page of the kernel's cache has come, and is about to be answered (U8).
+    pub fn note_pages(&self, number: u64) {
+        self.nodes.lock().note_pages(self.ino(number));
+    }
+
+    /// Whether the kernel may hold pages of the file (U8).
+    pub fn may_have_pages(&self, number: u64) -> bool {
+        self.nodes.lock().may_have_pages(self.ino(number))
+    }
+
     /// Makes a file or directory durable (U4).
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use base::Ino;
 use nodes::Nodes;
 use rt::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use vfs::{Errno, FsError, FsResult, FsStat, Vfs};
 
 /// Longest name that `statfs` tells when the file system cannot be asked, bytes.
@@ -35,6 +35,20 @@ pub struct Caller {
     pub umask: u16,
 }
 
+/// What the kernel keeps of files, and has to be told of when it is old.
+pub trait KernelCache: Send + Sync {
+    /// Attributes of the inode that the protocol calls `number` have changed in a way that the answer to the request does not show. When
+    /// this returns, the kernel asks for them anew.
+    fn attributes_changed(&self, number: u64);
+}
+
+/// A kernel that keeps nothing.
+pub struct NoCache;
+
+impl KernelCache for NoCache {
+    fn attributes_changed(&self, _number: u64) {}
+}
+
 /// Answers the requests of a kernel that checks permissions itself (`default_permissions`). Inode numbers are those of the file
 /// system, but for the root: it is 1, and whoever is 1 has the number of the root.
 pub struct Server {
@@ -42,6 +56,10 @@ pub struct Server {
     nodes: Mutex<Nodes>,
     /// Memory of reads that have been answered.
     buffers: Mutex<Vec<Vec<u8>>>,
+    kernel: Arc<dyn KernelCache>,
+    /// Requests that are taking set-user-ID away (U6).
+    killing: AtomicUsize,
+    killer: Mutex<()>,
     /// A request has panicked (U2).
     panicked: AtomicBool,
     /// Damage refuses everything (`errors=panic`).
@@ -52,11 +70,19 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves `vfs`. `tell` gets a sentence when a request panics, and when the file system fails for good; with `strict` nothing is
-    /// answered after that.
-    pub fn new(vfs: Arc<Vfs>, strict: bool, tell: Box<dyn Fn(&str) + Send + Sync>) -> Server {
+    /// Serves `vfs` to `kernel`. `tell` gets a sentence when a request panics, and when the file system fails for good; with `strict`
+    /// nothing is answered after that.
+    pub fn new(
+        vfs: Arc<Vfs>,
+        kernel: Arc<dyn KernelCache>,
+        strict: bool,
+        tell: Box<dyn Fn(&str) + Send + Sync>,
+    ) -> Server {
         Server {
             vfs,
+            kernel,
+            killing: AtomicUsize::new(0),
+            killer: Mutex::named("fuse killer", ()),
             nodes: Mutex::named("fuse nodes", Nodes::default()),
             buffers: Mutex::named("fuse buffers", Vec::new()),
             panicked: AtomicBool::new(false),
@@ -176,7 +202,7 @@ mod tests {
         let words = Arc::new(Mutex::named("words", Vec::new()));
         let told = Arc::clone(&words);
         let tell = Box::new(move |what: &str| told.lock().push(what.to_string()));
-        let server = Server::new(Vfs::new(ModelFs::new()), false, tell);
+        let server = Server::new(Vfs::new(ModelFs::new()), Arc::new(NoCache), false, tell);
         assert!(server.getattr(PROTOCOL_ROOT).is_ok());
         let answer = server.run(|| -> FsResult<()> { panic!("planted") });
         assert_eq!(answer, Err(Errno::Io));
@@ -198,7 +224,7 @@ mod tests {
             let tell = Box::new(move |_: &str| {
                 counter.fetch_add(1, Ordering::Relaxed);
             });
-            let server = Server::new(Vfs::new(ModelFs::new()), strict, tell);
+            let server = Server::new(Vfs::new(ModelFs::new()), Arc::new(NoCache), strict, tell);
             for _ in 0..2 {
                 let answer = server.run(|| -> FsResult<()> { Err(FsError::corrupt("planted")) });
                 assert!(answer.is_err());

@@ -34,8 +34,23 @@ impl Server {
             if name.len() > NAME_BYTES_MAX {
                 return Err(Errno::NameTooLong.into());
             }
-            Ok(self.known(self.vfs.lookup_pinned(dir, name)?))
+            match name {
+                b"." => self.by_handle(dir),
+                _ => Ok(self.known(self.vfs.lookup_pinned(dir, name)?)),
+            }
         })
+    }
+
+    /// The inode of a file handle: the kernel asks for `.` of any inode that it has forgotten, and compares the generation itself (U7).
+    fn by_handle(&self, ino: Ino) -> FsResult<Attr> {
+        self.vfs.fs().open_handle(ino)?;
+        match self.vfs.fs().getattr(ino) {
+            Ok(attr) => Ok(self.known(attr)),
+            Err(e) => {
+                self.unpin(ino);
+                Err(e)
+            }
+        }
     }
 
     /// The kernel has dropped so many lookups of an inode.

@@ -13,6 +13,8 @@ struct Node {
     opens: u32,
     /// There is no `security.capability` attribute to take away.
     plain: bool,
+    /// The kernel may hold pages of its content (U8).
+    paged: bool,
 }
 
 impl Node {
@@ -93,6 +95,16 @@ impl Nodes {
     pub fn set_plain(&mut self, ino: Ino, plain: bool) {
         if let Some(node) = self.known.get_mut(&ino) {
             node.plain = plain;
+        }
+    }
+
+    pub fn may_have_pages(&self, ino: Ino) -> bool {
+        self.known.get(&ino).is_some_and(|n| n.paged)
+    }
+
+    pub fn note_pages(&mut self, ino: Ino) {
+        if let Some(node) = self.known.get_mut(&ino) {
+            node.paged = true;
         }
     }
 

@@ -1,0 +1,109 @@
+//! What the kernel is told without being asked: attributes and pages that it keeps and that are old.
+//!
+//! Pages (U8). Before the kernel sends a direct write it drops its pages of the range, and it does so again behind one that it waits for. One that a
+//! program has handed over asynchronously it does not wait for (`FUSE_ASYNC_DIO`), so a read in between leaves a page with the old content for good.
+//! So pages of the range are dropped here, after the content has changed and before the write is answered:
+//!
+//! - P1 the kernel may hold pages of an inode from its first request for pages on. It is noted before the content is read, so whoever has read old
+//!   content is known when the write looks;
+//! - P2 dropping waits for pages that are being read, which needs a thread to answer. So it happens in a thread of its own, which answers the write
+//!   afterwards, and never in one that answers requests;
+//! - P3 a file that is only read and written directly has no pages, and its writes are answered at once.
+
+use crate::server::KernelCache;
+use fuser::{INodeNo, Notifier, ReplyWrite};
+use rt::{JoinHandle, Mutex, RwLock, SendError, Sender, channel_named, spawn};
+
+/// Direct writes that wait for their pages to go. A full queue would stop the threads that P2 needs; the kernel bounds what is under way.
+const WAITING_MAX: usize = usize::MAX;
+/// As the offset of a range: attributes only, no pages.
+const ATTRIBUTES: i64 = -1;
+
+/// A direct write whose content has changed, and whose pages have to go.
+struct Written {
+    ino: INodeNo,
+    offset: u64,
+    len: usize,
+    reply: ReplyWrite,
+}
+
+/// The way to the kernel; there is none before the mount and after its end.
+pub(crate) struct Notices {
+    kernel: RwLock<Option<Notifier>>,
+    dropper: Mutex<Option<Dropper>>,
+}
+
+struct Dropper {
+    written: Sender<Written>,
+    thread: JoinHandle<()>,
+}
+
+impl Notices {
+    pub fn new() -> Notices {
+        Notices {
+            kernel: RwLock::named("fuse notices", None),
+            dropper: Mutex::named("fuse dropper", None),
+        }
+    }
+
+    /// Tells this kernel from now on.
+    pub fn begin(&self, kernel: Notifier) {
+        let (written, waiting) = channel_named::<Written>("fuse written", WAITING_MAX);
+        let notifier = kernel.clone();
+        let thread = spawn("fuse-pages", move || {
+            while let Ok(one) = waiting.recv() {
+                drop_pages(&notifier, one);
+            }
+        });
+        *self.kernel.write() = Some(kernel);
+        *self.dropper.lock() = Some(Dropper { written, thread });
+    }
+
+    /// Tells nobody any more; what waits has been answered when this returns.
+    pub fn end(&self) {
+        *self.kernel.write() = None;
+        if let Some(Dropper { written, thread }) = self.dropper.lock().take() {
+            drop(written);
+            let _ = thread.join();
+        }
+    }
+
+    /// Answers a direct write of `len` bytes when the kernel keeps no page of its range any more (P2).
+    pub fn answer_without_pages(&self, ino: INodeNo, offset: u64, len: usize, reply: ReplyWrite) {
+        let one = Written {
+            ino,
+            offset,
+            len,
+            reply,
+        };
+        let queue = (self.dropper.lock().as_ref()).map(|dropper| dropper.written.clone());
+        let left = match queue {
+            Some(queue) => queue.send(one),
+            None => Err(SendError::Disconnected(one)),
+        };
+        if let Err(SendError::Disconnected(one) | SendError::PowerLost(one)) = left {
+            one.reply.written(one.len as u32);
+        }
+    }
+}
+
+fn drop_pages(kernel: &Notifier, written: Written) {
+    let Written {
+        ino,
+        offset,
+        len,
+        reply,
+    } = written;
+    // A kernel that has forgotten the inode has no pages of it; one that is going away reads nothing any more.
+    let _ = kernel.inval_inode(ino, offset as i64, len as i64);
+    reply.written(len as u32);
+}
+
+impl KernelCache for Notices {
+    fn attributes_changed(&self, number: u64) {
+        if let Some(kernel) = &*self.kernel.read() {
+            // As above.
+            let _ = kernel.inval_inode(INodeNo(number), ATTRIBUTES, 0);
+        }
+    }
+}
