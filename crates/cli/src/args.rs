@@ -436,11 +436,11 @@ pub struct FsckArgs {
                   SIGTERM end it with a clean volume. Options of mount(8) are understood; what belongs to the file system goes to it, or is refused by name."
 )]
 pub struct MountArgs {
-    /// Image file.
+    /// Image file; with `-o remount` the directory that is mounted on does, too.
     pub image: PathBuf,
     /// Directory to mount on.
-    pub dir: PathBuf,
-    /// Options: `scheme=PRESET` and other choices of the file system, `ro`, `allow_other`, `commit=SECONDS`, `errors=`, `writeback`, `threads=`, `max_write=`,
+    pub dir: Option<PathBuf>,
+    /// Options: `remount` changes those of a mount that goes on; `scheme=PRESET` and other choices of the file system, `ro`, `allow_other`, `commit=SECONDS`, `errors=`, `writeback`, `threads=`, `max_write=`,
     /// and those of mount(8).
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub options: Vec<String>,

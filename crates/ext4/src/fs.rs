@@ -149,6 +149,18 @@ impl Ext4 {
         }
     }
 
+    /// Commits what is in the log, and ends everything there: the volume is what a power cut would leave.
+    fn cut_off(&self) -> FsResult<()> {
+        let why = "the file system was shut down";
+        let committed = match self.can_write() {
+            true => self.journal.commit_all().map_err(fault::journal),
+            false => Ok(()),
+        };
+        self.journal.cut_off(why);
+        *self.latch.lock() = Latch::Panicked(why.into());
+        committed
+    }
+
     /// A journal that ended by itself ends the mount, too.
     fn panic_after_abort(&self) {
         if let Some(first) = self.journal.aborted() {
@@ -501,6 +513,9 @@ impl FileSystem for Ext4 {
     }
     fn statfs(&self) -> FsResult<FsStat> {
         self.guarded(|| Ok(self.stat_fs()))
+    }
+    fn go_down(&self) -> FsResult<()> {
+        self.guarded(|| self.cut_off())
     }
     fn unmount(&self) -> FsResult<()> {
         self.shut_down()

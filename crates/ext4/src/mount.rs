@@ -535,6 +535,9 @@ fn find_log(
         }
         return Ok(None);
     }
+    if options.no_recovery {
+        return Ok(None);
+    }
     if options.scheme.is_none() {
         if dirty || torn {
             let what = "the journal must be recovered first; mount with scheme=jbd2, or run e2fsck";

@@ -68,6 +68,8 @@ pub struct MountOptions {
     pub writeback_expire: Option<Nanos>,
     /// Refuse every change; a journal that needs recovery is still recovered.
     pub read_only: bool,
+    /// Leave a journal that needs recovery as it is, unread, and show the volume without what it holds (`noload`, `norecovery`): read-only.
+    pub no_recovery: bool,
     /// Discard freed extents, once their transaction is committed.
     pub discard: bool,
     /// What damage does; `None`: as the superblock says.
@@ -92,6 +94,7 @@ impl Default for MountOptions {
             commit_interval: Some(Nanos::from_secs(5)),
             writeback_expire: Some(Nanos::from_secs(30)),
             read_only: false,
+            no_recovery: false,
             discard: false,
             errors: None,
             atime: Atime::Relative,
@@ -105,7 +108,7 @@ impl Default for MountOptions {
 /// Most that an fsync logs along, KiB.
 const SMALL_KIB_MAX: u32 = 64;
 
-const KEYS: &str = "data=ordered|writeback|journal, small=KIB (0 to 64), commit-by=caller|task, commit=SECONDS, ro, rw, discard, nodiscard, relatime, strictatime, noatime, \
+const KEYS: &str = "data=ordered|writeback|journal, small=KIB (0 to 64), commit-by=caller|task, commit=SECONDS, ro, rw, norecovery, discard, nodiscard, relatime, strictatime, noatime, \
                     errors=continue|remount-ro|panic, \
                     cache=MIB, resuid=UID, resgid=GID";
 
@@ -124,6 +127,11 @@ impl MountOptions {
             if !scheme.set(key, value).map_err(refused)? {
                 options.set(item)?;
             }
+        }
+        if options.no_recovery && !options.read_only {
+            return Err(FsError::incompatible(
+                "mount option `norecovery` needs `ro`: nothing may be changed on what a log would replace",
+            ));
         }
         options.scheme = scheme.scheme().map_err(refused)?;
         Ok(options)
@@ -144,6 +152,13 @@ impl MountOptions {
             ("commit", _) => self.commit_interval = Some(commit(item, value)?),
             ("ro", "") => self.read_only = true,
             ("rw", "") => self.read_only = false,
+            ("noload" | "norecovery", "") => self.no_recovery = true,
+            // What is always so: ACLs and attributes in the name space `user.` need no word since Linux 2.6.39.
+            (
+                "acl" | "user_xattr" | "block_validity" | "delalloc" | "barrier" | "init_itable",
+                "",
+            ) => {}
+            ("barrier", "1") => {}
             ("discard", "") => self.discard = true,
             ("nodiscard", "") => self.discard = false,
             ("errors", "continue") => self.errors = Some(Errors::Continue),

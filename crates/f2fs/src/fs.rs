@@ -224,6 +224,9 @@ impl FileSystem for F2fs {
     fn statfs(&self) -> FsResult<FsStat> {
         self.guarded(|| Ok(self.stat_fs()))
     }
+    fn go_down(&self) -> FsResult<()> {
+        self.guarded(|| self.cut_off())
+    }
     fn unmount(&self) -> FsResult<()> {
         self.check_alive()?;
         let settled = self.settle_files();

@@ -166,6 +166,17 @@ impl F2fs {
         }
     }
 
+    /// Writes a checkpoint (with a journal: commits and applies), without the data that waits in the cache, and ends everything there: the volume is
+    /// what a power cut would leave.
+    pub(crate) fn cut_off(&self) -> FsResult<()> {
+        let written = match self.check_writable() {
+            Ok(()) => self.checkpoint(Cause::Sync),
+            Err(_) => Ok(()),
+        };
+        *self.latch.lock() = Latch::Panicked("the file system was shut down".into());
+        written
+    }
+
     /// Metadata could not be written: no checkpoint may be written any more, so nothing may change.
     pub(crate) fn fail(&self, why: &FsError) {
         if let FsError::Io { power_lost, .. } = why {

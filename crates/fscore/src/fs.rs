@@ -283,6 +283,11 @@ pub trait FileSystem: Send + Sync {
     fn drop_caches(&self) {}
     /// Space and inodes.
     fn statfs(&self) -> FsResult<FsStat>;
+    /// Ends the mount as a power cut would, but for what is in the log: that is committed first, without the data that waits in the cache
+    /// (`EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_LOGFLUSH`). Every later call fails, the unmount too, and the next mount recovers the volume.
+    fn go_down(&self) -> FsResult<()> {
+        Err(Errno::NotSup.into())
+    }
     /// Writes everything, marks the file system clean and stops its tasks. Every later call answers ESHUTDOWN.
     /// Dropping a mounted file system without this is a crash.
     fn unmount(&self) -> FsResult<()>;

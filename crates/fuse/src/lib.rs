@@ -31,5 +31,7 @@ mod session;
 mod source;
 
 pub use options::{Access, Options, UnknownOption};
-pub use server::{Caller, Change, KernelCache, NoCache, OpenMode, Opened, Server};
+pub use server::{
+    Again, Caller, Change, KernelCache, NoCache, OpenMode, Opened, REMOUNT_XATTR, Remount, Server,
+};
 pub use session::{MountError, Mounted};

@@ -111,6 +111,42 @@ impl Options {
         Ok(options)
     }
 
+    /// These options with others behind them, which win.
+    ///
+    /// # Errors
+    /// As [`Options::parse`].
+    pub fn with(&self, text: &str) -> Result<Options, UnknownOption> {
+        let mut options = self.clone();
+        let there = |rest: &[String], item: &str| rest.iter().position(|old| key(old) == key(item));
+        for item in text.split(',').map(str::trim).filter(|i| !i.is_empty()) {
+            if options.set_flag(item) || options.set_value(item)? {
+                continue;
+            }
+            match there(&options.rest, item) {
+                Some(at) => options.rest[at] = item.to_string(),
+                None => options.rest.push(item.to_string()),
+            }
+        }
+        Ok(options)
+    }
+
+    /// What differs of that which the kernel was told once and for all, by name.
+    pub fn fixed_difference(&self, other: &Options) -> Option<&'static str> {
+        let pairs = [
+            ("who may use the mount", self.access == other.access),
+            ("`writeback`", self.writeback == other.writeback),
+            ("`max_write=`", self.max_write == other.max_write),
+            ("`readahead=`", self.read_ahead == other.read_ahead),
+            ("`threads=`", self.threads == other.threads),
+            ("`attr_timeout=`", self.attr_timeout == other.attr_timeout),
+            ("`errors=`", self.errors == other.errors),
+        ];
+        pairs
+            .into_iter()
+            .find(|(_, same)| !same)
+            .map(|(what, _)| what)
+    }
+
     fn set_flag(&mut self, item: &str) -> bool {
         match item {
             "allow_other" => self.access = Access::All,
@@ -175,11 +211,17 @@ impl Options {
             }
             "errors" => self.errors = Some(value.to_string()),
             "fsname" | "subtype" | "comment" | "uhelper" | "helper" | "user" => {}
+            // The table of mounts names them, from where mount(8) takes the options of a remount.
+            "user_id" | "group_id" | "rootmode" | "fd" | "max_read" | "blksize" => {}
             _ if key.starts_with("x-") || key.starts_with("X-") => {}
             _ => return Ok(false),
         }
         Ok(true)
     }
+}
+
+fn key(item: &str) -> &str {
+    item.split_once('=').map_or(item, |(key, _)| key)
 }
 
 #[cfg(test)]

@@ -55,6 +55,7 @@ impl Mounted {
         let notices = Arc::new(Notices::new());
         let kernel = Arc::clone(&notices);
         let server = Arc::new(Server::new(Arc::clone(vfs), kernel, strict, tell));
+        server.ignore_access_times(options.no_access_times);
         let requests = Arc::new(Source::new());
         let adapter = Adapter::new(
             Arc::clone(&server),

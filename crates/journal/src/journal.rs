@@ -338,6 +338,15 @@ impl Journal {
         self.inner.latch(&mut self.inner.state.lock(), failure);
     }
 
+    /// The same, as if the power were gone: no error is left in the log for the next mount.
+    pub fn cut_off(&self, why: impl Into<String>) {
+        let failure = Failure {
+            why: why.into(),
+            power_lost: true,
+        };
+        self.inner.latch(&mut self.inner.state.lock(), failure);
+    }
+
     /// Writes committed images home, as the write-back task does when its time comes; the tail stays where it is, and the device is not flushed.
     ///
     /// # Errors

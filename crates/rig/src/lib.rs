@@ -57,7 +57,7 @@ pub use saved::{load_image_onto, read_device, write_device, write_image_whole};
 pub use scheme::Scheme;
 pub use stack::Stack;
 pub use vfs::{
-    Attr, Errno, File as OpenFile, FileKind, FsError, FsResult, OpenFlags, SetAttr, TimeSet,
+    Attr, Errno, File as OpenFile, FileKind, FsError, FsResult, OpenFlags, SetAttr, TimeSet, Vfs,
     XattrMode,
 };
 pub use volume::{Volume, VolumeError, kind_of, kind_of_head};

@@ -1,8 +1,10 @@
 //! `varve mount` and `varve umount`: a file system in an image as a directory of the host.
 
 mod daemon;
+mod held;
 mod helper;
 mod options;
+mod remount;
 mod table;
 mod umount;
 
@@ -12,9 +14,10 @@ pub use umount::{let_go_unused, umount};
 use crate::args::MountArgs;
 use crate::failure::{Failure, failed, usage};
 use fuse::{Mounted, Options};
+use held::{Held, Remounter};
 use nix::sys::signal::{SigSet, Signal};
-use rig::{HostError, HostFile, HostOptions, Volume};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
@@ -38,7 +41,14 @@ enum Event {
 
 /// Runs it.
 pub fn mount(args: &MountArgs) -> Result<(), Failure> {
-    let text = options::absolute(&args.options.join(",")).map_err(failed)?;
+    let text = args.options.join(",");
+    if let Some(words) = remount::words(&text) {
+        return remount::remount(args.dir.as_ref().unwrap_or(&args.image), &words);
+    }
+    let dir = args.dir.as_ref().ok_or_else(|| {
+        usage("which directory to mount on is missing; only `-o remount` does without one of IMAGE and DIR")
+    })?;
+    let text = options::absolute(&text).map_err(failed)?;
     let options = Options::parse(&text).map_err(usage)?;
     let absolute = |path: &Path| {
         path.canonicalize()
@@ -46,7 +56,7 @@ pub fn mount(args: &MountArgs) -> Result<(), Failure> {
     };
     let plan = Plan {
         image: absolute(&args.image)?,
-        dir: absolute(&args.dir)?,
+        dir: absolute(dir)?,
         text,
     };
     if !plan.dir.is_dir() {
@@ -59,9 +69,9 @@ pub fn mount(args: &MountArgs) -> Result<(), Failure> {
         (false, false) => daemon::start(&plan),
         (_, true) => {
             daemon::name();
-            serve(&plan, &options, true)
+            serve(plan, &options, true)
         }
-        (_, false) => serve(&plan, &options, false),
+        (_, false) => serve(plan, &options, false),
     }
 }
 
@@ -103,57 +113,26 @@ fn joined(plan: &Plan, options: &Options) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Opens the image; one that takes no writes is mounted read-only, as mount(8) does it.
-fn open_image(
-    plan: &Plan,
-    host: &mut HostOptions,
-    options: &mut Options,
-) -> Result<HostFile, Failure> {
-    match HostFile::open(&plan.image, host) {
-        Err(HostError::WriteProtected { path }) => {
-            eprintln!("varve: {path}: is write-protected, mounting read-only");
-            (options.read_only, host.write) = (true, false);
-            HostFile::open(&plan.image, host).map_err(failed)
-        }
-        opened => opened.map_err(failed),
-    }
-}
-
 /// Mounts, answers requests until the end, and leaves a clean volume.
-fn serve(plan: &Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> {
+fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> {
     // Before any thread is made, so that all of them leave the signals to one.
     let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
     signals
         .thread_block()
         .map_err(|e| failed(format!("blocking signals: {e}")))?;
-    let name = plan.image.display().to_string();
-    let of_image = |e: &dyn std::fmt::Display| failed(format!("{name}: {e}"));
-    let (mut host, mut rest) = options::of_host(options).map_err(usage)?;
-    let mut options = options.clone();
-    let file = open_image(plan, &mut host, &mut options)?;
-    let options = &options;
-    let journal = match options::take_journal(&mut rest) {
-        Some(path) => {
-            let host = HostOptions {
-                offset: 0,
-                size: None,
-                ..host.clone()
-            };
-            Some(HostFile::open(&path, &host).map_err(failed)?)
-        }
-        None => None,
-    };
-    let chosen = options::of_volume(&file, options, rest).map_err(|e| of_image(&e))?;
-    let volume = Volume::mount(&file, journal.as_ref(), chosen, options.read_only)
-        .map_err(|e| of_image(&e))?;
-    let told = name.clone();
+    let image = plan.image.display().to_string();
+    let place = plan.dir.clone();
+    let name = place.display().to_string();
+    let held = Held::open(&plan, options)?;
+    let told = image.clone();
     let tell = Box::new(move |what: &str| eprintln!("varve: {told}: {what}"));
     let superuser = rustix::process::geteuid().is_root();
-    let mounted = Mounted::new(&volume.vfs, &plan.dir, &name, superuser, options, tell)
-        .map_err(|e| failed(format!("{}: {e}", plan.dir.display())))?;
+    let mounted = Mounted::new(held.vfs(), &place, &image, superuser, &held.options, tell)
+        .map_err(|e| failed(format!("{name}: {e}")))?;
     let server = mounted.server();
+    let remounter = Remounter::new(plan, held);
+    server.remount_by(Box::new(move |words| Arc::clone(&remounter).prepare(words)));
     let device = mounted.device().unwrap_or_default();
-    let name_of_mount = plan.dir.display().to_string();
     let (tell_end, events) = channel();
     let tell_signal = tell_end.clone();
     let session = std::thread::spawn(move || {
@@ -161,7 +140,7 @@ fn serve(plan: &Plan, options: &Options, as_daemon: bool) -> Result<(), Failure>
         let _ = tell_end.send(Event::Ended);
         result
     });
-    std::thread::spawn(move || take_signals(&signals, &name_of_mount, &device, &tell_signal));
+    std::thread::spawn(move || take_signals(&signals, &name, &device, &tell_signal));
     if as_daemon {
         daemon::ready()?;
     }
@@ -176,7 +155,7 @@ fn serve(plan: &Plan, options: &Options, as_daemon: bool) -> Result<(), Failure>
         // Files that are still open keep the connection; it ends with this process.
         server.shut_down()
     };
-    result.map_err(|e| of_image(&e))
+    result.map_err(|e| failed(format!("{image}: {e}")))
 }
 
 /// Each signal takes the mount away, as `umount` does. Where it has gone already (`umount -l`), or cannot be taken away, what is still open

@@ -45,6 +45,16 @@ pub fn of_host(options: &Options) -> Result<(HostOptions, Vec<String>), String> 
     Ok((host, rest))
 }
 
+/// What a remount cannot change: how the image is opened, but for writing, and the device of an external journal.
+pub fn of_host_and_journal(options: &Options) -> Result<(HostOptions, Option<PathBuf>), String> {
+    let (host, mut rest) = of_host(options)?;
+    let host = HostOptions {
+        write: false,
+        ..host
+    };
+    Ok((host, take_journal(&mut rest)))
+}
+
 /// Options for the file system that `file` holds.
 pub fn of_volume(
     file: &HostFile,

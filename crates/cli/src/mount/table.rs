@@ -20,6 +20,8 @@ pub struct Line {
     pub source: PathBuf,
     /// Changes are allowed there.
     pub writable: bool,
+    /// What the kernel sees to at this place: `nosuid`, `noatime` and so on.
+    pub words: Vec<String>,
 }
 
 /// All mounts of Varve in this mount namespace, the oldest first.
@@ -71,7 +73,9 @@ fn line(text: &[u8]) -> Option<Line> {
     // Either the mount or the whole file system may be read-only.
     let is_writable = |options: &[u8]| options.split(|&b| b == b',').next() == Some(b"rw");
     let writable = is_writable(options) && behind.next().is_some_and(is_writable);
+    let words = String::from_utf8_lossy(options);
     (kind == TYPE).then(|| Line {
+        words: words.split(',').map(String::from).collect(),
         device,
         at,
         source,

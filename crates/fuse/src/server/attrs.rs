@@ -35,7 +35,7 @@ impl Server {
     /// # Errors
     /// ESTALE; of the file system.
     pub fn getattr(&self, number: u64) -> Result<Attr, Errno> {
-        self.run(|| self.vfs.fs().getattr(self.ino(number)))
+        self.run(|| self.vfs().fs().getattr(self.ino(number)))
     }
 
     /// Changes attributes. Changing the owner, and cutting as a user, take set-user-ID and set-group-ID away; both take capabilities.
@@ -63,13 +63,13 @@ impl Server {
             if set.perm.is_none() && set.size.is_some() && caller.uid != 0 {
                 set.perm = self.without_privileges(ino)?;
             }
-            self.vfs.set_attr_pinned(ino, &set)
+            self.vfs().set_attr_pinned(ino, &set)
         })
     }
 
     /// Permission bits of a file without set-user-ID, and without set-group-ID where the group may execute; `None` if it has neither.
     fn without_privileges(&self, ino: Ino) -> FsResult<Option<u16>> {
-        let attr = self.vfs.fs().getattr(ino)?;
+        let attr = self.vfs().fs().getattr(ino)?;
         if attr.kind != FileKind::File {
             return Ok(None);
         }
@@ -108,7 +108,7 @@ impl Server {
                 ..SetAttr::default()
             };
             match perm {
-                Some(_) => self.vfs.fs().setattr(ino, &set).map(drop),
+                Some(_) => self.vfs().fs().setattr(ino, &set).map(drop),
                 None => Ok(()),
             }
         });
@@ -122,7 +122,7 @@ impl Server {
         if self.nodes.lock().is_plain(ino) {
             return Ok(());
         }
-        match self.vfs.fs().removexattr(ino, CAPABILITY) {
+        match self.vfs().fs().removexattr(ino, CAPABILITY) {
             Ok(()) | Err(FsError::Posix(Errno::NoData | Errno::NotSup | Errno::RoFs)) => {}
             Err(e) => return Err(e),
         }
@@ -135,7 +135,7 @@ impl Server {
     /// # Errors
     /// ENOTTY if the file system has none.
     pub fn file_flags(&self, number: u64) -> Result<FileFlags, Errno> {
-        self.run(|| self.vfs.fs().file_flags(self.ino(number)))
+        self.run(|| self.vfs().fs().file_flags(self.ino(number)))
     }
 
     /// Sets the flags that `chattr` can change; the kernel has checked that the caller may.
@@ -143,7 +143,7 @@ impl Server {
     /// # Errors
     /// EOPNOTSUPP; of the file system.
     pub fn set_file_flags(&self, number: u64, flags: FileFlags) -> Result<(), Errno> {
-        self.run(|| self.vfs.fs().set_file_flags(self.ino(number), flags))?;
+        self.run(|| self.vfs().fs().set_file_flags(self.ino(number), flags))?;
         self.kernel.attributes_changed(number);
         Ok(())
     }
@@ -153,7 +153,7 @@ impl Server {
     /// # Errors
     /// Of the file system.
     pub fn project(&self, number: u64) -> Result<u32, Errno> {
-        self.run(|| self.vfs.fs().project(self.ino(number)))
+        self.run(|| self.vfs().fs().project(self.ino(number)))
     }
 
     /// Gives an inode to another project.
@@ -161,7 +161,7 @@ impl Server {
     /// # Errors
     /// EOPNOTSUPP; of the file system.
     pub fn set_project(&self, number: u64, project: u32) -> Result<(), Errno> {
-        self.run(|| self.vfs.fs().set_project(self.ino(number), project))?;
+        self.run(|| self.vfs().fs().set_project(self.ino(number), project))?;
         self.kernel.attributes_changed(number);
         Ok(())
     }

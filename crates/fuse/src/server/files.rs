@@ -47,8 +47,8 @@ impl Server {
     pub fn open(&self, caller: Caller, number: u64, mode: OpenMode) -> Result<Opened, Errno> {
         let ino = self.ino(number);
         self.run(|| {
-            self.vfs.fs().open(ino)?;
-            let told = ErrorSeen::at_open(self.vfs.fs().write_errors(ino));
+            self.vfs().fs().open(ino)?;
+            let told = ErrorSeen::at_open(self.vfs().fs().write_errors(ino));
             let (handle, pinned) = self.nodes.lock().opened(ino, told);
             if pinned {
                 self.unpin(ino);
@@ -64,16 +64,16 @@ impl Server {
     }
 
     fn begin(&self, caller: Caller, ino: Ino, mode: OpenMode) -> FsResult<bool> {
-        (self.vfs.fs().getattr(ino)?).check_open(mode.write, mode.append, mode.truncate)?;
+        (self.vfs().fs().getattr(ino)?).check_open(mode.write, mode.append, mode.truncate)?;
         if mode.truncate {
             self.drop_privileges(ino, caller.uid != 0)?;
             let set = SetAttr {
                 size: Some(0),
                 ..SetAttr::default()
             };
-            self.vfs.set_attr_pinned(ino, &set)?;
+            self.vfs().set_attr_pinned(ino, &set)?;
         }
-        let attr = self.vfs.fs().getattr(ino)?;
+        let attr = self.vfs().fs().getattr(ino)?;
         Ok(attr.atime > attr.mtime && attr.atime > attr.ctime)
     }
 
@@ -143,7 +143,7 @@ impl Server {
             buf = vec![0; len];
         }
         let read = self.run(|| {
-            self.vfs
+            self.vfs()
                 .fs()
                 .read(self.ino(number), offset, &mut buf[..len])
         });
@@ -177,9 +177,9 @@ impl Server {
             .file(handle)
             .filter(|open| open.ino == ino);
         self.run(|| {
-            let result = self.vfs.fs().fsync(ino, data_only);
+            let result = self.vfs().fs().fsync(ino, data_only);
             match &open {
-                Some(open) => open.told.after(result, self.vfs.fs().write_errors(ino)),
+                Some(open) => open.told.after(result, self.vfs().fs().write_errors(ino)),
                 None => result,
             }
         })
@@ -206,7 +206,7 @@ impl Server {
                 return Err(Errno::FBig.into());
             }
             self.drop_privileges(ino, caller.uid != 0)?;
-            self.vfs.fs().fallocate(ino, mode, offset, len)
+            self.vfs().fs().fallocate(ino, mode, offset, len)
         })
     }
 
@@ -217,7 +217,7 @@ impl Server {
     pub fn seek(&self, number: u64, offset: i64, mode: SeekMode) -> Result<u64, Errno> {
         self.run(|| {
             let offset = u64::try_from(offset).map_err(|_| Errno::NxIo)?;
-            self.vfs.fs().seek(self.ino(number), offset, mode)
+            self.vfs().fs().seek(self.ino(number), offset, mode)
         })
     }
 
@@ -229,8 +229,8 @@ impl Server {
     pub fn trim(&self, caller: Caller, start: u64, len: u64, min: u64) -> Result<u64, Errno> {
         self.run(|| match caller.uid {
             0 => {
-                self.vfs.sync()?;
-                self.vfs.fs().trim(start..start.saturating_add(len), min)
+                self.vfs().sync()?;
+                self.vfs().fs().trim(start..start.saturating_add(len), min)
             }
             _ => Err(Errno::Perm.into()),
         })
@@ -256,10 +256,13 @@ impl Server {
             let mut done = 0;
             while done < len {
                 let want = buf.len().min(len - done);
-                let n = (self.vfs.fs()).read(source, from.1 + done as u64, &mut buf[..want])?;
+                let n = (self.vfs().fs()).read(source, from.1 + done as u64, &mut buf[..want])?;
                 let wrote = match n {
                     0 => 0,
-                    n => match self.vfs.write_pinned(target, to.1 + done as u64, &buf[..n]) {
+                    n => match self
+                        .vfs()
+                        .write_pinned(target, to.1 + done as u64, &buf[..n])
+                    {
                         Err(e) if done == 0 => return Err(e),
                         Err(_) => 0,
                         Ok(wrote) => wrote,

@@ -5,15 +5,18 @@ mod files;
 mod ioctl;
 mod names;
 mod nodes;
+mod remount;
 mod write;
 mod xattrs;
 
 pub use attrs::Change;
 pub use files::{OpenMode, Opened};
+pub use remount::{Again, REMOUNT_XATTR, Remount};
 
 use base::Ino;
 use nodes::Nodes;
-use rt::Mutex;
+use remount::Remounter;
+use rt::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use vfs::{Errno, FsError, FsResult, FsStat, Vfs};
@@ -52,7 +55,11 @@ impl KernelCache for NoCache {
 /// Answers the requests of a kernel that checks permissions itself (`default_permissions`). Inode numbers are those of the file
 /// system, but for the root: it is 1, and whoever is 1 has the number of the root.
 pub struct Server {
-    vfs: Arc<Vfs>,
+    /// The mount below; none after a remount that could not come back (U2).
+    vfs: RwLock<Option<Arc<Vfs>>>,
+    root: Ino,
+    /// Held to read by each request, and to write while the mount below is exchanged.
+    gate: RwLock<()>,
     nodes: Mutex<Nodes>,
     /// Memory of reads that have been answered.
     buffers: Mutex<Vec<Vec<u8>>>,
@@ -60,6 +67,10 @@ pub struct Server {
     /// Requests that are taking set-user-ID away (U6).
     killing: AtomicUsize,
     killer: Mutex<()>,
+    /// How the volume is mounted anew; nobody can if there is none.
+    remounter: Mutex<Option<Remounter>>,
+    /// Reading never changes an access time, so what the kernel has cached may stay.
+    no_access_times: AtomicBool,
     /// A request has panicked (U2).
     panicked: AtomicBool,
     /// Damage refuses everything (`errors=panic`).
@@ -79,8 +90,12 @@ impl Server {
         tell: Box<dyn Fn(&str) + Send + Sync>,
     ) -> Server {
         Server {
-            vfs,
+            root: vfs.fs().root(),
+            vfs: RwLock::named("fuse volume", Some(vfs)),
+            gate: RwLock::named("fuse gate", ()),
             kernel,
+            remounter: Mutex::named("fuse remounter", None),
+            no_access_times: AtomicBool::new(false),
             killing: AtomicUsize::new(0),
             killer: Mutex::named("fuse killer", ()),
             nodes: Mutex::named("fuse nodes", Nodes::default()),
@@ -93,12 +108,14 @@ impl Server {
     }
 
     /// The mount below.
-    pub fn vfs(&self) -> &Arc<Vfs> {
-        &self.vfs
+    pub fn vfs(&self) -> Arc<Vfs> {
+        let vfs = self.vfs.read().clone();
+        vfs.expect("U2: without a mount below, no request gets this far")
     }
 
     /// Runs one request: no panic leaves it (U2).
     fn run<T>(&self, request: impl FnOnce() -> FsResult<T>) -> Result<T, Errno> {
+        let _gate = self.gate.read();
         if self.panicked.load(Ordering::Acquire) {
             return Err(Errno::Io);
         }
@@ -144,7 +161,7 @@ impl Server {
     }
 
     fn swapped(&self, number: u64) -> u64 {
-        let root = u64::from(self.vfs.fs().root().0);
+        let root = u64::from(self.root.0);
         match number {
             PROTOCOL_ROOT => root,
             n if n == root => PROTOCOL_ROOT,
@@ -157,7 +174,7 @@ impl Server {
     /// # Errors
     /// Of the file system.
     pub fn statfs(&self) -> Result<FsStat, Errno> {
-        self.run(|| self.vfs.statfs())
+        self.run(|| self.vfs().statfs())
     }
 
     /// Makes everything durable.
@@ -165,7 +182,7 @@ impl Server {
     /// # Errors
     /// Of the file system.
     pub fn sync(&self) -> Result<(), Errno> {
-        self.run(|| self.vfs.sync())
+        self.run(|| self.vfs().sync())
     }
 
     /// Gives every pin back, writes everything and marks the volume clean. After a panic nothing of that happens.
@@ -180,9 +197,9 @@ impl Server {
         let ended = rt::foreign(|| {
             for ino in pins {
                 // The file system latches its own failures, and tells them below.
-                let _ = self.vfs.fs().release(ino);
+                let _ = self.vfs().fs().release(ino);
             }
-            self.vfs.unmount()
+            self.vfs().unmount()
         });
         match ended {
             Ok(Ok(())) => Ok(()),

@@ -20,7 +20,7 @@ impl Server {
 
     pub(super) fn unpin(&self, ino: Ino) {
         // Freeing an inode without names may fail; the file system has latched what matters then.
-        let _ = self.vfs.fs().release(ino);
+        let _ = self.vfs().fs().release(ino);
     }
 
     /// Looks a name up; counts for [`forget`](Self::forget).
@@ -36,15 +36,15 @@ impl Server {
             }
             match name {
                 b"." => self.by_handle(dir),
-                _ => Ok(self.known(self.vfs.lookup_pinned(dir, name)?)),
+                _ => Ok(self.known(self.vfs().lookup_pinned(dir, name)?)),
             }
         })
     }
 
     /// The inode of a file handle: the kernel asks for `.` of any inode that it has forgotten, and compares the generation itself (U7).
     fn by_handle(&self, ino: Ino) -> FsResult<Attr> {
-        self.vfs.fs().open_handle(ino)?;
-        match self.vfs.fs().getattr(ino) {
+        self.vfs().fs().open_handle(ino)?;
+        match self.vfs().fs().getattr(ino) {
             Ok(attr) => Ok(self.known(attr)),
             Err(e) => {
                 self.unpin(ino);
@@ -58,7 +58,7 @@ impl Server {
         let ino = self.ino(number);
         if self.nodes.lock().forget(ino, lookups) {
             // Nobody waits for an answer.
-            let _ = self.run(|| self.vfs.fs().release(ino));
+            let _ = self.run(|| self.vfs().fs().release(ino));
         }
     }
 
@@ -69,7 +69,7 @@ impl Server {
 
     /// Owner of a new inode in `dir`, and the bit that a new directory takes over.
     fn owner(&self, caller: Caller, dir: Ino) -> FsResult<(Creds, u16)> {
-        let parent = self.vfs.fs().getattr(dir)?;
+        let parent = self.vfs().fs().getattr(dir)?;
         let inherits = parent.perm & SET_GID != 0;
         let creds = Creds {
             uid: caller.uid,
@@ -98,7 +98,9 @@ impl Server {
                 _ => FileKind::from_mode(mode).ok_or(Errno::Inval)?,
             };
             let (creds, _) = self.owner(caller, dir)?;
-            let attr = (self.vfs).create_pinned(dir, name, kind, mode & 0o7777, rdev, creds)?;
+            let attr = self
+                .vfs()
+                .create_pinned(dir, name, kind, mode & 0o7777, rdev, creds)?;
             Ok(self.known(attr))
         })
     }
@@ -112,7 +114,7 @@ impl Server {
         self.run(|| {
             let (creds, bit) = self.owner(caller, dir)?;
             let perm = mode & 0o7777 | bit;
-            Ok(self.known(self.vfs.mkdir_pinned(dir, name, perm, creds)?))
+            Ok(self.known(self.vfs().mkdir_pinned(dir, name, perm, creds)?))
         })
     }
 
@@ -130,7 +132,7 @@ impl Server {
         let dir = self.ino(dir);
         self.run(|| {
             let (creds, _) = self.owner(caller, dir)?;
-            Ok(self.known(self.vfs.symlink_pinned(dir, name, target, creds)?))
+            Ok(self.known(self.vfs().symlink_pinned(dir, name, target, creds)?))
         })
     }
 
@@ -139,7 +141,7 @@ impl Server {
     /// # Errors
     /// EINVAL for anything else; of the file system.
     pub fn readlink(&self, number: u64) -> Result<Vec<u8>, Errno> {
-        self.run(|| self.vfs.fs().readlink(self.ino(number)))
+        self.run(|| self.vfs().fs().readlink(self.ino(number)))
     }
 
     /// A further name for an inode; counts as a lookup.
@@ -148,7 +150,7 @@ impl Server {
     /// Those of `link(2)`.
     pub fn link(&self, number: u64, dir: u64, name: &[u8]) -> Result<Attr, Errno> {
         let (ino, dir) = (self.ino(number), self.ino(dir));
-        self.run(|| Ok(self.known(self.vfs.link_pinned(ino, dir, name)?)))
+        self.run(|| Ok(self.known(self.vfs().link_pinned(ino, dir, name)?)))
     }
 
     /// Removes a name of anything but a directory.
@@ -156,7 +158,7 @@ impl Server {
     /// # Errors
     /// Those of `unlink(2)`.
     pub fn unlink(&self, dir: u64, name: &[u8]) -> Result<(), Errno> {
-        self.run(|| self.vfs.unlink_at(self.ino(dir), name))
+        self.run(|| self.vfs().unlink_at(self.ino(dir), name))
     }
 
     /// Removes an empty directory.
@@ -164,7 +166,7 @@ impl Server {
     /// # Errors
     /// Those of `rmdir(2)`.
     pub fn rmdir(&self, dir: u64, name: &[u8]) -> Result<(), Errno> {
-        self.run(|| self.vfs.rmdir_at(self.ino(dir), name))
+        self.run(|| self.vfs().rmdir_at(self.ino(dir), name))
     }
 
     /// Moves a name.
@@ -178,7 +180,7 @@ impl Server {
         mode: RenameMode,
     ) -> Result<(), Errno> {
         let (from, to) = ((self.ino(dir), name), (self.ino(to_dir), to_name));
-        self.run(|| self.vfs.rename_at(from, to, mode))
+        self.run(|| self.vfs().rename_at(from, to, mode))
     }
 
     /// Entries of a directory from cookie `from` on, at most `max`.
@@ -186,7 +188,7 @@ impl Server {
     /// # Errors
     /// ENOTDIR; of the file system.
     pub fn readdir(&self, dir: u64, from: u64, max: usize) -> Result<Vec<DirEntry>, Errno> {
-        self.run(|| self.vfs.fs().readdir(self.ino(dir), from, max))
+        self.run(|| self.vfs().fs().readdir(self.ino(dir), from, max))
     }
 
     /// The same with attributes; each entry that has them counts as a lookup. Those that the answer has no room for are given back with
@@ -196,7 +198,7 @@ impl Server {
     /// ENOTDIR; of the file system.
     pub fn readdir_plus(&self, dir: u64, from: u64, max: usize) -> Result<Vec<PinnedEntry>, Errno> {
         self.run(|| {
-            let entries = self.vfs.readdir_pinned(self.ino(dir), from, max)?;
+            let entries = self.vfs().readdir_pinned(self.ino(dir), from, max)?;
             let counted = entries
                 .into_iter()
                 .map(|(e, attr)| (e, attr.map(|a| self.known(a))));

@@ -110,10 +110,28 @@ impl Nodes {
 
     /// Forgets everything: the inodes to give back, in order.
     pub fn take_all(&mut self) -> Vec<Ino> {
+        let all = self.all();
         self.open.clear();
-        let mut all: Vec<Ino> = std::mem::take(&mut self.known).into_keys().collect();
+        self.known.clear();
+        all
+    }
+
+    /// Inodes that are pinned, in order.
+    pub fn all(&self) -> Vec<Ino> {
+        let mut all: Vec<Ino> = self.known.keys().copied().collect();
         all.sort_unstable();
         all
+    }
+
+    /// Another count of failed write-backs for every open file (E3 of `remount.rs`).
+    pub fn reset_told(&mut self, told: impl Fn(Ino) -> ErrorSeen) {
+        for open in self.open.values_mut() {
+            let ino = open.ino;
+            *open = Arc::new(Open {
+                ino,
+                told: told(ino),
+            });
+        }
     }
 
     /// Inodes that are pinned.

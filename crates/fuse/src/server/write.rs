@@ -77,7 +77,10 @@ impl Server {
         mut done: usize,
     ) -> FsResult<usize> {
         while done < data.len() {
-            match (self.vfs()).write_pinned(ino, offset + done as u64, &data[done..])? {
+            match self
+                .vfs()
+                .write_pinned(ino, offset + done as u64, &data[done..])?
+            {
                 0 => return Err(Errno::NoSpc.into()),
                 n => done += n,
             }
@@ -90,7 +93,7 @@ impl Server {
         let mut refused = None;
         while done < data.len() {
             let at = offset + done as u64;
-            match (self.vfs()).write_pinned(ino, at, &data[done..]) {
+            match self.vfs().write_pinned(ino, at, &data[done..]) {
                 Ok(n) if n > 0 => done += n,
                 Ok(_) => return Err(Errno::Io.into()),
                 Err(e) if e.errno() == Errno::NoSpc => {

@@ -1,6 +1,7 @@
 //! Extended attributes.
 
-use super::{Caller, Server};
+use super::remount::REMOUNT_XATTR;
+use super::{Caller, PROTOCOL_ROOT, Server};
 use base::Ino;
 use vfs::{
     Errno, FsError, FsResult, SetAttr, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XattrMode,
@@ -17,6 +18,13 @@ fn check_name(name: &[u8]) -> Result<(), FsError> {
         true => Err(Errno::Range.into()),
         false => Ok(()),
     }
+}
+
+/// The options, if the attribute is no attribute but the way to ask for a remount.
+fn remount_words(number: u64, name: &[u8]) -> Option<&[u8]> {
+    let of_root = number == PROTOCOL_ROOT;
+    name.strip_prefix(REMOUNT_XATTR.as_bytes())
+        .filter(|_| of_root)
 }
 
 impl Server {
@@ -41,10 +49,10 @@ impl Server {
                 return Err(Errno::TooBig.into());
             }
             let is_acl = name == ACCESS_ACL || name == DEFAULT_ACL;
-            if is_acl && !self.vfs.fs().obeys_acls() {
+            if is_acl && !self.vfs().fs().obeys_acls() {
                 return Err(Errno::NotSup.into());
             }
-            self.vfs.fs().setxattr(ino, name, value, mode)?;
+            self.vfs().fs().setxattr(ino, name, value, mode)?;
             self.note_xattr(ino, name);
             match name == ACCESS_ACL {
                 true => self.drop_set_gid(caller, groups, ino),
@@ -60,7 +68,7 @@ impl Server {
         groups: &dyn Fn() -> Vec<u32>,
         ino: Ino,
     ) -> FsResult<()> {
-        let attr = self.vfs.fs().getattr(ino)?;
+        let attr = self.vfs().fs().getattr(ino)?;
         let keeps = caller.uid == 0 || caller.gid == attr.gid || attr.perm & SET_GID == 0;
         if keeps || groups().contains(&attr.gid) {
             return Ok(());
@@ -69,7 +77,7 @@ impl Server {
             perm: Some(attr.perm & !SET_GID),
             ..SetAttr::default()
         };
-        self.vfs.fs().setattr(ino, &set).map(drop)
+        self.vfs().fs().setattr(ino, &set).map(drop)
     }
 
     /// The value of an extended attribute.
@@ -77,9 +85,12 @@ impl Server {
     /// # Errors
     /// Those of `getxattr(2)`.
     pub fn getxattr(&self, number: u64, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        if let Some(words) = remount_words(number, name) {
+            return Ok(self.answer_remount(words));
+        }
         self.run(|| {
             check_name(name)?;
-            self.vfs.fs().getxattr(self.ino(number), name)
+            self.vfs().fs().getxattr(self.ino(number), name)
         })
     }
 
@@ -88,7 +99,7 @@ impl Server {
     /// # Errors
     /// Those of `listxattr(2)`.
     pub fn listxattr(&self, caller: Caller, number: u64) -> Result<Vec<u8>, Errno> {
-        let mut names = self.run(|| self.vfs.fs().listxattr(self.ino(number)))?;
+        let mut names = self.run(|| self.vfs().fs().listxattr(self.ino(number)))?;
         if caller.uid != 0 {
             names.retain(|name| !name.starts_with(TRUSTED));
         }
@@ -107,7 +118,7 @@ impl Server {
     pub fn removexattr(&self, number: u64, name: &[u8]) -> Result<(), Errno> {
         self.run(|| {
             check_name(name)?;
-            self.vfs.fs().removexattr(self.ino(number), name)
+            self.vfs().fs().removexattr(self.ino(number), name)
         })
     }
 }

@@ -1,0 +1,130 @@
+//! Another mount in the place of the one below, while the kernel's goes on.
+//!
+//! A remount with other options is an unmount and a mount: both are what they are everywhere else, so each option is honoured in the one way that it
+//! has, and a volume that is read-only from now on is as clean as one that was unmounted.
+//!
+//! - E1 no request is under way (`gate`), and none gets in before the other mount is there;
+//! - E2 every inode that the kernel knows is pinned in the new mount before that: numbers and generations are those of the volume, and stay. An inode
+//!   without a name would be gone, so a remount is refused while there is one;
+//! - E3 what was told of failed write-backs was told by the mount before: whoever has a file open then learns of its failures from the unmount, which
+//!   is refused if it cannot write everything;
+//! - E4 without a mount below every request fails (U2).
+
+use super::Server;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use vfs::{ErrorSeen, Vfs};
+
+/// Reading an attribute of the root whose name begins so, and goes on with options, is how the superuser asks for a remount: the kernel lets nobody
+/// else read such a name, and lets it be read of a read-only mount too. Its value is the reason of a refusal, and empty if it was done.
+pub const REMOUNT_XATTR: &str = "trusted.varve.remount=";
+
+/// A remount that has been understood.
+pub struct Remount {
+    /// Reading changes no access time from then on.
+    pub no_access_times: bool,
+    /// Mounts the volume, when it is unmounted.
+    pub again: Box<dyn FnOnce() -> Again>,
+}
+
+/// Reads the words of a remount; nothing has changed yet.
+pub(super) type Remounter = Box<dyn Fn(&str) -> Result<Remount, String> + Send + Sync>;
+
+/// A mount for the place of the one that has ended; an error beside it says why it is not the one that was asked for.
+pub type Again = (Option<Arc<Vfs>>, Result<(), String>);
+
+impl Server {
+    /// Lets the superuser remount, by `remounter`.
+    pub fn remount_by(&self, remounter: Remounter) {
+        *self.remounter.lock() = Some(remounter);
+    }
+
+    /// Whether reading never changes an access time.
+    pub fn ignores_access_times(&self) -> bool {
+        self.no_access_times.load(Ordering::Relaxed)
+    }
+
+    /// Says whether reading never changes an access time.
+    pub fn ignore_access_times(&self, yes: bool) {
+        self.no_access_times.store(yes, Ordering::Relaxed);
+    }
+
+    /// Remounts with these options: the reason if that is refused, else nothing.
+    pub(super) fn answer_remount(&self, words: &[u8]) -> Vec<u8> {
+        let prepare = || {
+            let words = std::str::from_utf8(words).map_err(|_| "the options are no text")?;
+            let remounter = self.remounter.lock();
+            let remounter = remounter
+                .as_ref()
+                .ok_or("this mount has no other options")?;
+            remounter(words)
+        };
+        let done = prepare().and_then(|remount| {
+            self.remount(remount.again)?;
+            self.ignore_access_times(remount.no_access_times);
+            Ok(())
+        });
+        done.err().unwrap_or_default().into_bytes()
+    }
+
+    /// Unmounts the volume and goes on with the mount that `again` makes.
+    ///
+    /// # Errors
+    /// There are inodes without a name; the unmount failed, or `again` did. Then the mount is as it was, or every request fails.
+    pub fn remount(&self, again: impl FnOnce() -> Again) -> Result<(), String> {
+        let _gate = self.gate.write();
+        if self.panicked.load(Ordering::Acquire) {
+            return Err("a request has failed for good".into());
+        }
+        self.check_names()?;
+        let old = self.vfs();
+        for ino in self.nodes.lock().all() {
+            // The file system latches its own failures, and tells them below.
+            let _ = old.fs().release(ino);
+        }
+        let ended = old.unmount();
+        *self.vfs.write() = None;
+        drop(old);
+        let next = match ended {
+            Ok(()) => again(),
+            Err(e) => (None, Err(e.to_string())),
+        };
+        let (Some(vfs), done) = next else {
+            self.panicked.store(true, Ordering::Release);
+            let why = next.1.err().unwrap_or_default();
+            return Err(format!(
+                "{why}; the volume is unmounted, and every request fails from now on"
+            ));
+        };
+        let pinned = self.pin_all(&vfs);
+        *self.vfs.write() = Some(vfs);
+        if pinned.is_err() {
+            self.panicked.store(true, Ordering::Release);
+        }
+        pinned.and(done)
+    }
+
+    /// E2: all inodes that the kernel knows have names.
+    fn check_names(&self) -> Result<(), String> {
+        let vfs = self.vfs();
+        for ino in self.nodes.lock().all() {
+            let attr = vfs.fs().getattr(ino).map_err(|e| e.to_string())?;
+            if attr.nlink == 0 {
+                return Err(format!(
+                    "inode {ino} has no name any more and is in use; a remount would end it"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn pin_all(&self, vfs: &Arc<Vfs>) -> Result<(), String> {
+        let mut nodes = self.nodes.lock();
+        for ino in nodes.all() {
+            let pinned = vfs.fs().open(ino);
+            pinned.map_err(|e| format!("inode {ino}, which was there a moment ago: {e}"))?;
+        }
+        nodes.reset_told(|ino| ErrorSeen::at_open(vfs.fs().write_errors(ino)));
+        Ok(())
+    }
+}
