@@ -21,7 +21,7 @@ use fuser::{
     ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
     ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use rt::{Asked, Leaders};
+use rt::{Asked, Leaders, Sender};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -45,6 +45,8 @@ pub(crate) struct Adapter {
     leaders: Arc<Leaders>,
     source: Arc<Source>,
     notices: Arc<Notices>,
+    /// Goes with this one, which is how its end is seen.
+    _until: Sender<()>,
 }
 
 impl Adapter {
@@ -53,6 +55,7 @@ impl Adapter {
         options: Options,
         source: Arc<Source>,
         notices: Arc<Notices>,
+        until: Sender<()>,
     ) -> Adapter {
         Adapter {
             server,
@@ -61,6 +64,7 @@ impl Adapter {
             leaders: Leaders::new(),
             source,
             notices,
+            _until: until,
         }
     }
 

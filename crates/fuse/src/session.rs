@@ -6,6 +6,7 @@ use crate::options::{Access, Options};
 use crate::server::Server;
 use crate::source::Source;
 use fuser::{Config, MountOption, Session, SessionACL};
+use rt::{Receiver, channel_named};
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -34,6 +35,8 @@ pub struct Mounted {
     server: Arc<Server>,
     requests: Arc<Source>,
     notices: Arc<Notices>,
+    /// Ends with the last request.
+    over: Receiver<()>,
     device: Option<String>,
 }
 
@@ -57,11 +60,13 @@ impl Mounted {
         let server = Arc::new(Server::new(Arc::clone(vfs), kernel, strict, tell));
         server.ignore_access_times(options.no_access_times);
         let requests = Arc::new(Source::new());
+        let (until, over) = channel_named("fuse session", 1);
         let adapter = Adapter::new(
             Arc::clone(&server),
             options.clone(),
             Arc::clone(&requests),
             Arc::clone(&notices),
+            until,
         );
         let config = config(source, superuser, options);
         match Session::new(adapter, dir, &config) {
@@ -74,6 +79,7 @@ impl Mounted {
                     server,
                     requests,
                     notices,
+                    over,
                     device,
                 })
             }
@@ -103,11 +109,23 @@ impl Mounted {
         // Without it, requests that wait are not seen, and each is read when the one before is answered or waits.
         let device = self.session.as_fd().try_clone_to_owned();
         self.requests.set(device.ok());
-        let ended = self.session.run();
+        let of_kernel = |e: io::Error| format!("the connection to the kernel ended: {e}");
+        let running = self.session.spawn().map_err(of_kernel)?;
+        // Nothing is ever sent.
+        let _ = self.over.recv();
+        let gone = self.requests.is_gone();
         self.requests.set(None);
         self.notices.end();
+        let ended = match gone {
+            true => {
+                // Dropping it would unmount the directory, where somebody else may have mounted something by now.
+                std::mem::forget(running);
+                Ok(())
+            }
+            false => running.join(),
+        };
         self.server.shut_down()?;
-        ended.map_err(|e| format!("the connection to the kernel ended: {e}"))
+        ended.map_err(of_kernel)
     }
 }
 

@@ -19,14 +19,24 @@ impl Source {
 
     /// True if a request waits to be read. That it cannot be found out counts as none.
     pub fn has_more(&self) -> bool {
+        self.shows(PollFlags::IN)
+    }
+
+    /// True if nothing of the mount is left in the kernel.
+    pub fn is_gone(&self) -> bool {
+        self.shows(PollFlags::ERR)
+    }
+
+    fn shows(&self, what: PollFlags) -> bool {
         let device = self.0.read();
         let Some(device) = &*device else { return false };
-        let mut asked = [PollFd::new(device, PollFlags::IN)];
+        let mut asked = [PollFd::new(device, what)];
         let at_once = Timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        poll(&mut asked, Some(&at_once)).is_ok_and(|ready| ready > 0)
+        let ready = poll(&mut asked, Some(&at_once)).is_ok_and(|ready| ready > 0);
+        ready && asked[0].revents().intersects(what)
     }
 }
 

@@ -65,17 +65,25 @@ fn take_away(dir: &Path, flags: UnmountFlags) -> Result<(), String> {
     }
 }
 
-/// Waits for the process behind the mount: it holds a lock on the image until the volume is clean. Readers of the image may share it.
+/// Waits for the process behind the mount: it holds a lock on the image until the volume is clean. Readers of the image may share it. Behind a
+/// read-only mount nothing is written, so it is waited for only as long as other readers cannot be meant.
 fn wait_for(line: &Line) -> Result<(), Failure> {
     let name = line.source.display();
     let Ok(file) = File::open(&line.source) else {
         return Ok(());
     };
+    let how = match line.writable {
+        true => FlockOperation::NonBlockingLockShared,
+        false => FlockOperation::NonBlockingLockExclusive,
+    };
     for looks in 1u32.. {
-        match flock(&file, FlockOperation::NonBlockingLockShared) {
+        match flock(&file, how) {
             Err(Errno::WOULDBLOCK) => {}
             // A lock ends with its file.
             _ => break,
+        }
+        if looks == LOOKS_SILENT && !line.writable {
+            break;
         }
         if looks == LOOKS_SILENT {
             if let Some((pid, who)) = table::elsewhere(&line.device) {

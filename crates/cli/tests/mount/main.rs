@@ -9,7 +9,9 @@
 )]
 
 mod acl;
+mod cached;
 mod databases;
+mod ends;
 mod full;
 mod place;
 mod reserve;

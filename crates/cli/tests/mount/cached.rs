@@ -1,0 +1,124 @@
+//! What the kernel keeps of a mount is never old: set-user-ID, times, pages, inodes behind file handles (U6 to U8 of `fuse/src/lib.rs`).
+
+use crate::place::{Place, must, run};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+
+const KINDS: [&str; 2] = ["ext4", "f2fs"];
+/// So long that the kernel would answer from what it keeps for as long as the test runs.
+const KEEPS: &str = "allow_other,attr_timeout=600";
+
+/// The helper in C, compiled into the folder of `place`.
+fn kernel_calls(place: &Place) -> String {
+    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/mount/kernel_calls.c");
+    let program = place.folder.path().join("kernel_calls");
+    let (source, program) = (source.to_string_lossy(), program.to_string_lossy());
+    must("cc", &["-O1", "-o", &program, &source, "-lpthread"]);
+    program.to_string()
+}
+
+fn as_nobody(script: &str) -> (i32, String) {
+    let line = [
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "sh",
+        "-c",
+        script,
+    ];
+    run("setpriv", &line)
+}
+
+#[test]
+fn set_user_id_goes_with_what_an_ordinary_user_does_to_the_content() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount(KEEPS);
+        let file = place.dir().join("f");
+        let name = file.to_string_lossy().to_string();
+        let copy = format!("xfs_io -c 'copy_range -s 0 -d 4096 -l 100 {name}' {name}");
+        let ways = [
+            ("write", format!("echo x >> {name}")),
+            ("O_TRUNC", format!(": > {name}")),
+            ("truncate", format!("truncate -s 3 {name}")),
+            ("fallocate", format!("fallocate -l 9000 {name}")),
+            ("punch", format!("fallocate -p -l 4096 {name}")),
+            ("copy", copy),
+            (
+                "direct",
+                format!("dd if=/dev/zero of={name} bs=4096 count=1 oflag=direct conv=notrunc"),
+            ),
+        ];
+        for (way, script) in ways {
+            fs::write(&file, [7; 8192]).expect("room");
+            fs::set_permissions(&file, Permissions::from_mode(0o6777)).expect("ours");
+            assert_eq!(fs::metadata(&file).expect("there").mode() & 0o7777, 0o6777);
+            let (code, said) = as_nobody(&script);
+            assert_eq!(code, 0, "{kind}, {way}: {said}");
+            let mode = fs::metadata(&file).expect("there").mode() & 0o7777;
+            assert_eq!(mode, 0o777, "{kind}, {way}: the kernel goes by an old mode");
+        }
+        place.umount();
+    }
+}
+
+#[test]
+fn chattr_shows_in_the_time_of_change() {
+    let place = Place::new("ext4");
+    place.mount(KEEPS);
+    let file = place.dir().join("f");
+    fs::write(&file, b"x").expect("room");
+    let at = |file: &PathBuf| {
+        let meta = fs::metadata(file).expect("there");
+        (meta.ctime(), meta.ctime_nsec())
+    };
+    let before = at(&file);
+    must("chattr", &["+A", &file.to_string_lossy()]);
+    assert!(at(&file) > before, "ctime has not moved");
+    place.umount();
+}
+
+#[test]
+fn reads_behind_an_asynchronous_direct_write_find_it() {
+    for (kind, options) in [("ext4", ""), ("f2fs", ""), ("ext4", "threads=1")] {
+        let place = Place::new(kind);
+        place.mount(options);
+        let program = kernel_calls(&place);
+        let file = place.dir().join("f");
+        let old = must(&program, &["stale", &file.to_string_lossy(), "1500"]);
+        assert_eq!(
+            old.trim(),
+            "0",
+            "{kind}, {options}: rounds with old content"
+        );
+        place.umount();
+    }
+}
+
+#[test]
+fn file_handles_outlive_what_the_kernel_remembers() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount("");
+        let program = kernel_calls(&place);
+        let (at, dir) = (place.at(), place.dir());
+        let handle = |file: &str, command: &str| {
+            let command = format!("{command} && sync && echo 2 > /proc/sys/vm/drop_caches");
+            must(
+                &program,
+                &["handle", &at, &format!("{at}/{file}"), &command],
+            )
+        };
+        fs::create_dir(dir.join("d")).expect("a directory");
+        fs::write(dir.join("d/f"), b"content").expect("room");
+        assert_eq!(handle("d/f", "true"), "content\n", "{kind}");
+        assert_eq!(handle("d", "true"), "open\n", "{kind}");
+        let renamed = format!("mv {at}/d/f {at}/g");
+        assert_eq!(handle("d/f", &renamed), "content\n", "{kind}");
+        // The number may be taken anew by then, with another generation.
+        let gone = format!("rm {at}/g && echo other > {at}/h");
+        assert_eq!(handle("g", &gone), "ESTALE\n", "{kind}");
+        place.umount();
+    }
+}
