@@ -22,6 +22,17 @@ pub enum Access {
     All,
 }
 
+/// When reading a file changes its access time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AccessTimes {
+    /// Never (`noatime`).
+    Never,
+    /// If it is older than the content, the inode's change, or a day (`relatime`).
+    Relative,
+    /// Always (`strictatime`).
+    Strict,
+}
+
 /// How to mount. Permissions are always checked by the kernel (`default_permissions`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -39,8 +50,6 @@ pub struct Options {
     pub sync: bool,
     /// Every change of a directory does (`dirsync`).
     pub dir_sync: bool,
-    /// Reading never changes an access time (`noatime`).
-    pub no_access_times: bool,
     /// The word for access times: `relatime`, `strictatime` or `noatime`.
     pub access_times: Option<&'static str>,
     /// The kernel gathers writes in its own cache (`writeback`).
@@ -69,7 +78,6 @@ impl Default for Options {
             executables: true,
             sync: false,
             dir_sync: false,
-            no_access_times: false,
             access_times: None,
             writeback: false,
             max_write: MAX_WRITE_BYTES,
@@ -179,7 +187,15 @@ impl Options {
 
     fn set_atime(&mut self, word: &'static str) {
         self.access_times = Some(word);
-        self.no_access_times = word == "noatime";
+    }
+
+    /// When reading changes an access time.
+    pub fn access_times_kept(&self) -> AccessTimes {
+        match self.access_times {
+            Some("noatime") => AccessTimes::Never,
+            Some("strictatime") => AccessTimes::Strict,
+            _ => AccessTimes::Relative,
+        }
     }
 
     fn set_value(&mut self, item: &str) -> Result<bool, UnknownOption> {
@@ -239,7 +255,8 @@ mod tests {
         );
         assert_eq!(options.read_ahead, 65_536);
         assert_eq!(options.access_times, Some("noatime"));
-        assert!(options.no_access_times && !options.read_only);
+        assert_eq!(options.access_times_kept(), AccessTimes::Never);
+        assert!(!options.read_only);
         assert_eq!(Options::parse("").expect("valid"), Options::default());
     }
 

@@ -2,7 +2,7 @@
 
 use crate::adapter::Adapter;
 use crate::notices::Notices;
-use crate::options::{Access, Options};
+use crate::options::{Access, AccessTimes, Options};
 use crate::server::Server;
 use crate::source::Source;
 use fuser::{Config, MountOption, Session, SessionACL};
@@ -57,8 +57,13 @@ impl Mounted {
         let strict = options.errors.as_deref() == Some("panic");
         let notices = Arc::new(Notices::new());
         let kernel = Arc::clone(&notices);
-        let server = Arc::new(Server::new(Arc::clone(vfs), kernel, strict, tell));
-        server.ignore_access_times(options.no_access_times);
+        let server = Arc::new(Server::new(
+            Arc::clone(vfs),
+            kernel,
+            options.access_times_kept(),
+            strict,
+            tell,
+        ));
         let requests = Arc::new(Source::new());
         let (until, over) = channel_named("fuse session", 1);
         let adapter = Adapter::new(
@@ -187,7 +192,10 @@ fn config(source: &str, superuser: bool, options: &Options) -> Config {
     );
     add(options.set_ids == Some(false), MountOption::NoSuid);
     add(!options.executables, MountOption::NoExec);
-    add(options.no_access_times, MountOption::NoAtime);
+    add(
+        options.access_times_kept() == AccessTimes::Never,
+        MountOption::NoAtime,
+    );
     add(options.sync, MountOption::Sync);
     add(options.dir_sync, MountOption::DirSync);
     let mut config = Config::default();

@@ -1,7 +1,7 @@
 //! The handler of requests, driven without a kernel over the model file system.
 
 use std::sync::Arc;
-use varve_fuse::{Caller, Change, NoCache, OpenMode, Server};
+use varve_fuse::{AccessTimes, Caller, Change, NoCache, OpenMode, Server};
 use vfs::model::ModelFs;
 use vfs::spy::{Call, SpyFs};
 use vfs::{Errno, FileKind, RenameMode, Vfs};
@@ -22,7 +22,13 @@ fn server() -> (Server, Arc<SpyFs>) {
     let spy = SpyFs::new(ModelFs::new());
     let vfs = Vfs::new(spy.clone());
     (
-        Server::new(vfs, Arc::new(NoCache), false, Box::new(|_| {})),
+        Server::new(
+            vfs,
+            Arc::new(NoCache),
+            AccessTimes::Relative,
+            false,
+            Box::new(|_| {}),
+        ),
         spy,
     )
 }

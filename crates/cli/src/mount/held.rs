@@ -93,10 +93,10 @@ impl Remounter {
         if options::of_host_and_journal(&old)? != options::of_host_and_journal(&new)? {
             return Err("how the image is opened, and its journal, cannot be changed while it is mounted; unmount it first".into());
         }
-        let no_access_times = new.no_access_times;
+        let access_times = new.access_times_kept();
         let again = move || self.again(&old, &new);
         Ok(Remount {
-            no_access_times,
+            access_times,
             again: Box::new(again),
         })
     }

@@ -122,3 +122,23 @@ fn file_handles_outlive_what_the_kernel_remembers() {
         place.umount();
     }
 }
+
+#[test]
+fn reads_that_the_kernel_could_answer_move_the_access_time_where_it_is_due() {
+    for (options, moves) in [("strictatime", true), ("", false), ("noatime", false)] {
+        let place = Place::new("ext4");
+        place.mount(&format!("attr_timeout=0,{options}"));
+        let file = place.dir().join("f");
+        fs::write(&file, b"x").expect("room");
+        let read = || {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            fs::read(&file).expect("there");
+            let meta = fs::metadata(&file).expect("there");
+            (meta.atime(), meta.atime_nsec())
+        };
+        read();
+        let (second, third) = (read(), read());
+        assert_eq!(third > second, moves, "{options}: {second:?}, {third:?}");
+        place.umount();
+    }
+}

@@ -77,7 +77,7 @@ impl Adapter {
 
     /// Whether the kernel keeps what it has cached of the file: reading that does not come here, so no access time may be due.
     pub(super) fn open_flags(&self, settled: bool) -> FopenFlags {
-        match settled || self.server.ignores_access_times() {
+        match settled {
             true => FopenFlags::FOPEN_KEEP_CACHE,
             false => FopenFlags::empty(),
         }

@@ -2,11 +2,15 @@
 
 use super::attrs::OFFSET_MAX;
 use super::{Caller, Server};
+use crate::options::AccessTimes;
 use base::Ino;
 use vfs::{Attr, Errno, ErrorSeen, FallocateMode, FileKind, FsResult, SeekMode, SetAttr};
 
 /// Bytes that one step of a copy moves.
 const COPY_BYTES: usize = 1 << 20;
+
+/// An access time of this age is brought up to date by a read (`relatime`).
+const DAY_SECS: i64 = 86_400;
 
 /// Buffers of reads that are kept for the next ones, at most.
 const BUFFERS_MAX: usize = 4;
@@ -73,8 +77,19 @@ impl Server {
             };
             self.vfs().set_attr_pinned(ino, &set)?;
         }
-        let attr = self.vfs().fs().getattr(ino)?;
-        Ok(attr.atime > attr.mtime && attr.atime > attr.ctime)
+        Ok(self.is_settled(&self.vfs().fs().getattr(ino)?))
+    }
+
+    /// Whether reading changes nothing, the access time included.
+    fn is_settled(&self, attr: &Attr) -> bool {
+        match *self.access_times.read() {
+            AccessTimes::Never => true,
+            AccessTimes::Strict => false,
+            AccessTimes::Relative => {
+                let age = rt::wall().secs - attr.atime.secs;
+                attr.atime > attr.mtime && attr.atime > attr.ctime && age < DAY_SECS
+            }
+        }
     }
 
     fn close(&self, handle: u64) {

@@ -13,6 +13,7 @@ pub use attrs::Change;
 pub use files::{OpenMode, Opened};
 pub use remount::{Again, REMOUNT_XATTR, Remount};
 
+use crate::options::AccessTimes;
 use base::Ino;
 use nodes::Nodes;
 use remount::Remounter;
@@ -69,8 +70,8 @@ pub struct Server {
     killer: Mutex<()>,
     /// How the volume is mounted anew; nobody can if there is none.
     remounter: Mutex<Option<Remounter>>,
-    /// Reading never changes an access time, so what the kernel has cached may stay.
-    no_access_times: AtomicBool,
+    /// When reading changes an access time; what the kernel reads from its cache does not.
+    access_times: RwLock<AccessTimes>,
     /// A request has panicked (U2).
     panicked: AtomicBool,
     /// Damage refuses everything (`errors=panic`).
@@ -86,6 +87,7 @@ impl Server {
     pub fn new(
         vfs: Arc<Vfs>,
         kernel: Arc<dyn KernelCache>,
+        access_times: AccessTimes,
         strict: bool,
         tell: Box<dyn Fn(&str) + Send + Sync>,
     ) -> Server {
@@ -95,7 +97,7 @@ impl Server {
             gate: RwLock::named("fuse gate", ()),
             kernel,
             remounter: Mutex::named("fuse remounter", None),
-            no_access_times: AtomicBool::new(false),
+            access_times: RwLock::named("fuse access times", access_times),
             killing: AtomicUsize::new(0),
             killer: Mutex::named("fuse killer", ()),
             nodes: Mutex::named("fuse nodes", Nodes::default()),
@@ -219,7 +221,13 @@ mod tests {
         let words = Arc::new(Mutex::named("words", Vec::new()));
         let told = Arc::clone(&words);
         let tell = Box::new(move |what: &str| told.lock().push(what.to_string()));
-        let server = Server::new(Vfs::new(ModelFs::new()), Arc::new(NoCache), false, tell);
+        let server = Server::new(
+            Vfs::new(ModelFs::new()),
+            Arc::new(NoCache),
+            AccessTimes::Relative,
+            false,
+            tell,
+        );
         assert!(server.getattr(PROTOCOL_ROOT).is_ok());
         let answer = server.run(|| -> FsResult<()> { panic!("planted") });
         assert_eq!(answer, Err(Errno::Io));
@@ -241,7 +249,13 @@ mod tests {
             let tell = Box::new(move |_: &str| {
                 counter.fetch_add(1, Ordering::Relaxed);
             });
-            let server = Server::new(Vfs::new(ModelFs::new()), Arc::new(NoCache), strict, tell);
+            let server = Server::new(
+                Vfs::new(ModelFs::new()),
+                Arc::new(NoCache),
+                AccessTimes::Relative,
+                strict,
+                tell,
+            );
             for _ in 0..2 {
                 let answer = server.run(|| -> FsResult<()> { Err(FsError::corrupt("planted")) });
                 assert!(answer.is_err());

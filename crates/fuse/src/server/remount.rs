@@ -11,6 +11,7 @@
 //! - E4 without a mount below every request fails (U2).
 
 use super::Server;
+use crate::options::AccessTimes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{ErrorSeen, Vfs};
@@ -21,8 +22,8 @@ pub const REMOUNT_XATTR: &str = "trusted.varve.remount=";
 
 /// A remount that has been understood.
 pub struct Remount {
-    /// Reading changes no access time from then on.
-    pub no_access_times: bool,
+    /// When reading changes an access time from then on.
+    pub access_times: AccessTimes,
     /// Mounts the volume, when it is unmounted.
     pub again: Box<dyn FnOnce() -> Again>,
 }
@@ -39,16 +40,6 @@ impl Server {
         *self.remounter.lock() = Some(remounter);
     }
 
-    /// Whether reading never changes an access time.
-    pub fn ignores_access_times(&self) -> bool {
-        self.no_access_times.load(Ordering::Relaxed)
-    }
-
-    /// Says whether reading never changes an access time.
-    pub fn ignore_access_times(&self, yes: bool) {
-        self.no_access_times.store(yes, Ordering::Relaxed);
-    }
-
     /// Remounts with these options: the reason if that is refused, else nothing.
     pub(super) fn answer_remount(&self, words: &[u8]) -> Vec<u8> {
         let prepare = || {
@@ -61,7 +52,7 @@ impl Server {
         };
         let done = prepare().and_then(|remount| {
             self.remount(remount.again)?;
-            self.ignore_access_times(remount.no_access_times);
+            *self.access_times.write() = remount.access_times;
             Ok(())
         });
         done.err().unwrap_or_default().into_bytes()
