@@ -47,6 +47,11 @@ impl Caller {
         rt::with_local(self, f)
     }
 
+    /// Whether the running task's caller is in this group, or the superuser.
+    pub fn current_is_in(gid: u32) -> bool {
+        Caller::current().is_none_or(|caller| caller.uid == 0 || caller.is_in(gid))
+    }
+
     /// For whom the running task works; `None`: for the superuser.
     fn current() -> Option<Rc<Caller>> {
         rt::local()

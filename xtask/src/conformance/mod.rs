@@ -6,6 +6,7 @@ mod mounts;
 mod pjdfstest;
 mod stress;
 mod tools;
+pub mod xfstests;
 
 use crate::{Result, workspace};
 use clap::Subcommand;
@@ -28,6 +29,8 @@ enum What {
     Fsx(fsx::Args),
     /// Recovery beside that of e2fsck, on the journal tests of e2fsprogs (j_*)
     Journals(journals::Args),
+    /// The generic group of xfstests, whose built source tree is named (root)
+    Xfstests(xfstests::Args),
     /// stress-ng's file-system class beside the kernel's ext4, then dbench and bonnie++ (root)
     Stress(stress::Args),
 }
@@ -41,6 +44,7 @@ pub fn run(args: &Args) -> Result {
         What::Pjdfstest(args) => pjdfstest::run(args, &varve),
         What::Fsx(args) => fsx::run(args, &varve),
         What::Journals(args) => journals::run(args, &varve),
+        What::Xfstests(args) => xfstests::run(args, &varve),
         What::Stress(args) => stress::run(args, &varve),
     }
 }

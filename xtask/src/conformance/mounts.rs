@@ -14,7 +14,7 @@ pub enum Fs {
 
 impl Fs {
     /// As mount(8) calls it.
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Fs::Ext4 => "ext4",
             Fs::F2fs => "f2fs",
@@ -27,7 +27,7 @@ impl Fs {
         list.split_whitespace().any(|word| word == self.name())
     }
 
-    fn make(self, image: &str) -> Result {
+    pub fn make(self, image: &str) -> Result {
         match self {
             Fs::Ext4 => sh("mke2fs", &["-q", "-F", "-t", "ext4", "-b", "4096", image]),
             Fs::F2fs => sh("mkfs.f2fs", &["-q", "-f", image]),

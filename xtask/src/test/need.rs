@@ -1,6 +1,7 @@
 //! What this machine offers, looked up once before the suites run.
 
 use super::plan::{Need, Plan, Suite};
+use crate::conformance::xfstests;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -10,6 +11,7 @@ pub struct Machine {
     fuse: Option<String>,
     free_loop: Option<String>,
     uml: Option<String>,
+    xfstests: Option<String>,
 }
 
 impl Machine {
@@ -24,6 +26,7 @@ impl Machine {
                 .any(|suite| suite.need.contains(&Need::Uml))
                 .then(uml::lacks)
                 .flatten(),
+            xfstests: xfstests::source(None).err(),
             root,
         }
     }
@@ -35,6 +38,7 @@ impl Machine {
             Need::Fuse => self.fuse.clone(),
             Need::Loop => self.free_loop.clone(),
             Need::Uml => self.uml.clone(),
+            Need::Xfstests => self.xfstests.clone(),
         });
         need.or_else(|| {
             let missing = suite
@@ -95,6 +99,7 @@ mod tests {
             fuse: None,
             free_loop: None,
             uml: None,
+            xfstests: None,
         }
     }
 

@@ -59,6 +59,15 @@ fn set_user_id_goes_with_what_an_ordinary_user_does_to_the_content() {
             let mode = fs::metadata(&file).expect("there").mode() & 0o7777;
             assert_eq!(mode, 0o777, "{kind}, {way}: the kernel goes by an old mode");
         }
+        // Without the right to execute, set-group-ID goes for those outside of the group.
+        for (group, mode) in [("0", 0o666), ("65534", 0o2666)] {
+            fs::write(&file, b"x").expect("room");
+            must("chown", &[&format!("0:{group}"), &name]);
+            fs::set_permissions(&file, Permissions::from_mode(0o6666)).expect("ours");
+            assert_eq!(as_nobody(&format!("echo x >> {name}")).0, 0, "{kind}");
+            let now = fs::metadata(&file).expect("there").mode() & 0o7777;
+            assert_eq!(now, mode, "{kind}, group {group}");
+        }
         place.umount();
     }
 }

@@ -67,17 +67,19 @@ impl Server {
         })
     }
 
-    /// Permission bits of a file without set-user-ID, and without set-group-ID where the group may execute; `None` if it has neither.
+    /// Permission bits of a file without set-user-ID, and without set-group-ID where the group may execute or the caller is not in it (Linux
+    /// `setattr_should_drop_suidgid`); `None` if that changes nothing.
     fn without_privileges(&self, ino: Ino) -> FsResult<Option<u16>> {
         let attr = self.vfs().fs().getattr(ino)?;
         if attr.kind != FileKind::File {
             return Ok(None);
         }
-        let group = if attr.perm & GROUP_EXEC == 0 {
-            0
-        } else {
-            SET_GID
-        };
+        if attr.perm & (SET_UID | SET_GID) == 0 {
+            return Ok(None);
+        }
+        let keeps_group = attr.perm & GROUP_EXEC == 0
+            && (attr.perm & SET_GID == 0 || vfs::Caller::current_is_in(attr.gid));
+        let group = if keeps_group { 0 } else { SET_GID };
         let perm = attr.perm & !(SET_UID | group);
         Ok((perm != attr.perm).then_some(perm))
     }
