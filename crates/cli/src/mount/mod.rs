@@ -7,6 +7,7 @@ mod options;
 mod remount;
 mod table;
 mod umount;
+mod verdict;
 
 pub use helper::as_helper;
 pub use umount::{let_go_unused, umount};
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
+use verdict::Verdict;
 
 /// How long files that are still open may keep the end waiting after a signal.
 const GRACE: Duration = Duration::from_secs(10);
@@ -133,6 +135,7 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
     let remounter = Remounter::new(plan, held);
     server.remount_by(Box::new(move |words| Arc::clone(&remounter).prepare(words)));
     let device = mounted.device().unwrap_or_default();
+    let verdict = Verdict::listen(&device);
     let (tell_end, events) = channel();
     let tell_signal = tell_end.clone();
     let session = std::thread::spawn(move || {
@@ -155,6 +158,7 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
         // Files that are still open keep the connection; it ends with this process.
         server.shut_down()
     };
+    verdict.tell(&result);
     result.map_err(|e| failed(format!("{image}: {e}")))
 }
 

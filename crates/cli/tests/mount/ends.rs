@@ -256,9 +256,10 @@ fn a_volume_that_is_shut_down_keeps_what_was_synced() {
         );
         drop(synced);
         let (code, said) = run(VARVE, &["umount", &place.at()]);
-        // The checkpoint of F2FS has everything, so nothing is left to recover.
-        let left = code == 1 && said.contains("marked clean");
-        assert!(left || kind == "f2fs", "{kind}, {options}: {code} {said}");
+        assert!(
+            code == 1 && said.contains("was shut down"),
+            "{kind}, {options}: {code} {said}"
+        );
 
         if kind == "ext4" {
             let words = must(
@@ -279,5 +280,30 @@ fn a_volume_that_is_shut_down_keeps_what_was_synced() {
         if kind == "ext4" {
             place.check();
         }
+    }
+}
+
+#[test]
+fn umount_says_that_the_host_is_full() {
+    for kind in KINDS {
+        let host = Place::new("ext4");
+        fs::remove_file(host.image()).expect("not needed");
+        let folder = host.folder.path().join("host");
+        fs::create_dir(&folder).expect("a folder");
+        let folder = folder.to_string_lossy();
+        must("mount", &["-t", "tmpfs", "-o", "size=24m", "none", &folder]);
+        let image = format!("{folder}/image");
+        must(VARVE, &["mkfs", "--fs", kind, "--size", "128", &image]);
+        must(VARVE, &["mount", &image, &host.at()]);
+        let mut file = File::create(host.dir().join("f")).expect("room");
+        let wrote = file.write_all(&vec![7; 40 << 20]);
+        assert!(wrote.and_then(|()| file.sync_all()).is_err(), "{kind}");
+        drop(file);
+        let (code, said) = run(VARVE, &["umount", &host.at()]);
+        must("umount", &["-l", &folder]);
+        assert!(
+            code == 1 && said.contains("not clean"),
+            "{kind}: {code} {said}"
+        );
     }
 }

@@ -177,9 +177,11 @@ fn the_same_exercise_on_the_kernels_ext4() {
     let place = Place::new("ext4");
     place.mount("allow_other");
     let ours = exercise(&place.dir());
-    // The lock keeps others out; the words name who.
     let (code, words) = run(VARVE, &["mount", &place.image(), &place.at()]);
-    assert!(code == 1 && words.contains("in use"), "{words}");
+    assert!(code == 1 && words.contains("mounted there"), "{words}");
+    // The lock keeps others out; the words name who.
+    let (code, words) = run(VARVE, &["fsck", "-p", &place.image()]);
+    assert!(code == 8 && words.contains("in use"), "{words}");
     place.umount();
     place.check();
 

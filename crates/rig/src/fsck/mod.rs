@@ -131,46 +131,6 @@ pub fn says_clean(file: &HostFile) -> std::io::Result<bool> {
     }))
 }
 
-/// True if the volume says that it was not unmounted: the log of ext4 or ext3 has to be replayed or, without one, it was not marked valid; F2FS
-/// has to be rolled forward, or its ring redone.
-///
-/// # Errors
-/// The host refuses to read.
-pub fn was_left_dirty(file: &HostFile) -> Result<bool, FsckError> {
-    use ondisk::ext4::{Incompat, State, Superblock};
-    match kind_of(file)? {
-        None => Ok(false),
-        Some(Fs::F2fs) => {
-            let outcome = recover_with(
-                Fs::F2fs,
-                (&device_of(file, false)?, None),
-                WallTime::default(),
-                has_rolled_forward,
-            );
-            let outcome = outcome.map_err(FsckError::Recovery)?;
-            // What refuses a mount is nothing that this one has left.
-            Ok(outcome.mounted.unwrap_or(false))
-        }
-        Some(Fs::Ext4 | Fs::Ext3) => {
-            let mut bytes = vec![0; 1024];
-            file.read_exact_at(&mut bytes, 1024)?;
-            let dirty = |sb: Superblock| {
-                sb.incompat().has(Incompat::RECOVER) || !sb.state().has(State::VALID)
-            };
-            Ok(Superblock::parse(&bytes).is_ok_and(dirty))
-        }
-    }
-}
-
-/// Whether a mount of F2FS found more than its last checkpoint.
-fn has_rolled_forward(fs: &AnyFs) -> bool {
-    fs.f2fs().is_some_and(|fs| {
-        let redone = fs.journal_recovery();
-        redone.is_some_and(|j| j.epochs > 0 || j.truncations > 0)
-            || fs.recovery().is_some_and(|r| r.nodes_read > 0)
-    })
-}
-
 /// What a recovery found and did.
 #[derive(Debug)]
 pub struct Recovery {

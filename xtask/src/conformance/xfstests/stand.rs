@@ -85,7 +85,7 @@ impl<'a> Stand<'a> {
     pub fn run(&self, test: &str) -> Result<Outcome> {
         let mut command = Command::new("timeout");
         command.args(["-k", "10", &LIMIT_S.to_string()]);
-        command.args(["unshare", "-m", "--propagation", "private"]);
+        command.args(["unshare", "-m", "--propagation", "slave"]);
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
         command.args(["bash", "-c", INSIDE, "bash", test]);
         let at = |name: &str| self.folder.join(name);
