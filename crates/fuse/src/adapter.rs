@@ -12,9 +12,9 @@ use crate::convert::{fallocate_mode, file_type, open_mode, rename_mode, time_set
 use crate::groups::groups_of;
 use crate::notices::Notices;
 use crate::options::Options;
-use crate::server::{Caller, Change, OpenMode, STATFS_NAME_BYTES, Server};
+use crate::server::{Caller, Change, OpenMode, Server};
 use crate::source::Source;
-use answers::{NAME_TTL, empty, number, written, xattr};
+use answers::{NAME_TTL, empty, number, space, written, xattr};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
     InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
@@ -28,7 +28,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use vfs::{Creds, Errno, FsStat, SeekMode, XattrMode};
+use vfs::{Creds, Errno, SeekMode, XattrMode};
 
 /// Bytes from which on copying them takes longer than to call another thread.
 const LONG_BYTES: usize = 64 << 10;
@@ -516,30 +516,7 @@ impl Filesystem for Adapter {
     }
 
     fn statfs(&self, request: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        self.turn(request, false, || match self.server.statfs() {
-            Ok(FsStat {
-                block_bytes,
-                blocks,
-                blocks_free,
-                blocks_available,
-                inodes,
-                inodes_free,
-                name_bytes_max,
-            }) => {
-                let name = name_bytes_max.min(STATFS_NAME_BYTES);
-                reply.statfs(
-                    blocks,
-                    blocks_free,
-                    blocks_available,
-                    inodes,
-                    inodes_free,
-                    block_bytes,
-                    name,
-                    block_bytes,
-                );
-            }
-            Err(errno) => reply.error(number(errno)),
-        });
+        self.turn(request, false, || space(self.server.statfs(), reply));
     }
 
     fn setxattr(

@@ -2,6 +2,7 @@
 
 mod fsx;
 mod journals;
+pub mod ltp;
 mod mounts;
 mod pjdfstest;
 mod stress;
@@ -29,6 +30,8 @@ enum What {
     Fsx(fsx::Args),
     /// Recovery beside that of e2fsck, on the journal tests of e2fsprogs (j_*)
     Journals(journals::Args),
+    /// Tests of LTP about files, the kernel's ext4 beside, whose built source tree is named (root)
+    Ltp(ltp::Args),
     /// The generic group of xfstests, whose built source tree is named (root)
     Xfstests(xfstests::Args),
     /// stress-ng's file-system class beside the kernel's ext4, then dbench and bonnie++ (root)
@@ -44,6 +47,7 @@ pub fn run(args: &Args) -> Result {
         What::Pjdfstest(args) => pjdfstest::run(args, &varve),
         What::Fsx(args) => fsx::run(args, &varve),
         What::Journals(args) => journals::run(args, &varve),
+        What::Ltp(args) => ltp::run(args, &varve),
         What::Xfstests(args) => xfstests::run(args, &varve),
         What::Stress(args) => stress::run(args, &varve),
     }

@@ -1,7 +1,7 @@
 //! What this machine offers, looked up once before the suites run.
 
 use super::plan::{Need, Plan, Suite};
-use crate::conformance::xfstests;
+use crate::conformance::{ltp, xfstests};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -11,6 +11,7 @@ pub struct Machine {
     fuse: Option<String>,
     free_loop: Option<String>,
     uml: Option<String>,
+    ltp: Option<String>,
     xfstests: Option<String>,
 }
 
@@ -26,6 +27,7 @@ impl Machine {
                 .any(|suite| suite.need.contains(&Need::Uml))
                 .then(uml::lacks)
                 .flatten(),
+            ltp: ltp::source(None).err(),
             xfstests: xfstests::source(None).err(),
             root,
         }
@@ -38,6 +40,7 @@ impl Machine {
             Need::Fuse => self.fuse.clone(),
             Need::Loop => self.free_loop.clone(),
             Need::Uml => self.uml.clone(),
+            Need::Ltp => self.ltp.clone(),
             Need::Xfstests => self.xfstests.clone(),
         });
         need.or_else(|| {
@@ -99,6 +102,7 @@ mod tests {
             fuse: None,
             free_loop: None,
             uml: None,
+            ltp: None,
             xfstests: None,
         }
     }

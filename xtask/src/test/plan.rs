@@ -70,6 +70,8 @@ pub enum Need {
     Loop,
     /// User Mode Linux.
     Uml,
+    /// A built source tree of LTP, which a variable names.
+    Ltp,
     /// A built source tree of xfstests, which a variable names.
     Xfstests,
 }

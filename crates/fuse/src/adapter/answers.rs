@@ -4,12 +4,13 @@
 
 use super::Adapter;
 use crate::convert::{BLOCK_BYTES, file_type, system_time, unknown};
+use crate::server::STATFS_NAME_BYTES;
 use fuser::{
-    FileAttr, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyWrite,
-    ReplyXattr,
+    FileAttr, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyStatfs,
+    ReplyWrite, ReplyXattr,
 };
 use std::time::Duration;
-use vfs::{Attr, Errno, FileKind};
+use vfs::{Attr, Errno, FileKind, FsStat};
 
 /// How long the kernel may keep a name: every change of one goes through it.
 pub(super) const NAME_TTL: Duration = Duration::from_secs(3600);
@@ -110,5 +111,22 @@ pub(super) fn xattr(value: Result<Vec<u8>, Errno>, size: u32, reply: ReplyXattr)
         Ok(value) if size == 0 => reply.size(value.len() as u32),
         Ok(value) if value.len() > size as usize => reply.error(fuser::Errno::ERANGE),
         Ok(value) => reply.data(&value),
+    }
+}
+
+/// Answers with space and inodes.
+pub(super) fn space(found: Result<FsStat, Errno>, reply: ReplyStatfs) {
+    match found {
+        Ok(stat) => reply.statfs(
+            stat.blocks,
+            stat.blocks_free,
+            stat.blocks_available,
+            stat.inodes,
+            stat.inodes_free,
+            stat.block_bytes,
+            stat.name_bytes_max.min(STATFS_NAME_BYTES),
+            stat.block_bytes,
+        ),
+        Err(errno) => reply.error(number(errno)),
     }
 }
