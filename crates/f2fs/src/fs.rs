@@ -7,7 +7,7 @@ use base::cost::f2fs as cost;
 use base::{Ino, Time};
 use fscore::{
     Attr, Creds, DirEntry, Errno, FallocateMode, FileKind, FileSystem, FsResult, FsStat,
-    RenameMode, SetAttr, WriteErrorCounts, XattrMode,
+    RenameMode, SeekMode, SetAttr, WriteErrorCounts, XattrMode,
 };
 use ondisk::f2fs::BLOCK_BYTES;
 use std::ops::Range;
@@ -167,6 +167,9 @@ impl FileSystem for F2fs {
                 _ => self.fallocate_file(ino, mode, offset, len),
             }
         })
+    }
+    fn seek(&self, ino: Ino, offset: u64, mode: SeekMode) -> FsResult<u64> {
+        self.guarded(|| self.seek_file(&*self.file(ino, Use::Read)?, offset, mode))
     }
     fn open(&self, ino: Ino) -> FsResult<()> {
         self.guarded(|| self.pin(&*self.inode(ino)?))
