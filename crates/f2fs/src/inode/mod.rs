@@ -12,6 +12,7 @@ mod cache;
 mod extensions;
 mod life;
 mod orphans;
+mod flags;
 mod refuse;
 
 pub(crate) use cache::Inodes;

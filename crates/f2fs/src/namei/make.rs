@@ -69,6 +69,7 @@ impl F2fs {
         let _gate = dir.gate.write();
         self.check_new_name(&dir, new.name)?;
         if is_dir(new.kind) {
+        dir.check_not_immutable()?;
             links::check_subdirs(&dir)?;
         }
         rt::charge(match is_dir(new.kind) {
