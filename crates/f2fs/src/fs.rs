@@ -63,6 +63,7 @@ impl F2fs {
         if self.check_writable().is_err() {
             return Ok(());
         }
+        self.store_accesses()?;
         self.write_files(None, true)
     }
 }
@@ -236,6 +237,7 @@ impl FileSystem for F2fs {
             self.write_files(None, true)?;
             match self.journal {
                 Some(_) => self.sync_all_by_journal(),
+            self.store_accesses()?;
                 None => self.checkpoint(Cause::Sync),
             }
         })

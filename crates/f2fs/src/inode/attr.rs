@@ -20,7 +20,7 @@ pub(super) fn coarse_now() -> Timestamp {
     }
 }
 
-fn to_wall(t: Timestamp) -> WallTime {
+pub(super) fn to_wall(t: Timestamp) -> WallTime {
     WallTime {
         secs: t.secs,
         nanos: t.nanos,
