@@ -178,6 +178,9 @@ impl FileSystem for F2fs {
     fn listxattr(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
         self.guarded(|| self.op_listxattr(ino))
     }
+    fn obeys_acls(&self) -> bool {
+        true
+    }
     fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
         self.guarded(|| self.op_removexattr(ino, name))
     }
@@ -195,10 +198,6 @@ impl FileSystem for F2fs {
     fn seek(&self, ino: Ino, offset: u64, mode: SeekMode) -> FsResult<u64> {
         self.guarded(|| self.seek_file(&*self.file(ino, Use::Read)?, offset, mode))
     }
-    fn open(&self, ino: Ino) -> FsResult<()> {
-        self.guarded(|| self.pin(&*self.inode(ino)?))
-    }
-    fn release(&self, ino: Ino) -> FsResult<()> {
     fn set_file_flags(&self, ino: Ino, flags: FileFlags) -> FsResult<()> {
         self.guarded(|| self.change_flags(&*self.inode(ino)?, flags))
     }
@@ -208,6 +207,10 @@ impl FileSystem for F2fs {
     fn set_project(&self, ino: Ino, project: u32) -> FsResult<()> {
         self.guarded(|| self.change_project(&*self.inode(ino)?, project))
     }
+    fn open(&self, ino: Ino) -> FsResult<()> {
+        self.guarded(|| self.pin(&*self.inode(ino)?))
+    }
+    fn release(&self, ino: Ino) -> FsResult<()> {
         self.guarded(|| {
             let inode = self.inodes.get(ino).ok_or(Errno::BadF)?;
             self.unpin(&inode)
@@ -234,10 +237,10 @@ impl FileSystem for F2fs {
                 return Ok(());
             }
             self.check_writable()?;
+            self.store_accesses()?;
             self.write_files(None, true)?;
             match self.journal {
                 Some(_) => self.sync_all_by_journal(),
-            self.store_accesses()?;
                 None => self.checkpoint(Cause::Sync),
             }
         })

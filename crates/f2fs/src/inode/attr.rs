@@ -77,7 +77,15 @@ impl F2fs {
             ..SetAttr::default()
         };
         if *set != only_size {
-            self.with_op(|op| {
+            let list = match set.perm {
+                Some(perm) => self.chmod_xattrs(inode, perm)?,
+                None => None,
+            };
+            self.change(|op| {
+                // What can fail for want of space comes first.
+                if let Some(list) = &list {
+                    self.store_chmod(op, inode, list)?;
+                }
                 apply(inode, set);
                 self.put_inode(op, inode)
             })?;

@@ -12,9 +12,9 @@ mod access;
 mod attr;
 mod cache;
 mod extensions;
+mod flags;
 mod life;
 mod orphans;
-mod flags;
 mod refuse;
 
 pub(crate) use cache::Inodes;

@@ -111,7 +111,7 @@ impl F2fs {
     }
 
     /// Changes names in one `Op`. An error that is no POSIX answer may leave half of it: no checkpoint may save that.
-    fn change<T>(&self, change: impl FnOnce(&Op<'_>) -> FsResult<T>) -> FsResult<T> {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&Op<'_>) -> FsResult<T>) -> FsResult<T> {
         let answer = self.with_op(change);
         if let Err(e) = &answer
             && !matches!(e, FsError::Posix(_))
