@@ -14,9 +14,7 @@ const SET_XATTR: u32 = 0x401C_5820;
 const RANGE_BYTES: usize = 24;
 /// `struct fsxattr`: flags, extent size, extents, project, copy-on-write extent size, 8 bytes unused.
 const FSXATTR_BYTES: usize = 28;
-const EXTENT_BYTES_AT: usize = 4;
 const PROJECT_AT: usize = 12;
-const COPY_EXTENT_BYTES_AT: usize = 16;
 
 impl Server {
     /// Answers an `ioctl` on a file or directory with the bytes that go back; `None` for one that is not known (ENOTTY).
@@ -59,10 +57,6 @@ impl Server {
             }
             SET_XATTR => {
                 need(FSXATTR_BYTES)?;
-                let hints = [EXTENT_BYTES_AT, COPY_EXTENT_BYTES_AT];
-                if hints.iter().any(|&at| get_le32(data, at) != 0) {
-                    return Err(Errno::NotSup);
-                }
                 let old = self.file_flags(number)?;
                 let flags = old.with_xflags(get_le32(data, 0))?;
                 self.change_flags(caller, number, flags)?;
