@@ -9,6 +9,7 @@
 )]
 
 mod acl;
+mod attributes;
 mod databases;
 mod full;
 mod place;
