@@ -16,20 +16,13 @@ use crate::fault;
 use crate::inode::Inode;
 use crate::map::Span;
 use base::Ino;
-use fscore::{Errno, FileFlags, FileKind, FsResult};
+use fscore::{Errno, FileFlags, FsResult};
 use ondisk::ext4::{INODE_BYTES_OLD, InodeFlags, RoCompat};
 
 /// Flags that `FS_IOC_GETFLAGS` shows (Linux `EXT4_FL_USER_VISIBLE`); their values are the same there.
 pub(crate) const SHOWN: u32 = 0x725B_DFFF;
 /// Flags that `FS_IOC_SETFLAGS` takes (Linux `EXT4_FL_USER_MODIFIABLE` without DAX); others stay as they are.
 const CHANGEABLE: u32 = 0x604B_C0FF;
-/// Of these, what only directories have.
-const OF_DIRECTORIES: u32 = InodeFlags::DIR_SYNC.0
-    | InodeFlags::TOP_DIR.0
-    | InodeFlags::PROJECT_INHERIT.0
-    | InodeFlags::CASEFOLD.0;
-/// What inodes that are neither files nor directories have.
-const OF_OTHERS: u32 = InodeFlags::NO_DUMP.0 | InodeFlags::NO_ATIME.0;
 /// Blocks whose images in the log are revoked in one handle.
 const FORGET_BLOCKS: u32 = 256;
 
@@ -82,15 +75,7 @@ impl Ext4 {
 
     pub(crate) fn change_flags(&self, inode: &Inode, flags: FileFlags) -> FsResult<()> {
         self.check_writable()?;
-        let wanted = flags.0 & CHANGEABLE;
-        let allowed = match inode.kind()? {
-            FileKind::Dir => u32::MAX,
-            FileKind::File => !OF_DIRECTORIES,
-            _ => OF_OTHERS,
-        };
-        if flags.0 & !SHOWN != 0 || wanted & !allowed != 0 {
-            return Err(Errno::NotSup.into());
-        }
+        let kind = inode.kind()?;
         let _gate = inode.gate.write();
         let old = {
             let core = inode.core();
@@ -99,13 +84,10 @@ impl Ext4 {
             }
             core.disk.flags()
         };
-        let changed = InodeFlags((old.0 ^ wanted) & CHANGEABLE);
+        let shown = FileFlags(old.0 & SHOWN);
+        let changed = InodeFlags(shown.change(flags, kind, FileFlags(CHANGEABLE))?.0);
         if changed == InodeFlags(0) {
             return Ok(());
-        }
-        let immutable = InodeFlags::IMMUTABLE;
-        if old.has(immutable) && !changed.has(immutable) {
-            return Err(Errno::Perm.into());
         }
         if changed.has(InodeFlags::EXTENTS) || changed.has(InodeFlags::CASEFOLD) {
             // Neither is the mapping rewritten, nor are names hashed without regard to case.

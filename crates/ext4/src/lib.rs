@@ -63,4 +63,4 @@ mod xattr;
 
 pub use fs::Ext4;
 pub(crate) use inode::Inode;
-pub use options::{Atime, DataMode, Errors, MountOptions};
+pub use options::{DataMode, Errors, MountOptions};

@@ -1,7 +1,7 @@
 //! Mount options: typed, and as `key=value,...`.
 
 use base::Nanos;
-use fscore::{FsError, FsResult};
+use fscore::{AccessTimes, FsError, FsResult};
 use journal::{Choices, Preset, Scheme};
 
 /// How file data relates to the journal.
@@ -39,18 +39,6 @@ impl Errors {
     }
 }
 
-/// When reading changes the access time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Atime {
-    /// If it is not newer than the last change, or older than a day (Linux's default).
-    #[default]
-    Relative,
-    /// Always.
-    Strict,
-    /// Never.
-    Never,
-}
-
 /// How to mount.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MountOptions {
@@ -75,7 +63,7 @@ pub struct MountOptions {
     /// What damage does; `None`: as the superblock says.
     pub errors: Option<Errors>,
     /// Access times.
-    pub atime: Atime,
+    pub atime: AccessTimes,
     /// Page cache bound, bytes.
     pub cache_bytes: usize,
     /// User who may use the blocks held back for the superuser (`resuid=`); `None`: as the superblock says (`s_def_resuid`).
@@ -97,7 +85,7 @@ impl Default for MountOptions {
             no_recovery: false,
             discard: false,
             errors: None,
-            atime: Atime::Relative,
+            atime: AccessTimes::Relative,
             cache_bytes: 64 << 20,
             reserve_uid: None,
             reserve_gid: None,
@@ -164,9 +152,9 @@ impl MountOptions {
             ("errors", "continue") => self.errors = Some(Errors::Continue),
             ("errors", "remount-ro") => self.errors = Some(Errors::RemountRo),
             ("errors", "panic") => self.errors = Some(Errors::Panic),
-            ("relatime", "") => self.atime = Atime::Relative,
-            ("strictatime", "") => self.atime = Atime::Strict,
-            ("noatime", "") => self.atime = Atime::Never,
+            ("relatime", "") => self.atime = AccessTimes::Relative,
+            ("strictatime", "") => self.atime = AccessTimes::Strict,
+            ("noatime", "") => self.atime = AccessTimes::Never,
             ("cache", _) => self.cache_bytes = cache(item, value)?,
             ("resuid", _) => self.reserve_uid = Some(id(item, value)?),
             ("resgid", _) => self.reserve_gid = Some(id(item, value)?),

@@ -6,8 +6,8 @@ use crate::ops::Cause;
 use base::cost::f2fs as cost;
 use base::{Ino, Time};
 use fscore::{
-    Attr, Creds, DirEntry, Errno, FallocateMode, FileKind, FileSystem, FsResult, FsStat,
-    RenameMode, SetAttr, WriteErrorCounts, XattrMode,
+    Attr, Creds, DirEntry, Errno, FallocateMode, FileFlags, FileKind, FileSystem, FsResult, FsStat,
+    RenameMode, SeekMode, SetAttr, WriteErrorCounts, XattrMode,
 };
 use ondisk::f2fs::BLOCK_BYTES;
 use std::ops::Range;
@@ -63,6 +63,7 @@ impl F2fs {
         if self.check_writable().is_err() {
             return Ok(());
         }
+        self.store_accesses()?;
         self.write_files(None, true)
     }
 }
@@ -99,25 +100,43 @@ impl FileSystem for F2fs {
         rdev: u32,
         creds: Creds,
     ) -> FsResult<Attr> {
-        self.guarded(|| self.op_create(dir, name, kind, perm, rdev, creds))
+        self.guarded(|| {
+            let made = self.op_create(dir, name, kind, perm, rdev, creds)?;
+            self.settle_names(dir).map(|()| made)
+        })
     }
     fn mkdir(&self, dir: Ino, name: &[u8], perm: u16, creds: Creds) -> FsResult<Attr> {
-        self.guarded(|| self.op_mkdir(dir, name, perm, creds))
+        self.guarded(|| {
+            let made = self.op_mkdir(dir, name, perm, creds)?;
+            self.settle_names(dir).map(|()| made)
+        })
     }
     fn symlink(&self, dir: Ino, name: &[u8], target: &[u8], creds: Creds) -> FsResult<Attr> {
-        self.guarded(|| self.op_symlink(dir, name, target, creds))
+        self.guarded(|| {
+            let made = self.op_symlink(dir, name, target, creds)?;
+            self.settle_names(dir).map(|()| made)
+        })
     }
     fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {
         self.guarded(|| self.op_readlink(ino))
     }
     fn link(&self, ino: Ino, dir: Ino, name: &[u8]) -> FsResult<Attr> {
-        self.guarded(|| self.op_link(ino, dir, name))
+        self.guarded(|| {
+            let linked = self.op_link(ino, dir, name)?;
+            self.settle_names(dir).map(|()| linked)
+        })
     }
     fn unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
-        self.guarded(|| self.op_unlink(dir, name))
+        self.guarded(|| {
+            self.op_unlink(dir, name)?;
+            self.settle_names(dir)
+        })
     }
     fn rmdir(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
-        self.guarded(|| self.op_rmdir(dir, name))
+        self.guarded(|| {
+            self.op_rmdir(dir, name)?;
+            self.settle_names(dir)
+        })
     }
     fn rename(
         &self,
@@ -127,7 +146,11 @@ impl FileSystem for F2fs {
         to: &[u8],
         mode: RenameMode,
     ) -> FsResult<()> {
-        self.guarded(|| self.op_rename(from_dir, from, to_dir, to, mode))
+        self.guarded(|| {
+            self.op_rename(from_dir, from, to_dir, to, mode)?;
+            self.settle_names(from_dir)?;
+            self.settle_names(to_dir)
+        })
     }
     fn readdir(&self, dir: Ino, from: u64, max: usize) -> FsResult<Vec<DirEntry>> {
         self.guarded(|| self.op_readdir(dir, from, max))
@@ -142,7 +165,8 @@ impl FileSystem for F2fs {
         self.guarded(|| {
             self.check_writable()?;
             self.file(ino, Use::Change)?;
-            self.write_file(ino, offset, data)
+            let done = self.write_file(ino, offset, data)?;
+            self.settle_content(ino).map(|()| done)
         })
     }
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> FsResult<()> {
@@ -153,6 +177,9 @@ impl FileSystem for F2fs {
     }
     fn listxattr(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
         self.guarded(|| self.op_listxattr(ino))
+    }
+    fn obeys_acls(&self) -> bool {
+        true
     }
     fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
         self.guarded(|| self.op_removexattr(ino, name))
@@ -167,6 +194,18 @@ impl FileSystem for F2fs {
                 _ => self.fallocate_file(ino, mode, offset, len),
             }
         })
+    }
+    fn seek(&self, ino: Ino, offset: u64, mode: SeekMode) -> FsResult<u64> {
+        self.guarded(|| self.seek_file(&*self.file(ino, Use::Read)?, offset, mode))
+    }
+    fn set_file_flags(&self, ino: Ino, flags: FileFlags) -> FsResult<()> {
+        self.guarded(|| self.change_flags(&*self.inode(ino)?, flags))
+    }
+    fn project(&self, ino: Ino) -> FsResult<u32> {
+        self.guarded(|| Ok(self.project_of(&*self.inode(ino)?)))
+    }
+    fn set_project(&self, ino: Ino, project: u32) -> FsResult<()> {
+        self.guarded(|| self.change_project(&*self.inode(ino)?, project))
     }
     fn open(&self, ino: Ino) -> FsResult<()> {
         self.guarded(|| self.pin(&*self.inode(ino)?))
@@ -198,6 +237,7 @@ impl FileSystem for F2fs {
                 return Ok(());
             }
             self.check_writable()?;
+            self.store_accesses()?;
             self.write_files(None, true)?;
             match self.journal {
                 Some(_) => self.sync_all_by_journal(),

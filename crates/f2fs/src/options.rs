@@ -4,7 +4,7 @@ use crate::file::InPlace;
 use crate::journal::{Guard, Ideas, JournalOptions};
 use crate::mkfs::RING_MIN_BLOCKS;
 use base::Nanos;
-use fscore::{FsError, FsResult, ReserveOwner};
+use fscore::{AccessTimes, FsError, FsResult, ReserveOwner};
 use std::fmt;
 use std::str::FromStr;
 
@@ -383,6 +383,8 @@ pub struct MountOptions {
     pub lfs: bool,
     /// When data is overwritten in place (`ipu_policy` in sysfs); `None`: as the kernel chooses by the size of the volume.
     pub in_place: Option<InPlace>,
+    /// When reading changes access times.
+    pub atime: AccessTimes,
     /// Page cache bound, bytes.
     pub cache_bytes: usize,
     /// Blocks of 4 KiB held back for the superuser (`reserve_root=`), at most an eighth of what the volume offers its users.
@@ -409,6 +411,7 @@ impl Default for MountOptions {
             inline_xattr: true,
             lfs: false,
             in_place: None,
+            atime: AccessTimes::Relative,
             cache_bytes: 64 << 20,
             reserve_blocks: 0,
             reserve_owner: ReserveOwner::default(),
@@ -419,6 +422,7 @@ impl Default for MountOptions {
 const KEYS: &str = "scheme=checkpoint-60|checkpoint-1|checkpoint-5-bg|f2fsj|page-journal, fsync_mode=posix|strict|nobarrier, checkpoint=enable|disable, \
                     errors=continue|remount-ro|panic, background_gc=on|off|sync, mode=adaptive|lfs, ro, rw, norecovery, \
                     disable_roll_forward, discard, nodiscard, [no]inline_data, [no]inline_dentry, [no]inline_xattr, ipu_policy=BITS, cache=MIB, \
+                    relatime, strictatime, noatime, \
                     reserve_root=BLOCKS, resuid=UID, resgid=GID";
 
 impl MountOptions {
@@ -500,6 +504,9 @@ impl MountOptions {
             ("noinline_dentry", "") => self.inline_dentry = false,
             ("inline_xattr", "") => self.inline_xattr = true,
             ("noinline_xattr", "") => self.inline_xattr = false,
+            ("relatime", "") => self.atime = AccessTimes::Relative,
+            ("strictatime", "") => self.atime = AccessTimes::Strict,
+            ("noatime", "") => self.atime = AccessTimes::Never,
             ("ipu_policy", bits) => {
                 self.in_place = Some(InPlace(bits.parse().map_err(|_| bad(item))?));
             }

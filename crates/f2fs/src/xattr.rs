@@ -1,18 +1,22 @@
 //! Extended attributes: one list that begins in the inode and goes on in a node of its own (`ondisk::f2fs::xattr`).
 //!
-//! POSIX ACLs are stored and translated ([`fscore::acl`]), not obeyed: setting one does not change the mode, nor `chmod` the ACL.
+//! POSIX ACLs are stored, translated ([`fscore::acl`]) and kept in step with the mode ([`acl`](mod@acl)); who asks for access obeys them.
 //!
 //! Invariants:
-//! - X1 inode and attribute node change in one `Op`, so after a cut an attribute has its old value or its new one;
+//! - X1 inode and attribute node change in one `Op`, so after a cut an attribute has its old value or its new one, and an access ACL the
+//!   mode that goes with it;
 //! - X2 there is an attribute node exactly while the list does not fit the inode;
 //! - X3 the node is made before anything is changed: a full disk changes nothing.
+
+mod acl;
 
 use crate::F2fs;
 use crate::fault;
 use crate::inode::Inode;
 use crate::ops::Op;
 use base::{Bytes, Ino};
-use fscore::{Errno, FileKind, FsError, FsResult, XattrMode, XattrName, acl, xattr_full_name};
+use fscore::acl::Acl;
+use fscore::{Errno, FsError, FsResult, XattrMode, XattrName, xattr_full_name};
 use ondisk::f2fs::{InodeFields, Nid};
 use ondisk::f2fs::{NodeKind, XATTR_BLOCK_BYTES, XATTR_NODE_OFFSET, XattrBuf, XattrIndex, footer};
 
@@ -29,56 +33,53 @@ impl F2fs {
     ) -> FsResult<()> {
         let name = XattrName::parse(name)?;
         let inode = self.inode(ino)?;
-        check_writable_name(inode.kind()?, name)?;
+        name.check_change(inode.kind()?)?;
         if name.is_default_acl() && !inode.is_dir() {
             return Err(Errno::Access.into());
         }
         let value = match name.is_acl() {
-            true => acl::to_disk(value)?,
+            true => Acl::parse(value)?.to_disk(),
             false => value.to_vec(),
         };
         if value.len() > VALUE_BYTES_MAX {
             return Err(Errno::NoSpc.into());
         }
+        if name.is_acl() && !name.is_default_acl() {
+            return self.set_access_acl(&inode, &Acl::parse_disk(&value)?, mode);
+        }
         self.change_xattrs(&inode, |list| {
-            let there = list.get(XattrIndex(name.index), name.rest).is_some();
-            match mode {
-                XattrMode::Create if there => return Err(Errno::Exist.into()),
-                XattrMode::Replace if !there => return Err(Errno::NoData.into()),
-                _ => list.set(XattrIndex(name.index), name.rest, &value),
-            }
-            Ok(())
+            put(list, name, &value, mode)?;
+            Ok(None)
         })
     }
 
     pub(crate) fn op_removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
         let name = XattrName::parse(name)?;
         let inode = self.inode(ino)?;
-        check_writable_name(inode.kind()?, name)?;
-        self.change_xattrs(&inode, |list| {
+        name.check_change(inode.kind()?)?;
+        let removed = self.change_xattrs(&inode, |list| {
             match list.remove(XattrIndex(name.index), name.rest) {
-                true => Ok(()),
+                true => Ok(None),
                 false => Err(Errno::NoData.into()),
             }
-        })
+        });
+        match removed {
+            // To have no ACL is what was asked for.
+            Err(FsError::Posix(Errno::NoData)) if name.is_acl() => Ok(()),
+            done => done,
+        }
     }
 
     pub(crate) fn op_getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
         let name = XattrName::parse(name)?;
         let inode = self.inode(ino)?;
-        let kind = inode.kind()?;
-        if name.is_user() && !holds_user_attributes(kind) {
-            return Err(Errno::NoData.into());
-        }
-        if name.is_acl() && kind == FileKind::Symlink {
-            return Err(Errno::NotSup.into());
-        }
+        name.check_get(inode.kind()?)?;
         let list = self.read_xattrs(&inode)?;
         let value = list
             .get(XattrIndex(name.index), name.rest)
             .ok_or(Errno::NoData)?;
         match name.is_acl() {
-            true => acl::from_disk(value).map_err(FsError::from),
+            true => fscore::acl::from_disk(value).map_err(FsError::from),
             false => Ok(value.to_vec()),
         }
     }
@@ -140,26 +141,29 @@ impl F2fs {
         Ok(())
     }
 
+    /// Changes the list, and the permission bits to what `change` answers.
     fn change_xattrs(
         &self,
         inode: &Inode,
-        change: impl FnOnce(&mut XattrBuf) -> FsResult<()>,
+        change: impl FnOnce(&mut XattrBuf) -> FsResult<Option<u16>>,
     ) -> FsResult<()> {
         self.check_writable()?;
         self.balance()?;
         let _gate = inode.gate.write();
         let mut list = self.load_xattrs(inode)?;
-        change(&mut list)?;
-        let stored = self.with_op(|op| self.store_xattrs(op, inode, &list));
-        if let Err(e) = &stored
-            && !matches!(e, FsError::Posix(_))
-        {
-            self.fail(e);
-        }
-        stored
+        inode.check_not_guarded()?;
+        let bits = change(&mut list)?;
+        self.change(|op| self.store_xattrs(op, inode, &list, bits))
     }
 
-    fn store_xattrs(&self, op: &Op<'_>, inode: &Inode, list: &XattrBuf) -> FsResult<()> {
+    /// Stores the list, and with it permission bits. An error that is no POSIX answer may leave half of it.
+    fn store_xattrs(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        list: &XattrBuf,
+        bits: Option<u16>,
+    ) -> FsResult<()> {
         let fields = living_fields(inode)?;
         let range = fields.inline_xattr_range();
         let needs_node = list.bytes() > range.len();
@@ -193,6 +197,9 @@ impl F2fs {
             let mut core = inode.core();
             core.touch(false);
             core.changed();
+            if let Some(bits) = bits {
+                core.fields.mode = core.fields.mode & !0o777 | bits;
+            }
         }
         self.put_inode(op, inode)
     }
@@ -226,16 +233,13 @@ fn living_fields(inode: &Inode) -> FsResult<InodeFields> {
     }
 }
 
-fn holds_user_attributes(kind: FileKind) -> bool {
-    matches!(kind, FileKind::File | FileKind::Dir)
-}
-
-fn check_writable_name(kind: FileKind, name: XattrName<'_>) -> FsResult<()> {
-    if name.is_user() && !holds_user_attributes(kind) {
-        return Err(Errno::Perm.into());
-    }
-    if name.is_acl() && kind == FileKind::Symlink {
-        return Err(Errno::NotSup.into());
+/// Sets one, if there is none or one already, as `mode` says.
+fn put(list: &mut XattrBuf, name: XattrName<'_>, value: &[u8], mode: XattrMode) -> FsResult<()> {
+    let there = list.get(XattrIndex(name.index), name.rest).is_some();
+    match mode {
+        XattrMode::Create if there => return Err(Errno::Exist.into()),
+        XattrMode::Replace if !there => return Err(Errno::NoData.into()),
+        _ => list.set(XattrIndex(name.index), name.rest, value),
     }
     Ok(())
 }

@@ -9,7 +9,7 @@
 //! | 2 | le16 | permissions | always |
 //! | 4 | le32 | id | in system calls; on the volume with tags 2 (user) and 8 (group) |
 
-use crate::Errno;
+use crate::{Creds, Errno, FileKind, XattrName};
 use base::bytes::{get_le16, get_le32};
 
 const VERSION_CALL: u32 = 2;
@@ -87,6 +87,56 @@ pub fn from_disk(value: &[u8]) -> Result<Vec<u8>, Errno> {
         rest = &rest[bytes..];
     }
     Ok(out)
+}
+
+/// The name of the access ACL.
+pub const ACCESS: XattrName<'static> = XattrName {
+    index: 2,
+    rest: b"",
+};
+/// The name of the ACL that new inodes take over.
+pub const DEFAULT: XattrName<'static> = XattrName {
+    index: 3,
+    rest: b"",
+};
+
+/// The ACLs of an inode that is about to be made.
+#[derive(Clone, Default, Debug)]
+pub struct NewAcls {
+    access: Option<Acl>,
+    default: Option<Acl>,
+}
+
+impl NewAcls {
+    /// The permission bits of a new inode, and its ACLs (Linux `posix_acl_create`): by the default ACL of its directory, without one by the
+    /// umask of who makes it.
+    pub fn inherit(
+        default: Option<Acl>,
+        kind: FileKind,
+        perm: u16,
+        creds: &Creds,
+    ) -> (u16, NewAcls) {
+        match (kind, default) {
+            (FileKind::Symlink, _) => (perm, NewAcls::default()),
+            (_, None) => (creds.masked(perm), NewAcls::default()),
+            (_, Some(default)) => {
+                let (access, perm) = default.inherited(perm);
+                let default = (kind == FileKind::Dir).then_some(default);
+                (perm, NewAcls { access, default })
+            }
+        }
+    }
+
+    /// True if there is none to store.
+    pub fn is_empty(&self) -> bool {
+        self.access.is_none() && self.default.is_none()
+    }
+
+    /// Each with its name.
+    pub fn iter(&self) -> impl Iterator<Item = (XattrName<'static>, &Acl)> {
+        let default = self.default.iter().map(|acl| (DEFAULT, acl));
+        default.chain(self.access.iter().map(|acl| (ACCESS, acl)))
+    }
 }
 
 /// Permission classes of a file that has no further entries: owner, group, others.

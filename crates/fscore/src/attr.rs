@@ -114,6 +114,41 @@ pub enum TimeSet {
     To(WallTime),
 }
 
+/// When reading changes the access time of an inode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AccessTimes {
+    /// If it is not newer than the last change, or older than a day (`relatime`, Linux's default).
+    #[default]
+    Relative,
+    /// Always (`strictatime`).
+    Strict,
+    /// Never (`noatime`).
+    Never,
+}
+
+/// The age from which on [`AccessTimes::Relative`] takes a new one, seconds.
+const ACCESS_AGE_SECS: i64 = 86_400;
+
+impl AccessTimes {
+    /// Whether an inode that was last read at `last`, and last changed at `modified` and `changed`, is given the time `now` when it is read.
+    pub fn is_due(
+        self,
+        now: WallTime,
+        last: WallTime,
+        modified: WallTime,
+        changed: WallTime,
+    ) -> bool {
+        match self {
+            AccessTimes::Never => false,
+            AccessTimes::Strict => now != last,
+            AccessTimes::Relative => {
+                let old = now.secs.saturating_sub(last.secs) >= ACCESS_AGE_SECS;
+                last <= modified || last <= changed || old
+            }
+        }
+    }
+}
+
 /// Attributes to change; `None` leaves one as it is.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SetAttr {
@@ -161,4 +196,33 @@ pub struct FsStat {
     pub inodes_free: u64,
     /// Longest name, bytes.
     pub name_bytes_max: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_an_access_time_is_due() {
+        let at = |secs| WallTime { secs, nanos: 5 };
+        let due = |how: AccessTimes, now, last, modified, changed| {
+            how.is_due(at(now), at(last), at(modified), at(changed))
+        };
+        use AccessTimes::{Never, Relative, Strict};
+        for (now, last, modified, changed, relative) in [
+            (100, 50, 40, 40, false),
+            (100, 50, 50, 40, true),
+            (100, 50, 40, 50, true),
+            (100, 50, 60, 40, true),
+            (50 + 86_399, 50, 40, 40, false),
+            (50 + 86_400, 50, 40, 40, true),
+            // Of a clock that was ahead.
+            (100, 500, 40, 40, false),
+        ] {
+            assert_eq!(due(Relative, now, last, modified, changed), relative);
+            assert!(due(Strict, now, last, modified, changed));
+            assert!(!due(Never, now, last, modified, changed));
+        }
+        assert!(!due(Strict, 7, 7, 7, 7));
+    }
 }

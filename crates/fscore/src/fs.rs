@@ -215,7 +215,7 @@ pub trait FileSystem: Send + Sync {
         Err(Errno::NotSup.into())
     }
     /// Where the next data, or the next hole, begins at or behind byte `offset` (`lseek` with `SEEK_DATA`, `SEEK_HOLE`). Data that waits
-    /// for its blocks is data; allocated blocks that were never written are a hole.
+    /// for its blocks is data; allocated blocks that were never written are no data, and a hole on ext4 but not on F2FS, as in Linux.
     ///
     /// ENXIO if `offset` lies at or behind the end, or there is no data behind it. This default knows no holes but the end of the file.
     fn seek(&self, ino: Ino, offset: u64, mode: SeekMode) -> FsResult<u64> {

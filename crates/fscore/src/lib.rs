@@ -13,7 +13,7 @@ mod read_ahead;
 mod write_errors;
 mod xattr_name;
 
-pub use attr::{Attr, DirEntry, FileKind, FsStat, SetAttr, TimeSet};
+pub use attr::{AccessTimes, Attr, DirEntry, FileKind, FsStat, SetAttr, TimeSet};
 pub use caller::{Caller, GroupsOf, ReserveOwner};
 pub use error::{Errno, FsError, FsResult};
 pub use flags::FileFlags;

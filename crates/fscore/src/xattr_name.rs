@@ -1,7 +1,7 @@
 //! Names of extended attributes: ext4 and F2FS store the prefix as a number, the same in both (ext4 disk layout, "Extended
 //! Attributes").
 
-use crate::Errno;
+use crate::{Errno, FileKind};
 
 const USER: u8 = 1;
 const ACL_ACCESS: u8 = 2;
@@ -49,9 +49,26 @@ impl XattrName<'_> {
             _ => Ok(found),
         }
     }
-    /// `user.`
-    pub fn is_user(&self) -> bool {
-        self.index == USER
+    /// Whether an inode of this kind can have it set, or taken away.
+    ///
+    /// # Errors
+    /// EPERM for `user.` on anything but files and directories, EOPNOTSUPP for ACLs of symbolic links.
+    pub fn check_change(&self, kind: FileKind) -> Result<(), Errno> {
+        match kind {
+            _ if self.index == USER && !holds_user_attributes(kind) => Err(Errno::Perm),
+            FileKind::Symlink if self.is_acl() => Err(Errno::NotSup),
+            _ => Ok(()),
+        }
+    }
+    /// Whether an inode of this kind can be asked for it.
+    ///
+    /// # Errors
+    /// ENODATA for `user.` of anything but files and directories, EOPNOTSUPP for ACLs of symbolic links.
+    pub fn check_get(&self, kind: FileKind) -> Result<(), Errno> {
+        match self.check_change(kind) {
+            Err(Errno::Perm) => Err(Errno::NoData),
+            other => other,
+        }
     }
     /// One of the two ACLs.
     pub fn is_acl(&self) -> bool {
@@ -61,6 +78,10 @@ impl XattrName<'_> {
     pub fn is_default_acl(&self) -> bool {
         self.index == ACL_DEFAULT
     }
+}
+
+fn holds_user_attributes(kind: FileKind) -> bool {
+    matches!(kind, FileKind::File | FileKind::Dir)
 }
 
 /// The name with its prefix; `None` if that prefix is not known.

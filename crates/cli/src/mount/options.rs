@@ -71,12 +71,7 @@ fn text_for(kind: Fs, options: &Options, mut words: Vec<String>) -> String {
         words.push("ro".into());
     }
     let of_ext = matches!(kind, Fs::Ext4 | Fs::Ext3);
-    match options.access_times {
-        // What F2FS does anyway.
-        Some("relatime") if !of_ext => {}
-        Some(word) => words.push(word.into()),
-        None => {}
-    }
+    words.extend(options.access_times.map(String::from));
     for word in OF_EXT_MOUNTS {
         let (key, _) = word.split_once('=').unwrap_or((word, ""));
         if of_ext && !words.iter().any(|w| w.split('=').next() == Some(key)) {
@@ -112,7 +107,7 @@ mod tests {
         );
         assert_eq!(
             words(Fs::F2fs, text).unwrap(),
-            "commit=7,ro,errors=remount-ro"
+            "commit=7,ro,relatime,errors=remount-ro"
         );
         let e = words(Fs::Ext3, "offset=x").unwrap_err();
         assert!(e.contains("offset=x"), "{e}");

@@ -9,7 +9,9 @@
 )]
 
 mod acl;
+mod attributes;
 mod cached;
+
 mod databases;
 mod ends;
 mod full;

@@ -111,6 +111,18 @@ impl Place {
     pub fn check(&self) {
         must("e2fsck", &["-fn", &self.image()]);
     }
+    /// Nor does the checker of this kind of file system.
+    pub fn judge(&self, kind: &str) {
+        match kind {
+            "f2fs" => {
+                must(VARVE, &["fsck", "-n", &self.image()]);
+                let text = must("fsck.f2fs", &["--dry-run", &self.image()]);
+                let bad = ["[Fail]", "[ASSERT]", "[FIX]"];
+                assert!(!bad.iter().any(|word| text.contains(word)), "{text}");
+            }
+            _ => self.check(),
+        }
+    }
 }
 
 /// Runs each line of `script` with a shell in `dir`: what it printed, and how it ended.

@@ -2,9 +2,8 @@
 
 use crate::Ext4;
 use crate::fault;
-use crate::inode::{Core, Inode, coarse_now};
+use crate::inode::{Core, Inode, coarse_now, to_wall};
 use crate::map::Span;
-use crate::options::Atime;
 use base::cost::ext4 as cost;
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use fscore::{FsResult, Home};
@@ -13,7 +12,6 @@ use std::ops::Range;
 
 /// Cached pages that are taken under one lock.
 const FRONT_PAGES: u64 = 64;
-const DAY_SECS: i64 = 86400;
 
 static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
@@ -177,15 +175,13 @@ impl Ext4 {
         if core.gone || disk.flags().has(InodeFlags::NO_ATIME) {
             return false;
         }
-        let (now, last) = (coarse_now(), disk.access_time());
-        match self.options.atime {
-            Atime::Never => false,
-            Atime::Strict => now != last,
-            Atime::Relative => {
-                last <= disk.modify_time()
-                    || last <= disk.change_time()
-                    || now.secs - last.secs >= DAY_SECS
-            }
-        }
+        let [now, last, modified, changed] = [
+            coarse_now(),
+            disk.access_time(),
+            disk.modify_time(),
+            disk.change_time(),
+        ]
+        .map(to_wall);
+        self.options.atime.is_due(now, last, modified, changed)
     }
 }

@@ -3,9 +3,10 @@
 use super::{check_alive, credits, is_dir};
 use crate::inode::NewKind;
 use crate::tx::Tx;
-use crate::xattr::NewAcls;
+use crate::xattr::acl_credits;
 use crate::{Ext4, Inode, dir};
 use base::Ino;
+use fscore::acl::NewAcls;
 use fscore::{Attr, Creds, Errno, FileKind, FsError, FsResult};
 use std::sync::Arc;
 
@@ -80,7 +81,7 @@ impl Ext4 {
             false => base::cost::ext4::CREATE,
         });
         let inode = self.with_room(|| {
-            let credits = credits::NEW_INODE + self.add_name_credits(&dir)? + acls.credits();
+            let credits = credits::NEW_INODE + self.add_name_credits(&dir)? + acl_credits(&acls);
             self.transact(credits, |tx| {
                 let inode = self.make_nameless(tx, &dir, new, &acls)?;
                 self.make_in(tx, &dir, name, inode, content)
@@ -106,7 +107,7 @@ impl Ext4 {
         let (new, acls) = self.with_inherited(&dir, new)?;
         rt::charge(base::cost::ext4::CREATE);
         let inode = self.with_room(|| {
-            let credits = credits::NEW_INODE + credits::DROP_LINK + acls.credits();
+            let credits = credits::NEW_INODE + credits::DROP_LINK + acl_credits(&acls);
             self.transact(credits, |tx| {
                 let inode = self.make_nameless(tx, &dir, new, &acls)?;
                 {

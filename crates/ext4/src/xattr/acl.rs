@@ -8,48 +8,23 @@ use crate::Ext4;
 use crate::inode::{Inode, NewKind};
 use crate::tx::Tx;
 use base::BlockNo;
-use fscore::acl::Acl;
-use fscore::{Creds, FileKind, FsError, FsResult, XattrMode, XattrName as Name};
+use fscore::acl::{ACCESS, Acl, DEFAULT, NewAcls};
+use fscore::{FsError, FsResult, XattrMode, XattrName as Name};
 
-const ACCESS: Name<'static> = Name {
-    index: 2,
-    rest: b"",
-};
-const DEFAULT: Name<'static> = Name {
-    index: 3,
-    rest: b"",
-};
-
-/// The ACLs of an inode that is about to be made.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct NewAcls {
-    access: Option<Acl>,
-    default: Option<Acl>,
-}
-
-impl NewAcls {
-    /// Blocks that storing them may change: two need no more than one, as the block that the first one gets is the old block of the second.
-    pub fn credits(&self) -> u32 {
-        match self.access.is_some() || self.default.is_some() {
-            true => CREDITS,
-            false => 0,
-        }
+/// Blocks that storing the ACLs of a new inode may change: two need no more than one, as the block that the first one gets is the old block
+/// of the second.
+pub(crate) fn acl_credits(acls: &NewAcls) -> u32 {
+    match acls.is_empty() {
+        true => 0,
+        false => CREDITS,
     }
 }
 
 impl Ext4 {
     /// The permission bits of a new inode in `dir`, and its ACLs (Linux `posix_acl_create`). The gate of `dir` is held.
     pub(crate) fn inherit_acls(&self, dir: &Inode, new: &NewKind) -> FsResult<(u16, NewAcls)> {
-        let masked = |creds: Creds| Ok((creds.masked(new.perm), NewAcls::default()));
-        if new.kind == FileKind::Symlink {
-            return Ok((new.perm, NewAcls::default()));
-        }
-        let Some(default) = self.find_acl(dir, DEFAULT)? else {
-            return masked(new.creds);
-        };
-        let (access, perm) = default.inherited(new.perm);
-        let default = (new.kind == FileKind::Dir).then_some(default);
-        Ok((perm, NewAcls { access, default }))
+        let default = self.find_acl(dir, DEFAULT)?;
+        Ok(NewAcls::inherit(default, new.kind, new.perm, &new.creds))
     }
 
     /// Gives a new inode its ACLs.
@@ -62,11 +37,9 @@ impl Ext4 {
         inode: &Inode,
         acls: &NewAcls,
     ) -> FsResult<()> {
-        for (name, acl) in [(DEFAULT, &acls.default), (ACCESS, &acls.access)] {
-            if let Some(acl) = acl {
-                let change = Change::set(name, acl.to_disk(), XattrMode::Any);
-                self.change_xattr_in(tx, inode, &change)?;
-            }
+        for (name, acl) in acls.iter() {
+            let change = Change::set(name, acl.to_disk(), XattrMode::Any);
+            self.change_xattr_in(tx, inode, &change)?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ mod acl;
 mod block;
 mod place;
 
-pub(crate) use acl::NewAcls;
+pub(crate) use acl::acl_credits;
 
 use crate::Ext4;
 use crate::fault;
@@ -23,7 +23,7 @@ use crate::inode::Inode;
 use crate::tx::Tx;
 use base::{BlockNo, Bytes, Ino};
 use fscore::acl::Acl;
-use fscore::{Errno, FileKind, FsError, FsResult, XattrMode, XattrName as Name};
+use fscore::{Errno, FsError, FsResult, XattrMode, XattrName as Name};
 use ondisk::ext4::{
     Compat, Incompat, InodeFlags, XattrBlock, XattrEntry, inode_xattr_room, inode_xattrs,
     set_inode_xattrs,
@@ -60,7 +60,7 @@ impl Ext4 {
     ) -> FsResult<()> {
         let name = Name::parse(name)?;
         let inode = self.inode(ino)?;
-        check_writable_name(inode.kind()?, name)?;
+        name.check_change(inode.kind()?)?;
         if name.is_default_acl() && !inode.is_dir() {
             return Err(Errno::Access.into());
         }
@@ -77,7 +77,7 @@ impl Ext4 {
     pub(crate) fn op_removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
         let name = Name::parse(name)?;
         let inode = self.inode(ino)?;
-        check_writable_name(inode.kind()?, name)?;
+        name.check_change(inode.kind()?)?;
         match self.change_xattr(&inode, &Change::remove(name)) {
             // To have no ACL is what was asked for.
             Err(FsError::Posix(Errno::NoData)) if name.is_acl() => Ok(()),
@@ -88,13 +88,7 @@ impl Ext4 {
     pub(crate) fn op_getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
         let name = Name::parse(name)?;
         let inode = self.inode(ino)?;
-        let kind = inode.kind()?;
-        if name.is_user() && !holds_user_attributes(kind) {
-            return Err(Errno::NoData.into());
-        }
-        if name.is_acl() && kind == FileKind::Symlink {
-            return Err(Errno::NotSup.into());
-        }
+        name.check_get(inode.kind()?)?;
         let found = self.read_xattrs(&inode)?;
         let entry = found.lists.find(name).ok_or(Errno::NoData)?;
         if let Some(value) = entry.value_ino {
@@ -224,20 +218,6 @@ impl Ext4 {
         }
         self.update_superblock(tx, |sb| sb.set_compat(sb.compat() | Compat::EXT_ATTR))
     }
-}
-
-fn holds_user_attributes(kind: FileKind) -> bool {
-    matches!(kind, FileKind::File | FileKind::Dir)
-}
-
-fn check_writable_name(kind: FileKind, name: Name<'_>) -> FsResult<()> {
-    if name.is_user() && !holds_user_attributes(kind) {
-        return Err(Errno::Perm.into());
-    }
-    if name.is_acl() && kind == FileKind::Symlink {
-        return Err(Errno::NotSup.into());
-    }
-    Ok(())
 }
 
 impl Lists {

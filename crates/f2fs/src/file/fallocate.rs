@@ -30,6 +30,10 @@ impl F2fs {
         self.balance()?;
         let _gate = inode.gate.write();
         self.check_shapeable(&inode)?;
+        match mode {
+            FallocateMode::Allocate | FallocateMode::KeepSize => inode.check_not_immutable()?,
+            _ => inode.check_not_guarded()?,
+        }
         self.continue_truncate(&inode)?;
         self.leave_inline_now(&inode)?;
         match mode {

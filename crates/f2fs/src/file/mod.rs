@@ -18,6 +18,7 @@ mod inline;
 mod placement;
 mod read;
 mod reserve;
+mod seek;
 mod shift;
 mod truncate;
 mod write;

@@ -7,17 +7,17 @@ use crate::inode::Inode;
 use base::cost::f2fs as cost;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Ino, SECTORS_PER_BLOCK};
 use fscore::{Errno, FsResult, Home};
-use ondisk::f2fs::{BlockAddr, InodeFlags, Timestamp};
+use ondisk::f2fs::BlockAddr;
 use std::ops::Range;
 
 /// Pages read ahead of a sequential reader (Linux default: 128 KiB).
 const READ_AHEAD_PAGES: u64 = 32;
-const DAY_SECS: i64 = 86400;
 
 impl F2fs {
     /// Reads (`FileSystem::read`). Takes the gate shared.
     pub(crate) fn read_file(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
         let inode = self.inode(ino)?;
+        self.limit_accesses();
         let _gate = inode.gate.read();
         let (size, sequential, inline) = {
             let core = inode.core();
@@ -164,26 +164,6 @@ impl F2fs {
         self.queue
             .read(lba, len * SECTORS_PER_BLOCK)
             .map_err(fault::device(&what))
-    }
-
-    /// Sets the access time as `relatime` does, in memory: it goes out with the next change of the inode (N1).
-    fn note_access(&self, inode: &Inode) {
-        if self.check_writable().is_err() {
-            return;
-        }
-        let wall = rt::wall();
-        let now = Timestamp {
-            secs: wall.secs,
-            nanos: wall.nanos,
-        };
-        let mut core = inode.core();
-        let fields = &mut core.fields;
-        let stale = fields.atime <= fields.mtime
-            || fields.atime <= fields.ctime
-            || now.secs - fields.atime.secs >= DAY_SECS;
-        if stale && !fields.flags.has(InodeFlags::NO_ATIME) {
-            fields.atime = now;
-        }
     }
 
     /// The content that page `index` has before a write changes part of it.

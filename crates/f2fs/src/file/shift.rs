@@ -86,6 +86,7 @@ impl F2fs {
             self.balance()?;
             let _gate = inode.gate.write();
             self.check_shapeable(&inode)?;
+            inode.check_not_guarded()?;
             self.continue_truncate(&inode)?;
             self.leave_inline_now(&inode)?;
             let size = inode.core().fields.size;

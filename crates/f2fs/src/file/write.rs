@@ -59,6 +59,7 @@ impl F2fs {
         let _gate = inode.gate.write();
         let pages = data.len().div_ceil(BLOCK_BYTES) as u64;
         rt::charge_run(cost::WRITE_PAGE, cost::WRITE_NEXT_PAGE, pages);
+        inode.check_not_immutable()?;
         self.continue_truncate(&inode)?;
         let (inline, room, pending) = {
             let core = inode.core();

@@ -1,10 +1,11 @@
 //! Attributes: what `stat` tells, and `setattr`.
 
+use super::flags::SHOWN;
 use super::{Core, Inode};
 use crate::F2fs;
 use base::cost::f2fs as cost;
 use fscore::{Attr, Errno, FileFlags, FileKind, FsResult, SetAttr, TimeSet};
-use ondisk::f2fs::{Inline, InodeFields, InodeFlags, Timestamp, device};
+use ondisk::f2fs::{Inline, InodeFields, Timestamp, device};
 use rt::WallTime;
 
 /// Granule of time stamps: Linux takes the time of the last tick (CONFIG_HZ=250).
@@ -19,7 +20,7 @@ pub(super) fn coarse_now() -> Timestamp {
     }
 }
 
-fn to_wall(t: Timestamp) -> WallTime {
+pub(super) fn to_wall(t: Timestamp) -> WallTime {
     WallTime {
         secs: t.secs,
         nanos: t.nanos,
@@ -32,18 +33,6 @@ fn from_wall(t: WallTime) -> Timestamp {
         nanos: t.nanos,
     }
 }
-
-/// Flags with the meaning and the value that they have in `FS_IOC_GETFLAGS`.
-const SHOWN: InodeFlags = InodeFlags(
-    InodeFlags::SYNC.0
-        | InodeFlags::IMMUTABLE.0
-        | InodeFlags::APPEND.0
-        | InodeFlags::NO_DUMP.0
-        | InodeFlags::NO_ATIME.0
-        | InodeFlags::DIR_SYNC.0
-        | InodeFlags::PROJECT_INHERIT.0
-        | InodeFlags::CASEFOLD.0,
-);
 
 impl F2fs {
     /// What `stat` tells of an inode.
@@ -75,6 +64,7 @@ impl F2fs {
         if inode.core().gone {
             return Err(Errno::Stale.into());
         }
+        inode.check_change(set)?;
         if let Some(size) = set.size {
             match inode.kind()? {
                 FileKind::File => self.set_size(inode, size)?,
@@ -87,7 +77,15 @@ impl F2fs {
             ..SetAttr::default()
         };
         if *set != only_size {
-            self.with_op(|op| {
+            let list = match set.perm {
+                Some(perm) => self.chmod_xattrs(inode, perm)?,
+                None => None,
+            };
+            self.change(|op| {
+                // What can fail for want of space comes first.
+                if let Some(list) = &list {
+                    self.store_chmod(op, inode, list)?;
+                }
                 apply(inode, set);
                 self.put_inode(op, inode)
             })?;

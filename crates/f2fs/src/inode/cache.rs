@@ -1,5 +1,6 @@
 //! Finding inodes, and the cache of those in memory.
 
+use super::access::Accesses;
 use super::extensions::Extensions;
 use super::{Change, Core, Inode};
 use crate::F2fs;
@@ -23,6 +24,7 @@ pub(crate) struct Inodes {
     known: Mutex<Known>,
     next_generation: AtomicU32,
     pub(super) extensions: Extensions,
+    pub(super) accesses: Accesses,
 }
 
 struct Known {
@@ -54,6 +56,7 @@ impl Inodes {
                 (wall.secs as u32).wrapping_mul(0x9E37_79B9) ^ wall.nanos,
             ),
             extensions: Extensions::new(sb),
+            accesses: Accesses::new(),
         }
     }
 
@@ -177,6 +180,7 @@ impl F2fs {
         let (mut fields, keep_size) = {
             let mut core = inode.core();
             let mut fields = core.fields.clone();
+            core.access_waits = false;
             if self.journal.is_some() {
                 fields.ext = Extent::default();
                 core.stale_extent = false;
@@ -277,6 +281,7 @@ impl F2fs {
                 || core.fields.links == 0
                 || core.atomic
                 || core.atomic_size.is_some()
+                || core.access_waits
                 || core.write_errors.unreported().is_some()
                 || self.journal.is_some() && core.node_size != core.fields.size;
             if !busy

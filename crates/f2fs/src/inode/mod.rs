@@ -1,15 +1,18 @@
 //! Inodes in memory. Locks: see the head of the crate.
 //!
 //! Invariants:
-//! - N1 outside an `Op`, the inode's node block in `nodes` holds what `core.fields` says ([`put_inode`](F2fs::put_inode)), but for access times;
+//! - N1 outside an `Op`, the inode's node block in `nodes` holds what `core.fields` says ([`put_inode`](F2fs::put_inode)), but for access times
+//!   ([`access`](mod@access));
 //! - N2 an inode that is pinned, an orphan, without links, has dirty pages, or pages on their way, stays in memory; so does one whose
-//!   fsync needs a checkpoint, until there was one;
+//!   fsync needs a checkpoint, until there was one, and one whose access time waits to be put;
 //!   With a journal the size of a regular file is that of its mapped pages there (`node_size`), and it stays while the two differ;
 //! - N3 `gone` inodes are freed: their number may belong to another one already.
 
+mod access;
 mod attr;
 mod cache;
 mod extensions;
+mod flags;
 mod life;
 mod orphans;
 mod refuse;
@@ -88,6 +91,8 @@ pub(crate) struct Core {
     pub atomic_size: Option<u64>,
     /// Failures of write-back.
     pub write_errors: WriteErrors,
+    /// The access time is newer than what the inode block says.
+    pub access_waits: bool,
     /// Where the last read ended, to notice sequential reading.
     pub read_end: u64,
 }
@@ -108,6 +113,7 @@ impl Core {
             atomic: false,
             atomic_size: None,
             write_errors: WriteErrors::default(),
+            access_waits: false,
             read_end: 0,
         }
     }

@@ -7,6 +7,7 @@ use crate::inode::{Inode, NewInode};
 use crate::ops::Op;
 use base::Ino;
 use base::cost::f2fs as cost;
+use fscore::acl::NewAcls;
 use fscore::{Attr, Creds, Errno, FileKind, FsError, FsResult};
 use ondisk::f2fs::Inline;
 use std::sync::Arc;
@@ -68,6 +69,7 @@ impl F2fs {
         self.balance()?;
         let _gate = dir.gate.write();
         self.check_new_name(&dir, new.name)?;
+        dir.check_not_immutable()?;
         if is_dir(new.kind) {
             links::check_subdirs(&dir)?;
         }
@@ -75,7 +77,8 @@ impl F2fs {
             true => cost::MKDIR,
             false => cost::CREATE,
         });
-        let inode = self.change(|op| self.make_in(op, &dir, new, content))?;
+        let (new, acls) = self.with_inherited(&dir, new)?;
+        let inode = self.change(|op| self.make_in(op, &dir, new, &acls, content))?;
         self.attr_of(&inode)
     }
 
@@ -84,6 +87,7 @@ impl F2fs {
         op: &Op<'_>,
         dir: &Inode,
         new: NewInode<'_>,
+        acls: &NewAcls,
         content: Content<'_>,
     ) -> FsResult<Arc<Inode>> {
         let inode = self.new_inode(op, dir, new, |ino, fields, block| match content {
@@ -101,7 +105,8 @@ impl F2fs {
             kind: entry_type(new.kind),
         };
         let named = self
-            .fill_new(op, dir, &inode, content)
+            .store_new_acls(op, &inode, acls)
+            .and_then(|()| self.fill_new(op, dir, &inode, content))
             .and_then(|()| self.dir_insert(op, dir, entry));
         if let Err(e) = named {
             if matches!(e, FsError::Posix(_)) {

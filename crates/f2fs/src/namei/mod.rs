@@ -47,6 +47,7 @@ impl F2fs {
     pub(crate) fn op_readdir(&self, dir: Ino, from: u64, max: usize) -> FsResult<Vec<DirEntry>> {
         let dir = self.directory(dir)?;
         dir.check_use(Use::Read)?;
+        self.limit_accesses();
         let _gate = dir.gate.read();
         if dir.core().fields.links == 0 {
             // Removed, but open: nothing is in it any more.
@@ -54,6 +55,7 @@ impl F2fs {
         }
         let found = self.dir_list(&dir, from, max)?;
         rt::charge_each(cost::READDIR_ENTRY, found.len() as u64);
+        self.note_access(&dir);
         Ok(found)
     }
 
@@ -109,7 +111,7 @@ impl F2fs {
     }
 
     /// Changes names in one `Op`. An error that is no POSIX answer may leave half of it: no checkpoint may save that.
-    fn change<T>(&self, change: impl FnOnce(&Op<'_>) -> FsResult<T>) -> FsResult<T> {
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&Op<'_>) -> FsResult<T>) -> FsResult<T> {
         let answer = self.with_op(change);
         if let Err(e) = &answer
             && !matches!(e, FsError::Posix(_))

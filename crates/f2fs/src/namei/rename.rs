@@ -1,4 +1,6 @@
-//! Rename: move, replace, exchange.
+//! Rename: move, replace, exchange; with a whiteout in the place of the old name if that is asked for.
+//!
+//! A whiteout is made, and gets the old name, in the `Op` that moves the name: after a cut there are both or none of it.
 //!
 //! Whether a directory would come to lie below itself is asked by `vfs`, which holds a lock against other renames between
 //! directories; here only the nearest cases are refused.
@@ -6,11 +8,11 @@
 use super::{Named, check_alive, is_dir, links, lock_gates};
 use crate::F2fs;
 use crate::dir::{Found, NewEntry, Place, entry_type, is_dot};
-use crate::inode::Inode;
+use crate::inode::{Inode, NewInode};
 use crate::ops::Op;
 use base::Ino;
 use base::cost::f2fs as cost;
-use fscore::{Errno, FileKind, FsError, FsResult, RenameMode};
+use fscore::{Creds, Errno, FileKind, FsError, FsResult, RenameMode};
 use std::sync::Arc;
 
 /// One end of a rename: the directory, the name, and what the name stood for when it was looked up without gates.
@@ -75,9 +77,6 @@ impl F2fs {
             name: to_name,
             inode: None,
         };
-        if mode.whiteout().is_some() {
-            return Err(Errno::NotSup.into());
-        }
         self.balance()?;
         loop {
             from.inode = self.peek(&from.dir, from_name)?;
@@ -112,37 +111,68 @@ impl F2fs {
         if source.inode.ino == to.dir.ino {
             return Err(Errno::Inval.into());
         }
+        source.dir.check_not_guarded()?;
+        source.inode.check_not_guarded()?;
+        self.check_project(&source.inode, &to.dir)?;
         let Some(target) = target else {
             if mode == RenameMode::Exchange {
                 return Err(Errno::NoEnt.into());
             }
             check_alive(&to.dir)?;
+            to.dir.check_not_immutable()?;
             check_arrival(&source, &to.dir)?;
-            return self.move_name(&source, &to.dir, to.name);
+            return self.move_name(&source, &to.dir, to.name, mode.whiteout());
         };
+        if mode.keeps_target() {
+            return Err(Errno::Exist.into());
+        }
+        to.dir.check_not_guarded()?;
+        target.inode.check_not_guarded()?;
         match mode {
-            _ if mode.keeps_target() => Err(Errno::Exist.into()),
             _ if source.inode.ino == target.inode.ino => Ok(()),
-            RenameMode::Exchange => self.exchange(&source, &target),
-            _ => self.replace(&source, &target),
+            RenameMode::Exchange => {
+                self.check_project(&target.inode, source.dir)?;
+                self.exchange(&source, &target)
+            }
+            _ => self.replace(&source, &target, mode.whiteout()),
         }
     }
 
-    fn move_name(&self, source: &Known<'_>, to: &Inode, name: &[u8]) -> FsResult<()> {
+    fn move_name(
+        &self,
+        source: &Known<'_>,
+        to: &Inode,
+        name: &[u8],
+        whiteout: Option<Creds>,
+    ) -> FsResult<()> {
         let parent = self.parent_entry(source, to)?;
         self.change(|op| {
+            let whiteout = self.make_whiteout(op, source, whiteout)?;
             let entry = NewEntry {
                 name,
                 ino: source.inode.ino,
                 kind: entry_type(source.kind),
             };
-            self.dir_insert(op, to, entry)?;
+            if let Err(e) = self.dir_insert(op, to, entry) {
+                if let (Some(whiteout), FsError::Posix(_)) = (&whiteout, &e) {
+                    // R3.
+                    self.discard_inode(op, whiteout)?;
+                }
+                return Err(e);
+            }
             // Inline entries may have moved to a block in that, but they keep their places.
-            self.leave(op, source, to, name, parent)
+            self.leave(op, source, whiteout.as_deref())?;
+            self.arrive(op, source, to, name, parent)?;
+            self.put_dirs(op, source.dir, to)
         })
     }
 
-    fn replace(&self, source: &Known<'_>, target: &Known<'_>) -> FsResult<()> {
+    fn replace(
+        &self,
+        source: &Known<'_>,
+        target: &Known<'_>,
+        whiteout: Option<Creds>,
+    ) -> FsResult<()> {
         match (is_dir(source.kind), is_dir(target.kind)) {
             (true, false) => return Err(Errno::NotDir.into()),
             (false, true) => return Err(Errno::IsDir.into()),
@@ -155,6 +185,8 @@ impl F2fs {
         self.check_orphans(&target.inode)?;
         let parent = self.parent_entry(source, target.dir)?;
         self.change(|op| {
+            // What a full disk refuses comes first.
+            let whiteout = self.make_whiteout(op, source, whiteout)?;
             let (place, kind) = (target.found.place, entry_type(source.kind));
             self.dir_retarget(op, target.dir, place, source.inode.ino, kind)?;
             if is_dir(target.kind) {
@@ -163,19 +195,32 @@ impl F2fs {
             } else {
                 self.drop_link(op, &target.inode)?;
             }
-            self.leave(op, source, target.dir, target.name, parent)
+            self.leave(op, source, whiteout.as_deref())?;
+            self.arrive(op, source, target.dir, target.name, parent)?;
+            self.put_dirs(op, source.dir, target.dir)
         })
     }
 
-    /// Takes the source's old name away after it got its new one in `to`.
-    fn leave(
+    /// What takes the place of the source's old name for an overlay: a character device 0:0 without permissions.
+    fn make_whiteout(
         &self,
         op: &Op<'_>,
         source: &Known<'_>,
-        to: &Inode,
-        name: &[u8],
-        parent: Option<Place>,
-    ) -> FsResult<()> {
+        owner: Option<Creds>,
+    ) -> FsResult<Option<Arc<Inode>>> {
+        let new = |creds| NewInode {
+            kind: FileKind::Char,
+            perm: 0,
+            rdev: 0,
+            creds,
+            name: source.name,
+        };
+        let make = |creds| self.new_inode(op, source.dir, new(creds), |_, _, _| {});
+        owner.map(make).transpose()
+    }
+
+    /// Takes the source's old name away after it got its new one, or gives it to `whiteout`.
+    fn leave(&self, op: &Op<'_>, source: &Known<'_>, whiteout: Option<&Inode>) -> FsResult<()> {
         // The insertion may have given the entry another page, if the directory left its inode for hashed blocks.
         let found = self.dir_find(source.dir, source.name)?;
         let found = found
@@ -186,10 +231,19 @@ impl F2fs {
                     source.dir.ino
                 ))
             })?;
-        self.dir_remove(op, source.dir, &found, source.name)?;
-        self.arrive(op, source, to, name, parent)?;
-        if source.dir.ino != to.ino {
-            self.put_dir(op, source.dir)?;
+        match whiteout {
+            Some(new) => {
+                let kind = entry_type(FileKind::Char);
+                self.dir_retarget(op, source.dir, found.place, new.ino, kind)
+            }
+            None => self.dir_remove(op, source.dir, &found, source.name),
+        }
+    }
+
+    /// Names in both directories, or in the one that both are, have changed.
+    fn put_dirs(&self, op: &Op<'_>, from: &Inode, to: &Inode) -> FsResult<()> {
+        if from.ino != to.ino {
+            self.put_dir(op, from)?;
         }
         self.put_dir(op, to)
     }
@@ -248,10 +302,7 @@ impl F2fs {
             self.dir_retarget(op, b.dir, b.found.place, a.inode.ino, entry_type(a.kind))?;
             self.arrive(op, a, b.dir, b.name, parent_a)?;
             self.arrive(op, b, a.dir, a.name, parent_b)?;
-            if a.dir.ino != b.dir.ino {
-                self.put_dir(op, a.dir)?;
-            }
-            self.put_dir(op, b.dir)
+            self.put_dirs(op, a.dir, b.dir)
         })
     }
 }

@@ -72,6 +72,7 @@ impl F2fs {
             return Err(Errno::Inval.into());
         }
         inode.check_use(Use::Read)?;
+        self.limit_accesses();
         let _gate = inode.gate.read();
         let bad =
             |what: String| FsError::corrupt(format!("symbolic link inode {}: {what}", inode.ino));
@@ -87,9 +88,10 @@ impl F2fs {
             })?,
             false => self.dir_page(&inode, 0)?[..size].to_vec(),
         };
-        match target.contains(&0) {
-            true => Err(bad(format!("a NUL within the {size} bytes of the target"))),
-            false => Ok(target),
+        if target.contains(&0) {
+            return Err(bad(format!("a NUL within the {size} bytes of the target")));
         }
+        self.note_access(&inode);
+        Ok(target)
     }
 }

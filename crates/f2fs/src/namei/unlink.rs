@@ -21,6 +21,9 @@ impl F2fs {
         self.balance()?;
         let _gates = lock_gates(&[&dir, &inode]);
         self.check_new_name(&dir, name)?;
+        dir.check_not_immutable()?;
+        inode.check_not_guarded()?;
+        self.check_project(&inode, &dir)?;
         {
             let core = inode.core();
             match core.fields.links {
@@ -60,6 +63,8 @@ impl F2fs {
             if victim.inode.is_dir() {
                 return Err(Errno::IsDir.into());
             }
+            dir.check_not_guarded()?;
+            victim.inode.check_not_guarded()?;
             self.check_orphans(&victim.inode)?;
             rt::charge(cost::UNLINK);
             self.change(|op| {
@@ -84,6 +89,8 @@ impl F2fs {
             if !victim.inode.is_dir() {
                 return Err(Errno::NotDir.into());
             }
+            dir.check_not_guarded()?;
+            victim.inode.check_not_guarded()?;
             self.check_empty(&victim.inode)?;
             self.check_orphans(&victim.inode)?;
             rt::charge(cost::RMDIR);

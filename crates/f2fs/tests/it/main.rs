@@ -17,4 +17,5 @@ mod content_fuzz;
 mod data_path;
 mod hostile;
 mod hostile_chain;
+mod posix;
 mod sync_cuts;

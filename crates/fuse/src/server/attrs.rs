@@ -124,7 +124,9 @@ impl Server {
         if self.nodes.lock().is_plain(ino) {
             return Ok(());
         }
-        match self.vfs().fs().removexattr(ino, CAPABILITY) {
+        // A file whose flags let nobody take an attribute away can be written to if it has none.
+        let found = self.vfs().fs().getxattr(ino, CAPABILITY);
+        match found.and_then(|_| self.vfs().fs().removexattr(ino, CAPABILITY)) {
             Ok(()) | Err(FsError::Posix(Errno::NoData | Errno::NotSup | Errno::RoFs)) => {}
             Err(e) => return Err(e),
         }

@@ -61,7 +61,8 @@ impl Server {
             SET_XATTR => {
                 need(FSXATTR_BYTES)?;
                 let old = self.file_flags(number)?;
-                self.change_flags(caller, number, old.with_xflags(get_le32(data, 0)))?;
+                let flags = old.with_xflags(get_le32(data, 0))?;
+                self.change_flags(caller, number, flags)?;
                 self.set_project(number, get_le32(data, PROJECT_AT))?;
                 Vec::new()
             }

@@ -1,0 +1,86 @@
+//! Access times: changed in memory when something is read, and stored later, as Linux F2FS does by default (`lazytime`).
+//!
+//! Reading holds the gate of an inode shared, and changes nothing that a checkpoint or an epoch of the journal saves. So a time waits in
+//! `core.fields` until
+//!
+//! - the inode is put for another reason: it goes along; or
+//! - everything is synced, the volume is unmounted, or very many wait: then each inode is put in an operation of its own that holds its gate alone,
+//!   as every other change of attributes (F2FSJ I4). With a journal that logs it.
+//!
+//! A cut forgets access times that still wait, and nothing else.
+
+use super::Inode;
+use super::attr::{coarse_now, to_wall};
+use crate::F2fs;
+use base::Ino;
+use fscore::FsResult;
+use ondisk::f2fs::InodeFlags;
+use rt::Mutex;
+use std::collections::BTreeSet;
+
+/// Inodes whose access times wait before somebody who reads stores them: they cannot leave memory.
+const WAITING_MAX: usize = 4096;
+
+/// Inodes whose access times wait. One that was put meanwhile may still be named.
+pub(super) struct Accesses(Mutex<BTreeSet<Ino>>);
+
+impl Accesses {
+    pub fn new() -> Accesses {
+        Accesses(Mutex::named("f2fs access times", BTreeSet::new()))
+    }
+}
+
+impl F2fs {
+    /// The inode has been read: its access time changes, in memory, if the mount options ask for it.
+    pub(crate) fn note_access(&self, inode: &Inode) {
+        if self.check_writable().is_err() {
+            return;
+        }
+        let now = coarse_now();
+        let mut core = inode.core();
+        let f = &mut core.fields;
+        let [wall, last, modified, changed] = [now, f.atime, f.mtime, f.ctime].map(to_wall);
+        let due = self.options.atime.is_due(wall, last, modified, changed);
+        if !due || f.flags.has(InodeFlags::NO_ATIME) || core.gone {
+            return;
+        }
+        core.fields.atime = now;
+        let first = !std::mem::replace(&mut core.access_waits, true);
+        drop(core);
+        if first {
+            self.inodes.accesses.0.lock().insert(inode.ino);
+        }
+    }
+
+    /// Stores access times if very many wait. Called before reading, without locks; what fails is latched, and reading goes on.
+    pub(crate) fn limit_accesses(&self) {
+        if self.inodes.accesses.0.lock().len() >= WAITING_MAX {
+            let _ = self.store_accesses();
+        }
+    }
+
+    /// Puts all inodes whose access times wait. The caller holds no lock.
+    ///
+    /// # Errors
+    /// I/O, damage.
+    pub(crate) fn store_accesses(&self) -> FsResult<()> {
+        let waiting = std::mem::take(&mut *self.inodes.accesses.0.lock());
+        for ino in waiting {
+            self.check_writable()?;
+            self.balance()?;
+            // N2: one that still waits is in memory.
+            let Some(inode) = self.inodes.get(ino) else {
+                continue;
+            };
+            let _gate = inode.gate.write();
+            let waits = {
+                let core = inode.core();
+                core.access_waits && !core.gone
+            };
+            if waits {
+                self.with_op(|op| self.put_inode(op, &inode))?;
+            }
+        }
+        Ok(())
+    }
+}
