@@ -16,8 +16,10 @@ pub enum Hazard {
     R(u32),
     /// Of F2FS: checkpoints, roll-forward, cleaning.
     F(u32),
+    /// Of a volume without room: they need no power cut.
+    S(u32),
 }
-use Hazard::{F, H, R};
+use Hazard::{F, H, R, S};
 
 impl fmt::Display for Hazard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,6 +27,7 @@ impl fmt::Display for Hazard {
             Hazard::H(n) => f.pad(&format!("H{n}")),
             Hazard::R(n) => f.pad(&format!("R{n}")),
             Hazard::F(n) => f.pad(&format!("F{n}")),
+            Hazard::S(n) => f.pad(&format!("S{n}")),
         }
     }
 }
@@ -246,6 +249,24 @@ mutants! {
     F2fsjStaleIncarnation = "f2fsj-stale-incarnation", F(55);
     /// The ring is redone onto a pack that somebody else wrote.
     F2fsjStampIgnored = "f2fsj-stamp-ignored", F(56);
+    /// Blocks are promised to delayed pages of ext4 that are promised already.
+    PromiseTwice = "promise-twice", S(1);
+    /// Delayed pages of ext4 have no blocks promised for the tree of their file.
+    NoTreePromise = "no-tree-promise", S(2);
+    /// The tree of a file of ext4 changes while blocks are promised for what it was.
+    TreeUnsettled = "tree-unsettled", S(2);
+    /// Whoever finds no block of ext4 for his claim does not search alone.
+    SearchBesideOthers = "search-beside-others", S(3);
+    /// Windows are opened while somebody searches for the last blocks.
+    WindowWhileStarving = "window-while-starving", S(3);
+    /// F2FS counts blocks beyond what users may have.
+    F2fsClaimBeyond = "f2fs-claim-beyond", S(4);
+    /// F2FS counts nodes beyond what users may have.
+    F2fsNodeBeyond = "f2fs-node-beyond", S(4);
+    /// Write-back of F2FS takes segments without looking how many are free.
+    F2fsWriteUnbalanced = "f2fs-write-unbalanced", S(5);
+    /// A refused reservation of F2FS stays in the address slot.
+    F2fsSlotUncounted = "f2fs-slot-uncounted", S(6);
 }
 
 impl fmt::Display for Mutant {
@@ -289,7 +310,8 @@ mod tests {
         let journaling = (1..=26).map(H);
         let translation = [2, 3, 4, 5, 6, 7, 8, 11, 15, 16, 17, 18, 19, 20, 22, 23].map(R);
         let f2fs = [1].map(F);
-        for hazard in journaling.chain(translation).chain(f2fs) {
+        let space = (1..=6).map(S);
+        for hazard in journaling.chain(translation).chain(f2fs).chain(space) {
             assert!(Mutant::ALL.iter().any(|m| m.hazard() == hazard), "{hazard}");
         }
         for m in Mutant::ALL {

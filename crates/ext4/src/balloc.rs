@@ -58,7 +58,7 @@ impl Ext4 {
         }
         let want = claim.blocks as u32;
         let mut found = self.search(tx, goal, want, continues);
-        if matches!(found, Ok(None)) {
+        if matches!(found, Ok(None)) && !rt::mutant(Mutant::SearchBesideOthers) {
             found = self.search_alone(tx, goal, want);
         }
         let found = found.and_then(|got| got.ok_or_else(|| self.no_bits()));

@@ -10,6 +10,7 @@
 //! - S3 what is not promised yet is given to [`Share::Common`] only as far as `held_back` blocks stay for others; who is given what of
 //!   [`Share::All`] says `reserve`.
 
+use base::Mutant;
 use rt::Mutex;
 
 /// Blocks taken off the account for which bits are being looked for.
@@ -60,7 +61,7 @@ impl Space {
     pub fn promise(&self, blocks: u64, share: Share) -> bool {
         let mut state = self.state.lock();
         let room = state.room(share);
-        if room < blocks {
+        if room < blocks && !rt::mutant(Mutant::PromiseTwice) {
             return false;
         }
         state.promised += blocks;

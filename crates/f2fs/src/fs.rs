@@ -51,7 +51,7 @@ impl F2fs {
                 .block_count
                 .saturating_sub(self.geo.segment0.0.into()),
             blocks_free: free,
-            blocks_available: self.space.blocks_common(),
+            blocks_available: self.space.blocks_available(),
             inodes: nodes,
             inodes_free: nodes_free,
             name_bytes_max: ondisk::f2fs::NAME_BYTES_MAX as u32,

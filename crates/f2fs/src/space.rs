@@ -1,16 +1,41 @@
 //! Counts of blocks, nodes and inodes in use: what a checkpoint says of them, and ENOSPC.
 //!
+//! The space argument of F2FS: write-back of what was accepted cannot meet ENOSPC. Who may dirty what, what is reserved for it, and why that does:
+//!
 //! - S1 a block counts from the moment its address slot says "reserved" (`NEW`) or a node number is taken, not from its allocation
-//!   in a log: delayed allocation never fails for lack of space;
-//! - S2 `blocks` never exceeds what the volume offers its users: overprovisioned segments are for cleaning;
+//!   in a log. So `blocks` is never below the blocks that are valid, and the difference is what is still to be written for the first time;
+//! - S2 `blocks` never exceeds what the volume offers its users (`user_block_count`): overprovisioned segments are for cleaning;
 //! - S3 nor, by what a caller adds who is not [admitted](fscore::ReserveOwner) to them, that without the blocks held back (`reserve_root=`).
-//!   It is decided where they are counted (S1), so write-back, cleaning and checkpoints are never refused.
+//!   It is decided where they are counted (S1), so write-back, cleaning and checkpoints are never refused;
+//! - S4 *who may dirty a page*: a writer whose page has an address slot that is no hole (D1 of `file`), so the block is counted and all nodes that lead to
+//!   it exist and are counted. A refused claim leaves the slot a hole. A page of a directory has its block from the operation that makes the entry, a node
+//!   from the one that takes its number, inline content lies in a node that exists;
+//! - S5 *write-back counts nothing*: a page out of place, a node, a directory block, and a copy by cleaning each take one block of a log and give
+//!   one back, or use one that was counted. Only the place in the log is still to be found, and for it there are
+//!   the free segments, which [`balance`](F2fs::balance) keeps above the reserve before each operation and before each batch of write-back, which is
+//!   a segment at most; by S2 the overprovisioned ones can always be had by cleaning or, where blocks only wait for it, by a checkpoint; and when they run
+//!   low logs fill holes (but for `mode=lfs`);
+//! - S6 what is dirty fits into the checkpoint that is to write it: nodes and directory blocks are counted as pressure, and cleaning or an apply comes
+//!   first when the free segments would not do (`gc/room.rs`);
+//! - S7 what `statfs` calls available can be had by one file: the nodes that name its blocks are taken off.
+//!
+//! What the kernel has in its cache and nobody has sent yet is not accepted: `fuse/src/server/write.rs` says how it is refused.
 
 use crate::F2fs;
 use crate::journal::UsageDelta;
 use crate::ops::Op;
+use base::Mutant;
 use fscore::{Errno, FsResult, ReserveOwner};
+use ondisk::f2fs::{ADDRS_PER_BLOCK, NIDS_PER_BLOCK};
 use rt::Mutex;
+use rt::atomic::{AtomicBool, Ordering};
+
+/// Nodes that a new file of so many blocks has at most: its inode, those that hold addresses, and those that hold their numbers.
+const fn nodes_of(blocks: u64) -> u64 {
+    let direct = blocks.div_ceil(ADDRS_PER_BLOCK as u64);
+    let indirect = direct.div_ceil(NIDS_PER_BLOCK as u64);
+    1 + direct + indirect + indirect.div_ceil(NIDS_PER_BLOCK as u64)
+}
 
 /// What is in use.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -41,6 +66,8 @@ pub(crate) struct Space {
     usage: Mutex<Usage>,
     limits: Mutex<Limits>,
     reserve: Reserve,
+    /// More may be in use than the limit says: by recovery, or because it was lowered.
+    over: AtomicBool,
 }
 
 impl Space {
@@ -50,6 +77,7 @@ impl Space {
             usage: Mutex::named("f2fs usage", usage),
             limits: Mutex::named("f2fs limits", Limits { blocks, nodes }),
             reserve,
+            over: AtomicBool::new(usage.blocks > blocks || usage.nodes > nodes),
         }
     }
 
@@ -61,6 +89,12 @@ impl Space {
     /// Blocks everybody may still take.
     pub fn blocks_common(&self) -> u64 {
         self.blocks_free().saturating_sub(self.reserve.blocks)
+    }
+
+    /// Blocks that one new file of everybody may have as content (S7).
+    pub fn blocks_available(&self) -> u64 {
+        let common = self.blocks_common();
+        common.saturating_sub(nodes_of(common))
     }
 
     /// Blocks users may still take, those held back among them.
@@ -77,7 +111,8 @@ impl Space {
         self.by_caller(|held_back| {
             let limit = self.limits.lock().blocks;
             let mut usage = self.usage.lock();
-            if usage.blocks + n > limit.saturating_sub(held_back) {
+            let full = usage.blocks + n > limit.saturating_sub(held_back);
+            if full && !rt::mutant(Mutant::F2fsClaimBeyond) {
                 return Err(Errno::NoSpc.into());
             }
             usage.blocks += n;
@@ -106,7 +141,8 @@ impl Space {
             let limits = *self.limits.lock();
             let mut usage = self.usage.lock();
             let blocks = limits.blocks.saturating_sub(held_back);
-            if usage.blocks + 1 > blocks || usage.nodes + 1 > limits.nodes {
+            let full = usage.blocks + 1 > blocks && !rt::mutant(Mutant::F2fsNodeBeyond);
+            if full || usage.nodes + 1 > limits.nodes {
                 return Err(Errno::NoSpc.into());
             }
             usage.blocks += 1;
@@ -148,16 +184,37 @@ impl Space {
         usage.blocks += found.blocks;
         usage.nodes += found.nodes;
         usage.inodes += found.inodes;
+        self.over.store(true, Ordering::Relaxed);
     }
 
     /// What is in use after a journal was redone, whatever the limit.
     pub fn set_recovered(&self, usage: Usage) {
         *self.usage.lock() = usage;
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// Checks S2, unless a recovery has brought more than the limit.
+    ///
+    /// # Panics
+    /// If more is counted.
+    pub fn check(&self) {
+        let limit = *self.limits.lock();
+        let usage = self.usage.lock();
+        let over = self.over.load(Ordering::Relaxed);
+        assert!(
+            over || usage.blocks <= limit.blocks && usage.nodes <= limit.nodes,
+            "S2: {usage:?} are counted, {limit:?} are there"
+        );
+        assert!(
+            u64::from(usage.nodes) <= usage.blocks && usage.inodes <= usage.nodes,
+            "S1: {usage:?}"
+        );
     }
 
     /// `checkpoint=disable`: no more than so many blocks may be in use, as what is freed cannot be used again.
     pub fn limit_blocks(&self, blocks: u64) {
         self.limits.lock().blocks = blocks;
+        self.over.store(true, Ordering::Relaxed);
     }
 }
 
@@ -210,6 +267,22 @@ fn count(op: &Op<'_>, blocks: i64, nodes: i64, inodes: i64) {
 mod tests {
     use super::*;
     use fscore::Caller;
+
+    #[test]
+    fn a_file_of_what_is_available_has_room_for_its_nodes() {
+        for free in [0, 1, 2, 10, 1018, 1019, 5_000, 40_000, 3_000_000] {
+            let space = Space::new(Usage::default(), free, 1, Reserve::default());
+            let data = space.blocks_available();
+            assert!(
+                data == 0 || data + nodes_of(data) <= free,
+                "S7: {data} of {free}"
+            );
+            assert!(
+                data + nodes_of(data) + 4 >= free,
+                "S7: {data} of {free} only"
+            );
+        }
+    }
 
     #[test]
     fn nothing_is_counted_beyond_the_limit() {

@@ -131,6 +131,7 @@ impl F2fs {
             counted >= valid,
             "S1: {valid} blocks are valid, {counted} counted"
         );
+        self.space.check();
     }
 
     /// Lets an operation in, and notes damage that it finds.

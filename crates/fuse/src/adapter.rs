@@ -353,7 +353,8 @@ impl Filesystem for Adapter {
             if owner.is_none() {
                 self.server.note_pages(ino.0);
             }
-            let done = match write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            let cached = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+            let done = match cached {
                 // For whoever has dirtied the pages (A2).
                 true => self.server.write_cached(ino.0, offset, data, kill),
                 false => as_caller(request, || {
@@ -364,6 +365,10 @@ impl Filesystem for Adapter {
             match done {
                 Ok(n) if owner.is_some() && self.server.may_have_pages(ino.0) => {
                     self.notices.answer_without_pages(ino, offset, n, reply);
+                }
+                Err(Errno::NoSpc) if cached => {
+                    written(Err(Errno::NoSpc), reply);
+                    self.notices.drop_refused(ino, offset, data.len());
                 }
                 done => written(done, reply),
             }

@@ -8,23 +8,33 @@
 //!   content is known when the write looks;
 //! - P2 dropping waits for pages that are being read, which needs a thread to answer. So it happens in a thread of its own, which answers the write
 //!   afterwards, and never in one that answers requests;
+//! - P4 pages whose write-back found no room (W5 of `server/write.rs`) are dropped after the write was answered: until then they are under write-back, and
+//!   dropping would wait for that. Dropping writes pages that are dirty again, which may be refused in turn: so that is answered at once, and only then queued;
 //! - P3 a file that is only read and written directly has no pages, and its writes are answered at once.
 
 use crate::server::KernelCache;
 use fuser::{INodeNo, Notifier, ReplyWrite};
 use rt::{JoinHandle, Mutex, RwLock, SendError, Sender, channel_named, spawn};
 
-/// Direct writes that wait for their pages to go. A full queue would stop the threads that P2 needs; the kernel bounds what is under way.
+/// Writes whose pages are to go. A full queue would stop the threads that P2 needs; the kernel bounds what is under way.
 const WAITING_MAX: usize = usize::MAX;
 /// As the offset of a range: attributes only, no pages.
 const ATTRIBUTES: i64 = -1;
 
-/// A direct write whose content has changed, and whose pages have to go.
+/// Pages that have to go: those of a direct write whose content has changed, with its answer, or those that found no room.
 struct Written {
     ino: INodeNo,
     offset: u64,
     len: usize,
-    reply: ReplyWrite,
+    reply: Option<ReplyWrite>,
+}
+
+impl Written {
+    fn answer(self) {
+        if let Some(reply) = self.reply {
+            reply.written(self.len as u32);
+        }
+    }
 }
 
 /// The way to the kernel; there is none before the mount and after its end.
@@ -70,33 +80,43 @@ impl Notices {
 
     /// Answers a direct write of `len` bytes when the kernel keeps no page of its range any more (P2).
     pub fn answer_without_pages(&self, ino: INodeNo, offset: u64, len: usize, reply: ReplyWrite) {
-        let one = Written {
+        self.drop_soon(Written {
             ino,
             offset,
             len,
-            reply,
-        };
+            reply: Some(reply),
+        });
+    }
+
+    /// The kernel keeps no page of the range, soon: they are not what the file holds (P4). The write that was refused has been answered.
+    pub fn drop_refused(&self, ino: INodeNo, offset: u64, len: usize) {
+        self.drop_soon(Written {
+            ino,
+            offset,
+            len,
+            reply: None,
+        });
+    }
+
+    fn drop_soon(&self, one: Written) {
         let queue = (self.dropper.lock().as_ref()).map(|dropper| dropper.written.clone());
         let left = match queue {
             Some(queue) => queue.send(one),
             None => Err(SendError::Disconnected(one)),
         };
         if let Err(SendError::Disconnected(one) | SendError::PowerLost(one)) = left {
-            one.reply.written(one.len as u32);
+            one.answer();
         }
     }
 }
 
 fn drop_pages(kernel: &Notifier, written: Written) {
     let Written {
-        ino,
-        offset,
-        len,
-        reply,
+        ino, offset, len, ..
     } = written;
     // A kernel that has forgotten the inode has no pages of it; one that is going away reads nothing any more.
     let _ = kernel.inval_inode(ino, offset as i64, len as i64);
-    reply.written(len as u32);
+    written.answer();
 }
 
 impl KernelCache for Notices {

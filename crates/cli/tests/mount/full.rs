@@ -11,6 +11,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Bytes of which the model knows one value.
 const CELL: u64 = 512;
@@ -323,6 +324,37 @@ impl Writer {
         cut.expect("giving back needs no room");
     }
 
+    /// What a program reads from the kernel's cache is what the file holds: pages without room do not stay there (W5 of `fuse/src/server/write.rs`).
+    fn coherent(&self) {
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            let cached = std::fs::read(&self.path).expect("there");
+            let held = self.read_direct(cached.len());
+            let differs = (0..cached.len()).find(|&at| cached[at] != held[at]);
+            let Some(at) = differs else { return };
+            let path = self.path.display();
+            assert!(
+                Instant::now() < until,
+                "{path}: byte {at} is read as {}, the file holds {}, after\n  {}",
+                cached[at],
+                held[at],
+                self.log.join("\n  ")
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The content past the kernel's cache, zeros behind its end.
+    fn read_direct(&self, len: usize) -> Vec<u8> {
+        let mut memory = vec![0; len.next_multiple_of(PAGE as usize) + 2 * PAGE as usize];
+        let skip = memory.as_ptr().align_offset(PAGE as usize);
+        let end = memory.len() - PAGE as usize + skip;
+        let direct = self.open(&self.path, O_DIRECT);
+        let read = direct.read_at(&mut memory[skip..end], 0);
+        let n = read.expect("readable");
+        memory[skip..skip + len.max(n)].to_vec()
+    }
+
     fn settle(&mut self) -> Option<String> {
         let found = std::fs::read(&self.path).expect("there");
         let log = std::mem::take(&mut self.log).join("\n  ");
@@ -376,6 +408,7 @@ fn try_case(case: &Case, seed: u64, rounds: usize, steps: usize) {
                 scope.spawn(|| writer.steps(steps));
             }
         });
+        writers.iter().for_each(Writer::coherent);
         place.umount();
         check(&place, case.fs);
         place.mount(case.options);

@@ -82,20 +82,9 @@ impl Ext4 {
         let size = grow.then_some(end);
         let mut lblk = offset / self.block();
         let last = end.div_ceil(self.block());
-        // Ends: each turn moves on, or is the only one after room was made.
-        let mut made_room = false;
         while lblk < last {
-            match self.allocate_some(inode, lblk as u32, last - lblk, size) {
-                Ok(blocks) => {
-                    lblk += u64::from(blocks);
-                    made_room = false;
-                }
-                Err(e) if e.errno() == Errno::NoSpc && !made_room => {
-                    self.make_room()?;
-                    made_room = true;
-                }
-                Err(e) => return Err(e),
-            }
+            let some = || self.allocate_some(inode, lblk as u32, last - lblk, size);
+            lblk += u64::from(self.with_room(some)?);
         }
         self.transact(1, |tx| {
             {

@@ -12,7 +12,9 @@
 //! - B3 so only records of delayed pages may be inserted while there are delayed pages. Whatever else inserts records (fallocate in every mode) holds
 //!   `gate` exclusively, so that no page becomes delayed, and writes the delayed ones back before ([`Ext4::settle_delayed`]);
 //! - B4 a promise for more pages is made under the lock of the core, from the root as it lies there. While write-back changes the tree (`busy`), the root says
-//!   nothing, and the promise is made for any tree.
+//!   nothing, and the promise is made for any tree;
+//! - B5 nobody is refused because of blocks that are only promised for the worst case, or wait for a commit: those are made free first. Others may take them before
+//!   he comes back to them, so he tries again; somebody else gets on each time, and after some rounds the volume counts as full.
 
 use super::writeback::leave_unpromised;
 use crate::Ext4;
@@ -20,9 +22,12 @@ use crate::extent::parse_root;
 use crate::inode::{Core, Inode};
 use crate::map::Span;
 use crate::reserve::Right;
-use base::{BlockSize, Ino};
-use fscore::FsResult;
+use base::{BlockSize, Ino, Mutant};
+use fscore::{Errno, FsResult};
 use ondisk::ext4::{ExtentNode, INLINE_EXTENTS_MAX};
+
+/// Rounds in which others may be faster (B5).
+pub(crate) const ROUNDS_MAX: u32 = 16;
 
 /// Levels by which a tree may grow while a promise is made beside its write-back.
 const GROWTH: u16 = 2;
@@ -34,7 +39,10 @@ const fn half(size: BlockSize) -> u64 {
 
 /// Extent blocks that `delayed` pages may need (B1).
 fn tree_blocks(size: BlockSize, delayed: u64, depth: u16, records: u64) -> u64 {
-    if delayed == 0 || (depth == 0 && records + delayed <= INLINE_EXTENTS_MAX.into()) {
+    if rt::mutant(Mutant::NoTreePromise)
+        || delayed == 0
+        || (depth == 0 && records + delayed <= INLINE_EXTENTS_MAX.into())
+    {
         return 0;
     }
     let split = delayed * u64::from(depth);
@@ -77,6 +85,7 @@ impl Ext4 {
     pub(super) fn settle_delayed(&self, inode: &Inode) -> FsResult<()> {
         match self.pages.delayed(inode.ino) {
             0 => Ok(()),
+            _ if rt::mutant(Mutant::TreeUnsettled) => Ok(()),
             _ => self.write_pages(inode, 0..u64::MAX),
         }
     }
@@ -84,15 +93,33 @@ impl Ext4 {
     /// Promises a block to one more delayed page, after making room if there is none: delayed pages are allocated (which frees
     /// what was promised for the worst case) and pending frees are committed.
     pub(super) fn promise_or_make_room(&self, inode: &Inode, right: Right) -> FsResult<bool> {
-        if self.promise_pages(inode, 1, right)? {
-            return Ok(true);
+        for _ in 0..ROUNDS_MAX {
+            if self.promise_pages(inode, 1, right)? {
+                return Ok(true);
+            }
+            if !self.make_room()? {
+                break;
+            }
         }
-        self.make_room()?;
         self.promise_pages(inode, 1, right)
     }
 
-    /// Turns promises into free blocks as far as possible.
-    pub(crate) fn make_room(&self) -> FsResult<()> {
+    /// Runs `operation`, and again after making room as often as it finds no space, as long as there is something to make room of (B5).
+    pub(crate) fn with_room<T>(&self, operation: impl Fn() -> FsResult<T>) -> FsResult<T> {
+        for _ in 0..ROUNDS_MAX {
+            match operation() {
+                Err(e) if e.errno() == Errno::NoSpc && self.make_room()? => {}
+                other => return other,
+            }
+        }
+        operation()
+    }
+
+    /// Turns promises and pending frees into free blocks as far as possible. False if there were none, so that trying again is in vain.
+    pub(crate) fn make_room(&self) -> FsResult<bool> {
+        if self.space.promised() + self.space.pending() == 0 {
+            return Ok(false);
+        }
         for ino in self.pages.dirty_files(None) {
             if self.pages.delayed(ino) == 0 {
                 continue;
@@ -101,7 +128,8 @@ impl Ext4 {
                 leave_unpromised(self.write_pages(&inode, 0..u64::MAX))?;
             }
         }
-        self.mature_pending()
+        self.mature_pending()?;
+        Ok(true)
     }
 
     /// Commits if that makes freed blocks usable.

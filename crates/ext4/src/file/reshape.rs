@@ -63,20 +63,9 @@ impl Ext4 {
             self.blank_pages(inode, &range, size)?
         };
         let (mut lblk, last) = (range.start / self.block(), range.end.div_ceil(self.block()));
-        // Ends: each turn moves on, or is the only one after room was made.
-        let mut made_room = false;
         while lblk < last {
-            match self.blank_some(inode, lblk..last, &whole, grown) {
-                Ok(blocks) => {
-                    lblk += u64::from(blocks);
-                    made_room = false;
-                }
-                Err(e) if e.errno() == Errno::NoSpc && !made_room => {
-                    self.make_room()?;
-                    made_room = true;
-                }
-                Err(e) => return Err(e),
-            }
+            let some = || self.blank_some(inode, lblk..last, &whole, grown);
+            lblk += u64::from(self.with_room(some)?);
         }
         self.transact(1, |tx| self.note_reshaped(tx, inode, grown))
     }

@@ -85,19 +85,6 @@ impl Ext4 {
         }
         check_alive(dir)
     }
-
-    /// Runs `operation`; if it finds no space, makes room out of what is promised or waits for a commit, and runs it again.
-    pub(crate) fn with_room<T>(&self, operation: impl Fn() -> FsResult<T>) -> FsResult<T> {
-        match operation() {
-            Err(FsError::Posix(Errno::NoSpc))
-                if self.space.promised() + self.space.pending() > 0 =>
-            {
-                self.make_room()?;
-                operation()
-            }
-            other => other,
-        }
-    }
 }
 
 /// The directory has not been removed.

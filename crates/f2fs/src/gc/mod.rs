@@ -22,7 +22,7 @@ mod victim;
 
 use crate::F2fs;
 use crate::ops::{Cause, Freeze};
-use base::Nanos;
+use base::{Mutant, Nanos};
 use fscore::FsResult;
 use moving::{Beside, Moved, Place};
 use ondisk::f2fs::BLOCKS_PER_SEG;
@@ -115,6 +115,9 @@ impl F2fs {
     /// # Errors
     /// As [`balance`](Self::balance).
     pub(crate) fn balance_writeback(&self) -> FsResult<()> {
+        if rt::mutant(Mutant::F2fsWriteUnbalanced) {
+            return Ok(());
+        }
         match &self.journal {
             Some(journal) => self.make_room_before(journal),
             None => self.balance(),

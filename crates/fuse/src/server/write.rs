@@ -10,6 +10,8 @@
 //!   msync or close tells it. Pages behind one without room are written, because they may lie over blocks that the file has had for long;
 //! - W4 what a count or a success covers can be written back, however full the volume gets: the file system below has promised blocks to each page
 //!   before it answered (S1 of `ext4/src/space.rs`; F2FS gives a page its address in the log or its reservation in the same call).
+//! - W5 what was refused by W3 does not stay in the kernel's cache, where programs would read it until the page is evicted: the pages are dropped, and what
+//!   is read is what the file holds, as with the kernel's ext4 (P4 of `notices.rs`).
 //!
 //! Room for pages of a shared mapping cannot be asked for when they are dirtied, as a file system inside the kernel does it before it lets a page be
 //! written (SIGBUS): FUSE has no request for that moment. W3 is what remains, and keeps the promise of fsync.
