@@ -16,7 +16,7 @@ fn fresh_images_of_mke2fs_are_clean() {
     if !have_tools() {
         return;
     }
-    let all: [(u64, &[&str]); 23] = [
+    let all: [(u64, &[&str]); 35] = [
         (16, &[]),
         (16, &["-O", "inline_data"]),
         (144, &[]),
@@ -57,6 +57,27 @@ fn fresh_images_of_mke2fs_are_clean() {
                 "lazy_itable_init=0",
             ],
         ),
+        // The reserved inodes lie in two groups, or in the one that is behind the first.
+        (8, &["-b", "1024", "-g", "512", "-N", "32"]),
+        (8, &["-b", "1024", "-g", "1024", "-N", "64", "-I", "128"]),
+        (64, &["-b", "1024", "-O", "bigalloc", "-C", "16384"]),
+        (64, &["-O", "bigalloc", "-C", "65536"]),
+        (64, &["-O", "bigalloc,^resize_inode", "-C", "8192"]),
+        (1000, &["-O", "bigalloc,meta_bg,^resize_inode"]),
+        (
+            16,
+            &[
+                "-O",
+                "quota,project",
+                "-E",
+                "quotatype=usrquota:grpquota:prjquota",
+            ],
+        ),
+        (16, &["-b", "1024", "-O", "quota"]),
+        (16, &["-O", "ea_inode,verity"]),
+        (16, &["-O", "mmp"]),
+        (64, &["-b", "8192"]),
+        (64, &["-b", "16384", "-O", "quota,orphan_file"]),
     ];
     for (mib, options) in all {
         let image = Image::new(mib, options);
@@ -70,7 +91,14 @@ fn agree(name: &str, options: &[&str], seeds: std::ops::Range<u64>) {
     if !have_tools() {
         return;
     }
-    let image = volumes::filled(options);
+    let read_only = ["quota", "bigalloc", "ea_inode"];
+    let foreign = read_only
+        .iter()
+        .any(|f| options.iter().any(|o| o.contains(f)));
+    let image = match foreign {
+        true => volumes::foreign(options),
+        false => volumes::filled(options),
+    };
     let tally = corpus::run(&image, seeds);
     println!(
         "{name}: {} cases, {} found by both, {} by neither, excused {:?}, disputed {}",
@@ -88,7 +116,7 @@ fn agree(name: &str, options: &[&str], seeds: std::ops::Range<u64>) {
     );
 }
 
-const VOLUMES: [(&str, &[&str]); 6] = [
+const VOLUMES: [(&str, &[&str]); 8] = [
     ("ext4", &[]),
     (
         "ext4 with orphan file, old inodes",
@@ -104,6 +132,11 @@ const VOLUMES: [(&str, &[&str]); 6] = [
         "inline_data in large inodes",
         &["-O", "inline_data,orphan_file", "-I", "1024"],
     ),
+    (
+        "quotas, values in inodes",
+        &["-O", "quota,project,ea_inode,mmp", "-g", "2048"],
+    ),
+    ("clusters", &["-O", "bigalloc,quota", "-C", "16384"]),
 ];
 
 #[test]
