@@ -175,4 +175,19 @@ mod tests {
         let with: Vec<u32> = (0..130).filter(|&g| sb.has_superblock(g)).collect();
         assert_eq!(with, [0, 1, 3, 5, 7, 9, 25, 27, 49, 81, 125]);
     }
+
+    #[test]
+    fn with_clusters_and_short_blocks_the_first_superblock_lies_behind_the_boot_block() {
+        let mut sb = four_gib();
+        sb.set_log_block_size(0);
+        sb.set_log_cluster_size(4);
+        sb.set_ro_compat(RoCompat::SPARSE_SUPER | RoCompat::BIGALLOC);
+        sb.set_blocks_per_group(131_072);
+        assert_eq!(sb.superblock_place(0), BlockNo(1));
+        assert_eq!(sb.desc_place(1), (BlockNo(2), 64));
+        assert_eq!(sb.superblock_place(1), BlockNo(131_072));
+        assert_eq!((sb.cluster_blocks(), sb.group_clusters(0)), (16, 8192));
+        sb.set_log_block_size(2);
+        assert_eq!(sb.superblock_place(0), BlockNo(0));
+    }
 }
