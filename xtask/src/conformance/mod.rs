@@ -1,6 +1,8 @@
 //! Test suites that others wrote: on a mount of Varve beside one of the running kernel, and recovery beside e2fsck's.
 
+mod e2fsprogs;
 mod fsx;
+mod images;
 mod journals;
 mod mounts;
 mod pjdfstest;
@@ -28,6 +30,8 @@ enum What {
     Fsx(fsx::Args),
     /// Recovery beside that of e2fsck, on the journal tests of e2fsprogs (j_*)
     Journals(journals::Args),
+    /// Verdicts on volumes beside those of e2fsck, on the other tests of e2fsprogs (f_*, m_*, r_*)
+    Images(images::Args),
     /// stress-ng's file-system class beside the kernel's ext4, then dbench and bonnie++ (root)
     Stress(stress::Args),
 }
@@ -41,6 +45,7 @@ pub fn run(args: &Args) -> Result {
         What::Pjdfstest(args) => pjdfstest::run(args, &varve),
         What::Fsx(args) => fsx::run(args, &varve),
         What::Journals(args) => journals::run(args, &varve),
+        What::Images(args) => images::run(args, &varve),
         What::Stress(args) => stress::run(args, &varve),
     }
 }
