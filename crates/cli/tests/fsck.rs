@@ -285,9 +285,124 @@ fn what_cannot_be_checked_is_named() {
     assert_eq!(fsck(&["-n", "-p"], path).0, 16);
     assert_eq!(fsck(&["--colour"], path).0, 16);
     let Some(image) = folder.image() else { return };
-    folder.debugfs(&image, "feature ea_inode\n");
+    folder.debugfs(&image, "feature dirdata\n");
     let (code, text) = fsck(&[], &image);
-    assert!(code == 8 && text.contains("ea_inode"), "{code}: {text}");
+    assert!(code == 8 && text.contains("dirdata"), "{code}: {text}");
+}
+
+/// Zeros are no volume of ext4 that e2fsck could repair.
+#[test]
+fn advice_for_a_file_of_zeros_is_to_look_at_the_right_place() {
+    let folder = folder();
+    let zeros = folder.0.path().join("zeros");
+    File::create(&zeros).unwrap().set_len(64 << 20).unwrap();
+    let (code, text) = fsck(&["-n"], &zeros);
+    assert!(code == 8 && text.contains("no-file-system"), "{text}");
+    assert!(text.contains("right file or device"), "{text}");
+    assert!(!text.contains("e2fsck"), "{text}");
+}
+
+/// Blocks may be shorter than 4 KiB, and so may be what the file holds behind the last 4 KiB.
+#[test]
+fn the_last_blocks_of_a_file_count() {
+    let folder = folder();
+    let Some(image) = folder.image_of(&["-b", "1024"]) else {
+        return;
+    };
+    let len = (30 << 20) + 3072;
+    File::options()
+        .write(true)
+        .open(&image)
+        .unwrap()
+        .set_len(len)
+        .unwrap();
+    let blocks = (len / 1024).to_string();
+    let make = tool("mke2fs")
+        .args(["-q", "-F", "-t", "ext4", "-b", "1024"])
+        .arg(&image)
+        .arg(&blocks)
+        .output()
+        .unwrap();
+    assert!(make.status.success(), "{}", said(&make));
+    let (code, text) = fsck(&["-n"], &image);
+    assert_eq!(code, 0, "{text}");
+    // Recovered in memory it has them, too.
+    folder.debugfs(&image, "ssv state 0\nfeature needs_recovery\n");
+    let (code, text) = fsck(&["-n"], &image);
+    assert_eq!(code, 0, "{text}");
+    let file = File::options().write(true).open(&image).unwrap();
+    file.set_len(len - 1024).unwrap();
+    let (code, text) = fsck(&["-n"], &image);
+    assert!(code == 4 && text.contains("E105 cut-off"), "{text}");
+}
+
+/// A damaged primary superblock is damage, whatever a mount can make of it from a backup.
+#[test]
+fn a_damaged_superblock_is_a_finding_and_recovery_says_what_it_does() {
+    const LABEL: u64 = 1024 + 0x78;
+    const MAGIC: u64 = 1024 + 0x38;
+    let folder = folder();
+    let Some(image) = folder.image_of(&["-b", "1024"]) else {
+        return;
+    };
+    let damage = |at: u64| {
+        let file = File::options().write(true).open(&image).unwrap();
+        file.write_all_at(&[0x5A, 0], at).unwrap();
+    };
+    let is_clean = || {
+        assert_eq!(fsck(&["-n"], &image).0, 0);
+        let judge = tool("e2fsck").arg("-fn").arg(&image).output().unwrap();
+        assert_eq!(judge.status.code(), Some(0), "{}", said(&judge));
+    };
+    damage(LABEL);
+    let before = fs::read(&image).unwrap();
+    let (code, text) = fsck(&["-n"], &image);
+    assert!(code == 4 && text.contains("E101 superblock"), "{text}");
+    assert!(text.contains("the backup in block 8193"), "{text}");
+    let (code, text) = run(&["recover", "--dry-run"], &image);
+    assert!(
+        code == 0 && text.contains("superblock: it was damaged"),
+        "{text}"
+    );
+    assert!(before == fs::read(&image).unwrap(), "nothing was written");
+    let (code, text) = run(&["recover"], &image);
+    assert!(
+        code == 0 && text.contains("superblock: it was damaged"),
+        "{text}"
+    );
+    assert!(!text.contains("nothing to recover"), "{text}");
+    is_clean();
+    damage(LABEL);
+    let (code, text) = fsck(&["-p"], &image);
+    assert!(
+        code == 1 && text.contains("damaged superblock written anew"),
+        "{text}"
+    );
+    is_clean();
+    damage(MAGIC);
+    let (code, text) = fsck(&["-n"], &image);
+    assert!(
+        code == 4 && text.contains("the backup in block 8193"),
+        "{text}"
+    );
+    assert!(text.contains("E101 superblock (block 0)"), "{text}");
+}
+
+/// Fields that e2fsck recounts do not make a volume one that cannot be judged.
+#[test]
+fn wrong_totals_of_the_superblock_are_damage() {
+    let folder = folder();
+    let Some(image) = folder.image() else { return };
+    folder.debugfs(
+        &image,
+        "ssv free_blocks_count 99999999\nssv want_extra_isize 1001\n",
+    );
+    let (code, text) = fsck(&["-n"], &image);
+    assert!(
+        code == 4 && text.contains("E102 superblock-field"),
+        "{text}"
+    );
+    assert!(text.contains("s_want_extra_isize"), "{text}");
 }
 
 #[test]

@@ -61,6 +61,8 @@ pub struct Ext4 {
     pub(crate) sync_times: SyncTimes,
     /// What recovery did at mount.
     pub(crate) recovery: Option<RecoveryReport>,
+    /// The primary superblock was damaged at mount (M2 and M3 of `mount`).
+    pub(crate) was_torn: bool,
 }
 
 /// Whether operations are let in.
@@ -107,6 +109,11 @@ impl Ext4 {
     /// What the recovery of the journal did at mount; `None` if the log was clean.
     pub fn recovery(&self) -> Option<&RecoveryReport> {
         self.recovery.as_ref()
+    }
+
+    /// True if the mount has found the primary superblock damaged, and gone by its backup or the log; one for writing has then written it anew.
+    pub fn superblock_was_damaged(&self) -> bool {
+        self.was_torn
     }
 
     /// The first failure, if the mount is latched.

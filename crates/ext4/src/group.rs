@@ -142,11 +142,11 @@ fn check_desc(sb: &Superblock, group: u32, desc: &GroupDesc) -> FsResult<()> {
     if head_blocks(sb, group) > sb.group_blocks(group).into() {
         return bad("the group is too small for the descriptors at its start".into());
     }
-    if desc.free_blocks() > sb.group_blocks(group) {
+    if desc.free_blocks() > sb.group_clusters(group) {
         return bad(format!(
             "{} free blocks in a group of {}",
             desc.free_blocks(),
-            sb.group_blocks(group)
+            sb.group_clusters(group)
         ));
     }
     let inodes = sb.inodes_per_group();
@@ -162,16 +162,20 @@ fn check_desc(sb: &Superblock, group: u32, desc: &GroupDesc) -> FsResult<()> {
 
 /// Blocks at the start of a group that hold the superblock, descriptors and the blocks reserved for more descriptors.
 pub(crate) fn head_blocks(sb: &Superblock, group: u32) -> u64 {
+    // With clusters and blocks of 1 KiB the boot block lies in the first group.
+    let boot = sb.superblock_place(group).0 - sb.group_first_block(group).0;
     let copy = u64::from(sb.has_superblock(group));
     if !sb.incompat().has(Incompat::META_BG) {
-        return copy * (1 + u64::from(sb.desc_blocks()) + u64::from(sb.reserved_gdt_blocks()));
+        let descs = u64::from(sb.desc_blocks()) + u64::from(sb.reserved_gdt_blocks());
+        return boot + copy * (1 + descs);
     }
     // Descriptors of a meta group: one block in its first, second and last group; older ones behind the copies of the superblock.
     let (meta, nth) = (group / sb.descs_per_block(), group % sb.descs_per_block());
     if meta < sb.first_meta_group() {
-        return copy * (1 + u64::from(sb.first_meta_group()) + u64::from(sb.reserved_gdt_blocks()));
+        let descs = u64::from(sb.first_meta_group()) + u64::from(sb.reserved_gdt_blocks());
+        return boot + copy * (1 + descs);
     }
-    copy + u64::from(nth <= 1 || nth == sb.descs_per_block() - 1)
+    boot + copy + u64::from(nth <= 1 || nth == sb.descs_per_block() - 1)
 }
 
 fn system_zone(sb: &Superblock, descs: &[GroupDesc]) -> Vec<(u64, u64)> {

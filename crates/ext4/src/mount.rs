@@ -163,6 +163,7 @@ impl Ext4 {
             recovered: recovery.is_some(),
             failed: log.as_ref().is_some_and(|log| log.errno() != 0),
         };
+        let was_torn = torn;
         // Recovery may have brought a newer superblock home, which says what it likes.
         let (sb, torn) = if found.recovered {
             usable_superblock(queues, &options)?
@@ -173,6 +174,7 @@ impl Ext4 {
         let journal = start_journal(&queue, log, &sb, &options)?;
         let mut fs = Ext4::assemble(queue, journal, options, sb, groups)?;
         fs.recovery = recovery;
+        fs.was_torn = was_torn;
         let waiting = match fs.look() {
             Ok(waiting) => waiting,
             Err(e) => {
@@ -231,6 +233,7 @@ impl Ext4 {
             damage_noted: AtomicBool::new(false),
             sync_times: crate::times::SyncTimes::new(),
             recovery: None,
+            was_torn: false,
             options,
         })
     }

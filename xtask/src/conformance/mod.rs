@@ -1,6 +1,8 @@
 //! Test suites that others wrote: on a mount of Varve beside one of the running kernel, and recovery beside e2fsck's.
 
+mod e2fsprogs;
 mod fsx;
+mod images;
 mod journals;
 pub mod ltp;
 mod mounts;
@@ -34,6 +36,8 @@ enum What {
     Ltp(ltp::Args),
     /// The generic group of xfstests, whose built source tree is named (root)
     Xfstests(xfstests::Args),
+    /// Verdicts on volumes beside those of e2fsck, on the other tests of e2fsprogs (f_*, m_*, r_*)
+    Images(images::Args),
     /// stress-ng's file-system class beside the kernel's ext4, then dbench and bonnie++ (root)
     Stress(stress::Args),
 }
@@ -49,6 +53,7 @@ pub fn run(args: &Args) -> Result {
         What::Journals(args) => journals::run(args, &varve),
         What::Ltp(args) => ltp::run(args, &varve),
         What::Xfstests(args) => xfstests::run(args, &varve),
+        What::Images(args) => images::run(args, &varve),
         What::Stress(args) => stress::run(args, &varve),
     }
 }

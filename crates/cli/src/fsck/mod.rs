@@ -121,6 +121,10 @@ fn to_text(image: &Path, checked: &Checked, write: bool) -> String {
         };
         let place = place(checked.written);
         lines.push(format!("{name}: {what}, {place}"));
+        if checked.mended && matches!(checked.kind, Fs::Ext4 | Fs::Ext3) {
+            let what = "damaged superblock written anew from its backup and the log";
+            lines.push(format!("{name}: {what}, {place}"));
+        }
     }
     if let Some(why) = &checked.refused {
         lines.push(format!("{name}: {}", refusal(checked.recovered, why)));

@@ -12,7 +12,7 @@ use ondisk::ext4::{BitmapChecksum, FileType, GroupFlags, Incompat, State};
 pub(super) fn check(volume: &Volume<'_>, state: &mut Gathered<'_>, options: &Options) {
     let (mut blocks, mut inodes) = (0, 0);
     for group in 0..volume.sb.groups_count() {
-        blocks += u64::from(check_blocks(volume, state, group));
+        blocks += u64::from(check_blocks(volume, state, group)) * volume.cluster();
         inodes += u64::from(check_inodes(volume, state, group));
     }
     let sb = &volume.sb;
@@ -41,10 +41,10 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut Gathered<'_>, options: &Opt
     }
 }
 
-/// Free blocks of a group.
+/// Free blocks of a group; with clusters, whole ones.
 fn check_blocks(volume: &Volume<'_>, state: &mut Gathered<'_>, group: u32) -> u32 {
     let desc = &volume.descs[group as usize];
-    let len = volume.sb.group_blocks(group);
+    let len = volume.sb.group_clusters(group);
     let expected = state.usage.map(volume, group).into_owned();
     let free = bitmap::count_zeros(&expected, len);
     let note = |kind, what: String| Finding::new(kind, what).group(group);
@@ -71,14 +71,15 @@ fn check_blocks(volume: &Volume<'_>, state: &mut Gathered<'_>, group: u32) -> u3
     if map[..] == expected[..] {
         return free;
     }
-    let first = volume.sb.group_first_block(group).0;
+    let (first, cluster) = (volume.sb.group_first_block(group).0, volume.cluster());
     let mut differ = |bit: u32, count: u32, used: bool| {
         let (kind, what) = if used {
             (Kind::UsedMarkedFree, "in use, marked free")
         } else {
             (Kind::LostBlocks, "marked used, belong to nothing")
         };
-        let what = format!("blocks {}+{count}: {what}", first + u64::from(bit));
+        let (bit, count) = (u64::from(bit) * cluster, u64::from(count) * cluster);
+        let what = format!("blocks {}+{count}: {what}", first + bit);
         state.found.add(note(kind, what).block(at.0));
     };
     each_difference(&expected, &map, len, &mut differ);
@@ -93,11 +94,10 @@ fn check_inodes(volume: &Volume<'_>, state: &mut Gathered<'_>, group: u32) -> u3
     let base = group * per_group;
     let mut expected = vec![0; volume.block_bytes()];
     bitmap::fill(&mut expected, per_group, volume.bits() - per_group, true);
-    if group == 0 {
-        // Reserved inodes are never free.
-        let reserved = sb.first_ino().0.saturating_sub(1).min(per_group);
-        bitmap::fill(&mut expected, 0, reserved, true);
-    }
+    // Reserved inodes are never free; small groups have a part of them each.
+    let reserved = sb.first_ino().0.saturating_sub(1);
+    let reserved = reserved.saturating_sub(base).min(per_group);
+    bitmap::fill(&mut expected, 0, reserved, true);
     let mut dirs = 0;
     for (ino, file) in state.files.range(base + 1..=base + per_group) {
         bitmap::fill(&mut expected, ino - base - 1, 1, true);

@@ -1,5 +1,6 @@
 //! Directories: their blocks, entries, and what the entries lead to.
 
+use super::crypt;
 use super::finding::Kind;
 use super::htree::{self, Index};
 use super::mapping::Run;
@@ -244,7 +245,7 @@ impl Reading<'_> {
             return state.at_place(dir, at, Kind::DirTarget, what);
         };
         file.names += 1;
-        let kind = file.kind;
+        let (kind, policy) = (file.kind, file.policy);
         let second = kind == FileType::Directory && file.parent.is_some();
         if kind == FileType::Directory && file.parent.is_none() {
             file.parent = Some(dir);
@@ -252,6 +253,13 @@ impl Reading<'_> {
         if second {
             let what = format!("\"{name}\" is another name of directory {ino}");
             state.at_place(dir, at, Kind::DirParents, what);
+        }
+        let own = state
+            .files
+            .get(&dir)
+            .map_or(crypt::Policy::None, |f| f.policy);
+        if let Some((wrong, what)) = crypt::entry_fault(own, entry.name, (kind, policy)) {
+            state.at_place(dir, at, wrong, format!("\"{name}\" {what}"));
         }
         self.check_type(state, at, entry, kind);
     }

@@ -30,18 +30,24 @@ macro_rules! kinds {
 
 kinds! {
     /// Neither magic number, checksum nor geometry make a superblock of these bytes.
-    Superblock = 101, "superblock", "restore it from a backup: e2fsck -b 32768";
+    Superblock = 101, "superblock", "let e2fsck restore it from a backup: e2fsck -b BLOCK -B SIZE";
     /// A field of the superblock contradicts the volume.
     SuperblockField = 102, "superblock-field", "let e2fsck recompute it";
     /// A backup of the superblock is damaged or of another volume.
     BackupSuperblock = 103, "backup-superblock", "write the backups anew: e2fsck -f";
     /// A backup of the group descriptors is damaged or of another volume.
     BackupDescriptor = 104, "backup-descriptor", "write the backups anew: e2fsck -f";
+    /// The volume is larger than its device.
+    CutOff = 105, "cut-off", "its end is missing: copy the image anew, in full; what is here alone cannot be trusted";
+    /// Nothing says that this is a volume of ext4, and no backup is where one would be.
+    NoFileSystem = 106, "no-file-system", "check that this is the right file or device, and that the volume begins at its start: not in a partition of it, not compressed";
+    /// The block that says who uses the volume is damaged, or says that somebody does.
+    Mmp = 107, "mmp", "make sure that no other machine uses the volume, then tune2fs -f -E clear_mmp";
 
     /// The checksum of a group descriptor is wrong.
     GroupChecksum = 201, "group-checksum", "let e2fsck verify the group and recompute it";
     /// A group descriptor leads out of the volume or onto other metadata.
-    GroupPlace = 202, "group-place", "restore the descriptors from a backup: e2fsck -b 32768";
+    GroupPlace = 202, "group-place", "let e2fsck restore the descriptors from a backup: e2fsck -b BLOCK -B SIZE";
     /// A field of a group descriptor is impossible.
     GroupField = 203, "group-field", "let e2fsck recompute it";
 
@@ -65,6 +71,8 @@ kinds! {
     Unattached = 309, "unattached", "let e2fsck put it into lost+found";
     /// Content in the inode without its attribute, or of another length, or where there can be none.
     InlineData = 310, "inline-data", "let e2fsck clear the flag, correct the size, or remove the inode";
+    /// A time whose year was stored in a form that only old kernels read as it was meant.
+    InodeTime = 311, "inode-time", "let e2fsck correct the time";
 
     /// A node of an extent tree is no such node.
     ExtentNode = 401, "extent-node", "the file is damaged from there on; e2fsck cuts the tree";
@@ -78,6 +86,8 @@ kinds! {
     SharedBlock = 405, "shared-block", "at least one of the two has wrong content; e2fsck clones or deletes";
     /// The inode of the reserved descriptor blocks is damaged.
     ResizeInode = 406, "resize-inode", "let e2fsck rebuild it";
+    /// Data lies at another place of its cluster than in the file.
+    ClusterPlace = 407, "cluster-place", "let e2fsck copy the data to a place of its own";
 
     /// A directory block is not filled with entries.
     DirBlock = 501, "dir-block", "names are lost; e2fsck salvages the rest";
@@ -103,6 +113,8 @@ kinds! {
     Htree = 511, "htree", "let e2fsck rebuild the index: e2fsck -D";
     /// There is no root directory.
     Root = 512, "root", "let e2fsck make a new one";
+    /// An encrypted directory names a file that is not encrypted like it.
+    DirPolicy = 513, "dir-policy", "the file cannot be read under this name; e2fsck removes the entry";
 
     /// Extended attributes are damaged.
     Xattr = 601, "xattr", "the attributes are lost; e2fsck clears them";
@@ -144,6 +156,8 @@ kinds! {
     DirCount = 809, "dir-count", "let e2fsck correct the count";
     /// Bits behind the end of a bitmap are clear.
     BitmapPadding = 810, "bitmap-padding", "let e2fsck set them";
+    /// The file of a quota notes other sums than those of the files, or cannot be read.
+    Quota = 811, "quota", "let e2fsck count anew";
 
     /// A block cannot be read.
     Unreadable = 901, "unreadable", "copy what can be read to another device and check the copy";

@@ -42,7 +42,7 @@ pub(super) fn load(
     (misplaced == 0).then_some(descs)
 }
 
-fn misplaced_field(sb: &Superblock, group: u32, desc: &GroupDesc) -> Option<String> {
+pub(super) fn misplaced_field(sb: &Superblock, group: u32, desc: &GroupDesc) -> Option<String> {
     let places = [
         ("bg_block_bitmap", desc.block_bitmap(), 1),
         ("bg_inode_bitmap", desc.inode_bitmap(), 1),
@@ -65,8 +65,8 @@ fn misplaced_field(sb: &Superblock, group: u32, desc: &GroupDesc) -> Option<Stri
 }
 
 fn impossible_field(sb: &Superblock, group: u32, desc: &GroupDesc) -> Option<String> {
-    if desc.free_blocks() > sb.group_blocks(group) {
-        let (free, blocks) = (desc.free_blocks(), sb.group_blocks(group));
+    if desc.free_blocks() > sb.group_clusters(group) {
+        let (free, blocks) = (desc.free_blocks(), sb.group_clusters(group));
         return Some(format!("{free} free blocks in a group of {blocks}"));
     }
     let uninit = desc.flags().0 & (GroupFlags::INODE_UNINIT | GroupFlags::BLOCK_UNINIT).0;

@@ -3,9 +3,10 @@
 use super::finding::{Finding, Kind};
 use super::mapping::{self, Mapping};
 use super::orphans::OrphanFile;
-use super::state::{Dir, File, State};
+use super::quota::{self, Charge, QuotaFile};
+use super::state::{Apart, Dir, File, Holds, State};
 use super::volume::Volume;
-use super::{inline, resize, symlink, xattrs};
+use super::{crypt, inline, resize, symlink, xattrs};
 use base::Ino;
 use base::bytes::{get_le16, get_le32, is_zero};
 use ondisk::ext4::{
@@ -104,6 +105,7 @@ fn check_inode(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
         return resize::check(volume, state, inode);
     }
     let journal = is_journal(sb, ino);
+    let quota = quota::kind_of(sb, ino);
     if ino < sb.first_ino().0 && ino != ROOT_INO.0 && !journal {
         return check_reserved(volume, state, ino, inode);
     }
@@ -129,21 +131,35 @@ fn check_inode(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
         state.at_inode(ino, Kind::InodeDeletion, what);
     }
     let orphan_file = sb.compat().has(Compat::ORPHAN_FILE) && ino == sb.orphan_file_ino().0;
+    let policy = crypt::policy_of(volume, state, ino, inode);
+    let imagic = sb.compat().has(Compat::IMAGIC_INODES) && inode.flags().has(InodeFlags::IMAGIC);
     state.files.insert(
         ino,
         File {
             kind: FileType::of_mode(inode.mode()),
             links: inode.links(),
             names: 0,
-            nameless: journal || orphan_file || (orphan && inode.links() == 0),
+            nameless: journal
+                || orphan_file
+                || imagic
+                || quota.is_some()
+                || (orphan && inode.links() == 0),
             parent: None,
             dotdot: None,
+            policy,
+            holds: held_values(sb, inode),
         },
     );
     check_flags(volume, state, ino, inode);
-    let keep = inode.is_dir() || journal || orphan_file || inode.is_symlink();
+    if !journal {
+        check_times(state, ino, inode);
+    }
+    let keep = inode.is_dir() || journal || orphan_file || quota.is_some() || inode.is_symlink();
     let mapping = check_content(volume, state, ino, inode, keep);
-    if journal {
+    if let Some(kind) = quota {
+        let runs = mapping.runs;
+        state.quotas[kind] = inode.is_regular().then_some(QuotaFile { runs });
+    } else if journal {
         state.journal = inode.is_regular().then(|| (inode.size(), mapping.runs));
     } else if orphan_file {
         state.orphan_file = inode.is_regular().then(|| OrphanFile {
@@ -160,6 +176,19 @@ fn check_inode(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
             inline: mapping.inline,
         });
     }
+}
+
+/// What an inode for values of attributes says: the times are words of it.
+fn held_values(sb: &Superblock, inode: &Inode) -> Option<Holds> {
+    let holds = sb.incompat().has(Incompat::EA_INODE) && inode.flags().has(InodeFlags::EA_INODE);
+    holds.then(|| {
+        let word = |at| get_le32(inode.bytes(), at);
+        let (access, change, version) = (word(0x08), word(0x0C), word(0x24));
+        Holds {
+            references: u64::from(change) << 32 | u64::from(version),
+            uncounted: access == change,
+        }
+    })
 }
 
 /// A number below that of the inodes is a link in a list of orphans, unless the clock was that early.
@@ -181,6 +210,9 @@ fn check_reserved(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &
     }
     if inode.links() == 0 {
         check_deletion_time(volume, state, ino, inode);
+    }
+    if let Some(kind) = quota::kind_of(&volume.sb, ino) {
+        return check_quota(volume, state, (ino, kind), inode);
     }
     if QUOTA_INOS.contains(&ino) {
         return check_no_quota(state, ino, inode);
@@ -209,7 +241,27 @@ fn check_bad_blocks(volume: &Volume<'_>, state: &mut State<'_>, inode: &Inode) {
     mapping::map(volume, state, BAD_BLOCKS_INO, inode, false);
 }
 
-/// Volumes with feature quota are not checked. Of the count of sectors the lower half counts, as for e2fsck.
+/// The file of a quota among the reserved inodes.
+fn check_quota(
+    volume: &Volume<'_>,
+    state: &mut State<'_>,
+    (ino, kind): (u32, usize),
+    inode: &Inode,
+) {
+    if !inode.is_regular() {
+        let what = format!("the file of a quota, with mode {:#o}", inode.mode());
+        return state.at_inode(ino, Kind::InodeMode, what);
+    }
+    let mapping = mapping::map(volume, state, ino, inode, true);
+    if !mapping.broken {
+        check_regular_size(volume, state, ino, inode, mapping.written_end);
+        check_sectors(volume, state, ino, inode, mapping.clusters);
+    }
+    let runs = mapping.runs;
+    state.quotas[kind] = Some(QuotaFile { runs });
+}
+
+/// What belongs to quotas in a volume that has none. Of the count of sectors the lower half counts, as for e2fsck.
 fn check_no_quota(state: &mut State<'_>, ino: u32, inode: &Inode) {
     let in_use = inode.links() != 0
         || get_le32(inode.bytes(), 0x1C) != 0
@@ -243,19 +295,8 @@ fn check_flags(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
     if flags.has(InodeFlags::INDEX) && !(inode.is_dir() && sb.compat().has(Compat::DIR_INDEX)) {
         bad("flag of a hash index on something that has none");
     }
-    for (flag, feature, known) in [
-        (
-            InodeFlags::INLINE_DATA,
-            "inline_data",
-            Incompat::INLINE_DATA,
-        ),
-        (InodeFlags::ENCRYPT, "encrypt", Incompat::ENCRYPT),
-        (InodeFlags::EA_INODE, "ea_inode", Incompat::NONE),
-        (InodeFlags::CASEFOLD, "casefold", Incompat::CASEFOLD),
-        (InodeFlags::VERITY, "verity", Incompat::NONE),
-    ] {
-        let has = !known.is_empty() && sb.incompat().has(known);
-        if flags.has(flag) && !has {
+    for (flag, feature, has) in flags_of_features(sb) {
+        if flags.has(flag) && !has && (flag == InodeFlags::CASEFOLD || !system) {
             bad(&format!("flag {flag} without feature {feature}"));
         }
     }
@@ -264,6 +305,58 @@ fn check_flags(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
     }
     if sb.inode_bytes() > 128 && inode.extra_bytes() > 0 && inode.extra_bytes() < 4 {
         bad(&format!("i_extra_isize = {}", inode.extra_bytes()));
+    }
+}
+
+/// Flags that need a feature, and whether the volume has it. Of reserved inodes e2fsck and Linux look at that of casefold only.
+fn flags_of_features(sb: &Superblock) -> [(InodeFlags, &'static str, bool); 6] {
+    let incompat = |feature| sb.incompat().has(feature);
+    [
+        (
+            InodeFlags::INLINE_DATA,
+            "inline_data",
+            incompat(Incompat::INLINE_DATA),
+        ),
+        (InodeFlags::ENCRYPT, "encrypt", incompat(Incompat::ENCRYPT)),
+        (
+            InodeFlags::EA_INODE,
+            "ea_inode",
+            incompat(Incompat::EA_INODE),
+        ),
+        (
+            InodeFlags::CASEFOLD,
+            "casefold",
+            incompat(Incompat::CASEFOLD),
+        ),
+        (
+            InodeFlags::VERITY,
+            "verity",
+            sb.ro_compat().has(RoCompat::VERITY),
+        ),
+        (
+            InodeFlags::IMAGIC,
+            "imagic_inodes",
+            sb.compat().has(Compat::IMAGIC_INODES),
+        ),
+    ]
+}
+
+/// Times before 1970 have the bits of a year far off in the form that kernels before 3.13 wrote: until 2242 e2fsck takes them for that.
+fn check_times(state: &mut State<'_>, ino: u32, inode: &Inode) {
+    // Each with the word of its extra bits, counted from the start of the inode.
+    const TIMES: [(&str, usize, usize); 4] = [
+        ("i_atime", 0x08, 0x8C),
+        ("i_ctime", 0x0C, 0x84),
+        ("i_mtime", 0x10, 0x88),
+        ("i_crtime", 0x90, 0x94),
+    ];
+    let (raw, end) = (inode.bytes(), 128 + usize::from(inode.extra_bytes()));
+    for (field, low, extra) in TIMES {
+        let there = extra + 4 <= raw.len().min(end);
+        if there && get_le32(raw, low) >> 31 == 1 && get_le32(raw, extra) & 3 == 3 {
+            let what = format!("{field} lies beyond the year 2310: likely one before 1970");
+            return state.at_inode(ino, Kind::InodeTime, what);
+        }
     }
 }
 
@@ -279,14 +372,17 @@ fn check_content(
     let mapping = match FileType::of_mode(inode.mode()) {
         _ if is_inline(volume, inode) => {
             let inline = inline::check(state, ino, inode);
-            check_sectors(volume, state, ino, inode, attributes.into());
+            check_sectors(volume, state, ino, inode, attributes.clusters);
+            charge(volume, state, ino, inode, attributes);
             return Mapping {
                 inline,
                 ..Mapping::default()
             };
         }
         FileType::Regular | FileType::Directory => mapping::map(volume, state, ino, inode, keep),
-        FileType::Symlink if symlink::is_fast(volume, inode, attributes) => Mapping::default(),
+        FileType::Symlink if symlink::is_fast(volume, inode, attributes.clusters) => {
+            Mapping::default()
+        }
         FileType::Symlink => mapping::map(volume, state, ino, inode, keep),
         FileType::Unknown => {
             let what = format!("mode {:#o} is of no type", inode.mode());
@@ -310,13 +406,44 @@ fn check_content(
     check_size(volume, state, ino, inode, &mapping);
     // An encrypted target is any bytes behind their length.
     if inode.is_symlink() && !inode.flags().has(InodeFlags::ENCRYPT) {
-        symlink::check(volume, state, ino, inode, &mapping, attributes);
+        symlink::check(volume, state, ino, inode, &mapping, attributes.clusters);
     }
+    let all = Apart {
+        clusters: mapping.clusters + attributes.clusters,
+        ..attributes
+    };
     if !mapping.broken {
-        let blocks = mapping.blocks + u64::from(attributes);
-        check_sectors(volume, state, ino, inode, blocks);
+        check_sectors(volume, state, ino, inode, all.clusters);
+        check_clustered(volume, state, ino, inode, mapping.clusters);
     }
+    charge(volume, state, ino, inode, all);
     mapping
+}
+
+/// Charges the owners for clusters, the inode and those of values of its attributes.
+fn charge(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode, all: Apart) {
+    let charge = Charge {
+        bytes: volume.cluster_bytes(all.clusters),
+        inodes: 1 + all.inodes,
+    };
+    quota::charge(volume, state, ino, inode, charge);
+}
+
+/// Linux allocates clusters to files with extents only.
+fn check_clustered(
+    volume: &Volume<'_>,
+    state: &mut State<'_>,
+    ino: u32,
+    inode: &Inode,
+    clusters: u64,
+) {
+    let mapped = clusters > 0 && !inode.flags().has(InodeFlags::EXTENTS);
+    let own = ino == ROOT_INO.0 || ino >= volume.sb.first_ino().0;
+    let holds = inode.is_regular() || inode.is_dir();
+    if mapped && own && holds && volume.sb.ro_compat().has(RoCompat::BIGALLOC) {
+        let what = "mapped by blocks on a volume with clusters (bigalloc)";
+        state.at_inode(ino, Kind::InodeField, what);
+    }
 }
 
 fn check_size(
@@ -358,7 +485,9 @@ pub(super) fn check_regular_size(
     written_end: u64,
 ) {
     let (size, block) = (inode.size(), volume.block_bytes() as u64);
-    let what = if written_end * block > size.saturating_add(block) {
+    // Behind its end a file under fs-verity has the tree of its hashes.
+    let verity = inode.flags().has(InodeFlags::VERITY);
+    let what = if !verity && written_end * block > size.saturating_add(block) {
         format!("{size} bytes, and data up to block {written_end}")
     } else if size > block * most_blocks(volume, inode) {
         format!("{size} bytes are more than can be mapped")
@@ -383,17 +512,17 @@ fn is_inline(volume: &Volume<'_>, inode: &Inode) -> bool {
     feature && inode.flags().has(InodeFlags::INLINE_DATA)
 }
 
-/// Compares the count of sectors with the blocks that were met.
+/// Compares the count of sectors with the clusters that were met.
 pub(super) fn check_sectors(
     volume: &Volume<'_>,
     state: &mut State<'_>,
     ino: u32,
     inode: &Inode,
-    blocks: u64,
+    clusters: u64,
 ) {
     let huge = volume.sb.ro_compat().has(RoCompat::HUGE_FILE);
     let sectors = inode.sectors(huge, volume.sb.block_bytes());
-    let expected = volume.sectors(blocks);
+    let expected = volume.sectors(clusters);
     if sectors != expected {
         let what = format!("{sectors} sectors noted, {expected} in use");
         state

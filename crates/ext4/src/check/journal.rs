@@ -116,19 +116,19 @@ fn check_superblock(
     if log.block_bytes() != volume.sb.block_bytes() {
         bad(format!("s_blocksize = {}", log.block_bytes()));
     }
-    if log.users_count() > 1 {
-        bad(format!("s_nr_users = {}", log.users_count()));
-    }
-    if !log.is_v2() {
-        bad("version 1, which has no features".into());
-    }
-    let unknown = log.incompat().without(jbd2::JournalIncompat::KNOWN);
-    if !unknown.is_empty() {
-        bad(format!("feature {unknown}"));
-    }
-    let unknown = log.ro_compat();
-    if !unknown.is_empty() {
-        bad(format!("feature {unknown}"));
+    // The first version knows no features, and no other volumes.
+    if log.is_v2() {
+        if log.users_count() > 1 {
+            bad(format!("s_nr_users = {}", log.users_count()));
+        }
+        let unknown = log.incompat().without(jbd2::JournalIncompat::KNOWN);
+        if !unknown.is_empty() {
+            bad(format!("feature {unknown}"));
+        }
+        let unknown = log.ro_compat();
+        if !unknown.is_empty() {
+            bad(format!("feature {unknown}"));
+        }
     }
     if log.errno() != 0 {
         let what = format!("s_errno = {}", log.errno());

@@ -1,7 +1,7 @@
 //! The tree of directories: link counts, parents, and that everything can be reached from the root.
 
 use super::finding::Kind;
-use super::state::State;
+use super::state::{File, State};
 use super::volume::Volume;
 use ondisk::ext4::{FileType, ROOT_INO, RoCompat};
 use std::collections::BTreeSet;
@@ -24,7 +24,12 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>) {
     for (&ino, file) in &state.files {
         let is_dir = file.kind == FileType::Directory;
         let links = u32::from(file.links);
-        if !file.nameless && ino != root && (file.names == 0 || (is_dir && file.parent.is_none())) {
+        if let Some((kind, what)) = held_fault(file, state.values.get(&ino)) {
+            bad.extend(what.map(|what| (ino, kind, what)));
+        } else if !file.nameless
+            && ino != root
+            && (file.names == 0 || (is_dir && file.parent.is_none()))
+        {
             bad.push((ino, Kind::Unattached, "no name leads to it".to_string()));
         } else if !file.nameless
             && links != file.names
@@ -32,12 +37,10 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>) {
         {
             let what = format!("{links} links noted, {} found", file.names);
             bad.push((ino, Kind::LinkCount, what));
-        } else if file.nameless && file.names > 0 {
-            bad.push((
-                ino,
-                Kind::DirTarget,
-                format!("{} names lead to it; it may have none", file.names),
-            ));
+        } else if file.nameless && file.names > 0 && file.names != links {
+            // A journal may be a file with a name, as old ones were; an orphan has no link to count.
+            let what = format!("{links} links noted, {} found; it needs none", file.names);
+            bad.push((ino, Kind::LinkCount, what));
         }
         let above = if ino == root { Some(root) } else { file.parent };
         if is_dir && file.dotdot.is_some() && above.is_some() && file.dotdot != above {
@@ -50,6 +53,18 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>) {
         state.at_inode(ino, kind, what);
     }
     check_reachable(state);
+}
+
+/// For an inode that holds the value of attributes: what is wrong with how many it says. `None` for others, and for one that no attribute
+/// has: that needs a name.
+fn held_fault(file: &File, references: Option<&u64>) -> Option<(Kind, Option<String>)> {
+    let (holds, references) = (file.holds?, *references?);
+    let wrong = holds.references != references && !holds.uncounted;
+    let what = format!(
+        "{} attributes noted that have their value in it, {references} found",
+        holds.references
+    );
+    Some((Kind::XattrReferences, wrong.then_some(what)))
 }
 
 /// A directory with a parent that cannot be reached is part of a circle, or below something without a name.

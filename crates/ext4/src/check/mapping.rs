@@ -3,7 +3,7 @@
 use super::finding::Kind;
 use super::state::State;
 use super::volume::Volume;
-use ondisk::ext4::{Inode, InodeFlags, InodeSeed};
+use ondisk::ext4::{Inode, InodeFlags, InodeSeed, RoCompat};
 
 /// Mapped blocks of a file that follow each other on the device.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +21,8 @@ pub(super) struct Run {
 pub(super) struct Mapping {
     /// The runs, if they were asked for.
     pub runs: Vec<Run>,
-    /// Blocks of the device, those of the tree included.
-    pub blocks: u64,
+    /// Clusters of the device, those of the tree included: blocks, where a cluster is one.
+    pub clusters: u64,
     /// One past the last block of the file that is mapped.
     pub end: u64,
     /// One past the last one that was written.
@@ -41,6 +41,8 @@ pub(super) struct Walker<'w, 'f> {
     pub seed: Option<InodeSeed>,
     /// Whether the runs are wanted.
     pub keep: bool,
+    /// Cluster of the file and of the device in which the last data lies.
+    pub cluster: Option<(u64, u64)>,
     pub mapping: Mapping,
 }
 
@@ -61,6 +63,7 @@ pub(super) fn map(
         ino,
         seed,
         keep,
+        cluster: None,
         mapping: Mapping::default(),
     };
     if inode.flags().has(InodeFlags::EXTENTS) {
@@ -80,31 +83,61 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// Takes blocks; false if they lie outside the volume or have another owner.
-    pub fn take(&mut self, start: u64, len: u64) -> bool {
-        if !self.volume.inside(start, len) {
+    /// Takes blocks, `data` or part of the tree; false if they lie outside the volume or have another owner.
+    fn take(&mut self, start: u64, len: u64, data: bool) -> bool {
+        let volume = self.volume;
+        if !volume.inside(start, len) {
             let what = format!("blocks {start}+{len} lie outside the volume");
             self.finding(Kind::MapOutside, None, what);
             return false;
         }
-        self.mapping.blocks += len;
-        let Some(shared) = self.state.usage.take(self.volume, start, len) else {
+        let (zero, cluster) = (u64::from(volume.sb.first_data_block()), volume.cluster());
+        self.mapping.clusters += (start - zero + len).div_ceil(cluster) - (start - zero) / cluster;
+        let Some(shared) = self.state.usage.take(volume, start, len) else {
             return true;
         };
-        let owner = if self.volume.zone.touches(shared, 1) {
-            "holds metadata of the volume"
-        } else {
-            "belongs to something else already"
+        let metadata = volume.zone.touches(shared, 1);
+        if data && !metadata && volume.sb.ro_compat().has(RoCompat::SHARED_BLOCKS) {
+            return true;
+        }
+        let owner = match metadata {
+            true => "holds metadata of the volume",
+            false => "belongs to something else already",
         };
         let what = format!("of its blocks {start}+{len} block {shared} {owner}");
         self.finding(Kind::SharedBlock, Some(shared), what);
         false
     }
 
+    /// Takes blocks of data with their clusters: that in which the data before them ended is taken already.
+    fn take_data(&mut self, logical: u64, start: u64, len: u64) {
+        let cluster = self.volume.cluster();
+        if cluster == 1 || !self.volume.inside(start, len) {
+            self.take(start, len, true);
+            return;
+        }
+        if logical % cluster != start % cluster {
+            let what = format!(
+                "block {logical} of the file is block {start} of the device: not at the same place of a cluster of {cluster}"
+            );
+            self.finding(Kind::ClusterPlace, None, what);
+        }
+        let first = (logical / cluster, start / cluster);
+        let (last, end) = (logical + len - 1, start + len);
+        let from = match self.cluster {
+            Some(same) if same == first => (start / cluster + 1) * cluster,
+            _ => start,
+        };
+        if from < end {
+            self.take(from, end - from, true);
+        }
+        self.cluster = Some((last / cluster, (end - 1) / cluster));
+    }
+
     /// Takes a block of the tree and reads it; `None` if it cannot be followed.
     pub fn node(&mut self, block: u64) -> Option<base::Bytes> {
         // C2: a second time, in a circle too, it is taken already.
-        if !self.take(block, 1) {
+        if !self.take(block, 1, false) {
             return None;
         }
         let bytes = self.volume.reader.block(block, self.state.found);
@@ -114,7 +147,7 @@ impl Walker<'_, '_> {
 
     /// Takes blocks of data.
     pub fn data(&mut self, logical: u64, start: u64, len: u64, written: bool) {
-        self.take(start, len);
+        self.take_data(logical, start, len);
         let mapping = &mut self.mapping;
         mapping.end = mapping.end.max(logical + len);
         if written {

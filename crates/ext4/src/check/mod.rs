@@ -16,6 +16,7 @@
 
 mod bitmaps;
 mod blockmap;
+mod crypt;
 mod dirs;
 mod extents;
 mod finding;
@@ -26,8 +27,11 @@ mod inodes;
 mod journal;
 mod links;
 mod mapping;
+mod mmp;
 mod orphans;
+mod quota;
 mod reader;
+mod rescue;
 mod resize;
 mod state;
 mod superblock;
@@ -50,8 +54,10 @@ use volume::Volume;
 /// What a check is told about the volume.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Blocks of 4 KiB of the device.
+    /// Whole blocks of 4 KiB of the device.
     pub blocks: u64,
+    /// Bytes behind them, fewer than 4096. If there are any, one more block is read, of which no more counts.
+    pub tail: usize,
     /// The volume is in use by a file system that has written back everything: its marks "needs recovery" and "orphan
     /// present" and its orphans are as they should be, and the totals of the superblock, which are brought up to date at unmount only, are not looked at.
     pub in_use: bool,
@@ -66,6 +72,7 @@ impl Options {
     pub fn new(blocks: u64) -> Options {
         Options {
             blocks,
+            tail: 0,
             in_use: false,
             limit: 100,
             external_journal: None,
@@ -82,6 +89,8 @@ pub struct Report {
     pub beyond: u64,
     /// The log or a list of orphans waits for recovery, or recovery may mend a torn superblock.
     pub needs_recovery: bool,
+    /// False if nothing could be said of the volume: no superblock that could be used was found, or it uses what is not known.
+    pub judged: bool,
     /// Inodes in use.
     pub inodes: u64,
     /// Directories among them.
@@ -107,13 +116,14 @@ pub fn check<E: Display>(read: &dyn Fn(BlockNo) -> Result<Bytes, E>, options: &O
         findings: Vec::new(),
         beyond: 0,
         needs_recovery: false,
+        judged: false,
         inodes: 0,
         directories: 0,
         blocks: 0,
         orphans: 0,
     };
     run(
-        &Reader::new(&read, options.blocks),
+        &Reader::new(&read, options.blocks, options.tail),
         options,
         &mut found,
         &mut report,
@@ -135,7 +145,7 @@ pub(crate) fn of_inodes<E: Display>(
     orphans: &BTreeSet<Ino>,
 ) -> Vec<Finding> {
     let read = |block: BlockNo| read(block).map_err(|e| e.to_string());
-    let reader = Reader::new(&read, blocks);
+    let reader = Reader::new(&read, blocks, 0);
     let mut found = Findings::new(1);
     let head = match reader.block(0, &mut found) {
         Some(block) => Superblock::parse(&block[SUPERBLOCK_AT as usize..]),
@@ -173,7 +183,9 @@ fn run(reader: &Reader<'_>, options: &Options, found: &mut Findings, report: &mu
     inodes::scan(&volume, &mut state);
     journal::check(&volume, &mut state, options);
     orphans::check_file(&volume, &mut state, options);
+    mmp::check(&volume, &mut state);
     xattrs::check_references(&mut state);
+    quota::check(&volume, &mut state);
     dirs::check(&volume, &mut state);
     links::check(&volume, &mut state);
     bitmaps::check(&volume, &mut state, options);

@@ -6,22 +6,26 @@ use base::{BLOCK_BYTES, BlockNo, Bytes};
 /// Reads blocks of the file system.
 pub(super) struct Reader<'a> {
     read: &'a dyn Fn(BlockNo) -> Result<Bytes, String>,
-    /// Blocks of 4 KiB of the device.
-    device_blocks: u64,
+    /// Bytes of the device.
+    device_bytes: u64,
     block_bytes: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// In blocks of 4 KiB.
-    pub fn new(read: &'a dyn Fn(BlockNo) -> Result<Bytes, String>, blocks: u64) -> Reader<'a> {
+    /// Of a device of so many blocks of 4 KiB and a tail of less than one more; in blocks of 4 KiB.
+    pub fn new(
+        read: &'a dyn Fn(BlockNo) -> Result<Bytes, String>,
+        blocks: u64,
+        tail: usize,
+    ) -> Reader<'a> {
         Reader {
             read,
-            device_blocks: blocks,
+            device_bytes: blocks * BLOCK_BYTES as u64 + tail as u64,
             block_bytes: BLOCK_BYTES,
         }
     }
 
-    /// The same device in blocks of 1024, 2048 or 4096 bytes.
+    /// The same device in blocks of 1 to 64 KiB.
     pub fn in_blocks_of(&self, bytes: usize) -> Reader<'a> {
         Reader {
             block_bytes: bytes,
@@ -29,31 +33,48 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Blocks of the device.
+    /// Whole blocks of the device.
     pub fn blocks(&self) -> u64 {
-        self.device_blocks * self.ratio()
-    }
-
-    fn ratio(&self) -> u64 {
-        (BLOCK_BYTES / self.block_bytes) as u64
+        self.device_bytes / self.block_bytes as u64
     }
 
     /// The content of a block; `None`, with a finding, if it cannot be read.
     pub fn block(&self, block: u64, found: &mut Findings) -> Option<Bytes> {
-        let why = if block >= self.blocks() {
-            let blocks = self.blocks();
-            format!("lies behind the end of the device ({blocks} blocks)")
-        } else {
-            match (self.read)(BlockNo(block / self.ratio())) {
-                Ok(bytes) if bytes.len() == BLOCK_BYTES => {
-                    let at = (block % self.ratio()) as usize * self.block_bytes;
-                    return Some(bytes.slice(at..at + self.block_bytes));
-                }
-                Ok(bytes) => format!("{} bytes instead of {BLOCK_BYTES}", bytes.len()),
-                Err(why) => why,
+        match self.try_block(block) {
+            Ok(bytes) => Some(bytes),
+            Err(why) => {
+                found.add(Finding::new(Kind::Unreadable, why).block(block));
+                None
             }
-        };
-        found.add(Finding::new(Kind::Unreadable, why).block(block));
-        None
+        }
+    }
+
+    /// The same; an error says why it cannot be read.
+    pub fn try_block(&self, block: u64) -> Result<Bytes, String> {
+        if block >= self.blocks() {
+            let blocks = self.blocks();
+            return Err(format!(
+                "lies behind the end of the device ({blocks} blocks)"
+            ));
+        }
+        let at = block * self.block_bytes as u64;
+        let first = at / BLOCK_BYTES as u64;
+        if self.block_bytes <= BLOCK_BYTES {
+            let from = (at % BLOCK_BYTES as u64) as usize;
+            return Ok(self.whole(first)?.slice(from..from + self.block_bytes));
+        }
+        let mut bytes = Vec::with_capacity(self.block_bytes);
+        for n in 0..(self.block_bytes / BLOCK_BYTES) as u64 {
+            bytes.extend_from_slice(&self.whole(first + n)?);
+        }
+        Ok(bytes.into())
+    }
+
+    fn whole(&self, block: u64) -> Result<Bytes, String> {
+        let bytes = (self.read)(BlockNo(block))?;
+        match bytes.len() {
+            BLOCK_BYTES => Ok(bytes),
+            other => Err(format!("{other} bytes instead of {BLOCK_BYTES}")),
+        }
     }
 }

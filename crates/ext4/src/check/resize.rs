@@ -79,20 +79,28 @@ fn reserved(volume: &Volume<'_>) -> std::ops::Range<u32> {
     first..first + u32::from(volume.sb.reserved_gdt_blocks())
 }
 
+/// How far the groups with backups are from the first one, blocks.
 fn backups(volume: &Volume<'_>) -> Vec<u64> {
     let sb = &volume.sb;
     let groups = (1..sb.groups_count()).filter(|&group| sb.has_superblock(group));
-    groups.map(|group| sb.group_first_block(group).0).collect()
+    let each = u64::from(sb.blocks_per_group());
+    groups.map(|group| u64::from(group) * each).collect()
+}
+
+/// The block that is reserved as number `n` of those for descriptors.
+fn reserved_place(volume: &Volume<'_>, n: u32) -> u64 {
+    volume.sb.superblock_place(0).0 + 1 + u64::from(n)
 }
 
 fn check_lists(volume: &Volume<'_>, state: &mut State<'_>, top: u64, root: &[u8]) {
-    let (ino, sb) = (RESIZE_INO.0, &volume.sb);
+    let ino = RESIZE_INO.0;
     let backups = backups(volume);
     let reserved = reserved(volume);
     let pointers = volume.pointers() as u32;
     let mut expected = vec![0u32; pointers as usize];
     for n in reserved.clone() {
-        expected[(n % pointers) as usize] = sb.first_data_block() + 1 + n;
+        // They lie in the first group, so that 32 bits hold them.
+        expected[(n % pointers) as usize] = reserved_place(volume, n) as u32;
     }
     for (n, &want) in expected.iter().enumerate() {
         let word = get_le32(root, 4 * n);
@@ -102,14 +110,12 @@ fn check_lists(volume: &Volume<'_>, state: &mut State<'_>, top: u64, root: &[u8]
         }
     }
     for n in reserved {
-        let at = u64::from(sb.first_data_block() + 1 + n);
+        let at = reserved_place(volume, n);
         let Some(list) = volume.reader.block(at, state.found) else {
             return;
         };
         for slot in 0..pointers as usize {
-            let want = backups
-                .get(slot)
-                .map_or(0, |start| start + 1 + u64::from(n));
+            let want = backups.get(slot).map_or(0, |distance| at + distance);
             let word = u64::from(get_le32(&list, 4 * slot));
             if word != want {
                 let what = format!("word {slot} is {word}, should be {want}");

@@ -1,8 +1,10 @@
 //! What a check gathers on its way.
 
+use super::crypt::Policy;
 use super::finding::{Finding, Findings, Kind};
 use super::mapping::Run;
 use super::orphans::OrphanFile;
+use super::quota::{Charges, KINDS, QuotaFile};
 use super::usage::Usage;
 use ondisk::ext4::{FileType, InodeFlags};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +22,19 @@ pub(super) struct File {
     pub parent: Option<u32>,
     /// Of a directory: what its '..' says.
     pub dotdot: Option<u32>,
+    /// How it is encrypted.
+    pub policy: Policy,
+    /// Of an inode that may hold the value of attributes: how many it says.
+    pub holds: Option<Holds>,
+}
+
+/// What an inode that holds the value of attributes says of them.
+#[derive(Clone, Copy)]
+pub(super) struct Holds {
+    /// How many attributes have it.
+    pub references: u64,
+    /// Made by Lustre, which did not count them.
+    pub uncounted: bool,
 }
 
 /// A directory to be read.
@@ -38,6 +53,17 @@ pub(super) struct XattrUse {
     pub stored: u32,
     /// Owners that were met.
     pub seen: u32,
+    /// What its values in inodes of their own count for each owner.
+    pub apart: Apart,
+}
+
+/// Values of attributes that lie in inodes of their own.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Apart {
+    /// Inodes.
+    pub inodes: u64,
+    /// Clusters that the owner of the attributes is charged for, though the inodes hold them.
+    pub clusters: u64,
 }
 
 /// Everything a check gathers.
@@ -48,6 +74,14 @@ pub(super) struct State<'f> {
     pub files: BTreeMap<u32, File>,
     pub dirs: Vec<Dir>,
     pub xattrs: BTreeMap<u64, XattrUse>,
+    /// How many attributes have their value in an inode.
+    pub values: BTreeMap<u32, u64>,
+    /// What owners have.
+    pub charges: Charges,
+    /// The files of quotas that are in use.
+    pub quotas: [Option<QuotaFile>; KINDS],
+    /// Ways of encryption that were met, numbered.
+    pub policies: BTreeMap<Vec<u8>, u32>,
     /// Inodes on the list of orphans or in the orphan file; only of a volume in use.
     pub orphans: BTreeSet<u32>,
     /// Blocks of the journal, if its inode can be used.
@@ -64,6 +98,10 @@ impl<'f> State<'f> {
             files: BTreeMap::new(),
             dirs: Vec::new(),
             xattrs: BTreeMap::new(),
+            values: BTreeMap::new(),
+            charges: Charges::default(),
+            quotas: [const { None }; KINDS],
+            policies: BTreeMap::new(),
             orphans: BTreeSet::new(),
             journal: None,
             orphan_file: None,

@@ -1,65 +1,116 @@
 //! The superblock and its backups.
 
 use super::finding::{Finding, Findings, Kind};
+use super::quota;
 use super::reader::Reader;
+use super::rescue::{self, Backup};
 use super::volume::Volume;
 use super::{Options, Report};
 use crate::mount::{INCOMPAT_SUPPORTED, REVISION_MAX, RO_COMPAT_SUPPORTED};
-use base::BlockSize;
-use base::bytes::get_le32;
-use ondisk::ext4::{Compat, GroupDesc, Incompat, RoCompat, SUPERBLOCK_AT, Superblock};
+use ondisk::Corrupt;
+use ondisk::ext4::{
+    Compat, GroupDesc, INODE_BYTES_OLD, Incompat, RoCompat, SUPERBLOCK_AT, SUPERBLOCK_BYTES, State,
+    Superblock,
+};
 use std::ops::Range;
 
-/// Where the inodes of quotas are named.
-const QUOTA_INODES: [(usize, &str); 3] = [
-    (0x240, "s_usr_quota_inum"),
-    (0x244, "s_grp_quota_inum"),
-    (0x26C, "s_prj_quota_inum"),
-];
+/// Largest blocks that are checked.
+const BLOCK_BYTES_MAX: u32 = 32768;
+/// Features that are checked: those that can be mounted, and some that only are read.
+const INCOMPAT_CHECKED: Incompat =
+    Incompat(INCOMPAT_SUPPORTED.0 | Incompat::EA_INODE.0 | Incompat::MMP.0);
+/// Those that need not be known for reading.
+const RO_COMPAT_CHECKED: RoCompat = RoCompat(
+    RO_COMPAT_SUPPORTED.0
+        | RoCompat::QUOTA.0
+        | RoCompat::BIGALLOC.0
+        | RoCompat::READONLY.0
+        | RoCompat::SHARED_BLOCKS.0
+        | RoCompat::VERITY.0,
+);
 
-/// Reads and checks the primary superblock; `None` if nothing can be said about the volume without another one.
+/// Reads and checks the primary superblock, and goes by a backup if that is damaged; `None` if nothing can be said about the volume.
 pub(super) fn load(
     reader: &Reader<'_>,
     options: &Options,
     found: &mut Findings,
     report: &mut Report,
 ) -> Option<Superblock> {
+    report.judged = false;
     let block = reader.block(0, found)?;
-    let sb = match Superblock::parse(&block[SUPERBLOCK_AT as usize..]) {
+    let raw = &block[SUPERBLOCK_AT as usize..][..SUPERBLOCK_BYTES];
+    let sb = match Superblock::parse(raw) {
         Ok(sb) => sb,
         Err(e) => {
             // A cut write of the superblock leaves its magic number.
             report.needs_recovery = e.is_checksum();
-            found.add(Finding::new(Kind::Superblock, e.to_string()).block(0));
-            return None;
+            stand_in(reader, raw, &e, found)?
         }
     };
     if let Some(what) = unsupported(&sb) {
         found.add(Finding::new(Kind::Unsupported, what).block(0));
         return None;
     }
-    report.needs_recovery = sb.incompat().has(Incompat::RECOVER);
-    let groups = u64::from(sb.groups_count());
-    let mut bad = |what: String| found.add(Finding::new(Kind::Superblock, what).block(0));
+    report.judged = true;
+    report.needs_recovery |= sb.incompat().has(Incompat::RECOVER);
     let block_bytes = sb.block_bytes();
     let device_blocks = reader.in_blocks_of(block_bytes as usize).blocks();
     if sb.blocks_count() > device_blocks {
-        let blocks = sb.blocks_count();
-        bad(format!("{blocks} blocks on a device of {device_blocks}"));
+        let what = format!(
+            "{} blocks of {block_bytes} bytes on a device of {device_blocks}",
+            sb.blocks_count()
+        );
+        found.add(Finding::new(Kind::CutOff, what).block(0));
         return None;
     }
-    if sb.first_data_block() != u32::from(block_bytes == 1024)
+    let clusters = sb.ro_compat().has(RoCompat::BIGALLOC);
+    if sb.first_data_block() != u32::from(block_bytes == 1024 && !clusters)
         || !sb.inodes_per_group().is_multiple_of(8)
     {
-        bad(format!(
+        let what = format!(
             "s_first_data_block = {}, s_inodes_per_group = {}",
             sb.first_data_block(),
             sb.inodes_per_group()
-        ));
+        );
+        found.add(Finding::new(Kind::Superblock, what).block(0));
         return None;
     }
-    check_fields(&sb, groups, options, &mut bad);
+    let mut bad = |what: String| found.add(Finding::new(Kind::SuperblockField, what).block(0));
+    check_fields(&sb, options, &mut bad);
     Some(sb)
+}
+
+/// What to go by instead of a damaged primary superblock: a backup, or what it says itself if the checksum alone is wrong.
+fn stand_in(
+    reader: &Reader<'_>,
+    raw: &[u8],
+    damage: &Corrupt,
+    found: &mut Findings,
+) -> Option<Superblock> {
+    let mut bad = |kind, what: String| found.add(Finding::new(kind, what).block(0));
+    if let Some(Backup { mut sb, block }) = rescue::backup(reader, raw) {
+        let bytes = sb.block_bytes();
+        let what = format!(
+            "{damage}; the backup in block {block} (of {bytes} bytes) can be used, and the rest is judged by it"
+        );
+        bad(Kind::Superblock, what);
+        // Its totals are those of the day when it was written.
+        sb.set_state(sb.state().without(State::VALID));
+        return Some(sb);
+    }
+    if !rescue::has_magic(raw) {
+        bad(Kind::NoFileSystem, damage.to_string());
+        return None;
+    }
+    if damage.is_checksum()
+        && let Ok(sb) = Superblock::parse_torn(raw)
+    {
+        let what = format!("{damage}; no backup is left, and the rest is judged by what it says");
+        bad(Kind::Superblock, what);
+        return Some(sb);
+    }
+    bad(Kind::Superblock, format!("{damage}; no backup is left"));
+    None
 }
 
 /// What the checker does not know, if the volume uses any of it.
@@ -67,21 +118,23 @@ fn unsupported(sb: &Superblock) -> Option<String> {
     if sb.revision() > REVISION_MAX {
         return Some(format!("revision {}", sb.revision()));
     }
-    let unknown = sb.incompat().without(INCOMPAT_SUPPORTED);
+    let unknown = sb.incompat().without(INCOMPAT_CHECKED);
     if !unknown.is_empty() {
         return Some(format!("feature {unknown}"));
     }
-    let unknown = sb.ro_compat().without(RO_COMPAT_SUPPORTED);
+    let unknown = sb.ro_compat().without(RO_COMPAT_CHECKED);
     if !unknown.is_empty() {
         return Some(format!("feature {unknown}"));
     }
     let bytes = sb.block_bytes();
-    let unknown = BlockSize::new(bytes).is_none();
-    unknown.then(|| format!("blocks of {bytes} bytes; only 1024, 2048 and 4096 are known"))
+    // In longer ones a directory entry cannot say its length as in others.
+    (bytes > BLOCK_BYTES_MAX).then(|| {
+        format!("blocks of {bytes} bytes; only those of 1024 to {BLOCK_BYTES_MAX} bytes are known")
+    })
 }
 
 /// Fields that contradict each other.
-fn check_fields(sb: &Superblock, groups: u64, options: &Options, bad: &mut dyn FnMut(String)) {
+fn check_fields(sb: &Superblock, options: &Options, bad: &mut dyn FnMut(String)) {
     let journal = sb.compat().has(Compat::HAS_JOURNAL);
     if sb.incompat().has(Incompat::RECOVER) && !journal {
         bad("needs_recovery without a journal".into());
@@ -89,18 +142,13 @@ fn check_fields(sb: &Superblock, groups: u64, options: &Options, bad: &mut dyn F
     if journal && sb.journal_ino().0 != 0 && sb.journal_uuid() != [0; 16] {
         bad("an external journal is named (s_journal_uuid), and an inode for one".into());
     }
-    if sb.log_cluster_size() != sb.log_block_size() {
+    if !sb.ro_compat().has(RoCompat::BIGALLOC) && sb.log_cluster_size() != sb.log_block_size() {
         bad(format!(
             "s_log_cluster_size = {} without feature bigalloc",
             sb.log_cluster_size()
         ));
     }
-    for (at, field) in QUOTA_INODES {
-        let ino = get_le32(&sb.bytes()[..], at);
-        if ino != 0 {
-            bad(format!("{field} = {ino} without feature quota"));
-        }
-    }
+    quota::check_fields(sb, bad);
     let first = sb.first_ino().0;
     if first < 11 || first > sb.inodes_count() {
         bad(format!(
@@ -119,14 +167,41 @@ fn check_fields(sb: &Superblock, groups: u64, options: &Options, bad: &mut dyn F
         && (sb.free_blocks() > sb.blocks_count() || sb.free_inodes() > sb.inodes_count())
     {
         bad(format!(
-            "{} free blocks, {} free inodes in {groups} groups",
+            "{} free blocks, {} free inodes in {} groups",
             sb.free_blocks(),
-            sb.free_inodes()
+            sb.free_inodes(),
+            sb.groups_count()
+        ));
+    }
+    check_extra_bytes(sb, bad);
+    if sb.incompat().has(Incompat::META_BG) && sb.first_meta_group() > sb.desc_blocks() {
+        bad(format!(
+            "s_first_meta_bg = {} of {} blocks of descriptors",
+            sb.first_meta_group(),
+            sb.desc_blocks()
         ));
     }
     let both = RoCompat::GDT_CSUM | RoCompat::METADATA_CSUM;
     if sb.ro_compat().has(both) {
         bad("uninit_bg and metadata_csum exclude each other".into());
+    }
+}
+
+/// How many bytes behind their first 128 inodes have, and new ones get.
+fn check_extra_bytes(sb: &Superblock, bad: &mut dyn FnMut(String)) {
+    let room = sb.inode_bytes() - INODE_BYTES_OLD;
+    let fields = [
+        ("s_min_extra_isize", usize::from(sb.min_extra_isize())),
+        ("s_want_extra_isize", usize::from(sb.want_extra_isize())),
+    ];
+    for (field, bytes) in fields {
+        let possible = bytes.is_multiple_of(4) && bytes <= room;
+        if room > 0 && !possible {
+            bad(format!(
+                "{field} = {bytes} in inodes of {} bytes",
+                sb.inode_bytes()
+            ));
+        }
     }
 }
 

@@ -6,10 +6,10 @@ use super::state::State;
 use super::volume::Volume;
 use ondisk::ext4::{BLOCK_AREA_BYTES, Inode, InodeFlags, RoCompat};
 
-/// True if the target lies in the inode: it owns no block but that of its attributes.
-pub(super) fn is_fast(volume: &Volume<'_>, inode: &Inode, attributes: bool) -> bool {
+/// True if the target lies in the inode: it owns nothing but the clusters of its attributes.
+pub(super) fn is_fast(volume: &Volume<'_>, inode: &Inode, attributes: u64) -> bool {
     let sectors = inode.sectors(false, volume.sb.block_bytes());
-    sectors == volume.sectors(u64::from(attributes)) && !inode.flags().has(InodeFlags::EXTENTS)
+    sectors == volume.sectors(attributes) && !inode.flags().has(InodeFlags::EXTENTS)
 }
 
 /// Checks the target: as long as the size says, without zero bytes.
@@ -19,7 +19,7 @@ pub(super) fn check(
     ino: u32,
     inode: &Inode,
     mapping: &Mapping,
-    attributes: bool,
+    attributes: u64,
 ) {
     debug_assert!(
         volume.sb.ro_compat().0 & RoCompat::REPLICA.0 == 0,

@@ -20,12 +20,18 @@ impl Usage {
         }
     }
 
-    /// Takes blocks inside the volume for an owner. Answers the first one that has an owner already, if there is one.
+    /// Takes blocks inside the volume for an owner, and with them all of their clusters. Answers the first one that has an owner already, if
+    /// there is one.
     pub fn take(&mut self, volume: &Volume<'_>, start: u64, len: u64) -> Option<u64> {
-        let per_group = u64::from(volume.sb.blocks_per_group());
+        let cluster = volume.cluster();
+        let per_group = u64::from(volume.sb.clusters_per_group());
         // Group 0 begins behind the boot block.
         let zero = u64::from(volume.sb.first_data_block());
-        let (mut at, end) = (start - zero, start - zero + len);
+        let (mut at, end) = (
+            (start - zero) / cluster,
+            (start - zero + len).div_ceil(cluster),
+        );
+        self.taken += (end - at) * cluster;
         let mut shared = None;
         while at < end {
             let group = (at / per_group) as u32;
@@ -37,12 +43,12 @@ impl Usage {
                 .or_insert_with(|| Usage::fresh(volume, group));
             let used = bitmap::next(map, bit, bit + n, true);
             if used < bit + n && shared.is_none() {
-                shared = Some(zero + at + u64::from(used - bit));
+                let first = zero + (at + u64::from(used - bit)) * cluster;
+                shared = Some(first.max(start));
             }
             bitmap::fill(map, bit, n, true);
             at += u64::from(n);
         }
-        self.taken += len;
         shared
     }
 
@@ -62,13 +68,14 @@ impl Usage {
     /// The bitmap of a group that holds nothing but the zone.
     pub fn fresh(volume: &Volume<'_>, group: u32) -> Box<[u8]> {
         let first = volume.sb.group_first_block(group).0;
-        let blocks = volume.sb.group_blocks(group);
+        let (blocks, cluster) = (volume.sb.group_blocks(group), volume.cluster());
         let mut map = vec![0; volume.block_bytes()].into_boxed_slice();
         for (start, end) in volume.zone.ranges(first, first + u64::from(blocks)) {
-            bitmap::fill(&mut map, (start - first) as u32, (end - start) as u32, true);
+            let (from, to) = ((start - first) / cluster, (end - first).div_ceil(cluster));
+            bitmap::fill(&mut map, from as u32, (to - from) as u32, true);
         }
-        let bits = volume.bits();
-        bitmap::fill(&mut map, blocks, bits - blocks, true);
+        let (bits, clusters) = (volume.bits(), volume.sb.group_clusters(group));
+        bitmap::fill(&mut map, clusters, bits - clusters, true);
         map
     }
 }

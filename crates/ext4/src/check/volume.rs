@@ -64,9 +64,19 @@ impl<'a> Volume<'a> {
         self.sb.block_bytes() * 8
     }
 
-    /// Sectors of so many blocks.
-    pub fn sectors(&self, blocks: u64) -> u64 {
-        blocks * u64::from(self.sb.block_bytes()) / base::SECTOR_BYTES as u64
+    /// Blocks in a cluster, which is what a bit of a block bitmap stands for; mostly 1.
+    pub fn cluster(&self) -> u64 {
+        self.sb.cluster_blocks().into()
+    }
+
+    /// Bytes of so many clusters.
+    pub fn cluster_bytes(&self, clusters: u64) -> u64 {
+        clusters * self.cluster() * u64::from(self.sb.block_bytes())
+    }
+
+    /// Sectors of so many clusters.
+    pub fn sectors(&self, clusters: u64) -> u64 {
+        self.cluster_bytes(clusters) / base::SECTOR_BYTES as u64
     }
 
     /// Pointers in a block.

@@ -1,56 +1,101 @@
 //! Extended attributes, in the inode and in a block of their own.
 
 use super::finding::{Finding, Kind};
-use super::state::{State, XattrUse};
+use super::state::{Apart, State, XattrUse};
 use super::volume::Volume;
-use base::BlockNo;
 use base::bytes::{get_le16, get_le32};
-use ondisk::ext4::{Inode, XattrBlock, XattrEntry, inode_xattrs};
+use base::{BlockNo, Ino};
+use ondisk::ext4::{Compat, Incompat, Inode, InodeFlags, XattrBlock, XattrEntry, inode_xattrs};
 
 /// The header of a block of attributes.
 const BLOCK_HEADER_BYTES: usize = 32;
 const ENTRY_BYTES: usize = 16;
 
-/// Checks the attributes of an inode; true if it has a block of them.
-pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) -> bool {
+/// Checks the attributes of an inode: what they count, the block of them included that it may have.
+pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) -> Apart {
+    let mut all = Apart::default();
     match inode_xattrs(inode) {
         Ok(entries) => {
-            check_entries(state, ino, None, &entries);
+            check_entries(volume, state, ino, None, &entries);
             // Without the magic number; offsets of values count from behind it.
             let area = inode.xattr_area().get(4..).unwrap_or_default();
-            if !entries.is_empty()
-                && let Some(what) = stored_fault(area, area, true)
-            {
-                state.at_inode(ino, Kind::Xattr, what);
+            if !entries.is_empty() {
+                if let Some(what) = stored_fault(area, area, true) {
+                    state.at_inode(ino, Kind::Xattr, what);
+                }
+                all = values_apart(volume, state, (ino, inode), None, area);
             }
         }
         Err(e) => state.at_inode(ino, Kind::Xattr, e.to_string()),
     }
+    if let Some(more) = check_own_block(volume, state, ino, inode) {
+        all.inodes += more.inodes;
+        all.clusters += 1 + more.clusters;
+    }
+    all
+}
+
+/// The block of attributes, if the inode has one inside of the volume: what its values apart count.
+fn check_own_block(
+    volume: &Volume<'_>,
+    state: &mut State<'_>,
+    ino: u32,
+    inode: &Inode,
+) -> Option<Apart> {
     let at = inode.xattr_block().0;
     if at == 0 {
-        return false;
+        return None;
+    }
+    if !volume.sb.compat().has(Compat::EXT_ATTR) {
+        let what = format!("a block of attributes, {at}, without feature ext_attr");
+        state.at_inode(ino, Kind::Xattr, what);
     }
     if !volume.inside(at, 1) {
         let what = format!("the block of attributes, {at}, lies outside the volume");
         state.at_inode(ino, Kind::MapOutside, what);
-        return false;
+        return None;
     }
     if let Some(used) = state.xattrs.get_mut(&at) {
         used.seen += 1;
-        return true;
+        return Some(used.apart);
     }
     if state.usage.take(volume, at, 1).is_some() {
         let what = "the block of attributes belongs to something else already";
         state.at_block(ino, at, Kind::SharedBlock, what);
-        return true;
+        return Some(Apart::default());
     }
-    if let Some(stored) = check_block(volume, state, ino, at) {
-        state.xattrs.insert(at, XattrUse { stored, seen: 1 });
-    }
-    true
+    let Some((stored, apart)) = check_block(volume, state, (ino, inode), at) else {
+        return Some(Apart::default());
+    };
+    let used = XattrUse {
+        stored,
+        seen: 1,
+        apart,
+    };
+    state.xattrs.insert(at, used);
+    Some(apart)
 }
 
-fn check_block(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, at: u64) -> Option<u32> {
+/// The value of an attribute, if it can be read and does not lie in an inode of its own.
+pub(super) fn find(volume: &Volume<'_>, inode: &Inode, prefix: u8, name: &[u8]) -> Option<Vec<u8>> {
+    let value = |list: Vec<XattrEntry>| {
+        let entry = list.into_iter().find(|entry| entry.is(prefix, name))?;
+        entry.value_ino.is_none().then_some(entry.value)
+    };
+    let inside = inode_xattrs(inode).ok().and_then(value);
+    inside.or_else(|| {
+        let at = inode.xattr_block().0;
+        let block = volume.inside(at, 1).then(|| volume.reader.try_block(at))?;
+        value(XattrBlock::parse(&block.ok()?).ok()?.entries)
+    })
+}
+
+fn check_block(
+    volume: &Volume<'_>,
+    state: &mut State<'_>,
+    (ino, inode): (u32, &Inode),
+    at: u64,
+) -> Option<(u32, Apart)> {
     let block = volume.reader.block(at, state.found)?;
     if let Some(seed) = volume.seed
         && let Err(e) = XattrBlock::verify_checksum(seed, BlockNo(at), &block)
@@ -59,13 +104,14 @@ fn check_block(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, at: u64) ->
     }
     match XattrBlock::parse(&block) {
         Ok(parsed) => {
-            check_entries(state, ino, Some(at), &parsed.entries);
+            check_entries(volume, state, ino, Some(at), &parsed.entries);
             let list = &block[BLOCK_HEADER_BYTES..];
             let outside = || value_outside(list, block.len()).then(|| "a value outside".into());
             if let Some(what) = stored_fault(list, &block, false).or_else(outside) {
                 state.at_block(ino, at, Kind::Xattr, what);
             }
-            Some(parsed.references)
+            let apart = values_apart(volume, state, (ino, inode), Some(at), list);
+            Some((parsed.references, apart))
         }
         Err(e) => {
             state.at_block(ino, at, Kind::Xattr, e.to_string());
@@ -74,11 +120,18 @@ fn check_block(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, at: u64) ->
     }
 }
 
-fn check_entries(state: &mut State<'_>, ino: u32, block: Option<u64>, entries: &[XattrEntry]) {
+fn check_entries(
+    volume: &Volume<'_>,
+    state: &mut State<'_>,
+    ino: u32,
+    block: Option<u64>,
+    entries: &[XattrEntry],
+) {
+    let apart = volume.sb.incompat().has(Incompat::EA_INODE);
     for (n, entry) in entries.iter().enumerate() {
         let same =
             |other: &XattrEntry| other.name_index == entry.name_index && other.name == entry.name;
-        let what = if entry.value_ino.is_some() {
+        let what = if entry.value_ino.is_some() && !apart {
             "a value in an inode of its own, without feature ea_inode"
         } else if entries[..n].iter().any(same) {
             "two attributes of one name"
@@ -91,6 +144,76 @@ fn check_entries(state: &mut State<'_>, ino: u32, block: Option<u64>, entries: &
             Some(block) => state.at_block(ino, block, Kind::Xattr, what),
             None => state.at_inode(ino, Kind::Xattr, what),
         }
+    }
+}
+
+/// Values that lie in inodes of their own, of a list that could be read: each is checked, its reference counted, and what it counts for the
+/// owner of the attributes.
+fn values_apart(
+    volume: &Volume<'_>,
+    state: &mut State<'_>,
+    (ino, owner): (u32, &Inode),
+    block: Option<u64>,
+    list: &[u8],
+) -> Apart {
+    let mut all = Apart::default();
+    if !volume.sb.incompat().has(Incompat::EA_INODE) {
+        return all;
+    }
+    let mut at = 0;
+    // As in `stored_fault`.
+    while get_le32(list, at) != 0 {
+        let head = &list[at..at + ENTRY_BYTES];
+        let name = &list[at + ENTRY_BYTES..at + ENTRY_BYTES + usize::from(head[0])];
+        at += (ENTRY_BYTES + name.len()).next_multiple_of(4);
+        let (value, size) = (get_le32(head, 4), u64::from(get_le32(head, 8)));
+        if value == 0 {
+            continue;
+        }
+        all.inodes += 1;
+        *state.values.entry(value).or_default() += 1;
+        match value_fault(volume, owner, (ino, value), name, get_le32(head, 12)) {
+            Ok(true) => all.clusters += size.div_ceil(volume.cluster_bytes(1)),
+            Ok(false) => {}
+            Err(what) => state.at_place(ino, block, Kind::Xattr, what),
+        }
+    }
+    all
+}
+
+/// Whether the owner of an attribute is charged for its value in inode `value`; only Lustre's were not. Or what is wrong with that inode.
+fn value_fault(
+    volume: &Volume<'_>,
+    owner: &Inode,
+    (ino, value): (u32, u32),
+    name: &[u8],
+    stored: u32,
+) -> Result<bool, String> {
+    let sb = &volume.sb;
+    let place = sb
+        .inode_place(Ino(value))
+        .filter(|_| value >= sb.first_ino().0)
+        .ok_or_else(|| format!("its value lies in inode {value}, which cannot be"))?;
+    let table = volume.descs[place.group as usize].inode_table().0;
+    let block = volume.reader.try_block(table + place.table_block)?;
+    let inode = Inode::parse(&block[place.offset..], sb.inode_bytes());
+    let inode = inode.map_err(|e| format!("its value lies in inode {value}: {e}"))?;
+    // The hash of the value stands where others have their time of access.
+    let word = get_le32(inode.bytes(), 0x08).to_le_bytes();
+    let fits =
+        stored == hash(name, &word, u32::from) || stored == hash(name, &word, |c| c as i8 as u32);
+    let parent = get_le32(inode.bytes(), 0x10) == ino && inode.generation() == owner.generation();
+    if !fits && !parent {
+        return Err(format!(
+            "hash {stored:#x} of \"{}\" does not fit to its value in inode {value}",
+            name.escape_ascii()
+        ));
+    }
+    match inode.flags().has(InodeFlags::EA_INODE) {
+        true => Ok(fits),
+        false => Err(format!(
+            "its value lies in inode {value}, which is not marked as one for that"
+        )),
     }
 }
 

@@ -112,8 +112,8 @@ pub struct Tally {
     pub disputed: Vec<String>,
 }
 
-/// Runs the cases of these seeds.
-pub fn run(image: &Image, seeds: std::ops::Range<u64>) -> Tally {
+/// Runs the cases of these seeds; each changes so many fields of one structure.
+pub fn run(image: &Image, seeds: std::ops::Range<u64>, fields: usize) -> Tally {
     let ram = image.load();
     let volume = Volume::of(ram.blocks().into_iter().collect());
     let blocks = volume.sb.blocks_count();
@@ -128,7 +128,7 @@ pub fn run(image: &Image, seeds: std::ops::Range<u64>) -> Tally {
     let mut tally = Tally::default();
     for seed in seeds {
         let mut rng = Rng::named(seed, "fsck corpus");
-        let Some(case) = mutate(&volume, &mut rng, 1) else {
+        let Some(case) = mutate(&volume, &mut rng, fields) else {
             continue;
         };
         case.changed.iter().for_each(|(n, bytes)| put(*n, bytes));

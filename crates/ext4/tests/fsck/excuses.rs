@@ -37,9 +37,13 @@ pub fn excuse(case: &Case, theirs: bool, report: &Report) -> Option<&'static str
     None
 }
 
-/// The inode has more extra bytes than there is room behind its first 128.
+/// The inode has more extra bytes than there is room behind its first 128, or so few that they end in the middle of a field.
 fn has_odd_extra(case: &Case) -> bool {
     let target = &case.target;
     let raw = &case.changed[&target.block][target.offset..target.offset + target.len];
-    raw.len() > 130 && usize::from(base::bytes::get_le16(raw, 128)) > raw.len() - 128
+    if raw.len() <= 130 {
+        return false;
+    }
+    let extra = usize::from(base::bytes::get_le16(raw, 128));
+    extra > raw.len() - 128 || !extra.is_multiple_of(4)
 }

@@ -16,7 +16,7 @@ fn fresh_images_of_mke2fs_are_clean() {
     if !have_tools() {
         return;
     }
-    let all: [(u64, &[&str]); 23] = [
+    let all: [(u64, &[&str]); 36] = [
         (16, &[]),
         (16, &["-O", "inline_data"]),
         (144, &[]),
@@ -57,6 +57,28 @@ fn fresh_images_of_mke2fs_are_clean() {
                 "lazy_itable_init=0",
             ],
         ),
+        // The reserved inodes lie in two groups, or in the one that is behind the first.
+        (8, &["-b", "1024", "-g", "512", "-N", "32"]),
+        (8, &["-b", "1024", "-g", "1024", "-N", "64", "-I", "128"]),
+        (64, &["-b", "1024", "-O", "bigalloc", "-C", "16384"]),
+        (300, &["-b", "1024", "-O", "bigalloc", "-C", "16384"]),
+        (64, &["-O", "bigalloc", "-C", "65536"]),
+        (64, &["-O", "bigalloc,^resize_inode", "-C", "8192"]),
+        (1000, &["-O", "bigalloc,meta_bg,^resize_inode"]),
+        (
+            16,
+            &[
+                "-O",
+                "quota,project",
+                "-E",
+                "quotatype=usrquota:grpquota:prjquota",
+            ],
+        ),
+        (16, &["-b", "1024", "-O", "quota"]),
+        (16, &["-O", "ea_inode,verity"]),
+        (16, &["-O", "mmp"]),
+        (64, &["-b", "8192"]),
+        (64, &["-b", "16384", "-O", "quota,orphan_file"]),
     ];
     for (mib, options) in all {
         let image = Image::new(mib, options);
@@ -66,12 +88,19 @@ fn fresh_images_of_mke2fs_are_clean() {
 }
 
 /// Runs mutations of one volume, and prints what came of it.
-fn agree(name: &str, options: &[&str], seeds: std::ops::Range<u64>) {
+fn agree(name: &str, options: &[&str], seeds: std::ops::Range<u64>, fields: usize) {
     if !have_tools() {
         return;
     }
-    let image = volumes::filled(options);
-    let tally = corpus::run(&image, seeds);
+    let read_only = ["quota", "bigalloc", "ea_inode"];
+    let foreign = read_only
+        .iter()
+        .any(|f| options.iter().any(|o| o.contains(f)));
+    let image = match foreign {
+        true => volumes::foreign(options),
+        false => volumes::filled(options),
+    };
+    let tally = corpus::run(&image, seeds, fields);
     println!(
         "{name}: {} cases, {} found by both, {} by neither, excused {:?}, disputed {}",
         tally.cases,
@@ -80,7 +109,7 @@ fn agree(name: &str, options: &[&str], seeds: std::ops::Range<u64>) {
         tally.excused,
         tally.disputed.len()
     );
-    assert!(tally.both > tally.cases / 2, "most mutations do harm");
+    assert!(tally.both > tally.cases / 3, "many mutations do harm");
     assert!(
         tally.disputed.is_empty(),
         "\n{}",
@@ -88,7 +117,7 @@ fn agree(name: &str, options: &[&str], seeds: std::ops::Range<u64>) {
     );
 }
 
-const VOLUMES: [(&str, &[&str]); 6] = [
+const VOLUMES: [(&str, &[&str]); 8] = [
     ("ext4", &[]),
     (
         "ext4 with orphan file, old inodes",
@@ -104,12 +133,27 @@ const VOLUMES: [(&str, &[&str]); 6] = [
         "inline_data in large inodes",
         &["-O", "inline_data,orphan_file", "-I", "1024"],
     ),
+    (
+        "quotas, values in inodes",
+        &["-O", "quota,project,ea_inode,mmp", "-g", "2048"],
+    ),
+    ("clusters", &["-O", "bigalloc,quota", "-C", "16384"]),
 ];
 
 #[test]
 fn mutations_are_judged_as_by_e2fsck() {
     for (name, options) in VOLUMES {
-        agree(name, options, 0..100);
+        agree(name, options, 0..100, 1);
+    }
+}
+
+/// Damage is rarely one field; what two say together must not cancel out.
+#[test]
+#[ignore = "long: 1,000 structures of each volume, with two and with three fields changed"]
+fn mutations_of_several_fields_are_judged_as_by_e2fsck() {
+    for (name, options) in VOLUMES {
+        agree(name, options, 0..500, 2);
+        agree(name, options, 500..1000, 3);
     }
 }
 
@@ -165,7 +209,7 @@ fn many_structures_with_several_wrong_fields_are_answered() {
     }
 }
 
-/// By hand: `VOLUME=0 FROM=1000 SEEDS=5000`.
+/// By hand: `VOLUME=0 FROM=1000 SEEDS=5000 FIELDS=1`.
 #[test]
 #[ignore = "as many seeds as asked for"]
 fn many() {
@@ -173,7 +217,8 @@ fn many() {
     let (from, seeds) = (number("FROM").unwrap_or(0), number("SEEDS").unwrap_or(4000));
     for (n, (name, options)) in (0..).zip(VOLUMES) {
         if number("VOLUME").is_none_or(|only| only == n) {
-            agree(name, options, from..from + seeds);
+            let fields = number("FIELDS").unwrap_or(1) as usize;
+            agree(name, options, from..from + seeds, fields);
         }
     }
 }
@@ -231,6 +276,98 @@ fn damage_by_debugfs_is_judged_as_by_e2fsck() {
             (code != 0, !report.is_clean()),
             (harm, harm),
             "{damage}\n{text}\n{}",
+            said(&report)
+        );
+    }
+}
+
+/// The same for features that are checked and not written, and for what the images of e2fsprogs show.
+#[test]
+fn damage_of_other_features_is_judged_as_by_e2fsck() {
+    if !have_tools() {
+        return;
+    }
+    type Case = (&'static [&'static str], &'static [&'static str], bool);
+    let cases: [Case; 15] = [
+        (&["-O", "quota"], &["sif file uid 77"], true),
+        (&["-O", "quota"], &["ssv usr_quota_inum 5"], true),
+        (&["-O", "mmp"], &["ssv mmp_block 3"], true),
+        (
+            &["-O", "verity"],
+            &["sif large flags 0x180000", "sif large size 100"],
+            false,
+        ),
+        (&[], &["sif large size 100"], true),
+        (
+            &["-O", "ea_inode"],
+            &["ea_set -f CONTENT file user.apart", "sif file blocks 16"],
+            false,
+        ),
+        (
+            &["-O", "ea_inode"],
+            &[
+                "ea_set -f CONTENT file user.apart",
+                "sif file blocks 16",
+                "sif <14> flags 0x80000",
+            ],
+            true,
+        ),
+        (
+            &["-O", "ea_inode"],
+            &[
+                "ea_set -f CONTENT file user.apart",
+                "sif file blocks 16",
+                "sif <14> version 7",
+            ],
+            true,
+        ),
+        (&["-O", "encrypt"], &["sif file flags 0x80800"], true),
+        (&[], &["sif file flags 0x82000"], true),
+        (
+            &["-t", "ext3"],
+            &[
+                "ea_set file user.a xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+                "feature -ext_attr",
+            ],
+            true,
+        ),
+        (
+            &[],
+            &["sif file ctime @-1907928000", "sif file ctime_extra 3"],
+            true,
+        ),
+        (&[], &["ssv want_extra_isize 1001"], true),
+        (
+            &["-O", "meta_bg,^resize_inode"],
+            &["ssv first_meta_bg 77"],
+            true,
+        ),
+        (
+            &["-O", "bigalloc,^resize_inode", "-C", "65536"],
+            &["sif file flags 0"],
+            true,
+        ),
+    ];
+    for (options, commands, harm) in cases {
+        let image = Image::new(16, options);
+        let content = image.dir.path().join("content");
+        for (name, bytes) in [("file", 100), ("large", 3 * 4096)] {
+            std::fs::write(&content, vec![1; bytes]).expect("room");
+            image.debugfs_write(&[&format!("write {} {name}", content.display())]);
+        }
+        let path = content.to_string_lossy();
+        let commands: Vec<String> = commands
+            .iter()
+            .map(|c| c.replace("CONTENT", &path))
+            .collect();
+        let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+        image.debugfs_write(&commands);
+        let (code, text) = corpus::e2fsck(&image.path);
+        let report = check_ram(&image.load());
+        assert_eq!(
+            (code != 0 || text.contains("? no"), !report.is_clean()),
+            (harm, harm),
+            "{options:?} {commands:?}\n{text}\n{}",
             said(&report)
         );
     }

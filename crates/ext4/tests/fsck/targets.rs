@@ -92,7 +92,7 @@ impl Volume {
             Fix::Desc(group),
         );
         let (blocks, inodes) = (desc.block_bitmap().0, desc.inode_bitmap().0);
-        let len = self.sb.blocks_per_group() as usize / 8;
+        let len = self.sb.clusters_per_group() as usize / 8;
         self.add(
             format!("block bitmap {group}"),
             blocks,

@@ -49,6 +49,85 @@ pub fn filled(options: &[&str]) -> Image {
     image
 }
 
+/// Makes a volume with features that are checked and not written: mke2fs and debugfs fill it.
+pub fn foreign(options: &[&str]) -> Image {
+    let content = tempfile::tempdir().expect("a temporary folder");
+    let root = content.path();
+    let put = |name: &str, bytes: &[u8]| std::fs::write(root.join(name), bytes).expect("room");
+    put("large", &pattern(1, 300_000));
+    put("tiny", b"tiny");
+    let sparse = std::fs::File::create(root.join("sparse")).expect("room");
+    for n in 0..400u64 {
+        use std::os::unix::fs::FileExt;
+        sparse.write_all_at(&[7; 100], n * 70_000).expect("room");
+    }
+    for dir in ["subdir", "subdir/below", "many"] {
+        std::fs::create_dir(root.join(dir)).expect("room");
+    }
+    for n in 0..150 {
+        put(
+            &format!("many/{n}-a name that fills the leaves of a directory {n:060}"),
+            &[],
+        );
+    }
+    for n in 0..8 {
+        put(&format!("subdir/below/file {n}"), &pattern(n, 6000));
+    }
+    for len in [20, 500] {
+        let link = root.join(format!("subdir/target{len}"));
+        std::os::unix::fs::symlink("t".repeat(len), link).expect("room");
+    }
+    let root = root.to_string_lossy();
+    let ids = [
+        "-N",
+        "1024",
+        "-d",
+        &root,
+        "-U",
+        "11111111-2222-3333-4444-555555555555",
+        "-E",
+    ];
+    let seed = "hash_seed=66666666-7777-8888-9999-aaaaaaaaaaaa";
+    let quotas = format!("{seed},quotatype=usrquota:grpquota:prjquota");
+    let extended = match options.iter().any(|o| o.contains("quota")) {
+        true => quotas.as_str(),
+        false => seed,
+    };
+    let image = Image::new(40, &[&ids[..], &[extended], options].concat());
+    let (value, long) = (root_file(&image, 300), root_file(&image, 9000));
+    let mut commands = vec![
+        "ea_set subdir user.small tiny".to_string(),
+        "sif tiny uid 1000".into(),
+        "sif subdir gid 7".into(),
+        format!("ea_set -f {value} large user.large"),
+    ];
+    if options.iter().any(|o| o.contains("ea_inode")) {
+        let apart = |name| format!("ea_set -f {long} {name} user.apart");
+        commands.extend([apart("large"), apart("many"), apart("tiny")]);
+    }
+    let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+    image.debugfs_write(&commands);
+    // What debugfs does to owners the quotas do not know; the rest is right.
+    let out = crate::common::tool("e2fsck")
+        .arg("-fy")
+        .arg(&image.path)
+        .output()
+        .expect("e2fsck");
+    assert!(matches!(out.status.code(), Some(0 | 1)), "{out:?}");
+    image.fsck();
+    image
+}
+
+/// A file of so many bytes beside the image.
+fn root_file(image: &Image, len: usize) -> String {
+    let path = image
+        .dir
+        .path()
+        .join(format!("value {len}").replace(' ', "-"));
+    std::fs::write(&path, vec![b'x'; len]).expect("room");
+    path.to_string_lossy().into_owned()
+}
+
 fn create(fs: &Ext4, dir: Ino, name: &str, kind: FileKind) -> Ino {
     let made = fs.create(dir, name.as_bytes(), kind, 0o644, 0x0103, ROOT);
     made.expect("room").ino

@@ -76,14 +76,28 @@ impl Superblock {
         let nr = group / self.descs_per_block();
         let offset = (group % self.descs_per_block()) as usize * self.desc_bytes();
         if !self.incompat().has(Incompat::META_BG) || nr < self.first_meta_group() {
-            return (
-                BlockNo(u64::from(self.first_data_block()) + 1 + u64::from(nr)),
-                offset,
-            );
+            return (self.superblock_place(0).plus(1 + u64::from(nr)), offset);
         }
         let first = nr * self.descs_per_block();
         let skip = u64::from(self.has_superblock(first));
-        (self.group_first_block(first).plus(skip), offset)
+        (self.superblock_place(first).plus(skip), offset)
+    }
+    /// Where the superblock of a group lies that has one: at its start. With `bigalloc` and blocks of 1 KiB the first group begins
+    /// with the boot block all the same, and its superblock is the second one.
+    pub fn superblock_place(&self, group: u32) -> BlockNo {
+        let behind_boot = group == 0 && self.first_data_block() == 0 && self.block_bytes() == 1024;
+        self.group_first_block(group).plus(u64::from(behind_boot))
+    }
+    /// Blocks in a cluster: what one bit of a block bitmap stands for; 1 without `bigalloc`.
+    pub fn cluster_blocks(&self) -> u32 {
+        match self.ro_compat().has(RoCompat::BIGALLOC) {
+            true => 1 << (self.log_cluster_size() - self.log_block_size()),
+            false => 1,
+        }
+    }
+    /// Clusters in a group: the last one may be shorter, and the last cluster incomplete.
+    pub fn group_clusters(&self, group: u32) -> u32 {
+        self.group_blocks(group).div_ceil(self.cluster_blocks())
     }
     /// True if a group begins with a superblock or a backup of it.
     pub fn has_superblock(&self, group: u32) -> bool {
@@ -160,5 +174,20 @@ mod tests {
         let sb = four_gib();
         let with: Vec<u32> = (0..130).filter(|&g| sb.has_superblock(g)).collect();
         assert_eq!(with, [0, 1, 3, 5, 7, 9, 25, 27, 49, 81, 125]);
+    }
+
+    #[test]
+    fn with_clusters_and_short_blocks_the_first_superblock_lies_behind_the_boot_block() {
+        let mut sb = four_gib();
+        sb.set_log_block_size(0);
+        sb.set_log_cluster_size(4);
+        sb.set_ro_compat(RoCompat::SPARSE_SUPER | RoCompat::BIGALLOC);
+        sb.set_blocks_per_group(131_072);
+        assert_eq!(sb.superblock_place(0), BlockNo(1));
+        assert_eq!(sb.desc_place(1), (BlockNo(2), 64));
+        assert_eq!(sb.superblock_place(1), BlockNo(131_072));
+        assert_eq!((sb.cluster_blocks(), sb.group_clusters(0)), (16, 8192));
+        sb.set_log_block_size(2);
+        assert_eq!(sb.superblock_place(0), BlockNo(0));
     }
 }

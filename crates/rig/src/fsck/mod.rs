@@ -80,7 +80,7 @@ pub fn fsck_beside(
     limit: usize,
 ) -> Result<Checked, FsckError> {
     let head = journal.map(head_of_file);
-    let blocks = file.bytes() / BLOCK_BYTES as u64;
+    let size = Size::of(file.bytes());
     // A damaged magic number is for the checker to name.
     let kind = kind_of(file)?.unwrap_or(Fs::Ext4);
     let mut checked = Checked {
@@ -90,7 +90,7 @@ pub fn fsck_beside(
         mended: false,
         refused: None,
         orphans_left: None,
-        report: check_beside(kind, &|block| read(file, block), head, blocks, limit),
+        report: check_beside(kind, &|block| read(file, block), head, size, limit),
     };
     if !checked.report.needs_recovery {
         return Ok(checked);
@@ -106,9 +106,13 @@ pub fn fsck_beside(
     }
     checked.orphans_left = outcome.orphans_left.or(outcome.refused.clone());
     checked.refused = outcome.refused;
+    let before = std::mem::take(&mut checked.report);
     let read = |block| read_device(&*device, block);
     let head = journal.as_ref().map(|device| head_of(&**device));
-    checked.report = check_beside(kind, &read, head, blocks, limit);
+    checked.report = check_beside(kind, &read, head, size, limit);
+    if !write {
+        checked.report.keep_from(before);
+    }
     Ok(checked)
 }
 
@@ -183,6 +187,11 @@ fn device_of(file: &HostFile, write: bool) -> Result<Arc<dyn BlockDevice>, FsckE
 fn described(fs: &AnyFs) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(fs.journal_recovery().map(log_line));
+    if let AnyFs::Ext4(fs) = fs
+        && fs.superblock_was_damaged()
+    {
+        lines.push("superblock: it was damaged; written anew from its backup and the log".into());
+    }
     let Some(fs) = fs.f2fs() else {
         return lines;
     };
@@ -222,7 +231,24 @@ pub fn check<E: Display>(
     blocks: u64,
     limit: usize,
 ) -> Report {
-    check_beside(kind, read, None, blocks, limit)
+    let size = Size { blocks, tail: 0 };
+    check_beside(kind, read, None, size, limit)
+}
+
+/// How long a device is: whole blocks of 4 KiB, and the bytes behind them. Blocks of a volume may be shorter.
+#[derive(Clone, Copy)]
+struct Size {
+    blocks: u64,
+    tail: usize,
+}
+
+impl Size {
+    fn of(bytes: u64) -> Size {
+        Size {
+            blocks: bytes / BLOCK_BYTES as u64,
+            tail: (bytes % BLOCK_BYTES as u64) as usize,
+        }
+    }
 }
 
 /// The same; `journal`: the first 8 KiB of the device of an external journal.
@@ -230,18 +256,19 @@ fn check_beside<E: Display>(
     kind: Fs,
     read: &dyn Fn(BlockNo) -> Result<Bytes, E>,
     journal: Option<Bytes>,
-    blocks: u64,
+    size: Size,
     limit: usize,
 ) -> Report {
     match kind {
         Fs::Ext4 | Fs::Ext3 => {
-            let mut options = ext::Options::new(blocks);
+            let mut options = ext::Options::new(size.blocks);
+            options.tail = size.tail;
             options.limit = limit;
             options.external_journal = journal;
             ext::check(read, &options).into()
         }
         Fs::F2fs => {
-            let mut options = f2fs::Options::new(blocks);
+            let mut options = f2fs::Options::new(size.blocks);
             options.limit = limit;
             f2fs::check(read, &options).into()
         }
@@ -250,7 +277,10 @@ fn check_beside<E: Display>(
 
 fn read(file: &HostFile, block: BlockNo) -> Result<Bytes, std::io::Error> {
     let mut bytes = vec![0; BLOCK_BYTES];
-    file.read_exact_at(&mut bytes, block.0 * BLOCK_BYTES as u64)?;
+    let at = block.0 * BLOCK_BYTES as u64;
+    // The last block may be incomplete.
+    let there = file.bytes().saturating_sub(at).min(BLOCK_BYTES as u64);
+    file.read_exact_at(&mut bytes[..there as usize], at)?;
     Ok(bytes.into())
 }
 
@@ -272,8 +302,12 @@ fn head_of(device: &dyn BlockDevice) -> Bytes {
 }
 
 fn read_device(device: &dyn BlockDevice, block: BlockNo) -> Result<Bytes, DevError> {
-    let ticket = device.submit(Request::read(block.lba(), SECTORS_PER_BLOCK));
-    Ok(device.wait(ticket)?.into_bytes())
+    let left = device.caps().sectors.saturating_sub(block.lba().0);
+    let sectors = left.min(SECTORS_PER_BLOCK);
+    let ticket = device.submit(Request::read(block.lba(), sectors));
+    let mut bytes = device.wait(ticket)?.into_bytes().to_vec();
+    bytes.resize(BLOCK_BYTES, 0);
+    Ok(bytes.into())
 }
 
 /// Recovers the volume on a device: mounts and unmounts it. The answer is why the file system refused, if it did; `now` is noted where

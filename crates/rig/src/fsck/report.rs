@@ -22,6 +22,8 @@ pub struct Finding {
     pub what: String,
     /// Nothing is lost, and the next mount or checkpoint mends it.
     pub is_notice: bool,
+    /// A mount for writing puts it right, so that it is not there after a recovery.
+    kept: bool,
     /// All of it as a line.
     text: String,
 }
@@ -60,18 +62,21 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Takes over what recovery in memory has put right: on the volume it is still so.
+    pub(super) fn keep_from(&mut self, before: Report) {
+        let kept = before.findings.into_iter().filter(|f| f.kept);
+        self.findings.splice(0..0, kept);
+    }
+}
+
 impl From<ext::Report> for Report {
     fn from(report: ext::Report) -> Report {
         use ext::Kind;
-        let beyond_us = |f: &ext::Finding| {
-            matches!(
-                f.kind,
-                Kind::Unsupported | Kind::Unreadable | Kind::Superblock
-            )
-        };
+        let beyond_us = |f: &ext::Finding| matches!(f.kind, Kind::Unsupported | Kind::Unreadable);
         Report {
             torn_superblock: report.findings.iter().any(|f| f.kind == Kind::Superblock),
-            cannot_judge: report.findings.first().is_some_and(beyond_us),
+            cannot_judge: !report.judged || report.findings.first().is_some_and(beyond_us),
             findings: report.findings.iter().map(Finding::from).collect(),
             beyond: report.beyond,
             needs_recovery: report.needs_recovery,
@@ -93,6 +98,7 @@ impl From<&ext::Finding> for Finding {
             block: f.block.map(|block| block.0),
             what: f.what.clone(),
             is_notice: false,
+            kept: f.kind == ext::Kind::Superblock,
             text: f.to_string(),
         }
     }
@@ -135,6 +141,7 @@ impl From<&f2fs::Finding> for Finding {
             block: f.block.map(|block| block.0),
             what: f.what.clone(),
             is_notice: f.kind.severity() == f2fs::Severity::Notice,
+            kept: false,
             text: f.to_string(),
         }
     }

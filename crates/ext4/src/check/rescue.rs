@@ -1,0 +1,80 @@
+//! A superblock to go by where the primary one is of no use: one of its backups.
+
+use super::groups;
+use super::reader::Reader;
+use base::bytes::{get_le16, get_le32};
+use ondisk::ext4::{GroupDesc, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock};
+
+/// Shifts of 1 KiB that are sizes of blocks.
+const LOG_SIZES: std::ops::RangeInclusive<u32> = 0..=6;
+/// Groups with a backup, whatever the features say of the others.
+const GROUPS: [u64; 6] = [1, 3, 5, 7, 9, 25];
+/// Where these words of the damaged superblock lead is looked at, too: groups may be smaller than a bitmap allows.
+const LOG_BLOCK_SIZE_AT: usize = 0x18;
+const BLOCKS_PER_GROUP_AT: usize = 0x20;
+const MAGIC_AT: usize = 0x38;
+
+/// A backup, and where it lies.
+pub(super) struct Backup {
+    pub sb: Superblock,
+    pub block: u64,
+}
+
+/// True if the bytes say that they are a superblock.
+pub(super) fn has_magic(raw: &[u8]) -> bool {
+    get_le16(raw, MAGIC_AT) == SUPERBLOCK_MAGIC
+}
+
+/// The first usable backup of a volume whose primary superblock, `raw`, is damaged.
+pub(super) fn backup(reader: &Reader<'_>, raw: &[u8]) -> Option<Backup> {
+    let own = (
+        get_le32(raw, LOG_BLOCK_SIZE_AT),
+        u64::from(get_le32(raw, BLOCKS_PER_GROUP_AT)),
+    );
+    let common = LOG_SIZES.map(|log| (log, 8192u64 << log));
+    // Blocks of 4 KiB first, as most volumes have them.
+    let mut shapes: Vec<(u32, u64)> = common.collect();
+    shapes.sort_by_key(|&(log, _)| log != 2);
+    if LOG_SIZES.contains(&own.0) && (8..=8192 << own.0).contains(&own.1) {
+        shapes.insert(0, own);
+    }
+    for (log, per_group) in shapes {
+        for group in GROUPS {
+            let at = group * per_group + u64::from(log == 0);
+            if let Some(sb) = usable(reader, log, at, has_magic(raw)) {
+                return Some(Backup { sb, block: at });
+            }
+        }
+    }
+    None
+}
+
+/// The superblock at the start of block `at`, if it is one of a group that begins there, and group descriptors fit to it: behind the
+/// primary one, or if that at least says that it is one, behind the backup. On what another file system has taken over, none fit.
+fn usable(reader: &Reader<'_>, log: u32, at: u64, magic: bool) -> Option<Superblock> {
+    let reader = reader.in_blocks_of(1024 << log);
+    let block = reader.try_block(at).ok()?;
+    let mut sb = Superblock::parse(&block[..SUPERBLOCK_BYTES]).ok()?;
+    let (group, bit) = sb.block_place(base::BlockNo(at))?;
+    let there = sb.log_block_size() == log && bit == 0 && group > 0;
+    if !there || sb.blocks_count() > reader.blocks() {
+        return None;
+    }
+    let primary = sb.desc_place(0).0.0;
+    let fits = fits(&reader, &sb, primary) || (magic && fits(&reader, &sb, at + 1));
+    if !fits {
+        return None;
+    }
+    sb.set_group_of_copy(0);
+    Some(sb)
+}
+
+/// True if block `at` begins with the descriptor of group 0.
+fn fits(reader: &Reader<'_>, sb: &Superblock, at: u64) -> bool {
+    let Ok(block) = reader.try_block(at) else {
+        return false;
+    };
+    GroupDesc::parse(&block, sb.desc_bytes()).is_ok_and(|desc| {
+        desc.verify_checksum(sb, 0).is_ok() && groups::misplaced_field(sb, 0, &desc).is_none()
+    })
+}

@@ -1,0 +1,154 @@
+//! What the two checkers say of a volume.
+
+use super::super::e2fsprogs::{output, run_in, said};
+use crate::Result;
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+/// What a checker says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Nothing to mend.
+    Clean,
+    /// Something to mend.
+    Damaged,
+    /// It cannot be judged.
+    Refused,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Clean => "clean",
+            Verdict::Damaged => "damaged",
+            Verdict::Refused => "refused",
+        })
+    }
+}
+
+/// Exit codes of fsck programs: errors are left; it could not do its work.
+const LEFT: i32 = 4;
+const OPERATIONAL: i32 = 8;
+/// Most of their words that are kept.
+const WORDS_MAX: usize = 1500;
+
+/// What `e2fsck -fn` says; a log is brought home first, since with `-n` it does not do that.
+pub fn theirs(volume: &Path) -> Result<(Verdict, String)> {
+    let copy = volume.with_extension("copy");
+    let (from, to) = (volume.to_string_lossy(), copy.to_string_lossy());
+    run_in(Path::new("."), "cp", &["--sparse=always", &from, &to])?;
+    let check = |options: &[&str]| {
+        let out = output(Command::new("e2fsck").args(options).arg(&copy))?;
+        Ok::<_, String>((out.status.code().unwrap_or(-1), said(&out)))
+    };
+    let (mut code, mut text) = check(&["-fn"])?;
+    if text.contains("skipping journal recovery") {
+        let (recovery, words) = check(&["-fy", "-E", "journal_only"])?;
+        let (behind, rest) = check(&["-fn"])?;
+        // A log that it refuses is damage, whatever it finds behind it.
+        code = if recovery > 1 { recovery } else { behind };
+        text = format!("{words}\n{rest}");
+    }
+    std::fs::remove_file(&copy).map_err(|e| e.to_string())?;
+    Ok((verdict_of(code, &text), short(&text)))
+}
+
+fn verdict_of(code: i32, text: &str) -> Verdict {
+    let asks = asks(text);
+    // It adds 8 where it then stops.
+    if code & OPERATIONAL != 0 && code & LEFT == 0 && !asks {
+        Verdict::Refused
+    } else if code != 0 || asks || text.contains("trying backup blocks") {
+        Verdict::Damaged
+    } else {
+        Verdict::Clean
+    }
+}
+
+/// Some of what it would mend does not count for its exit code. What could be stored better is no damage, and neither is a time of the volume
+/// that lies ahead of this clock: their tests run with clocks of their own.
+fn asks(text: &str) -> bool {
+    let mut ahead = false;
+    for line in text.lines() {
+        let question = line.contains("? no");
+        if question && !ahead && !line.contains("could be") {
+            return true;
+        }
+        let begins = line.contains("last mount time") || line.contains("last write time");
+        ahead = begins || (ahead && !question);
+    }
+    false
+}
+
+/// What `varve fsck -n` says; listing the volume and showing what it is end without a panic, too.
+pub fn ours(varve: &Path, volume: &Path) -> Result<(Verdict, String)> {
+    let command = |args: &[&str]| {
+        let out = output(Command::new(varve).args(args).arg(volume))?;
+        let text = said(&out);
+        match out.status.code() {
+            Some(code) if !text.contains("panicked") => Ok((code, text)),
+            other => Err(format!("varve {}: {other:?}: {text}", args.join(" "))),
+        }
+    };
+    command(&["ls", "-R"])?;
+    command(&["info"])?;
+    let (code, text) = command(&["fsck", "-n"])?;
+    let verdict = match code {
+        0 => Verdict::Clean,
+        LEFT => Verdict::Damaged,
+        OPERATIONAL => Verdict::Refused,
+        other => return Err(format!("varve fsck ended with {other}: {text}")),
+    };
+    Ok((verdict, short(&text)))
+}
+
+fn short(text: &str) -> String {
+    text.chars()
+        .take(WORDS_MAX)
+        .collect::<String>()
+        .replace('\n', "\n    ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_about_damage_count() {
+        let cases = [
+            (0, "Pass 1\n", Verdict::Clean),
+            (
+                0,
+                "Inode 12 extent tree could be narrower.  Optimize? no\n",
+                Verdict::Clean,
+            ),
+            (
+                0,
+                "Superblock last write time (2106,\n\tnow = 2026) is in the future.\nFix? no\n",
+                Verdict::Clean,
+            ),
+            (
+                0,
+                "Superblock last write time (2106,\nnow = 2026)\nFix? no\nClear? no\n",
+                Verdict::Damaged,
+            ),
+            (0, "Bad extra isize (1).  Fix? no\n", Verdict::Damaged),
+            (
+                0,
+                "Superblock invalid, trying backup blocks...\n",
+                Verdict::Damaged,
+            ),
+            (4, "", Verdict::Damaged),
+            (8, "Bad magic number\n", Verdict::Refused),
+            (
+                12,
+                "Superblock has invalid MMP magic.  Fix? no\n",
+                Verdict::Damaged,
+            ),
+        ];
+        for (code, text, verdict) in cases {
+            assert_eq!(verdict_of(code, text), verdict, "{code} {text}");
+        }
+    }
+}
