@@ -22,6 +22,10 @@ pub struct Finding {
     pub what: String,
     /// Nothing is lost, and the next mount or checkpoint mends it.
     pub is_notice: bool,
+    /// Nobody can repair it.
+    pub is_beyond_repair: bool,
+    /// A mount for writing puts it right, so that it is not there after a recovery.
+    kept: bool,
     /// All of it as a line.
     text: String,
 }
@@ -60,6 +64,21 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Takes over what recovery in memory has put right: on the volume it is still so.
+    pub(super) fn keep_from(&mut self, before: Report) {
+        let kept = before.findings.into_iter().filter(|f| f.kept);
+        self.findings.splice(0..0, kept);
+    }
+}
+
+impl Finding {
+    /// What a check did not see and a mount does not accept.
+    pub(super) fn refused(why: String) -> Finding {
+        Finding::from(&f2fs::Finding::refused(why))
+    }
+}
+
 impl From<ext::Report> for Report {
     fn from(report: ext::Report) -> Report {
         use ext::Kind;
@@ -93,6 +112,8 @@ impl From<&ext::Finding> for Finding {
             block: f.block.map(|block| block.0),
             what: f.what.clone(),
             is_notice: false,
+            is_beyond_repair: false,
+            kept: false,
             text: f.to_string(),
         }
     }
@@ -135,6 +156,14 @@ impl From<&f2fs::Finding> for Finding {
             block: f.block.map(|block| block.0),
             what: f.what.clone(),
             is_notice: f.kind.severity() == f2fs::Severity::Notice,
+            is_beyond_repair: matches!(
+                f.kind,
+                f2fs::Kind::Superblock | f2fs::Kind::Checkpoint | f2fs::Kind::CheckpointField
+            ),
+            kept: matches!(
+                f.kind,
+                f2fs::Kind::SuperblockCopy | f2fs::Kind::NotUnmounted
+            ),
             text: f.to_string(),
         }
     }
