@@ -140,6 +140,7 @@ impl F2fs {
             tasks: Mutex::named("f2fs tasks", Vec::new()),
             sync_times: Mutex::named("f2fs sync times", BTreeMap::new()),
             recovery: None,
+            orphans_freed: 0,
             journal_recovery: None,
             notes,
             queue,
@@ -180,7 +181,7 @@ impl F2fs {
         if self.options.read_only {
             return Ok(report);
         }
-        self.free_orphans(&self.orphans.all())?;
+        self.orphans_freed = self.free_orphans(&self.orphans.all())?;
         if self.options.checkpoint_disabled {
             self.disable_checkpoints()?;
         } else if self.cp.is_marked_disabled() {
@@ -208,7 +209,9 @@ impl F2fs {
     /// M2, M4.
     fn roll_forward(&self, journal: Option<&mut Recovered>) -> FsResult<Option<RecoveryReport>> {
         // Under `checkpoint=disable` nothing counts but the checkpoint.
-        let wanted = self.options.roll_forward && !self.cp.is_marked_disabled();
+        // Nor is there anything behind that of a sealed volume.
+        let wanted =
+            self.options.roll_forward && !self.cp.is_marked_disabled() && !self.geo.is_sealed();
         let freeze = self.ops.freeze(Cause::Recovery);
         let result = self.roll_forward_frozen(&freeze, wanted, journal);
         freeze.end();
@@ -259,6 +262,11 @@ impl F2fs {
         }
         *self.latch.lock() = Latch::Unmounted;
         written
+    }
+
+    /// Inodes without a name that the mount freed: those that the checkpoint lists.
+    pub fn orphans_freed(&self) -> u64 {
+        self.orphans_freed
     }
 
     /// What the mount found that somebody should know: a damaged copy, a checkpoint pack that is not whole.

@@ -98,7 +98,8 @@ pub(crate) fn check_features(sb: &Superblock, options: &MountOptions) -> FsResul
     if !quota {
         unwritable = unwritable.without(Features::QUOTA_INO);
     }
-    if guard::is_up(sb) {
+    let sealed = sb.segment_count_ssa() == 0;
+    if guard::is_up(sb) && !sealed {
         unwritable = unwritable.without(Features::RO);
     }
     if !unwritable.is_empty() && !options.read_only {

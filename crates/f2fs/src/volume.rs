@@ -54,6 +54,8 @@ pub struct F2fs {
     pub(crate) sync_times: Mutex<BTreeMap<&'static str, Nanos>>,
     /// What roll-forward did at mount.
     pub(crate) recovery: Option<RecoveryReport>,
+    /// Inodes without a name that the mount freed.
+    pub(crate) orphans_freed: u64,
     /// What became of the journal at mount.
     pub(crate) journal_recovery: Option<JournalRecovery>,
     /// What the mount found that somebody should know.

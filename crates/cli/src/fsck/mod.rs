@@ -6,7 +6,7 @@ pub(crate) mod recover;
 use crate::args::FsckArgs;
 use crate::out::say;
 use rig::Fs;
-use rig::fsck::{Checked, Finding, fsck_beside as check, says_clean};
+use rig::fsck::{Checked, Finding, Report, fsck_beside as check, says_clean};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::path::Path;
@@ -113,11 +113,15 @@ fn exit_code(checked: &Checked) -> u8 {
 fn to_text(image: &Path, checked: &Checked, write: bool) -> String {
     let name = image.display();
     let mut lines = Vec::new();
+    for line in checked.lines.iter().filter(|_| checked.kind == Fs::F2fs) {
+        lines.push(format!("{name}: {line}"));
+    }
     if checked.recovered {
         let what = match (checked.kind, &checked.orphans_left) {
             (Fs::Ext4 | Fs::Ext3, None) => "log replayed and orphans processed",
             (Fs::Ext4 | Fs::Ext3, Some(_)) => "log replayed, orphans left",
-            (Fs::F2fs, _) => "rolled forward and orphans processed",
+            (Fs::F2fs, None) => "recovered",
+            (Fs::F2fs, Some(_)) => "not recovered, it may only be read",
         };
         let place = place(checked.written);
         lines.push(format!("{name}: {what}, {place}"));
@@ -140,6 +144,7 @@ fn to_text(image: &Path, checked: &Checked, write: bool) -> String {
     let findings = format!("{count} finding{}", if count == 1 { "" } else { "s" });
     let verdict = match count {
         0 => "clean".into(),
+        _ if write && beyond_repair(report) => findings,
         _ if write => format!(
             "{findings}; varve cannot repair them yet, {} can",
             repairer(checked.kind)
@@ -151,6 +156,11 @@ fn to_text(image: &Path, checked: &Checked, write: bool) -> String {
         report.inodes, report.directories, report.blocks
     ));
     lines.join("\n") + "\n"
+}
+
+/// Of F2FS: superblocks or checkpoint that neither a mount nor fsck.f2fs accepts.
+fn beyond_repair(report: &Report) -> bool {
+    report.findings.iter().any(|f| f.is_beyond_repair)
 }
 
 /// Where the outcome of a recovery is.
@@ -188,7 +198,7 @@ fn to_json(image: &Path, checked: &Checked, code: u8) -> Value {
     json!({
         "image": image, "exit_code": code,
         "recovered": checked.recovered, "written": checked.written, "mended": checked.mended, "refused": checked.refused,
-        "orphans_left": checked.orphans_left,
+        "orphans_left": checked.orphans_left, "recovery": checked.lines,
         "inodes": report.inodes, "directories": report.directories, "blocks": report.blocks,
         "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
         "beyond": report.beyond,

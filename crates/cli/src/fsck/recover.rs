@@ -37,6 +37,10 @@ pub fn recover(args: &RecoverArgs) -> ExitCode {
                 format!("log replayed, {place}; {why}; run {repairer}"),
             )
         }
+        (None, true) if recovery.wrote => {
+            let what = "nothing to recover; the mount that looked has noted itself";
+            (CLEAN, format!("{what} (times, counts), {place}"))
+        }
         (None, true) => (CLEAN, "nothing to recover".into()),
         (None, false) => (CLEAN, format!("recovered, {place}")),
     };

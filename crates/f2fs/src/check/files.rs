@@ -236,8 +236,8 @@ fn walk(state: &mut State<'_>, ino: Nid, parent: Option<Nid>, fields: InodeField
         dirs::check_inline(state, &mut walk, &node.block);
     } else if has_addresses(&walk.fields) {
         tree::follow(state, &mut walk, node);
-        check_extent(state, &walk);
     }
+    check_extent(state, &walk);
     if walk.fields.is_dir() {
         dirs::finish(state, &mut walk);
     }
@@ -257,6 +257,7 @@ fn has_addresses(fields: &InodeFields) -> bool {
     kind && !fields.inline.has(Inline::DATA)
 }
 
+/// The run of blocks that the inode notes is where the addresses say; one without addresses notes none.
 fn check_extent(state: &mut State<'_>, walk: &Walk) {
     let ext = walk.fields.ext;
     if walk.extent_blocks != u64::from(ext.len) {

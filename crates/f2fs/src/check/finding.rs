@@ -32,13 +32,17 @@ macro_rules! kinds {
 kinds! {
     /// Neither superblock is sound.
     Superblock = 101, "superblock", "the volume cannot be mounted; restore the first two blocks from a copy";
-    /// One of the two superblocks is damaged or differs from the other.
-    SuperblockCopy = 102, "superblock-copy", "let fsck.f2fs write it anew from the other";
+    /// One of the two superblocks is damaged.
+    SuperblockCopy = 102, "superblock-copy", "`varve fsck -y` or a mount for writing writes it anew from the other one";
+    /// Both superblocks are sound, and differ in what a mount changes in one after the other.
+    SuperblockDiffers = 103, "superblock-differs", "the first one counts; the next mount with a journal makes them equal";
+    /// Both superblocks are sound, and describe different volumes.
+    SuperblockOther = 104, "superblock-other", "a mount takes the first one; if that is right, copy it over the second";
 
     /// Neither pack holds a sound checkpoint.
     Checkpoint = 201, "checkpoint", "the volume cannot be mounted; copy what can be read";
-    /// A number of the checkpoint is impossible.
-    CheckpointField = 202, "checkpoint-field", "let fsck.f2fs correct it";
+    /// A number of the checkpoint that counts is impossible.
+    CheckpointField = 202, "checkpoint-field", "no mount accepts it, and an older checkpoint is not taken instead; copy what can be read";
     /// The summaries of the checkpoint cannot be read.
     PackSummary = 203, "pack-summary", "let fsck.f2fs rebuild them";
     /// The list of orphans is damaged.
@@ -49,6 +53,8 @@ kinds! {
     NatBits = 206, "nat-bits", "let fsck.f2fs write them anew";
     /// The checkpoint notes that damage was seen.
     NeedsFsck = 207, "needs-fsck", "let fsck.f2fs check all of it: fsck.f2fs -f";
+    /// The volume was not unmounted: the next mount has to recover it.
+    NotUnmounted = 208, "not-unmounted", "a mount recovers it, or `varve recover`";
 
     /// An entry of the NAT is impossible.
     NatEntry = 301, "nat-entry", "let fsck.f2fs clear it";
@@ -136,6 +142,8 @@ kinds! {
     Unreadable = 901, "unreadable", "copy what can be read to another device and check the copy";
     /// The volume uses what this checker does not know.
     Unsupported = 902, "unsupported", "check it with fsck.f2fs";
+    /// Nothing was found, and a mount for reading refuses the volume all the same.
+    Refused = 903, "mount-refused", "it cannot be used; let fsck.f2fs look at it, and report that this check found nothing";
 }
 
 /// How much a finding matters.
@@ -155,7 +163,7 @@ impl Kind {
     /// How much it matters.
     pub const fn severity(self) -> Severity {
         match self {
-            Kind::SuperblockCopy | Kind::NeedsFsck => Severity::Notice,
+            Kind::SuperblockDiffers | Kind::NeedsFsck | Kind::NotUnmounted => Severity::Notice,
             _ => Severity::Damage,
         }
     }
@@ -188,6 +196,10 @@ impl Finding {
             block: None,
             what: what.into(),
         }
+    }
+    /// What no check saw and a mount refuses.
+    pub fn refused(why: impl Into<String>) -> Finding {
+        Finding::new(Kind::Refused, why)
     }
     pub(super) fn ino(self, ino: Nid) -> Finding {
         Finding {

@@ -1,11 +1,14 @@
 //! The checkpoint packs: which counts, and what lies in it.
+//!
+//! - P1 the newer of two whole packs counts, whole being decided by checksums and versions alone, as for a mount: an older one does not take
+//!   its place when it says what cannot be. What cannot be is a finding, and ends the check.
 
 use super::Report;
 use super::finding::{Finding, Findings, Kind};
 use super::volume::Reader;
 use base::{BLOCK_BYTES, Bytes};
 use ondisk::f2fs::{
-    BlockAddr, Checkpoint, CompactSummaries, CpFlags, Geometry, JOURNAL_BYTES, Log,
+    BLOCKS_PER_SEG, BlockAddr, Checkpoint, CompactSummaries, CpFlags, Geometry, JOURNAL_BYTES, Log,
     NAT_JOURNAL_MAX, NatEntry, Nid, OrphanBlock, SIT_JOURNAL_MAX, SegNo, SitEntry, SummaryBlock,
     SummaryKind, journal_count, nat_journal, sit_journal,
 };
@@ -34,7 +37,7 @@ pub(super) fn load(
     let packs = [false, true].map(|second| checkpoint(reader, geo, geo.cp_pack(second)));
     report.packs = [packs[0].is_ok(), packs[1].is_ok()];
     let (second, cp) = match packs {
-        [Ok(first), Ok(second)] if second.version() > first.version() => (true, second),
+        [Ok(first), Ok(second)] if newer(second.version(), first.version()) => (true, second),
         [Ok(first), _] => (false, first),
         [_, Ok(second)] => (true, second),
         [Err(first), Err(second)] => {
@@ -44,6 +47,13 @@ pub(super) fn load(
         }
     };
     let start = geo.cp_pack(second);
+    report.version = cp.version();
+    if let Err(e) = cp.check(geo) {
+        let version = cp.version();
+        let what = format!("version {version}, the newest: {e}");
+        found.add(Finding::new(Kind::CheckpointField, what).block(start));
+        return None;
+    }
     let mut pack = Pack {
         start,
         nat: Vec::new(),
@@ -57,6 +67,11 @@ pub(super) fn load(
     Some(pack)
 }
 
+/// `a` is the later version: they may wrap.
+fn newer(a: u64, b: u64) -> bool {
+    a.wrapping_sub(b) as i64 > 0
+}
+
 /// The checkpoint of a pack, if both of its blocks are sound and of one version.
 fn checkpoint(reader: &Reader<'_>, geo: &Geometry, start: BlockAddr) -> Result<Checkpoint, String> {
     let mut bytes = Vec::with_capacity((1 + geo.cp_payload as usize) * BLOCK_BYTES);
@@ -64,7 +79,11 @@ fn checkpoint(reader: &Reader<'_>, geo: &Geometry, start: BlockAddr) -> Result<C
         bytes.extend_from_slice(&reader.try_block(BlockAddr(start.0 + n))?);
     }
     let cp = Checkpoint::parse(&bytes, geo.cp_payload).map_err(|e| e.to_string())?;
-    cp.check(geo).map_err(|e| e.to_string())?;
+    let total = cp.pack_blocks();
+    // At least both checkpoint blocks and one of summaries.
+    if !(3..=BLOCKS_PER_SEG).contains(&total) {
+        return Err(format!("a pack of {total} blocks: it fits into a segment"));
+    }
     let last = reader.try_block(BlockAddr(start.0 + cp.pack_blocks() - 1))?;
     bytes[..BLOCK_BYTES].copy_from_slice(&last);
     let last =
@@ -116,8 +135,18 @@ impl Pack {
         found: &mut Findings,
     ) -> Option<(Vec<u8>, Vec<u8>)> {
         let mut blocks = Vec::new();
-        for n in 0..CompactSummaries::blocks_of(&self.cp) as u32 {
-            let at = self.at(self.cp.pack_start_sum() + n);
+        let (start, count) = (
+            self.cp.pack_start_sum(),
+            CompactSummaries::blocks_of(&self.cp) as u32,
+        );
+        if start.saturating_add(count) >= self.cp.pack_blocks() {
+            let total = self.cp.pack_blocks();
+            let what = format!("{count} blocks of compact summaries from {start}, of {total}");
+            found.add(Finding::new(Kind::PackSummary, what).block(self.start));
+            return None;
+        }
+        for n in 0..count {
+            let at = self.at(start + n);
             blocks.extend_from_slice(&reader.block(at, found)?);
         }
         let counts = Log::DATA.map(|log| self.cp.compact_entries(log));
@@ -144,7 +173,11 @@ impl Pack {
         found: &mut Findings,
     ) -> Option<(Vec<u8>, Vec<u8>)> {
         for log in Log::DATA {
-            let offset = self.cp.summary_offset(log)?;
+            let Some(offset) = self.cp.summary_offset(log) else {
+                let what = format!("no room for the summary of the {log} log in the pack");
+                found.add(Finding::new(Kind::PackSummary, what).block(self.start));
+                return None;
+            };
             self.summaries[log.index()] = Some(reader.block(self.at(offset), found)?);
         }
         let journal = |log: Log| match &self.summaries[log.index()] {

@@ -12,6 +12,8 @@ pub(super) enum SegmentSummary {
     Open(Log, Option<Bytes>),
     /// From the summary area; `None` if it cannot be read.
     Closed(Option<Bytes>),
+    /// The volume is sealed: it has no summary area, and nobody writes those of its logs.
+    None,
 }
 
 /// Tables, with the blocks that were looked at.
@@ -22,7 +24,7 @@ pub(super) struct Tables<'v> {
     nat_blocks: Map<u32, Option<Bytes>>,
     sit_blocks: Map<u32, Option<Bytes>>,
     summaries: Map<u32, SegmentSummary>,
-    logs: [SegNo; 6],
+    logs: Vec<(Log, SegNo)>,
 }
 
 impl<'v> Tables<'v> {
@@ -35,7 +37,12 @@ impl<'v> Tables<'v> {
             nat_blocks: Map::default(),
             sit_blocks: Map::default(),
             summaries: Map::default(),
-            logs: Log::ALL.map(|log| pack.cp.cur_segno(log)),
+            logs: volume
+                .geo
+                .logs()
+                .iter()
+                .map(|&log| (log, pack.cp.cur_segno(log)))
+                .collect(),
         };
         for &(nid, entry) in &pack.nat {
             if nid.0 == 0 || nid.0 >= volume.geo.max_nid {
@@ -115,9 +122,8 @@ impl<'v> Tables<'v> {
     }
     /// The log that writes into a segment.
     pub fn log_of(&self, seg: SegNo) -> Option<Log> {
-        Log::ALL
-            .into_iter()
-            .find(|log| self.logs[log.index()] == seg)
+        let is_at = |&&(_, at): &&(Log, SegNo)| at == seg;
+        self.logs.iter().find(is_at).map(|&(log, _)| log)
     }
 
     /// Summary of a segment.
@@ -126,6 +132,7 @@ impl<'v> Tables<'v> {
             return known.clone();
         }
         let summary = match self.log_of(seg) {
+            _ if self.volume.geo.is_sealed() => SegmentSummary::None,
             Some(log) => SegmentSummary::Open(log, self.volume.pack.summaries[log.index()].clone()),
             None => SegmentSummary::Closed(
                 self.volume

@@ -68,7 +68,7 @@ fn segments(state: &mut State<'_>) -> Segments {
             sums.free += u64::from(entry.valid == 0 && state.tables.log_of(seg).is_none());
         }
     }
-    for log in Log::ALL {
+    for &log in state.volume.geo.logs() {
         log_position(state, log);
     }
     sums

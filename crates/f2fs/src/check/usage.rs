@@ -83,6 +83,7 @@ impl State<'_> {
                 }
                 block
             }
+            SegmentSummary::None => None,
         };
         let Some(block) = block else {
             return;

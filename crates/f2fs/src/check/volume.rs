@@ -3,6 +3,9 @@
 use super::Report;
 use super::finding::{Finding, Findings, Kind};
 use super::packs::{self, Pack};
+use crate::journal::guard;
+use crate::options::MountOptions;
+use crate::superblock;
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use ondisk::f2fs::{BlockAddr, CpFlags, Features, Geometry, Superblock, crc};
 
@@ -64,10 +67,23 @@ impl<'a> Volume<'a> {
         report: &mut Report,
     ) -> Option<Volume<'a>> {
         let (sb, geo) = superblocks(reader, found)?;
+        // What a mount puts right: a damaged copy, and what another mount left.
+        let damaged = |f: &Finding| f.kind == Kind::SuperblockCopy;
+        report.needs_recovery = found.list.iter().any(damaged);
+        let may_be_read = MountOptions {
+            read_only: true,
+            ..MountOptions::default()
+        };
+        if let Err(why) = superblock::check_features(&sb, &may_be_read) {
+            found.add(Finding::new(Kind::Unsupported, why.to_string()).block(0u32));
+            return None;
+        }
         let pack = packs::load(reader, &geo, found, report)?;
-        report.version = pack.cp.version();
         let flags = pack.cp.flags();
-        report.needs_recovery = !flags.has(CpFlags::UMOUNT) || !pack.orphans.is_empty();
+        if let Some(what) = left_behind(&sb, &pack) {
+            report.needs_recovery = true;
+            found.add(Finding::new(Kind::NotUnmounted, what).block(pack.start));
+        }
         let noted = CpFlags(flags.0 & (CpFlags::ERROR.0 | CpFlags::FSCK.0));
         if !noted.is_empty() {
             let what = format!("the checkpoint has the mark {noted}");
@@ -85,6 +101,24 @@ impl<'a> Volume<'a> {
     }
 }
 
+/// What says that nobody unmounted the volume, or did so while files without a name were open.
+fn left_behind(sb: &Superblock, pack: &Pack) -> Option<String> {
+    let orphans = match pack.orphans.len() {
+        0 => String::new(),
+        n => format!("{n} inodes without a name wait to be freed"),
+    };
+    let dirty = if guard::is_up(sb) {
+        "its journal may hold what the checkpoint does not"
+    } else if !pack.cp.flags().has(CpFlags::UMOUNT) {
+        "the mount that wrote the last checkpoint did not end"
+    } else {
+        return (!orphans.is_empty()).then_some(orphans);
+    };
+    let parts = [dirty, &orphans];
+    let told: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    Some(told.join("; "))
+}
+
 /// The first sound superblock; a notice if the other one is not the same.
 fn superblocks(reader: &Reader<'_>, found: &mut Findings) -> Option<(Superblock, Geometry)> {
     let load = |n: u32| -> Result<(Superblock, Geometry), String> {
@@ -93,21 +127,24 @@ fn superblocks(reader: &Reader<'_>, found: &mut Findings) -> Option<(Superblock,
         let geo = Geometry::new(&sb, reader.blocks).map_err(|e| e.to_string())?;
         Ok((sb, geo))
     };
-    let mut damaged =
-        |n: u32, why: String| found.add(Finding::new(Kind::SuperblockCopy, why).block(n));
+    let mut add = |kind, n: u32, why: String| found.add(Finding::new(kind, why).block(n));
     match (load(0), load(1)) {
         (Ok(first), Ok(second)) => {
-            if first.0 != second.0 {
-                damaged(1, "differs from the first superblock".to_string());
+            if first.1 != second.1 || first.0.uuid() != second.0.uuid() {
+                let what = "has another geometry or UUID than the first one";
+                add(Kind::SuperblockOther, 1, what.to_string());
+            } else if first.0 != second.0 {
+                let what = "is not the same as the first one";
+                add(Kind::SuperblockDiffers, 1, what.to_string());
             }
             Some(first)
         }
         (Ok(sound), Err(why)) => {
-            damaged(1, why);
+            add(Kind::SuperblockCopy, 1, why);
             Some(sound)
         }
         (Err(why), Ok(sound)) => {
-            damaged(0, why);
+            add(Kind::SuperblockCopy, 0, why);
             Some(sound)
         }
         (Err(why), Err(other)) => {

@@ -163,7 +163,10 @@ fn read(queue: &Queue, at: BlockAddr, blocks: u32) -> FsResult<Bytes> {
 /// They do not lie in the pack; a journal has more entries than fit; I/O.
 pub(crate) fn contents(queue: &Queue, geo: &Geometry, pack: &Pack) -> FsResult<Contents> {
     let cp = &pack.cp;
-    let mut logs: Vec<OpenLog> = Log::ALL.into_iter().map(|log| open_log(cp, log)).collect();
+    let mut logs: Vec<OpenLog> = Log::ALL
+        .into_iter()
+        .map(|log| open_log(geo, cp, log))
+        .collect();
     let (nat, sit) = match cp.flags().has(CpFlags::COMPACT_SUM) {
         true => compact(queue, geo, pack, &mut logs)?,
         false => normal(queue, geo, pack, &mut logs)?,
@@ -172,7 +175,8 @@ pub(crate) fn contents(queue: &Queue, geo: &Geometry, pack: &Pack) -> FsResult<C
         let owners = &mut logs[log.index()].owners;
         match cp.has_node_summaries() {
             true => node_summary(owners, &summary_block(queue, geo, pack, log)?),
-            false => rebuild(queue, geo, cp, log, owners)?,
+            false if geo.logs().contains(&log) => rebuild(queue, geo, cp, log, owners)?,
+            false => {}
         }
     }
     let start = BlockNo(geo.cp_pack(pack.second).into());
@@ -195,16 +199,21 @@ fn check_journal(name: &str, journal: &[u8], most: usize, pack: BlockNo) -> FsRe
     )))
 }
 
-fn open_log(cp: &Checkpoint, log: Log) -> OpenLog {
+/// A log that the volume does not have stays at the first block: what the checkpoint says of it was not checked.
+fn open_log(geo: &Geometry, cp: &Checkpoint, log: Log) -> OpenLog {
     let kind = match log.is_node() {
         true => SummaryKind::Node,
         false => SummaryKind::Data,
     };
+    let (segno, next, alloc) = match geo.logs().contains(&log) {
+        true => (cp.cur_segno(log), cp.cur_blkoff(log), cp.alloc_type(log)),
+        false => (SegNo(0), 0, AllocType::Lfs),
+    };
     OpenLog {
         log,
-        segno: cp.cur_segno(log),
-        next: cp.cur_blkoff(log),
-        alloc: cp.alloc_type(log),
+        segno,
+        next,
+        alloc,
         owners: SummaryBlock::blank(kind),
     }
 }

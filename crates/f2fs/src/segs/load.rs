@@ -65,11 +65,12 @@ pub(super) fn check_totals(table: &Table, cp: &Checkpoint) -> FsResult<()> {
     Ok(())
 }
 
-/// Opens the segments of the logs.
+/// Opens the segments of the logs that the volume has.
 pub(super) fn logs(table: &mut Table, mut logs: Vec<OpenLog>) -> FsResult<Vec<OpenLog>> {
     let known = logs.iter().map(|log| log.log).eq(Log::ALL);
     assert!(known, "whoever mounts knows all six logs");
-    for open in &mut logs {
+    let used = table.geo().logs();
+    for open in logs.iter_mut().filter(|open| used.contains(&open.log)) {
         let OpenLog {
             log, segno, next, ..
         } = *open;

@@ -3,7 +3,7 @@
 use super::{Inner, Segments};
 use crate::{F2fs, fault};
 use base::{BlockNo, SECTORS_PER_BLOCK};
-use fscore::FsResult;
+use fscore::{FsError, FsResult};
 use ondisk::f2fs::{SegNo, SummaryBlock};
 
 impl F2fs {
@@ -27,8 +27,13 @@ impl Segments {
         self.summary_on_device(segno)
     }
 
-    /// The summary of a segment that is neither a log's nor was closed since the last checkpoint.
+    /// The summary of a segment that is neither a log's nor was closed since the last checkpoint. A sealed volume has none; nobody asks
+    /// for one there but on the word of damage.
     pub(super) fn summary_on_device(&self, segno: SegNo) -> FsResult<SummaryBlock> {
+        if self.geo.is_sealed() {
+            let what = format!("segment {segno}: the volume has no summaries (feature `ro`)");
+            return Err(FsError::corrupt(what));
+        }
         let at = BlockNo(self.geo.ssa_block(segno).into());
         let read = self.queue.read(at.lba(), SECTORS_PER_BLOCK);
         let bytes = read.map_err(fault::device("reading a summary block"))?;

@@ -118,10 +118,16 @@ fn kinds(change: impl FnOnce(&mut Volume)) -> Vec<Kind> {
 
 #[test]
 fn superblocks_and_packs() {
+    // Another UUID, and what a mount changes in one copy after the other.
     assert_eq!(
         kinds(|v| v.block(1)[1024 + 108] ^= 1),
-        [Kind::SuperblockCopy]
+        [Kind::SuperblockOther]
     );
+    assert_eq!(
+        kinds(|v| v.block(1)[1024 + 1668] ^= 1),
+        [Kind::SuperblockDiffers]
+    );
+    assert_eq!(kinds(|v| v.block(1)[1024] ^= 1), [Kind::SuperblockCopy]);
     assert_eq!(kinds(|v| v.block(0)[1024] ^= 1), [Kind::SuperblockCopy]);
     let none = |v: &mut Volume| (0..2).for_each(|n| v.block(n)[1024] ^= 1);
     assert_eq!(kinds(none), [Kind::Superblock]);
@@ -144,6 +150,52 @@ fn the_other_pack() {
         *volume.block(PACK + 512 + n) = volume.blocks[&(PACK + n)].clone();
     }
     assert!(volume.check().is_clean(), "{:?}", volume.check().findings);
+}
+
+/// What is found in a volume that the next mount has to recover.
+fn waits(volume: &Volume) -> Vec<Kind> {
+    let report = volume.check();
+    assert!(report.needs_recovery && report.is_clean());
+    report.findings.iter().map(|f| f.kind).collect()
+}
+
+/// The newest checkpoint says what cannot be: no mount takes the older one, so no check does.
+#[test]
+fn an_impossible_newest_checkpoint_is_not_passed_over() {
+    type Change = fn(&mut Checkpoint);
+    let changes: [Change; 3] = [
+        |cp| cp.set_free_segments(u32::MAX),
+        |cp| cp.set_cur_blkoff(Log::WarmData, 512),
+        |cp| cp.set_valid_inode_count(1 << 30),
+    ];
+    for change in changes {
+        let mut volume = Volume::new(Features::NONE);
+        for n in 0..6 {
+            *volume.block(PACK + 512 + n) = volume.blocks[&(PACK + n)].clone();
+        }
+        // It wraps, and is the later one all the same.
+        volume.checkpoint(|cp| cp.set_version(u64::MAX));
+        let other = PACK + 512;
+        let mut cp = Checkpoint::parse(volume.block(other), 0).expect("sound");
+        cp.set_version(0);
+        change(&mut cp);
+        cp.update_checksum();
+        for n in [other, other + u64::from(cp.pack_blocks()) - 1] {
+            *volume.block(n) = cp.block().to_vec();
+        }
+        let report = volume.check();
+        let found: Vec<Kind> = report.findings.iter().map(|f| f.kind).collect();
+        assert_eq!((found, report.version), (vec![Kind::CheckpointField], 0));
+    }
+}
+
+#[test]
+fn what_a_mount_has_left_is_said_and_no_damage() {
+    let left = |v: &mut Volume| {
+        v.checkpoint(|cp| cp.set_flags(cp.flags().without(CpFlags::UMOUNT) | CpFlags::FASTBOOT));
+    };
+    assert_eq!(kinds(left), [Kind::NotUnmounted]);
+    assert_eq!(Kind::NotUnmounted.severity(), Severity::Notice);
 }
 
 #[test]
@@ -247,6 +299,13 @@ fn inodes() {
         [Kind::Extent]
     );
     assert_eq!(kinds(|v| v.inode(ROOT, |f| f.ext = extent)), []);
+    // What has no addresses has no run of blocks.
+    let inline = kinds(|v| {
+        v.inode(LOST_FOUND, |f| {
+            (f.mode, f.inline, f.ext) = (0x81A4, Inline::DATA, extent);
+        });
+    });
+    assert!(inline.contains(&Kind::Extent), "{inline:?}");
     let inline = kinds(|v| v.inode(LOST_FOUND, |f| f.inline = Inline::DENTRY));
     assert!(inline.contains(&Kind::Inline), "{inline:?}");
     let mode = kinds(|v| v.inode(LOST_FOUND, |f| f.mode = 0x1FF));
@@ -380,9 +439,7 @@ fn roll_forward_is_pending() {
     set_footer(&mut node, &f);
     let warm = u64::from(volume.geo.seg_start(SegNo(1)));
     *volume.block(warm) = node;
-    let report = volume.check();
-    assert_eq!(report.findings, []);
-    assert!(report.needs_recovery);
+    assert_eq!(waits(&volume), [Kind::NotUnmounted]);
 }
 
 #[test]
@@ -410,9 +467,7 @@ fn orphans() {
         });
     };
     listed(&mut volume, vec![Nid(4)]);
-    let report = volume.check();
-    assert_eq!(report.findings, []);
-    assert!(report.needs_recovery);
+    assert_eq!(waits(&volume), [Kind::NotUnmounted]);
     // Listed, and it has a name.
     let mut named = Volume::new(Features::NONE);
     listed(&mut named, vec![Nid(4)]);

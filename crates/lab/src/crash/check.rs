@@ -283,7 +283,7 @@ impl<'a> Checker<'a> {
         let report = fsck::check(Fs::F2fs, &read, blocks, FINDINGS_MAX);
         let damage = report.findings.iter().filter(|f| !f.is_notice);
         Report {
-            torn: false,
+            torn: report.torn_superblock,
             orphans: false,
             words: damage.map(ToString::to_string).collect(),
         }

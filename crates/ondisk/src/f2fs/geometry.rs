@@ -7,11 +7,14 @@
 //!
 //! Invariants:
 //! - G1: the areas follow each other without gap or overlap, each a whole number of segments, and end within the volume.
-//! - G2: SIT, NAT and summary area are large enough for the segments of the main area.
+//! - G2: SIT, NAT and summary area are large enough for the segments of the main area. A volume that was made to be read only (feature
+//!   `ro`, `mkfs.f2fs -O ro`) may lack the summary area: nobody will clean it ([`Geometry::is_sealed`]).
 //! - G3: every address that a function here returns for an index in range lies within the volume.
 
 use super::superblock::WHAT;
-use super::{BLOCKS_PER_SEG, BlockAddr, NAT_PER_BLOCK, Nid, SIT_PER_BLOCK, SegNo, Superblock};
+use super::{
+    BLOCKS_PER_SEG, BlockAddr, Features, Log, NAT_PER_BLOCK, Nid, SIT_PER_BLOCK, SegNo, Superblock,
+};
 use crate::Corrupt;
 
 /// Segments that the kernel allows at most (16 TiB).
@@ -118,6 +121,17 @@ impl Geometry {
         })
     }
 
+    /// True if the volume has no summary area: it is filled once and then read.
+    pub fn is_sealed(&self) -> bool {
+        self.segments_ssa == 0
+    }
+    /// The logs that the volume has: a sealed one has two, and what the checkpoint says of the others means nothing.
+    pub fn logs(&self) -> &'static [Log] {
+        match self.is_sealed() {
+            true => &[Log::HotData, Log::HotNode],
+            false => &Log::ALL,
+        }
+    }
     /// Blocks of the main area.
     pub fn main_blocks(&self) -> u32 {
         self.segments_main * BLOCKS_PER_SEG
@@ -158,11 +172,11 @@ impl Geometry {
     /// Summary block of a segment.
     ///
     /// # Panics
-    /// There is no such segment.
+    /// There is no such segment, or no summary area.
     pub fn ssa_block(&self, seg: SegNo) -> BlockAddr {
         assert!(
-            seg.0 < self.segments_main,
-            "G3: segment {seg} of {}",
+            seg.0 < self.segments_main && !self.is_sealed(),
+            "G3: summary of segment {seg} of {}",
             self.segments_main
         );
         BlockAddr(self.ssa.0 + seg.0)
@@ -316,12 +330,18 @@ fn check_segments(sb: &Superblock) -> Result<(), Corrupt> {
         "two copies of whole segments",
     )?;
     let ssa = sb.segment_count_ssa();
+    let least = u32::from(!may_be_sealed(sb));
     need(
-        (1..=segments).contains(&ssa),
+        (least..=segments).contains(&ssa),
         "segment_count_ssa",
         ssa,
-        "not more than all segments",
+        "not more than all segments, and none with feature `ro` alone",
     )
+}
+
+/// Only a volume that is never written can do without summaries.
+fn may_be_sealed(sb: &Superblock) -> bool {
+    sb.features().has(Features::RO)
 }
 
 /// G1.
@@ -384,7 +404,7 @@ fn check_capacity(sb: &Superblock) -> Result<(), Corrupt> {
     )?;
     let ssa = sb.segment_count_ssa();
     need(
-        blocks(ssa) >= main,
+        blocks(ssa) >= main || ssa == 0 && may_be_sealed(sb),
         "segment_count_ssa",
         ssa,
         "too few for the main area",

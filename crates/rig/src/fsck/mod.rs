@@ -6,8 +6,10 @@
 //!                                   +--refused--> ext4: log home --> check --+
 //! ```
 
-use crate::overlay::Overlay;
 mod report;
+mod watched;
+
+use crate::overlay::Overlay;
 
 use crate::{AnyFs, Fs, MountOptions, RecoveryReport, kind_of};
 use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK};
@@ -21,6 +23,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use thiserror::Error;
 use vfs::FsError;
+use watched::Watched;
 
 /// Why an image cannot be checked.
 #[derive(Debug, Error)]
@@ -49,6 +52,8 @@ pub struct Checked {
     pub mended: bool,
     /// Why the volume could not be mounted, if it could not. If it was `recovered` all the same, that was the log alone.
     pub refused: Option<String>,
+    /// What recovery found and did, a line each.
+    pub lines: Vec<String>,
     /// Why orphans were left, if the volume was recovered without them: it may not be written, or cannot be mounted.
     pub orphans_left: Option<String>,
     /// What is wrong with the volume, recovered or not.
@@ -89,15 +94,19 @@ pub fn fsck_beside(
         written: false,
         mended: false,
         refused: None,
+        lines: Vec::new(),
         orphans_left: None,
         report: check_beside(kind, &|block| read(file, block), head, size, limit),
     };
     if !checked.report.needs_recovery {
+        if kind == Fs::F2fs && checked.report.is_clean() {
+            checked.report.findings.extend(mount_refusal(file, now)?);
+        }
         return Ok(checked);
     }
     let device = device_of(file, write)?;
     let journal = journal.map(|file| device_of(file, write)).transpose()?;
-    let outcome = recover_with(kind, (&device, journal.clone()), now, |_| ());
+    let outcome = recover_with(kind, (&device, journal.clone()), now, described);
     let outcome = outcome.map_err(FsckError::Recovery)?;
     if outcome.mounted.is_some() || outcome.log.is_some() {
         checked.recovered = true;
@@ -106,6 +115,7 @@ pub fn fsck_beside(
     }
     checked.orphans_left = outcome.orphans_left.or(outcome.refused.clone());
     checked.refused = outcome.refused;
+    checked.lines = outcome.mounted.unwrap_or_default();
     let before = std::mem::take(&mut checked.report);
     let read = |block| read_device(&*device, block);
     let head = journal.as_ref().map(|device| head_of(&**device));
@@ -114,6 +124,23 @@ pub fn fsck_beside(
         checked.report.keep_from(before);
     }
     Ok(checked)
+}
+
+/// A volume of F2FS that is said to be clean is mounted, too, for reading: what no mount accepts is not clean.
+fn mount_refusal(file: &HostFile, now: WallTime) -> Result<Option<Finding>, FsckError> {
+    let options = f2fs_options(true);
+    let device = device_of(file, false)?;
+    let outcome = in_simulation(now, move || {
+        outcome_of(AnyFs::mount(Queue::new(device), options), |_| ())
+    });
+    let outcome = outcome.map_err(FsckError::Recovery)?;
+    Ok(outcome.refused.map(Finding::refused))
+}
+
+fn f2fs_options(read_only: bool) -> MountOptions {
+    let mut options = ::f2fs::MountOptions::default();
+    options.read_only = read_only;
+    MountOptions::F2fs(options)
 }
 
 /// True if an ext4 or ext3 says of itself that it was unmounted and nothing was found wrong since: what e2fsck does not look at unless it is
@@ -144,6 +171,8 @@ pub struct Recovery {
     pub lines: Vec<String>,
     /// Why the file system refused, if it did.
     pub refused: Option<String>,
+    /// Something was written, to the file or in memory.
+    pub wrote: bool,
 }
 
 /// Recovers the volume in `file`: replays the log of ext4, redoes the ring of F2FSJ, rolls F2FS forward. With `write` the file changes,
@@ -159,7 +188,8 @@ pub fn recover_image(
 ) -> Result<Recovery, FsckError> {
     let kind = kind_of(file)?.unwrap_or(Fs::Ext4);
     let journal = journal.map(|file| device_of(file, write)).transpose()?;
-    let device = device_of(file, write)?;
+    let watched = Watched::new(device_of(file, write)?);
+    let device: Arc<dyn BlockDevice> = watched.clone();
     let outcome = recover_with(kind, (&device, journal), now, described);
     let outcome = outcome.map_err(FsckError::Recovery)?;
     let of_log = || outcome.log.iter().map(log_line).collect();
@@ -171,6 +201,7 @@ pub fn recover_image(
         kind,
         lines,
         refused: outcome.refused,
+        wrote: watched.is_written(),
     })
 }
 
@@ -212,6 +243,10 @@ fn described(fs: &AnyFs) -> Vec<String> {
             "rolled forward: {} nodes read, {} inodes ({} made), {} names, {} blocks",
             r.nodes_read, r.inodes, r.inodes_made, r.names, r.blocks
         ));
+    }
+    let orphans = fs.orphans_freed();
+    if orphans > 0 {
+        lines.push(format!("{orphans} inodes without a name freed"));
     }
     lines.extend(fs.mount_notes().iter().map(|note| format!("note: {note}")));
     lines
@@ -345,18 +380,23 @@ fn recover_with<R: Send + 'static>(
     now: WallTime,
     look: fn(&AnyFs) -> R,
 ) -> Result<Outcome<R>, String> {
+    let devices = (device.clone(), journal);
+    in_simulation(now, move || match kind {
+        Fs::Ext4 | Fs::Ext3 => recover_ext(&devices, look),
+        Fs::F2fs => recover_f2fs(&devices.0, look),
+    })
+}
+
+/// Does it in a world of its own, whose clock begins at `now`.
+fn in_simulation<R: Send + 'static>(
+    now: WallTime,
+    work: impl FnOnce() -> Result<Outcome<R>, FsError> + Send + 'static,
+) -> Result<Outcome<R>, String> {
     let mut config = SimConfig::seeded(0);
     config.epoch = now;
     config.quiet = true;
     config.step_limit = u64::MAX;
-    let devices = (device.clone(), journal);
-    let outcome = Sim::new(config).run(move || match kind {
-        Fs::Ext4 | Fs::Ext3 => recover_ext(&devices, look),
-        Fs::F2fs => {
-            let options = MountOptions::F2fs(Default::default());
-            outcome_of(AnyFs::mount(Queue::new(devices.0), options), look)
-        }
-    });
+    let outcome = Sim::new(config).run(work);
     match (outcome.first_failure, outcome.value) {
         (_, Some(Ok(outcome))) => Ok(outcome),
         (_, Some(Err(FsError::Io { what, .. }))) => Err(what),
@@ -389,6 +429,22 @@ fn outcome_of<R>(
         log: None,
         orphans_left: None,
     })
+}
+
+/// A volume that may only be read (quota files, feature `ro`) is looked at as its last checkpoint has it: nothing can be made of what was
+/// synced behind it.
+fn recover_f2fs<R>(
+    device: &Arc<dyn BlockDevice>,
+    look: fn(&AnyFs) -> R,
+) -> Result<Outcome<R>, FsError> {
+    let mount = |read_only| AnyFs::mount(Queue::new(device.clone()), f2fs_options(read_only));
+    match outcome_of(mount(false), look) {
+        Err(why @ FsError::Incompatible { .. }) => Ok(Outcome {
+            orphans_left: Some(why.to_string()),
+            ..outcome_of(mount(true), look)?
+        }),
+        other => other,
+    }
 }
 
 /// What a mount refuses is as it was, and then so much is done as can be: what may only be read is recovered without its orphans, and behind

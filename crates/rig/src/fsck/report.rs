@@ -22,6 +22,8 @@ pub struct Finding {
     pub what: String,
     /// Nothing is lost, and the next mount or checkpoint mends it.
     pub is_notice: bool,
+    /// Nobody can repair it.
+    pub is_beyond_repair: bool,
     /// A mount for writing puts it right, so that it is not there after a recovery.
     kept: bool,
     /// All of it as a line.
@@ -70,6 +72,13 @@ impl Report {
     }
 }
 
+impl Finding {
+    /// What a check did not see and a mount does not accept.
+    pub(super) fn refused(why: String) -> Finding {
+        Finding::from(&f2fs::Finding::refused(why))
+    }
+}
+
 impl From<ext::Report> for Report {
     fn from(report: ext::Report) -> Report {
         use ext::Kind;
@@ -98,6 +107,7 @@ impl From<&ext::Finding> for Finding {
             block: f.block.map(|block| block.0),
             what: f.what.clone(),
             is_notice: false,
+            is_beyond_repair: false,
             kept: f.kind == ext::Kind::Superblock,
             text: f.to_string(),
         }
@@ -141,7 +151,14 @@ impl From<&f2fs::Finding> for Finding {
             block: f.block.map(|block| block.0),
             what: f.what.clone(),
             is_notice: f.kind.severity() == f2fs::Severity::Notice,
-            kept: false,
+            is_beyond_repair: matches!(
+                f.kind,
+                f2fs::Kind::Superblock | f2fs::Kind::Checkpoint | f2fs::Kind::CheckpointField
+            ),
+            kept: matches!(
+                f.kind,
+                f2fs::Kind::SuperblockCopy | f2fs::Kind::NotUnmounted
+            ),
             text: f.to_string(),
         }
     }
