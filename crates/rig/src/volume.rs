@@ -87,18 +87,6 @@ fn kind_of_ext(superblock: &[u8]) -> Fs {
     }
 }
 
-/// True for an ext4 or ext3 whose journal lies on another device.
-fn has_external_journal(file: &HostFile) -> io::Result<bool> {
-    if !matches!(kind_of(file)?, Some(Fs::Ext4 | Fs::Ext3)) {
-        return Ok(false);
-    }
-    let mut bytes = vec![0; SUPERBLOCK_AT];
-    file.read_exact_at(&mut bytes, SUPERBLOCK_AT as u64)?;
-    let external =
-        |sb: Ext4Superblock| sb.compat().has(Compat::HAS_JOURNAL) && sb.journal_ino().0 == 0;
-    Ok(Ext4Superblock::parse(&bytes).is_ok_and(external))
-}
-
 /// A file system in an image file.
 pub struct Volume {
     /// Its kind.
@@ -110,15 +98,13 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Opens the volume to look into it. Recovery happens in memory; the file is only read.
+    /// Opens the volume to look into it: all that a mount with the option `ro` reads. Recovery happens in memory; the file is only read.
     ///
     /// # Errors
     /// No such file system, or it refuses.
     pub fn look(file: &HostFile) -> Result<Volume, VolumeError> {
         let below = file.another()?;
-        // What is unmounted can be read without its external journal.
-        let read_only = has_external_journal(file)?;
-        Volume::on(file, Arc::new(Overlay::new(below)), read_only)
+        Volume::on(file, Arc::new(Overlay::new(below)), true)
     }
 
     /// Opens the volume to change it. [`Volume::close`] makes changes last.
@@ -184,9 +170,13 @@ impl Volume {
             read_only,
             ..ext4::MountOptions::default()
         };
+        let of_f2fs = f2fs::MountOptions {
+            read_only,
+            ..f2fs::MountOptions::default()
+        };
         let options = match kind {
             Fs::Ext4 | Fs::Ext3 => MountOptions::Ext4(of_ext),
-            Fs::F2fs => MountOptions::F2fs(f2fs::MountOptions::default()),
+            Fs::F2fs => MountOptions::F2fs(of_f2fs),
         };
         let options = options.timers(None, None).discard(false);
         let fs = AnyFs::mount(Queue::new(device), options)?;

@@ -10,7 +10,7 @@ mod umount;
 mod verdict;
 
 pub use helper::as_helper;
-pub use umount::{let_go_unused, umount};
+pub use umount::{let_go, let_go_unused, umount};
 
 use crate::args::MountArgs;
 use crate::failure::{Failure, failed, usage};
