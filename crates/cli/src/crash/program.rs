@@ -129,12 +129,13 @@ fn run(device: &Arc<DeviceFs>, command: &str, stop: &Stop) -> Result<(), Failure
         tell,
     )
     .map_err(|e| failed(format!("mounting the recorded device: {e}")))?;
+    let place = mounted.device().unwrap_or_default();
     let session = std::thread::spawn(move || mounted.serve());
     let done = run_shell(command, &folder.path().join(NAME), stop);
     if stop.signal().is_some() {
         // What is left of the command may hold the mount: it goes out of sight, and its connection ends with this process.
         let gone = let_go_unused(folder.path());
-        return gone.or_else(|_| let_go(folder.path())).map_err(failed);
+        return gone.or_else(|_| let_go(&place)).map_err(failed);
     }
     let since = Instant::now();
     let mut gone = let_go_unused(folder.path());

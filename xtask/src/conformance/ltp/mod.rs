@@ -211,9 +211,26 @@ fn programs(source: &Path) -> Result<String> {
     Ok(format!("{}:{own}", all.to_string_lossy()))
 }
 
+/// Runs a test in name spaces of its own, so that nobody whom it has started outlives it.
 fn one(command: &str, path: &str, source: &Path, dir: &Path) -> Result<Verdict> {
     let status = Command::new("timeout")
-        .args(["-k", "5", LIMIT_S, "sh", "-c", command])
+        .args([
+            "-k",
+            "5",
+            LIMIT_S,
+            "unshare",
+            "--pid",
+            "--fork",
+            "--kill-child",
+        ])
+        .args([
+            "--mount-proc",
+            "--propagation",
+            "slave",
+            "sh",
+            "-c",
+            command,
+        ])
         .current_dir(dir)
         .env("PATH", path)
         .env("LTPROOT", source)
