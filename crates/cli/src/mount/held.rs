@@ -1,10 +1,15 @@
 //! The volume behind a mount, and how it is mounted anew with other options while the mount goes on.
 
-use super::{Plan, options};
+use super::{Plan, options, table};
 use crate::failure::{Failure, failed, usage};
 use fuse::{Again, Options, Remount};
 use rig::{HostError, HostFile, HostOptions, Volume};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a mount that is being taken away is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// An open volume. Its image stays locked as long as it is there.
 pub struct Held {
@@ -50,13 +55,23 @@ impl Held {
     }
 }
 
-/// Opens the image; one that takes no writes is used read-only, as by mount(8).
+/// Opens the image; one that takes no writes is used read-only, as by mount(8). One whose mount has been taken away just now is waited for, as
+/// the kernel does it.
 fn open_image(
     plan: &Plan,
     host: &mut HostOptions,
     options: &mut Options,
 ) -> Result<HostFile, Failure> {
-    match HostFile::open(&plan.image, host) {
+    let since = Instant::now();
+    let mut opened = HostFile::open(&plan.image, host);
+    while matches!(opened, Err(HostError::InUse { .. }))
+        && since.elapsed() < PATIENCE
+        && table::is_ending(&plan.image)
+    {
+        std::thread::sleep(PAUSE);
+        opened = HostFile::open(&plan.image, host);
+    }
+    match opened {
         Err(HostError::WriteProtected { path }) => {
             eprintln!("varve: {path}: is write-protected, mounting read-only");
             (options.read_only, host.write) = (true, false);

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 const TABLE: &str = "/proc/self/mountinfo";
@@ -55,6 +55,30 @@ pub fn elsewhere(device: &str) -> Option<(u32, String)> {
         .find(|pid| has_it(pid).unwrap_or(false))?;
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     Some((pid, name.trim_end().to_string()))
+}
+
+/// Whether a process in the background has the image for a mount that is not there any more: it writes what is left.
+pub fn is_ending(image: &Path) -> bool {
+    let there = ours().is_ok_and(|all| all.iter().any(|line| line.source == image));
+    !there && (serving(image).unwrap_or_default().iter()).any(|pid| *pid != std::process::id())
+}
+
+/// Processes in the background that serve the image.
+fn serving(image: &Path) -> io::Result<Vec<u32>> {
+    let line = [
+        b"varve",
+        &b"mount"[..],
+        b"--daemon",
+        image.as_os_str().as_bytes(),
+    ];
+    let serves = |pid: &u32| {
+        fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|words| words.split(|&b| b == 0).take(line.len()).eq(line))
+    };
+    let pids = fs::read_dir("/proc")?
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Ok(pids.filter(serves).collect())
 }
 
 fn lines(table: &[u8]) -> impl Iterator<Item = Line> {

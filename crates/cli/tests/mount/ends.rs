@@ -307,3 +307,18 @@ fn umount_says_that_the_host_is_full() {
         );
     }
 }
+
+/// umount(8) without our helper returns before the volume is clean.
+#[test]
+fn a_mount_waits_for_the_one_that_is_ending() {
+    let place = Place::new("ext4");
+    for round in 0..8 {
+        place.mount("");
+        fs::write(place.dir().join(format!("{round}")), vec![1; 8 << 20]).expect("room");
+        unmount("umount", &place.at());
+    }
+    place.mount("");
+    assert!(place.dir().join("7").exists());
+    place.umount();
+    place.check();
+}
