@@ -41,7 +41,10 @@ fn a_flag_is_kept_or_refused() {
         let denied = shell(&dir, "chattr +i f\necho x >> f\nrm f\nchmod 600 f");
         let count = denied.matches("not permitted").count();
         assert_eq!(count, 3, "{kind}: {denied}");
-        shell(&dir, "chattr -i f; chattr -a d; echo a > log; chattr +a log");
+        shell(
+            &dir,
+            "chattr -i f; chattr -a d; echo a > log; chattr +a log",
+        );
         // Nothing is known of the file yet.
         place.umount();
         place.mount("rw");
