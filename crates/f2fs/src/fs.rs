@@ -247,7 +247,10 @@ impl FileSystem for F2fs {
     }
     fn writeback(&self, older_than: Time) -> FsResult<()> {
         self.guarded(|| match self.check_writable() {
-            Ok(()) => self.write_files(Some(older_than), false),
+            Ok(()) => {
+                self.store_old_accesses()?;
+                self.write_files(Some(older_than), false)
+            }
             Err(_) => Ok(()),
         })
     }

@@ -4,15 +4,15 @@
 //! `core.fields` until
 //!
 //! - the inode is put for another reason: it goes along; or
-//! - everything is synced, the volume is unmounted, or very many wait: then each inode is put in an operation of its own that holds its gate alone,
-//!   as every other change of attributes (F2FSJ I4). With a journal that logs it.
+//! - everything is synced, the volume is unmounted, very many wait, or one has waited for long: then each inode is put in an operation of its own
+//!   that holds its gate alone, as every other change of attributes (F2FSJ I4). With a journal that logs it.
 //!
 //! A cut forgets access times that still wait, and nothing else.
 
 use super::Inode;
 use super::attr::{coarse_now, to_wall};
 use crate::F2fs;
-use base::Ino;
+use base::{Ino, Nanos, Time};
 use fscore::FsResult;
 use ondisk::f2fs::InodeFlags;
 use rt::Mutex;
@@ -21,12 +21,22 @@ use std::collections::BTreeSet;
 /// Inodes whose access times wait before somebody who reads stores them: they cannot leave memory.
 const WAITING_MAX: usize = 4096;
 
+/// How long one waits before write-back stores them (Linux `dirtytime_expire_seconds`).
+const WAIT_MAX: Nanos = Nanos::from_secs(12 * 3600);
+
 /// Inodes whose access times wait. One that was put meanwhile may still be named.
-pub(super) struct Accesses(Mutex<BTreeSet<Ino>>);
+pub(super) struct Accesses(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    inos: BTreeSet<Ino>,
+    /// When the first one of them began to wait.
+    since: Option<Time>,
+}
 
 impl Accesses {
     pub fn new() -> Accesses {
-        Accesses(Mutex::named("f2fs access times", BTreeSet::new()))
+        Accesses(Mutex::named("f2fs access times", Waiting::default()))
     }
 }
 
@@ -48,13 +58,28 @@ impl F2fs {
         let first = !std::mem::replace(&mut core.access_waits, true);
         drop(core);
         if first {
-            self.inodes.accesses.0.lock().insert(inode.ino);
+            let mut waiting = self.inodes.accesses.0.lock();
+            waiting.since.get_or_insert_with(rt::now);
+            waiting.inos.insert(inode.ino);
+        }
+    }
+
+    /// Stores access times if one has waited for long.
+    ///
+    /// # Errors
+    /// I/O, damage.
+    pub(crate) fn store_old_accesses(&self) -> FsResult<()> {
+        let since = self.inodes.accesses.0.lock().since;
+        match since.is_some_and(|since| rt::now() >= since + WAIT_MAX) {
+            true => self.store_accesses(),
+            false => Ok(()),
         }
     }
 
     /// Stores access times if very many wait. Called before reading, without locks; what fails is latched, and reading goes on.
     pub(crate) fn limit_accesses(&self) {
-        if self.inodes.accesses.0.lock().len() >= WAITING_MAX {
+        let waiting = self.inodes.accesses.0.lock().inos.len();
+        if waiting >= WAITING_MAX {
             let _ = self.store_accesses();
         }
     }
@@ -65,7 +90,7 @@ impl F2fs {
     /// I/O, damage.
     pub(crate) fn store_accesses(&self) -> FsResult<()> {
         let waiting = std::mem::take(&mut *self.inodes.accesses.0.lock());
-        for ino in waiting {
+        for ino in waiting.inos {
             self.check_writable()?;
             self.balance()?;
             // N2: one that still waits is in memory.

@@ -1,6 +1,6 @@
 //! Access times.
 
-use super::{KINDS, ROOT, file, volume};
+use super::{KINDS, ROOT, after_power_cut, file, volume};
 use crate::common::{fresh, judge, mount, read_all};
 use base::Ino;
 use fscore::{FileFlags, FileSystem, SetAttr, TimeSet};
@@ -104,6 +104,30 @@ fn many_access_times_are_stored() {
     });
     assert!(stored.count() >= 4096);
     fs.unmount().expect("unmount");
+}
+
+/// As Linux: what has waited for half a day goes out with the data that write-back is asked for.
+#[test]
+fn old_access_times_are_stored() {
+    for hours in [11, 13] {
+        let start = fresh(64).blocks().into_iter().collect();
+        let left = after_power_cut(start, KINDS[0], 1, move |fs| {
+            let root = fs.root();
+            let f = file(fs, root, "f", 0o644);
+            fs.write(f, 0, b"content").expect("write");
+            fs.sync().expect("sync");
+            tick();
+            read_all(fs, f);
+            rt::sleep(base::Nanos::from_secs(hours * 3600));
+            fs.writeback(rt::now()).expect("write-back");
+            fs.fsync(root, false).expect("a checkpoint");
+        });
+        let fs = mount(&left, "");
+        let f = fs.lookup(fs.root(), b"f").expect("there");
+        let (at, changed) = times(&fs, f);
+        assert_eq!(at > changed, hours > 12, "{hours} hours");
+        fs.unmount().expect("unmount");
+    }
 }
 
 #[test]
