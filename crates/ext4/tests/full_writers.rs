@@ -11,7 +11,10 @@ use varve_ext4::mkfs::Kind;
 fn on_threads() {
     for (seed, (kind, options)) in MODES.into_iter().enumerate() {
         let refused = together(kind, options, seed as u64, 1200);
-        assert!(refused > 0, "{options}: refused {refused} times only");
+        assert!(
+            refused > 20,
+            "{kind:?}, {options}: refused {refused} times only"
+        );
     }
 }
 

@@ -146,19 +146,27 @@ fn fill(fs: &dyn FileSystem, room: u64) -> Ino {
     let ino = made.expect("an empty volume").ino;
     let (mut end, mut step) = (0, 1 << 20);
     while step >= PAGE {
-        match fs.fallocate(ino, FallocateMode::Allocate, end, step) {
-            Ok(()) => end += step,
-            // As far as it went; ext4 without extents knows no such blocks.
-            Err(e) => match e.errno() {
-                Errno::NoSpc => step /= 2,
-                Errno::NotSup => return ino,
-                _ => panic!("filling: {e}"),
-            },
+        match take(fs, ino, end, step) {
+            Ok(n) => end += n,
+            // Less may fit.
+            Err(e) if e.errno() == Errno::NoSpc => step /= 2,
+            Err(e) => panic!("filling: {e}"),
         }
     }
     set_size(fs, ino, end.saturating_sub(room)).expect("F1: it gives back");
     fs.sync().expect("F1");
     ino
+}
+
+/// Gives a file `len` bytes more; answers how many. ext4 without extents knows no blocks without content.
+fn take(fs: &dyn FileSystem, ino: Ino, at: u64, len: u64) -> FsResult<u64> {
+    match fs.fallocate(ino, FallocateMode::Allocate, at, len) {
+        Err(e) if e.errno() == Errno::NotSup => {
+            let wrote = fs.write(ino, at, &vec![0; len as usize])?;
+            Ok(wrote as u64)
+        }
+        done => done.map(|()| len),
+    }
 }
 
 fn set_size(fs: &dyn FileSystem, ino: Ino, size: u64) -> FsResult<()> {

@@ -9,7 +9,7 @@ use rt::{Sim, SimConfig};
 fn on_threads() {
     for (seed, mode) in MODES.into_iter().enumerate() {
         let refused = together(mode, seed as u64, 1000);
-        assert!(refused > 0, "{mode:?}: refused {refused} times only");
+        assert!(refused > 20, "{mode:?}: refused {refused} times only");
     }
 }
 

@@ -477,20 +477,7 @@ impl Task {
                 path: p,
                 offset,
                 len,
-            } => {
-                let content = self.state.content(p).expect("a file of the model");
-                let range = *offset as usize..(offset + len) as usize;
-                let data = content.bytes()[range].to_vec();
-                let mut wrote = 0;
-                self.with_file(p, OpenFlags::WRITE, |file| {
-                    wrote = file.write_at(*offset, &data)?;
-                    Ok(())
-                })?;
-                if wrote < data.len() {
-                    assert!(self.full, "this workload does not fill the volume");
-                    return Ok(Outcome::Wrote(wrote as u64));
-                }
-            }
+            } => return self.write(p, *offset, *len),
             Op::Truncate { path: p, size } => vfs.truncate(path(p), *size)?,
             Op::Fallocate {
                 path: p,
@@ -537,6 +524,22 @@ impl Task {
             Op::Pause(ns) => rt::sleep(Nanos(*ns)),
         }
         Ok(Outcome::Done(None))
+    }
+
+    /// Writes what the model says that the file holds there.
+    fn write(&self, path: &str, offset: u64, len: u64) -> FsResult<Outcome> {
+        let content = self.state.content(path).expect("a file of the model");
+        let data = content.bytes()[offset as usize..(offset + len) as usize].to_vec();
+        let mut wrote = 0;
+        self.with_file(path, OpenFlags::WRITE, |file| {
+            wrote = file.write_at(offset, &data)?;
+            Ok(())
+        })?;
+        if wrote == data.len() {
+            return Ok(Outcome::Done(None));
+        }
+        assert!(self.full, "this workload does not fill the volume");
+        Ok(Outcome::Wrote(wrote as u64))
     }
 
     fn with_file(
