@@ -1,12 +1,16 @@
 //! The catalogue of `cargo xtask mutants` for guards of ext4 that only its own histories reach. docs/measuring.md says what a line means.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
+mod common;
+mod crowd;
 mod data_path;
 
 use base::Mutant;
 use blockdev::Image;
 use data_path::deaths::cuts_of_recoveries;
 use data_path::{MIB, Tear, judge, life_beside, life_with, new_pair, new_volume};
+use fscore::{Creds, FallocateMode, FileKind, FileSystem};
+use rt::{Sim, SimConfig};
 use std::ops::Range;
 
 /// Cuts within which a mutant has to be noticed.
@@ -170,4 +174,112 @@ fn on_two_devices() {
     let options = std::env::var("OPTIONS").unwrap_or_else(|_| "scheme=jbd2".into());
     let history = format!("{options}, two devices");
     caught(mutant, &history, |mutant| explore_pair(mutant, &options));
+}
+
+/// Seeds of a crowd within which a mutant has to be noticed. No power goes: what is lost here is lost without a cut.
+const CROWDS: u64 = 60;
+
+fn missed_by_a_crowd(mutant: Mutant, options: &str, steps: usize) {
+    let kind = varve_ext4::mkfs::Kind::Ext4;
+    let what = format!("a crowd on a full volume, {options}");
+    missed(mutant, &what, |seed| {
+        crowd::together(kind, options, seed, steps);
+    });
+}
+
+/// Says what the catalogue knows of `mutant`, with which `run` fails and without which it does not.
+fn missed(mutant: Mutant, workload: &str, run: impl Fn(u64)) {
+    let under = |mutant: Option<Mutant>, seed: u64| {
+        let config = SimConfig {
+            mutant,
+            quiet: mutant.is_some(),
+            ..SimConfig::random(seed)
+        };
+        Sim::new(config).run(|| run(seed))
+    };
+    let mut reached = 0;
+    for seed in 0..CROWDS {
+        let broken = under(Some(mutant), seed);
+        reached += broken.reached.get(&mutant).copied().unwrap_or(0);
+        let Some(found) = broken.first_failure else {
+            continue;
+        };
+        let clean = under(None, seed).first_failure;
+        assert!(clean.is_none(), "the code with its guard: {clean:?}");
+        assert!(reached > 0, "{mutant}: no one asked for its guard");
+        println!("{mutant}: seed {seed}: {found}");
+        let after = seed + 1;
+        println!("mutant|{mutant}|ext4, {workload}|{reached}|no cut|{after}|1");
+        return;
+    }
+    panic!("{mutant}: not noticed by {CROWDS} runs, reached {reached} times");
+}
+
+/// A page is dirty, `fallocate` fills the root of its tree, every other block is taken: the page must be written nevertheless.
+fn a_dirty_page_beside_fallocate() {
+    let ram = common::fresh(varve_ext4::mkfs::Kind::Ext4, 16);
+    let fs = common::mount(&ram, "commit=600");
+    let create = |name: &[u8]| {
+        let creds = Creds::default();
+        let made = fs.create(fs.root(), name, FileKind::File, 0o644, 0, creds);
+        made.expect("room for a name").ino
+    };
+    let (ino, big) = (create(b"f"), create(b"big"));
+    let page = |index: u64| fs.write(ino, index * 4096, &[7; 4096]).expect("room");
+    for index in [0, 10] {
+        page(index);
+        fs.fsync(ino, false).expect("room");
+    }
+    page(20);
+    for index in [30, 40] {
+        let keep = FallocateMode::KeepSize;
+        (fs.fallocate(ino, keep, index * 4096, 4096)).expect("room");
+    }
+    let mut at = 0;
+    for len in [65_536, 4096] {
+        while let Ok(n) = fs.write(big, at, &vec![1; len]) {
+            at += n as u64;
+        }
+    }
+    // The very last ones: a block each.
+    let link = |n: u32| {
+        let name = format!("link{n}");
+        fs.symlink(fs.root(), name.as_bytes(), &[b'x'; 100], Creds::default())
+    };
+    let _ = (0..).map(link).find(Result::is_err);
+    fs.fsync(ino, false).expect("what was acknowledged fits");
+    fs.unmount().expect("clean");
+}
+
+/// S1: what one page was promised is promised to the next.
+#[test]
+fn promise_twice() {
+    missed_by_a_crowd(Mutant::PromiseTwice, "cache=2", 300);
+}
+
+/// S2: the tree of the file needs a block when its pages are written.
+#[test]
+fn no_tree_promise() {
+    missed_by_a_crowd(Mutant::NoTreePromise, "cache=8", 400);
+}
+
+/// S2: `fallocate` takes the room that dirty pages count on.
+#[test]
+fn tree_unsettled() {
+    let workload = "a dirty page on a full volume";
+    missed(Mutant::TreeUnsettled, workload, |_| {
+        a_dirty_page_beside_fallocate();
+    });
+}
+
+/// S3: the blocks that a claim is about are in windows, or freed behind the search.
+#[test]
+fn search_beside_others() {
+    missed_by_a_crowd(Mutant::SearchBesideOthers, "cache=2", 400);
+}
+
+/// S3: the last free blocks become windows while the groups are taken one after the other.
+#[test]
+fn window_while_starving() {
+    missed_by_a_crowd(Mutant::WindowWhileStarving, "cache=2", 400);
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod common;
+mod crowd;
 #[path = "sync_cuts/mod.rs"]
 mod cuts;
 mod packs;
@@ -365,4 +366,71 @@ fn f2fsj_no_drain() {
 #[test]
 fn f2fsj_order_of_ends() {
     notice_planes(Mutant::F2fsjOrderOfEnds);
+}
+
+/// Seeds of a crowd within which a mutant has to be noticed. No power goes: what is lost here is lost without a cut.
+const CROWDS: u64 = 12;
+
+/// Says what the catalogue knows of `mutant`, with which `run` fails and without which it does not.
+fn missed(mutant: Mutant, workload: &str, run: impl Fn(u64)) {
+    let under = |mutant: Option<Mutant>, seed: u64| {
+        let config = SimConfig {
+            mutant,
+            quiet: mutant.is_some(),
+            ..SimConfig::random(seed)
+        };
+        Sim::new(config).run(|| run(seed))
+    };
+    let mut reached = 0;
+    for seed in 0..CROWDS {
+        let broken = under(Some(mutant), seed);
+        reached += broken.reached.get(&mutant).copied().unwrap_or(0);
+        let Some(found) = broken.first_failure else {
+            continue;
+        };
+        let clean = under(None, seed);
+        assert_eq!(clean.first_failure, None, "the code with its guard");
+        assert!(reached > 0, "{mutant}: no one asked for its guard");
+        println!("{mutant}: seed {seed}: {found}");
+        let after = seed + 1;
+        println!("mutant|{mutant}|{workload}|{reached}|no cut|{after}|1");
+        return;
+    }
+    panic!("{mutant}: not noticed by {CROWDS} runs, reached {reached} times");
+}
+
+fn missed_by_a_crowd(mutant: Mutant, mode: (u32, &'static str)) {
+    missed(mutant, "f2fs, a crowd on a full volume", |seed| {
+        crowd::together(mode, seed, 300);
+    });
+}
+
+/// S4: what users may have is given away, and cleaning has no room.
+#[test]
+fn f2fs_claim_beyond() {
+    missed_by_a_crowd(Mutant::F2fsClaimBeyond, (0, ""));
+}
+
+/// S4: the same by nodes.
+#[test]
+fn f2fs_node_beyond() {
+    missed_by_a_crowd(Mutant::F2fsNodeBeyond, (0, ""));
+}
+
+/// S6: pages that nobody counted are dirty.
+#[test]
+fn f2fs_slot_uncounted() {
+    missed_by_a_crowd(Mutant::F2fsSlotUncounted, (0, ""));
+}
+
+/// S5: a volume with few segments to spare is written over in the cache, and all of it goes out at once.
+#[test]
+fn f2fs_write_unbalanced() {
+    missed(
+        Mutant::F2fsWriteUnbalanced,
+        "f2fs, overwritten whole",
+        |_| {
+            crowd::overwritten();
+        },
+    );
 }

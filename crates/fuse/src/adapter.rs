@@ -362,16 +362,8 @@ impl Filesystem for Adapter {
                     (self.server).write(ino.0, handle.0, offset, data, mode, kill)
                 }),
             };
-            match done {
-                Ok(n) if owner.is_some() && self.server.may_have_pages(ino.0) => {
-                    self.notices.answer_without_pages(ino, offset, n, reply);
-                }
-                Err(Errno::NoSpc) if cached => {
-                    written(Err(Errno::NoSpc), reply);
-                    self.notices.drop_refused(ino, offset, data.len());
-                }
-                done => written(done, reply),
-            }
+            let direct = owner.is_some() && self.server.may_have_pages(ino.0);
+            self.answer_write(ino, (offset, data.len()), done, (cached, direct), reply);
         });
     }
 

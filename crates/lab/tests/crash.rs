@@ -29,6 +29,7 @@ fn mixed(seed: u64, ops: usize) -> Script {
         tasks: 3,
         ops,
         stress: Stress::ALL[seed as usize % Stress::ALL.len()],
+        free: None,
     }
 }
 

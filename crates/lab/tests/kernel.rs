@@ -216,6 +216,7 @@ fn a_dirty_coalition_volume_is_refused_until_it_is_recovered() {
         tasks: 3,
         ops: 40,
         stress: Stress::Reuse,
+        free: None,
     };
     let mut config = CrashConfig::new(stack.clone(), target, 4, script, 9);
     config.busy = false;

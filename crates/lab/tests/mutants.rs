@@ -78,6 +78,7 @@ fn mixed(stress: Stress) -> Script {
         tasks: 3,
         ops: 50,
         stress,
+        free: None,
     }
 }
 

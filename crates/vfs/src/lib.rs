@@ -19,6 +19,7 @@
 pub mod conformance;
 mod file;
 mod flags;
+pub mod full;
 mod grace;
 mod inodes;
 mod lockset;

@@ -2,6 +2,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../crowd/mod.rs"]
+mod crowd;
 #[path = "../packs/mod.rs"]
 mod packs;
 #[path = "../pressure/mod.rs"]
@@ -15,6 +17,7 @@ mod conformance;
 mod content_cuts;
 mod content_fuzz;
 mod data_path;
+mod full_writers;
 mod hostile;
 mod hostile_chain;
 mod posix;

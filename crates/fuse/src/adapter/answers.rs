@@ -18,6 +18,28 @@ pub(super) const NAME_TTL: Duration = Duration::from_secs(3600);
 const NO_NODE: u64 = 0;
 
 impl Adapter {
+    /// Answers a write of so many bytes: one of pages from the kernel's cache (`cached`) that found no room, or a direct one beside which the kernel may have
+    /// pages (`direct`), has these dropped (W5 of `server/write.rs`, U8).
+    pub(super) fn answer_write(
+        &self,
+        ino: INodeNo,
+        (offset, len): (u64, usize),
+        done: Result<usize, Errno>,
+        (cached, direct): (bool, bool),
+        reply: ReplyWrite,
+    ) {
+        match done {
+            Err(Errno::NoSpc) if cached => {
+                reply.error(number(Errno::NoSpc));
+                self.notices.drop_refused(ino, offset, len);
+            }
+            Ok(n) if direct => {
+                self.notices.answer_without_pages(ino, offset, n, reply);
+            }
+            done => written(done, reply),
+        }
+    }
+
     /// How long the kernel may keep attributes.
     pub(super) fn attr_ttl(&self) -> Duration {
         self.options.attr_timeout

@@ -2,6 +2,7 @@
 
 use super::device::{Disk, Volume};
 use super::files::FileOracle;
+use super::full;
 use super::loss::Loss;
 use super::oracle::Oracle;
 use super::rules::Terms;
@@ -163,8 +164,9 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// The volume is of use after recovery: something new can be made, synced and removed.
+/// The volume is of use after recovery: something new can be made, synced and removed; on one that was full, in the room that is given back for it.
 pub(super) fn epilogue(vfs: &Arc<Vfs>) -> FsResult<()> {
+    full::give_back(vfs)?;
     let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE;
     let file = vfs.open("/after the cut", flags, 0o600)?;
     let written = file

@@ -18,6 +18,7 @@ mod explore;
 mod files;
 pub mod finding;
 pub mod found;
+mod full;
 pub mod guarantees;
 mod judge;
 mod loss;
@@ -62,6 +63,8 @@ pub enum Script {
         ops: usize,
         /// What they stress.
         stress: Stress,
+        /// KiB that the volume has free when they begin; `None`: as it was made. Operations for which there is no room count as not done.
+        free: Option<u64>,
     },
 }
 
@@ -70,6 +73,14 @@ impl Script {
         match self {
             Script::Fixed(scripts) => scripts.len(),
             Script::Mixed { tasks, .. } => *tasks,
+        }
+    }
+
+    /// See [`Script::Mixed`].
+    fn free(&self) -> Option<u64> {
+        match self {
+            Script::Fixed(_) => None,
+            Script::Mixed { free, .. } => *free,
         }
     }
 }
@@ -147,7 +158,12 @@ impl fmt::Display for CrashConfig {
         )?;
         match &self.script {
             Script::Fixed(_) => write!(f, " script")?,
-            Script::Mixed { tasks, ops, stress } => write!(f, " {tasks} x {ops} {stress:?}")?,
+            Script::Mixed {
+                tasks, ops, stress, ..
+            } => write!(f, " {tasks} x {ops} {stress:?}")?,
+        }
+        if let Some(kib) = self.script.free() {
+            write!(f, " free {kib} KiB")?;
         }
         match &self.target {
             Target::Spec(caps) => write!(

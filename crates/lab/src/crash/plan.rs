@@ -143,6 +143,12 @@ const fn reach(states_max: u32, nested: u32) -> Reach {
     }
 }
 
+/// Mixes on volumes that are nearly full.
+const FULL: [&str; 2] = [
+    "mix:tasks=3,ops=40,stress=reuse,free=96",
+    "mix:tasks=2,ops=40,stress=swarm,free=32",
+];
+
 /// The fixed sample of `varve crash --quick`: all presets and the positive control.
 const QUICK: &[Part] = &[
     // Every sequence of one operation, and what other file systems lost.
@@ -182,6 +188,15 @@ const QUICK: &[Part] = &[
         data: &[""],
         seeds: &[1, 2, 3],
         reach: reach(128, 1),
+        of: Of::Ext4,
+    },
+    // Volumes without room: operations are refused, and what was acknowledged needs no more of it.
+    Part {
+        workloads: &FULL,
+        devices: &["spec:emmc"],
+        data: &[""],
+        seeds: &[1],
+        reach: reach(64, 0),
         of: Of::Ext4,
     },
     // A database in each of its journal modes.
@@ -246,6 +261,14 @@ const QUICK: &[Part] = &[
         devices: &["spec:nvme"],
         data: &[""],
         seeds: &[3],
+        reach: reach(64, 0),
+        of: Of::F2fs,
+    },
+    Part {
+        workloads: &FULL,
+        devices: &["spec:nvme"],
+        data: &[""],
+        seeds: &[1],
         reach: reach(64, 0),
         of: Of::F2fs,
     },

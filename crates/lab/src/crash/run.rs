@@ -4,7 +4,7 @@ use super::device::{Disk, Remains, Volume};
 use super::model::{DIR_PERM, FILE_PERM, State};
 use super::ops::{Mix, Op, Stress};
 use super::stamp::FileId;
-use super::{CrashConfig, Script};
+use super::{CrashConfig, Script, full};
 use crate::RunError;
 use base::{Ino, Nanos, Rng, Time};
 use rig::{BlockDevice, Caps, DevError, Mounted, Reply, Request, Ticket};
@@ -301,6 +301,9 @@ pub(super) fn run_on(
     script: &Script,
     logs: &Arc<Mutex<Vec<TaskLog>>>,
 ) -> Result<(), RunError> {
+    if let Some(kib) = script.free() {
+        full::leave(vfs, kib << 10)?;
+    }
     *logs.lock() = vec![TaskLog::default(); script.tasks()];
     let mut running = Vec::new();
     for number in 0..script.tasks() {
@@ -310,6 +313,7 @@ pub(super) fn run_on(
             logs: logs.clone(),
             state: State::new(number),
             held: None,
+            full: script.free().is_some(),
         };
         let script = script.clone();
         running.push(rt::spawn("crash task", move || {
@@ -332,6 +336,16 @@ struct Task {
     logs: Arc<Mutex<Vec<TaskLog>>>,
     state: State,
     held: Option<File>,
+    /// There may be no room for an operation.
+    full: bool,
+}
+
+/// What became of an operation that did not fail.
+enum Outcome {
+    /// It is done; the inode that it has made, if it makes one.
+    Done(Option<(Ino, u32)>),
+    /// A write found room for so many bytes.
+    Wrote(u64),
 }
 
 /// Draws after which a task gives up looking for an operation that is possible.
@@ -368,7 +382,10 @@ impl Task {
             }
             Script::Mixed { ops, stress, .. } => {
                 for op in drawn(self.number, *ops, *stress, seed) {
-                    self.step(op)?;
+                    // What was refused before may be missing now.
+                    if !self.full || self.state.allows(&op) {
+                        self.step(op)?;
+                    }
                 }
             }
         }
@@ -391,26 +408,53 @@ impl Task {
     }
 
     fn step(&mut self, op: Op) -> Result<(), RunError> {
+        let before = self.full.then(|| self.state.clone());
         // The name goes when the operation begins; what it stood for is needed to carry it out.
         let made = self.state.apply(&op);
         self.log(|log| {
             log.ops.push(op.clone());
             log.times.begun.push(rt::now());
         });
-        let attr = self
-            .carry_out(&op)
-            .map_err(|e| RunError::Check(format!("task {}: `{op}` failed: {e}", self.number)))?;
+        let mut ident = None;
+        let instead = match self.carry_out(&op) {
+            Ok(Outcome::Done(found)) => {
+                ident = found;
+                None
+            }
+            Ok(Outcome::Wrote(len)) => full::shortened(&op, len),
+            Err(e) if self.full && full::may_be_refused(&op, &e) => self.what_was_done(&op)?,
+            Err(e) => {
+                let what = format!("task {}: `{op}` failed: {e}", self.number);
+                return Err(RunError::Check(what));
+            }
+        };
+        if let (Some(instead), Some(before)) = (&instead, before) {
+            self.state = before;
+            self.state.apply(instead);
+        }
         self.log(|log| {
+            if let Some(instead) = instead {
+                *log.ops.last_mut().expect("it has begun") = instead;
+            }
             log.ended += 1;
             log.times.ended.push(rt::now());
-            if let (Some(id), Some(ident)) = (made, attr) {
+            if let (Some(id), Some(ident)) = (made, ident) {
                 log.made.insert(id, ident);
             }
         });
         Ok(())
     }
 
-    fn carry_out(&mut self, op: &Op) -> FsResult<Option<(Ino, u32)>> {
+    /// What a refused operation has come to: nothing, or the front of what `fallocate` was asked for.
+    fn what_was_done(&self, op: &Op) -> Result<Option<Op>, RunError> {
+        let Op::Fallocate { path, .. } = op else {
+            return Ok(Some(full::NOTHING));
+        };
+        let size = self.vfs.stat(self.path(path))?.size;
+        Ok(Some(full::front_of(op, size)))
+    }
+
+    fn carry_out(&mut self, op: &Op) -> FsResult<Outcome> {
         let vfs = &self.vfs;
         let path = |p: &str| self.path(p);
         match op {
@@ -419,30 +463,21 @@ impl Task {
                 let file = vfs.open(path(p), flags, FILE_PERM)?;
                 let attr = file.stat();
                 file.close()?;
-                return attr.map(|a| Some((a.ino, a.generation)));
+                return attr.map(|a| Outcome::Done(Some((a.ino, a.generation))));
             }
             Op::Mkdir(p) => {
                 let attr = vfs.mkdir(path(p), DIR_PERM)?;
-                return Ok(Some((attr.ino, attr.generation)));
+                return Ok(Outcome::Done(Some((attr.ino, attr.generation))));
             }
             Op::Symlink { target, to } => {
                 let attr = vfs.symlink(target, path(to))?;
-                return Ok(Some((attr.ino, attr.generation)));
+                return Ok(Outcome::Done(Some((attr.ino, attr.generation))));
             }
             Op::Write {
                 path: p,
                 offset,
                 len,
-            } => {
-                let content = self.state.content(p).expect("a file of the model");
-                let range = *offset as usize..(offset + len) as usize;
-                let data = content.bytes()[range].to_vec();
-                self.with_file(p, OpenFlags::WRITE, |file| {
-                    let n = file.write_at(*offset, &data)?;
-                    assert_eq!(n, data.len(), "crash workloads do not fill the volume");
-                    Ok(())
-                })?;
-            }
+            } => return self.write(p, *offset, *len),
             Op::Truncate { path: p, size } => vfs.truncate(path(p), *size)?,
             Op::Fallocate {
                 path: p,
@@ -488,7 +523,23 @@ impl Task {
             }
             Op::Pause(ns) => rt::sleep(Nanos(*ns)),
         }
-        Ok(None)
+        Ok(Outcome::Done(None))
+    }
+
+    /// Writes what the model says that the file holds there.
+    fn write(&self, path: &str, offset: u64, len: u64) -> FsResult<Outcome> {
+        let content = self.state.content(path).expect("a file of the model");
+        let data = content.bytes()[offset as usize..(offset + len) as usize].to_vec();
+        let mut wrote = 0;
+        self.with_file(path, OpenFlags::WRITE, |file| {
+            wrote = file.write_at(offset, &data)?;
+            Ok(())
+        })?;
+        if wrote == data.len() {
+            return Ok(Outcome::Done(None));
+        }
+        assert!(self.full, "this workload does not fill the volume");
+        Ok(Outcome::Wrote(wrote as u64))
     }
 
     fn with_file(

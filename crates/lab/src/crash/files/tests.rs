@@ -401,6 +401,7 @@ fn without_a_cut_all_is_well_on_ext4() {
             tasks: 2,
             ops: 40,
             stress,
+            free: None,
         };
         let config = CrashConfig::new(stack.clone(), target.clone(), seed, mix, 0);
         let disk = volume.fresh(seed).unwrap();

@@ -1,4 +1,4 @@
-//! Seeded mixes: `mix:tasks=3,ops=40,stress=swarm`.
+//! Seeded mixes: `mix:tasks=3,ops=40,stress=swarm`, on volumes that are nearly full as `mix:tasks=3,ops=40,stress=reuse,free=64`.
 
 use super::error::TextError;
 use super::head;
@@ -16,6 +16,8 @@ pub struct MixSpec {
     pub ops: usize,
     /// What they stress.
     pub stress: Stress,
+    /// KiB that are free when they begin, if not all of the volume.
+    pub free: Option<u64>,
 }
 
 impl Default for MixSpec {
@@ -24,6 +26,7 @@ impl Default for MixSpec {
             tasks: 2,
             ops: 12,
             stress: Stress::Swarm,
+            free: None,
         }
     }
 }
@@ -31,6 +34,8 @@ impl Default for MixSpec {
 /// Most operations of a task.
 const OPS_MAX: usize = 10_000;
 const TASKS_MAX: usize = super::script::TASKS_MAX;
+/// Most KiB that may be left free: more than a volume of the explorer has.
+const FREE_MAX: usize = 1 << 20;
 
 fn word(stress: Stress) -> &'static str {
     match stress {
@@ -69,6 +74,7 @@ impl MixSpec {
         match key {
             "tasks" => self.tasks = number(TASKS_MAX)?,
             "ops" => self.ops = number(OPS_MAX)?,
+            "free" => self.free = Some(number(FREE_MAX)? as u64),
             "stress" => {
                 let found = Stress::ALL.into_iter().find(|s| word(*s) == value);
                 self.stress = found.ok_or_else(|| {
@@ -78,7 +84,7 @@ impl MixSpec {
             }
             _ => {
                 return Err(format!(
-                    "`mix` has no `{}`; it has: tasks, ops, stress",
+                    "`mix` has no `{}`; it has: tasks, ops, stress, free",
                     head(key)
                 ));
             }
@@ -92,15 +98,20 @@ impl MixSpec {
             tasks: self.tasks,
             ops: self.ops,
             stress: self.stress,
+            free: self.free,
         }
     }
 
-    /// The operations that a run with this seed draws.
-    pub fn fixed(&self, seed: u64) -> FileScript {
+    /// The operations that a run with this seed draws; `None` where room decides which of them are done.
+    pub fn fixed(&self, seed: u64) -> Option<FileScript> {
+        if self.free.is_some() {
+            return None;
+        }
         let tasks = (0..self.tasks).map(|task| {
             crate::crash::run::drawn(task, self.ops, self.stress, seed).collect::<Vec<_>>()
         });
-        FileScript::new(tasks.collect()).expect("a mix draws only what the model allows")
+        let script = FileScript::new(tasks.collect());
+        Some(script.expect("a mix draws only what the model allows"))
     }
 }
 
@@ -111,6 +122,10 @@ impl fmt::Display for MixSpec {
             f,
             "mix:tasks={},ops={},stress={stress}",
             self.tasks, self.ops
-        )
+        )?;
+        match self.free {
+            Some(kib) => write!(f, ",free={kib}"),
+            None => Ok(()),
+        }
     }
 }

@@ -133,7 +133,7 @@ impl Spec {
     pub fn fixed(&self, seed: u64) -> Option<FileScript> {
         match self {
             Spec::Script(script) => Some(script.clone()),
-            Spec::Mix(mix) => Some(mix.fixed(seed)),
+            Spec::Mix(mix) => mix.fixed(seed),
             Spec::Lab(Workload::Fsync(spec)) => Some(lab::fsync(spec, seed)),
             Spec::Lab(Workload::Files(spec)) => Some(lab::files(spec, seed)),
             Spec::Lab(_) => None,

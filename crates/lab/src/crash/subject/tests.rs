@@ -191,8 +191,8 @@ proptest! {
 
     #[test]
     fn what_a_mix_draws_reads_back(seed: u64, stress in prop::sample::select(Stress::ALL.to_vec())) {
-        let mix = MixSpec { tasks: 2, ops: 30, stress };
-        let script = mix.fixed(seed);
+        let mix = MixSpec { tasks: 2, ops: 30, stress, free: None };
+        let script = mix.fixed(seed).unwrap();
         prop_assert_eq!(FileScript::parse(&script.to_string()).unwrap(), script.clone());
         let half: Vec<Place> = script.places().into_iter().step_by(2).collect();
         let repaired = script.repaired(&half);
