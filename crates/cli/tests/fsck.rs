@@ -326,10 +326,6 @@ fn the_last_blocks_of_a_file_count() {
     assert!(make.status.success(), "{}", said(&make));
     let (code, text) = fsck(&["-n"], &image);
     assert_eq!(code, 0, "{text}");
-    // Recovered in memory it has them, too.
-    folder.debugfs(&image, "ssv state 0\nfeature needs_recovery\n");
-    let (code, text) = fsck(&["-n"], &image);
-    assert_eq!(code, 0, "{text}");
     let file = File::options().write(true).open(&image).unwrap();
     file.set_len(len - 1024).unwrap();
     let (code, text) = fsck(&["-n"], &image);

@@ -122,13 +122,8 @@ fn check_inode(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
     }
     if journal {
         check_deletion_time(volume, state, ino, inode);
-    } else if inode.deletion_time() != 0 && !orphan {
-        let what = format!(
-            "{} links and a time of deletion ({})",
-            inode.links(),
-            inode.deletion_time()
-        );
-        state.at_inode(ino, Kind::InodeDeletion, what);
+    } else if !orphan {
+        check_not_deleted(state, ino, inode);
     }
     let orphan_file = sb.compat().has(Compat::ORPHAN_FILE) && ino == sb.orphan_file_ino().0;
     let policy = crypt::policy_of(volume, state, ino, inode);
@@ -175,6 +170,15 @@ fn check_inode(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
             runs: mapping.runs,
             inline: mapping.inline,
         });
+    }
+}
+
+/// An inode with links has no time of deletion.
+fn check_not_deleted(state: &mut State<'_>, ino: u32, inode: &Inode) {
+    let (links, time) = (inode.links(), inode.deletion_time());
+    if time != 0 {
+        let what = format!("{links} links and a time of deletion ({time})");
+        state.at_inode(ino, Kind::InodeDeletion, what);
     }
 }
 

@@ -38,20 +38,36 @@ pub fn theirs(volume: &Path) -> Result<(Verdict, String)> {
     let copy = volume.with_extension("copy");
     let (from, to) = (volume.to_string_lossy(), copy.to_string_lossy());
     run_in(Path::new("."), "cp", &["--sparse=always", &from, &to])?;
-    let check = |options: &[&str]| {
-        let out = output(Command::new("e2fsck").args(options).arg(&copy))?;
-        Ok::<_, String>((out.status.code().unwrap_or(-1), said(&out)))
-    };
-    let (mut code, mut text) = check(&["-fn"])?;
+    let (mut code, mut text) = look(&copy)?;
     if text.contains("skipping journal recovery") {
-        let (recovery, words) = check(&["-fy", "-E", "journal_only"])?;
-        let (behind, rest) = check(&["-fn"])?;
+        let mut command = Command::new("e2fsck");
+        let out = output(command.args(["-fy", "-E", "journal_only"]).arg(&copy))?;
+        let (recovery, words) = (out.status.code().unwrap_or(-1), said(&out));
+        let (behind, rest) = look(&copy)?;
         // A log that it refuses is damage, whatever it finds behind it.
         code = if recovery > 1 { recovery } else { behind };
         text = format!("{words}\n{rest}");
     }
     std::fs::remove_file(&copy).map_err(|e| e.to_string())?;
     Ok((verdict_of(code, &text), short(&text)))
+}
+
+/// `e2fsck -fn`. On some volumes it does not come to an end of its words: then it is ended, and has found enough.
+fn look(volume: &Path) -> Result<(i32, String)> {
+    let words = volume.with_extension("words");
+    let limited = "ulimit -f 4096; exec timeout 60 e2fsck -fn \"$1\" > \"$2\" 2>&1";
+    let out = output(
+        Command::new("bash")
+            .args(["-c", limited, "e2fsck"])
+            .arg(volume)
+            .arg(&words),
+    )?;
+    let text = std::fs::read(&words).map_err(|e| format!("{}: {e}", words.display()))?;
+    std::fs::remove_file(&words).map_err(|e| e.to_string())?;
+    Ok((
+        out.status.code().unwrap_or(-1),
+        String::from_utf8_lossy(&text).into_owned(),
+    ))
 }
 
 fn verdict_of(code: i32, text: &str) -> Verdict {
