@@ -120,6 +120,13 @@ fn entries(
                 );
             }
             dir.dots[n] = true;
+            let pino = walk.fields.pino;
+            if n == 1 && pino != entry.ino {
+                add(
+                    Kind::DirDots,
+                    format!("leads to {}, and the inode says parent {pino}", entry.ino),
+                );
+            }
             continue;
         }
         let name = block.slice_ref(entry.name);

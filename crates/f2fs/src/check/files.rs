@@ -6,6 +6,7 @@ use super::state::{File, Reason, State};
 use super::tree::{self, Node};
 use super::xattrs;
 use base::BLOCK_BYTES;
+use base::bytes::is_zero;
 use ondisk::f2fs::{
     Advise, BlockAddr, FileType, Inline, InodeFields, InodeFlags, MAX_DIR_HASH_DEPTH, Nid, addr,
     max_file_blocks, verify_inode_checksum,
@@ -207,6 +208,11 @@ fn check_fields(state: &mut State<'_>, ino: Nid, fields: &InodeFields, node: &No
                 fields.size
             ),
         );
+    }
+    let unmarked = fields.inline.has(Inline::DATA) && !fields.inline.has(Inline::DATA_EXIST);
+    if unmarked && !is_zero(&node.block[fields.inline_data_range()]) {
+        let what = "data lies in the inode, which says that there is none";
+        add(Kind::Inline, what.to_string());
     }
     let contents = [Advise::ENCRYPT, Advise::VERITY]
         .into_iter()
