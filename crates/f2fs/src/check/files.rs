@@ -180,6 +180,13 @@ fn check_fields(state: &mut State<'_>, ino: Nid, fields: &InodeFields, node: &No
             format!("{} bytes; a file has at most {most}", fields.size),
         );
     }
+    let whole = fields.size.is_multiple_of(BLOCK_BYTES as u64);
+    if fields.is_dir() && !fields.inline.has(Inline::DENTRY) && !whole {
+        add(
+            Kind::InodeSize,
+            format!("{} bytes; a directory has whole blocks", fields.size),
+        );
+    }
     if fields.is_symlink() && fields.size == 0 && !state.files[&ino.0].orphan {
         add(
             Kind::InodeSize,
@@ -192,6 +199,12 @@ fn check_fields(state: &mut State<'_>, ino: Nid, fields: &InodeFields, node: &No
             format!("{} levels of a directory; at most 63", fields.current_depth),
         );
     }
+    check_inline(state, ino, fields, node);
+}
+
+/// What lies in the inode instead of addresses; and content that is not understood.
+fn check_inline(state: &mut State<'_>, ino: Nid, fields: &InodeFields, node: &Node) {
+    let mut add = |kind, what: String| state.found.add(Finding::new(kind, what).ino(ino));
     let inline = fields.inline.has(Inline::DATA) || fields.inline.has(Inline::DENTRY);
     if inline && addr(&node.block, fields.addr_slot0()) != BlockAddr::NULL {
         add(

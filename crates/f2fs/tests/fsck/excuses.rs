@@ -32,8 +32,8 @@ const CLASSES: [(&str, &[Kind]); 7] = [
     ),
     ("files that are not understood here", &[Kind::Unsupported]),
     (
-        "levels of a directory, 0 links of a file with a name",
-        &[Kind::InodeField, Kind::LinkCount],
+        "size and levels of a directory, 0 links of a file with a name: fsck.f2fs does not look",
+        &[Kind::InodeField, Kind::InodeSize, Kind::LinkCount],
     ),
 ];
 
