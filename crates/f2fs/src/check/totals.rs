@@ -64,7 +64,8 @@ fn segments(state: &mut State<'_>) -> Segments {
                 (None, Some(bytes)) => SitEntry::parse(bytes, index as usize),
                 (None, None) => continue,
             };
-            if let (Some(_), Some(bytes)) = (state.tables.journaled_sit(seg), &bytes) {
+            let covered = state.tables.journaled_sit(seg).is_some();
+            if let Some(bytes) = bytes.as_ref().filter(|_| covered) {
                 // Linux reads the table first, and refuses what cannot be there, too.
                 entry_itself(state, seg, &SitEntry::parse(bytes, index as usize));
             }
