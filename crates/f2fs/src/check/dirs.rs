@@ -121,7 +121,8 @@ fn entries(
             }
             dir.dots[n] = true;
             let pino = walk.fields.pino;
-            if n == 1 && pino != entry.ino {
+            // The root notes no parent.
+            if n == 1 && ino != state.volume.geo.root && pino != entry.ino {
                 add(
                     Kind::DirDots,
                     format!("leads to {}, and the inode says parent {pino}", entry.ino),
