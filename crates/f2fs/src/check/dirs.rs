@@ -120,6 +120,14 @@ fn entries(
                 );
             }
             dir.dots[n] = true;
+            let pino = walk.fields.pino;
+            // The root notes no parent.
+            if n == 1 && ino != state.volume.geo.root && pino != entry.ino {
+                add(
+                    Kind::DirDots,
+                    format!("leads to {}, and the inode says parent {pino}", entry.ino),
+                );
+            }
             continue;
         }
         let name = block.slice_ref(entry.name);

@@ -6,6 +6,7 @@ use super::state::{File, Reason, State};
 use super::tree::{self, Node};
 use super::xattrs;
 use base::BLOCK_BYTES;
+use base::bytes::is_zero;
 use ondisk::f2fs::{
     Advise, BlockAddr, FileType, Inline, InodeFields, InodeFlags, MAX_DIR_HASH_DEPTH, Nid, addr,
     max_file_blocks, verify_inode_checksum,
@@ -179,6 +180,13 @@ fn check_fields(state: &mut State<'_>, ino: Nid, fields: &InodeFields, node: &No
             format!("{} bytes; a file has at most {most}", fields.size),
         );
     }
+    let whole = fields.size.is_multiple_of(BLOCK_BYTES as u64);
+    if fields.is_dir() && !fields.inline.has(Inline::DENTRY) && !whole {
+        add(
+            Kind::InodeSize,
+            format!("{} bytes; a directory has whole blocks", fields.size),
+        );
+    }
     if fields.is_symlink() && fields.size == 0 && !state.files[&ino.0].orphan {
         add(
             Kind::InodeSize,
@@ -191,6 +199,12 @@ fn check_fields(state: &mut State<'_>, ino: Nid, fields: &InodeFields, node: &No
             format!("{} levels of a directory; at most 63", fields.current_depth),
         );
     }
+    check_inline(state, ino, fields, node);
+}
+
+/// What lies in the inode instead of addresses; and content that is not understood.
+fn check_inline(state: &mut State<'_>, ino: Nid, fields: &InodeFields, node: &Node) {
+    let mut add = |kind, what: String| state.found.add(Finding::new(kind, what).ino(ino));
     let inline = fields.inline.has(Inline::DATA) || fields.inline.has(Inline::DENTRY);
     if inline && addr(&node.block, fields.addr_slot0()) != BlockAddr::NULL {
         add(
@@ -207,6 +221,11 @@ fn check_fields(state: &mut State<'_>, ino: Nid, fields: &InodeFields, node: &No
                 fields.size
             ),
         );
+    }
+    let unmarked = fields.inline.has(Inline::DATA) && !fields.inline.has(Inline::DATA_EXIST);
+    if unmarked && !is_zero(&node.block[fields.inline_data_range()]) {
+        let what = "data lies in the inode, which says that there is none";
+        add(Kind::Inline, what.to_string());
     }
     let contents = [Advise::ENCRYPT, Advise::VERITY]
         .into_iter()

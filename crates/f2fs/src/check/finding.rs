@@ -38,6 +38,8 @@ kinds! {
     SuperblockDiffers = 103, "superblock-differs", "the first one counts; the next mount with a journal makes them equal";
     /// Both superblocks are sound, and describe different volumes.
     SuperblockOther = 104, "superblock-other", "a mount takes the first one; if that is right, copy it over the second";
+    /// What the superblock says of the journal behind the volume (F2FSJ) is damaged.
+    JournalArea = 105, "journal-area", "no mount accepts it; if the volume has a journal, copy the other superblock over this one";
 
     /// Neither pack holds a sound checkpoint.
     Checkpoint = 201, "checkpoint", "the volume cannot be mounted; copy what can be read";

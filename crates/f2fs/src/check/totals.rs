@@ -64,6 +64,11 @@ fn segments(state: &mut State<'_>) -> Segments {
                 (None, Some(bytes)) => SitEntry::parse(bytes, index as usize),
                 (None, None) => continue,
             };
+            let covered = state.tables.journaled_sit(seg).is_some();
+            if let Some(bytes) = bytes.as_ref().filter(|_| covered) {
+                // Linux reads the table first, and refuses what cannot be there, too.
+                entry_itself(state, seg, &SitEntry::parse(bytes, index as usize));
+            }
             segment(state, seg, &entry);
             sums.free += u64::from(entry.valid == 0 && state.tables.log_of(seg).is_none());
         }
@@ -74,8 +79,8 @@ fn segments(state: &mut State<'_>) -> Segments {
     sums
 }
 
-fn segment(state: &mut State<'_>, seg: SegNo, entry: &SitEntry) {
-    let reached = state.reached.get(&seg.0).copied();
+/// What an entry says, looked at by itself; its log, if there is one of that number.
+fn entry_itself(state: &mut State<'_>, seg: SegNo, entry: &SitEntry) -> Option<Log> {
     let mut add = |kind, what: String| state.found.add(Finding::new(kind, what).segment(seg));
     if u32::from(entry.valid) > BLOCKS_PER_SEG || entry.valid != entry.count() {
         let what = format!(
@@ -85,10 +90,19 @@ fn segment(state: &mut State<'_>, seg: SegNo, entry: &SitEntry) {
         );
         add(Kind::SitEntry, what);
     }
-    let Some(log) = Log::from_index(entry.kind.into()) else {
+    let log = Log::from_index(entry.kind.into());
+    if log.is_none() {
         add(Kind::SitEntry, format!("log {} does not exist", entry.kind));
+    }
+    log
+}
+
+fn segment(state: &mut State<'_>, seg: SegNo, entry: &SitEntry) {
+    let Some(log) = entry_itself(state, seg, entry) else {
         return;
     };
+    let reached = state.reached.get(&seg.0).copied();
+    let mut add = |kind, what: String| state.found.add(Finding::new(kind, what).segment(seg));
     let blank = [0; VALID_MAP_BYTES];
     let map = reached.map_or(blank, |r| r.map);
     if map != entry.map {
@@ -136,7 +150,7 @@ fn log_position(state: &mut State<'_>, log: Log) {
             .found
             .add(Finding::new(Kind::LogPosition, what).segment(seg))
     };
-    if entry.valid > 0 && usize::from(entry.kind) != log.index() {
+    if usize::from(entry.kind) != log.index() {
         add(format!(
             "the {log} log writes into a segment of log {}",
             entry.kind

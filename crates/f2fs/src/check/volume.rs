@@ -78,6 +78,9 @@ impl<'a> Volume<'a> {
             found.add(Finding::new(Kind::Unsupported, why.to_string()).block(0u32));
             return None;
         }
+        if let Err(e) = sb.journal() {
+            found.add(Finding::new(Kind::JournalArea, e.to_string()).block(0u32));
+        }
         let pack = packs::load(reader, &geo, found, report)?;
         let flags = pack.cp.flags();
         if let Some(what) = left_behind(&sb, &pack) {

@@ -101,8 +101,8 @@ impl Checkpoint {
         cp
     }
 
-    /// Reads a checkpoint from its `1 + payload` blocks: checksum, and that the version bitmaps lie within. The numbers
-    /// are checked by [`check`](Self::check).
+    /// Reads a checkpoint from its `1 + payload` blocks: its checksum. The numbers are checked by [`check`](Self::check): a checkpoint whose
+    /// numbers cannot be is whole all the same, and no older one takes its place.
     ///
     /// # Errors
     /// Any of these is wrong.
@@ -112,29 +112,6 @@ impl Checkpoint {
             raw: Corrupt::need(WHAT, buf, bytes)?.to_vec(),
         };
         cp.verify_checksum()?;
-        let (nat, sit) = cp.bitmap_places();
-        let limit = |range: &Range<usize>| {
-            let whole = range.start >= BLOCK_BYTES || cp.flags().has(CpFlags::LARGE_NAT_BITMAP);
-            if whole { cp.raw.len() } else { CP_CHECKSUM_AT }
-        };
-        if nat.end > limit(&nat) {
-            let n = cp.nat_bitmap_bytes();
-            return Err(Corrupt::field(
-                WHAT,
-                "nat_ver_bitmap_bytesize",
-                n.into(),
-                "does not fit into the checkpoint",
-            ));
-        }
-        if sit.end > limit(&sit) {
-            let n = cp.sit_bitmap_bytes();
-            return Err(Corrupt::field(
-                WHAT,
-                "sit_ver_bitmap_bytesize",
-                n.into(),
-                "does not fit into the checkpoint",
-            ));
-        }
         Ok(cp)
     }
 
@@ -391,6 +368,7 @@ impl Checkpoint {
             sit,
             "one bit for each block of the SIT",
         )?;
+        self.check_bitmaps()?;
         let large = self.flags().has(CpFlags::LARGE_NAT_BITMAP);
         let at = self.checksum_offset();
         need(
@@ -398,6 +376,33 @@ impl Checkpoint {
             "checksum_offset",
             at,
             "192 with a large NAT bitmap",
+        )
+    }
+    /// The version bitmaps lie within.
+    fn check_bitmaps(&self) -> Result<(), Corrupt> {
+        let (nat, sit) = self.bitmap_places();
+        let fits = |range: &Range<usize>| {
+            let large = self.flags().has(CpFlags::LARGE_NAT_BITMAP);
+            let whole = range.start >= BLOCK_BYTES || large;
+            range.end
+                <= if whole {
+                    self.raw.len()
+                } else {
+                    CP_CHECKSUM_AT
+                }
+        };
+        let reason = "does not fit into the checkpoint";
+        need(
+            fits(&nat),
+            "nat_ver_bitmap_bytesize",
+            self.nat_bitmap_bytes(),
+            reason,
+        )?;
+        need(
+            fits(&sit),
+            "sit_ver_bitmap_bytesize",
+            self.sit_bitmap_bytes(),
+            reason,
         )
     }
     /// Summary blocks of the pack, at least.
