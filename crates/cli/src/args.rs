@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::size;
 use clap::{Parser, Subcommand, ValueEnum};
 use lab::crash::campaign::{Look, Reach};
 use lab::crash::plan::Job;
@@ -88,8 +89,8 @@ pub enum DeviceCommand {
         profile: String,
         /// File for the device.
         file: PathBuf,
-        /// Size of the device, MiB [default: that of the profile].
-        #[arg(long, value_name = "MIB")]
+        /// Size of the device, MiB, or with k, M, G or T [default: that of the profile].
+        #[arg(long, value_name = "SIZE", value_parser = size::mib)]
         size: Option<u64>,
         /// Replaces a file that exists.
         #[arg(long)]
@@ -202,11 +203,11 @@ pub struct RunArgs {
     /// Timing set of the device profile [default: the profile's own].
     #[arg(long, value_name = "NAME")]
     pub timing: Option<String>,
-    /// Size of device and file system, MiB [default: that of the device profile].
-    #[arg(long, value_name = "MIB")]
+    /// Size of device and file system, MiB, or with k, M, G or T [default: that of the device profile].
+    #[arg(long, value_name = "SIZE", value_parser = size::mib)]
     pub size: Option<u64>,
-    /// Size of the journal, MiB [default: as mke2fs chooses by the size of the file system].
-    #[arg(long, value_name = "MIB")]
+    /// Size of the journal, MiB, or with k, M, G or T [default: as mke2fs chooses by the size of the file system].
+    #[arg(long, value_name = "SIZE", value_parser = size::mib32)]
     pub journal: Option<u32>,
     /// Commit and write-back timers, as in Linux; off: only syncs and lack of space write.
     #[arg(long, value_enum, default_value_t = Timers::On)]
@@ -289,7 +290,8 @@ pub struct CrashArgs {
     /// Runs this shell command instead, on a copy of --image that it finds as `$VARVE_DEVICE`, and cuts what it wrote. In mode linear a cut
     /// leaves a prefix of the writes, else what a disk may that promises order to nothing but its syncs.
     #[arg(long, value_name = "COMMAND", requires = "image",
-          conflicts_with_all = ["quick", "shard", "workload", "device", "seed", "schemes", "repro", "mutants", "nested"])]
+          conflicts_with_all = ["quick", "shard", "workload", "device", "seed", "schemes", "repro", "mutants", "nested",
+              "nested_one_in", "moments", "no_prune", "no_fsck", "deep_one_in", "jobs", "timeout"])]
     pub run: Option<String>,
     /// The image that the command of --run starts with; it is only read.
     #[arg(long, value_name = "IMAGE", requires = "run")]
@@ -297,8 +299,8 @@ pub struct CrashArgs {
     /// Says with exit code 0 that the image `$VARVE_STATE` is whole [default: recovery by Varve, then e2fsck -fn or fsck.f2fs].
     #[arg(long, value_name = "COMMAND", requires = "run")]
     pub judge: Option<String>,
-    /// Most memory for the content of the image and all that the command writes; a command that writes more fails.
-    #[arg(long, default_value_t = 1024, value_name = "MIB", requires = "run", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    /// Most memory for the content of the image and all that the command writes, MiB, or with k, M, G or T; a command that writes more fails.
+    #[arg(long, default_value_t = 1024, value_name = "SIZE", requires = "run", value_parser = size::mib_not_zero)]
     pub memory: u64,
     /// Leaves out one guard at a time and expects that it is missed.
     #[arg(long)]
@@ -483,21 +485,21 @@ pub struct MkfsArgs {
     /// Kind of file system: ext4, ext3 or f2fs.
     #[arg(long, default_value = "ext4")]
     pub fs: String,
-    /// Bytes of a block: 1024, 2048 or 4096.
-    #[arg(short = 'b', long, default_value_t = 4096, value_name = "BYTES")]
+    /// Bytes of a block: 1024, 2048 or 4096, or 1k, 2k, 4k.
+    #[arg(short = 'b', long, default_value_t = 4096, value_name = "BYTES", value_parser = size::block)]
     pub block_size: u32,
-    /// Size of the file, MiB [default: as it is].
-    #[arg(long, value_name = "MIB")]
+    /// Size of the file, MiB, or with k, M, G or T: 512M [default: as it is].
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub size: Option<u64>,
-    /// Size of the journal, MiB [default: as mke2fs chooses; of F2FS: no journal].
-    #[arg(long, value_name = "MIB")]
-    pub journal: Option<u32>,
+    /// Size of the journal, MiB, or with k, M, G or T [default: as mke2fs chooses; of F2FS: no journal].
+    #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
+    pub journal: Option<u64>,
     /// No journal.
     #[arg(long, conflicts_with = "journal")]
     pub no_journal: bool,
-    /// Room for a journal behind an F2FS (scheme f2fsj): `size=MIB`, with k, m or g for other units, or `default`: a thousandth of
+    /// Room for a journal behind an F2FS (scheme f2fsj): `size=SIZE`, MiB, or with k, M, G or T, or `default`: a thousandth of
     /// the image, from 64 MiB to 1 GiB.
-    #[arg(short = 'J', value_name = "size=MIB|default", conflicts_with_all = ["journal", "no_journal"])]
+    #[arg(short = 'J', value_name = "size=SIZE|default", conflicts_with_all = ["journal", "no_journal"])]
     pub journal_size: Option<String>,
     /// Of ext4 and ext3: a device or image of its own for the journal, which is made, too. All of it is used; an image that is not there
     /// gets the size of --journal.
@@ -554,6 +556,31 @@ pub struct CopyArgs {
     /// Directories with all that is in them.
     #[arg(short, long)]
     pub recursive: bool,
+    #[command(flatten)]
+    pub keep: KeepArgs,
+}
+
+/// What is kept of what an image says of its files, on the host. Options with the names of tar's do what they do there.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Out of an image")]
+pub struct KeepArgs {
+    /// Files belong to the caller. None keeps set-user-ID, set-group-ID or capabilities then.
+    #[arg(short = 'o', long)]
+    pub no_same_owner: bool,
+    /// Permissions of the image, without regard to the umask: what root gets anyway.
+    #[arg(
+        short = 'p',
+        long,
+        visible_alias = "preserve-permissions",
+        conflicts_with = "no_same_permissions"
+    )]
+    pub same_permissions: bool,
+    /// Permissions of the image less the umask: what others get anyway.
+    #[arg(long)]
+    pub no_same_permissions: bool,
+    /// Makes no character or block devices.
+    #[arg(long)]
+    pub no_devices: bool,
 }
 
 #[derive(clap::Args)]
@@ -563,6 +590,8 @@ pub struct ExtractArgs {
     pub place: OsString,
     /// Folder; made if there is none.
     pub target: PathBuf,
+    #[command(flatten)]
+    pub keep: KeepArgs,
 }
 
 /// A structure.

@@ -4,6 +4,7 @@ use crate::args::{CompareArgs, RunArgs, Timers};
 use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
 use crate::pool;
+use crate::stop::{Part, Stop};
 use crate::table;
 use crate::worker::{self, Checked, Done};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -75,13 +76,16 @@ pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
     let configs = configs(args, what)?;
     let out = OutFolder::prepare(&args.out)?;
     let jobs = pool::threads(args.jobs, configs.len());
-    let done = run_all(&configs, jobs, !args.json)?;
+    let stop = Stop::watch()?;
+    let done = run_all(&stop, &configs, jobs, !args.json)?;
+    let part = stop.part(done.len(), configs.len(), "runs")?;
     let results = Results {
         schema: SCHEMA,
         command: what.command.into(),
         seed: args.seed,
         profile: args.profile().into(),
         reproduce: reproduce(args, what, &configs),
+        incomplete: part.as_ref().map(Part::mark),
         runs: done.iter().map(|d| d.run.clone()).collect(),
     };
     out.write("results.json", &results.to_json())?;
@@ -104,7 +108,8 @@ pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
             results.reproduce
         ))?;
     }
-    judge(&done, workload, args.json)
+    judge(&done, workload, args.json)?;
+    part.map_or(Ok(()), |part| Err(part.kept_in(out.path())))
 }
 
 /// One configuration per file system and scheme, everything validated before anything runs.
@@ -258,8 +263,14 @@ fn reproduce(args: &RunArgs, what: &What, configs: &[RunConfig]) -> String {
     )
 }
 
-/// Runs all configurations, `jobs` at once. The order of the results is that of the configurations.
-fn run_all(configs: &[RunConfig], jobs: usize, bars: bool) -> Result<Vec<Done>, Failure> {
+/// Runs all configurations, `jobs` at once. The order of the results is that of the configurations; after a signal those are missing that
+/// were not complete.
+fn run_all(
+    stop: &Stop,
+    configs: &[RunConfig],
+    jobs: usize,
+    bars: bool,
+) -> Result<Vec<Done>, Failure> {
     let screen = MultiProgress::new();
     let bars: Vec<ProgressBar> = configs
         .iter()
@@ -272,14 +283,22 @@ fn run_all(configs: &[RunConfig], jobs: usize, bars: bool) -> Result<Vec<Done>, 
         })
         .collect();
     let done = pool::each(configs, jobs, |n, config| {
-        let done = worker::run_in_process(config, |done, all| {
+        if stop.signal().is_some() {
+            return None;
+        }
+        let done = worker::run_in_process(stop, config, |done, all| {
             bars[n].set_length(all);
             bars[n].set_position(done);
         });
         bars[n].finish();
-        done
+        Some(done)
     });
-    done.into_iter().collect()
+    let done = done.into_iter().flatten();
+    match stop.signal() {
+        None => done.collect(),
+        // What failed then, failed because of that.
+        Some(_) => Ok(done.flatten().collect()),
+    }
 }
 
 fn bar(config: &RunConfig) -> ProgressBar {

@@ -18,14 +18,18 @@ mod mkfs;
 mod mount;
 mod out;
 mod paper;
+mod plain;
 mod pool;
 mod replay;
 mod saved;
+mod size;
+mod stop;
 mod table;
 mod worker;
 
 use args::{Args, Command};
 use clap::Parser;
+use failure::Failure;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -59,7 +63,9 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("varve: {failure}");
+            if !matches!(failure, Failure::Told) {
+                failure::tell(&failure);
+            }
             ExitCode::from(failure.exit_code())
         }
     }

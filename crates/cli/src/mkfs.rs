@@ -4,6 +4,7 @@ use crate::args::MkfsArgs;
 use crate::failure::{Failure, failed, usage};
 use crate::fsck::open;
 use crate::out::say;
+use crate::size;
 use rig::mkfs::{
     F2fsJournal, F2fsMade, F2fsOptions, JournalSize, Kind, LogDevice, MakeError, MkfsOptions, make,
     make_f2fs,
@@ -26,15 +27,13 @@ pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
     let fs: Fs = args.fs.parse().map_err(usage)?;
     let name = args.image.display();
     // Before a file is made or touched.
-    let size = match args.size {
-        Some(mib) => mib.checked_mul(1 << 20),
-        // The end of a device need not be a whole page.
-        None => bytes_of(&args.image).map(|bytes| match args.image.is_file() {
-            true => bytes,
-            false => bytes / PAGE_BYTES * PAGE_BYTES,
-        }),
+    // The end of a device need not be a whole page.
+    let as_it_is = || match args.image.is_file() {
+        true => bytes_of(&args.image),
+        false => bytes_of(&args.image).map(|bytes| bytes / PAGE_BYTES * PAGE_BYTES),
     };
-    let size = size.ok_or_else(|| usage(format!("{name}: no such file; say --size MIB")))?;
+    let size = args.size.or_else(as_it_is);
+    let size = size.ok_or_else(|| usage(format!("{name}: no such file; say --size SIZE")))?;
     if size % PAGE_BYTES != 0 {
         let what = format!("{name}: {size} bytes are not a multiple of {PAGE_BYTES}; say --size");
         return Err(usage(what));
@@ -44,7 +43,7 @@ pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
     }
     if args.journal_size.is_some() {
         return Err(usage(format!(
-            "-J makes room for the journal of an F2FS (--fs f2fs); of {fs}: --journal MIB"
+            "-J makes room for the journal of an F2FS (--fs f2fs); of {fs}: --journal SIZE"
         )));
     }
     let mut chosen = options(args, fs, size)?;
@@ -92,7 +91,7 @@ fn log_device<'a>(
         return Ok(None);
     };
     let name = path.display();
-    let asked = args.journal.map(|mib| u64::from(mib) << 20);
+    let asked = args.journal;
     let there = bytes_of(path).filter(|&bytes| bytes > 0);
     let size = match (there, asked) {
         (Some(bytes), None) => bytes,
@@ -102,7 +101,7 @@ fn log_device<'a>(
             return Err(usage(why));
         }
         (None, None) => {
-            let why = format!("{name}: no such file; say --journal MIB");
+            let why = format!("{name}: no such file; say --journal SIZE");
             return Err(usage(why));
         }
     };
@@ -154,35 +153,21 @@ fn f2fs(args: &MkfsArgs, size: u64) -> Result<(), Failure> {
 /// The room for a journal that `-J` or `--journal` asks for; there is none by default.
 fn f2fs_journal(args: &MkfsArgs) -> Result<Option<F2fsJournal>, Failure> {
     let size = match (args.journal, &args.journal_size) {
-        (Some(mib), _) => Some(F2fsJournal::Bytes(u64::from(mib) << 20)),
+        (Some(bytes), _) => Some(F2fsJournal::Bytes(bytes)),
         (None, Some(text)) => Some(journal_size(text)?),
         (None, None) => None,
     };
     Ok(size)
 }
 
-/// `default`, or `size=` and a number of MiB, or of KiB, MiB or GiB with that letter behind it.
+/// `default`, or `size=` and a size.
 fn journal_size(text: &str) -> Result<F2fsJournal, Failure> {
     if text == "default" {
         return Ok(F2fsJournal::Default);
     }
     let number = text.strip_prefix("size=").unwrap_or(text);
-    let (digits, unit) = match number.strip_suffix(['k', 'K', 'm', 'M', 'g', 'G']) {
-        Some(digits) => (digits, number[digits.len()..].to_ascii_lowercase()),
-        None => (number, "m".into()),
-    };
-    let shift = match unit.as_str() {
-        "k" => 10,
-        "m" => 20,
-        _ => 30,
-    };
-    let bytes = digits.parse::<u64>().ok();
-    let bytes = bytes.and_then(|n| n.checked_mul(1 << shift));
-    let bytes = bytes.ok_or_else(|| {
-        usage(format!(
-            "-J {text}: say size=MIB (or a number with k, m or g), or default"
-        ))
-    })?;
+    let bytes = size::bytes(number)
+        .map_err(|why| usage(format!("-J {text}: say size=SIZE, or default: {why}")))?;
     Ok(F2fsJournal::Bytes(bytes))
 }
 
@@ -200,8 +185,8 @@ fn options(args: &MkfsArgs, fs: Fs, bytes: u64) -> Result<MkfsOptions, Failure> 
     options.journal = match args.journal {
         _ if args.no_journal => JournalSize::None,
         None => JournalSize::Default,
-        Some(mib) => {
-            let blocks = u64::from(mib) * (1 << 20) / u64::from(args.block_size.max(1));
+        Some(bytes) => {
+            let blocks = bytes / u64::from(args.block_size.max(1));
             JournalSize::Blocks(u32::try_from(blocks).unwrap_or(u32::MAX))
         }
     };

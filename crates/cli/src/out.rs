@@ -13,8 +13,8 @@ pub fn say(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Room for the results and, for a while, a sparse image of each run.
-const BYTES_NEEDED: u64 = 64 << 20;
+/// Room for the results; images of runs lie in the folder for temporary files.
+const BYTES_NEEDED: u64 = 1 << 20;
 
 /// An output folder that can be written.
 pub struct OutFolder(PathBuf);
@@ -26,17 +26,16 @@ impl OutFolder {
         let why =
             |what: &str, e: std::io::Error| failed(format!("output folder {name}: {what}: {e}"));
         fs::create_dir_all(path).map_err(|e| why("cannot be made", e))?;
-        let probe = path.join(".varve-probe");
-        fs::write(&probe, b"probe")
-            .map_err(|e| why("cannot be written; choose another with --out", e))?;
-        fs::remove_file(&probe)
+        // Without a name: nothing is left of it, however this ends.
+        tempfile::tempfile_in(path)
+            .and_then(|mut probe| probe.write_all(b"probe"))
             .map_err(|e| why("cannot be written; choose another with --out", e))?;
         let room = rustix::fs::statvfs(path).map_err(|e| why("cannot be examined", e.into()))?;
         let free = room.f_bavail.saturating_mul(room.f_frsize);
         if free < BYTES_NEEDED {
-            let (free, needed) = (free >> 20, BYTES_NEEDED >> 20);
+            let (free, needed) = (free >> 10, BYTES_NEEDED >> 10);
             return Err(failed(format!(
-                "output folder {name}: {free} MiB free, {needed} MiB needed; make room or choose another with --out"
+                "output folder {name}: {free} KiB free, {needed} KiB needed; make room or choose another with --out"
             )));
         }
         Ok(OutFolder(path.into()))

@@ -5,6 +5,7 @@
 //! output: `{"progress":[done,all]}` now and then, and at the end `{"done":...}` or `{"failed":"..."}`.
 
 use crate::failure::{Failure, failed};
+use crate::stop::Stop;
 use lab::RunConfig;
 use lab::fsck::Verdict;
 use lab::results::Run;
@@ -12,6 +13,7 @@ use lab::run;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 /// A line from a worker.
@@ -49,8 +51,17 @@ pub enum Checked {
     NotInstalled,
 }
 
+/// Begins a worker: it does not outlive the thread that started it, however that ends. One whose parent has gone before finds its standard
+/// input closed.
+pub fn stay_with_parent() {
+    use rustix::process::{Signal, set_parent_process_death_signal};
+    // Without it a worker whose parent was killed works to the end of its task.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+}
+
 /// The worker's side.
 pub fn serve() -> Result<(), Failure> {
+    stay_with_parent();
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(failed)?;
     let config: RunConfig = serde_json::from_str(&text).map_err(failed)?;
@@ -88,9 +99,13 @@ fn say(line: &Line) {
 }
 
 /// The parent's side: starts a worker for `config` and listens to it.
-pub fn run_in_process(config: &RunConfig, progress: impl Fn(u64, u64)) -> Result<Done, Failure> {
+pub fn run_in_process(
+    stop: &Stop,
+    config: &RunConfig,
+    progress: impl Fn(u64, u64),
+) -> Result<Done, Failure> {
     let what = format!("{}/{}", config.stack.fs, config.stack.scheme_text());
-    let answer = ask("worker", &what, config, |line| match line {
+    let answer = ask(stop, "worker", &what, config, |line| match line {
         Line::Progress(done, all) => {
             progress(done, all);
             None
@@ -110,6 +125,7 @@ pub fn run_in_process(config: &RunConfig, progress: impl Fn(u64, u64)) -> Result
 /// # Errors
 /// The process cannot be started, talks nonsense, or ends without an answer.
 pub fn ask<T: DeserializeOwned, R>(
+    stop: &Stop,
     subcommand: &str,
     what: &str,
     task: &impl Serialize,
@@ -122,9 +138,13 @@ pub fn ask<T: DeserializeOwned, R>(
         .env("TZ", "UTC")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        // An interrupt of the terminal is for the parent, which ends its workers.
+        .process_group(0)
         .spawn()
         .map_err(|e| why(&e))?;
+    let guard = stop.guard(&child);
     let answer = converse(&mut child, task, heard);
+    drop(guard);
     let status = child.wait().map_err(|e| why(&e))?;
     match answer {
         Ok(Some(answer)) => Ok(answer),

@@ -22,6 +22,9 @@ pub struct Results {
     pub profile: String,
     /// The command line that makes the same runs again.
     pub reproduce: String,
+    /// What ended it, and how much was complete then; absent if all was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
     /// One entry per file system and scheme, in the order asked for.
     pub runs: Vec<Run>,
 }

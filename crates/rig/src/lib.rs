@@ -21,6 +21,7 @@ mod stack;
 mod volume;
 
 pub use bare::{FreshVolume, Mounted};
+pub use base::Ino;
 pub use blockdev::{
     Adversary, BlockDevice, Caps, Class, Clock, DevError, DevErrorKind, DeviceStats, FlashStats,
     HostError, HostFile, HostIo, HostOptions, Image, Model, Modelled, Op, OverlayDisk, PackOrder,
@@ -52,12 +53,12 @@ pub use journal::{
 };
 pub use options::MountOptions;
 pub use room::Room;
-pub use rt::WallTime;
+pub use rt::{WallTime, signals};
 pub use saved::{load_image_onto, read_device, write_device, write_image_whole};
 pub use scheme::Scheme;
 pub use stack::Stack;
 pub use vfs::{
-    Attr, Errno, File as OpenFile, FileKind, FsError, FsResult, OpenFlags, SetAttr, TimeSet,
-    XattrMode,
+    Attr, Errno, File as OpenFile, FileKind, FileSystem, FsError, FsResult, OpenFlags, SeekMode,
+    SetAttr, TimeSet, XattrMode,
 };
 pub use volume::{Volume, VolumeError, kind_of, kind_of_head};

@@ -33,6 +33,7 @@ mod queue;
 mod rwlock;
 mod sched;
 mod semaphore;
+pub mod signals;
 mod sim;
 mod spawn;
 mod stack;

@@ -11,10 +11,24 @@ use lab::crash::plan::Done;
 /// Findings whose lines are printed; all stand in the files.
 const LINES_MAX: usize = 10;
 
-/// Writes reports and findings.
-pub fn keep(args: &CrashArgs, out: &OutFolder, done: &[Done], gone: &[Gone]) -> Kept {
+/// Writes reports and findings. `incomplete`: what ended the campaign early; then no time is spent on making findings smaller.
+pub fn keep(
+    args: &CrashArgs,
+    out: &OutFolder,
+    done: &[Done],
+    gone: &[Gone],
+    incomplete: Option<String>,
+) -> Kept {
     let mut store = Folder(out.path());
-    keep_all(head(args), done, gone, &Keep::default(), &mut store)
+    let mut how = Keep::default();
+    if incomplete.is_some() {
+        how.shrink_states = 0;
+    }
+    let head = CampaignReport {
+        incomplete,
+        ..head(args)
+    };
+    keep_all(head, done, gone, &how, &mut store)
 }
 
 fn head(args: &CrashArgs) -> CampaignReport {

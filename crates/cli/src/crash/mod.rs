@@ -10,6 +10,7 @@ pub mod worker;
 use crate::args::CrashArgs;
 use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
+use crate::stop::{Part, Stop};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::crash::case::Volumes;
 use lab::crash::finding::keep::Gone;
@@ -42,17 +43,25 @@ pub fn crash(args: &CrashArgs) -> Result<(), Failure> {
     let bar = bar(jobs.len());
     let (states, bad) = (AtomicU64::new(0), AtomicU64::new(0));
     let patience = Duration::from_secs(args.timeout);
-    let ends = pool::run(&Program::this()?, &jobs, workers, patience, &|_, end| {
-        if let End::Done(explored) = end {
-            states.fetch_add(explored.judged, Ordering::Relaxed);
-            bad.fetch_add(explored.violations, Ordering::Relaxed);
-        }
-        let (states, bad) = (states.load(Ordering::Relaxed), bad.load(Ordering::Relaxed));
-        bar.set_message(format!("{states} states, {bad} bad"));
-        bar.inc(1);
-    })?;
+    let stop = Stop::watch()?;
+    let ends = pool::run(
+        &stop,
+        &Program::this()?,
+        &jobs,
+        workers,
+        patience,
+        &|_, end| {
+            if let End::Done(explored) = end {
+                states.fetch_add(explored.judged, Ordering::Relaxed);
+                bad.fetch_add(explored.violations, Ordering::Relaxed);
+            }
+            let (states, bad) = (states.load(Ordering::Relaxed), bad.load(Ordering::Relaxed));
+            bar.set_message(format!("{states} states, {bad} bad"));
+            bar.inc(1);
+        },
+    )?;
     bar.finish_and_clear();
-    report(args, &out, jobs, ends)
+    report(args, &out, jobs, ends, &stop)
 }
 
 /// The jobs that were asked for.
@@ -104,7 +113,9 @@ fn report(
     out: &OutFolder,
     jobs: Vec<Job>,
     ends: Vec<End>,
+    stop: &Stop,
 ) -> Result<(), Failure> {
+    let all = jobs.len();
     let mut done = Vec::new();
     let mut lost = Vec::new();
     for (job, end) in jobs.into_iter().zip(ends) {
@@ -113,13 +124,20 @@ fn report(
                 job,
                 explored: *explored,
             }),
+            End::Failed(_) if stop.signal().is_some() => {}
             End::Failed(why) => return Err(failed(format!("{}: {why}", job.case))),
+            End::Stopped => {}
             End::Lost { state, why } => lost.push(Gone { job, state, why }),
         }
     }
-    let kept = keep::keep(args, out, &done, &lost);
+    let part = stop.part(done.len() + lost.len(), all, "cases")?;
+    let kept = keep::keep(args, out, &done, &lost, part.as_ref().map(Part::mark));
+    let stopped = part.map(|part| part.kept_in(out.path()));
     if args.json {
         say(&kept.report.to_json())?;
+        if let Some(stopped) = stopped {
+            return Err(stopped);
+        }
         return match kept.report.is_clean() {
             true => Ok(()),
             false => Err(failed("a promise was broken, or a worker is gone")),
@@ -134,6 +152,9 @@ fn report(
         ))?;
     }
     keep::tell(&kept, out)?;
+    if let Some(stopped) = stopped {
+        return Err(stopped);
+    }
     verdict(&done, &lost)
 }
 

@@ -3,9 +3,11 @@
 
 use super::worker::{Line, Task};
 use crate::failure::{Failure, failed};
+use crate::stop::{Guard, Stop};
 use lab::crash::campaign::Explored;
 use lab::crash::plan::Job;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -18,6 +20,8 @@ pub enum End {
     Done(Box<Explored>),
     /// It could not be: why.
     Failed(String),
+    /// The command was asked to end before.
+    Stopped,
     /// The worker hung or died; `state` is the one it was judging, if it was judging one.
     Lost {
         /// The state.
@@ -47,21 +51,26 @@ impl Program {
 }
 
 /// One worker process.
-struct Worker {
+struct Worker<'s> {
+    /// `None` where it is waited for.
+    guard: Option<Guard<'s>>,
     child: Child,
     stdin: ChildStdin,
     lines: Receiver<String>,
 }
 
-impl Worker {
-    fn start(program: &Program) -> std::io::Result<Worker> {
+impl<'s> Worker<'s> {
+    fn start(stop: &'s Stop, program: &Program) -> std::io::Result<Worker<'s>> {
         let mut child = Command::new(&program.path)
             .args(&program.args)
             .env("TZ", "UTC")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
+            // An interrupt of the terminal is for the parent, which ends its workers.
+            .process_group(0)
             .spawn()?;
+        let guard = Some(stop.guard(&child));
         let stdin = child.stdin.take().expect("standard input is piped");
         let stdout = child.stdout.take().expect("standard output is piped");
         let (send, lines) = channel();
@@ -73,6 +82,7 @@ impl Worker {
             }
         });
         Ok(Worker {
+            guard,
             child,
             stdin,
             lines,
@@ -109,10 +119,12 @@ impl Worker {
     /// Lets it end: no task follows.
     fn stop(mut self) -> std::io::Result<()> {
         drop(self.stdin);
+        drop(self.guard.take());
         self.child.wait().map(drop)
     }
 
     fn lost(&mut self, state: Option<String>, why: String) -> End {
+        drop(self.guard.take());
         // One that is dead already cannot be killed; either way it is gone after the wait.
         let _ = self.child.kill();
         let status = self.child.wait();
@@ -128,16 +140,20 @@ impl Worker {
 ///
 /// # Errors
 /// A worker cannot be started.
-pub fn run(
+pub fn run<'s>(
+    stop: &'s Stop,
     program: &Program,
     jobs: &[Job],
     workers: usize,
     patience: Duration,
     told: &(dyn Fn(&Job, &End) + Sync),
 ) -> Result<Vec<End>, Failure> {
-    let start = || Worker::start(program);
-    let work = |worker: &mut Worker, _, job: &Job| {
-        let end = one(program, worker, job, patience)?;
+    let start = || Worker::start(stop, program);
+    let work = |worker: &mut Worker<'s>, _, job: &Job| {
+        let end = match stop.signal() {
+            None => one(stop, program, worker, job, patience)?,
+            Some(_) => return Ok(End::Stopped),
+        };
         told(job, &end);
         Ok(end)
     };
@@ -146,9 +162,10 @@ pub fn run(
 }
 
 /// One job; if its worker is lost, once more, state by state.
-fn one(
+fn one<'s>(
+    stop: &'s Stop,
     program: &Program,
-    worker: &mut Worker,
+    worker: &mut Worker<'s>,
     job: &Job,
     patience: Duration,
 ) -> std::io::Result<End> {
@@ -160,11 +177,18 @@ fn one(
     if !matches!(first, End::Lost { .. }) {
         return Ok(first);
     }
-    *worker = Worker::start(program)?;
+    // The signal ended the worker.
+    if stop.signal().is_some() {
+        return Ok(End::Stopped);
+    }
+    *worker = Worker::start(stop, program)?;
     let second = worker.run(&task(true), patience);
+    if stop.signal().is_some() {
+        return Ok(first);
+    }
     match second {
         End::Lost { .. } => {
-            *worker = Worker::start(program)?;
+            *worker = Worker::start(stop, program)?;
             Ok(second)
         }
         // It went well this time: what happened is still worth knowing.
@@ -205,6 +229,7 @@ mod tests {
             ],
         };
         run(
+            &Stop::default(),
             &program,
             &jobs(count),
             2,
@@ -229,7 +254,7 @@ mod tests {
                         assert!(why.contains(word), "{why}");
                     }
                     End::Failed(why) => assert!(n != 2 && why == "as asked"),
-                    End::Done(_) => panic!("no worker says so"),
+                    End::Done(_) | End::Stopped => panic!("no worker says so"),
                 }
             }
         }

@@ -3,18 +3,27 @@
 use super::bar;
 use crate::args::CrashArgs;
 use crate::failure::{Failure, failed};
-use crate::mount::let_go_unused;
+use crate::mount::{let_go, let_go_unused};
 use crate::out::{OutFolder, say};
+use crate::stop::{Part, Stop};
 use fuse::{Mounted, Options};
 use lab::crash::program::{Bad, DeviceFs, Explored, Judge, NAME, Room, explore, load, save};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
+use std::io::IsTerminal;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a program that has left its image behind may keep it open after the command has ended.
 const CLOSING: Duration = Duration::from_secs(60);
+
+/// How long a command may take to end that was asked to.
+const ENDING: Duration = Duration::from_secs(2);
+/// How often is looked whether it has ended.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs the command, explores, reports; fails if a state is not whole.
 pub fn program(args: &CrashArgs, command: &str, image: &Path) -> Result<(), Failure> {
@@ -22,7 +31,13 @@ pub fn program(args: &CrashArgs, command: &str, image: &Path) -> Result<(), Fail
     let mut room = Room::new(args.memory << 20);
     let (start, bytes) = load(image, &mut room).map_err(failed)?;
     let device = Arc::new(DeviceFs::new(start, bytes, room));
-    let ran = run(&device, command);
+    // From here on there is something to put in order.
+    let stop = Stop::watch()?;
+    let ran = run(&device, command, &stop);
+    if let Some(signal) = stop.signal() {
+        let kept = "the command had not ended: nothing was cut, nothing is written";
+        return Err(Failure::Stopped(signal, kept.into()));
+    }
     // What fails then, fails because of that.
     device.complete().map_err(failed)?;
     ran?;
@@ -43,11 +58,34 @@ pub fn program(args: &CrashArgs, command: &str, image: &Path) -> Result<(), Fail
         &|done, all| {
             bar.set_length(all as u64);
             bar.set_position(done as u64);
+            stop.signal().is_none()
         },
     );
     bar.finish_and_clear();
-    let explored = explored.map_err(failed)?;
-    let results = format!("{:#}\n", results(args, command, &explored));
+    // A judge that the same interrupt ended has judged nothing.
+    let explored = explored.map_err(|e| match stop.signal() {
+        None => failed(e),
+        Some(signal) => Failure::Stopped(signal, "nothing is written".into()),
+    })?;
+    keep(args, command, &explored, bytes, &out, &stop)
+}
+
+/// Writes what was found and tells it.
+fn keep(
+    args: &CrashArgs,
+    command: &str,
+    explored: &Explored,
+    bytes: u64,
+    out: &OutFolder,
+    stop: &Stop,
+) -> Result<(), Failure> {
+    let stopped = stop.signal().filter(|_| explored.cuts < explored.cuts_all);
+    let part = stopped.map(|signal| Part::new(signal, explored.cuts, explored.cuts_all, "cuts"));
+    let mut results = results(args, command, explored);
+    if let Some(part) = &part {
+        results["incomplete"] = part.mark().into();
+    }
+    let results = format!("{results:#}\n");
     out.write("results.json", &results)?;
     if let Some(bad) = &explored.first {
         save(&bad.image, bytes, &out.path().join("bad.img")).map_err(failed)?;
@@ -55,9 +93,12 @@ pub fn program(args: &CrashArgs, command: &str, image: &Path) -> Result<(), Fail
     }
     match args.json {
         true => say(&results)?,
-        false => say(&text(&explored))?,
+        false => say(&text(explored))?,
     }
-    verdict(&explored, out.path())
+    match part {
+        None => verdict(explored, out.path()),
+        Some(part) => Err(part.kept_in(out.path())),
+    }
 }
 
 /// What to look at of a cut. Nothing is known of why blocks are written, so nothing can be pruned.
@@ -69,7 +110,7 @@ fn bound(args: &CrashArgs) -> rig::Bound {
 }
 
 /// Mounts the device, runs the command to its end, and waits until nobody uses the device.
-fn run(device: &Arc<DeviceFs>, command: &str) -> Result<(), Failure> {
+fn run(device: &Arc<DeviceFs>, command: &str, stop: &Stop) -> Result<(), Failure> {
     let folder = tempfile::tempdir().map_err(|e| failed(format!("a folder: {e}")))?;
     let vfs = device.mounted();
     let options = Options {
@@ -89,10 +130,12 @@ fn run(device: &Arc<DeviceFs>, command: &str) -> Result<(), Failure> {
     )
     .map_err(|e| failed(format!("mounting the recorded device: {e}")))?;
     let session = std::thread::spawn(move || mounted.serve());
-    let done = Command::new("sh")
-        .args(["-c", command])
-        .env("VARVE_DEVICE", folder.path().join(NAME))
-        .status();
+    let done = run_shell(command, &folder.path().join(NAME), stop);
+    if stop.signal().is_some() {
+        // What is left of the command may hold the mount: it goes out of sight, and its connection ends with this process.
+        let gone = let_go_unused(folder.path());
+        return gone.or_else(|_| let_go(folder.path())).map_err(failed);
+    }
     let since = Instant::now();
     let mut gone = let_go_unused(folder.path());
     while gone.is_err() && since.elapsed() < CLOSING {
@@ -114,6 +157,42 @@ fn run(device: &Arc<DeviceFs>, command: &str) -> Result<(), Failure> {
         Ok(status) => Err(failed(format!("the command ended with {status}"))),
         Err(e) => Err(failed(format!("sh: {e}"))),
     }
+}
+
+/// The command, to its end or to that of the patience with one that was asked to end.
+fn run_shell(command: &str, device: &Path, stop: &Stop) -> std::io::Result<ExitStatus> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).env("VARVE_DEVICE", device);
+    // With all that it starts it can be ended as one, but it could not read from a terminal then.
+    let alone = !std::io::stdin().is_terminal();
+    if alone {
+        shell.process_group(0);
+    }
+    let mut child = shell.spawn()?;
+    while stop.signal().is_none() {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        std::thread::sleep(LOOK);
+    }
+    let pid = Pid::from_child(&child);
+    let send = |signal| {
+        // It may have ended by itself.
+        let _ = match alone {
+            true => kill_process_group(pid, signal),
+            false => kill_process(pid, signal),
+        };
+    };
+    send(Signal::TERM);
+    let since = Instant::now();
+    while since.elapsed() < ENDING {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        std::thread::sleep(LOOK);
+    }
+    send(Signal::KILL);
+    child.wait()
 }
 
 fn text(explored: &Explored) -> String {

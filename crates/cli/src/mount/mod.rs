@@ -6,7 +6,7 @@ mod options;
 mod umount;
 
 pub use helper::as_helper;
-pub use umount::{let_go_unused, umount};
+pub use umount::{let_go, let_go_unused, umount};
 
 use crate::args::MountArgs;
 use crate::failure::{Failure, failed, usage};

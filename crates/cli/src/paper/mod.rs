@@ -7,6 +7,7 @@ use crate::args::{PaperArgs, PaperName};
 use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
 use crate::pool;
+use crate::stop::{self, Stop};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::paper::study::{self, Outcomes, Part, Work};
 use lab::paper::{Report, Section, Table, emmc, f2fsj, jftl};
@@ -105,8 +106,12 @@ where
     })?;
     let out = OutFolder::prepare(&args.out)?;
     let jobs = study::jobs(&paper.plan, &parts);
-    let outcomes = run_all(&jobs, pool::threads(args.jobs, jobs.len()))?;
-    let (made, sections) = study::report(
+    let stop = Stop::watch()?;
+    let outcomes = run_all(&stop, &jobs, pool::threads(args.jobs, jobs.len()))?;
+    let asked = parts.len();
+    let parts = study::complete(&paper.plan, &parts, &outcomes);
+    let part = stop.part(parts.len(), asked, "parts")?;
+    let (mut made, sections) = study::report(
         paper.name,
         &paper.plan,
         (&parts, &outcomes),
@@ -114,10 +119,14 @@ where
         paper.note,
     )
     .map_err(failed)?;
+    made.incomplete = part.as_ref().map(stop::Part::mark);
     out.write("paper.json", &made.to_json())?;
     let title = format!("Varve: {}, measured again", paper.title);
     out.write("index.html", &paper_page(&title, &made, &sections))?;
     tell(args, &out, &made, &sections)?;
+    if let Some(part) = part {
+        return Err(part.kept_in(out.path()));
+    }
     complete(args, &paper.table, &sections)
 }
 
@@ -190,8 +199,12 @@ fn command(args: &PaperArgs, name: &str) -> String {
     words.join(" ")
 }
 
-/// Each job in a process of its own. The first failure, in the order of the jobs, is the one that is told.
-fn run_all<J: Work + Sync>(jobs: &[J], threads: usize) -> Result<Outcomes<J::Outcome>, Failure>
+/// Each job in a process of its own. The first failure, in the order of the jobs, is the one that is told. After a signal outcomes are missing.
+fn run_all<J: Work + Sync>(
+    stop: &Stop,
+    jobs: &[J],
+    threads: usize,
+) -> Result<Outcomes<J::Outcome>, Failure>
 where
     for<'a> AnyJob: From<&'a J>,
     J::Outcome: Send,
@@ -202,11 +215,11 @@ where
     let bar = ProgressBar::new(jobs.len() as u64).with_style(style);
     let broken = AtomicBool::new(false);
     let done = pool::each(jobs, threads, |_, job| {
-        // After a failure nothing more is of use.
-        if broken.load(Ordering::Relaxed) {
+        // After a failure nothing more is of use, after a signal only what is there.
+        if broken.load(Ordering::Relaxed) || stop.signal().is_some() {
             return None;
         }
-        let outcome = worker::run_in_process(job);
+        let outcome = worker::run_in_process(stop, job);
         broken.fetch_or(outcome.is_err(), Ordering::Relaxed);
         bar.inc(1);
         Some(outcome)
@@ -214,8 +227,10 @@ where
     bar.finish_and_clear();
     let mut outcomes = Outcomes::new();
     for (job, outcome) in jobs.iter().zip(done) {
-        if let Some(outcome) = outcome {
-            outcomes.insert(job.key(), outcome?);
+        match outcome {
+            Some(Ok(outcome)) => drop(outcomes.insert(job.key(), outcome)),
+            Some(Err(e)) if stop.signal().is_none() => return Err(e),
+            Some(Err(_)) | None => {}
         }
     }
     Ok(outcomes)

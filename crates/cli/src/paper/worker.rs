@@ -3,6 +3,7 @@
 //! The parent writes the job as one JSON line to standard input; the worker answers with one on standard output.
 
 use crate::failure::{Failure, failed};
+use crate::stop::Stop;
 use crate::worker::ask;
 use lab::paper::study::Work;
 use lab::paper::{emmc, f2fsj, jftl};
@@ -51,6 +52,7 @@ enum Line<O> {
 
 /// The worker's side.
 pub fn serve() -> Result<(), Failure> {
+    crate::worker::stay_with_parent();
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(failed)?;
     match serde_json::from_str(&text).map_err(failed)? {
@@ -72,12 +74,12 @@ fn answer<J: Work>(job: &J) -> Result<(), Failure> {
 }
 
 /// The parent's side.
-pub fn run_in_process<J: Work>(job: &J) -> Result<J::Outcome, Failure>
+pub fn run_in_process<J: Work>(stop: &Stop, job: &J) -> Result<J::Outcome, Failure>
 where
     for<'a> AnyJob: From<&'a J>,
 {
     let what = job.key();
-    match ask("paper-worker", &what, &AnyJob::from(job), Some)? {
+    match ask(stop, "paper-worker", &what, &AnyJob::from(job), Some)? {
         Line::Done(outcome) => Ok(*outcome),
         Line::Failed(why) => Err(failed(format!("{why}; in job {what}"))),
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod look;
+mod signals;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

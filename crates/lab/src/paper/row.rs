@@ -16,6 +16,9 @@ pub struct Report {
     pub paper: String,
     /// The command that makes the same again.
     pub command: String,
+    /// What ended it, and which parts were complete then; absent if all were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
     /// All rows, in the order of the paper.
     pub rows: Vec<Row>,
 }

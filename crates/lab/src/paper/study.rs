@@ -67,6 +67,17 @@ pub fn jobs<P, J: Work>(plan: &P, parts: &[&Part<P, J>]) -> Vec<J> {
     all.filter(|job| seen.insert(job.key())).collect()
 }
 
+/// Those of the parts whose jobs have all been run.
+pub fn complete<P, J: Work>(
+    plan: &P,
+    parts: &[&'static Part<P, J>],
+    outcomes: &Outcomes<J::Outcome>,
+) -> Vec<&'static Part<P, J>> {
+    let ran = |job: &J| outcomes.contains_key(&job.key());
+    let whole = |part: &&&Part<P, J>| (part.jobs)(plan).iter().all(ran);
+    parts.iter().filter(whole).copied().collect()
+}
+
 /// The outcome of `job`.
 ///
 /// # Errors
@@ -107,6 +118,7 @@ pub fn report<P, J: Work>(
         schema: SCHEMA,
         paper: paper.into(),
         command,
+        incomplete: None,
         rows,
     };
     Ok((report, sections))

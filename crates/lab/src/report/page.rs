@@ -26,6 +26,7 @@ pub fn page(results: &Results) -> Result<String, String> {
             ", timing " code { (timing) } ", seed " (results.seed) ". Times are virtual; traffic is counted in 4 KiB blocks; gains are over the first row."
         }
         p { "Made by " code { (results.reproduce) } }
+        @if let Some(why) = &results.incomplete { p { b { "Incomplete: " (why) } } }
         h2 { "Summary" }
         (summary(&results.runs))
         @if super::kinds(&results.runs).len() > 1 {

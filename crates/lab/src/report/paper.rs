@@ -15,6 +15,7 @@ pub fn paper_page(title: &str, report: &Report, sections: &[Section]) -> String 
     let body = html! {
         h1 { (title) }
         p { "Made by " code { (report.command) } }
+        @if let Some(why) = &report.incomplete { p { b { "Incomplete: " (why) } } }
         (summary(&report.rows))
         @if !outside.is_empty() {
             h2 { "Rows outside, with their causes" }

@@ -27,6 +27,7 @@ pub fn page(report: &CampaignReport) -> String {
             ". Times are virtual. A state is what one power cut may leave of the device; it is judged after recovery."
         }
         p { "Made by " code { (report.reproduce) } }
+        @if let Some(why) = &report.incomplete { p { b { "Incomplete: " (why) } } }
         p {
             @if report.is_blind() { span.bad { "The positive control shows no damage: the explorer is blind." } }
             @else if report.is_clean() { b { "No violation in " (total.judged) " distinct states." } }

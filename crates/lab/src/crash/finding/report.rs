@@ -27,6 +27,9 @@ pub struct CampaignReport {
     pub reproduce: String,
     /// How far it looks, in words.
     pub bound: String,
+    /// What ended it, and how much was complete then; absent if all was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
     /// One entry per case, by number.
     pub cases: Vec<CaseReport>,
 }
@@ -185,6 +188,7 @@ impl CampaignReport {
             profile: profile.into(),
             reproduce: reproduce.into(),
             bound: bound.into(),
+            incomplete: None,
             cases: Vec::new(),
         }
     }
@@ -206,6 +210,7 @@ impl CampaignReport {
                 return Err(MergeError { field, here, there });
             }
         }
+        self.incomplete = self.incomplete.take().or(part.incomplete);
         part.cases.into_iter().for_each(|case| self.enter(case));
         Ok(())
     }

@@ -43,8 +43,10 @@ pub struct Explored {
     pub writes: u64,
     /// Its syncs.
     pub flushes: u64,
-    /// Cuts.
+    /// Cuts whose states were all judged.
     pub cuts: u64,
+    /// Cuts of the whole run.
+    pub cuts_all: u64,
     /// States that were judged; each content counts once.
     pub states: u64,
     /// Of them, those that were recovered first.
@@ -117,7 +119,7 @@ pub fn save(image: &Image, bytes: u64, path: &Path) -> Result<(), RunError> {
 }
 
 /// Cuts the run at each moment that counts, and judges the states that `bound` names. `folder` takes the image that is judged; `progress` is
-/// told the cuts done and all of them.
+/// told the cuts done and all of them behind each state, and says whether to go on; that state does not count otherwise.
 ///
 /// # Errors
 /// What the host says; a judge that cannot be run.
@@ -127,7 +129,7 @@ pub fn explore(
     bound: &Bound,
     judge: &Judge,
     folder: &Path,
-    progress: &dyn Fn(usize, usize),
+    progress: &dyn Fn(usize, usize) -> bool,
 ) -> Result<Explored, RunError> {
     let mut explored = Explored::default();
     for step in &trace.steps {
@@ -145,11 +147,10 @@ pub fn explore(
         file: StateFile::new(folder.join("state.img"), bytes)?,
     };
     let points = cut_points(trace, bound);
+    explored.cuts_all = points.len() as u64;
     let mut cursor = trace.cursor();
     for (nr, &at) in points.iter().enumerate() {
-        progress(nr, points.len());
         cursor.seek(at);
-        explored.cuts += 1;
         let (choices, beyond) = choices(&cursor, bound);
         explored.beyond += beyond;
         let begun = trace.steps.partition_point(|step| step.start < at);
@@ -162,8 +163,13 @@ pub fn explore(
                 explored.bad_synced += u64::from(bad && synced);
                 continue;
             }
+            let word = court.judge(&image);
+            // What ends the exploration may have ended the judge, too: then its word is none.
+            if !progress(nr, points.len()) {
+                return Ok(explored);
+            }
+            let (recovered, bad) = word?;
             explored.states += 1;
-            let (recovered, bad) = court.judge(&image)?;
             judged.insert(hash, bad.is_some());
             explored.recovered += u64::from(recovered);
             let Some(why) = bad else { continue };
@@ -176,6 +182,7 @@ pub fn explore(
                 image,
             });
         }
+        explored.cuts += 1;
     }
     Ok(explored)
 }
@@ -369,7 +376,7 @@ mod tests {
             ..Bound::default()
         };
         let judge = Judge::Command(command.into());
-        explore(trace, 1 << 20, &bound, &judge, folder.path(), &|_, _| {}).unwrap()
+        explore(trace, 1 << 20, &bound, &judge, folder.path(), &|_, _| true).unwrap()
     }
 
     /// Byte `at` of the state, as a number.
@@ -392,6 +399,19 @@ mod tests {
         assert_eq!(any.bad, 1);
         let bad = any.first.expect("a bad state");
         assert_eq!((bad.image.block(2)[0], bad.image.block(3)[0]), (0, 3));
+    }
+
+    #[test]
+    fn who_is_told_to_stop_keeps_what_is_complete() {
+        let trace = tape(&[1, 2, 3], &[0, 1]);
+        let folder = tempfile::tempdir().unwrap();
+        let judge = Judge::Command("true".into());
+        let go_on = |cuts: usize, _| cuts < 2;
+        let bound = Bound::default();
+        let whole = explore(&trace, 1 << 20, &bound, &judge, folder.path(), &|_, _| true).unwrap();
+        let part = explore(&trace, 1 << 20, &bound, &judge, folder.path(), &go_on).unwrap();
+        assert_eq!((whole.cuts, part.cuts), (whole.cuts_all, 2));
+        assert!(part.cuts_all == whole.cuts_all && part.states < whole.states);
     }
 
     #[test]

@@ -1,0 +1,134 @@
+//! What a command does when it is asked to end (SIGINT, SIGTERM, SIGHUP): its workers go, what is complete is kept and said to be only a
+//! part, and the exit code names the signal, as that of a shell does.
+
+use crate::failure::{Failure, failed};
+use rig::signals;
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Child;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// How often a signal is looked for.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Shared by all who may have to end.
+#[derive(Default)]
+pub struct Stop {
+    children: Mutex<BTreeSet<i32>>,
+}
+
+/// A child that is killed when the command is asked to end.
+pub struct Guard<'a> {
+    stop: &'a Stop,
+    pid: i32,
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.stop.lock().remove(&self.pid);
+    }
+}
+
+impl Stop {
+    /// From now on a signal is noted, and ends the children that are guarded.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn watch() -> Result<Arc<Stop>, Failure> {
+        let stop = Arc::new(Stop::default());
+        signals::note_ends().map_err(|e| failed(format!("handling signals: {e}")))?;
+        let watched = stop.clone();
+        thread::spawn(move || {
+            while signals::noted().is_none() {
+                thread::sleep(LOOK);
+            }
+            // One that is guarded from now on is killed there.
+            watched.lock().iter().for_each(|&pid| kill(pid));
+        });
+        Ok(stop)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<i32>> {
+        self.children.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The signal that asked for the end.
+    pub fn signal(&self) -> Option<i32> {
+        signals::noted()
+    }
+
+    /// The part that is complete, if a signal left only a part.
+    ///
+    /// # Errors
+    /// It left nothing.
+    pub fn part(&self, done: usize, all: usize, what: &str) -> Result<Option<Part>, Failure> {
+        match self.signal() {
+            Some(signal) if done == 0 => {
+                let kept = format!("none of {all} {what} was complete, nothing is written");
+                Err(Failure::Stopped(signal, kept))
+            }
+            Some(signal) if done < all => {
+                Ok(Some(Part::new(signal, done as u64, all as u64, what)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Guards a child. The guard has to go before the child is waited for: afterwards its number may be another's.
+    pub fn guard(&self, child: &Child) -> Guard<'_> {
+        let pid = child.id() as i32;
+        let mut children = self.lock();
+        children.insert(pid);
+        if signals::noted().is_some() {
+            kill(pid);
+        }
+        Guard { stop: self, pid }
+    }
+}
+
+fn kill(pid: i32) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        // It may have ended by itself.
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// What was complete when a signal came.
+pub struct Part {
+    signal: i32,
+    text: String,
+}
+
+impl Part {
+    /// `done` of `all`, of what.
+    pub fn new(signal: i32, done: u64, all: u64, what: &str) -> Part {
+        Part {
+            signal,
+            text: format!("{done} of {all} {what}"),
+        }
+    }
+
+    /// How results say that they are incomplete.
+    pub fn mark(&self) -> String {
+        format!("{} after {}", name(self.signal), self.text)
+    }
+
+    /// How the command ends that has written them to `folder`.
+    pub fn kept_in(&self, folder: &Path) -> Failure {
+        let (part, folder) = (&self.text, folder.display());
+        let kept = format!("{part} were complete; {folder} has them, marked as incomplete");
+        Failure::Stopped(self.signal, kept)
+    }
+}
+
+/// The name of a signal that a command handles.
+pub fn name(signal: i32) -> &'static str {
+    [Signal::INT, Signal::TERM, Signal::HUP]
+        .into_iter()
+        .zip(["SIGINT", "SIGTERM", "SIGHUP"])
+        .find_map(|(known, name)| (known.as_raw() == signal).then_some(name))
+        .unwrap_or("a signal")
+}
