@@ -5,6 +5,7 @@ pub(crate) mod recover;
 
 use crate::args::FsckArgs;
 use crate::out::say;
+use crate::plain;
 use rig::Fs;
 use rig::fsck::{Checked, Finding, fsck_beside as check, says_clean};
 use serde_json::{Value, json};
@@ -45,12 +46,12 @@ pub fn fsck(args: &FsckArgs) -> ExitCode {
             let code = exit_code(&checked);
             let text = match args.json {
                 true => format!("{:#}\n", to_json(&args.image, &checked, code)),
-                false => to_text(&args.image, &checked, write),
+                false => plain::message(&to_text(&args.image, &checked, write)),
             };
             (code, text)
         }
         Err(why) => {
-            eprintln!("varve fsck: {why}");
+            eprintln!("varve fsck: {}", plain::message(&why));
             let failed = json!({ "image": args.image, "exit_code": OPERATIONAL, "error": why });
             let text = if args.json {
                 format!("{failed:#}\n")

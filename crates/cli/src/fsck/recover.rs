@@ -2,6 +2,7 @@
 
 use super::{CLEAN, LEFT, OPERATIONAL, now, open, place, refusal, repairer};
 use crate::args::RecoverArgs;
+use crate::failure::tell;
 use crate::out::say;
 use rig::fsck::recover_image;
 use std::process::ExitCode;
@@ -18,7 +19,7 @@ pub fn recover(args: &RecoverArgs) -> ExitCode {
     let recovery = match done {
         Ok(recovery) => recovery,
         Err(why) => {
-            eprintln!("varve: {why}");
+            tell(why);
             return ExitCode::from(OPERATIONAL);
         }
     };

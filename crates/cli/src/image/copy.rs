@@ -1,11 +1,12 @@
 //! `varve cp`: files out of an image, or into one.
 
+use super::dress::Rules;
 use super::extract::{Report, write_tree};
 use super::{Place, at, change, look, no_image, put, tree};
 use crate::args::CopyArgs;
-use crate::failure::{Failure, failed, usage};
+use crate::failure::{Failure, failed, tell, usage};
 use rig::{Errno, FileKind, OpenFile, OpenFlags, Volume};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -17,7 +18,7 @@ pub fn copy(args: &CopyArgs) -> Result<(), Failure> {
     let (last, sources) = args.words.split_last().expect("clap demands two words");
     match Place::parse(last) {
         Some(target) => copy_in(sources, &target, args.recursive),
-        None => copy_out(sources, Path::new(last), args.recursive),
+        None => copy_out(args, sources, Path::new(last)),
     }
 }
 
@@ -50,34 +51,56 @@ fn pour_open(file: &OpenFile, place: &Place, sink: &mut Sink<'_>) -> Result<(), 
     }
 }
 
-fn copy_out(sources: &[std::ffi::OsString], target: &Path, recursive: bool) -> Result<(), Failure> {
+fn copy_out(args: &CopyArgs, sources: &[OsString], target: &Path) -> Result<(), Failure> {
     if sources.len() > 1 && !target.is_dir() {
         return Err(usage(format!(
             "{}: is no directory; several sources need one",
             target.display()
         )));
     }
+    let rules = Rules::of(&args.keep);
+    let mut report = Report::default();
+    let mut outcome = Ok(());
     for word in sources {
-        let place = Place::parse(word).ok_or_else(|| no_image(word))?;
-        let volume = look(&place.image)?;
-        let attr = volume.vfs.lstat(&place.path).map_err(at(&place))?;
-        if attr.kind == FileKind::Dir && !recursive {
-            return Err(usage(format!("{}: is a directory; say -r", place.text())));
+        // As with cp, one that fails does not keep the others.
+        if let Err(failure) = copy_one(word, target, args.recursive, rules, &mut report)
+            && let Err(before) = std::mem::replace(&mut outcome, Err(failure))
+        {
+            tell(before);
         }
-        let name = OsStr::from_bytes(tree::name_of(&place.path));
-        let to = if target.is_dir() {
-            target.join(name)
-        } else {
-            target.to_path_buf()
-        };
-        let mut report = Report::default();
-        write_tree(&volume, &place, &to, &mut report)?;
-        report.tell();
     }
-    Ok(())
+    let ended = report.end();
+    outcome.and(ended)
 }
 
-fn copy_in(sources: &[std::ffi::OsString], target: &Place, recursive: bool) -> Result<(), Failure> {
+fn copy_one(
+    word: &OsStr,
+    target: &Path,
+    recursive: bool,
+    rules: Rules,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let place = Place::parse(word).ok_or_else(|| no_image(word))?;
+    let volume = look(&place.image)?;
+    let attr = volume.vfs.lstat(&place.path).map_err(at(&place))?;
+    if attr.kind == FileKind::Dir && !recursive {
+        return Err(usage(format!("{}: is a directory; say -r", place.text())));
+    }
+    let name = tree::name_of(&place.path);
+    if name == b"." || name == b".." {
+        return Err(usage(format!(
+            "{}: ends in no name that a copy could have; write the path without dots",
+            place.text()
+        )));
+    }
+    let to = match target.is_dir() {
+        true => target.join(OsStr::from_bytes(name)),
+        false => target.to_path_buf(),
+    };
+    write_tree(&volume, &place, &to, rules, report)
+}
+
+fn copy_in(sources: &[OsString], target: &Place, recursive: bool) -> Result<(), Failure> {
     for word in sources {
         if Place::parse(word).is_some() {
             return Err(usage("from one image to another: copy to the host first"));

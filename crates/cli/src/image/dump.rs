@@ -1,11 +1,12 @@
 //! `varve dump`: structures as they lie in an image, before any recovery.
 
 use super::info::show;
-use super::{look, shown};
+use super::look;
 use crate::args::{DumpArgs, DumpWhat};
 use crate::failure::{Failure, failed, usage};
 use crate::fsck::open;
 use crate::out::say;
+use crate::plain::shown;
 use lab::characterise::log_listing;
 use rig::{Fs, inspect};
 use std::os::unix::ffi::OsStrExt;

@@ -4,6 +4,7 @@ use crate::args::InfoArgs;
 use crate::failure::{Failure, failed};
 use crate::fsck::open;
 use crate::out::say;
+use crate::plain;
 use rig::inspect::{self, Section};
 use serde_json::{Map, Value};
 
@@ -30,10 +31,10 @@ pub fn show(sections: &[Section], json: bool) -> Result<(), Failure> {
                 (s.title.clone(), Value::Object(rows.collect()))
             })
             .collect();
-        return say(&format!("{:#}\n", Value::Object(object)));
+        return say(&plain::json(&format!("{:#}\n", Value::Object(object))));
     }
     for section in sections {
-        say(&format!("{}\n", section.title))?;
+        say(&format!("{}\n", plain::line(&section.title)))?;
         let width = section
             .rows
             .iter()
@@ -41,7 +42,7 @@ pub fn show(sections: &[Section], json: bool) -> Result<(), Failure> {
             .max()
             .unwrap_or(0);
         for (name, value) in &section.rows {
-            say(&format!("  {name:width$}  {value}\n"))?;
+            say(&format!("  {name:width$}  {}\n", plain::line(value)))?;
         }
     }
     Ok(())

@@ -1,89 +1,129 @@
 //! `varve ls`.
 
-use super::{Place, at, look, shown, tree};
+use super::tree::{self, Met, Next, Node};
+use super::{Place, at, look};
 use crate::args::LsArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, tell};
 use crate::out::say;
-use rig::{FileKind, FsError, FsResult, Volume};
-use tree::Node;
+use crate::plain::shown;
+use rig::{Attr, FileKind, FileSystem, FsError};
 
 /// Text is printed in pieces of so many bytes: a tree may have millions of names.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Why a listing ends early.
-enum Stop {
-    Fs(FsError),
-    Output(Failure),
-}
-
-impl From<FsError> for Stop {
-    fn from(e: FsError) -> Stop {
-        Stop::Fs(e)
-    }
-}
-
-/// Runs it.
+/// Runs it. What cannot be read is told, and the rest is listed.
 pub fn ls(args: &LsArgs) -> Result<(), Failure> {
+    let mut troubles = 0;
     for word in &args.places {
         let place = Place::or_root(word);
-        let volume = look(&place.image)?;
-        let mut text = String::new();
-        if args.places.len() > 1 {
-            text = format!("{}:\n", place.text());
-        }
-        let ended = list(&volume, &place.path, args, &mut text);
-        // What was found before an error is true.
-        say(&text)?;
-        ended.map_err(|stop| match stop {
-            Stop::Fs(e) => at(&place)(e),
-            Stop::Output(failure) => failure,
-        })?;
+        let listed = look(&place.image).and_then(|volume| {
+            let attr = volume.vfs.lstat(&place.path).map_err(at(&place))?;
+            Ok((volume, attr))
+        });
+        let (volume, attr) = match listed {
+            Ok(found) => found,
+            Err(failure) if args.places.len() == 1 => return Err(failure),
+            Err(failure) => {
+                tell(failure);
+                troubles += 1;
+                continue;
+            }
+        };
+        let head = match args.places.len() {
+            1 => String::new(),
+            _ => format!("{}:\n", place.text()),
+        };
+        let mut list = List {
+            fs: &**volume.vfs.fs(),
+            place: &place,
+            args,
+            text: head,
+            troubles: 0,
+        };
+        list.begin(attr)?;
+        troubles += list.troubles;
         // Nothing was changed: there is nothing to write.
         drop(volume);
     }
-    Ok(())
+    match troubles {
+        0 => Ok(()),
+        _ => Err(Failure::Told),
+    }
 }
 
-/// Prints the lines; the last ones are left in `text`.
-fn list(volume: &Volume, path: &[u8], args: &LsArgs, text: &mut String) -> Result<(), Stop> {
-    let attr = volume.vfs.lstat(path)?;
-    let mut line = |node: &Node, name: &[u8]| -> Result<(), Stop> {
-        *text += &describe(volume, node, name, args.long)?;
-        if text.len() >= PIECE_BYTES {
-            say(&std::mem::take(text)).map_err(Stop::Output)?;
+/// The lines of one place.
+struct List<'a> {
+    fs: &'a dyn FileSystem,
+    place: &'a Place,
+    args: &'a LsArgs,
+    /// Not yet printed.
+    text: String,
+    troubles: u64,
+}
+
+impl List<'_> {
+    fn begin(&mut self, attr: Attr) -> Result<(), Failure> {
+        let root = Node {
+            path: self.place.path.clone(),
+            attr,
+            depth: 0,
+            repeated: false,
+        };
+        if root.attr.kind == FileKind::Dir {
+            let fs = self.fs;
+            tree::walk(fs, &root, &mut |met| self.meet(met))?;
+        } else {
+            self.line(&root, &root.path)?;
+        }
+        say(&std::mem::take(&mut self.text))
+    }
+
+    fn meet(&mut self, met: Met<'_>) -> Result<Next, Failure> {
+        match met {
+            Met::Trouble(path, e) => self.trouble(path, &e)?,
+            Met::File(node) if self.args.recursive => {
+                self.line(node, &node.path)?;
+                return Ok(Next::Into);
+            }
+            Met::File(node) => self.line(node, node.name())?,
+        }
+        Ok(Next::Past)
+    }
+
+    fn trouble(&mut self, path: &[u8], e: &FsError) -> Result<(), Failure> {
+        self.troubles += 1;
+        // In its place among the lines, where both go to a terminal.
+        say(&std::mem::take(&mut self.text))?;
+        let image = self.place.image.display();
+        tell(format!("{image}:{}: {e}", shown(path)));
+        Ok(())
+    }
+
+    fn line(&mut self, node: &Node, name: &[u8]) -> Result<(), Failure> {
+        let mut target = String::new();
+        if self.args.long && node.attr.kind == FileKind::Symlink {
+            match self.fs.readlink(node.attr.ino) {
+                Ok(to) => target = format!(" -> {}", shown(&to)),
+                Err(e) => self.trouble(&node.path, &e)?,
+            }
+        }
+        self.text += &match self.args.long {
+            true => describe(&node.attr, name, &target),
+            false => format!("{}\n", shown(name)),
+        };
+        if self.text.len() >= PIECE_BYTES {
+            say(&std::mem::take(&mut self.text))?;
         }
         Ok(())
-    };
-    if attr.kind != FileKind::Dir {
-        let node = Node {
-            path: path.to_vec(),
-            attr,
-        };
-        line(&node, path)
-    } else if args.recursive {
-        tree::below(volume, path, &mut |node| line(node, &node.path))
-    } else {
-        tree::entries(volume, path)?.try_for_each(|node| {
-            let node = node?;
-            line(&node, tree::name_of(&node.path))
-        })
     }
 }
 
-fn describe(volume: &Volume, node: &Node, name: &[u8], long: bool) -> FsResult<String> {
-    if !long {
-        return Ok(format!("{}\n", shown(name)));
-    }
-    let a = &node.attr;
+fn describe(a: &Attr, name: &[u8], target: &str) -> String {
     let size = match a.kind {
         FileKind::Char | FileKind::Block => format!("{}, {}", major(a.rdev), minor(a.rdev)),
         _ => a.size.to_string(),
     };
-    let target = match a.kind {
-        FileKind::Symlink => format!(" -> {}", shown(&volume.vfs.readlink(&node.path)?)),
-        _ => String::new(),
-    };
-    Ok(format!(
+    format!(
         "{:>7} {}{} {:>3} {:>5} {:>5} {:>12} {}.{:09} {}{target}\n",
         a.ino.0,
         letter(a.kind),
@@ -95,7 +135,7 @@ fn describe(volume: &Volume, node: &Node, name: &[u8], long: bool) -> FsResult<S
         a.mtime.secs,
         a.mtime.nanos,
         shown(name)
-    ))
+    )
 }
 
 /// Major number of a `dev_t` as Linux encodes it.

@@ -4,8 +4,10 @@
 
 mod cat;
 mod copy;
+mod dress;
 mod dump;
 mod extract;
+mod host;
 mod info;
 mod ls;
 mod put;
@@ -20,6 +22,7 @@ pub use ls::ls;
 
 use crate::failure::{Failure, failed, usage};
 use crate::fsck::open;
+use crate::plain::shown;
 use rig::Volume;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -53,16 +56,9 @@ impl Place {
 
     /// How people write it.
     fn text(&self) -> String {
-        format!("{}:{}", self.image.display(), shown(&self.path))
+        let image = shown(self.image.as_os_str().as_bytes());
+        format!("{image}:{}", shown(&self.path))
     }
-}
-
-/// A name or path as people read it; bytes that are no text are replaced.
-fn shown(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    text.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
 }
 
 /// Opens the image to look into it.
@@ -102,6 +98,5 @@ mod tests {
         );
         assert_eq!(Place::parse(OsStr::new("plain:file")), None);
         assert_eq!(Place::or_root(OsStr::new("x.img")).text(), "x.img:/");
-        assert_eq!(shown(b"a\nb\xFF"), "a?b\u{FFFD}");
     }
 }

@@ -1,8 +1,9 @@
 //! A tree of the host into an image, with modes, owners, times, links, holes and attributes.
 
 use super::copy::CHUNK_BYTES;
-use super::{Place, shown, tree};
-use crate::failure::{Failure, failed, usage};
+use super::{Place, tree};
+use crate::failure::{Failure, failed, tell, usage};
+use crate::plain::shown;
 use rig::{Errno, FsError, OpenFile, OpenFlags, SetAttr, TimeSet, Volume, WallTime, XattrMode};
 use rustix::fs as unix;
 use std::collections::BTreeMap;
@@ -57,7 +58,9 @@ impl<'a> Putter<'a> {
     pub fn tell(&self) {
         if let Some((count, first)) = &self.refused {
             let image = self.place.image.display();
-            eprintln!("varve: {image} refused {count} extended attributes: {first}");
+            tell(format!(
+                "{image} refused {count} extended attributes: {first}"
+            ));
         }
     }
 

@@ -1,8 +1,12 @@
-//! Walks through a tree of an image, in the order of names.
+//! Walks through a tree of an image, in the order of names. A directory is read once and its inodes by number: neither the length of a
+//! path nor a directory without an index costs anything. What cannot be read is told, and the walk goes on behind it.
 
-use super::shown;
-use rig::{Attr, FileKind, FsError, FsResult, Volume};
+use crate::plain::shown;
+use rig::{Attr, FileKind, FileSystem, FsError, FsResult, Ino};
 use std::collections::BTreeSet;
+
+/// Entries that are asked for at once.
+const CHUNK: usize = 1024;
 
 /// One file of any kind.
 pub struct Node {
@@ -10,34 +14,141 @@ pub struct Node {
     pub path: Vec<u8>,
     /// What `lstat` tells.
     pub attr: Attr,
+    /// Directories above it, from the one where the walk began: 1 for what lies there.
+    pub depth: usize,
+    /// The directory has the name a second time: the one before had it first.
+    pub repeated: bool,
 }
 
-/// Entries of a directory without the two dots, by name; each is looked at when its turn comes.
-pub fn entries<'v>(
-    volume: &'v Volume,
-    dir: &[u8],
-) -> FsResult<impl Iterator<Item = FsResult<Node>> + use<'v>> {
-    let mut names: Vec<Vec<u8>> = (volume.vfs.readdir(dir)?.into_iter())
-        .map(|entry| entry.name)
-        .filter(|name| name != b"." && name != b"..")
-        .collect();
-    names.sort();
-    if let Some(bad) = names
-        .iter()
-        .find(|n| n.is_empty() || n.contains(&b'/') || n.contains(&0))
-    {
-        // It would lead out of the directory, here and on the host.
-        let (bad, dir) = (shown(bad), shown(dir));
-        return Err(FsError::corrupt(format!(
-            "directory {dir}: the name `{bad}` cannot be"
-        )));
+impl Node {
+    /// The last component of its path.
+    pub fn name(&self) -> &[u8] {
+        name_of(&self.path)
     }
-    let dir = dir.to_vec();
-    Ok(names.into_iter().map(move |name| {
-        let path = join(&dir, &name);
-        let attr = volume.vfs.lstat(&path)?;
-        Ok(Node { path, attr })
-    }))
+}
+
+/// What a walk meets.
+pub enum Met<'a> {
+    /// A file of any kind.
+    File(&'a Node),
+    /// Something at this path that cannot be read.
+    Trouble(&'a [u8], FsError),
+}
+
+/// What follows: into the directory that was met, or past it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// Into it, if it is one.
+    Into,
+    /// Past it.
+    Past,
+}
+
+/// A directory whose entries are being gone through.
+struct Level {
+    path: Vec<u8>,
+    /// Last name first.
+    names: Vec<(Vec<u8>, Ino)>,
+    last: Option<Vec<u8>>,
+}
+
+/// Meets everything below `dir`, a directory before what is in it. A directory with two names is met at the first one only: a walk
+/// through an image in which directories lead to each other would not end.
+///
+/// # Errors
+/// Those of `meet`, and none else.
+pub fn walk<E>(
+    fs: &dyn FileSystem,
+    dir: &Node,
+    meet: &mut dyn FnMut(Met<'_>) -> Result<Next, E>,
+) -> Result<(), E> {
+    let mut seen = BTreeSet::from([dir.attr.ino]);
+    let mut open = vec![enter(fs, &dir.path, dir.attr.ino, meet)?];
+    while let Some(level) = open.last_mut() {
+        let Some((name, ino)) = level.names.pop() else {
+            open.pop();
+            continue;
+        };
+        let path = join(&level.path, &name);
+        let repeated = level.last.as_ref() == Some(&name);
+        level.last = Some(name);
+        let attr = match fs.getattr(ino) {
+            Ok(attr) => attr,
+            Err(e) => {
+                meet(Met::Trouble(&path, e))?;
+                continue;
+            }
+        };
+        if attr.kind == FileKind::Dir && !seen.insert(ino) {
+            let why = format!("directory {ino} has another name already");
+            meet(Met::Trouble(&path, FsError::corrupt(why)))?;
+            continue;
+        }
+        let depth = open.len();
+        let node = Node {
+            path,
+            attr,
+            depth,
+            repeated,
+        };
+        let next = meet(Met::File(&node))?;
+        if next == Next::Into && node.attr.kind == FileKind::Dir {
+            open.push(enter(fs, &node.path, ino, meet)?);
+        }
+    }
+    Ok(())
+}
+
+/// Reads the names of a directory; what cannot be one is told and left out.
+fn enter<E>(
+    fs: &dyn FileSystem,
+    path: &[u8],
+    dir: Ino,
+    meet: &mut dyn FnMut(Met<'_>) -> Result<Next, E>,
+) -> Result<Level, E> {
+    let mut names = Vec::new();
+    if let Err(e) = read(fs, dir, &mut names) {
+        meet(Met::Trouble(path, e))?;
+    }
+    // It would lead out of the directory, here and on the host.
+    let is_name = |n: &[u8]| !n.is_empty() && !n.contains(&b'/') && !n.contains(&0);
+    for (bad, _) in names.iter().filter(|(name, _)| !is_name(name)) {
+        let why = format!("the name `{}` cannot be", shown(bad));
+        meet(Met::Trouble(path, FsError::corrupt(why)))?;
+    }
+    names.retain(|(name, _)| is_name(name) && name != b"." && name != b"..");
+    // Equal names in the order of the directory: the first is the one that a look-up finds.
+    names.reverse();
+    names.sort_by(|a, b| b.0.cmp(&a.0));
+    Ok(Level {
+        path: path.to_vec(),
+        names,
+        last: None,
+    })
+}
+
+/// Reads names as far as they can be read.
+fn read(fs: &dyn FileSystem, dir: Ino, names: &mut Vec<(Vec<u8>, Ino)>) -> FsResult<()> {
+    let mut from = 0;
+    loop {
+        let chunk = match fs.readdir(dir, from, CHUNK) {
+            // What lies before the place at fault comes one by one.
+            Err(e) => match fs.readdir(dir, from, 1) {
+                Ok(chunk) if !chunk.is_empty() => chunk,
+                _ => return Err(e),
+            },
+            Ok(chunk) => chunk,
+        };
+        let Some(next) = chunk.last().map(|last| last.next) else {
+            return Ok(());
+        };
+        names.extend(chunk.into_iter().map(|entry| (entry.name, entry.ino)));
+        if next <= from {
+            let why = format!("entry {next} follows on {from}");
+            return Err(FsError::corrupt(why));
+        }
+        from = next;
+    }
 }
 
 /// `dir/name`.
@@ -56,34 +167,4 @@ pub fn name_of(path: &[u8]) -> &[u8] {
     let path = &path[..end];
     let start = path.iter().rposition(|&b| b == b'/').map_or(0, |i| i + 1);
     &path[start..]
-}
-
-/// Everything below `dir`, a directory before what is in it. A directory with two names is damage, and an error: a walk through an image in
-/// which directories lead to each other would not end.
-pub fn below<E: From<FsError>>(
-    volume: &Volume,
-    dir: &[u8],
-    found: &mut dyn FnMut(&Node) -> Result<(), E>,
-) -> Result<(), E> {
-    let mut seen = BTreeSet::from([volume.vfs.stat(dir)?.ino]);
-    let mut open = vec![entries(volume, dir)?];
-    while let Some(level) = open.last_mut() {
-        let Some(node) = level.next() else {
-            open.pop();
-            continue;
-        };
-        let node = node?;
-        found(&node)?;
-        if node.attr.kind == FileKind::Dir {
-            if !seen.insert(node.attr.ino) {
-                let (ino, path) = (node.attr.ino, shown(&node.path));
-                return Err(FsError::corrupt(format!(
-                    "{path}: directory {ino} has another name already"
-                ))
-                .into());
-            }
-            open.push(entries(volume, &node.path)?);
-        }
-    }
-    Ok(())
 }

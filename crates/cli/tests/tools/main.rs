@@ -1,6 +1,7 @@
 //! The tools that work on images, as a user runs them: what they read, what they write beside it, what they say, how they end.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod extract;
 mod look;
 mod signals;
 
