@@ -85,10 +85,11 @@ impl Target<'_> {
         let uid = rustix::process::Uid::from_raw(attr.uid);
         let gid = rustix::process::Gid::from_raw(attr.gid);
         let flags = unix::AtFlags::SYMLINK_NOFOLLOW;
-        Ok(match self {
+        match self {
             Target::Open(fd) => unix::fchown(fd, Some(uid), Some(gid))?,
             Target::Named(dir, name) => unix::chownat(dir, *name, Some(uid), Some(gid), flags)?,
-        })
+        }
+        Ok(())
     }
 
     fn chmod(&self, mode: u16) -> io::Result<()> {
@@ -131,10 +132,11 @@ impl Target<'_> {
             last_modification: time(attr.mtime),
         };
         let flags = unix::AtFlags::SYMLINK_NOFOLLOW;
-        Ok(match self {
+        match self {
             Target::Open(fd) => unix::futimens(fd.as_fd(), &times)?,
             Target::Named(dir, name) => unix::utimensat(dir, *name, &times, flags)?,
-        })
+        }
+        Ok(())
     }
 }
 
