@@ -354,6 +354,7 @@ mod tests {
             seed: 1,
             profile: "p".into(),
             reproduce: "varve compare".into(),
+            incomplete: None,
             runs,
         }
     }

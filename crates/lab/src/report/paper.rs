@@ -142,6 +142,7 @@ mod tests {
             schema: SCHEMA,
             paper: "emmc".into(),
             command: "varve paper emmc".into(),
+            incomplete: None,
             rows: vec![row],
         };
         (report, vec![section])
