@@ -30,7 +30,7 @@ mod server;
 mod session;
 mod source;
 
-pub use options::{Access, AccessTimes, Options, UnknownOption};
+pub use options::{Access, Options, UnknownOption};
 pub use server::{
     Again, Caller, Change, KernelCache, NoCache, OpenMode, Opened, REMOUNT_XATTR, Remount, Server,
 };

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::time::Duration;
+use vfs::AccessTimes;
 
 /// Largest request that the kernel sends, bytes (`fs.fuse.max_pages_limit` of 256 pages).
 const MAX_WRITE_BYTES: u32 = 1 << 20;
@@ -20,17 +21,6 @@ pub enum Access {
     Root,
     /// Everybody, as far as permissions go (`allow_other`).
     All,
-}
-
-/// When reading a file changes its access time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AccessTimes {
-    /// Never (`noatime`).
-    Never,
-    /// If it is older than the content, the inode's change, or a day (`relatime`).
-    Relative,
-    /// Always (`strictatime`).
-    Strict,
 }
 
 /// How to mount. Permissions are always checked by the kernel (`default_permissions`).

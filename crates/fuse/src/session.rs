@@ -2,7 +2,7 @@
 
 use crate::adapter::Adapter;
 use crate::notices::Notices;
-use crate::options::{Access, AccessTimes, Options};
+use crate::options::{Access, Options};
 use crate::server::Server;
 use crate::source::Source;
 use fuser::{Config, MountOption, Session, SessionACL};
@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
-use vfs::Vfs;
+use vfs::{AccessTimes, Vfs};
 
 /// What the kernel's side of a mount is opened through.
 const DEVICE: &str = "/dev/fuse";

@@ -1,10 +1,10 @@
 //! The handler of requests, driven without a kernel over the model file system.
 
 use std::sync::Arc;
-use varve_fuse::{AccessTimes, Caller, Change, NoCache, OpenMode, Server};
+use varve_fuse::{Caller, Change, NoCache, OpenMode, Server};
 use vfs::model::ModelFs;
 use vfs::spy::{Call, SpyFs};
-use vfs::{Errno, FileKind, RenameMode, Vfs};
+use vfs::{AccessTimes, Errno, FileKind, RenameMode, Vfs};
 
 const ROOT: u64 = 1;
 const SUPERUSER: Caller = Caller {

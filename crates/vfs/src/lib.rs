@@ -38,8 +38,8 @@ mod mount;
 pub use file::File;
 pub use flags::OpenFlags;
 pub use fscore::{
-    Attr, Caller, Creds, DirEntry, Errno, ErrorSeen, FallocateMode, FileFlags, FileKind,
-    FileSystem, FsError, FsResult, FsStat, RenameMode, SeekMode, SetAttr, TimeSet,
+    AccessTimes, Attr, Caller, Creds, DirEntry, Errno, ErrorSeen, FallocateMode, FileFlags,
+    FileKind, FileSystem, FsError, FsResult, FsStat, RenameMode, SeekMode, SetAttr, TimeSet,
     XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XattrMode,
 };
 pub use inodes::PinnedEntry;

@@ -2,15 +2,11 @@
 
 use super::attrs::OFFSET_MAX;
 use super::{Caller, Server};
-use crate::options::AccessTimes;
 use base::Ino;
 use vfs::{Attr, Errno, ErrorSeen, FallocateMode, FileKind, FsResult, SeekMode, SetAttr};
 
 /// Bytes that one step of a copy moves.
 const COPY_BYTES: usize = 1 << 20;
-
-/// An access time of this age is brought up to date by a read (`relatime`).
-const DAY_SECS: i64 = 86_400;
 
 /// Buffers of reads that are kept for the next ones, at most.
 const BUFFERS_MAX: usize = 4;
@@ -82,14 +78,8 @@ impl Server {
 
     /// Whether reading changes nothing, the access time included.
     fn is_settled(&self, attr: &Attr) -> bool {
-        match *self.access_times.read() {
-            AccessTimes::Never => true,
-            AccessTimes::Strict => false,
-            AccessTimes::Relative => {
-                let age = rt::wall().secs - attr.atime.secs;
-                attr.atime > attr.mtime && attr.atime > attr.ctime && age < DAY_SECS
-            }
-        }
+        let times = *self.access_times.read();
+        !times.is_due(rt::wall(), attr.atime, attr.mtime, attr.ctime)
     }
 
     fn close(&self, handle: u64) {

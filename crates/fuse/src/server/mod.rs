@@ -13,14 +13,13 @@ pub use attrs::Change;
 pub use files::{OpenMode, Opened};
 pub use remount::{Again, REMOUNT_XATTR, Remount};
 
-use crate::options::AccessTimes;
 use base::Ino;
 use nodes::Nodes;
 use remount::Remounter;
 use rt::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use vfs::{Errno, FsError, FsResult, FsStat, Vfs};
+use vfs::{AccessTimes, Errno, FsError, FsResult, FsStat, Vfs};
 
 /// Longest name that `statfs` tells when the file system cannot be asked, bytes.
 pub const STATFS_NAME_BYTES: u32 = 255;

@@ -125,13 +125,15 @@ impl Nodes {
 
     /// Another count of failed write-backs for every open file (E3 of `remount.rs`).
     pub fn reset_told(&mut self, told: impl Fn(Ino) -> ErrorSeen) {
-        for open in self.open.values_mut() {
+        let reset = |(handle, open): (u64, Arc<Open>)| {
             let ino = open.ino;
-            *open = Arc::new(Open {
-                ino,
-                told: told(ino),
-            });
-        }
+            let told = told(ino);
+            (handle, Arc::new(Open { ino, told }))
+        };
+        self.open = std::mem::take(&mut self.open)
+            .into_iter()
+            .map(reset)
+            .collect();
     }
 
     /// Inodes that are pinned.

@@ -11,10 +11,9 @@
 //! - E4 without a mount below every request fails (U2).
 
 use super::Server;
-use crate::options::AccessTimes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{ErrorSeen, Vfs};
+use vfs::{AccessTimes, ErrorSeen, Vfs};
 
 /// Reading an attribute of the root whose name begins so, and goes on with options, is how the superuser asks for a remount: the kernel lets nobody
 /// else read such a name, and lets it be read of a read-only mount too. Its value is the reason of a refusal, and empty if it was done.

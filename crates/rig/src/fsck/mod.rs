@@ -138,9 +138,10 @@ fn mount_refusal(file: &HostFile, now: WallTime) -> Result<Option<Finding>, Fsck
 }
 
 fn f2fs_options(read_only: bool) -> MountOptions {
-    let mut options = ::f2fs::MountOptions::default();
-    options.read_only = read_only;
-    MountOptions::F2fs(options)
+    MountOptions::F2fs(::f2fs::MountOptions {
+        read_only,
+        ..::f2fs::MountOptions::default()
+    })
 }
 
 /// True if an ext4 or ext3 says of itself that it was unmounted and nothing was found wrong since: what e2fsck does not look at unless it is
