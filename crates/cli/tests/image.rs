@@ -454,7 +454,11 @@ fn an_image_that_was_cut_off_is_named() {
             bad(&dir, &line.replace('@', &image), 1, &[&image, "device"]);
         }
         let (code, said) = fsck(&dir, &image);
-        assert!(code == 8 && said.contains("device"), "{code}: {said}");
+        // Of ext4 that is E105, which e2fsck answers with 4, too.
+        assert!(
+            matches!(code, 4 | 8) && said.contains("device"),
+            "{code}: {said}"
+        );
     }
     assert!(!dir.path().join("here").exists());
 }

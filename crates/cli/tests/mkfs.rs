@@ -184,7 +184,7 @@ fn an_f2fs_has_room_for_a_journal_on_demand() {
         (&["-J", "size=71k"][..], "from 73728 bytes"),
         (&["-J", "size=much"], "-J size=much"),
         (&["-J", "size=120"], "too small for an F2FS"),
-        (&["--fs", "ext4", "-J", "default"], "--journal MIB"),
+        (&["--fs", "ext4", "-J", "default"], "--journal SIZE"),
     ] {
         let (code, said) = match more[0] {
             "--fs" => varve(&[&["mkfs"], more].concat(), &image),

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 /// How long a mount that is being taken away is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
+/// A process that ends has no name any more for a moment, and its files are still open.
+const MOMENT: Duration = Duration::from_millis(500);
 
 /// An open volume. Its image stays locked as long as it is there.
 pub struct Held {
@@ -66,7 +68,7 @@ fn open_image(
     let mut opened = HostFile::open(&plan.image, host);
     while matches!(opened, Err(HostError::InUse { .. }))
         && since.elapsed() < PATIENCE
-        && table::is_ending(&plan.image)
+        && (since.elapsed() < MOMENT || table::is_ending(&plan.image))
     {
         std::thread::sleep(PAUSE);
         opened = HostFile::open(&plan.image, host);
@@ -114,6 +116,11 @@ impl Remounter {
             access_times,
             again: Box::new(again),
         })
+    }
+
+    /// Closes the image: the volume is unmounted.
+    pub fn close(&self) {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn current(&self) -> Option<Options> {

@@ -133,7 +133,8 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
         .map_err(|e| failed(format!("{name}: {e}")))?;
     let server = mounted.server();
     let remounter = Remounter::new(plan, held);
-    server.remount_by(Box::new(move |words| Arc::clone(&remounter).prepare(words)));
+    let asked = Arc::clone(&remounter);
+    server.remount_by(Box::new(move |words| Arc::clone(&asked).prepare(words)));
     let device = mounted.device().unwrap_or_default();
     let verdict = Verdict::listen(&device);
     let (tell_end, events) = channel();
@@ -158,6 +159,8 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
         // Files that are still open keep the connection; it ends with this process.
         server.shut_down()
     };
+    // Whoever is told can have the image.
+    remounter.close();
     verdict.tell(&result);
     result.map_err(|e| failed(format!("{image}: {e}")))
 }

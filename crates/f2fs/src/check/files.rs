@@ -227,6 +227,15 @@ fn check_inline(state: &mut State<'_>, ino: Nid, fields: &InodeFields, node: &No
         let what = "data lies in the inode, which says that there is none";
         add(Kind::Inline, what.to_string());
     }
+    let encrypted = fields.advise.has(Advise::ENCRYPT);
+    if fields.is_symlink() && fields.inline.has(Inline::DATA) && !encrypted {
+        let target = &node.block[fields.inline_data_range()];
+        let size = target.len().min(fields.size as usize);
+        if target[..size].contains(&0) {
+            let what = format!("a NUL within the {size} bytes of the target");
+            add(Kind::Inline, what);
+        }
+    }
     let contents = [Advise::ENCRYPT, Advise::VERITY]
         .into_iter()
         .any(|a| fields.advise.has(a));

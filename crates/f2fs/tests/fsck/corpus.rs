@@ -169,7 +169,7 @@ pub fn run(image: &Image, seeds: std::ops::Range<u64>, fields: usize) -> Tally {
         match (clean, judged.is_clean()) {
             (false, false) => tally.both += 1,
             (true, true) => tally.neither += 1,
-            _ => match excuses::excuse(!clean, &judged) {
+            _ => match excuses::excuse(!clean, &judged, &text) {
                 Some(class) => *tally.excused.entry(class).or_default() += 1,
                 None => tally.disputed.push(format!(
                     "{place}\n  I4: fsck.f2fs: {text}\n  ours: {}",

@@ -25,7 +25,7 @@ const VOLUMES: [(&str, &[&str]); 4] = [
         "checksums",
         &[
             "-O",
-            "extra_attr,inode_checksum,inode_crtime,sb_checksum,flexible_inline_xattr,project_quota",
+            "extra_attr,inode_checksum,inode_crtime,sb_checksum,flexible_inline_xattr",
         ],
     ),
     ("android", &["-g", "android"]),

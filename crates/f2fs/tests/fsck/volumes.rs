@@ -15,7 +15,7 @@ const PAGE: u64 = 4096;
 
 /// Makes and fills a volume: by us, or by sload.f2fs what we may only read.
 pub fn filled(options: &[&str]) -> Image {
-    let image = Image::new(64, options);
+    let image = Image::new(96, options);
     let ram = image.load();
     match try_mount(&ram, "") {
         Ok(fs) => {

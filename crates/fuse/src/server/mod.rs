@@ -120,6 +120,9 @@ impl Server {
         if self.panicked.load(Ordering::Acquire) {
             return Err(Errno::Io);
         }
+        if self.vfs.read().is_none() {
+            return Err(Errno::Shutdown);
+        }
         let answer = match rt::foreign(request) {
             Ok(answer) => answer,
             Err(payload) => {
@@ -194,13 +197,17 @@ impl Server {
         if self.panicked.load(Ordering::Acquire) {
             return Err("a request has failed for good: the volume is left for recovery".into());
         }
+        // What still comes is refused, and nothing keeps the device open behind this.
+        let Some(vfs) = self.vfs.write().take() else {
+            return Err("there is no volume any more".into());
+        };
         let pins = self.nodes.lock().take_all();
         let ended = rt::foreign(|| {
             for ino in pins {
                 // The file system latches its own failures, and tells them below.
-                let _ = self.vfs().fs().release(ino);
+                let _ = vfs.fs().release(ino);
             }
-            self.vfs().unmount()
+            vfs.unmount()
         });
         match ended {
             Ok(Ok(())) => Ok(()),
