@@ -23,8 +23,10 @@ fn until(what: &str, mut so: impl FnMut() -> bool) {
 /// Starts the program with words of which the last may hold spaces; temporary files go to `dir/tmp`.
 fn start(dir: &Path, line: &str, last: &str) -> Child {
     fs::create_dir_all(dir.join("tmp")).unwrap();
-    let mut command = varve(dir);
-    command.args(line.split_whitespace());
+    // Who runs the tests in the background may have them ignore signals, and what is ignored is inherited.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_varve")]);
+    command.current_dir(dir).args(line.split_whitespace());
     if !last.is_empty() {
         command.arg(last);
     }
