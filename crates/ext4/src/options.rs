@@ -141,11 +141,8 @@ impl MountOptions {
             ("ro", "") => self.read_only = true,
             ("rw", "") => self.read_only = false,
             ("noload" | "norecovery", "") => self.no_recovery = true,
-            // What is always so: ACLs and attributes in the name space `user.` need no word since Linux 2.6.39.
-            (
-                "acl" | "user_xattr" | "block_validity" | "delalloc" | "barrier" | "init_itable",
-                "",
-            ) => {}
+            // What is always so.
+            ("block_validity" | "delalloc" | "barrier" | "init_itable", "") => {}
             ("barrier", "1") => {}
             ("discard", "") => self.discard = true,
             ("nodiscard", "") => self.discard = false,

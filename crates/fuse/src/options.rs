@@ -166,6 +166,8 @@ impl Options {
             "strictatime" | "norelatime" => self.set_atime("strictatime"),
             "noatime" => self.set_atime("noatime"),
             // An image is opened as it is; the kernel's permission checks are always on; directories have the access times of files.
+            // ACLs and the name space `user.` of attributes are always there.
+            "acl" | "user_xattr" => {}
             "default_permissions" | "loop" | "diratime" | "nodiratime" => {}
             "defaults" | "auto" | "noauto" | "user" | "users" | "nouser" | "owner" | "group"
             | "nofail" | "_netdev" | "silent" | "loud" | "mand" | "nomand" | "lazytime"
