@@ -8,9 +8,9 @@
 //!   content is known when the write looks;
 //! - P2 dropping waits for pages that are being read, which needs a thread to answer. So it happens in a thread of its own, which answers the write
 //!   afterwards, and never in one that answers requests;
+//! - P3 a file that is only read and written directly has no pages, and its writes are answered at once;
 //! - P4 pages whose write-back found no room (W5 of `server/write.rs`) are dropped after the write was answered: until then they are under write-back, and
-//!   dropping would wait for that. Dropping writes pages that are dirty again, which may be refused in turn: so that is answered at once, and only then queued;
-//! - P3 a file that is only read and written directly has no pages, and its writes are answered at once.
+//!   dropping would wait for that. Dropping writes pages that are dirty again, which may be refused in turn: so that is answered at once, and only then queued.
 
 use crate::server::KernelCache;
 use fuser::{INodeNo, Notifier, ReplyWrite};
