@@ -72,6 +72,27 @@ fn set_user_id_goes_with_what_an_ordinary_user_does_to_the_content() {
     }
 }
 
+/// stat(2) asks for attributes anew behind a write; running a program goes by the mode that the kernel has.
+#[test]
+fn a_program_with_new_content_does_not_run_as_its_owner() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount(KEEPS);
+        let name = place.dir().join("id").to_string_lossy().to_string();
+        fs::copy("/usr/bin/id", &name).expect("room");
+        fs::set_permissions(&name, Permissions::from_mode(0o4777)).expect("ours");
+        let runs_as = |script: String| as_nobody(&script).1.trim().to_string();
+        assert_eq!(
+            runs_as(format!("{name} -u")),
+            "0",
+            "{kind}: set-user-ID works"
+        );
+        let appended = format!("echo >> {name} && {name} -u");
+        assert_eq!(runs_as(appended), "65534", "{kind}: it ran as its owner");
+        place.umount();
+    }
+}
+
 #[test]
 fn chattr_shows_in_the_time_of_change() {
     let place = Place::new("ext4");
