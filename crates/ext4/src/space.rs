@@ -41,6 +41,10 @@ struct State {
     promised: u64,
     /// Blocks that not everybody may use (`s_r_blocks_count`).
     held_back: u64,
+    /// Blocks for which bits are being looked for.
+    claimed: u64,
+    /// Requests that were refused while blocks were on their way.
+    refused_early: u64,
 }
 
 impl Space {
@@ -62,6 +66,7 @@ impl Space {
         let mut state = self.state.lock();
         let room = state.room(share);
         if room < blocks && !rt::mutant(Mutant::PromiseTwice) {
+            state.refuse(0);
             return false;
         }
         state.promised += blocks;
@@ -72,6 +77,9 @@ impl Space {
     pub fn promise_up_to(&self, blocks: u64, share: Share) -> u64 {
         let mut state = self.state.lock();
         let got = state.room(share).min(blocks);
+        if got < blocks {
+            state.refuse(0);
+        }
         state.promised += got;
         got
     }
@@ -98,7 +106,11 @@ impl Space {
         );
         state.promised -= from_pool;
         *pool -= from_pool;
+        if from_pool + more < want {
+            state.refuse(*pool);
+        }
         state.usable -= from_pool + more;
+        state.claimed += from_pool + more;
         Claim {
             blocks: from_pool + more,
             from_pool,
@@ -109,6 +121,7 @@ impl Space {
     pub fn settle(&self, claim: Claim, used: u64, pool: &mut u64) {
         let again = claim.from_pool - used.min(claim.from_pool);
         let mut state = self.state.lock();
+        state.claimed -= claim.blocks;
         state.usable += claim.blocks - used;
         state.promised += again;
         *pool += again;
@@ -130,6 +143,12 @@ impl Space {
     /// Blocks that wait for a commit.
     pub fn pending(&self) -> u64 {
         self.state.lock().pending
+    }
+
+    /// Requests that were refused although others held blocks that they may not need: such a refusal is not for good (B5 of
+    /// `file/promise.rs`).
+    pub fn refused_early(&self) -> u64 {
+        self.state.lock().refused_early
     }
 
     /// Blocks that could be promised now.
@@ -157,6 +176,13 @@ impl Space {
 }
 
 impl State {
+    /// A request of somebody who holds `own` promised blocks is refused.
+    fn refuse(&mut self, own: u64) {
+        if self.promised > own || self.pending > 0 || self.claimed > 0 {
+            self.refused_early += 1;
+        }
+    }
+
     fn room(&self, share: Share) -> u64 {
         let all = self.usable - self.promised;
         match share {

@@ -106,11 +106,12 @@ impl Mounted {
         Arc::clone(&self.server)
     }
 
-    /// Answers requests until the mount is taken away, then writes everything and marks the volume clean.
+    /// Answers requests until the mount is taken away, calls `gone`, then writes everything and marks the volume clean. The kernel may have given the
+    /// mount's device number to another one when `gone` runs.
     ///
     /// # Errors
     /// Why the volume is not clean.
-    pub fn serve(self) -> Result<(), String> {
+    pub fn serve(self, gone: impl FnOnce()) -> Result<(), String> {
         // Without it, requests that wait are not seen, and each is read when the one before is answered or waits.
         let device = self.session.as_fd().try_clone_to_owned();
         self.requests.set(device.ok());
@@ -118,10 +119,11 @@ impl Mounted {
         let running = self.session.spawn().map_err(of_kernel)?;
         // Nothing is ever sent.
         let _ = self.over.recv();
-        let gone = self.requests.is_gone();
+        gone();
+        let is_gone = self.requests.is_gone();
         self.requests.set(None);
         self.notices.end();
-        let ended = match gone {
+        let ended = match is_gone {
             true => {
                 // Dropping it would unmount the directory, where somebody else may have mounted something by now.
                 std::mem::forget(running);

@@ -130,7 +130,7 @@ fn run(device: &Arc<DeviceFs>, command: &str, stop: &Stop) -> Result<(), Failure
     )
     .map_err(|e| failed(format!("mounting the recorded device: {e}")))?;
     let place = mounted.device().unwrap_or_default();
-    let session = std::thread::spawn(move || mounted.serve());
+    let session = std::thread::spawn(move || mounted.serve(|| ()));
     let done = run_shell(command, &folder.path().join(NAME), stop);
     if stop.signal().is_some() {
         // What is left of the command may hold the mount: it goes out of sight, and its connection ends with this process.

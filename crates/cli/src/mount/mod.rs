@@ -136,11 +136,12 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
     let asked = Arc::clone(&remounter);
     server.remount_by(Box::new(move |words| Arc::clone(&asked).prepare(words)));
     let device = mounted.device().unwrap_or_default();
-    let verdict = Verdict::listen(&device);
+    let verdict = Arc::new(Verdict::listen(&device));
     let (tell_end, events) = channel();
     let tell_signal = tell_end.clone();
+    let asked = Arc::clone(&verdict);
     let session = std::thread::spawn(move || {
-        let result = mounted.serve();
+        let result = mounted.serve(|| asked.close());
         let _ = tell_end.send(Event::Ended);
         result
     });

@@ -2,42 +2,89 @@
 //! reads until that process ends.
 //!
 //! The socket is an abstract one, named after the mount's device number: it needs no folder, goes with its process, and is seen in the same
-//! network namespace. Connections wait in its queue until the end; nobody has to answer them before.
+//! network namespace. Connections wait in its queue until the mount has gone; nobody has to answer them before.
+//!
+//! The kernel gives the device number of a mount that has gone to the next one at once, while the volume of the first is still being written. So
+//! the name is given up as soon as the mount has gone ([`Verdict::close`]), and who mounts waits for that moment ([`Verdict::listen`]) before
+//! it says that it is ready: nobody's question reaches another mount.
 
 use std::io::{self, Read, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What is written for a clean volume; else it is the reason.
 const CLEAN: &str = "clean";
 /// How long an answer may take before a word is due.
 const SILENCE: Duration = Duration::from_secs(2);
+/// How long the name of a mount that has gone is waited for, and how long between two looks.
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(1);
 
 fn name(device: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("varve-mount-{device}"))
 }
 
 /// The side of the process behind the mount.
-pub struct Verdict(Option<UnixListener>);
+pub struct Verdict(Mutex<Asked>);
+
+enum Asked {
+    /// Questions can come.
+    Open(UnixListener),
+    /// Those that came while the mount was there; nobody can ask any more.
+    Closed(Vec<UnixStream>),
+}
 
 impl Verdict {
     /// Takes questions from now on. Where that is impossible, nobody can ask.
     pub fn listen(device: &str) -> Verdict {
-        let listener = name(device).and_then(|name| UnixListener::bind_addr(&name));
-        Verdict(listener.ok())
+        let listener = name(device).and_then(|name| bind(&name));
+        Verdict(Mutex::new(match listener {
+            Ok(listener) => Asked::Open(listener),
+            Err(_) => Asked::Closed(Vec::new()),
+        }))
+    }
+
+    /// The mount has gone: who has asked waits for the answer, and the name is free.
+    pub fn close(&self) {
+        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Asked::Open(listener) = &*asked else {
+            return;
+        };
+        let mut streams = Vec::new();
+        if listener.set_nonblocking(true).is_ok() {
+            while let Ok((stream, _)) = listener.accept() {
+                streams.push(stream);
+            }
+        }
+        *asked = Asked::Closed(streams);
     }
 
     /// Answers them.
-    pub fn tell(self, ended: &Result<(), String>) {
-        let Some(listener) = self.0 else { return };
-        if listener.set_nonblocking(true).is_err() {
+    pub fn tell(&self, ended: &Result<(), String>) {
+        self.close();
+        let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Asked::Closed(streams) = &mut *asked else {
             return;
-        }
+        };
         let text = ended.as_ref().err().map_or(CLEAN, String::as_str);
-        while let Ok((mut stream, _)) = listener.accept() {
+        for mut stream in streams.drain(..) {
             // Who has gone meanwhile does not want to know.
             let _ = stream.write_all(text.as_bytes());
+        }
+    }
+}
+
+/// Waits until the process of a mount that has gone gives the name up.
+fn bind(name: &SocketAddr) -> io::Result<UnixListener> {
+    let since = Instant::now();
+    loop {
+        match UnixListener::bind_addr(name) {
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse && since.elapsed() < PATIENCE => {
+                std::thread::sleep(PAUSE);
+            }
+            bound => return bound,
         }
     }
 }
@@ -82,12 +129,35 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_next_mount_with_the_same_number_is_the_one_that_is_asked() {
+        let device = format!("test-next-{}", std::process::id());
+        let first = Verdict::listen(&device);
+        let of_first = Question::ask(&device).expect("it listens");
+        let of_second = std::thread::scope(|scope| {
+            let second = scope.spawn(|| {
+                let second = Verdict::listen(&device);
+                let question = Question::ask(&device).expect("it listens");
+                second.tell(&Ok(()));
+                question.wait(|| Ok(()))
+            });
+            std::thread::sleep(Duration::from_millis(50));
+            first.close();
+            second.join().expect("no panic")
+        });
+        first.tell(&Err("the first".into()));
+        assert_eq!(of_second, Ok(()));
+        assert_eq!(of_first.wait(|| Ok(())), Err("the first".into()));
+    }
+
+    #[test]
     fn who_asks_before_the_end_is_told() {
         let device = format!("test-{}", std::process::id());
         assert!(Question::ask(&device).is_none(), "nobody listens");
         for ended in [Ok(()), Err("the host is full".to_string())] {
             let verdict = Verdict::listen(&device);
             let questions = [Question::ask(&device), Question::ask(&device)];
+            verdict.close();
+            assert!(Question::ask(&device).is_none(), "its mount has gone");
             verdict.tell(&ended);
             for question in questions {
                 let answer = question.expect("it listens").wait(|| Ok(()));

@@ -2,7 +2,6 @@
 
 use crate::Ext4;
 use crate::extent::INSERT_NODES_MAX;
-use crate::file::promise::ROUNDS_MAX;
 use crate::inode::Inode;
 use crate::map::Span;
 use base::{BlockNo, Bytes};
@@ -41,18 +40,19 @@ impl Ext4 {
 
     fn log_pages(&self, inode: &Inode, pos: u64, data: &[u8]) -> FsResult<usize> {
         let wanted = PAGES_MAX as u64 + u64::from(INSERT_NODES_MAX);
-        for _ in 0..ROUNDS_MAX {
+        // B5: no page of such a file is delayed.
+        let logged = self.after_making_room(|| {
             let promise = self.promise_up_to(wanted);
             if promise >= 2 {
-                return self.log_promised(inode, pos, data, promise);
+                return self.log_promised(inode, pos, data, promise).map(Some);
             }
             self.space.release(promise);
-            // B5: no page of such a file is delayed.
-            if !self.make_room()? {
-                break;
-            }
+            Ok(None)
+        })?;
+        match logged {
+            Some(len) => Ok(len),
+            None => self.log_promised(inode, pos, data, 0),
         }
-        self.log_promised(inode, pos, data, 0)
     }
 
     fn log_promised(&self, inode: &Inode, pos: u64, data: &[u8], promise: u64) -> FsResult<usize> {

@@ -14,7 +14,9 @@
 //! - B4 a promise for more pages is made under the lock of the core, from the root as it lies there. While write-back changes the tree (`busy`), the root says
 //!   nothing, and the promise is made for any tree;
 //! - B5 nobody is refused because of blocks that are only promised for the worst case, or wait for a commit: those are made free first. Others may take them before
-//!   he comes back to them, so he tries again; somebody else gets on each time, and after some rounds the volume counts as full.
+//!   he comes back to them, so he tries again; somebody else gets on each time, and after some rounds the volume counts as full. That nothing is left to be
+//!   made free is no proof of that: another task may have made it free since he was refused. So he is refused for good only if, in the moment of his
+//!   refusal, nobody else held blocks that were promised, claimed or pending.
 
 use super::writeback::leave_unpromised;
 use crate::Ext4;
@@ -27,7 +29,7 @@ use fscore::{Errno, FsResult};
 use ondisk::ext4::{ExtentNode, INLINE_EXTENTS_MAX};
 
 /// Rounds in which others may be faster (B5).
-pub(crate) const ROUNDS_MAX: u32 = 16;
+const ROUNDS_MAX: u32 = 16;
 
 /// Levels by which a tree may grow while a promise is made beside its write-back.
 const GROWTH: u16 = 2;
@@ -93,26 +95,41 @@ impl Ext4 {
     /// Promises a block to one more delayed page, after making room if there is none: delayed pages are allocated (which frees
     /// what was promised for the worst case) and pending frees are committed.
     pub(super) fn promise_or_make_room(&self, inode: &Inode, right: Right) -> FsResult<bool> {
-        for _ in 0..ROUNDS_MAX {
-            if self.promise_pages(inode, 1, right)? {
-                return Ok(true);
-            }
-            if !self.make_room()? {
-                break;
-            }
-        }
-        self.promise_pages(inode, 1, right)
+        let promised = self.after_making_room(|| {
+            let promised = self.promise_pages(inode, 1, right)?;
+            Ok(promised.then_some(()))
+        })?;
+        Ok(promised.is_some())
     }
 
-    /// Runs `operation`, and again after making room as often as it finds no space, as long as there is something to make room of (B5).
+    /// Runs `operation`, and again after making room as often as it finds no space (B5).
     pub(crate) fn with_room<T>(&self, operation: impl Fn() -> FsResult<T>) -> FsResult<T> {
+        let mut refused = Errno::NoSpc.into();
+        let done = self.after_making_room(|| match operation() {
+            Err(e) if e.errno() == Errno::NoSpc => {
+                refused = e;
+                Ok(None)
+            }
+            other => other.map(Some),
+        })?;
+        done.ok_or(refused)
+    }
+
+    /// Tries until there was room; `None` is the answer of both if there is none (B5).
+    pub(super) fn after_making_room<T>(
+        &self,
+        mut attempt: impl FnMut() -> FsResult<Option<T>>,
+    ) -> FsResult<Option<T>> {
         for _ in 0..ROUNDS_MAX {
-            match operation() {
-                Err(e) if e.errno() == Errno::NoSpc && self.make_room()? => {}
-                other => return other,
+            let before = self.space.refused_early();
+            if let Some(done) = attempt()? {
+                return Ok(Some(done));
+            }
+            if !self.make_room()? && self.space.refused_early() == before {
+                return Ok(None);
             }
         }
-        operation()
+        attempt()
     }
 
     /// Turns promises and pending frees into free blocks as far as possible. False if there were none, so that trying again is in vain.
