@@ -2,6 +2,7 @@
 //!
 //! `vfs` calls a file system through [`FileSystem`]; `ext4`, `f2fs` and the in-memory model implement it.
 
+mod accepted;
 pub mod acl;
 mod attr;
 mod caller;
@@ -13,6 +14,7 @@ mod read_ahead;
 mod write_errors;
 mod xattr_name;
 
+pub use accepted::Accepted;
 pub use attr::{AccessTimes, Attr, DirEntry, FileKind, FsStat, SetAttr, TimeSet};
 pub use caller::{Caller, GroupsOf, ReserveOwner};
 pub use error::{Errno, FsError, FsResult};

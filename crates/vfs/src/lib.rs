@@ -38,9 +38,9 @@ mod mount;
 pub use file::File;
 pub use flags::OpenFlags;
 pub use fscore::{
-    AccessTimes, Attr, Caller, Creds, DirEntry, Errno, ErrorSeen, FallocateMode, FileFlags,
-    FileKind, FileSystem, FsError, FsResult, FsStat, RenameMode, SeekMode, SetAttr, TimeSet,
-    XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XattrMode,
+    Accepted, AccessTimes, Attr, Caller, Creds, DirEntry, Errno, ErrorSeen, FallocateMode,
+    FileFlags, FileKind, FileSystem, FsError, FsResult, FsStat, RenameMode, SeekMode, SetAttr,
+    TimeSet, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XattrMode,
 };
 pub use inodes::PinnedEntry;
 pub use mount::Vfs;

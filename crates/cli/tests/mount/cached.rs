@@ -174,3 +174,36 @@ fn reads_that_the_kernel_could_answer_move_the_access_time_where_it_is_due() {
         place.umount();
     }
 }
+
+/// The kernel took the content before the flag was set, and only then sends it.
+#[test]
+fn a_flag_against_writes_loses_nothing_that_was_written_before() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount("rw");
+        let file = place.dir().join("f");
+        fs::write(&file, [7; 65536]).expect("room");
+        let name = file.to_string_lossy().to_string();
+        let commands = [
+            "-c",
+            "mmap -rw 0 64k",
+            "-c",
+            "mwrite -S 0x41 0 64k",
+            "-c",
+            "chattr +i",
+            "-c",
+            "fsync",
+            &name,
+        ];
+        assert_eq!(must("xfs_io", &commands), "", "{kind}");
+        assert!(
+            fs::write(&file, "later").is_err(),
+            "{kind}: it is immutable"
+        );
+        place.umount();
+        place.mount("rw");
+        assert_eq!(fs::read(&file).expect("there"), [0x41; 65536], "{kind}");
+        must("chattr", &["-i", &name]);
+        place.umount();
+    }
+}

@@ -19,7 +19,7 @@
 use super::attrs::OFFSET_MAX;
 use super::{OpenMode, Server};
 use base::Ino;
-use vfs::{Errno, FsResult};
+use vfs::{Accepted, Errno, FsResult};
 
 impl Server {
     /// Writes `data` at `offset` for a write(2) (U3, W1, W2). With `kill` set-user-ID and set-group-ID go, as the kernel asks for callers without
@@ -51,7 +51,8 @@ impl Server {
         Ok(n)
     }
 
-    /// Writes what the kernel had in its cache (W3). It has no handle that counts, and syncs by itself.
+    /// Writes what the kernel had in its cache (W3). It has no handle that counts, and syncs by itself. A flag that forbids writes may have been set since
+    /// the kernel took it.
     ///
     /// # Errors
     /// Those of `write(2)`; ENOSPC if a page had no room, when all others have been written.
@@ -66,7 +67,7 @@ impl Server {
         self.run(|| {
             check_end(offset, data.len())?;
             self.drop_privileges(ino, kill)?;
-            self.write_pages(ino, offset, data)
+            Accepted::scope(|| self.write_pages(ino, offset, data))
         })
     }
 
