@@ -163,6 +163,8 @@ struct Writer {
     refused: u64,
     /// What was done since the last remount.
     log: Vec<String>,
+    /// What the file held before the unmount.
+    seen: Vec<u8>,
 }
 
 impl Writer {
@@ -180,6 +182,7 @@ impl Writer {
             gathers,
             refused: 0,
             log: Vec::new(),
+            seen: Vec::new(),
         }
     }
 
@@ -325,13 +328,16 @@ impl Writer {
     }
 
     /// What a program reads from the kernel's cache is what the file holds: pages without room do not stay there (W5 of `fuse/src/server/write.rs`).
-    fn coherent(&self) {
+    fn coherent(&mut self) {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
             let cached = std::fs::read(&self.path).expect("there");
             let held = self.read_direct(cached.len());
             let differs = (0..cached.len()).find(|&at| cached[at] != held[at]);
-            let Some(at) = differs else { return };
+            let Some(at) = differs else {
+                self.seen = cached;
+                return;
+            };
             let path = self.path.display();
             assert!(
                 Instant::now() < until,
@@ -358,7 +364,15 @@ impl Writer {
     fn settle(&mut self) -> Option<String> {
         let found = std::fs::read(&self.path).expect("there");
         let log = std::mem::take(&mut self.log).join("\n  ");
-        let wrong = self.model.settle(&found)?;
+        let changed = (found != self.seen).then(|| {
+            let at = (0..).find(|&at| found.get(at) != self.seen.get(at));
+            format!(
+                "{} bytes, {} before the unmount; differs at {at:?}",
+                found.len(),
+                self.seen.len()
+            )
+        });
+        let wrong = self.model.settle(&found).or(changed)?;
         Some(format!("{}: {wrong}, after\n  {log}", self.path.display()))
     }
 }
@@ -408,7 +422,7 @@ fn try_case(case: &Case, seed: u64, rounds: usize, steps: usize) {
                 scope.spawn(|| writer.steps(steps));
             }
         });
-        writers.iter().for_each(Writer::coherent);
+        writers.iter_mut().for_each(Writer::coherent);
         place.umount();
         check(&place, case.fs);
         place.mount(case.options);

@@ -11,7 +11,9 @@
 //! - W4 what a count or a success covers can be written back, however full the volume gets: the file system below has promised blocks to each page
 //!   before it answered (S1 of `ext4/src/space.rs`; F2FS gives a page its address in the log or its reservation in the same call);
 //! - W5 what was refused by W3 does not stay in the kernel's cache, where programs would read it until the page is evicted: the pages are dropped, and what
-//!   is read is what the file holds, as with the kernel's ext4 (P4 of `notices.rs`).
+//!   is read is what the file holds, as with the kernel's ext4 (P4 of `notices.rs`);
+//! - W6 a file whose last pages were refused by W3 is nevertheless as long as the request says: with `writeback` the kernel has told programs that size, and
+//!   tells it for as long as it knows the inode. What was refused is a hole, before a remount and after it.
 //!
 //! Room for pages of a shared mapping cannot be asked for when they are dirtied, as a file system inside the kernel does it before it lets a page be
 //! written (SIGBUS): FUSE has no request for that moment. W3 is what remains, and keeps the promise of fsync.
@@ -19,7 +21,7 @@
 use super::attrs::OFFSET_MAX;
 use super::{OpenMode, Server};
 use base::Ino;
-use vfs::{Accepted, Errno, FsResult};
+use vfs::{Accepted, Errno, FsResult, SetAttr};
 
 impl Server {
     /// Writes `data` at `offset` for a write(2) (U3, W1, W2). With `kill` set-user-ID and set-group-ID go, as the kernel asks for callers without
@@ -106,7 +108,26 @@ impl Server {
                 Err(e) => return Err(e),
             }
         }
-        refused.map_or(Ok(done), Err)
+        match refused {
+            None => Ok(done),
+            Some(e) => {
+                self.keep_size(ino, offset + data.len() as u64);
+                Err(e)
+            }
+        }
+    }
+
+    /// The file is at least so long (W6).
+    fn keep_size(&self, ino: Ino, end: u64) {
+        let size = SetAttr {
+            size: Some(end),
+            ..SetAttr::default()
+        };
+        let is_shorter = self.vfs().fs().getattr(ino).map(|attr| attr.size < end);
+        if is_shorter.unwrap_or(false) {
+            // The request is refused anyway, with the error that says why.
+            let _ = self.vfs().set_attr_pinned(ino, &size);
+        }
     }
 
     /// Bytes from `at` to where the next block of the file begins.
