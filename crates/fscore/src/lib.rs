@@ -2,7 +2,6 @@
 //!
 //! `vfs` calls a file system through [`FileSystem`]; `ext4`, `f2fs` and the in-memory model implement it.
 
-mod accepted;
 pub mod acl;
 mod attr;
 mod caller;
@@ -11,10 +10,10 @@ mod flags;
 mod fs;
 mod page_cache;
 mod read_ahead;
+mod scope;
 mod write_errors;
 mod xattr_name;
 
-pub use accepted::Accepted;
 pub use attr::{AccessTimes, Attr, DirEntry, FileKind, FsStat, SetAttr, TimeSet};
 pub use caller::{Caller, GroupsOf, ReserveOwner};
 pub use error::{Errno, FsError, FsResult};
@@ -25,5 +24,6 @@ pub use fs::{
 };
 pub use page_cache::{DirtyRun, Home, PageCache, PageState, Take};
 pub use read_ahead::ReadAhead;
+pub use scope::{Accepted, NoAccessTime};
 pub use write_errors::{ErrorSeen, WriteErrorCounts, WriteErrors};
 pub use xattr_name::{XattrName, xattr_full_name};

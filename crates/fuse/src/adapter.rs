@@ -28,7 +28,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use vfs::{Creds, Errno, SeekMode, XattrMode};
+use vfs::{Creds, Errno, NoAccessTime, SeekMode, XattrMode};
 
 /// Bytes from which on copying them takes longer than to call another thread.
 const LONG_BYTES: usize = 64 << 10;
@@ -320,7 +320,7 @@ impl Filesystem for Adapter {
         _handle: FileHandle,
         offset: u64,
         size: u32,
-        _flags: OpenFlags,
+        flags: OpenFlags,
         owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
@@ -328,10 +328,16 @@ impl Filesystem for Adapter {
             if owner.is_none() {
                 self.server.note_pages(ino.0);
             }
-            (self.server).read_for(ino.0, offset, size as usize, |read| match read {
-                Ok(data) => reply.data(data),
-                Err(errno) => reply.error(number(errno)),
-            });
+            let read = || {
+                (self.server).read_for(ino.0, offset, size as usize, |read| match read {
+                    Ok(data) => reply.data(data),
+                    Err(errno) => reply.error(number(errno)),
+                });
+            };
+            match open_mode(flags.0).no_access_time {
+                true => NoAccessTime::scope(read),
+                false => read(),
+            }
         });
     }
 

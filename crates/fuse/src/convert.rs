@@ -62,6 +62,7 @@ pub(crate) fn open_mode(flags: i32) -> OpenMode {
         sync: has(libc::O_SYNC),
         data_sync: has(libc::O_DSYNC),
         direct: has(libc::O_DIRECT),
+        no_access_time: has(libc::O_NOATIME),
     }
 }
 

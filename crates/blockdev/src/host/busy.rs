@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 /// A lock on a device may be taken for a moment by who looks at new devices (udev).
 const TRIES: u32 = 10;
 const PAUSE: base::Nanos = base::Nanos::from_millis(50);
+/// Mounts of Varve in the table of mounts. Each holds the lock of its image, which says more: a mount that is remounted has let go of it.
+const OWN: &str = "fuse.varve";
 
 /// Locks `file` for this open file description. Locks end with it.
 pub(super) fn lock(
@@ -130,7 +132,10 @@ fn mount_of(line: &str, rdev: u64, write: bool) -> Option<String> {
     let (mount, of_super) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(2);
     let (device, point) = (mount.next()?, mount.nth(1)?);
-    let mut of_super = of_super.split(' ').skip(1);
+    let mut of_super = of_super.split(' ');
+    if of_super.next()? == OWN {
+        return None;
+    }
     let (source, options) = (of_super.next()?, of_super.next()?);
     let (major, minor) = numbers(rdev);
     // Some file systems show a number of their own there.
@@ -188,6 +193,8 @@ mod tests {
             mount_of(&line("rw"), rustix::fs::makedev(259, 4), true),
             None
         );
+        let own = line("rw").replace("ext4", OWN);
+        assert_eq!(mount_of(&own, rdev, true), None, "it has a lock of its own");
         for short in ["", "36 35 259:3", "36 35 259:3 / /mnt - ", " - "] {
             assert_eq!(mount_of(short, rdev, true), None);
         }

@@ -3,11 +3,12 @@
 use crate::place::{Place, shell};
 use rustix::fs::{CWD, RenameFlags, SeekFrom, renameat_with, seek};
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
 const KINDS: [&str; 2] = ["ext4", "f2fs"];
+const O_NOATIME: i32 = 0o1_000_000;
 
 /// Longer than a tick of the clock of time stamps.
 fn tick() {
@@ -124,6 +125,28 @@ fn a_hole_lies_between_data() {
 fn access(path: &Path) -> (i64, i64) {
     let meta = fs::symlink_metadata(path).expect("stat");
     (meta.atime(), meta.atime_nsec())
+}
+
+#[test]
+fn a_file_opened_with_o_noatime_keeps_its_access_time() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount("strictatime,attr_timeout=0");
+        let path = place.dir().join("f");
+        fs::write(&path, [7; 9000]).expect("room");
+        let read = |flags: i32| {
+            tick();
+            let before = access(&path);
+            let mut options = OpenOptions::new();
+            let file = options.read(true).custom_flags(flags).open(&path);
+            file.expect("open").read_at(&mut [0; 4], 0).expect("read");
+            access(&path) > before
+        };
+        assert!(!read(O_NOATIME), "{kind}: nothing is cached");
+        assert!(read(0), "{kind}: strictatime");
+        assert!(!read(O_NOATIME), "{kind}: the kernel has the pages");
+        place.umount();
+    }
 }
 
 #[test]

@@ -136,6 +136,29 @@ fn a_write_protected_device_is_mounted_read_only() {
     }
 }
 
+/// The device's own line in the table of mounts is no reason to refuse it.
+#[test]
+fn a_device_is_remounted_for_writing_and_back() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        let device = must("losetup", &["-f", "--show", &place.image()]);
+        let device = device.trim();
+        must(VARVE, &["mount", device, &place.at(), "-o", "ro"]);
+        let remount = |words: &str| {
+            let line = ["mount", "-o", &format!("remount,{words}"), &place.at()];
+            run(VARVE, &line)
+        };
+        assert_eq!(remount("rw"), (0, String::new()), "{kind}");
+        fs::write(place.dir().join("f"), b"there").expect("writable");
+        assert_eq!(remount("ro"), (0, String::new()), "{kind}");
+        let (code, said) = run(VARVE, &["mkfs", "--force", device]);
+        assert!(code != 0 && said.contains("in use"), "{kind}: {said}");
+        assert_eq!(fs::read(place.dir().join("f")).expect("there"), b"there");
+        place.umount();
+        must("losetup", &["-d", device]);
+    }
+}
+
 #[test]
 fn a_remount_changes_options_and_keeps_open_files() {
     for kind in KINDS {

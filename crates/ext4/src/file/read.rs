@@ -6,7 +6,7 @@ use crate::inode::{Core, Inode, coarse_now, to_wall};
 use crate::map::Span;
 use base::cost::ext4 as cost;
 use base::{BLOCK_BYTES, BlockNo, Bytes};
-use fscore::{FsResult, Home};
+use fscore::{FsResult, Home, NoAccessTime};
 use ondisk::ext4::InodeFlags;
 use std::ops::Range;
 
@@ -157,7 +157,7 @@ impl Ext4 {
 
     /// Sets the access time if the mount options ask for it.
     pub(crate) fn note_access(&self, inode: &Inode) -> FsResult<()> {
-        if !self.can_write() || !self.wants_atime(&inode.core()) {
+        if NoAccessTime::here() || !self.can_write() || !self.wants_atime(&inode.core()) {
             return Ok(());
         }
         // Reading goes on when the journal has ended.

@@ -13,7 +13,7 @@ use super::Inode;
 use super::attr::{coarse_now, to_wall};
 use crate::F2fs;
 use base::{Ino, Nanos, Time};
-use fscore::FsResult;
+use fscore::{FsResult, NoAccessTime};
 use ondisk::f2fs::InodeFlags;
 use rt::Mutex;
 use std::collections::BTreeSet;
@@ -43,7 +43,7 @@ impl Accesses {
 impl F2fs {
     /// The inode has been read: its access time changes, in memory, if the mount options ask for it.
     pub(crate) fn note_access(&self, inode: &Inode) {
-        if self.check_writable().is_err() {
+        if NoAccessTime::here() || self.check_writable().is_err() {
             return;
         }
         let now = coarse_now();

@@ -28,6 +28,8 @@ pub struct OpenMode {
     pub data_sync: bool,
     /// `O_DIRECT`: the kernel takes back a write that does not fit as a whole (W2 of `server/write.rs`).
     pub direct: bool,
+    /// `O_NOATIME`: reads leave the access time as it is.
+    pub no_access_time: bool,
 }
 
 /// An open file.
@@ -73,7 +75,7 @@ impl Server {
             };
             self.vfs().set_attr_pinned(ino, &set)?;
         }
-        Ok(self.is_settled(&self.vfs().fs().getattr(ino)?))
+        Ok(mode.no_access_time || self.is_settled(&self.vfs().fs().getattr(ino)?))
     }
 
     /// Whether reading changes nothing, the access time included.

@@ -1,0 +1,50 @@
+//! What a front door knows of the running task's reads and writes, and a file system cannot see in their arguments.
+
+/// Marks the running task's writes as accepted earlier.
+///
+/// A front door may have a cache of its own above the file system: the kernel's, above a mount. What it took there was permitted at that time, and its writer
+/// has been told so. A flag that has been set since, like `chattr +i`, forbids later writes and not this one; to refuse it would lose the content without a
+/// word.
+#[derive(Clone, Copy, Debug)]
+pub struct Accepted;
+
+impl Accepted {
+    /// Runs `f`; each write in it brings content that was accepted earlier.
+    pub fn scope<T>(f: impl FnOnce() -> T) -> T {
+        rt::with_local(Accepted, f)
+    }
+
+    /// Whether the running task's writes were accepted earlier.
+    pub fn here() -> bool {
+        rt::local::<Accepted>().is_some()
+    }
+}
+
+/// Marks the running task's reads as those of a file opened with `O_NOATIME`: they leave the access time as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct NoAccessTime;
+
+impl NoAccessTime {
+    /// Runs `f`; no read in it changes an access time.
+    pub fn scope<T>(f: impl FnOnce() -> T) -> T {
+        rt::with_local(NoAccessTime, f)
+    }
+
+    /// Whether the running task's reads leave access times as they are.
+    pub fn here() -> bool {
+        rt::local::<NoAccessTime>().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_inside_of_the_scope() {
+        assert!(!Accepted::here() && !NoAccessTime::here());
+        Accepted::scope(|| assert!(Accepted::here() && !NoAccessTime::here()));
+        NoAccessTime::scope(|| assert!(!Accepted::here() && NoAccessTime::here()));
+        assert!(!Accepted::here() && !NoAccessTime::here());
+    }
+}
