@@ -35,7 +35,7 @@ struct Row {
     mode: &'static str,
     /// Whether SQLite may use atomic writes.
     atomic: bool,
-    /// Blocks and flushes that kernel 6.1.176 was seen with (docs/measuring.md): another answer shows that something else is measured.
+    /// Blocks and flushes that kernel 6.1.176 was seen with (docs/use/figures.md): another answer shows that something else is measured.
     seen: (f64, f64),
 }
 

@@ -4,7 +4,7 @@
 //! - D2: the first screen of `README.md` shows the two commands.
 //! - D3: the files every newcomer looks for exist, and the changelog has an open section.
 //! - D4: a page that a comment of a Rust file names is a page of this tree.
-//! - D5: a hazard (H and a number) that a comment names has a row in docs/hazards.md.
+//! - D5: a hazard (H and a number) that a comment names has a row in docs/design/hazards.md.
 //! - D6: a crate whose examples nobody runs (`doctest = false`: looking for them takes seconds a crate) has only blocks of `text`.
 
 use super::Finding;
@@ -15,7 +15,7 @@ use std::path::Path;
 const COMMANDS: [&str; 2] = ["cargo run --release -- compare", "cargo xtask test"];
 /// Lines of the README that count as the first screen.
 const FIRST_SCREEN: usize = 40;
-const HAZARDS: &str = "docs/hazards.md";
+const HAZARDS: &str = "docs/design/hazards.md";
 const EXPECTED: [&str; 10] = [
     "README.md",
     "ARCHITECTURE.md",
@@ -24,8 +24,8 @@ const EXPECTED: [&str; 10] = [
     "CHANGELOG.md",
     "LICENSE-MIT",
     "LICENSE-APACHE",
-    "docs/cli.md",
-    "docs/measuring.md",
+    "docs/use/cli.md",
+    "docs/use/figures.md",
     HAZARDS,
 ];
 
@@ -279,7 +279,7 @@ mod tests {
         let source = Source::parse("crates/base/src/a.rs", text).unwrap();
         let found = strange_hazards(&source, "| no |\n|---|\n| H2 | what | guard |\n");
         assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!(found[0].what, "D5: docs/hazards.md has no row H3");
+        assert_eq!(found[0].what, "D5: docs/design/hazards.md has no row H3");
     }
 
     #[test]
