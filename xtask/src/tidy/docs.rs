@@ -158,7 +158,7 @@ fn strange_hazards(source: &Source, page: &str) -> Vec<Finding> {
 }
 
 /// Inline links `[text](target)` outside code, with their line.
-fn links(text: &str) -> Vec<(usize, &str)> {
+pub fn links(text: &str) -> Vec<(usize, &str)> {
     let mut links = Vec::new();
     let mut fenced = false;
     for (i, line) in text.lines().enumerate() {
@@ -200,7 +200,7 @@ fn dead(
 }
 
 /// `file` as seen from the directory of `path`, relative to the root; nothing if it lies outside.
-fn resolve(path: &str, file: &str) -> Option<String> {
+pub fn resolve(path: &str, file: &str) -> Option<String> {
     let mut parts: Vec<&str> = path.split('/').collect();
     parts.pop();
     for part in file.split('/') {
