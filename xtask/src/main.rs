@@ -9,6 +9,7 @@
 )]
 
 mod bench;
+mod book;
 mod calibrate;
 mod conformance;
 mod crosscheck;
@@ -46,6 +47,8 @@ enum Task {
     Conformance(conformance::Args),
     /// Measure Varve beside others on this machine
     Bench(bench::Args),
+    /// Check the links of the pages below docs/ and make a book of them
+    Book(book::Args),
     /// Check sizes, wording, links and leftovers of the source tree
     Tidy,
     /// Compare the dependencies of the crates with the table in ARCHITECTURE.md
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Task::Crosscheck(args) => crosscheck::run(&args),
         Task::Conformance(args) => conformance::run(&args),
         Task::Bench(args) => bench::run(&args),
+        Task::Book(args) => book::run(&args),
         Task::Tidy => tidy::run(),
         Task::Layers => layers::run(),
         Task::Lint => lint::run(),

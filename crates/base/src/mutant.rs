@@ -2,12 +2,12 @@
 //!
 //! The place of a guard asks `rt::mutant(Mutant::X)`. Without the feature `mutants` of `rt` the answer is the constant false;
 //! with it, the asking counts that the guard was reached, and the answer is true in a simulation that runs this
-//! mutant. The numbers are those of `docs/hazards.md`.
+//! mutant. The numbers are those of `docs/design/hazards.md`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A row of `docs/hazards.md`.
+/// A row of `docs/design/hazards.md`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Hazard {
     /// Of journaling.

@@ -1,5 +1,5 @@
 //! The catalogue of `cargo xtask mutants` for the ordered plug: each guard, removed, is noticed within 200 cuts, and the code with
-//! its guards passes the same cuts. docs/measuring.md says what a line means.
+//! its guards passes the same cuts. docs/design/testing.md says what a line means.
 
 mod plug;
 

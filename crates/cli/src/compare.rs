@@ -102,7 +102,7 @@ pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
         let timing = runs.first().map_or("", |r| r.timing.as_str());
         let page = out.path().join("index.html");
         say(&format!(
-            "gains are over the first row; times are those of the device, timing {timing}; docs/measuring.md explains the figures\n\
+            "gains are over the first row; times are those of the device, timing {timing}; docs/use/figures.md explains the figures\n\
              report: {}\nagain: {}\n",
             page.display(),
             results.reproduce

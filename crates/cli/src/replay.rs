@@ -144,7 +144,7 @@ fn describe(args: &ReplayArgs, reading: &Reading, stats: &Stats) -> Result<(), F
     }
     say(&format!("{table}\n"))?;
     if !reading.rules.is_empty() {
-        let mut table = table::framed(["rule of the reader (docs/recordings.md)", "calls"]);
+        let mut table = table::framed(["rule of the reader (docs/use/recordings.md)", "calls"]);
         for (rule, count) in &reading.rules {
             table.add_row([rule.to_string(), count.to_string()]);
         }

@@ -1,4 +1,4 @@
-//! The catalogue of `cargo xtask mutants` for guards of ext4 that only its own histories reach. docs/measuring.md says what a line means.
+//! The catalogue of `cargo xtask mutants` for guards of ext4 that only its own histories reach. docs/design/testing.md says what a line means.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod common;

@@ -1,4 +1,4 @@
-//! The catalogue of `cargo xtask mutants` for guards of the journal of F2FS. docs/measuring.md says what a line means.
+//! The catalogue of `cargo xtask mutants` for guards of the journal of F2FS. docs/design/testing.md says what a line means.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 /// How the volumes of this suite are mounted.

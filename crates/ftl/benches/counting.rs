@@ -52,7 +52,7 @@ fn random(ftl: &mut Counting, rng: &mut Rng) {
     ftl.write(lpn).expect("in range");
 }
 
-/// The device of the tables in docs/write-amplification.md, 1024 blocks of 64 units.
+/// The device of the tables in docs/results/write-amplification.md, 1024 blocks of 64 units.
 #[divan::bench]
 fn steady_1024_x_64(bencher: divan::Bencher) {
     let mut ftl = uniform::device((1024, 64, 0.25), Policy::Greedy);

@@ -15,7 +15,7 @@ use nand::{BlockId, Cause, Page, PageAddr};
 use std::collections::BTreeMap;
 
 const MAGIC: u32 = 0x4C54_4656;
-/// Version of what this crate writes to flash (docs/ftl-format.md); the root carries it.
+/// Version of what this crate writes to flash (docs/format/ftl.md); the root carries it.
 pub(crate) const FORMAT: u32 = 2;
 /// Bytes behind the root's content that name the place of its seal: a second root page, programmed when the first is complete.
 ///

@@ -1,7 +1,7 @@
 //! Closed forms of write amplification, for uniform random writes.
 //!
 //! alpha is the number of slots that can hold data (without those kept free) by the number of units that hold something; rho is
-//! alpha - 1. Write amplification A is units programmed per unit written. docs/write-amplification.md compares them with
+//! alpha - 1. Write amplification A is units programmed per unit written. docs/results/write-amplification.md compares them with
 //! [`crate::Counting`].
 
 /// The principal branch of Lambert's W: the w >= -1 with w e^w = x. Halley's iteration, to about 1e-15 except close to -1/e.

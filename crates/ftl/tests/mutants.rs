@@ -1,5 +1,5 @@
 //! The catalogue of `cargo xtask mutants` for the translation layer: each guard, removed, is noticed by its directed workload within
-//! 200 states, and the code with its guards passes the same. docs/measuring.md says what a line means.
+//! 200 states, and the code with its guards passes the same. docs/design/testing.md says what a line means.
 
 mod common;
 

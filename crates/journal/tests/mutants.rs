@@ -1,5 +1,5 @@
 //! The catalogue of `cargo xtask mutants` for the journal: each guard, removed, is noticed within 200 cuts, and the code with its
-//! guards passes the same cuts. docs/measuring.md says what a line means.
+//! guards passes the same cuts. docs/design/testing.md says what a line means.
 
 mod directed;
 mod harness;

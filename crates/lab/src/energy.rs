@@ -1,6 +1,6 @@
 //! Energy of a run, estimated from what was counted: an estimate from a model, not a measurement.
 //!
-//! Each class of operation has a constant ([`EnergyModel::TYPICAL`]); docs/energy.md says where each comes from. What no count knows
+//! Each class of operation has a constant ([`EnergyModel::TYPICAL`]); docs/design/energy.md says where each comes from. What no count knows
 //! (CPU work of the file system, DRAM, background work of the card's controller) is part of the board's constant power, the same for
 //! every scheme.
 
@@ -78,7 +78,7 @@ pub struct EnergyModel {
 const MLC_US: [f64; 3] = [50.0, 800.0, 3000.0];
 
 impl EnergyModel {
-    /// Typical values (docs/energy.md).
+    /// Typical values (docs/design/energy.md).
     pub const TYPICAL: EnergyModel = EnergyModel {
         // 20 mA at 3.3 V.
         die_mw: 66.0,

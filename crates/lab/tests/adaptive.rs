@@ -61,7 +61,7 @@ const SIZES: [&str; 12] = [
     "sqlite:insert=60,update=0,delete=0,writer=2048",
 ];
 
-/// As in `docs/measuring.md`.
+/// As in `docs/results/schemes.md`.
 const TIMINGS: [&str; 2] = ["fig8", "paper-fit"];
 
 /// What is compared of a run: the rate of each kind of SQLite transaction, else the rate of all operations.

@@ -1,4 +1,4 @@
-//! `docs/choosing.md` says what its runs show.
+//! `docs/use/choosing.md` says what its runs show.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
@@ -41,13 +41,13 @@ fn the_page_says_what_its_runs_show() {
     let plan = Plan::new(true, 1, None);
     let jobs: BTreeMap<String, Job> = jobs(&plan).into_iter().map(|j| (j.key(), j)).collect();
     let made = page(&plan, &run_all(&jobs)).unwrap();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/choosing.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/use/choosing.md");
     if std::env::var_os("VARVE_BLESS").is_some() {
         std::fs::write(&path, &made).unwrap();
     }
     let shown = std::fs::read_to_string(&path).unwrap();
     assert!(
         shown == made,
-        "docs/choosing.md is not what its runs show (VARVE_BLESS=1 writes it anew); they show:\n{made}"
+        "docs/use/choosing.md is not what its runs show (VARVE_BLESS=1 writes it anew); they show:\n{made}"
     );
 }

@@ -1,5 +1,5 @@
 //! What each operation costs with each scheme, exactly: scheme x operation -> commands and blocks. The expected table is
-//! `docs/cost-table.tsv`; `docs/cost-table.md` shows it. After a change that is meant to change costs, `VARVE_BLESS=1` writes both anew.
+//! `docs/results/cost-table.tsv`; `docs/results/cost-table.md` shows it. After a change that is meant to change costs, `VARVE_BLESS=1` writes both anew.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod common;
@@ -154,7 +154,7 @@ fn page(table: &str) -> String {
 
 fn docs(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../docs")
+        .join("../../docs/results")
         .join(name)
 }
 
@@ -179,7 +179,7 @@ fn each_operation_costs_what_the_table_says() {
         .collect();
     assert!(
         differ.is_empty() && wanted.lines().count() == measured.lines().count(),
-        "costs are not those of docs/cost-table.tsv (VARVE_BLESS=1 writes it anew):\n{}",
+        "costs are not those of docs/results/cost-table.tsv (VARVE_BLESS=1 writes it anew):\n{}",
         differ.join("\n")
     );
 }
@@ -193,7 +193,7 @@ fn the_page_shows_the_table() {
     let shown = std::fs::read_to_string(docs("cost-table.md")).unwrap();
     assert!(
         shown == page(&table),
-        "docs/cost-table.md does not show docs/cost-table.tsv (VARVE_BLESS=1 writes it anew)"
+        "docs/results/cost-table.md does not show docs/results/cost-table.tsv (VARVE_BLESS=1 writes it anew)"
     );
 }
 

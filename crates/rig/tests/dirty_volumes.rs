@@ -1,4 +1,4 @@
-//! Which tools can touch a volume that Varve left dirty: each line of the tables in docs/dirty-volumes.md is what running the tool here came
+//! Which tools can touch a volume that Varve left dirty: each line of the tables in docs/use/dirty-volumes.md is what running the tool here came
 //! to. Needs root and loop devices; tools that are missing are named and their lines left out of the comparison.
 // What was found is printed, for the page: no task runs here that could wait.
 #![allow(clippy::disallowed_macros)]
@@ -18,7 +18,7 @@ use varve_rig::{AnyFs, MountOptions, Volume};
 use vfs::{OpenFlags, Vfs};
 
 const BYTES: u64 = 64 << 20;
-const PAGE: &str = include_str!("../../../docs/dirty-volumes.md");
+const PAGE: &str = include_str!("../../../docs/use/dirty-volumes.md");
 const TIME: WallTime = WallTime {
     secs: 1_704_067_200,
     nanos: 0,

@@ -35,7 +35,7 @@ struct Row {
     mode: &'static str,
     /// Whether SQLite may use atomic writes.
     atomic: bool,
-    /// Blocks and flushes that kernel 6.1.176 was seen with (docs/measuring.md): another answer shows that something else is measured.
+    /// Blocks and flushes that kernel 6.1.176 was seen with (docs/results/linux.md): another answer shows that something else is measured.
     seen: (f64, f64),
 }
 
@@ -89,7 +89,7 @@ pub fn run(args: &Args) -> Result {
     if !off.is_empty() {
         let off = off.join(", ");
         return Err(format!(
-            "the kernel is not as in docs/measuring.md in: {off}"
+            "the kernel is not as in docs/results/linux.md in: {off}"
         ));
     }
     for row in ROWS.iter().filter(|row| !row.atomic) {

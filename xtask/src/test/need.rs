@@ -1,6 +1,7 @@
 //! What this machine offers, looked up once before the suites run.
 
 use super::plan::{Need, Plan, Suite};
+use crate::book;
 use crate::conformance::{ltp, xfstests};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,6 +14,7 @@ pub struct Machine {
     uml: Option<String>,
     ltp: Option<String>,
     xfstests: Option<String>,
+    mdbook: Option<String>,
 }
 
 impl Machine {
@@ -29,6 +31,7 @@ impl Machine {
                 .flatten(),
             ltp: ltp::source(None).err(),
             xfstests: xfstests::source(None).err(),
+            mdbook: book::program().is_none().then(|| book::LACK.to_string()),
             root,
         }
     }
@@ -42,6 +45,7 @@ impl Machine {
             Need::Uml => self.uml.clone(),
             Need::Ltp => self.ltp.clone(),
             Need::Xfstests => self.xfstests.clone(),
+            Need::Mdbook => self.mdbook.clone(),
         });
         need.or_else(|| {
             let missing = suite
@@ -104,6 +108,7 @@ mod tests {
             uml: None,
             ltp: None,
             xfstests: None,
+            mdbook: None,
         }
     }
 

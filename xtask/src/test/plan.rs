@@ -74,6 +74,8 @@ pub enum Need {
     Ltp,
     /// A built source tree of xfstests, which a variable names.
     Xfstests,
+    /// The program mdbook.
+    Mdbook,
 }
 
 impl Plan {

@@ -3,8 +3,9 @@
 //! - D1: a relative link of a Markdown file leads to a file, and its anchor to a heading there.
 //! - D2: the first screen of `README.md` shows the two commands.
 //! - D3: the files every newcomer looks for exist, and the changelog has an open section.
-//! - D4: a page that a comment of a Rust file names is a page of this tree.
-//! - D5: a hazard (H and a number) that a comment names has a row in docs/hazards.md.
+//! - D4: a page that a comment of a Rust file names is a page of this tree, and so is one below docs/ that anything else in a Rust or
+//!   TOML file names: reports and tables send their readers there.
+//! - D5: a hazard (H and a number) that a comment names has a row in docs/design/hazards.md.
 //! - D6: a crate whose examples nobody runs (`doctest = false`: looking for them takes seconds a crate) has only blocks of `text`.
 
 use super::Finding;
@@ -15,7 +16,7 @@ use std::path::Path;
 const COMMANDS: [&str; 2] = ["cargo run --release -- compare", "cargo xtask test"];
 /// Lines of the README that count as the first screen.
 const FIRST_SCREEN: usize = 40;
-const HAZARDS: &str = "docs/hazards.md";
+const HAZARDS: &str = "docs/design/hazards.md";
 const EXPECTED: [&str; 10] = [
     "README.md",
     "ARCHITECTURE.md",
@@ -24,8 +25,8 @@ const EXPECTED: [&str; 10] = [
     "CHANGELOG.md",
     "LICENSE-MIT",
     "LICENSE-APACHE",
-    "docs/cli.md",
-    "docs/measuring.md",
+    "docs/use/cli.md",
+    "docs/use/figures.md",
     HAZARDS,
 ];
 
@@ -45,6 +46,10 @@ pub fn check(root: &Path, files: &[String], sources: &[Source]) -> Result<Vec<Fi
             let of = sources.iter().filter(|s| belongs(&s.path, path));
             findings.extend(of.flat_map(examples));
         }
+    }
+    for path in files.iter().filter(|path| path.ends_with(".toml")) {
+        let text = read(path).unwrap_or_default();
+        findings.extend(strange_pages_of_toml(path, &text, files));
     }
     for path in files.iter().filter(|path| path.ends_with(".md")) {
         let text = read(path).ok_or(format!("cannot read {path}"))?;
@@ -113,20 +118,14 @@ fn check_readme(text: &str) -> Vec<Finding> {
 
 /// D4. Test code may name pages that are not there.
 fn strange_pages(source: &Source, files: &[String]) -> Vec<Finding> {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
     let mut findings = Vec::new();
-    for (i, line) in source
-        .text
-        .lines()
-        .enumerate()
-        .filter(|(i, _)| !source.is_test(i + 1))
-    {
+    let lines = source.text.lines().enumerate();
+    for (i, line) in lines.filter(|(i, _)| !source.is_test(i + 1)) {
         let comment = line.split_once("//").map_or("", |(_, comment)| comment);
-        for word in comment.split(|c| !is_word(c)) {
-            let word = word.trim_end_matches('.');
-            if !word.ends_with(".md") {
-                continue;
-            }
+        let mut words: Vec<&str> = pages_of(comment).collect();
+        words
+            .extend(pages_of(line).filter(|word| is_page_of_docs(word) && !comment.contains(word)));
+        for word in words {
             if !files.iter().any(|file| file.ends_with(word)) {
                 let what = format!("D4: {word} is no page of this tree");
                 findings.push(Finding::new(&source.path, i + 1, what));
@@ -134,6 +133,31 @@ fn strange_pages(source: &Source, files: &[String]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// D4 in a TOML file.
+fn strange_pages_of_toml(path: &str, text: &str, files: &[String]) -> Vec<Finding> {
+    let lines = text.lines().enumerate();
+    let words = lines.flat_map(|(i, line)| pages_of(line).map(move |word| (i + 1, word)));
+    let strange = words.filter(|(_, word)| {
+        is_page_of_docs(word) && !files.iter().any(|file| file.ends_with(word))
+    });
+    let what = |word: &str| format!("D4: {word} is no page of this tree");
+    strange
+        .map(|(line, word)| Finding::new(path, line, what(word)))
+        .collect()
+}
+
+/// Words that name a page.
+fn pages_of(text: &str) -> impl Iterator<Item = &str> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
+    text.split(move |c| !is_word(c))
+        .map(|word| word.trim_end_matches('.').trim_start_matches("../"))
+        .filter(|word| word.ends_with(".md"))
+}
+
+fn is_page_of_docs(word: &str) -> bool {
+    word.starts_with("docs/")
 }
 
 /// D5.
@@ -158,7 +182,7 @@ fn strange_hazards(source: &Source, page: &str) -> Vec<Finding> {
 }
 
 /// Inline links `[text](target)` outside code, with their line.
-fn links(text: &str) -> Vec<(usize, &str)> {
+pub fn links(text: &str) -> Vec<(usize, &str)> {
     let mut links = Vec::new();
     let mut fenced = false;
     for (i, line) in text.lines().enumerate() {
@@ -200,7 +224,7 @@ fn dead(
 }
 
 /// `file` as seen from the directory of `path`, relative to the root; nothing if it lies outside.
-fn resolve(path: &str, file: &str) -> Option<String> {
+pub fn resolve(path: &str, file: &str) -> Option<String> {
     let mut parts: Vec<&str> = path.split('/').collect();
     parts.pop();
     for part in file.split('/') {
@@ -274,12 +298,26 @@ mod tests {
     }
 
     #[test]
+    fn pages_named_in_strings_and_settings_exist() {
+        let files = ["docs/use/a.md".to_string()];
+        let text = "//! Head.\nfn f() { g(\"docs/use/a.md, docs/b.md, c.md\") }\n";
+        let source = Source::parse("crates/base/src/a.rs", text.to_string()).unwrap();
+        let found = strange_pages(&source, &files);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].what, "D4: docs/b.md is no page of this tree");
+        let text = "# See docs/use/a.md.\n# docs/b.md has more\n";
+        let found = strange_pages_of_toml("tests.toml", text, &files);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].line, 2);
+    }
+
+    #[test]
     fn hazards_named_in_comments_have_a_row() {
         let text = "/".repeat(2) + " Guards H2, not H3 (HX).\nfn f() {}\n";
         let source = Source::parse("crates/base/src/a.rs", text).unwrap();
         let found = strange_hazards(&source, "| no |\n|---|\n| H2 | what | guard |\n");
         assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!(found[0].what, "D5: docs/hazards.md has no row H3");
+        assert_eq!(found[0].what, "D5: docs/design/hazards.md has no row H3");
     }
 
     #[test]

@@ -5,7 +5,9 @@
 //! - `code`: no leftovers, no bare `unwrap`, `unsafe` and statics only where listed, a head on each file.
 //! - `text`: ASCII in Rust files, the glossary's words, no notes to self.
 //! - `docs`: links lead somewhere, and what a newcomer needs is there.
+//! - `book`: the pages of docs/ are in its table of contents, and results say when and how they were measured.
 
+mod book;
 mod code;
 mod config;
 mod docs;
@@ -60,7 +62,21 @@ pub fn run() -> Result {
     }
     findings.extend(size::check(&sources, &config));
     findings.extend(docs::check(&root, &files, &sources)?);
+    findings.extend(book::check(&files, &read_below(&root)));
     report(findings, files.len())
+}
+
+/// The rules on Markdown files alone, for `cargo xtask book`.
+pub fn pages() -> Result {
+    let root = workspace::root();
+    let files = files_below(&root)?;
+    let mut findings = docs::check(&root, &files, &[])?;
+    findings.extend(book::check(&files, &read_below(&root)));
+    report(findings, files.len())
+}
+
+fn read_below(root: &Path) -> impl Fn(&str) -> Option<String> {
+    move |path: &str| std::fs::read_to_string(root.join(path)).ok()
 }
 
 fn report(mut findings: Vec<Finding>, files: usize) -> Result {

@@ -1,4 +1,4 @@
-//! `emmc-odroid-xu4` against device figures: the table "Device figures" of docs/measuring.md, within 10 %.
+//! `emmc-odroid-xu4` against device figures: the table "Device figures" of docs/design/models.md, within 10 %.
 
 use base::{Bytes, Lba, Rng, Time};
 use blockdev::{Adversary, Class, Model, Request};

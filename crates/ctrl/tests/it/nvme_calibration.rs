@@ -1,4 +1,4 @@
-//! `nvme-980pro` and `ufs-generic` against published figures: the table "Device figures" of docs/measuring.md, within 10 %.
+//! `nvme-980pro` and `ufs-generic` against published figures: the table "Device figures" of docs/design/models.md, within 10 %.
 #![allow(clippy::disallowed_macros)] // No task and no simulation runs here: printing cannot hold up a yield.
 
 use base::{Bytes, Lba, Nanos, Rng, Time};
@@ -154,7 +154,7 @@ fn u1_to_u4_ufs() {
     close("U4 k/s written", random_write(UFS, 32, 20_000), 70.0);
 }
 
-/// No source gives these for the two devices: the sums of their parts, to be read beside docs/measuring.md.
+/// No source gives these for the two devices: the sums of their parts, to be read beside docs/design/models.md.
 #[test]
 fn what_durability_costs() {
     for name in [SSD, UFS] {

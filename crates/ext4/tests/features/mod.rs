@@ -1,4 +1,4 @@
-//! The table of features in `docs/ext4.md`, line by line: volumes of mke2fs with each of them, filled by the running kernel where it
+//! The table of features in `docs/use/ext4.md`, line by line: volumes of mke2fs with each of them, filled by the running kernel where it
 //! knows the feature, then opened here. What is written here is given back: `e2fsck -fn` is content, and the kernel finds the tree.
 
 use super::common::mounted::Mounted;

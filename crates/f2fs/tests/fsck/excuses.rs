@@ -1,4 +1,4 @@
-//! Where our checker and fsck.f2fs may disagree, and why. The same list stands in `docs/fsck.md`. In all of them but the last ours is the
+//! Where our checker and fsck.f2fs may disagree, and why. The same list stands in `docs/use/fsck.md`. In all of them but the last ours is the
 //! finding about which fsck.f2fs is silent.
 
 use crate::judge::Judged;

@@ -7,7 +7,7 @@ use varve_ftl::{Config, Counting, Housekeeping, Policy, theory};
 /// Data blocks, slots in each, over-provisioning.
 pub type Shape = (u32, u32, f64);
 
-/// The shapes of the table in docs/write-amplification.md.
+/// The shapes of the table in docs/results/write-amplification.md.
 pub const TABLE: [Shape; 7] = [
     (1024, 32, 0.10),
     (1024, 32, 0.25),

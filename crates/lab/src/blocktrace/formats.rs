@@ -1,4 +1,4 @@
-//! One line of each format. Sources and the meaning of each field: `docs/traces.md`.
+//! One line of each format. Sources and the meaning of each field: `docs/use/traces.md`.
 
 use super::{Format, Op, Request, SECTOR_END, TRANSFER_SECTORS_MAX};
 use base::{Map, SECTOR_BYTES};

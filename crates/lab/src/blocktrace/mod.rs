@@ -1,7 +1,7 @@
 //! Recordings of requests to a block device: what a host asked of its disk, when, with addresses and lengths and without content.
 //!
 //! A recording is read from a file ([`read`]), its addresses are folded onto a device ([`fold`]), and it is run on a translation
-//! layer that counts ([`counting`]) or on a device profile with its times ([`device`]). `docs/traces.md` says where the formats come
+//! layer that counts ([`counting`]) or on a device profile with its times ([`device`]). `docs/use/traces.md` says where the formats come
 //! from and what each field means.
 //!
 //! - B1: requests are in the order of their times; ties keep the order of the file. What stands before the mark of a recording that

@@ -100,7 +100,7 @@ struct After {
 impl After {
     fn apply(&mut self, logged: &Logged) {
         match logged {
-            // Within one transaction a full image is the final content of its block (docs/coalition.md).
+            // Within one transaction a full image is the final content of its block (docs/format/coalition.md).
             Logged::Image { bytes, data, .. } => {
                 self.bytes = bytes.clone();
                 self.data = *data;

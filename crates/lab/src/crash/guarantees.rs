@@ -1,4 +1,4 @@
-//! `docs/guarantees.md`, made from the tables of [`rules`](super::rules).
+//! `docs/use/guarantees.md`, made from the tables of [`rules`](super::rules).
 
 use super::rules::{
     COVERS, Call, Cover, RULES, Sight, Terms, UNSYNCED, What, cover, may_show, shows,

@@ -1,5 +1,5 @@
 //! What is promised, by which call, under which terms: one table, by which the oracle decides and from which
-//! `docs/guarantees.md` is made ([`guarantees`](super::guarantees)).
+//! `docs/use/guarantees.md` is made ([`guarantees`](super::guarantees)).
 
 use super::{CrashConfig, Target};
 use base::BLOCK_BYTES;

@@ -56,7 +56,7 @@ fn summary(rows: &[Row]) -> Markup {
                 }
             }
         }
-        p.note { "Published values and tolerances stand in one committed table, written before the first run; docs/measuring.md explains them." }
+        p.note { "Published values and tolerances stand in one committed table, written before the first run; docs/use/paper-reports.md explains them." }
     }
 }
 

@@ -45,7 +45,7 @@ use std::collections::BTreeMap;
 /// What recovery made of the journal.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct JournalRecovery {
-    /// Letter of the case, as in the table (`docs/f2fsj-recovery.md`).
+    /// Letter of the case, as in the table (`docs/design/f2fsj-recovery.md`).
     pub case: char,
     /// What, where, what to do.
     pub message: String,

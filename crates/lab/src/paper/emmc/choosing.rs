@@ -1,5 +1,5 @@
 //! Which scheme to choose: measured on small workloads, said in words that follow the figures. The section of the report and
-//! `docs/choosing.md` are the same text (`tests/choosing.rs`).
+//! `docs/use/choosing.md` are the same text (`tests/choosing.rs`).
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::gain;
@@ -26,7 +26,7 @@ const JOURNALED: [&str; 7] = [
 ];
 /// What has no promises.
 const NONE: &str = "none";
-/// Schemes for which it matters what a cut leaves of a pack (docs/cost-table.md); the others are those of the ordinary card there.
+/// Schemes for which it matters what a cut leaves of a pack (docs/results/cost-table.md); the others are those of the ordinary card there.
 const PACKERS: [&str; 4] = ["flush-ahead", "emmc", ORDERED, "adaptive"];
 const PACK_CARDS: [&str; 2] = ["packs keep any subset", "no packs"];
 
@@ -229,7 +229,7 @@ const TOOLS: &str = "
 
 - **Another program may have to recover the volume** (Linux, e2fsck, a rescue system): take a scheme with `record=full`: `jbd2`,
   `flush-ahead`, `jbd2+order=adaptive`. Coalition logs are refused by others while they are not empty; after an unmount, or a recovery by
-  Varve, everybody reads the volume ([coalition.md](coalition.md)).
+  Varve, everybody reads the volume ([coalition.md](../format/coalition.md)).
 - **The card does not protect stored data** (`WR_REL_SET` off), or leaves garbage in a sector that it was writing and has no reliable writes: no scheme is safe. A cut may
   damage data that was synced long ago, or the one superblock of the log, and the mount is refused by name then. Coalitions log whole blocks first there, and lose most
   of what they save.

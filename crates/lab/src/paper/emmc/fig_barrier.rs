@@ -15,7 +15,7 @@ const SHARE: &str = "flush over the whole of a flush-at-end commit";
 const GAIN: &str = "write and flush over direct persistence of the same data";
 const MEAN: &str = "write and flush over direct persistence of the same data, mean below 128 KiB";
 const CALIBRATED: &str =
-    "timing fig8 was calibrated to this figure (docs/measuring.md, F1 to F3): no prediction";
+    "timing fig8 was calibrated to this figure (docs/design/models.md, F1 to F3): no prediction";
 const FITTED: &str =
     "timing paper-fit was fitted to other results of the paper, not to this figure";
 

@@ -128,7 +128,7 @@ fn rows(base: &Path, both: &Path, timing: &str) -> Result<Vec<Row>, RunError> {
     );
     let cheap = match timing {
         FIG8 => format!(
-            "{parts}: on this timing set a cached write costs little and a flush much (F1 and F3 of docs/measuring.md)"
+            "{parts}: on this timing set a cached write costs little and a flush much (F1 and F3 of docs/design/models.md)"
         ),
         _ => parts,
     };

@@ -91,7 +91,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
 fn words() -> Vec<String> {
     [
         "An estimate from a model, not a measurement: each counted operation (page read, program and erase of the chips, byte on the \
-         bus, time with a command under way) has a constant with its source (docs/energy.md), the rest of the board a constant power. \
+         bus, time with a command under way) has a constant with its source (docs/design/energy.md), the rest of the board a constant power. \
          The difference between two schemes on one board is that of the card alone.",
         "The apps run at their recorded pace, so that every system takes the same time, as at a meter on the board's supply; the \
          difference is that of mean power. A second row takes the constants that make the difference largest.",

@@ -271,7 +271,7 @@ fn plotted(all: &Measured<'_>, timing: &str) -> Result<(String, String), RunErro
     ))
 }
 
-/// F of the ordinary card under a timing set, milliseconds (docs/measuring.md, F3 and paper-fit).
+/// F of the ordinary card under a timing set, milliseconds (docs/design/models.md, F3 and paper-fit).
 fn ordinary_flush(timing: &str) -> f64 {
     if timing == FIG8 { 1.48 } else { 0.52 }
 }

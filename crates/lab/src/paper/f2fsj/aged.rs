@@ -155,10 +155,10 @@ fn words(plan: &Plan) -> Vec<String> {
     let (percent, overwrites) = aging(plan);
     vec![
         format!(
-            "As Geriatrix ages (docs/workloads.md): files with an inode each fill {percent} % of the volume, then bytes of {overwrites} % of it are written while other \
+            "As Geriatrix ages (docs/use/workloads.md): files with an inode each fill {percent} % of the volume, then bytes of {overwrites} % of it are written while other \
              files go; each system is aged by the same operations. The volume is smaller than elsewhere in this report so that this takes seconds; profile and utilisation \
              of the paper are not published."
         ),
-        "Cleaning is that of the system: sections count that were picked as victims. The drive has its SLC area off (docs/measuring.md, N7).".into(),
+        "Cleaning is that of the system: sections count that were picked as victims. The drive has its SLC area off (docs/design/models.md, N7).".into(),
     ]
 }

@@ -186,9 +186,9 @@ fn why(command: Command) -> &'static str {
 }
 
 const WORDS: [&str; 3] = [
-    "Operation lists on a synthetic tree with the file sizes of a kernel (docs/workloads.md), fewer files than the 74,000 of the paper's kernel; the pack of the \
+    "Operation lists on a synthetic tree with the file sizes of a kernel (docs/use/workloads.md), fewer files than the 74,000 of the paper's kernel; the pack of the \
      repository makes up the 4.7 GB that are cloned and the 3.9 GB that are copied, in proportion.",
     "The programs' own CPU time is not charged, but in the row of make that says so; what part of the published times it is, is not published. The tree is in no cache when a run \
      begins; nothing is synced at the end.",
-    "The drive has its SLC area off (docs/measuring.md, N7).",
+    "The drive has its SLC area off (docs/design/models.md, N7).",
 ];

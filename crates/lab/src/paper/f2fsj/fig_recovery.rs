@@ -439,7 +439,7 @@ fn words() -> Vec<String> {
         "A rollback finds all of it in the checkpoint: only what came behind it is lost (Fig 2c). Each recovered volume checks itself, and has the files of some \
          prefix of the changes; what is recovered of all is in the table."
             .into(),
-        "CrashMonkey's tests are its workloads under our explorer (docs/crash.md), which judges every state of every cut within a bound, not the one behind each sync."
+        "CrashMonkey's tests are its workloads under our explorer (docs/use/crash-testing.md), which judges every state of every cut within a bound, not the one behind each sync."
             .into(),
     ]
 }

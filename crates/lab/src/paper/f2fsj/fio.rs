@@ -165,5 +165,5 @@ const WORDS: [&str; 3] = [
     "Sequential requests of 1 MiB and random ones of 4 KiB, 32 under way, one file, an even mix: none of it is published. The file is smaller than the \
      paper's 32 GB as the volume is smaller than its drive; it is in no cache when a run begins.",
     "Requests go through the page cache, as 32 tasks of one job; the sync at the end counts. The volume was never filled, so nothing is cleaned.",
-    "The drive has its SLC area off: behind a full area the model is slower than the drive is (docs/measuring.md, N7).",
+    "The drive has its SLC area off: behind a full area the model is slower than the drive is (docs/design/models.md, N7).",
 ];

@@ -133,7 +133,7 @@ fn words(plan: &Plan, shown: &[Shown]) -> Vec<String> {
              lost when one idea is left out of F2FSJ, and what it brings alone. The rows are means over the operations.",
             count(plan)
         ),
-        "An idea left out: records=pages, lists=global, switch=wait, fast-forward=off (docs/f2fsj.md). One process: contention of locks is that of the \
+        "An idea left out: records=pages, lists=global, switch=wait, fast-forward=off (docs/design/f2fsj.md). One process: contention of locks is that of the \
          operations with the tasks that commit and apply."
             .into(),
     ];

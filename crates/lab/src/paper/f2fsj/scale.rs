@@ -11,7 +11,7 @@ use base::BLOCK_BYTES;
 
 /// The paper's drive.
 pub const DEVICE: &str = "nvme-980pro";
-/// The same without its SLC area, behind which the model is slower than the drive (docs/measuring.md, N7): for what writes more than that holds.
+/// The same without its SLC area, behind which the model is slower than the drive (docs/design/models.md, N7): for what writes more than that holds.
 pub const FLAT_DEVICE: &str = "nvme-980pro,slc.on=false";
 /// Cores of the paper's PC, an i9-10850K.
 pub const CORES: usize = 10;

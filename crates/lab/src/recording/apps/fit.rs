@@ -137,7 +137,7 @@ fn fit() {
     }
 }
 
-/// The table of docs/apps.md.
+/// The table of docs/use/apps.md.
 #[test]
 #[ignore = "prints a table of the documentation"]
 fn report() {

@@ -2,7 +2,7 @@
 //!
 //! The recordings lost things on their way: paths of opens are cut to `data/data`, opens before the recording began are missing, and
 //! so are `ftruncate` and `rename`. What the application did can mostly be told from the other calls. The rules, each counted in
-//! [`Reading::rules`]; docs/recordings.md says how many calls each decides in the two recordings of the paper's applications:
+//! [`Reading::rules`]; docs/use/recordings.md says how many calls each decides in the two recordings of the paper's applications:
 //!
 //! - M1: An open of a bare path (`/data/data` without quotes, `O_WRONLY|O_CREAT|O_TRUNC`) at the very microsecond of the thread's next
 //!   call, which is on that descriptor, was made up by the recorder for a descriptor it had not seen. It is no call.

@@ -160,6 +160,6 @@ fn a_text_may_stand_for_many_sequences() {
 
 #[test]
 fn the_count_is_that_of_the_documentation() {
-    // docs/cli.md.
+    // docs/use/cli.md.
     assert_eq!(count(1, &AceBound::for_length(1)), 621);
 }

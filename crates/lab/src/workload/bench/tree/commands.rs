@@ -1,5 +1,5 @@
 //! The operation lists of `cp -r`, `git clone` and `make`: what those programs ask of a file system, from their documentation and from watching
-//! them with strace; docs/workloads.md has each list in words.
+//! them with strace; docs/use/workloads.md has each list in words.
 
 use super::list::{Stage, Step, Task, write};
 use super::shape::{Kind, Leaf, Shape, shuffle, sizes, sources};
