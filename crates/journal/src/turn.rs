@@ -7,7 +7,7 @@
 //! - T2: the turn is given back on every path, and everybody who waits for it is woken: callers by `progress`, the task by `work` if it said that
 //!   it waits.
 //! - T3: a failed commit ends the journal, whoever ran it; the task sees that and leaves the reason in the superblock.
-//! - T4: what a commit does and in which order is the same (`commit`): it knows no thread. The caller holds no handle (A1), no page and no lock
+//! - T4: what a commit does and in which order is the same (`commit`): it knows no thread. The caller holds no handle (handle-A1), no page and no lock
 //!   of the allocator.
 
 use crate::JournalError;
