@@ -13,7 +13,7 @@
 //! - U4 the size on the device grows in the handle that maps the last block below it; blocks beyond the end are always
 //!   unwritten (write-back moves the size in the handle that converts);
 //! - U5 `wb` is held from looking up a hole to mapping it: write-back, which works without the gate, finds no hole filled behind
-//!   its back (F3).
+//!   its back (file-F3).
 
 use crate::Ext4;
 use crate::file::writeback::MAP_CREDITS;
