@@ -57,7 +57,7 @@ impl F2fs {
     /// Adds a name that is not there. The caller puts the directory's inode.
     ///
     /// # Errors
-    /// ENOSPC (D2).
+    /// ENOSPC (dir-D2).
     pub(crate) fn dir_insert(&self, op: &Op<'_>, dir: &Inode, entry: NewEntry<'_>) -> FsResult<()> {
         let hash = dentry_hash(entry.name);
         let shape = Shape::of(dir);
@@ -196,7 +196,7 @@ impl F2fs {
         Ok(())
     }
 
-    /// There was no space for the entries in blocks (D2).
+    /// There was no space for the entries in blocks (dir-D2).
     fn return_to_inode(
         &self,
         op: &Op<'_>,

@@ -25,7 +25,7 @@ impl Stamp {
     fn raise(&mut self, (dir, index): (Ino, u64), epoch: Epoch) -> bool {
         debug_assert!(
             self.last <= epoch,
-            "I4: page {index} of directory {dir} is changed in epoch {}, after epoch {}",
+            "f2fs-journal-I4: page {index} of directory {dir} is changed in epoch {}, after epoch {}",
             epoch.0,
             self.last.0
         );

@@ -179,7 +179,7 @@ fn every_kind_of_operation_comes_back() {
                 let fs = F2fs::mount(Queue::new(disk.clone()), options).expect("mounted");
                 assert_eq!(tree(&fs), expected, "{}, read-only", step.0);
                 fs.unmount().expect("unmounted");
-                assert!(disk.visible() == content, "M1: {}", step.0);
+                assert!(disk.visible() == content, "f2fs-mount-M1: {}", step.0);
                 let fs = mount_plain(&disk).expect(step.0);
                 let found = fs.journal_recovery().expect("a journal").clone();
                 assert_eq!(found.case, 'I', "{}: {}", step.0, found.message);

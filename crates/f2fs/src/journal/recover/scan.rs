@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
     ) -> FsResult<Result<(Transaction, u32), Fault>> {
         let head = self.block(at)?;
         let incarnation = match rt::mutant(Mutant::F2fsjStaleIncarnation) {
-            // F55.
+            // hazards-F55.
             true => BlockHeader::parse(&head).map_or(incarnation, |h| h.incarnation),
             false => incarnation,
         };
