@@ -8,7 +8,7 @@
 //!   without a name would be gone, so a remount is refused while there is one;
 //! - E3 what was told of failed write-backs was told by the mount before: whoever has a file open then learns of its failures from the unmount, which
 //!   is refused if it cannot write everything;
-//! - E4 without a mount below every request fails (U2).
+//! - E4 without a mount below every request fails (fuse-U2).
 
 use super::Server;
 use std::sync::Arc;

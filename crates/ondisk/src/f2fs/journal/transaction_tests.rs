@@ -176,7 +176,7 @@ fn blocks_of_something_else_are_refused() {
             assert!(fault.part == part && !fault.is_impossible());
         }
     }
-    // Another attempt at the same epoch in the same life: each block is sound, and T3 tells.
+    // Another attempt at the same epoch in the same life: each block is sound, and transaction-T3 tells.
     let again = filled(9, payload_of(5, true), 3).encode();
     for n in 0..5 {
         let mut mixed = good.clone();
