@@ -95,6 +95,7 @@ fn each_device_gets_the_fewest_commands_that_keep_the_order() {
     assert_eq!(cost("neither cache nor FUA"), (3, 0, 0));
 }
 
+/// order_plug-O3: what may be joined.
 #[test]
 fn o3_neighbours_join_inside_their_group_only() {
     in_sim(|| {

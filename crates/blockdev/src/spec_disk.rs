@@ -114,7 +114,7 @@ impl SpecDisk {
             .at_cut(|ledger, image| ledger.lost(rt::now(), &self.caps, |n| image.block(n)))
     }
 
-    /// The content as reads see it.
+    /// The content as reads see it (I1).
     pub fn visible(&self) -> Image {
         self.state.lock().image.clone()
     }
@@ -453,6 +453,7 @@ impl BlockDevice for SpecDisk {
             return Err(DevError::power_lost());
         }
         rt::sleep_until(at);
+        // I2.
         match self.state.lock().cut_at {
             Some(cut) if at > cut => Err(DevError::power_lost()),
             _ => result,

@@ -63,7 +63,7 @@ pub(crate) struct Firmware {
     units: u64,
     cache: Cache,
     pack_order: PackOrder,
-    /// The cache is written back in the order of arrival: all that goes to the chips is one ordered group.
+    /// The cache is written back in the order of arrival: all that goes to the chips is one ordered group (emmc-E6).
     fifo: bool,
     /// Lines the cache holds, units on their way to the chips included (emmc-E4).
     capacity: usize,

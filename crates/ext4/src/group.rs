@@ -212,7 +212,7 @@ impl Ext4 {
         }
     }
 
-    /// Writes what changed in a descriptor since `before`, with its checksum.
+    /// Writes what changed in a descriptor since `before`, with its checksum (G1).
     pub(crate) fn put_desc(
         &self,
         tx: &mut Tx<'_>,

@@ -33,7 +33,7 @@ pub(crate) struct Reserve {
 }
 
 impl Ext4 {
-    /// What is tried first.
+    /// What is tried first (R1).
     fn share(&self, right: Right) -> Share {
         let admitted = || self.reserve.owner.admits_by_number() == Some(true);
         match right {

@@ -60,6 +60,7 @@ impl Ext4 {
             right: Right::default(),
         };
         let answer = body(&mut tx);
+        // T3.
         self.space.release(std::mem::take(&mut tx.pool));
         match &answer {
             Err(e)
@@ -67,6 +68,7 @@ impl Ext4 {
                     && !matches!(e, FsError::Posix(_))
                     && !rt::mutant(Mutant::DropFinishes) =>
             {
+                // T2.
                 self.fail(e);
                 drop(tx);
             }

@@ -255,7 +255,7 @@ impl<'a> Op<'a> {
 }
 
 impl F2fs {
-    /// Runs an operation that changes metadata. With a journal its records belong to one epoch, which is picked at its first change,
+    /// Runs an operation that changes metadata (O1). With a journal its records belong to one epoch, which is picked at its first change,
     /// when it holds all locks that protect what it changes until its end (f2fs-journal-I4).
     pub(crate) fn with_op<R>(&self, work: impl FnOnce(&Op<'_>) -> R) -> R {
         let mut op = self.ops.enter();

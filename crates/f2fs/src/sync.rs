@@ -237,7 +237,7 @@ impl F2fs {
         Ok(Step::Durable)
     }
 
-    /// Waits for the nodes of the inode, and for the flush.
+    /// Waits for the nodes of the inode, and for the flush (Y6).
     fn settle_sync(&self, inode: &Inode) -> FsResult<()> {
         let mut mark = inode.flights.mark();
         let chained = inode.tree.lock().chained;

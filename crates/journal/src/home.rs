@@ -70,6 +70,7 @@ impl Inner {
         Ok(())
     }
 
+    /// M3: every home write but a REMAP comes by here.
     fn write_home_batch(&self, chunk: &[BlockNo]) -> Result<(), JournalError> {
         let reliable = self.writes_home_reliably();
         // hazards-H1: where nothing but FUA keeps a home write from leaving garbage.
@@ -157,6 +158,7 @@ impl Inner {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         state.ring().release(to);
+        // logged_data-L3.
         for block in state.logged_data.released(tid) {
             state.cache.drop_clean(block);
         }

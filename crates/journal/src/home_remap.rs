@@ -43,7 +43,7 @@
 //!   batches a list was cut, or which of several volatile batches a cut has kept. Behind that, home may hold a later image, whose transaction
 //!   is in the log with a later tag, or belong to a new owner, whose predecessor is revoked: in both cases recovery does not look at this
 //!   tag (journal-replay-P1, and the newest counts).
-//! - X8: when the tail has passed and the log block gets something else, home keeps its page: that is the device's business (hazards-R20).
+//! - When the tail has passed and the log block gets something else, home keeps its page: that is the device's business (hazards-R20).
 
 use crate::commit::Job;
 use crate::inner::{Inner, Log};

@@ -121,7 +121,7 @@ impl LogSuper {
         self.sb.set_incompat(new);
     }
 
-    /// Announces coalition blocks: before the first one is in the log, and in the same write that makes the log non-empty.
+    /// J3. Announces coalition blocks: before the first one is in the log, and in the same write that makes the log non-empty.
     /// Only a clean log loses the feature again, in the write that makes it clean.
     pub fn set_coalition_feature(&mut self) {
         let new = self.sb.incompat() | JournalIncompat::COALITION;

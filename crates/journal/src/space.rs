@@ -126,6 +126,7 @@ mod tests {
         assert_eq!(l.log_blocks(254, 510), 254 + 2 + 2 + 1);
     }
 
+    /// S3.
     #[test]
     fn counts_parts() {
         let l = coalition(4096);

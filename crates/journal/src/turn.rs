@@ -17,7 +17,7 @@ use crate::tasks::commit_one;
 use rt::MutexGuard;
 
 impl Inner {
-    /// Commits the running transaction in this thread, or waits for who is at one. The state may be any afterwards: the caller looks again.
+    /// Commits the running transaction in this thread, or waits for who is at one (T4). The state may be any afterwards: the caller looks again.
     pub fn commit_here<'s>(
         &'s self,
         log: &Log,

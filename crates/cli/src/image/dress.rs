@@ -100,6 +100,7 @@ impl Target<'_> {
                 // No call changes the mode by name and leaves links alone: by way of a descriptor that can do nothing else.
                 let flags = unix::OFlags::PATH | unix::OFlags::NOFOLLOW | unix::OFlags::CLOEXEC;
                 let fd = unix::openat(dir, *name, flags, unix::Mode::empty())?;
+                // R3.
                 if unix::FileType::from_raw_mode(unix::fstat(&fd)?.st_mode).is_symlink() {
                     return Err(io::Error::other("a link has taken its place meanwhile"));
                 }

@@ -172,7 +172,7 @@ impl Firmware {
                 Ok(true)
             }
             Err(RemapError::Ftl(e)) => Err(e),
-            // No room for another owner, say.
+            // No room for another owner, say. T2: then it is programmed, and nothing is lost.
             Err(_) => self.must_program(unit, digest),
         }
     }

@@ -279,6 +279,7 @@ impl Controller {
             Op::Flush => self.fw.flush(t)?,
             Op::Read { slba, blocks } => {
                 let sectors = u64::from(blocks) * self.config.unit();
+                // nvme-V1: cached copies first, in the order in which commands were fetched.
                 let (read, ready) = self.fw.read(t, self.lba(slba), sectors);
                 data = read?;
                 let cost = self.crossing(sectors * SECTOR_BYTES as u64);
@@ -288,6 +289,7 @@ impl Controller {
                 let bytes = data.iter().map(|p| p.len() as u64).sum();
                 let cost = self.crossing(bytes);
                 let arrived = self.to_device.reserve(t, cost) + cost;
+                // nvme-V3.
                 self.store(arrived, slba, data, fua)?
             }
             Op::WriteZeroes {

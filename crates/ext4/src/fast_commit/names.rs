@@ -32,7 +32,7 @@ pub(super) struct Change<'a> {
 }
 
 impl Names {
-    /// A name comes; `there` says what stands for it on the device. One that is there already stays.
+    /// A name comes; `there` says what stands for it on the device. One that is there already stays (fast_commit-U3).
     pub fn add(
         &mut self,
         name: &FastCommitName,

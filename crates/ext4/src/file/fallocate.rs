@@ -108,6 +108,7 @@ impl Ext4 {
         want: u64,
         size: Option<u64>,
     ) -> FsResult<u32> {
+        // U5.
         let _wb = inode.wb.lock();
         let want = want.min(EXTENT_UNWRITTEN_LEN_MAX.into()) as u32;
         let hole = match self.lookup_span(inode, lblk, want)? {
@@ -117,8 +118,10 @@ impl Ext4 {
         self.transact(MAP_CREDITS, |tx| {
             let (_, len) = {
                 let _tree = inode.tree.write();
+                // U1.
                 self.map_hole_as(tx, inode, lblk, hole, true)?
             };
+            // U4.
             if let Some(size) = size {
                 inode
                     .core()

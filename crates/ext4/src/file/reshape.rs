@@ -192,6 +192,7 @@ impl Ext4 {
             next = behind;
             inode.core().datasync_tid = tx.tid();
             self.put_inode(tx, inode)?;
+            // Z3.
             tx.ensure(CUT_CREDITS + 1)?;
         }
         Ok(())

@@ -73,7 +73,7 @@ impl Ext4 {
         (1..=u64::from(limit) / self.block()).contains(&pages) && needs_commit()
     }
 
-    /// S2: where the pages over `len` written blocks from `start` on go.
+    /// S2 (logged_data-L2): where the pages over `len` written blocks from `start` on go.
     pub(super) fn route(&self, small: bool, start: BlockNo, len: u32) -> Route {
         if small {
             return Route::Log(len.min(PAGES_MAX));
@@ -115,6 +115,7 @@ impl Ext4 {
         };
         self.transact(len, |tx| {
             self.log_part(tx, inode, &part, start)?;
+            // S4.
             let mut core = inode.core();
             (core.datasync_tid, core.sync_tid) = (tx.tid(), tx.tid());
             Ok(())

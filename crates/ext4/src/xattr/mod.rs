@@ -169,7 +169,7 @@ impl Ext4 {
         self.with_xattrs(inode, |tx| self.change_xattr_in(tx, inode, change))
     }
 
-    /// Runs a change of attributes in a handle.
+    /// Runs a change of attributes in one handle (X1).
     fn with_xattrs<'f>(
         &'f self,
         inode: &Inode,

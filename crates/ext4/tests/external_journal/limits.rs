@@ -200,7 +200,7 @@ fn a_log_that_is_too_small_is_refused_with_the_size_that_would_do() {
     assert!(why.contains("the log has 64 blocks"), "{why}");
 }
 
-/// The device of the log takes no more writes of some kind: the commit fails, nothing is acknowledged, changing is over, reading goes on. When
+/// The device of the log takes no more writes of some kind: the commit fails, nothing is acknowledged (devices-L3), changing is over, reading goes on. When
 /// it works again, what was synced is there, and the volume says that there was an error (devices-L9).
 #[test]
 fn a_log_that_cannot_be_written_ends_changing_and_loses_nothing() {

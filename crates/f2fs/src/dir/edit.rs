@@ -83,6 +83,7 @@ impl F2fs {
         let shape = Shape::of(dir);
         let slots = dentry_slots(entry.name.len());
         let mut base = 0;
+        // dir-D1: level by level, the bucket of its hash in each.
         for level in 0..MAX_DIR_HASH_DEPTH {
             let buckets = dir_buckets(level, shape.dir_level);
             let per_bucket = u64::from(disk::bucket_blocks(level));

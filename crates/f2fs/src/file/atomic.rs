@@ -186,7 +186,7 @@ impl F2fs {
         Ok(())
     }
 
-    /// A new block for each page, and none of them mapped yet. On failure nothing has changed (A4).
+    /// A new block for each page, and none of them mapped yet (A1). On failure nothing has changed (A4).
     fn place_pending(&self, op: &Op<'_>, inode: &Inode, pages: &Pending) -> FsResult<Vec<Moved>> {
         let mut moved: Vec<Moved> = Vec::with_capacity(pages.len());
         let mut place = |index: u64| -> FsResult<()> {

@@ -335,6 +335,7 @@ impl F2fs {
         sending: &mut Sending,
     ) -> FsResult<Vec<BlockAddr>> {
         let first = self.slot_to_write(inode, tree, index)?;
+        // segs-V4.
         if first.addr.is_data() && sending.in_place {
             sending.stats.in_place += 1;
             return Ok(vec![first.addr]);
@@ -622,6 +623,7 @@ impl Sending {
         let watch = inode.flights.add_runs(self.runs.drain(..), plug.submit());
         fs.content.took_off(inode.ino);
         if let (Some(tx), Some(watch), true) = (op.tx(), watch, self.mapped) {
+            // W4.
             tx.data_sent(watch);
         }
         self.mapped = false;

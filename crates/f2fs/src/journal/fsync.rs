@@ -20,6 +20,9 @@ use fscore::FsResult;
 
 impl F2fs {
     /// Makes an inode durable. The caller holds no lock.
+    ///
+    /// # Errors
+    /// Those of its data, of the commit and of the flush (Z5).
     pub(crate) fn sync_by_journal(
         &self,
         journal: &Journal,

@@ -27,6 +27,7 @@ impl F2fs {
         if plane.ideas.planes || !plane.is_running_used() {
             return plane.switch();
         }
+        // T2, T3: those inside end without the leader's help.
         let Some(freeze) = self.ops.freeze_to_switch() else {
             // T5.
             return plane.switch();

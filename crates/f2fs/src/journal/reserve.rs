@@ -88,6 +88,7 @@ impl Reserve {
         }
     }
 
+    /// A wait has ended (V3).
     pub(super) fn note(&self, cause: WaitCause, waited: Nanos) {
         let mut waits = self.waits.lock();
         let sum = waits.entry(cause).or_default();

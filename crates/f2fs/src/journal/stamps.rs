@@ -55,7 +55,7 @@ impl DirStamps {
         stamp.raise((dir, index), epoch)
     }
 
-    /// It was dropped: before its slot says so.
+    /// It was dropped: before its slot says so (S1).
     pub fn drop_page(&self, dir: Ino, index: u64, epoch: Epoch) {
         let mut pages = self.pages.lock();
         let stamp = pages.entry((dir, index)).or_default();

@@ -19,7 +19,7 @@ fn find(fs: &F2fs, path: &str) -> Ino {
     })
 }
 
-/// Each kind of operation (f2fsj.md, section 6).
+/// Each kind of operation (docs/f2fsj.md, "What an operation logs").
 const STEPS: &[Step] = &[
     ("nothing", |_| ()),
     CREATE,
@@ -194,7 +194,7 @@ fn every_kind_of_operation_comes_back() {
     }
 }
 
-/// A cut at any moment of recovery: the next one finds the same state.
+/// A cut at any moment of recovery: the next one finds the same state (recover-R2).
 #[test]
 fn recovery_is_cut_and_begins_anew() {
     let busy: Step = ("busy", |fs| {

@@ -160,12 +160,12 @@ impl Server {
         answered
     }
 
-    /// A request for a page of the kernel's cache has come, and is about to be answered (fuse-U8).
+    /// A request for a page of the kernel's cache has come, and is about to be answered (fuse-U8, notices-P1).
     pub fn note_pages(&self, number: u64) {
         self.nodes.lock().note_pages(self.ino(number));
     }
 
-    /// Whether the kernel may hold pages of the file (fuse-U8).
+    /// Whether the kernel may hold pages of the file (fuse-U8, notices-P3).
     pub fn may_have_pages(&self, number: u64) -> bool {
         self.nodes.lock().may_have_pages(self.ino(number))
     }

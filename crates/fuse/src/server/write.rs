@@ -22,7 +22,7 @@ use base::Ino;
 use vfs::{Errno, FsResult};
 
 impl Server {
-    /// Writes `data` at `offset` for a write(2) (fuse-U3, W1, W2). With `kill` set-user-ID and set-group-ID go, as the kernel asks for callers without
+    /// Writes `data` at `offset` for a write(2) (fuse-U3, W1, W2, W4). With `kill` set-user-ID and set-group-ID go, as the kernel asks for callers without
     /// `CAP_FSETID`.
     ///
     /// # Errors

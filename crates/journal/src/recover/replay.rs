@@ -503,7 +503,7 @@ impl Replay {
     }
 }
 
-/// Divides ascending homes into runs that one command reads: at most `most` blocks, no more than [`GAP`] unwanted ones in a row.
+/// Divides ascending homes into runs that one command reads (P6): at most `most` blocks, no more than [`GAP`] unwanted ones in a row.
 fn runs(homes: &[BlockNo], most: u64) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for n in 0..homes.len() {

@@ -160,6 +160,7 @@ fn cut_to_depth_2(caps: &Caps, seed: u64, states: usize) -> (u64, u64) {
     (count, report.blocks_insured)
 }
 
+/// With insurance (insure-Q1, insure-Q2) and without it every cut leads to the same content.
 #[test]
 fn recovery_may_be_cut_and_cut_again() {
     let no_fua = Caps {

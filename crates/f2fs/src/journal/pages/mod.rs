@@ -89,6 +89,7 @@ impl F2fs {
             groups.extend(paged);
         }
         let bytes = groups.iter().map(|g| g.bytes.len() as u64).sum();
+        // J5: apply gets these groups, and so does the transaction.
         journal.plane.kept_instead(closed.bytes, bytes);
         #[cfg(test)]
         {

@@ -324,6 +324,7 @@ impl Scan<'_, '_> {
                 // S1: it fills the ring.
                 return Ok(());
             }
+            // S2.
             let read = self.reader.transaction(self.head, sb.incarnation, epoch)?;
             let (transaction, blocks) = match read {
                 Ok((_, blocks)) if used + blocks > ring.blocks => {

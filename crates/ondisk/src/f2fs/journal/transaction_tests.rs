@@ -377,6 +377,7 @@ fn it_wraps_at_every_offset() {
 }
 
 proptest! {
+    /// ondisk-I2.
     #[test]
     fn transactions_round_trip(all in vec(vec(records(), 0..8), 0..8), numbers in any::<[u64; 4]>(), small in any::<[u32; 5]>(), flags in 0u32..8,
         at in any::<prop::sample::Index>(), bit in 0u8..8)
