@@ -1,8 +1,10 @@
 //! The names by which a label of another file is cited.
 //!
-//! A file's name is its stem; that of `mod.rs` or `main.rs` is the folder's, that of `lib.rs` the crate's. Where two files of one name define
-//! the same label the crate's name goes before it, and where that is not enough the folder's between them: `track-`, `f2fs-commit-`,
-//! `f2fs-journal-recover-`. The name of a crate alone means its `lib.rs`, so a folder `journal` of the crate `f2fs` is `f2fs-journal-`.
+//! A file's name is its stem; that of `mod.rs` or `main.rs` is the folder's, that of `lib.rs` the
+//! crate's. Where two files of one name define the same label the crate's name goes before it, and
+//! where that is not enough the folder's between them: `track-`, `f2fs-commit-`,
+//! `f2fs-journal-recover-`. The name of a crate alone means its `lib.rs`, so a folder `journal` of
+//! the crate `f2fs` is `f2fs-journal-`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

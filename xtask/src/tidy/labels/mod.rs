@@ -1,15 +1,18 @@
-//! Labels of invariants and hazards: each one that is cited is defined, once, and each one that is defined is cited.
+//! Labels of invariants and hazards: each one that is cited is defined, once, and each one that is
+//! defined is cited.
 //!
-//! A label is a letter and a number. The head of a file defines it as an item of a list (a line of `//!` that begins with `- ` and
-//! the label), docs/hazards.md as a row. In that file it stands bare; everywhere else its home stands before it, joined by a hyphen:
-//! see [`homes`].
+//! A label is a letter and a number. The head of a file defines it as an item of a list (a line of
+//! `//!` that begins with `- ` and the label), docs/hazards.md as a row. In that file it stands
+//! bare; everywhere else its home stands before it, joined by a hyphen: see [`homes`].
 //!
-//! - B1: a label in a comment, in a string or on a page names exactly one definition. Words between backticks are code, and are
-//!   not looked at.
+//! - B1: a label in a comment, in a string or on a page names exactly one definition. Words between
+//!   backticks are code, and are not looked at.
 //! - B2: a file defines a label once.
-//! - B3: a label that is defined is cited somewhere, if only in its own file. A sentence that nobody refers to needs no number.
-//! - B4: a word that looks like a label and is none is listed in tidy.toml with the paths where it stands, and so are the paths whose
-//!   labels nobody has resolved yet. What is listed is still needed; else it goes.
+//! - B3: a label that is defined is cited somewhere, if only in its own file. A sentence that
+//!   nobody refers to needs no number.
+//! - B4: a word that looks like a label and is none is listed in tidy.toml with the paths where it
+//!   stands, and so are the paths whose labels nobody has resolved yet. What is listed is still
+//!   needed; else it goes.
 
 mod homes;
 mod prose;
@@ -73,7 +76,8 @@ struct Check<'a> {
     cited: BTreeMap<Definition<'a>, usize>,
     /// For each entry of words that are no labels: those that were met.
     listed: Vec<Vec<&'a str>>,
-    /// For each path that is not resolved yet: whether there are files below it, and whether one of them needs the entry.
+    /// For each path that is not resolved yet: whether there are files below it, and whether one of
+    /// them needs the entry.
     pending: Vec<(bool, bool)>,
     findings: Vec<Finding>,
 }
@@ -85,12 +89,16 @@ impl<'a> Check<'a> {
             let Some(label) = line.defines(path) else {
                 continue;
             };
-            let checked = self.unresolved(path).is_none();
+            let pending = self.unresolved(path);
             let lines = self.defined.entry(Definition { path, label }).or_default();
             lines.push(line.number);
-            if checked && lines.len() > 1 {
-                let what = format!("B2: {label} is defined in line {} already", lines[0]);
-                self.findings.push(Finding::new(path, line.number, what));
+            if lines.len() == 1 {
+                continue;
+            }
+            let what = format!("B2: {label} is defined in line {} already", lines[0]);
+            match pending {
+                Some(at) => self.pending[at].1 = true,
+                None => self.findings.push(Finding::new(path, line.number, what)),
             }
         }
         for definition in self.defined.keys().filter(|d| d.path == path) {
@@ -151,7 +159,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// How the definitions of a label are cited from a file: those of its own crate, or a few of all.
+    /// How the definitions of a label are cited from a file: those of its own crate, or a few of
+    /// all.
     fn names(&self, path: &str, label: &str) -> String {
         let all: Vec<_> = self.defined.keys().filter(|d| d.label == label).collect();
         let near = all
@@ -171,14 +180,18 @@ impl<'a> Check<'a> {
     /// B3.
     fn unused(&mut self) {
         for (definition, lines) in &self.defined {
-            let path = definition.path;
-            if self.unresolved(path).is_none() && !self.cited.contains_key(definition) {
-                let name = self.homes.name(path, definition.label);
-                let what = format!(
-                    "B3: nobody cites {0}; name it where it is guarded ({1}-{0}), or take the number off",
-                    definition.label, name
-                );
-                self.findings.push(Finding::new(path, lines[0], what));
+            let Definition { path, label } = *definition;
+            if self.cited.contains_key(definition) {
+                continue;
+            }
+            let name = self.homes.name(path, label);
+            let what = format!(
+                "B3: nobody cites {label}; name it where it is guarded ({name}-{label}), \
+                 or take the number off"
+            );
+            match self.unresolved(path) {
+                Some(at) => self.pending[at].1 = true,
+                None => self.findings.push(Finding::new(path, lines[0], what)),
             }
         }
     }

@@ -45,7 +45,8 @@ impl Line {
         (is_label(label) && ends).then_some(label)
     }
 
-    /// The labels on this line, in order; `a-F1 to a-F3` names three. What stands between backticks is none.
+    /// The labels on this line, in order; `a-F1 to a-F3` names three. What stands between backticks
+    /// is none.
     pub fn cited(&self) -> Vec<Cited<'_>> {
         let is_inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let mut all = Vec::new();
