@@ -227,7 +227,7 @@ fn comments_and_strings_are_read_and_code_is_not() {
     let text = [
         "use a::@1; // @2, and a `@3`",
         "let s = \"@4 \\\" @5",
-        "  @6\"; let c = '\"'; let b = '\\''; @7();",
+        "  @6\"; let c = '\"'; let b = '\\\"'; @7();",
         "fn f<'a>(x: &'a str) { g(r#\"\"@8\\\"#, br\"\\\", \"@9\") } // (x-@10)",
     ]
     .join("\n");
