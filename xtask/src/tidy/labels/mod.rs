@@ -2,7 +2,7 @@
 //! defined is cited.
 //!
 //! A label is a letter and a number. The head of a file defines it as an item of a list (a line of
-//! `//!` that begins with `- ` and the label), docs/hazards.md as a row. In that file it stands
+//! `//!` that begins with `- ` and the label), hazards.md as a row. In that file it stands
 //! bare; everywhere else its home stands before it, joined by a hyphen: see [`homes`].
 //!
 //! - B1: a label in a comment, in a string or on a page names exactly one definition. Words between
