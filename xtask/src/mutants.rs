@@ -261,8 +261,7 @@ mod tests {
 
     #[test]
     fn a_line_reads_back_and_others_are_skipped() {
-        let text =
-            "test no_escape ... mutant|no-escape|jbd2, plain|12|Q1 metadata is not one state|7|200";
+        let text = "test no_escape ... mutant|no-escape|jbd2, plain|12|harness-Q1 metadata is not one state|7|200";
         let line = Line::parse(text).expect("a line");
         assert_eq!((line.mutant, line.reached), (Mutant::NoEscape, 12));
         assert_eq!((line.after, line.clean), (7, 200));

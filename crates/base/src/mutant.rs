@@ -206,9 +206,9 @@ mutants! {
     /// A home is remapped while an older home write of it is on its way.
     RemapInFlight = "remap-in-flight", R(10);
     /// A list is used again when its log blocks hold something else.
-    RemapStaleSource = "remap-stale-source", R(11);
+    RemapStaleSource = "remap-stale-source", R(25);
     /// Recovery does not say what it expects in the log blocks that it points at.
-    RemapUnexpected = "remap-unexpected", R(11);
+    RemapUnexpected = "remap-unexpected", R(25);
     /// A list is used again when blocks of it were freed.
     RemapFreed = "remap-freed", R(12);
     /// Recovery remaps revoked blocks, too.
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn every_hazard_has_a_mutant_and_words_read_back() {
         let journaling = (1..=26).map(H);
-        let translation = [2, 3, 4, 5, 6, 7, 8, 11, 15, 16, 17, 18, 19, 20, 22, 23].map(R);
+        let translation = [2, 3, 4, 5, 6, 7, 8, 11, 15, 16, 17, 18, 19, 20, 22, 23, 25].map(R);
         let f2fs = [1].map(F);
         let space = (1..=6).map(S);
         for hazard in journaling.chain(translation).chain(f2fs).chain(space) {

@@ -123,6 +123,7 @@ mod tests {
         (below, ahead)
     }
 
+    /// A1: what reads show.
     #[test]
     fn a1_what_is_planned_lies_over_what_is_there() {
         let (_, ahead) = ahead();

@@ -35,7 +35,7 @@ pub(crate) struct Sent {
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Written {
-    /// A flush that covers it covers all of them; [`WriteMark::NONE`] if none went through the cache (H19).
+    /// A flush that covers it covers all of them; [`WriteMark::NONE`] if none went through the cache (hazards-H19).
     pub mark: WriteMark,
     /// The first failure among them.
     pub result: Result<(), DevError>,

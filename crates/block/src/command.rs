@@ -62,7 +62,7 @@ fn split(write: Write, caps: &Caps) -> Vec<Write> {
 }
 
 /// Puts writes into packs, in their order, as many into each as it takes; a pack with one entry is a plain write. No sector
-/// occurs twice in a pack (H8): the device is free to join such entries, and so to bring them out of order.
+/// occurs twice in a pack (hazards-H8): the device is free to join such entries, and so to bring them out of order.
 pub(crate) fn pack(writes: Vec<Write>, caps: &Caps) -> Vec<Command> {
     let writes_max = caps.packed.map_or(1, |p| usize::from(p.writes_max));
     let mut packs: Vec<Vec<Write>> = Vec::new();

@@ -1,7 +1,7 @@
 //! Which completed writes a flush covers.
 //!
 //! A flush makes durable what completed before it *started*. An fsync that joins a flush which began before its last data
-//! write completed would acknowledge data that still sits in the cache (hazard H17). So the queue numbers completions
+//! write completed would acknowledge data that still sits in the cache (hazards-H17). So the queue numbers completions
 //! and flush starts:
 //!
 //! - B1 `completed` counts cached writes whose completion the host has seen;

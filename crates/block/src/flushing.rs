@@ -26,7 +26,7 @@ impl Flushing {
     /// Waits for its end.
     ///
     /// # Errors
-    /// What the device says: nothing is covered then (B3).
+    /// What the device says: nothing is covered then (durability-B3).
     pub fn wait(self) -> Result<(), DevError> {
         self.queue.end_flush(self.under_way)
     }

@@ -3,7 +3,7 @@
 //!
 //! - O1: for groups a < b and any cut, if any sector of b is new then all sectors of a are.
 //! - O2: when `finish` answers Ok, all of it is non-volatile.
-//! - O3: nothing is merged across groups, and no sector occurs twice in one command (H8).
+//! - O3: nothing is merged across groups, and no sector occurs twice in one command (hazards-H8).
 //! - O4: writes that were held back ([`OrderPlug::lead`]) stand in groups before all others, or have become non-volatile before
 //!   `finish` sends anything; if they failed then, it sends nothing. What they take along without need fails alone.
 
@@ -77,7 +77,7 @@ impl OrderPlug {
                 let (mut all, mut groups) = (vec![Vec::new()], groups.clone());
                 writes.into_iter().for_each(|w| add(&mut all, w));
                 if rt::mutant(Mutant::DataBesideRecord) {
-                    // H24 unguarded: behind what it should lead.
+                    // hazards-H24 unguarded: behind what it should lead.
                     std::mem::swap(&mut all, &mut groups);
                 }
                 all.append(&mut groups);
@@ -125,7 +125,7 @@ fn finish_groups(queue: &Arc<Queue>, mut groups: Vec<Vec<Write>>) -> Result<(), 
     Ok(())
 }
 
-/// True if a cut inside a pack respects the order of the groups in it (H20).
+/// True if a cut inside a pack respects the order of the groups in it (hazards-H20).
 fn may_share_packs(queue: &Queue, groups: usize) -> bool {
     let durable = queue.kind_of(true) == Kind::Durable;
     match queue.caps().packed.map(|p| p.order) {

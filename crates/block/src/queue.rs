@@ -158,7 +158,7 @@ impl Queue {
     }
 
     /// Discards sectors; a no-op on a device that cannot. A discard is volatile like a cached write: the answer is the
-    /// mark that a flush has to cover before anything may vouch for it (H19).
+    /// mark that a flush has to cover before anything may vouch for it (hazards-H19).
     ///
     /// # Errors
     /// What the device says.
@@ -177,8 +177,8 @@ impl Queue {
         result.map(|()| mark)
     }
 
-    /// Points homes at other pages, all of them or none, and waits. Like a cached write it is volatile at completion (S3 of
-    /// [`Remap`]) and goes into the marks: the answer is the mark that a flush has to cover before anything may vouch for the homes.
+    /// Points homes at other pages, all of them or none, and waits. Like a cached write it is volatile at completion (remap-S3)
+    /// and goes into the marks: the answer is the mark that a flush has to cover before anything may vouch for the homes.
     ///
     /// # Errors
     /// What the device says: then no home has changed.
@@ -217,7 +217,7 @@ impl Queue {
         self.end_flush(under_way)
     }
 
-    /// Sends a flush and does not wait for it. It covers what had completed by now (H17), and others may join it.
+    /// Sends a flush and does not wait for it. It covers what had completed by now (hazards-H17), and others may join it.
     pub fn start_flush(self: &Arc<Self>) -> Flushing {
         Flushing {
             queue: self.clone(),
@@ -309,7 +309,7 @@ impl Queue {
         self.state.lock().observer.take()
     }
 
-    /// Returns once a flush that started after `mark` has completed: one that has, one that is under way, or its own (H17).
+    /// Returns once a flush that started after `mark` has completed: one that has, one that is under way, or its own (hazards-H17).
     ///
     /// # Errors
     /// What the device says of the caller's own flush.

@@ -43,14 +43,14 @@ fn noticed(mutant: Mutant, workload: &str, caps: &Caps) {
     }
 }
 
-/// H8.
+/// hazards-H8.
 #[test]
 fn pack_twice() {
     let caps = packed(PackOrder::Prefix, 60);
     noticed(Mutant::PackTwice, "ordered plug, prefix", &caps);
 }
 
-/// H20.
+/// hazards-H20.
 #[test]
 fn pack_any_subset() {
     let caps = packed(PackOrder::AnySubset, 60);

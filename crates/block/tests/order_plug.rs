@@ -95,6 +95,7 @@ fn each_device_gets_the_fewest_commands_that_keep_the_order() {
     assert_eq!(cost("neither cache nor FUA"), (3, 0, 0));
 }
 
+/// order_plug-O3: what may be joined.
 #[test]
 fn o3_neighbours_join_inside_their_group_only() {
     in_sim(|| {
@@ -193,7 +194,7 @@ fn a_plug_packs_non_volatile_writes_on_any_device_that_can() {
     }
 }
 
-/// O4, H24: held writes lead, in the same command where a cut keeps a prefix of it.
+/// order_plug-O4, hazards-H24: held writes lead, in the same command where a cut keeps a prefix of it.
 #[test]
 fn o4_what_was_held_back_goes_ahead_of_all_groups() {
     for (name, caps) in devices() {
@@ -240,7 +241,7 @@ fn o4_what_was_held_back_goes_ahead_of_all_groups() {
     assert_eq!(cost(packed(PackOrder::AnySubset, 60)), 2);
 }
 
-/// O4: who waits for held writes sends them; a plug that comes later has nothing to send, and fails if they did.
+/// order_plug-O4: who waits for held writes sends them; a plug that comes later has nothing to send, and fails if they did.
 #[test]
 fn o4_held_writes_that_somebody_waited_for_have_been_sent() {
     for fails in [false, true] {

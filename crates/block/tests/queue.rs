@@ -125,7 +125,7 @@ fn a_failed_flush_covers_nothing_and_no_later_one_does() {
     assert!(queue.ensure_flushed(mark).is_err());
     assert!(!queue.is_flushed(mark) && queue.cache_dirty());
     device.gate.lock().fail = false;
-    // B3: the device has forgotten; the queue has not.
+    // durability-B3: the device has forgotten; the queue has not.
     let again = queue.ensure_flushed(mark).unwrap_err();
     assert!(again.why.contains("the flush failed"), "{again}");
     queue.write(Lba(8), Class::Data, block(1)).unwrap();

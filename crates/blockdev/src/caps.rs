@@ -59,8 +59,8 @@ pub struct Caps {
 }
 
 impl Caps {
-    /// True if a FUA write leaves every byte old or new whenever the power goes: what home writes of deltas need (A2 of
-    /// journal coalition).
+    /// True if a FUA write leaves every byte old or new whenever the power goes: what home writes of deltas need
+    /// (track-D2).
     pub fn writes_old_or_new(&self) -> bool {
         self.fua && self.reliable_granule.is_some()
     }

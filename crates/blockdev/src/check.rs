@@ -88,7 +88,7 @@ fn check_pack(caps: &Caps, request: &Request) -> Result<(), DevError> {
     match twice {
         Some(w) => Err(DevError::misuse(
             Some(w[1].0),
-            "written twice in one pack (H8)",
+            "written twice in one pack (hazards-H8)",
         )),
         None => Ok(()),
     }

@@ -221,7 +221,7 @@ fn illegal_packs_are_misuse(device: &dyn BlockDevice) {
     let beyond = vec![entry(device, 0, 50, 1), entry(device, caps.sectors, 50, 1)];
     is_misuse(device, Request::pack(beyond), "an entry beyond the end");
     let twice = vec![entry(device, 0, 50, 1), entry(device, unit, 50, 1)];
-    is_misuse(device, Request::pack(twice), "a sector twice (H8)");
+    is_misuse(device, Request::pack(twice), "a sector twice (hazards-H8)");
     let most = u64::from(packed.writes_max);
     if most < caps.sectors / (2 * unit) {
         let many = (0..=most).map(|n| entry(device, n * 2 * unit, 50, 1));

@@ -145,12 +145,14 @@ impl<M: Model> BlockDevice for Modelled<M> {
             return Err(DevError::power_lost());
         }
         match self.clock {
+            // I2: the lock was given back above.
             Clock::Runtime => rt::sleep_until(completion.at),
             Clock::Unpaced => {
                 let mut state = self.state.lock();
                 state.own_now = state.own_now.max(completion.at);
             }
         }
+        // I3.
         match self.state.lock().cut_at {
             Some(cut) if completion.at > cut => Err(DevError::power_lost()),
             _ => completion.result,

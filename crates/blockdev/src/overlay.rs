@@ -195,6 +195,7 @@ mod tests {
         disk.wait(disk.submit(request)).map(Reply::into_bytes)
     }
 
+    /// V2: the image that it began with stays as it was.
     #[test]
     fn writes_lie_above_the_image() {
         let below = Image::from_bytes(&[7; 3 * BLOCK_BYTES]);
@@ -239,6 +240,7 @@ mod tests {
         assert!(base::bytes::is_zero(&disk.block(1)) && !below.is_zero(1));
     }
 
+    /// V1.
     #[test]
     fn what_is_not_promised_is_refused() {
         let disk = OverlayDisk::new(caps(), Image::new());

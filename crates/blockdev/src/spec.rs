@@ -38,7 +38,7 @@
 //! - I2: a drawn sector is one of its versions since the last durable one, or garbage where the table says so.
 //! - I3: with equal history, cut and seed the draw is equal, whenever [`Ledger::advance`] was called in between.
 //! - I4: every state that the table allows is drawn by some seed, collateral damage aside.
-//! - I5: the parts of a REMAP have one fate (S4): they are entered, decided, durable and forgotten together.
+//! - I5: the parts of a REMAP have one fate (remap-S4): they are entered, decided, durable and forgotten together.
 
 use crate::Caps;
 use base::{Bytes, Lba, SECTORS_PER_BLOCK, Time};

@@ -85,7 +85,7 @@ impl SpecDisk {
         let open = self.open_writes();
         assert_eq!(open, 0, "a recording begins with a quiet device");
         let mut state = self.state.lock();
-        // T1: what is forgotten has no number.
+        // trace-T1: what is forgotten has no number.
         state.ledger = Ledger::new(u64::MAX);
         state.trace = Some(Trace {
             start: state.image.clone(),
@@ -114,7 +114,7 @@ impl SpecDisk {
             .at_cut(|ledger, image| ledger.lost(rt::now(), &self.caps, |n| image.block(n)))
     }
 
-    /// The content as reads see it.
+    /// The content as reads see it (I1).
     pub fn visible(&self) -> Image {
         self.state.lock().image.clone()
     }
@@ -151,7 +151,7 @@ impl SpecDisk {
         self.state.lock().broken_remaps = true;
     }
 
-    /// No REMAP makes an alias from now on: all of it is copied (S7), and refused if that is not allowed.
+    /// No REMAP makes an alias from now on: all of it is copied (remap-S7), and refused if that is not allowed.
     pub fn copy_remaps(&self) {
         self.state.lock().copied_remaps = true;
     }
@@ -353,7 +353,7 @@ impl State {
         outcome
     }
 
-    /// S1: every home takes over what its source holds now; then the sources of a move are gone.
+    /// remap-S1: every home takes over what its source holds now; then the sources of a move are gone.
     fn remap(
         &mut self,
         caps: &Caps,
@@ -453,6 +453,7 @@ impl BlockDevice for SpecDisk {
             return Err(DevError::power_lost());
         }
         rt::sleep_until(at);
+        // I2.
         match self.state.lock().cut_at {
             Some(cut) if at > cut => Err(DevError::power_lost()),
             _ => result,

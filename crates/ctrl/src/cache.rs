@@ -1,4 +1,7 @@
 //! The volatile write cache of a controller: lines of 4 KiB with one bit per sector.
+//!
+//! - C1: a line of an earlier epoch, or with FIFO any line, is written back as it was then: what replaces it comes in its own turn.
+//!   Until then both versions are here, and the newer one holds the sectors of both.
 
 use crate::span::{Part, merged};
 use base::{BLOCK_BYTES, Bytes, Map, Rng, SECTOR_BYTES};
@@ -29,10 +32,7 @@ impl Line {
     }
 }
 
-/// The lines, and the order in which they will be written back.
-///
-/// C1: a line of an earlier epoch, or with FIFO any line, is written back as it was then: what replaces it comes in its own turn.
-/// Until then both versions are here, and the newer one holds the sectors of both.
+/// The lines, and the order in which they will be written back (C1).
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     lines: Map<u64, Line>,

@@ -1,6 +1,6 @@
 //! Inside a controller over the FTL: the cache, the path to the chips, and what a cut leaves.
 //!
-//! eMMC cards and raw flash share it; the invariants E1 to E7 stand at the head of [`crate::emmc`], those of REMAP at the head of
+//! eMMC cards and raw flash share it; the invariants emmc-E1 to emmc-E7 stand at the head of [`crate::emmc`], those of REMAP at the head of
 //! [`crate::raw`].
 
 mod idle;
@@ -63,9 +63,9 @@ pub(crate) struct Firmware {
     units: u64,
     cache: Cache,
     pack_order: PackOrder,
-    /// The cache is written back in the order of arrival: all that goes to the chips is one ordered group.
+    /// The cache is written back in the order of arrival: all that goes to the chips is one ordered group (emmc-E6).
     fifo: bool,
-    /// Lines the cache holds, units on their way to the chips included (E4).
+    /// Lines the cache holds, units on their way to the chips included (emmc-E4).
     capacity: usize,
     timing: PathTiming,
     /// When the path to the chips can take the next unit.
@@ -181,7 +181,7 @@ impl Firmware {
 
     // Reading.
 
-    /// The content of a block as reads see it (E2), at no cost. Unreadable blocks show as zeros.
+    /// The content of a block as reads see it (emmc-E2), at no cost. Unreadable blocks show as zeros.
     pub fn visible(&self, block: u64) -> Bytes {
         let below = || {
             self.ftl
@@ -326,7 +326,7 @@ impl Firmware {
         self.cache.put(part, fill::compact(bytes));
         Ok(t)
     }
-    /// Waits until one more line fits (E4).
+    /// Waits until one more line fits (emmc-E4).
     fn wait_for_room(&mut self, mut t: Time) -> Result<Time, FtlError> {
         loop {
             self.in_flight.forget(t);
@@ -430,7 +430,7 @@ impl Firmware {
         }
         self.sync(t)
     }
-    /// Programs a part of a block, over every cached copy of it (E3); answers when its programming could begin.
+    /// Programs a part of a block, over every cached copy of it (emmc-E3); answers when its programming could begin.
     fn program_part(
         &mut self,
         mut t: Time,
@@ -459,7 +459,7 @@ impl Firmware {
         }
         Ok(end)
     }
-    /// Writes back all lines; everything accepted before `start` is durable at the end (E5).
+    /// Writes back all lines; everything accepted before `start` is durable at the end (emmc-E5).
     pub fn flush(&mut self, start: Time) -> Result<Time, FtlError> {
         let idle = self.cache.len() == 0
             && self.staged == 0

@@ -110,7 +110,7 @@ impl Plain {
     pub fn backlog(&self) -> usize {
         self.ledger.open_writes()
     }
-    /// A 4 KiB block as reads see it, at no cost.
+    /// A 4 KiB block as reads see it (I1), at no cost.
     pub(crate) fn visible(&self, block: u64) -> Bytes {
         self.blocks.get(block as usize).clone()
     }
@@ -278,6 +278,7 @@ impl Model for Plain {
                 result: Err(e),
             };
         }
+        // I2.
         let (end, reply) = self.run(self.busy_until.max(now), request.op);
         self.busy_until = end;
         Completion {

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | write buffer (`buffer_kib` > 0) and row buffers of the FTL | lost | everything flushed, FUA writes, REMAP with `fua` |
 //! | write, `buffer_kib = 0`, at completion | none: its programs have ended | the write |
-//! | REMAP, not flushed | the whole batch is lost, or nothing of it (S4) | flushed batches; with `buffer_kib = 0` every completed one |
+//! | REMAP, not flushed | the whole batch is lost, or nothing of it (remap-S4) | flushed batches; with `buffer_kib = 0` every completed one |
 //! | discard, not flushed | the old content comes back | flushed discards, until the next write |
 //! | unit being programmed | old or new, as a whole | all other units |
 //!
@@ -15,15 +15,15 @@
 //! - R1: all that a batch changes is changed by one batch of the FTL: aliases, and units that were copied because the mapping unit
 //!   cannot be shared. Copies wait in scratch units behind the exported capacity, which mean nothing: at power-up and after each
 //!   batch they are trimmed.
-//! - R2: an alias is made when its source is in the FTL (S8): lines of sources are written back before.
-//! - R3: everything that a batch reads is read before it writes anything (S1), and a refused batch has written nothing that the
-//!   host can see (S6, S7).
+//! - R2: an alias is made when its source is in the FTL (remap-S8): lines of sources are written back before.
+//! - R3: everything that a batch reads is read before it writes anything (remap-S1), and a refused batch has written nothing that the
+//!   host can see (remap-S6, remap-S7).
 //! - R4: no cached line of a home, nor of a source that has moved, outlives its batch: older content cannot overtake it.
 //! - R5: commands run one after the other; completion times do not decrease. Without a write buffer a completed write or REMAP
 //!   is durable: such a device answers [`Caps::volatile_cache`] with false, and hosts send it no flushes.
 //!
-//! With `transparent = true` the device shares content unasked: the module `firmware::transparent` says how, and its invariants T1
-//! to T4.
+//! With `transparent = true` the device shares content unasked: the module `firmware::transparent` says how, and its invariants transparent-T1
+//! to transparent-T4.
 
 use crate::FlashMedia;
 use crate::firmware::{Buffering, Firmware, PathTiming, Way, nanos, window};

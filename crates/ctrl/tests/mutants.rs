@@ -39,7 +39,7 @@ fn share_by_hash() {
     let (found, reached) = wrong(Some(Mutant::ShareByHash), WRITES);
     assert!(
         found > 0 && reached > 0,
-        "R21 survives: reached {reached} times"
+        "hazards-R21 survives: reached {reached} times"
     );
     println!(
         "mutant|share-by-hash|nandsim-2007,transparent=true, a hash of 6 bits|{reached}|final content is the host's view|1|1"

@@ -21,14 +21,18 @@ impl Ext4 {
             assert_eq!(
                 clear + state.waiting + state.held,
                 state.desc.free_blocks(),
-                "G2, G3, W1: free bits of group {group}, pending frees and windows"
+                "ext4-group-G2, ext4-group-G3, prealloc-W1: free bits of group {group}, pending frees and windows"
             );
         }
-        assert_eq!(self.space.on_disk(), free, "S2: free blocks");
-        assert_eq!(self.space.pending(), waiting, "G3: pending frees");
+        assert_eq!(self.space.on_disk(), free, "ext4-space-S2: free blocks");
+        assert_eq!(
+            self.space.pending(),
+            waiting,
+            "ext4-group-G3: pending frees"
+        );
         let pending = self.groups.pending.lock();
         let listed: u64 = pending.iter().map(|free| u64::from(free.len)).sum();
-        assert_eq!(listed, waiting, "G3: list of pending frees");
+        assert_eq!(listed, waiting, "ext4-group-G3: list of pending frees");
         drop(pending);
         let mut promised = 0;
         for inode in self.inodes.all() {
@@ -37,10 +41,10 @@ impl Ext4 {
             assert_eq!(
                 core.promise.data,
                 self.pages.delayed(inode.ino),
-                "F1: one promise per delayed page of inode {}",
+                "file-F1: one promise per delayed page of inode {}",
                 inode.ino
             );
         }
-        assert_eq!(self.space.promised(), promised, "F1: promises");
+        assert_eq!(self.space.promised(), promised, "file-F1: promises");
     }
 }

@@ -1,10 +1,10 @@
 //! The block allocator: finds runs near a goal, and keeps freed blocks out of use until their transaction is committed.
 //!
 //! Invariants:
-//! - A1 a block is handed out only if its bit is clear in the allocator's map, which keeps the bits of pending frees set (H18);
+//! - A1 a block is handed out only if its bit is clear in the allocator's map, which keeps the bits of pending frees set (hazards-H18);
 //! - A2 a freed block is discarded only after its transaction committed, and before it can be handed out again;
 //! - A3 nothing with a fixed place (superblocks, descriptors, bitmaps, inode tables) is handed out or freed;
-//! - A4 whoever has a claim (S2 of `space`) gets a block, whatever others do at the same time. Clear bits and bits of windows together are at least as
+//! - A4 whoever has a claim (ext4-space-S2) gets a block, whatever others do at the same time. Clear bits and bits of windows together are at least as
 //!   many as all claims, but while one group after the other is looked at, others may take what lies ahead, free what lies behind, and open windows over the
 //!   rest. So a search that found nothing is made once more *alone*: it keeps windows from being opened (`starving`), closes those that are open, and
 //!   holds every group. Then each free bit is clear and stays so, and one pass finds it.
@@ -385,7 +385,7 @@ impl Ext4 {
             let Some(free) = self.next_ripe() else {
                 return Ok(());
             };
-            // R14: a discard behind the first use of the block would take what a REMAP has brought there.
+            // hazards-R14: a discard behind the first use of the block would take what a REMAP has brought there.
             let late = self.options.discard && !free.late && rt::mutant(Mutant::DiscardLate);
             if self.options.discard && !late {
                 let start = self
@@ -401,7 +401,10 @@ impl Ext4 {
                 continue;
             }
             let mut state = self.groups.get(free.group).lock();
-            let map = state.map.as_deref_mut().expect("G2: freeing loads the map");
+            let map = state
+                .map
+                .as_deref_mut()
+                .expect("ext4-group-G2: freeing loads the map");
             bitmap::fill(map, free.start, free.len, false);
             state.waiting -= free.len;
             drop(state);

@@ -46,11 +46,11 @@ pub struct Ext4 {
     pub(crate) inodes: InodeCache,
     pub(crate) pages: PageCache,
     pub(crate) orphans: Orphans,
-    /// Guards blocks of extended attributes, which inodes may share (X3 of `xattr`). Taken inside a handle.
+    /// Guards blocks of extended attributes, which inodes may share (ext4-xattr-X3). Taken inside a handle.
     pub(crate) xattr_blocks: RwLock<()>,
     /// Free blocks kept for small files.
     pub(crate) small_window: Mutex<Option<Window>>,
-    /// Searches for the last free blocks that are under way (A4 of `balloc`).
+    /// Searches for the last free blocks that are under way (balloc-A4).
     pub(crate) starving: AtomicU32,
     pub(crate) random: Mutex<Rng>,
     pub(crate) latch: Mutex<Latch>,
@@ -61,7 +61,7 @@ pub struct Ext4 {
     pub(crate) sync_times: SyncTimes,
     /// What recovery did at mount.
     pub(crate) recovery: Option<RecoveryReport>,
-    /// The primary superblock was damaged at mount (M2 and M3 of `mount`).
+    /// The primary superblock was damaged at mount (ext4-mount-M2 and ext4-mount-M3).
     pub(crate) was_torn: bool,
 }
 
@@ -254,13 +254,13 @@ impl Ext4 {
         error
     }
 
-    /// Notes damage in the superblock, for e2fsck: through the journal, or in place if that is over (H22) and the log
+    /// Notes damage in the superblock, for e2fsck: through the journal, or in place if that is over (hazards-H22) and the log
     /// has full images only. The outcome does not matter: the mount is latched anyway.
     fn record_damage(&self) {
         let noted = self
             .transact(1, |tx| self.update_superblock(tx, note_damage))
             .and_then(|()| self.journal.commit_all().map_err(fault::journal));
-        // H9: deltas of the superblock may wait in the log of a journal that is over; under them home must stay as it is.
+        // hazards-H9: deltas of the superblock may wait in the log of a journal that is over; under them home must stay as it is.
         let deltas = self.journal.scheme().is_some_and(|s| s.is_coalition());
         if noted.is_err() && !deltas {
             let mut sb = self.sb.lock();

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - G1 the descriptor in memory is the one in the running content of its block; both change under the group's lock;
-//! - G2 `map`, once loaded, is the block bitmap with the bits of pending frees (hazard H18) and of windows set;
+//! - G2 `map`, once loaded, is the block bitmap with the bits of pending frees (hazards-H18) and of windows set;
 //! - G3 `waiting` counts the bits of pending frees, `held` those of windows.
 
 use crate::Ext4;
@@ -34,7 +34,7 @@ pub(crate) struct PendingFree {
     pub group: u32,
     pub start: u32,
     pub len: u32,
-    /// In use again, and still to be discarded: a deliberate mistake (R14).
+    /// In use again, and still to be discarded: a deliberate mistake (hazards-R14).
     pub late: bool,
 }
 
@@ -212,7 +212,7 @@ impl Ext4 {
         }
     }
 
-    /// Writes what changed in a descriptor since `before`, with its checksum.
+    /// Writes what changed in a descriptor since `before`, with its checksum (G1).
     pub(crate) fn put_desc(
         &self,
         tx: &mut Tx<'_>,

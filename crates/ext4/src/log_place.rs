@@ -54,8 +54,7 @@ pub(crate) fn external_place(log_queue: &Queue, sb: &Superblock) -> FsResult<Log
     Ok(place.with_block_size(size))
 }
 
-/// Refuses a log that has other users than this volume: whoever replays it for one of them writes into the others (L10 of the
-/// journal's `devices.rs`). Linux counts them only.
+/// Refuses a log that has other users than this volume: whoever replays it for one of them writes into the others (devices-L10). Linux counts them only.
 pub(crate) fn check_user(log_queue: &Queue, place: &LogPlace, sb: &Superblock) -> FsResult<()> {
     let log = log_superblock(log_queue, place)?;
     let users: Vec<String> = log.users().iter().map(hex).collect();

@@ -15,15 +15,15 @@
 //!
 //! Invariants:
 //! - M1 needs_recovery is durable before the first transaction commits, and cleared only when the log is empty. So an external log that holds
-//!   transactions beside a volume that was unmounted is of another time, and is refused (L8 of the journal's `devices.rs`);
-//! - M2 a superblock whose in-place write was torn (H22) is rebuilt from its backup: at those moments log and list of
-//!   orphans were empty, so nothing but counters, times and orphan_present (O5) differs;
+//!   transactions beside a volume that was unmounted is of another time, and is refused (devices-L8);
+//! - M2 a superblock whose in-place write was torn (hazards-H22) is rebuilt from its backup: at those moments log and list of
+//!   orphans were empty, so nothing but counters, times and orphan_present (orphan-O5) differs;
 //! - M3 a cut in the middle of a home write may have torn what leads to the log: then the superblock's backup and its copy of
 //!   the journal's mapping lead there, and recovery mends the rest. A volume of one group has no backup: there the torn
 //!   superblock itself is believed as far as it leads to a log of its UUID that waits for recovery, and must be whole afterwards;
 //! - M4 a mount that is refused has written nothing. What is refused is known when the orphans are read, and the first write comes after
 //!   that: of a log to recover all of it is looked at through what recovery will leave ([`Foreseen`]) before recovery writes. From the
-//!   first write on a mount can only fail, as any operation can: the device, or the blocks of an orphan that is ended (O6); then the
+//!   first write on a mount can only fail, as any operation can: the device, or the blocks of an orphan that is ended (orphan-O6); then the
 //!   journal notes the error (`s_errno`), and the log stays as it is;
 //! - M5 who wants no mount, but the log carried home ([`Ext4::recover_log`]), gets that for any log that is whole, whatever lies behind it: as of
 //!   e2fsck, which repairs a volume only as its last transaction left it. Of a log that is damaged nothing is written either. The superblock
@@ -300,7 +300,7 @@ impl Ext4 {
         if has_log && marked && !torn {
             if !found.recovered {
                 // Unmounted it was not, and recovery had nothing to do, so nobody has flushed: what a process that died has left
-                // in the device's cache is read as if it were durable, and this queue's marks do not know of it (H19).
+                // in the device's cache is read as if it were durable, and this queue's marks do not know of it (hazards-H19).
                 self.queue.flush().map_err(fault::device("flushing"))?;
             }
             // After recovery the mark is there; a write in place could only tear it.

@@ -6,7 +6,7 @@
 //! Invariants:
 //! - W1 the bits of a window are set in the allocator's map and clear on the device; `held` of the group counts them;
 //! - W2 windows are not taken off the account of free blocks: before a search fails they are all closed, and none is opened until it has ended
-//!   (A4 of `balloc`). An opener looks at `starving` under the lock that guards its window, and keeps that lock until the window stands there: whoever has
+//!   (balloc-A4). An opener looks at `starving` under the lock that guards its window, and keeps that lock until the window stands there: whoever has
 //!   raised `starving` and closes windows afterwards either was seen, or waits for that lock and finds the window.
 
 use crate::Ext4;

@@ -3,7 +3,7 @@
 //! As in Linux: the superuser, the user `s_def_resuid`, and who is in the group `s_def_resgid` unless that is 0. Who calls is what
 //! [`fscore::Caller`] says of the running task.
 //!
-//! - R1 whoever may not is given blocks only as far as those held back stay (S3 of `space`), in whatever operation;
+//! - R1 whoever may not is given blocks only as far as those held back stay (ext4-space-S3), in whatever operation;
 //! - R2 it is decided when blocks are promised, or claimed without a promise: what is promised is allocated in whosever call it is written back,
 //!   and nothing else is in the name of somebody else;
 //! - R3 a file that has blocks already, for which nothing was written so far or which it gives up, is not refused the blocks of its tree
@@ -33,7 +33,7 @@ pub(crate) struct Reserve {
 }
 
 impl Ext4 {
-    /// What is tried first.
+    /// What is tried first (R1).
     fn share(&self, right: Right) -> Share {
         let admitted = || self.reserve.owner.admits_by_number() == Some(true);
         match right {

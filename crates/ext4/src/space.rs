@@ -1,7 +1,7 @@
 //! The account of free blocks.
 //!
 //! Free blocks are of three kinds: *usable* (an allocation may take them now), *pending* (freed in a transaction that is not
-//! committed; hazard H18), and of the usable ones some are *promised* to delayed writes and to operations under way. A write
+//! committed; hazards-H18), and of the usable ones some are *promised* to delayed writes and to operations under way. A write
 //! that returned Ok has its blocks promised, so it can always be allocated later: ENOSPC is said at the write.
 //!
 //! Invariants:
@@ -145,8 +145,7 @@ impl Space {
         self.state.lock().pending
     }
 
-    /// Requests that were refused although others held blocks that they may not need: such a refusal is not for good (B5 of
-    /// `file/promise.rs`).
+    /// Requests that were refused although others held blocks that they may not need: such a refusal is not for good (promise-B5).
     pub fn refused_early(&self) -> u64 {
         self.state.lock().refused_early
     }

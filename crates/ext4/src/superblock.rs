@@ -1,6 +1,6 @@
 //! The superblock of a mounted file system.
 //!
-//! While the journal runs, changes go through it (H22). In place it is written at three moments only, when the log is
+//! While the journal runs, changes go through it (hazards-H22). In place it is written at three moments only, when the log is
 //! empty: at mount and at unmount (mount state, needs_recovery), and after a failure (error state).
 
 use crate::Ext4;
@@ -57,7 +57,7 @@ impl Ext4 {
         let old = *sb.bytes();
         change(&mut sb);
         if rt::mutant(Mutant::SuperblockDirect) {
-            // H9: without its transaction, and under the deltas of the next one.
+            // hazards-H9: without its transaction, and under the deltas of the next one.
             return write_in_place(&self.queue, &mut sb);
         }
         let mut new = vec![0; SUPERBLOCK_BYTES];

@@ -1,6 +1,6 @@
 //! Handles of the journal as the file system uses them.
 //!
-//! [`Ext4::transact`] is the only way to change metadata. It ends the handle on every path (rule 11, hazard H21):
+//! [`Ext4::transact`] is the only way to change metadata. It ends the handle on every path (rule 11, hazards-H21):
 //!
 //! - T1 a body that answers a POSIX error has left everything consistent (nothing changed, or undone); its handle is finished
 //!   and may commit;
@@ -60,6 +60,7 @@ impl Ext4 {
             right: Right::default(),
         };
         let answer = body(&mut tx);
+        // T3.
         self.space.release(std::mem::take(&mut tx.pool));
         match &answer {
             Err(e)
@@ -67,6 +68,7 @@ impl Ext4 {
                     && !matches!(e, FsError::Posix(_))
                     && !rt::mutant(Mutant::DropFinishes) =>
             {
+                // T2.
                 self.fail(e);
                 drop(tx);
             }

@@ -50,7 +50,7 @@ fn journaled_data() {
     explore(200..206, 16, Tear::Blocks, "data=journal");
 }
 
-/// Small fsyncs log their data, other data goes home directly, and the same blocks see both (S1 to S5 of `file/small.rs`).
+/// Small fsyncs log their data, other data goes home directly, and the same blocks see both (small-S1 to small-S5).
 #[test]
 fn small_data_through_the_log() {
     explore(
@@ -94,7 +94,7 @@ fn torn_sectors() {
     explore(300..306, 144, Tear::Sectors, "data=ordered");
 }
 
-/// The next mount replays a log of which the last blocks are in the cache only, and a cut takes from that what it likes (P7). Without the flush
+/// The next mount replays a log of which the last blocks are in the cache only, and a cut takes from that what it likes (journal-replay-P7). Without the flush
 /// each of these lives shows it, but for that of jftl-paper.
 fn recoveries(seeds: Range<u64>, options: &'static str) {
     let seen = cuts_of_recoveries((&new_volume(16), None), options, seeds, None);
@@ -113,7 +113,7 @@ fn recovery_of_what_a_dead_process_left_in_the_cache() {
 }
 
 /// The process dies, the power stays, the log was still empty: the next mount reads what the dead one left in the device's cache,
-/// and an fsync may not take it for durable because its own queue has never written anything (H19).
+/// and an fsync may not take it for durable because its own queue has never written anything (hazards-H19).
 #[test]
 fn what_a_dead_process_left_in_the_cache_is_durable_after_an_fsync() {
     for scheme in ["jbd2", "emmc", "adaptive"] {
@@ -225,7 +225,7 @@ fn fsyncs_without_journal_at_the_same_time_both_reach_the_file() {
     }
 }
 
-/// H22 in a volume of one group, whose superblock has no backup: a home write of it, cut between its sectors, is mended by the
+/// hazards-H22 in a volume of one group, whose superblock has no backup: a home write of it, cut between its sectors, is mended by the
 /// log. Without a log that waits for recovery the same block is refused.
 #[test]
 fn torn_superblock_without_backup_is_mended_by_the_log() {

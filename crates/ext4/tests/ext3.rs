@@ -210,7 +210,7 @@ fn the_log_is_that_of_jbd() {
     fs.unmount().expect("unmount");
 }
 
-/// Without checksums a damaged primary superblock is believed to belong here by the descriptors behind it (M2).
+/// Without checksums a damaged primary superblock is believed to belong here by the descriptors behind it (ext4-mount-M2).
 #[test]
 fn a_lost_superblock_is_replaced_by_its_backup() {
     let lose = |ram: &Arc<Ram>, n: u64| {
@@ -233,7 +233,7 @@ fn a_lost_superblock_is_replaced_by_its_backup() {
         assert!(report.is_clean(), "{}", said(&report));
     }
     // Descriptors, or the inode of the journal, are lost too: their images are in the log, and the copy of the journal's block
-    // map leads there (M3).
+    // map leads there (ext4-mount-M3).
     let sb = Superblock::parse(&block_of(&cut, 0)[1024..]).expect("a volume");
     let desc = GroupDesc::parse(&block_of(&cut, 1), sb.desc_bytes()).expect("a group");
     for torn in [1, desc.inode_table().0] {

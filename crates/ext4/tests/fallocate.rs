@@ -97,7 +97,8 @@ fn wanted() -> Files {
     ]
 }
 
-/// The device is full of other bytes, so that a block that is taken for written too early shows them.
+/// The device is full of other bytes, so that a block that is taken for written too early (fallocate-U2), or a page
+/// that is not whole (fallocate-U3), shows them.
 fn soil(fs: &Ext4) {
     let dirt = create(fs, "dirt");
     fs.open(dirt).expect("open");

@@ -259,7 +259,7 @@ fn fallocate_does_not_take_the_room_that_a_dirty_page_counts_on() {
     written_back_when_all_is_taken(
         |fs, ino| separate_pages(fs, ino, &[0, 10]),
         20,
-        // The root of the tree is full now (B3 of `promise`).
+        // The root of the tree is full now (promise-B3).
         |fs, ino| {
             fs.fallocate(ino, keep, 30 * 4096, 4096).expect("room");
             fs.fallocate(ino, keep, 40 * 4096, 4096).expect("room");
@@ -275,7 +275,7 @@ fn a_page_inside_an_unwritten_extent_can_split_it() {
             separate_pages(fs, ino, &[0, 10]);
             fs.fallocate(ino, keep, 20 * 4096, 3 * 4096).expect("room");
         },
-        // Three extents become five: the block that the page holds is for the tree (B1 of `promise`).
+        // Three extents become five: the block that the page holds is for the tree (promise-B1).
         21,
         |_, _| (),
     );

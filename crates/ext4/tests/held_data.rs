@@ -73,7 +73,7 @@ fn live(body: impl FnOnce(&Life) + Send + 'static) {
     );
 }
 
-/// F7: an overwrite in place that cannot be written is an error of that file once; the transaction it rode with commits.
+/// journal-commit-F7: an overwrite in place that cannot be written is an error of that file once; the transaction it rode with commits.
 #[test]
 fn an_overwrite_that_fails_in_the_pack_is_no_failure_of_the_commit() {
     live(|life| {

@@ -56,7 +56,7 @@ fn explore(mutant: Option<Mutant>, options: &str) -> Seen {
     seen
 }
 
-/// R14: what is freed is discarded behind its next use.
+/// hazards-R14: what is freed is discarded behind its next use.
 #[test]
 fn discard_late() {
     let (mutant, options) = (Mutant::DiscardLate, "scheme=jftl,data=journal,discard");
@@ -119,14 +119,14 @@ fn caught(mutant: Mutant, history: &str, explore: impl Fn(Option<Mutant>) -> See
     );
 }
 
-/// H25 on the device of homes.
+/// hazards-H25 on the device of homes.
 #[test]
 fn home_device_unflushed() {
     let explore = |mutant| explore_pair(mutant, "scheme=jbd2");
     caught(Mutant::HomeDeviceUnflushed, ON_TWO, explore);
 }
 
-/// H25 on the device of the log.
+/// hazards-H25 on the device of the log.
 #[test]
 fn log_device_unflushed() {
     let explore = |mutant| explore_pair(mutant, "scheme=jbd2");
@@ -147,7 +147,7 @@ fn explore_recoveries(
     }
 }
 
-/// H26.
+/// hazards-H26.
 #[test]
 fn replay_unflushed_log() {
     let volume = new_volume(MIB_OF_VOLUME);
@@ -155,7 +155,7 @@ fn replay_unflushed_log() {
     caught(Mutant::ReplayUnflushedLog, "scheme=jbd2", explore);
 }
 
-/// H26 with the log on a device of its own.
+/// hazards-H26 with the log on a device of its own.
 #[test]
 fn replay_unflushed_log_beside() {
     let (home, log) = new_pair(MIB_OF_VOLUME);
@@ -251,19 +251,19 @@ fn a_dirty_page_beside_fallocate() {
     fs.unmount().expect("clean");
 }
 
-/// S1: what one page was promised is promised to the next.
+/// hazards-S1: what one page was promised is promised to the next.
 #[test]
 fn promise_twice() {
     missed_by_a_crowd(Mutant::PromiseTwice, "cache=2", 300);
 }
 
-/// S2: the tree of the file needs a block when its pages are written.
+/// hazards-S2: the tree of the file needs a block when its pages are written.
 #[test]
 fn no_tree_promise() {
     missed_by_a_crowd(Mutant::NoTreePromise, "cache=8", 400);
 }
 
-/// S2: `fallocate` takes the room that dirty pages count on.
+/// hazards-S2: `fallocate` takes the room that dirty pages count on.
 #[test]
 fn tree_unsettled() {
     let workload = "a dirty page on a full volume";
@@ -272,13 +272,13 @@ fn tree_unsettled() {
     });
 }
 
-/// S3: the blocks that a claim is about are in windows, or freed behind the search.
+/// hazards-S3: the blocks that a claim is about are in windows, or freed behind the search.
 #[test]
 fn search_beside_others() {
     missed_by_a_crowd(Mutant::SearchBesideOthers, "cache=2", 400);
 }
 
-/// S3: the last free blocks become windows while the groups are taken one after the other.
+/// hazards-S3: the last free blocks become windows while the groups are taken one after the other.
 #[test]
 fn window_while_starving() {
     missed_by_a_crowd(Mutant::WindowWhileStarving, "cache=2", 400);

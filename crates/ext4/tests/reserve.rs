@@ -255,7 +255,7 @@ fn whatever_takes_blocks_asks_for_the_right_to_them() {
     }
 }
 
-/// R3: what `fallocate` gave a file can be written, and given back, wherever that splits its extents.
+/// reserve-R3: what `fallocate` gave a file can be written, and given back, wherever that splits its extents.
 #[test]
 fn what_a_file_has_is_its_own() {
     const PAGES: u64 = 1200;
@@ -312,7 +312,7 @@ fn what_a_file_has_is_its_own() {
     }
 }
 
-/// R2: what one was promised is written back in the calls of others.
+/// reserve-R2: what one was promised is written back in the calls of others.
 #[test]
 fn a_promise_is_kept_whoever_writes_back() {
     if !have_tools() {

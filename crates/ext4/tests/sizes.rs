@@ -98,7 +98,7 @@ fn blocks_smaller_than_a_sector_are_refused_by_name() {
     }
 }
 
-/// A range whose last page is dirty, and with it the size that only its write-back would have told the device (Z4 of `reshape`).
+/// A range whose last page is dirty, and with it the size that only its write-back would have told the device (reshape-Z4).
 #[test]
 fn a_dropped_tail_takes_no_size_along() {
     use FallocateMode::{PunchHole, ZeroRange, ZeroRangeKeepSize};

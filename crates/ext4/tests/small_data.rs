@@ -165,7 +165,7 @@ fn an_overwrite_of_what_the_log_never_had_goes_home() {
     });
 }
 
-/// S2: replay must not bring back what was logged before.
+/// small-S2: replay must not bring back what was logged before.
 #[test]
 fn what_the_log_holds_is_logged_again() {
     live("", |life| {
@@ -181,7 +181,7 @@ fn what_the_log_holds_is_logged_again() {
     });
 }
 
-/// S2, over blocks that have become unwritten since.
+/// small-S2, over blocks that have become unwritten since.
 #[test]
 fn blocks_that_became_unwritten_are_logged_again() {
     live("", |life| {
@@ -197,7 +197,7 @@ fn blocks_that_became_unwritten_are_logged_again() {
     });
 }
 
-/// S2: home is older than the log until a checkpoint.
+/// small-S2: home is older than the log until a checkpoint.
 #[test]
 fn it_is_read_from_the_log_until_it_is_home() {
     live("", |life| {
@@ -223,7 +223,7 @@ fn it_is_read_from_the_log_until_it_is_home() {
     });
 }
 
-/// S2: the zeros behind a new end.
+/// small-S2: the zeros behind a new end.
 #[test]
 fn a_cut_tail_stays_zero() {
     live("", |life| {
@@ -246,7 +246,7 @@ fn a_cut_tail_stays_zero() {
     });
 }
 
-/// S3: the next owner of a block keeps what he wrote, whether recovery or a late home write comes by.
+/// small-S3: the next owner of a block keeps what he wrote, whether recovery or a late home write comes by.
 #[test]
 fn a_freed_block_is_revoked() {
     live("", |life| {

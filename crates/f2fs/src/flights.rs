@@ -102,6 +102,7 @@ impl Flights {
             let result = written.result.map_err(fault::device("writing"));
             landed(flight.pages, &result);
             let mut state = self.state.lock();
+            // L2.
             state.mark = state.mark.max(written.mark);
             state.landing -= 1;
             drop(state);

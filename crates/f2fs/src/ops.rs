@@ -255,8 +255,8 @@ impl<'a> Op<'a> {
 }
 
 impl F2fs {
-    /// Runs an operation that changes metadata. With a journal its records belong to one epoch, which is picked at its first change,
-    /// when it holds all locks that protect what it changes until its end (F2FSJ I4).
+    /// Runs an operation that changes metadata (O1). With a journal its records belong to one epoch, which is picked at its first change,
+    /// when it holds all locks that protect what it changes until its end (f2fs-journal-I4).
     pub(crate) fn with_op<R>(&self, work: impl FnOnce(&Op<'_>) -> R) -> R {
         let mut op = self.ops.enter();
         op.tx = self.journal.as_ref().map(|journal| journal.plane.enter());
@@ -264,7 +264,7 @@ impl F2fs {
         if let Some(tx) = op.tx.take() {
             debug_assert!(
                 tx.bytes() <= self.op_max(),
-                "G12: an operation has logged {} bytes, and room for {} is kept",
+                "an operation has logged {} bytes, and room for {} is kept",
                 tx.bytes(),
                 self.op_max()
             );

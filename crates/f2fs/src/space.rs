@@ -7,7 +7,7 @@
 //! - S2 `blocks` never exceeds what the volume offers its users (`user_block_count`): overprovisioned segments are for cleaning;
 //! - S3 nor, by what a caller adds who is not [admitted](fscore::ReserveOwner) to them, that without the blocks held back (`reserve_root=`).
 //!   It is decided where they are counted (S1), so write-back, cleaning and checkpoints are never refused;
-//! - S4 *who may dirty a page*: a writer whose page has an address slot that is no hole (D1 of `file`), so the block is counted and all nodes that lead to
+//! - S4 *who may dirty a page*: a writer whose page has an address slot that is no hole (file-D1), so the block is counted and all nodes that lead to
 //!   it exist and are counted. A refused claim leaves the slot a hole. A page of a directory has its block from the operation that makes the entry, a node
 //!   from the one that takes its number, inline content lies in a node that exists;
 //! - S5 *write-back counts nothing*: a page out of place, a node, a directory block, and a copy by cleaning each take one block of a log and give

@@ -4,16 +4,16 @@
 //! What is acknowledged comes back: by the last checkpoint, and by the chain of node blocks written since then, of which a mount
 //! takes those with marks (`recover.rs`). Why that holds:
 //!
-//! - Y1 (data first; H30) the nodes that an fsync writes name no block whose write has not completed: between the wait for the data and the
+//! - Y1 (data first; hazards-H30) the nodes that an fsync writes name no block whose write has not completed: between the wait for the data and the
 //!   submission of the nodes nothing of the inode may be sent (its `wb` lock, its `gate` shared);
-//! - Y2 (marks; H31) the last node of an fsync has the mark: roll-forward takes all of them or none (Linux marks each of them, but for
+//! - Y2 (marks; hazards-H31) the last node of an fsync has the mark: roll-forward takes all of them or none (Linux marks each of them, but for
 //!   `strict`; attributes that lie in two nodes could come back in part). The inode block is the last one; it is among them, with a
 //!   dentry mark, as long as neither checkpoint nor chain has the inode: roll-forward makes inode and name from it;
-//! - Y3 (reasons; H32) what roll-forward does not bring back is asked for before nodes are written, and then a checkpoint is: see
+//! - Y3 (reasons; hazards-H32) what roll-forward does not bring back is asked for before nodes are written, and then a checkpoint is: see
 //!   [`Reason`];
-//! - Y4 (chain; H33) an fsync waits for every node block that got its address before its own ones did: roll-forward stops at the first block
+//! - Y4 (chain; hazards-H33) an fsync waits for every node block that got its address before its own ones did: roll-forward stops at the first block
 //!   of the chain that is missing. A node that could not be written latches the mount, so nobody behind it is acknowledged;
-//! - Y5 (flush; H17) it returns after a flush that started when data and nodes had completed. `strict`: data and nodes but the
+//! - Y5 (flush; hazards-H17) it returns after a flush that started when data and nodes had completed. `strict`: data and nodes but the
 //!   last are flushed before the last is written, which is non-volatile at completion: all of the fsync or nothing of it comes
 //!   back. `posix`: nodes may come back without their data, but only of an fsync that was not acknowledged. `nobarrier` flushes
 //!   nothing: acknowledged fsyncs, too, may come back as new inodes over old data;
@@ -237,7 +237,7 @@ impl F2fs {
         Ok(Step::Durable)
     }
 
-    /// Waits for the nodes of the inode, and for the flush.
+    /// Waits for the nodes of the inode, and for the flush (Y6).
     fn settle_sync(&self, inode: &Inode) -> FsResult<()> {
         let mut mark = inode.flights.mark();
         let chained = inode.tree.lock().chained;

@@ -131,7 +131,7 @@ impl F2fs {
         let (counted, valid) = (self.space.usage().blocks, self.segs.valid_blocks());
         assert!(
             counted >= valid,
-            "S1: {valid} blocks are valid, {counted} counted"
+            "f2fs-space-S1: {valid} blocks are valid, {counted} counted"
         );
         self.space.check();
     }

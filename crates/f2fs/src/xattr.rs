@@ -171,6 +171,7 @@ impl F2fs {
             return Err(Errno::NoSpc.into());
         }
         let nid = match fields.xattr_nid {
+            // X3.
             Nid(0) if needs_node => Some(self.make_xattr_node(op, inode)?),
             Nid(0) => None,
             nid if needs_node => Some(nid),

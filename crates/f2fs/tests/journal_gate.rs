@@ -121,7 +121,11 @@ fn an_operation_is_in_its_epoch() {
         };
         let epoch = stage.operate(0);
         let found = committer.join().expect("no panic");
-        assert_eq!(found, if epoch == 1 { 2 } else { 0 }, "I4: half of it");
+        assert_eq!(
+            found,
+            if epoch == 1 { 2 } else { 0 },
+            "f2fs-journal-I4: half of it"
+        );
     });
 }
 
@@ -145,7 +149,7 @@ fn tasks_and_a_commit(shards: usize) {
         assert_eq!(
             found,
             2 * expected,
-            "I4: half an operation, or one too few ({mine}, {others})"
+            "f2fs-journal-I4: half an operation, or one too few ({mine}, {others})"
         );
     });
 }
@@ -171,11 +175,11 @@ fn a_slot_is_used_again() {
         };
         let first = stage.operate(0);
         let second = stage.operate(0);
-        assert!(first <= second, "I4: {first} before {second}");
+        assert!(first <= second, "f2fs-journal-I4: {first} before {second}");
         let found = committer.join().expect("no panic");
         for (epoch, found) in [1, 2].into_iter().zip(found) {
             let mine = [first, second].iter().filter(|e| **e == epoch).count();
-            assert_eq!(found, 2 * mine as u64, "I4: epoch {epoch}");
+            assert_eq!(found, 2 * mine as u64, "f2fs-journal-I4: epoch {epoch}");
         }
     });
 }
@@ -192,7 +196,11 @@ fn a_later_operation_is_in_no_earlier_epoch() {
                 thread::spawn(move || {
                     let mut last = thing.lock().expect("no panic");
                     let epoch = stage.operate(task);
-                    assert!(*last <= epoch, "I4: epoch {epoch} behind {}", *last);
+                    assert!(
+                        *last <= epoch,
+                        "f2fs-journal-I4: epoch {epoch} behind {}",
+                        *last
+                    );
                     *last = epoch;
                 })
             })
@@ -220,7 +228,10 @@ fn a_gate_without_the_second_look_is_caught() {
             let epoch = stage.gate.running();
             stage.lists[0][epoch as usize].store(2, Ordering::Relaxed);
             let found = committer.join().expect("no panic");
-            assert!(epoch != 1 || found == 2, "I4: the operation is missing");
+            assert!(
+                epoch != 1 || found == 2,
+                "f2fs-journal-I4: the operation is missing"
+            );
         });
     });
     assert!(caught.is_err(), "loom sees no race where there is one");

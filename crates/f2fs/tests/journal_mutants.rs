@@ -53,25 +53,25 @@ fn notice(mutant: Mutant, options: &'static str) {
     panic!("{mutant} survives {LIVES} lives; its guard was reached {reached} times");
 }
 
-/// F51.
+/// hazards-F51.
 #[test]
 fn f2fsj_data_unflushed() {
     notice(Mutant::F2fsjDataUnflushed, "mode=lfs");
 }
 
-/// F43.
+/// hazards-F43.
 #[test]
 fn f2fsj_commit_before_data() {
     notice(Mutant::F2fsjCommitBeforeData, "mode=lfs");
 }
 
-/// F52.
+/// hazards-F52.
 #[test]
 fn f2fsj_ack_before_commit() {
     notice(Mutant::F2fsjAckBeforeCommit, "mode=lfs");
 }
 
-/// H17.
+/// hazards-H17.
 #[test]
 fn f2fsj_join_old_flush() {
     let mutant = Mutant::F2fsjJoinOldFlush;
@@ -121,7 +121,7 @@ fn notice_crowded(mutant: Mutant) {
     println!("mutant|{mutant}|f2fsj, nearly full|{reached}|file system|1|{LIVES}");
 }
 
-/// F61.
+/// hazards-F61.
 #[test]
 fn f2fsj_reuse_early() {
     notice_crowded(Mutant::F2fsjReuseEarly);
@@ -160,7 +160,7 @@ fn a_node_changes_hands(seed: u64, mistake: &Mistake) -> Result<(), String> {
         fs.check();
         match read {
             Ok(4096) if page == [3; 4096] => Ok(()),
-            other => Err(format!("T2: what was synced is lost: {other:?}")),
+            other => Err(format!("nat-T2: what was synced is lost: {other:?}")),
         }
     });
     match next.first_failure {
@@ -169,7 +169,7 @@ fn a_node_changes_hands(seed: u64, mistake: &Mistake) -> Result<(), String> {
     }
 }
 
-/// F62.
+/// hazards-F62.
 #[test]
 fn f2fsj_nid_early() {
     notice_life(
@@ -241,7 +241,7 @@ fn is_back(seed: u64, mistake: &Mistake) -> Result<usize, String> {
         match next.value.expect("a verdict") {
             Some(false) => {
                 return Err(format!(
-                    "seed {seed}, cut {n}: Z2: what was cut off is back"
+                    "seed {seed}, cut {n}: truncate-Z2: what was cut off is back"
                 ));
             }
             Some(true) => begun += 1,
@@ -251,7 +251,7 @@ fn is_back(seed: u64, mistake: &Mistake) -> Result<usize, String> {
     Ok(begun)
 }
 
-/// F63.
+/// hazards-F63.
 #[test]
 fn f2fsj_cut_unmarked() {
     let seen = is_back(1, &Mistake::default());
@@ -288,7 +288,7 @@ fn notice_life<T>(
     );
 }
 
-/// F45.
+/// hazards-F45.
 #[test]
 fn f2fsj_page_ahead() {
     notice_life(
@@ -298,7 +298,7 @@ fn f2fsj_page_ahead() {
     );
 }
 
-/// F71.
+/// hazards-F71.
 #[test]
 fn f2fsj_keep_old_place() {
     notice_life(
@@ -308,7 +308,7 @@ fn f2fsj_keep_old_place() {
     );
 }
 
-/// F72.
+/// hazards-F72.
 #[test]
 fn f2fsj_pack_ahead() {
     notice_life(
@@ -318,7 +318,7 @@ fn f2fsj_pack_ahead() {
     );
 }
 
-/// F73.
+/// hazards-F73.
 #[test]
 fn f2fsj_tail_early() {
     notice_life(
@@ -328,7 +328,7 @@ fn f2fsj_tail_early() {
     );
 }
 
-/// F55.
+/// hazards-F55.
 #[test]
 fn f2fsj_stale_incarnation() {
     notice_life(
@@ -338,7 +338,7 @@ fn f2fsj_stale_incarnation() {
     );
 }
 
-/// F56.
+/// hazards-F56.
 #[test]
 fn f2fsj_stamp_ignored() {
     notice_life(

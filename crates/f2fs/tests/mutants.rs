@@ -67,13 +67,13 @@ fn noticed(mutant: Mutant, options: &'static str) {
     );
 }
 
-/// F1: what is freed is written again before the next checkpoint.
+/// hazards-F1: what is freed is written again before the next checkpoint.
 #[test]
 fn f2fs_reuse_before_checkpoint() {
     noticed(Mutant::F2fsReuseBeforeCheckpoint, "cache=2,ipu_policy=0");
 }
 
-/// Y1: nodes are sent before their data: what Y5 excuses does not hide it.
+/// sync-Y1: nodes are sent before their data: what sync-Y5 excuses does not hide it.
 #[test]
 fn f2fs_node_before_data_in_cleaning() {
     let options = "cache=2,ipu_policy=0,mode=lfs";
@@ -108,7 +108,7 @@ fn lost_blocks(mutant: Option<Mutant>) -> (u64, u64) {
     (outcome.value.expect("a mount"), asked.unwrap_or(0))
 }
 
-/// H37: what was open without a name when the power failed is never freed.
+/// hazards-H37: what was open without a name when the power failed is never freed.
 #[test]
 fn f2fs_forget_orphan() {
     let mutant = Mutant::F2fsForgetOrphan;
@@ -166,7 +166,7 @@ fn notice_history(mutant: Mutant, history: fn() -> Result<(), String>) {
     println!("mutant|{mutant}|f2fs, a history of its own|{reached}|file system|1|1");
 }
 
-/// H30.
+/// hazards-H30.
 #[test]
 fn f2fs_node_before_data() {
     notice_sync(
@@ -176,55 +176,55 @@ fn f2fs_node_before_data() {
     );
 }
 
-/// H31.
+/// hazards-H31.
 #[test]
 fn f2fs_no_fsync_mark() {
     notice_sync(Mutant::F2fsNoFsyncMark, "fsync_mode=posix", 510);
 }
 
-/// H31.
+/// hazards-H31.
 #[test]
 fn f2fs_no_dentry_mark() {
     notice_sync(Mutant::F2fsNoDentryMark, "fsync_mode=posix", 520);
 }
 
-/// H32.
+/// hazards-H32.
 #[test]
 fn f2fs_ignore_reason() {
     notice_sync(Mutant::F2fsIgnoreReason, "fsync_mode=posix", 530);
 }
 
-/// H17.
+/// hazards-H17.
 #[test]
 fn f2fs_fsync_no_flush() {
     notice_sync(Mutant::F2fsFsyncNoFlush, "fsync_mode=posix", 540);
 }
 
-/// H33.
+/// hazards-H33.
 #[test]
 fn f2fs_no_chain_wait() {
     notice_sync(Mutant::F2fsNoChainWait, "fsync_mode=posix", 550);
 }
 
-/// H34.
+/// hazards-H34.
 #[test]
 fn f2fs_any_version() {
     notice_sync(Mutant::F2fsAnyVersion, "fsync_mode=posix", 560);
 }
 
-/// H34.
+/// hazards-H34.
 #[test]
 fn f2fs_revive_chain() {
     notice_history(Mutant::F2fsReviveChain, cuts::lives::revived);
 }
 
-/// H35.
+/// hazards-H35.
 #[test]
 fn f2fs_overwrite_chain() {
     notice_sync(Mutant::F2fsOverwriteChain, "fsync_mode=posix,mode=lfs", 500);
 }
 
-/// H36.
+/// hazards-H36.
 #[test]
 fn f2fs_keep_former_owner() {
     notice_history(Mutant::F2fsKeepFormerOwner, cuts::lives::shared);
@@ -342,7 +342,9 @@ fn notice_planes(mutant: Mutant) {
     assert!(reached > 0, "{mutant}: no one asked for its guard");
     let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed in {lives} lives"));
     assert!(
-        ["I4", "I7"].iter().any(|i| found.contains(i)),
+        ["f2fs-journal-I4", "f2fs-journal-I7"]
+            .iter()
+            .any(|i| found.contains(i)),
         "{mutant}: {found}"
     );
     assert_eq!(explored_planes(None).2, None, "the code with its guard");
@@ -350,19 +352,19 @@ fn notice_planes(mutant: Mutant) {
     println!("mutant|{mutant}|f2fsj, epochs|{reached}|atomicity|{lives}|{PLANE_LIVES}");
 }
 
-/// F41: records of an operation that meets a switch go to two epochs.
+/// hazards-F41: records of an operation that meets a switch go to two epochs.
 #[test]
 fn f2fsj_half_operation() {
     notice_planes(Mutant::F2fsjHalfOperation);
 }
 
-/// F42: an epoch is collected while operations are in it.
+/// hazards-F42: an epoch is collected while operations are in it.
 #[test]
 fn f2fsj_no_drain() {
     notice_planes(Mutant::F2fsjNoDrain);
 }
 
-/// F44: records stand in the order in which operations ended.
+/// hazards-F44: records stand in the order in which operations ended.
 #[test]
 fn f2fsj_order_of_ends() {
     notice_planes(Mutant::F2fsjOrderOfEnds);
@@ -405,25 +407,25 @@ fn missed_by_a_crowd(mutant: Mutant, mode: (u32, &'static str)) {
     });
 }
 
-/// S4: what users may have is given away, and cleaning has no room.
+/// hazards-S4: what users may have is given away, and cleaning has no room.
 #[test]
 fn f2fs_claim_beyond() {
     missed_by_a_crowd(Mutant::F2fsClaimBeyond, (0, ""));
 }
 
-/// S4: the same by nodes.
+/// hazards-S4: the same by nodes.
 #[test]
 fn f2fs_node_beyond() {
     missed_by_a_crowd(Mutant::F2fsNodeBeyond, (0, ""));
 }
 
-/// S6: pages that nobody counted are dirty.
+/// hazards-S6: pages that nobody counted are dirty.
 #[test]
 fn f2fs_slot_uncounted() {
     missed_by_a_crowd(Mutant::F2fsSlotUncounted, (0, ""));
 }
 
-/// S5: a volume with few segments to spare is written over in the cache, and all of it goes out at once.
+/// hazards-S5: a volume with few segments to spare is written over in the cache, and all of it goes out at once.
 #[test]
 fn f2fs_write_unbalanced() {
     missed(

@@ -54,25 +54,25 @@ fn notices_content(mutant: Mutant, options: &'static str) {
     );
 }
 
-/// F11: a checkpoint maps data that is still on its way.
+/// hazards-F11: a checkpoint maps data that is still on its way.
 #[test]
 fn f2fs_map_before_data() {
     notices_content(Mutant::F2fsMapBeforeData, "ipu_policy=0");
 }
 
-/// F12: inline data has left its inode, and its block waits for write-back.
+/// hazards-F12: inline data has left its inode, and its block waits for write-back.
 #[test]
 fn f2fs_leave_inline_late() {
     notices_content(Mutant::F2fsLeaveInlineLate, "ipu_policy=1");
 }
 
-/// F13: a page that was cut, or moved, goes over what the last checkpoint knows.
+/// hazards-F13: a page that was cut, or moved, goes over what the last checkpoint knows.
 #[test]
 fn f2fs_cut_in_place() {
     notices_content(Mutant::F2fsCutInPlace, "ipu_policy=1");
 }
 
-/// F14: the commit of an atomic write comes back in part.
+/// hazards-F14: the commit of an atomic write comes back in part.
 #[test]
 fn f2fs_atomic_by_parts() {
     notices_content(Mutant::F2fsAtomicByParts, "ipu_policy=0");

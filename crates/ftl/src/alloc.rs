@@ -9,7 +9,7 @@ use base::{Mutant, Time};
 use nand::BlockId;
 
 impl Ftl {
-    /// Opens a block for a lane of a stream: erased now (I8), lowest wear first for the host, highest for cold data.
+    /// Opens a block for a lane of a stream: erased now (ftl-I8), lowest wear first for the host, highest for cold data.
     pub(crate) fn open_block(
         &mut self,
         now: Time,
@@ -28,7 +28,7 @@ impl Ftl {
                 if self.pools[pool].free == 0 {
                     return Err(self.end_of_life("no free block is left"));
                 }
-                // Every free block waits for evidence that is still in a buffer (I2).
+                // Every free block waits for evidence that is still in a buffer (ftl-I2).
                 if std::mem::replace(&mut drained, true) {
                     return Err(
                         self.end_of_life("every free block waits for a unit whose program failed")
@@ -161,7 +161,7 @@ impl Ftl {
             }
         }
     }
-    /// Collects until host or folding may take an ordinary block (I6).
+    /// Collects until host or folding may take an ordinary block (ftl-I6).
     fn make_room(&mut self, now: Time) -> Result<(), FtlError> {
         while self.pools[ORDINARY].free <= RESERVE {
             self.rescue(now)?;

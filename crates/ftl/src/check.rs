@@ -21,7 +21,7 @@ impl Ftl {
         for (ppn, who) in &owners {
             assert!(
                 who.contains(self.p2l.get(*ppn as usize)),
-                "I1: P2L does not answer L2P at slot {ppn}"
+                "ftl-I1: P2L does not answer L2P at slot {ppn}"
             );
             valid[self.layout.place(*ppn).0 as usize] += 1;
         }
@@ -34,23 +34,23 @@ impl Ftl {
         assert_eq!(
             owned,
             valid.iter().sum::<u32>() as usize,
-            "I1: a slot has an owner that left it"
+            "ftl-I1: a slot has an owner that left it"
         );
         for (i, info) in self.blocks.iter().enumerate() {
             assert_eq!(
                 info.valid, valid[i],
-                "I1: valid count of block {i} ({:?})",
+                "ftl-I1: valid count of block {i} ({:?})",
                 info.state
             );
             let idle = matches!(info.state, State::Free | State::Bad | State::Meta);
             assert!(
                 !idle || info.valid == 0,
-                "I1: block {i} is {:?} and holds data",
+                "ftl-I1: block {i} is {:?} and holds data",
                 info.state
             );
             assert!(
                 info.filled <= self.layout.rows_in(i as u32),
-                "I1: block {i} holds too many rows"
+                "ftl-I1: block {i} holds too many rows"
             );
         }
         for pool in [ORDINARY, SLC] {
@@ -61,7 +61,7 @@ impl Ftl {
                 assert_eq!(
                     self.pool_of(*block),
                     self.pool_for(stream),
-                    "I12: block {block} is open for stream {stream}"
+                    "slc-I12: block {block} is open for stream {stream}"
                 );
             }
         }
@@ -70,7 +70,7 @@ impl Ftl {
             assert_eq!(
                 self.blocks[*block as usize].state,
                 State::Open,
-                "I1: block {block} of a lane is not open"
+                "ftl-I1: block {block} of a lane is not open"
             );
         }
     }
@@ -82,28 +82,28 @@ impl Ftl {
             assert_eq!(
                 Some(&listed),
                 owners.get(&ppn),
-                "I1: the list of owners of slot {ppn}"
+                "ftl-I1: the list of owners of slot {ppn}"
             );
-            assert_eq!(listed.len(), list.len(), "I1: twice an owner of {ppn}");
+            assert_eq!(listed.len(), list.len(), "ftl-I1: twice an owner of {ppn}");
             extra += list.len() as u32 - 1;
         }
         for (ppn, who) in owners {
             assert!(
                 who.len() == 1 || self.owners.of(*ppn).is_some(),
-                "I1: slot {ppn} has owners {who:?} and no list"
+                "ftl-I1: slot {ppn} has owners {who:?} and no list"
             );
         }
-        assert_eq!(extra, self.owners.extra(), "I1: count of owners");
+        assert_eq!(extra, self.owners.extra(), "ftl-I1: count of owners");
         assert!(
             extra <= self.owners.cap.max(self.owners.found),
-            "I16: {extra} owners beyond the first, at most {}",
+            "remap-I16: {extra} owners beyond the first, at most {}",
             self.owners.cap
         );
         for batch in &self.log.batches {
             for pair in batch.pairs.iter().filter(|p| p.slot != NONE) {
                 assert!(
                     self.buffered(pair.slot).is_none(),
-                    "I3: a record names slot {}, which is in memory",
+                    "ftl-I3: a record names slot {}, which is in memory",
                     pair.slot
                 );
             }
@@ -111,7 +111,7 @@ impl Ftl {
         for lpn in self.log.owners.keys() {
             assert!(
                 self.slot_of(*lpn).is_some(),
-                "I2: a record for unit {lpn}, which owns nothing"
+                "ftl-I2: a record for unit {lpn}, which owns nothing"
             );
         }
     }
@@ -125,12 +125,12 @@ impl Ftl {
         let free = mine.iter().filter(|b| b.state == State::Free).count();
         assert_eq!(
             free, self.pools[pool].free as usize,
-            "I6: count of free blocks of pool {pool}"
+            "ftl-I6: count of free blocks of pool {pool}"
         );
         assert_eq!(
             free as u32,
             self.free.count(pool),
-            "I8: set of free blocks of pool {pool}"
+            "ftl-I8: set of free blocks of pool {pool}"
         );
         self.check_lists(pool);
         let failing = mine
@@ -139,7 +139,7 @@ impl Ftl {
             .count();
         assert_eq!(
             failing, self.pools[pool].failing as usize,
-            "I1: count of failing blocks of pool {pool}"
+            "ftl-I1: count of failing blocks of pool {pool}"
         );
     }
     /// The lists of closed blocks say what the block table says.
@@ -150,12 +150,15 @@ impl Ftl {
             .zip(&self.blocks)
             .filter(|(i, b)| b.state == State::Closed && self.pool_of(*i) == pool);
         let closed: Vec<u32> = closed.map(|(i, _)| i).collect();
-        assert_eq!(listed, closed, "I7: list of closed blocks of pool {pool}");
+        assert_eq!(
+            listed, closed,
+            "ftl-I7: list of closed blocks of pool {pool}"
+        );
         for block in closed {
             let listed = self.victims.valid_of(block);
             assert!(
                 listed == Some(self.blocks[block as usize].valid) || self.is_victim(block),
-                "I7: block {block} is in bucket {listed:?}"
+                "ftl-I7: block {block} is in bucket {listed:?}"
             );
         }
     }
@@ -165,7 +168,7 @@ impl Ftl {
         if let Some((tag, _)) = self.fetch(ppn) {
             assert!(
                 tag.kind != Kind::Pad || self.buffered(ppn).is_some(),
-                "I1: unit {lpn} points to {tag:?}"
+                "ftl-I1: unit {lpn} points to {tag:?}"
             );
         }
     }

@@ -5,7 +5,7 @@ use crate::victim::Policy;
 use nand::{BlockId, Geometry, PageAddr};
 use serde::Deserialize;
 
-/// Free blocks that only garbage collection may take (I6): one to copy into while one is being filled.
+/// Free blocks that only garbage collection may take (ftl-I6): one to copy into while one is being filled.
 pub const RESERVE: u32 = 2;
 
 /// "No unit", "no slot".
@@ -116,7 +116,7 @@ impl Config {
     }
 }
 
-/// Pages of a block of a map area, which is used with one bit per cell (I20).
+/// Pages of a block of a map area, which is used with one bit per cell (pairs-I20).
 fn meta_pages(geometry: &Geometry) -> u32 {
     geometry.pages_per_block / geometry.pairing.bits()
 }
@@ -130,11 +130,11 @@ pub(crate) fn area_blocks(config: &Config, geometry: &Geometry, blocks: u64) -> 
     (blocks_used + 1).max(parallel) as u32
 }
 
-/// Chips that program word lines whole (N6) are refused.
+/// Chips that program word lines whole (nand-N6) are refused.
 fn check_pairing(geometry: &Geometry) -> Result<(), String> {
     if geometry.pairing.pages_at_once() > 1 {
         return Err(format!(
-            "pairing = {:?} programs word lines whole (N6), which this translation layer cannot; use none, dist3 or shadow6",
+            "pairing = {:?} programs word lines whole (nand-N6), which this translation layer cannot; use none, dist3 or shadow6",
             geometry.pairing
         ));
     }

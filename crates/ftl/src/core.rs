@@ -124,7 +124,7 @@ pub struct Ftl {
     pub(crate) read_only: Option<String>,
     pub(crate) stats: FtlStats,
     pub(crate) switch: crate::mutant::Switch,
-    /// Rows whose cells will be programmed again (I20); nothing on parts with one bit per cell.
+    /// Rows whose cells will be programmed again (pairs-I20); nothing on parts with one bit per cell.
     pub(crate) pairs: Vec<crate::pairs::OpenRow>,
     /// Rows to write anew: block, row.
     pub(crate) scrub: std::collections::BTreeSet<(u32, u32)>,
@@ -494,7 +494,7 @@ impl Ftl {
             entry.accept = entry.accept.min(accept);
         }
         self.l2p.set(lpn as usize, ppn);
-        // R20
+        // hazards-R20
         if !others.is_empty() && self.mutant(Mutant::WriteThroughAlias) {
             for owner in others {
                 self.leave(owner.lpn);
@@ -540,7 +540,7 @@ impl Ftl {
             return Ok(None);
         }
         let (tags, data) = self.tagged(&row);
-        // I10: what is programmed now says that the last group has ended, and so do copies of what was in it (I11).
+        // group-I10: what is programmed now says that the last group has ended, and so do copies of what was in it (group-I11).
         let places = row.entries.iter().filter_map(|e| e.member);
         let now = match self.group.open && { places }.all(|(group, _)| self.group.is_open(group)) {
             true => now,
@@ -599,10 +599,10 @@ impl Ftl {
     }
     /// Drops a unit that is still in a row buffer: its slot will be programmed as padding, so that it cannot take a version
     /// greater than that of a later TRIM. Answers with the number of the operation that brought it: what it was to be the
-    /// evidence for (I2) now waits for the operation that drops it.
+    /// evidence for (ftl-I2) now waits for the operation that drops it.
     pub(crate) fn drop_buffered(&mut self, ppn: u32) -> Option<u64> {
         let copied = self.buffered(ppn)?.birth.is_some();
-        // R6
+        // hazards-R6
         let stays = copied && self.mutant(Mutant::CopyIsNewer);
         let entry = self.buffered_mut(ppn)?;
         match stays {

@@ -1,8 +1,8 @@
 //! Counting mode: the map, the block table and the policies of the real FTL, without data, tags, log or chips.
 //!
 //! [`Counting`] is told the same [`Config`] and [`Geometry`] as [`crate::Ftl`] and takes the same decisions in the same order: victims
-//! (`victim`), free blocks (`free`), static levelling (`wear`), pace of collection (`gc::pace`), the reserve (I6) and the gate that
-//! keeps a block from being opened while a copy of its units is in a row buffer (I2). So that for the same sequence of writes it
+//! (`victim`), free blocks (`free`), static levelling (`wear`), pace of collection (`gc::pace`), the reserve (ftl-I6) and the gate that
+//! keeps a block from being opened while a copy of its units is in a row buffer (ftl-I2). So that for the same sequence of writes it
 //! programs and erases as often; a test compares the two. It needs 8 bytes per slot: 512 GiB in units of 4 KiB fit in 1.2 GB.
 //!
 //! Left out is what needs the medium: checkpoints and log (so a TRIM is durable at once), failing blocks, ordered groups.
@@ -345,7 +345,7 @@ impl Counting {
         if slot >= end && self.pools[pool].victim.is_some_and(|(v, _)| v == block) {
             assert_eq!(
                 self.blocks[block as usize].valid, 0,
-                "I1: a collected block has valid slots left"
+                "ftl-I1: a collected block has valid slots left"
             );
             self.pools[pool].victim = None;
         }
@@ -513,7 +513,7 @@ impl Counting {
                 if std::mem::replace(&mut drained, true) {
                     return Err(FtlError::ReadOnly("no free block is left".into()));
                 }
-                // Every free block waits for a copy that is still in a buffer (I2).
+                // Every free block waits for a copy that is still in a buffer (ftl-I2).
                 self.drain();
                 continue;
             };
@@ -530,7 +530,7 @@ impl Counting {
             return Ok(block);
         }
     }
-    /// Collects, or folds, until more than `keep` blocks of a pool are free (I6).
+    /// Collects, or folds, until more than `keep` blocks of a pool are free (ftl-I6).
     fn make_room(&mut self, pool: usize, keep: u32) -> Result<(), FtlError> {
         while self.pools[pool].free <= keep {
             if self.pick_victim(pool).is_none() {
@@ -553,26 +553,29 @@ impl Counting {
     pub fn check(&self) {
         let mut valid = vec![0; self.blocks.len()];
         for (lpn, &ppn) in (0u32..).zip(&self.l2p).filter(|(_, p)| **p != NONE) {
-            assert_eq!(self.p2l[ppn as usize], lpn, "I1: P2L does not answer L2P");
+            assert_eq!(
+                self.p2l[ppn as usize], lpn,
+                "ftl-I1: P2L does not answer L2P"
+            );
             valid[(ppn / self.layout.slots_per_block) as usize] += 1;
         }
         let owned = self.p2l.iter().filter(|l| **l != NONE).count();
         assert_eq!(
             owned as u64, self.mapped,
-            "I1: a slot has an owner that left it"
+            "ftl-I1: a slot has an owner that left it"
         );
         for (i, info) in self.blocks.iter().enumerate() {
-            assert_eq!(info.valid, valid[i], "I1: valid count of block {i}");
+            assert_eq!(info.valid, valid[i], "ftl-I1: valid count of block {i}");
             let listed = self.victims.valid_of(i as u32);
             let closed = (info.state == State::Closed).then_some(info.valid);
             let victim = self.is_victim(i as u32);
-            assert!(listed == closed || victim, "I7: bucket of block {i}");
+            assert!(listed == closed || victim, "ftl-I7: bucket of block {i}");
         }
         for pool in [ORDINARY, SLC] {
             assert_eq!(
                 self.pools[pool].free,
                 self.free.count(pool),
-                "I8: free blocks"
+                "ftl-I8: free blocks"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! When a free block may be erased: as soon as what replaces its content is durable (I2).
+//! When a free block may be erased: as soon as what replaces its content is durable (ftl-I2).
 //!
 //! A block becomes free when its last valid slot is taken by operation number f ([`BlockInfo::freed_at`]). It may be erased when the
 //! programs of all operations up to f have ended. One time for everything programmed so far is always late enough; where a row

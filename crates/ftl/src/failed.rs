@@ -15,7 +15,7 @@ impl Ftl {
         self.leave_lane(stream, row.block);
         self.failed.push(row);
     }
-    /// Puts the units of rows that were set aside into the cold stream, and lets their blocks be emptied and retired (I9).
+    /// Puts the units of rows that were set aside into the cold stream, and lets their blocks be emptied and retired (ftl-I9).
     ///
     /// # Errors
     /// The device became read-only; units that have no new row stay in memory.
@@ -37,7 +37,7 @@ impl Ftl {
         }
         Ok(())
     }
-    /// Programs everything that is in row buffers, failed rows included: afterwards L2P names programmed slots only (I3).
+    /// Programs everything that is in row buffers, failed rows included: afterwards L2P names programmed slots only (ftl-I3).
     pub(crate) fn empty_buffers(&mut self, now: Time) -> Result<(), FtlError> {
         loop {
             self.issue_all(now)?;

@@ -30,12 +30,12 @@ impl FreeBlocks {
     /// A block has become free.
     pub fn insert(&mut self, pool: usize, block: u32, erases: u32) {
         let new = self.set(pool, block).insert((erases, block));
-        assert!(new, "I8: block {block} becomes free twice");
+        assert!(new, "ftl-I8: block {block} becomes free twice");
     }
     /// A free block is taken.
     pub fn take(&mut self, pool: usize, block: u32, erases: u32) {
         let was = self.set(pool, block).remove(&(erases, block));
-        assert!(was, "I8: block {block} is taken and is not free");
+        assert!(was, "ftl-I8: block {block} is taken and is not free");
     }
     /// Free blocks of a pool.
     pub fn count(&self, pool: usize) -> u32 {

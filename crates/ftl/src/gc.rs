@@ -74,7 +74,7 @@ impl Ftl {
         self.collect(now, pool, u32::MAX)?;
         Ok(true)
     }
-    /// The victim at hand, or the next: failing blocks first, then what the policy says (I7).
+    /// The victim at hand, or the next: failing blocks first, then what the policy says (ftl-I7).
     /// Every full block of the SLC area is one: a copy of it takes fewer cells.
     pub(crate) fn pick_victim(&mut self, pool: usize) -> Option<(u32, u32)> {
         if self.pools[pool].victim.is_none() {
@@ -96,7 +96,7 @@ impl Ftl {
         }
         self.pools[pool].victim
     }
-    /// True if the reserve (I6) is not whole although no block of it is open: each cut in collection closes a block for good.
+    /// True if the reserve (ftl-I6) is not whole although no block of it is open: each cut in collection closes a block for good.
     fn cuts_took_reserve(&self) -> bool {
         self.pools[ORDINARY].free < RESERVE && self.streams[GC].lanes[0].is_none()
     }
@@ -129,7 +129,7 @@ impl Ftl {
             let live: Vec<u32> = (first..first + self.layout.slots_per_row)
                 .filter(|p| *self.p2l.get(*p as usize) != NONE)
                 .collect();
-            // A copy must not show a part of a batch that is only in memory (I13).
+            // A copy must not show a part of a batch that is only in memory (remap-I13).
             if live.iter().any(|p| self.has_unlogged_owner(*p)) {
                 self.write_log(now)?;
             }
@@ -148,13 +148,13 @@ impl Ftl {
         if slot >= end && self.pools[pool].victim.is_some_and(|(v, _)| v == block) {
             assert_eq!(
                 self.blocks[block as usize].valid, 0,
-                "I1: a collected block has valid slots left"
+                "ftl-I1: a collected block has valid slots left"
             );
             self.pools[pool].victim = None;
         }
         Ok(())
     }
-    /// Moves one valid slot into a stream of copies; its owners' versions travel with it (I4).
+    /// Moves one valid slot into a stream of copies; its owners' versions travel with it (ftl-I4).
     pub(crate) fn copy(
         &mut self,
         now: Time,
@@ -169,7 +169,7 @@ impl Ftl {
         let Some((tag, data)) = self.fetch(ppn).filter(|(tag, _)| tag.kind != Kind::Pad) else {
             return self.copy_lost(now.max(read), owners, to);
         };
-        // R4
+        // hazards-R4
         let shared = owners.len() > 1 || owners[0].lpn != tag.lpn;
         if shared && self.mutant(Mutant::CollectByTag) {
             for owner in owners.iter().filter(|o| o.lpn != tag.lpn) {
@@ -189,13 +189,13 @@ impl Ftl {
             birth: Some(owner.version),
             accept: 0,
             host: false,
-            // I11: the copy keeps the unit's place, if the group is still open when it is programmed.
+            // group-I11: the copy keeps the unit's place, if the group is still open when it is programmed.
             member: match tag.mark {
                 GroupMark::Member(index) => Some((tag.group, index)),
                 _ => None,
             },
         };
-        // I13: a tag that shows a part of a batch is programmed when all of the batch is on flash.
+        // remap-I13: a tag that shows a part of a batch is programmed when all of the batch is on flash.
         let from = match shared {
             true => now.max(read).max(self.log.batch_end),
             false => now.max(read),

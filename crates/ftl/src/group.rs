@@ -13,7 +13,7 @@
 //!   end. A copy that is programmed when its group has ended has no place in it: its tag is the proof that it has ended, and the
 //!   places that TRIMs, REMAP and checkpoints leave without a trace are not missed.
 //!
-//! The erase gate (I2) holds as it is: an erase starts after every program issued so far has ended, and those are a prefix of the
+//! The erase gate (ftl-I2) holds as it is: an erase starts after every program issued so far has ended, and those are a prefix of the
 //! group by then.
 
 use crate::core::{Ftl, FtlError};

@@ -3,7 +3,7 @@
 //! Over-provisioning: of all good blocks, those of the two map areas and of the SLC area, those that streams keep open or free
 //! ([`crate::RESERVE`], lanes, slack) and those expected to go bad are set apart; what is left, divided by 1 + rho, is exported
 //! ([`Config::units_for`]). Blocks that go bad use up rho first. Below the floor ([`Health::floor_blocks`]) collection could not
-//! end any more (I6), so the device turns read-only and says why; the exported size never changes.
+//! end any more (ftl-I6), so the device turns read-only and says why; the exported size never changes.
 
 use crate::config::area_blocks;
 use crate::core::Ftl;

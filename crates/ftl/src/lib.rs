@@ -35,8 +35,8 @@
 //! - I8: free blocks are never trusted to be erased: each is erased when it is opened.
 //! - I9 (rescue): a unit whose program failed stays readable in memory, holds up erases like any buffered unit (I2), and is in
 //!   another row before the next flush or checkpoint is done.
-//! - I10, I11: ordered groups; see `group`.
-//! - I12 (area): the SLC area; see `slc`.
+//! - group-I10, group-I11: ordered groups; see `group`.
+//! - slc-I12 (area): the SLC area; see `slc`.
 
 mod alloc;
 mod check;

@@ -3,6 +3,10 @@
 //! An area is a stripe over its good blocks. A checkpoint is numbered pages: block table, map segments (those that are all
 //! unmapped are left out), and last the root. The log pages follow the root. Pages carry checkpoint number and index, so
 //! reading needs no knowledge of which blocks were good when they were written.
+//!
+//! - I22 (seal): on chips whose pages may read well after a cut and fail later, a root counts only if the page behind it is no
+//!   longer erased, whatever it holds: then its own program had ended. Until then nothing has been erased that the root before
+//!   needs (ftl-I5), and that one counts.
 
 use crate::config::{BLOCK_ENTRY, LOST, META_HEADER, NONE};
 use crate::core::{BlockInfo, Ftl, FtlError, State};
@@ -17,11 +21,7 @@ use std::collections::BTreeMap;
 const MAGIC: u32 = 0x4C54_4656;
 /// Version of what this crate writes to flash (docs/format/ftl.md); the root carries it.
 pub(crate) const FORMAT: u32 = 2;
-/// Bytes behind the root's content that name the place of its seal: a second root page, programmed when the first is complete.
-///
-/// I22 (seal): on chips whose pages may read well after a cut and fail later, a root counts only if the page behind it is no
-/// longer erased, whatever it holds: then its own program had ended. Until then nothing has been erased that the root before
-/// needs (I5), and that one counts.
+/// Bytes behind the root's content that name the place of its seal (I22): a second root page, programmed when the first is complete.
 pub(crate) const SEAL_BYTES: usize = 8;
 /// Bytes of the root's content.
 pub(crate) const ROOT_BYTES: usize = 44;
@@ -171,8 +171,8 @@ impl Ftl {
     pub(crate) fn area(&self, which: u32) -> std::ops::Range<u32> {
         which * self.layout.area..(which + 1) * self.layout.area
     }
-    /// Writes what is pending into the log; opens a new checkpoint instead if it does not fit there (R23). Owners whose slots are
-    /// in memory stay pending, as their slots' old places do (I2).
+    /// Writes what is pending into the log; opens a new checkpoint instead if it does not fit there (hazards-R23). Owners whose slots are
+    /// in memory stay pending, as their slots' old places do (ftl-I2).
     pub(crate) fn write_log(&mut self, now: Time) -> Result<(), FtlError> {
         let owners = self.owners_to_log();
         if self.log.pending.is_empty() && self.log.batches.is_empty() && owners.is_empty() {
@@ -188,7 +188,7 @@ impl Ftl {
             writer.owners(self.version, &owners);
         }
         let mut start = now.max(self.log.root_end).max(self.group.not_before);
-        // I3: a record names slots whose programs have ended (R2).
+        // ftl-I3: a record names slots whose programs have ended (hazards-R2).
         let names_slots = !self.log.batches.is_empty() || !owners.is_empty();
         if names_slots && !self.mutant(Mutant::PairBeforeSource) {
             start = start.max(self.evidence_end);
@@ -268,7 +268,7 @@ impl Ftl {
         let version = self.version;
         let batches = !self.log.batches.is_empty();
         self.stats.checkpoints += 1;
-        // The area to write is that of the older checkpoint; the current root is durable before it is erased (I5).
+        // The area to write is that of the older checkpoint; the current root is durable before it is erased (ftl-I5).
         let start = now.max(self.log.root_end);
         for _ in 0..=self.layout.area {
             if let Some(end) = self.try_checkpoint(start) {
@@ -343,7 +343,7 @@ impl Ftl {
         put_le32(&mut root, 32, self.layout.slc_blocks);
         put_le32(&mut root, 36, self.layout.slc_rows);
         put_le32(&mut root, 40, self.format);
-        // I3: the root vouches for every program before it, so it starts when they have ended.
+        // ftl-I3: the root vouches for every program before it, so it starts when they have ended.
         let start = end.max(self.evidence_end);
         if !self.may_be_unstable() {
             let page = self.meta_page(MetaKind::Root, 0, root);
@@ -368,7 +368,7 @@ impl Ftl {
         }
         any.then_some(body)
     }
-    /// All owners of a slot are written, not just the one that P2L names (R7).
+    /// All owners of a slot are written, not just the one that P2L names (hazards-R7).
     fn mapping_to_write(&self, lpn: u32) -> u32 {
         match *self.l2p.get(lpn as usize) {
             ppn if ppn < LOST

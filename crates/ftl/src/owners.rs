@@ -1,12 +1,12 @@
 //! Who owns a slot: the units whose content it holds. Usually one, the unit in its tag; after a REMAP more, or another one.
 //!
 //! P2L names one owner of each valid slot. A slot with several owners, or one whose owner took it over since the last checkpoint,
-//! has a list here, with versions. Garbage collection asks these lists, never the tag (R4).
+//! has a list here, with versions. Garbage collection asks these lists, never the tag (hazards-R4).
 //!
 //! The version of an owner is what copies of the slot carry for it. It need not be exact: any number works that is at least that
 //! of the effect which made it an owner and below that of any later effect on the unit. So a list may be dropped when a
 //! checkpoint is written, if one owner is left: then the checkpoint's own number serves, for tags that are older than the
-//! checkpoint are not looked at any more (I14).
+//! checkpoint are not looked at any more (remap-I14).
 
 use crate::config::{LOST, NONE};
 use crate::core::Ftl;
@@ -26,7 +26,7 @@ pub(crate) struct Owners {
     lists: BTreeMap<u32, Vec<Owner>>,
     /// Owners beyond the first of each slot.
     extra: u32,
-    /// Most of those (R15).
+    /// Most of those (hazards-R15).
     pub cap: u32,
     /// Those that recovery found.
     pub found: u32,
@@ -56,7 +56,7 @@ impl Owners {
     pub fn set(&mut self, ppn: u32, list: Vec<Owner>) {
         self.extra += list.len() as u32 - 1;
         let old = self.lists.insert(ppn, list);
-        debug_assert!(old.is_none(), "I1: slot {ppn} has a list already");
+        debug_assert!(old.is_none(), "ftl-I1: slot {ppn} has a list already");
     }
     /// Takes a slot's list.
     pub fn take(&mut self, ppn: u32) -> Option<Vec<Owner>> {
@@ -111,8 +111,8 @@ impl Ftl {
         self.owners.set(ppn, list);
         self.l2p.set(owner.lpn as usize, ppn);
     }
-    /// A unit leaves its slot; the last one to do so frees it (R8). Answers with the number of the operation for whose evidence
-    /// an erase waits, if that is still in memory: it now has to wait for what the unit leaves for (I2).
+    /// A unit leaves its slot; the last one to do so frees it (hazards-R8). Answers with the number of the operation for whose evidence
+    /// an erase waits, if that is still in memory: it now has to wait for what the unit leaves for (ftl-I2).
     pub(crate) fn leave(&mut self, lpn: u32) -> Option<u64> {
         let ppn = self.slot_of(lpn)?;
         let noted = self.log.owners.remove(&lpn);
@@ -166,7 +166,7 @@ impl Ftl {
         let fresh = |o: &Owner| self.log.batches.iter().any(|b| b.version == o.version);
         !self.log.batches.is_empty() && self.owners.of(ppn).is_some_and(|l| l.iter().any(fresh))
     }
-    /// Slots may have this many owners beyond the first, all together; past it REMAP copies (R15).
+    /// Slots may have this many owners beyond the first, all together; past it REMAP copies (hazards-R15).
     pub fn set_alias_cap(&mut self, most: u32) {
         self.owners.cap = most;
     }

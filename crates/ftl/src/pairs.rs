@@ -1,8 +1,8 @@
 //! Parts with two bits per cell: a page is safe only when the later page of its word line is programmed.
 //!
-//! An interrupted program of the later page can destroy the earlier one, which may have been flushed long ago (R17). So:
+//! An interrupted program of the later page can destroy the earlier one, which may have been flushed long ago (hazards-R17). So:
 //!
-//! - I20 (pairs): a flush is done, a checkpoint names a slot, and a program is evidence for an erase (I2), only when every page
+//! - I20 (pairs): a flush is done, a checkpoint names a slot, and a program is evidence for an erase (ftl-I2), only when every page
 //!   that shares cells with it is programmed. Where the host's data end before that, pages without content follow, at most as
 //!   many as the distance of the pairs (ftl, "FLUSH pads to the pair boundary").
 //! - The map's own areas are used with one bit per cell, so the root and the log have no pairs.
@@ -80,7 +80,7 @@ impl Ftl {
     /// Makes every programmed row safe (I20), or only those that a flush waits for.
     pub(crate) fn close_pairs(&mut self, now: Time, all: bool) -> Result<(), FtlError> {
         while let Some(open) = self.pairs.iter().find(|open| all || open.host).copied() {
-            // R17
+            // hazards-R17
             if !all && self.mutant(Mutant::FlushHalfPairs) {
                 return Ok(());
             }

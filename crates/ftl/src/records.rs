@@ -9,7 +9,7 @@
 //! | owners | kind 2 u8, 0 u8, entries u16, 0 u32, sequence u64, 0 u64 | unit u32, slot u32, version u64 |
 //!
 //! Every piece of a batch names the whole, so there is no begin and no end record: a batch is there when its pieces are
-//! (I13).
+//! (remap-I13).
 
 use crate::config::{LOST, NONE};
 use crate::core::FtlError;
@@ -43,7 +43,7 @@ pub(crate) struct LogBatch {
     /// The sources are trimmed.
     pub moves: bool,
     pub pairs: Vec<LogPair>,
-    /// Number of its operation; what the units leave behind waits for it (I2).
+    /// Number of its operation; what the units leave behind waits for it (ftl-I2).
     pub accept: u64,
 }
 

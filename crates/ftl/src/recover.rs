@@ -5,10 +5,10 @@
 //! | 1 | read both map areas; choose the newest checkpoint whose pages are all there |
 //! | 2 | load its block table and map: state at version C |
 //! | 3 | read the first tag of every data block: opened since C, or open at C? |
-//! | 4 | of those blocks read all tags up to the first erased row; units behind a hole of the newest group are dropped (I11) |
-//! | 5 | read the records behind the root: TRIMs, whole batches (I13), owners of moved slots |
-//! | 6 | fold: per unit the greatest (birth, program sequence) above C wins over the map; records take part by version (I4). So a pair whose slot was moved loses to the copy |
-//! | 7 | a mapping into a block that was opened after it was written down is lost (I15); rebuild P2L, owners and counts; open blocks are closed for good |
+//! | 4 | of those blocks read all tags up to the first erased row; units behind a hole of the newest group are dropped (group-I11) |
+//! | 5 | read the records behind the root: TRIMs, whole batches (remap-I13), owners of moved slots |
+//! | 6 | fold: per unit the greatest (birth, program sequence) above C wins over the map; records take part by version (ftl-I4). So a pair whose slot was moved loses to the copy |
+//! | 7 | a mapping into a block that was opened after it was written down is lost (remap-I15); rebuild P2L, owners and counts; open blocks are closed for good |
 //! | 8 | write a fresh checkpoint into the other area before the first write |
 //!
 //! Steps 1 to 7 write nothing; a cut in step 8 leaves the older root valid. The reads are bounded: see
@@ -92,13 +92,13 @@ impl Ftl {
         let slots = ftl.layout.blocks * ftl.layout.slots_per_block;
         let log = log.filter(|p| p.kind == MetaKind::Log);
         let mut log = records::Found::read(log, ftl.layout.units, slots)?;
-        // R3
+        // hazards-R3
         if !log.partial.is_empty() && ftl.mutant(Mutant::HalfBatch) {
             log.batches.append(&mut log.partial);
         }
         let candidates = ftl.candidates(&rows, checkpoint, &log, &mut opened);
         ftl.fold(candidates, &log, checkpoint, &opened);
-        // R22
+        // hazards-R22
         if ftl.version > checkpoint && ftl.mutant(Mutant::VersionRegresses) {
             ftl.version = checkpoint;
         }
@@ -369,7 +369,7 @@ impl Ftl {
         self.fetch(self.layout.ppn(block, row, slot))
             .map(|(tag, _)| tag)
     }
-    /// Steps 6 and 7: the map. A mapping counts if its block was opened before the mapping was written down (I15).
+    /// Steps 6 and 7: the map. A mapping counts if its block was opened before the mapping was written down (remap-I15).
     fn fold(
         &mut self,
         mut candidates: BTreeMap<u32, Candidate>,
@@ -403,7 +403,7 @@ impl Ftl {
             self.l2p.set(lpn as usize, if lost { LOST } else { c.ppn });
         }
     }
-    /// Step 7: what follows from the map. Units that share a slot are its owners (R7).
+    /// Step 7: what follows from the map. Units that share a slot are its owners (hazards-R7).
     fn rebuild(&mut self) {
         let mapped: Vec<(u32, u32)> = self
             .l2p
@@ -446,7 +446,7 @@ impl Ftl {
     }
 }
 
-/// Keeps the greater of two places of a unit (I4).
+/// Keeps the greater of two places of a unit (ftl-I4).
 fn offer(found: &mut BTreeMap<u32, Candidate>, lpn: u32, new: Candidate) {
     let best = found.entry(lpn).or_insert(new);
     if (new.birth, new.prog) > (best.birth, best.prog) {
@@ -487,12 +487,12 @@ impl Ftl {
             false => used,
         }
     }
-    /// True if the root was complete before the cut (I22).
+    /// True if the root was complete before the cut (meta-I22).
     fn is_sealed(&self, root: &MetaPage) -> bool {
         let Some((body, place)) = root.body.split_last_chunk::<SEAL_BYTES>() else {
             return true;
         };
-        // R18
+        // hazards-R18
         if body.len() < ROOT_BYTES || self.mutant(Mutant::TrustLastPage) {
             return true;
         }

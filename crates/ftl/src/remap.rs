@@ -1,42 +1,42 @@
 //! REMAP: units take over the content of other units (JFTL, 3.1).
 //!
 //! A batch makes its homes owners of the slots that their sources own (see `owners`): no page is programmed but the record. With
-//! [`Mode::Move`] the sources then leave their slots. A unit whose source holds nothing reads as zeros afterwards (R19). Past the
-//! cap of owners (R15) units are copied: each under a number behind the last unit, which no recovery looks at; then the
+//! [`Mode::Move`] the sources then leave their slots. A unit whose source holds nothing reads as zeros afterwards (hazards-R19). Past the
+//! cap of owners (hazards-R15) units are copied: each under a number behind the last unit, which no recovery looks at; then the
 //! home takes over the copy's slot as it would the source's. So a batch that mixes both is all or nothing by one record, and
 //! an error while copying leaves nothing behind.
 //!
-//! # The argument (continues the list of the crate: I1 to I12)
+//! # The argument (continues the list of the crate: ftl-I1 to slc-I12)
 //!
-//! - I1, with aliases: the owners of a slot are the units that L2P maps to it; P2L names one of them; valid counts count slots
-//!   (R8).
-//! - I2, with aliases: for every unit that *owned* a slot of the block durably. A unit that leaves a slot takes over the number
-//!   for which an erase waits ([`Ftl::leave`](crate::Ftl)); records in memory hold up erases like units in memory (R5). So
+//! - ftl-I1, with aliases: the owners of a slot are the units that L2P maps to it; P2L names one of them; valid counts count slots
+//!   (hazards-R8).
+//! - ftl-I2, with aliases: for every unit that *owned* a slot of the block durably. A unit that leaves a slot takes over the number
+//!   for which an erase waits ([`Ftl::leave`](crate::Ftl)); records in memory hold up erases like units in memory (hazards-R5). So
 //!   the slot that a pending record names is not erased before the record, and what replaced it, are durable.
-//! - I3, with records: a log page that names slots is programmed after every program so far has ended (R2). Sources are
-//!   programmed before their batch takes its version (S8), those in rows that failed included.
-//! - I4, with records: a pair is a candidate (R, R) for its home, R the batch's version; an owner's record is (version, its own
+//! - ftl-I3, with records: a log page that names slots is programmed after every program so far has ended (hazards-R2). Sources are
+//!   programmed before their batch takes its version (remap-S8), those in rows that failed included.
+//! - ftl-I4, with records: a pair is a candidate (R, R) for its home, R the batch's version; an owner's record is (version, its own
 //!   place in the order of programs). A moved batch is a TRIM of its sources at R. A copy of a shared slot carries the version of the
 //!   owner in its tag and wins over that owner's pair by its program sequence: recovery follows the slot that way.
-//! - I9, with aliases: a slot in a row that failed keeps its owners until it is in another row; records name it only then.
-//! - I10, I11: a batch ends the group, as a TRIM does: a source that is in a group has been programmed with all of it, before
+//! - ftl-I9, with aliases: a slot in a row that failed keeps its owners until it is in another row; records name it only then.
+//! - group-I10, group-I11: a batch ends the group, as a TRIM does: a source that is in a group has been programmed with all of it, before
 //!   anything that names its slot. A copy keeps the place in its group, whichever owner its tag names.
-//! - I12: a slot of the SLC area is shared and folded like any other.
+//! - slc-I12: a slot of the SLC area is shared and folded like any other.
 //! - I13 (batch): every piece of a batch in the log names its version, count and checksum; recovery takes a batch of which all
-//!   pieces are there, and nothing of another (R3). Nothing else shows a part of it before: its homes are not in any tag
+//!   pieces are there, and nothing of another (hazards-R3). Nothing else shows a part of it before: its homes are not in any tag
 //!   until a copy of their slots is made, and a copy is made of slots whose batches are logged only, and programmed when they
 //!   are on flash; a checkpoint holds all of a batch or nothing.
 //! - I14 (versions of owners): a copy carries for each owner a version that is at least that of the effect which made it an
 //!   owner, and below any later effect on it. For owners since the last checkpoint that is the effect's own; for others the
 //!   checkpoint's number serves, since tags up to it are not looked at.
 //! - I15 (reuse): recovery believes a mapping only if its block was opened before the mapping was written down; else the
-//!   content is lost and reads fail. With I2 that takes a damaged page.
+//!   content is lost and reads fail. With ftl-I2 that takes a damaged page.
 //! - I16 (cap): owners beyond the first of their slots never exceed the cap, but for what recovery finds under a greater one.
 //!
 //! Claim: after a cut every unit holds the value of an effect not older than the last that a completed flush covers, and of each
-//! batch all or nothing is there. Flushed effects are on flash as tags or records; I2 and I5 keep the newest evidence of each
-//! unit until newer is durable; I4 picks the newest. A pair's slot is whole by I3; if it was moved, its owner's copy is
-//! durable by I2 and wins. The checkpoint at the end of recovery is exactly what was found, so the argument holds for cuts in
+//! batch all or nothing is there. Flushed effects are on flash as tags or records; ftl-I2 and ftl-I5 keep the newest evidence of each
+//! unit until newer is durable; ftl-I4 picks the newest. A pair's slot is whole by ftl-I3; if it was moved, its owner's copy is
+//! durable by ftl-I2 and wins. The checkpoint at the end of recovery is exactly what was found, so the argument holds for cuts in
 //! sequence.
 
 use crate::config::NONE;
@@ -197,13 +197,13 @@ impl Ftl {
             NONE => return NONE,
             slot => self.layout.place(slot),
         };
-        // R16: slots are shared, not pages.
+        // hazards-R16: slots are shared, not pages.
         match place > 0 && self.mutant(Mutant::AliasWholePage) {
             true => self.layout.ppn(block, row, 0),
             false => slot,
         }
     }
-    /// Programs what holds the sources (S8), so that slots can be named (I3).
+    /// Programs what holds the sources (remap-S8), so that slots can be named (ftl-I3).
     fn program_sources(&mut self, now: Time, units: &[Unit]) -> Result<(), FtlError> {
         let waits = |ftl: &Ftl| {
             let slots = units.iter().filter_map(|u| ftl.slot_of(u.src));
@@ -219,7 +219,7 @@ impl Ftl {
         }
         Ok(())
     }
-    /// The units that cannot share a slot: those past the cap (R15).
+    /// The units that cannot share a slot: those past the cap (hazards-R15).
     fn to_copy(&self, units: &[Unit], mode: Mode) -> Vec<usize> {
         let mut room = self.owners.cap.saturating_sub(self.owners.extra());
         let mut first = base::Set::default();
@@ -239,7 +239,7 @@ impl Ftl {
         }
         copied
     }
-    /// Most copies of a batch: they lie beside what they replace until the batch is whole, and collection must go on (I6, I7).
+    /// Most copies of a batch: they lie beside what they replace until the batch is whole, and collection must go on (ftl-I6, ftl-I7).
     fn copy_room(&self) -> u64 {
         let good = self.good_blocks();
         let spare = good.saturating_sub(self.layout.data_blocks_needed(&self.config));
@@ -313,11 +313,11 @@ impl Ftl {
         for (unit, slot) in units.iter().zip(slots) {
             assert!(
                 *slot == NONE || self.buffered(*slot).is_none(),
-                "I3: the source of unit {} is not programmed",
+                "ftl-I3: the source of unit {} is not programmed",
                 unit.home
             );
             let (home, src, slot) = (unit.home, unit.src, *slot);
-            // R19
+            // hazards-R19
             if slot == NONE && self.mutant(Mutant::UnwrittenKeepsHome) {
                 continue;
             }
@@ -374,7 +374,7 @@ impl Ftl {
             if let Some(expect) = pair.expect {
                 let _ = self.read(now, pair.src..pair.src + pair.len);
                 let differs = expect != base::collections::fingerprint(&bytes.concat());
-                // R11
+                // hazards-R11
                 if differs && !self.mutant(Mutant::IgnoreExpect) {
                     return Err(RemapError::Expect { index });
                 }

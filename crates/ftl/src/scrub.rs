@@ -98,7 +98,7 @@ impl Ftl {
         if live.is_empty() || self.pending_rows().any(waits) {
             return Ok(());
         }
-        // A copy must not show a part of a batch that is only in memory (I13).
+        // A copy must not show a part of a batch that is only in memory (remap-I13).
         if live.iter().any(|p| self.has_unlogged_owner(*p)) {
             self.write_log(now)?;
         }

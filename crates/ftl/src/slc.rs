@@ -3,10 +3,10 @@
 //! With [`Config::slc`] the host stream opens blocks of the area only. What it holds is *folded*: copied as garbage collection
 //! copies, into ordinary blocks, by a stream of its own. A host write that finds no free block of the area waits until one block
 //! is folded; [`Ftl::fold_idle`] folds while nobody waits. A unit has the same tag in either place, so recovery knows nothing of
-//! folding: the copy keeps its birth version (I4), and the SLC block is erased only when the copies are durable (I2).
+//! folding: the copy keeps its birth version (ftl-I4), and the SLC block is erased only when the copies are durable (ftl-I2).
 //!
 //! - I12 (area): the host stream opens blocks of the area and no other stream does; folding and collection fill ordinary
-//!   blocks. Folding keeps to the reserve as the host does without an area (I6). Folding a block ends, whatever the area holds:
+//!   blocks. Folding keeps to the reserve as the host does without an area (ftl-I6). Folding a block ends, whatever the area holds:
 //!   the capacity exported fits into the ordinary blocks alone.
 
 use crate::config::SlcArea;

@@ -102,7 +102,7 @@ fn it_waits_for_the_write_that_replaced_a_buffered_copy() {
     ftl.issue(Time(0), GC).unwrap();
     assert!(
         !may_be_erased(&ftl, f),
-        "I2: the only durable copy of unit 31 is in it"
+        "ftl-I2: the only durable copy of unit 31 is in it"
     );
     ftl.flush(Time(0)).unwrap();
     assert!(may_be_erased(&ftl, f));
@@ -116,7 +116,7 @@ fn it_waits_for_the_trim_that_dropped_a_buffered_copy() {
     ftl.issue(Time(0), GC).unwrap();
     assert!(
         !may_be_erased(&ftl, f),
-        "I2: the record of the TRIM is not logged"
+        "ftl-I2: the record of the TRIM is not logged"
     );
     ftl.flush(Time(0)).unwrap();
     assert!(may_be_erased(&ftl, f));
@@ -158,7 +158,7 @@ fn units_whose_program_failed_still_count_as_not_durable() {
         assert_eq!(
             ftl.blocks[f as usize].state,
             State::Free,
-            "I2: erased before its units were on flash again"
+            "ftl-I2: erased before its units were on flash again"
         );
         ftl.check();
     }
@@ -176,7 +176,7 @@ fn a_root_waits_for_the_programs_it_describes() {
     ftl.checkpoint(Time(0)).unwrap();
     assert!(
         ftl.log.root_end.0 >= data.0 + 100_000,
-        "I3: root at {}, data until {data}",
+        "ftl-I3: root at {}, data until {data}",
         ftl.log.root_end
     );
 }
@@ -194,7 +194,7 @@ fn two_checkpoints_in_a_row_leave_a_root_at_every_moment() {
         let mounted = Ftl::mount(Nand::new(media, TIMING), CONFIG, Time(0));
         assert!(
             mounted.is_ok(),
-            "I5: no root after a cut at {at}: {:?}",
+            "ftl-I5: no root after a cut at {at}: {:?}",
             mounted.err()
         );
     }
@@ -205,7 +205,7 @@ fn full_blocks_are_no_victims() {
     let (mut ftl, f) = with_a_full_block();
     assert!(
         !ftl.collect_victim(Time(0), crate::slc::ORDINARY).unwrap(),
-        "I7: block {f} has nothing to gain"
+        "ftl-I7: block {f} has nothing to gain"
     );
     assert_eq!(ftl.stats().gc_units, 0);
     assert_ne!(*ftl.l2p.get(0), NONE);
@@ -245,7 +245,7 @@ fn a_mapping_into_a_block_that_was_reused_is_lost_and_never_another_units_conten
     let (next, _) = Ftl::mount(Nand::new(media, TIMING), CONFIG, Time(0)).unwrap();
     next.check();
     for lpn in 0..32 {
-        assert!(next.content(lpn).is_err(), "I15: unit {lpn}");
+        assert!(next.content(lpn).is_err(), "remap-I15: unit {lpn}");
     }
     assert_eq!(next.content(40).unwrap()[0], 9);
 }

@@ -1,11 +1,11 @@
 //! Recovery on chips whose pages may read well after a cut and fail later.
 //!
 //! linux-mtd on 34 nm parts: pages under program at the cut have unstable bits; reading them once proves nothing. So the pages
-//! that may have been under program, or ended just before, and the pages that share their cells, are *suspects* (R18):
+//! that may have been under program, or ended just before, and the pages that share their cells, are *suspects* (hazards-R18):
 //!
 //! - I21 (suspects): a suspect page counts only if it reads twice, and what it holds is programmed anew before the first
 //!   checkpoint; the content comes from the second read. If a cut comes in between, the next recovery has the same suspects, or
-//!   the older versions, which no erase can have taken (I2).
+//!   the older versions, which no erase can have taken (ftl-I2).
 //!
 //! Suspects are the last three rows of every block that a program may have been under way in, and their word lines: blocks that
 //! are not full, blocks whose last rows do not read, and on each die the blocks with the newest rows (a brown-out reaches back two

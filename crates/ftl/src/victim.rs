@@ -17,7 +17,7 @@ use std::str::FromStr;
 const TIES_MAX: usize = 4096;
 
 /// How the victim of garbage collection is chosen. Ties go to the block with fewer erases. No policy takes a block whose slots
-/// are all valid (I7).
+/// are all valid (ftl-I7).
 ///
 /// In a profile and on the command line: `greedy`, `fifo`, `d-choices`, `d-choices:4`, `cost-benefit`, `windowed`,
 /// `windowed:32`, `random`.
@@ -209,7 +209,7 @@ impl Victims {
     /// A block is closed, or known to be.
     pub fn insert(&mut self, pool: usize, block: u32, valid: u32, now: u64) {
         let place = &mut self.places[block as usize];
-        assert_eq!(place.bucket, NONE, "I7: block {block} is closed twice");
+        assert_eq!(place.bucket, NONE, "ftl-I7: block {block} is closed twice");
         *place = Place {
             bucket: valid,
             pool: pool as u8,
@@ -234,7 +234,7 @@ impl Victims {
     pub fn shift(&mut self, block: u32, valid: u32, now: u64) {
         let place = &mut self.places[block as usize];
         let old = std::mem::replace(&mut place.bucket, valid);
-        assert_ne!(old, NONE, "I7: block {block} is not closed");
+        assert_ne!(old, NONE, "ftl-I7: block {block} is not closed");
         place.touched = now;
         let lists = &mut self.pools[usize::from(place.pool)];
         lists.buckets[old as usize].remove(&mut self.by_valid, block);
@@ -262,7 +262,7 @@ impl Victims {
     pub fn closed(&self, pool: usize) -> impl Iterator<Item = u32> {
         self.pools[pool].closed.iter(&self.by_age)
     }
-    /// The victim that the policy chooses among the blocks with less than `full` valid slots (I7).
+    /// The victim that the policy chooses among the blocks with less than `full` valid slots (ftl-I7).
     pub fn choose(
         &mut self,
         pool: usize,
@@ -278,7 +278,7 @@ impl Victims {
             Policy::Windowed(w) => self.in_window(pool, full, w, blocks),
             Policy::Random => self.drawn(pool, full, 1, blocks),
         };
-        // A policy that saw no block worth it does not stop collection: I6.
+        // A policy that saw no block worth it does not stop collection: ftl-I6.
         chosen.or_else(|| self.fewest_valid(pool, full, blocks))
     }
     /// The fewest valid slots; among equals the least worn, then the lowest number.
@@ -412,14 +412,14 @@ mod tests {
             assert_eq!(
                 closed(policy, &blocks).choose(0, 8, &blocks, 1000),
                 None,
-                "I7: {policy}"
+                "ftl-I7: {policy}"
             );
         }
         // The only one worth it is found by each, wherever it is.
         blocks[17].valid = 7;
         for policy in all() {
             let chosen = closed(policy, &blocks).choose(0, 8, &blocks, 1000);
-            assert_eq!(chosen, Some(17), "I6: {policy}");
+            assert_eq!(chosen, Some(17), "ftl-I6: {policy}");
         }
     }
 

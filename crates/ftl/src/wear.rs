@@ -129,7 +129,7 @@ impl Ftl {
         let amplification = self.stats.amplification();
         Wear::of(erases, bytes, geometry.endurance, amplification)
     }
-    /// Begins a move for the sake of wear, if one is due and nothing more urgent is under way (I6: the host cannot take the
+    /// Begins a move for the sake of wear, if one is due and nothing more urgent is under way (ftl-I6: the host cannot take the
     /// blocks that the move needs, and the move needs no more than a victim of collection does).
     pub(crate) fn begin_levelling(&mut self) {
         let pool = &self.pools[ORDINARY];

@@ -96,7 +96,7 @@ fn split() -> Rig {
     Rig::new(SPLIT, SPLIT_CONFIG).filled()
 }
 
-/// R2: the source's die is far behind the one that takes the log.
+/// hazards-R2: the source's die is far behind the one that takes the log.
 #[test]
 fn pair_before_source() {
     noticed(
@@ -114,7 +114,7 @@ fn pair_before_source() {
     );
 }
 
-/// R3: a batch of two log pages.
+/// hazards-R3: a batch of two log pages.
 #[test]
 fn half_batch() {
     noticed(
@@ -143,7 +143,7 @@ fn churn(run: &mut Run, keep: &[u32]) {
     }
 }
 
-/// R4: the slot is collected when both units own it.
+/// hazards-R4: the slot is collected when both units own it.
 #[test]
 fn collect_by_tag() {
     noticed(
@@ -160,7 +160,7 @@ fn collect_by_tag() {
     );
 }
 
-/// R5: blocks are collected and opened while records are in memory.
+/// hazards-R5: blocks are collected and opened while records are in memory.
 #[test]
 fn erase_before_owners() {
     noticed(
@@ -182,7 +182,7 @@ fn erase_before_owners() {
     );
 }
 
-/// R6: a unit is copied, then written again, and the newer write is programmed first.
+/// hazards-R6: a unit is copied, then written again, and the newer write is programmed first.
 #[test]
 fn copy_is_newer() {
     let rig = Rig::new(GEOMETRY, CONFIG).filled();
@@ -206,7 +206,7 @@ fn copy_is_newer() {
     );
 }
 
-/// R7: the checkpoint at the end of recovery, and another cut.
+/// hazards-R7: the checkpoint at the end of recovery, and another cut.
 #[test]
 fn checkpoint_one_owner() {
     noticed(
@@ -223,13 +223,13 @@ fn checkpoint_one_owner() {
     );
 }
 
-/// R8.
+/// hazards-R8.
 #[test]
 fn count_owners() {
     noticed(
         Mutant::CountOwners,
         "remap, overwrite of the source",
-        "I1",
+        "ftl-I1",
         tiny(),
         |run| {
             run.rig.remap(&[(40, 6, 2)], Mode::Share);
@@ -239,7 +239,7 @@ fn count_owners() {
     );
 }
 
-/// R11: a list that is sent again after its source was written.
+/// hazards-R11: a list that is sent again after its source was written.
 #[test]
 fn ignore_expect() {
     noticed(
@@ -257,13 +257,13 @@ fn ignore_expect() {
     );
 }
 
-/// R15.
+/// hazards-R15.
 #[test]
 fn no_alias_cap() {
     noticed(
         Mutant::NoAliasCap,
         "remap of more than the cap",
-        "I16",
+        "remap-I16",
         tiny(),
         |run| {
             run.rig.ftl.set_alias_cap(3);
@@ -273,7 +273,7 @@ fn no_alias_cap() {
     );
 }
 
-/// R16: home and source have different places in their pages.
+/// hazards-R16: home and source have different places in their pages.
 #[test]
 fn alias_whole_page() {
     noticed(
@@ -300,7 +300,7 @@ fn paired() -> Rig {
     Rig::on(geometry, TINY_CONFIG, Cells::at(FaultLevel::L3)).filled()
 }
 
-/// R17: a flush between the two pages of a word line, and cuts while the later one is programmed.
+/// hazards-R17: a flush between the two pages of a word line, and cuts while the later one is programmed.
 #[test]
 fn flush_half_pairs() {
     noticed(
@@ -319,7 +319,7 @@ fn flush_half_pairs() {
     );
 }
 
-/// R18: the last pages before a cut read well at the mount, and not for long.
+/// hazards-R18: the last pages before a cut read well at the mount, and not for long.
 #[test]
 fn trust_last_page() {
     let rig = Rig::on(TINY, TINY_CONFIG, Cells::at(FaultLevel::L3)).filled();
@@ -354,7 +354,7 @@ fn trust_last_page() {
     );
 }
 
-/// R19.
+/// hazards-R19.
 #[test]
 fn unwritten_keeps_home() {
     noticed(
@@ -370,7 +370,7 @@ fn unwritten_keeps_home() {
     );
 }
 
-/// R20.
+/// hazards-R20.
 #[test]
 fn write_through_alias() {
     noticed(
@@ -386,7 +386,7 @@ fn write_through_alias() {
     );
 }
 
-/// R22: recovery, a write, recovery.
+/// hazards-R22: recovery, a write, recovery.
 #[test]
 fn version_regresses() {
     noticed(
@@ -405,7 +405,7 @@ fn version_regresses() {
     );
 }
 
-/// R23: small batches until the log is full.
+/// hazards-R23: small batches until the log is full.
 #[test]
 fn log_full_drops() {
     noticed(

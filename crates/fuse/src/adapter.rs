@@ -124,6 +124,7 @@ impl Filesystem for Adapter {
         {
             return Err(io::Error::from_raw_os_error(libc::EPROTONOSUPPORT));
         }
+        // fuse-U5.
         if self.server.vfs().fs().obeys_acls() {
             let acls = InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK;
             // A kernel without them masks by itself, and lets nobody set an ACL.

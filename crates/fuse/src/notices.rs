@@ -1,6 +1,6 @@
 //! What the kernel is told without being asked: attributes and pages that it keeps and that are old.
 //!
-//! Pages (U8). Before the kernel sends a direct write it drops its pages of the range, and it does so again behind one that it waits for. One that a
+//! Pages (fuse-U8). Before the kernel sends a direct write it drops its pages of the range, and it does so again behind one that it waits for. One that a
 //! program has handed over asynchronously it does not wait for (`FUSE_ASYNC_DIO`), so a read in between leaves a page with the old content for good.
 //! So pages of the range are dropped here, after the content has changed and before the write is answered:
 //!
@@ -9,7 +9,7 @@
 //! - P2 dropping waits for pages that are being read, which needs a thread to answer. So it happens in a thread of its own, which answers the write
 //!   afterwards, and never in one that answers requests;
 //! - P3 a file that is only read and written directly has no pages, and its writes are answered at once;
-//! - P4 pages whose write-back found no room (W5 of `server/write.rs`) are dropped after the write was answered: until then they are under write-back, and
+//! - P4 pages whose write-back found no room (write-W5) are dropped after the write was answered: until then they are under write-back, and
 //!   dropping would wait for that. Dropping writes pages that are dirty again, which may be refused in turn: so that is answered at once, and only then queued.
 
 use crate::server::KernelCache;

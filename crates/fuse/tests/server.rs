@@ -204,13 +204,13 @@ fn a_write_that_fits_in_part_is_answered_so_that_the_kernel_understands() {
     let call =
         |direct| without_room(|s, n, h, data| s.write(n, h, FROM, data, mode(direct), false));
     let fits = 2 * 4096 - FROM as usize;
-    assert_eq!(call(false), (Ok(fits), vec![1, 1, 0, 0, 0, 0]), "W1");
-    assert_eq!(call(true).0, Err(Errno::NoSpc), "W2");
+    assert_eq!(call(false), (Ok(fits), vec![1, 1, 0, 0, 0, 0]), "write-W1");
+    assert_eq!(call(true).0, Err(Errno::NoSpc), "write-W2");
     let cached = without_room(|s, n, _, data| s.write_cached(n, FROM, data, false));
     let all_others = vec![1, 1, 0, 1, 1, 0];
-    assert_eq!(cached, (Err(Errno::NoSpc), all_others), "W3");
+    assert_eq!(cached, (Err(Errno::NoSpc), all_others), "write-W3");
     let fitting = without_room(|s, n, _, data| s.write_cached(n, 3 * 4096, data, false));
-    assert_eq!(fitting.0, Ok(5 * 4096), "W3");
+    assert_eq!(fitting.0, Ok(5 * 4096), "write-W3");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! that holds one never sees a later change, and nobody waits for it (Linux needs frozen data and shadow waits here).
 //!
 //! - U1: a buffer of the running transaction has its content in `current`, and `current` alone.
-//! - U2: `pending` is the newest committed image that is not home; only such images go home (H5). Without a log it says
+//! - U2: `pending` is the newest committed image that is not home; only such images go home (hazards-H5). Without a log it says
 //!   that `current` has to go home.
 //! - U3: at most one home write of a block is in flight (`writing`).
 //! - U4: a load that was overtaken by `create` or `forget` changes nothing.
@@ -50,7 +50,7 @@ impl Pending {
 pub(crate) enum Tracking {
     /// Every record is a full image, or there is no log.
     Off,
-    /// Journal coalition; `full_first` as in D2 of `track.rs`.
+    /// Journal coalition; `full_first` as in track-D2.
     On { full_first: bool },
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Refile {
 #[derive(Default)]
 struct Buffer {
     current: Option<Bytes>,
-    /// `current` was read while a newer image was not home (D5).
+    /// `current` was read while a newer image was not home (track-D5).
     stale: bool,
     /// Ticket of the load under way.
     loading: Option<u64>,
@@ -293,7 +293,7 @@ impl Cache {
             source: None,
         });
         match buffer.rec {
-            // R1. H2: JBD2's rule would move it.
+            // track-R1. hazards-H2: JBD2's rule would move it.
             Some(_) if !logged.supersedes() && !rt::mutant(Mutant::RefileDeltas) => {
                 Refile::default()
             }
@@ -348,7 +348,7 @@ impl Cache {
         }
     }
 
-    /// R13: the mistake that takes a block out of the running transaction.
+    /// hazards-R13: the mistake that takes a block out of the running transaction.
     pub fn leave_running(&mut self, block: BlockNo) {
         self.buffer(block).running = false;
         self.settle(block);
@@ -365,20 +365,20 @@ impl Cache {
         else {
             return None;
         };
-        // U3. R10: an older image that is on its way would land behind the REMAP.
+        // U3. hazards-R10: an older image that is on its way would land behind the REMAP.
         if buffer.writing && !rt::mutant(Mutant::RemapInFlight) {
             return None;
         }
         assert!(
             buffer.track.is_none(),
-            "X2: a block of a coalition journal has no image in the log"
+            "home_remap-X2: a block of a coalition journal has no image in the log"
         );
         let begun = (image.clone(), *source);
         buffer.writing = true;
         Some(begun)
     }
 
-    /// A home write of `image` has ended (R3).
+    /// A home write of `image` has ended (track-R3).
     pub fn end_home(&mut self, block: BlockNo, image: &Bytes, ok: bool) -> Refile {
         let full_first = self.tracking == Tracking::On { full_first: true };
         let Some(buffer) = self.buffers.get_mut(&block) else {
@@ -396,7 +396,7 @@ impl Cache {
         };
         let mut refile = Refile::default();
         if ok && newest {
-            // D2: the delta that is being committed leans on the full image at `rec`.
+            // track-D2: the delta that is being committed leans on the full image at `rec`.
             let leant_on = full_first && buffer.committing == Some(Promise::Any);
             if !leant_on {
                 buffer.pending = None;
@@ -609,19 +609,31 @@ mod tests {
         let mut c = Cache::new(10, DELTAS);
         load(&mut c, 0);
         assert_eq!(log(&mut c, 1, 0, Logged::Delta), refile(None, Some(1)));
-        assert_eq!(log(&mut c, 2, 64, Logged::Delta), Refile::default(), "R1");
+        assert_eq!(
+            log(&mut c, 2, 64, Logged::Delta),
+            Refile::default(),
+            "track-R1"
+        );
         let (image, basis) = store(&mut c, 128, 3);
         let basis = basis.expect("tracked");
         assert_eq!((basis.rec, basis.must_be_full()), (Some(Tid(1)), false));
-        assert_eq!(basis.since_home.runs(BLOCK_BYTES), [0..8, 64..72], "D7");
-        assert_eq!(basis.marked, changed(128), "D4");
+        assert_eq!(
+            basis.since_home.runs(BLOCK_BYTES),
+            [0..8, 64..72],
+            "track-D7"
+        );
+        assert_eq!(basis.marked, changed(128), "track-D4");
         let base = basis.base.expect("known");
-        assert_eq!((base[64], base[128], image[128]), (2, 0, 3), "D5");
+        assert_eq!((base[64], base[128], image[128]), (2, 0, 3), "track-D5");
         let moved = publish(&mut c, image, 3, Logged::Cumulative, changed(128));
-        assert_eq!(moved, refile(Some(1), Some(3)), "R2");
+        assert_eq!(moved, refile(Some(1), Some(3)), "track-R2");
         assert_eq!(log(&mut c, 4, 0, Logged::Full), refile(Some(3), Some(4)));
         let (home, _) = c.begin_home(B).expect("pending");
-        assert_eq!(c.end_home(B, &home, true), refile(Some(4), None), "R3");
+        assert_eq!(
+            c.end_home(B, &home, true),
+            refile(Some(4), None),
+            "track-R3"
+        );
         assert!(
             store(&mut c, 0, 9)
                 .1
@@ -639,7 +651,7 @@ mod tests {
         // Switched before the home write begins, published while it is in flight.
         let (second, _) = store(&mut c, 64, 2);
         let (home, _) = c.begin_home(B).expect("pending");
-        assert_eq!((home[0], home[64]), (1, 0), "D1");
+        assert_eq!((home[0], home[64]), (1, 0), "track-D1");
         let stays = publish(&mut c, second, 2, Logged::Delta, changed(64));
         assert_eq!(stays, Refile::default());
         assert_eq!(log(&mut c, 3, 128, Logged::Delta), Refile::default());
@@ -648,12 +660,20 @@ mod tests {
         assert_eq!(
             unsaved.runs(BLOCK_BYTES),
             [0..8, 64..72, 128..136],
-            "D7: not yet complete"
+            "track-D7: not yet complete"
         );
-        assert_eq!(c.end_home(B, &home, true), refile(Some(1), Some(2)), "R3");
+        assert_eq!(
+            c.end_home(B, &home, true),
+            refile(Some(1), Some(2)),
+            "track-R3"
+        );
         let _ = publish(&mut c, image, 4, Logged::Unchanged, WordMap::NONE);
         let basis = store(&mut c, 512, 5).1.expect("tracked");
-        assert_eq!(basis.since_home.runs(BLOCK_BYTES), [64..72, 128..136], "D7");
+        assert_eq!(
+            basis.since_home.runs(BLOCK_BYTES),
+            [64..72, 128..136],
+            "track-D7"
+        );
         assert_eq!(basis.rec, Some(Tid(2)));
     }
 
@@ -675,7 +695,7 @@ mod tests {
         let mut c = Cache::new(10, FULL_FIRST);
         load(&mut c, 0);
         let (image, basis) = store(&mut c, 0, 1);
-        assert!(basis.expect("tracked").full, "D2: after a load");
+        assert!(basis.expect("tracked").full, "track-D2: after a load");
         assert_eq!(
             publish(&mut c, image, 1, Logged::Full, changed(0)),
             refile(None, Some(1))
@@ -686,14 +706,14 @@ mod tests {
         assert_eq!(
             c.end_home(B, &home, true),
             Refile::default(),
-            "D2: the delta being committed leans on the full image"
+            "track-D2: the delta being committed leans on the full image"
         );
         assert_eq!(
             publish(&mut c, image, 2, Logged::Delta, changed(0)),
             Refile::default()
         );
         let (image, basis) = store(&mut c, 0, 3);
-        assert!(basis.expect("tracked").full, "D2: a home write began");
+        assert!(basis.expect("tracked").full, "track-D2: a home write began");
         assert_eq!(
             publish(&mut c, image, 3, Logged::Full, changed(0)),
             refile(Some(1), Some(3))
@@ -705,7 +725,7 @@ mod tests {
         let _ = publish(&mut c, image, 4, Logged::Unchanged, WordMap::NONE);
         assert!(
             store(&mut c, 0, 5).1.expect("tracked").full,
-            "D8: still owed"
+            "track-D8: still owed"
         );
     }
 
@@ -720,7 +740,7 @@ mod tests {
             publish(&mut c, image, 2, Logged::Delta, changed(8)),
             Refile::default()
         );
-        assert_eq!(c.end_home(B, &home, true), Refile::default(), "D2");
+        assert_eq!(c.end_home(B, &home, true), Refile::default(), "track-D2");
     }
 
     #[test]
@@ -733,10 +753,10 @@ mod tests {
         c.modify(B, 9, &[4]);
         let (image, basis) = c.take_image(B);
         let basis = basis.expect("tracked");
-        assert!(basis.must_be_full() && basis.base.is_none(), "D5");
+        assert!(basis.must_be_full() && basis.base.is_none(), "track-D5");
         let _ = publish(&mut c, image, 1, Logged::Full, WordMap::ALL);
         let basis = store(&mut c, 0, 5).1.expect("tracked");
-        assert_eq!(basis.since_home, WordMap::ALL, "D7");
+        assert_eq!(basis.since_home, WordMap::ALL, "track-D7");
     }
 
     #[test]
@@ -748,7 +768,7 @@ mod tests {
         c.forget(B);
         load(&mut c, 0);
         let basis = store(&mut c, 8, 2).1.expect("tracked");
-        assert!(basis.must_be_full(), "D5");
+        assert!(basis.must_be_full(), "track-D5");
     }
 
     #[test]

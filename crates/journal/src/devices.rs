@@ -7,26 +7,26 @@
 //!
 //! - L1 (marks): a [`WriteMark`] counts the writes of one queue and means nothing to another. What a commit vouches for has a mark for
 //!   each device ([`Marks`]), and so has whoever waits; the two are joined only where both are one device.
-//! - L2 (commit; K1, F2): the record is sent when the ordered data is flushed on the device of homes, and the log blocks before it
+//! - L2 (commit; journal-commit-K1, journal-commit-F2): the record is sent when the ordered data is flushed on the device of homes, and the log blocks before it
 //!   on that of the log. Both flushes start when all of it has completed, beside each other, and both have ended before the record is
-//!   sent. One that has nothing to cover is not sent (H19). With `flush-ahead` the flush is that of the device of homes alone: the log
-//!   blocks come behind it, non-volatile at completion and in their order on their own device (F4), which is all that order is needed for.
-//! - L3 (fsync; F4 of ext4): a commit is acknowledged when its record is durable on the device of the log; the marks that callers bring
+//!   sent. One that has nothing to cover is not sent (hazards-H19). With `flush-ahead` the flush is that of the device of homes alone: the log
+//!   blocks come behind it, non-volatile at completion and in their order on their own device (journal-commit-F4), which is all that order is needed for.
+//! - L3 (fsync; sync-F4): a commit is acknowledged when its record is durable on the device of the log; the marks that callers bring
 //!   ([`Journal::commit_covering`](crate::Journal::commit_covering)) are of the device of homes, and are flushed there. An fsync that needs a
 //!   commit reaches both devices, one of data that was overwritten in place only that of homes.
-//! - L4 (home; M1): an image goes home when its transaction is published, and that is when its record is durable on the device of
+//! - L4 (home; home-M1): an image goes home when its transaction is published, and that is when its record is durable on the device of
 //!   the log. So no cut leaves a home write on one device whose transaction is missing on the other.
-//! - L5 (tail; M2, C2): the superblock of the log names a later beginning when the home writes before it are durable on the device of homes;
+//! - L5 (tail; home-M2, journal-checkpoint-C2): the superblock of the log names a later beginning when the home writes before it are durable on the device of homes;
 //!   log blocks before it are used again when that superblock is durable on the device of the log. What the flush of a commit has not covered
 //!   there waits: the tail then moves with a later commit, or with the flush of who needs room.
-//! - L6 (revoke; H6, H18): a freed block gets another owner when the transaction that freed it is committed: its revoke record is durable
+//! - L6 (revoke; hazards-H6, hazards-H18): a freed block gets another owner when the transaction that freed it is committed: its revoke record is durable
 //!   on the device of the log before anything of the new owner is sent to that of homes. Data whose image the log may hold goes
-//!   there directly only behind a tail that is durable (D6 of `track.rs`).
-//! - L7 (recovery; P3, P7): what was read from the log may lie in the cache of its device, because a process died and not the power. P7 flushes the
+//!   there directly only behind a tail that is durable (track-D6).
+//! - L7 (recovery; journal-replay-P3, journal-replay-P7): what was read from the log may lie in the cache of its device, because a process died and not the power. journal-replay-P7 flushes the
 //!   device of the log before the first home write, and no flush of the homes stands in for that. The device of homes is flushed before the
 //!   log is marked clean. An empty log that was read is made durable by its reader in the same way
 //!   ([`CleanLog::make_durable`](crate::CleanLog::make_durable)).
-//! - L8 (needs_recovery; M1 of ext4): the file system says on the device of homes that it may need recovery, durably, before the log
+//! - L8 (needs_recovery; ext4-mount-M1): the file system says on the device of homes that it may need recovery, durably, before the log
 //!   begins, and takes that back when the log is empty, durably. So no cut leaves a volume that was unmounted beside a log with transactions:
 //!   where both are found they are of different times, and neither is touched.
 //! - L9 (errors): what ended a journal is left in the log (`s_errno`), as far as its device still takes that, and stays there until the log

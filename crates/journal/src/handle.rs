@@ -1,6 +1,6 @@
 //! Handles: one operation of the file system, all of it in one transaction or none of it.
 //!
-//! - A1: a handle ends in [`Handle::finish`]. One that is dropped after it changed something aborts the journal (H21):
+//! - A1: a handle ends in [`Handle::finish`]. One that is dropped after it changed something aborts the journal (hazards-H21):
 //!   half an operation must never be committed.
 //! - A2: a block that joins the transaction costs one credit; credits are reserved before the handle starts, so a
 //!   handle never waits in the middle of its work.
@@ -118,7 +118,7 @@ impl<'j> Handle<'j> {
     /// block is revoked, whether or not the log holds it.
     ///
     /// The block must not be used again, as data or metadata of another owner, before [`committed`](crate::Journal::committed) has
-    /// reached this handle's transaction (H18).
+    /// reached this handle's transaction (hazards-H18).
     ///
     /// # Errors
     /// The log has no room for one more revoke block and no credit is left, or the journal is aborted.

@@ -1,14 +1,14 @@
 //! Writing committed images home, and moving the tail of the log behind them.
 //!
-//! - M1: only committed images go home (H5); without a log, current ones.
+//! - M1: only committed images go home (hazards-H5); without a log, current ones.
 //! - M2: the tail moves when the images are home and durable: written with FUA, or followed by a flush that *started* when they had
-//!   completed; and the superblock that names the new tail is durable before the log blocks behind it are free (H2). Homes and log may lie on two
-//!   devices, each with a flush of its own (L5 of `devices.rs`).
-//! - M3: every home write of a running journal that is none by REMAP (`home_remap.rs`) passes `write_home_batch`, so that those of deltas leave each byte old or new (H1). It
+//!   completed; and the superblock that names the new tail is durable before the log blocks behind it are free (hazards-H2). Homes and log may lie on two
+//!   devices, each with a flush of its own (devices-L5).
+//! - M3: every home write of a running journal that is none by REMAP (`home_remap.rs`) passes `write_home_batch`, so that those of deltas leave each byte old or new (hazards-H1). It
 //!   writes the committed image of blocks that a transaction is working on, too: hot blocks hold no tail back for ever.
 //! - M4: `copy-reliable` takes FUA where a FUA write is a reliable write ([`blockdev::Caps::writes_old_or_new`]). Where it promises nothing about a cut inside of it (a
-//!   file of a host, where it is a write and a flush), deltas live by full-first anyway (D2: `home_is_safe` is false there, and `full-first=off` is refused), full
-//!   images need nothing of home (C1), and durable the home write becomes as with `copy`: by one flush for all of them before the tail moves (M2).
+//!   file of a host, where it is a write and a flush), deltas live by full-first anyway (track-D2: `home_is_safe` is false there, and `full-first=off` is refused), full
+//!   images need nothing of home (journal-checkpoint-C1), and durable the home write becomes as with `copy`: by one flush for all of them before the tail moves (M2).
 
 use crate::inner::{Inner, Log};
 use crate::ring::LogPos;
@@ -70,9 +70,10 @@ impl Inner {
         Ok(())
     }
 
+    /// M3: every home write but a REMAP comes by here.
     fn write_home_batch(&self, chunk: &[BlockNo]) -> Result<(), JournalError> {
         let reliable = self.writes_home_reliably();
-        // H1: where nothing but FUA keeps a home write from leaving garbage.
+        // hazards-H1: where nothing but FUA keeps a home write from leaving garbage.
         let fua = reliable && (self.full_first || !rt::mutant(Mutant::NormalHomeWrite));
         let size = self.block_size;
         let mut plug = self.queue.plug();
@@ -85,7 +86,7 @@ impl Inner {
                 };
                 let sent = self.home_image(&state, block, &image);
                 images.push((block, image));
-                // H2: it passes for written.
+                // hazards-H2: it passes for written.
                 if self.log.is_some() && rt::mutant(Mutant::TailEarly) {
                     continue;
                 }
@@ -121,7 +122,7 @@ impl Inner {
     /// The image to write (M1), or the running one if a test asked for that mistake.
     fn home_image(&self, state: &State, block: BlockNo, image: &Bytes) -> Bytes {
         match state.cache.uncommitted(block) {
-            // H5.
+            // hazards-H5.
             Some(current) if rt::mutant(Mutant::HomeCurrent) => current,
             _ => image.clone(),
         }
@@ -141,7 +142,7 @@ impl Inner {
         };
         if let Some(mark) = home.filter(|mark| !self.queue.is_flushed(*mark))
             && !rt::mutant(Mutant::TailUnflushed)
-        // H2
+        // hazards-H2
         {
             let flushed = self.queue.ensure_flushed(mark);
             flushed.map_err(|e| self.fail(e.into(), "flush before the tail moves"))?;
@@ -157,6 +158,7 @@ impl Inner {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         state.ring().release(to);
+        // logged_data-L3.
         for block in state.logged_data.released(tid) {
             state.cache.drop_clean(block);
         }
@@ -176,7 +178,7 @@ impl Inner {
             );
             tid
         };
-        // L9: what ended an earlier life is in a superblock that is home by now.
+        // devices-L9: what ended an earlier life is in a superblock that is home by now.
         superblock.sb.set_errno(0);
         let written = superblock.write(&log.queue, tid, None::<LogBlock>);
         written.map_err(|e| self.fail(e, "marking the log clean"))

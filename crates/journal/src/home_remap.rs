@@ -9,41 +9,41 @@
 //!
 //! The blocks of the transaction whose newest committed image is the one it has logged, less
 //!
-//! - escaped ones: the log does not hold the bytes of home (X2, R9);
-//! - those that it has freed itself, which have no image in it, and those freed by any transaction that is published (X3, R12);
-//! - those with an older home write on its way (X5, R10);
+//! - escaped ones: the log does not hold the bytes of home (X2, hazards-R9);
+//! - those that it has freed itself, which have no image in it, and those freed by any transaction that is published (X3, hazards-R12);
+//! - those with an older home write on its way (X5, hazards-R10);
 //! - blocks of zeros, where the log's addresses are cleared (X7);
 //! - all of them, where home or log block does not lie on the device's granule.
 //!
 //! # Why it is right
 //!
-//! - X1: a list is built from `pending`, and publishing sets that (U2): so what comes home is committed and durable in the log, and it is
+//! - X1: a list is built from `pending`, and publishing sets that (buffer-U2): so what comes home is committed and durable in the log, and it is
 //!   the newest committed image. That a handle has changed the block since is no obstacle: the change is in
-//!   `current`, belongs to the running transaction and stays there (U1). So a REMAP takes no block out of a transaction (R13).
+//!   `current`, belongs to the running transaction and stays there (buffer-U1). So a REMAP takes no block out of a transaction (hazards-R13).
 //!   The log has an image that nobody changes, as `frozen data` of JBD2.
 //! - X2: the bytes of the log block at `source` are the bytes of the image: the image was logged there without an escape.
 //! - X3: a block that a transaction frees is pending until that transaction is published, and then no more; publishing waits for a REMAP
-//!   that is on its way, as for any home write. Only then may the block be used again (H18) or discarded. So no REMAP hits
-//!   what a block holds for its next owner, and none comes behind its discard (R12, R14).
+//!   that is on its way, as for any home write. Only then may the block be used again (hazards-H18) or discarded. So no REMAP hits
+//!   what a block holds for its next owner, and none comes behind its discard (hazards-R12, hazards-R14).
 //! - X4: while a block is on a list, or its REMAP is on its way, it waits in the checkpoint list of the transaction that logged it. So the
-//!   tail is not behind that transaction, and nobody writes another image to the log block before the REMAP is complete (R11). A block
+//!   tail is not behind that transaction, and nobody writes another image to the log block before the REMAP is complete (hazards-R25). A block
 //!   that is logged again leaves that list when its next transaction is published: by then no REMAP of the older image can be on its
 //!   way, for only the transaction published last has sources, and the commit task is done with its list before it commits another.
-//! - X5: at most one home write of a block is on its way, and a REMAP is one (U3); whoever writes home holds `home`. So no two of
-//!   them overtake each other (R10).
+//! - X5: at most one home write of a block is on its way, and a REMAP is one (buffer-U3); whoever writes home holds `home`. So no two of
+//!   them overtake each other (hazards-R10).
 //! - X6: a block leaves the checkpoint list when its REMAP has succeeded. If the device refuses a list, nothing of it has happened: its
-//!   blocks stay pending without a source, and a checkpoint writes them (R24). A REMAP is volatile as a cached write is, and
-//!   counts as one in the marks of the queue: the tail moves only after a flush that started later (M2). Until then the log has all images:
-//!   a cut leaves all of a list's homes old, or all new (S4), and recovery makes them new again, which changes nothing where they are.
+//!   blocks stay pending without a source, and a checkpoint writes them (hazards-R24). A REMAP is volatile as a cached write is, and
+//!   counts as one in the marks of the queue: the tail moves only after a flush that started later (home-M2). Until then the log has all images:
+//!   a cut leaves all of a list's homes old, or all new (remap-S4), and recovery makes them new again, which changes nothing where they are.
 //! - X7: [`RemapMode::Share`] leaves the log as it was: any program recovers it. [`RemapMode::Move`] clears the log blocks, which read as
-//!   zeros afterwards, and a program that does not know takes them for damage or for images (R1). Therefore such a log carries a
+//!   zeros afterwards, and a program that does not know takes them for damage or for images (hazards-R1). Therefore such a log carries a
 //!   feature that keeps it out, from before its first record on until it is empty. What recovery then finds in a log block whose tag
 //!   is of a plain image, neither escaped nor flagged as an image of zeros, is the image, or zeros: then its pair was carried
 //!   out, and in the same moment its home got the image. Both hold for each pair alone, so it does not matter into how many
 //!   batches a list was cut, or which of several volatile batches a cut has kept. Behind that, home may hold a later image, whose transaction
 //!   is in the log with a later tag, or belong to a new owner, whose predecessor is revoked: in both cases recovery does not look at this
-//!   tag (P1, and the newest counts).
-//! - X8: when the tail has passed and the log block gets something else, home keeps its page: that is the device's business (R20).
+//!   tag (journal-replay-P1, and the newest counts).
+//! - When the tail has passed and the log block gets something else, home keeps its page: that is the device's business (hazards-R20).
 
 use crate::commit::Job;
 use crate::inner::{Inner, Log};
@@ -166,7 +166,7 @@ impl Inner {
         };
         let result = self.queue.remap(remap);
         let mut state = self.state.lock();
-        // X6, R24.
+        // X6, hazards-R24.
         let done = result.is_ok() || rt::mutant(Mutant::RemapErrorClean);
         for l in batch {
             let refile = state.cache.end_home(l.block, &l.image, done);
@@ -203,7 +203,7 @@ impl Inner {
         if let Some(running) = running
             && rt::mutant(Mutant::CleanRedirtied)
         {
-            // R13: as published, the buffer is set clean.
+            // hazards-R13: as published, the buffer is set clean.
             running.blocks.remove(&listed.block);
             state.cache.leave_running(listed.block);
         }
@@ -223,7 +223,7 @@ impl Inner {
         }
     }
 
-    /// The mistakes R11 and R12: a list is used once more, later.
+    /// The mistakes hazards-R25 and hazards-R12: a list is used once more, later.
     fn use_again(&self, log: &Log) -> Result<(), JournalError> {
         if !rt::MUTANTS {
             return Ok(());

@@ -34,7 +34,7 @@ pub(crate) struct Inner {
     pub block_size: BlockSize,
     /// `None`: preset none.
     pub log: Option<Log>,
-    /// D2 of `track.rs`.
+    /// track-D2.
     pub full_first: bool,
     pub state: Mutex<State>,
     /// Wakes the commit task.
@@ -49,7 +49,7 @@ pub(crate) struct Inner {
     pub adapt: Option<Mutex<Adapt>>,
     /// Held by whoever writes home. Home writes of one block must not overtake each other.
     pub home: Mutex<()>,
-    /// A handle was dropped in the middle of its work (H21). `Drop` may not lock.
+    /// A handle was dropped in the middle of its work (hazards-H21). `Drop` may not lock.
     pub dropped: AtomicBool,
     #[cfg(test)]
     pub plan: Option<&'static [crate::Step]>,

@@ -195,7 +195,7 @@ impl Journal {
             .unwrap_or(state.committed)
     }
 
-    /// The newest durable transaction. Extents freed in `t` may be used again once `committed().geq(t)` (H18).
+    /// The newest durable transaction. Extents freed in `t` may be used again once `committed().geq(t)` (hazards-H18).
     pub fn committed(&self) -> Tid {
         self.inner.state.lock().committed
     }
@@ -222,7 +222,7 @@ impl Journal {
     }
 
     /// The same for a caller who also needs `mark` flushed: if the commit sends a flush, it covers the mark where it still can. No
-    /// promise: the flush of a commit under way may have begun before (H17), so the caller looks afterwards.
+    /// promise: the flush of a commit under way may have begun before (hazards-H17), so the caller looks afterwards.
     ///
     /// # Errors
     /// As [`Journal::commit`].
@@ -235,7 +235,7 @@ impl Journal {
     }
 
     /// The first blocks among `len` from `start` on, neighbours, whose content the log may still hold as file data: replaying it would undo what
-    /// is written to them behind the journal's back (D6 of `track.rs`), and home may be older. They are written with
+    /// is written to them behind the journal's back (track-D6), and home may be older. They are written with
     /// [`Handle::write_journaled_data`], read with [`Journal::read`], and given up with [`Handle::revoke_data`].
     pub fn data_in_log(&self, start: BlockNo, len: u32) -> Option<(BlockNo, u32)> {
         self.inner.log.as_ref()?;

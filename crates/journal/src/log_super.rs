@@ -2,13 +2,13 @@
 //!
 //! - J1: it is written whole with FUA, so that on a device with reliable writes it is old or new, never garbage; everything
 //!   that changes lies in its first sector, its checksum too.
-//! - J2: whoever moves `s_start` has made durable that everything before it is home (H2).
+//! - J2: whoever moves `s_start` has made durable that everything before it is home (hazards-H2).
 //! - J3: the feature COALITION is set in every superblock that names a log with coalition blocks, and in no superblock of an
 //!   empty log: other programs refuse the first and accept the second. So is REMAP_MOVE in every one that names a log whose images
 //!   may have been moved home.
 //! - J4: so a write that is cut between any two sectors of 512 bytes leaves the old superblock or the new one: the sectors behind the first
 //!   are the same in both. That is all that the format needs (JBD2 on Linux relies on it as well), and no atomic KiB. Who writes the
-//!   superblock is durable with what the old one leads to and with what the new one does (J2, H11), so either will do. A device that may leave
+//!   superblock is durable with what the old one leads to and with what the new one does (J2, hazards-H11), so either will do. A device that may leave
 //!   garbage in a sector that it was writing, FUA or not (neither `reliable_granule` nor `tear_granule` nor `atomic_write_bytes` in
 //!   its `Caps`), is not enough: there is one copy. Its magic number and its checksum tell, and the mount is refused by name; where
 //!   the log began nobody knows then, so nothing can be made up in its place.
@@ -121,7 +121,7 @@ impl LogSuper {
         self.sb.set_incompat(new);
     }
 
-    /// Announces coalition blocks: before the first one is in the log, and in the same write that makes the log non-empty.
+    /// J3. Announces coalition blocks: before the first one is in the log, and in the same write that makes the log non-empty.
     /// Only a clean log loses the feature again, in the write that makes it clean.
     pub fn set_coalition_feature(&mut self) {
         let new = self.sb.incompat() | JournalIncompat::COALITION;

@@ -1,11 +1,11 @@
 //! File data that went through the log, in a file system whose other data does not.
 //!
 //! A block of data that is logged at one time and written home directly at another is in danger: recovery would replay the older image over
-//! the newer content (D6 of `track.rs`), and a reader of home would miss an image that has not got there. So it is known of each
+//! the newer content (track-D6), and a reader of home would miss an image that has not got there. So it is known of each
 //! logged block until when.
 //!
 //! - L1: a block is here from the moment its data joins a transaction until the superblock on the medium names a tail behind the last transaction
-//!   that logged it (M2: it is home and durable then, and recovery sees none of its images), or until it is freed, which revokes it.
+//!   that logged it (home-M2: it is home and durable then, and recovery sees none of its images), or until it is freed, which revokes it.
 //! - L2: who writes file data asks first, under the lock that keeps others from logging the same file, and logs what is here again.
 //! - L3: when a block leaves, the cache forgets its content, which a direct write is about to make old.
 

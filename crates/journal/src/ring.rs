@@ -65,11 +65,11 @@ impl Ring {
     pub fn give_back(&mut self, start: LogPos, taken: u32, used: u32) {
         assert!(
             self.head.0 == start.0 + u64::from(taken),
-            "K3: log blocks are given back by who took them last"
+            "journal-commit-K3: log blocks are given back by who took them last"
         );
         assert!(
             used <= taken,
-            "K3: {used} log blocks are needed, {taken} were taken"
+            "journal-commit-K3: {used} log blocks are needed, {taken} were taken"
         );
         self.head.0 = start.0 + u64::from(used);
     }

@@ -81,7 +81,7 @@ impl Scheme {
         self.home == Home::CopyReliable && caps.writes_old_or_new() && caps.no_collateral
     }
 
-    /// Whether the guard full-first applies on this device (H1, H13).
+    /// Whether the guard full-first applies on this device (hazards-H1, hazards-H13).
     pub fn full_first_applies(&self, caps: &Caps) -> bool {
         self.is_coalition()
             && match self.full_first {

@@ -4,7 +4,7 @@
 //!   waits for log space, and checkpoints never wait for a commit that waits for them.
 //! - S2: one revoke block is reserved from the start, and another one whenever the last is full.
 //! - S3: of a coalition the worst case is reserved: every image in full, and its parts. A delta takes less of a part than
-//!   the block that it saves. What composing does not need is given back (K3).
+//!   the block that it saves. What composing does not need is given back (journal-commit-K3).
 
 use crate::Record;
 use ondisk::jbd2::Format;
@@ -126,6 +126,7 @@ mod tests {
         assert_eq!(l.log_blocks(254, 510), 254 + 2 + 2 + 1);
     }
 
+    /// S3.
     #[test]
     fn counts_parts() {
         let l = coalition(4096);

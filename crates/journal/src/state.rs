@@ -29,7 +29,7 @@ pub(crate) struct State {
     pub checkpoints: CheckpointList,
     /// The last home writes that may still sit in the device cache had completed at this mark; `None`: there were none.
     pub home_mark: Option<WriteMark>,
-    /// Pairs that were remapped, with the transaction that has freed the block since: for deliberate mistakes only (R11, R12).
+    /// Pairs that were remapped, with the transaction that has freed the block since: for deliberate mistakes only (hazards-R25, hazards-R12).
     pub done: BTreeMap<BlockNo, (LogPos, Option<Tid>)>,
     /// `None` without a log.
     pub ring: Option<Ring>,
@@ -40,7 +40,7 @@ pub(crate) struct State {
     pub commit_time: CommitTime,
     /// Somebody waits for this transaction.
     pub requested: Option<Tid>,
-    /// Somebody commits (T1 of `turn.rs`).
+    /// Somebody commits (turn-T1).
     pub turn: bool,
     /// The commit task waits for the end of that turn.
     pub task_waits: bool,
@@ -73,7 +73,7 @@ impl State {
             .expect("only journals with a log come here")
     }
 
-    /// Where the tail of the log may go, with the transaction that begins there (C2).
+    /// Where the tail of the log may go, with the transaction that begins there (journal-checkpoint-C2).
     pub fn tail_candidate(&mut self) -> (Tid, LogPos) {
         let head = self.ring().head();
         let committing = self.committing.map(|c| (c.tid, c.start));
@@ -84,13 +84,15 @@ impl State {
             .unwrap_or((next, head))
     }
 
-    /// A block changes its place in the checkpoint lists (U5).
+    /// A block changes its place in the checkpoint lists (buffer-U5).
     pub fn refile(&mut self, block: BlockNo, refile: Refile) {
         match (refile.leave, refile.join) {
             (Some(from), Some(to)) => self.checkpoints.refile(block, from, to),
             (Some(from), None) => self.checkpoints.leave(from, block),
             (None, None) => {}
-            (None, Some(_)) => unreachable!("C1: only publishing puts a block on a first list"),
+            (None, Some(_)) => {
+                unreachable!("journal-checkpoint-C1: only publishing puts a block on a first list")
+            }
         }
     }
 

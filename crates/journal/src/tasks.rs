@@ -41,7 +41,7 @@ fn wait_for_work(inner: &Inner) -> bool {
     };
     loop {
         if state.turn {
-            // T2.
+            // turn-T2.
             state.task_waits = true;
             inner.sleep(&inner.work, &mut state);
             if inner.check(&mut state).is_err() {
@@ -73,7 +73,7 @@ fn wait_for_work(inner: &Inner) -> bool {
     }
 }
 
-/// Commits the running transaction. Only with the turn (T1 of `turn.rs`).
+/// Commits the running transaction. Only with the turn (turn-T1).
 pub(crate) fn commit_one(inner: &Inner, log: &Log) -> Result<(), JournalError> {
     let state = lock_transaction(inner)?;
     let Some(mut job) = switch(inner, log, state) else {
@@ -90,7 +90,7 @@ fn lock_transaction(inner: &Inner) -> Result<MutexGuard<'_, State>, JournalError
     let running = state
         .running
         .as_mut()
-        .expect("T1: only the turn takes it away");
+        .expect("turn-T1: only the turn takes it away");
     running.locked = true;
     let shared = running.shared.clone();
     let start = rt::now();
@@ -98,7 +98,7 @@ fn lock_transaction(inner: &Inner) -> Result<MutexGuard<'_, State>, JournalError
         inner.work.wait_until(&mut state, rt::now() + DRAIN_LOOK);
         inner.check(&mut state)?;
     }
-    // A handle that was dropped half-way said so before it left (A1).
+    // A handle that was dropped half-way said so before it left (handle-A1).
     inner.check(&mut state)?;
     state.stats.waited("updates", rt::now() - start);
     Ok(state)
@@ -118,7 +118,7 @@ fn switch<'a>(inner: &'a Inner, log: &'a Log, mut guard: MutexGuard<'_, State>) 
     }
     let images = take_images(state, &running.blocks);
     let revokes: Vec<_> = running.revokes.into_iter().collect();
-    // H6.
+    // hazards-H6.
     let revokes = if !revokes.is_empty() && rt::mutant(Mutant::NoRevoke) {
         Vec::new()
     } else {
@@ -193,7 +193,7 @@ fn publish(inner: &Inner, job: Job<'_>) -> Result<Vec<BlockNo>, JournalError> {
         }
     }
     for &block in &job.forgotten {
-        // H6: a late home write would hit the block's next owner.
+        // hazards-H6: a late home write would hit the block's next owner.
         if state.cache.has_pending(block) && rt::mutant(Mutant::KeepFreedPending) {
             continue;
         }

@@ -24,28 +24,28 @@
 //!
 //! # What it needs
 //!
-//! - D1 (A1): only committed images go home, and none before its transaction is durable: `pending` is what
-//!   goes home, and publishing sets it (U2, H5).
-//! - D2 (A2): a home write leaves every byte old or new (one function does them all, with FUA: H1); or else **full-first** holds: the
+//! - D1: only committed images go home, and none before its transaction is durable: `pending` is what
+//!   goes home, and publishing sets it (buffer-U2, hazards-H5).
+//! - D2: a home write leaves every byte old or new (one function does them all, with FUA: hazards-H1); or else **full-first** holds: the
 //!   first record after each start of a home write, and after each load, is a full image, and `rec` stays at a full image until a home
-//!   write completes while no delta leans on it. Then recovery never looks at home at all where home may be garbage (H13).
-//! - D3 (A3): the tail does not pass `rec(b)`: `b` stands in the checkpoint list of `rec(b)` as long as anything of it is
-//!   pending, and in no other list (H2). What `rec` does:
+//!   write completes while no delta leans on it. Then recovery never looks at home at all where home may be garbage (hazards-H13).
+//! - D3: the tail does not pass `rec(b)`: `b` stands in the checkpoint list of `rec(b)` as long as anything of it is
+//!   pending, and in no other list (hazards-H2). What `rec` does:
 //!   - R1: a delta leaves it where it is, or sets it if there was none;
 //!   - R2: a cumulative delta or a full image moves it to its transaction;
 //!   - R3: a completed home write of the newest image clears it; of an older image it moves to the first transaction published since
 //!     that write began (whose image was not yet in it). Under full-first it stays.
-//! - D4 (A4): every byte that a transaction changed lies in a word marked as changed: content changes through `modify`
-//!   and `create` only, and both mark. Checked against a full comparison in debug builds (H4).
-//! - D5 (A5): the base of a delta is an image that recovery can build: content read from home while nothing newer was
-//!   on its way there, or the image of the transaction before, whose record recovery has. Otherwise the record is full (H3).
-//! - D6 (A6): nobody writes a journaled block behind the journal's back (H9).
+//! - D4: every byte that a transaction changed lies in a word marked as changed: content changes through `modify`
+//!   and `create` only, and both mark. Checked against a full comparison in debug builds (hazards-H4).
+//! - D5: the base of a delta is an image that recovery can build: content read from home while nothing newer was
+//!   on its way there, or the image of the transaction before, whose record recovery has. Otherwise the record is full (hazards-H3).
+//! - D6: nobody writes a journaled block behind the journal's back (hazards-H9).
 //! - D7: a cumulative delta covers all bytes in which `img_T(b)` may differ from home. Its map has everything changed since the last
 //!   *completed* home write; what was published while a home write was in flight stays marked when that one completes.
 //! - D8: a block whose content is the same as before its transaction gets no record, and nothing about it changes; unless it was made
 //!   anew, because a revoke may stand before it.
 //!
-//! The rule about reuse (5.8 of the design): a freed block is revoked, and its `pending` and `rec` go when the freeing is durable;
+//! The rule about reuse: a freed block is revoked, and its `pending` and `rec` go when the freeing is durable;
 //! made anew it gets a full image, so recovery needs nothing older.
 
 use crate::words::WordMap;
@@ -131,7 +131,7 @@ impl Track {
 
     /// A store (D4).
     pub fn stored(&mut self, offset: usize, len: usize) {
-        // A real mistake would be just that: a counter or checksum of a few bytes, changed behind the marking (H4).
+        // A real mistake would be just that: a counter or checksum of a few bytes, changed behind the marking (hazards-H4).
         if len < crate::words::WORD_BYTES && rt::mutant(Mutant::UntrackedStore) {
             return;
         }
@@ -142,7 +142,7 @@ impl Track {
     pub fn created(&mut self) {
         self.marked = WordMap::ALL;
         if rt::mutant(Mutant::BaseAlwaysValid) {
-            // H3: a buffer of zeros passes for the content of home.
+            // hazards-H3: a buffer of zeros passes for the content of home.
             self.base = Some(vec![0; base::BLOCK_BYTES].into());
             return;
         }

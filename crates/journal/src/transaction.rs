@@ -94,7 +94,7 @@ pub(crate) struct Running {
     pub forgotten: BTreeSet<BlockNo>,
     /// Ordered data, submitted by the file system.
     pub ordered: Option<Batch>,
-    /// Held data that the record does not vouch for: it goes along (F7).
+    /// Held data that the record does not vouch for: it goes along (journal-commit-F7).
     pub led: Option<Batch>,
     pub started: Time,
 }

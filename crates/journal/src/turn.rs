@@ -7,7 +7,7 @@
 //! - T2: the turn is given back on every path, and everybody who waits for it is woken: callers by `progress`, the task by `work` if it said that
 //!   it waits.
 //! - T3: a failed commit ends the journal, whoever ran it; the task sees that and leaves the reason in the superblock.
-//! - T4: what a commit does and in which order is the same (`commit`): it knows no thread. The caller holds no handle (A1), no page and no lock
+//! - T4: what a commit does and in which order is the same (`commit`): it knows no thread. The caller holds no handle (handle-A1), no page and no lock
 //!   of the allocator.
 
 use crate::JournalError;
@@ -17,7 +17,7 @@ use crate::tasks::commit_one;
 use rt::MutexGuard;
 
 impl Inner {
-    /// Commits the running transaction in this thread, or waits for who is at one. The state may be any afterwards: the caller looks again.
+    /// Commits the running transaction in this thread, or waits for who is at one (T4). The state may be any afterwards: the caller looks again.
     pub fn commit_here<'s>(
         &'s self,
         log: &Log,

@@ -138,7 +138,7 @@ remapping! {
     flush_ahead_move flush_ahead_move_long = "flush-ahead, home=remap-move",
 }
 
-/// Devices that refuse REMAP, do home writes late, or let a log write of the life before land during recovery (R10, R11, R24).
+/// Devices that refuse REMAP, do home writes late, or let a log write of the life before land during recovery (hazards-R10, hazards-R25, hazards-R24).
 #[test]
 fn remapping_on_odd_devices() {
     for odd in [Odd::RefusesRemaps, Odd::LateHomes, Odd::LateLog] {

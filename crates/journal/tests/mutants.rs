@@ -64,14 +64,14 @@ fn with(mut setup: Setup, change: impl FnOnce(&mut Workload)) -> Setup {
     setup
 }
 
-/// H1.
+/// hazards-H1.
 #[test]
 fn normal_home_write() {
     let setup = with(on(Preset::Emmc, "emmc"), |w| w.small = true);
     noticed(Mutant::NormalHomeWrite, "emmc on emmc", setup);
 }
 
-/// H2.
+/// hazards-H2.
 #[test]
 fn refile_deltas() {
     let setup = with(on(Preset::Emmc, "emmc"), |w| {
@@ -84,21 +84,21 @@ fn refile_deltas() {
     noticed(Mutant::RefileDeltas, "emmc on emmc, tiny ring", setup);
 }
 
-/// H2.
+/// hazards-H2.
 #[test]
 fn tail_unflushed() {
     let setup = with(on(Preset::Jbd2, "emmc"), |w| w.log_blocks = (16, 20));
     noticed(Mutant::TailUnflushed, "jbd2 on emmc", setup);
 }
 
-/// H2.
+/// hazards-H2.
 #[test]
 fn tail_early() {
     let setup = with(on(Preset::Jbd2, "emmc"), |w| w.log_blocks = (16, 20));
     noticed(Mutant::TailEarly, "jbd2 on emmc", setup);
 }
 
-/// H3.
+/// hazards-H3.
 #[test]
 fn base_always_valid() {
     noticed(
@@ -108,14 +108,14 @@ fn base_always_valid() {
     );
 }
 
-/// H4.
+/// hazards-H4.
 #[test]
 fn untracked_store() {
     let setup = with(on(Preset::Emmc, "emmc"), |w| w.small = true);
     noticed(Mutant::UntrackedStore, "emmc on emmc", setup);
 }
 
-/// H5.
+/// hazards-H5.
 #[test]
 fn home_current() {
     noticed(
@@ -125,7 +125,7 @@ fn home_current() {
     );
 }
 
-/// H6.
+/// hazards-H6.
 #[test]
 fn no_revoke() {
     let setup = with(on(Preset::Jbd2, "emmc"), |w| {
@@ -135,14 +135,14 @@ fn no_revoke() {
     noticed(Mutant::NoRevoke, "jbd2 on emmc, churn", setup);
 }
 
-/// H6.
+/// hazards-H6.
 #[test]
 fn keep_freed_pending() {
     let setup = with(on(Preset::Jbd2, "emmc"), |w| w.churn = true);
     noticed(Mutant::KeepFreedPending, "jbd2 on emmc, churn", setup);
 }
 
-/// H7: the torn first transaction of a life leaves its coalition block behind; the first one of the next life, at the same place
+/// hazards-H7: the torn first transaction of a life leaves its coalition block behind; the first one of the next life, at the same place
 /// of the ring, logs the same full image.
 #[test]
 fn reuse_tid() {
@@ -153,7 +153,7 @@ fn reuse_tid() {
     report(Mutant::ReuseTid, workload, &broken, clean.states);
 }
 
-/// H8.
+/// hazards-H8.
 #[test]
 fn pack_twice() {
     let clean = twice::explore(FIRST, STATES, None);
@@ -163,7 +163,7 @@ fn pack_twice() {
     report(Mutant::PackTwice, workload, &broken, clean.states);
 }
 
-/// H10: every image poses as a control block of a transaction nearby, on the smallest ring.
+/// hazards-H10: every image poses as a control block of a transaction nearby, on the smallest ring.
 #[test]
 fn no_escape() {
     let setup = with(on(Preset::Jbd2, "emmc"), |w| {
@@ -176,21 +176,21 @@ fn no_escape() {
     noticed(Mutant::NoEscape, "jbd2 on emmc, posing images", setup);
 }
 
-/// H11.
+/// hazards-H11.
 #[test]
 fn clean_before_home() {
     let setup = with(on(Preset::Jbd2, "emmc"), |w| w.nested_one_in = 1);
     noticed(Mutant::CleanBeforeHome, "jbd2 on emmc, nested cuts", setup);
 }
 
-/// H12.
+/// hazards-H12.
 #[test]
 fn unreadable_is_zero() {
     let setup = with(on(Preset::Emmc, "emmc"), |w| w.unreadable_one_in = 3);
     noticed(Mutant::UnreadableIsZero, "emmc on emmc, bad sectors", setup);
 }
 
-/// H13: ordinary home writes on a device that tears them.
+/// hazards-H13: ordinary home writes on a device that tears them.
 #[test]
 fn no_full_first() {
     let mut scheme = Preset::Coalition.scheme().expect("journaled");
@@ -202,7 +202,7 @@ fn no_full_first() {
     noticed(Mutant::NoFullFirst, "coalition, home=copy on emmc", setup);
 }
 
-/// H14.
+/// hazards-H14.
 #[test]
 fn no_coalition_checksum() {
     noticed(
@@ -212,14 +212,14 @@ fn no_coalition_checksum() {
     );
 }
 
-/// H15.
+/// hazards-H15.
 #[test]
 fn no_wrap() {
     let setup = with(on(Preset::Emmc, "emmc"), |w| w.log_blocks = (16, 18));
     noticed(Mutant::NoWrap, "emmc on emmc, tiny ring", setup);
 }
 
-/// H16.
+/// hazards-H16.
 #[test]
 fn flush_before_data() {
     noticed(
@@ -229,34 +229,34 @@ fn flush_before_data() {
     );
 }
 
-/// H19.
+/// hazards-H19.
 #[test]
 fn skip_flush() {
     noticed(Mutant::SkipFlush, "jbd2 on emmc", on(Preset::Jbd2, "emmc"));
 }
 
-/// H20.
+/// hazards-H20.
 #[test]
 fn pack_any_subset() {
     let setup = on(Preset::FlushAhead, "packs-any");
     noticed(Mutant::PackAnySubset, "flush-ahead on packs-any", setup);
 }
 
-/// H21.
+/// hazards-H21.
 #[test]
 fn drop_finishes() {
     let setup = with(on(Preset::Jbd2, "emmc"), |w| w.drop_one_in = 6);
     noticed(Mutant::DropFinishes, "jbd2 on emmc, dropped handles", setup);
 }
 
-/// H24.
+/// hazards-H24.
 #[test]
 fn data_beside_record() {
     let setup = on(Preset::Adaptive, "emmc");
     noticed(Mutant::DataBesideRecord, "adaptive on emmc", setup);
 }
 
-/// R1: on a log without checksums, which could tell zeros from images.
+/// hazards-R1: on a log without checksums, which could tell zeros from images.
 #[test]
 fn remap_move_unmarked() {
     let setup = with(on(Preset::JftlPaper, "remap"), |w| {
@@ -266,7 +266,7 @@ fn remap_move_unmarked() {
     noticed(Mutant::RemapMoveUnmarked, workload, setup);
 }
 
-/// R1.
+/// hazards-R1.
 #[test]
 fn remap_zeros_unmarked() {
     let setup = with(on(Preset::JftlPaper, "remap"), |w| {
@@ -277,14 +277,14 @@ fn remap_zeros_unmarked() {
     noticed(Mutant::RemapZerosUnmarked, workload, setup);
 }
 
-/// R9: every image begins with the magic number.
+/// hazards-R9: every image begins with the magic number.
 #[test]
 fn remap_escaped() {
     let setup = with(on(Preset::Jftl, "remap"), |w| w.pose_one_in = 1);
     noticed(Mutant::RemapEscaped, "jftl on remap, posing images", setup);
 }
 
-/// R10: escaped images are copied, and the copy is late.
+/// hazards-R10: escaped images are copied, and the copy is late.
 #[test]
 fn remap_in_flight() {
     let setup = with(on(Preset::Jftl, "remap"), |w| {
@@ -297,7 +297,7 @@ fn remap_in_flight() {
     noticed_from(2_800_000, Mutant::RemapInFlight, workload, setup);
 }
 
-/// R11.
+/// hazards-R25.
 #[test]
 fn remap_stale_source() {
     let setup = with(on(Preset::Jftl, "remap"), |w| {
@@ -307,7 +307,7 @@ fn remap_stale_source() {
     noticed(Mutant::RemapStaleSource, "jftl on remap, tiny ring", setup);
 }
 
-/// R11, in recovery.
+/// hazards-R25, in recovery.
 #[test]
 fn remap_unexpected() {
     let setup = with(on(Preset::Jftl, "remap"), |w| {
@@ -320,14 +320,14 @@ fn remap_unexpected() {
     noticed(Mutant::RemapUnexpected, workload, setup);
 }
 
-/// R12.
+/// hazards-R12.
 #[test]
 fn remap_freed() {
     let setup = with(on(Preset::Jftl, "remap"), |w| w.churn = true);
     noticed(Mutant::RemapFreed, "jftl on remap, churn", setup);
 }
 
-/// R12, in recovery.
+/// hazards-R12, in recovery.
 #[test]
 fn remap_revoked() {
     let setup = with(on(Preset::Jftl, "remap"), |w| {
@@ -337,7 +337,7 @@ fn remap_revoked() {
     noticed(Mutant::RemapRevoked, "jftl on remap, churn", setup);
 }
 
-/// R13.
+/// hazards-R13.
 #[test]
 fn clean_redirtied() {
     noticed(
@@ -347,7 +347,7 @@ fn clean_redirtied() {
     );
 }
 
-/// R24.
+/// hazards-R24.
 #[test]
 fn remap_error_clean() {
     let setup = with(on(Preset::Jftl, "remap"), |w| w.odd = Odd::RefusesRemaps);

@@ -35,7 +35,7 @@ impl FaultLevel {
     }
 }
 
-/// What happens to a program that goes back in its block (R3).
+/// What happens to a program that goes back in its block (nand-N2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PageOrder {

@@ -227,7 +227,7 @@ impl Nand {
     /// Programs a page. `now` is the earliest time at which the transfer may begin.
     ///
     /// # Errors
-    /// [`NandError::Rule`] if N1, N2, N3 or N6 is broken or the content does not fit; [`NandError::Failed`] if the chip fails.
+    /// [`NandError::Rule`] if nand-N1, nand-N2, nand-N3 or nand-N6 is broken or the content does not fit; [`NandError::Failed`] if the chip fails.
     pub fn program(&mut self, now: Time, at: PageAddr, page: Page) -> Result<Span, NandError> {
         self.check_program(at, &page, 1)?;
         self.stats.programs += 1;
@@ -314,7 +314,7 @@ impl Nand {
             false => Ok(span),
         }
     }
-    /// True if this program is to fail: a test wants it, or the block is worn out and shows it here (R7).
+    /// True if this program is to fail: a test wants it, or the block is worn out and shows it here.
     fn program_fails(&mut self, at: PageAddr) -> bool {
         if !self.failing_program.is_empty() && self.failing_program.remove(&at.block.0) {
             return true;
@@ -339,7 +339,7 @@ impl Nand {
     pub(crate) fn check_erase(&self, block: BlockId) -> Result<(), NandError> {
         if self.media.is_bad(block) {
             return Err(NandError::Rule {
-                rule: "N3: a bad block is not erased",
+                rule: "nand-N3: a bad block is not erased",
                 block: block.0,
                 page: 0,
             });
@@ -412,37 +412,37 @@ impl Nand {
             .slc_of(at.block)
             .map_or(g.pages_per_block, |slc| slc.pages);
         if at.block.0 >= g.blocks() || at.page >= pages {
-            return broken("N0: no such page");
+            return broken("nand-N0: no such page");
         }
         if page.data_len() > g.page_bytes as usize || page.spare().len() > g.spare_bytes as usize {
-            return broken("N0: the content does not fit");
+            return broken("nand-N0: the content does not fit");
         }
         if self.at_once(at.block) != at_once {
-            return broken("N6: a word line is programmed whole");
+            return broken("nand-N6: a word line is programmed whole");
         }
         let Some(block) = self.media.block(at.block) else {
             return Ok(());
         };
         if block.bad {
-            return broken("N3: a bad block is not programmed");
+            return broken("nand-N3: a bad block is not programmed");
         }
         if at.page + 1 == block.next {
             return if block.times < g.nop {
                 Ok(())
             } else {
-                broken("N1: erase before program")
+                broken("nand-N1: erase before program")
             };
         }
         if at.page >= block.next {
             return Ok(());
         }
         match (self.cells.order, &block.cells[at.page as usize]) {
-            (PageOrder::Strict, _) => broken("N2: pages ascend in a block"),
+            (PageOrder::Strict, _) => broken("nand-N2: pages ascend in a block"),
             (PageOrder::Warn, Cell::Erased) => {
                 self.stats.backward += 1;
                 Ok(())
             }
-            (PageOrder::Warn, _) => broken("N1: erase before program"),
+            (PageOrder::Warn, _) => broken("nand-N1: erase before program"),
         }
     }
 }

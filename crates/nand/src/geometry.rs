@@ -66,7 +66,7 @@ impl Geometry {
     pub const fn channel_of(&self, die: u32) -> u32 {
         die % self.channels
     }
-    /// Where the bad-block mark stands (R6): bytes of the raw spare area of the first page of a block; any of them other than
+    /// Where the bad-block mark stands (nand-N3): bytes of the raw spare area of the first page of a block; any of them other than
     /// 0xFF is the mark. Byte 5 on pages of 512 bytes, 0 and 1 on larger ones.
     pub const fn mark_at(&self) -> std::ops::Range<u32> {
         if self.page_bytes <= 512 { 5..6 } else { 0..2 }
@@ -101,13 +101,13 @@ impl Geometry {
         let (bits, at_once) = (self.pairing.bits(), self.pairing.pages_at_once());
         if !self.pages_per_block.is_multiple_of(at_once) {
             return Err(format!(
-                "pages_per_block = {}; pairing {:?} programs {at_once} pages at once, so it must be a multiple of {at_once} (N6)",
+                "pages_per_block = {}; pairing {:?} programs {at_once} pages at once, so it must be a multiple of {at_once} (nand-N6)",
                 self.pages_per_block, self.pairing
             ));
         }
         if bits > 1 && self.nop > 1 {
             return Err(format!(
-                "nop = {}; with pairing {:?} a page is programmed once (N1)",
+                "nop = {}; with pairing {:?} a page is programmed once (nand-N1)",
                 self.nop, self.pairing
             ));
         }

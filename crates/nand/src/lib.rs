@@ -20,7 +20,7 @@
 //! | block being erased, `f >= 0.05` | L1 | mixed: each page old, erased or uncorrectable; the block is weak | all other blocks |
 //! | weak block | L1 | a program reports success but leaves an uncorrectable page, until a complete erase | all other blocks |
 //! | transfer on the bus without array operation | L1 | none | everything |
-//! | program or erase that reports failure (worn out, R7) | L1 | the page is torn / the block keeps its content | the block's other pages |
+//! | program or erase that reports failure (worn out) | L1 | the page is torn / the block keeps its content | the block's other pages |
 //! | torn page | L2 | 35 % uncorrectable; 35 % data uncorrectable beside a spare area that reads well ([`Cell::SpareOnly`]); 25 % unstable: reads well 1 to 4 times or until the mount after the next; 5 % looks clean, for 16 to 63 reads or as long | all other pages |
 //! | block being erased | L2 | one in three looks erased and is weak; else pages may also show an intact spare area, or their old content for 1 to 4 reads | all other blocks |
 //! | weak block | L2 | one program in four reads well at first | all other blocks |
@@ -35,20 +35,21 @@
 //!
 //! # Rules and invariants
 //!
-//! - N1 (R1, R2): a page is programmed at most [`Geometry::nop`] times between two erases (once on multi-bit parts); further
+//! - N0: an operation names blocks and pages that there are, and its content fits.
+//! - N1: a page is programmed at most [`Geometry::nop`] times between two erases (once on multi-bit parts); further
 //!   programs only clear bits.
-//! - N2 (R3): pages of a block are programmed in ascending order; skipping is allowed, going back is not, unless the part only
+//! - N2: pages of a block are programmed in ascending order; skipping is allowed, going back is not, unless the part only
 //!   recommends it ([`PageOrder::Warn`]).
-//! - N3 (R6): a bad block is neither programmed nor erased; the factory's marks are there before the first erase, and at most
+//! - N3: a bad block is neither programmed nor erased; the factory's marks are there before the first erase, and at most
 //!   2 % of the blocks bear one.
 //! - N4: an operation of a die starts when the previous one of that die has ended; so at a cut at most one operation per
 //!   die is in flight.
 //! - N5: `power_off(t)` leaves exactly the effects of the operations that ended by `t`, plus the faults of the table for those
 //!   in flight. What reads did to their blocks is taken back with them.
-//! - N6 (R4): pages are programmed in the order of the pairing table: ascending, and a one-shot word line whole.
-//! - N7 (R5): planes of a die work together at the same page of their blocks, one block each; a block is erased whole.
+//! - N6: pages are programmed in the order of the pairing table: ascending, and a one-shot word line whole.
+//! - N7: planes of a die work together at the same page of their blocks, one block each; a block is erased whole.
 //!
-//! There is no copyback (R8): a copy goes through the error correction and the layer above.
+//! There is no copyback: a copy goes through the error correction and the layer above.
 
 mod bus;
 mod cells;

@@ -200,14 +200,16 @@ impl Media {
     /// Chips from the factory of which a share of `bad` blocks (at most 2 %, as data sheets allow) is marked bad, drawn from
     /// `seed`. Block 0 is good, as data sheets promise.
     ///
-    /// The mark (R6) is a byte other than 0xFF in the spare area of the block's first page, in the part that the layer above
+    /// The mark (nand-N3) is a byte other than 0xFF in the spare area of the block's first page, in the part that the layer above
     /// does not get: see [`Geometry::mark_at`].
     ///
     /// # Errors
     /// The share is none of 0 to 0.02.
     pub fn factory(geometry: Geometry, seed: u64, bad: f64) -> Result<Media, String> {
         if !(0.0..=0.02).contains(&bad) {
-            return Err(format!("factory_bad = {bad}; it may be 0 to 0.02 (R6)"));
+            return Err(format!(
+                "factory_bad = {bad}; it may be 0 to 0.02 (nand-N3)"
+            ));
         }
         let mut media = Media::blank(geometry);
         let most = (f64::from(geometry.blocks()) * bad) as u64;

@@ -1,8 +1,8 @@
 //! Which pages share cells: on parts with several bits per cell one word line carries two or three pages.
 //!
 //! An interrupted program of a later page of a word line can destroy the earlier ones (Tseng et al., DAC 2011), which may
-//! have been programmed long ago. The tables are those of the field; R4 says that the program order of a part is that of its
-//! table, which all of these keep if pages ascend.
+//! have been programmed long ago. The tables are those of the field; the program order of a part is that of its
+//! table (nand-N6), which all of these keep if pages ascend.
 
 use serde::Deserialize;
 

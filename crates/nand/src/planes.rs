@@ -12,7 +12,7 @@ fn broken<T>(rule: &'static str, at: PageAddr) -> Result<T, NandError> {
 }
 
 impl Nand {
-    /// Programs one page on each of several planes of a die in the time of one (N7).
+    /// Programs one page on each of several planes of a die in the time of one (nand-N7).
     ///
     /// # Errors
     /// [`NandError::Rule`] if a rule is broken, then nothing has happened; [`NandError::Failed`] names the first block that
@@ -26,7 +26,7 @@ impl Nand {
         for at in &all {
             if at.page != all[0].page {
                 return broken(
-                    "N7: planes are programmed at the same page of their blocks",
+                    "nand-N7: planes are programmed at the same page of their blocks",
                     *at,
                 );
             }
@@ -37,7 +37,7 @@ impl Nand {
         }
         self.program_together(now, pages)
     }
-    /// Erases one block on each of several planes of a die in the time of one (N7).
+    /// Erases one block on each of several planes of a die in the time of one (nand-N7).
     ///
     /// # Errors
     /// [`NandError::Rule`] if a rule is broken, then nothing has happened; [`NandError::Failed`] names the first block that is
@@ -66,7 +66,7 @@ impl Nand {
             None => Ok(span),
         }
     }
-    /// Programs the pages of a word line in one operation (N6): `first` is the lowest of them.
+    /// Programs the pages of a word line in one operation (nand-N6): `first` is the lowest of them.
     ///
     /// # Errors
     /// As [`Nand::program`]; also if these are not all pages of one word line.
@@ -78,7 +78,7 @@ impl Nand {
     ) -> Result<Span, NandError> {
         let at_once = self.at_once(first.block);
         if pages.len() as u32 != at_once || !first.page.is_multiple_of(at_once) {
-            return broken("N6: a word line is programmed whole", first);
+            return broken("nand-N6: a word line is programmed whole", first);
         }
         for (page, i) in pages.iter().zip(0..) {
             if i == 0 || page.data_len() > 0 {
@@ -93,17 +93,20 @@ impl Nand {
     fn check_planes(&self, all: &[PageAddr]) -> Result<(), NandError> {
         let Some(first) = all.first() else {
             let block = BlockId(0);
-            return broken("N7: an operation on no plane", PageAddr { block, page: 0 });
+            return broken(
+                "nand-N7: an operation on no plane",
+                PageAddr { block, page: 0 },
+            );
         };
         let g = self.geometry();
         let mut planes = 0u32;
         for at in all {
             let plane = 1 << g.plane_of(at.block);
             if at.block.0 >= g.blocks() || g.die_of(at.block) != g.die_of(first.block) {
-                return broken("N7: planes of one die work together", *at);
+                return broken("nand-N7: planes of one die work together", *at);
             }
             if planes & plane != 0 {
-                return broken("N7: each plane takes one page or block at a time", *at);
+                return broken("nand-N7: each plane takes one page or block at a time", *at);
             }
             planes |= plane;
         }

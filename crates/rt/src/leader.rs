@@ -227,7 +227,7 @@ impl Leaders {
         }
     }
 
-    /// The alarm.
+    /// The alarm (L1).
     fn rung(&self) -> bool {
         let mut state = self.state.lock();
         if std::mem::take(&mut state.late) {
@@ -252,7 +252,7 @@ impl Leaders {
         let _ = SEAT.try_with(|seat| seat.reads.set(true));
     }
 
-    /// A thread has ended: at the source, or by a panic.
+    /// A thread has ended (L4): at the source, or by a panic.
     fn left(&self, read: bool) {
         let mut state = self.state.lock();
         state.readers -= usize::from(read);
@@ -667,6 +667,7 @@ mod tests {
         assert!(served.end());
     }
 
+    /// L5.
     #[test]
     fn a_thread_without_a_source_takes_no_notice() {
         about_to_wait();

@@ -331,6 +331,7 @@ mod tests {
         assert!(!other.iter().any(inside) && slice.iter().all(|&b| b == 5));
     }
 
+    /// M4.
     #[test]
     fn m4_pages_change_hands_between_worlds_and_threads() {
         let inside = crate::Sim::new(crate::SimConfig::default());

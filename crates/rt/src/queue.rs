@@ -111,7 +111,7 @@ impl Timers {
             },
         ))
     }
-    /// Counts one more stale timer; drops all stale ones when they are half of the heap (C3).
+    /// Counts one more stale timer; drops all stale ones when they are half of the heap.
     pub(crate) fn note_stale(&mut self, is_live: impl Fn(Waiter) -> bool) {
         self.stale += 1;
         if self.stale > 64 && self.stale * 2 > self.heap.len() {

@@ -463,13 +463,13 @@ fn a_value_belongs_to_its_task_and_its_call() {
         rt::with_local(2u32, || {
             rt::with_local("of another type", || assert_eq!(seen(), Some(2)));
         });
-        assert_eq!(seen(), Some(1), "V2");
+        assert_eq!(seen(), Some(1), "local-V2");
         let child = rt::spawn("child", move || rt::local::<u32>().is_none());
-        assert!(child.join().unwrap(), "V1");
+        assert!(child.join().unwrap(), "local-V1");
     });
     let ended = rt::foreign(|| rt::with_local(3u32, || panic!("planted")));
     assert!(ended.is_err());
-    assert_eq!(seen(), None, "V2");
+    assert_eq!(seen(), None, "local-V2");
     assert_eq!(turns(), [Some(7), Some(9), None]);
     for seed in 0..8 {
         let cfg = SimConfig {
@@ -482,7 +482,7 @@ fn a_value_belongs_to_its_task_and_its_call() {
                 let child = rt::spawn("child", seen);
                 (turns(), child.join().unwrap())
             });
-            assert_eq!(child, None, "V1");
+            assert_eq!(child, None, "local-V1");
             (outer, seen())
         });
         assert_eq!(out.unwrap(), (vec![Some(7), Some(9), None], None));

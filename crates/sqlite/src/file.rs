@@ -20,7 +20,7 @@ pub(crate) struct SqliteFile {
     pub(crate) node: Option<Arc<Node>>,
     pub(crate) level: Level,
     pub(crate) shm: Option<Held>,
-    /// The next sync is followed by one of the directory: the name is new (S6).
+    /// The next sync is followed by one of the directory: the name is new (sqlite-S6).
     pub(crate) sync_dir: bool,
     pub(crate) powersafe_overwrite: bool,
     pub(crate) persist_wal: bool,
@@ -78,7 +78,7 @@ impl SqliteFile {
         self.outcome(During::Truncate, result)
     }
 
-    /// S6. `flags` are ignored: fdatasync writes what SQLite needs, the size included, and Linux has no stronger sync.
+    /// sqlite-S6. `flags` are ignored: fdatasync writes what SQLite needs, the size included, and Linux has no stronger sync.
     pub(crate) fn sync(&mut self) -> c_int {
         let result = sync(&self.mount, &self.file);
         let code = self.outcome(During::Sync, result);

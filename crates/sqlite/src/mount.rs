@@ -96,7 +96,7 @@ impl Mount {
     pub(crate) fn first_error(&self) -> Option<String> {
         self.first_error.lock().clone()
     }
-    /// Keeps the first panic (S3).
+    /// Keeps the first panic (sqlite-S3).
     pub(crate) fn keep_panic(&self, payload: Payload) {
         self.panic.lock().get_or_insert(payload);
     }

@@ -1,5 +1,5 @@
 //! What SQLite has once per process: mutexes, the random generator, the default VFS, the local time. Set up once, before
-//! SQLite is used (S1, S2, S4).
+//! SQLite is used (sqlite-S1, sqlite-S2, sqlite-S4).
 
 // This is the set-up of a C library of the process: one-time statics, no call below them waits.
 #![allow(clippy::disallowed_types)]
@@ -46,7 +46,7 @@ unsafe impl Sync for HostVfs {}
 fn setup() -> &'static Setup {
     match SETUP.get() {
         Some(Ok(setup)) => setup,
-        _ => panic!("S1: a callback of SQLite ran before the set-up"),
+        _ => panic!("sqlite-S1: a callback of SQLite ran before the set-up"),
     }
 }
 
@@ -171,7 +171,7 @@ pub(crate) fn start_stream() {
     unsafe { ffi::sqlite3_randomness(0, std::ptr::null_mut()) };
 }
 
-/// xRandomness: the next piece of the world's stream. Runs with SQLite's mutex held: no wait, no lock of `rt` (S4).
+/// xRandomness: the next piece of the world's stream. Runs with SQLite's mutex held: no wait, no lock of `rt` (sqlite-S4).
 pub(crate) unsafe extern "C" fn randomness(
     _vfs: *mut ffi::sqlite3_vfs,
     bytes: c_int,
@@ -255,7 +255,7 @@ fn is_prng(mutex: *mut ffi::sqlite3_mutex) -> bool {
 }
 
 /// Enters a mutex. That of the random generator may be entered again by its owner; the outermost entry in a simulation
-/// makes the generator ask xRandomness afresh, so that nothing of another simulation is left in it (S2).
+/// makes the generator ask xRandomness afresh, so that nothing of another simulation is left in it (sqlite-S2).
 unsafe extern "C" fn mutex_enter(mutex: *mut ffi::sqlite3_mutex) {
     let depth = PRNG_DEPTH.get();
     if is_prng(mutex) && depth > 0 {

@@ -112,7 +112,7 @@ impl Registration {
         self.open_with_flags(path, flags)
     }
 
-    /// As [`open`](Self::open), with other flags; `SQLITE_OPEN_NOMUTEX` is added (S5).
+    /// As [`open`](Self::open), with other flags; `SQLITE_OPEN_NOMUTEX` is added (sqlite-S5).
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -137,7 +137,7 @@ impl Registration {
     pub fn first_error(&self) -> Option<String> {
         self.mount.first_error()
     }
-    /// The payload of the first panic in a callback (S3), for `std::panic::resume_unwind`.
+    /// The payload of the first panic in a callback (sqlite-S3), for `std::panic::resume_unwind`.
     pub fn take_panic(&self) -> Option<rt::Payload> {
         self.mount.take_panic()
     }

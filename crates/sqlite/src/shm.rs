@@ -1,4 +1,4 @@
-//! The WAL index of one database: regions of shared memory and eight locks (S7).
+//! The WAL index of one database: regions of shared memory and eight locks (sqlite-S7).
 
 pub(crate) use crate::locks::Busy;
 

@@ -129,7 +129,7 @@ impl Table {
     }
 }
 
-/// Runs a callback on the mount of `vfs`. A panic becomes `broken` (S3), an ended registration SQLITE_CANTOPEN.
+/// Runs a callback on the mount of `vfs`. A panic becomes `broken` (sqlite-S3), an ended registration SQLITE_CANTOPEN.
 ///
 /// # Safety
 /// `vfs` is one of ours.

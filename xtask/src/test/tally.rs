@@ -99,7 +99,9 @@ impl Tally {
             counts.failed += 1;
             over = ", OVER BUDGET";
             let (spent, budget) = (spent.as_secs(), budget.as_secs());
-            self.note(format!("{name}: R1: over budget, {spent} s of {budget} s"));
+            self.note(format!(
+                "{name}: run-R1: over budget, {spent} s of {budget} s"
+            ));
         }
         println!("{}", line(name, counts, spent, budget, over));
         self.passed += counts.passed;
@@ -204,7 +206,7 @@ test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; 
             "{lines}"
         );
         assert!(
-            lines.contains("slow: R1: over budget, 3 s of 2 s"),
+            lines.contains("slow: run-R1: over budget, 3 s of 2 s"),
             "{lines}"
         );
         assert!(

@@ -24,6 +24,24 @@ pub struct Config {
     /// Words we do not use, and what we say instead.
     #[serde(default)]
     pub word: Vec<Word>,
+    /// Files and directories whose labels are not resolved yet.
+    #[serde(default)]
+    pub unresolved_labels: Vec<String>,
+    /// Words that look like labels and are none.
+    #[serde(default)]
+    pub not_label: Vec<NotLabel>,
+}
+
+/// Words of a letter and a number with a meaning of their own.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NotLabel {
+    /// The words.
+    pub words: Vec<String>,
+    /// Files and directories where they stand.
+    pub below: Vec<String>,
+    /// What they mean there.
+    pub reason: String,
 }
 
 /// A file above the budget.
@@ -73,6 +91,14 @@ impl Config {
                 return Err(format!("tidy.toml: the exception for {path} has no reason"));
             }
         }
+        for entry in &config.not_label {
+            if entry.reason.trim().is_empty() {
+                let words = entry.words.join(", ");
+                return Err(format!(
+                    "tidy.toml: {words}: no reason why this is no label"
+                ));
+            }
+        }
         Ok(config)
     }
 }
@@ -95,6 +121,8 @@ mod tests {
     #[test]
     fn an_exception_needs_a_reason() {
         let entry = "[[file]]\npath = \"a.rs\"\nlines = 9\nreason = \" \"\n";
+        assert!(Config::parse(&format!("{SMALL}{entry}")).is_err());
+        let entry = "[[not_label]]\nwords = [\"x\"]\nbelow = [\"a.rs\"]\nreason = \" \"\n";
         assert!(Config::parse(&format!("{SMALL}{entry}")).is_err());
         assert!(Config::parse(SMALL).is_ok());
     }

@@ -4,6 +4,7 @@
 //! - `size`: files and functions stay within their budget.
 //! - `code`: no leftovers, no bare `unwrap`, `unsafe` and statics only where listed, a head on each file.
 //! - `text`: ASCII in Rust files, the glossary's words, no notes to self.
+//! - `labels`: each label of an invariant or a hazard that is cited is defined, once.
 //! - `docs`: links lead somewhere, and what a newcomer needs is there.
 //! - `book`: the pages of docs/ are in its table of contents, and results say when and how they were measured.
 
@@ -11,12 +12,14 @@ mod book;
 mod code;
 mod config;
 mod docs;
+mod labels;
 mod size;
 mod source;
 mod text;
 
 use crate::{Result, workspace};
 use config::Config;
+use labels::Text;
 use source::Source;
 use std::path::{Path, PathBuf};
 
@@ -45,6 +48,7 @@ pub fn run() -> Result {
     let files = files_below(&root)?;
     let mut findings = Vec::new();
     let mut sources = Vec::new();
+    let mut pages = Vec::new();
     for path in &files {
         let Ok(text) = std::fs::read_to_string(root.join(path)) else {
             continue;
@@ -55,12 +59,18 @@ pub fn run() -> Result {
                 Ok(source) => sources.push(source),
                 Err(finding) => findings.push(finding),
             }
+        } else if path.ends_with(".md") {
+            pages.push((path, text));
         }
     }
     for source in &sources {
         findings.extend(code::check(source, &config));
     }
     findings.extend(size::check(&sources, &config));
+    let rust = sources.iter().map(|source| (&source.path, &source.text));
+    let texts = rust.chain(pages.iter().map(|(path, text)| (*path, text)));
+    let texts: Vec<Text<'_>> = texts.map(|(path, text)| Text { path, text }).collect();
+    findings.extend(labels::check(&texts, &config));
     findings.extend(docs::check(&root, &files, &sources)?);
     findings.extend(book::check(&files, &read_below(&root)));
     report(findings, files.len())

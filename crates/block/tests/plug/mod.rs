@@ -129,7 +129,7 @@ fn plan(rng: &mut Rng, unit: u64) -> Vec<Planned> {
     writes
 }
 
-/// O1, judged from content alone.
+/// order_plug-O1, judged from content alone.
 fn check_order(image: &Image, writes: &[Planned]) -> Result<(), String> {
     let mut newest = BTreeMap::new();
     let mut reached = 0;
@@ -205,7 +205,10 @@ pub fn run(caps: Caps, seed: u64, config: SimConfig) -> Outcome<Judged> {
         let outcome = done.lock().take().expect("it is done");
         outcome.map_err(|e| (cuts, e.to_string()))?;
         if disk.snapshot_lost() != disk.visible() {
-            return Err((cuts, "O2: something is volatile after finish".into()));
+            return Err((
+                cuts,
+                "order_plug-O2: something is volatile after finish".into(),
+            ));
         }
         let last = check_order(&disk.visible(), &writes);
         last.map(|()| cuts).map_err(|why| (cuts, why))

@@ -1,4 +1,4 @@
-//! The contract of REMAP: S1, S2, S5 to S7 of [`Remap`](crate::Remap), as far as reads can tell.
+//! The contract of REMAP: remap-S1, remap-S2, remap-S5 to remap-S7 of [`Remap`](crate::Remap), as far as reads can tell.
 
 use super::{filled, is_misuse, read, unit, write};
 use crate::{BlockDevice, Class, Remap, RemapMode, RemapPair, Remapped, Request, expectation};
@@ -111,12 +111,12 @@ impl Field<'_> {
             self.is(4, 2, when);
             self.is(5, 3, when);
         };
-        shown("S1, S2: after the REMAP");
+        shown("remap-S1, remap-S2: after the REMAP");
         self.flush();
-        shown("S1, S2: after a flush");
+        shown("remap-S1, remap-S2: after a flush");
         // The same again changes nothing: what recovery relies on.
         self.send(batch(vec![self.pair(0, 4), self.pair(1, 5)]));
-        shown("S1, S2: sent twice");
+        shown("remap-S1, remap-S2: sent twice");
     }
 
     fn home_and_source_are_apart_afterwards(&self) {
@@ -124,13 +124,13 @@ impl Field<'_> {
         self.is(
             0,
             2,
-            "S2: a home keeps its content when its source is written",
+            "remap-S2: a home keeps its content when its source is written",
         );
         self.put(1, 13);
         self.is(
             5,
             3,
-            "S2: a source keeps its content when its home is written",
+            "remap-S2: a source keeps its content when its home is written",
         );
         if self.device.caps().discard {
             self.send(batch(vec![self.pair(2, 5)]));
@@ -138,10 +138,14 @@ impl Field<'_> {
             self.device
                 .wait(self.device.submit(gone))
                 .expect("a device that can discard does");
-            self.is(2, 3, "S2: a home keeps its content when its source is gone");
+            self.is(
+                2,
+                3,
+                "remap-S2: a home keeps its content when its source is gone",
+            );
         }
         self.flush();
-        self.is(0, 2, "S2: after a flush");
+        self.is(0, 2, "remap-S2: after a flush");
     }
 
     fn a_move_leaves_zeros(&self) {
@@ -152,14 +156,17 @@ impl Field<'_> {
             ..batch(vec![self.pair(0, 6), self.pair(1, 7)])
         };
         self.send(remap);
-        for when in ["S2: after a move", "S2: after a move and a flush"] {
+        for when in [
+            "remap-S2: after a move",
+            "remap-S2: after a move and a flush",
+        ] {
             self.is(0, 21, when);
             self.is(1, 22, when);
             assert!(is_zero(&self.get(6)) && is_zero(&self.get(7)), "{when}");
             self.flush();
         }
         self.put(6, 23);
-        self.is(0, 21, "S2: the source of a move is written again");
+        self.is(0, 21, "remap-S2: the source of a move is written again");
     }
 
     fn several_homes_of_one_source(&self) {
@@ -167,8 +174,8 @@ impl Field<'_> {
         self.send(batch(vec![self.pair(0, 4), self.pair(1, 4)]));
         self.put(4, 32);
         self.put(0, 33);
-        self.is(1, 31, "S1: the other home");
-        self.is(0, 33, "S1: the home that was written");
+        self.is(1, 31, "remap-S1: the other home");
+        self.is(0, 33, "remap-S1: the home that was written");
     }
 
     fn what_is_not_aligned_is_copied_or_refused(&self) {
@@ -191,13 +198,23 @@ impl Field<'_> {
             require_all: true,
             ..batch(vec![self.pair(1, 4), pair])
         };
-        is_misuse(self.device, Request::remap(all), "S7: it would be copied");
-        assert!(self.all() == before, "S7: a refused batch leaves nothing");
+        is_misuse(
+            self.device,
+            Request::remap(all),
+            "remap-S7: it would be copied",
+        );
+        assert!(
+            self.all() == before,
+            "remap-S7: a refused batch leaves nothing"
+        );
         let done = self.send(batch(vec![pair]));
-        assert_eq!(done.aliased, 0, "S7: no alias is possible");
+        assert_eq!(done.aliased, 0, "remap-S7: no alias is possible");
         let got = self.get(0);
         let (head, rest) = got.split_at(unit as usize * 512);
-        assert!(*head == part(43)[..] && rest.iter().all(|b| *b == 41), "S7");
+        assert!(
+            *head == part(43)[..] && rest.iter().all(|b| *b == 41),
+            "remap-S7"
+        );
     }
 
     fn an_expectation_that_fails_refuses_the_whole_batch(&self) {
@@ -214,12 +231,15 @@ impl Field<'_> {
             vec![expecting(0, 4, 53), expecting(1, 5, 53)],
             vec![expecting(0, 4, 54), expecting(1, 5, 54)],
         ] {
-            is_misuse(self.device, Request::remap(batch(pairs)), "S6");
-            assert!(self.all() == before, "S6: a refused batch leaves nothing");
+            is_misuse(self.device, Request::remap(batch(pairs)), "remap-S6");
+            assert!(
+                self.all() == before,
+                "remap-S6: a refused batch leaves nothing"
+            );
         }
         self.send(batch(vec![expecting(0, 4, 53), expecting(1, 5, 54)]));
-        self.is(0, 53, "S6: as expected");
-        self.is(1, 54, "S6: as expected");
+        self.is(0, 53, "remap-S6: as expected");
+        self.is(1, 54, "remap-S6: as expected");
     }
 
     fn illegal_batches_are_misuse(&self) {
@@ -238,12 +258,15 @@ impl Field<'_> {
             .map_or(0, |promise| promise.pairs_max);
         for (pairs, what) in [
             (vec![], "no pair"),
-            (vec![self.pair(0, 4), self.pair(0, 5)], "S5: a home twice"),
+            (
+                vec![self.pair(0, 4), self.pair(0, 5)],
+                "remap-S5: a home twice",
+            ),
             (
                 vec![self.pair(0, 4), self.pair(1, 0)],
-                "S5: home and source",
+                "remap-S5: home and source",
             ),
-            (vec![self.pair(0, 0)], "S5: itself"),
+            (vec![self.pair(0, 0)], "remap-S5: itself"),
             (
                 vec![self.pair(0, 4), beyond(end, self.lba(4))],
                 "home beyond",

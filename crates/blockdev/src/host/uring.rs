@@ -88,6 +88,7 @@ impl Lanes {
         let home = rt::task_number();
         let order = (0..LANES).map(|n| (home + n) % LANES);
         for n in order {
+            // U3: where another task submits nobody waits, as long as there is another lane.
             if let Some(gate) = self.0[n].gate.try_lock() {
                 let number = self.0[n].submit(place, pool, job);
                 drop(gate);

@@ -326,7 +326,7 @@ impl Cut<'_> {
     }
 }
 
-/// The first head and the first garbage.
+/// The first head and the first garbage (prune-P5).
 fn one_of_a_kind(forms: &[Form]) -> Vec<Form> {
     let head = forms.iter().find(|f| matches!(f, Form::Head(_)));
     let garbage = forms.iter().find(|f| matches!(f, Form::GarbageAt(_)));

@@ -68,7 +68,7 @@ impl Draw<'_> {
         entries.get(place).filter(|e| e.id == id).map(|_| place)
     }
 
-    /// The write `id`, if it is free; else why not.
+    /// The write `id`, if it is free (E1); else why not.
     fn free(&self, id: u64) -> Result<&Entry, String> {
         if id >= self.ledger.next_id {
             return Err(format!("write {id} has not begun at this cut"));
@@ -77,6 +77,7 @@ impl Draw<'_> {
             return Err(format!("write {id} is durable at this cut"));
         };
         match self.fates.of[place] {
+            // E3.
             Fate::Free if !self.entry(place).leads() => Err(format!(
                 "write {id} is a part of the REMAP at write {}",
                 self.entry(place).lead

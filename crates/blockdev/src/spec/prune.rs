@@ -66,6 +66,7 @@ impl Role {
         } else if all(&[Class::Home]) {
             Role::Home
         } else {
+            // P7.
             Role::Other
         }
     }

@@ -162,7 +162,7 @@ fn i5_a_remap_is_forgotten_in_whole_where_memory_ends() {
 }
 
 #[test]
-#[should_panic(expected = "I5")]
+#[should_panic(expected = "the parts of a REMAP are entered together")]
 fn i5_the_parts_of_a_remap_have_one_span() {
     let mut parts = remapped(1, 2, &[0, 2]);
     parts[1].end = Time(3);
@@ -188,7 +188,7 @@ fn i5_every_seed_keeps_all_of_a_remap_or_nothing() {
             let batch = [sectors[0], sectors[3], sectors[6]];
             assert!(
                 batch == [7; 3] || batch == [OLD; 3],
-                "S4: seed {seed}: {sectors:?}"
+                "remap-S4: seed {seed}: {sectors:?}"
             );
             let legal = if batch[0] == 7 { [7, 9] } else { [OLD, 9] };
             assert!(legal.contains(&sectors[2]), "seed {seed}: {sectors:?}");

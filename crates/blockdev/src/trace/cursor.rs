@@ -41,9 +41,9 @@ impl<'a> Cursor<'a> {
     /// Moves on to a cut at `at`.
     ///
     /// # Panics
-    /// T2: if `at` lies before the last one.
+    /// trace-T2: if `at` lies before the last one.
     pub fn seek(&mut self, at: Time) {
-        assert!(at >= self.at, "T2: a cursor moves forward");
+        assert!(at >= self.at, "trace-T2: a cursor moves forward");
         self.at = at;
         let trace = self.trace;
         while let Some(step) = trace.steps.get(self.next).filter(|s| s.start < at) {
@@ -139,7 +139,7 @@ impl<'a> Cursor<'a> {
     pub fn image(&self, choice: &Choice) -> Image {
         match self.state(choice) {
             Ok(image) => image,
-            Err(e) => panic!("E2: {e}"),
+            Err(e) => panic!("legal-E2: {e}"),
         }
     }
 

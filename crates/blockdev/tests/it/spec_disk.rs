@@ -223,16 +223,16 @@ fn a_cut_leaves_a_remap_in_whole_or_nothing_of_it() {
                 wait(&disk, Request::flush());
                 let ticket = disk.submit(Request::remap(remap(mode, fua)));
                 rt::sleep(base::Nanos(1));
-                assert_eq!(remains(&disk), both, "S4: in flight");
+                assert_eq!(remains(&disk), both, "remap-S4: in flight");
                 disk.wait(ticket).expect("a legal REMAP");
                 let after = if fua {
                     BTreeSet::from([new])
                 } else {
                     both.clone()
                 };
-                assert_eq!(remains(&disk), after, "S3: complete, FUA {fua}");
+                assert_eq!(remains(&disk), after, "remap-S3: complete, FUA {fua}");
                 wait(&disk, Request::flush());
-                assert_eq!(remains(&disk), BTreeSet::from([new]), "S3: flushed");
+                assert_eq!(remains(&disk), BTreeSet::from([new]), "remap-S3: flushed");
             }
         });
     }
@@ -274,11 +274,11 @@ fn remaps_fail_and_are_copied_as_told() {
             require_all: true,
             ..remap(RemapMode::Share, false)
         };
-        let error = send(all.clone()).expect_err("S7");
+        let error = send(all.clone()).expect_err("remap-S7");
         assert_eq!(error.kind, DevErrorKind::Misuse);
         let mut expecting = remap(RemapMode::Share, false);
         expecting.pairs[1].expect = Some(expectation(&[block(7)]));
-        let error = send(expecting).expect_err("S6");
+        let error = send(expecting).expect_err("remap-S6");
         assert_eq!(
             (error.kind, error.at),
             (DevErrorKind::Misuse, Some(lba(11)))

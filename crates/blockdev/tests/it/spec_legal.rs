@@ -1,5 +1,5 @@
 //! The `spec` adversary against its own table: small histories whose legal states are enumerated from the rules by brute
-//! force. No draw leaves the set (soundness), and every member of it is drawn (I4).
+//! force. No draw leaves the set (soundness), and every member of it is drawn (spec-I4).
 
 #![allow(clippy::disallowed_methods)]
 
@@ -189,12 +189,12 @@ fn check(history: &History, seeds: u64, name: &str) -> Vec<State> {
             assert_eq!(
                 state,
                 long.draw(seed),
-                "{name}: I3: forgetting changes seed {seed} of {history:?}"
+                "{name}: spec-I3: forgetting changes seed {seed} of {history:?}"
             );
         }
         assert!(
             legal.contains(&state),
-            "{name}: I2: seed {seed} draws {state:?}, which is not among {legal:?} of {history:?}"
+            "{name}: spec-I2: seed {seed} draws {state:?}, which is not among {legal:?} of {history:?}"
         );
         seen.insert(state);
         if seed >= 200 && seen.len() == legal.len() {
@@ -216,7 +216,7 @@ fn draws_are_the_legal_states() {
         let missing = check(&history, seeds, &name);
         assert!(
             missing.is_empty() || size > SMALL,
-            "{name}: I4: never drawn of {size}: {missing:?} of {history:?}"
+            "{name}: spec-I4: never drawn of {size}: {missing:?} of {history:?}"
         );
         sizes.push(size);
     }
@@ -348,7 +348,7 @@ fn a_remap_is_there_in_whole_or_not_at_all() {
         events.iter().for_each(|e| history.push(e.clone()));
         history.cut = cut;
         let missing = check(&history, 20_000, "in words");
-        assert!(missing.is_empty(), "I4: {missing:?}");
+        assert!(missing.is_empty(), "spec-I4: {missing:?}");
         let states = history.legal_states().into_iter();
         states.map(|s| s[..4].to_vec()).collect::<BTreeSet<_>>()
     };
@@ -443,7 +443,7 @@ fn named(history: &History, bound: &Bound, name: &str) -> BTreeSet<State> {
         let state = state_of(&image);
         assert!(
             legal.contains(&state),
-            "{name}: C1: {text} is {state:?}, which is not among {legal:?} of {history:?}"
+            "{name}: enumerate-C1: {text} is {state:?}, which is not among {legal:?} of {history:?}"
         );
         let fates = cursor.describe(&choice).expect("it was named");
         let whole = |f: &(usize, WriteFate)| matches!(f.1, WriteFate::Durable | WriteFate::Kept);
@@ -502,7 +502,7 @@ fn exhaustive_names_every_legal_state_of_its_grain() {
     assert!(fifo_missing * 10 < fifo_all, "{fifo_missing} of {fifo_all}");
 }
 
-/// T3: the states of a cut that is left out are among those of the next one that is not.
+/// trace-T3: the states of a cut that is left out are among those of the next one that is not.
 #[test]
 fn the_last_cut_of_a_window_has_the_states_of_all() {
     let mut left_out = 0;
@@ -519,7 +519,7 @@ fn the_last_cut_of_a_window_has_the_states_of_all() {
             history.cut = next.0;
             assert!(
                 states.is_subset(&history.legal_states()),
-                "T3: {name}: {at:?} before {next:?} of {history:?}"
+                "trace-T3: {name}: {at:?} before {next:?} of {history:?}"
             );
             left_out += usize::from(*next != at);
         }

@@ -147,14 +147,18 @@ fn a_cut_of_a_recording_leaves_what_the_disk_would_have_left() {
             for (at, seeds, oldest, newest) in left {
                 cursor.seek(at);
                 for (seed, image) in [1, 2, 3].into_iter().zip(seeds) {
-                    assert_eq!(cursor.image(&Choice::Seed(seed)), image, "T1: at {at:?}");
+                    assert_eq!(
+                        cursor.image(&Choice::Seed(seed)),
+                        image,
+                        "trace-T1: at {at:?}"
+                    );
                 }
-                assert_eq!(cursor.image(&Choice::Oldest), oldest, "T1: at {at:?}");
+                assert_eq!(cursor.image(&Choice::Oldest), oldest, "trace-T1: at {at:?}");
                 // What is submitted at the very moment of the cut is visible to reads and lost to the cut.
                 let begun = trace.steps.iter().any(|s| s.start == at);
                 assert!(
                     begun || cursor.image(&Choice::Newest) == newest,
-                    "T1: at {at:?}"
+                    "trace-T1: at {at:?}"
                 );
             }
         });
@@ -377,21 +381,25 @@ fn what_lies_beyond_the_bound_is_counted() {
         let all = bound(mode, false);
         let names = cursor.choices(&all);
         let distinct: BTreeSet<&Choice> = names.iter().collect();
-        assert_eq!(distinct.len(), names.len(), "C2: {mode:?}");
+        assert_eq!(distinct.len(), names.len(), "enumerate-C2: {mode:?}");
         let hashes: BTreeSet<u64> = names
             .iter()
             .map(|c| cursor.content_hash(c).expect("it was named"))
             .collect();
         if !matches!(mode, Mode::Random(_)) {
-            assert_eq!(hashes.len(), names.len(), "C2: {mode:?}");
+            assert_eq!(hashes.len(), names.len(), "enumerate-C2: {mode:?}");
         }
         for states_max in [1, 2, 5, 20, 30, 100, 1 << 20] {
             let less = Bound { states_max, ..all };
             let counted = cursor.counted(&less);
             let sum = counted.enumerated + counted.pruned + counted.beyond;
-            assert_eq!(sum, names.len() as u64, "C3: {mode:?}, {states_max}");
+            assert_eq!(
+                sum,
+                names.len() as u64,
+                "enumerate-C3: {mode:?}, {states_max}"
+            );
             let some = cursor.choices(&less);
-            assert_eq!(some[..], names[..some.len()], "C4: {mode:?}");
+            assert_eq!(some[..], names[..some.len()], "enumerate-C4: {mode:?}");
             assert_eq!(some.len(), names.len().min(states_max as usize));
         }
     }
@@ -417,7 +425,7 @@ fn pruned(requests: Vec<Request>) -> u64 {
     assert_eq!(
         with.enumerated + with.pruned,
         without.enumerated,
-        "C3: {with:?} {without:?}"
+        "enumerate-C3: {with:?} {without:?}"
     );
     assert_eq!((with.beyond, without.pruned), (0, 0));
     with.pruned
@@ -444,17 +452,21 @@ fn commit(class: Class) -> Request {
 
 #[test]
 fn the_log_is_pruned_only_where_no_promise_stands_behind_it() {
-    assert!(pruned(log(6)) > 30, "P1");
+    assert!(pruned(log(6)) > 30, "prune-P1");
     for class in [
         Class::JournalCommit,
         Class::Coalition,
         Class::JournalSuperblock,
     ] {
         // The flush is forgotten: the promise is durable before what it is about.
-        assert_eq!(pruned([log(6), vec![commit(class)]].concat()), 0, "P1");
+        assert_eq!(
+            pruned([log(6), vec![commit(class)]].concat()),
+            0,
+            "prune-P1"
+        );
     }
     let data = (0..6).map(|n| write(n, Class::Data)).collect();
-    assert_eq!(pruned(data), 0, "P6");
+    assert_eq!(pruned(data), 0, "prune-P6");
     let mixed = |n: u64| Request {
         op: varve_blockdev::Op::Write {
             lba: lba(3 * n),
@@ -467,7 +479,7 @@ fn the_log_is_pruned_only_where_no_promise_stands_behind_it() {
             fua: false,
         },
     };
-    assert_eq!(pruned((0..6).map(mixed).collect()), 0, "P6");
+    assert_eq!(pruned((0..6).map(mixed).collect()), 0, "prune-P6");
 }
 
 #[test]
@@ -476,19 +488,23 @@ fn home_is_pruned_only_where_the_durable_log_holds_it() {
         let flush = flush.then(Request::flush).into_iter().collect();
         [log(6), flush, vec![commit(Class::JournalCommit)]].concat()
     };
-    assert!(pruned([committed(true), home(6)].concat()) > 10, "P2");
+    assert!(pruned([committed(true), home(6)].concat()) > 10, "prune-P2");
     let early = [committed(false), home(6)].concat();
-    assert_eq!(pruned(early), 0, "P2: log blocks are open");
+    assert_eq!(pruned(early), 0, "prune-P2: log blocks are open");
     let uncommitted = [log(6), vec![Request::flush()], home(6)].concat();
-    assert_eq!(pruned(uncommitted), 0, "P2: no commit");
+    assert_eq!(pruned(uncommitted), 0, "prune-P2: no commit");
     let superblock = Request::write_fua(lba(99), Class::JournalSuperblock, block(99));
     let freed = [committed(true), vec![superblock], home(6)].concat();
-    assert_eq!(pruned(freed), 0, "P2: the place in the log may be free");
+    assert_eq!(
+        pruned(freed),
+        0,
+        "prune-P2: the place in the log may be free"
+    );
     let other = (1..6).map(|n| write(n, Class::Home)).collect();
     assert_eq!(
         pruned([committed(true), other].concat()),
         0,
-        "P2: other content"
+        "prune-P2: other content"
     );
 }
 
@@ -510,7 +526,7 @@ fn pruning_keeps_singles_prefixes_and_groups() {
     };
     let counted = cursor.counted(&all);
     let sum = counted.enumerated + counted.pruned;
-    assert_eq!(sum, (1 << 14) + 14, "C3: {counted:?}");
+    assert_eq!(sum, (1 << 14) + 14, "enumerate-C3: {counted:?}");
     let states: BTreeSet<Vec<bool>> = cursor.choices(&all).iter().map(kept).collect();
     for data in 0..4 {
         for i in 0..12 {
@@ -525,13 +541,13 @@ fn pruning_keeps_singles_prefixes_and_groups() {
                 with(&|n| n != i),
                 with(&|n| n < 6),
             ] {
-                assert!(states.contains(&state), "P3: {state:?}");
+                assert!(states.contains(&state), "prune-P3: {state:?}");
             }
         }
     }
     for i in 0..14 {
         let prefix: Vec<bool> = (0..14).map(|n| n < i).collect();
-        assert!(states.contains(&prefix), "P4: {i}");
+        assert!(states.contains(&prefix), "prune-P4: {i}");
     }
     assert!(counted.enumerated < 150, "{counted:?}");
 }

@@ -4,7 +4,7 @@
 //!   permissions come last.
 //! - **R2** A file keeps set-user-ID and set-group-ID only if it belongs to whom the image says. Else it would do for anybody with the
 //!   rights of the caller what the maker of the image wants. The same is true of capabilities.
-//! - **R3** Nothing here follows a symbolic link (H1 of [`host`](super::host)).
+//! - **R3** Nothing here follows a symbolic link (host-H1).
 
 use crate::args::KeepArgs;
 use rig::{Attr, FileKind, FileSystem, WallTime};
@@ -100,6 +100,7 @@ impl Target<'_> {
                 // No call changes the mode by name and leaves links alone: by way of a descriptor that can do nothing else.
                 let flags = unix::OFlags::PATH | unix::OFlags::NOFOLLOW | unix::OFlags::CLOEXEC;
                 let fd = unix::openat(dir, *name, flags, unix::Mode::empty())?;
+                // R3.
                 if unix::FileType::from_raw_mode(unix::fstat(&fd)?.st_mode).is_symlink() {
                     return Err(io::Error::other("a link has taken its place meanwhile"));
                 }

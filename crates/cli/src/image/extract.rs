@@ -313,7 +313,7 @@ impl Writer<'_> {
             | unix::OFlags::EXCL
             | unix::OFlags::NOFOLLOW
             | unix::OFlags::CLOEXEC;
-        // R1 of `dress`.
+        // dress-R1.
         let mode = unix::Mode::RUSR | unix::Mode::WUSR;
         let file = File::from(unix::openat(fd, OsStr::from_bytes(name), flags, mode)?);
         file.set_len(attr.size)?;

@@ -200,7 +200,7 @@ mod tests {
         for no in [200, 3, 150, 0, 199] {
             let id = tree.dirs[dirs[no]].id;
             assert_eq!(id_of(tree.fd(dirs[no]).unwrap()).unwrap(), id);
-            assert!(tree.open.len() <= OPEN_MAX);
+            assert!(tree.open.len() <= OPEN_MAX, "H3");
         }
         assert!(tree.path(dirs[200], b"f").as_os_str().len() > 20_000);
         tree.clear(other, b"none").unwrap();

@@ -1,4 +1,4 @@
-//! What the kernel keeps of a mount is never old: set-user-ID, times, pages, inodes behind file handles (U6 to U8 of `fuse/src/lib.rs`).
+//! What the kernel keeps of a mount is never old: set-user-ID, times, pages, inodes behind file handles (fuse-U6 to fuse-U8).
 
 use crate::place::{Place, must, run};
 use std::fs::{self, Permissions};

@@ -327,7 +327,7 @@ impl Writer {
         cut.expect("giving back needs no room");
     }
 
-    /// What a program reads from the kernel's cache is what the file holds: pages without room do not stay there (W5 of `fuse/src/server/write.rs`).
+    /// What a program reads from the kernel's cache is what the file holds: pages without room do not stay there (write-W5).
     fn coherent(&mut self) {
         let until = Instant::now() + Duration::from_secs(10);
         loop {

@@ -194,7 +194,7 @@ fn a_user_is_told_what_the_kernels_ext4_tells_him() {
     assert!(counts[0] > RESERVE / 2 && counts[1] < 8, "{table}");
 }
 
-/// The kernel has said that it is written before we see it (A2 of the adapter).
+/// The kernel has said that it is written before we see it (adapter-A2).
 #[test]
 fn what_the_kernel_has_taken_over_is_not_lost() {
     let place = volume(&[]);

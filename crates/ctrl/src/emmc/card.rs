@@ -225,7 +225,7 @@ impl Card {
         self.fw.flash_stats()
     }
 
-    /// Executes a command that arrives at `now` (E1).
+    /// Executes a command that arrives at `now` (emmc-E1).
     pub fn command(&mut self, now: Time, command: Command) -> Outcome {
         let t = now + self.timing.command();
         if now >= self.busy_until {

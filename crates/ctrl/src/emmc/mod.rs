@@ -26,7 +26,7 @@
 //! - E4: lines, staged units and units being programmed together never exceed the cache size; a write waits for room.
 //! - E5: when a flush completes there is no dirty line, and everything handed to the FTL is programmed.
 //! - E6: a pack of prefix order, and all that a FIFO cache writes back, is an ordered group of the FTL.
-//! - E7: lines behind a barrier are programmed when those before it are; a replaced line keeps its turn (C1 of `cache`).
+//! - E7: lines behind a barrier are programmed when those before it are; a replaced line keeps its turn (ctrl-cache-C1).
 
 mod card;
 mod config;

@@ -1,8 +1,8 @@
 //! REMAP inside a controller: what the FTL can alias goes to it as it is, the rest is copied in the same batch.
 //!
-//! A pair whose home, source or length is no multiple of the mapping unit cannot share a slot (S7). Its home units get their new
-//! content in *scratch units* behind the exported capacity, and the batch that the FTL carries out as one (S4) makes home units
-//! take over scratch units as it makes others take over sources. Invariants: R1 to R5 at the head of [`crate::raw`].
+//! A pair whose home, source or length is no multiple of the mapping unit cannot share a slot (remap-S7). Its home units get their new
+//! content in *scratch units* behind the exported capacity, and the batch that the FTL carries out as one (remap-S4) makes home units
+//! take over scratch units as it makes others take over sources. Invariants: raw-R1 to raw-R5 at the head of [`crate::raw`].
 
 use super::Firmware;
 use crate::span;
@@ -73,8 +73,8 @@ fn refused(remap: &Remap, e: RemapError) -> DevError {
     let at = remap.pairs.first().map(|p| p.home);
     match e {
         RemapError::Ftl(e) => DevError::io(at.unwrap_or(Lba(0)), e.to_string()),
-        RemapError::WouldCopy { .. } => DevError::misuse(at, format!("S7: {e}")),
-        RemapError::Expect { .. } => DevError::misuse(at, format!("S6: {e}")),
+        RemapError::WouldCopy { .. } => DevError::misuse(at, format!("remap-S7: {e}")),
+        RemapError::Expect { .. } => DevError::misuse(at, format!("remap-S6: {e}")),
         e => DevError::misuse(at, e.to_string()),
     }
 }
@@ -96,7 +96,7 @@ impl Firmware {
         let mut t = self.expected(start + self.timing.pairs(remap.pairs.len()), remap)?;
         let contents = self.contents(&mut t, remap, &plan)?;
         let parts = (self.ledger.is_some()).then(|| self.open_parts(remap, durable));
-        // R2: the sources are in the FTL before it aliases them (S8).
+        // raw-R2: the sources are in the FTL before it aliases them (remap-S8).
         for unit in plan.whole.iter().flat_map(|p| units(p.src, p.sectors)) {
             if let Some(line) = self.cache.take_block(unit) {
                 self.write_back_line(t, unit, line).map_err(io)?;
@@ -125,13 +125,13 @@ impl Firmware {
     fn check_plan(&self, remap: &Remap, plan: &Plan) -> Result<(), DevError> {
         let at = plan.copied.first().map(|p| p.home);
         if remap.require_all && at.is_some() {
-            let why = "S7: a pair is no multiple of 4 KiB, and nothing may be copied";
+            let why = "remap-S7: a pair is no multiple of 4 KiB, and nothing may be copied";
             return Err(DevError::misuse(at, why));
         }
         let scratch = self.scratch().count();
         if plan.changed.len() > scratch {
             let why = format!(
-                "S7: the batch would copy {} units of 4 KiB; one batch copies {scratch} at most",
+                "remap-S7: the batch would copy {} units of 4 KiB; one batch copies {scratch} at most",
                 plan.changed.len()
             );
             return Err(DevError::misuse(at, why));
@@ -142,7 +142,7 @@ impl Firmware {
     pub fn scratch(&self) -> std::ops::Range<u32> {
         self.units as u32..self.ftl.layout().units
     }
-    /// Compares the sources with what the host expects (S6); answers when they have been read.
+    /// Compares the sources with what the host expects (remap-S6); answers when they have been read.
     fn expected(&mut self, start: Time, remap: &Remap) -> Result<Time, DevError> {
         let mut t = start;
         for pair in &remap.pairs {
@@ -153,13 +153,13 @@ impl Firmware {
             let content = content.map_err(|e| DevError::io(pair.src, e.to_string()))?;
             t = t.max(read);
             if expectation(&content) != expect {
-                let why = "S6: the source of a REMAP holds other content than expected";
+                let why = "remap-S6: the source of a REMAP holds other content than expected";
                 return Err(DevError::misuse(Some(pair.src), why));
             }
         }
         Ok(t)
     }
-    /// R3: the new content of every unit that the copied pairs change, all of it read before anything is written (S1).
+    /// raw-R3: the new content of every unit that the copied pairs change, all of it read before anything is written (remap-S1).
     fn contents(
         &mut self,
         t: &mut Time,
@@ -203,7 +203,7 @@ impl Firmware {
             .map(|(unit, b)| (unit, base::fill::compact(b.into())))
             .collect())
     }
-    /// Writes the scratch units and lets the FTL do all of it at once (R1); answers the sectors that were copied.
+    /// Writes the scratch units and lets the FTL do all of it at once (raw-R1); answers the sectors that were copied.
     fn carry_out(
         &mut self,
         t: &mut Time,
@@ -243,7 +243,7 @@ impl Firmware {
         let done = self.ftl.remap(*t, batch);
         self.ftl.trim(*t, scratch.clone()).map_err(io)?;
         let done = done.map_err(|e| refused(remap, e))?;
-        // R4: no line of a home, nor of a source that has moved, is newer than the FTL now.
+        // raw-R4: no line of a home, nor of a source that has moved, is newer than the FTL now.
         for pair in &remap.pairs {
             self.forget_lines(units(pair.home, pair.sectors));
             if remap.mode == RemapMode::Move {
@@ -265,7 +265,7 @@ impl Firmware {
             });
         }
     }
-    /// What the batch will change, for the ledger (S4).
+    /// What the batch will change, for the ledger (remap-S4).
     fn open_parts(&self, remap: &Remap, durable: bool) -> Vec<Write> {
         let open = |lba: Lba, sectors, new| Write {
             start: Time(0),

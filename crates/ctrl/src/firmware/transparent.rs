@@ -5,7 +5,7 @@
 //! systems.
 //!
 //! Invariants:
-//! - T1: a hash finds, bytes decide (R21): a unit is shared only after its content was read from the chips, or from the row that
+//! - T1: a hash finds, bytes decide (hazards-R21): a unit is shared only after its content was read from the chips, or from the row that
 //!   is being filled, and compared with the write byte by byte.
 //! - T2: the index is volatile and only a hint: without it, or with wrong entries, nothing but programs saved is lost.
 //! - T3: what is shared is as durable as what would have been programmed: volatile until the flush, or at completion of a write that
@@ -141,7 +141,7 @@ impl Firmware {
         let Some(&src) = index.by_content.get(&digest) else {
             return self.must_program(unit, digest);
         };
-        // T1: hash to find, bytes to confirm (R21).
+        // T1: hash to find, bytes to confirm (hazards-R21).
         let (found, read) = self.ftl.read(t, src..src + 1);
         self.path_free = self.path_free.max(read);
         let equal = found.is_ok_and(|found| found[0] == *data);
@@ -172,7 +172,7 @@ impl Firmware {
                 Ok(true)
             }
             Err(RemapError::Ftl(e)) => Err(e),
-            // No room for another owner, say.
+            // No room for another owner, say. T2: then it is programmed, and nothing is lost.
             Err(_) => self.must_program(unit, digest),
         }
     }

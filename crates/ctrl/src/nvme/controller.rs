@@ -121,14 +121,14 @@ impl Controller {
     /// Room for one more command in a queue.
     ///
     /// # Errors
-    /// [`QueueFull`]: so many commands are under way (Q1).
+    /// [`QueueFull`]: so many commands are under way (queue-Q1).
     pub(super) fn room(&mut self, queue: u16, now: Time) -> Result<(), QueueFull> {
         self.queues.room(usize::from(queue), now)
     }
     /// Puts a command into a submission queue, to be fetched when the doorbell is rung.
     ///
     /// # Errors
-    /// [`QueueFull`]: so many commands are under way (Q1).
+    /// [`QueueFull`]: so many commands are under way (queue-Q1).
     ///
     /// # Panics
     /// There is no such queue: a mistake of the host that the standard answers with an asynchronous event.
@@ -279,6 +279,7 @@ impl Controller {
             Op::Flush => self.fw.flush(t)?,
             Op::Read { slba, blocks } => {
                 let sectors = u64::from(blocks) * self.config.unit();
+                // nvme-V1: cached copies first, in the order in which commands were fetched.
                 let (read, ready) = self.fw.read(t, self.lba(slba), sectors);
                 data = read?;
                 let cost = self.crossing(sectors * SECTOR_BYTES as u64);
@@ -288,6 +289,7 @@ impl Controller {
                 let bytes = data.iter().map(|p| p.len() as u64).sum();
                 let cost = self.crossing(bytes);
                 let arrived = self.to_device.reserve(t, cost) + cost;
+                // nvme-V3.
                 self.store(arrived, slba, data, fua)?
             }
             Op::WriteZeroes {
@@ -300,7 +302,7 @@ impl Controller {
                 let mut end = t;
                 for r in ranges.iter().filter(|r| r.blocks > 0) {
                     let sectors = u64::from(r.blocks) * self.config.unit();
-                    // V4
+                    // nvme-V4
                     end = self.fw.discard(end, self.lba(r.slba), sectors, true)?;
                 }
                 end
@@ -370,7 +372,7 @@ impl Controller {
         }
     }
     /// Set Features of the write cache, for a host that knows the consequences: the promises of [`Caps`] are those of the
-    /// profile. Switched off, what is cached is written back first (V5). Answers when it is done.
+    /// profile. Switched off, what is cached is written back first (nvme-V5). Answers when it is done.
     ///
     /// # Errors
     /// The device is read-only.

@@ -79,7 +79,7 @@ impl Flash<'_> {
     pub fn check(&self, capacity: u64) -> Result<(), String> {
         if self.chips.pairing.pages_at_once() > 1 {
             return Err(
-                "nand.pairing = one-shot-tlc: the translation layer cannot program a word line whole (N6); \
+                "nand.pairing = one-shot-tlc: the translation layer cannot program a word line whole (nand-N6); \
                  use none, dist3 or shadow6"
                     .into(),
             );

@@ -66,11 +66,11 @@ fn a_full_queue_takes_no_more_and_says_until_when() {
     device.submit(Time(0), 0, flush(1)).unwrap();
     device.submit(Time(0), 0, flush(2)).unwrap();
     let full = device.submit(Time(0), 0, flush(3));
-    assert_eq!(full, Err(QueueFull { until: None }), "Q1");
+    assert_eq!(full, Err(QueueFull { until: None }), "queue-Q1");
     let done = device.ring();
     let first = done.iter().map(|c| c.at).min().unwrap();
     let full = device.submit(Time(first.0 - 1), 0, flush(3));
-    assert_eq!(full, Err(QueueFull { until: Some(first) }), "Q1");
+    assert_eq!(full, Err(QueueFull { until: Some(first) }), "queue-Q1");
     device.submit(first, 0, flush(3)).unwrap();
     assert_eq!(device.ring().len(), 1);
 }
@@ -135,7 +135,7 @@ fn a_fua_write_is_there_at_completion_and_nothing_older_comes_back() {
         after_cut(text, m.clone(), fua.at, 0, 8),
         [0, 0, 2, 2, 0, 0, 0, 0]
     );
-    // V2: the cached line that goes to the chips later does not hold the old sectors any more.
+    // nvme-V2: the cached line that goes to the chips later does not hold the old sectors any more.
     let flush = send(&mut m, fua.at, NvmeOp::Flush);
     assert_eq!(after_cut(text, m, flush.at, 0, 8), [1, 1, 2, 2, 1, 1, 1, 1]);
 }
@@ -158,7 +158,7 @@ fn switching_the_cache_off_writes_it_back() {
     let device = m.controller_mut();
     assert_eq!(device.feature(feature::VOLATILE_WRITE_CACHE), Some(1));
     let end = device.set_write_cache(done.at, false).unwrap();
-    assert!(end > done.at, "V5");
+    assert!(end > done.at, "nvme-V5");
     assert_eq!(device.feature(feature::VOLATILE_WRITE_CACHE), Some(0));
     let next = send(&mut m, end, write(8, 6, 8, false));
     assert_eq!(
@@ -190,7 +190,7 @@ fn deallocated_blocks_read_as_zeros_at_once_and_after_a_flush() {
     let mut want = [9; 32];
     want[3..12].fill(0);
     want[16..24].fill(0);
-    assert_eq!(sectors(&mut m, now, 0, 32), want, "V4");
+    assert_eq!(sectors(&mut m, now, 0, 32), want, "nvme-V4");
     ok(&mut m, &mut now, NvmeOp::Flush);
     assert_eq!(after_cut(text, m, now, 0, 32), want);
 }

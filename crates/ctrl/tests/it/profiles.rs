@@ -234,5 +234,8 @@ fn one_shot_word_lines_are_refused_by_field_and_rule() {
     let why = Profile::from_toml(&with("one-shot-tlc"))
         .unwrap_err()
         .to_string();
-    assert!(why.contains("nand.pairing") && why.contains("N6"), "{why}");
+    assert!(
+        why.contains("nand.pairing") && why.contains("nand-N6"),
+        "{why}"
+    );
 }

@@ -137,7 +137,7 @@ fn a_remap_of_any_alignment_takes_over_content() {
         // Whole units; 1 KiB inside a unit; two units shifted by a sector.
         let r = host.remap(&[(256, 0, 16), (322, 18, 2), (401, 24, 16)], mode);
         assert_eq!(r.aliased + r.copied, 34);
-        assert!(r.copied >= 18, "S7");
+        assert!(r.copied >= 18, "remap-S7");
         assert_eq!(host.read(256, 8), block(0));
         assert_eq!(host.read(264, 8), block(1));
         let mixed = host.read(320, 8);
@@ -186,14 +186,14 @@ fn a_refused_remap_changes_nothing() {
     wrong.pairs[0].expect = Some(expectation(&[block(9)]));
     let e = host.try_run(Request::remap(wrong)).unwrap_err();
     assert!(
-        e.kind == DevErrorKind::Misuse && e.why.contains("S6"),
+        e.kind == DevErrorKind::Misuse && e.why.contains("remap-S6"),
         "{e}"
     );
     let mut copies = batch(&[(41, 0, 8)], RemapMode::Move);
     copies.require_all = true;
     let e = host.try_run(Request::remap(copies)).unwrap_err();
     assert!(
-        e.kind == DevErrorKind::Misuse && e.why.contains("S7"),
+        e.kind == DevErrorKind::Misuse && e.why.contains("remap-S7"),
         "{e}"
     );
     let huge = batch(&[(1001, 4000, 900)], RemapMode::Share);
@@ -321,9 +321,12 @@ fn at_every_cut_a_batch_is_there_or_not_and_what_was_promised_is_there() {
                     let after = profile(changes).build(None, Some(media)).unwrap();
                     for (batch, end, durable) in &ends {
                         let pairs = happened(&after, batch);
-                        assert!(pairs == 0 || pairs == 4, "S4: {pairs} of 4 pairs");
+                        assert!(pairs == 0 || pairs == 4, "remap-S4: {pairs} of 4 pairs");
                         if durable.is_some_and(|durable| durable <= at) {
-                            assert_eq!(pairs, 4, "S3: a batch that ended at {end} is gone at {at}");
+                            assert_eq!(
+                                pairs, 4,
+                                "remap-S3: a batch that ended at {end} is gone at {at}"
+                            );
                         }
                     }
                     cuts += 1;

@@ -75,6 +75,7 @@ fn a_repeated_write_costs_a_read_and_a_record_and_is_durable_as_a_write_is() {
     assert_eq!(next.visible(500), block(1));
 }
 
+/// transparent-T3.
 #[test]
 fn with_a_buffer_the_share_is_volatile_until_the_flush() {
     let changes = ",controller.buffer_kib=64";

@@ -55,7 +55,7 @@ impl Ext4 {
         Ok((self.inode_goal(inode), false))
     }
 
-    /// Allocates the pointer blocks of a path that are missing (B1), the topmost first.
+    /// Allocates the pointer blocks of a path that are missing (blockmap-B1), the topmost first.
     fn alloc_pointer_blocks(
         &self,
         tx: &mut Tx<'_>,
@@ -139,7 +139,7 @@ impl Ext4 {
     ) -> FsResult<u32> {
         let block = fresh
             .next()
-            .expect("B1: pointer blocks are allocated first");
+            .expect("blockmap-B1: pointer blocks are allocated first");
         tx.create(block, vec![0; self.block_size.bytes()].into())?;
         Ok(block.0 as u32)
     }

@@ -76,7 +76,7 @@ fn check_reachable(state: &mut State<'_>) {
         if file.kind != FileType::Directory || reached.contains(&ino) {
             continue;
         }
-        // C2: each step of a walk adds to `seen`, and no directory is walked over by two walks.
+        // ext4-check-C2: each step of a walk adds to `seen`, and no directory is walked over by two walks.
         let mut way = Vec::new();
         let mut at = ino;
         let arrived = loop {

@@ -136,7 +136,7 @@ impl Walker<'_, '_> {
 
     /// Takes a block of the tree and reads it; `None` if it cannot be followed.
     pub fn node(&mut self, block: u64) -> Option<base::Bytes> {
-        // C2: a second time, in a circle too, it is taken already.
+        // ext4-check-C2: a second time, in a circle too, it is taken already.
         if !self.take(block, 1, false) {
             return None;
         }

@@ -31,7 +31,7 @@ pub(super) fn follow(volume: &Volume<'_>, state: &mut State<'_>, options: &Optio
 fn follow_list(volume: &Volume<'_>, state: &mut State<'_>, first: Ino) {
     let mut next = first;
     while next.0 != 0 {
-        // C2: each turn adds one.
+        // ext4-check-C2: each turn adds one.
         let Some(inode) = gather(volume, state, next, Kind::Orphans, "on the list of orphans")
         else {
             return;

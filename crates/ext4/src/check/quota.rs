@@ -136,7 +136,7 @@ fn compare(state: &mut State<'_>, ino: u32, stored: &BTreeMap<u32, Charge>, kind
 struct Tree<'t> {
     volume: &'t Volume<'t>,
     file: &'t QuotaFile,
-    /// C2: no block is read twice.
+    /// ext4-check-C2: no block is read twice.
     seen: BTreeSet<u32>,
     owners: BTreeMap<u32, Charge>,
 }

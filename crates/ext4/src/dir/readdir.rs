@@ -1,4 +1,4 @@
-//! Reading a directory in pieces, with cookies that stay valid (I4 of `dir`).
+//! Reading a directory in pieces, with cookies that stay valid (dir-I4).
 //!
 //! A hash tree, and a one-block directory that can become one, is read in the order of (major hash, minor hash), as the
 //! kernel does: an entry keeps its hash wherever splits move it. Any other directory is read in the order of its bytes, for

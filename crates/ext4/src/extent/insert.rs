@@ -134,7 +134,7 @@ impl Ext4 {
         loop {
             let carried = self.store_level(tx, inode, path, level, entries, appends, &mut fresh)?;
             let Some(carried) = carried else {
-                assert!(fresh.is_empty(), "E3: every new tree block is used");
+                assert!(fresh.is_empty(), "extent-E3: every new tree block is used");
                 return Ok(());
             };
             // A new node stands to the right of this one: its parent gets one more record.
@@ -166,7 +166,9 @@ impl Ext4 {
             self.rewrite(tx, inode, path, level, entries)?;
             return Ok(None);
         }
-        let block = fresh.pop().expect("E3: tree blocks are allocated first");
+        let block = fresh
+            .pop()
+            .expect("extent-E3: tree blocks are allocated first");
         if level == 0 {
             self.grow(tx, inode, path, entries, block)?;
             return Ok(None);
@@ -187,7 +189,7 @@ impl Ext4 {
         Ok(Some(record))
     }
 
-    /// Stores records that fit their node, and corrects the index records above (E1).
+    /// Stores records that fit their node, and corrects the index records above (extent-E1).
     pub(super) fn rewrite(
         &self,
         tx: &mut Tx<'_>,
@@ -247,7 +249,7 @@ impl Ext4 {
         self.write_node(tx, inode, None, &root.node)
     }
 
-    /// Allocates the tree blocks that storing `records` records in the leaf will need (E3).
+    /// Allocates the tree blocks that storing `records` records in the leaf will need (extent-E3).
     fn alloc_nodes(
         &self,
         tx: &mut Tx<'_>,

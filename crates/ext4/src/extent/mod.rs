@@ -6,7 +6,7 @@
 //! - E1 the first record of a node has the logical block of the index record that points to it;
 //! - E2 only the root may be empty;
 //! - E3 every block of the tree is allocated before the first node is changed, so that a full disk changes nothing;
-//! - E4 the extents of an inode never overlap, neither logically nor (among inodes) physically.
+//! - the extents of an inode never overlap, neither logically nor (among inodes) physically.
 
 mod cut;
 mod insert;

@@ -38,7 +38,7 @@ pub(super) fn parse_block(
         return Err(bad(ino, block, what));
     }
     if node.entries.is_empty() {
-        return Err(bad(ino, block, "E2: no records".into()));
+        return Err(bad(ino, block, "extent-E2: no records".into()));
     }
     Ok(node)
 }

@@ -89,7 +89,7 @@ impl Ext4 {
             let node = self.read_node(inode, record.child, depth)?;
             if first_key(&node.entries) != Some(record.logical) {
                 let what = format!(
-                    "E1: begins not with block {}, as its index says",
+                    "extent-E1: begins not with block {}, as its index says",
                     record.logical
                 );
                 return Err(bad(inode.ino, record.child, what));

@@ -71,7 +71,7 @@ impl Ext4 {
         first.0.saturating_sub(extent.physical.0) as u32
     }
 
-    /// The leaf has become empty: it is freed, and so is every node above that has no other child (E2).
+    /// The leaf has become empty: it is freed, and so is every node above that has no other child (extent-E2).
     pub(super) fn drop_leaf(
         &self,
         tx: &mut Tx<'_>,

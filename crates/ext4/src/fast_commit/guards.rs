@@ -1,4 +1,4 @@
-//! U4, and what a row is refused for before: one row for each guard, and the rows next to them that are carried out.
+//! fast_commit-U4, and what a row is refused for before: one row for each guard, and the rows next to them that are carried out.
 
 use super::*;
 use base::bytes::get_le32;

@@ -1,4 +1,4 @@
-//! U4: a row is counted and judged before the first change, and what it led to before anything is logged.
+//! fast_commit-U4: a row is counted and judged before the first change, and what it led to before anything is logged.
 
 use super::names::Change;
 use super::{ENTRIES, LINKS_MAX, Replay, Target, has_extents, wrong};
@@ -11,7 +11,7 @@ use ondisk::ext4::InodeFlags;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Replay<'_> {
-    /// U4: names and links after the row, by inode.
+    /// fast_commit-U4: names and links after the row, by inode.
     pub(super) fn count_names(&mut self) -> FsResult<()> {
         let is_new = |ino| self.targets.get(&ino).is_some_and(|t| t.new);
         let own = |c: Change<'_>| (c.parent, c.ino);
@@ -41,7 +41,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// U4: what can be said before anything has changed.
+    /// fast_commit-U4: what can be said before anything has changed.
     pub(super) fn check_targets(&self) -> FsResult<()> {
         for (&ino, target) in &self.targets {
             let fault = self.names_fault(ino, target).or(self.fields_fault(target)?);
@@ -147,12 +147,12 @@ impl Replay<'_> {
                 let name = entry.name.escape_ascii();
                 return Err(wrong(format!("directory {ino} goes, and holds \"{name}\"")));
             }
-            assert!(last.next > from, "I4 of `dir`: cookies ascend");
+            assert!(last.next > from, "dir-I4: cookies ascend");
             from = last.next;
         }
     }
 
-    /// U4, the rest: what remains, as it would be.
+    /// fast_commit-U4, the rest: what remains, as it would be.
     pub(super) fn judge(&self, images: &[(BlockNo, Bytes)]) -> FsResult<()> {
         let fs = self.fs;
         let images: BTreeMap<u64, &Bytes> = images.iter().map(|(n, b)| (n.0, b)).collect();

@@ -2,7 +2,7 @@
 //!
 //! A name may come and go many times in a row; what counts is what stands for it before and after. From that follows how many names an inode
 //! gains and loses, so that counts of links are counted, and a row that leaves an inode without a name, or a name without an inode, is refused
-//! before anything has changed (U4 of the parent module).
+//! before anything has changed (fast_commit-U4).
 
 use super::wrong;
 use base::Ino;
@@ -32,7 +32,7 @@ pub(super) struct Change<'a> {
 }
 
 impl Names {
-    /// A name comes; `there` says what stands for it on the device. One that is there already stays.
+    /// A name comes; `there` says what stands for it on the device. One that is there already stays (fast_commit-U3).
     pub fn add(
         &mut self,
         name: &FastCommitName,

@@ -13,7 +13,7 @@
 //! - U4 the size on the device grows in the handle that maps the last block below it; blocks beyond the end are always
 //!   unwritten (write-back moves the size in the handle that converts);
 //! - U5 `wb` is held from looking up a hole to mapping it: write-back, which works without the gate, finds no hole filled behind
-//!   its back (F3).
+//!   its back (file-F3).
 
 use crate::Ext4;
 use crate::file::writeback::MAP_CREDITS;
@@ -108,6 +108,7 @@ impl Ext4 {
         want: u64,
         size: Option<u64>,
     ) -> FsResult<u32> {
+        // U5.
         let _wb = inode.wb.lock();
         let want = want.min(EXTENT_UNWRITTEN_LEN_MAX.into()) as u32;
         let hole = match self.lookup_span(inode, lblk, want)? {
@@ -117,8 +118,10 @@ impl Ext4 {
         self.transact(MAP_CREDITS, |tx| {
             let (_, len) = {
                 let _tree = inode.tree.write();
+                // U1.
                 self.map_hole_as(tx, inode, lblk, hole, true)?
             };
+            // U4.
             if let Some(size) = size {
                 inode
                     .core()

@@ -40,7 +40,7 @@ impl Ext4 {
 
     fn log_pages(&self, inode: &Inode, pos: u64, data: &[u8]) -> FsResult<usize> {
         let wanted = PAGES_MAX as u64 + u64::from(INSERT_NODES_MAX);
-        // B5: no page of such a file is delayed.
+        // promise-B5: no page of such a file is delayed.
         let logged = self.after_making_room(|| {
             let promise = self.promise_up_to(wanted);
             if promise >= 2 {

@@ -186,7 +186,7 @@ impl Ext4 {
         pages: u64,
     ) -> FsResult<()> {
         let mut core = inode.core();
-        // Fewer only behind damage, or where pages without a promise took part (F1).
+        // Fewer only behind damage, or where pages without a promise took part (file-F1).
         let pages = pages.min(*pool);
         *pool -= pages;
         core.promise.busy = false;

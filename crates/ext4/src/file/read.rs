@@ -112,7 +112,7 @@ impl Ext4 {
             }
         };
         let len = match self.journal.data_in_log(start, len) {
-            // S2: home may be older.
+            // small-S2: home may be older.
             Some((first, _)) if first > start => (first.0 - start.0) as u32,
             Some(_) => 0,
             None => len,

@@ -1,11 +1,11 @@
 //! fallocate on what a file has: holes punched, ranges zeroed, taken out, put in.
 //!
-//! - Z1 `wb` is held from dropping the pages of a range to the last change of its mapping, and nothing of the file is on its way (F3);
+//! - Z1 `wb` is held from dropping the pages of a range to the last change of its mapping, and nothing of the file is on its way (file-F3);
 //! - Z2 content before and behind a range is not touched: pages that the range covers in part are zeroed in the cache, as by a write;
 //! - Z3 a range is worked off in handles that are extended while the journal has room: small changes are atomic, large ones can be cut
 //!   in between (in Linux, too), each with a whole tree;
-//! - Z4 no page is delayed when a range is worked off (B3 of `promise`): write-back has told the device the size, and a range that drops the last page of the
-//!   file takes no size along (N2 of `inode`).
+//! - Z4 no page is delayed when a range is worked off (promise-B3): write-back has told the device the size, and a range that drops the last page of the
+//!   file takes no size along (ext4-inode-N2).
 
 use super::writeback::MAP_CREDITS;
 use crate::Ext4;
@@ -192,6 +192,7 @@ impl Ext4 {
             next = behind;
             inode.core().datasync_tid = tx.tid();
             self.put_inode(tx, inode)?;
+            // Z3.
             tx.ensure(CUT_CREDITS + 1)?;
         }
         Ok(())

@@ -7,13 +7,13 @@
 //! Invariants:
 //!
 //! - S1 (order): data that is logged with the transaction that maps it needs no place in the order: the record is valid only if the data in it
-//!   is complete (F6 of the journal's `commit`), so no size or mapping becomes durable without its content.
+//!   is complete (journal-commit-F6), so no size or mapping becomes durable without its content.
 //! - S2 (newest content): a block whose image the log may hold ([`Journal::data_in_log`](journal::Journal::data_in_log)) is not written
 //!   directly: replay would bring older content back. Its pages are logged again, by whoever writes them: fsync and write-back
 //!   ([`Ext4::route`]), over unwritten blocks ([`Ext4::holds_unwritten`]), and the zeros behind a new end of file. It is read through the journal: home may be older.
-//! - S3 (no late image): when such a block is freed it is revoked and its home write is called off, as for metadata (H6); it is not used
-//!   again before that is committed (H18).
-//! - S4 (fsync): the tids of the inode rise to the transaction that logs a page, so an fsync waits for it (F4 needs no mark for these pages:
+//! - S3 (no late image): when such a block is freed it is revoked and its home write is called off, as for metadata (hazards-H6); it is not used
+//!   again before that is committed (hazards-H18).
+//! - S4 (fsync): the tids of the inode rise to the transaction that logs a page, so an fsync waits for it (sync-F4 needs no mark for these pages:
 //!   they were never in the device's cache).
 //! - S5: `wb` of the inode is held from the look at S2 to the end of the handle or the submission, and a block belongs to one inode: nobody logs it
 //!   between the look and a direct write.
@@ -73,7 +73,7 @@ impl Ext4 {
         (1..=u64::from(limit) / self.block()).contains(&pages) && needs_commit()
     }
 
-    /// S2: where the pages over `len` written blocks from `start` on go.
+    /// S2 (logged_data-L2): where the pages over `len` written blocks from `start` on go.
     pub(super) fn route(&self, small: bool, start: BlockNo, len: u32) -> Route {
         if small {
             return Route::Log(len.min(PAGES_MAX));
@@ -115,6 +115,7 @@ impl Ext4 {
         };
         self.transact(len, |tx| {
             self.log_part(tx, inode, &part, start)?;
+            // S4.
             let mut core = inode.core();
             (core.datasync_tid, core.sync_tid) = (tx.tid(), tx.tid());
             Ok(())

@@ -1,8 +1,10 @@
 //! fsync, fdatasync, sync.
 //!
-//! Invariant F4 (hazard H17): an fsync returns only after a flush of the device that *started* after the last cached data write of
-//! the file had completed. The queue's marks decide; a commit on the way may or may not have sent that flush. The mark of a file
-//! rises with every cached write of its data that lands, write-back in the background included (H19); data that went out
+//! - F4 (hazards-H17) an fsync returns only after a flush of the device that *started* after the last cached data write of the
+//!   file had completed.
+//!
+//! The queue's marks decide; a commit on the way may or may not have sent that flush. The mark of a file
+//! rises with every cached write of its data that lands, write-back in the background included (hazards-H19); data that went out
 //! with FUA does not raise it, so an fsync of such data sends no flush. Data that was held back to go along with the log is
 //! landed after the commit: by then the commit has sent it, or landing does.
 
@@ -76,7 +78,7 @@ impl Ext4 {
                 .part("fsync-home", || self.sync_without_log(inode, data_only))?;
             mark = self.queue.mark();
         }
-        // F4, H17: the flush of that commit may have begun before the data had completed, or there was none.
+        // F4, hazards-H17: the flush of that commit may have begun before the data had completed, or there was none.
         if self.queue.is_flushed(mark) || committed && rt::mutant(Mutant::AckAtCommit) {
             return Ok(());
         }

@@ -21,7 +21,7 @@ fn right_to(span: Span) -> Option<Right> {
     match span {
         Span::Data { .. } => None,
         Span::Hole { .. } => Some(Right::Caller),
-        // R3.
+        // reserve-R3.
         Span::Unwritten { .. } => Some(Right::Owed),
     }
 }
@@ -85,7 +85,7 @@ impl Ext4 {
 
     /// Takes the whole pages at the front of `data` that are neither cached nor mapped in different ways: one look at the mapping, one promise and
     /// one visit to the cache for all of them. Answers how many bytes; 0 if they have to go one by one. The promise is made before a page
-    /// is dirty (F1).
+    /// is dirty (file-F1).
     fn write_whole(&self, inode: &Inode, pos: u64, data: &[u8]) -> FsResult<usize> {
         let bytes = self.block_size.bytes();
         let pages = (data.len() / bytes).min(WHOLE_PAGES_MAX) as u64;
@@ -107,7 +107,7 @@ impl Ext4 {
             Some(_) => return Ok(0),
         };
         let len = count as usize * bytes;
-        // Before the pages are there: write-back that finds them takes the size along, as far as it has mapped them (N2).
+        // Before the pages are there: write-back that finds them takes the size along, as far as it has mapped them (ext4-inode-N2).
         self.extend(inode, pos + len as u64);
         self.pages.write_new(inode.ino, first, &data[..len], home);
         Ok(len)
@@ -161,7 +161,7 @@ impl Ext4 {
         self.fill(inode, part.index, part.index + 1)
     }
 
-    /// No promise is left: the page is allocated and submitted now, or refused (F1).
+    /// No promise is left: the page is allocated and submitted now, or refused (file-F1).
     fn write_through(&self, inode: &Inode, part: &Part<'_>, base: &Bytes) -> FsResult<()> {
         let size = inode.core().size;
         let index = part.index;
@@ -186,7 +186,7 @@ impl Ext4 {
     }
 
     /// Ends a write that had made the file longer and was refused. Write-back of the last page before it may have told the device so far as that page
-    /// reaches (N2).
+    /// reaches (ext4-inode-N2).
     fn take_size_back(&self, inode: &Inode, size: u64) -> FsResult<()> {
         {
             let mut core = inode.core();

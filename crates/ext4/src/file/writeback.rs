@@ -266,7 +266,7 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Brings the inode up to date with pages up to `end` that have just been mapped (F2).
+    /// Brings the inode up to date with pages up to `end` that have just been mapped (file-F2).
     fn settle_written(&self, tx: &mut Tx<'_>, inode: &Inode, end: u64) -> FsResult<()> {
         {
             let mut core = inode.core();
@@ -281,7 +281,7 @@ impl Ext4 {
     }
 
     /// Submits one dirty page that has a block, and makes the transaction wait for it: with data=ordered, or always if what it holds lay
-    /// somewhere else before (`moved`: L3 of `inline`). `wb` is held.
+    /// somewhere else before (`moved`: inline-L3). `wb` is held.
     pub(crate) fn submit_ordered(
         &self,
         tx: &mut Tx<'_>,
@@ -330,7 +330,7 @@ impl Ext4 {
         self.add_ordered(tx, batch, part.convert)
     }
 
-    /// Makes the transaction wait for data, if the mount option asks for it or the blocks were unwritten so far (H23, U2).
+    /// Makes the transaction wait for data, if the mount option asks for it or the blocks were unwritten so far (hazards-H23, fallocate-U2).
     fn add_ordered(&self, tx: &mut Tx<'_>, mut batch: Batch, convert: bool) -> FsResult<()> {
         let skip = convert && rt::mutant(Mutant::ConvertUnordered);
         let ordered = self.options.data == DataMode::Ordered;
@@ -353,7 +353,7 @@ impl Ext4 {
     }
 
     /// Waits for data of the inode, what was sent first first, as long as there is some and `more` says so. The lock is held meanwhile: who finds no
-    /// flight knows that all have landed (F3, F4).
+    /// flight knows that all have landed (file-F3, sync-F4).
     fn land_while(&self, inode: &Inode, more: impl Fn() -> bool) {
         let mut flights = inode.flights.lock();
         while more() {
@@ -424,7 +424,7 @@ pub(super) struct Way {
     pub path: DataPath,
     /// All of them through the log (`small.rs`).
     pub small: bool,
-    /// By which right those without a promise get blocks (R2).
+    /// By which right those without a promise get blocks (reserve-R2).
     pub unpromised: Right,
 }
 

@@ -28,7 +28,7 @@ const PARENT: Range<usize> = DIR_ENTRY_MIN_BYTES..DIR_ENTRY_MIN_BYTES + PARENT_B
 const AREA: Range<usize> =
     2 * DIR_ENTRY_MIN_BYTES..2 * DIR_ENTRY_MIN_BYTES + BLOCK_AREA_BYTES - PARENT_BYTES;
 
-/// Where the parts begin: an entry there is not joined with the one before it (L6).
+/// Where the parts begin: an entry there is not joined with the one before it (inline-L6).
 pub(crate) static SEAMS: [usize; 2] = [AREA.start, AREA.end];
 
 impl Ext4 {
@@ -42,7 +42,7 @@ impl Ext4 {
     /// That block. The gate is held.
     ///
     /// # Errors
-    /// The entries of a part do not fill it (L6).
+    /// The entries of a part do not fill it (inline-L6).
     pub(crate) fn inline_dir_block(&self, inode: &Inode) -> FsResult<Bytes> {
         let block = self.seeming_block(inode)?;
         for part in [&block[AREA], &block[AREA.end..]] {
@@ -106,7 +106,7 @@ impl Ext4 {
     /// block. The gate is held exclusively.
     ///
     /// # Errors
-    /// ENOSPC, with nothing changed (L5).
+    /// ENOSPC, with nothing changed (inline-L5).
     pub(crate) fn widen_inline_dir(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         let (area, mut rest) = self.inline_parts(inode)?;
         let room = self.inline_room(inode)?.unwrap_or(BLOCK_AREA_BYTES) - BLOCK_AREA_BYTES;
@@ -120,7 +120,7 @@ impl Ext4 {
         self.put_inline(tx, inode, &area, &rest, (BLOCK_AREA_BYTES + room) as u64)
     }
 
-    /// L4, L6.
+    /// inline-L4, inline-L6.
     fn give_dir_a_block(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         let content = self.inline_dir_block(inode)?;
         self.leave_inode(tx, inode, |tx| {

@@ -41,7 +41,7 @@ impl Ext4 {
         Ok(Some(data.len()))
     }
 
-    /// An empty file that maps nothing and of which nothing is cached (L2).
+    /// An empty file that maps nothing and of which nothing is cached (inline-L2).
     fn can_move_in(&self, inode: &Inode) -> FsResult<bool> {
         if !self.may_be_inline() {
             return Ok(false);
@@ -69,7 +69,7 @@ impl Ext4 {
     /// Gives the content of a file a block of its own, if it lies in the inode. The gate is held exclusively.
     ///
     /// # Errors
-    /// ENOSPC, with nothing changed (L5).
+    /// ENOSPC, with nothing changed (inline-L5).
     pub(crate) fn leave_inode_if_inline(&self, inode: &Inode) -> FsResult<()> {
         if !inode.is_inline() {
             return Ok(());
@@ -86,7 +86,7 @@ impl Ext4 {
         })
     }
 
-    /// L3: content, block and mapping in one transaction. `wb` is held.
+    /// inline-L3: content, block and mapping in one transaction. `wb` is held.
     fn place_content(&self, tx: &mut Tx<'_>, inode: &Inode, content: &[u8]) -> FsResult<()> {
         let start = {
             let _tree = inode.tree.write();

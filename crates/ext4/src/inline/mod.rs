@@ -8,11 +8,11 @@
 //! - L2 nothing of such a file is in the page cache or on its way: pages come with the first block, and content moves in only where nothing
 //!   is mapped, cached or promised;
 //! - L3 content of a file leaves the inode in the handle that maps its block, and that transaction commits after the block holds it, flushed,
-//!   in every data mode (U2 of `file::fallocate`; with `data=journal` the block is part of it): what was durable in the inode stays so;
+//!   in every data mode (fallocate-U2; with `data=journal` the block is part of it): what was durable in the inode stays so;
 //! - L4 a directory leaves in the same way; its block is metadata;
 //! - L5 the block is allocated first: a full disk changes nothing;
 //! - L6 no entry reaches from one part of a directory into the other, so both stay filled whatever is added or removed; an entry keeps its
-//!   offset in the block that the directory seems to have, also when it gets that block (I4 of `dir`).
+//!   offset in the block that the directory seems to have, also when it gets that block (dir-I4).
 
 mod directory;
 mod file;

@@ -17,7 +17,7 @@ const IDLE_MAX: usize = 4096;
 /// The inodes in memory, and the pins of those that are not.
 ///
 /// A pin keeps an inode from being freed, not in memory: who walks through a million files pins a million inodes. So an idle inode leaves
-/// with its pins parked here, and gets them back when it is read again (N4).
+/// with its pins parked here, and gets them back when it is read again (ext4-inode-N4).
 pub(crate) struct InodeCache {
     inner: Mutex<Inner>,
 }
@@ -101,7 +101,7 @@ impl InodeCache {
         let mut inner = self.inner.lock();
         debug_assert!(
             !inner.parked.contains_key(&inode.ino),
-            "N4: a pinned inode keeps its number"
+            "ext4-inode-N4: a pinned inode keeps its number"
         );
         inner.map.insert(inode.ino, inode);
     }
@@ -135,7 +135,7 @@ impl Ext4 {
         self.prune_inodes();
         // As in Linux: nothing is known of the past, so the running transaction may hold a change of this inode.
         let mut core = Core::new(disk, self.newest_tid());
-        // Nor of its data: an earlier life of this inode in memory may have written some that no flush has covered (H19).
+        // Nor of its data: an earlier life of this inode in memory may have written some that no flush has covered (hazards-H19).
         core.data_mark = self.queue.mark();
         Ok(self.inodes.add(Arc::new(Inode::new(ino, core))))
     }
@@ -201,7 +201,7 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Drops idle inodes when there are many (N3, N4). Call it without locks.
+    /// Drops idle inodes when there are many (ext4-inode-N3, ext4-inode-N4). Call it without locks.
     pub(crate) fn prune_inodes(&self) {
         let mut inner = self.inodes.inner.lock();
         if inner.map.len() <= inner.look_at {
@@ -273,7 +273,7 @@ mod tests {
         Ext4::mount(Queue::new(device), MountOptions::default()).expect("mounts")
     }
 
-    /// N4: pins outlive the stay in memory.
+    /// ext4-inode-N4: pins outlive the stay in memory.
     #[test]
     fn pinned_inodes_leave_and_keep_their_numbers() {
         let outcome = Sim::new(SimConfig::seeded(1)).run(|| {

@@ -79,7 +79,7 @@ pub(crate) struct Core {
     /// Of that, what an fsync without journal has written home.
     pub(crate) changes_home: Changes,
     /// Covers all data of this file that went through the device's cache and has landed: an fsync returns when this is
-    /// flushed (F4). Of a file whose past is unknown, all that was ever written.
+    /// flushed (sync-F4). Of a file whose past is unknown, all that was ever written.
     pub(crate) data_mark: WriteMark,
     /// Where it is named as an orphan, if it is one.
     pub(crate) orphan: Option<Place>,
@@ -120,7 +120,7 @@ pub(crate) struct Promise {
     /// Delayed pages that have a block already, which is unwritten (st_blocks counts it). After a truncation it may be too large,
     /// but never larger than `data`.
     pub owed: u64,
-    /// Write-back has taken the promise, and changes the tree (B4 of `file/promise.rs`).
+    /// Write-back has taken the promise, and changes the tree (promise-B4).
     pub busy: bool,
 }
 

@@ -40,7 +40,7 @@ impl Ext4 {
         self.geo.ro_compat().has(RoCompat::HUGE_FILE)
     }
 
-    /// Hands the changes of an inode to the journal (N1).
+    /// Hands the changes of an inode to the journal (ext4-inode-N1).
     pub(crate) fn put_inode(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         let (block, offset) = self.inode_home(inode.ino)?;
         let mut core = inode.core();
@@ -53,7 +53,7 @@ impl Ext4 {
         }
         debug_assert!(
             core.disk.size() <= core.size || core.disk.is_dir(),
-            "N2: size on the device {} exceeds {}",
+            "ext4-inode-N2: size on the device {} exceeds {}",
             core.disk.size(),
             core.size
         );

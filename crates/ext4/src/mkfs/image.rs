@@ -349,7 +349,7 @@ impl Image<'_> {
     fn group(&mut self, sb: &Superblock, group: u32) -> GroupDesc {
         let (g, places) = (self.g, self.layout.groups[group as usize]);
         let (start, len) = (g.group_start(group), g.group_blocks(group));
-        // I2: bitmap and count come from the same set.
+        // mkfs-I2: bitmap and count come from the same set.
         let taken = self.layout.space.taken_count(start, start + len);
         let used_inodes = if group == 0 { FIRST_INO } else { 0 };
         let mut desc = GroupDesc::blank(g.desc_bytes() as usize);

@@ -21,14 +21,14 @@ impl Space {
     /// Takes a run.
     ///
     /// # Panics
-    /// If one of its blocks is taken or lies outside the volume (I1).
+    /// If one of its blocks is taken or lies outside the volume (mkfs-I1).
     pub fn take(&mut self, start: u64, len: u64) {
         if len == 0 {
             return;
         }
         assert!(
             self.is_free(start, len),
-            "I1: block {start} (+{len}) has one owner"
+            "mkfs-I1: block {start} (+{len}) has one owner"
         );
         self.taken.insert(start, len);
     }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "I1: ")]
+    #[should_panic(expected = "mkfs-I1: ")]
     fn a_block_has_one_owner() {
         let mut s = Space::new(100);
         s.take(10, 10);

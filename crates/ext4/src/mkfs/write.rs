@@ -78,13 +78,13 @@ impl Plan {
         &self.zeroed
     }
 
-    /// Writes the volume. Ends with a flush; a cut before that leaves no ext4 volume (I3), unless one was there before.
+    /// Writes the volume. Ends with a flush; a cut before that leaves no ext4 volume (mkfs-I3), unless one was there before.
     ///
     /// # Errors
     /// What the device says.
     pub fn write(&self, queue: &Arc<Queue>, before: DeviceContent) -> Result<(), DevError> {
         let (first, rest) = self.blocks.split_first().expect("a plan has a superblock");
-        assert_eq!(first.0, BlockNo(0), "I3: the superblock comes last");
+        assert_eq!(first.0, BlockNo(0), "mkfs-I3: the superblock comes last");
         if before == DeviceContent::Unknown {
             self.wipe(queue)?;
         }

@@ -13,7 +13,7 @@ use ondisk::ext4::{Incompat, State, Superblock};
 use std::sync::Arc;
 
 impl Ext4 {
-    /// Carries the log of a volume home without mounting it, for one that no mount takes (M5 of the module `mount`): then e2fsck finds what it
+    /// Carries the log of a volume home without mounting it, for one that no mount takes (ext4-mount-M5): then e2fsck finds what it
     /// would have found behind its own replay, and the volume says that it has errors. `None` if the log waits for no recovery. `log_queue`: the
     /// device of an external journal. Of the options `scheme` counts; orphans stay.
     ///
@@ -54,7 +54,7 @@ fn settle(queue: &Arc<Queue>, options: &MountOptions) -> FsResult<()> {
     write_in_place(queue, &mut sb)
 }
 
-/// Recovers the log of a volume that will be mounted (M4).
+/// Recovers the log of a volume that will be mounted (ext4-mount-M4).
 pub(super) fn recover(
     log: DirtyLog,
     options: &MountOptions,

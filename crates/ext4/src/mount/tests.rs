@@ -1,4 +1,4 @@
-//! M4: whatever a mount is refused for, no command that writes has reached the device. M5: the log of such a volume can be carried home.
+//! ext4-mount-M4: whatever a mount is refused for, no command that writes has reached the device. ext4-mount-M5: the log of such a volume can be carried home.
 
 use super::*;
 use crate::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
@@ -94,8 +94,8 @@ fn refused(ram: &Arc<Ram>, options: &str, words: &str) {
         commands.discards,
         commands.flushes,
     ];
-    assert_eq!(changing, [0; 4], "M4: `{options}`, {words}");
-    assert!(ram.image() == before, "M4: `{options}`, {words}");
+    assert_eq!(changing, [0; 4], "ext4-mount-M4: `{options}`, {words}");
+    assert!(ram.image() == before, "ext4-mount-M4: `{options}`, {words}");
 }
 
 /// What a transaction writes into a volume.
@@ -260,7 +260,7 @@ fn same_but_for_the_log(a: &Arc<Ram>, b: &Arc<Ram>, words: &str) {
     }
 }
 
-/// M5: nothing of a log that is damaged goes home, and nothing of a volume that cannot be read at all.
+/// ext4-mount-M5: nothing of a log that is damaged goes home, and nothing of a volume that cannot be read at all.
 #[test]
 fn m5_a_log_that_is_damaged_stays() {
     let [ram, clean] = dirty_and_clean();

@@ -1,4 +1,4 @@
-//! Counting links (D4).
+//! Counting links (namei-D4).
 
 use crate::{Ext4, Inode};
 use fscore::{Errno, FsResult};

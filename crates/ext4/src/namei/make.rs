@@ -176,7 +176,7 @@ impl Ext4 {
         Ok(inode)
     }
 
-    /// A POSIX error leaves nothing of the new inode behind (D3).
+    /// A POSIX error leaves nothing of the new inode behind (namei-D3).
     pub(super) fn unmake(
         &self,
         tx: &mut Tx<'_>,

@@ -8,7 +8,7 @@
 //!   looked up again once all gates are held;
 //! - D2 an inode whose last name goes is an orphan from the same handle on; it is freed after handle and gates, unless
 //!   it is open;
-//! - D3 what can fail for want of space comes before what cannot, or is undone, before a POSIX error is answered (T1 of `tx`);
+//! - D3 what can fail for want of space comes before what cannot, or is undone, before a POSIX error is answered (tx-T1);
 //! - D4 links of a directory: 2 and one per subdirectory; 1 stands for "too many to count" (feature `dir_nlink`, beyond
 //!   65000).
 //!

@@ -105,7 +105,7 @@ impl Ext4 {
         self.evict_if_unused(&victim)
     }
 
-    /// Calls `f` with what `name` stands for, the gates of both held (D1).
+    /// Calls `f` with what `name` stands for, the gates of both held (namei-D1).
     fn with_victim(
         &self,
         dir: &Arc<Inode>,
@@ -134,7 +134,7 @@ impl Ext4 {
         }
     }
 
-    /// Anything but a directory has lost a name (D2).
+    /// Anything but a directory has lost a name (namei-D2).
     pub(super) fn drop_link(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         let links = {
             let mut core = inode.core();
@@ -150,7 +150,7 @@ impl Ext4 {
         self.put_inode(tx, inode)
     }
 
-    /// An empty directory has lost its name (D2).
+    /// An empty directory has lost its name (namei-D2).
     pub(super) fn drop_dir(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         {
             let mut core = inode.core();

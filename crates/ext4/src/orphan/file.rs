@@ -39,7 +39,7 @@ struct FileBlock {
     slots: Mutex<Slots>,
 }
 
-/// Which slots of a block are taken (O4).
+/// Which slots of a block are taken (orphan-O4).
 struct Slots {
     /// A bit each.
     taken: Vec<u8>,
@@ -189,7 +189,7 @@ impl Ext4 {
         Ok((inode, blocks as u32))
     }
 
-    /// Names an orphan in a free slot; `None` if there is no file, no log (O7) or no free slot.
+    /// Names an orphan in a free slot; `None` if there is no file, no log (orphan-O7) or no free slot.
     pub(super) fn take_slot(&self, tx: &mut Tx<'_>, ino: Ino) -> FsResult<Option<Slot>> {
         let Some(file) = self.orphans.file.as_ref().filter(|_| self.has_log()) else {
             return Ok(None);
@@ -210,7 +210,7 @@ impl Ext4 {
     /// Frees the slot of `ino`.
     pub(super) fn free_slot(&self, tx: &mut Tx<'_>, slot: Slot, ino: Ino) -> FsResult<()> {
         let file = self.orphans.file.as_ref();
-        let file = file.expect("O2: a slot is one of the file");
+        let file = file.expect("orphan-O2: a slot is one of the file");
         let mut slots = file.blocks[slot.block as usize].slots.lock();
         self.write_slot(tx, file, slot, ino, Ino(0))?;
         slots.set(slot.index, false);
@@ -232,7 +232,7 @@ impl Ext4 {
         let found = get_le32(&old, at);
         if found != from.0 {
             return Err(FsError::corrupt(format!(
-                "{slot}, at block {home}: {found}, where {from} was written (O4)"
+                "{slot}, at block {home}: {found}, where {from} was written (orphan-O4)"
             )));
         }
         let mut new = old.to_vec();
@@ -358,7 +358,7 @@ mod tests {
         assert!(failure.is_none(), "{failure:?}");
     }
 
-    /// O5: as a truncation leaves it that failed on its way.
+    /// orphan-O5: as a truncation leaves it that failed on its way.
     #[test]
     fn an_orphan_that_is_left_keeps_the_mark_over_an_unmount() {
         let ram = volume();

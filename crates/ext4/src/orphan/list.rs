@@ -31,11 +31,14 @@ impl Ext4 {
     pub(super) fn list_del(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         let mut list = self.orphans.list.lock();
         let at = list.iter().position(|&ino| ino == inode.ino);
-        let at = at.expect("O3: an orphan is on the list");
+        let at = at.expect("orphan-O3: an orphan is on the list");
         let older = at.checked_sub(1).map_or(Ino(0), |i| list[i]);
         match list.get(at + 1) {
             Some(&newer) => {
-                let newer = self.inodes.get(newer).expect("N3: orphans stay in memory");
+                let newer = self
+                    .inodes
+                    .get(newer)
+                    .expect("ext4-inode-N3: orphans stay in memory");
                 newer.core().disk.set_deletion_time(older.0);
                 self.put_inode(tx, &newer)?;
             }

@@ -15,7 +15,7 @@
 //! - O3 `list` is the chain on the device, as the running transaction has it, oldest first;
 //! - O4 a slot counts as taken exactly while the running transaction's block holds a number there; the lock of the block is held over
 //!   both changes and over the checksum, which is set with each of them;
-//! - O5 `orphan_present` is durable before a transaction that fills a slot can commit: it is set with needs_recovery (M1), before any
+//! - O5 `orphan_present` is durable before a transaction that fills a slot can commit: it is set with needs_recovery (ext4-mount-M1), before any
 //!   other transaction of the mount or in the first one. It is taken back in place at unmount, when the log is empty, and only if no slot
 //!   is taken. Linux sets and clears it at the same moments. e2fsck looks into the file only if it is set; Linux and we always look,
 //!   so that a superblock that came from a backup, where it is never set, loses no orphan;

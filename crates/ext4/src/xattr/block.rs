@@ -44,7 +44,7 @@ impl Ext4 {
     /// Gives the inode a block with `entries` in the place of `old`. The inode is put by the caller.
     ///
     /// # Errors
-    /// ENOSPC, with nothing changed (X5).
+    /// ENOSPC, with nothing changed (ext4-xattr-X5).
     pub(super) fn replace_xattr_block(
         &self,
         tx: &mut Tx<'_>,
@@ -59,7 +59,7 @@ impl Ext4 {
             };
         }
         match old {
-            // X2: it is this inode's alone.
+            // ext4-xattr-X2: it is this inode's alone.
             Some(old) if old.references == 1 => {
                 let new = self.compose_xattr_block(old.at, entries);
                 tx.update(old.at, 0, &old.bytes, &new)
@@ -100,7 +100,7 @@ impl Ext4 {
         Ok(())
     }
 
-    /// The inode lets go of its block; the last one out frees it (X4). The inode is put by the caller.
+    /// The inode lets go of its block; the last one out frees it (ext4-xattr-X4). The inode is put by the caller.
     fn leave_xattr_block(&self, tx: &mut Tx<'_>, inode: &Inode, block: &Block) -> FsResult<()> {
         if block.references > 1 {
             let mut new = block.bytes.to_vec();

@@ -8,7 +8,7 @@
 //! - X2 the content of a shared block (reference count above 1) never changes: who wants it different gets a block of its own;
 //! - X3 whoever reads a block holds `xattr_blocks` shared, whoever changes content or count of one holds it exclusively from
 //!   reading to writing (two inodes may reach one block; their gates do not exclude each other);
-//! - X4 a block that loses its last reference is revoked (H6) and freed (H18) in the handle that clears `i_file_acl`;
+//! - X4 a block that loses its last reference is revoked (hazards-H6) and freed (hazards-H18) in the handle that clears `i_file_acl`;
 //! - X5 a block is allocated before anything is changed: a full disk changes nothing.
 
 mod acl;
@@ -169,7 +169,7 @@ impl Ext4 {
         self.with_xattrs(inode, |tx| self.change_xattr_in(tx, inode, change))
     }
 
-    /// Runs a change of attributes in a handle.
+    /// Runs a change of attributes in one handle (X1).
     fn with_xattrs<'f>(
         &'f self,
         inode: &Inode,

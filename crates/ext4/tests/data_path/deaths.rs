@@ -1,5 +1,5 @@
 //! A process dies and the power stays: the next mount replays a log of which parts are in the cache of a device only, and is cut while it
-//! writes home (P7 of the journal's `recover/replay.rs`).
+//! writes home (journal-replay-P7).
 
 use super::{Cut, Disks, MIB, Names, Tear, caps, judge, life_taking};
 use base::{BlockNo, Mutant, Nanos, Rng};

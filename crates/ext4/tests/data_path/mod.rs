@@ -2,7 +2,7 @@
 //! device whose cut leaves the worst; after each cut the volume is mounted and every file is judged.
 //!
 //! Each sector of each file says which file, which sector and which version it is, so that a lost acknowledged write
-//! (H5, H6, H7, H15, H17, H19), another file's bytes (H16, H18, H2) and half an operation (H21) all show.
+//! (hazards-H5, hazards-H6, hazards-H7, hazards-H15, hazards-H17, hazards-H19), another file's bytes (hazards-H16, hazards-H18, hazards-H2) and half an operation (hazards-H21) all show.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
 #[path = "../common/cut_disk.rs"]

@@ -105,7 +105,7 @@ fn many() {
     ours(from..to, 16, Tear::Blocks, &options);
 }
 
-/// The next mount replays a log of which parts are in the cache of its device only (L7).
+/// The next mount replays a log of which parts are in the cache of its device only (devices-L7).
 #[test]
 fn recovery_of_what_is_in_the_cache_of_the_log() {
     let (home, log) = new_pair(16);

@@ -178,7 +178,7 @@ fn without_its_log_a_volume_is_only_read_and_only_if_it_was_unmounted() {
     fs.unmount().expect("unmounts");
 }
 
-/// L8.
+/// devices-L8.
 #[test]
 fn a_log_of_another_time_is_refused() {
     let (_, log) = dirty();
@@ -200,8 +200,8 @@ fn a_log_that_is_too_small_is_refused_with_the_size_that_would_do() {
     assert!(why.contains("the log has 64 blocks"), "{why}");
 }
 
-/// The device of the log takes no more writes of some kind: the commit fails, nothing is acknowledged, changing is over, reading goes on. When
-/// it works again, what was synced is there, and the volume says that there was an error (L9).
+/// The device of the log takes no more writes of some kind: the commit fails, nothing is acknowledged (devices-L3), changing is over, reading goes on. When
+/// it works again, what was synced is there, and the volume says that there was an error (devices-L9).
 #[test]
 fn a_log_that_cannot_be_written_ends_changing_and_loses_nothing() {
     for class in [
@@ -255,7 +255,7 @@ fn a_log_that_cannot_be_written_ends_changing_and_loses_nothing() {
     }
 }
 
-/// The device of the homes takes no metadata: what is in the log stays there (L9), and is brought home once the device works again.
+/// The device of the homes takes no metadata: what is in the log stays there (devices-L9), and is brought home once the device works again.
 #[test]
 fn a_home_that_cannot_be_written_keeps_the_log() {
     let outcome = Sim::new(SimConfig::seeded(1)).run(move || {

@@ -1,4 +1,4 @@
-//! A volume whose journal lies on a device of its own (invariants L1 to L10 of the journal's `devices.rs`).
+//! A volume whose journal lies on a device of its own (devices-L1 to devices-L10).
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[path = "../common/mod.rs"]

@@ -23,7 +23,7 @@ pub struct Tally {
     tags: u64,
     pub replayed: u64,
     pub refused: u64,
-    /// What broke V2.
+    /// What broke fast_commits-V2.
     pub faults: Vec<String>,
 }
 

@@ -82,7 +82,7 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// The rest of V1 and V2: judged by e2fsck and by our own checker.
+    /// The rest of fast_commits-V1 and fast_commits-V2: judged by e2fsck and by our own checker.
     ///
     /// # Errors
     /// What they said.
@@ -211,7 +211,7 @@ pub fn by_kernel(image: &Image, bytes: u64) -> Option<Tree> {
     Some(by_us(&left, bytes).expect("the kernel has been there").tree)
 }
 
-/// V1: the tree is what the kernel showed.
+/// fast_commits-V1: the tree is what the kernel showed.
 ///
 /// # Panics
 /// If it is not.
@@ -234,7 +234,7 @@ pub fn is_live(ours: &Tree, live: &Live, context: &str) {
     }
 }
 
-/// V1: paths that e2fsck and the kernel's own replay leave otherwise: both lose content that lay in an inode, and names that found no room there.
+/// fast_commits-V1: paths that e2fsck and the kernel's own replay leave otherwise: both lose content that lay in an inode, and names that found no room there.
 ///
 /// # Panics
 /// If one differs from both, unless what lies in inodes may (`inline`) or the kernel refused.

@@ -1,4 +1,4 @@
-//! Our checker against e2fsck: clean images of many makers, and single mutations of all metadata.
+//! Our checker against e2fsck (ext4-check-C3): clean images of many makers, and single mutations of all metadata.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[path = "../common/mod.rs"]

@@ -177,7 +177,7 @@ fn attributes_share_the_room() {
     image.fsck();
 }
 
-/// L5: what cannot leave stays.
+/// inline-L5: what cannot leave stays.
 #[test]
 fn a_full_disk_leaves_content_where_it_is() {
     if !have_tools() {

@@ -1,4 +1,4 @@
-//! The crash argument (L1, L3 of `inline`), judged at random cuts of a device that forgets what it was not told to flush: small files are
+//! The crash argument (inline-L1, inline-L3), judged at random cuts of a device that forgets what it was not told to flush: small files are
 //! written, resized and synced by several tasks; after each cut every byte is one that was promised or came later.
 
 use crate::common::{Image as File, have_tools};
@@ -238,7 +238,7 @@ fn ordered() {
     holds(0..8, "data=ordered");
 }
 
-/// L3: in every data mode.
+/// inline-L3: in every data mode.
 #[test]
 fn writeback() {
     holds(100..104, "data=writeback");
@@ -311,7 +311,7 @@ fn after_leaving(start: &Image, options: &str, leave: Leave) -> Vec<u8> {
     outcome.unwrap()
 }
 
-/// L3, without luck: `emmc` commits by one write that flushes nothing, so that only the wait for the block that was flushed keeps what was durable.
+/// inline-L3, without luck: `emmc` commits by one write that flushes nothing, so that only the wait for the block that was flushed keeps what was durable.
 #[test]
 fn what_was_durable_in_the_inode_is_in_the_block_that_a_commit_maps() {
     if !have_tools() {

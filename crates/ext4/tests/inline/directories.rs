@@ -53,7 +53,7 @@ fn names_come_and_go_without_index_and_types() {
     );
 }
 
-/// I4: a cookie leads on whatever happens to the directory, its leaving the inode included.
+/// dir-I4: a cookie leads on whatever happens to the directory, its leaving the inode included.
 #[test]
 fn cookies_outlive_the_stay_in_the_inode() {
     if !have_tools() {

@@ -93,7 +93,7 @@ fn a_full_disk_refuses_and_recovers() {
     }
 }
 
-/// Blocks freed a moment ago are no space yet (H18): the operation waits for their commit.
+/// Blocks freed a moment ago are no space yet (hazards-H18): the operation waits for their commit.
 #[test]
 fn freed_blocks_are_waited_for() {
     if !have_tools() {

@@ -171,7 +171,7 @@ fn a_slot_that_changed_under_a_mount_ends_it() {
     let ino = file(&fs, "f");
     fs.open(ino).expect("open");
     let error = fs.unlink(fs.root(), b"f").expect_err("refused");
-    assert!(error.to_string().contains("(O4)"), "{error}");
+    assert!(error.to_string().contains("(orphan-O4)"), "{error}");
     assert!(fs.failed().is_some());
 }
 

@@ -54,7 +54,7 @@ fn an_orphan_takes_a_slot_and_leaves_it_with_the_handle_that_ends_it() {
         let fs = mount(&ram, scheme);
         fs.sync().expect("sync");
         fs.journal().checkpoint_all().expect("goes home");
-        assert!(View::of(&ram).is_marked(), "O5: from the mount on");
+        assert!(View::of(&ram).is_marked(), "orphan-O5: from the mount on");
         let before = free(&fs);
         let inos = [orphan(&fs, "a", 9000), orphan(&fs, "b", 0)];
         let unnamed = fs.tmpfile(fs.root(), 0o600, Creds::default());
@@ -208,7 +208,7 @@ fn what_the_file_has_no_slot_for_goes_on_the_list() {
     image.fsck();
 }
 
-/// Nothing orders slot and inode there, and the mark is not set (O7).
+/// Nothing orders slot and inode there, and the mark is not set (orphan-O7).
 #[test]
 fn without_a_log_orphans_go_on_the_list() {
     if !have_tools() {

@@ -85,7 +85,7 @@ impl Report {
     }
 }
 
-/// Checks the volume behind `read`. A block of `read` has 4096 bytes; an error of it is a finding.
+/// Checks the volume behind `read`. A block of `read` has 4096 bytes; an error of it is a finding. It reads, and does nothing else (C1).
 pub fn check<E: Display>(read: &dyn Fn(BlockNo) -> Result<Bytes, E>, options: &Options) -> Report {
     let read = |block: BlockNo| read(block).map_err(|e| e.to_string());
     let mut found = Findings::new(options.limit);

@@ -48,6 +48,7 @@ pub(super) fn load(
     };
     let start = geo.cp_pack(second);
     report.version = cp.version();
+    // P1.
     if let Err(e) = cp.check(geo) {
         let version = cp.version();
         let what = format!("version {version}, the newest: {e}");

@@ -61,7 +61,7 @@ pub(super) fn build(last: &State, geo: &Geometry, saved: &Saved<'_>) -> FsResult
         )));
     }
     let mut cp = last.cp.clone();
-    // C5.
+    // f2fs-checkpoint-C5.
     cp.set_version(last.version.wrapping_add(1));
     cp.set_pack_start_sum(head + orphans.len() as u32);
     cp.set_pack_blocks(total as u32);

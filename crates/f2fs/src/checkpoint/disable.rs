@@ -1,6 +1,6 @@
 //! `checkpoint=disable`: no packs, so that a cut or an unmount brings back what was there when it began. And freeze, thaw, trim.
 //!
-//! - B1 while checkpoints are off no block that the last one knows as valid is reused (C3 as always), and no more space is given out than
+//! - B1 while checkpoints are off no block that the last one knows as valid is reused (f2fs-checkpoint-C3 as always), and no more space is given out than
 //!   blocks that it knows as free: [`limit_space`](crate::F2fs::limit_space).
 
 use super::Checkpointer;

@@ -105,7 +105,7 @@ fn read_pack(queue: &Queue, geo: &Geometry, second: bool) -> Result<Pack, Refuse
     let cp =
         Checkpoint::parse(&head, geo.cp_payload).map_err(|e| refuse(corrupt(e, start), None))?;
     let version = Some(cp.version());
-    // F26.
+    // hazards-F26.
     if rt::mutant(Mutant::F2fsHalfPack) {
         let newest = cp.version();
         return Ok(Pack { cp, second, newest });

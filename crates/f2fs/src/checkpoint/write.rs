@@ -64,7 +64,7 @@ impl F2fs {
     /// holds no lock.
     ///
     /// # Errors
-    /// I/O, damage: then the mount is latched (C7).
+    /// I/O, damage: then the mount is latched (f2fs-checkpoint-C7).
     pub(crate) fn checkpoint(&self, cause: Cause) -> FsResult<()> {
         if self.options.read_only || self.checkpoint_disabled() {
             return Ok(());
@@ -126,7 +126,7 @@ impl F2fs {
         let begun = rt::now();
         let written = self.write_frozen(freeze, clock);
         if let Err(e) = &written {
-            // C7 (F25).
+            // f2fs-checkpoint-C7 (hazards-F25).
             if !rt::mutant(Mutant::F2fsPackAfterFailure) {
                 self.fail(e);
             }
@@ -158,7 +158,7 @@ impl F2fs {
     fn write_frozen(&self, freeze: &Freeze<'_>, mut clock: Clock) -> FsResult<()> {
         let nodes = self.write_all_nodes(freeze)?;
         clock.end_of(Phase::Nodes);
-        // C2 (F21).
+        // f2fs-checkpoint-C2 (hazards-F21).
         let landed = match rt::mutant(Mutant::F2fsPackBeforeNodes) {
             false => Some((self.land_all()?, self.land_nodes()?)),
             true => None,
@@ -219,10 +219,10 @@ impl F2fs {
     }
 
     /// Writes a pack behind what is in `plug`: all of that lands, and is durable before the last block of the pack is written. Memory knows
-    /// the new pack then (C6); what else that allows is the caller's. `nodes`: how many were written for it, for the books.
+    /// the new pack then (f2fs-checkpoint-C6); what else that allows is the caller's. `nodes`: how many were written for it, for the books.
     ///
     /// # Errors
-    /// I/O: nobody knows whether the pack counts, and the caller latches the mount (C7).
+    /// I/O: nobody knows whether the pack counts, and the caller latches the mount (f2fs-checkpoint-C7).
     pub(crate) fn write_pack(
         &self,
         packed: Packed,
@@ -236,7 +236,7 @@ impl F2fs {
             usage,
             orphans,
         } = packed;
-        // C3: the other segment (F23).
+        // f2fs-checkpoint-C3: the other segment (hazards-F23).
         let second = !self.cp.state.lock().second ^ rt::mutant(Mutant::F2fsSamePack);
         let start = self.geo.cp_pack(second);
         for (n, block) in built.blocks.iter().enumerate() {
@@ -250,7 +250,7 @@ impl F2fs {
             .map_err(fault::device("writing a checkpoint"))?;
         clock.end_of(Phase::Pack);
         self.commit_pack(&built, start, clock)?;
-        // C6.
+        // f2fs-checkpoint-C6.
         let mut state = self.cp.state.lock();
         state.stats.pack_blocks += built.blocks.len() as u64 + 1;
         state.stats.compact += u64::from(built.compact);
@@ -281,14 +281,14 @@ impl F2fs {
             }
         }
         Err(FsError::corrupt(format!(
-            "C1: {} nodes are dirty after {ROUNDS} rounds of a checkpoint",
+            "f2fs-checkpoint-C1: {} nodes are dirty after {ROUNDS} rounds of a checkpoint",
             self.nodes.dirty()
         )))
     }
 
-    /// C4: the last block, when all the others are durable.
+    /// f2fs-checkpoint-C4: the last block, when all the others are durable.
     fn commit_pack(&self, built: &Built, start: BlockAddr, clock: &mut Clock) -> FsResult<()> {
-        // F22.
+        // hazards-F22.
         if !rt::mutant(Mutant::F2fsCommitUnflushed) {
             self.queue
                 .flush()
@@ -299,7 +299,7 @@ impl F2fs {
         assert_eq!(
             built.blocks.len() as u32 + 1,
             built.cp.pack_blocks(),
-            "C4: the last block of the pack is where its first one says"
+            "f2fs-checkpoint-C4: the last block of the pack is where its first one says"
         );
         self.queue
             .write_fua(lba(last), Class::CheckpointPack, built.blocks[0].clone())

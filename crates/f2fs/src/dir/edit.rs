@@ -57,7 +57,7 @@ impl F2fs {
     /// Adds a name that is not there. The caller puts the directory's inode.
     ///
     /// # Errors
-    /// ENOSPC (D2).
+    /// ENOSPC (dir-D2).
     pub(crate) fn dir_insert(&self, op: &Op<'_>, dir: &Inode, entry: NewEntry<'_>) -> FsResult<()> {
         let hash = dentry_hash(entry.name);
         let shape = Shape::of(dir);
@@ -83,6 +83,7 @@ impl F2fs {
         let shape = Shape::of(dir);
         let slots = dentry_slots(entry.name.len());
         let mut base = 0;
+        // dir-D1: level by level, the bucket of its hash in each.
         for level in 0..MAX_DIR_HASH_DEPTH {
             let buckets = dir_buckets(level, shape.dir_level);
             let per_bucket = u64::from(disk::bucket_blocks(level));
@@ -196,7 +197,7 @@ impl F2fs {
         Ok(())
     }
 
-    /// There was no space for the entries in blocks (D2).
+    /// There was no space for the entries in blocks (dir-D2).
     fn return_to_inode(
         &self,
         op: &Op<'_>,

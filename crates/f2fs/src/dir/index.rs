@@ -33,7 +33,7 @@ pub(super) enum Look {
 /// What is known of a directory.
 #[derive(Default)]
 pub(crate) struct NameIndex {
-    /// Page by hash, of all names but the dots (D3); `None`: not known.
+    /// Page by hash, of all names but the dots (dir-D3); `None`: not known.
     names: Option<Map<u32, u32>>,
     /// Pages searched without it.
     searched: u64,
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(
             index.look(7),
             Look::Search,
-            "D3: the other one is still there"
+            "dir-D3: the other one is still there"
         );
         index.added(9, 1);
         index.removed(9);

@@ -1,11 +1,11 @@
 //! Atomic writes (`F2FS_IOC_START_ATOMIC_WRITE`, `..._COMMIT_...`, `..._ABORT_...`): all of them, or none, survive a cut.
 //!
-//! Pages written while an atomic write is open lie in [`Pending`], where nothing but reads of the file sees them (D5). The argument for
+//! Pages written while an atomic write is open lie in [`Pending`], where nothing but reads of the file sees them (file-D5). The argument for
 //! the commit:
 //!
 //! - A1 before it the mapping is the old one, and no block of it is written: old content, whole;
 //! - A2 all new blocks, all slots, the size and the inode change in one `Op`; data goes to new blocks only. So a checkpoint has all of
-//!   it or none (O2), and one that has it waits for the data (D2);
+//!   it or none (ops-O2), and one that has it waits for the data (file-D2);
 //! - A3 roll-forward must not find part of it either: until the fsync of the commit has ended the inode says `atomic`, and then fsync
 //!   marks the last of its node blocks only, and sends that one behind a flush that covers the data and the other nodes. Recovery takes
 //!   node blocks only if a marked one of the inode follows;
@@ -186,7 +186,7 @@ impl F2fs {
         Ok(())
     }
 
-    /// A new block for each page, and none of them mapped yet. On failure nothing has changed (A4).
+    /// A new block for each page, and none of them mapped yet (A1). On failure nothing has changed (A4).
     fn place_pending(&self, op: &Op<'_>, inode: &Inode, pages: &Pending) -> FsResult<Vec<Moved>> {
         let mut moved: Vec<Moved> = Vec::with_capacity(pages.len());
         let mut place = |index: u64| -> FsResult<()> {
@@ -242,7 +242,7 @@ impl F2fs {
             self.pages
                 .write(ino, *index, 0, &pages[index], &zero_page(), known);
             let Take::Run(run) = self.pages.take_dirty(ino, *index..index + 1, 1) else {
-                unreachable!("D3: the page is dirty, and all that flew has landed");
+                unreachable!("file-D3: the page is dirty, and all that flew has landed");
             };
             let lba = BlockNo(u64::from(new.0)).lba();
             plug.write(lba, Class::Data, run.pages[0].clone());

@@ -71,7 +71,7 @@ impl F2fs {
     /// Gives every hole of the range a reserved block, batch by batch; the size follows what was done if it may `grow`.
     fn reserve_range(&self, inode: &Inode, range: Range<u64>, grow: bool) -> FsResult<()> {
         self.each_batch(&range, |op, pages| {
-            // Write-back raises the size, too: with a journal it waits (F2FSJ I4).
+            // Write-back raises the size, too: with a journal it waits (f2fs-journal-I4).
             let _wb = self.journal.is_some().then(|| inode.wb.lock());
             let mut outcome = Ok(());
             let mut done = pages.start;

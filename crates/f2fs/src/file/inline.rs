@@ -86,7 +86,7 @@ impl F2fs {
 
     /// Moves inline data to a block of its own. The gate is held.
     ///
-    /// The block is sent in the same `Op`: a checkpoint that has the inode without its inline data has the block (D2).
+    /// The block is sent in the same `Op`: a checkpoint that has the inode without its inline data has the block (file-D2).
     ///
     /// # Errors
     /// ENOSPC: the data is still inline.

@@ -180,7 +180,7 @@ mod tests {
                 },
             ),
         ] {
-            assert!(!facts.in_place(), "D4: {why}");
+            assert!(!facts.in_place(), "file-D4: {why}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Reserving: a hole gets an address slot that says NEW, counted in `space` and in the inode (S1, D1).
+//! Reserving: a hole gets an address slot that says NEW, counted in `space` and in the inode (f2fs-space-S1, file-D1).
 
 use crate::F2fs;
 use crate::inode::Inode;

@@ -1,6 +1,6 @@
 //! Collapsing and inserting ranges (`FALLOC_FL_COLLAPSE_RANGE`, `FALLOC_FL_INSERT_RANGE`): pages are copied to their new places.
 //!
-//! Each batch of copies goes out of place within its `Op` (D4): after a cut the file has, from a page on, old or new places; no page
+//! Each batch of copies goes out of place within its `Op` (file-D4): after a cut the file has, from a page on, old or new places; no page
 //! has been overwritten by another one whose copy was lost.
 
 use super::{BATCH_PAGES, BLOCK, Place};

@@ -1,6 +1,6 @@
 //! Changing the size of a file, and giving its content up.
 //!
-//! With a journal a large file is cut off in several operations, each of which logs a bounded part (F2FSJ G12):
+//! With a journal a large file is cut off in several operations, each of which logs a bounded part:
 //! - Z1 the first one sets the size, and if it does not get to the end of the mapping marks the inode (`ADVISE_TRUNC`, which the kernel honours
 //!   too: blocks beyond the size wait to be truncated) and logs `Trunc`; the last one takes the mark off;
 //! - Z2 the gate is held from the first to the last. After a cut, or a failure, the mark stands, and whoever takes the gate to write or
@@ -69,7 +69,7 @@ impl F2fs {
     }
 
     /// Cuts off what lies in blocks behind `size`. The last page is zeroed from there on and sent out of place in the same `Op`: after a
-    /// cut the file has the old end with what was behind it, or the new one with zeros (D4).
+    /// cut the file has the old end with what was behind it, or the new one with zeros (file-D4).
     fn shrink(&self, inode: &Inode, size: u64) -> FsResult<()> {
         let (last, at) = (size / BLOCK, (size % BLOCK) as usize);
         if at > 0 {
@@ -107,7 +107,7 @@ impl F2fs {
 
     /// Z1. The caller puts the inode.
     fn mark_cut(&self, op: &Op<'_>, inode: &Inode, more: bool) -> FsResult<()> {
-        // Z2 (F63).
+        // Z2 (hazards-F63).
         if rt::mutant(Mutant::F2fsjCutUnmarked) {
             return Ok(());
         }

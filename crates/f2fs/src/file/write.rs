@@ -194,7 +194,7 @@ impl F2fs {
         Ok(())
     }
 
-    /// Size, times and blocks after a write up to `end` (D2).
+    /// Size, times and blocks after a write up to `end` (file-D2).
     fn settle(&self, op: &Op<'_>, inode: &Inode, end: u64) -> FsResult<()> {
         {
             let mut core = inode.core();

@@ -1,10 +1,10 @@
 //! Write-back: dirty pages get a block, or keep theirs, and go to the device.
 //!
-//! Pages travel in batches of at most a segment, each inside one `Op`: mapping, validity and counts change together (D2). A batch is
+//! Pages travel in batches of at most a segment, each inside one `Op`: mapping, validity and counts change together (file-D2). A batch is
 //! not waited for: `land` does, for whoever needs it (fsync, truncation, a checkpoint, the next write-back).
 //!
 //! With a journal (F2FSJ) write-back runs beside operations of the same inode that hold its gate, and both may be in different epochs.
-//! They never change the same bytes in the wrong order (I4):
+//! They never change the same bytes in the wrong order (f2fs-journal-I4):
 //! - W1 all pages of a batch are taken before its epoch is picked: whoever reserved their blocks had picked his before. The gate does the
 //!   same for who sends pages in the midst of an operation;
 //! - W2 of the inode block write-back changes slots, the size (upwards), and nothing else; who sets the size otherwise, or takes slots away,
@@ -173,7 +173,7 @@ impl F2fs {
         }
         assert!(
             !facts.dir || op.tx().is_none(),
-            "I2: inode {}: blocks of directories are apply's",
+            "f2fs-journal-I2: inode {}: blocks of directories are apply's",
             inode.ino
         );
         if op.tx().is_some() {
@@ -335,6 +335,7 @@ impl F2fs {
         sending: &mut Sending,
     ) -> FsResult<Vec<BlockAddr>> {
         let first = self.slot_to_write(inode, tree, index)?;
+        // segs-V4.
         if first.addr.is_data() && sending.in_place {
             sending.stats.in_place += 1;
             return Ok(vec![first.addr]);
@@ -420,7 +421,7 @@ impl F2fs {
         landed.map(drop)
     }
 
-    /// Waits for all data on its way: whatever a checkpoint maps has been written (D2).
+    /// Waits for all data on its way: whatever a checkpoint maps has been written (file-D2).
     ///
     /// # Errors
     /// A block of a directory could not be written. Those of files are dirty again, and their fsync says so.
@@ -607,7 +608,7 @@ impl Sending {
         }
     }
 
-    /// Submits what was gathered; whoever lands the flights waits for it, and the commit of the epoch that maps it (I1).
+    /// Submits what was gathered; whoever lands the flights waits for it, and the commit of the epoch that maps it (f2fs-journal-I1).
     fn send(&mut self, fs: &F2fs, op: &Op<'_>, inode: &Inode) {
         if self.plug.is_empty() {
             return;
@@ -622,6 +623,7 @@ impl Sending {
         let watch = inode.flights.add_runs(self.runs.drain(..), plug.submit());
         fs.content.took_off(inode.ino);
         if let (Some(tx), Some(watch), true) = (op.tx(), watch, self.mapped) {
+            // W4.
             tx.data_sent(watch);
         }
         self.mapped = false;

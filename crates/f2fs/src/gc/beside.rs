@@ -1,4 +1,8 @@
-//! Cleaning with a journal: nothing is frozen, and what a victim held comes back with an apply (K6 to K9).
+//! Cleaning with a journal: nothing is frozen, and what a victim held comes back with an apply.
+//!
+//! - K6 each run of pages moves in an operation of its own, which looks once more, under `wb`, whether the pages still lie there;
+//! - K7 nodes and directory blocks are only named here: the next apply writes them elsewhere, as it does with those that changed;
+//! - K8 from the choice of a section until what it held is free, or nobody tries any more, no log fills what was emptied.
 
 use super::moving::{Beside, Moved, Place};
 use super::{BATCH_SECTIONS, Policy, Work};
@@ -181,7 +185,7 @@ impl F2fs {
                     Err(e) => return Err(e),
                 }
             }
-            // Not too much on its way. Who commits waits for it, and hears of a failure (I1).
+            // Not too much on its way. Who commits waits for it, and hears of a failure (f2fs-journal-I1).
             let _ = self.land(inode);
         }
         Ok(())
@@ -197,7 +201,7 @@ impl F2fs {
             if inode.core().gone {
                 return Ok(0);
             }
-            // K2: under `wb` no slot of a page that has a block changes.
+            // gc-K2: under `wb` no slot of a page that has a block changes.
             let mut here = Vec::with_capacity(run.len());
             for page in run {
                 if self.says(inode, page.index, page.addr)?

@@ -3,7 +3,7 @@
 //! A cut in the middle of it, and cleaning that meets somebody else's work, are harmless:
 //!
 //! - K1 a block is moved by rewriting it for its owner: the page, or the node, is made dirty as it is and written elsewhere. The old
-//!   block is freed like any other (V1), so it keeps its content until a checkpoint with the new address is durable;
+//!   block is freed like any other (table-V1), so it keeps its content until a checkpoint with the new address is durable;
 //! - K2 nothing is moved on the word of a summary. The owner that it names must say the address itself, in its NAT entry or address
 //!   slot, at that moment; under the freeze that does not change any more. What nobody says is dead, or damaged, and is left alone;
 //! - K3 a copy has landed before the checkpoint that names it begins, and a copy that could not be written latches the mount: what was
@@ -12,7 +12,7 @@
 //!   the freeze, and below it only what is taken below an `Op` (`wb`, `tree`);
 //! - K5 each call does a bounded number of rounds and gives up when they gain nothing: ENOSPC is for the claim that fails. Pinned files
 //!   are left alone, and their segments come last. Of a file in an open atomic write the old content moves: the new one is in no cache
-//!   that cleaning sees (D5 in `file`).
+//!   that cleaning sees (file-D5).
 
 mod beside;
 mod moving;
@@ -110,7 +110,7 @@ impl F2fs {
         self.checkpoint_if_due()
     }
 
-    /// The same for write-back, which does not pause (L5 of [`pace`](crate::journal)).
+    /// The same for write-back, which does not pause (pace-L5).
     ///
     /// # Errors
     /// As [`balance`](Self::balance).

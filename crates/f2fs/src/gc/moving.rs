@@ -1,4 +1,4 @@
-//! Moving what is valid out of a section (K1 to K3, K6 to K8).
+//! Moving what is valid out of a section (gc-K1 to gc-K3; with a journal beside-K6 to beside-K8).
 
 use crate::F2fs;
 use crate::file;
@@ -71,7 +71,7 @@ struct Owner {
 pub(super) enum Beside<'a> {
     /// Nobody: this is the operation of a freeze.
     Nobody(&'a Op<'a>),
-    /// Whoever wants to: with a journal each move is an operation of its own (K6).
+    /// Whoever wants to: with a journal each move is an operation of its own (beside-K6).
     Anybody(&'a Journal),
 }
 
@@ -136,7 +136,7 @@ impl F2fs {
         }
     }
 
-    /// Nodes are made dirty: whoever writes nodes next takes them along, at the latest the next checkpoint. With a journal: K7.
+    /// Nodes are made dirty: whoever writes nodes next takes them along, at the latest the next checkpoint. With a journal: beside-K7.
     fn move_nodes(
         &self,
         beside: Beside<'_>,
@@ -145,7 +145,7 @@ impl F2fs {
     ) -> FsResult<()> {
         for (addr, owner) in blocks {
             let nid = owner.nid;
-            // K2.
+            // gc-K2.
             let is_owner = self.is_nid(nid) && self.nat_get(nid)?.addr == *addr;
             if !is_owner {
                 moved.left += 1;
@@ -188,7 +188,7 @@ impl F2fs {
             if let Beside::Anybody(journal) = beside
                 && owner.inode.is_dir()
             {
-                // K7.
+                // beside-K7.
                 journal.rewrite.page(owner.inode.ino, index);
                 moved.data += 1;
                 continue;
@@ -205,7 +205,7 @@ impl F2fs {
                     for run in pages.chunk_by(|a, b| a.index + 1 == b.index) {
                         self.move_run(op, &inode, run, moved)?;
                     }
-                    // K3.
+                    // gc-K3.
                     self.land(&inode)?;
                 }
                 Beside::Anybody(_) => self.move_pages_beside(&inode, &pages, moved)?,
@@ -236,7 +236,7 @@ impl F2fs {
         Ok(())
     }
 
-    /// K2: the address slot of the page says `addr`.
+    /// gc-K2: the address slot of the page says `addr`.
     pub(super) fn says(&self, inode: &Inode, index: u64, addr: BlockAddr) -> FsResult<bool> {
         let mut tree = inode.tree.lock();
         match self.find_slot(inode, &mut tree, index) {

@@ -95,6 +95,7 @@ impl F2fs {
         let dirs = self.pages.dirty_meta_pages();
         let per_section = u64::from(BLOCKS_PER_SEG * self.geo.segs_per_sec);
         let sections = |blocks: u64| blocks.div_ceil(per_section) as u32;
+        // f2fs-space-S6.
         let pressure = sections(nodes) + 2 * sections(dirs);
         self.segs.set_pressure(pressure);
         let free = self.segs.free_sections();

@@ -101,7 +101,7 @@ impl F2fs {
         self.segs.begin_cleaning(section);
         let result = self.clean_in_steps(section, &mut work);
         if self.journal.is_some() {
-            // K8.
+            // beside-K8.
             let result = result.and_then(|()| self.free_deferred(Cause::BackgroundGc));
             self.segs.end_cleaning();
             return result.map(|()| true);

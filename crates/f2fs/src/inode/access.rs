@@ -5,7 +5,7 @@
 //!
 //! - the inode is put for another reason: it goes along; or
 //! - everything is synced, the volume is unmounted, very many wait, or one has waited for long: then each inode is put in an operation of its own
-//!   that holds its gate alone, as every other change of attributes (F2FSJ I4). With a journal that logs it.
+//!   that holds its gate alone, as every other change of attributes (f2fs-journal-I4). With a journal that logs it.
 //!
 //! A cut forgets access times that still wait, and nothing else.
 
@@ -93,7 +93,7 @@ impl F2fs {
         for ino in waiting.inos {
             self.check_writable()?;
             self.balance()?;
-            // N2: one that still waits is in memory.
+            // f2fs-inode-N2: one that still waits is in memory.
             let Some(inode) = self.inodes.get(ino) else {
                 continue;
             };

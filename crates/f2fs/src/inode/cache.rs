@@ -154,7 +154,7 @@ impl F2fs {
             return Err(Errno::Stale.into());
         }
         // Of its data nothing is known: an earlier life of this inode in memory may have written some that no flush has
-        // covered (H19).
+        // covered (hazards-H19).
         let tree = self.new_tree(&fields);
         let inode = Inode::new(ino, Core::new(fields), tree, self.queue.mark());
         let inode = self.inodes.add(Arc::new(inode));
@@ -175,7 +175,7 @@ impl F2fs {
         Ok(entry.addr != BlockAddr::NULL && entry.ino == nid)
     }
 
-    /// Writes the fields to the inode's node block (N1).
+    /// Writes the fields to the inode's node block (f2fs-inode-N1).
     pub(crate) fn put_inode(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
         let (mut fields, keep_size) = {
             let mut core = inode.core();
@@ -202,7 +202,7 @@ impl F2fs {
     }
 
     /// The inode block says what the size is now: it was set by somebody, not by a write whose pages may never be written. With a
-    /// journal `wb` is held, and was before the operation had an epoch: write-back changes the size, too (F2FSJ I4).
+    /// journal `wb` is held, and was before the operation had an epoch: write-back changes the size, too (f2fs-journal-I4).
     pub(crate) fn put_size(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
         let size = {
             let mut core = inode.core();
@@ -254,7 +254,7 @@ impl F2fs {
         self.edit_node_in(op, inode.nid(), |_| Parts::of_fields(), clear_inode_extent)
     }
 
-    /// Drops idle inodes when there are many (N2).
+    /// Drops idle inodes when there are many (f2fs-inode-N2).
     pub(super) fn prune_inodes(&self) {
         let mut known = self.inodes.known.lock();
         if known.map.len() < known.prune_at {

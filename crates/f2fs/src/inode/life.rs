@@ -186,7 +186,7 @@ impl F2fs {
     /// An inode has lost its last link, in this `Op`: until it is freed a checkpoint has to know.
     pub(crate) fn make_orphan(&self, op: &Op<'_>, inode: &Inode) {
         inode.core().orphan = true;
-        // R2 (H37).
+        // namei-R2 (hazards-H37).
         if !rt::mutant(Mutant::F2fsForgetOrphan) {
             self.orphans.add(inode.ino);
             if let Some(tx) = op.tx() {
@@ -218,7 +218,7 @@ impl F2fs {
         }
     }
 
-    /// As [`free_inode`](Self::free_inode), no more than one operation may log (Z3 in `file::truncate`); true if there is more. Until the last
+    /// As [`free_inode`](Self::free_inode), no more than one operation may log (truncate-Z3); true if there is more. Until the last
     /// one the inode is on the list of orphans.
     fn free_inode_step(&self, op: &Op<'_>, inode: &Inode) -> FsResult<bool> {
         match self.drop_content(op, inode, true)? {

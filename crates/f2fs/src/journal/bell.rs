@@ -20,7 +20,7 @@ impl Bell {
         !self.0.load(Ordering::Acquire) && !self.0.swap(true, Ordering::AcqRel)
     }
 
-    /// True if it was rung since the last call.
+    /// True if it was rung since the last call: the task asks under its lock (B1).
     pub fn heard(&self) -> bool {
         self.0.swap(false, Ordering::AcqRel)
     }

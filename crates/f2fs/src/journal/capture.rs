@@ -60,7 +60,7 @@ impl Check {
             let done = redo(&mut this.redone, record);
             assert!(
                 matches!(done, Ok(true)),
-                "I3: {record:?} is not redone: {done:?}"
+                "f2fs-journal-I3: {record:?} is not redone: {done:?}"
             );
             this.seen.push(format!("{record:?}"));
         }
@@ -72,7 +72,7 @@ impl Check {
             like(&mut this.redone);
             assert!(
                 this.redone == after,
-                "I3: these records do not make the block what it is: {:?}",
+                "f2fs-journal-I3: these records do not make the block what it is: {:?}",
                 this.seen
             );
         }

@@ -94,7 +94,7 @@ fn check_node(before: &[u8], after: &[u8]) -> Vec<String> {
         assert_eq!(settled(&redone, after), after, "{seen:?}");
         twice.push(redone.clone());
     }
-    assert_eq!(twice[0], twice[1], "I5");
+    assert_eq!(twice[0], twice[1], "f2fs-journal-I5");
     seen
 }
 

@@ -4,26 +4,26 @@
 //! become a transaction; the ring has room for it; a flush covers the data; the transaction goes out, all of it at once.
 //!
 //! Why a cut at any moment leaves epoch e whole or not at all, and nothing that was acknowledged is lost:
-//! - K1 (I4) records are gathered when nobody is in the epoch any more;
-//! - K2 (I1) the transaction is sent when the data it maps has landed, and a flush has begun and ended since. Data that failed latches
+//! - K1 (f2fs-journal-I4) records are gathered when nobody is in the epoch any more;
+//! - K2 (f2fs-journal-I1) the transaction is sent when the data it maps has landed, and a flush has begun and ended since. Data that failed latches
 //!   the mount: its epoch never commits;
 //! - K3 the checksum in the commit block is over all of the transaction: a torn one, or one without its commit block, is none. So one
 //!   submission will do, in any order, and no flush inside it;
-//! - K4 (I1) nothing of epoch e + 1 is sent before the commit block of e is durable: one leader at a time, who waits;
-//! - K5 (I8) it lies over free blocks of the ring;
-//! - K6 (I7) whoever waits returns when it is durable (FUA, or a flush behind it). `nobarrier` leaves flush and FUA out: what is acknowledged
+//! - K4 (f2fs-journal-I1) nothing of epoch e + 1 is sent before the commit block of e is durable: one leader at a time, who waits;
+//! - K5 (f2fs-journal-I8) it lies over free blocks of the ring;
+//! - K6 (f2fs-journal-I7) whoever waits returns when it is durable (FUA, or a flush behind it). `nobarrier` leaves flush and FUA out: what is acknowledged
 //!   may be lost, but what is found is still whole epochs, by K3;
 //! - K7 after a failed write or flush the mount is latched, and nobody is acknowledged. So it is if the counts of the commit block cannot be;
 //! - K8 what an epoch may have is bounded softly: operations that were past the check log on. One whose transaction is larger than the
 //!   whole ring is committed by an apply: the pack that says `applied_epoch` = e is its commit block. Up to K2 all is as ever. Then, under
 //!   the lock of who applies, it joins the committed epochs in memory with no block of the ring, and that apply has it as its target:
-//!   - I1: the pack has all epochs before it too, and its last block goes out behind a flush that covers their data (K2, A5); nothing
+//!   - f2fs-journal-I1: the pack has all epochs before it too, and its last block goes out behind a flush that covers their data (K2, apply-A5); nothing
 //!     of e + 1 is sent before that block is durable (K4: the leader applies himself);
-//!   - I2: what apply writes before that lies in blocks that neither the last pack nor the ring refers to (A4): it is home only when the pack
+//!   - f2fs-journal-I2: what apply writes before that lies in blocks that neither the last pack nor the ring refers to (apply-A4): it is home only when the pack
 //!     is, and with the pack e is committed: both are one write;
-//!   - I7: LC and AP become e behind it, and who waits is woken then. A cut before it leaves the last pack, and the ring up to e - 1; a cut
+//!   - f2fs-journal-I7: LC and AP become e behind it, and who waits is woken then. A cut before it leaves the last pack, and the ring up to e - 1; a cut
 //!     behind it leaves T = e. From then on the ring has a hole at e, which is not behind what is applied: recovery looks for
-//!     e + 1 and what follows, and for nothing before (S3 of [`recover`](super::recover)).
+//!     e + 1 and what follows, and for nothing before (scan-S3).
 //!
 //! Locks: the leader holds none but that he is the leader. He may wait for an apply, or be the one who applies (K8); an apply never
 //! waits for a commit.
@@ -163,7 +163,7 @@ impl F2fs {
             pages: pages.logged,
         };
         journal.account(epoch, why, &figures);
-        // Node numbers of this epoch may have new owners in the next one, not before (B5).
+        // Node numbers of this epoch may have new owners in the next one, not before (hazards-F62).
         self.nat.nids_committed(&freed);
         journal.plane.committed(epoch);
         Ok(Led::Committed(epoch))
@@ -186,7 +186,7 @@ impl F2fs {
             let left = journal.log.lock().ring.used();
             assert!(
                 left < used,
-                "I8: an apply left all {used} blocks in the ring"
+                "f2fs-journal-I8: an apply left all {used} blocks in the ring"
             );
         }
     }

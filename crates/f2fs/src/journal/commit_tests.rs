@@ -5,7 +5,7 @@ use super::hooks_tests::mounted;
 use fscore::{Creds, FileKind, FileSystem};
 use rt::{Sim, SimConfig};
 
-/// I3, K7: counts that a commit block cannot say are an error of the mount, and no panic.
+/// f2fs-journal-I3, f2fs-commit-K7: counts that a commit block cannot say are an error of the mount, and no panic.
 #[test]
 fn counts_below_zero_latch_the_mount() {
     let wrong = [
@@ -36,9 +36,9 @@ fn counts_below_zero_latch_the_mount() {
             assert!(refused.contains("in use"), "{refused}");
             let committed = fs.journal_stats().expect("a journal").committed;
             let latched = create(b"after").and_then(|_| fs.sync());
-            assert!(latched.is_err(), "K7: {delta:?}");
+            assert!(latched.is_err(), "f2fs-commit-K7: {delta:?}");
             let now = fs.journal_stats().expect("a journal").committed;
-            assert_eq!(committed, now, "K7");
+            assert_eq!(committed, now, "f2fs-commit-K7");
         });
         assert!(
             outcome.first_failure.is_none(),

@@ -4,9 +4,9 @@
 //! An operation changes the count of one inode or two, under their locks, and logs the new counts; it logs them one by one, so there is
 //! a half of it. Some give their locks back before they end, as write-back does. Operations add to the usage, free a block and a
 //! node number, now and then ask for an fsync of what they saw. The committer makes epochs durable, in a ledger. Asserted:
-//! - I4 the records of an operation are in one epoch, all of them; the counts of an inode rise by one from record to record and from
+//! - f2fs-journal-I4 the records of an operation are in one epoch, all of them; the counts of an inode rise by one from record to record and from
 //!   epoch to epoch;
-//! - I7 what an fsync was asked for is in the ledger when it returns;
+//! - f2fs-journal-I7 what an fsync was asked for is in the ledger when it returns;
 //! - sums, freed blocks and freed numbers are those of the operations, each once.
 
 use super::{Closed, Epoch, Ideas, Plane, UsageDelta};
@@ -151,7 +151,7 @@ impl World {
         let durable = ledger.counts.get(&ino).copied().unwrap_or(0);
         assert!(
             durable >= count,
-            "I7: an fsync of inode {ino} at {count} left {durable} (epoch {} of {})",
+            "f2fs-journal-I7: an fsync of inode {ino} at {count} left {durable} (epoch {} of {})",
             any.0,
             ledger.committed.0
         );
@@ -203,7 +203,11 @@ impl World {
     fn settle(&self) -> Covered {
         let ledger = self.ledger.lock();
         let ops = u64::from(self.life.tasks * self.life.ops);
-        assert_eq!(ledger.ops.len() as u64, ops, "I4: operations are missing");
+        assert_eq!(
+            ledger.ops.len() as u64,
+            ops,
+            "f2fs-journal-I4: operations are missing"
+        );
         let n = ops as i64;
         let usage = UsageDelta {
             blocks: n,
@@ -236,7 +240,7 @@ impl World {
 impl Ledger {
     /// An epoch is durable.
     fn enter(&mut self, closed: &Closed) {
-        assert_eq!(closed.epoch.0, self.committed.0 + 1, "I8");
+        assert_eq!(closed.epoch.0, self.committed.0 + 1, "f2fs-journal-I8");
         self.committed = closed.epoch;
         let mut here: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for group in &closed.groups {
@@ -256,7 +260,7 @@ impl Ledger {
                 assert_eq!(
                     now,
                     *count + 1,
-                    "I4: inode {nid} goes from {count} to {now} in epoch {}",
+                    "f2fs-journal-I4: inode {nid} goes from {count} to {now} in epoch {}",
                     closed.epoch.0
                 );
                 *count = now;
@@ -267,11 +271,14 @@ impl Ledger {
         for (op, (found, of)) in here {
             assert_eq!(
                 found, of,
-                "I4: {found} of {of} records of operation {op} are in epoch {}",
+                "f2fs-journal-I4: {found} of {of} records of operation {op} are in epoch {}",
                 closed.epoch.0
             );
             let before = self.ops.insert(op, (of, closed.epoch.0));
-            assert_eq!(before, None, "I4: operation {op} is in two epochs");
+            assert_eq!(
+                before, None,
+                "f2fs-journal-I4: operation {op} is in two epochs"
+            );
         }
         self.usage += closed.usage;
         self.blocks.extend(&closed.freed_blocks);

@@ -111,7 +111,7 @@ impl PlaneStats {
     pub(super) fn switched(&mut self, took: Nanos) {
         assert!(
             took == Nanos(0) || !rt::in_simulation(),
-            "P3: a switch waited for {took}"
+            "plane-P3: a switch waited for {took}"
         );
         self.switches += 1;
         self.switching += took;

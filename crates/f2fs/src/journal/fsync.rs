@@ -4,9 +4,9 @@
 //!   mapping is in it;
 //! - Z2 (nobody else's) only own data is written back. An epoch maps no data but what is on its way already (the size grows with the
 //!   mapping), so a commit waits for what others have sent and never for what they hold dirty;
-//! - Z3 (I7) it returns when the last epoch that logged the inode is committed: the running one if need be. Of a directory the same.
+//! - Z3 (f2fs-journal-I7) it returns when the last epoch that logged the inode is committed: the running one if need be. Of a directory the same.
 //!   fdatasync leaves out epochs in which only times changed;
-//! - Z4 (H17) and after a flush that started when its own data had completed: pages may have been written in place, which no epoch
+//! - Z4 (hazards-H17) and after a flush that started when its own data had completed: pages may have been written in place, which no epoch
 //!   maps. Most often the commit's flush was that;
 //! - Z5 an error is the caller's: a failed page, a failed commit (which latches the mount).
 
@@ -20,6 +20,9 @@ use fscore::FsResult;
 
 impl F2fs {
     /// Makes an inode durable. The caller holds no lock.
+    ///
+    /// # Errors
+    /// Those of its data, of the commit and of the flush (Z5).
     pub(crate) fn sync_by_journal(
         &self,
         journal: &Journal,

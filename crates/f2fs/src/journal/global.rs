@@ -1,8 +1,8 @@
 //! `lists=global`: one list for what all inodes log, one counter, and one lock that every operation takes at its start, at its end, and
 //! for each record (JBD2: `j_state_lock` and `j_list_lock`). It is a baseline for what lists of inodes bring.
 //!
-//! D1 to D3 of [`lists`](super::lists) hold: D1, as a record gets its number when it is logged, under the lock of what it describes, and the
-//! committer sorts by it; D2, as the inode's own entry says what it logged last, as ever; D3, as nothing here goes before its epoch is
+//! lists-D1 to lists-D3 hold: lists-D1, as a record gets its number when it is logged, under the lock of what it describes, and the
+//! committer sorts by it; lists-D2, as the inode's own entry says what it logged last, as ever; lists-D3, as nothing here goes before its epoch is
 //! collected. What comes out is what lists of inodes give, byte for byte, in the order of inode numbers.
 //!
 //! Records are filed when their operation ends, one by one: under no other lock, so that what is waited for is this one.
@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     ino: Nid,
-    /// D1.
+    /// lists-D1.
     number: u64,
     /// Its bytes.
     at: usize,
@@ -66,7 +66,7 @@ impl Mixed {
         self.entries.push(Entry { at, end, ..entry });
     }
 
-    /// Sorted by inode, of each in the order of D1.
+    /// Sorted by inode, of each in the order of lists-D1.
     pub fn into_groups(mut self) -> Vec<OwnedGroup> {
         self.entries.sort_unstable_by_key(|e| (e.ino, e.number));
         let of_inode = self.entries.chunk_by(|a, b| a.ino == b.ino);
@@ -97,7 +97,7 @@ impl Lists {
     fn of(&mut self, epoch: Epoch) -> &mut Mixed {
         assert!(
             epoch.0 > self.taken,
-            "I4: a record is filed in epoch {}, which has been collected",
+            "f2fs-journal-I4: a record is filed in epoch {}, which has been collected",
             epoch.0
         );
         let place = self.open.partition_point(|(of, _)| *of < epoch.0);
@@ -122,7 +122,7 @@ impl Global {
         }
     }
 
-    /// The number of a record (D1).
+    /// The number of a record (lists-D1).
     pub fn number(&self) -> u64 {
         self.next.0.fetch_add(1, Ordering::AcqRel)
     }
@@ -152,7 +152,7 @@ impl Global {
             let first = lists.open.front().map(|(of, _)| *of);
             assert!(
                 first.is_none_or(|of| of >= epoch.0),
-                "I4: epoch {} is collected, and {first:?} still has records",
+                "f2fs-journal-I4: epoch {} is collected, and {first:?} still has records",
                 epoch.0
             );
             match first == Some(epoch.0) {

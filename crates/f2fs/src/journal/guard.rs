@@ -8,7 +8,7 @@
 //! | `none` | mounts, rolls back | same | same |
 //!
 //! Invariants:
-//! - U1 of the superblock: copies change one at a time, the backup first, each durable before the next one begins;
+//! - superblock-U1: copies change one at a time, the backup first, each durable before the next one begins;
 //! - W1 the guard is durable in both copies before anything of a mount is sent to the ring;
 //! - W2 it is taken off when a pack with the unmount mark is durable that holds all that was ever committed;
 //! - W3 a cut on the way leaves the copies different: then both are written, whatever the first one says.

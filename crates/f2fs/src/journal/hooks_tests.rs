@@ -130,20 +130,33 @@ impl Shadow {
     fn assert_same(&self, other: &Shadow, features: ondisk::f2fs::Features) {
         let epoch = self.epochs;
         let nids = |of: &Shadow| of.nodes.keys().copied().collect::<Vec<_>>();
-        assert_eq!(nids(self), nids(other), "J3: nodes after {epoch} epochs");
+        assert_eq!(
+            nids(self),
+            nids(other),
+            "pages-J3: nodes after {epoch} epochs"
+        );
         for (nid, (ino, block)) in &self.nodes {
             let (other_ino, there) = &other.nodes[nid];
-            assert_eq!(ino, other_ino, "J3: node {nid} after {epoch} epochs");
+            assert_eq!(ino, other_ino, "pages-J3: node {nid} after {epoch} epochs");
             let plain = |block| super::pages::image::of_node(block, features);
             let (a, b) = (plain(block), plain(there));
             let at = a.iter().zip(&b).position(|(a, b)| a != b);
-            assert_eq!(at, None, "J3: node {nid} after {epoch} epochs: that byte");
+            assert_eq!(
+                at, None,
+                "pages-J3: node {nid} after {epoch} epochs: that byte"
+            );
         }
-        assert_eq!(self.pages, other.pages, "J3: pages after {epoch} epochs");
-        assert_eq!(self.valid, other.valid, "J3: blocks after {epoch} epochs");
+        assert_eq!(
+            self.pages, other.pages,
+            "pages-J3: pages after {epoch} epochs"
+        );
+        assert_eq!(
+            self.valid, other.valid,
+            "pages-J3: blocks after {epoch} epochs"
+        );
         assert_eq!(
             self.orphans, other.orphans,
-            "J3: orphans after {epoch} epochs"
+            "pages-J3: orphans after {epoch} epochs"
         );
     }
 
@@ -277,7 +290,7 @@ impl Shadow {
         }
         for ((dir, page), block) in &self.pages {
             let live = fs.pages.get(Ino(dir.0), u64::from(*page));
-            let live = live.expect("I9: a page that is not at home is in memory");
+            let live = live.expect("f2fs-journal-I9: a page that is not at home is in memory");
             assert!(block[..] == live[..], "page {page} of directory {dir}");
         }
         for &block in &self.valid {
@@ -421,7 +434,7 @@ fn run_pages(seed: u64, tasks: u64, ops: u64, more: &str) -> (BTreeSet<String>, 
             pages.redo_epoch(fs, &epoch.groups);
             records.redo_epoch(fs, &epoch.records);
             pages.assert_same(&records, fs.features);
-            // I5.
+            // f2fs-journal-I5.
             let mut again = pages.clone();
             again.redo_images(fs, &epoch.groups);
             again.assert_same(&pages, fs.features);
@@ -561,7 +574,7 @@ fn logged(fs: &F2fs, shadow: &mut Shadow, inodes: &[Ino], op: impl FnOnce()) -> 
     parts.join("; ")
 }
 
-/// The table of the design: which inodes an operation logs, and what of them.
+/// Which inodes an operation logs, and what of them.
 #[test]
 fn every_operation_leaves_its_records() {
     sim(1, || {
@@ -693,7 +706,7 @@ fn create_again(fs: &F2fs, root: Ino) {
     made.expect_err("too long");
 }
 
-/// W3: what a write gave a file shows when its pages are mapped, and not before.
+/// writeback-W3: what a write gave a file shows when its pages are mapped, and not before.
 #[test]
 fn a_size_shows_when_its_pages_are_mapped() {
     sim(1, || {

@@ -195,7 +195,7 @@ impl InodeLog {
             rt::charge(LIST_APPEND);
             assert!(
                 epoch.0 > lists.taken,
-                "I4: inode {} logs to epoch {}, which has been collected",
+                "f2fs-journal-I4: inode {} logs to epoch {}, which has been collected",
                 self.ino,
                 epoch.0
             );
@@ -211,7 +211,7 @@ impl InodeLog {
         let list = match lists.take_oldest() {
             Some((of, list)) if of == epoch.0 => list,
             other => panic!(
-                "I4: inode {} is registered in epoch {}, and its oldest list is of {:?}",
+                "f2fs-journal-I4: inode {} is registered in epoch {}, and its oldest list is of {:?}",
                 self.ino,
                 epoch.0,
                 other.map(|(of, _)| of)

@@ -62,14 +62,14 @@ fn beside_a_slow_operation(options: &str) -> (Nanos, Waits, u64) {
 fn an_operation_waits_for_a_switch_or_does_not() {
     let (took, waits, drained) = beside_a_slow_operation("switch=wait");
     assert!(took >= Nanos(MILLI.0 * 9 / 10), "{took}");
-    assert_eq!((waits.waits, drained), (1, 0), "T1");
+    assert_eq!((waits.waits, drained), (1, 0), "locked-T1");
     assert!(waits.waited > Nanos(0) && waits.waited == waits.waited_max && waits.waited <= took);
     let (took, waits, drained) = beside_a_slow_operation("switch=open");
-    assert!(took < Nanos(MILLI.0 / 10), "P3: {took}");
+    assert!(took < Nanos(MILLI.0 / 10), "plane-P3: {took}");
     assert_eq!((waits, drained), (Waits::default(), 1));
 }
 
-/// T5: who holds a freeze commits, and others do at the same time.
+/// locked-T5: who holds a freeze commits, and others do at the same time.
 #[test]
 fn freezes_beside_commits() {
     for seed in 0..60 {

@@ -93,13 +93,13 @@ impl LogState {
     /// What is in use after the epoch behind the newest one.
     ///
     /// # Errors
-    /// I3: that is less than nothing, or more than the format can say: the counts were wrong before.
+    /// f2fs-journal-I3: that is less than nothing, or more than the format can say: the counts were wrong before.
     pub fn usage_after(&self, closed: &Closed) -> FsResult<Usage> {
         let (now, delta) = (self.usage, closed.usage);
         let odd = |what: &str, now: u64, delta: i64| {
             let epoch = closed.epoch.0;
             FsError::corrupt(format!(
-                "I3: {now} {what} in use, and {delta:+} with epoch {epoch}: the counts of the volume are wrong; run fsck"
+                "f2fs-journal-I3: {now} {what} in use, and {delta:+} with epoch {epoch}: the counts of the volume are wrong; run fsck"
             ))
         };
         let small = |what, now: u32, delta| {
@@ -140,10 +140,10 @@ impl Journal {
         wanted.cloned().collect()
     }
 
-    /// The pack that contains all epochs up to `applied` is durable: their place in the ring may be used again (I8).
+    /// The pack that contains all epochs up to `applied` is durable: their place in the ring may be used again (f2fs-journal-I8).
     ///
     /// # Panics
-    /// I8: if one of them is not committed.
+    /// f2fs-journal-I8: if one of them is not committed.
     pub fn release(&self, applied: Epoch) {
         self.log.lock().ring.release(applied);
         self.tables.applied(applied);
@@ -165,7 +165,7 @@ impl Journal {
         (log.ring.free(), log.ring.place().blocks)
     }
 
-    /// An epoch is durable at `span`; or the pack is about to be that makes it so, and it has no place in the ring (K8).
+    /// An epoch is durable at `span`; or the pack is about to be that makes it so, and it has no place in the ring (f2fs-commit-K8).
     pub(super) fn keep(&self, kept: Kept, span: Option<Span>) {
         let Kept {
             closed,

@@ -5,10 +5,10 @@
 //! half full pauses, the longer the fuller it is. So operations come as fast as the tasks can follow, each of them a little later, as Linux's
 //! `balance_dirty_pages` holds writers.
 //!
-//! - L1 (V1) who pauses is where others wait for room: in no epoch, and with a gate at most. Commit and apply never come here;
+//! - L1 (reserve-V1) who pauses is where others wait for room: in no epoch, and with a gate at most. Commit and apply never come here;
 //! - L2 a pause ends by itself: nobody has to wake it, and it is never longer than [`PAUSE_MAX`];
 //! - L3 it begins at nothing and grows steadily: an operation is not slower by much than the one before it;
-//! - L4 it is no bound. What must not be passed is waited for, whatever was paused before (V2, [`F2fs::held_up`]);
+//! - L4 it is no bound. What must not be passed is waited for, whatever was paused before (reserve-V2, [`F2fs::held_up`]);
 //! - L5 write-back does not pause: it is on the time of nobody who measures, and whoever waits for it waits for all of it;
 //! - L6 without tasks in the background there is nobody to pause for;
 //! - L7 with `switch=wait` epochs on their way are no reason: there an operation waits for the commit of a full epoch, as with JBD2.

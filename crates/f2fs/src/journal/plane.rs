@@ -6,7 +6,7 @@
 //! - P1 at most [`EPOCHS`] epochs are between running and committed: a slot is free when its last epoch is committed, else the switch
 //!   is put off;
 //! - P2 an operation appends before it leaves its epoch, and an epoch is collected when nobody is in it: what was collected is whole
-//!   operations, and all of them (I4);
+//!   operations, and all of them (f2fs-journal-I4);
 //! - P3 no operation waits for a switch or a drain. (With `switch=wait` they do, outside of here: [`locked`](super::locked).)
 
 use super::figures::LockBooks;
@@ -41,7 +41,7 @@ pub(crate) struct OwnedGroup {
     pub ino: Nid,
     /// How many.
     pub records: u32,
-    /// Encoded, in the order of D1.
+    /// Encoded, in the order of lists-D1.
     pub bytes: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Closed {
     pub freed_nids: Vec<Nid>,
     /// Bytes of all records.
     pub bytes: u64,
-    /// A flush has to cover this before the epoch counts (I1).
+    /// A flush has to cover this before the epoch counts (f2fs-journal-I1).
     pub data: WriteMark,
     /// What `groups` was before images took its place.
     #[cfg(test)]
@@ -88,7 +88,7 @@ impl Part {
     fn begin(&mut self, epoch: Epoch) {
         assert!(
             epoch.0 > self.collected,
-            "I4: an operation appends to epoch {}, which has been collected",
+            "f2fs-journal-I4: an operation appends to epoch {}, which has been collected",
             epoch.0
         );
         if self.epoch != epoch.0 {
@@ -279,8 +279,8 @@ impl Plane {
         self.ring.kept.load(Ordering::Acquire)
     }
 
-    /// An operation is about to pick its epoch: a full one is closed first, which waits for nobody (V2 in [`reserve`](super::reserve)).
-    /// With `switch=wait` it has waited before (T4 in [`locked`](super::locked)).
+    /// An operation is about to pick its epoch: a full one is closed first, which waits for nobody (reserve-V2).
+    /// With `switch=wait` it has waited before (locked-T4).
     pub(super) fn before_pick(&self) {
         if self.ideas.planes && self.is_full() {
             self.switch();
@@ -417,7 +417,7 @@ impl Plane {
     /// Waits for the data that operations of the drained `epoch` have mapped. Answers what a flush has to cover.
     ///
     /// # Errors
-    /// Some of it was not written: the epoch must never be committed (I1).
+    /// Some of it was not written: the epoch must never be committed (f2fs-journal-I1).
     pub fn wait_data(&self, epoch: Epoch) -> FsResult<WriteMark> {
         let slot = self.slot(epoch.0);
         let mut mark = WriteMark::NONE;
@@ -454,7 +454,7 @@ impl Plane {
             assert_eq!(
                 epoch.0,
                 control.collected + 1,
-                "I8: epochs are collected in order, each once"
+                "f2fs-journal-I8: epochs are collected in order, each once"
             );
             control.collected = epoch.0;
         }
@@ -471,7 +471,7 @@ impl Plane {
             }
             assert!(
                 part.data.is_empty(),
-                "I1: epoch {} is collected before its data has landed",
+                "f2fs-journal-I1: epoch {} is collected before its data has landed",
                 epoch.0
             );
             logs.append(&mut part.registered);
@@ -502,7 +502,7 @@ impl Plane {
             let mut control = self.control.lock();
             assert!(
                 epoch.0 <= control.collected,
-                "I8: epoch {} is committed before it was collected",
+                "f2fs-journal-I8: epoch {} is committed before it was collected",
                 epoch.0
             );
             control.committed = control.committed.max(epoch.0);

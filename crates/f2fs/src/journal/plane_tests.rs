@@ -96,7 +96,7 @@ fn lives_with_a_global_list() {
     );
 }
 
-/// D1 to D3: the same operations leave the same groups, byte for byte, with lists of inodes and with one list.
+/// lists-D1 to lists-D3: the same operations leave the same groups, byte for byte, with lists of inodes and with one list.
 #[test]
 fn both_kinds_of_lists_make_the_same_groups() {
     let mut compared = 0;
@@ -181,7 +181,7 @@ impl Script {
         closed.groups.sort_by_key(|group| group.ino);
         self.plane.committed(epoch);
         let last = self.plane.last_logged(Nid(7)).0;
-        assert!(last == Epoch(0) || last > epoch, "D3");
+        assert!(last == Epoch(0) || last > epoch, "lists-D3");
         self.closed = Some(closed);
     }
 }
@@ -247,7 +247,7 @@ fn more_than_eight_epochs_of_one_inode() {
         let closed = plane.switch();
         let last = 41 + u64::from(n) + 1;
         // Eight are on their way: the ninth stays closed to nobody.
-        assert_eq!(closed, Epoch(last.min(48)), "P1");
+        assert_eq!(closed, Epoch(last.min(48)), "plane-P1");
     }
     assert_eq!(plane.stats().postponed, 1);
     // It goes on running, and grows.
@@ -275,7 +275,7 @@ fn more_than_eight_epochs_of_one_inode() {
     assert_eq!(plane.stats().inodes_known, 0);
 }
 
-/// V2: who comes to a full epoch closes it and goes to the next one; nobody waits. Bytes count at once where the ring is small.
+/// reserve-V2: who comes to a full epoch closes it and goes to the next one; nobody waits. Bytes count at once where the ring is small.
 #[test]
 fn a_full_epoch_is_closed_by_who_comes() {
     let plane = Plane::new(Epoch(0), 4, Ideas::ALL);
@@ -286,7 +286,7 @@ fn a_full_epoch_is_closed_by_who_comes() {
         last = epoch;
     }
     assert!(plane.is_crowded() && plane.is_full(), "{last:?}");
-    assert_eq!(last, Epoch(8), "P1");
+    assert_eq!(last, Epoch(8), "plane-P1");
     let mut records = 0;
     while plane.switch() > Epoch(0) && plane.stats().collected < 8 {
         let epoch = Epoch(plane.stats().collected + 1);
@@ -316,7 +316,7 @@ fn an_inode_logs_on_while_it_is_committed() {
     let first = plane.collect(Epoch(1));
     log_size(&plane, 5, 3);
     plane.committed(Epoch(1));
-    assert_eq!(plane.last_logged(Nid(5)), (Epoch(2), Epoch(2)), "D3");
+    assert_eq!(plane.last_logged(Nid(5)), (Epoch(2), Epoch(2)), "lists-D3");
     assert_eq!(first.groups[0].records, 1);
     plane.switch();
     plane.drain(Epoch(2)).unwrap();
@@ -342,7 +342,7 @@ fn times_alone_are_no_data() {
     assert_eq!(closed.groups[0].bytes, times(9));
 }
 
-/// D2: an operation that has logged and not ended counts; D1: records stand in the order in which they were logged.
+/// lists-D2: an operation that has logged and not ended counts; lists-D1: records stand in the order in which they were logged.
 #[test]
 fn the_order_of_logging_counts_not_that_of_ends() {
     let plane = Plane::new(Epoch(0), 1024, Ideas::ALL);
@@ -352,7 +352,7 @@ fn the_order_of_logging_counts_not_that_of_ends() {
         tx.log(Nid(5), &Record::InodeAttr { mask, fields });
     };
     record(&first, 1);
-    assert_eq!(plane.last_logged(Nid(5)).0, Epoch(1), "D2");
+    assert_eq!(plane.last_logged(Nid(5)).0, Epoch(1), "lists-D2");
     record(&second, 2);
     record(&first, 3);
     record(&first, 4);
@@ -363,7 +363,7 @@ fn the_order_of_logging_counts_not_that_of_ends() {
     plane.drain(Epoch(1)).unwrap();
     let closed = plane.collect(Epoch(1));
     let expected: Vec<u8> = (1..=5).flat_map(times).collect();
-    assert_eq!(closed.groups[0].bytes, expected, "D1");
+    assert_eq!(closed.groups[0].bytes, expected, "lists-D1");
     assert_eq!(closed.groups[0].records, 5);
 }
 
@@ -410,7 +410,7 @@ fn sums_need_no_records() {
 }
 
 #[test]
-#[should_panic(expected = "I4: ")]
+#[should_panic(expected = "f2fs-journal-I4: ")]
 fn an_operation_behind_its_collect_is_refused() {
     let plane = Plane::new(Epoch(0), 1024, Ideas::ALL);
     log_size(&plane, 5, 1);
@@ -424,7 +424,7 @@ fn an_operation_behind_its_collect_is_refused() {
 }
 
 #[test]
-#[should_panic(expected = "I8: ")]
+#[should_panic(expected = "f2fs-journal-I8: ")]
 fn epochs_are_collected_in_order() {
     let plane = Plane::new(Epoch(0), 1024, Ideas::ALL);
     for n in 0..2 {

@@ -2,8 +2,8 @@
 //!
 //! - V1 whoever waits here is in no epoch, and commit and apply take no lock that he may hold (a gate at most), nor ask for room
 //!   themselves: they always come to an end;
-//! - V2 the running epoch stays below a quarter of the ring (with `records=pages`: judged by the blocks that it touches, J6), plus what those log who were past this point already: its commit fits, if
-//!   need be after an apply. If those were too many for a tiny ring it is committed by a pack (K8 of [`commit`](super::commit));
+//! - V2 the running epoch stays below a quarter of the ring (with `records=pages`: judged by the blocks that it touches, pages-J6), plus what those log who were past this point already: its commit fits, if
+//!   need be after an apply. If those were too many for a tiny ring it is committed by a pack (f2fs-commit-K8);
 //! - V3 nobody waits for a checkpoint, and for a switch only where that is asked for ([`locked`](super::locked)). Every wait has a cause and is counted ([`Waits`]); cleaning counts its own.
 //!
 //! Tasks in the background commit and apply before it comes to this: operations ring for them ([`bell`](super::bell)) and go on, a full epoch
@@ -88,6 +88,7 @@ impl Reserve {
         }
     }
 
+    /// A wait has ended (V3).
     pub(super) fn note(&self, cause: WaitCause, waited: Nanos) {
         let mut waits = self.waits.lock();
         let sum = waits.entry(cause).or_default();

@@ -3,10 +3,10 @@
 //! Transactions lie one behind the other, and the last block of the ring is followed by the first. From the tail, where the oldest
 //! transaction begins that no durable pack contains, to the head all of them are needed by recovery:
 //!
-//! - I8 a transaction takes free blocks only: what lies between tail and head is not overwritten, and the tail moves only over
+//! - f2fs-journal-I8 a transaction takes free blocks only: what lies between tail and head is not overwritten, and the tail moves only over
 //!   transactions that a durable pack contains.
 //!
-//! An epoch that is committed by a pack (K8 of [`commit`](super::commit)) has no block here; it has its turn among the others.
+//! An epoch that is committed by a pack (f2fs-commit-K8) has no block here; it has its turn among the others.
 
 use super::Epoch;
 use base::BlockNo;
@@ -64,7 +64,7 @@ impl Ring {
     pub fn empty(place: RingPlace, head: u32, newest: Epoch) -> Ring {
         assert!(
             head < place.blocks,
-            "I8: head {head} in a ring of {}",
+            "f2fs-journal-I8: head {head} in a ring of {}",
             place.blocks
         );
         Ring {
@@ -134,15 +134,15 @@ impl Ring {
     /// A transaction is about to be written.
     ///
     /// # Panics
-    /// I8: if it would overwrite one that is needed, or not lie behind the newest.
+    /// f2fs-journal-I8: if it would overwrite one that is needed, or not lie behind the newest.
     pub fn check_free(&self, span: Span) {
         assert_eq!(
             span.start, self.head,
-            "I8: a transaction begins at the head"
+            "f2fs-journal-I8: a transaction begins at the head"
         );
         assert!(
             span.blocks <= self.free(),
-            "I8: {} blocks over {} free ones",
+            "f2fs-journal-I8: {} blocks over {} free ones",
             span.blocks,
             self.free()
         );
@@ -154,7 +154,7 @@ impl Ring {
         let last = (span.start + span.blocks - 1) % self.place.blocks;
         assert!(
             !taken(span.start) && !taken(last),
-            "I8: {span:?} lies over what the tail {} protects",
+            "f2fs-journal-I8: {span:?} lies over what the tail {} protects",
             self.tail()
         );
     }
@@ -162,10 +162,14 @@ impl Ring {
     /// A transaction is durable.
     ///
     /// # Panics
-    /// I1: if it is not the one behind the newest. I8: if it does not lie at the head.
+    /// f2fs-journal-I1: if it is not the one behind the newest. f2fs-journal-I8: if it does not lie at the head.
     pub fn push(&mut self, epoch: Epoch, span: Span) {
         self.check_free(span);
-        assert_eq!(epoch.0, self.newest.0 + 1, "I1: epochs commit in order");
+        assert_eq!(
+            epoch.0,
+            self.newest.0 + 1,
+            "f2fs-journal-I1: epochs commit in order"
+        );
         self.live.push_back(Live { epoch, span });
         self.newest = epoch;
         self.used += span.blocks;
@@ -176,7 +180,11 @@ impl Ring {
 
     /// The next epoch has no transaction: a pack that has it is about to be durable. Answers where it would have been.
     pub fn push_aside(&mut self, epoch: Epoch) -> Span {
-        assert_eq!(epoch.0, self.newest.0 + 1, "I1: epochs commit in order");
+        assert_eq!(
+            epoch.0,
+            self.newest.0 + 1,
+            "f2fs-journal-I1: epochs commit in order"
+        );
         let span = Span {
             start: self.head,
             blocks: 0,
@@ -189,11 +197,11 @@ impl Ring {
     /// A durable pack contains all epochs up to `applied`: the tail moves over them.
     ///
     /// # Panics
-    /// I8: if one of them is not in the ring yet.
+    /// f2fs-journal-I8: if one of them is not in the ring yet.
     pub fn release(&mut self, applied: Epoch) {
         assert!(
             applied <= self.newest,
-            "I8: epoch {} is applied, {} is the newest in the ring",
+            "f2fs-journal-I8: epoch {} is applied, {} is the newest in the ring",
             applied.0,
             self.newest.0
         );
@@ -255,7 +263,11 @@ mod tests {
         let state = |r: &Ring| (r.tail(), r.tail_epoch(), r.newest(), r.free());
         assert_eq!(state(&ring), (3, Epoch(5), Epoch(6), 0));
         ring.release(Epoch(5));
-        assert_eq!(state(&ring), (3, Epoch(6), Epoch(6), 16), "I8: not applied");
+        assert_eq!(
+            state(&ring),
+            (3, Epoch(6), Epoch(6), 16),
+            "f2fs-journal-I8: not applied"
+        );
         let span = ring.fits(2).expect("room");
         ring.push(Epoch(7), span);
         ring.release(Epoch(6));
@@ -276,7 +288,7 @@ mod tests {
                     Some(span) => {
                         for at in ring.runs(span).flat_map(|run| run.start.0..run.end.0) {
                             let slot = &mut owner[(at - 100) as usize];
-                            assert!(*slot <= applied, "I8: over epoch {slot}");
+                            assert!(*slot <= applied, "f2fs-journal-I8: over epoch {slot}");
                             *slot = next;
                         }
                         ring.push(Epoch(next), span);
@@ -293,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "I8: 5 blocks over 4 free ones")]
+    #[should_panic(expected = "f2fs-journal-I8: 5 blocks over 4 free ones")]
     fn an_overwriting_transaction_is_refused() {
         let mut ring = Ring::empty(PLACE, 3, Epoch(0));
         let span = ring.fits(12).expect("room");
@@ -304,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "I8: epoch 2 is applied")]
+    #[should_panic(expected = "f2fs-journal-I8: epoch 2 is applied")]
     fn the_tail_does_not_pass_the_head() {
         let mut ring = Ring::empty(PLACE, 3, Epoch(0));
         let span = ring.fits(1).expect("room");

@@ -25,7 +25,7 @@ impl Stamp {
     fn raise(&mut self, (dir, index): (Ino, u64), epoch: Epoch) -> bool {
         debug_assert!(
             self.last <= epoch,
-            "I4: page {index} of directory {dir} is changed in epoch {}, after epoch {}",
+            "f2fs-journal-I4: page {index} of directory {dir} is changed in epoch {}, after epoch {}",
             epoch.0,
             self.last.0
         );
@@ -55,7 +55,7 @@ impl DirStamps {
         stamp.raise((dir, index), epoch)
     }
 
-    /// It was dropped: before its slot says so.
+    /// It was dropped: before its slot says so (S1).
     pub fn drop_page(&self, dir: Ino, index: u64, epoch: Epoch) {
         let mut pages = self.pages.lock();
         let stamp = pages.entry((dir, index)).or_default();

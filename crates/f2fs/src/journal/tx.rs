@@ -1,6 +1,6 @@
 //! What one operation logs, until it ends.
 //!
-//! - I4 the records of one operation are all in one epoch: it is picked once, they are gathered here, and go to the lists of their
+//! - f2fs-journal-I4 the records of one operation are all in one epoch: it is picked once, they are gathered here, and go to the lists of their
 //!   inodes at the end, while the epoch is still held open; half an operation is never seen;
 //! - an operation that waits for another one's lock has no epoch meanwhile, or has picked it with that lock held: so the later of two
 //!   operations that change one thing is in no earlier epoch.
@@ -180,7 +180,7 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// The epoch of the operation; the first call picks it (I4): before the first change, when all its locks are held.
+    /// The epoch of the operation; the first call picks it (f2fs-journal-I4): before the first change, when all its locks are held.
     pub fn epoch(&self) -> Epoch {
         if self.epoch.get() == 0 {
             *self.held.borrow_mut() = Some(self.plane.pool.take(self.shard));
@@ -215,7 +215,7 @@ impl<'a> Tx<'a> {
         )
     }
 
-    /// Logs a change of something that belongs to inode `ino`. The lock of what it describes is held: it orders records (D1).
+    /// Logs a change of something that belongs to inode `ino`. The lock of what it describes is held: it orders records (lists-D1).
     pub fn log(&self, ino: Nid, record: &Record<'_>) {
         debug_assert!(ino.0 > 0, "a record of no inode: {record:?}");
         let epoch = self.epoch();
@@ -258,7 +258,7 @@ impl<'a> Tx<'a> {
     }
 
     /// The operation is about inode `ino` as well, whether one of its fields changes or not: a name that leads to it does, and its times may
-    /// be those of the same tick. A sync of it waits for this epoch (Z1).
+    /// be those of the same tick. A sync of it waits for this epoch (fsync-Z1).
     pub fn touch(&self, ino: Nid) {
         let epoch = self.epoch();
         self.plane.log_of(ino).touch(epoch, true);
@@ -292,7 +292,7 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// A block was valid until now: it is released when this epoch has been applied (I6).
+    /// A block was valid until now: it is released when this epoch has been applied (f2fs-journal-I6).
     pub fn freed_block(&self, addr: BlockAddr) {
         self.gather(|gathered| gathered.freed_blocks.push(addr));
     }
@@ -303,12 +303,12 @@ impl<'a> Tx<'a> {
     }
 
     /// Data that this operation has mapped is on its way: the epoch is not committed before it has landed, and never if it
-    /// fails (I1).
+    /// fails (f2fs-journal-I1).
     pub fn data_sent(&self, watch: Watch) {
         self.gather(|gathered| gathered.data.push(watch));
     }
 
-    /// Runs `work` with room for a block, whose content is anything. The epoch is picked (I4).
+    /// Runs `work` with room for a block, whose content is anything. The epoch is picked (f2fs-journal-I4).
     pub fn with_scratch<R>(&self, work: impl FnOnce(&mut [u8]) -> R) -> R {
         let mut scratch = self.gather(|gathered| std::mem::take(&mut gathered.scratch));
         scratch.resize(BLOCK_BYTES, 0);
@@ -347,7 +347,7 @@ impl Drop for Tx<'_> {
         self.plane.break_off();
         debug_assert!(
             rt::unwinding(),
-            "I4: an operation in epoch {} was dropped instead of ended",
+            "f2fs-journal-I4: an operation in epoch {} was dropped instead of ended",
             self.epoch.get()
         );
     }

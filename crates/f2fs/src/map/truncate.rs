@@ -4,7 +4,7 @@
 //! freeing: what can be freed is, and the first damage is the answer.
 //!
 //! With a journal one operation frees only so much that its records stay below [`OP_MAX`](crate::journal::OP_MAX): it stops between two steps of
-//! M3 and says that there is [`more`](Cut::more). The next one begins at the same page and finds what was freed as holes.
+//! map-M3 and says that there is [`more`](Cut::more). The next one begins at the same page and finds what was freed as holes.
 
 use super::{F2fs, LastNode, Shape, Tree, Way, nid_word, shape, span};
 use crate::inode::Inode;
@@ -221,7 +221,7 @@ impl F2fs {
         self.settle_map(op, inode, tree, freed, result)
     }
 
-    /// The counts follow (M4), whatever came in between.
+    /// The counts follow (map-M4), whatever came in between.
     fn settle_map(
         &self,
         op: &Op<'_>,

@@ -55,10 +55,10 @@ struct Image<'a> {
 /// Fills in the bytes.
 ///
 /// # Panics
-/// K1.
+/// mkfs-K1.
 pub(super) fn build(options: &Options, layout: &Layout) -> Plan {
     let mut sb = superblock(options, layout);
-    let geo = Geometry::new(&sb, layout.block_count).expect("K1: the layout is sound");
+    let geo = Geometry::new(&sb, layout.block_count).expect("mkfs-K1: the layout is sound");
     let mut image = Image {
         options,
         layout,
@@ -337,10 +337,13 @@ impl Image<'_> {
         cp.set_flags(flags);
         if self.layout.journal.is_some() {
             let room = cp.set_applied(&self.options.uuid, 0);
-            assert!(room, "K1: the layout has room for the mark of the journal");
+            assert!(
+                room,
+                "mkfs-K1: the layout has room for the mark of the journal"
+            );
         }
         cp.update_checksum();
-        cp.check(geo).expect("K1: the checkpoint is sound");
+        cp.check(geo).expect("mkfs-K1: the checkpoint is sound");
         cp
     }
 

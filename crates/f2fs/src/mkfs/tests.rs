@@ -429,7 +429,7 @@ fn the_plan_adds_up() {
     };
     let fixed = [0, 1, geo.cp.0, geo.sit.0, geo.nat.0, geo.ssa.0 - 1, warm.0];
     assert!(fixed.iter().all(|&n| covered(n.into())) && !covered(geo.ssa.into()));
-    assert!(!numbers.contains(&warm.into()), "K3");
+    assert!(!numbers.contains(&warm.into()), "mkfs-K3");
 }
 
 /// A device that has a volatile cache, so that flushes reach it.
@@ -450,7 +450,7 @@ impl block::BlockDevice for Cached {
     }
 }
 
-/// K2.
+/// mkfs-K2.
 #[test]
 fn the_superblocks_come_last() {
     let size = 64 * MIB;
@@ -479,7 +479,7 @@ fn the_superblocks_come_last() {
     );
 }
 
-/// K3, and everything else that must read as zeros.
+/// mkfs-K3, and everything else that must read as zeros.
 #[test]
 fn written_over_rubbish() {
     let size = 64 * MIB;

@@ -42,7 +42,7 @@ impl Plan {
         &self.zeroed
     }
 
-    /// Writes the volume. Ends with a flush; a cut before that leaves no F2FS volume (K2), unless one was there before.
+    /// Writes the volume. Ends with a flush; a cut before that leaves no F2FS volume (mkfs-K2), unless one was there before.
     ///
     /// # Errors
     /// What the device says.
@@ -51,7 +51,7 @@ impl Plan {
         assert_eq!(
             superblocks[1].0,
             BlockNo(1),
-            "K2: the superblocks come last"
+            "mkfs-K2: the superblocks come last"
         );
         if before == DeviceContent::Unknown {
             self.wipe(queue)?;

@@ -29,7 +29,7 @@ pub(super) fn subdir_went(dir: &Inode) {
     }
 }
 
-/// The inode is known as `name` in `parent` now (R4).
+/// The inode is known as `name` in `parent` now (namei-R4).
 pub(super) fn renamed(inode: &Inode, parent: Ino, name: &[u8]) {
     let mut core = inode.core();
     core.touch(false);

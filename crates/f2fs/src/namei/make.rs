@@ -110,7 +110,7 @@ impl F2fs {
             .and_then(|()| self.dir_insert(op, dir, entry));
         if let Err(e) = named {
             if matches!(e, FsError::Posix(_)) {
-                // R3.
+                // namei-R3.
                 self.discard_inode(op, &inode)?;
             }
             return Err(e);

@@ -155,7 +155,7 @@ impl F2fs {
             };
             if let Err(e) = self.dir_insert(op, to, entry) {
                 if let (Some(whiteout), FsError::Posix(_)) = (&whiteout, &e) {
-                    // R3.
+                    // namei-R3.
                     self.discard_inode(op, whiteout)?;
                 }
                 return Err(e);

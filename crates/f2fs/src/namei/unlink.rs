@@ -44,7 +44,7 @@ impl F2fs {
                 let mut core = inode.core();
                 core.touch(false);
                 core.changed();
-                // R4.
+                // namei-R4.
                 core.needs_checkpoint = true;
                 core.fields.links += 1;
                 core.fields.advise = core.fields.advise | Advise::LOST_PINO;
@@ -104,7 +104,7 @@ impl F2fs {
         self.evict_unnamed(&victim)
     }
 
-    /// Calls `f` with what `name` stands for, the gates of both held (R1).
+    /// Calls `f` with what `name` stands for, the gates of both held (namei-R1).
     fn with_victim(
         &self,
         dir: &Arc<Inode>,
@@ -134,7 +134,7 @@ impl F2fs {
         }
     }
 
-    /// The list of orphans can take this inode, if it is about to lose its last link (R2).
+    /// The list of orphans can take this inode, if it is about to lose its last link (namei-R2).
     pub(super) fn check_orphans(&self, inode: &Inode) -> FsResult<()> {
         let links = inode.core().fields.links;
         match links > 1 && !inode.is_dir() {

@@ -3,7 +3,7 @@
 //! Blocks of the NAT are read to find free numbers. Behind written-back data in the queue of the device such a read takes as long as all of
 //! that data; an operation that has to wait for it is late by so much. So a task reads ahead of the operations (Linux: `f2fs_balance_fs_bg`).
 //!
-//! - T7 a search never gives out what T2 holds back, whoever searches: it asks under the lock of the table, block by block;
+//! - T7 a search never gives out what nat-T2 holds back, whoever searches: it asks under the lock of the table, block by block;
 //! - T8 an operation reads the NAT for a free number only if none is in memory;
 //! - T9 who searches ahead holds up nobody: no lock is held while it reads, and without tasks nobody searches ahead.
 

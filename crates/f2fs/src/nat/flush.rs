@@ -34,7 +34,7 @@ impl NatToWrite {
 type Group = (u32, Vec<(Nid, NatEntry)>);
 
 impl Nat {
-    /// Puts the NAT blocks that a checkpoint has to write into `plug`, each into the copy that does not count now (T1). Nothing changes
+    /// Puts the NAT blocks that a checkpoint has to write into `plug`, each into the copy that does not count now (nat-T1). Nothing changes
     /// in memory before [`committed`](Self::committed). Under a freeze.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Nat {
             let numbers: Vec<u32> = chunk.iter().map(|(block, _)| *block).collect();
             for ((block, entries), old) in chunk.iter().zip(self.contents(&numbers)?) {
                 let new = self.merged(&old, entries);
-                // T1 (F23).
+                // nat-T1 (hazards-F23).
                 let other = !rt::mutant(Mutant::F2fsNatInPlace);
                 let second = bits::test_bit(&bitmap, *block as usize) ^ other;
                 match second {
@@ -104,7 +104,7 @@ impl Nat {
         let mut groups: BTreeMap<u32, Vec<(Nid, NatEntry)>> = BTreeMap::new();
         for &(nid, entry) in &all {
             if entry.addr == BlockAddr::NEW {
-                let what = format!("T3: node {nid} was not written before the checkpoint");
+                let what = format!("nat-T3: node {nid} was not written before the checkpoint");
                 debug_assert!(false, "{what}");
                 return Err(FsError::corrupt(what));
             }
@@ -145,14 +145,14 @@ impl Nat {
         assert_eq!(
             written.changed,
             state.dirty.len(),
-            "O2: the NAT changed under a freeze"
+            "ops-O2: the NAT changed under a freeze"
         );
         state.home_is(written);
         let changed = state.dirty.drain();
         let freed = changed.filter(|(_, entry)| entry.addr == BlockAddr::NULL);
         let mut freed: Vec<u32> = freed.map(|(nid, _)| nid).collect();
         freed.sort_unstable();
-        // T2.
+        // nat-T2.
         for nid in freed {
             state.pool.give_back(Nid(nid));
         }

@@ -1,6 +1,6 @@
 //! Free node numbers: found by searching NAT blocks in turn, kept as bitmaps of those searched.
 //!
-//! A number is in the pool if its block was searched and it was free at the last checkpoint (T2) and nobody has taken it since. Each
+//! A number is in the pool if its block was searched and it was free at the last checkpoint (nat-T2) and nobody has taken it since. Each
 //! block is searched once; what a checkpoint frees later in searched blocks is added.
 
 use ondisk::f2fs::{NAT_PER_BLOCK, Nid};
@@ -77,7 +77,7 @@ impl FreePool {
         }
         self.free += found.len() as u64;
         let before = self.searched.insert(block, map);
-        assert!(before.is_none(), "T2: NAT block {block} searched twice");
+        assert!(before.is_none(), "nat-T2: NAT block {block} searched twice");
         self.next_search = (block + 1) % self.blocks;
     }
 

@@ -48,7 +48,7 @@ pub(crate) struct Nat {
     queue: Arc<Queue>,
     geo: Geometry,
     state: Mutex<State>,
-    /// Free numbers run low (T8).
+    /// Free numbers run low (ahead-T8).
     bell: Bell,
 }
 
@@ -69,7 +69,7 @@ struct State {
     freed: u32,
     /// With a journal instead: those freed in epochs that are not committed.
     limbo: Option<Set<u32>>,
-    /// With a journal: numbers that became used or free in an epoch that home does not have yet, each with the last such epoch (T5).
+    /// With a journal: numbers that became used or free in an epoch that home does not have yet, each with the last such epoch (home-T5).
     turns: Map<u32, Epoch>,
 }
 
@@ -229,7 +229,7 @@ impl Nat {
         Ok(state)
     }
 
-    /// `born`: the epoch of a new node (T5: known together with its entry).
+    /// `born`: the epoch of a new node (home-T5: known together with its entry).
     fn set(&self, nid: Nid, ino: Nid, addr: BlockAddr, born: Option<Epoch>) -> FsResult<()> {
         let (mut state, old) = self.entry_of(nid)?;
         rt::charge(cost::NAT_SET);
@@ -302,7 +302,7 @@ impl State {
     fn put(&mut self, nid: Nid, old: NatEntry, entry: NatEntry) {
         if entry.addr == BlockAddr::NULL && old.addr != BlockAddr::NULL {
             self.freed += 1;
-            // T2 (F24, F62).
+            // T2 (hazards-F24, hazards-F62).
             let early = match &mut self.limbo {
                 Some(limbo) => {
                     limbo.insert(nid.0);
@@ -370,7 +370,7 @@ impl F2fs {
         self.nat.set(nid, ino, addr, tx.map(Tx::epoch))
     }
 
-    /// Frees a node number together with the block that its entry names (T6).
+    /// Frees a node number together with the block that its entry names (home-T6).
     ///
     /// # Errors
     /// I/O.
@@ -423,7 +423,7 @@ mod tests {
         Nat::load(queue, geo, vec![0; 64], std::iter::empty(), Nid(0)).0
     }
 
-    /// T2 with a journal (B5): not in the epoch that freed it, whether its block has been searched or not.
+    /// T2 with a journal (hazards-F62): not in the epoch that freed it, whether its block has been searched or not.
     #[test]
     fn numbers_come_back_with_the_commit_of_their_epoch() {
         let nat = table();

@@ -9,7 +9,7 @@ use fscore::FsResult;
 use ondisk::f2fs::{BlockAddr, Log, Nid, addr_slot0, set_addr};
 
 impl Nodes {
-    /// The node, if it is in memory and no epoch behind `target` has changed it (A1).
+    /// The node, if it is in memory and no epoch behind `target` has changed it (apply-A1).
     pub(crate) fn unchanged_since(&self, nid: Nid, target: Epoch) -> Option<Bytes> {
         let mut state = self.state.lock();
         let entry = state.get(nid).filter(|entry| entry.last <= target)?;
@@ -21,7 +21,7 @@ impl Nodes {
         self.state.lock().get(nid).map(|entry| entry.log)
     }
 
-    /// All epochs up to `target` are applied, and live names the new places (A8): nodes that no later one has changed are clean.
+    /// All epochs up to `target` are applied, and live names the new places (apply-A8): nodes that no later one has changed are clean.
     pub(crate) fn applied(&self, target: Epoch) {
         let mut state = self.state.lock();
         state.clean_upto(target);
@@ -30,7 +30,7 @@ impl Nodes {
 }
 
 impl F2fs {
-    /// A directory slot names a new place (A7): no change of an operation, so nothing is logged and the stamp stays. The tree of the directory
+    /// A directory slot names a new place (apply-A7): no change of an operation, so nothing is logged and the stamp stays. The tree of the directory
     /// is locked.
     pub(crate) fn retarget_slot(&self, nid: Nid, slot: u16, to: BlockAddr) -> FsResult<()> {
         let mut state = self.node_state(nid)?;

@@ -3,7 +3,7 @@
 //! - C1 `dirty` equals the number of dirty entries, and each of them stands in `listed`; those that are no inode blocks stand in the
 //!   list of their inode, too;
 //! - C2 an entry that is dirty, or whose last write may still be on its way, stays; so does one that an epoch has changed which is not
-//!   applied (F2FSJ I9).
+//!   applied (f2fs-journal-I9).
 
 use crate::journal::Epoch;
 use base::Map;
@@ -444,12 +444,12 @@ mod tests {
         for _ in 0..20 {
             state.evict(4, true);
         }
-        assert_eq!(state.len(), 10, "F2FSJ I9");
+        assert_eq!(state.len(), 10, "f2fs-journal-I9");
         state.applied = Epoch(15);
         for _ in 0..20 {
             state.evict(2, true);
         }
-        assert_eq!(state.len(), 4, "F2FSJ I9");
+        assert_eq!(state.len(), 4, "f2fs-journal-I9");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! - D2 the footer of a block that came from the device names the node that was asked for and the inode that NAT says; an inode's
 //!   checksum fits;
 //! - D3 node blocks of one volume are handed to the device in the order in which their addresses were allocated: the chain that
-//!   roll-forward walks has no hole that a later fsync does not wait for (see `sync.rs`, Y4).
+//!   roll-forward walks has no hole that a later fsync does not wait for (see `sync.rs`, sync-Y4).
 
 mod apply;
 mod cache;
@@ -154,7 +154,7 @@ impl F2fs {
             })
         });
         if changed {
-            // Write-back changes slots of its own in an epoch that may be older than that of the operation beside it (W2).
+            // Write-back changes slots of its own in an epoch that may be older than that of the operation beside it (writeback-W2).
             if entry.last < epoch {
                 tx.first_touch();
             }

@@ -81,7 +81,7 @@ impl F2fs {
         let mut state = self.nodes.state.lock();
         let mut nids = state.dirty_of(ino);
         nids.retain(|&nid| {
-            let entry = state.get(nid).expect("C1: listed");
+            let entry = state.get(nid).expect("f2fs-cache-C1: listed");
             log_of(&footer(entry.bytes())) != ondisk::f2fs::Log::ColdNode
         });
         if inode_block && state.is_dirty(ino) {
@@ -90,7 +90,7 @@ impl F2fs {
         nids
     }
 
-    /// Allocates, completes and submits; the writer's lock is held (D3).
+    /// Allocates, completes and submits; the writer's lock is held (nodes-D3).
     fn fly(
         &self,
         op: &Op<'_>,
@@ -153,7 +153,8 @@ impl F2fs {
         });
         self.nat_set(op, nid, ino, placed.addr)?;
         self.note_node_written(ino, nid == ino, marks.fsync);
-        let block = taken.expect("D3: only the holder of the writer's lock makes a node clean");
+        let block =
+            taken.expect("nodes-D3: only the holder of the writer's lock makes a node clean");
         let lba = BlockNo(placed.addr.into()).lba();
         match fua {
             true => plug.write_fua(lba, Class::Node, block),
@@ -170,7 +171,7 @@ impl F2fs {
     /// A write failed, now or before.
     pub(crate) fn land_nodes(&self) -> FsResult<(WriteMark, u64)> {
         let flight = {
-            // D3: what has an address is in flight.
+            // nodes-D3: what has an address is in flight.
             let _writer = self.nodes.writer.lock();
             self.nodes.state.lock().flight
         };

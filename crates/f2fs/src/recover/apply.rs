@@ -134,7 +134,7 @@ impl F2fs {
         self.put_inode(op, inode)
     }
 
-    /// V5: what the inode block names no more is free.
+    /// recover-V5: what the inode block names no more is free.
     fn apply_subtrees(&self, op: &Op<'_>, inode: &Inode, from: &InodeFields) -> FsResult<()> {
         let now = inode.core().fields.nids;
         for (n, (is, named)) in now.into_iter().zip(from.nids).enumerate() {
@@ -148,7 +148,7 @@ impl F2fs {
         Ok(())
     }
 
-    /// V5: of the tree that the checkpoint has, what some inode block of the chain names otherwise was freed. Nodes that recovery
+    /// recover-V5: of the tree that the checkpoint has, what some inode block of the chain names otherwise was freed. Nodes that recovery
     /// makes have numbers of their own, so this comes before anything is made.
     fn drop_replaced(&self, op: &Op<'_>, chain: &[Link], plan: &Plan) -> FsResult<()> {
         let mut reader = Reader::default();
@@ -258,7 +258,7 @@ impl F2fs {
         })
     }
 
-    /// V5: nothing lies behind the end of a file, unless it says so.
+    /// recover-V5: nothing lies behind the end of a file, unless it says so.
     fn cut_behind_end(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
         let (size, keep) = {
             let core = inode.core();

@@ -62,7 +62,7 @@ impl Reader {
 }
 
 impl F2fs {
-    /// The node blocks since the last checkpoint, in order (V1).
+    /// The node blocks since the last checkpoint, in order (recover-V1).
     pub(super) fn read_chain(&self) -> FsResult<Vec<Link>> {
         let mut chain = Vec::new();
         let mut seen = Set::default();
@@ -105,7 +105,7 @@ impl F2fs {
         Err(FsError::corrupt(format!("block {at} of the chain {what}")))
     }
 
-    /// V2: keeps the chain, and the data that it leads to, from the logs. The data first: a log of nodes that has to leave its segment
+    /// recover-V2: keeps the chain, and the data that it leads to, from the logs. The data first: a log of nodes that has to leave its segment
     /// must not open one that holds it.
     pub(super) fn hold_chain(&self, op: &Op<'_>, chain: &[Link], plan: &Plan) -> FsResult<()> {
         let mut reader = Reader::default();

@@ -4,14 +4,14 @@
 //! checkpoint's version are the chain. Inodes that have a node with a mark in it are brought to where their last mark was: fields,
 //! inline content, attributes, name, addresses. A checkpoint then ends the chain.
 //!
-//! - V1 a block belongs to the chain if its footer carries version and checksum of the checkpoint that was mounted (H34), if no
+//! - V1 a block belongs to the chain if its footer carries version and checksum of the checkpoint that was mounted (hazards-H34), if no
 //!   checkpointed node has its place, and if the chain has not been there before: a chain that comes back to itself is damage, and
 //!   so is one that is longer than the main area. A torn inode block (its checksum does not fit) ends it;
-//! - V2 (H35) nothing that the chain consists of, or that its nodes name, is given to a log before the checkpoint that ends
+//! - V2 (hazards-H35) nothing that the chain consists of, or that its nodes name, is given to a log before the checkpoint that ends
 //!   recovery is durable: a cut inside recovery finds the same chain. What recovery does until then lives in memory;
-//! - V3 (H36) a block that a node of the chain names may be another's by now only at the state of the checkpoint: its slot
+//! - V3 (hazards-H36) a block that a node of the chain names may be another's by now only at the state of the checkpoint: its slot
 //!   there, found through the summary, is cleared first;
-//! - V4 (H34) what an earlier life wrote behind the end of its chain has this version, too. So the first fsync of a mount writes a
+//! - V4 (hazards-H34) what an earlier life wrote behind the end of its chain has this version, too. So the first fsync of a mount writes a
 //!   checkpoint ([`Reason::Life`](crate::Reason::Life)): no node block gets into the chain in front of such leftovers;
 //! - V5 subtrees: an inode block of the chain names its nodes. One that it names no more was freed with all it led to, and pages
 //!   behind the end of the file were cut off; what was cut off elsewhere below an indirect node forces a checkpoint when it is

@@ -99,7 +99,7 @@ impl F2fs {
         Ok(dest.is_data())
     }
 
-    /// V3: whose block it was at the checkpoint loses it.
+    /// recover-V3: whose block it was at the checkpoint loses it.
     fn take_from_former(
         &self,
         op: &Op<'_>,

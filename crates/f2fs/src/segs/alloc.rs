@@ -23,7 +23,7 @@ impl Segments {
         let open = &inner.logs[log.index()];
         let (segno, at) = (open.segno, u32::from(open.next));
         let following = inner.table.next_usable(segno, at + 1);
-        // V5: the place behind it is found before this one is handed out.
+        // segs-V5: the place behind it is found before this one is handed out.
         let replacement = match following {
             Some(_) => None,
             None => Some(self.next_segment(inner, log)?),
@@ -35,7 +35,7 @@ impl Segments {
         match (following, replacement) {
             (Some(next), _) => open.next = next as u16,
             (None, Some((to, owners))) => inner.switch(log, to, owners),
-            (None, None) => unreachable!("V5: found above"),
+            (None, None) => unreachable!("segs-V5: found above"),
         }
         if old.is_data() {
             inner.table.release(old)?;

@@ -112,7 +112,7 @@ impl Segments {
     /// See [`F2fs::flush_segs`].
     pub(super) fn flush(&self, plug: &mut Plug) -> SegsToWrite {
         let inner = &mut *self.inner.lock();
-        // V6: before the pack.
+        // segs-V6: before the pack.
         for (&segno, summary) in &inner.closed {
             let bytes = Bytes::copy_from_slice(summary.bytes());
             plug.write(lba(self.geo.ssa_block(segno)), Class::Ssa, bytes);
@@ -120,7 +120,7 @@ impl Segments {
         let (journal, blocks) = share_out(&self.geo, inner.table.touched(), &inner.journal);
         for block in blocks {
             let bytes = sit_content(&inner.table, block);
-            // V7: over the copy that the last checkpoint does not use.
+            // segs-V7: over the copy that the last checkpoint does not use.
             let second = !bits::test_bit(&inner.sit_bitmap, block as usize);
             plug.write(lba(self.geo.sit_addr(block, second)), Class::Sit, bytes);
             match second {
@@ -153,7 +153,7 @@ impl Segments {
 }
 
 impl Segments {
-    /// F2FSJ: a pack is durable that has these blocks freed (I6): they may be used again, and discarded. What is valid stays.
+    /// F2FSJ: a pack is durable that has these blocks freed (f2fs-journal-I6): they may be used again, and discarded. What is valid stays.
     ///
     /// # Panics
     /// If one is not in the main area.

@@ -1,6 +1,6 @@
 //! Discard of what checkpoints freed, and FITRIM.
 //!
-//! V8: whoever discards takes the segments out of the logs' reach first, and waits for the device with no lock held.
+//! segs-V8: whoever discards takes the segments out of the logs' reach first, and waits for the device with no lock held.
 
 use super::map::BlockMap;
 use super::table::{Freed, State};

@@ -52,7 +52,7 @@ impl F2fs {
         }
         if let Some(tx) = op.tx().filter(|_| !owner.dir) {
             freed.iter().for_each(|&addr| tx.freed_block(addr));
-            // I6 (F61).
+            // f2fs-journal-I6 (hazards-F61).
             if rt::mutant(Mutant::F2fsjReuseEarly) {
                 self.segs_released(&freed);
             }

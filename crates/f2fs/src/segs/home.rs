@@ -1,11 +1,11 @@
 //! Home: which blocks the newest durable pack knows as valid, beside the live maps that operations change. F2FSJ's apply writes the former.
 //!
 //! - V9 the SIT on the device says what `home` says, but for ages; home differs from live by what epochs behind the applied one did. What
-//!   is valid at home is held: the live table gives it to nobody (V1, F2FSJ I6);
+//!   is valid at home is held: the live table gives it to nobody (table-V1, f2fs-journal-I6);
 //! - V10 logs go into a pack as they are, live: the blocks from where home's state ends up to a head are not valid yet. Behind a head no block
 //!   is valid at home, as whatever an epoch or apply took was taken before the head was looked at;
 //! - V11 a summary that is written may name owners that no epoch has committed yet, of blocks that are not valid at home. It never loses one
-//!   of a valid block (V6).
+//!   of a valid block (segs-V6).
 
 use super::checkpoint::{SegsToWrite, lba, share_out};
 use super::map::BlockMap;
@@ -151,7 +151,7 @@ impl Segments {
     /// summaries of segments that were closed. After the last block of it was allocated.
     pub fn flush_home(&self, changes: &HomeChanges, plug: &mut Plug) -> HomeToWrite {
         let inner = &mut *self.inner.lock();
-        // V6, V11: before the pack.
+        // segs-V6, V11: before the pack.
         let mut closed = Vec::with_capacity(inner.closed.len());
         for (&segno, summary) in &inner.closed {
             let bytes = Bytes::copy_from_slice(summary.bytes());
@@ -166,7 +166,7 @@ impl Segments {
         let mut sit_bitmap = inner.sit_bitmap.clone();
         for block in blocks {
             let bytes = inner.home_content(changes, block);
-            // V7: over the copy that the last pack does not use.
+            // segs-V7: over the copy that the last pack does not use.
             let second = !bits::test_bit(&sit_bitmap, block as usize);
             plug.write(lba(self.geo.sit_addr(block, second)), Class::Sit, bytes);
             match second {

@@ -3,13 +3,13 @@
 //! Why a power cut finds a whole state. The last durable checkpoint names blocks by address; so do the node blocks that roll-forward
 //! finds behind it. Both are right as long as those blocks keep their content, and their owners can be found:
 //!
-//! - V1 to V3: see [`table`]. A block that was valid at any moment since the last durable checkpoint is not given to anybody, a
+//! - table-V1 to table-V3 ([`table`]): a block that was valid at any moment since the last durable checkpoint is not given to anybody, a
 //!   segment that lost its last one is free only behind the next one;
 //! - V4 a block is written in place by the owner of its address slot alone, whose slot says that address at that moment: for file data
 //!   only. Directory blocks and nodes never are: a checkpoint refers to their content, not to what an operation makes of it;
 //! - V5 the next block of a log is fixed when the one before it is handed out, and between two checkpoints only handing out moves
 //!   it: the chain that footers of nodes form ([`Placed::next`]) misses no block of its log;
-//! - V6 the summary entry of a block changes only with [`allocate`](F2fs::allocate), so (V1) that of a block which the last checkpoint knows
+//! - V6 the summary entry of a block changes only with [`allocate`](F2fs::allocate), so (table-V1) that of a block which the last checkpoint knows
 //!   stays until the next one: a summary block may be written, or torn, at any time. Those of closed segments are durable
 //!   before the checkpoint behind their closing;
 //! - V7 a SIT block is written over the copy that the last checkpoint does not use; the bitmap in the pack turns it valid;
@@ -96,7 +96,7 @@ pub(super) struct Inner {
     cursor: SegNo,
     victim_cursor: u32,
     discards: Discards,
-    /// With a journal (V9).
+    /// With a journal (home-V9).
     home: Option<home::HomeMaps>,
 }
 
@@ -194,7 +194,7 @@ impl Segments {
         let inner = &mut *self.inner.lock();
         look(&inner.table, &mut inner.victim_cursor)
     }
-    /// Checks the counts by a rescan: V2, V3, and that each log stands where it may write.
+    /// Checks the counts by a rescan: table-V2, table-V3, and that each log stands where it may write.
     ///
     /// # Panics
     /// If they differ.
@@ -205,11 +205,11 @@ impl Segments {
             assert_eq!(
                 inner.table.state(log.segno),
                 State::Open,
-                "V2: {} log",
+                "table-V2: {} log",
                 log.log
             );
             let next = inner.table.next_usable(log.segno, log.next.into());
-            assert_eq!(next, Some(log.next.into()), "V1: {} log", log.log);
+            assert_eq!(next, Some(log.next.into()), "table-V1: {} log", log.log);
         }
     }
 
@@ -225,7 +225,7 @@ impl Segments {
 }
 
 impl F2fs {
-    /// Takes the next block of `log` for what `owner` says, and invalidates `old` if that is a block (S1: `space` is not touched).
+    /// Takes the next block of `log` for what `owner` says, and invalidates `old` if that is a block (f2fs-space-S1: `space` is not touched).
     ///
     /// # Errors
     /// ENOSPC only if not even the reserved segments are left; I/O; damage: `old` is not valid. Then nothing has changed.
@@ -318,7 +318,7 @@ impl Inner {
         owners.set_kind(kind_of(log));
         let (segno, alloc) = to;
         let first = self.table.next_usable(segno, 0);
-        let next = first.expect("V1: only segments with usable blocks are chosen") as u16;
+        let next = first.expect("table-V1: only segments with usable blocks are chosen") as u16;
         self.table.open(segno, log);
         self.discards.forget(segno);
         let open = OpenLog {

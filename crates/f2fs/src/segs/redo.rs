@@ -1,7 +1,7 @@
 //! Redo of a journal: what its records say of blocks. Before anything is allocated, every block that they call valid is held; logs then
 //! go on where the last record of them says, and the records are redone, which may be done again.
 //!
-//! Nothing here takes a block from anybody: what was valid at the checkpoint stays held until the one that ends recovery is durable (V1).
+//! Nothing here takes a block from anybody: what was valid at the checkpoint stays held until the one that ends recovery is durable (table-V1).
 
 use super::table::State;
 use super::{Segments, kind_of};

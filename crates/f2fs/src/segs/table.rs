@@ -8,7 +8,7 @@
 //! - V3 what changed since the last checkpoint is in `touched`: a checkpoint writes those entries and no others.
 //!
 //! With a journal (F2FSJ) V1 speaks of the pack that apply wrote last and of the records behind it: a block that epoch e has freed stays held
-//! until a pack is durable that has e in it (F2FSJ I6). [`released`](Table::released) is told which ones; [`committed`](Table::committed) is for a
+//! until a pack is durable that has e in it (f2fs-journal-I6). [`released`](Table::released) is told which ones; [`committed`](Table::committed) is for a
 //! pack that has everything.
 //!
 //! Without checkpoints (`checkpoint=disable`) V1 speaks of what the last one knew only: there is no roll-forward, and a block that came
@@ -344,7 +344,7 @@ impl Table {
         self.total -= 1;
         self.touch(at);
         let known = self.frozen.as_ref().is_none_or(|maps| maps[at].has(offset));
-        // V1, hazard F1.
+        // V1, hazards-F1.
         if !known || rt::mutant(base::Mutant::F2fsReuseBeforeCheckpoint) {
             self.held[at].clear(offset);
             self.held_count[at] -= 1;
@@ -436,7 +436,7 @@ impl Table {
         freed
     }
 
-    /// A pack is durable that has the freeing of these blocks in it, and nobody has written them since (I6). Answers what became usable,
+    /// A pack is durable that has the freeing of these blocks in it, and nobody has written them since (f2fs-journal-I6). Answers what became usable,
     /// in the order of segments.
     pub fn released(&mut self, blocks: &[BlockAddr]) -> Vec<Freed> {
         let mut by_seg: BTreeMap<usize, BlockMap> = BTreeMap::new();

@@ -149,9 +149,9 @@ impl World {
         let expected = self.segs.next_of(log);
         match self.segs.allocate(log, old, owner) {
             Ok(placed) => {
-                assert_eq!(placed.addr, expected, "V5");
-                assert_eq!(placed.next, self.segs.next_of(log), "V5");
-                assert!(self.held.insert(placed.addr), "V1: {}", placed.addr);
+                assert_eq!(placed.addr, expected, "segs-V5");
+                assert_eq!(placed.next, self.segs.next_of(log), "segs-V5");
+                assert!(self.held.insert(placed.addr), "table-V1: {}", placed.addr);
                 self.owners.insert(placed.addr, owner);
                 self.owners.remove(&old);
                 let open = &self.segs.inner.lock().logs[log.index()];
@@ -231,7 +231,11 @@ impl World {
         assert_eq!(data + nodes, self.owners.len() as u64);
         for (&addr, owner) in &self.owners {
             assert!(self.segs.is_valid(addr).expect("main area"), "{addr}");
-            assert_eq!(self.segs.owner_of(addr).expect("RAM"), *owner, "V6: {addr}");
+            assert_eq!(
+                self.segs.owner_of(addr).expect("RAM"),
+                *owner,
+                "segs-V6: {addr}"
+            );
         }
     }
 
@@ -313,7 +317,7 @@ fn without_checkpoints_only_what_the_last_one_knew_is_held() {
         mine = placed.expect("the one before it is free again").addr;
         assert!(
             !known.contains(&mine),
-            "V1: the last checkpoint knows {mine}"
+            "table-V1: the last checkpoint knows {mine}"
         );
     }
     world.segs.check();
@@ -386,7 +390,7 @@ fn roll_forward_adopts_and_holds() {
     assert_eq!(
         next(&world, Log::WarmData),
         data + 3,
-        "V1: over the adopted block"
+        "table-V1: over the adopted block"
     );
     world.check();
     world.checkpoint(true);
@@ -403,7 +407,7 @@ fn held_to_the_end_of_its_segment_a_log_goes_elsewhere() {
         world.segs.hold(BlockAddr(start + i)).expect("main area");
     }
     let next = world.segs.next_of(Log::WarmNode);
-    assert!(!(start..start + 512).contains(&next.0), "V1: {next}");
+    assert!(!(start..start + 512).contains(&next.0), "table-V1: {next}");
     world.segs.check();
 }
 
@@ -566,7 +570,7 @@ fn cost_of_allocation() {
     assert!(took < 2000, "{took} ns");
 }
 
-/// F2FSJ I6: what an epoch has freed is used again when it has been applied; what a later one freed is not.
+/// f2fs-journal-I6: what an epoch has freed is used again when it has been applied; what a later one freed is not.
 #[test]
 fn blocks_come_back_when_their_epoch_is_applied() {
     let mut table = Table::new(geometry(1));
@@ -584,7 +588,7 @@ fn blocks_come_back_when_their_epoch_is_applied() {
         table.release(addr).expect("valid");
     }
     assert_eq!((table.state(seg), table.deferred()), (State::Prefree, 8));
-    assert_eq!(table.next_usable(seg, 0), Some(8), "V1");
+    assert_eq!(table.next_usable(seg, 0), Some(8), "table-V1");
     let freed = table.released(first);
     assert_eq!(freed.len(), 1);
     assert_eq!(

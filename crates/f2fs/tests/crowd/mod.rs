@@ -71,7 +71,7 @@ pub const MODES: [(u32, &str); 7] = [
     (1024, "scheme=f2fsj"),
 ];
 
-/// A volume that is shared in turns (F4 of `vfs::full`).
+/// A volume that is shared in turns (full-F4).
 pub fn shared((ring, options): (u32, &str), seed: u64, steps: usize) {
     let fs = mount(&volume(ring), options);
     let any: Arc<dyn FileSystem> = fs.clone();

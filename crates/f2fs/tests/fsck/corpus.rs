@@ -157,7 +157,7 @@ pub fn run(image: &Image, seeds: std::ops::Range<u64>, fields: usize) -> Tally {
         let (judged, broken) = match answer {
             Ok(answer) => answer,
             Err(_) => {
-                tally.disputed.push(format!("{place}\n  I1: a panic"));
+                tally.disputed.push(format!("{place}\n  fsck-I1: a panic"));
                 continue;
             }
         };
@@ -172,7 +172,7 @@ pub fn run(image: &Image, seeds: std::ops::Range<u64>, fields: usize) -> Tally {
             _ => match excuses::excuse(!clean, &judged, &text) {
                 Some(class) => *tally.excused.entry(class).or_default() += 1,
                 None => tally.disputed.push(format!(
-                    "{place}\n  I4: fsck.f2fs: {text}\n  ours: {}",
+                    "{place}\n  fsck-I4: fsck.f2fs: {text}\n  ours: {}",
                     judged.said()
                 )),
             },
@@ -181,16 +181,16 @@ pub fn run(image: &Image, seeds: std::ops::Range<u64>, fields: usize) -> Tally {
     tally
 }
 
-/// Our verdict, and which of I2 and I3 does not hold.
+/// Our verdict, and which of fsck-I2 and fsck-I3 does not hold.
 fn ours(ram: &Arc<Ram>) -> (Judged, Option<String>) {
     let judged = judge::judge(ram);
     let clean = judged.is_clean();
     let read = judge::read_all(ram);
     let written = judge::recover(&fork(ram));
     let broken = match (clean, read, written) {
-        (true, Err(e), _) => Some(format!("I3: reading: {e}")),
+        (true, Err(e), _) => Some(format!("fsck-I3: reading: {e}")),
         (true, _, Err(e)) if !matches!(e, FsError::Incompatible { .. }) => {
-            Some(format!("I2: mount to write: {e}"))
+            Some(format!("fsck-I2: mount to write: {e}"))
         }
         _ => None,
     };

@@ -85,7 +85,7 @@ fn without_panics<R>(work: impl FnOnce() -> R) -> R {
     });
     let before = PANICS.get();
     let done = work();
-    assert_eq!(PANICS.get(), before, "I1: something panicked");
+    assert_eq!(PANICS.get(), before, "fsck-I1: something panicked");
     done
 }
 

@@ -1,4 +1,5 @@
-//! The checker against fsck.f2fs 1.15: equal verdicts on volumes with one byte of metadata changed, and no panic on any of them.
+//! The checker against fsck.f2fs 1.15: equal verdicts on volumes with one byte of metadata changed (f2fs-check-C3), and no
+//! panic on any of them (f2fs-check-C2).
 //! Says `skipped: no ...` where a tool is missing.
 
 use base::{BLOCK_BYTES, BlockNo, Bytes, Rng};

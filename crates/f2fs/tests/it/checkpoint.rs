@@ -133,7 +133,7 @@ fn packs_alternate_and_each_is_what_fsck_wants() {
         assert!(written >= 1);
         assert_eq!(after.1.version(), before.1.version() + written);
         let turned = before.2 ^ (written % 2) as usize;
-        assert_eq!(after.2, turned, "C3: the other segment");
+        assert_eq!(after.2, turned, "f2fs-checkpoint-C3: the other segment");
         assert!(!after.1.flags().has(CpFlags::UMOUNT));
         judge(&ram);
         fs.sync().expect("sync");
@@ -177,7 +177,10 @@ fn a_bad_pack_falls_back_and_says_so() {
         assert!(has(&fs, "old") && !has(&fs, "new"));
         create(&fs, "newer");
         fs.unmount().expect("unmount");
-        assert!(newest(&copy).1.version() > cp.version(), "C5");
+        assert!(
+            newest(&copy).1.version() > cp.version(),
+            "f2fs-checkpoint-C5"
+        );
         judge(&copy);
     }
 }
@@ -208,9 +211,15 @@ fn a_damaged_superblock_is_replaced_by_its_copy() {
         let fs = mount_with(ram.clone(), options).expect("mounts");
         assert!(fs.mount_notes()[0].contains(&format!("superblock {copy} is damaged")));
         fs.unmount().expect("unmount");
-        assert!(Superblock::in_block(&read(&ram, copy)).is_err(), "M1");
+        assert!(
+            Superblock::in_block(&read(&ram, copy)).is_err(),
+            "f2fs-mount-M1"
+        );
         mount(&ram).unmount().expect("unmount");
-        assert!(Superblock::in_block(&read(&ram, copy)).is_ok(), "U2");
+        assert!(
+            Superblock::in_block(&read(&ram, copy)).is_ok(),
+            "superblock-U2"
+        );
         assert_eq!(read(&ram, 0)[1024..], read(&ram, 1)[1024..]);
     }
     edit(&ram, 0, |bytes| bytes[1024] ^= 1);
@@ -281,7 +290,7 @@ fn a_read_only_mount_writes_nothing() {
     );
     fs.sync().expect("nothing to do");
     fs.unmount().expect("unmount");
-    assert_eq!(image.blocks(), before, "M1");
+    assert_eq!(image.blocks(), before, "f2fs-mount-M1");
 }
 
 #[test]
@@ -411,7 +420,7 @@ fn the_background_policy_has_a_task_of_its_own() {
     );
 }
 
-/// C1 to C6: at whatever moment of a checkpoint the power goes, the old state or the new one mounts, and nothing is wrong with it.
+/// f2fs-checkpoint-C1 to f2fs-checkpoint-C6: at whatever moment of a checkpoint the power goes, the old state or the new one mounts, and nothing is wrong with it.
 #[test]
 fn a_cut_leaves_the_old_state_or_the_new_one() {
     let (mut old, mut new) = (0, 0);
@@ -442,7 +451,7 @@ fn after_a_failed_write_no_pack_follows() {
             disk.fail_writes(Some(class));
             fs.sync().expect_err("a write failed");
             disk.heal();
-            let first = fs.failed().expect("C7: latched");
+            let first = fs.failed().expect("f2fs-checkpoint-C7: latched");
             assert!(!first.is_empty());
             let e = fs.sync().expect_err("latched");
             assert!(matches!(e, FsError::Aborted { .. }), "{e}");
@@ -456,7 +465,10 @@ fn after_a_failed_write_no_pack_follows() {
                 assert_eq!(sb.stop_reasons()[3], 1, "a write failed");
             }
             let fs = mount(&ram);
-            assert!(!has(&fs, "0"), "C7: no pack of the failed state");
+            assert!(
+                !has(&fs, "0"),
+                "f2fs-checkpoint-C7: no pack of the failed state"
+            );
         });
     }
 }
@@ -471,7 +483,7 @@ fn frozen_means_that_nothing_changes() {
         let other = fs.clone();
         let task = rt::spawn("changer", move || create(&other, "b"));
         rt::sleep(Nanos::from_secs(1));
-        assert!(!task.is_finished(), "O2");
+        assert!(!task.is_finished(), "ops-O2");
         let ram = Arc::new(disk.snapshot_lost().to_ram(MIB << 20));
         let copy = mount(&ram);
         assert!(has(&copy, "a") && !has(&copy, "b"));
@@ -516,7 +528,7 @@ fn without_checkpoints_an_unmount_goes_back() {
         };
         for k in 0..8 {
             if let Err(e) = fs.write(ino, k << 16, &[2; 1 << 16]) {
-                assert_eq!(e.errno(), Errno::NoSpc, "B1: {e}");
+                assert_eq!(e.errno(), Errno::NoSpc, "disable-B1: {e}");
                 full = true;
                 break 'fill;
             }
@@ -524,7 +536,7 @@ fn without_checkpoints_an_unmount_goes_back() {
         fs.sync().expect("does nothing");
         fs.fsync(ino, false).expect("does nothing");
     }
-    assert!(full, "B1: what was freed is not free");
+    assert!(full, "disable-B1: what was freed is not free");
     assert_eq!(fs.failed(), None);
     assert_eq!(newest(&ram).0, pack, "no pack");
     fs.unmount().expect("unmount");

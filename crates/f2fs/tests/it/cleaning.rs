@@ -251,7 +251,7 @@ fn cuts_in_cleaning() {
     }
 }
 
-/// Cuts between the nodes of an fsync and its flush happen, and are all that is excused (Y5).
+/// Cuts between the nodes of an fsync and its flush happen, and are all that is excused (sync-Y5).
 #[test]
 fn cuts_between_nodes_and_flush() {
     let options = "cache=2,ipu_policy=0,mode=lfs";
@@ -432,7 +432,7 @@ fn pinned_files_stay_and_atomic_writes_do_not_mind() {
         match pinned {
             true => {
                 assert!(stats.left > 0, "{stats:?}");
-                assert_eq!(blocks(&fs, ino), before, "K5");
+                assert_eq!(blocks(&fs, ino), before, "gc-K5");
             }
             false => {
                 assert_ne!(blocks(&fs, ino), before);

@@ -150,7 +150,7 @@ fn small_content_lies_in_the_inode_and_leaves_it_when_it_grows() {
     judge(&ram);
 }
 
-/// D2: the block is sent with the inode that names it.
+/// file-D2: the block is sent with the inode that names it.
 #[test]
 fn inline_content_survives_its_move_and_a_checkpoint() {
     let left = on_disk(64, "", 1, |disk, fs| {
@@ -165,7 +165,7 @@ fn inline_content_survives_its_move_and_a_checkpoint() {
     assert!(content.len() >= 100 && content[..100] == [7; 100]);
 }
 
-/// D4: what a truncation zeroes goes out of place, together with the size.
+/// file-D4: what a truncation zeroes goes out of place, together with the size.
 #[test]
 fn a_cut_after_a_truncation_shows_the_old_end_or_the_new_one() {
     for seed in 0..6 {

@@ -40,7 +40,7 @@ fn who_fits_is_never_refused() {
     }
 }
 
-/// What `statfs` calls available, one file can have: allocated, and written over (S7 of `space`).
+/// What `statfs` calls available, one file can have: allocated, and written over (f2fs-space-S7).
 #[test]
 fn what_is_available_can_be_had() {
     for (ring, options) in [(0, ""), (0, "reserve_root=500"), (64, "scheme=f2fsj")] {
@@ -71,7 +71,7 @@ fn what_is_available_can_be_had() {
     }
 }
 
-/// S5 of `space`: what is dirty in the cache is as much as the volume has, and little is to spare.
+/// f2fs-space-S5: what is dirty in the cache is as much as the volume has, and little is to spare.
 #[test]
 fn a_full_volume_is_written_over_in_the_cache() {
     crate::crowd::overwritten();

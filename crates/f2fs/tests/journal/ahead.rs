@@ -88,11 +88,11 @@ fn there(fs: &F2fs, restless: u64) -> Result<u64, String> {
         let ino = match fs.lookup(fs.root(), name.as_bytes()) {
             Ok(ino) => ino,
             Err(e) if e.errno() == Errno::NoEnt => continue,
-            Err(e) => return Err(format!("I7: {name:?}: {e}")),
+            Err(e) => return Err(format!("f2fs-journal-I7: {name:?}: {e}")),
         };
         there += u64::from(task != RESTLESS);
         fs.getattr(ino)
-            .map_err(|e| format!("I7: {name:?} leads to inode {ino}: {e}"))?;
+            .map_err(|e| format!("f2fs-journal-I7: {name:?} leads to inode {ino}: {e}"))?;
     }
     Ok(there)
 }
@@ -120,13 +120,15 @@ pub fn cuts_between_tasks(seed: u64, options: &str, mistake: &Mistake) -> Result
         let there =
             judge(seed, options, left, restless).map_err(|e| format!("picture {n}: {e}"))?;
         if there < seen {
-            return Err(format!("I7: {there} files in picture {n}, {seen} before"));
+            return Err(format!(
+                "f2fs-journal-I7: {there} files in picture {n}, {seen} before"
+            ));
         }
         seen = there;
     }
     match seen == TASKS * ROUNDS {
         true => Ok(all),
-        false => Err(format!("I7: {seen} files at the end")),
+        false => Err(format!("f2fs-journal-I7: {seen} files at the end")),
     }
 }
 

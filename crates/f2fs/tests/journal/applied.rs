@@ -288,7 +288,7 @@ pub fn cuts_of_an_apply(seed: u64, ring: u32, mistake: &Mistake) -> Result<usize
         }
         if outcome.value.as_ref() != Some(expected) {
             return Err(format!(
-                "seed {seed}, cut {n}: I7: another state than the committed one"
+                "seed {seed}, cut {n}: f2fs-journal-I7: another state than the committed one"
             ));
         }
     }
@@ -351,7 +351,9 @@ pub fn acknowledged_beside_applies(seed: u64, mistake: &Mistake) -> Result<(), S
             return Err(format!("seed {seed}, cut {n}: {failure}"));
         }
         if let Some(Some(missing)) = outcome.value {
-            return Err(format!("seed {seed}, cut {n}: I7: {missing} is lost"));
+            return Err(format!(
+                "seed {seed}, cut {n}: f2fs-journal-I7: {missing} is lost"
+            ));
         }
     }
     Ok(())

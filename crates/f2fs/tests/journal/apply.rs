@@ -130,7 +130,7 @@ fn operations_race_with_applies_that_redo_everything_and_in_tiny_rings() {
     }
 }
 
-/// B3: one node write for three epochs; a node that a later epoch has changed is made from home and records.
+/// One node write for three epochs; a node that a later epoch has changed is made from home and records.
 #[test]
 fn nodes_that_nobody_changed_since_go_home_once() {
     sim(1, || {
@@ -157,7 +157,7 @@ fn nodes_that_nobody_changed_since_go_home_once() {
     });
 }
 
-/// B4: what an epoch has freed is not written before that epoch is applied, and comes back then.
+/// hazards-F61: what an epoch has freed is not written before that epoch is applied, and comes back then.
 #[test]
 fn freed_blocks_come_back_with_the_apply() {
     sim(1, || {
@@ -184,12 +184,12 @@ fn freed_blocks_come_back_with_the_apply() {
         fs.unmount().expect("unmounts");
         let again = super::common::disk(RING, pack, 2);
         let fs = mount(&again, "");
-        assert_eq!(tree(&fs), ring, "I7");
+        assert_eq!(tree(&fs), ring, "f2fs-journal-I7");
         fs.unmount().expect("unmounts");
     });
 }
 
-/// B10: dirty nodes do not grow beyond their threshold, whoever has to apply.
+/// Dirty nodes do not grow beyond their threshold, whoever has to apply.
 #[test]
 fn dirty_nodes_are_bounded_without_any_task() {
     sim(1, || {
@@ -206,7 +206,7 @@ fn dirty_nodes_are_bounded_without_any_task() {
     });
 }
 
-/// B7.
+/// f2fs-journal-I7 at cuts inside of an apply.
 #[test]
 fn a_cut_inside_an_apply_loses_nothing_that_was_committed() {
     let mut cuts = 0;

@@ -1,5 +1,5 @@
 //! Four tasks that write, rename, and sync, under schedules that look for trouble; after a cut the volume is mounted again, and what
-//! was acknowledged is there: I1, I7, and on a small ring I8.
+//! was acknowledged is there: f2fs-journal-I1, f2fs-journal-I7, and on a small ring f2fs-journal-I8.
 
 use super::common::{disk, mount, volume};
 use base::{BLOCK_BYTES, Ino, Rng, Time};
@@ -137,7 +137,9 @@ fn judge(ring: u32, left: Image, story: &Story, at: Time) -> Result<(), String> 
             let mut may = events[synced..].iter().filter_map(named).chain(last);
             let found = names.get(ino);
             if !found.is_some_and(|found| may.any(|name| name == *found)) {
-                wrong = Err(format!("I7: inode {ino} is called {found:?}: {events:?}"));
+                wrong = Err(format!(
+                    "f2fs-journal-I7: inode {ino} is called {found:?}: {events:?}"
+                ));
                 break;
             }
             let fills = events[..synced].iter().filter_map(|e| match e {
@@ -148,7 +150,9 @@ fn judge(ring: u32, left: Image, story: &Story, at: Time) -> Result<(), String> 
                 let mut bytes = vec![0; BLOCK_BYTES];
                 let read = fs.read(*ino, (page * BLOCK_BYTES) as u64, &mut bytes);
                 if read.as_ref().ok() != Some(&BLOCK_BYTES) || bytes.iter().any(|&b| b != fill) {
-                    wrong = Err(format!("I1, I7: inode {ino}, page {page}: {read:?}"));
+                    wrong = Err(format!(
+                        "f2fs-journal-I1, f2fs-journal-I7: inode {ino}, page {page}: {read:?}"
+                    ));
                 }
             }
         }

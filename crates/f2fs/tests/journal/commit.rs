@@ -62,9 +62,12 @@ fn a_cut_leaves_an_epoch_whole_or_not_at_all() {
             for picture in &pictures {
                 let found = transactions(RING, picture);
                 let last = found.keys().last().copied().unwrap_or(0);
-                assert!(last + 1 >= newest, "I7: epoch {last} after {newest} began");
+                assert!(
+                    last + 1 >= newest,
+                    "f2fs-journal-I7: epoch {last} after {newest} began"
+                );
                 for (epoch, transaction) in &found {
-                    assert_eq!(transaction, &after[epoch], "K3: epoch {epoch}");
+                    assert_eq!(transaction, &after[epoch], "f2fs-commit-K3: epoch {epoch}");
                 }
                 *seen.entry(last).or_insert(0) += 1;
             }
@@ -95,12 +98,15 @@ fn a_hundred_fsyncs_of_a_hundred_files_are_few_commits() {
         let groups = &stats.group_sizes;
         assert!(
             (1..=12).contains(&commits),
-            "B6: {commits} commits, groups {groups:?}"
+            "group-G4: {commits} commits, groups {groups:?}"
         );
         // All of it is there after the worst cut.
         let found = transactions(RING, &disk.snapshot_lost());
         let told: Vec<u32> = found.values().flat_map(inodes).collect();
-        assert!(files.iter().all(|ino| told.contains(&ino.0)), "I7");
+        assert!(
+            files.iter().all(|ino| told.contains(&ino.0)),
+            "f2fs-journal-I7"
+        );
         assert_eq!(fs.fsync_checkpoints(), BTreeMap::new());
         assert_eq!(stats.by_reason[&CommitReason::Fsync], stats.commits());
         fs.unmount().expect("unmounts");
@@ -120,7 +126,7 @@ fn fsync_of_one_file_writes_nothing_of_another() {
         fs.fsync(small, false).expect("syncs");
         let after = fs.queue().stats();
         let blocks = |class| after.blocks_written(class) - before.blocks_written(class);
-        assert_eq!(blocks(Class::Data), 2, "Z2");
+        assert_eq!(blocks(Class::Data), 2, "fsync-Z2");
         assert_eq!(blocks(Class::Node) + blocks(Class::CheckpointPack), 0);
         assert_eq!(blocks(Class::JournalCommit), 1);
         assert_eq!(fs.dirty_pages(), 500);
@@ -150,7 +156,10 @@ fn directories_are_synced_without_a_checkpoint() {
             fs.fsync(dir, false).expect("syncs");
             let found = transactions(RING, &disk.snapshot_lost());
             let told: Vec<u32> = found.values().flat_map(inodes).collect();
-            assert!(told.contains(&ino.0) && told.contains(&dir.0), "Z3: {n}");
+            assert!(
+                told.contains(&ino.0) && told.contains(&dir.0),
+                "fsync-Z3: {n}"
+            );
         }
         assert_eq!(fs.checkpoints().packs(), packs);
         assert_eq!(fs.fsync_checkpoints(), BTreeMap::new());
@@ -267,7 +276,7 @@ fn after_a_failed_step_nobody_is_acknowledged() {
                             let epoch = fs.journal_stats().expect("a journal").committed;
                             let found = transactions(RING, &inner.snapshot_lost());
                             let newest = found.keys().last().copied().unwrap_or(0);
-                            assert!(newest >= epoch, "K7 {step}: {newest} {epoch}");
+                            assert!(newest >= epoch, "f2fs-commit-K7 {step}: {newest} {epoch}");
                         }
                     });
                 }
@@ -295,7 +304,10 @@ fn without_barriers_there_is_no_flush_and_no_torn_epoch() {
         let whole = transactions(RING, &last);
         for choice in cursor.choices(&Bound::default()) {
             for (epoch, found) in transactions(RING, &cursor.image(&choice)) {
-                assert!(whole.get(&epoch).is_none_or(|w| *w == found), "K3: {epoch}");
+                assert!(
+                    whole.get(&epoch).is_none_or(|w| *w == found),
+                    "f2fs-commit-K3: {epoch}"
+                );
             }
         }
     }
@@ -317,12 +329,12 @@ fn fdatasync_leaves_out_what_only_times_changed() {
         };
         fs.setattr(ino, &set).expect("touched");
         fs.fsync(ino, true).expect("syncs");
-        assert_eq!(commits(), before, "Z3: times alone");
+        assert_eq!(commits(), before, "fsync-Z3: times alone");
         fs.write(ino, BLOCK_BYTES as u64, &[1]).expect("appends");
         fs.fsync(ino, true).expect("syncs");
-        assert_eq!(commits(), before + 1, "Z3: the size");
+        assert_eq!(commits(), before + 1, "fsync-Z3: the size");
         fs.fsync(ino, false).expect("syncs");
-        assert_eq!(commits(), before + 1, "Z3: the times went with it");
+        assert_eq!(commits(), before + 1, "fsync-Z3: the times went with it");
         fs.unmount().expect("unmounts");
     });
 }
@@ -361,7 +373,7 @@ fn a_renamed_file_is_synced_under_its_new_name_although_none_of_its_fields_chang
         fs.rename(root, b"g", root, b"h", RenameMode::Replace)
             .expect("renames");
         fs.fsync(ino, false).expect("syncs");
-        assert_eq!(commits(), before + 1, "Z1: the new name");
+        assert_eq!(commits(), before + 1, "fsync-Z1: the new name");
         fs.unmount().expect("unmounts");
     });
 }

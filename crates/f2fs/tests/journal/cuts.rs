@@ -107,24 +107,24 @@ fn named(image: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-/// I1, I7 of what a cut left: whole epochs in a row, all that was acknowledged, and the data they map.
+/// f2fs-journal-I1, f2fs-journal-I7 of what a cut left: whole epochs in a row, all that was acknowledged, and the data they map.
 pub fn judge(ring: u32, left: &Image, last: &Image, acknowledged: u64) -> Result<u64, String> {
     let found = transactions(ring, left);
     let newest = found.keys().last().copied().unwrap_or(0);
     let row: Vec<u64> = found.keys().copied().collect();
     if row.windows(2).any(|w| w[0] + 1 != w[1]) {
-        return Err(format!("I1: a hole among epochs {row:?}"));
+        return Err(format!("f2fs-journal-I1: a hole among epochs {row:?}"));
     }
     if newest < acknowledged {
         return Err(format!(
-            "I7: epoch {newest}, and {acknowledged} was acknowledged"
+            "f2fs-journal-I7: epoch {newest}, and {acknowledged} was acknowledged"
         ));
     }
     for (epoch, transaction) in &found {
         for addr in mapped(transaction) {
             if left.block(addr) != last.block(addr) {
                 return Err(format!(
-                    "I1: epoch {epoch} maps block {addr}, whose data is lost"
+                    "f2fs-journal-I1: epoch {epoch} maps block {addr}, whose data is lost"
                 ));
             }
         }
@@ -256,7 +256,9 @@ pub fn written_over(seed: u64, mutant: Option<Mutant>) -> (Result<(), String>, u
                 let left = disk.snapshot_lost();
                 let holds = left.blocks().filter(|(_, b)| b.iter().all(|&x| x == n));
                 if holds.count() != 1 {
-                    wrong = Err(format!("H17: write {n} was acknowledged, and is lost"));
+                    wrong = Err(format!(
+                        "hazards-H17: write {n} was acknowledged, and is lost"
+                    ));
                     break;
                 }
             }

@@ -39,7 +39,7 @@ fn patched(content: &Image, copies: &[u64], change: impl Fn(&mut Superblock)) ->
     content
 }
 
-/// W1, W2: it is durable when the mount returns, still there after a cut, and gone after an unmount.
+/// guard-W1, guard-W2: it is durable when the mount returns, still there after a cut, and gone after an unmount.
 #[test]
 fn it_is_up_from_mount_to_unmount() {
     for guard in Guard::ALL {
@@ -97,7 +97,7 @@ fn any_mount_of_ours_knows_it() {
     }
 }
 
-/// W3: a cut between the copies leaves them different.
+/// guard-W3: a cut between the copies leaves them different.
 #[test]
 fn copies_that_differ_are_both_written() {
     for one in [0, 1] {

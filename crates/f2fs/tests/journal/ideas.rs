@@ -173,7 +173,7 @@ fn nobody_waits_for_ever_for_a_switch() {
     assert!(waits > runs / 3, "{waits} waits in {runs} runs");
 }
 
-/// B1, V2: who fills epochs rings for the task that commits them and goes on: he waits neither for a commit nor for an apply, and does not wait
+/// bell-B2, reserve-V2: who fills epochs rings for the task that commits them and goes on: he waits neither for a commit nor for an apply, and does not wait
 /// for the interval to pass either.
 #[test]
 fn full_epochs_are_committed_by_a_task_and_nobody_waits() {
@@ -239,17 +239,20 @@ fn rush(options: &str, ring: u32, files: u64) -> (JournalStats, Nanos) {
     outcome.unwrap()
 }
 
-/// L1 to L4: operations that come faster than commits and applies follow pause, each a little, and none waits for these.
+/// pace-L1 to pace-L4: operations that come faster than commits and applies follow pause, each a little, and none waits for these.
 #[test]
 fn nobody_waits_for_a_commit_or_an_apply_where_all_pause() {
     let (stats, worst) = rush("commit=300", 64, 3_000);
     let causes: Vec<_> = stats.waits.keys().copied().collect();
     assert_eq!(causes, [WaitCause::Pace], "{:?}", stats.waits);
     let paced = stats.waits[&WaitCause::Pace];
-    assert!(paced.waited_max <= Nanos::from_micros(500), "L2: {paced:?}");
+    assert!(
+        paced.waited_max <= Nanos::from_micros(500),
+        "pace-L2: {paced:?}"
+    );
     assert!(stats.apply.epochs > 3, "{:?}", stats.apply);
     assert!(worst < Nanos::from_millis(2), "{worst:?}");
-    // L7.
+    // pace-L7.
     let (waiting, longest) = rush("commit=300,switch=wait", 64, 3_000);
     assert!(
         waiting.waits.contains_key(&WaitCause::Epoch),

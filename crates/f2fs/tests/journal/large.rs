@@ -113,7 +113,7 @@ fn judge(left: Image, story: &Story, at: Time) -> Result<(), String> {
             let first = value.first().copied().unwrap_or(0);
             if first < least || value.iter().any(|b| *b != first) {
                 wrong = Err(format!(
-                    "I7: inode {ino}: attribute of round {first}, and {least} was acknowledged"
+                    "f2fs-journal-I7: inode {ino}: attribute of round {first}, and {least} was acknowledged"
                 ));
             }
             let mut all = vec![0; 2 * PAGES as usize * BLOCK_BYTES];
@@ -128,7 +128,7 @@ fn judge(left: Image, story: &Story, at: Time) -> Result<(), String> {
                 if !whole || !(least..=most).contains(&bytes[0]) {
                     let found = bytes[0];
                     wrong = Err(format!(
-                        "I1, I7: inode {ino}, page {page}: {found}, whole {whole}, and {least} was acknowledged"
+                        "f2fs-journal-I1, f2fs-journal-I7: inode {ino}, page {page}: {found}, whole {whole}, and {least} was acknowledged"
                     ));
                 }
             }

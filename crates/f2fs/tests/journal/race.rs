@@ -11,7 +11,7 @@ const PAGES: usize = 8;
 /// How the file is made durable.
 type Sync = fn(&F2fs, Ino);
 
-/// I7: pages that somebody else has taken for write-back, and has not logged yet, are not dirty any more; an fsync waits for him.
+/// f2fs-journal-I7: pages that somebody else has taken for write-back, and has not logged yet, are not dirty any more; an fsync waits for him.
 fn waits_for_who_took_the_pages(sync: Sync) {
     let image = volume(RING);
     for seed in 0..60 {
@@ -44,7 +44,10 @@ fn waits_for_who_took_the_pages(sync: Sync) {
             let mut read = vec![0; PAGES * 4096];
             fs.read(found, 0, &mut read).expect("read");
             let old = read.chunks(4096).filter(|page| page[0] != 2).count();
-            assert_eq!(old, 0, "I7: {old} pages are older than the fsync");
+            assert_eq!(
+                old, 0,
+                "f2fs-journal-I7: {old} pages are older than the fsync"
+            );
         });
     }
 }

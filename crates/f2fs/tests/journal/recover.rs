@@ -19,7 +19,7 @@ fn find(fs: &F2fs, path: &str) -> Ino {
     })
 }
 
-/// Each kind of operation (f2fsj.md, section 6).
+/// Each kind of operation (docs/f2fsj.md, "What an operation logs").
 const STEPS: &[Step] = &[
     ("nothing", |_| ()),
     CREATE,
@@ -179,7 +179,7 @@ fn every_kind_of_operation_comes_back() {
                 let fs = F2fs::mount(Queue::new(disk.clone()), options).expect("mounted");
                 assert_eq!(tree(&fs), expected, "{}, read-only", step.0);
                 fs.unmount().expect("unmounted");
-                assert!(disk.visible() == content, "M1: {}", step.0);
+                assert!(disk.visible() == content, "f2fs-mount-M1: {}", step.0);
                 let fs = mount_plain(&disk).expect(step.0);
                 let found = fs.journal_recovery().expect("a journal").clone();
                 assert_eq!(found.case, 'I', "{}: {}", step.0, found.message);
@@ -194,7 +194,7 @@ fn every_kind_of_operation_comes_back() {
     }
 }
 
-/// A cut at any moment of recovery: the next one finds the same state.
+/// A cut at any moment of recovery: the next one finds the same state (recover-R2).
 #[test]
 fn recovery_is_cut_and_begins_anew() {
     let busy: Step = ("busy", |fs| {

@@ -133,7 +133,7 @@ fn fragmented(fs: &F2fs, pages: u64) -> base::Ino {
     a
 }
 
-/// B9: a truncation of more than an operation may log, cut anywhere. What lay behind the new end never comes back, and no block is lost.
+/// hazards-F63: a truncation of more than an operation may log, cut anywhere. What lay behind the new end never comes back, and no block is lost.
 #[test]
 fn a_large_truncation_is_cut_anywhere() {
     const PAGES: u64 = 1500;
@@ -202,7 +202,7 @@ fn after_truncation(
     disk.visible()
 }
 
-/// B9: an inode without links is freed in several operations; cut anywhere, all of it is free in the end.
+/// truncate-Z3: an inode without links is freed in several operations; cut anywhere, all of it is free in the end.
 #[test]
 fn a_large_removal_is_cut_anywhere() {
     for ring in [16, 64] {
@@ -249,7 +249,7 @@ fn a_large_removal_is_cut_anywhere() {
     }
 }
 
-/// B8: many tasks and a ring that is always full: all go on.
+/// Many tasks and a ring that is always full: all go on.
 #[test]
 fn tasks_in_a_full_ring_go_on() {
     for seed in 0..4 {

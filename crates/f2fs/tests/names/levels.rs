@@ -58,7 +58,7 @@ fn a_first_level_of_several_buckets() {
     fs.unmount().expect("unmount");
 }
 
-/// D2: entries stay in the inode if there is no block for them.
+/// dir-D2: entries stay in the inode if there is no block for them.
 #[test]
 fn no_space_to_leave_the_inode() {
     for dir_level in [0, 2] {

@@ -1,12 +1,12 @@
 //! Pages that a cut inside of an fsync may take: the one state in which a page may hold what its block held before.
 //!
 //! With `fsync_mode=posix` (as in Linux) the nodes of an fsync follow its data without a flush between, so a cache may keep the
-//! nodes and lose the data: roll-forward then maps blocks with old content (Y5 in `sync.rs`, docs/use/guarantees.md). Nothing else is
+//! nodes and lose the data: roll-forward then maps blocks with old content (sync-Y5, docs/use/guarantees.md). Nothing else is
 //! excused. [`Bare::explains`] asks the record of the device for all of it:
 //!
 //! - B1: the cut fell into an fsync of this file that wrote no checkpoint, and the page was written since its last sync;
 //! - B2: the block was given what the page must or may hold, and no flush covers that write;
-//! - B3: that write had completed when a node of the file with the mark of fsync was sent (Y1, H30), before the cut.
+//! - B3: that write had completed when a node of the file with the mark of fsync was sent (sync-Y1, hazards-H30), before the cut.
 
 use base::Time;
 use block::Class;

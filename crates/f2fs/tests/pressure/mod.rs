@@ -226,7 +226,7 @@ fn block_of(fs: &F2fs, ino: Ino, index: usize) -> Option<u64> {
 /// What is wrong.
 pub fn judge(cut: &Cut, options: &'static str) -> Result<u64, String> {
     let (image, model) = (cut.image.clone(), cut.model.clone());
-    // Y5: `strict` has no such state.
+    // sync-Y5: `strict` has no such state.
     let bare = cut.bare.clone().filter(|_| !options.contains("strict"));
     let outcome = Sim::new(SimConfig {
         quiet: true,
@@ -253,7 +253,7 @@ pub fn judge(cut: &Cut, options: &'static str) -> Result<u64, String> {
                 if right && (page.acked..=page.highest).contains(&version) {
                     continue;
                 }
-                // B1.
+                // bare-B1.
                 let bare = bare.as_ref().filter(|bare| bare.file == file);
                 if let Some(bare) = bare.filter(|_| page.acked < page.highest)
                     && let Some(block) = block_of(&fs, ino, index)

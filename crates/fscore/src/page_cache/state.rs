@@ -69,7 +69,7 @@ fn copy(content: &[u8]) -> Bytes {
     }
 }
 
-/// Overwrites part of a page; copies it if somebody else holds its bytes (P1).
+/// Overwrites part of a page; copies it if somebody else holds its bytes (page_cache-P1).
 pub(super) fn modify(page: &mut Bytes, at: usize, data: &[u8]) {
     if data.len() == page.len() {
         *page = copy(data);
@@ -80,7 +80,7 @@ pub(super) fn modify(page: &mut Bytes, at: usize, data: &[u8]) {
     });
 }
 
-/// Changes a page; copies it if somebody else holds its bytes (P1).
+/// Changes a page; copies it if somebody else holds its bytes (page_cache-P1).
 pub(super) fn change_bytes<R>(page: &mut Bytes, change: impl FnOnce(&mut [u8]) -> R) -> R {
     let mut bytes = match std::mem::take(page).try_into_mut() {
         Ok(own) => own,
@@ -204,7 +204,7 @@ impl State {
         };
         assert!(
             !page.writeback,
-            "P1: page {index} of inode {ino} is dropped under write-back"
+            "page_cache-P1: page {index} of inode {ino} is dropped under write-back"
         );
         file.delayed -= u64::from(page.home == Home::Delayed);
         let was_dirty = u64::from(file.dirty.remove(&index));

@@ -52,14 +52,17 @@ impl PageCache {
         let mut run: Option<DirtyRun> = None;
         let mut busy = 0;
         for index in indexes {
-            let page = file.pages.get_mut(&index).expect("P3: dirty pages exist");
+            let page = file
+                .pages
+                .get_mut(&index)
+                .expect("page_cache-P3: dirty pages exist");
             if page.writeback {
                 if run.is_none() {
                     return Take::Busy(index);
                 }
                 break;
             }
-            let since = page.dirty.take().expect("P3: listed as dirty");
+            let since = page.dirty.take().expect("page_cache-P3: listed as dirty");
             page.writeback = true;
             busy += 1;
             file.dirty.remove(&index);

@@ -134,7 +134,7 @@ fn a_unit_of_zeros_costs_no_program_and_is_durable_by_a_flush() {
     }
 }
 
-/// I6: as many units as the layout lets these chips carry, under each policy, with all streams and frequent levelling.
+/// ftl-I6: as many units as the layout lets these chips carry, under each policy, with all streams and frequent levelling.
 #[test]
 fn a_device_without_any_spare_room_still_collects() {
     use Policy::{Choices, CostBenefit, Fifo, Greedy, Random, Windowed};
@@ -168,7 +168,7 @@ fn a_device_without_any_spare_room_still_collects() {
             };
             ftl.advance(Time(u64::MAX));
             let written = ftl.write(Time(0), lpn, data);
-            assert!(written.is_ok(), "I6: {policy}, write {id}: {written:?}");
+            assert!(written.is_ok(), "ftl-I6: {policy}, write {id}: {written:?}");
             if rng.one_in(50) {
                 ftl.flush(Time(0)).unwrap();
             }
@@ -178,7 +178,7 @@ fn a_device_without_any_spare_room_still_collects() {
     }
 }
 
-/// In an ordered group a later unit may be on flash before a record in the log is: zeros are programmed there (I11).
+/// In an ordered group a later unit may be on flash before a record in the log is: zeros are programmed there (group-I11).
 #[test]
 fn zeros_in_an_ordered_group_keep_their_place() {
     let mut ftl = fresh(GEOMETRY, with(ALL));

@@ -137,7 +137,7 @@ fn with_an_slc_area_and_with_failing_blocks() {
     all(spare, WIDE_CONFIG, FAILING, 700, 8, 4);
 }
 
-/// A flushed unit on the lower page of a word line, and a cut while the upper is programmed (R17).
+/// A flushed unit on the lower page of a word line, and a cut while the upper is programmed (hazards-R17).
 #[test]
 fn a_flushed_unit_does_not_fall_with_the_next_write() {
     let geometry = paired(GEOMETRY, Pairing::Dist3);
@@ -156,14 +156,14 @@ fn a_flushed_unit_does_not_fall_with_the_next_write() {
             ftl.write(now, lpn, unit(512, lpn, 8)).unwrap();
         }
         let media = ftl.power_off(Time(now.0 + 70_000), seed);
-        let (back, _) = mount(media, config, cells, "R17");
+        let (back, _) = mount(media, config, cells, "hazards-R17");
         for lpn in 0..3 {
             assert_eq!(common::id_of(&back.content(lpn).unwrap()), 7, "seed {seed}");
         }
     }
 }
 
-/// The last page reads twice at the mount, and is gone soon after (R18).
+/// The last page reads twice at the mount, and is gone soon after (hazards-R18).
 #[test]
 fn the_last_page_is_copied_before_it_is_trusted() {
     let cells = Cells::at(FaultLevel::L2);
@@ -179,7 +179,7 @@ fn the_last_page_is_copied_before_it_is_trusted() {
     };
     // One look at the tags, two of the verification.
     media.make_unstable(at, 3);
-    let (mut back, now) = mount(media, CONFIG, cells, "R18");
+    let (mut back, now) = mount(media, CONFIG, cells, "hazards-R18");
     let (read, _) = back.read(now, 5..6);
     assert_eq!(common::id_of(&read.unwrap()[0]), 9);
     for _ in 0..20 {
@@ -301,5 +301,5 @@ fn chips_that_program_word_lines_whole_are_refused() {
     };
     let refused = Ftl::format(Nand::new(Media::blank(geometry), TIMING), CONFIG);
     let why = refused.err().expect("refused").to_string();
-    assert!(why.contains("pairing") && why.contains("N6"), "{why}");
+    assert!(why.contains("pairing") && why.contains("nand-N6"), "{why}");
 }

@@ -123,7 +123,7 @@ fn a_device_without_any_spare_room_still_collects() {
     assert_eq!(
         ftl.stats().gc_units,
         0,
-        "I7: blocks that are all valid are not collected"
+        "ftl-I7: blocks that are all valid are not collected"
     );
     let mut rng = Rng::named(7, "tight");
     for id in 0..20_000 {

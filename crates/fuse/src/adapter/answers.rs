@@ -19,7 +19,7 @@ const NO_NODE: u64 = 0;
 
 impl Adapter {
     /// Answers a write of so many bytes: one of pages from the kernel's cache (`cached`) that found no room, or a direct one beside which the kernel may have
-    /// pages (`direct`), has these dropped (W5 of `server/write.rs`, U8).
+    /// pages (`direct`), has these dropped (write-W5, fuse-U8).
     pub(super) fn answer_write(
         &self,
         ino: INodeNo,

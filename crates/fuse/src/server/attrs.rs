@@ -100,7 +100,7 @@ impl Server {
         Ok(())
     }
 
-    /// Takes set-user-ID and set-group-ID away, on the volume and in what the kernel keeps (U6).
+    /// Takes set-user-ID and set-group-ID away, on the volume and in what the kernel keeps (fuse-U6).
     fn drop_set_ids(&self, ino: Ino) -> FsResult<()> {
         self.killing.fetch_add(1, Ordering::SeqCst);
         let guard = self.killer.lock();

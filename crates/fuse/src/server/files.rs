@@ -26,7 +26,7 @@ pub struct OpenMode {
     pub sync: bool,
     /// `O_DSYNC`: the data is, and what is needed to read it.
     pub data_sync: bool,
-    /// `O_DIRECT`: the kernel takes back a write that does not fit as a whole (W2 of `server/write.rs`).
+    /// `O_DIRECT`: the kernel takes back a write that does not fit as a whole (write-W2).
     pub direct: bool,
     /// `O_NOATIME`: reads leave the access time as it is.
     pub no_access_time: bool,
@@ -162,17 +162,17 @@ impl Server {
         answered
     }
 
-    /// A request for a page of the kernel's cache has come, and is about to be answered (U8).
+    /// A request for a page of the kernel's cache has come, and is about to be answered (fuse-U8, notices-P1).
     pub fn note_pages(&self, number: u64) {
         self.nodes.lock().note_pages(self.ino(number));
     }
 
-    /// Whether the kernel may hold pages of the file (U8).
+    /// Whether the kernel may hold pages of the file (fuse-U8, notices-P3).
     pub fn may_have_pages(&self, number: u64) -> bool {
         self.nodes.lock().may_have_pages(self.ino(number))
     }
 
-    /// Makes a file or directory durable (U4).
+    /// Makes a file or directory durable (fuse-U4).
     ///
     /// # Errors
     /// EIO if data could not be written; of the file system.

@@ -55,7 +55,7 @@ impl KernelCache for NoCache {
 /// Answers the requests of a kernel that checks permissions itself (`default_permissions`). Inode numbers are those of the file
 /// system, but for the root: it is 1, and whoever is 1 has the number of the root.
 pub struct Server {
-    /// The mount below; none after a remount that could not come back (U2).
+    /// The mount below; none after a remount that could not come back (fuse-U2).
     vfs: RwLock<Option<Arc<Vfs>>>,
     root: Ino,
     /// Held to read by each request, and to write while the mount below is exchanged.
@@ -64,14 +64,14 @@ pub struct Server {
     /// Memory of reads that have been answered.
     buffers: Mutex<Vec<Vec<u8>>>,
     kernel: Arc<dyn KernelCache>,
-    /// Requests that are taking set-user-ID away (U6).
+    /// Requests that are taking set-user-ID away (fuse-U6).
     killing: AtomicUsize,
     killer: Mutex<()>,
     /// How the volume is mounted anew; nobody can if there is none.
     remounter: Mutex<Option<Remounter>>,
     /// When reading changes an access time; what the kernel reads from its cache does not.
     access_times: RwLock<AccessTimes>,
-    /// A request has panicked (U2).
+    /// A request has panicked (fuse-U2).
     panicked: AtomicBool,
     /// Damage refuses everything (`errors=panic`).
     strict: bool,
@@ -111,10 +111,10 @@ impl Server {
     /// The mount below.
     pub fn vfs(&self) -> Arc<Vfs> {
         let vfs = self.vfs.read().clone();
-        vfs.expect("U2: without a mount below, no request gets this far")
+        vfs.expect("fuse-U2: without a mount below, no request gets this far")
     }
 
-    /// Runs one request: no panic leaves it (U2).
+    /// Runs one request: no panic leaves it (fuse-U2).
     fn run<T>(&self, request: impl FnOnce() -> FsResult<T>) -> Result<T, Errno> {
         let _gate = self.gate.read();
         if self.panicked.load(Ordering::Acquire) {

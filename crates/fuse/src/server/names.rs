@@ -41,7 +41,7 @@ impl Server {
         })
     }
 
-    /// The inode of a file handle: the kernel asks for `.` of any inode that it has forgotten, and compares the generation itself (U7).
+    /// The inode of a file handle: the kernel asks for `.` of any inode that it has forgotten, and compares the generation itself (fuse-U7).
     fn by_handle(&self, ino: Ino) -> FsResult<Attr> {
         self.vfs().fs().open_handle(ino)?;
         match self.vfs().fs().getattr(ino) {

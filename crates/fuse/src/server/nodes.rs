@@ -1,4 +1,4 @@
-//! What the kernel knows: looked-up inodes and open files (U1).
+//! What the kernel knows: looked-up inodes and open files (fuse-U1).
 
 use base::{Ino, Map};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ struct Node {
     opens: u32,
     /// There is no `security.capability` attribute to take away.
     plain: bool,
-    /// The kernel may hold pages of its content (U8).
+    /// The kernel may hold pages of its content (fuse-U8).
     paged: bool,
 }
 
@@ -26,7 +26,7 @@ impl Node {
 /// An open file or directory.
 pub(super) struct Open {
     pub ino: Ino,
-    /// Up to which failure of write-back its user was told (U4).
+    /// Up to which failure of write-back its user was told (fuse-U4).
     pub told: ErrorSeen,
 }
 
@@ -123,7 +123,7 @@ impl Nodes {
         all
     }
 
-    /// Another count of failed write-backs for every open file (E3 of `remount.rs`).
+    /// Another count of failed write-backs for every open file (remount-E3).
     pub fn reset_told(&mut self, told: impl Fn(Ino) -> ErrorSeen) {
         let reset = |(handle, open): (u64, Arc<Open>)| {
             let ino = open.ino;

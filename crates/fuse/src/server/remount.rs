@@ -8,7 +8,7 @@
 //!   without a name would be gone, so a remount is refused while there is one;
 //! - E3 what was told of failed write-backs was told by the mount before: whoever has a file open then learns of its failures from the unmount, which
 //!   is refused if it cannot write everything;
-//! - E4 without a mount below every request fails (U2).
+//! - E4 without a mount below every request fails (fuse-U2).
 
 use super::Server;
 use std::sync::Arc;
@@ -62,6 +62,7 @@ impl Server {
     /// # Errors
     /// There are inodes without a name; the unmount failed, or `again` did. Then the mount is as it was, or every request fails.
     pub fn remount(&self, again: impl FnOnce() -> Again) -> Result<(), String> {
+        // E1.
         let _gate = self.gate.write();
         if self.panicked.load(Ordering::Acquire) {
             return Err("a request has failed for good".into());
@@ -80,6 +81,7 @@ impl Server {
             Err(e) => (None, Err(e.to_string())),
         };
         let (Some(vfs), done) = next else {
+            // E4.
             self.panicked.store(true, Ordering::Release);
             let why = next.1.err().unwrap_or_default();
             return Err(format!(

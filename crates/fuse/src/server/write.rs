@@ -9,9 +9,9 @@
 //!   short count here: it would call all pages of the request clean. An error it keeps for every open descriptor (`mapping_set_error`): the next fsync,
 //!   msync or close tells it. Pages behind one without room are written, because they may lie over blocks that the file has had for long;
 //! - W4 what a count or a success covers can be written back, however full the volume gets: the file system below has promised blocks to each page
-//!   before it answered (S1 of `ext4/src/space.rs`; F2FS gives a page its address in the log or its reservation in the same call);
+//!   before it answered (ext4-space-S1; F2FS gives a page its address in the log or its reservation in the same call);
 //! - W5 what was refused by W3 does not stay in the kernel's cache, where programs would read it until the page is evicted: the pages are dropped, and what
-//!   is read is what the file holds, as with the kernel's ext4 (P4 of `notices.rs`);
+//!   is read is what the file holds, as with the kernel's ext4 (notices-P4);
 //! - W6 a file whose last pages were refused by W3 is nevertheless as long as the request says: with `writeback` the kernel has told programs that size, and
 //!   tells it for as long as it knows the inode. What was refused is a hole, before a remount and after it.
 //!
@@ -24,7 +24,7 @@ use base::Ino;
 use vfs::{Accepted, Errno, FsResult, SetAttr};
 
 impl Server {
-    /// Writes `data` at `offset` for a write(2) (U3, W1, W2). With `kill` set-user-ID and set-group-ID go, as the kernel asks for callers without
+    /// Writes `data` at `offset` for a write(2) (fuse-U3, W1, W2, W4). With `kill` set-user-ID and set-group-ID go, as the kernel asks for callers without
     /// `CAP_FSETID`.
     ///
     /// # Errors

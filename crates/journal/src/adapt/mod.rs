@@ -1,8 +1,8 @@
 //! `order=adaptive`: which way to durability is the cheapest, by what commands have cost so far.
 //!
-//! Two questions are asked, and any answer to either is safe: the flush step looks at marks, not at what was chosen (F2 in
-//! `commit`). The second is not asked where cached writes may damage what lies beside them ([`Caps::no_collateral`]): a log block
-//! sent through the cache would put the committed ones in its programming unit at risk (H13), so there the log goes ahead.
+//! Two questions are asked, and any answer to either is safe: the flush step looks at marks, not at what was chosen (journal-commit-F2).
+//! The second is not asked where cached writes may damage what lies beside them ([`Caps::no_collateral`]): a log block
+//! sent through the cache would put the committed ones in its programming unit at risk (hazards-H13), so there the log goes ahead.
 //!
 //! | question | ways | costs |
 //! |---|---|---|
@@ -11,7 +11,7 @@
 //! | the log of a commit, J blocks | ahead | flush(x), if something vouched for needs one, + fua(J) |
 //! | | end | write(J - 1) + flush(x + J - 1) + fua(1) |
 //!
-//! Direct data rides with the log, ahead of it in one packed command, where the device keeps a prefix of a pack (F7 in `commit`): that saves
+//! Direct data rides with the log, ahead of it in one packed command, where the device keeps a prefix of a pack (journal-commit-F7): that saves
 //! a command and costs nothing, so it is no question of its own.
 //!
 //! x is what the host believes to be in the device's cache. The three curves ([`Curve`]) start from the ratios behind the
@@ -143,7 +143,7 @@ pub(crate) struct Adapt {
     /// Data and log go out in one command.
     rides: bool,
     cache: bool,
-    /// A log block in the cache does no harm to committed ones beside it (H13).
+    /// A log block in the cache does no harm to committed ones beside it (hazards-H13).
     harmless: bool,
     log_mean: f64,
     decisions: u64,

@@ -22,7 +22,7 @@ pub(crate) struct InFlight(Vec<(&'static str, Started)>);
 /// What was waited for.
 #[must_use]
 pub(crate) struct Landed {
-    /// Flushes that cover them cover all writes that landed (F2).
+    /// Flushes that cover them cover all writes that landed (journal-commit-F2).
     pub marks: Marks,
     /// Time waited, by step.
     pub spans: Vec<(&'static str, base::Nanos)>,
@@ -42,7 +42,7 @@ impl InFlight {
             .any(|(_, started)| matches!(started, Started::Writes(..)))
     }
 
-    /// Waits for everything, failures included (F5).
+    /// Waits for everything, failures included (journal-commit-F5).
     pub fn land(&mut self) -> Landed {
         let mut landed = Landed {
             marks: Marks::default(),

@@ -2,26 +2,26 @@
 //!
 //! - K1: a durable commit record never vouches for data or log blocks that are not durable: see F1 and F2.
 //! - K2: the superblock names the log's beginning, durably, before a commit record is sent.
-//! - K3: log blocks are free when they are taken: the tail on the medium is behind them (ring R2).
+//! - K3: log blocks are free when they are taken: the tail on the medium is behind them (ring-R2).
 //!
 //! The rules of the flush-ahead commit (eMMC paper, IV.B), which hold for every plan:
 //!
 //! - F1: the flush starts after every ordered write of the transaction, and every log block sent through the cache before it,
-//!   has completed (H16), and it has ended before the record is sent.
+//!   has completed (hazards-H16), and it has ended before the record is sent.
 //! - F2: each of those completions raised the mark `vouched`; the record is sent only when that mark is flushed. So a flush may be
-//!   skipped, because the data went out with FUA or another flush has covered it, and nothing else can skip it (H19). What others
+//!   skipped, because the data went out with FUA or another flush has covered it, and nothing else can skip it (hazards-H19). What others
 //!   have in the device's cache forces no flush.
 //! - F3: the transaction takes no handle any more when its data is waited for, so F2's mark cannot rise behind the flush.
 //! - F4: log blocks that are sent without a flush between them and the record are non-volatile at completion, each is sent
-//!   once, and where order is what protects them the record is last (H20).
+//!   once, and where order is what protects them the record is last (hazards-H20).
 //! - F5: a commit is acknowledged when every step is complete. What a device reports of a pack's failed entries is its host's to
 //!   retry; a failure that comes up here aborts the journal with the step's reason, after everything in flight has been waited for.
 //! - F6: body and record are in flight together only where checksums in the record say that the transaction is complete,
-//!   or where the device keeps a prefix of a pack; never by trust in an any-subset device (H20).
+//!   or where the device keeps a prefix of a pack; never by trust in an any-subset device (hazards-H20).
 //! - F7: ordered data that was held back (`adaptive`) goes in the ordered plug of the log blocks, in a group before all of them, with FUA: a
-//!   device that keeps a prefix of a pack gets one command, any other gets the log when the data is non-volatile (O1). So no cut shows
-//!   a record without the data before it (H24). What somebody could not wait for has been sent earlier; if that failed, so does the
-//!   commit, before its record is sent (O4). A plan that sends its log otherwise has the data sent and waited for first. Held data that
+//!   device that keeps a prefix of a pack gets one command, any other gets the log when the data is non-volatile (order_plug-O1). So no cut shows
+//!   a record without the data before it (hazards-H24). What somebody could not wait for has been sent earlier; if that failed, so does the
+//!   commit, before its record is sent (order_plug-O4). A plan that sends its log otherwise has the data sent and waited for first. Held data that
 //!   overwrites in place is no ordered data: it goes along where there is a pack, and its failure is no failure of the commit.
 //!
 //! What a cut leaves: before the record is durable recovery finds an incomplete transaction and ends the log before it;
@@ -238,7 +238,7 @@ impl<'a> Job<'a> {
             return Ok(());
         };
         if batch.is_volatile() && rt::mutant(Mutant::FlushBeforeData) {
-            // H16 unguarded: the flush covers what happens to be there, and the mark of the data is lost.
+            // hazards-H16 unguarded: the flush covers what happens to be there, and the mark of the data is lost.
             self.guarded = false;
             self.inner.queue.flush()?;
             return Ok(batch.wait()?);
@@ -272,7 +272,7 @@ impl<'a> Job<'a> {
         } else if !self.revokes.is_empty() {
             superblock.set_revoke_feature();
         }
-        // X7, R1.
+        // home_remap-X7, hazards-R1.
         if self.inner.moves() && !rt::mutant(Mutant::RemapMoveUnmarked) {
             superblock.set_move_feature();
         }
@@ -398,7 +398,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// F4, H20: one pack where a cut keeps a prefix of it; otherwise the record follows when the body is non-volatile.
+    /// F4, hazards-H20: one pack where a cut keeps a prefix of it; otherwise the record follows when the body is non-volatile.
     fn write_in_order(&mut self) -> Result<(), JournalError> {
         self.check_vouched();
         let composed = self.composed();
@@ -505,7 +505,7 @@ impl<'a> Job<'a> {
     }
 
     /// What the record vouches for and what callers have asked for, by the queue that has to flush it: one where log and homes are
-    /// on one device (L1).
+    /// on one device (devices-L1).
     fn to_flush(&self, asked: WriteMark) -> Vec<(Arc<Queue>, WriteMark)> {
         let Marks { home, log } = self.vouched;
         let home = home.max(asked);
@@ -522,7 +522,7 @@ impl<'a> Job<'a> {
         wanted.iter().all(|(queue, mark)| queue.is_flushed(*mark))
     }
 
-    /// L2 unguarded: one of two devices is not flushed.
+    /// devices-L2 unguarded: one of two devices is not flushed.
     fn forgets(&mut self, queue: &Arc<Queue>) -> bool {
         let of_log = Arc::ptr_eq(queue, &self.log.queue);
         let forgets = self.log.place.is_external()

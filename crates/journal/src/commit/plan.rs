@@ -48,9 +48,9 @@ pub enum Action {
     /// transaction is complete.
     LogWhole,
     /// Write the body, then the record, non-volatile and in this order: one packed command where a cut keeps a prefix of it,
-    /// otherwise one after the other (H20).
+    /// otherwise one after the other (hazards-H20).
     LogInOrder,
-    /// Flush the device cache, unless it holds nothing that the commit vouches for (H19).
+    /// Flush the device cache, unless it holds nothing that the commit vouches for (hazards-H19).
     Flush,
     /// Go on with one of two endings, whichever the cost model finds cheaper: [`ending_of`].
     Choose,
@@ -143,7 +143,7 @@ pub fn ending_of(scheme: &Scheme, ending: Ending) -> &'static [Step] {
     }
 }
 
-/// True if checksums in the record say that the transaction is complete (F6).
+/// True if checksums in the record say that the transaction is complete (journal-commit-F6).
 pub(crate) fn self_committing(scheme: &Scheme) -> bool {
     scheme.record
         == Record::Coalition {

@@ -180,10 +180,10 @@ const NOT_WHOLE: Case = Case {
 /// - N: as M, but the log goes on behind `t`, so `t` was durable: a part or the commit block was lost since.
 /// - O: an ordinary part.
 /// - P: the ordinary end of a transaction without commit block.
-/// - Q: a whole transaction of an old life of the ring that happens to carry the number (H7).
-/// - R: the power failed while parts and images were written, the last part was faster (H14). Reported, as K.
+/// - Q: a whole transaction of an old life of the ring that happens to carry the number (hazards-H7).
+/// - R: the power failed while parts and images were written, the last part was faster (hazards-H14). Reported, as K.
 /// - S: as R, but the log goes on: an image or a part was damaged since.
-/// - T: the part was torn by the cut (H14). Reported, as K.
+/// - T: the part was torn by the cut (hazards-H14). Reported, as K.
 /// - U: as T, but the log goes on: damaged since.
 /// - V: written so, for its checksum is right, but not by us: parts in wrong order, of another number of parts or among
 ///   stock blocks, impossible records, blocks outside the file system, more images than the ring has. No cut leaves that.

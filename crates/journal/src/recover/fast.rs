@@ -1,9 +1,9 @@
 //! A log whose full commits are replayed, and behind which Linux has left fast commits: what these change is made by the file system.
 //!
 //! - Z1: their changes come back as images of blocks, and are logged as one more transaction behind those that were replayed, with the number
-//!   that the area names. So from its first block on, which is written last (Q1 of `insure.rs`), the area counts no more: a cut leaves a log
+//!   that the area names. So from its first block on, which is written last (insure-Q1), the area counts no more: a cut leaves a log
 //!   that asks for the fast commits, or one that holds what they led to.
-//! - Z2: only then the images go home, and after a flush the log is marked clean (P3).
+//! - Z2: only then the images go home, and after a flush the log is marked clean (journal-replay-P3).
 
 use super::insure;
 use super::replay::Images;

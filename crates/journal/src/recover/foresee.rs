@@ -3,8 +3,8 @@
 //! - B1: up to [`Foreseen::carry_out`] nothing is written. Who mounts reads the volume through [`Foreseen::queue`] as the recovery will leave
 //!   it, and may refuse it, for a feature that only the logged superblock has or a log that is too small: then log and homes are as they were.
 //! - B2: what is foreseen is what is written: the same targets, put together by the same code from the same log; images that do not stay in
-//!   memory (P5) are read again by both.
-//! - B3: images of fast commits lie over those of the full ones, and that the log has room for them (Z1) is known before the first write.
+//!   memory (journal-replay-P5) are read again by both.
+//! - B3: images of fast commits lie over those of the full ones, and that the log has room for them (fast-Z1) is known before the first write.
 
 use super::fast::{self, FastArea};
 use super::replay::{Images, Replay, Target};
@@ -25,7 +25,7 @@ pub struct Foreseen {
     log_queue: Arc<Queue>,
     log: LogSuper,
     scanned: Scanned,
-    /// Blocks that are insured first (P4).
+    /// Blocks that are insured first (journal-replay-P4).
     insured: u64,
     area: Option<Vec<u8>>,
     report: RecoveryReport,
@@ -233,7 +233,7 @@ impl Foreseen {
         } else {
             scanned.end
         };
-        // One number is skipped, so that blocks of the torn transaction never look like those of the next one (H7).
+        // One number is skipped, so that blocks of the torn transaction never look like those of the next one (hazards-H7).
         let next = if rt::mutant(Mutant::ReuseTid) {
             torn
         } else {
@@ -259,7 +259,7 @@ impl Foreseen {
     }
 }
 
-/// P7: what was read of the log may be in the cache of its device. Nothing of it goes home before it is durable.
+/// journal-replay-P7: what was read of the log may be in the cache of its device. Nothing of it goes home before it is durable.
 fn keep_log(log_queue: &Queue) -> Result<(), JournalError> {
     match rt::mutant(Mutant::ReplayUnflushedLog) {
         true => Ok(()),

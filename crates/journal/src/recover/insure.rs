@@ -2,7 +2,7 @@
 //! home writes may be torn.
 //!
 //! A log written under the rule full-first never needs it. It is for a device image that was moved, say from an eMMC with
-//! reliable writes to a file: there a second cut, during recovery, would tear a home that no log record could repair (H11).
+//! reliable writes to a file: there a second cut, during recovery, would tear a home that no log record could repair (hazards-H11).
 //! The images become one more transaction, whose number is that of the transaction the cut tore.
 //!
 //! - Q1: the block where recovery looks for that transaction is first made one that is none, then images and further parts

@@ -109,7 +109,7 @@ pub struct RecoverySpans {
     pub homes: Nanos,
     /// Logging full images on a device that may tear home writes.
     pub insure: Nanos,
-    /// Writing home, with the flush of the log before it (P7) and that of the homes behind it.
+    /// Writing home, with the flush of the log before it (journal-replay-P7) and that of the homes behind it.
     pub write: Nanos,
     /// Marking the log clean.
     pub clean: Nanos,
@@ -153,7 +153,7 @@ pub fn open_on(
             "the file system claims {fs} blocks, the device has {device_blocks}"
         )));
     }
-    // L1: where log and homes are on one device, one queue counts the writes of both.
+    // devices-L1: where log and homes are on one device, one queue counts the writes of both.
     let log_queue = match place.is_external() {
         true => log_queue,
         false => queue.clone(),
@@ -220,7 +220,7 @@ impl Stopwatch {
     }
 }
 
-/// P4: where a home write may be torn, blocks that the log knows by deltas only get a full image first. Of how many; refused where the log
+/// journal-replay-P4: where a home write may be torn, blocks that the log knows by deltas only get a full image first. Of how many; refused where the log
 /// has no room for them.
 fn insure_room(
     replay: &replay::Replay,
@@ -264,12 +264,12 @@ impl CleanLog {
     }
 
     /// Error that ended the previous life of the journal (`s_errno`): 0 or a negative errno. It stays until a journal is stopped whole
-    /// (L9 of `devices.rs`).
+    /// (devices-L9).
     pub fn errno(&self) -> i32 {
         self.log.sb.errno()
     }
 
-    /// Flushes the device of the log, whose emptiness was read and may be in its cache only (L7). The caller flushes that of the homes.
+    /// Flushes the device of the log, whose emptiness was read and may be in its cache only (devices-L7). The caller flushes that of the homes.
     ///
     /// # Errors
     /// The device fails.

@@ -82,7 +82,7 @@ impl Scan<'_> {
         block: &Bytes,
     ) -> Result<(Found, Option<Corrupt>), JournalError> {
         let mut found = Found {
-            // H14: a torn part has another checksum.
+            // hazards-H14: a torn part has another checksum.
             sound: true,
             ..Found::default()
         };
@@ -183,7 +183,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Reads the images behind the last part and checks them one by one and the transaction as a whole (H14).
+    /// Reads the images behind the last part and checks them one by one and the transaction as a whole (hazards-H14).
     fn check_images(&mut self, found: &mut Found) -> Result<(), JournalError> {
         let end = found.part.as_ref().and_then(|p| p.last);
         let (Some(end), Some(mut crc)) = (end, found.crc) else {
@@ -249,7 +249,7 @@ impl Scan<'_> {
     }
 
     /// Looks behind a broken transaction: its own commit block, or a sound block of the next one, proves that it had been
-    /// durable. Bounded; never replayed (N2).
+    /// durable. Bounded; never replayed (scan-N2).
     pub(super) fn look_further(&mut self) -> Result<Option<LogBlock>, JournalError> {
         let mut reader = LogReader::new(self.queue, self.log, false);
         let mut at = LogBlock(self.at);

@@ -5,9 +5,9 @@
 //!
 //! - P1: a record is skipped if its block is revoked in the same or a later transaction.
 //! - P2: everything is read, put together and checked before the first block is written: checksums of images, and of a block
-//!   that ends with a delta the CRC32C which that delta foretold. So a damaged log, a home that cannot be read (H12), or a
+//!   that ends with a delta the CRC32C which that delta foretold. So a damaged log, a home that cannot be read (hazards-H12), or a
 //!   home that is not what the deltas were made against, changes nothing.
-//! - P3: the log is marked clean after a flush of the home writes (H11). Until then recovery can be repeated with the same
+//! - P3: the log is marked clean after a flush of the home writes (hazards-H11). Until then recovery can be repeated with the same
 //!   result. For a block with a full image in the log this is so whatever home holds. A block made from home and deltas is
 //!   written so that a cut leaves each of its bytes old or new (FUA on a device with reliable writes); each byte that any
 //!   delta names is set by the last one that does, all others are the same in the old and the new version.
@@ -19,12 +19,12 @@
 //!   be checked, then to be written. Each home block is read before it is written, and only for itself.
 //! - P6: so neither the order of home reads nor that of home writes matters, nor how many are in one command: reads are sorted and
 //!   joined over small gaps, writes sorted, joined and packed. What is read between two homes reaches no image; what cannot be read
-//!   there is found out block by block and is no obstacle (H12). A pack repeats no block (H8): there is one target a block.
+//!   there is found out block by block and is no obstacle (hazards-H12). A pack repeats no block (hazards-H8): there is one target a block.
 //! - P7: what was read of the log may lie in its device's cache only: a process died, not the power, and its last commit was never flushed.
 //!   So that device, of its own or the one of the homes, is flushed once before the first write that brings something home: a copy, a REMAP,
 //!   an image of a fast commit, and the insurance of P4. Otherwise a cut could keep home writes and lose the log blocks they came from: half of
-//!   a transaction, which the log has no more (H26). A recovery that brings nothing home does not need it: what is there already
-//!   was sent by a checkpoint (M1) or by a recovery that had flushed.
+//!   a transaction, which the log has no more (hazards-H26). A recovery that brings nothing home does not need it: what is there already
+//!   was sent by a checkpoint (home-M1) or by a recovery that had flushed.
 
 use super::content::{Content, Logged, Patch};
 use super::reader::LogReader;
@@ -185,11 +185,11 @@ pub(crate) struct Replay {
     pub reads: Reads,
     unreadable: Vec<(BlockNo, DevError)>,
     foreign: Vec<BlockNo>,
-    /// Blocks known by deltas only whose home is what these lead to (P4), and those whose image was moved home (Y5).
+    /// Blocks known by deltas only whose home is what these lead to (P4), and those whose image was moved home (repoint-Y5).
     at_home: BTreeSet<BlockNo>,
     /// The log is one of `move`: how many of its images were found moved.
     moved: Option<u64>,
-    /// What was read of the images that homes will be pointed at (Y2), if that is what will be done.
+    /// What was read of the images that homes will be pointed at (repoint-Y2), if that is what will be done.
     expected: Option<BTreeMap<BlockNo, u64>>,
 }
 
@@ -216,7 +216,7 @@ impl Replay {
         }
     }
 
-    /// Keeps in mind what is read, so that a REMAP can say it (Y2).
+    /// Keeps in mind what is read, so that a REMAP can say it (repoint-Y2).
     pub fn expect(&mut self) {
         self.expected = Some(BTreeMap::new());
     }
@@ -224,7 +224,7 @@ impl Replay {
     /// What the log holds of this block, if it was read.
     pub fn expected(&self, home: BlockNo) -> Option<u64> {
         let all = self.expected.as_ref()?;
-        // R11.
+        // hazards-R25.
         let expected = all.get(&home).copied();
         expected.filter(|_| !rt::mutant(Mutant::RemapUnexpected))
     }
@@ -353,7 +353,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Y5: nothing is left in the log because it is home.
+    /// repoint-Y5: nothing is left in the log because it is home.
     fn was_moved(&mut self, target: &Target, logged: &[u8]) -> bool {
         let Some(count) = &mut self.moved else {
             return false;
@@ -365,7 +365,7 @@ impl Replay {
         true
     }
 
-    /// A home image from a checked log image (H10).
+    /// A home image from a checked log image (hazards-H10).
     fn unlogged(&self, target: &Target, logged: &[u8]) -> Result<Vec<u8>, JournalError> {
         let escaped = match &target.base {
             Base::Home => false,
@@ -430,7 +430,7 @@ impl Replay {
         Ok(())
     }
 
-    /// A run of homes that cannot be read as one: finds the blocks that cannot be read at all (H12).
+    /// A run of homes that cannot be read as one: finds the blocks that cannot be read at all (hazards-H12).
     fn one_by_one(
         &mut self,
         targets: &[Target],
@@ -471,7 +471,7 @@ impl Replay {
     }
 
     /// P3: blocks made from home go with FUA, which leaves each byte old or new; the others heal from the log. Where a cut damages
-    /// what lies beside a cached write, all go with FUA: their neighbours may have left the log (H13).
+    /// what lies beside a cached write, all go with FUA: their neighbours may have left the log (hazards-H13).
     fn write_chunk(&self, targets: &[Target], images: &Images) -> Result<(), JournalError> {
         assert_eq!(
             targets.len(),
@@ -503,7 +503,7 @@ impl Replay {
     }
 }
 
-/// Divides ascending homes into runs that one command reads: at most `most` blocks, no more than [`GAP`] unwanted ones in a row.
+/// Divides ascending homes into runs that one command reads (P6): at most `most` blocks, no more than [`GAP`] unwanted ones in a row.
 fn runs(homes: &[BlockNo], most: u64) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for n in 0..homes.len() {

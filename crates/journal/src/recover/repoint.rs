@@ -1,15 +1,15 @@
 //! Recovery by REMAP (JFTL, 3.2): homes are pointed at the images in the log again, instead of being written.
 //!
-//! - Y1: the same targets as for copying: of each block the newest committed image, after the revoke pass (P1: a revoked block is none,
-//!   R12). Escaped images, images of a coalition and blocks known by deltas, and pairs off the device's granule are copied (R9).
-//! - Y2: what the log has checksums for is read and checked before the first REMAP (P2), and each pair says what was read there
-//!   (`expect`): a log write of the life before that lands only now cannot slip in (R11). A log without checksums gives nothing to
+//! - Y1: the same targets as for copying: of each block the newest committed image, after the revoke pass (journal-replay-P1: a revoked block is none,
+//!   hazards-R12). Escaped images, images of a coalition and blocks known by deltas, and pairs off the device's granule are copied (hazards-R9).
+//! - Y2: what the log has checksums for is read and checked before the first REMAP (journal-replay-P2), and each pair says what was read there
+//!   (`expect`): a log write of the life before that lands only now cannot slip in (hazards-R25). A log without checksums gives nothing to
 //!   check: of that descriptors, revoke and commit blocks are read, no image, and nothing is expected.
-//! - Y3: the log keeps its images (`share`, in a log of `move` as well) until it is marked clean, after a flush behind all of it (P3). So a cut
+//! - Y3: the log keeps its images (`share`, in a log of `move` as well) until it is marked clean, after a flush behind all of it (journal-replay-P3). So a cut
 //!   anywhere leaves a log that leads to the same blocks; a batch done twice changes nothing.
 //! - Y4: a batch that the device refuses has done nothing; its blocks are copied.
 //! - Y5: a log of `move` is read whole, whoever recovers it and however: a log block of a plain image that reads as zeros was moved
-//!   home, and its target is done (X7 of `home_remap.rs`).
+//!   home, and its target is done (home_remap-X7).
 
 use super::replay::{Images, Replay, Target};
 use crate::home_remap::is_aligned;
@@ -53,7 +53,7 @@ impl Repoint {
 
     /// The table that targets are filtered by (Y1).
     pub fn revoked(&self, table: BTreeMap<BlockNo, Tid>) -> BTreeMap<BlockNo, Tid> {
-        // R12.
+        // hazards-R12.
         let mistake = self.caps.is_some() && !table.is_empty() && rt::mutant(Mutant::RemapRevoked);
         if mistake { BTreeMap::new() } else { table }
     }

@@ -149,7 +149,7 @@ impl Scan<'_> {
         Some(at)
     }
 
-    /// The next block of the ring: behind its end comes its first one (H15).
+    /// The next block of the ring: behind its end comes its first one (hazards-H15).
     pub(super) fn after(&self, at: LogBlock) -> LogBlock {
         let wraps = at.0 + 1 == self.log.sb.log_end();
         if wraps && !rt::mutant(Mutant::NoWrap) {

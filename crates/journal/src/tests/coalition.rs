@@ -170,7 +170,7 @@ fn home_writes_are_reliable_and_need_no_flush() {
         } => Some((block, fua)),
         _ => None,
     });
-    assert_eq!(home, Some((rig.first().0, true)), "H1");
+    assert_eq!(home, Some((rig.first().0, true)), "hazards-H1");
     journal.stop().expect("stops");
 }
 

@@ -71,7 +71,7 @@ impl Player<'_> {
         (n > 0).then(|| list[self.rng.below(n.max(1)) as usize])
     }
 
-    /// A free block that may be used again (H18).
+    /// A free block that may be used again (hazards-H18).
     fn reusable(&mut self) -> Option<BlockNo> {
         let committed = self.journal.committed();
         let list: Vec<BlockNo> = self
@@ -309,7 +309,7 @@ impl History {
         }
     }
 
-    /// B1, B2.
+    /// foresee-B1, foresee-B2.
     fn recover_as_foreseen(
         &self,
         rig: &Rig,
@@ -320,14 +320,14 @@ impl History {
         let queue = foreseen.queue();
         let read = |n: u64| queue.read(BlockNo(n).lba(), base::SECTORS_PER_BLOCK);
         let wanted = homes.clone().map(read).collect::<Result<Vec<_>, _>>()?;
-        assert_eq!(rig.disk.len(), before, "B1: nothing is written");
+        assert_eq!(rig.disk.len(), before, "foresee-B1: nothing is written");
         let done = foreseen.carry_out()?;
         for (n, wanted) in homes.zip(wanted) {
-            assert!(rig.disk.content(n) == wanted, "B2: block {n}");
+            assert!(rig.disk.content(n) == wanted, "foresee-B2: block {n}");
         }
         assert!(
             read(rig.first().0).is_err(),
-            "B1: there is nothing to foresee"
+            "foresee-B1: there is nothing to foresee"
         );
         Ok(done)
     }
@@ -395,7 +395,7 @@ fn every_cut_of_a_coalition_recovers_to_a_whole_transaction() {
     }
 }
 
-/// Two devices, each with losses of its own at the same moment (L1 to L7 of `devices.rs`).
+/// Two devices, each with losses of its own at the same moment (devices-L1 to devices-L7).
 #[test]
 fn every_cut_of_two_devices_recovers_to_a_whole_transaction() {
     for (name, home) in [
@@ -409,7 +409,7 @@ fn every_cut_of_two_devices_recovers_to_a_whole_transaction() {
     }
 }
 
-/// L6: without the revoke records recovery puts older images over data, on two devices as on one.
+/// devices-L6: without the revoke records recovery puts older images over data, on two devices as on one.
 #[test]
 fn without_revokes_two_devices_are_damaged() {
     let broken = Broken {

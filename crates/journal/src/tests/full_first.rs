@@ -1,4 +1,4 @@
-//! What a log written under full-first (D2 of `track.rs`) is worth on the device that it was written for.
+//! What a log written under full-first (track-D2) is worth on the device that it was written for.
 
 use super::*;
 use crate::Preset;
@@ -69,7 +69,7 @@ fn nearly_full(seed: u64) -> Image {
     let mut handle = journal.start(1).expect("room");
     handle.write(BlockNo(41), 16, &[3]).expect("credit");
     journal.write_back_now().expect("home");
-    // M4: until then the tail stays.
+    // home-M4: until then the tail stays.
     let flushed = device.ensure_flushed(device.mark());
     flushed.expect("flushes");
     let tid = handle.finish().expect("runs");

@@ -356,7 +356,7 @@ fn without_a_log() {
     assert_eq!(rig.queue.stats().blocks_written(Class::Home), 2);
 }
 
-/// T1, T2: the tasks that wait for a commit run it by turns, and the commit task sees to what nobody waits for.
+/// turn-T1, turn-T2: the tasks that wait for a commit run it by turns, and the commit task sees to what nobody waits for.
 #[test]
 fn callers_commit_by_turns() {
     for seed in 0..20 {
@@ -394,7 +394,7 @@ fn callers_commit_by_turns() {
     }
 }
 
-/// T3: a commit that fails in its caller ends the journal, and the reason is in the superblock.
+/// turn-T3: a commit that fails in its caller ends the journal, and the reason is in the superblock.
 #[test]
 fn a_callers_failed_commit_ends_the_journal() {
     let rig = Rig::new(60, 16);

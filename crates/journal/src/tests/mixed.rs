@@ -179,7 +179,7 @@ fn mixed_logs_are_replayed() {
     }
 }
 
-/// H10: the image begins with the magic number at home, and with zeros in the log.
+/// hazards-H10: the image begins with the magic number at home, and with zeros in the log.
 #[test]
 fn escaped_images_come_home_whole() {
     let mut a = Author::new(V3);
@@ -189,7 +189,7 @@ fn escaped_images_come_home_whole() {
     a.recovers();
 }
 
-/// H6: a revoke voids what its own and older transactions say, not what newer ones do.
+/// hazards-H6: a revoke voids what its own and older transactions say, not what newer ones do.
 #[test]
 fn revokes_in_coalition_blocks_are_obeyed() {
     let mut a = Author::new(V3);
@@ -218,7 +218,7 @@ fn revokes_in_coalition_blocks_are_obeyed() {
     );
 }
 
-/// H15: parts and images beyond the end of the ring stand at its beginning. Every start position is tried.
+/// hazards-H15: parts and images beyond the end of the ring stand at its beginning. Every start position is tried.
 #[test]
 fn parts_and_images_wrap_around_the_ring() {
     for commit_block in [false, true] {
@@ -345,7 +345,7 @@ fn a_torn_last_transaction_ends_the_log() {
     );
 }
 
-/// H14: sectors of a part from the last round of the ring: nothing of it is believed.
+/// hazards-H14: sectors of a part from the last round of the ring: nothing of it is believed.
 #[test]
 fn a_part_of_old_and_new_sectors_is_torn() {
     for sector in 1..8usize {
@@ -413,7 +413,7 @@ fn damage_in_the_middle_is_refused() {
     );
 }
 
-/// Q, H7: whole, of the right number, but older than the transaction before it.
+/// Q, hazards-H7: whole, of the right number, but older than the transaction before it.
 #[test]
 fn a_transaction_of_an_older_life_ends_the_log() {
     for commit_block in [false, true] {
@@ -566,7 +566,7 @@ fn what_no_commit_writes_is_refused() {
     assert!(e.contains("lacks the feature journal_coalition"), "{e}");
 }
 
-/// P2: home is not what the deltas were made against.
+/// journal-replay-P2: home is not what the deltas were made against.
 #[test]
 fn a_foreign_home_is_refused() {
     let mut a = Author::new(V3);

@@ -1,4 +1,4 @@
-//! R1: what other programs make of a log whose images were remapped. With `share` they recover it as we do. With `move` the log blocks
+//! hazards-R1: what other programs make of a log whose images were remapped. With `share` they recover it as we do. With `move` the log blocks
 //! are cleared: such a log keeps them out; without its mark (the published format) they refuse it, or write zeros home.
 
 use super::e2fsprogs::{BLOCKS, FREE, Image, kernel_mounts, run, set_needs_recovery};

@@ -135,7 +135,7 @@ fn assert_recovered(a: &Author, after: &Image, where_: &str) {
     }
 }
 
-/// H11: recovery may be cut anywhere, and cut again, on a device that tears home writes too. Says how many states were recovered.
+/// hazards-H11: recovery may be cut anywhere, and cut again, on a device that tears home writes too. Says how many states were recovered.
 fn cut_to_depth_2(caps: &Caps, seed: u64, states: usize) -> (u64, u64) {
     let a = author();
     let mut first = recover(&a, caps, image(&a), seed, Nanos(150_000));
@@ -160,6 +160,7 @@ fn cut_to_depth_2(caps: &Caps, seed: u64, states: usize) -> (u64, u64) {
     (count, report.blocks_insured)
 }
 
+/// With insurance (insure-Q1, insure-Q2) and without it every cut leads to the same content.
 #[test]
 fn recovery_may_be_cut_and_cut_again() {
     let no_fua = Caps {
@@ -230,7 +231,7 @@ fn insurance_needs_room() {
     });
 }
 
-/// H12: bad sectors under homes that the log has no image of: their blocks are named, nothing is written. Others do not matter.
+/// hazards-H12: bad sectors under homes that the log has no image of: their blocks are named, nothing is written. Others do not matter.
 #[test]
 fn unreadable_homes_are_named() {
     let a = author();
@@ -259,7 +260,7 @@ fn unreadable_homes_are_named() {
     });
 }
 
-/// P4: full-first lets the tail leave a full image behind once home is complete, while younger deltas stay in the log because
+/// journal-replay-P4: full-first lets the tail leave a full image behind once home is complete, while younger deltas stay in the log because
 /// another block holds the tail. There is nothing to write, so nothing to insure, however full the log is.
 #[test]
 fn deltas_that_home_already_holds_need_no_insurance() {

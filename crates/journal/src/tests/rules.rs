@@ -327,7 +327,7 @@ fn read_back(blocks: &[(Class, Bytes)]) -> Vec<Record> {
     out
 }
 
-/// Applies the records of one block to its home, as 5.9 of the design says.
+/// Applies the records of one block to its home: from the last revoke record on, each over what the one before it left.
 fn recovered(block: BlockNo, home: Bytes, log: &[(Tid, Vec<Record>)]) -> Bytes {
     let revokes = |r: &Record| matches!(r, Record::Revoke(set) if set.contains(&block));
     let revoked = log
@@ -392,7 +392,11 @@ const RUNS: u64 = 4000;
 
 #[test]
 fn rules_get_every_run_right() {
-    assert_eq!(wrong(Broken::Nothing, false, RUNS), 0, "R1 to R3");
+    assert_eq!(
+        wrong(Broken::Nothing, false, RUNS),
+        0,
+        "track-R1 to track-R3"
+    );
     assert_eq!(wrong(Broken::Nothing, true, RUNS), 0, "full-first");
 }
 

@@ -317,7 +317,7 @@ fn checkpoint_cost(home: Home, caps: &Caps, with_log: bool) -> [u64; 2] {
     outcome.unwrap()
 }
 
-/// M4 of `home.rs`: a home write takes FUA where the scheme asks for it and FUA is a reliable write, and is durable then; any other is
+/// home-M4: a home write takes FUA where the scheme asks for it and FUA is a reliable write, and is durable then; any other is
 /// made durable by a flush before the tail moves.
 #[test]
 fn m4_a_home_write_takes_fua_where_that_is_a_reliable_write() {

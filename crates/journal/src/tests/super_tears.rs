@@ -1,4 +1,4 @@
-//! J1, J4: every write of the journal superblock, in the lives of a log under all presets, cut between any two of its sectors.
+//! log_super-J1, log_super-J4: every write of the journal superblock, in the lives of a log under all presets, cut between any two of its sectors.
 
 use super::disk::Event;
 use super::*;
@@ -62,14 +62,20 @@ fn j4_a_cut_between_two_sectors_leaves_the_old_superblock_or_the_new_one() {
             else {
                 continue;
             };
-            assert!(fua && class == Class::JournalSuperblock, "J1: {preset}");
+            assert!(
+                fua && class == Class::JournalSuperblock,
+                "log_super-J1: {preset}"
+            );
             let states = [&old, &new].map(|s| Superblock::parse(s).expect("sound"));
             for cut in 0..=SECTORS_PER_BLOCK as usize {
                 for (first, then) in [(&new, &old), (&old, &new)] {
                     let at = cut * SECTOR_BYTES;
                     let torn = [&first[..at], &then[at..]].concat();
-                    let found = Superblock::parse(&torn).expect("J4: never torn");
-                    assert!(states.contains(&found), "J4: {preset}, sector {cut}");
+                    let found = Superblock::parse(&torn).expect("log_super-J4: never torn");
+                    assert!(
+                        states.contains(&found),
+                        "log_super-J4: {preset}, sector {cut}"
+                    );
                 }
             }
             writes += 1;

@@ -1,4 +1,4 @@
-//! Two lives whose first transactions meet at the same place of the ring (H7).
+//! Two lives whose first transactions meet at the same place of the ring (hazards-H7).
 //!
 //! Life one: transaction N changes A and logs F in full; the cut keeps its coalition block and loses the image. Life two starts
 //! with a transaction that changes C and logs the same F. If it carries N again and the cut keeps the image and loses the
@@ -87,7 +87,7 @@ impl Stand {
     }
 
     fn history(&self, seed: u64, tally: &mut Tally) -> Result<(), Violation> {
-        let failed = |e: JournalError| Violation::new("Q7", e.to_string());
+        let failed = |e: JournalError| Violation::new("harness-Q7", e.to_string());
         let mut rng = Rng::named(seed, "stale");
         let fresh = self.layout.image(&mut rng);
         for cut in self.life(fresh, 0, rng.next_u64()).map_err(failed)? {
@@ -101,7 +101,7 @@ impl Stand {
                 tally.states += 1;
                 if self.changed(&recovered, 0) {
                     let why = "a transaction of an earlier life came back";
-                    return Err(Violation::new("Q1", why));
+                    return Err(Violation::new("harness-Q1", why));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The journal's superblock twice in one ordered plug, around a log block (H8).
+//! The journal's superblock twice in one ordered plug, around a log block (hazards-H8).
 
 use crate::harness::{Tally, Violation, cells};
 use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, Nanos, Rng, SECTORS_PER_BLOCK};
@@ -43,14 +43,17 @@ fn history(caps: Caps, seed: u64, tally: &mut Tally) -> Result<(), Violation> {
         };
         if !legal {
             let why = format!("superblock {superblock} beside log block {log}");
-            return Err(Violation::new("Q1", why));
+            return Err(Violation::new("harness-Q1", why));
         }
     }
     let written = writer.join().expect("a panic ends the simulation");
-    written.map_err(|e| Violation::new("Q7", e.to_string()))?;
+    written.map_err(|e| Violation::new("harness-Q7", e.to_string()))?;
     match disk.visible().block(SUPER.0)[0] {
         3 => Ok(()),
-        other => Err(Violation::new("Q1", format!("superblock {other} is left"))),
+        other => Err(Violation::new(
+            "harness-Q1",
+            format!("superblock {other} is left"),
+        )),
     }
 }
 

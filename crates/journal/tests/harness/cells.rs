@@ -120,7 +120,7 @@ const HH: Expect = Expect::Damage(Why::HomesBesideHomes);
 /// What each column does on each device of [`CELLS`].
 ///
 /// - Where FUA writes are old or new by sector and stored data is protected, everything is safe: deltas rely on reliable home writes
-///   (A2 of journal coalition), full images heal what a normal home write tears, checksums find torn log blocks.
+///   (track-D2), full images heal what a normal home write tears, checksums find torn log blocks.
 /// - `no-fua`, `atomic-4k`: home writes may be torn to garbage (several blocks in one write are not atomic), so deltas need full
 ///   images first, which is the default, and switching that off is refused.
 /// - `packs-*`, `fifo`, `barrier`: such promises change the commands, never what is safe.

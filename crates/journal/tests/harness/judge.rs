@@ -80,7 +80,13 @@ impl Judge<'_> {
     ) -> Result<Found, Violation> {
         tally.states += 1;
         let before = image.clone();
-        let property = |normal| if expected.is_some() { "Q4" } else { normal };
+        let property = |normal| {
+            if expected.is_some() {
+                "harness-Q4"
+            } else {
+                normal
+            }
+        };
         let wanted = if nested > 0 { NESTED_MAX } else { 0 };
         let caps = self.caps();
         let mut recovered = self.run(caps, image.clone(), wanted, rng.next_u64());
@@ -91,7 +97,7 @@ impl Judge<'_> {
             // The device it was moved to cannot do it safely; the one it comes from can.
             recovered = self.run(self.life.setup.caps.clone(), image, 0, rng.next_u64());
         }
-        let recovered = recovered.map_err(|text| Violation::new(property("Q0"), text))?;
+        let recovered = recovered.map_err(|text| Violation::new(property("harness-Q0"), text))?;
         // A cut at the end of recovery leaves a clean log, whose next number is larger.
         let newest = expected.unwrap_or(recovered.newest);
         let state = self
@@ -156,24 +162,24 @@ impl Judge<'_> {
         })
     }
 
-    /// Q1, Q2, Q3, Q6.
+    /// harness-Q1, harness-Q2, harness-Q3, harness-Q6.
     fn check(&self, newest: u32, before: &Image, after: &Image) -> Result<State, Violation> {
         let (model, cut) = (&self.life.model, self.cut);
         if newest < cut.acked {
             let why = format!("transaction {newest} recovered, {} acknowledged", cut.acked);
-            return Err(Violation::new("Q2", why));
+            return Err(Violation::new("harness-Q2", why));
         }
         let last = *model.states.keys().last().expect("the first state");
         if newest > last || model.dropped.is_some_and(|t| t <= newest) {
             let why = format!("transaction {newest} recovered, which never was");
-            return Err(Violation::new("Q1", why));
+            return Err(Violation::new("harness-Q1", why));
         }
         let (_, state) = model.states.range(..=newest).next_back().expect("first");
         for (block, content) in &state.meta {
             let found = after.block(block.0);
             if found != *content {
                 let why = difference(*block, newest, &found, content);
-                return Err(Violation::new("Q1", why));
+                return Err(Violation::new("harness-Q1", why));
             }
         }
         for (block, data) in state.data.iter().filter(|(_, d)| d.ordered) {
@@ -182,20 +188,20 @@ impl Judge<'_> {
             });
             if !again && after.block(block.0) != data.content {
                 let why = format!("ordered data of block {block} is lost, transaction {newest}");
-                return Err(Violation::new("Q6", why));
+                return Err(Violation::new("harness-Q6", why));
             }
         }
         for owned in &model.owned {
             let whole = owned.from <= cut.ticks.0 && cut.ticks.1 < owned.until;
             if whole && before.block(owned.block.0) != after.block(owned.block.0) {
                 let why = format!("recovery changed file data in block {}", owned.block);
-                return Err(Violation::new("Q3", why));
+                return Err(Violation::new("harness-Q3", why));
             }
         }
         Ok(state.clone())
     }
 
-    /// H12: where homes cannot be read, recovery says so or does not need them; it never invents their content.
+    /// hazards-H12: where homes cannot be read, recovery says so or does not need them; it never invents their content.
     fn unreadable(&self, rng: &mut Rng) -> Result<(), Violation> {
         let life = self.life;
         let disk = SpecDisk::from_image(
@@ -210,7 +216,7 @@ impl Judge<'_> {
         }
         let queue = Queue::new(disk.clone() as Arc<dyn BlockDevice>);
         let opened = open(queue, life.layout.place.clone());
-        let opened = opened.map_err(|e| Violation::new("Q0", e.to_string()))?;
+        let opened = opened.map_err(|e| Violation::new("harness-Q0", e.to_string()))?;
         let Opened::NeedsRecovery(log) = opened else {
             return Ok(());
         };
@@ -219,7 +225,8 @@ impl Judge<'_> {
             Err(_) => {
                 let same = disk.visible() == self.cut.image;
                 let why = "a refused recovery has changed the device";
-                same.then_some(()).ok_or_else(|| Violation::new("Q0", why))
+                same.then_some(())
+                    .ok_or_else(|| Violation::new("harness-Q0", why))
             }
             Ok((_, report)) => {
                 let newest = report.end.prev().0;

@@ -106,7 +106,7 @@ impl Life {
         // What is late there is a write of the life before: recovery meets it, not the next life.
         let odd = Some(self.setup.workload.odd).filter(|odd| *odd != Odd::LateLog);
         let queue = Queue::new(device(&disk, odd.unwrap_or_default(), seed));
-        let failed = |e: JournalError| Violation::new("Q7", e.to_string());
+        let failed = |e: JournalError| Violation::new("harness-Q7", e.to_string());
         let journal = match open(queue.clone(), self.layout.place.clone()).map_err(failed)? {
             Opened::Clean(log) => {
                 // Recovery has skipped a number: until the first commit it is the newest one.
@@ -114,7 +114,7 @@ impl Life {
                 log.start(self.options.clone()).map_err(failed)?
             }
             Opened::NeedsRecovery(_) => {
-                return Err(Violation::new("Q7", "a recovered log is not clean"));
+                return Err(Violation::new("harness-Q7", "a recovered log is not clean"));
             }
         };
         let shared = Arc::new(Shared {
@@ -172,13 +172,13 @@ impl Life {
         self.check_data(&disk)
     }
 
-    /// Q5.
+    /// harness-Q5.
     fn check_data(&self, disk: &SpecDisk) -> Result<(), Violation> {
         let visible = disk.visible();
         for (block, data) in &self.model.now.data {
             if visible.block(block.0) != data.content {
                 let why = format!("file data of block {block} was overwritten");
-                return Err(Violation::new("Q5", why));
+                return Err(Violation::new("harness-Q5", why));
             }
         }
         Ok(())
@@ -323,7 +323,7 @@ impl Player {
         Ok(())
     }
 
-    /// H21: half an operation. No later state may be found: the journal has to abort before it commits this one.
+    /// hazards-H21: half an operation. No later state may be found: the journal has to abort before it commits this one.
     fn drop_half(&mut self, mut handle: Handle<'_>) -> Result<(), JournalError> {
         let shared = self.shared.clone();
         let mut model = shared.model.lock();

@@ -30,7 +30,7 @@ use varve_journal as journal;
 /// What was found wrong.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// `Q1` and so on.
+    /// Its label, as `harness-Q1`.
     pub property: &'static str,
     /// Where and how.
     pub text: String,
@@ -72,7 +72,7 @@ pub struct Workload {
     pub odd: odd::Odd,
     /// One in so many new contents is all zeros; 0: none.
     pub zeros_one_in: u64,
-    /// Blocks that are free are discarded, once what freed them is committed (A2 of `ext4::balloc`).
+    /// Blocks that are free are discarded, once what freed them is committed (balloc-A2).
     pub discards: bool,
     /// Blocks change their owners all the time; nothing else happens.
     pub churn: bool,
@@ -278,7 +278,7 @@ fn simulate<T>(
         (_, Some(Err(v))) => Err(v),
         (failure, _) => {
             let why = failure.map_or("no value".into(), |f| f.to_string());
-            Err(Violation::new("Q7", format!("{why}; {replay}")))
+            Err(Violation::new("harness-Q7", format!("{why}; {replay}")))
         }
     }
 }

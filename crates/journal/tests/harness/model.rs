@@ -87,7 +87,7 @@ impl Model {
         block.into()
     }
 
-    /// A free block that may be used again (H18).
+    /// A free block that may be used again (hazards-H18).
     pub fn reusable(&self, rng: &mut Rng, committed: Tid, range: (u64, u64)) -> Option<BlockNo> {
         let free = self.free.iter();
         let list: Vec<BlockNo> = free

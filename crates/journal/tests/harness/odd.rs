@@ -12,14 +12,14 @@ use std::sync::Arc;
 pub enum Odd {
     #[default]
     Nothing,
-    /// Cached home writes are carried out when the host waits for them, up to 3 ms later: behind commands that were sent meanwhile (R10).
+    /// Cached home writes are carried out when the host waits for them, up to 3 ms later: behind commands that were sent meanwhile (hazards-R10).
     LateHomes,
-    /// A REMAP is carried out when the host waits for it, up to 3 ms later: behind commands that were sent meanwhile (X4, R14).
+    /// A REMAP is carried out when the host waits for it, up to 3 ms later: behind commands that were sent meanwhile (home_remap-X4, hazards-R14).
     LateRemaps,
-    /// Every third REMAP fails (R24).
+    /// Every third REMAP fails (hazards-R24).
     RefusesRemaps,
     /// While recovery sends its first REMAP, a log write of the life before lands in the block that the first pair points at: the host
-    /// was reset, the device was not (R11).
+    /// was reset, the device was not (hazards-R25).
     LateLog,
 }
 
@@ -84,7 +84,7 @@ impl OddDevice {
                     .disk
                     .submit(Request::write(at, Class::JournalMetadata, stray));
                 drop(state);
-                // Completed before the REMAP is submitted (S8).
+                // Completed before the REMAP is submitted (remap-S8).
                 match self.disk.wait(stray) {
                     Ok(_) => Late::Sent(self.disk.submit(request)),
                     Err(e) => Late::Failed(e),

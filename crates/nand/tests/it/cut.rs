@@ -1,4 +1,4 @@
-//! N5: for random traces, the cut at every boundary equals an event-driven reference model.
+//! nand-N5: for random traces, the cut at every boundary equals an event-driven reference model.
 
 use base::{Bytes, Rng, Time, fill};
 use std::collections::{BTreeMap, BTreeSet};

@@ -55,7 +55,10 @@ fn again(media: Media, cells: Cells) -> Nand {
 
 fn rule(result: Result<impl std::fmt::Debug, NandError>) -> &'static str {
     match result {
-        Err(NandError::Rule { rule, .. }) => &rule[..2],
+        Err(NandError::Rule { rule, .. }) => rule
+            .split(':')
+            .next()
+            .expect("a rule begins with its label"),
         other => panic!("expected a broken rule, got {other:?}"),
     }
 }
@@ -308,19 +311,22 @@ fn a_word_line_of_three_bits_is_one_operation() {
     };
     let line = || vec![page(1), page(2), page(3)];
     let mut nand = chips(tlc, Cells::default());
-    assert_eq!(rule(nand.program(Time(0), at(0, 0), page(1))), "N6");
+    assert_eq!(rule(nand.program(Time(0), at(0, 0), page(1))), "nand-N6");
     assert_eq!(
         rule(nand.program_word_line(Time(0), at(0, 1), line())),
-        "N6"
+        "nand-N6"
     );
     let short = vec![page(1)];
-    assert_eq!(rule(nand.program_word_line(Time(0), at(0, 0), short)), "N6");
+    assert_eq!(
+        rule(nand.program_word_line(Time(0), at(0, 0), short)),
+        "nand-N6"
+    );
     let span = nand.program_word_line(Time(0), at(0, 0), line()).unwrap();
     assert_eq!(span.end.0 - span.start.0, 100_000, "one tPROG");
     assert_eq!(span.start.0, 3 * 520, "three transfers");
     assert_eq!(
         rule(nand.program_word_line(Time(0), at(0, 0), line())),
-        "N2"
+        "nand-N2"
     );
     for level in FaultLevel::ALL {
         for seed in 0..100 {
@@ -342,7 +348,7 @@ fn a_word_line_of_three_bits_is_one_operation() {
     };
     let why = bad.check().unwrap_err();
     assert!(
-        why.contains("pages_per_block = 25") && why.contains("N6"),
+        why.contains("pages_per_block = 25") && why.contains("nand-N6"),
         "{why}"
     );
     bad = Geometry { nop: 2, ..tlc };
@@ -364,11 +370,11 @@ fn planes_work_together_at_the_same_page() {
     );
     assert_eq!(nand.stats().programs, 2);
     let uneven = vec![(at(0, 1), page(1)), (at(1, 2), page(2))];
-    assert_eq!(rule(nand.program_planes(Time(0), uneven)), "N7");
+    assert_eq!(rule(nand.program_planes(Time(0), uneven)), "nand-N7");
     let same = vec![(at(0, 1), page(1)), (at(2, 1), page(2))];
-    assert_eq!(rule(nand.program_planes(Time(0), same)), "N7");
-    assert_eq!(rule(nand.program_planes(Time(0), Vec::new())), "N7");
-    assert_eq!(rule(nand.program_planes(Time(0), both(0))), "N1");
+    assert_eq!(rule(nand.program_planes(Time(0), same)), "nand-N7");
+    assert_eq!(rule(nand.program_planes(Time(0), Vec::new())), "nand-N7");
+    assert_eq!(rule(nand.program_planes(Time(0), both(0))), "nand-N1");
     assert!(
         matches!(nand.peek(at(1, 1)), Cell::Erased),
         "nothing happened"
@@ -378,14 +384,14 @@ fn planes_work_together_at_the_same_page() {
         ..MLC
     };
     let mut wide = chips(two_dies, Cells::default());
-    assert_eq!(rule(wide.program_planes(Time(0), both(0))), "N7");
+    assert_eq!(rule(wide.program_planes(Time(0), both(0))), "nand-N7");
     let start = nand.all_free();
     let span = nand.erase_planes(start, &[BlockId(0), BlockId(1)]).unwrap();
     assert_eq!(span.end.0 - start.0, 300_000);
     assert!(matches!(nand.peek(at(0, 0)), Cell::Erased) && nand.wear_of(BlockId(1)) == 1);
     assert_eq!(
         rule(nand.erase_planes(start, &[BlockId(0), BlockId(2)])),
-        "N7"
+        "nand-N7"
     );
     nand.fail_next_program(BlockId(1));
     let failed = nand.program_planes(nand.all_free(), both(0));
@@ -412,7 +418,7 @@ fn going_back_is_counted_where_it_is_only_advised_against() {
     nand.program(Time(0), at(0, 3), page(1)).unwrap();
     nand.program(Time(0), at(0, 1), page(1)).unwrap();
     assert_eq!(nand.stats().backward, 1);
-    assert_eq!(rule(nand.program(Time(0), at(0, 1), page(1))), "N1");
+    assert_eq!(rule(nand.program(Time(0), at(0, 1), page(1))), "nand-N1");
     nand.program(Time(0), at(0, 4), page(1)).unwrap();
     assert_eq!(nand.stats().backward, 1);
 }
@@ -582,7 +588,7 @@ fn the_factory_marks_at_most_two_percent_and_the_mark_holds() {
             continue;
         };
         let mut nand = Nand::new(media, TIMING);
-        assert_eq!(rule(nand.erase(Time(0), bad)), "N3");
+        assert_eq!(rule(nand.erase(Time(0), bad)), "nand-N3");
         nand.mark_bad(BlockId(0));
         assert_eq!(nand.power_off(Time(0), 0).bad_blocks(), (factory, 1));
     }

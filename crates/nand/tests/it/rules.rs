@@ -1,4 +1,4 @@
-//! Rules N1 to N3, wear, timing and forks.
+//! Rules nand-N1 to nand-N3, wear, timing and forks.
 
 use base::{Bytes, Time, fill};
 use varve_nand::{
@@ -41,7 +41,10 @@ fn page(byte: u8) -> Page {
 
 fn rule(result: Result<varve_nand::Span, NandError>) -> &'static str {
     match result {
-        Err(NandError::Rule { rule, .. }) => &rule[..2],
+        Err(NandError::Rule { rule, .. }) => rule
+            .split(':')
+            .next()
+            .expect("a rule begins with its label"),
         other => panic!("expected a broken rule, got {other:?}"),
     }
 }
@@ -50,17 +53,17 @@ fn rule(result: Result<varve_nand::Span, NandError>) -> &'static str {
 fn rules_are_enforced() {
     let mut n = Nand::new(Media::blank(GEOMETRY), TIMING);
     n.program(Time(0), at(0, 1), page(1)).unwrap();
-    assert_eq!(rule(n.program(Time(0), at(0, 1), page(1))), "N1");
-    assert_eq!(rule(n.program(Time(0), at(0, 0), page(1))), "N2");
+    assert_eq!(rule(n.program(Time(0), at(0, 1), page(1))), "nand-N1");
+    assert_eq!(rule(n.program(Time(0), at(0, 0), page(1))), "nand-N2");
     n.program(Time(0), at(0, 3), page(1)).unwrap();
     n.erase(Time(0), BlockId(0)).unwrap();
     n.program(Time(0), at(0, 0), page(2)).unwrap();
     n.mark_bad(BlockId(1));
-    assert_eq!(rule(n.program(Time(0), at(1, 0), page(1))), "N3");
-    assert_eq!(rule(n.erase(Time(0), BlockId(1))), "N3");
-    assert_eq!(rule(n.program(Time(0), at(99, 0), page(1))), "N0");
+    assert_eq!(rule(n.program(Time(0), at(1, 0), page(1))), "nand-N3");
+    assert_eq!(rule(n.erase(Time(0), BlockId(1))), "nand-N3");
+    assert_eq!(rule(n.program(Time(0), at(99, 0), page(1))), "nand-N0");
     let big = Page::new(vec![fill::zeros(4096), fill::zeros(1)], Bytes::new());
-    assert_eq!(rule(n.program(Time(0), at(2, 0), big)), "N0");
+    assert_eq!(rule(n.program(Time(0), at(2, 0), big)), "nand-N0");
 }
 
 #[test]
@@ -77,7 +80,7 @@ fn single_bit_parts_allow_partial_programs_that_only_clear_bits() {
         panic!("not written")
     };
     assert_eq!((got.slice(0, 1)[0], got.slice(512, 1)[0]), (0x0C, 0xFC));
-    assert_eq!(rule(n.program(Time(0), at(0, 0), page(0))), "N1");
+    assert_eq!(rule(n.program(Time(0), at(0, 0), page(0))), "nand-N1");
 }
 
 #[test]
@@ -119,7 +122,7 @@ fn dies_work_side_by_side_and_share_the_bus() {
     let bus = 4096 * 5;
     assert_eq!((a.start.0, a.end.0), (bus, bus + 800_000));
     assert_eq!(b.start.0, 2 * bus, "the bus is busy, the die is not");
-    assert_eq!(c.start, a.end, "N4: the die is busy");
+    assert_eq!(c.start, a.end, "nand-N4: the die is busy");
     let (_, end) = n.read(Time(10_000_000), at(1, 0), 4096);
     assert_eq!(end.0, 10_000_000 + 50_000 + bus);
 }
@@ -249,7 +252,7 @@ fn blocks_in_slc_mode_are_faster_live_longer_and_have_fewer_pages() {
     for block in [1, 4] {
         nand.program(now, at(block, 2), page(1)).unwrap();
     }
-    assert_eq!(rule(nand.program(now, at(2, 2), page(1))), "N0");
+    assert_eq!(rule(nand.program(now, at(2, 2), page(1))), "nand-N0");
     let erases = |nand: &mut Nand, block| {
         let done = (0..200).take_while(|_| nand.erase(now, BlockId(block)).is_ok());
         done.count()

@@ -218,7 +218,7 @@ impl GroupDesc {
         None
     }
 
-    /// Stores the checksum that the features of the volume ask for (`metadata_csum`, `uninit_bg` or none).
+    /// Stores the checksum that the features of the volume ask for (`metadata_csum`, `uninit_bg` or none; ondisk-I3).
     pub fn update_checksum(&mut self, sb: &Superblock, group: u32) {
         if let Some(crc) = self.computed_checksum(sb, group) {
             put_le16(&mut self.raw, CHECKSUM_AT, crc);

@@ -356,7 +356,7 @@ impl Inode {
         }
         seed.inode(ino, self.generation()).crc(&image)
     }
-    /// Stores the checksum (only for volumes with `metadata_csum`).
+    /// Stores the checksum (only for volumes with `metadata_csum`; ondisk-I3).
     pub fn update_checksum(&mut self, seed: FsSeed, ino: Ino) {
         let crc = self.computed_checksum(seed, ino);
         put_le16(&mut self.raw, CHECKSUM_LO_AT, crc as u16);

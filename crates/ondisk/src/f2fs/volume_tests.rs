@@ -323,7 +323,7 @@ proptest! {
         prop_assert_eq!((block.kind(), block.entry(at)), (Some(SummaryKind::Data), owner));
     }
 
-    /// G3 for whatever geometry is accepted; no change of the bytes makes anything panic.
+    /// geometry-G3 for whatever geometry is accepted; no change of the bytes makes anything panic.
     #[test]
     fn hostile_superblock(changes in proptest::collection::vec((0..108usize, any::<u8>()), 1..4), device in any::<u64>()) {
         let mut raw = superblock().bytes().to_vec();

@@ -1,4 +1,4 @@
-//! Two runs of one seed are one run (S1, S2).
+//! Two runs of one seed are one run (sqlite-S1, sqlite-S2).
 
 use crate::common;
 use common::{connect, files, rows, simulated, workload};

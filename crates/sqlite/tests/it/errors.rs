@@ -186,7 +186,7 @@ fn code_of(error: &rusqlite::Error) -> i32 {
         .expect("an error of SQLite")
 }
 
-/// S3: without the catch the process would abort.
+/// sqlite-S3: without the catch the process would abort.
 #[test]
 fn a_panic_in_a_callback_is_an_error_and_its_payload_is_kept() {
     let fs = Faulty::new();
@@ -332,7 +332,7 @@ fn a_connection_that_outlives_its_registration_can_only_be_closed() {
     vfs.unmount().unwrap();
 }
 
-/// S1: a file of the host would make the run depend on it.
+/// sqlite-S1: a file of the host would make the run depend on it.
 #[test]
 fn the_default_vfs_opens_no_host_file_in_a_simulation() {
     simulated(SimConfig::default(), |_| {

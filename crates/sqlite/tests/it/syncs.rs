@@ -1,4 +1,4 @@
-//! Which writes and syncs a transaction makes (S6), against what SQLite's own unix VFS does.
+//! Which writes and syncs a transaction makes (sqlite-S6), against what SQLite's own unix VFS does.
 
 use crate::common;
 use common::connect;
@@ -14,7 +14,7 @@ use vfs::spy::{Call, SpyFs};
 /// of d the database, j its journal, w its WAL, D the directory.
 ///
 /// Recorded with `strace -f -y -e trace=fsync,fdatasync,unlink,ftruncate,pwrite64` from Python's sqlite3 module on
-/// Linux (SQLite 3.40.1 as Debian builds it: fdatasync for files and directories), less the `-shm` file (S7).
+/// Linux (SQLite 3.40.1 as Debian builds it: fdatasync for files and directories), less the `-shm` file (sqlite-S7).
 const UNIX: [(&str, &str, &str); 20] = [
     ("delete", "off", "Wj Wd Uj | Wj Wd Uj |"),
     (
@@ -168,7 +168,11 @@ fn calls_are_those_of_the_unix_vfs() {
                 }
             )
         });
-        assert_eq!(full_syncs.count(), 0, "S6: every sync is an fdatasync");
+        assert_eq!(
+            full_syncs.count(),
+            0,
+            "sqlite-S6: every sync is an fdatasync"
+        );
     }
 }
 

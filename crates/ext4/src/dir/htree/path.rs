@@ -111,7 +111,7 @@ impl Path {
             .find_map(|frame| frame.index.dx.entries.get(frame.at + 1))
             .map(|pair| pair.hash)
     }
-    /// I3: true if a name of this hash may stand in the leaf.
+    /// dir-I3: true if a name of this hash may stand in the leaf.
     pub(in crate::dir) fn covers(&self, hash: u32) -> bool {
         let below_next = match self.next_hash() {
             None => true,

@@ -1,6 +1,6 @@
 //! Inserting into a hash tree: split of a leaf, of an index block, and growth by a level.
 //!
-//! Each step appends first and writes then (I1 of `dir`), and leaves a whole tree behind, so an insert that finds the disk
+//! Each step appends first and writes then (dir-I1), and leaves a whole tree behind, so an insert that finds the disk
 //! full half way has lost nothing.
 
 use super::super::layout;
@@ -146,7 +146,7 @@ fn split_leaf(io: &mut dyn DirIo, path: &mut Path, leaf: &Leaf) -> FsResult<u32>
     })
 }
 
-/// I3: a split of a leaf with stray hashes would put an index pair out of order.
+/// dir-I3: a split of a leaf with stray hashes would put an index pair out of order.
 fn check_range(
     io: &dyn DirIo,
     path: &Path,

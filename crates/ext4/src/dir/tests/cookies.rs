@@ -1,4 +1,4 @@
-//! I4: reading in small pieces while the directory changes.
+//! dir-I4: reading in small pieces while the directory changes.
 
 use super::memory::{Memory, Setup, USUAL, setups};
 use crate::dir::{insert, read_entries, remove};

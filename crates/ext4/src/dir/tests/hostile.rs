@@ -1,4 +1,4 @@
-//! I5: damage of every kind ends in an error that names the place, or in an answer; never in a panic or an endless loop.
+//! dir-I5: damage of every kind ends in an error that names the place, or in an answer; never in a panic or an endless loop.
 
 use super::memory::{Memory, Setup, USUAL};
 use crate::dir::{
@@ -243,7 +243,7 @@ fn leaf_with_stray_names_is_not_split() {
     assert!(errors.peek().is_some(), "both leaves fill up");
     assert!(
         errors.all(|text| text.contains("outside of the leaf's range")),
-        "I3"
+        "dir-I3"
     );
 }
 

@@ -208,7 +208,7 @@ fn a_second_entry_of_a_name_is_refused() {
     }
 }
 
-/// I1: at every number of blocks the disk may have, an insert that does not fit leaves a whole directory with the old names.
+/// dir-I1: at every number of blocks the disk may have, an insert that does not fit leaves a whole directory with the old names.
 #[test]
 fn full_disk() {
     for setup in [
@@ -307,7 +307,7 @@ fn full_index() {
         }
         assert_eq!(dir.blocks.len(), 4, "nothing can be split");
     };
-    assert_eq!(dir.blocks, before, "I1: nothing changed");
+    assert_eq!(dir.blocks, before, "dir-I1: nothing changed");
 }
 
 /// What an insert writes is what it changes: the entry, the length of the one before it, the checksum.

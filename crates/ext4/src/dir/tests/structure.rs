@@ -56,10 +56,10 @@ pub fn check(dir: &Memory) -> (Vec<Vec<u8>>, u8) {
         );
         for name in leaf_names(dir, &dir.blocks[block as usize]) {
             let hash = layout::name_hash(&dir.facts, None, &name).major;
-            assert!(hash >= begin & !1, "I3: below the range");
+            assert!(hash >= begin & !1, "dir-I3: below the range");
             assert!(
                 end.is_none_or(|end| hash < end & !1 || (end & 1 == 1 && hash == end & !1)),
-                "I3: above the range"
+                "dir-I3: above the range"
             );
             names.push(name);
         }
@@ -68,7 +68,7 @@ pub fn check(dir: &Memory) -> (Vec<Vec<u8>>, u8) {
 }
 
 fn leaf_names(dir: &Memory, block: &[u8]) -> Vec<Vec<u8>> {
-    layout::verify_leaf(&dir.facts, block).expect("I2: checksum");
+    layout::verify_leaf(&dir.facts, block).expect("dir-I2: checksum");
     let limit = layout::leaf_limit(&dir.facts);
     assert_eq!(block.len(), BLOCK_BYTES);
     let entries = DirEntries::new(&block[..limit]).map(|entry| entry.expect("a whole leaf"));

@@ -1,7 +1,7 @@
 //! What the records of some epochs mean for home: which nodes and directory pages they touch, which blocks and orphans there are.
 //!
 //! Nothing is read or written here. Epochs come in order. Inside an epoch two inodes' records have no order, and need none: a number or
-//! a block that is given back in an epoch is not handed out again before that epoch is committed, or applied (I6).
+//! a block that is given back in an epoch is not handed out again before that epoch is committed, or applied (f2fs-journal-I6).
 
 use crate::fault;
 use crate::journal::redo::page_of;
@@ -75,7 +75,7 @@ pub(crate) struct Fold<'a> {
     pub(in crate::journal) orphans: BTreeMap<Ino, bool>,
     /// Segments as home' has them.
     pub(in crate::journal) segs: HomeChanges,
-    /// Blocks to release when the pack is durable (A6).
+    /// Blocks to release when the pack is durable (apply-A6).
     pub(in crate::journal) freed: Vec<BlockAddr>,
     /// Records, but for those of blocks' owners.
     pub(in crate::journal) records: u64,
@@ -101,7 +101,7 @@ impl<'a> Fold<'a> {
     /// Adds the next epoch. `home` answers what is valid at home in a segment.
     ///
     /// # Errors
-    /// I3: a record contradicts what home or an earlier one says.
+    /// f2fs-journal-I3: a record contradicts what home or an earlier one says.
     pub fn add(
         &mut self,
         epoch: Epoch,
@@ -115,7 +115,9 @@ impl<'a> Fold<'a> {
                 self.order += 1;
                 self.one(group.ino, record, &mut blocks).map_err(|why| {
                     let (ino, epoch) = (group.ino, epoch.0);
-                    FsError::corrupt(format!("I3: epoch {epoch}, inode {ino}: {record:?}: {why}"))
+                    FsError::corrupt(format!(
+                        "f2fs-journal-I3: epoch {epoch}, inode {ino}: {record:?}: {why}"
+                    ))
                 })?;
             }
         }
@@ -310,7 +312,7 @@ impl<'a> Fold<'a> {
                 let first = map.ones().next().unwrap_or(BLOCKS_PER_SEG);
                 let epoch = epoch.0;
                 FsError::corrupt(format!(
-                    "I3: epoch {epoch} {what} block {first} of segment {seg}"
+                    "f2fs-journal-I3: epoch {epoch} {what} block {first} of segment {seg}"
                 ))
             };
             let twice = both(&of.taken, valid);
@@ -335,7 +337,10 @@ impl<'a> Fold<'a> {
         if let Some(seg) = self.geo.segno(addr) {
             let valid = self.segs.entry(seg).or_insert_with(|| home(seg));
             let was = valid.set(self.geo.offset_in_seg(addr));
-            assert!(!was, "I6: apply wrote over block {addr}, which is in use");
+            assert!(
+                !was,
+                "f2fs-journal-I6: apply wrote over block {addr}, which is in use"
+            );
         }
     }
 

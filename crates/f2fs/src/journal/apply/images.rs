@@ -1,4 +1,4 @@
-//! What nodes and directory pages are after epoch T (A1).
+//! What nodes and directory pages are after epoch T (apply-A1).
 
 use super::Fold;
 use crate::F2fs;
@@ -131,7 +131,7 @@ impl<'f, 'a> Images<'f, 'a> {
         let entry = self.home_entry(nid)?;
         if !entry.addr.is_data() {
             return Err(FsError::corrupt(format!(
-                "I3: node {nid} is changed, and was never made"
+                "f2fs-journal-I3: node {nid} is changed, and was never made"
             )));
         }
         let block = self.block(entry.addr)?;
@@ -192,12 +192,12 @@ impl<'f, 'a> Images<'f, 'a> {
         let mut block = base.to_vec();
         for record in &node.records[image.unwrap_or(0)..] {
             let done = redo::node(&mut block, nid, node.ino, features, record)?;
-            debug_assert!(done, "I3: {record:?} stands with node {nid}");
+            debug_assert!(done, "f2fs-journal-I3: {record:?} stands with node {nid}");
         }
         Ok(block.into())
     }
 
-    /// I3. Live may name places of directory pages already that home does not have yet.
+    /// f2fs-journal-I3. Live may name places of directory pages already that home does not have yet.
     fn assert_same(&self, nid: Nid, redone: &[u8], live: &[u8]) {
         let (a, b) = (self.plain(redone), self.plain(live));
         if a == b {
@@ -205,7 +205,7 @@ impl<'f, 'a> Images<'f, 'a> {
         }
         let at = a.iter().zip(&b).position(|(a, b)| a != b).unwrap_or(0);
         panic!(
-            "I3: node {nid} ({:?}) after epoch {}: byte {at} is {} by records and {} live; records: {:?}",
+            "f2fs-journal-I3: node {nid} ({:?}) after epoch {}: byte {at} is {} by records and {} live; records: {:?}",
             footer(live),
             self.target.0,
             a[at],
@@ -277,7 +277,7 @@ impl<'f, 'a> Images<'f, 'a> {
             }
             let Some(child) = self.way_node(nid)? else {
                 return Err(FsError::corrupt(format!(
-                    "I3: directory {dir} leads to node {nid}, which is free"
+                    "f2fs-journal-I3: directory {dir} leads to node {nid}, which is free"
                 )));
             };
             let foot = footer(&child);
@@ -301,7 +301,7 @@ impl<'f, 'a> Images<'f, 'a> {
             None if says.is_data() => Some(says),
             None => {
                 return Err(FsError::corrupt(format!(
-                    "I3: page {page} of directory {dir} says NEW at home"
+                    "f2fs-journal-I3: page {page} of directory {dir} says NEW at home"
                 )));
             }
         };
@@ -327,7 +327,7 @@ impl<'f, 'a> Images<'f, 'a> {
                     let redone = self.redone_page(dir, page, slot)?;
                     assert!(
                         redone == live,
-                        "I3: page {page} of directory {dir} after epoch {} differs from its records",
+                        "f2fs-journal-I3: page {page} of directory {dir} after epoch {} differs from its records",
                         self.target.0
                     );
                 }
@@ -341,7 +341,7 @@ impl<'f, 'a> Images<'f, 'a> {
                 {
                     assert!(
                         redone == live,
-                        "I3: page {page} of directory {dir} after epoch {} is another one by its records",
+                        "f2fs-journal-I3: page {page} of directory {dir} after epoch {} is another one by its records",
                         self.target.0
                     );
                 }

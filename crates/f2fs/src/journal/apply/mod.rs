@@ -9,26 +9,26 @@
 //! copies, summaries, and the pack but for its last block; that lands; a flush; the last block, non-volatile; then memory.
 //!
 //! Why a cut at any moment leaves AP or T, and live is never wrong:
-//! - A1 (I2, I3) an image is the state after T of its node or page and of nothing else. Either no epoch behind T has touched it (`ll <= T`, seen
+//! - A1 (f2fs-journal-I2, f2fs-journal-I3) an image is the state after T of its node or page and of nothing else. Either no epoch behind T has touched it (`ll <= T`, seen
 //!   under the lock under which a change and its `ll` are made, together with the copy): then live is that state, whatever happened up to T
 //!   (fast-forward). Or it is the block at home, or zeros if it was born since, with the records up to T redone. Test builds do both and compare;
-//! - A2 (I3) NAT, SIT, orphans and counts of the pack come from home and the records up to T, and from the places given out here;
-//!   from live come only: places of logs (V10), owners in summaries (V11), ages, hints;
+//! - A2 (f2fs-journal-I3) NAT, SIT, orphans and counts of the pack come from home and the records up to T, and from the places given out here;
+//!   from live come only: places of logs (home-V10), owners in summaries (home-V11), ages, hints;
 //! - A3 what a removed node or directory page had at home is looked up at home, never in a record and never live: live may have seen
 //!   another place meanwhile (an apply moves nodes and directory blocks, and nobody else does);
-//! - A4 (I6) nothing is overwritten that the last durable pack or a record behind it refers to: places come from the live table,
+//! - A4 (f2fs-journal-I6) nothing is overwritten that the last durable pack or a record behind it refers to: places come from the live table,
 //!   where whatever is valid live, at home, or was freed in an epoch that is not applied is held; NAT, SIT and pack go to the other copies;
-//! - A5 the pack's last block goes out when all the others have landed and a flush has begun and ended since (C2, C4 of
-//!   [`checkpoint`](crate::checkpoint)). A cut before: the old pack, AP, and the ring still has AP+1 and all behind it; what was written
+//! - A5 the pack's last block goes out when all the others have landed and a flush has begun and ended since (f2fs-checkpoint-C2, f2fs-checkpoint-C4).
+//!   A cut before: the old pack, AP, and the ring still has AP+1 and all behind it; what was written
 //!   lies in blocks that are free there. A cut behind: T, from the same block that names T: state and mark become durable in one write;
-//! - A6 (I6, I8) blocks that epochs up to T freed or apply replaced are released, and the tail of the ring moves, only behind that. Which
+//! - A6 (f2fs-journal-I6, f2fs-journal-I8) blocks that epochs up to T freed or apply replaced are released, and the tail of the ring moves, only behind that. Which
 //!   blocks: those that home had, or an epoch up to T took, and home' has not. Each is released once, by that rule and no other:
 //!   a second release would come when it has a new owner already;
 //! - A7 live takes the new place of a node or directory page if it is still the same life of it: its place is what home had, or none and it was
 //!   born up to T. Else the new place is given up live at once: it stays held, as home' has it, until the epoch that freed it is applied.
 //!   Before and after the change both places hold what a reader may expect: the old one is held until A6;
-//! - A8 (I9) a node or page becomes clean only when the pack is durable and live names the new place, and only if `ll <= T` then;
-//! - A9 after a failed write the mount is latched and no pack follows (C7).
+//! - A8 (f2fs-journal-I9) a node or page becomes clean only when the pack is durable and live names the new place, and only if `ll <= T` then;
+//! - A9 after a failed write the mount is latched and no pack follows (f2fs-checkpoint-C7).
 //!
 //! When everything is applied and nobody changes anything, home and live are equal ([`F2fs::assert_home_is_live`]).
 
@@ -121,7 +121,7 @@ impl F2fs {
     }
 
     /// Commits `epoch`, the one behind the last committed: `keep` adds it to the committed ones, and the pack that has it is its commit
-    /// block (K8 of [`commit`](super::commit)). The caller leads, the epoch is drained, its data durable. Who applied before had its target
+    /// block (f2fs-commit-K8). The caller leads, the epoch is drained, its data durable. Who applied before had its target
     /// before that; nobody else sees it until the pack is durable, or the mount latched.
     ///
     /// # Errors
@@ -182,7 +182,7 @@ impl F2fs {
     /// With a journal: checks that home says what live says. For tests, when everything is applied and nobody changes anything.
     ///
     /// # Panics
-    /// I3: if it does not.
+    /// f2fs-journal-I3: if it does not.
     pub fn check_home(&self) {
         if self.journal.is_some() {
             self.assert_home_is_live();

@@ -33,7 +33,7 @@ pub(super) struct Durable {
 }
 
 impl F2fs {
-    /// A5: writes NAT, SIT, summaries and the pack.
+    /// apply-A5: writes NAT, SIT, summaries and the pack.
     pub(super) fn write_home_pack(
         &self,
         journal: &Journal,
@@ -51,7 +51,7 @@ impl F2fs {
         let mut plug = self.queue.plug();
         let nat = self.nat.flush_home(&written.nat, &mut plug)?;
         let segs = self.segs.flush_home(&images.fold.segs, &mut plug);
-        // A pack that says more than it has: recovery would leave that epoch out (F72).
+        // A pack that says more than it has: recovery would leave that epoch out (hazards-F72).
         let ahead = u64::from(rt::mutant(Mutant::F2fsjPackAhead));
         self.cp
             .set_applied(journal.area.uuid, Epoch(target.0 + ahead));
@@ -66,7 +66,7 @@ impl F2fs {
         stats.sit_blocks += segs.sit_blocks;
         stats.ssa_blocks += segs.ssa_blocks();
         if rt::mutant(Mutant::F2fsjTailEarly) {
-            // F73.
+            // hazards-F73.
             self.move_tail(journal, target);
         }
         let nodes = written.moved.len() as u64;
@@ -75,7 +75,7 @@ impl F2fs {
         Ok(Durable { nat, segs })
     }
 
-    /// Orphans of home' (A2).
+    /// Orphans of home' (apply-A2).
     fn orphans_after(&self, images: &Images<'_, '_>) -> Vec<Ino> {
         let mut orphans: BTreeSet<Ino> = self.cp.listed_orphans().into_iter().collect();
         for (&ino, &is) in &images.fold.orphans {
@@ -87,7 +87,7 @@ impl F2fs {
         orphans.into_iter().collect()
     }
 
-    /// The pack is durable: A6, A7, A8.
+    /// The pack is durable: apply-A6, apply-A7, apply-A8.
     pub(super) fn publish_home(
         &self,
         journal: &Journal,
@@ -106,12 +106,12 @@ impl F2fs {
             target,
             &self.segs,
         )?;
-        // A8: everything can be found where it is now.
+        // apply-A8: everything can be found where it is now.
         self.nodes.applied(target);
         self.pages
             .settle_meta(|dir, page| journal.stamps.last(dir, page) <= target);
         journal.stamps.applied(target);
-        // A6.
+        // apply-A6.
         stats.released += fold.freed.len() as u64;
         self.release_home(fold.freed);
         if !rt::mutant(Mutant::F2fsjTailEarly) {
@@ -120,15 +120,15 @@ impl F2fs {
         self.note_tail(journal)
     }
 
-    /// A6: the ring may be written over up to this epoch.
+    /// apply-A6: the ring may be written over up to this epoch.
     ///
     /// # Panics
-    /// I8: if the newest durable pack does not have it.
+    /// f2fs-journal-I8: if the newest durable pack does not have it.
     fn move_tail(&self, journal: &Journal, target: Epoch) {
         let durable = self.cp.applied(&journal.area.uuid);
         assert!(
             durable.is_some_and(|durable| durable >= target),
-            "I8: the tail moves behind {target:?}, and the newest durable pack has {durable:?}"
+            "f2fs-journal-I8: the tail moves behind {target:?}, and the newest durable pack has {durable:?}"
         );
         journal.release(target);
     }
@@ -137,7 +137,7 @@ impl F2fs {
         freed.sort_unstable();
         debug_assert!(
             freed.windows(2).all(|two| two[0] != two[1]),
-            "A6: a block is released twice"
+            "apply-A6: a block is released twice"
         );
         self.segs_released(&freed);
     }
@@ -145,14 +145,17 @@ impl F2fs {
     /// Checks that nothing separates live from home. Everything is applied, and nobody changes anything.
     ///
     /// # Panics
-    /// I3: something does.
+    /// f2fs-journal-I3: something does.
     pub(crate) fn assert_home_is_live(&self) {
         let nodes = self.nat.ahead_of_home();
-        assert!(nodes.is_empty(), "I3: live and not at home: {nodes:?}");
+        assert!(
+            nodes.is_empty(),
+            "f2fs-journal-I3: live and not at home: {nodes:?}"
+        );
         let blocks = self.segs.ahead_of_home(16);
         assert!(
             blocks.is_empty(),
-            "I3: valid in one view only, live or home: {:?}",
+            "f2fs-journal-I3: valid in one view only, live or home: {:?}",
             blocks
                 .iter()
                 .map(|&b| (b, self.is_valid(b), self.owner_of(b)))
@@ -161,17 +164,21 @@ impl F2fs {
         assert_eq!(
             self.cp.usage(),
             self.space.usage(),
-            "I3: counts, home and live"
+            "f2fs-journal-I3: counts, home and live"
         );
         assert_eq!(
             self.cp.listed_orphans(),
             self.orphans.all(),
-            "I3: orphans, home and live"
+            "f2fs-journal-I3: orphans, home and live"
         );
         let dirty = (self.nodes.dirty(), self.pages.dirty_meta_pages());
-        assert_eq!(dirty, (0, 0), "I3: dirty nodes and directory pages");
+        assert_eq!(
+            dirty,
+            (0, 0),
+            "f2fs-journal-I3: dirty nodes and directory pages"
+        );
         let deferred = self.segs.deferred();
-        assert_eq!(deferred, 0, "A6: blocks that nobody releases");
+        assert_eq!(deferred, 0, "apply-A6: blocks that nobody releases");
     }
 }
 

@@ -26,7 +26,7 @@ fn apply(fs: &F2fs, target: Epoch) {
         .expect("applied");
 }
 
-/// T5: a number is freed, given out, and freed again, each in an epoch of its own, before the first of these is applied. Between the second
+/// home-T5: a number is freed, given out, and freed again, each in an epoch of its own, before the first of these is applied. Between the second
 /// and the third home has a node of which live has nothing, and live says what home said before.
 fn a_number_that_turned_twice(more: &str) {
     let fs = mounted(more);
@@ -49,9 +49,9 @@ fn a_number_that_turned_twice(more: &str) {
     let before = fs.segs.valid_blocks();
     apply(&fs, reborn);
     let live = fs.nat_get(Nid(ino.0)).expect("an entry");
-    assert_eq!(live.addr, BlockAddr::NULL, "T5: live has a node again");
+    assert_eq!(live.addr, BlockAddr::NULL, "home-T5: live has a node again");
     let after = fs.segs.valid_blocks();
-    assert_eq!(before, after, "T5: the block of a node that is gone");
+    assert_eq!(before, after, "home-T5: the block of a node that is gone");
     apply(&fs, freed_again);
     fs.check();
     fs.check_home();

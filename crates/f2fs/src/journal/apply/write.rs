@@ -68,7 +68,7 @@ impl<'f> Sender<'f> {
         self.batches.push(plug.submit());
     }
 
-    /// C2: all of it has landed.
+    /// f2fs-checkpoint-C2: all of it has landed.
     fn land(mut self) -> FsResult<()> {
         self.send();
         let mut first = Ok(());
@@ -118,7 +118,7 @@ impl F2fs {
         |seg| self.segs.home_map(seg)
     }
 
-    /// A3: what slots that became NULL had at home.
+    /// apply-A3: what slots that became NULL had at home.
     fn drop_gone_pages(&self, images: &mut Images<'_, '_>) -> FsResult<()> {
         for gone in std::mem::take(&mut images.fold.gone) {
             let node = images.home_node(gone.nid)?;
@@ -164,7 +164,7 @@ impl F2fs {
             to: placed.addr,
         };
         written.placed.entry(slot.nid).or_default().push(at);
-        // A7 (F71).
+        // apply-A7 (hazards-F71).
         let lives = self.retarget_page(Ino(dir.0), page.into(), slot.home, placed.addr, target)?;
         match lives {
             true => Ok(()),
@@ -244,7 +244,7 @@ impl F2fs {
             }
             if node.alive && !node.records.is_empty() {
                 return Err(FsError::corrupt(format!(
-                    "I3: node {nid} is changed, and was never made"
+                    "f2fs-journal-I3: node {nid} is changed, and was never made"
                 )));
             }
             written.dead += 1;

@@ -1,4 +1,4 @@
-//! The records of an inode in an epoch, with images in the place of those that they express (J3 of [`pages`](super)).
+//! The records of an inode in an epoch, with images in the place of those that they express (pages-J3).
 
 use super::Images;
 use super::scan::{Scan, node_of, stays};
@@ -137,7 +137,7 @@ impl<'a> Paged<'a> {
         }
         let images = self.images;
         let image = images.nodes.get(&nid).ok_or_else(|| {
-            FsError::corrupt(format!("J1: node {nid} is in use and has no image"))
+            FsError::corrupt(format!("pages-J1: node {nid} is in use and has no image"))
         })?;
         self.logged.node += 1;
         self.image(PageKind::Node, nid.0, 0, image)
@@ -161,7 +161,9 @@ pub(super) fn record_of(
 ) -> FsResult<Record<'_>> {
     let block = image.try_into().map_err(|_| {
         let (what, len) = (what.name(), image.len());
-        FsError::corrupt(format!("J1: an image of {len} bytes, {what} {number}"))
+        FsError::corrupt(format!(
+            "pages-J1: an image of {len} bytes, {what} {number}"
+        ))
     })?;
     Ok(Record::Page {
         what,

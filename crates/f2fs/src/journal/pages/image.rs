@@ -1,4 +1,4 @@
-//! What a PAGE record has of a node, and what becomes of a node by it (J2 of [`pages`](super)).
+//! What a PAGE record has of a node, and what becomes of a node by it (pages-J2).
 //!
 //! The footer says which node it is and nothing else, the checksum is zero, slots of a directory say NULL or NEW.
 

@@ -7,10 +7,10 @@
 //! kept in memory in the same form, so that apply writes what the log holds, as JBD2's checkpoint does.
 //!
 //! What recovery and apply rely on:
-//! - J1 (I2, I3) the image of a node or directory page in the transaction of e is the state after e of it and of nothing else. Either no epoch
+//! - J1 (f2fs-journal-I2, f2fs-journal-I3) the image of a node or directory page in the transaction of e is the state after e of it and of nothing else. Either no epoch
 //!   behind e has touched it (seen under the lock under which a change and its stamp are made, together with the copy): then it is the live
-//!   one. Or it is made from the image that the epochs before e have of it, else from home, by the records of e, while nobody applies (F45);
-//! - J2 (I5) an image is a value: to redo it twice is to redo it once. Nothing of the block before it is left, but for the places of
+//!   one. Or it is made from the image that the epochs before e have of it, else from home, by the records of e, while nobody applies (hazards-F45);
+//! - J2 (f2fs-journal-I5) an image is a value: to redo it twice is to redo it once. Nothing of the block before it is left, but for the places of
 //!   directory pages, which are apply's business: an image says of such a slot whether it is used, and keeps the place that it has;
 //! - J3 redo(pages of e) = redo(records of e), of every node, page, block and orphan: a record is left out only if an image in the same
 //!   transaction has its effect, or if the block that it changed is gone after e;
@@ -18,9 +18,9 @@
 //!   apply that ends in between adds nothing that is not the same. It agrees with the records beside it; recovery takes the values from
 //!   those, and refuses a transaction in which both differ;
 //! - J5 what is kept for apply, and for the images of later epochs, is what the transaction has, byte for byte, but for NAT and SIT;
-//! - J6 (V2) the bound of an epoch is judged in pages: who is the first in an epoch to touch a block adds 4 KiB to it. What comes to more than
-//!   the whole ring nevertheless is committed by a pack (K8 of [`commit`](super::commit));
-//! - J7 (I7) a cut leaves the transaction whole or not at all, by K1 to K8: they do not ask what is in it;
+//! - J6 (reserve-V2) the bound of an epoch is judged in pages: who is the first in an epoch to touch a block adds 4 KiB to it. What comes to more than
+//!   the whole ring nevertheless is committed by a pack (f2fs-commit-K8);
+//! - J7 (f2fs-journal-I7) a cut leaves the transaction whole or not at all, by f2fs-commit-K1 to f2fs-commit-K8: they do not ask what is in it;
 //! - J8 a directory page has an image only if a slot names it after e: recovery would write a page that no slot names, and leak its block. It
 //!   refuses such an image.
 
@@ -67,7 +67,7 @@ struct Images {
 }
 
 impl F2fs {
-    /// Puts images in the place of what `closed` gathered, whose operations have ended. The caller leads (K4).
+    /// Puts images in the place of what `closed` gathered, whose operations have ended. The caller leads (f2fs-commit-K4).
     ///
     /// # Errors
     /// Damage; I/O.
@@ -89,6 +89,7 @@ impl F2fs {
             groups.extend(paged);
         }
         let bytes = groups.iter().map(|g| g.bytes.len() as u64).sum();
+        // J5: apply gets these groups, and so does the transaction.
         journal.plane.kept_instead(closed.bytes, bytes);
         #[cfg(test)]
         {
@@ -102,7 +103,7 @@ impl F2fs {
     fn live_images(&self, journal: &Journal, closed: &Closed, scan: &Scan) -> Images {
         let epoch = closed.epoch;
         let mut images = Images::default();
-        // F45.
+        // hazards-F45.
         let upto = match rt::mutant(Mutant::F2fsjPageAhead) {
             true => super::Epoch(u64::MAX),
             false => epoch,

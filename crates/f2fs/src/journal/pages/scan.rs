@@ -44,7 +44,7 @@ pub(super) fn node_of(record: &Record<'_>, ino: Nid) -> Option<Nid> {
     }
 }
 
-/// True for records that stay beside the images (J3), whatever becomes of the node.
+/// True for records that stay beside the images (pages-J3), whatever becomes of the node.
 pub(in crate::journal) fn stays(record: &Record<'_>) -> bool {
     match record {
         Record::NodeNew { .. } | Record::NodeDel { .. } => true,
@@ -91,7 +91,7 @@ impl Scan {
             } => {
                 for addr in (addr.0..).take(count.into()).map(BlockAddr) {
                     let seg = geo.segno(addr).ok_or_else(|| {
-                        FsError::corrupt(format!("J4: block {addr} is outside the main area"))
+                        FsError::corrupt(format!("pages-J4: block {addr} is outside the main area"))
                     })?;
                     let of = self.changes.segs.entry(seg).or_default();
                     of.part(alloc).set(geo.offset_in_seg(addr));

@@ -1,4 +1,4 @@
-//! NAT and SIT blocks after an epoch (J4 of [`pages`](super)).
+//! NAT and SIT blocks after an epoch (pages-J4).
 
 use super::group::record_of;
 use super::{OfTables, PagesLogged};

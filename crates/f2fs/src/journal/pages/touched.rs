@@ -1,4 +1,4 @@
-//! How many blocks the running epoch touches (J6 of [`pages`](super)): counted while operations log, so that nobody waits for it.
+//! How many blocks the running epoch touches (pages-J6): counted while operations log, so that nobody waits for it.
 //!
 //! A node or directory page has the stamp of the last epoch that changed it: who raises it is the first of his epoch. For NAT and SIT the
 //! stamps are here, a few hundred of them: blocks that share one are counted as one, and so is one that an operation of a later epoch has

@@ -3,7 +3,7 @@
 //! The order:
 //!
 //! 1. the superblock of the journal, the epoch that the pack has, the ring: which [case](cases) it is. Nothing has changed so far;
-//! 2. every block that the chain calls valid is kept from reuse, and logs go on where it says (M2);
+//! 2. every block that the chain calls valid is kept from reuse, and logs go on where it says (f2fs-mount-M2);
 //! 3. the chain is redone, epoch by epoch ([`replay`]);
 //! 4. a mount that writes: a checkpoint that says that the last epoch is applied; then a new life of the ring, empty.
 //!
@@ -12,8 +12,8 @@
 //! - R2 until the pack of step 4 is durable nothing is overwritten that the pack before or the ring refers to: a cut at any moment begins
 //!   anew at step 1, and finds the same;
 //! - R3 a ring is redone only onto the pack that it was written behind: the pack says so itself (its applied mark has its own version and the
-//!   volume's UUID). If somebody else wrote the pack, what is in the ring belongs to a state that is not there any more (F56);
-//! - R4 blocks of another life of the ring never count (F55); a new life begins when the pack that ends recovery is durable, and
+//!   volume's UUID). If somebody else wrote the pack, what is in the ring belongs to a state that is not there any more (hazards-F56);
+//! - R4 blocks of another life of the ring never count (hazards-F55); a new life begins when the pack that ends recovery is durable, and
 //!   before anything is committed.
 
 pub(crate) mod cases;
@@ -115,7 +115,7 @@ pub(crate) struct Recovered {
 }
 
 impl F2fs {
-    /// Judges the ring and redoes it in memory. Nothing is written but what P1 of [`replay`] allows.
+    /// Judges the ring and redoes it in memory. Nothing is written but what f2fs-replay-P1 allows.
     ///
     /// # Errors
     /// The case refuses the mount; a record does not fit what it is about; I/O.
@@ -197,7 +197,7 @@ impl F2fs {
     fn applied_epoch(&self, area: &JournalArea, sb: Option<&JournalSuper>) -> Option<Epoch> {
         let stamped = self.cp.applied(&area.uuid);
         if stamped.is_none() && rt::mutant(Mutant::F2fsjStampIgnored) {
-            // F56.
+            // hazards-F56.
             return sb.map(|sb| Epoch(sb.tail_epoch - 1));
         }
         stamped

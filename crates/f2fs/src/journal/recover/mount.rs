@@ -68,7 +68,7 @@ impl F2fs {
         Ok(())
     }
 
-    /// R4: the pack is durable; the ring begins anew, empty. `idle`: nobody will commit into it.
+    /// recover-R4: the pack is durable; the ring begins anew, empty. `idle`: nobody will commit into it.
     fn begin_ring(&self, recovered: &mut Recovered, idle: bool) -> FsResult<Start> {
         let sb = &mut recovered.sb;
         sb.clean = idle;

@@ -5,7 +5,7 @@
 //!   moment finds the same pack and the same ring;
 //! - P2 records are absolute, and what follows from them (counts, blocks of directories that are freed) follows from the state before and behind a
 //!   group of records, not from how often they are redone;
-//! - P3 of an epoch all blocks become valid before any is freed: no block is freed and taken in the epochs of one ring (I6), so that
+//! - P3 of an epoch all blocks become valid before any is freed: no block is freed and taken in the epochs of one ring (f2fs-journal-I6), so that
 //!   the order of its groups does not matter.
 
 use super::redo;
@@ -192,7 +192,7 @@ impl<'a> Redo<'a> {
                     self.node_image(Nid(number), ino, record)
                 }
                 PageKind::Dentries => {
-                    // J8.
+                    // pages-J8.
                     if self.page_slot(ino, page.into())? == BlockAddr::NULL {
                         return Err(FsError::corrupt(format!(
                             "journal: an image of page {page} of directory {ino}, which no slot names"

@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
     ) -> FsResult<Result<(Transaction, u32), Fault>> {
         let head = self.block(at)?;
         let incarnation = match rt::mutant(Mutant::F2fsjStaleIncarnation) {
-            // F55.
+            // hazards-F55.
             true => BlockHeader::parse(&head).map_or(incarnation, |h| h.incarnation),
             false => incarnation,
         };
@@ -324,6 +324,7 @@ impl Scan<'_, '_> {
                 // S1: it fills the ring.
                 return Ok(());
             }
+            // S2.
             let read = self.reader.transaction(self.head, sb.incarnation, epoch)?;
             let (transaction, blocks) = match read {
                 Ok((_, blocks)) if used + blocks > ring.blocks => {

@@ -1,4 +1,4 @@
-//! Images of NAT and SIT blocks against the records beside them (J4 of [`pages`](crate::journal::pages)): both say what node numbers and data
+//! Images of NAT and SIT blocks against the records beside them (pages-J4): both say what node numbers and data
 //! blocks came and went in an epoch, and must say the same. The records count; a transaction in which they differ was not made by us.
 
 use super::records::{Misfit, damaged};

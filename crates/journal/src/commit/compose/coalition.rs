@@ -20,7 +20,7 @@ pub(crate) struct Coalition<'a> {
     pub time: CommitTime,
     /// A commit block of its own ends it, as published.
     pub commit_block: bool,
-    /// No cumulative deltas: home may be garbage, so that only a full image supersedes (D2).
+    /// No cumulative deltas: home may be garbage, so that only a full image supersedes (track-D2).
     pub full_first: bool,
 }
 
@@ -123,7 +123,7 @@ fn choices(how: &Coalition, images: &[Image], revokes: usize) -> Vec<Choice> {
     choices
 }
 
-/// A record that lets the tail pass everything older of this block (R2).
+/// A record that lets the tail pass everything older of this block (track-R2).
 fn unpinned(how: &Coalition, image: &Image, choice: &Choice) -> Choice {
     let wide = cumulative(image, basis(image), choice);
     if !how.full_first && wide.bytes() <= delta_max(&image.bytes) {
@@ -135,5 +135,5 @@ fn unpinned(how: &Coalition, image: &Image, choice: &Choice) -> Choice {
 
 fn basis(image: &Image) -> &Basis {
     let basis = image.basis.as_ref();
-    basis.expect("D4: blocks of a coalition journal are tracked")
+    basis.expect("track-D4: blocks of a coalition journal are tracked")
 }

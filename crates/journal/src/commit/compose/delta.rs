@@ -1,4 +1,4 @@
-//! What to log of one block (D4, D5, D7, D8 of `track.rs`).
+//! What to log of one block (track-D4, track-D5, track-D7, track-D8).
 
 use crate::track::{Basis, Logged};
 use crate::transaction::{Image, Kind};
@@ -58,7 +58,7 @@ pub(crate) fn choose(image: &Image, basis: &Basis) -> Choice {
         basis
             .marked
             .covers(&WordMap::difference(base, &image.bytes)),
-        "D4: block {} changed outside of the marked words (H4)",
+        "track-D4: block {} changed outside of the marked words (hazards-H4)",
         image.block
     );
     if pieces.is_empty() {
@@ -89,7 +89,7 @@ pub(crate) fn delta_bytes(old: &Bytes, new: &Bytes, marked: &WordMap) -> usize {
     record_bytes(&segments(new, changed_bytes(old, new, marked)))
 }
 
-/// The same block with everything that may differ from home (D7).
+/// The same block with everything that may differ from home (track-D7).
 pub(crate) fn cumulative(image: &Image, basis: &Basis, choice: &Choice) -> Choice {
     let words = basis.since_home.union(&choice.changed);
     Choice {

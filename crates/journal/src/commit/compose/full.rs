@@ -8,7 +8,7 @@ use block::Class;
 use ondisk::jbd2::{DescriptorWriter, Format, Revoke, Tag};
 
 /// A transaction of full images with its commit block. `moved`: its log blocks may be moved home, so images of zeros are told from
-/// what reads as zeros since then (X7 of `home_remap.rs`).
+/// what reads as zeros since then (home_remap-X7).
 pub(crate) fn full(
     format: &Format,
     (tid, time): (Tid, CommitTime),
@@ -54,12 +54,12 @@ fn log_blocks(
         for image in described {
             let (logged, escaped) = escaped(&image.bytes);
             let mut tag = Tag::of(format, tid, image.block, &logged, escaped);
-            // X7, R1.
+            // home_remap-X7, hazards-R1.
             tag.zeros = moved
                 && !escaped
                 && uniform(&logged) == Some(0)
                 && !rt::mutant(Mutant::RemapZerosUnmarked);
-            // H10 has its way of making copies; R9: what is not the image must not become home.
+            // hazards-H10 has its way of making copies; hazards-R9: what is not the image must not become home.
             let same = !escaped || rt::mutant(Mutant::RemapEscaped);
             plain.push((same && !tag.zeros).then_some(out.len() as u32));
             descriptor.push(tag);

@@ -23,12 +23,12 @@ pub(crate) struct Composed {
     /// Bytes of the records of a coalition.
     pub record_bytes: u64,
     /// Where the images lie among the blocks, in their order, if a home can be pointed there: the log holds the very bytes that
-    /// home has to hold (X2 of `home_remap.rs`). Empty for a coalition.
+    /// home has to hold (home_remap-X2). Empty for a coalition.
     pub plain: Vec<Option<u32>>,
 }
 
 /// An image as it goes to the log, and whether it is escaped: one that begins with the magic number could pass for a control
-/// block of a later life of the ring (H10).
+/// block of a later life of the ring (hazards-H10).
 fn escaped(image: &Bytes) -> (Bytes, bool) {
     if !needs_escape(image) || rt::mutant(base::Mutant::NoEscape) {
         return (image.clone(), false);
@@ -51,7 +51,7 @@ pub(crate) fn full_transaction(
 pub(crate) type CommitTime = (u64, u32);
 
 /// The time of a commit behind one of time `last`. It never goes back, whatever the clock does: a transaction older than the
-/// one before it is one of an older life of the ring (H7).
+/// one before it is one of an older life of the ring (hazards-H7).
 pub(crate) fn commit_time(last: CommitTime) -> CommitTime {
     let now = rt::wall();
     (u64::try_from(now.secs).unwrap_or(0), now.nanos).max(last)

@@ -1,4 +1,4 @@
-//! Records: absolute values, so that to redo one twice is to redo it once (I5 of the journal).
+//! Records: absolute values, so that to redo one twice is to redo it once (f2fs-journal-I5).
 //!
 //! Node and directory blocks are named by node number and page, never by address: where they lie changes only in apply, and is none
 //! of the journal's business. Bytes: [`codec`](super::Records).

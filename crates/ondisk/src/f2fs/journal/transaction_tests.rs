@@ -176,7 +176,7 @@ fn blocks_of_something_else_are_refused() {
             assert!(fault.part == part && !fault.is_impossible());
         }
     }
-    // Another attempt at the same epoch in the same life: each block is sound, and T3 tells.
+    // Another attempt at the same epoch in the same life: each block is sound, and transaction-T3 tells.
     let again = filled(9, payload_of(5, true), 3).encode();
     for n in 0..5 {
         let mut mixed = good.clone();
@@ -377,6 +377,7 @@ fn it_wraps_at_every_offset() {
 }
 
 proptest! {
+    /// ondisk-I2.
     #[test]
     fn transactions_round_trip(all in vec(vec(records(), 0..8), 0..8), numbers in any::<[u64; 4]>(), small in any::<[u32; 5]>(), flags in 0u32..8,
         at in any::<prop::sample::Index>(), bit in 0u8..8)

@@ -31,7 +31,7 @@
 //! | 2 FULL | be32 CRC32C of the image as it stands in the log; the image is the next one behind the parts | 1 ESCAPED |
 //! | 3 REVOKE | be64 block numbers; `home` is their number | |
 //!
-//! These checksums are there in every format: a log without JBD2 checksums has them too (H14).
+//! These checksums are there in every format: a log without JBD2 checksums has them too (hazards-H14).
 
 mod part;
 mod writer;

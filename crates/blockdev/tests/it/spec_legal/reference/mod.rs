@@ -98,7 +98,7 @@ fn shown(blocks: &[Bytes; 2]) -> State {
     for (n, sector) in sectors.iter().enumerate() {
         assert!(
             shown.contains(&n) || *sector == OLD,
-            "I1: sector {n} was not written"
+            "spec-I1: sector {n} was not written"
         );
     }
     sectors[shown].to_vec()
