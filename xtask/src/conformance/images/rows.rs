@@ -35,8 +35,28 @@ pub const SKIPPED: &[(&str, &str)] = &[
         "f_mke2fs_baddisk",
         "about what mke2fs says of a disk with bad sectors",
     ),
+    (
+        "m_assume_storage_prezeroed",
+        "about how many blocks of a file mke2fs writes; the volume is never checked",
+    ),
+    (
+        "m_error_behavior",
+        "about what dumpe2fs shows of mke2fs' options; the volume is never checked",
+    ),
     ("m_hugefile", "a volume of 4 TiB"),
+    (
+        "m_mcsum_extjournal",
+        "about what dumpe2fs shows of a journal's device; nothing is checked",
+    ),
+    (
+        "m_mkfs_overhead",
+        "about mke2fs' sum of its overhead; the volume is never checked",
+    ),
     ("r_64bit_big_expand", "a volume of 20 TiB"),
+    (
+        "r_corrupt_fs",
+        "about resize2fs ending on a damaged volume, which is never checked",
+    ),
     ("r_bigalloc_big_expand", "a volume of 20 TiB"),
     ("r_ext4_big_expand", "a volume of 2 TiB"),
     ("r_move_itable_nostride", "skips itself on Linux"),
