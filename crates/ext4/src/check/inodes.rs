@@ -184,7 +184,7 @@ fn check_not_deleted(state: &mut State<'_>, ino: u32, inode: &Inode) {
 
 /// What an inode for values of attributes says: the times are words of it.
 fn held_values(sb: &Superblock, inode: &Inode) -> Option<Holds> {
-    let holds = sb.incompat().has(Incompat::EA_INODE) && inode.flags().has(InodeFlags::EA_INODE);
+    let holds = is_value(sb, inode);
     holds.then(|| {
         let word = |at| get_le32(inode.bytes(), at);
         let (access, change, version) = (word(0x08), word(0x0C), word(0x24));
@@ -280,17 +280,25 @@ fn is_journal(sb: &Superblock, ino: u32) -> bool {
     sb.compat().has(Compat::HAS_JOURNAL) && ino == sb.journal_ino().0
 }
 
+/// An inode that holds the value of an extended attribute, which no name leads to.
+fn is_value(sb: &Superblock, inode: &Inode) -> bool {
+    sb.incompat().has(Incompat::EA_INODE) && inode.flags().has(InodeFlags::EA_INODE)
+}
+
 fn check_flags(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) {
     let (sb, flags) = (&volume.sb, inode.flags());
     let mut bad = |what: &str| state.at_inode(ino, Kind::InodeField, what);
     // e2fsck does not look at these of reserved inodes, and nobody reads them.
     let system = (ino < sb.first_ino().0 && ino != ROOT_INO.0) || is_journal(sb, ino);
+    // Nor at these two of an inode that no name leads to.
+    let own_file = quota::kind_of(sb, ino).is_some() || ino == sb.orphan_file_ino().0;
+    let nameless = system || own_file || is_value(sb, inode);
     let fragment = get_le32(inode.bytes(), 0x70);
-    if fragment != 0 && !system {
+    if fragment != 0 && !nameless {
         bad(&format!("i_faddr = {fragment}; there are no fragments"));
     }
     let huge = sb.ro_compat().has(RoCompat::HUGE_FILE);
-    if !huge && get_le16(inode.bytes(), 0x74) != 0 && !system {
+    if !huge && get_le16(inode.bytes(), 0x74) != 0 && !nameless {
         bad("i_blocks_hi without feature huge_file");
     }
     if flags.has(InodeFlags::EXTENTS) && !sb.incompat().has(Incompat::EXTENTS) {
