@@ -22,6 +22,12 @@ pub fn excuse(case: &Case, theirs: bool, report: &Report) -> Option<&'static str
     if !theirs && target == "reserved inode 8" && only(&[Kind::MapOutside, Kind::Xattr]) {
         return Some("attributes of the journal's inode: Linux refuses them, e2fsck does not look");
     }
+    let first = || report.findings.iter().any(|f| f.what.contains("s_first"));
+    if !theirs && target == "journal superblock" && only(&[Kind::JournalSuperblock]) && first() {
+        return Some(
+            "first block of the log: Linux refuses an impossible one, e2fsck does not look",
+        );
+    }
     let tree = || report.findings.iter().any(|f| f.kind == Kind::ExtentNode);
     if !theirs && target.starts_with("extent block") && tree() {
         return Some(
