@@ -4,12 +4,14 @@
 //! - `size`: files and functions stay within their budget.
 //! - `code`: no leftovers, no bare `unwrap`, `unsafe` and statics only where listed, a head on each file.
 //! - `text`: ASCII in Rust files, the glossary's words, no notes to self.
+//! - `columns`: comments are no wider than code.
 //! - `labels`: each label of an invariant or a hazard that is cited is defined, once.
 //! - `docs`: links lead somewhere, and what a newcomer needs is there.
 //! - `book`: the pages of docs/ are in its table of contents, and results say when and how they were measured.
 
 mod book;
 mod code;
+mod columns;
 mod config;
 mod docs;
 mod labels;
@@ -65,6 +67,7 @@ pub fn run() -> Result {
     }
     for source in &sources {
         findings.extend(code::check(source, &config));
+        findings.extend(columns::check(source));
     }
     findings.extend(size::check(&sources, &config));
     let rust = sources.iter().map(|source| (&source.path, &source.text));
