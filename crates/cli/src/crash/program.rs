@@ -2,7 +2,7 @@
 
 use super::bar;
 use crate::args::CrashArgs;
-use crate::failure::{Failure, failed};
+use crate::failure::{Failure, failed, tell};
 use crate::mount::{let_go, let_go_unused};
 use crate::out::{OutFolder, say};
 use crate::stop::{Part, Stop};
@@ -118,7 +118,7 @@ fn run(device: &Arc<DeviceFs>, command: &str, stop: &Stop) -> Result<(), Failure
         threads: 1,
         ..Options::default()
     };
-    let tell = Box::new(|what: &str| eprintln!("varve crash: {what}"));
+    let of_volume = Box::new(|what: &str| tell(what));
     let superuser = rustix::process::geteuid().is_root();
     let mounted = Mounted::new(
         &vfs,
@@ -126,7 +126,7 @@ fn run(device: &Arc<DeviceFs>, command: &str, stop: &Stop) -> Result<(), Failure
         "varve-crash",
         superuser,
         &options,
-        tell,
+        of_volume,
     )
     .map_err(|e| failed(format!("mounting the recorded device: {e}")))?;
     let place = mounted.device().unwrap_or_default();

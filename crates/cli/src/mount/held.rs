@@ -1,7 +1,7 @@
 //! The volume behind a mount, and how it is mounted anew with other options while the mount goes on.
 
 use super::{Plan, options, table};
-use crate::failure::{Failure, failed, usage};
+use crate::failure::{Failure, failed, tell, usage};
 use fuse::{Again, Options, Remount};
 use rig::{HostError, HostFile, HostOptions, Volume};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -75,7 +75,7 @@ fn open_image(
     }
     match opened {
         Err(HostError::WriteProtected { path }) => {
-            eprintln!("varve: {path}: is write-protected, mounting read-only");
+            tell(format!("{path}: is write-protected, mounting read-only"));
             (options.read_only, host.write) = (true, false);
             HostFile::open(&plan.image, host).map_err(failed)
         }

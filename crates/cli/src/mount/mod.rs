@@ -13,7 +13,7 @@ pub use helper::as_helper;
 pub use umount::{let_go, let_go_unused, umount};
 
 use crate::args::MountArgs;
-use crate::failure::{Failure, failed, usage};
+use crate::failure::{Failure, failed, tell, usage};
 use fuse::{Mounted, Options};
 use held::{Held, Remounter};
 use nix::sys::signal::{SigSet, Signal};
@@ -127,10 +127,17 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
     let name = place.display().to_string();
     let held = Held::open(&plan, options)?;
     let told = image.clone();
-    let tell = Box::new(move |what: &str| eprintln!("varve: {told}: {what}"));
+    let of_volume = Box::new(move |what: &str| tell(format!("{told}: {what}")));
     let superuser = rustix::process::geteuid().is_root();
-    let mounted = Mounted::new(held.vfs(), &place, &image, superuser, &held.options, tell)
-        .map_err(|e| failed(format!("{name}: {e}")))?;
+    let mounted = Mounted::new(
+        held.vfs(),
+        &place,
+        &image,
+        superuser,
+        &held.options,
+        of_volume,
+    )
+    .map_err(|e| failed(format!("{name}: {e}")))?;
     let server = mounted.server();
     let remounter = Remounter::new(plan, held);
     let asked = Arc::clone(&remounter);
@@ -168,12 +175,12 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
 
 /// Each signal takes the mount away, as `umount` does. Where it has gone already (`umount -l`), or cannot be taken away, what is still open
 /// keeps this process for no longer than otherwise.
-fn take_signals(signals: &SigSet, name: &str, device: &str, tell: &Sender<Event>) {
+fn take_signals(signals: &SigSet, name: &str, device: &str, ended: &Sender<Event>) {
     while signals.wait().is_ok() {
         if let Err(why) = umount::let_go(device) {
-            eprintln!("varve: {name}: {why}");
+            tell(format!("{name}: {why}"));
         }
-        if tell.send(Event::LetGo).is_err() {
+        if ended.send(Event::LetGo).is_err() {
             return;
         }
     }

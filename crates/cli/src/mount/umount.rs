@@ -3,7 +3,7 @@
 use super::table::{self, Line};
 use super::verdict::Question;
 use crate::args::UmountArgs;
-use crate::failure::{Failure, failed};
+use crate::failure::{Failure, failed, tell};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs::File;
@@ -33,9 +33,9 @@ pub fn umount(args: &UmountArgs) -> Result<(), Failure> {
             .wait(|| be_patient(&line))
             .map_err(|e| failed(format!("{image}: is unmounted, and not clean: {e}"))),
         None => {
-            eprintln!(
-                "varve: {image}: the process behind the mount cannot be asked from here; `varve info` says whether the volume is clean"
-            );
+            tell(format!(
+                "{image}: the process behind the mount cannot be asked from here; `varve info` says whether the volume is clean"
+            ));
             Ok(())
         }
     }
@@ -49,7 +49,7 @@ fn be_patient(line: &Line) -> Result<(), String> {
         ));
     }
     let image = line.source.display();
-    eprintln!("varve: {image}: waiting until everything is written");
+    tell(format!("{image}: waiting until everything is written"));
     Ok(())
 }
 
