@@ -2,7 +2,7 @@
 
 use super::Background;
 use super::spec::{SpecError, key, number, words};
-use crate::paper::emmc::APPS;
+use crate::recording::apps::APPS;
 use base::Nanos;
 use std::fmt;
 

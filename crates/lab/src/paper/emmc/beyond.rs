@@ -3,9 +3,10 @@
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{gain, mean, ratio};
 use super::plan::{DEVICE, Pace, Plan};
-use super::{APPS, sens_device::source};
+use super::sens_device::source;
 use crate::RunError;
 use crate::paper::{Row, Section};
+use crate::recording::apps::APPS;
 use crate::report::plot;
 use crate::results::Run;
 

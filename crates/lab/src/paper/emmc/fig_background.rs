@@ -6,9 +6,10 @@
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{gain, mean, ratio};
 use super::plan::{Pace, Plan};
-use super::{APPS, published};
+use super::published;
 use crate::RunError;
 use crate::paper::{Row, Section};
+use crate::recording::apps::APPS;
 use crate::report::plot;
 use crate::results::Run;
 

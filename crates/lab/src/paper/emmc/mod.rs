@@ -31,19 +31,8 @@ mod table_ratio;
 pub use plan::{Pace, Plan};
 
 use super::{Table, TableError};
+use crate::recording::apps::APPS;
 use job::Job;
-
-/// The eight applications, in the order of the paper's tables.
-pub const APPS: [&str; 8] = [
-    "facebook",
-    "twitter",
-    "google-map",
-    "gmail",
-    "netflix",
-    "angry-birds",
-    "chrome",
-    "amazon",
-];
 
 /// A figure, table or section of the page.
 pub type Part = super::study::Part<Plan, Job>;

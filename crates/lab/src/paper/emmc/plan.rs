@@ -3,10 +3,10 @@
 //! A figure asks for its runs here, so that two figures that need the same one have it once. The standard device is `emmc-odroid-xu4` of 2 GiB
 //! with a journal of 256 MiB, as the paper's.
 
-use super::APPS;
 use super::job::Job;
 use crate::RunConfig;
 use crate::paper::{Published, Row};
+use crate::recording::apps::APPS;
 use rig::{Config, Preset};
 use std::path::{Path, PathBuf};
 

@@ -3,12 +3,12 @@
 //! A device is the standard one with single fields changed, as `--device` takes them. What a flush costs is given as F, the time of a
 //! flush with one dirty block of 4 KiB: the same F under both timing sets.
 
-use super::APPS;
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{gain, mean};
 use super::plan::{DEVICE, FIG8, Pace, Plan, Source};
 use crate::RunError;
 use crate::paper::{Row, Section};
+use crate::recording::apps::APPS;
 use crate::report::plot;
 use crate::results::Run;
 

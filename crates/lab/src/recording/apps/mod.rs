@@ -27,6 +27,18 @@ use super::Recording;
 use base::Rng;
 use thiserror::Error;
 
+/// The eight applications, in the order of the paper's tables.
+pub const APPS: [&str; 8] = [
+    "facebook",
+    "twitter",
+    "google-map",
+    "gmail",
+    "netflix",
+    "angry-birds",
+    "chrome",
+    "amazon",
+];
+
 /// Longest recording, seconds.
 pub const SECONDS_MAX: u32 = 3600;
 
@@ -57,13 +69,13 @@ pub enum AppError {
 /// What the application does in `seconds`.
 ///
 /// # Errors
-/// A name that is not in [`APPS`](crate::paper::emmc::APPS), a length of 0 or above [`SECONDS_MAX`].
+/// A name that is not in [`APPS`], a length of 0 or above [`SECONDS_MAX`].
 pub fn generate(app: &str, seconds: u32, seed: u64) -> Result<Recording, AppError> {
     let table = table();
     let parameters = table.apps.iter().find(|p| p.name == app);
     let parameters = parameters.ok_or_else(|| AppError::Name {
         given: app.into(),
-        valid: crate::paper::emmc::APPS.join(", "),
+        valid: APPS.join(", "),
     })?;
     generate_with(&table, parameters, seconds, seed)
 }

@@ -1,7 +1,6 @@
 //! Generated recordings are sound, characterised as the paper's apps, and like the recordings there are.
 
 use super::*;
-use crate::paper::emmc::APPS;
 use crate::recording::{Handle, Op};
 use base::Set;
 use proptest::prelude::*;
