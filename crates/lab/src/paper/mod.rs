@@ -5,11 +5,13 @@
 pub mod emmc;
 pub mod f2fsj;
 pub mod jftl;
+mod page;
 pub mod published;
 mod row;
 pub mod study;
 mod summary;
 
+pub use page::paper_page;
 pub use published::{Class, Published, Table, TableError};
 pub use row::{Listed, Report, Row, SCHEMA, Section, number};
 pub use summary::{NOT_EXPLAINED, Summary};

@@ -1,12 +1,10 @@
 //! `index.html`: one self-contained page with tables and plots. Same results, same bytes.
 
 mod page;
-mod paper;
 pub(crate) mod plot;
 
 pub(crate) use page::STYLE;
 pub use page::page;
-pub use paper::paper_page;
 
 use crate::results::Run;
 use std::collections::BTreeSet;

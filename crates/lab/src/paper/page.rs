@@ -1,7 +1,7 @@
 //! The page of a paper: sections with rows, tables and plots. Same report, same bytes.
 
-use super::page::STYLE;
-use crate::paper::{Report, Row, Section, Summary};
+use super::{Report, Row, Section, Summary, number};
+use crate::report::STYLE;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// Colours of what became of a row; the word stands beside them.
@@ -99,7 +99,7 @@ fn rows(rows: &[&Row]) -> Markup {
                     td { (row.unit) }
                     td { (row.published_text()) }
                     td { (row.measured_text()) }
-                    td { (row.tolerance.map_or(String::new(), crate::paper::number)) }
+                    td { (row.tolerance.map_or(String::new(), number)) }
                     td { span class=(class(row)) { (row.verdict()) } }
                 }
                 @if !words_of(row).is_empty() { tr { td.why colspan=(columns) { (words_of(row)) } } }
