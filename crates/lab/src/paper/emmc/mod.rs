@@ -1,5 +1,7 @@
 //! The eMMC paper: characterisation of journaling on phones, journal coalition, flush-ahead commit.
 
+#[cfg(test)]
+mod apps;
 pub mod barrier;
 mod beyond;
 mod change;

@@ -10,11 +10,7 @@
 //! - A3: shares of actions, pages and file turnover are dealt, not drawn: whatever the seed, they add up to the same.
 
 mod actions;
-#[cfg(test)]
-mod baseline;
 mod deal;
-#[cfg(test)]
-mod fit;
 mod parameters;
 mod phone;
 mod schedule;

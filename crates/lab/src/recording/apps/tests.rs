@@ -1,4 +1,4 @@
-//! Generated recordings are sound, characterised as the paper's apps, and like the recordings there are.
+//! Generated recordings are sound, and like the recordings there are.
 
 use super::*;
 use crate::recording::{Handle, Op};
@@ -67,18 +67,6 @@ fn inside(path: &str, names: &Set<&str>) -> bool {
     path.starts_with('/') && plain && (parent.is_empty() || names.contains(parent))
 }
 
-#[test]
-fn the_committed_table_has_the_papers_apps_and_rates() {
-    let (table, published) = (table(), crate::paper::emmc::published().unwrap());
-    let names: Vec<&str> = table.apps.iter().map(|app| &app.name[..]).collect();
-    assert_eq!(names, APPS);
-    for app in &table.apps {
-        app.check().unwrap();
-        let rate = published.get("Table 3", "fsyncs in 5 s", Some(&app.name));
-        assert_eq!(Some(f64::from(app.fsyncs)), rate.value, "{}", app.name);
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -142,39 +130,6 @@ fn what_cannot_be_made_is_refused_with_the_reason() {
         change(&mut app);
         let e = generate_with(&table, &app, 5, 1).unwrap_err().to_string();
         assert!(e.contains(named) && e.contains("facebook"), "{e}");
-    }
-}
-
-/// Seconds of a checked run: an app that seldom syncs runs longer, so that the mean of its commits means something.
-fn length(app: &Parameters) -> u32 {
-    if app.fsyncs < 9 { 600 } else { 60 }
-}
-
-#[test]
-fn each_app_has_the_papers_characterisation_on_the_baseline() {
-    let published = crate::paper::emmc::published().unwrap();
-    for (app, seed) in table().apps.iter().flat_map(|app| [(app, 1), (app, 77)]) {
-        let recording = generate(&app.name, length(app), seed).unwrap();
-        let counts = super::baseline::run(&recording, "jbd2").unwrap();
-        let check = |figure, item, found: f64, tolerance: f64| {
-            let wanted = published.get(figure, item, Some(&app.name)).value.unwrap();
-            assert!(
-                (found - wanted).abs() <= tolerance,
-                "{} seed {seed}: {item} is {found:.4}, not {wanted} +-{tolerance}",
-                app.name
-            );
-        };
-        let rate = fsyncs(&recording) as f64 * 5.0 / f64::from(length(app));
-        check("Table 3", "fsyncs in 5 s", rate, 0.0);
-        let control = counts.control_ratio_mean();
-        check(
-            "Table 3",
-            "control blocks over journal blocks",
-            control,
-            0.01,
-        );
-        let ratio = counts.journal_ratio();
-        check("Table 4", "journal block ratio, baseline", ratio, 0.02);
     }
 }
 

@@ -1,14 +1,14 @@
 //! Finds `pages` and `others` of each app from the characterisation of the baseline, and nothing else:
 //!
-//!     cargo test --release -p varve-lab --lib recording::apps::fit::fit -- --ignored --nocapture
+//!     cargo test --release -p varve-lab --lib paper::emmc::apps::fit::fit -- --ignored --nocapture
 //!
 //! `VARVE_FIT=gmail,amazon` fits these; `VARVE_FIT_TABLE` names a table to begin from instead of the committed one.
 
 #![allow(clippy::disallowed_methods)]
 
 use super::baseline::{Counts, run};
-use super::*;
 use crate::paper::emmc::published;
+use crate::recording::apps::{Parameters, Table, generate_with, table};
 
 /// Seconds of each run of the fit.
 const SECONDS: u32 = 120;
