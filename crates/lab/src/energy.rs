@@ -4,8 +4,8 @@
 //! (CPU work of the file system, DRAM, background work of the card's controller) is part of the board's constant power, the same for
 //! every scheme.
 
-use crate::results::Run;
 use base::{BLOCK_BYTES, SECTOR_BYTES};
+use report::results::Run;
 use std::collections::BTreeMap;
 use std::ops::Add;
 

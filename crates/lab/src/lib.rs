@@ -9,11 +9,8 @@ pub mod energy;
 mod error;
 pub mod fsck;
 pub mod life;
-pub mod metrics;
 pub mod paper;
 pub mod recording;
-pub mod report;
-pub mod results;
 pub mod run;
 pub mod workload;
 

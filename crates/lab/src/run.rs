@@ -2,9 +2,7 @@
 
 use crate::fsck::{self, Verdict};
 use crate::life::{Between, directly, live, live_in, live_through};
-use crate::metrics::{Latencies, micros, round};
 use crate::recording::{self, Recording, apps};
-use crate::results::{Device, Flash, Kind, LatencyTable, Run};
 use crate::workload::bench::room;
 use crate::workload::files::{FilesRun, Phase};
 use crate::workload::fsync::FsyncRun;
@@ -17,6 +15,8 @@ use crate::workload::{
 use crate::{RunConfig, RunError};
 use ::sqlite::Registration;
 use base::{BLOCK_BYTES, Nanos, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
+use report::metrics::{Latencies, micros, round};
+use report::results::{Device, Flash, Kind, LatencyTable, Run};
 use rig::{AnyModel, Class, DeviceStats, FlashStats, Fs, JournalStats, Stack};
 use rt::SimConfig;
 use std::collections::BTreeMap;

@@ -5,12 +5,12 @@
 mod common;
 
 use common::{DEVICES, measured};
+use report::results::Run;
 use rig::Preset;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use varve_lab::results::Run;
 
 /// As said in issue and docs: share of the best fixed choice that may be lost.
 const LOSS_MAX: f64 = 0.03;

@@ -5,11 +5,11 @@
 mod common;
 
 use common::{DEVICES, measured};
+use report::results::Run;
 use rig::Preset;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use varve_lab::results::Run;
 
 /// Name in the table, workload: enough operations that what comes seldom is in the figure.
 const OPERATIONS: [(&str, &str); 9] = [

@@ -183,7 +183,7 @@ fn lines_at_fault_are_skipped_and_counted_or_refused() {
     }
 }
 
-fn replayed(preset: Preset, workload: &str, mib: u64) -> Result<varve_lab::results::Run, String> {
+fn replayed(preset: Preset, workload: &str, mib: u64) -> Result<report::results::Run, String> {
     let mut stack = Config::new(preset, "emmc-odroid-xu4", 1);
     stack.bytes = mib << 20;
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/notes.txt");

@@ -8,8 +8,8 @@
 use super::fold::{Fold, Folder, Footprint};
 use super::{BlockTrace, Op, Request};
 use crate::RunError;
-use crate::metrics::round;
 use base::SECTORS_PER_BLOCK;
+use report::metrics::round;
 use rig::counting::{
     Config, Counting, FtlError, FtlStats, Geometry, Housekeeping, Pairing, Policy,
 };

@@ -12,8 +12,8 @@ use super::counting::Fill;
 use super::fold::{Fold, Folder, Footprint};
 use super::{BlockTrace, Op, Request};
 use crate::RunError;
-use crate::metrics::{Latencies, LatencySummary, round};
 use base::{Bytes, Lba, Nanos, Rng, SECTOR_BYTES, Time};
+use report::metrics::{Latencies, LatencySummary, round};
 use rig::{
     AnyModel, Class, DeviceStats, FlashStats, Model, Op as DevOp, Piece, Profile, Request as Sent,
     RigError,

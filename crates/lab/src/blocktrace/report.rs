@@ -203,7 +203,7 @@ impl Results {
                 head {
                     meta charset="utf-8";
                     title { (title) }
-                    style { (PreEscaped(crate::report::STYLE)) }
+                    style { (PreEscaped(report::STYLE)) }
                 }
                 body {
                     h1 { (title) }

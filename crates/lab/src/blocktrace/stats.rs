@@ -2,8 +2,8 @@
 
 use super::fold::Footprint;
 use super::{BlockTrace, Op};
-use crate::metrics::round;
 use base::Set;
+use report::metrics::round;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -1,11 +1,11 @@
 //! A whole run, read from its log.
 
 use super::{Command, Commit, Part, Paths, Role, Session};
-use crate::metrics::round;
-use crate::results::Run;
 use crate::run::{Measured, run_through};
 use crate::{RunConfig, RunError};
 use base::BLOCK_BYTES;
+use report::metrics::round;
+use report::results::Run;
 use rig::Class;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! The page of a paper: sections with rows, tables and plots. Same report, same bytes.
 
 use super::{Report, Row, Section, Summary, number};
-use crate::report::STYLE;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use report::STYLE;
 
 /// Colours of what became of a row; the word stands beside them.
 const COLOURS: &str = ".within{color:#1a6f37}.outside{color:#b3261e;font-weight:600}.none{color:#57606a}\

@@ -1,7 +1,7 @@
 //! A row of a paper: a published value, the measured one, and whether they agree. `paper.json` and the page are made of rows.
 
-use crate::metrics::round;
 use crate::paper::{Class, Published};
+use report::metrics::round;
 use serde::{Deserialize, Serialize};
 
 /// Version of `paper.json`.

@@ -1,9 +1,9 @@
 //! What a recording is like, in figures: for people, and for comparing a generated one with a recorded one.
 
 use super::{Call, Op, Recording};
-use crate::metrics::round;
 use crate::workload::{Pace, Pacing, own_time};
 use base::BLOCK_BYTES;
+use report::metrics::round;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 

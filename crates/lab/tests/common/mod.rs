@@ -1,8 +1,8 @@
 //! What the tests over all schemes share.
 
+use report::results::Run;
 use rig::{Config, Preset};
 use varve_lab::RunConfig;
-use varve_lab::results::Run;
 use varve_lab::run::run;
 
 /// The eMMC with each order in which a packed write may become durable.

@@ -3,8 +3,8 @@
 use super::report::{CampaignReport, CaseReport, Counts, FindingReport, ShrunkReport};
 use super::steps::{Fate, Level, Line};
 use crate::crash::campaign::Losses;
-use crate::report::STYLE;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use report::STYLE;
 
 const OWN_STYLE: &str = "td.bad,span.bad{color:#b42318;font-weight:600}td.text,th.text{text-align:left}\
 details{margin:.8rem 0;border-left:3px solid #d5dae0;padding-left:.8rem}summary{cursor:pointer}\

@@ -10,7 +10,7 @@ use crate::crash::plan::Job;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub use crate::results::SCHEMA;
+pub use report::results::SCHEMA;
 
 /// The whole file.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]

@@ -7,8 +7,8 @@
 //! of its logical space was written once and a quarter of it again at random, so that garbage has to be collected.
 
 use crate::RunError;
-use crate::metrics::micros;
 use base::{BLOCK_BYTES, Bytes, Lba, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
+use report::metrics::micros;
 use rig::{AnyModel, Class, Config, Model, Preset, Request};
 use serde::{Deserialize, Serialize};
 

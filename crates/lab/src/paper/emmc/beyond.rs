@@ -7,8 +7,8 @@ use super::sens_device::source;
 use crate::RunError;
 use crate::paper::{Row, Section};
 use crate::recording::apps::APPS;
-use crate::report::plot;
-use crate::results::Run;
+use report::plot;
+use report::results::Run;
 
 const FIGURE: &str = "Beyond";
 /// What no journal may be ahead of `adaptive`, mean over the apps (issue 5).

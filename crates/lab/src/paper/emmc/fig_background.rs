@@ -10,8 +10,8 @@ use super::published;
 use crate::RunError;
 use crate::paper::{Row, Section};
 use crate::recording::apps::APPS;
-use crate::report::plot;
-use crate::results::Run;
+use report::plot;
+use report::results::Run;
 
 const FIGURE: &str = "Fig 16";
 const BASE: &str = "jbd2";

@@ -8,7 +8,7 @@ use super::plan::{DEVICE, FIG8, FIT, Plan};
 use super::published;
 use crate::RunError;
 use crate::paper::{Row, Section};
-use crate::report::plot;
+use report::plot;
 
 const FIGURE: &str = "Fig 8";
 const SHARE: &str = "flush over the whole of a flush-at-end commit";

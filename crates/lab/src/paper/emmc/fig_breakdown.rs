@@ -6,8 +6,8 @@ use super::plan::{FIG8, Pace, Plan};
 use super::published;
 use crate::RunError;
 use crate::paper::{Row, Section};
-use crate::report::plot;
-use crate::results::Run;
+use report::plot;
+use report::results::Run;
 
 const FIGURE: &str = "Fig 12";
 const SCHEMES: [&str; 2] = ["jbd2", "emmc"];

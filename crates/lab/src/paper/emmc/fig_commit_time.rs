@@ -7,7 +7,7 @@ use super::published;
 use crate::RunError;
 use crate::characterise::{Paths, Traffic};
 use crate::paper::Section;
-use crate::report::plot;
+use report::plot;
 
 const ITEM: &str =
     "commit time ratio: commit block and flush over all synchronous waits of a persistence path";

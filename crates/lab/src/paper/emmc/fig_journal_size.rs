@@ -12,8 +12,8 @@ use super::plan::{Pace, Plan};
 use super::published;
 use crate::RunError;
 use crate::paper::{Row, Section};
-use crate::report::plot;
-use crate::results::Run;
+use report::plot;
+use report::results::Run;
 
 const FIGURE: &str = "Fig 17";
 const ITEM: &str = "journal size from which a larger one gains nothing";

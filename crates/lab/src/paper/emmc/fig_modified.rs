@@ -8,8 +8,8 @@ use super::{characterised, published};
 use crate::RunError;
 use crate::characterise::{Distribution, Role, Traffic};
 use crate::paper::{Row, Section};
-use crate::report::plot;
 use base::BLOCK_BYTES;
+use report::plot;
 use std::collections::BTreeMap;
 
 /// Bytes that a coalition block leaves for records.

@@ -6,7 +6,7 @@ use super::plan::{Pace, Plan, Source};
 use super::published;
 use crate::RunError;
 use crate::paper::{Published, Row, Section};
-use crate::report::plot;
+use report::plot;
 
 const FIGURE: &str = "Fig 13";
 const BASE: &str = "jbd2";

@@ -6,8 +6,8 @@ use super::plan::{Pace, Plan, Source};
 use super::published;
 use crate::RunError;
 use crate::paper::{Row, Section};
-use crate::report::plot;
-use crate::results::Run;
+use report::plot;
+use report::results::Run;
 
 const FIGURE: &str = "Fig 14";
 const BASE: &str = "jbd2";

@@ -7,7 +7,7 @@ use super::published;
 use crate::RunError;
 use crate::energy::{Counts, Energy, EnergyModel, PARTS};
 use crate::paper::{Row, Section, number};
-use crate::results::Run;
+use report::results::Run;
 
 const FIGURE: &str = "VI.F";
 const ITEM: &str = "difference of the energy of the whole board, absolute";

@@ -9,9 +9,9 @@ use super::plan::Plan;
 use super::published;
 use crate::RunError;
 use crate::paper::{Row, Section};
-use crate::report::plot;
-use crate::results::Run;
 use crate::workload::JournalMode;
+use report::plot;
+use report::results::Run;
 
 const FIGURE: &str = "Fig 15";
 const BASE: &str = "jbd2";

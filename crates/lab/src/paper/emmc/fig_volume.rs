@@ -6,8 +6,8 @@ use super::plan::{FIG8, Pace, Plan, Source};
 use super::published;
 use crate::RunError;
 use crate::paper::{Published, Row, Section};
-use crate::report::plot;
-use crate::results::Run;
+use report::plot;
+use report::results::Run;
 
 const FIGURE: &str = "Fig 13";
 const ITEM: &str = "decrease of the data volume by journal coalition";

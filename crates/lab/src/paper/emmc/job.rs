@@ -8,8 +8,8 @@ use super::recovery::{Recoveries, RecoveryJob};
 use crate::characterise::{Traffic, traffic};
 use crate::paper::study;
 pub use crate::paper::study::{Work, outcome};
-use crate::results::Run;
 use crate::{RunConfig, RunError, run};
+use report::results::Run;
 use rig::Config;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! What the figures read out of runs.
 
-use crate::results::Run;
+use report::results::Run;
 
 /// Blocks in the journal: control blocks, metadata and data in it, coalition blocks.
 pub fn journal_blocks(run: &Run) -> u64 {

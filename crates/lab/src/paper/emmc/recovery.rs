@@ -5,9 +5,9 @@
 
 use crate::cuts::{PhaseCut, record_phases, second_opinions, switched_off, walk};
 use crate::life::live;
-use crate::metrics::round;
 use crate::{RunConfig, RunError};
 use base::{Nanos, SECTOR_BYTES};
+use report::metrics::round;
 use rig::{AnyModel, HostFile, HostOptions, Media, RecoveryReport, WallTime};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -9,8 +9,8 @@ use super::plan::{DEVICE, FIG8, Pace, Plan, Source};
 use crate::RunError;
 use crate::paper::{Row, Section};
 use crate::recording::apps::APPS;
-use crate::report::plot;
-use crate::results::Run;
+use report::plot;
+use report::results::Run;
 
 const FIGURE: &str = "Sensitivity";
 const BASE: &str = "jbd2";

@@ -5,7 +5,7 @@ use super::measure::gain;
 use super::plan::{Pace, Plan};
 use crate::RunError;
 use crate::paper::{Row, Section};
-use crate::results::Run;
+use report::results::Run;
 
 const FIGURE: &str = "Sensitivity";
 /// Sizes in MiB, the standard one last. Fig 17 asks about larger ones.

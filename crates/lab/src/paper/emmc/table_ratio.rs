@@ -6,7 +6,7 @@ use super::plan::{FIG8, Pace, Plan, Source};
 use super::published;
 use crate::RunError;
 use crate::paper::Section;
-use crate::report::plot;
+use report::plot;
 
 const SCHEMES: [&str; 2] = ["jbd2", "coalition"];
 const BASE_ITEM: &str = "journal block ratio, baseline";

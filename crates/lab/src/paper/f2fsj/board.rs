@@ -10,9 +10,9 @@ use super::scale::ring;
 use super::system::{Size, System};
 use super::{Plan, published};
 use crate::paper::{Listed, Row, Section, number};
-use crate::results::Run;
 use crate::workload::JournalMode;
 use crate::{RunConfig, RunError};
+use report::results::Run;
 use rig::Config;
 
 const FIGURE: &str = "5.7";

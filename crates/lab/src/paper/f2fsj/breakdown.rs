@@ -8,8 +8,8 @@ use super::system::System;
 use super::{Plan, published};
 use crate::RunError;
 use crate::paper::{Row, Section, number};
-use crate::report::plot;
 use base::BLOCK_BYTES;
+use report::plot;
 use std::collections::BTreeMap;
 
 const SYSTEMS: [System; 3] = [System::Ext4, System::PageJournal, System::F2fsj];

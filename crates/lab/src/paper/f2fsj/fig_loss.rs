@@ -8,9 +8,9 @@ use super::scale::{CORES, DEVICE, ring};
 use super::system::{Size, System};
 use super::{Plan, published};
 use crate::paper::{Row, Section, number};
-use crate::report::plot;
 use crate::{RunConfig, RunError};
 use base::Nanos;
+use report::plot;
 use rig::{Config, Scheme};
 
 const BYTES: u64 = 1 << 30;

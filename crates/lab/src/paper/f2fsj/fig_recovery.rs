@@ -11,7 +11,7 @@ use crate::RunError;
 use crate::crash::campaign::Reach;
 use crate::crash::case::Case;
 use crate::paper::{Listed, Row, Section, number};
-use crate::report::plot;
+use report::plot;
 
 const FIGURE: &str = "5.4";
 /// The paper's ring.

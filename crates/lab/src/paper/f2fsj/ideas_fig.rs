@@ -10,7 +10,7 @@ use super::system::{IDEAS, System, ideas};
 use super::{Plan, published};
 use crate::RunError;
 use crate::paper::{Row, Section, number};
-use crate::report::plot;
+use report::plot;
 
 const FIGURE: &str = "Fig 16";
 /// A gain that is smaller has no shares: they would be quotients of differences that are near nothing.

@@ -8,8 +8,8 @@ use super::recovery::{Recovering, RecoveryJob};
 use super::scale::{CORES, DEVICE};
 use super::system::System;
 use crate::paper::study::{self, Work, outcome};
-use crate::results::Run;
 use crate::{RunConfig, RunError, run};
+use report::results::Run;
 use serde::{Deserialize, Serialize};
 
 /// One simulation, or a few that belong together.

@@ -7,8 +7,8 @@ use super::names::{At, Op};
 use super::system::System;
 use crate::RunError;
 use crate::paper::{Listed, Row, Section, number};
-use crate::report::plot;
-use crate::results::Run;
+use report::plot;
+use report::results::Run;
 
 const FIGURE: &str = "Limits";
 

@@ -6,11 +6,11 @@
 
 use super::measure::Host;
 use super::objects::{meta, recovered};
-use crate::metrics::round;
 use crate::workload::bench::MetaSpec;
 use crate::workload::{BenchSpec, Workload};
 use crate::{RunConfig, RunError};
 use base::{Nanos, Rng, Time};
+use report::metrics::round;
 use rig::{
     AnyModel, BlockDevice, Caps, Class, Clock, DevError, Media, Modelled, Op, Reply, Request,
     Stack, Ticket,

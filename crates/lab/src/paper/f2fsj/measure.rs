@@ -3,11 +3,11 @@
 
 use super::scale;
 use crate::life::{directly, live_in};
-use crate::metrics::{CdfPoint, Latencies, LatencySummary, round};
 use crate::workload::Workload;
 use crate::workload::bench::room;
 use crate::{RunConfig, RunError};
 use base::{Nanos, SECTORS_PER_BLOCK, Time};
+use report::metrics::{CdfPoint, Latencies, LatencySummary, round};
 use rig::{CheckpointStats, Class, F2fsJournalStats, JournalStats, Stack};
 use rt::SimConfig;
 use serde::{Deserialize, Serialize};

@@ -10,7 +10,7 @@ use super::system::System;
 use super::{Plan, published};
 use crate::RunError;
 use crate::paper::{Listed, Row, Section, Table, number};
-use crate::report::plot;
+use report::plot;
 
 /// All systems, in the order of tables.
 pub const SYSTEMS: [System; 6] = [

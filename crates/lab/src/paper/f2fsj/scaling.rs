@@ -8,7 +8,7 @@ use super::system::System;
 use super::{Plan, published};
 use crate::RunError;
 use crate::paper::{Row, Section, number};
-use crate::report::plot;
+use report::plot;
 use std::collections::BTreeMap;
 
 const FIGURE: &str = "5.3 scaling";

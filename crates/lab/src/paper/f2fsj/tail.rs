@@ -8,7 +8,7 @@ use super::system::System;
 use super::{Plan, published};
 use crate::RunError;
 use crate::paper::{Listed, Row, Section, Table, number};
-use crate::report::plot;
+use report::plot;
 
 const FIGURE: &str = "5.2";
 

@@ -3,8 +3,8 @@
 
 use super::measure::ratio;
 use crate::RunError;
-use crate::metrics::round;
 use base::{BLOCK_BYTES, Bytes, Lba, Rng, SECTORS_PER_BLOCK, Time};
+use report::metrics::round;
 use rig::{AnyModel, Class, Config, FlashStats, Model, Preset, Remap, RemapPair, Request};
 use serde::{Deserialize, Serialize};
 

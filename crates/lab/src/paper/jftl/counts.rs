@@ -9,8 +9,8 @@ use super::plan::{Mode, Plan};
 use super::published;
 use crate::RunError;
 use crate::paper::{Row, Section, number};
-use crate::report::plot;
-use crate::results::Run;
+use report::plot;
+use report::results::Run;
 
 const FIGURE: &str = "Counts";
 const TOS: &str = "TOS 2009";

@@ -6,8 +6,8 @@ use super::plan::{Mode, Plan};
 use super::published;
 use crate::RunError;
 use crate::paper::{Row, Section, number};
-use crate::report::plot;
-use crate::results::Run;
+use report::plot;
+use report::results::Run;
 
 /// Sizes of a record, KiB, rising.
 fn records(plan: &Plan) -> &'static [u32] {

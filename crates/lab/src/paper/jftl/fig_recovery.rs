@@ -7,7 +7,7 @@ use super::published;
 use super::recovery::{Recovered, RecoveryJob, untimed};
 use crate::RunError;
 use crate::paper::{Row, Section, number};
-use crate::report::plot;
+use report::plot;
 
 const FIGURE: &str = "3.2";
 /// Journal, MiB: nothing is short of space.

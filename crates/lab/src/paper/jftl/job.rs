@@ -4,8 +4,8 @@ use super::bare::{BareJob, Sample};
 use super::recovery::{Recovered, RecoveryJob};
 use crate::paper::study;
 pub use crate::paper::study::{Work, outcome};
-use crate::results::Run;
 use crate::{RunConfig, RunError, run};
+use report::results::Run;
 use serde::{Deserialize, Serialize};
 
 /// One simulation, or a few that belong together.

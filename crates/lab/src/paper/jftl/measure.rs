@@ -1,7 +1,7 @@
 //! What the figures read out of runs.
 
 use crate::paper::{Published, Row};
-use crate::results::Run;
+use report::results::Run;
 
 /// 4 KiB blocks of these classes.
 pub fn blocks(run: &Run, classes: &[&str]) -> u64 {

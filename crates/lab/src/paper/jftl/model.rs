@@ -8,7 +8,7 @@ use super::plan::{Mode, Plan};
 use super::published;
 use crate::RunError;
 use crate::paper::{Row, Section, number};
-use crate::results::{Flash, Run};
+use report::results::{Flash, Run};
 
 const FIGURE: &str = "Model";
 /// Program and transfer of a page of 512 bytes, seconds (nandsim with the paper's values).

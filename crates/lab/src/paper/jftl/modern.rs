@@ -5,7 +5,7 @@ use super::measure::{all_blocks, rate, ratio};
 use super::plan::{Mode, Plan};
 use crate::RunError;
 use crate::paper::{Row, Section, number};
-use crate::results::Run;
+use report::results::Run;
 use rig::Fs;
 
 const TLC: &str = "raw-tlc";

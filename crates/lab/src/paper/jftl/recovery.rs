@@ -2,11 +2,11 @@
 
 use crate::cuts::switched_off;
 use crate::life::live;
-use crate::metrics::round;
 use crate::run::sync_home;
 use crate::{RunConfig, RunError};
 use base::Nanos;
 use base::SECTOR_BYTES;
+use report::metrics::round;
 use rig::{Config, Media};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

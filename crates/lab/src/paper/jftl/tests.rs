@@ -6,7 +6,7 @@ use super::plan::{Mode, Plan};
 use super::recovery::Recovered;
 use super::{PARTS, published};
 use crate::paper::study;
-use crate::results::{Flash, Run};
+use report::results::{Flash, Run};
 use std::collections::BTreeSet;
 
 /// A run as a figure could get it.

@@ -6,7 +6,7 @@ use super::measure::{all_blocks, blocks, home_blocks, ratio};
 use super::plan::Plan;
 use crate::RunError;
 use crate::paper::{Class, NOT_EXPLAINED, Published, Row, Section};
-use crate::results::Run;
+use report::results::Run;
 use rig::Fs;
 
 /// The same chips at the speed of a buffered file: how often a file's times change within a run, and so how many commits its rewrites need, depends

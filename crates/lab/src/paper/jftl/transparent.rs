@@ -6,7 +6,7 @@ use super::modern::{line, loads, table};
 use super::plan::{BYTES, DEVICE, Mode, Plan};
 use crate::RunError;
 use crate::paper::{Row, Section};
-use crate::results::Run;
+use report::results::Run;
 
 fn transparent(plan: &Plan, load: &str, mode: Mode) -> Job {
     let device = format!("{DEVICE},transparent=true");

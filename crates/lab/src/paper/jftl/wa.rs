@@ -6,7 +6,7 @@ use super::measure::ratio;
 use super::plan::{DEVICE, Plan};
 use crate::RunError;
 use crate::paper::{Row, Section, number};
-use crate::report::plot;
+use report::plot;
 
 const FIGURE: &str = "Write amplification";
 /// Live blocks over blocks of the chips, per cent.

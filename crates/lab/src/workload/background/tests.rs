@@ -1,7 +1,7 @@
 //! What runs beside a workload does something, ends with it, and is refused where it does not fit.
 
-use crate::results::Run;
 use crate::{RunConfig, RunError, run};
+use report::results::Run;
 use rig::{Config, Preset};
 
 const FOREGROUND: &str = "fsync:op=append,count=60";

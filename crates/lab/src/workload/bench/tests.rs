@@ -1,9 +1,9 @@
 //! Each benchmark, run and checked on a small volume.
 
 use super::MetaOp;
-use crate::results::Run;
 use crate::workload::Workload;
 use crate::{RunConfig, run};
+use report::results::Run;
 use rig::{Config, Preset};
 
 fn ran(scheme: &str, workload: &str) -> Run {

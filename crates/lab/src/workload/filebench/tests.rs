@@ -2,9 +2,9 @@
 
 use super::model::{Op, Quit, Step};
 use super::*;
-use crate::results::Run;
 use crate::{RunConfig, run};
 use base::Rng;
+use report::results::Run;
 use rig::{Config, Fs, Preset};
 
 fn model(text: &str) -> Result<Model, String> {

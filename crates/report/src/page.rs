@@ -5,7 +5,8 @@ use crate::results::{Results, Run};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::collections::BTreeSet;
 
-pub(crate) const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1b1f24}\
+/// The style of every page.
+pub const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1b1f24}\
 h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}table{display:block;overflow-x:auto;border-collapse:collapse;margin:.6rem 0}\
 th,td{padding:.25rem .55rem;border-bottom:1px solid #d5dae0;text-align:right}th:first-child,td:first-child{text-align:left}\
 td{white-space:nowrap}thead th{border-bottom:2px solid #8b949e}figure{margin:1rem 0}svg{max-width:100%;height:auto}\
@@ -307,7 +308,7 @@ fn waits(runs: &[Run]) -> Markup {
 mod tests {
     use super::*;
     use crate::results::{Device, Flash, SCHEMA};
-    use rig::DeviceStats;
+    use blockdev::DeviceStats;
 
     fn results() -> Results {
         let run = |scheme: &str| Run {

@@ -1,10 +1,4 @@
-//! `index.html`: one self-contained page with tables and plots. Same results, same bytes.
-
-mod page;
-pub(crate) mod plot;
-
-pub(crate) use page::STYLE;
-pub use page::page;
+//! What the tables of a comparison have in common: the order of kinds and of the parts of an fsync, and gains.
 
 use crate::results::Run;
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 
 use crate::metrics::{CdfPoint, LatencySummary, round};
 use base::Nanos;
-use rig::{DeviceStats, ProgramsByCause, TransparentStats};
+use blockdev::{DeviceStats, ProgramsByCause, TransparentStats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
