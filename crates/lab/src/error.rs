@@ -15,9 +15,6 @@ pub enum RunError {
     /// The workload text.
     #[error("{0}")]
     Spec(#[from] SpecError),
-    /// The text of a crash-test workload.
-    #[error("{0}")]
-    Subject(#[from] crate::crash::subject::TextError),
     /// The workload itself.
     #[error("workload: {0}")]
     Workload(#[from] SqliteFailure),
@@ -47,12 +44,6 @@ pub enum RunError {
     /// The simulation failed: a panic, a deadlock, a limit.
     #[error("the simulation failed: {0}")]
     Simulation(String),
-    /// The committed table of published values.
-    #[error("published values: {0}")]
-    Table(#[from] crate::paper::TableError),
-    /// A plot that cannot be drawn.
-    #[error("drawing a plot: {0}")]
-    Plot(String),
     /// A benchmark has no room on its volume.
     #[error("{0}")]
     Room(String),
@@ -77,11 +68,4 @@ pub enum RunError {
         /// What the host says.
         source: io::Error,
     },
-}
-
-impl From<Box<dyn std::error::Error>> for RunError {
-    /// From the drawing library, whose errors are boxed.
-    fn from(e: Box<dyn std::error::Error>) -> RunError {
-        RunError::Plot(e.to_string())
-    }
 }

@@ -1,7 +1,7 @@
 //! A mount that is listened to, and what its log says afterwards.
 
 use super::{Change, Command, Images, Layout, LogReader, ReadError, Role, Span, Tap, Transaction};
-use crate::RunError;
+use crate::paper::PaperError;
 use base::{BLOCK_BYTES, BlockNo, Bytes, SECTOR_BYTES, SECTORS_PER_BLOCK};
 use rig::{BlockDevice, Config};
 use std::cell::RefCell;
@@ -34,7 +34,7 @@ impl Session {
     ///
     /// # Errors
     /// The configuration makes no file system, or one without a log.
-    pub fn new(stack: &Config) -> Result<Session, RunError> {
+    pub fn new(stack: &Config) -> Result<Session, PaperError> {
         let fresh = stack.fresh_volume()?;
         let blocks = fresh.blocks.into_iter();
         let blocks: BTreeMap<u64, Bytes> = blocks.map(|(b, content)| (b.0, content)).collect();
@@ -68,7 +68,7 @@ impl Session {
     ///
     /// # Errors
     /// The log is not what a log has to be.
-    pub fn commits(&self) -> Result<Vec<Commit>, RunError> {
+    pub fn commits(&self) -> Result<Vec<Commit>, PaperError> {
         let mut commits = Vec::new();
         self.read(&self.commands(), &mut |commit| commits.push(commit.clone()))?;
         Ok(commits)
@@ -82,7 +82,7 @@ impl Session {
         &self,
         commands: &[Command],
         each: &mut dyn FnMut(&Commit),
-    ) -> Result<(), RunError> {
+    ) -> Result<(), PaperError> {
         self.read_all(commands, each).map_err(failed)
     }
 
@@ -137,6 +137,6 @@ fn past_the_log(span: &Span, images: &mut Images<'_>) {
     }
 }
 
-fn failed(e: ReadError) -> RunError {
-    RunError::Check(format!("reading the log: {e}"))
+fn failed(e: ReadError) -> PaperError {
+    PaperError::Check(format!("reading the log: {e}"))
 }

@@ -3,8 +3,9 @@
 mod log;
 
 use super::*;
+use crate::RunConfig;
+use crate::RunError;
 use crate::life::live_through;
-use crate::{RunConfig, RunError};
 use rig::{Config, JournalStats, Stack};
 use vfs::OpenFlags;
 

@@ -1,8 +1,9 @@
 //! A whole run, read from its log.
 
 use super::{Command, Commit, Part, Paths, Role, Session};
+use crate::RunConfig;
+use crate::paper::PaperError;
 use crate::run::{Measured, run_through};
-use crate::{RunConfig, RunError};
 use base::BLOCK_BYTES;
 use report::metrics::round;
 use report::results::Run;
@@ -149,7 +150,7 @@ impl Traffic {
 ///
 /// # Errors
 /// The run failed, or its log is not what a log has to be.
-pub fn traffic(config: &RunConfig) -> Result<Traffic, RunError> {
+pub fn traffic(config: &RunConfig) -> Result<Traffic, PaperError> {
     let session = Session::new(&config.stack)?;
     let finished = run_through(config, &session.between(), &mut |_, _| {})?;
     let commands = session.commands();

@@ -12,7 +12,7 @@ use super::nand::{self, Cuts, NandBound};
 use super::oracle::Oracle;
 use super::traced::{Traced, trace, trace_recovery};
 use super::{Judgement, Loss, Target};
-use crate::RunError;
+use crate::crash::CrashError;
 use base::{Set, Time};
 use rig::{Bound, Choice, Image, Mode, Trace};
 use serde::{Deserialize, Serialize};
@@ -290,7 +290,7 @@ pub fn explore(
     reach: &Reach,
     batch: usize,
     watch: &mut Watch<'_>,
-) -> Result<Explored, RunError> {
+) -> Result<Explored, CrashError> {
     if let Target::Profile(_) = &setup.config.target {
         let (subject, bound) = (setup.subject.as_ref(), reach.nand());
         let found = nand::explore(&setup.config, &setup.volume, subject, &bound, watch)?;
@@ -309,7 +309,7 @@ pub fn explore_until(
     until: Until,
     batch: usize,
     watch: &mut Watch<'_>,
-) -> Result<Explored, RunError> {
+) -> Result<Explored, CrashError> {
     let run = trace(&setup.config, &setup.volume, setup.subject.as_ref())?;
     let Traced {
         trace,
@@ -400,7 +400,7 @@ impl Explorer<'_, '_> {
         oracle: &dyn Oracle,
         outer: &StateId,
         run_at: Time,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), CrashError> {
         self.out.points += 1;
         let mut fresh: Vec<(Choice, Image)> = Vec::new();
         let (out, seen, epoch) = (&mut self.out, &mut self.seen, oracle.epoch());
@@ -453,7 +453,7 @@ impl Explorer<'_, '_> {
         image: &Image,
         oracle: &dyn Oracle,
         run_at: Time,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), CrashError> {
         let one_in = u64::from(self.reach.nested_one_in.max(1));
         if !base::collections::mix(image.content_hash()).is_multiple_of(one_in) {
             return Ok(());
@@ -483,7 +483,7 @@ impl Explorer<'_, '_> {
 ///
 /// # Errors
 /// See [`trace_recovery`].
-pub fn recovery(setup: &Setup, image: &Image) -> Result<(Trace, Option<String>), RunError> {
+pub fn recovery(setup: &Setup, image: &Image) -> Result<(Trace, Option<String>), CrashError> {
     let remains = Remains::Image(image.clone());
     let seed = image.content_hash();
     trace_recovery(&setup.config, &setup.volume, &remains, seed)
@@ -545,7 +545,7 @@ pub struct State {
 ///
 /// # Errors
 /// The case does not run, or has no such moment or no such choice there; the message says which.
-pub fn state(setup: &Setup, id: &StateId) -> Result<State, RunError> {
+pub fn state(setup: &Setup, id: &StateId) -> Result<State, CrashError> {
     let run = trace(&setup.config, &setup.volume, setup.subject.as_ref())?;
     let (mut oracle, mut trace) = (run.oracle, run.trace);
     let (mut traces, mut cuts, mut images) = (Vec::new(), Vec::new(), Vec::new());
@@ -562,7 +562,7 @@ pub fn state(setup: &Setup, id: &StateId) -> Result<State, RunError> {
         let points = moments(&trace, &promises);
         let at = *points.get(*point).ok_or_else(|| {
             let (last, what) = (points.len(), ["run", "recovery"][level.min(1)]);
-            RunError::Check(format!(
+            CrashError::Check(format!(
                 "state {id}: the {what} has {last} moments, there is none with number {point}"
             ))
         })?;
@@ -573,7 +573,7 @@ pub fn state(setup: &Setup, id: &StateId) -> Result<State, RunError> {
             let mut cursor = trace.cursor();
             cursor.seek(at);
             let left = cursor.state(choice);
-            left.map_err(|e| RunError::Check(format!("state {id}: {e}")))?
+            left.map_err(|e| CrashError::Check(format!("state {id}: {e}")))?
         };
         traces.push(trace.clone());
         cuts.push(at);
@@ -592,7 +592,7 @@ pub fn state(setup: &Setup, id: &StateId) -> Result<State, RunError> {
 ///
 /// # Errors
 /// See [`state`].
-pub fn judge(setup: &Setup, id: &StateId) -> Result<(State, Judgement), RunError> {
+pub fn judge(setup: &Setup, id: &StateId) -> Result<(State, Judgement), CrashError> {
     let state = state(setup, id)?;
     let mut found = Judgement::default();
     let all = CheckOptions {

@@ -4,7 +4,7 @@ use super::nand::{aged_volume, small_chips};
 use super::oracle::Subject;
 use super::promises::Promises;
 use super::{CrashConfig, Script, Target, Volume, small_volume, subject};
-use crate::RunError;
+use crate::crash::CrashError;
 use base::Mutant;
 use rig::{Adversary, Choice, Fs, Scheme};
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ impl Case {
     ///
     /// # Errors
     /// An unknown scheme, device, mutant or workload, by name; a scheme that the device makes unsafe.
-    pub fn setup(&self, volumes: &mut Volumes) -> Result<Setup, RunError> {
+    pub fn setup(&self, volumes: &mut Volumes) -> Result<Setup, CrashError> {
         let device = match self.device.as_str() {
             NAND => small_chips(),
             spec if spec.starts_with("spec:") => "emmc-odroid-xu4",
@@ -107,7 +107,7 @@ impl Case {
         stack: &rig::Config,
         target: &Target,
         volumes: &mut Volumes,
-    ) -> Result<Volume, RunError> {
+    ) -> Result<Volume, CrashError> {
         let profile = match target {
             Target::Spec(_) => String::new(),
             Target::Profile(_) => self.device.clone(),
@@ -135,8 +135,8 @@ impl Case {
     }
 }
 
-fn check(e: impl fmt::Display) -> RunError {
-    RunError::Check(e.to_string())
+fn check(e: impl fmt::Display) -> CrashError {
+    CrashError::Check(e.to_string())
 }
 
 impl fmt::Display for Case {

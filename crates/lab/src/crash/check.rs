@@ -15,7 +15,7 @@ mod deep;
 use super::device::{Remains, Volume};
 use super::oracle::Oracle;
 use super::{CrashConfig, Judgement};
-use crate::RunError;
+use crate::crash::CrashError;
 use base::collections::mix;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Nanos};
 use rig::{Fs, Image, Mounted, OverlayDisk, fsck};
@@ -102,7 +102,7 @@ impl<'a> Checker<'a> {
         oracle: &dyn Oracle,
         states: &[Image],
         each: &mut dyn FnMut(usize, Judgement) -> bool,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), CrashError> {
         let quick = self.volume.caps().is_some() && !oracle.writes();
         let per_sim = if quick { PER_SIM } else { 1 };
         for (batch, images) in states.chunks(per_sim).enumerate() {
@@ -226,7 +226,7 @@ impl<'a> Checker<'a> {
         oracle: &dyn Oracle,
         image: &Image,
         judgement: &mut Judgement,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), CrashError> {
         let caps = self.volume.caps().expect("a disk in memory").clone();
         let disk = OverlayDisk::new(caps, image.clone());
         // A read-only mount leaves roll-forward undone; the overlay keeps its writes off the state.
@@ -290,7 +290,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Judges one state by a mount that can be written.
-    fn full(&self, oracle: &dyn Oracle, image: &Image) -> Result<Judgement, RunError> {
+    fn full(&self, oracle: &dyn Oracle, image: &Image) -> Result<Judgement, CrashError> {
         let disk = self.volume.attach(&Remains::Image(image.clone()), 0)?;
         let mut judgement = Judgement::default();
         let (outcome, reached) = self.life(&disk, |mounted| {

@@ -1,7 +1,7 @@
 //! The devices that are cut, and what a cut leaves of them.
 
 use super::stamp::{self, NOBODY, Stamp};
-use crate::RunError;
+use crate::crash::CrashError;
 use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK};
 use rig::{
     Adversary, AnyModel, BlockDevice, Caps, Clock, Config, Image, Media, Modelled, Scheme, SpecDisk,
@@ -56,7 +56,7 @@ impl Volume {
     ///
     /// # Errors
     /// A size that is not possible, an unknown profile.
-    pub fn new(config: &Config, target: &Target) -> Result<Volume, RunError> {
+    pub fn new(config: &Config, target: &Target) -> Result<Volume, CrashError> {
         let start = match target {
             Target::Spec(_) => Remains::Image(fresh_image(config)?),
             Target::Profile(adversary) => {
@@ -93,7 +93,7 @@ impl Volume {
     ///
     /// # Errors
     /// See [`Volume::attach`].
-    pub fn fresh(&self, seed: u64) -> Result<Disk, RunError> {
+    pub fn fresh(&self, seed: u64) -> Result<Disk, CrashError> {
         self.attach(&self.start, seed)
     }
 
@@ -101,7 +101,7 @@ impl Volume {
     ///
     /// # Errors
     /// The media is of another profile.
-    pub fn attach(&self, remains: &Remains, seed: u64) -> Result<Disk, RunError> {
+    pub fn attach(&self, remains: &Remains, seed: u64) -> Result<Disk, CrashError> {
         let model = match (remains, &self.target) {
             (Remains::Image(image), Target::Spec(caps)) => {
                 let disk = SpecDisk::from_image(caps.clone(), image.clone(), seed);
@@ -125,10 +125,10 @@ impl Volume {
     ///
     /// # Errors
     /// What the host says.
-    pub fn load(&self, path: &Path) -> Result<Disk, RunError> {
+    pub fn load(&self, path: &Path) -> Result<Disk, CrashError> {
         match &self.target {
             Target::Spec(caps) => {
-                let bytes = std::fs::read(path).map_err(|source| RunError::Host {
+                let bytes = std::fs::read(path).map_err(|source| CrashError::Host {
                     doing: format!("reading {}", path.display()),
                     source,
                 })?;
@@ -181,7 +181,7 @@ pub(super) fn stale_block() -> Bytes {
 }
 
 /// The blocks of a fresh volume that may hold anything.
-pub(super) fn free_blocks(config: &Config) -> Result<Vec<BlockNo>, RunError> {
+pub(super) fn free_blocks(config: &Config) -> Result<Vec<BlockNo>, CrashError> {
     let fresh = config.fresh_volume()?;
     let blocks = config.bytes / BLOCK_BYTES as u64;
     let zeroed = |n: u64| {
@@ -195,7 +195,7 @@ pub(super) fn free_blocks(config: &Config) -> Result<Vec<BlockNo>, RunError> {
     Ok(free.filter(|n| !used.contains(n)).collect())
 }
 
-fn fresh_image(config: &Config) -> Result<Image, RunError> {
+fn fresh_image(config: &Config) -> Result<Image, CrashError> {
     let fresh = config.fresh_volume()?;
     let mut image = Image::new();
     let stale = stale_block();
@@ -249,10 +249,10 @@ impl Disk {
     ///
     /// # Errors
     /// What the host says.
-    pub fn write_image(&self, bytes: u64, path: &Path) -> Result<(), RunError> {
+    pub fn write_image(&self, bytes: u64, path: &Path) -> Result<(), CrashError> {
         match self {
             Disk::Spec(disk) => {
-                image_file(&disk.visible(), bytes, path).map_err(|source| RunError::Host {
+                image_file(&disk.visible(), bytes, path).map_err(|source| CrashError::Host {
                     doing: format!("writing {}", path.display()),
                     source,
                 })
@@ -260,7 +260,7 @@ impl Disk {
             Disk::Modelled(device) => device
                 .with_model(|model| rig::write_image(model, path))
                 .expect("the power is on")
-                .map_err(RunError::from),
+                .map_err(CrashError::from),
         }
     }
 }

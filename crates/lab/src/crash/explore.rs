@@ -1,7 +1,7 @@
 //! One run, all its cuts, all their recoveries.
 
 use super::{CrashConfig, Cut, Judge, Judgement, Loss, Opinion, Volume, record, record_recovery};
-use crate::RunError;
+use crate::crash::CrashError;
 use std::path::Path;
 
 /// How deep to look.
@@ -114,7 +114,7 @@ pub fn explore(
     config: &CrashConfig,
     volume: &Volume,
     depth: &Depth<'_>,
-) -> Result<Tally, RunError> {
+) -> Result<Tally, CrashError> {
     let recording = record(config, volume)?;
     let mut tally = Tally {
         failure: recording.failure.clone(),
@@ -166,7 +166,7 @@ fn nested(
     depth: &Depth<'_>,
     name: &str,
     tally: &mut Tally,
-) -> Result<(), RunError> {
+) -> Result<(), CrashError> {
     let seed = base::collections::mix(config.seed ^ cut.at);
     let inner = record_recovery(config, volume, cut, depth.nested, seed)?;
     for (i, cut) in inner.iter().enumerate() {

@@ -4,7 +4,7 @@
 //! oracle needs no rule of its own. That also says what a cut in the middle of such an operation may leave: nothing that was not answered.
 
 use super::ops::Op;
-use crate::RunError;
+use crate::crash::CrashError;
 use std::sync::Arc;
 use vfs::{Errno, FallocateMode, FsError, FsResult, OpenFlags, Vfs};
 
@@ -22,7 +22,7 @@ const STEP_BYTES_MIN: u64 = 4096;
 ///
 /// # Errors
 /// Of the file system.
-pub(super) fn leave(vfs: &Arc<Vfs>, free: u64) -> Result<(), RunError> {
+pub(super) fn leave(vfs: &Arc<Vfs>, free: u64) -> Result<(), CrashError> {
     let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE | OpenFlags::EXCL;
     let file = vfs.open(FILLER, flags, FILLER_PERM)?;
     let (mut end, mut step) = (0, STEP_BYTES);

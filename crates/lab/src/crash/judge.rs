@@ -8,7 +8,7 @@ use super::oracle::Oracle;
 use super::rules::Terms;
 use super::run::{Cut, TaskLog};
 use super::{CrashConfig, Opinion};
-use crate::RunError;
+use crate::crash::CrashError;
 use crate::cuts::{Tree, differences, walk};
 use crate::fsck::{self, Verdict};
 use rig::Mounted;
@@ -51,7 +51,7 @@ impl<'a> Judge<'a> {
     ///
     /// # Errors
     /// Something that is no property of the remainder failed, e.g. writing an image file.
-    pub fn judge(&mut self, cut: &Cut, opinion: Opinion<'_>) -> Result<Judgement, RunError> {
+    pub fn judge(&mut self, cut: &Cut, opinion: Opinion<'_>) -> Result<Judgement, CrashError> {
         self.oracle.advance_to(&cut.progress);
         let seed = self.config.seed;
         let disk = self.volume.attach(&cut.remains, seed)?;
@@ -79,7 +79,7 @@ impl<'a> Judge<'a> {
     fn life(
         &self,
         disk: Disk,
-        body: impl FnOnce(&Mounted) -> Result<(), RunError>,
+        body: impl FnOnce(&Mounted) -> Result<(), CrashError>,
     ) -> (Result<(), String>, rt::Reached) {
         let config = self.config;
         let mut sim = config.sim(config.seed);
@@ -111,8 +111,8 @@ impl<'a> Judge<'a> {
         tree: Option<Tree>,
         opinion: Opinion<'_>,
         judgement: &mut Judgement,
-    ) -> Result<(), RunError> {
-        let host = |source| RunError::Host {
+    ) -> Result<(), CrashError> {
+        let host = |source| CrashError::Host {
             doing: format!("running {}", fsck::checker(self.config.stack.fs)),
             source,
         };

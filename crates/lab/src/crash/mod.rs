@@ -14,6 +14,7 @@ pub mod cells;
 pub mod check;
 pub mod content;
 mod device;
+mod error;
 mod explore;
 mod files;
 pub mod finding;
@@ -36,6 +37,7 @@ pub mod subject;
 pub mod traced;
 
 pub use device::{Disk, Remains, Target, Volume, small_volume, tiny_volume};
+pub use error::CrashError;
 pub use explore::{Depth, Tally, explore};
 pub use files::FileOracle;
 pub use judge::{Judge, Judgement};

@@ -1,7 +1,7 @@
 //! What runs and is judged, as the explorer sees it: it knows neither files nor databases.
 
 use super::{CrashConfig, Judgement};
-use crate::RunError;
+use crate::crash::CrashError;
 use base::Time;
 use rig::Mounted;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub trait Subject: Send + Sync {
         &self,
         config: &CrashConfig,
         mounted: &Mounted,
-    ) -> (Box<dyn Oracle>, Result<(), RunError>);
+    ) -> (Box<dyn Oracle>, Result<(), CrashError>);
 }
 
 /// Judges what was recovered after a cut of one run.

@@ -3,7 +3,7 @@
 use super::campaign::{Explored, Look, Reach};
 use super::case::Case;
 use super::subject;
-use crate::RunError;
+use crate::crash::CrashError;
 use serde::{Deserialize, Serialize};
 
 /// One case of a campaign.
@@ -62,7 +62,7 @@ impl Request {
     ///
     /// # Errors
     /// A workload that is none.
-    pub fn jobs(&self) -> Result<Vec<Job>, RunError> {
+    pub fn jobs(&self) -> Result<Vec<Job>, CrashError> {
         let mut jobs = Vec::new();
         for group in &self.workloads {
             for workload in subject::expand(group)? {
@@ -322,7 +322,7 @@ fn is_in_vain(scheme: &str, part: &Part) -> bool {
 ///
 /// # Errors
 /// A workload of the table that is none; a scheme that does not exist shows when its jobs are set up.
-pub fn quick(schemes: &[String]) -> Result<Vec<Job>, RunError> {
+pub fn quick(schemes: &[String]) -> Result<Vec<Job>, CrashError> {
     let mut jobs: Vec<Job> = Vec::new();
     for part in QUICK {
         for data in part.data {

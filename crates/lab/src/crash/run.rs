@@ -5,7 +5,7 @@ use super::model::{DIR_PERM, FILE_PERM, State};
 use super::ops::{Mix, Op, Stress};
 use super::stamp::FileId;
 use super::{CrashConfig, Script, full};
-use crate::RunError;
+use crate::crash::CrashError;
 use base::{Ino, Nanos, Rng, Time};
 use rig::{BlockDevice, Caps, DevError, Mounted, Reply, Request, Ticket};
 use rt::{Mutex, Sim};
@@ -195,7 +195,7 @@ fn sampled(
     disk: Disk,
     logs: &Arc<Mutex<Vec<TaskLog>>>,
     (wanted, seed): (usize, u64),
-    body: impl FnOnce(Arc<dyn BlockDevice>) -> Result<(), RunError>,
+    body: impl FnOnce(Arc<dyn BlockDevice>) -> Result<(), CrashError>,
 ) -> (Vec<Cut>, u64, Option<String>, rt::Reached) {
     let outcome = Sim::new(config.sim(seed)).run(|| {
         let sampler = Sampler::new(disk.clone(), wanted, seed, logs.clone());
@@ -232,7 +232,7 @@ fn sampled(
 ///
 /// # Errors
 /// The device cannot be made. What fails in the run itself stands in [`Recording::failure`].
-pub fn record(config: &CrashConfig, volume: &Volume) -> Result<Recording, RunError> {
+pub fn record(config: &CrashConfig, volume: &Volume) -> Result<Recording, CrashError> {
     let disk = volume.fresh(config.seed)?;
     let logs = Arc::new(Mutex::named("crash logs", Vec::new()));
     let (cuts, candidates, failure, reached) =
@@ -259,7 +259,7 @@ pub fn record_recovery(
     cut: &Cut,
     wanted: usize,
     seed: u64,
-) -> Result<Vec<Cut>, RunError> {
+) -> Result<Vec<Cut>, CrashError> {
     let disk = volume.attach(&cut.remains, seed)?;
     let logs = Arc::new(Mutex::named("crash logs", Vec::new()));
     let (cuts, ..) = sampled(config, disk, &logs, (wanted, seed), |device| {
@@ -277,7 +277,7 @@ fn work(
     config: &CrashConfig,
     device: Arc<dyn BlockDevice>,
     logs: &Arc<Mutex<Vec<TaskLog>>>,
-) -> Result<(), RunError> {
+) -> Result<(), CrashError> {
     let mounted = Mounted::on(device, config.mount_options(), config.writeback())?;
     run_tasks(config, &config.script, &mounted, logs)?;
     // The accounts in memory are for the judge: here write-back and discards are under way.
@@ -290,7 +290,7 @@ pub(super) fn run_tasks(
     script: &Script,
     mounted: &Mounted,
     logs: &Arc<Mutex<Vec<TaskLog>>>,
-) -> Result<(), RunError> {
+) -> Result<(), CrashError> {
     run_on(&mounted.vfs, config.seed, script, logs)
 }
 
@@ -300,7 +300,7 @@ pub(super) fn run_on(
     seed: u64,
     script: &Script,
     logs: &Arc<Mutex<Vec<TaskLog>>>,
-) -> Result<(), RunError> {
+) -> Result<(), CrashError> {
     if let Some(kib) = script.free() {
         full::leave(vfs, kib << 10)?;
     }
@@ -324,7 +324,7 @@ pub(super) fn run_on(
     let mut outcome = Ok(());
     for task in running {
         let ended = task.join();
-        let ended = ended.map_err(|_| RunError::Simulation("a task panicked".into()))?;
+        let ended = ended.map_err(|_| CrashError::Simulation("a task panicked".into()))?;
         outcome = outcome.and(ended);
     }
     outcome
@@ -371,7 +371,7 @@ pub(super) fn drawn(
 }
 
 impl Task {
-    fn work(&mut self, seed: u64, script: &Script) -> Result<(), RunError> {
+    fn work(&mut self, seed: u64, script: &Script) -> Result<(), CrashError> {
         self.step(Op::Mkdir(String::new()))?;
         match script {
             Script::Fixed(scripts) => {
@@ -392,7 +392,7 @@ impl Task {
         Ok(())
     }
 
-    fn let_go(&mut self) -> Result<(), RunError> {
+    fn let_go(&mut self) -> Result<(), CrashError> {
         match self.held.take() {
             Some(file) => Ok(file.close()?),
             None => Ok(()),
@@ -407,7 +407,7 @@ impl Task {
         format!("/t{}{path}", self.number)
     }
 
-    fn step(&mut self, op: Op) -> Result<(), RunError> {
+    fn step(&mut self, op: Op) -> Result<(), CrashError> {
         let before = self.full.then(|| self.state.clone());
         // The name goes when the operation begins; what it stood for is needed to carry it out.
         let made = self.state.apply(&op);
@@ -425,7 +425,7 @@ impl Task {
             Err(e) if self.full && full::may_be_refused(&op, &e) => self.what_was_done(&op)?,
             Err(e) => {
                 let what = format!("task {}: `{op}` failed: {e}", self.number);
-                return Err(RunError::Check(what));
+                return Err(CrashError::Check(what));
             }
         };
         if let (Some(instead), Some(before)) = (&instead, before) {
@@ -446,7 +446,7 @@ impl Task {
     }
 
     /// What a refused operation has come to: nothing, or the front of what `fallocate` was asked for.
-    fn what_was_done(&self, op: &Op) -> Result<Option<Op>, RunError> {
+    fn what_was_done(&self, op: &Op) -> Result<Option<Op>, CrashError> {
         let Op::Fallocate { path, .. } = op else {
             return Ok(Some(full::NOTHING));
         };

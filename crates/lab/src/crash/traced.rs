@@ -3,7 +3,7 @@
 use super::CrashConfig;
 use super::device::{Disk, Remains, Volume};
 use super::oracle::{Oracle, Subject};
-use crate::RunError;
+use crate::crash::CrashError;
 use base::Time;
 use rig::{Mounted, Trace};
 use rt::Sim;
@@ -32,10 +32,10 @@ pub fn trace(
     config: &CrashConfig,
     volume: &Volume,
     subject: &dyn Subject,
-) -> Result<Traced, RunError> {
+) -> Result<Traced, CrashError> {
     let disk = volume.fresh(config.seed)?;
     let Disk::Spec(spec) = &disk else {
-        return Err(RunError::Check(
+        return Err(CrashError::Check(
             "only a disk in memory can be traced".into(),
         ));
     };
@@ -52,14 +52,14 @@ pub fn trace(
             rt::power_cut();
         }
         let failure = outcome.err().map(|e| e.to_string());
-        Ok::<_, RunError>((oracle, began, ended, failure))
+        Ok::<_, CrashError>((oracle, began, ended, failure))
     });
     let simulation = outcome
         .first_failure
         .map(|f| format!("{f}; replay: {}", outcome.replay));
     let (oracle, began, ended, failure) = match outcome.value {
         Some(value) => value?,
-        None => return Err(RunError::Simulation(simulation.unwrap_or_default())),
+        None => return Err(CrashError::Simulation(simulation.unwrap_or_default())),
     };
     let trace = spec.take_trace().expect("the disk was recording");
     Ok(Traced {
@@ -81,10 +81,10 @@ pub fn trace_recovery(
     volume: &Volume,
     remains: &Remains,
     seed: u64,
-) -> Result<(Trace, Option<String>), RunError> {
+) -> Result<(Trace, Option<String>), CrashError> {
     let disk = volume.attach(remains, seed)?;
     let Disk::Spec(spec) = &disk else {
-        return Err(RunError::Check(
+        return Err(CrashError::Check(
             "only a disk in memory can be traced".into(),
         ));
     };

@@ -1,12 +1,13 @@
 //! Recovery of one remainder, and the properties it must have.
 
 use super::{Cut, CutConfig, Tree, walk};
+use crate::RunConfig;
+use crate::crash::CrashError;
 use crate::fsck::{self, Verdict};
 use crate::life::live;
 use crate::run::DATABASE;
 use crate::workload::sqlite::{self, Table, Transaction};
 use crate::workload::{SqliteSpec, Workload};
-use crate::{RunConfig, RunError};
 use rig::AnyModel;
 use rusqlite::Connection;
 use std::path::Path;
@@ -42,7 +43,7 @@ pub fn judge(
     transactions: &[Transaction],
     cut: &Cut,
     folder: &Path,
-) -> Result<Judgement, RunError> {
+) -> Result<Judgement, CrashError> {
     let spec = config.run.workload.parse::<Workload>()?.into_sqlite()?;
     let model = config.run.stack.attach(cut.media.clone())?;
     let repaired = folder.join("repaired");
@@ -70,7 +71,11 @@ pub fn judge(
     Ok(judgement)
 }
 
-fn recover(config: &CutConfig, spec: &SqliteSpec, model: AnyModel) -> Result<Recovered, RunError> {
+fn recover(
+    config: &CutConfig,
+    spec: &SqliteSpec,
+    model: AnyModel,
+) -> Result<Recovered, CrashError> {
     let life = live(&config.run, model, |stack, sqlite| {
         let tree = walk(&stack.vfs)?;
         let (integrity, table) = match sqlite.open(DATABASE) {
@@ -117,9 +122,9 @@ pub(crate) fn second_opinions(
     model: &AnyModel,
     repaired: &Path,
     folder: &Path,
-) -> Result<Opinions, RunError> {
+) -> Result<Opinions, CrashError> {
     let mut opinions = Opinions::default();
-    let host = |source| RunError::Host {
+    let host = |source| CrashError::Host {
         doing: "running e2fsck".into(),
         source,
     };
@@ -149,8 +154,9 @@ pub(crate) fn second_opinions(
             .violations
             .push(format!("R3: e2fsck -fy gives up: {words}")),
         Verdict::Clean | Verdict::Repaired(_) => {
-            let theirs = rig::load_image(repaired, &config.stack).map_err(RunError::from);
-            let theirs = theirs.and_then(|model| live(config, model, |s, _| Ok(walk(&s.vfs)?)));
+            let theirs = rig::load_image(repaired, &config.stack).map_err(CrashError::from);
+            let theirs =
+                theirs.and_then(|model| Ok(live(config, model, |s, _| Ok(walk(&s.vfs)?))?));
             match theirs {
                 Ok(life) => opinions.violations.extend(differences(tree, &life.value)),
                 Err(why) => opinions

@@ -1,9 +1,11 @@
 //! Cuts in each phase of the workload `files:`.
 
+use crate::RunConfig;
+use crate::RunError;
+use crate::crash::CrashError;
 use crate::life::live;
 use crate::workload::files::{self, FilesRun, FilesSpec, FilesState};
 use crate::workload::{SpecError, Workload};
-use crate::{RunConfig, RunError};
 use base::{Nanos, Rng, Time};
 use rig::{AnyModel, Media, Model, Stack};
 use rt::Mutex;
@@ -45,7 +47,11 @@ struct Beginning {
 ///
 /// # Errors
 /// Another workload than `files:`; the run itself fails.
-pub fn record_phases(config: &RunConfig, cuts: usize, remounted: bool) -> Result<Phases, RunError> {
+pub fn record_phases(
+    config: &RunConfig,
+    cuts: usize,
+    remounted: bool,
+) -> Result<Phases, CrashError> {
     let spec = match config.workload.parse()? {
         Workload::Files(spec) => spec,
         other => {
@@ -88,7 +94,7 @@ fn moments(seed: u64, bounds: &Bounds, cuts: usize) -> Vec<(&'static str, Time)>
 }
 
 /// A volume on which the files of `spec` were created and removed once.
-fn used_volume(config: &RunConfig, spec: &FilesSpec) -> Result<Media, RunError> {
+fn used_volume(config: &RunConfig, spec: &FilesSpec) -> Result<Media, CrashError> {
     let once = FilesSpec {
         transactions: 0,
         pause_us: 0,
@@ -104,7 +110,11 @@ fn used_volume(config: &RunConfig, spec: &FilesSpec) -> Result<Media, RunError> 
 }
 
 /// The same volume with the files of the phase `create`.
-fn with_files(config: &RunConfig, spec: &FilesSpec, volume: Media) -> Result<Beginning, RunError> {
+fn with_files(
+    config: &RunConfig,
+    spec: &FilesSpec,
+    volume: Media,
+) -> Result<Beginning, CrashError> {
     let model = config.stack.attach(volume)?;
     let life = live(config, model, |stack, _| {
         let mut run = FilesRun::prepare(spec, &stack.vfs, config.seed)?;
@@ -131,7 +141,7 @@ fn simulate(
     spec: &FilesSpec,
     from: Beginning,
     moments: Vec<Time>,
-) -> Result<(Bounds, Vec<Media>), RunError> {
+) -> Result<(Bounds, Vec<Media>), CrashError> {
     let model = config.stack.attach(from.volume)?;
     let life = live(config, model, |stack, _| {
         workload(config, spec, from.files, moments, stack)

@@ -2,6 +2,7 @@
 
 use super::CutConfig;
 use crate::RunError;
+use crate::crash::CrashError;
 use crate::life::live;
 use crate::run::DATABASE;
 use crate::workload::Workload;
@@ -43,7 +44,7 @@ struct Seen {
 ///
 /// # Errors
 /// The run itself fails.
-pub fn record(config: &CutConfig) -> Result<Recording, RunError> {
+pub fn record(config: &CutConfig) -> Result<Recording, CrashError> {
     let spec = config.run.workload.parse::<Workload>()?.into_sqlite()?;
     let transactions = sqlite::transactions(&spec, config.run.seed);
     let probe = simulate(config, &transactions, Vec::new())?;
@@ -93,7 +94,7 @@ fn simulate(
     config: &CutConfig,
     transactions: &[Transaction],
     moments: Vec<Time>,
-) -> Result<Seen, RunError> {
+) -> Result<Seen, CrashError> {
     let model = config.run.stack.format()?;
     let life = live(&config.run, model, |stack, sqlite| {
         workload(config, transactions, moments, stack, sqlite)

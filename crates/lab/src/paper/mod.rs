@@ -3,6 +3,7 @@
 //! A paper's values and how far a measured one may be away stand in one committed table ([`published`]), written before the first run.
 
 pub mod emmc;
+mod error;
 pub mod f2fsj;
 pub mod jftl;
 mod page;
@@ -11,6 +12,7 @@ mod row;
 pub mod study;
 mod summary;
 
+pub use error::PaperError;
 pub use page::paper_page;
 pub use published::{Class, Published, Table, TableError};
 pub use row::{Listed, Report, Row, SCHEMA, Section, number};

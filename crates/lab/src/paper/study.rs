@@ -4,7 +4,7 @@
 //! JSON text. Each runs in a worker process of its own, in any order.
 
 use super::{Report, Row, SCHEMA, Section, Table};
-use crate::RunError;
+use crate::paper::PaperError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ pub trait Work: Serialize + DeserializeOwned {
     ///
     /// # Errors
     /// Whatever went wrong, first failure first.
-    fn run(&self) -> Result<Self::Outcome, RunError>;
+    fn run(&self) -> Result<Self::Outcome, PaperError>;
 
     /// The name by which jobs are the same.
     fn key(&self) -> String {
@@ -36,7 +36,7 @@ pub struct Part<P: 'static, J: Work + 'static> {
     /// What has to run.
     pub jobs: fn(&P) -> Vec<J>,
     /// Rows, tables and plots.
-    pub section: fn(&P, &Outcomes<J::Outcome>) -> Result<Section, RunError>,
+    pub section: fn(&P, &Outcomes<J::Outcome>) -> Result<Section, PaperError>,
 }
 
 /// The parts of these names, in the order of the page; all if there is none.
@@ -85,10 +85,10 @@ pub fn complete<P, J: Work>(
 pub fn outcome<'a, J: Work>(
     outcomes: &'a Outcomes<J::Outcome>,
     job: &J,
-) -> Result<&'a J::Outcome, RunError> {
+) -> Result<&'a J::Outcome, PaperError> {
     let key = job.key();
     outcomes.get(&key).ok_or_else(|| {
-        RunError::Check(format!(
+        PaperError::Check(format!(
             "no outcome of {key}: the figure did not ask for it"
         ))
     })
@@ -104,7 +104,7 @@ pub fn report<P, J: Work>(
     (parts, outcomes): (&[&Part<P, J>], &Outcomes<J::Outcome>),
     command: String,
     note: Option<&str>,
-) -> Result<(Report, Vec<Section>), RunError> {
+) -> Result<(Report, Vec<Section>), PaperError> {
     let mut sections = Vec::new();
     for part in parts {
         let mut section = (part.section)(plan, outcomes)?;

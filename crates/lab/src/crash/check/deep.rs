@@ -1,7 +1,7 @@
 //! The closer look at a sample of the states: mounted for writing, used, unmounted, and mounted again.
 
 use super::{Checker, enter};
-use crate::RunError;
+use crate::crash::CrashError;
 use crate::crash::Judgement;
 use crate::crash::device::{Disk, Remains};
 use crate::crash::judge::epilogue;
@@ -16,7 +16,7 @@ impl Checker<'_> {
         oracle: &dyn Oracle,
         image: &Image,
         judgement: &mut Judgement,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), CrashError> {
         self.count(|c| c.deep += 1);
         let disk = self.volume.attach(&Remains::Image(image.clone()), 0)?;
         let mut written = Judgement::default();
@@ -67,7 +67,7 @@ impl Checker<'_> {
     pub(super) fn life(
         &self,
         disk: &Disk,
-        body: impl FnOnce(&Mounted) -> Result<(), RunError>,
+        body: impl FnOnce(&Mounted) -> Result<(), CrashError>,
     ) -> (Result<Remains, String>, rt::Reached) {
         self.count(|c| c.sims += 1);
         let outcome = Sim::new(self.sim()).run(|| {

@@ -1,7 +1,7 @@
 //! Crash states of modelled devices: made again, with what the host and the chips did around each cut.
 
 use super::steps::{Fate, Level, Line, Site};
-use crate::RunError;
+use crate::crash::CrashError;
 use crate::crash::case::Setup;
 use crate::crash::nand::{self, Film, Filmed, NandCut, NandPath};
 use crate::crash::{Judgement, Target};
@@ -23,7 +23,7 @@ pub(super) struct Again {
 }
 
 /// Films the run of a case on a modelled device.
-pub(super) fn film(setup: &Setup) -> Result<Filmed, RunError> {
+pub(super) fn film(setup: &Setup) -> Result<Filmed, CrashError> {
     nand::film(&setup.config, &setup.volume, setup.subject.as_ref())
 }
 
@@ -32,7 +32,11 @@ pub(super) fn is_modelled(setup: &Setup) -> bool {
     matches!(setup.config.target, Target::Profile(_))
 }
 
-pub(super) fn again(setup: &Setup, mut filmed: Filmed, path: &NandPath) -> Result<Again, RunError> {
+pub(super) fn again(
+    setup: &Setup,
+    mut filmed: Filmed,
+    path: &NandPath,
+) -> Result<Again, CrashError> {
     let (state, judgement) = nand::judge(&setup.config, &mut filmed, path)?;
     let mut before = None;
     let mut steps = Vec::new();

@@ -6,7 +6,7 @@ use super::report::{FindingReport, ShrunkReport};
 use super::repro::{Repro, ReproError};
 use super::rule_of;
 use super::steps::{Level, Site};
-use crate::RunError;
+use crate::crash::CrashError;
 use crate::crash::Loss;
 use crate::crash::campaign::{self, State};
 use crate::crash::case::{Case, Setup, StateId, Volumes};
@@ -48,9 +48,13 @@ impl Dossier {
     ///
     /// # Errors
     /// The case cannot be built or run, or has no such state.
-    pub fn new(case: &Case, id: impl Into<Id>, volumes: &mut Volumes) -> Result<Dossier, RunError> {
+    pub fn new(
+        case: &Case,
+        id: impl Into<Id>,
+        volumes: &mut Volumes,
+    ) -> Result<Dossier, CrashError> {
         let (id, setup) = (id.into(), case.setup(volumes)?);
-        id.check(&setup).map_err(RunError::Check)?;
+        id.check(&setup).map_err(CrashError::Check)?;
         match &id {
             Id::Block(id) => Dossier::of_block(case, id, &setup),
             Id::Nand(path) => Dossier::of_chips(case, path, &setup, chips::film(&setup)?),
@@ -63,7 +67,7 @@ impl Dossier {
     /// The line is of another build, or names what there is not.
     pub fn rerun(line: &Repro, volumes: &mut Volumes) -> Result<Dossier, ReproError> {
         line.check_build()?;
-        let case_error = |e: RunError| ReproError::Case(e.to_string());
+        let case_error = |e: CrashError| ReproError::Case(e.to_string());
         let setup = line.case.setup(volumes).map_err(case_error)?;
         let state_error = |why: String| ReproError::State {
             state: line.state.clone(),
@@ -91,7 +95,7 @@ impl Dossier {
         path: &NandPath,
         setup: &Setup,
         filmed: Filmed,
-    ) -> Result<Dossier, RunError> {
+    ) -> Result<Dossier, CrashError> {
         let run = filmed.film.fingerprint();
         let again = chips::again(setup, filmed, path)?;
         let before = again.before.unwrap_or_default();
@@ -112,7 +116,7 @@ impl Dossier {
         })
     }
 
-    fn of_block(case: &Case, id: &StateId, setup: &Setup) -> Result<Dossier, RunError> {
+    fn of_block(case: &Case, id: &StateId, setup: &Setup) -> Result<Dossier, CrashError> {
         let (state, judgement) = campaign::judge(setup, id)?;
         let remains = Remains::Image(state.image.clone());
         let (after, unrecovered) = recover(setup, &remains, &state.image);
@@ -196,7 +200,7 @@ impl Shrunk {
 ///
 /// # Errors
 /// It does not run.
-pub(super) fn run_of(setup: &Setup) -> Result<u64, RunError> {
+pub(super) fn run_of(setup: &Setup) -> Result<u64, CrashError> {
     if chips::is_modelled(setup) {
         return Ok(chips::film(setup)?.film.fingerprint());
     }

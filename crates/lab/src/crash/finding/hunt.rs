@@ -4,7 +4,7 @@ use super::chips;
 use super::id::Id;
 use super::rule;
 use super::steps::{Site, Toll};
-use crate::RunError;
+use crate::crash::CrashError;
 use crate::crash::Judgement;
 use crate::crash::campaign::{moments, recovery};
 use crate::crash::case::{Case, Setup, StateId, Volumes};
@@ -142,7 +142,7 @@ impl Hunter<'_> {
         nested: usize,
         left: u64,
         hits_max: usize,
-    ) -> Result<(Vec<Hit>, u64), RunError> {
+    ) -> Result<(Vec<Hit>, u64), CrashError> {
         let left = left.min(self.budget.states.saturating_sub(self.spent));
         if left == 0 {
             return Ok((Vec::new(), 0));
@@ -175,7 +175,7 @@ impl Hunter<'_> {
         (bound, nested): (Bound, usize),
         left: u64,
         hits_max: usize,
-    ) -> Result<(Vec<Hit>, u64), RunError> {
+    ) -> Result<(Vec<Hit>, u64), CrashError> {
         let most = left.saturating_sub(FILM_COST).div_ceil(CHIPS_COST);
         let bound = NandBound {
             places: u32::from(bound.mode != Mode::Linear),
@@ -223,7 +223,7 @@ impl Hunt<'_> {
         self.left == 0 || self.hits.len() >= self.hits_max
     }
 
-    fn run(&mut self) -> Result<(), RunError> {
+    fn run(&mut self) -> Result<(), CrashError> {
         let setup = self.setup;
         let mut run = trace(&setup.config, &setup.volume, setup.subject.as_ref())?;
         if run.failure.is_some() {
@@ -261,7 +261,7 @@ impl Hunt<'_> {
         (point, at): (usize, Time),
         oracle: &dyn Oracle,
         outer: &StateId,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), CrashError> {
         let id = |choice: &Choice| {
             let mut id = outer.clone();
             id.0.push((point, choice.clone()));
@@ -312,7 +312,7 @@ impl Hunt<'_> {
         &mut self,
         oracle: &dyn Oracle,
         batch: &[(StateId, Image)],
-    ) -> Result<Vec<Judgement>, RunError> {
+    ) -> Result<Vec<Judgement>, CrashError> {
         let images: Vec<Image> = batch.iter().map(|(_, image)| image.clone()).collect();
         let mut judged = Vec::new();
         self.checker.check(oracle, &images, &mut |_, judgement| {
@@ -324,7 +324,12 @@ impl Hunt<'_> {
     }
 
     /// Cuts the recovery of a state.
-    fn follow(&mut self, id: &StateId, image: &Image, oracle: &dyn Oracle) -> Result<(), RunError> {
+    fn follow(
+        &mut self,
+        id: &StateId,
+        image: &Image,
+        oracle: &dyn Oracle,
+    ) -> Result<(), CrashError> {
         if self.is_over() {
             return Ok(());
         }

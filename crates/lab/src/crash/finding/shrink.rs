@@ -13,7 +13,7 @@ use super::dossier::{Dossier, Shrunk};
 use super::hunt::{Budget, Hit, Hunter};
 use super::id::Id;
 use super::steps::Toll;
-use crate::RunError;
+use crate::crash::CrashError;
 use crate::crash::case::{Case, Volumes};
 use crate::crash::ops::Op;
 use crate::crash::subject::{FileScript, Place, Spec};
@@ -33,7 +33,7 @@ pub fn shrink(
     rule: &str,
     budget: Budget,
     volumes: &mut Volumes,
-) -> Result<Shrunk, RunError> {
+) -> Result<Shrunk, CrashError> {
     let id = id.into();
     let mut shrinker = Shrinker {
         hunter: Hunter {

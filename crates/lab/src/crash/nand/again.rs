@@ -4,7 +4,7 @@ use super::explore::{DEEP_ONE_IN, Outer, judge_one, recovery_seed, unknown};
 use super::film::Film;
 use super::id::{NandId, NandPath, Spot};
 use super::life::{Filmed, Lives};
-use crate::RunError;
+use crate::crash::CrashError;
 use crate::crash::{CrashConfig, Judgement};
 use base::Time;
 use rig::Media;
@@ -47,7 +47,7 @@ pub fn state(
     config: &CrashConfig,
     filmed: &Filmed,
     path: &NandPath,
-) -> Result<NandState, RunError> {
+) -> Result<NandState, CrashError> {
     let lives = Lives::new(config, DEEP_ONE_IN)?;
     let mut cuts: Vec<NandCut> = Vec::new();
     for id in &path.0 {
@@ -55,7 +55,7 @@ pub fn state(
             None => None,
             Some(last) => {
                 let recovery = lives.recovery(&last.media, recovery_seed(&last.media));
-                Some(recovery.map_err(RunError::Check)?)
+                Some(recovery.map_err(CrashError::Check)?)
             }
         };
         let (at, media) = cut(film.as_ref().unwrap_or(&filmed.film), id)?;
@@ -67,17 +67,17 @@ pub fn state(
         });
     }
     match cuts.is_empty() {
-        true => Err(RunError::Check("an empty path names no state".into())),
+        true => Err(CrashError::Check("an empty path names no state".into())),
         false => Ok(NandState { cuts }),
     }
 }
 
-fn cut(film: &Film, id: &NandId) -> Result<(Time, Media), RunError> {
+fn cut(film: &Film, id: &NandId) -> Result<(Time, Media), CrashError> {
     if let Spot::Moment(at) = id.spot
         && at > film.end
     {
         let end = film.end.0;
-        return Err(RunError::Check(format!("{id}: the run ends at {end} ns")));
+        return Err(CrashError::Check(format!("{id}: the run ends at {end} ns")));
     }
     let (_, media) = film.media(id).ok_or_else(|| unknown(id, film))?;
     let at = id.time(film).ok_or_else(|| unknown(id, film))?;
@@ -92,7 +92,7 @@ pub fn judge(
     config: &CrashConfig,
     filmed: &mut Filmed,
     path: &NandPath,
-) -> Result<(NandState, Judgement), RunError> {
+) -> Result<(NandState, Judgement), CrashError> {
     let state = state(config, filmed, path)?;
     let (last, outer) = state.cuts.split_last().expect("a state has a cut");
     let mut untouched = filmed.film.untouched();

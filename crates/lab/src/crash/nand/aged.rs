@@ -1,6 +1,6 @@
 //! Volumes on a device that was in use for long: the chips have to collect garbage for nearly every write.
 
-use crate::RunError;
+use crate::crash::CrashError;
 use crate::crash::device::{self, Volume};
 use base::{BlockNo, Rng};
 use rig::{Adversary, AnyModel, Config, Model};
@@ -23,7 +23,7 @@ const WRITES_MAX: u64 = 100_000;
 ///
 /// # Errors
 /// A size that is not possible, an unknown profile.
-pub fn aged_volume(config: &Config, adversary: Adversary, seed: u64) -> Result<Volume, RunError> {
+pub fn aged_volume(config: &Config, adversary: Adversary, seed: u64) -> Result<Volume, CrashError> {
     let mut model = config.format()?;
     let free = device::free_blocks(config)?;
     for block in &free {
@@ -45,15 +45,15 @@ pub fn aged_volume(config: &Config, adversary: Adversary, seed: u64) -> Result<V
     Ok(Volume::of_model(config, adversary, model))
 }
 
-fn overwrite(model: &mut AnyModel, block: BlockNo) -> Result<(), RunError> {
+fn overwrite(model: &mut AnyModel, block: BlockNo) -> Result<(), CrashError> {
     let stale = device::stale_block();
     model
         .load_logical(block.lba(), stale)
-        .map_err(|e| RunError::Check(format!("ageing the device: {e}")))
+        .map_err(|e| CrashError::Check(format!("ageing the device: {e}")))
 }
 
 /// Writes until the map is written; 0 for a device without a map.
-fn until_checkpoint(mut model: AnyModel, picks: &[BlockNo]) -> Result<usize, RunError> {
+fn until_checkpoint(mut model: AnyModel, picks: &[BlockNo]) -> Result<usize, CrashError> {
     let maps = |model: &AnyModel| model.flash_stats().map(|s| s.map_programs);
     let before = maps(&model);
     for (n, block) in picks.iter().enumerate() {

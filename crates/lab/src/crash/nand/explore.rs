@@ -4,7 +4,7 @@ use super::bound::{Cuts, NandBound, draw};
 use super::film::{Camera, Film};
 use super::id::{NandId, NandPath, Spot};
 use super::life::{Filmed, Lives};
-use crate::RunError;
+use crate::crash::CrashError;
 use crate::crash::campaign::{Explored, Watch};
 use crate::crash::device::{Disk, Volume};
 use crate::crash::oracle::{Oracle, Subject};
@@ -76,9 +76,9 @@ pub fn film(
     config: &CrashConfig,
     volume: &Volume,
     subject: &dyn Subject,
-) -> Result<Filmed, RunError> {
+) -> Result<Filmed, CrashError> {
     let Disk::Modelled(device) = volume.fresh(config.seed)? else {
-        return Err(RunError::Check("a disk in memory has no chips".into()));
+        return Err(CrashError::Check("a disk in memory has no chips".into()));
     };
     let mut camera = None;
     let outcome = Sim::new(config.sim(config.seed)).run(|| {
@@ -94,14 +94,14 @@ pub fn film(
             rt::power_cut();
         }
         let failure = outcome.err().map(|e| e.to_string());
-        Ok::<_, RunError>((oracle, began, end, failure))
+        Ok::<_, CrashError>((oracle, began, end, failure))
     });
     let simulation = outcome
         .first_failure
         .map(|f| format!("{f}; replay: {}", outcome.replay));
     let (oracle, began, end, failure) = match outcome.value {
         Some(value) => value?,
-        None => return Err(RunError::Simulation(simulation.unwrap_or_default())),
+        None => return Err(CrashError::Simulation(simulation.unwrap_or_default())),
     };
     let camera = camera.expect("the simulation began");
     Ok(Filmed {
@@ -124,7 +124,7 @@ pub fn explore(
     subject: &dyn Subject,
     bound: &NandBound,
     watch: &mut Watch<'_>,
-) -> Result<NandExplored, RunError> {
+) -> Result<NandExplored, CrashError> {
     explore_each(config, volume, subject, bound, watch, &mut |_, _| true)
 }
 
@@ -139,7 +139,7 @@ pub fn explore_each(
     bound: &NandBound,
     watch: &mut Watch<'_>,
     each: &mut Each<'_>,
-) -> Result<NandExplored, RunError> {
+) -> Result<NandExplored, CrashError> {
     let Filmed {
         film,
         mut oracle,
@@ -179,7 +179,7 @@ pub(super) fn judge_one(
     film: &Film,
     outer: &Outer,
     cut: (Time, NandId),
-) -> Result<Judgement, RunError> {
+) -> Result<Judgement, CrashError> {
     let mut judged = None;
     let mut explorer = Explorer {
         lives: Lives::new(config, DEEP_ONE_IN)?,
@@ -198,13 +198,13 @@ pub(super) fn judge_one(
     judged.ok_or_else(|| unknown(&cut.1, film))
 }
 
-pub(super) fn unknown(id: &NandId, film: &Film) -> RunError {
+pub(super) fn unknown(id: &NandId, film: &Film) -> CrashError {
     let n = film.operations(id.power_up).len();
     let of = match id.power_up {
         false => "the run",
         true => "the recovery of the device",
     };
-    RunError::Check(format!(
+    CrashError::Check(format!(
         "{id}: {of} has no such operation of the chips; there are {n}, from 0"
     ))
 }
@@ -262,7 +262,7 @@ impl Explorer<'_, '_> {
         film: &Film,
         from: Time,
         outer: &Outer,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), CrashError> {
         let depth = outer.path.len() as u32;
         if let (Cuts::List(ids), 0) = (&self.bound.cuts, depth)
             && let Some(id) = ids.iter().find(|id| id.time(film).is_none())
@@ -304,7 +304,7 @@ impl Explorer<'_, '_> {
         film: &Film,
         outer: &Outer,
         (at, id): (Time, NandId),
-    ) -> Result<(), RunError> {
+    ) -> Result<(), CrashError> {
         let Some((_, media)) = film.media(&id) else {
             return Ok(());
         };

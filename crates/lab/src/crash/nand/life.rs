@@ -1,7 +1,7 @@
 //! The next life of what a cut left of a modelled device.
 
 use super::film::{Camera, Film};
-use crate::RunError;
+use crate::crash::CrashError;
 use crate::crash::device::Target;
 use crate::crash::judge::epilogue;
 use crate::crash::oracle::Oracle;
@@ -23,9 +23,9 @@ pub(super) struct Lives<'a> {
 }
 
 impl<'a> Lives<'a> {
-    pub fn new(config: &'a CrashConfig, deep_one_in: u64) -> Result<Lives<'a>, RunError> {
+    pub fn new(config: &'a CrashConfig, deep_one_in: u64) -> Result<Lives<'a>, CrashError> {
         let Target::Profile(adversary) = config.target else {
-            return Err(RunError::Check(
+            return Err(CrashError::Check(
                 "a disk in memory has no chips: cuts of operations of the NAND need a device profile".into(),
             ));
         };

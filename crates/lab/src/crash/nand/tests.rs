@@ -230,7 +230,7 @@ fn a_state_that_fails_does_not_end_the_exploration() {
             mounted: &Mounted,
         ) -> (
             Box<dyn crate::crash::oracle::Oracle>,
-            Result<(), crate::RunError>,
+            Result<(), crate::crash::CrashError>,
         ) {
             let mix = subject::parse("mix").unwrap();
             let outcome = mix.run(config, mounted).1;

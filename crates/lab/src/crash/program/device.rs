@@ -1,7 +1,7 @@
 //! An image as the only file of a directory, which keeps every write and every sync.
 
 use super::Room;
-use crate::RunError;
+use crate::crash::CrashError;
 use base::{Bytes, Ino, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
 use rig::{Caps, Class, Image, Kind, Step, Trace, What, Write};
 use rt::Mutex;
@@ -98,7 +98,7 @@ impl DeviceFs {
     ///
     /// # Errors
     /// A command did not fit into the room (D3).
-    pub fn complete(&self) -> Result<(), RunError> {
+    pub fn complete(&self) -> Result<(), CrashError> {
         let tape = self.tape.lock();
         if !tape.over {
             return Ok(());

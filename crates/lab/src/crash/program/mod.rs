@@ -14,7 +14,7 @@ mod room;
 pub use device::{DeviceFs, NAME};
 pub use room::Room;
 
-use crate::RunError;
+use crate::crash::CrashError;
 use crate::fsck::Verdict;
 use base::{BlockNo, Bytes, Map};
 use rig::{BlockDevice, Bound, Caps, Choice, Cursor, Fs, Image, Mode, OverlayDisk, Trace, What};
@@ -78,8 +78,8 @@ pub struct Bad {
 ///
 /// # Errors
 /// What the host says; no regular file, or one whose last block of 4096 bytes is cut off; more content than there is room.
-pub fn load(path: &Path, room: &mut Room) -> Result<(Image, u64), RunError> {
-    let host = |source: io::Error| RunError::Host {
+pub fn load(path: &Path, room: &mut Room) -> Result<(Image, u64), CrashError> {
+    let host = |source: io::Error| CrashError::Host {
         doing: format!("reading {}", path.display()),
         source,
     };
@@ -113,7 +113,7 @@ pub fn load(path: &Path, room: &mut Room) -> Result<(Image, u64), RunError> {
 ///
 /// # Errors
 /// What the host says.
-pub fn save(image: &Image, bytes: u64, path: &Path) -> Result<(), RunError> {
+pub fn save(image: &Image, bytes: u64, path: &Path) -> Result<(), CrashError> {
     let mut file = StateFile::new(path.to_path_buf(), bytes)?;
     file.set(image)
 }
@@ -130,7 +130,7 @@ pub fn explore(
     judge: &Judge,
     folder: &Path,
     progress: &dyn Fn(usize, usize) -> bool,
-) -> Result<Explored, RunError> {
+) -> Result<Explored, CrashError> {
     let mut explored = Explored::default();
     for step in &trace.steps {
         match step.what {
@@ -224,7 +224,7 @@ struct Court<'a> {
 
 impl Court<'_> {
     /// Whether the state had to be recovered, and why it is bad, if it is.
-    fn judge(&mut self, image: &Image) -> Result<(bool, Option<String>), RunError> {
+    fn judge(&mut self, image: &Image) -> Result<(bool, Option<String>), CrashError> {
         let command = match self.judge {
             Judge::Command(command) => command,
             Judge::Checker => return self.check(image),
@@ -234,7 +234,7 @@ impl Court<'_> {
         shell
             .args(["-c", command])
             .env("VARVE_STATE", &self.file.path);
-        let output = shell.output().map_err(|source| RunError::Host {
+        let output = shell.output().map_err(|source| CrashError::Host {
             doing: format!("running {command}"),
             source,
         })?;
@@ -246,10 +246,10 @@ impl Court<'_> {
         Ok((false, bad.then(|| format!("{}: {words}", output.status))))
     }
 
-    fn check(&mut self, image: &Image) -> Result<(bool, Option<String>), RunError> {
+    fn check(&mut self, image: &Image) -> Result<(bool, Option<String>), CrashError> {
         let Some(kind) = self.kind else {
             let what = "the image holds no ext4, ext3 or F2FS: say --judge COMMAND";
-            return Err(RunError::Check(what.into()));
+            return Err(CrashError::Check(what.into()));
         };
         let blocks = self.file.bytes / BLOCK;
         let read = |n: BlockNo| Ok::<Bytes, String>(image.block(n.0));
@@ -268,7 +268,7 @@ impl Court<'_> {
         }
         self.file.set(&image)?;
         let verdict = crate::fsck::check(kind, &self.file.path);
-        let verdict = verdict.map_err(|source| RunError::Host {
+        let verdict = verdict.map_err(|source| CrashError::Host {
             doing: format!("running {}", crate::fsck::checker(kind)),
             source,
         })?;
@@ -277,7 +277,7 @@ impl Court<'_> {
             Verdict::Repaired(words) | Verdict::Findings(words) => Some(words),
             Verdict::NotInstalled => {
                 let what = format!("{} is not installed", crate::fsck::checker(kind));
-                return Err(RunError::Check(what));
+                return Err(CrashError::Check(what));
             }
         };
         Ok((report.needs_recovery, bad))
@@ -294,9 +294,9 @@ struct StateFile {
 }
 
 impl StateFile {
-    fn new(path: PathBuf, bytes: u64) -> Result<StateFile, RunError> {
+    fn new(path: PathBuf, bytes: u64) -> Result<StateFile, CrashError> {
         let made = File::create(&path).and_then(|file| file.set_len(bytes).map(|()| file));
-        let file = made.map_err(|source| RunError::Host {
+        let file = made.map_err(|source| CrashError::Host {
             doing: format!("making {}", path.display()),
             source,
         })?;
@@ -312,8 +312,8 @@ impl StateFile {
         self.holds = None;
     }
 
-    fn set(&mut self, image: &Image) -> Result<(), RunError> {
-        self.write(image).map_err(|source| RunError::Host {
+    fn set(&mut self, image: &Image) -> Result<(), CrashError> {
+        self.write(image).map_err(|source| CrashError::Host {
             doing: format!("writing {}", self.path.display()),
             source,
         })?;

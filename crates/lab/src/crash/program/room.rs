@@ -1,6 +1,7 @@
 //! How much memory an image and its recording may take.
 
 use crate::RunError;
+use crate::crash::CrashError;
 
 /// Bytes of memory, given out until none are left.
 #[derive(Clone, Debug)]
@@ -26,10 +27,10 @@ impl Room {
     }
 
     /// The error of who needs more; `what`: what does not fit, and where.
-    pub fn error(&self, what: String) -> RunError {
-        RunError::Memory {
+    pub fn error(&self, what: String) -> CrashError {
+        CrashError::Run(RunError::Memory {
             what,
             mib: self.all >> 20,
-        }
+        })
     }
 }

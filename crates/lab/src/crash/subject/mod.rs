@@ -28,7 +28,7 @@ use super::oracle::{Oracle, Subject};
 use super::rules::Terms;
 use super::run::run_tasks;
 use super::{CrashConfig, Script};
-use crate::RunError;
+use crate::crash::CrashError;
 use crate::workload::{SpecError, Workload, sets};
 use rig::Mounted;
 use rt::Mutex;
@@ -46,7 +46,7 @@ impl Subject for Files {
         &self,
         config: &CrashConfig,
         mounted: &Mounted,
-    ) -> (Box<dyn Oracle>, Result<(), RunError>) {
+    ) -> (Box<dyn Oracle>, Result<(), CrashError>) {
         let logs = Arc::new(Mutex::named("crash logs", Vec::new()));
         let outcome = run_tasks(config, &self.script, mounted, &logs);
         let logs = std::mem::take(&mut *logs.lock());
@@ -65,7 +65,7 @@ impl Subject for Seeded {
         &self,
         config: &CrashConfig,
         mounted: &Mounted,
-    ) -> (Box<dyn Oracle>, Result<(), RunError>) {
+    ) -> (Box<dyn Oracle>, Result<(), CrashError>) {
         let fixed = self.spec.fixed(config.seed);
         let script = fixed.expect("a workload of files").script();
         Files { script }.run(config, mounted)
@@ -228,7 +228,7 @@ fn head(text: &str) -> String {
 ///
 /// # Errors
 /// What is wrong with the text, by line and column.
-pub fn parse(text: &str) -> Result<Box<dyn Subject>, RunError> {
+pub fn parse(text: &str) -> Result<Box<dyn Subject>, CrashError> {
     Ok(Spec::parse(text)?.subject())
 }
 
@@ -237,7 +237,7 @@ pub fn parse(text: &str) -> Result<Box<dyn Subject>, RunError> {
 ///
 /// # Errors
 /// As [`parse`].
-pub fn expand(text: &str) -> Result<Vec<String>, RunError> {
+pub fn expand(text: &str) -> Result<Vec<String>, CrashError> {
     let canonical = |script: FileScript| Spec::Script(script).to_string();
     match text.split_once(':') {
         Some(("ace", rest)) if !rest.contains('#') => {

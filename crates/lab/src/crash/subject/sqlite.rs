@@ -10,6 +10,7 @@
 //! synced: that is found too, and `extra` is the remedy.
 
 use crate::RunError;
+use crate::crash::CrashError;
 use crate::crash::loss::Loss;
 use crate::crash::oracle::{Oracle, Subject};
 use crate::crash::{CrashConfig, Judgement};
@@ -41,7 +42,7 @@ impl Subject for Transactions {
         &self,
         config: &CrashConfig,
         mounted: &Mounted,
-    ) -> (Box<dyn Oracle>, Result<(), RunError>) {
+    ) -> (Box<dyn Oracle>, Result<(), CrashError>) {
         let transactions = sqlite::transactions(&self.spec, config.seed);
         let mut steps = Vec::new();
         let outcome = self.work(config.seed, &mounted.vfs, &transactions, &mut steps);
@@ -70,19 +71,19 @@ impl Transactions {
         vfs: &Arc<Vfs>,
         transactions: &[Transaction],
         steps: &mut Vec<Step>,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), CrashError> {
         let registration = ::sqlite::register(vfs, options(&self.spec))?;
         let beside = self.spec.background.start(vfs, seed)?;
         let outcome = self.transact(&registration, transactions, steps);
         let outcome = outcome.map_err(|e| match registration.first_error() {
-            Some(below) => RunError::Below {
+            Some(below) => CrashError::Run(RunError::Below {
                 sqlite: e.to_string(),
                 below,
-            },
+            }),
             None => e,
         });
-        let stopped = beside.stop();
-        let ended = registration.unregister().map_err(RunError::from);
+        let stopped = beside.stop().map_err(CrashError::from);
+        let ended = registration.unregister().map_err(CrashError::from);
         outcome.and(stopped).and(ended)
     }
 
@@ -91,7 +92,7 @@ impl Transactions {
         registration: &Registration,
         transactions: &[Transaction],
         steps: &mut Vec<Step>,
-    ) -> Result<(), RunError> {
+    ) -> Result<(), CrashError> {
         let begin = |steps: &mut Vec<Step>| {
             steps.push(Step {
                 begun: rt::now(),
@@ -105,7 +106,7 @@ impl Transactions {
         };
         begin(steps);
         let db = registration.open(DATABASE)?;
-        let mut work = || -> Result<(), RunError> {
+        let mut work = || -> Result<(), CrashError> {
             sqlite::prepare(&db, &self.spec)?;
             end(steps);
             if !transactions.is_empty() {
@@ -120,7 +121,7 @@ impl Transactions {
             Ok(())
         };
         let outcome = work();
-        let closed = db.close().map_err(|(_, e)| RunError::from(e));
+        let closed = db.close().map_err(|(_, e)| CrashError::from(e));
         outcome.and(closed)
     }
 }

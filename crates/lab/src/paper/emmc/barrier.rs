@@ -6,7 +6,7 @@
 //! Each is repeated one after another over ever new addresses, so that what is measured is the steady state. On a used device, too: all
 //! of its logical space was written once and a quarter of it again at random, so that garbage has to be collected.
 
-use crate::RunError;
+use crate::paper::PaperError;
 use base::{BLOCK_BYTES, Bytes, Lba, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
 use report::metrics::micros;
 use rig::{AnyModel, Class, Config, Model, Preset, Request};
@@ -75,7 +75,7 @@ impl Barrier {
     ///
     /// # Errors
     /// Unknown profile or timing; the device refuses a command.
-    pub fn run(&self) -> Result<Times, RunError> {
+    pub fn run(&self) -> Result<Times, PaperError> {
         let mut bench = Bench::new(self, BYTES)?;
         let fresh = bench.sizes()?;
         bench.age(self.seed)?;
@@ -97,7 +97,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(of: &Barrier, bytes: u64) -> Result<Bench, RunError> {
+    fn new(of: &Barrier, bytes: u64) -> Result<Bench, PaperError> {
         let mut config = Config::new(Preset::default(), &of.device, of.seed);
         config.timing = Some(of.timing.clone());
         config.bytes = bytes;
@@ -111,11 +111,11 @@ impl Bench {
     }
 
     /// All sizes, each on a device as it is now.
-    fn sizes(&self) -> Result<Vec<Size>, RunError> {
+    fn sizes(&self) -> Result<Vec<Size>, PaperError> {
         SIZES_KIB.iter().map(|kib| self.size(*kib)).collect()
     }
 
-    fn size(&self, kib: u32) -> Result<Size, RunError> {
+    fn size(&self, kib: u32) -> Result<Size, PaperError> {
         let [write, flush, commit] = self.means(|bench| {
             Ok([
                 bench.write(kib, false)?,
@@ -138,8 +138,8 @@ impl Bench {
     /// Mean times of the steps of a transaction that is repeated, microseconds.
     fn means<const STEPS: usize>(
         &self,
-        transaction: impl Fn(&mut Bench) -> Result<[Nanos; STEPS], RunError>,
-    ) -> Result<[f64; STEPS], RunError> {
+        transaction: impl Fn(&mut Bench) -> Result<[Nanos; STEPS], PaperError>,
+    ) -> Result<[f64; STEPS], PaperError> {
         let mut bench = self.clone();
         let (measured, before) = REPEATS;
         let mut sums = [0; STEPS];
@@ -152,16 +152,16 @@ impl Bench {
         Ok(sums.map(|sum| micros(sum / u64::from(measured))))
     }
 
-    fn execute(&mut self, request: Request) -> Result<Nanos, RunError> {
+    fn execute(&mut self, request: Request) -> Result<Nanos, PaperError> {
         let done = self.model.execute(self.now, request);
         done.result
-            .map_err(|e| RunError::Check(format!("the device refuses a command: {e}")))?;
+            .map_err(|e| PaperError::Check(format!("the device refuses a command: {e}")))?;
         let took = done.at - self.now;
         self.now = done.at;
         Ok(took)
     }
 
-    fn write(&mut self, kib: u32, fua: bool) -> Result<Nanos, RunError> {
+    fn write(&mut self, kib: u32, fua: bool) -> Result<Nanos, PaperError> {
         let bytes = self.content.slice(..(kib as usize) << 10);
         let sectors = (bytes.len() / SECTOR_BYTES) as u64;
         if self.next + sectors > self.sectors {
@@ -175,11 +175,11 @@ impl Bench {
         })
     }
 
-    fn flush(&mut self) -> Result<Nanos, RunError> {
+    fn flush(&mut self) -> Result<Nanos, PaperError> {
         self.execute(Request::flush())
     }
 
-    fn age(&mut self, seed: u64) -> Result<(), RunError> {
+    fn age(&mut self, seed: u64) -> Result<(), PaperError> {
         let sectors = self.sectors;
         for at in (0..sectors).step_by(FILL / SECTOR_BYTES) {
             self.execute(Request::write(Lba(at), Class::Data, self.content.clone()))?;

@@ -4,7 +4,7 @@ use super::job::{Job, Outcomes, run_of};
 use super::measure::{gain, mean, ratio};
 use super::plan::{DEVICE, Pace, Plan};
 use super::sens_device::source;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section};
 use crate::recording::apps::APPS;
 use report::plot;
@@ -66,8 +66,8 @@ fn taken<'o>(
     outcomes: &'o Outcomes,
     packs: &str,
     timing: &str,
-) -> Result<Vec<Runs<'o>>, RunError> {
-    let of = |app: &'static str| -> Result<Runs<'o>, RunError> {
+) -> Result<Vec<Runs<'o>>, PaperError> {
+    let of = |app: &'static str| -> Result<Runs<'o>, PaperError> {
         let run = |scheme| run_of(outcomes, &job(plan, app, scheme, packs, timing));
         Ok(Runs {
             app,
@@ -83,7 +83,7 @@ fn taken<'o>(
 ///
 /// # Errors
 /// A run is missing, or a plot cannot be drawn.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Beyond the paper".into(),
         words: words(),

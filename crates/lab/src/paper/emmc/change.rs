@@ -2,7 +2,7 @@
 
 use super::job::{Job, Outcomes};
 use super::{Plan, published};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section};
 
 /// Nothing has to run.
@@ -14,7 +14,7 @@ pub fn jobs(_plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// The committed table is wrong.
-pub fn section(_plan: &Plan, _outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(_plan: &Plan, _outcomes: &Outcomes) -> Result<Section, PaperError> {
     let table = published()?;
     let lines = table.get("V", "lines changed in Linux 3.10", None);
     Ok(Section {

@@ -2,8 +2,8 @@
 
 use super::job::{Job, Outcomes, Work, outcome};
 use super::plan::{FIG8, Pace, Plan, Source};
-use crate::RunError;
 use crate::characterise::Traffic;
+use crate::paper::PaperError;
 
 /// The standard run of a source with its log read back.
 pub fn job(plan: &Plan, source: &Source, scheme: &str, timing: &str) -> Job {
@@ -29,11 +29,11 @@ pub fn traffic<'a>(
     outcomes: &'a Outcomes,
     source: &Source,
     (scheme, timing): (&str, &str),
-) -> Result<&'a Traffic, RunError> {
+) -> Result<&'a Traffic, PaperError> {
     let job = job(plan, source, scheme, timing);
     match outcome(outcomes, &job)? {
         super::job::Outcome::Traffic(traffic) => Ok(traffic),
-        _ => Err(RunError::Check(format!("{} read no log", job.key()))),
+        _ => Err(PaperError::Check(format!("{} read no log", job.key()))),
     }
 }
 
@@ -44,7 +44,7 @@ pub fn traffic<'a>(
 pub fn all<'a>(
     plan: &Plan,
     outcomes: &'a Outcomes,
-) -> Result<Vec<(Source, &'a Traffic)>, RunError> {
+) -> Result<Vec<(Source, &'a Traffic)>, PaperError> {
     let sources = plan.sources().into_iter();
     sources
         .map(|source| {

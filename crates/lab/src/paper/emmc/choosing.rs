@@ -5,7 +5,7 @@ use super::job::{Job, Outcomes, run_of};
 use super::measure::gain;
 use super::plan::{FIG8, FIT, Plan};
 use super::sens_device::{CARDS, Card, MARGIN};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::Section;
 use std::fmt::Write as _;
 
@@ -137,7 +137,7 @@ struct Best {
 }
 
 impl Measured {
-    fn take(plan: &Plan, outcomes: &Outcomes) -> Result<Measured, RunError> {
+    fn take(plan: &Plan, outcomes: &Outcomes) -> Result<Measured, PaperError> {
         let mut uses = Vec::new();
         for used in &USES {
             let mut columns = Vec::new();
@@ -240,7 +240,7 @@ const TOOLS: &str = "
 ///
 /// # Errors
 /// A run is missing.
-pub fn page(plan: &Plan, outcomes: &Outcomes) -> Result<String, RunError> {
+pub fn page(plan: &Plan, outcomes: &Outcomes) -> Result<String, PaperError> {
     let measured = Measured::take(plan, outcomes)?;
     let mut text = String::from(HEAD);
     text.push_str("\n## In short\n\n");
@@ -417,7 +417,7 @@ fn reproduce() -> String {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Which scheme to choose".into(),
         ..Section::default()

@@ -2,6 +2,7 @@
 
 use crate::characterise::{Role, Session};
 use crate::life::live_through;
+use crate::paper::PaperError;
 use crate::{RunConfig, RunError};
 use rig::{Config, Stack};
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ pub struct Creation {
 ///
 /// # Errors
 /// Of the file system, or there is not exactly one commit.
-pub fn run(stack: &Config, seed: u64) -> Result<Creation, RunError> {
+pub fn run(stack: &Config, seed: u64) -> Result<Creation, PaperError> {
     let mut stack = stack.clone();
     stack.timers = false;
     let config = RunConfig {
@@ -46,7 +47,7 @@ pub fn run(stack: &Config, seed: u64) -> Result<Creation, RunError> {
         }),
         other => {
             let what = format!("one creation made {} commits", other.len());
-            Err(RunError::Check(what))
+            Err(PaperError::Check(what))
         }
     }
 }

@@ -7,7 +7,7 @@ use super::job::{Job, Outcomes, run_of};
 use super::measure::{gain, mean, ratio};
 use super::plan::{Pace, Plan};
 use super::published;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section};
 use crate::recording::apps::APPS;
 use report::plot;
@@ -74,8 +74,8 @@ impl<'a> Beside<'a> {
         outcomes: &'a Outcomes,
         beside: &str,
         timing: &str,
-    ) -> Result<Beside<'a>, RunError> {
-        let of = |scheme: &str| -> Result<Vec<&'a Run>, RunError> {
+    ) -> Result<Beside<'a>, PaperError> {
+        let of = |scheme: &str| -> Result<Vec<&'a Run>, PaperError> {
             let runs = APPS.iter();
             runs.map(|app| run_of(outcomes, &job(plan, app, beside, scheme, timing)))
                 .collect()
@@ -96,7 +96,7 @@ impl<'a> Beside<'a> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let table = published()?;
     let mut section = Section {
         title: "Fig 16: beside other programs".into(),

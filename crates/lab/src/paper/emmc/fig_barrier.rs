@@ -6,7 +6,7 @@ use super::job::{Job, Outcome, Outcomes, Work, outcome};
 use super::measure::mean;
 use super::plan::{DEVICE, FIG8, FIT, Plan};
 use super::published;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section};
 use report::plot;
 
@@ -49,11 +49,11 @@ fn times<'a>(
     outcomes: &'a Outcomes,
     device: &str,
     timing: &str,
-) -> Result<&'a Times, RunError> {
+) -> Result<&'a Times, PaperError> {
     let job = job(plan, device, timing);
     match outcome(outcomes, &job)? {
         Outcome::Barrier(times) => Ok(times),
-        _ => Err(RunError::Check(format!("{} has no times", job.key()))),
+        _ => Err(PaperError::Check(format!("{} has no times", job.key()))),
     }
 }
 
@@ -61,7 +61,7 @@ fn times<'a>(
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Fig 8: flush at the end and direct persistence".into(),
         words: words(),
@@ -94,7 +94,7 @@ fn words() -> Vec<String> {
     ]
 }
 
-fn rows(sizes: &[Size], timing: &str) -> Result<Vec<Row>, RunError> {
+fn rows(sizes: &[Size], timing: &str) -> Result<Vec<Row>, PaperError> {
     let table = published()?;
     let note = if timing == FIT { FITTED } else { CALIBRATED };
     let name = |size: &Size| format!("{} KiB", size.kib);
@@ -184,7 +184,7 @@ fn lines(sizes: &[Size]) -> Vec<Vec<String>> {
     sizes.iter().map(line).collect()
 }
 
-fn plotted(sizes: &[Size], timing: &str) -> Result<(String, String), RunError> {
+fn plotted(sizes: &[Size], timing: &str) -> Result<(String, String), PaperError> {
     let parts = [
         "write",
         "flush",

@@ -4,7 +4,7 @@ use super::job::{Job, Outcomes, run_of};
 use super::measure::{mean, parts_us, ratio};
 use super::plan::{FIG8, Pace, Plan};
 use super::published;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section};
 use report::plot;
 use report::results::Run;
@@ -89,7 +89,7 @@ impl Path {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Fig 12: a persistence path in its parts".into(),
         words: words(),
@@ -112,7 +112,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
     Ok(section)
 }
 
-fn rows(base: &Path, both: &Path, timing: &str) -> Result<Vec<Row>, RunError> {
+fn rows(base: &Path, both: &Path, timing: &str) -> Result<Vec<Row>, PaperError> {
     let table = published()?;
     let row = |item: &str, measured: f64, why: &str| {
         let row = Row::judged(table.get(FIGURE, item, None), measured);
@@ -179,7 +179,7 @@ fn rows(base: &Path, both: &Path, timing: &str) -> Result<Vec<Row>, RunError> {
     ])
 }
 
-fn plotted(base: &Path, both: &Path, timing: &str) -> Result<(String, String), RunError> {
+fn plotted(base: &Path, both: &Path, timing: &str) -> Result<(String, String), PaperError> {
     let steps: Vec<String> = STEPS.map(String::from).to_vec();
     let bars = [("jbd2", base), ("emmc", both)];
     let bars = bars.map(|(name, path)| (name.to_string(), path.share.to_vec()));

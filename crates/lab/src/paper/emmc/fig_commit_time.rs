@@ -4,8 +4,8 @@ use super::characterised::{self, digits, percent, traffic};
 use super::job::{Job, Outcomes};
 use super::plan::Plan;
 use super::published;
-use crate::RunError;
 use crate::characterise::{Paths, Traffic};
+use crate::paper::PaperError;
 use crate::paper::Section;
 use report::plot;
 
@@ -27,7 +27,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let table = published()?;
     let mut section = Section {
         title: "Fig 7: commit time ratio".into(),

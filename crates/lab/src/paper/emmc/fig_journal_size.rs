@@ -10,7 +10,7 @@ use super::job::{Job, Outcomes, run_of};
 use super::measure::{journal_blocks, ratio};
 use super::plan::{Pace, Plan};
 use super::published;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section};
 use report::plot;
 use report::results::Run;
@@ -91,7 +91,7 @@ fn lines<'a>(
     outcomes: &'a Outcomes,
     scheme: &str,
     timing: &str,
-) -> Result<Vec<Line<'a>>, RunError> {
+) -> Result<Vec<Line<'a>>, PaperError> {
     let mut all = Vec::new();
     for (name, load, kind) in LINES {
         let loads = loads(plan);
@@ -128,7 +128,7 @@ fn plateau(sizes: &[u32], rates: &[f64]) -> usize {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Fig 17: size of the journal".into(),
         words: words(plan),
@@ -145,7 +145,12 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
     Ok(section)
 }
 
-fn rows(plan: &Plan, lines: &[Line<'_>], scheme: &str, timing: &str) -> Result<Vec<Row>, RunError> {
+fn rows(
+    plan: &Plan,
+    lines: &[Line<'_>],
+    scheme: &str,
+    timing: &str,
+) -> Result<Vec<Row>, PaperError> {
     let sizes = sizes(plan);
     let at = |line: &Line<'_>| f64::from(sizes[plateau(sizes, &line.rates)]);
     let largest = lines.iter().map(at).fold(0.0, f64::max);
@@ -252,7 +257,7 @@ fn plotted(
     lines: &[Line<'_>],
     scheme: &str,
     timing: &str,
-) -> Result<(String, String), RunError> {
+) -> Result<(String, String), PaperError> {
     let sizes: Vec<String> = sizes(plan).iter().map(u32::to_string).collect();
     let base = sizes.iter().position(|mib| *mib == DEFAULT_MIB.to_string());
     let bars: Vec<(String, Vec<f64>)> = lines

@@ -5,8 +5,8 @@ use super::job::{Job, Outcomes};
 use super::measure::mean;
 use super::plan::{FIG8, Plan, Source};
 use super::{characterised, published};
-use crate::RunError;
 use crate::characterise::{Distribution, Role, Traffic};
+use crate::paper::PaperError;
 use crate::paper::{Row, Section};
 use base::BLOCK_BYTES;
 use report::plot;
@@ -24,7 +24,7 @@ pub fn jobs_of_blocks(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn blocks(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn blocks(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let apps = all(plan, outcomes)?;
     let table = published()?;
     let item = "logged metadata blocks with less than 1 % of their bytes modified";
@@ -141,7 +141,7 @@ pub fn jobs_of_commits(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn commits(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn commits(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let apps = all(plan, outcomes)?;
     let table = published()?;
     let item = "modified metadata of a commit over a block of 4 KiB, median over all commits";

@@ -4,7 +4,7 @@ use super::job::{Job, Outcomes, run_of};
 use super::measure::{decrease, gain, mean, parts_us, persistence_share};
 use super::plan::{Pace, Plan, Source};
 use super::published;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Published, Row, Section};
 use report::plot;
 
@@ -65,7 +65,12 @@ struct Gains {
 }
 
 impl Gains {
-    fn take(plan: &Plan, outcomes: &Outcomes, timing: &str, think: f64) -> Result<Gains, RunError> {
+    fn take(
+        plan: &Plan,
+        outcomes: &Outcomes,
+        timing: &str,
+        think: f64,
+    ) -> Result<Gains, PaperError> {
         let mut gains = Gains {
             sources: plan.sources(),
             over_base: Vec::new(),
@@ -156,7 +161,7 @@ impl Gains {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Fig 13: performance".into(),
         words: words(),
@@ -184,7 +189,7 @@ const NONE_OVER_BOTH: &str = "performance of no journal over both, mean over the
 const NONE_OVER_ADAPTIVE: &str =
     "performance of no journal over the adaptive order, mean over the apps";
 
-fn means(gains: &Gains, timing: &str) -> Result<Vec<Row>, RunError> {
+fn means(gains: &Gains, timing: &str) -> Result<Vec<Row>, PaperError> {
     let table = published()?;
     let judged = |published: &Published, measured| Row::judged(published, measured).timed(timing);
     let mut rows = Vec::new();
@@ -204,7 +209,7 @@ fn means(gains: &Gains, timing: &str) -> Result<Vec<Row>, RunError> {
     Ok(rows)
 }
 
-fn per_app(gains: &Gains, timing: &str) -> Result<Vec<Row>, RunError> {
+fn per_app(gains: &Gains, timing: &str) -> Result<Vec<Row>, PaperError> {
     const ITEM: &str = "performance of both over the baseline";
     let table = published()?;
     let mut rows = Vec::new();
@@ -243,7 +248,7 @@ fn with_think(gains: &Gains, timing: &str, think: f64) -> Vec<Row> {
     rows
 }
 
-fn plotted(gains: &Gains, timing: &str) -> Result<(String, String), RunError> {
+fn plotted(gains: &Gains, timing: &str) -> Result<(String, String), PaperError> {
     let names: Vec<String> = gains.sources.iter().map(Source::short).collect();
     let bars = SCHEMES.iter().enumerate().map(|(s, (scheme, _))| {
         let values = gains.over_base.iter().map(|over| over[s] * 100.0).collect();

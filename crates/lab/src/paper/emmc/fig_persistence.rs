@@ -4,7 +4,7 @@ use super::job::{Job, Outcomes, run_of};
 use super::measure::{PARTS, blocks_per_commit, decrease, mean, parts_us};
 use super::plan::{Pace, Plan, Source};
 use super::published;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section};
 use report::plot;
 use report::results::Run;
@@ -34,7 +34,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Fig 14: data persistence time".into(),
         words: vec![
@@ -68,9 +68,9 @@ struct Paths<'a> {
 }
 
 impl<'a> Paths<'a> {
-    fn take(plan: &Plan, outcomes: &'a Outcomes, timing: &str) -> Result<Paths<'a>, RunError> {
+    fn take(plan: &Plan, outcomes: &'a Outcomes, timing: &str) -> Result<Paths<'a>, PaperError> {
         let sources = plan.sources();
-        let runs = |scheme: &str| -> Result<Vec<&'a Run>, RunError> {
+        let runs = |scheme: &str| -> Result<Vec<&'a Run>, PaperError> {
             let run = |s| run_of(outcomes, &plan.run(s, scheme, timing, Pace::BUSY));
             sources.iter().map(run).collect()
         };
@@ -94,7 +94,7 @@ impl<'a> Paths<'a> {
             .collect()
     }
 
-    fn rows(&self, scheme: usize, words: &str, timing: &str) -> Result<Vec<Row>, RunError> {
+    fn rows(&self, scheme: usize, words: &str, timing: &str) -> Result<Vec<Row>, PaperError> {
         let table = published()?;
         let item = format!("decrease of the data persistence time by {words}");
         let decreases = self.decreases(scheme);

@@ -4,8 +4,8 @@ use super::job::{Job, Outcomes, run_of};
 use super::measure::{mean, ratio};
 use super::plan::{Pace, Plan, Source};
 use super::published;
-use crate::RunError;
 use crate::energy::{Counts, Energy, EnergyModel, PARTS};
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
 use report::results::Run;
 
@@ -47,7 +47,7 @@ impl Boards {
         outcomes: &Outcomes,
         timing: &str,
         model: &EnergyModel,
-    ) -> Result<Boards, RunError> {
+    ) -> Result<Boards, PaperError> {
         let mut apps = Vec::new();
         for source in plan.sources() {
             let mut watts = [0.0; 2];
@@ -75,7 +75,7 @@ impl Boards {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "VI.F: power".into(),
         words: words(),
@@ -105,7 +105,7 @@ fn board(
     outcomes: &Outcomes,
     timing: &str,
     section: &mut Section,
-) -> Result<(), RunError> {
+) -> Result<(), PaperError> {
     let table = published()?;
     let typical = Boards::of(plan, outcomes, timing, &EnergyModel::TYPICAL)?;
     let largest = Boards::of(plan, outcomes, timing, &EnergyModel::LARGEST_DIFFERENCE)?;
@@ -153,7 +153,7 @@ fn device(
     outcomes: &Outcomes,
     timing: &str,
     section: &mut Section,
-) -> Result<(), RunError> {
+) -> Result<(), PaperError> {
     let mut lines = Vec::new();
     for scheme in DEVICE {
         let (mut counts, mut fsyncs) = (Counts::default(), 0);

@@ -5,8 +5,9 @@ use super::measure::{mean, ratio};
 use super::plan::{FIG8, Plan};
 use super::published;
 use super::recovery::{Checker, Recoveries, Recovery, RecoveryJob};
+use crate::RunConfig;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
-use crate::{RunConfig, RunError};
 
 const FIGURE: &str = "VI.G";
 const SCHEMES: [&str; 3] = ["jbd2", "emmc", "adaptive"];
@@ -63,11 +64,11 @@ fn of<'a>(
     scheme: &str,
     timing: &str,
     remounted: bool,
-) -> Result<&'a Recoveries, RunError> {
+) -> Result<&'a Recoveries, PaperError> {
     let job = job(plan, scheme, timing, remounted);
     match outcome(outcomes, &job)? {
         Outcome::Recovery(recoveries) => Ok(recoveries),
-        _ => Err(RunError::Check(format!("{} is no recovery", job.key()))),
+        _ => Err(PaperError::Check(format!("{} is no recovery", job.key()))),
     }
 }
 
@@ -90,7 +91,7 @@ fn seconds(all: &Recoveries) -> f64 {
 ///
 /// # Errors
 /// A job is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "VI.G: recovery".into(),
         words: words(plan),
@@ -135,7 +136,7 @@ fn words(plan: &Plan) -> Vec<String> {
     ]
 }
 
-fn correctness(plan: &Plan, outcomes: &Outcomes, section: &mut Section) -> Result<(), RunError> {
+fn correctness(plan: &Plan, outcomes: &Outcomes, section: &mut Section) -> Result<(), PaperError> {
     let table = published()?;
     let item = "recovered file systems that e2fsck passes, of 10 cuts in each of 3 phases";
     let published = table.get(FIGURE, item, None);
@@ -183,7 +184,7 @@ fn times(
     outcomes: &Outcomes,
     timing: &str,
     section: &mut Section,
-) -> Result<(), RunError> {
+) -> Result<(), PaperError> {
     let table = published()?;
     let of = |scheme, remounted| of(plan, outcomes, scheme, timing, remounted);
     let (base, both) = (of(BASE, false)?, of(BOTH, false)?);
@@ -239,7 +240,7 @@ fn tables(
     outcomes: &Outcomes,
     timing: &str,
     remounted: bool,
-) -> Result<Vec<crate::paper::Listed>, RunError> {
+) -> Result<Vec<crate::paper::Listed>, PaperError> {
     const WHAT: [&str; 12] = [
         "scheme",
         "phase",

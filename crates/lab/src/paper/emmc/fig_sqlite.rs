@@ -7,7 +7,7 @@ use super::job::{Job, Outcomes, run_of};
 use super::measure::ratio;
 use super::plan::Plan;
 use super::published;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section};
 use crate::workload::JournalMode;
 use report::plot;
@@ -42,7 +42,7 @@ fn job(plan: &Plan, kind: &str, mode: JournalMode, scheme: &str, timing: &str) -
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Fig 15: SQLite".into(),
         words: vec![WORDS.into()],
@@ -74,7 +74,13 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
     Ok(section)
 }
 
-fn row(kind: &str, mode: JournalMode, gain: f64, base: &Run, both: &Run) -> Result<Row, RunError> {
+fn row(
+    kind: &str,
+    mode: JournalMode,
+    gain: f64,
+    base: &Run,
+    both: &Run,
+) -> Result<Row, PaperError> {
     let item = format!("SQLite {kind}, transactions per second of both over the baseline");
     if mode == MODE {
         let table = published()?;
@@ -129,7 +135,11 @@ fn syncs(run: &Run) -> f64 {
 }
 
 /// What a transaction of the published mode costs in blocks, commands and time.
-fn parts(plan: &Plan, outcomes: &Outcomes, timing: &str) -> Result<crate::paper::Listed, RunError> {
+fn parts(
+    plan: &Plan,
+    outcomes: &Outcomes,
+    timing: &str,
+) -> Result<crate::paper::Listed, PaperError> {
     let head = [
         "kind", "scheme", "per s", "blocks", "flushes", "FUA", "sync, us", "data", "log", "flush",
         "record",

@@ -4,7 +4,7 @@ use super::job::{Job, Outcomes, run_of};
 use super::measure::{data_blocks, decrease, home_blocks, journal_blocks, metadata_blocks, ratio};
 use super::plan::{FIG8, Pace, Plan, Source};
 use super::published;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Published, Row, Section};
 use report::plot;
 use report::results::Run;
@@ -77,7 +77,7 @@ impl Volumes<'_> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let table = published()?;
     let mut section = Section {
         title: "Fig 13: data volume".into(),

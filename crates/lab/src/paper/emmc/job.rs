@@ -6,9 +6,10 @@ use super::barrier::{Barrier, Times};
 use super::creation::{self, Creation};
 use super::recovery::{Recoveries, RecoveryJob};
 use crate::characterise::{Traffic, traffic};
+use crate::paper::PaperError;
 use crate::paper::study;
 pub use crate::paper::study::{Work, outcome};
-use crate::{RunConfig, RunError, run};
+use crate::{RunConfig, run};
 use report::results::Run;
 use rig::Config;
 use serde::{Deserialize, Serialize};
@@ -48,7 +49,7 @@ pub enum Outcome {
 impl Work for Job {
     type Outcome = Outcome;
 
-    fn run(&self) -> Result<Outcome, RunError> {
+    fn run(&self) -> Result<Outcome, PaperError> {
         match self {
             Job::Run(config) => {
                 let finished = run::run(config, &mut |_, _| {})?;
@@ -66,11 +67,11 @@ impl Work for Job {
 ///
 /// # Errors
 /// It was not run, or is of another kind.
-pub fn run_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Run, RunError> {
+pub fn run_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Run, PaperError> {
     match outcome(outcomes, job)? {
         Outcome::Run(run) => Ok(run),
         #[allow(unreachable_patterns)]
-        _ => Err(RunError::Check(format!("{} is no plain run", job.key()))),
+        _ => Err(PaperError::Check(format!("{} is no plain run", job.key()))),
     }
 }
 

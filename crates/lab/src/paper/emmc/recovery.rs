@@ -3,9 +3,10 @@
 //! A cut is recovered in a simulation of its own: its mount is timed, and so is a mount of the same volume after a clean unmount, so that
 //! the difference is recovery.
 
+use crate::RunConfig;
 use crate::cuts::{PhaseCut, record_phases, second_opinions, switched_off, walk};
 use crate::life::live;
-use crate::{RunConfig, RunError};
+use crate::paper::PaperError;
 use base::{Nanos, SECTOR_BYTES};
 use report::metrics::round;
 use rig::{AnyModel, HostFile, HostOptions, Media, RecoveryReport, WallTime};
@@ -99,9 +100,9 @@ impl RecoveryJob {
     ///
     /// # Errors
     /// The run itself fails, or something outside of it. A remainder that cannot be recovered is a finding.
-    pub fn run(&self) -> Result<Recoveries, RunError> {
+    pub fn run(&self) -> Result<Recoveries, PaperError> {
         let phases = record_phases(&self.run, self.cuts, self.remounted)?;
-        let folder = tempfile::tempdir().map_err(|source| RunError::Host {
+        let folder = tempfile::tempdir().map_err(|source| PaperError::Host {
             doing: "making a folder for images".into(),
             source,
         })?;
@@ -122,7 +123,7 @@ impl RecoveryJob {
         Ok(all)
     }
 
-    fn recover(&self, cut: &PhaseCut, folder: &Path) -> Result<(Recovery, Checker), RunError> {
+    fn recover(&self, cut: &PhaseCut, folder: &Path) -> Result<(Recovery, Checker), PaperError> {
         let mut found = Recovery {
             phase: cut.phase.into(),
             at_s: round(cut.at.0 as f64 / 1e9),
@@ -165,12 +166,12 @@ impl RecoveryJob {
     }
 
     /// The time of a mount without recovery.
-    fn clean_mount(&self, media: Media) -> Result<Nanos, RunError> {
+    fn clean_mount(&self, media: Media) -> Result<Nanos, PaperError> {
         let model = self.run.stack.attach(media)?;
         let life = live(&self.run, model, |stack, _| Ok(measured(stack)))?;
         match life.value.recovery {
             None => Ok(life.value.took),
-            Some(_) => Err(RunError::Check(
+            Some(_) => Err(PaperError::Check(
                 "a volume that was unmounted needs recovery".into(),
             )),
         }
@@ -209,10 +210,10 @@ impl Recovery {
 }
 
 /// What `varve fsck` finds.
-fn own_check(model: &AnyModel, folder: &Path) -> Result<Vec<String>, RunError> {
+fn own_check(model: &AnyModel, folder: &Path) -> Result<Vec<String>, PaperError> {
     let image = folder.join("own");
     rig::write_image(model, &image)?;
-    let host = |source| RunError::Host {
+    let host = |source| PaperError::Host {
         doing: "checking the image".into(),
         source,
     };
@@ -220,7 +221,7 @@ fn own_check(model: &AnyModel, folder: &Path) -> Result<Vec<String>, RunError> {
         HostFile::open(&image, &HostOptions::read()).map_err(|e| host(std::io::Error::other(e)))?;
     let now = WallTime { secs: 0, nanos: 0 };
     let checked = rig::fsck::fsck(&file, false, now, 16)
-        .map_err(|e| RunError::Check(format!("varve fsck: {e}")))?;
+        .map_err(|e| PaperError::Check(format!("varve fsck: {e}")))?;
     let findings = checked.report.findings.iter();
     Ok(findings.map(|f| format!("varve fsck: {f}")).collect())
 }

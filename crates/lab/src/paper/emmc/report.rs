@@ -2,7 +2,7 @@
 
 use super::job::{Job, Outcomes};
 use super::{PARTS, Part, Plan, published};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Report, Section, study};
 
 /// What stands in each row of a quick report.
@@ -35,7 +35,7 @@ pub fn report(
     parts: &[&Part],
     outcomes: &Outcomes,
     command: String,
-) -> Result<(Report, Vec<Section>), RunError> {
+) -> Result<(Report, Vec<Section>), PaperError> {
     let note = plan.quick.then_some(QUICK);
     study::report("emmc", plan, (parts, outcomes), command, note)
 }
@@ -44,7 +44,7 @@ pub fn report(
 ///
 /// # Errors
 /// The committed table is wrong.
-pub fn unanswered(sections: &[Section]) -> Result<Vec<String>, RunError> {
+pub fn unanswered(sections: &[Section]) -> Result<Vec<String>, PaperError> {
     Ok(study::unanswered(&published()?, sections))
 }
 

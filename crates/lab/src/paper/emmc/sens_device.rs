@@ -6,7 +6,7 @@
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{gain, mean};
 use super::plan::{DEVICE, FIG8, Pace, Plan, Source};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section};
 use crate::recording::apps::APPS;
 use report::plot;
@@ -159,10 +159,10 @@ impl Gains {
         outcomes: &Outcomes,
         card: &Card,
         timing: &str,
-    ) -> Result<Gains, RunError> {
+    ) -> Result<Gains, PaperError> {
         let mut by_app = Vec::new();
         for app in apps(plan) {
-            let run = |scheme| -> Result<&Run, RunError> {
+            let run = |scheme| -> Result<&Run, PaperError> {
                 run_of(outcomes, &job(plan, app, scheme, card, timing))
             };
             let base = run(BASE)?;
@@ -184,7 +184,7 @@ impl Gains {
 ///
 /// # Errors
 /// A run is missing, or a plot cannot be drawn.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Sensitivity: the device".into(),
         words: words(plan),
@@ -256,7 +256,7 @@ fn table(plan: &Plan, all: &Measured<'_>, timing: &str) -> crate::paper::Listed 
     )
 }
 
-fn plotted(all: &Measured<'_>, timing: &str) -> Result<(String, String), RunError> {
+fn plotted(all: &Measured<'_>, timing: &str) -> Result<(String, String), PaperError> {
     let groups: Vec<String> = all.iter().map(|(card, _)| card.name.into()).collect();
     let series = SCHEMES.iter().enumerate().map(|(s, scheme)| {
         let values = all.iter().map(|(_, gains)| gains.mean(s) * 100.0);

@@ -3,7 +3,7 @@
 use super::job::{Job, Outcomes, run_of};
 use super::measure::gain;
 use super::plan::{Pace, Plan};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section};
 use report::results::Run;
 
@@ -53,7 +53,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Sensitivity: the journal's size".into(),
         words: vec![

@@ -5,8 +5,8 @@ use super::job::{Job, Outcome, Outcomes, outcome};
 use super::measure::mean;
 use super::plan::{FIG8, Plan, Source};
 use super::published;
-use crate::RunError;
 use crate::characterise::Traffic;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, Table};
 use base::BLOCK_BYTES;
 use ondisk::jbd2::{Format, JournalCompat, JournalIncompat};
@@ -30,7 +30,7 @@ fn creation(plan: &Plan) -> Job {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let apps = all(plan, outcomes)?;
     let table = published()?;
     let mut rows: Vec<Row> = apps.iter().map(|(s, t)| syncs(&table, s, t)).collect();
@@ -102,9 +102,9 @@ fn numbers(
     table: &Table,
     apps: &[(Source, &Traffic)],
     creation: &Outcome,
-) -> Result<Vec<Row>, RunError> {
+) -> Result<Vec<Row>, PaperError> {
     let Outcome::Creation(creation) = creation else {
-        return Err(RunError::Check("a creation gave something else".into()));
+        return Err(PaperError::Check("a creation gave something else".into()));
     };
     let get = |figure, item| table.get(figure, item, None);
     let dirtied: Vec<_> = creation.roles.iter().map(|role| role.name()).collect();

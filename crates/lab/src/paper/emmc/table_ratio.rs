@@ -4,7 +4,7 @@ use super::job::{Job, Outcomes, run_of};
 use super::measure::{blocks_per_commit, data_blocks, decrease, journal_ratio, ratio};
 use super::plan::{FIG8, Pace, Plan, Source};
 use super::published;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::Section;
 use report::plot;
 
@@ -28,7 +28,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let table = published()?;
     let mut section = Section {
         title: "Table 4: journal block ratio".into(),

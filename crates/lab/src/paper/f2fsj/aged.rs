@@ -8,8 +8,9 @@ use super::published;
 use super::scale::{CORES, FLAT_DEVICE, ring};
 use super::sized::{gain, rate};
 use super::system::{Size, System};
+use crate::RunConfig;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
-use crate::{RunConfig, RunError};
 
 const FIGURE: &str = "5.3 aged";
 const ITEM: &str = "aged volume: F2FSJ over checkpoint-60";
@@ -62,14 +63,14 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let table = published();
     let of = |op, system, aged| measured(outcomes, &job(plan, op, system, aged));
     let (mut rows, mut ours, mut lines) = (Vec::new(), Vec::new(), Vec::new());
     for op in OPS {
         let over = |other, aged| {
             let (a, b) = (of(op, System::F2fsj, aged)?, of(op, other, aged)?);
-            Ok::<f64, RunError>(gain(rate(a), rate(b)).unwrap_or(0.0))
+            Ok::<f64, PaperError>(gain(rate(a), rate(b)).unwrap_or(0.0))
         };
         let fresh = over(System::Checkpoint60, false)?;
         let row = Row::judged(

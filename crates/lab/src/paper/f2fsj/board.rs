@@ -9,9 +9,10 @@ use super::names::Op;
 use super::scale::ring;
 use super::system::{Size, System};
 use super::{Plan, published};
+use crate::RunConfig;
+use crate::paper::PaperError;
 use crate::paper::{Listed, Row, Section, number};
 use crate::workload::JournalMode;
-use crate::{RunConfig, RunError};
 use report::results::Run;
 use rig::Config;
 
@@ -116,7 +117,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut rows = names(plan, outcomes)?;
     rows.extend(replays(plan, outcomes)?);
     rows.extend(databases(plan, outcomes)?);
@@ -133,7 +134,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
     })
 }
 
-fn names(plan: &Plan, outcomes: &Outcomes) -> Result<Vec<Row>, RunError> {
+fn names(plan: &Plan, outcomes: &Outcomes) -> Result<Vec<Row>, PaperError> {
     let table = published();
     let mut rows = Vec::new();
     for (base, name) in BASES {
@@ -180,7 +181,7 @@ fn parts(m: &Measured) -> String {
     text
 }
 
-fn replays(plan: &Plan, outcomes: &Outcomes) -> Result<Vec<Row>, RunError> {
+fn replays(plan: &Plan, outcomes: &Outcomes) -> Result<Vec<Row>, PaperError> {
     let table = published();
     let mut rows = Vec::new();
     for (name, app) in APPS {
@@ -241,7 +242,7 @@ const GROUPS: [Group; 3] = [
     ("without a journal", &[JournalMode::Off], [false, false]),
 ];
 
-fn databases(plan: &Plan, outcomes: &Outcomes) -> Result<Vec<Row>, RunError> {
+fn databases(plan: &Plan, outcomes: &Outcomes) -> Result<Vec<Row>, PaperError> {
     let table = published();
     let mut rows = Vec::new();
     for (group, modes, largest) in GROUPS {
@@ -286,7 +287,7 @@ fn gains<'a>(
     outcomes: &'a Outcomes,
     modes: &[JournalMode],
     base: System,
-) -> Result<Vec<Gain<'a>>, RunError> {
+) -> Result<Vec<Gain<'a>>, PaperError> {
     let mut all = Vec::new();
     for &mode in modes {
         for kind in kinds(plan) {
@@ -303,7 +304,7 @@ fn gains<'a>(
     Ok(all)
 }
 
-fn names_listed(plan: &Plan, outcomes: &Outcomes) -> Result<Listed, RunError> {
+fn names_listed(plan: &Plan, outcomes: &Outcomes) -> Result<Listed, PaperError> {
     let head = [
         "operation",
         "system",
@@ -332,7 +333,7 @@ fn names_listed(plan: &Plan, outcomes: &Outcomes) -> Result<Listed, RunError> {
     Ok((caption, head.map(String::from).into(), lines))
 }
 
-fn databases_listed(plan: &Plan, outcomes: &Outcomes) -> Result<Listed, RunError> {
+fn databases_listed(plan: &Plan, outcomes: &Outcomes) -> Result<Listed, PaperError> {
     let head = [
         "journal mode",
         "kind",

@@ -6,7 +6,7 @@ use super::names::Op;
 use super::sized::gain;
 use super::system::System;
 use super::{Plan, published};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
 use base::BLOCK_BYTES;
 use report::plot;
@@ -165,10 +165,10 @@ struct Shown {
 ///
 /// # Errors
 /// A run is missing, or a plot cannot be drawn.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut shown = Vec::new();
     for op in Op::FOUR {
-        let spent = |system| -> Result<Spent, RunError> {
+        let spent = |system| -> Result<Spent, PaperError> {
             Ok(Spent::of(measured(outcomes, &of(plan, op, system))?))
         };
         shown.push(Shown {
@@ -315,7 +315,7 @@ fn listed(shown: &[Shown]) -> crate::paper::Listed {
     )
 }
 
-fn plotted(shown: &Shown) -> Result<(String, String), RunError> {
+fn plotted(shown: &Shown) -> Result<(String, String), PaperError> {
     let parts = ["logging", "locks", "switch", "room", "other waits"];
     let bar = |name: &str, s: &Spent| {
         let logging = (s.logging - s.locking).max(0.0);

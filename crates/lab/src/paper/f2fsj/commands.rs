@@ -7,8 +7,9 @@ use super::scale::{CORES, FLAT_DEVICE};
 use super::sized::gain;
 use super::system::System;
 use super::{published, xfs_rows};
+use crate::RunConfig;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
-use crate::{RunConfig, RunError};
 
 const FIGURE: &str = "5.3 commands";
 const SYSTEMS: [System; 5] = [
@@ -95,7 +96,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let table = published();
     let of = |command: Command, system| measured(outcomes, &command.job(plan, system));
     let others = [System::Checkpoint60, System::Ext4];
@@ -140,7 +141,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
     })
 }
 
-fn seconds(plan: &Plan, outcomes: &Outcomes) -> Result<crate::paper::Listed, RunError> {
+fn seconds(plan: &Plan, outcomes: &Outcomes) -> Result<crate::paper::Listed, PaperError> {
     let mut lines = Vec::new();
     for command in Command::ALL {
         let mut line = vec![command.name().to_string()];

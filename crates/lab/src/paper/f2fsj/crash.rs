@@ -1,8 +1,8 @@
 //! The job of CrashMonkey's two tests in section 5.4: the workload is cut everywhere within a bound, and every state is recovered and judged.
 
-use crate::RunError;
 use crate::crash::campaign::{BATCH, Explored, Reach, explore};
 use crate::crash::case::{Case, Volumes};
+use crate::paper::PaperError;
 use serde::{Deserialize, Serialize};
 
 /// What to explore.
@@ -32,7 +32,7 @@ impl CrashJob {
     ///
     /// # Errors
     /// The run itself fails; something that is no property of a state does.
-    pub fn run(&self) -> Result<Judged, RunError> {
+    pub fn run(&self) -> Result<Judged, PaperError> {
         let setup = self.case.setup(&mut Volumes::default())?;
         let Explored {
             points,
@@ -43,7 +43,7 @@ impl CrashJob {
             ..
         } = explore(&setup, &self.reach, BATCH, &mut |_| {})?;
         if let Some(why) = failure {
-            return Err(RunError::Check(why));
+            return Err(PaperError::Check(why));
         }
         let first = findings.first().map(|f| f.violations.join("; "));
         Ok(Judged {

@@ -5,7 +5,7 @@ use super::measure::Measured;
 use super::names::{At, Op};
 use super::system::System;
 use super::{Plan, published};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, Table, number};
 
 /// Each operation with each share of the CPU costs, and with an interval of 1 s.
@@ -28,7 +28,7 @@ pub fn share(of: &Measured) -> f64 {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let table = published();
     let (mut shares, mut worst, mut more) = (Vec::new(), Vec::new(), Vec::new());
     let mut lines = Vec::new();

@@ -7,8 +7,9 @@ use super::names::Op;
 use super::scale::{CORES, DEVICE, ring};
 use super::system::{Size, System};
 use super::{Plan, published};
+use crate::RunConfig;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
-use crate::{RunConfig, RunError};
 use base::Nanos;
 use report::plot;
 use rig::{Config, Scheme};
@@ -80,14 +81,14 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut rows = Vec::new();
     let mut lines = Vec::new();
     let mut bars = Vec::new();
     for kept in KEPT {
         let of = |op| lost(outcomes, &job(plan, op, kept));
         let found = Op::FOUR.into_iter().map(of);
-        let found = found.collect::<Result<Vec<&Lost>, RunError>>()?;
+        let found = found.collect::<Result<Vec<&Lost>, PaperError>>()?;
         let shares = found.iter().map(|l| l.worst().share() * 100.0).collect();
         bars.push((name(kept), shares));
         for (op, found) in Op::FOUR.iter().zip(&found) {

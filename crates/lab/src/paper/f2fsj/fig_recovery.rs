@@ -7,9 +7,9 @@ use super::recovery::{Act, Recovering, RecoveryJob};
 use super::scale::{CORES, DEVICE, VOLUME};
 use super::system::{Size, System};
 use super::{Plan, published};
-use crate::RunError;
 use crate::crash::campaign::Reach;
 use crate::crash::case::Case;
+use crate::paper::PaperError;
 use crate::paper::{Listed, Row, Section, number};
 use report::plot;
 
@@ -147,7 +147,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let found = Found { plan, outcomes };
     let mut rows = found.rollback()?;
     rows.extend(found.over_rollback()?);
@@ -180,7 +180,7 @@ fn label(act: Act, files: u32) -> String {
 }
 
 impl Found<'_> {
-    fn of(&self, way: Way, act: Act, files: u32) -> Result<&Recovering, RunError> {
+    fn of(&self, way: Way, act: Act, files: u32) -> Result<&Recovering, PaperError> {
         recovering(self.outcomes, &job(self.plan, way, act, files))
     }
 
@@ -192,7 +192,7 @@ impl Found<'_> {
         (counts[0], most)
     }
 
-    fn rollback(&self) -> Result<Vec<Row>, RunError> {
+    fn rollback(&self) -> Result<Vec<Row>, PaperError> {
         let table = published();
         let (least, most) = self.ends();
         let mut rows = Vec::new();
@@ -230,14 +230,14 @@ impl Found<'_> {
     }
 
     /// What a mount costs on the paper's volume by what it costs on ours and on a larger one, ms.
-    fn rollback_of_the_drive(&self) -> Result<f64, RunError> {
+    fn rollback_of_the_drive(&self) -> Result<f64, PaperError> {
         let large = recovering(self.outcomes, &large(self.plan))?;
         let small = self.of(Way::Rollback, Act::Create, self.ends().0)?;
         let a_gib = (large.mount_ms - small.mount_ms) / ((LARGE - VOLUME) >> 30) as f64;
         Ok(small.mount_ms + a_gib * (238 - (VOLUME >> 30)) as f64)
     }
 
-    fn over_rollback(&self) -> Result<Vec<Row>, RunError> {
+    fn over_rollback(&self) -> Result<Vec<Row>, PaperError> {
         let table = published();
         let (_, most) = self.ends();
         let drive = self.rollback_of_the_drive()?;
@@ -279,7 +279,7 @@ impl Found<'_> {
         Ok(rows)
     }
 
-    fn over_f2fsj(&self) -> Result<Vec<Row>, RunError> {
+    fn over_f2fsj(&self) -> Result<Vec<Row>, PaperError> {
         let table = published();
         let mut rows = Vec::new();
         for &act in acts(self.plan) {
@@ -314,7 +314,7 @@ impl Found<'_> {
                 rows.push(Row::ours(FIGURE, item, "times", times).of(&of));
                 let least = Way::ALL.into_iter().filter(|way| way.can(act));
                 let least = least.map(|way| Ok(self.of(way, act, files)?.recovered));
-                let least = least.collect::<Result<Vec<f64>, RunError>>()?;
+                let least = least.collect::<Result<Vec<f64>, PaperError>>()?;
                 let least = least.into_iter().fold(1.0, f64::min);
                 let item = "recovered of what was durable, least of the systems";
                 rows.push(Row::ours(FIGURE, item, "fraction", least).of(&of));
@@ -343,7 +343,7 @@ impl Found<'_> {
         }
     }
 
-    fn crashes(&self) -> Result<Vec<Row>, RunError> {
+    fn crashes(&self) -> Result<Vec<Row>, PaperError> {
         let table = published();
         let mut rows = Vec::new();
         for test in TESTS {
@@ -359,7 +359,7 @@ impl Found<'_> {
         Ok(rows)
     }
 
-    fn tables(&self) -> Result<Vec<Listed>, RunError> {
+    fn tables(&self) -> Result<Vec<Listed>, PaperError> {
         let head = [
             "files",
             "system",
@@ -396,17 +396,17 @@ impl Found<'_> {
         Ok(vec![(caption, head.map(String::from).into(), lines)])
     }
 
-    fn plots(&self) -> Result<Vec<(String, String)>, RunError> {
+    fn plots(&self) -> Result<Vec<(String, String)>, PaperError> {
         let mut plots = Vec::new();
         for &act in acts(self.plan) {
             let mut series = Vec::new();
             for way in Way::ALL.into_iter().filter(|way| way.can(act)) {
-                let of = |files: u32| -> Result<(f64, f64), RunError> {
+                let of = |files: u32| -> Result<(f64, f64), PaperError> {
                     let found = self.of(way, act, files)?;
                     Ok((f64::from(files), found.mount_ms))
                 };
                 let counts = counts(self.plan, act).into_iter();
-                let points = counts.map(of).collect::<Result<_, RunError>>()?;
+                let points = counts.map(of).collect::<Result<_, PaperError>>()?;
                 series.push((way.name().to_string(), points));
             }
             let title = format!("Time of the mount, files {}", act.name());

@@ -6,8 +6,9 @@ use super::scale::{CORES, DEVICE};
 use super::sized::{gain, rate};
 use super::system::System;
 use super::{Plan, published};
+use crate::RunConfig;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, Table, number};
-use crate::{RunConfig, RunError};
 
 const FIGURE: &str = "5.3 applications";
 const NO_XFS: &str = "there is no XFS here";
@@ -87,7 +88,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let table = published();
     let (mut rows, mut own, mut lines) = (Vec::new(), Vec::new(), Vec::new());
     for app in &APPS {

@@ -7,9 +7,10 @@ use super::scale::{CORES, FLAT_DEVICE};
 use super::sized::gain;
 use super::system::System;
 use super::{published, xfs_rows};
+use crate::RunConfig;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
 use crate::workload::Case;
-use crate::{RunConfig, RunError};
 
 const FIGURE: &str = "5.3 FIO";
 const SYSTEMS: [System; 4] = [
@@ -86,7 +87,7 @@ fn parts(system: System, found: &Measured) -> String {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let table = published();
     let of = |case, system| measured(outcomes, &job(plan, case, system));
     let mut rows = Vec::new();
@@ -95,7 +96,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
         let gain = gain(rate(case, x), rate(case, y)).unwrap_or(0.0);
         let row = Row::judged(table.get(FIGURE, item, None), gain);
         let why = format!("{WHY}; {}; {}", parts(a, x), parts(b, y));
-        Ok::<Row, RunError>(row.because(&why))
+        Ok::<Row, PaperError>(row.because(&why))
     };
     use System::{Checkpoint60, Ext4, F2fsj};
     for (case, name) in [

@@ -8,7 +8,7 @@ use super::shapley::{self, PLAYERS, SETS};
 use super::sized::{gain, job, rate};
 use super::system::{IDEAS, System, ideas};
 use super::{Plan, published};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
 use report::plot;
 
@@ -68,7 +68,7 @@ impl Shown {
 ///
 /// # Errors
 /// A run is missing, or the plot cannot be drawn.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut shown = Vec::new();
     for op in Op::FOUR {
         let mut rates = [0.0; SETS];
@@ -193,7 +193,7 @@ fn sets_table(shown: &[Shown]) -> crate::paper::Listed {
     )
 }
 
-fn plotted(shown: &[Shown]) -> Result<(String, String), RunError> {
+fn plotted(shown: &[Shown]) -> Result<(String, String), PaperError> {
     let groups: Vec<String> = shown.iter().map(|s| s.name.to_string()).collect();
     let values: Vec<_> = shown
         .iter()

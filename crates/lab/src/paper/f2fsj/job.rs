@@ -7,8 +7,9 @@ use super::measure::{BenchJob, Host, Measured};
 use super::recovery::{Recovering, RecoveryJob};
 use super::scale::{CORES, DEVICE};
 use super::system::System;
+use crate::paper::PaperError;
 use crate::paper::study::{self, Work, outcome};
-use crate::{RunConfig, RunError, run};
+use crate::{RunConfig, run};
 use report::results::Run;
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +75,7 @@ pub type Outcomes = study::Outcomes<Outcome>;
 impl Work for Job {
     type Outcome = Outcome;
 
-    fn run(&self) -> Result<Outcome, RunError> {
+    fn run(&self) -> Result<Outcome, PaperError> {
         match self {
             Job::Bench(job) => Ok(Outcome::Bench(Box::new(job.run()?))),
             Job::Run(job) => {
@@ -92,11 +93,11 @@ impl Work for Job {
 ///
 /// # Errors
 /// It was not run, or is of another kind.
-pub fn measured<'a>(outcomes: &'a Outcomes, job: &BenchJob) -> Result<&'a Measured, RunError> {
+pub fn measured<'a>(outcomes: &'a Outcomes, job: &BenchJob) -> Result<&'a Measured, PaperError> {
     let job = Job::Bench(job.clone());
     match outcome(outcomes, &job)? {
         Outcome::Bench(measured) => Ok(measured),
-        _ => Err(RunError::Check(format!("{} is no benchmark", job.key()))),
+        _ => Err(PaperError::Check(format!("{} is no benchmark", job.key()))),
     }
 }
 
@@ -104,24 +105,24 @@ pub fn measured<'a>(outcomes: &'a Outcomes, job: &BenchJob) -> Result<&'a Measur
 ///
 /// # Errors
 /// It was not run, or is of another kind.
-pub fn run_of<'a>(outcomes: &'a Outcomes, job: &RunJob) -> Result<&'a Run, RunError> {
+pub fn run_of<'a>(outcomes: &'a Outcomes, job: &RunJob) -> Result<&'a Run, PaperError> {
     let job = Job::Run(job.clone());
     match outcome(outcomes, &job)? {
         Outcome::Run(run) => Ok(run),
-        _ => Err(RunError::Check(format!("{} is no plain run", job.key()))),
+        _ => Err(PaperError::Check(format!("{} is no plain run", job.key()))),
     }
 }
 
-fn other<T>(job: &Job) -> Result<T, RunError> {
+fn other<T>(job: &Job) -> Result<T, PaperError> {
     let what = format!("{} gave something of another kind", job.key());
-    Err(RunError::Check(what))
+    Err(PaperError::Check(what))
 }
 
 /// What [`Job::Loss`] found.
 ///
 /// # Errors
 /// It was not run, or is of another kind.
-pub fn lost<'a>(outcomes: &'a Outcomes, job: &LossJob) -> Result<&'a Lost, RunError> {
+pub fn lost<'a>(outcomes: &'a Outcomes, job: &LossJob) -> Result<&'a Lost, PaperError> {
     let job = Job::Loss(job.clone());
     match outcome(outcomes, &job)? {
         Outcome::Loss(lost) => Ok(lost),
@@ -136,7 +137,7 @@ pub fn lost<'a>(outcomes: &'a Outcomes, job: &LossJob) -> Result<&'a Lost, RunEr
 pub fn recovering<'a>(
     outcomes: &'a Outcomes,
     job: &RecoveryJob,
-) -> Result<&'a Recovering, RunError> {
+) -> Result<&'a Recovering, PaperError> {
     let job = Job::Recovery(job.clone());
     match outcome(outcomes, &job)? {
         Outcome::Recovery(found) => Ok(found),
@@ -148,7 +149,7 @@ pub fn recovering<'a>(
 ///
 /// # Errors
 /// It was not run, or is of another kind.
-pub fn judged<'a>(outcomes: &'a Outcomes, job: &CrashJob) -> Result<&'a Judged, RunError> {
+pub fn judged<'a>(outcomes: &'a Outcomes, job: &CrashJob) -> Result<&'a Judged, PaperError> {
     let job = Job::Crash(job.clone());
     match outcome(outcomes, &job)? {
         Outcome::Crash(judged) => Ok(judged),

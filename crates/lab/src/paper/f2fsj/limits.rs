@@ -5,7 +5,7 @@ use super::job::{Job, Outcomes, RunJob, run_of};
 use super::micro::{Found, rate, title};
 use super::names::{At, Op};
 use super::system::System;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Listed, Row, Section, number};
 use report::plot;
 use report::results::Run;
@@ -82,7 +82,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let found = Found::new(plan, outcomes);
     let mut rows = Vec::new();
     for op in Op::ALL {
@@ -117,12 +117,12 @@ fn gain(runs: &Runs<'_>, other: usize) -> f64 {
 }
 
 /// What checkpoints in the background gain alone, and what is left for the journal.
-fn background(op: Op, found: &Found<'_>) -> Result<[Row; 2], RunError> {
+fn background(op: Op, found: &Found<'_>) -> Result<[Row; 2], PaperError> {
     use System::{Checkpoint5Bg, Checkpoint60, F2fsj};
     let row = |a: System, b: System| {
         let item = format!("{}: {} over {}", op.name(), title(a), title(b));
         let gain = found.gain(op, (a, b), At::Whole)?;
-        Ok::<Row, RunError>(Row::ours(FIGURE, &item, "gain", gain))
+        Ok::<Row, PaperError>(Row::ours(FIGURE, &item, "gain", gain))
     };
     Ok([
         row(Checkpoint5Bg, Checkpoint60)?,
@@ -130,13 +130,13 @@ fn background(op: Op, found: &Found<'_>) -> Result<[Row; 2], RunError> {
     ])
 }
 
-fn words(found: &Found<'_>, loads: &[(&Load, Runs<'_>)]) -> Result<Vec<String>, RunError> {
+fn words(found: &Found<'_>, loads: &[(&Load, Runs<'_>)]) -> Result<Vec<String>, PaperError> {
     let mut parts = Vec::new();
     for op in Op::ALL {
         let stock = rate(found.of(op, System::Checkpoint60, At::Whole)?);
         let percent = |system| {
             let of = rate(found.of(op, system, At::Whole)?);
-            Ok::<String, RunError>(format!("{:+.1} %", 100.0 * (of / stock - 1.0)))
+            Ok::<String, PaperError>(format!("{:+.1} %", 100.0 * (of / stock - 1.0)))
         };
         parts.push(format!(
             "{} {} and {}",
@@ -194,7 +194,7 @@ fn table(loads: &[(&Load, Runs<'_>)]) -> Listed {
     )
 }
 
-fn bars(loads: &[(&Load, Runs<'_>)]) -> Result<(String, String), RunError> {
+fn bars(loads: &[(&Load, Runs<'_>)]) -> Result<(String, String), PaperError> {
     let groups: Vec<String> = (1..=loads.len()).map(|n| n.to_string()).collect();
     let series: Vec<(String, Vec<f64>)> = SYSTEMS
         .into_iter()

@@ -6,9 +6,10 @@
 
 use super::measure::Host;
 use super::objects::{meta, recovered};
+use crate::RunConfig;
+use crate::paper::PaperError;
 use crate::workload::bench::MetaSpec;
 use crate::workload::{BenchSpec, Workload};
-use crate::{RunConfig, RunError};
 use base::{Nanos, Rng, Time};
 use report::metrics::round;
 use rig::{
@@ -190,7 +191,7 @@ impl LossJob {
     ///
     /// # Errors
     /// A run fails; a remainder cannot be recovered, or is that of no prefix (L1).
-    pub fn run(&self) -> Result<Lost, RunError> {
+    pub fn run(&self) -> Result<Lost, PaperError> {
         let spec = meta(&self.run.workload)?;
         let seen = self.recorded(&spec)?;
         let seconds = |span: Nanos| round(span.0 as f64 / 1e9);
@@ -207,7 +208,7 @@ impl LossJob {
             let (found, mount) = self.recover(&spec, media.clone())?;
             if found.ops as usize > (done + 1).min(seen.ended.len()) {
                 let what = format!("{} of {done} operations are there", found.ops);
-                return Err(RunError::Check(what));
+                return Err(PaperError::Check(what));
             }
             let oldest = seen.ended.get(found.ops as usize).filter(|t| *t <= at);
             all.cuts.push(Cut {
@@ -222,7 +223,7 @@ impl LossJob {
         Ok(all)
     }
 
-    fn recorded(&self, spec: &MetaSpec) -> Result<Seen, RunError> {
+    fn recorded(&self, spec: &MetaSpec) -> Result<Seen, PaperError> {
         let model = self.run.stack.format()?;
         simulated(self.host.sim(self.run.seed), || {
             let watch = Arc::new(Watch {
@@ -243,9 +244,14 @@ impl LossJob {
     }
 
     /// The run, each operation followed by the time of those that it stands for.
-    fn paced(&self, spec: &MetaSpec, stack: &Stack, watch: &Arc<Watch>) -> Result<Seen, RunError> {
+    fn paced(
+        &self,
+        spec: &MetaSpec,
+        stack: &Stack,
+        watch: &Arc<Watch>,
+    ) -> Result<Seen, PaperError> {
         let Workload::Bench(BenchSpec { program, .. }) = self.run.workload.parse()? else {
-            return Err(RunError::Check("no benchmark".into()));
+            return Err(PaperError::Check("no benchmark".into()));
         };
         let bench = BenchSpec {
             program,
@@ -276,14 +282,14 @@ impl LossJob {
         let seeded = match cutter {
             Some(cutter) => cutter
                 .join()
-                .map_err(|_| RunError::Simulation("the cutter panicked".into()))?,
+                .map_err(|_| PaperError::Simulation("the cutter panicked".into()))?,
             None => Vec::new(),
         };
         watch.ended(ended.len(), false);
         let last = watch.state.lock().last.take();
         // Nothing was sent in the second half: then the end is the worst moment.
         let worst = last.or_else(|| Some((rt::now(), watch.snapshot(0)?)));
-        let power = || RunError::Check("the power is off".into());
+        let power = || PaperError::Check("the power is off".into());
         Ok(Seen {
             start,
             ended,
@@ -317,7 +323,7 @@ impl LossJob {
         &self,
         spec: &MetaSpec,
         media: Media,
-    ) -> Result<(super::objects::Recovered, Nanos), RunError> {
+    ) -> Result<(super::objects::Recovered, Nanos), PaperError> {
         let model = self.run.stack.attach(media)?;
         simulated(self.host.sim(self.run.seed), || {
             rt::sleep(BOOT);
@@ -343,8 +349,8 @@ fn commits(stack: &Stack) -> u64 {
 /// Runs `body` in a simulation. A body that fails leaves tasks of a mount behind, which end with the power of its device.
 pub fn simulated<T>(
     sim: SimConfig,
-    body: impl FnOnce() -> Result<T, RunError>,
-) -> Result<T, RunError> {
+    body: impl FnOnce() -> Result<T, PaperError>,
+) -> Result<T, PaperError> {
     let outcome = Sim::new(sim).run(|| {
         let value = body();
         if value.is_err() {
@@ -354,7 +360,7 @@ pub fn simulated<T>(
     });
     if let Some(failure) = &outcome.first_failure {
         let what = format!("{failure}; replay: {}", outcome.replay);
-        return Err(RunError::Simulation(what));
+        return Err(PaperError::Simulation(what));
     }
     outcome.value.expect("a run without failure has a value")
 }

@@ -2,10 +2,11 @@
 //! and what is not does not count.
 
 use super::scale;
+use crate::RunConfig;
 use crate::life::{directly, live_in};
+use crate::paper::PaperError;
 use crate::workload::Workload;
 use crate::workload::bench::room;
-use crate::{RunConfig, RunError};
 use base::{Nanos, SECTORS_PER_BLOCK, Time};
 use report::metrics::{CdfPoint, Latencies, LatencySummary, round};
 use rig::{CheckpointStats, Class, F2fsJournalStats, JournalStats, Stack};
@@ -224,7 +225,7 @@ impl BenchJob {
     ///
     /// # Errors
     /// A run fails; the workload is no benchmark.
-    pub fn run(&self) -> Result<Measured, RunError> {
+    pub fn run(&self) -> Result<Measured, PaperError> {
         self.measured(false)
     }
 
@@ -232,15 +233,15 @@ impl BenchJob {
     ///
     /// # Errors
     /// As [`run`](Self::run).
-    pub fn run_synced(&self) -> Result<Measured, RunError> {
+    pub fn run_synced(&self) -> Result<Measured, PaperError> {
         self.measured(true)
     }
 
-    fn measured(&self, synced: bool) -> Result<Measured, RunError> {
+    fn measured(&self, synced: bool) -> Result<Measured, PaperError> {
         let workload: Workload = self.run.workload.parse()?;
         let Workload::Bench(spec) = workload else {
             let given = &self.run.workload;
-            return Err(RunError::Check(format!("{given} is no benchmark")));
+            return Err(PaperError::Check(format!("{given} is no benchmark")));
         };
         scale::check(&spec, self.run.stack.bytes)?;
         room::check(&self.run)?;

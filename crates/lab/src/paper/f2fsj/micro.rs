@@ -8,7 +8,7 @@ use super::names::{At, Op};
 use super::scale::DEVICE;
 use super::system::System;
 use super::{Plan, published};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Listed, Row, Section, Table, number};
 use report::plot;
 
@@ -60,7 +60,7 @@ impl<'a> Found<'a> {
     ///
     /// # Errors
     /// It is missing.
-    pub fn of(&self, op: Op, system: System, at: At) -> Result<&'a Measured, RunError> {
+    pub fn of(&self, op: Op, system: System, at: At) -> Result<&'a Measured, PaperError> {
         measured(self.outcomes, &op.at(self.plan, system, at))
     }
 
@@ -68,7 +68,7 @@ impl<'a> Found<'a> {
     ///
     /// # Errors
     /// A run is missing.
-    pub fn gain(&self, op: Op, (a, b): (System, System), at: At) -> Result<f64, RunError> {
+    pub fn gain(&self, op: Op, (a, b): (System, System), at: At) -> Result<f64, PaperError> {
         let (a, b) = (self.of(op, a, at)?, self.of(op, b, at)?);
         Ok(rate(a) / rate(b) - 1.0)
     }
@@ -126,7 +126,7 @@ pub fn title(system: System) -> String {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let table = published();
     let found = Found::new(plan, outcomes);
     let mut rows = sizes(plan, &table);
@@ -196,7 +196,7 @@ fn one_by_one(plan: &Plan, op: &str) -> RunJob {
 }
 
 /// Section 5.3.1: pages that one operation gives to JBD2.
-fn pages(plan: &Plan, outcomes: &Outcomes, table: &Table) -> Result<Vec<Row>, RunError> {
+fn pages(plan: &Plan, outcomes: &Outcomes, table: &Table) -> Result<Vec<Row>, PaperError> {
     let item = "pages of metadata that a creation or removal on ext4 journals";
     let published = table.get("5.3.1", item, None);
     let row = |(name, op): (&str, &str)| {
@@ -262,7 +262,7 @@ fn bare(system: System, of: &Measured) -> f64 {
     micros_each(of.seconds - kept, of)
 }
 
-fn why(op: Op, (a, b): (System, System), found: &Found<'_>) -> Result<String, RunError> {
+fn why(op: Op, (a, b): (System, System), found: &Found<'_>) -> Result<String, PaperError> {
     let (of_a, of_b) = (found.of(op, a, At::Whole)?, found.of(op, b, At::Whole)?);
     let rest = format!(
         "without these parts {} takes {} us and {} {} us",
@@ -302,13 +302,13 @@ fn head(first: &str, rest: impl IntoIterator<Item = String>) -> Vec<String> {
     [first.to_string()].into_iter().chain(rest).collect()
 }
 
-fn rates(found: &Found<'_>) -> Result<Listed, RunError> {
+fn rates(found: &Found<'_>) -> Result<Listed, PaperError> {
     let line = |op: Op| {
         let each = SYSTEMS.map(|system| Ok(number(rate(found.of(op, system, At::Whole)?).round())));
-        let each: Result<Vec<String>, RunError> = each.into_iter().collect();
+        let each: Result<Vec<String>, PaperError> = each.into_iter().collect();
         Ok(head(op.name(), each?))
     };
-    let lines: Result<_, RunError> = Op::ALL.into_iter().map(line).collect();
+    let lines: Result<_, PaperError> = Op::ALL.into_iter().map(line).collect();
     Ok((
         "Operations a second".into(),
         head("operation", SYSTEMS.map(title)),
@@ -316,7 +316,7 @@ fn rates(found: &Found<'_>) -> Result<Listed, RunError> {
     ))
 }
 
-fn gains(found: &Found<'_>) -> Result<Listed, RunError> {
+fn gains(found: &Found<'_>) -> Result<Listed, PaperError> {
     use System::{Checkpoint60, Ext4, F2fsj};
     let pairs = [(F2fsj, Checkpoint60), (F2fsj, Ext4), (Checkpoint60, Ext4)];
     let name = |((a, b), at): ((System, System), At)| {
@@ -330,10 +330,10 @@ fn gains(found: &Found<'_>) -> Result<Listed, RunError> {
         let each = all
             .iter()
             .map(|&(pair, at)| Ok(number(found.gain(op, pair, at)?)));
-        let each: Result<Vec<String>, RunError> = each.collect();
+        let each: Result<Vec<String>, PaperError> = each.collect();
         Ok(head(op.name(), each?))
     };
-    let lines: Result<_, RunError> = Op::ALL.into_iter().map(line).collect();
+    let lines: Result<_, PaperError> = Op::ALL.into_iter().map(line).collect();
     Ok((
         "Gains in throughput with half, the whole and twice the CPU costs of the table".into(),
         head("operation", all.iter().map(|at| name(*at))),
@@ -342,7 +342,7 @@ fn gains(found: &Found<'_>) -> Result<Listed, RunError> {
 }
 
 /// What each run consists of.
-fn parts(found: &Found<'_>) -> Result<Listed, RunError> {
+fn parts(found: &Found<'_>) -> Result<Listed, PaperError> {
     const HEAD: [&str; 10] = [
         "system",
         "seconds",
@@ -392,12 +392,12 @@ fn parts(found: &Found<'_>) -> Result<Listed, RunError> {
     ))
 }
 
-fn bars(found: &Found<'_>) -> Result<(String, String), RunError> {
+fn bars(found: &Found<'_>) -> Result<(String, String), PaperError> {
     let groups: Vec<String> = Op::ALL.iter().map(|op| op.name().to_string()).collect();
     let mut series = Vec::new();
     for system in SYSTEMS {
         let over = |op: &Op| found.gain(*op, (system, System::Checkpoint60), At::Whole);
-        let values: Result<Vec<f64>, RunError> =
+        let values: Result<Vec<f64>, PaperError> =
             Op::ALL.iter().map(|op| Ok(over(op)? + 1.0)).collect();
         series.push((title(system), values?));
     }

@@ -1,6 +1,6 @@
 //! Which objects of a `meta:` workload a recovery gives back.
 
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::workload::bench::{MetaOp, MetaSpec};
 use crate::workload::fsync::content;
 use crate::workload::{BenchSpec, Program, Workload};
@@ -21,13 +21,13 @@ pub struct Recovered {
 ///
 /// # Errors
 /// Another one.
-pub fn meta(workload: &str) -> Result<MetaSpec, RunError> {
+pub fn meta(workload: &str) -> Result<MetaSpec, PaperError> {
     match workload.parse()? {
         Workload::Bench(BenchSpec {
             program: Program::Meta(spec),
             ..
         }) => Ok(spec),
-        _ => Err(RunError::Check(format!(
+        _ => Err(PaperError::Check(format!(
             "{workload} is no operation on names"
         ))),
     }
@@ -37,7 +37,7 @@ pub fn meta(workload: &str) -> Result<MetaSpec, RunError> {
 ///
 /// # Errors
 /// Of the file system; the state is that of no prefix of the operations, which no cut may leave.
-pub fn recovered(vfs: &Arc<Vfs>, spec: &MetaSpec) -> Result<Recovered, RunError> {
+pub fn recovered(vfs: &Arc<Vfs>, spec: &MetaSpec) -> Result<Recovered, PaperError> {
     let there = numbers(vfs)?;
     let (count, found) = (spec.count, there.len() as u32);
     let makes = matches!(spec.op, MetaOp::Mkdir | MetaOp::Create);
@@ -46,7 +46,7 @@ pub fn recovered(vfs: &Arc<Vfs>, spec: &MetaSpec) -> Result<Recovered, RunError>
         false => (count.saturating_sub(found), count.saturating_sub(found)),
     };
     if !there.iter().copied().eq(first..first + found) || found > count {
-        return Err(RunError::Check(format!(
+        return Err(PaperError::Check(format!(
             "{spec}: {found} objects from {:?} to {:?} are what no prefix of the operations leaves",
             there.first(),
             there.last()
@@ -65,7 +65,7 @@ pub fn recovered(vfs: &Arc<Vfs>, spec: &MetaSpec) -> Result<Recovered, RunError>
     })
 }
 
-fn is_whole(vfs: &Arc<Vfs>, path: &str, n: u32, size: u64) -> Result<bool, RunError> {
+fn is_whole(vfs: &Arc<Vfs>, path: &str, n: u32, size: u64) -> Result<bool, PaperError> {
     let file = vfs.open(path, OpenFlags::READ, 0)?;
     let mut bytes = vec![0; size as usize];
     let length = file.read_at(0, &mut bytes)?;
@@ -73,12 +73,12 @@ fn is_whole(vfs: &Arc<Vfs>, path: &str, n: u32, size: u64) -> Result<bool, RunEr
     Ok(length as u64 == size && bytes == content(n.into(), size))
 }
 
-fn numbers(vfs: &Arc<Vfs>) -> Result<BTreeSet<u32>, RunError> {
+fn numbers(vfs: &Arc<Vfs>) -> Result<BTreeSet<u32>, PaperError> {
     Ok(paths(vfs)?.into_iter().map(|(_, n)| n).collect())
 }
 
 /// Directory and number of every object.
-fn paths(vfs: &Arc<Vfs>) -> Result<Vec<(String, u32)>, RunError> {
+fn paths(vfs: &Arc<Vfs>) -> Result<Vec<(String, u32)>, PaperError> {
     let mut found = Vec::new();
     let mut todo = vec![String::new()];
     while let Some(dir) = todo.pop() {

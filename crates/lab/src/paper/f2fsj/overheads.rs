@@ -7,7 +7,7 @@ use super::scale::CORES;
 use super::sized::{gain, job, rate};
 use super::system::System;
 use super::{Plan, published};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
 
 const FIGURE: &str = "5.3 overheads";
@@ -43,7 +43,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let stock = measured(outcomes, &overhead(plan, System::Checkpoint60))?;
     let ours = measured(outcomes, &overhead(plan, System::F2fsj))?;
     let mut rows = memory(stock, ours);
@@ -53,7 +53,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
     for system in SYSTEMS {
         let found = measured(outcomes, &long(plan, system))?;
         let Some((first, last)) = ends(&found.series) else {
-            return Err(RunError::Check("a long run has no series".into()));
+            return Err(PaperError::Check("a long run has no series".into()));
         };
         let stable = last / first;
         let row = Row::judged(table.get("5.3 aged", LONG, None), stable);

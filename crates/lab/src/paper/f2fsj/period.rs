@@ -7,7 +7,7 @@ use super::scale::{CORES, ring};
 use super::sized::{fewer, gain, job, rate};
 use super::system::System;
 use super::{Plan, published};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
 use base::Nanos;
 use rig::Scheme;
@@ -40,8 +40,8 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     Op::FOUR.into_iter().flat_map(each).collect()
 }
 
-fn journal(found: &Measured) -> Result<&Journaled, RunError> {
-    let missing = || RunError::Check("a run of F2FSJ has no figures of a journal".into());
+fn journal(found: &Measured) -> Result<&Journaled, PaperError> {
+    let missing = || PaperError::Check("a run of F2FSJ has no figures of a journal".into());
     found.journal.as_ref().ok_or_else(missing)
 }
 
@@ -49,7 +49,7 @@ fn journal(found: &Measured) -> Result<&Journaled, RunError> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let table = published();
     let (mut rates, mut sizes, mut growth, mut lines) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -104,7 +104,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
     })
 }
 
-fn why_rate(short: &Measured, long: &Measured) -> Result<String, RunError> {
+fn why_rate(short: &Measured, long: &Measured) -> Result<String, PaperError> {
     let (few, many) = (journal(short)?, journal(long)?);
     let waits = |j: &Journaled| number(j.waits_s.values().sum());
     let commits = |j: &Journaled| number(j.commit_s.values().sum());
@@ -122,7 +122,7 @@ fn why_rate(short: &Measured, long: &Measured) -> Result<String, RunError> {
     ))
 }
 
-fn why_growth(plan: &Plan, short: &Measured, long: &Measured) -> Result<String, RunError> {
+fn why_growth(plan: &Plan, short: &Measured, long: &Measured) -> Result<String, PaperError> {
     let (few, many) = (journal(short)?, journal(long)?);
     let ring = ring(count(plan)) as f64 / 1e6;
     Ok(format!(
@@ -140,7 +140,12 @@ fn why_growth(plan: &Plan, short: &Measured, long: &Measured) -> Result<String, 
     ))
 }
 
-fn line(plan: &Plan, name: &str, seconds: u64, found: &Measured) -> Result<Vec<String>, RunError> {
+fn line(
+    plan: &Plan,
+    name: &str,
+    seconds: u64,
+    found: &Measured,
+) -> Result<Vec<String>, PaperError> {
     let j = journal(found)?;
     Ok(vec![
         name.into(),

@@ -7,8 +7,8 @@
 use super::loss::{BOOT, simulated};
 use super::measure::Host;
 use super::objects::recovered;
-use crate::RunError;
 use crate::cuts::switched_off;
+use crate::paper::PaperError;
 use crate::workload::bench::{MetaOp, MetaSpec};
 use base::{Nanos, SECTOR_BYTES};
 use report::metrics::round;
@@ -94,7 +94,7 @@ fn path(n: u32) -> String {
     format!("{}/e{n}", dir(n))
 }
 
-fn create(vfs: &Arc<Vfs>, n: u32, fsync: bool) -> Result<(), RunError> {
+fn create(vfs: &Arc<Vfs>, n: u32, fsync: bool) -> Result<(), PaperError> {
     let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::EXCL;
     let file = vfs.open(path(n), flags, 0o644)?;
     if fsync {
@@ -108,7 +108,7 @@ impl RecoveryJob {
     ///
     /// # Errors
     /// A run fails; a remainder cannot be recovered, or is that of no prefix of the changes.
-    pub fn run(&self) -> Result<Recovering, RunError> {
+    pub fn run(&self) -> Result<Recovering, PaperError> {
         let media = self.cut(self.volume()?)?;
         let (mut found, rest) = self.recover(media)?;
         let model = self.stack.attach(rest)?;
@@ -121,7 +121,7 @@ impl RecoveryJob {
         Ok(found)
     }
 
-    fn simulated<T>(&self, body: impl FnOnce() -> Result<T, RunError>) -> Result<T, RunError> {
+    fn simulated<T>(&self, body: impl FnOnce() -> Result<T, PaperError>) -> Result<T, PaperError> {
         simulated(self.host.sim(self.stack.seed), body)
     }
 
@@ -130,13 +130,13 @@ impl RecoveryJob {
         options.all_behind_the_checkpoint()
     }
 
-    fn mount(&self, device: Arc<Modelled<rig::AnyModel>>) -> Result<Stack, RunError> {
+    fn mount(&self, device: Arc<Modelled<rig::AnyModel>>) -> Result<Stack, PaperError> {
         let options = (self.options(), WritebackPolicy::off());
         Ok(Stack::mount_with(device, options, |device| device)?)
     }
 
     /// The volume before the changes, at rest.
-    pub(super) fn volume(&self) -> Result<Media, RunError> {
+    pub(super) fn volume(&self) -> Result<Media, PaperError> {
         let model = self.stack.format()?;
         self.simulated(|| {
             let stack = self.mount(Arc::new(Modelled::new(model, Clock::Runtime)))?;
@@ -152,7 +152,7 @@ impl RecoveryJob {
     }
 
     /// The changes, and the cut.
-    pub(super) fn cut(&self, volume: Media) -> Result<Media, RunError> {
+    pub(super) fn cut(&self, volume: Media) -> Result<Media, PaperError> {
         let model = self.stack.attach(volume)?;
         self.simulated(|| {
             let stack = self.mount(Arc::new(Modelled::new(model, Clock::Runtime)))?;
@@ -167,11 +167,11 @@ impl RecoveryJob {
             }
             let media = stack.device.power_off(self.stack.seed);
             rt::power_cut();
-            media.ok_or_else(|| RunError::Check("the power is off".into()))
+            media.ok_or_else(|| PaperError::Check("the power is off".into()))
         })
     }
 
-    pub(super) fn recover(&self, media: Media) -> Result<(Recovering, Media), RunError> {
+    pub(super) fn recover(&self, media: Media) -> Result<(Recovering, Media), PaperError> {
         let model = self.stack.attach(media)?;
         let spec = MetaSpec {
             op: self.act.op(),

@@ -5,7 +5,7 @@
 
 use super::Plan;
 use super::system::Size;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::workload::{BenchSpec, MetaOp, Program};
 use base::BLOCK_BYTES;
 
@@ -73,7 +73,7 @@ impl Plan {
 ///
 /// # Errors
 /// How large the volume would have to be.
-pub fn check(spec: &BenchSpec, bytes: u64) -> Result<(), RunError> {
+pub fn check(spec: &BenchSpec, bytes: u64) -> Result<(), PaperError> {
     let Program::Meta(meta) = &spec.program else {
         return Ok(());
     };
@@ -89,7 +89,7 @@ pub fn check(spec: &BenchSpec, bytes: u64) -> Result<(), RunError> {
     let need = inodes.max(blocks) + 4 * ring(objects as u32) + FIXED;
     match need <= bytes {
         true => Ok(()),
-        false => Err(RunError::Check(format!(
+        false => Err(PaperError::Check(format!(
             "{objects} objects of {content} bytes need a volume of {} MiB, it has {} MiB: say fewer objects or a larger volume",
             need.div_ceil(1 << 20),
             bytes >> 20

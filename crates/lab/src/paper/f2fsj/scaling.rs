@@ -6,7 +6,7 @@ use super::names::Op;
 use super::sized::{gain, job, rate};
 use super::system::System;
 use super::{Plan, published};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
 use report::plot;
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ impl Runs<'_> {
 ///
 /// # Errors
 /// A run is missing, or a plot cannot be drawn.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Scaling: several processes".into(),
         words: words(plan),
@@ -159,7 +159,7 @@ fn listed(plan: &Plan, runs: &Runs<'_>) -> crate::paper::Listed {
     (caption, head, SYSTEMS.map(line).into())
 }
 
-fn plotted(plan: &Plan, runs: &Runs<'_>) -> Result<(String, String), RunError> {
+fn plotted(plan: &Plan, runs: &Runs<'_>) -> Result<(String, String), PaperError> {
     let all = processes(plan);
     let groups: Vec<String> = all.iter().map(|n| n.to_string()).collect();
     let one = |system: System| {

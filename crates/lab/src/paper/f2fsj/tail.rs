@@ -6,7 +6,7 @@ use super::micro::{Found, SYSTEMS, title};
 use super::names::{At, Op};
 use super::system::System;
 use super::{Plan, published};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Listed, Row, Section, Table, number};
 use report::plot;
 
@@ -29,7 +29,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let table = published();
     let found = Found::new(plan, outcomes);
     let mut rows = Vec::new();
@@ -69,10 +69,10 @@ const WORDS: [&str; 3] = [
 const NO_TIME: &str =
     "operations of F2FSJ spent no time on the journal, so there is nothing to divide by";
 
-fn times(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, RunError> {
+fn times(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperError> {
     let item = format!("{}: checkpoint time over journal time", op.name());
     let published = table.get(FIGURE, &item, None);
-    let both = |at: At| -> Result<(&Measured, Journaled), RunError> {
+    let both = |at: At| -> Result<(&Measured, Journaled), PaperError> {
         let stock = found.of(op, System::Checkpoint60, at)?;
         let journal = found.of(op, System::F2fsj, at)?.journal.clone();
         Ok((stock, journal.unwrap_or_default()))
@@ -134,10 +134,10 @@ fn named(journal: &Journaled) -> String {
     if text.is_empty() { "none".into() } else { text }
 }
 
-fn means(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, RunError> {
+fn means(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperError> {
     let item = format!("{}: mean latency, F2FSJ over checkpoint-60", op.name());
-    let gain = |at: At| -> Result<f64, RunError> {
-        let of = |system| Ok::<f64, RunError>(found.of(op, system, at)?.latency_us.mean);
+    let gain = |at: At| -> Result<f64, PaperError> {
+        let of = |system| Ok::<f64, PaperError>(found.of(op, system, at)?.latency_us.mean);
         Ok(of(System::F2fsj)? / of(System::Checkpoint60)?.max(f64::MIN_POSITIVE) - 1.0)
     };
     let stock = found.of(op, System::Checkpoint60, At::Whole)?;
@@ -161,7 +161,7 @@ fn means(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, RunError>
     Ok(rows)
 }
 
-fn worst(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, RunError> {
+fn worst(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperError> {
     let item = "worst latency, checkpoint-60 over F2FSJ, orders of magnitude";
     let stock = found.of(op, System::Checkpoint60, At::Whole)?;
     let own = found.of(op, System::F2fsj, At::Whole)?;
@@ -183,7 +183,7 @@ fn worst(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, RunError>
     ])
 }
 
-fn latencies(found: &Found<'_>) -> Result<Listed, RunError> {
+fn latencies(found: &Found<'_>) -> Result<Listed, PaperError> {
     const HEAD: [&str; 8] = [
         "operation",
         "system",
@@ -209,7 +209,7 @@ fn latencies(found: &Found<'_>) -> Result<Listed, RunError> {
     Ok((caption, HEAD.map(String::from).into(), lines))
 }
 
-fn spent(found: &Found<'_>) -> Result<Listed, RunError> {
+fn spent(found: &Found<'_>) -> Result<Listed, PaperError> {
     const HEAD: [&str; 7] = [
         "operation",
         "run",
@@ -241,16 +241,16 @@ fn spent(found: &Found<'_>) -> Result<Listed, RunError> {
     Ok((caption, HEAD.map(String::from).into(), lines))
 }
 
-fn tail(op: Op, found: &Found<'_>) -> Result<(String, String), RunError> {
+fn tail(op: Op, found: &Found<'_>) -> Result<(String, String), PaperError> {
     let line = |system| Ok((title(system), found.of(op, system, At::Whole)?.cdf.clone()));
-    let lines: Result<Vec<_>, RunError> = SYSTEMS.into_iter().map(line).collect();
+    let lines: Result<Vec<_>, PaperError> = SYSTEMS.into_iter().map(line).collect();
     let caption = format!("{}: latency, all systems", op.name());
     let svg = plot::tail(&caption, "us", &lines?)?;
     Ok((caption, svg))
 }
 
 /// The longest operation of each slice of the run.
-fn over_time(op: Op, found: &Found<'_>) -> Result<(String, String), RunError> {
+fn over_time(op: Op, found: &Found<'_>) -> Result<(String, String), PaperError> {
     let shown = [
         System::Checkpoint60,
         System::Checkpoint5Bg,
@@ -263,7 +263,7 @@ fn over_time(op: Op, found: &Found<'_>) -> Result<(String, String), RunError> {
         let points = points.map(|s| (s.at, s.max_us)).collect();
         Ok((title(system), points))
     };
-    let lines: Result<Vec<_>, RunError> = shown.into_iter().map(line).collect();
+    let lines: Result<Vec<_>, PaperError> = shown.into_iter().map(line).collect();
     let caption = format!("{}: longest operation over the run", op.name());
     let svg = plot::lines(&caption, ("s", "us"), &lines?)?;
     Ok((caption, svg))

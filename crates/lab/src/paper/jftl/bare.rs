@@ -2,7 +2,7 @@
 //! or by REMAP. What a utilisation or a page size does to either is seen without the file system's own traffic.
 
 use super::measure::ratio;
-use crate::RunError;
+use crate::paper::PaperError;
 use base::{BLOCK_BYTES, Bytes, Lba, Rng, SECTORS_PER_BLOCK, Time};
 use report::metrics::round;
 use rig::{AnyModel, Class, Config, FlashStats, Model, Preset, Remap, RemapPair, Request};
@@ -118,7 +118,7 @@ impl BareJob {
     ///
     /// # Errors
     /// The device cannot be built or refuses a command.
-    pub fn run(&self) -> Result<Vec<Sample>, RunError> {
+    pub fn run(&self) -> Result<Vec<Sample>, PaperError> {
         let mut config = Config::new(Preset::default(), &self.device, self.seed);
         config.bytes = self.bytes;
         let mut host = Host {
@@ -138,7 +138,7 @@ impl BareJob {
 }
 
 impl Host<'_> {
-    fn sample(&mut self) -> Result<Sample, RunError> {
+    fn sample(&mut self) -> Result<Sample, PaperError> {
         let (before, start) = (self.stats()?, self.now);
         for _ in 0..self.job.transactions {
             self.transaction()?;
@@ -157,13 +157,13 @@ impl Host<'_> {
         })
     }
 
-    fn stats(&self) -> Result<FlashStats, RunError> {
+    fn stats(&self) -> Result<FlashStats, PaperError> {
         let stats = self.model.flash_stats();
-        stats.ok_or_else(|| RunError::Check(format!("{} has no flash", self.job.device)))
+        stats.ok_or_else(|| PaperError::Check(format!("{} has no flash", self.job.device)))
     }
 
     /// Log, flush, home. A transaction lies in one piece in the log.
-    fn transaction(&mut self) -> Result<(), RunError> {
+    fn transaction(&mut self) -> Result<(), PaperError> {
         let needed = self.job.pairs + CONTROL;
         if self.head + needed > self.job.journal {
             self.head = 0;
@@ -205,7 +205,7 @@ impl Host<'_> {
         homes
     }
 
-    fn remap(&mut self, homes: &[u64], source: u64, fua: bool) -> Result<(), RunError> {
+    fn remap(&mut self, homes: &[u64], source: u64, fua: bool) -> Result<(), PaperError> {
         let pair =
             |(home, source): (&u64, u64)| RemapPair::new(lba(*home), lba(source), BLOCK_BYTES);
         let pairs = homes.iter().zip(source..).map(pair).collect();
@@ -217,21 +217,21 @@ impl Host<'_> {
         self.execute(Request::remap(remap))
     }
 
-    fn write(&mut self, block: u64, class: Class) -> Result<(), RunError> {
+    fn write(&mut self, block: u64, class: Class) -> Result<(), PaperError> {
         self.stamp += 1;
         let mut bytes = vec![0xA5; BLOCK_BYTES];
         bytes[..8].copy_from_slice(&self.stamp.to_le_bytes());
         self.execute(Request::write(lba(block), class, Bytes::from(bytes)))
     }
 
-    fn flush(&mut self) -> Result<(), RunError> {
+    fn flush(&mut self) -> Result<(), PaperError> {
         self.execute(Request::flush())
     }
 
-    fn execute(&mut self, request: Request) -> Result<(), RunError> {
+    fn execute(&mut self, request: Request) -> Result<(), PaperError> {
         let done = self.model.execute(self.now, request);
         self.now = done.at;
-        let failed = |e| RunError::Check(format!("{}: {e}", self.job.device));
+        let failed = |e| PaperError::Check(format!("{}: {e}", self.job.device));
         done.result.map(|_| ()).map_err(failed)
     }
 }

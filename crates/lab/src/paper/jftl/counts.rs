@@ -7,7 +7,7 @@ use super::job::{Job, Outcomes, run_of};
 use super::measure::{all_blocks, blocks, home_blocks, host_programs, identity, log_blocks, ratio};
 use super::plan::{Mode, Plan};
 use super::published;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
 use report::plot;
 use report::results::Run;
@@ -63,7 +63,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Counts: what each mode writes".into(),
         words: words(),
@@ -81,7 +81,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
         }
         let title = format!("{name}: 4 KiB blocks written");
         let drawn = plot::stacked_bars(&title, "blocks", &PARTS.map(String::from), &bars);
-        let svg = drawn.map_err(|e| RunError::Plot(e.to_string()))?;
+        let svg = drawn.map_err(|e| PaperError::Plot(e.to_string()))?;
         section.plots.push((title, svg));
         for (plain, remap) in [
             (Mode::Ordered, Mode::OrderedJftl),

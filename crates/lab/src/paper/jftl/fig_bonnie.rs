@@ -4,7 +4,7 @@ use super::job::{Job, Outcomes, run_of};
 use super::measure::{all_blocks, log_blocks, rate, ratio};
 use super::plan::{Mode, Plan};
 use super::published;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
 use report::plot;
 use report::results::Run;
@@ -37,7 +37,7 @@ pub fn jobs_of_block(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn char(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn char(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = section(plan, outcomes, "Fig 7a", "char")?;
     section.words.push(
         "putc goes through a buffer of 4 KiB, so the file system sees what it sees in Fig 7b. The paper's two graphs differ by the processor's \
@@ -51,7 +51,7 @@ pub fn char(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn block(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn block(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     section(plan, outcomes, "Fig 7b", "block")
 }
 
@@ -63,7 +63,7 @@ fn runs<'a>(
     outcomes: &'a Outcomes,
     phase: &str,
     mib: u32,
-) -> Result<Runs<'a>, RunError> {
+) -> Result<Runs<'a>, PaperError> {
     let [a, b, c, d, e] = Mode::ALL.map(|mode| run_of(outcomes, &job(plan, phase, mib, mode)));
     Ok([a?, b?, c?, d?, e?])
 }
@@ -73,7 +73,7 @@ fn section(
     outcomes: &Outcomes,
     figure: &str,
     phase: &str,
-) -> Result<Section, RunError> {
+) -> Result<Section, PaperError> {
     let mut lines: Vec<(u32, Runs<'_>)> = Vec::new();
     for mib in sizes(plan) {
         lines.push((*mib, runs(plan, outcomes, phase, *mib)?));
@@ -107,7 +107,7 @@ fn section(
         .collect();
     let title = format!("{figure}: Bonnie, {phase}, over the size of the file (MiB)");
     let drawn = plot::grouped_bars(&title, "MB/s", &groups, &series);
-    let svg = drawn.map_err(|e| RunError::Plot(e.to_string()))?;
+    let svg = drawn.map_err(|e| PaperError::Plot(e.to_string()))?;
     Ok(Section {
         title: format!("{figure}: Bonnie, {phase} writes"),
         words: words(),

@@ -4,7 +4,7 @@ use super::job::{Job, Outcomes, run_of};
 use super::measure::{all_blocks, rate, ratio};
 use super::plan::{Mode, Plan};
 use super::published;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
 use report::plot;
 use report::results::Run;
@@ -47,7 +47,7 @@ fn coarse(plan: &Plan, kib: u32) -> Job {
 /// Runs of all records, in the order of [`Mode::ALL`] each.
 type Lines<'a> = Vec<(u32, Vec<&'a Run>)>;
 
-fn lines<'a>(plan: &Plan, outcomes: &'a Outcomes, op: &str) -> Result<Lines<'a>, RunError> {
+fn lines<'a>(plan: &Plan, outcomes: &'a Outcomes, op: &str) -> Result<Lines<'a>, PaperError> {
     let mut lines = Vec::new();
     for kib in records(plan) {
         let runs = Mode::ALL.map(|mode| run_of(outcomes, &job(plan, op, *kib, mode)));
@@ -60,7 +60,7 @@ fn lines<'a>(plan: &Plan, outcomes: &'a Outcomes, op: &str) -> Result<Lines<'a>,
 ///
 /// # Errors
 /// A run is missing.
-pub fn write(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn write(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let lines = lines(plan, outcomes, "write")?;
     let mut section = drawn("Fig 8a", "write", &lines)?;
     section.rows = vec![
@@ -85,7 +85,7 @@ pub fn write(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn rewrite(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn rewrite(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let lines = lines(plan, outcomes, "rewrite")?;
     let mut section = drawn("Fig 8b", "rewrite", &lines)?;
     let commits = |at: usize| lines[at].1[Mode::Ordered as usize].commits;
@@ -190,7 +190,7 @@ fn ours(figure: &str, lines: &Lines<'_>) -> Vec<Row> {
     rows
 }
 
-fn drawn(figure: &str, op: &str, lines: &Lines<'_>) -> Result<Section, RunError> {
+fn drawn(figure: &str, op: &str, lines: &Lines<'_>) -> Result<Section, PaperError> {
     let head: Vec<String> = ["record (KiB)"]
         .into_iter()
         .chain(Mode::ALL.map(Mode::name))
@@ -222,7 +222,7 @@ fn drawn(figure: &str, op: &str, lines: &Lines<'_>) -> Result<Section, RunError>
         .collect();
     let title = format!("{figure}: IOzone, {op} of 4 MiB, over the size of a record (KiB)");
     let svg = plot::grouped_bars(&title, "MB/s", &groups, &series)
-        .map_err(|e| RunError::Plot(e.to_string()))?;
+        .map_err(|e| PaperError::Plot(e.to_string()))?;
     Ok(Section {
         title: format!("{figure}: IOzone, {op}"),
         words: vec![

@@ -5,7 +5,7 @@ use super::measure::ratio;
 use super::plan::{Mode, Plan};
 use super::published;
 use super::recovery::{Recovered, RecoveryJob, untimed};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
 use report::plot;
 
@@ -64,7 +64,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut lines = Vec::new();
     let mut series: Vec<(String, Vec<f64>)> =
         Way::ALL.map(|w| (w.name().to_string(), Vec::new())).into();
@@ -81,7 +81,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
     let groups: Vec<String> = lengths(plan).iter().map(u64::to_string).collect();
     let title = "Time that recovery adds to a mount (ms), over blocks of content in the log";
     let svg = plot::grouped_bars(title, "ms", &groups, &series)
-        .map_err(|e| RunError::Plot(e.to_string()))?;
+        .map_err(|e| PaperError::Plot(e.to_string()))?;
     let head = [
         "blocks",
         "home",

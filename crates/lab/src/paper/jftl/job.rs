@@ -2,9 +2,10 @@
 
 use super::bare::{BareJob, Sample};
 use super::recovery::{Recovered, RecoveryJob};
+use crate::paper::PaperError;
 use crate::paper::study;
 pub use crate::paper::study::{Work, outcome};
-use crate::{RunConfig, RunError, run};
+use crate::{RunConfig, run};
 use report::results::Run;
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +38,7 @@ pub enum Outcome {
 impl Work for Job {
     type Outcome = Outcome;
 
-    fn run(&self) -> Result<Outcome, RunError> {
+    fn run(&self) -> Result<Outcome, PaperError> {
         match self {
             Job::Run(config) => {
                 let finished = run::run(config, &mut |_, _| {})?;
@@ -54,10 +55,10 @@ impl Work for Job {
 ///
 /// # Errors
 /// It was not run, or is of another kind.
-pub fn run_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Run, RunError> {
+pub fn run_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Run, PaperError> {
     match outcome(outcomes, job)? {
         Outcome::Run(run) => Ok(run),
-        _ => Err(RunError::Check(format!("{} is no plain run", job.key()))),
+        _ => Err(PaperError::Check(format!("{} is no plain run", job.key()))),
     }
 }
 
@@ -65,10 +66,10 @@ pub fn run_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Run, RunError
 ///
 /// # Errors
 /// It was not run, or is of another kind.
-pub fn samples_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a [Sample], RunError> {
+pub fn samples_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a [Sample], PaperError> {
     match outcome(outcomes, job)? {
         Outcome::Samples(samples) => Ok(samples),
-        _ => Err(RunError::Check(format!("{} has no samples", job.key()))),
+        _ => Err(PaperError::Check(format!("{} has no samples", job.key()))),
     }
 }
 
@@ -76,10 +77,10 @@ pub fn samples_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a [Sample],
 ///
 /// # Errors
 /// It was not run, or is of another kind.
-pub fn recovered_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Recovered, RunError> {
+pub fn recovered_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Recovered, PaperError> {
     match outcome(outcomes, job)? {
         Outcome::Recovered(found) => Ok(found),
-        _ => Err(RunError::Check(format!("{} is no recovery", job.key()))),
+        _ => Err(PaperError::Check(format!("{} is no recovery", job.key()))),
     }
 }
 

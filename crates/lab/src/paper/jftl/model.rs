@@ -6,7 +6,7 @@ use super::job::{Job, Outcomes, run_of};
 use super::measure::{blocks, ratio};
 use super::plan::{Mode, Plan};
 use super::published;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
 use report::results::{Flash, Run};
 
@@ -116,7 +116,7 @@ fn caused_rate(state: State, run: &Run) -> f64 {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let table = published();
     let mut section = Section {
         title: "Model: bandwidth by arithmetic".into(),

@@ -3,7 +3,7 @@
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{all_blocks, rate, ratio};
 use super::plan::{Mode, Plan};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
 use report::results::Run;
 use rig::Fs;
@@ -52,7 +52,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Modern: ext4 on TLC with pages of 16 KiB".into(),
         words: vec![

@@ -3,7 +3,7 @@
 use super::bare::{BareJob, Home, Sample};
 use super::job::{Job, Outcomes, samples_of};
 use super::plan::{DEVICE, Plan};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
 
 const FIGURE: &str = "Large pages";
@@ -76,7 +76,7 @@ fn words() -> Vec<String> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Large pages: where remap loses".into(),
         words: words(),
@@ -85,11 +85,11 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
     let mut lines = Vec::new();
     for device in DEVICES {
         for pairs in PAIRS {
-            let of = |home| -> Result<&Sample, RunError> {
+            let of = |home| -> Result<&Sample, PaperError> {
                 let samples = samples_of(outcomes, &job(plan, device, pairs, home))?;
                 samples
                     .first()
-                    .ok_or_else(|| RunError::Check("no sample".into()))
+                    .ok_or_else(|| PaperError::Check("no sample".into()))
             };
             let (copy, later) = (of(Home::Copy)?, of(Home::CopyLater)?);
             let (ride, fua) = (of(Home::Remap)?, of(Home::RemapFua)?);

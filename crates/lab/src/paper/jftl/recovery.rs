@@ -1,9 +1,11 @@
 //! The job of section 3.2: a log of so many blocks that nothing brought home, and the mount that has to.
 
+use crate::RunConfig;
+use crate::RunError;
 use crate::cuts::switched_off;
 use crate::life::live;
+use crate::paper::PaperError;
 use crate::run::sync_home;
-use crate::{RunConfig, RunError};
 use base::Nanos;
 use base::SECTOR_BYTES;
 use report::metrics::round;
@@ -69,7 +71,7 @@ impl RecoveryJob {
     ///
     /// # Errors
     /// A run fails; the file is not as it was written.
-    pub fn run(&self) -> Result<Recovered, RunError> {
+    pub fn run(&self) -> Result<Recovered, PaperError> {
         let media = self.logged()?;
         let mut config = self.run.clone();
         config.stack.set_scheme(&self.by)?;
@@ -88,7 +90,7 @@ impl RecoveryJob {
     }
 
     /// What a cut leaves when all blocks are committed.
-    fn logged(&self) -> Result<Media, RunError> {
+    fn logged(&self) -> Result<Media, PaperError> {
         let model = self.run.stack.format()?;
         let life = live(&self.run, model, |stack, _| {
             let flags = OpenFlags::WRITE | OpenFlags::CREATE;
@@ -109,7 +111,7 @@ impl RecoveryJob {
         Ok(life.value)
     }
 
-    fn recover(&self, config: &RunConfig, media: Media) -> Result<(Recovered, Media), RunError> {
+    fn recover(&self, config: &RunConfig, media: Media) -> Result<(Recovered, Media), PaperError> {
         let model = config.stack.attach(media)?;
         let before = rig::Model::flash_stats(&model).unwrap_or_default();
         let life = live(config, model, |stack, _| {

@@ -4,7 +4,7 @@ use super::job::{Job, Outcomes, run_of};
 use super::linux::{self, LinuxRow, REMAPPED, TOTAL};
 use super::measure::{all_blocks, blocks, home_blocks, ratio};
 use super::plan::Plan;
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Class, NOT_EXPLAINED, Published, Row, Section};
 use report::results::Run;
 use rig::Fs;
@@ -76,7 +76,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Linux: the same workloads on ext4".into(),
         words: words(),

@@ -4,7 +4,7 @@ use super::job::{Job, Outcomes, run_of};
 use super::measure::ratio;
 use super::modern::{line, loads, table};
 use super::plan::{BYTES, DEVICE, Mode, Plan};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section};
 use report::results::Run;
 
@@ -29,7 +29,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Transparent remap under an unchanged journal".into(),
         words: vec![

@@ -4,7 +4,7 @@ use super::bare::{BareJob, Home, Sample};
 use super::job::{Job, Outcomes, samples_of};
 use super::measure::ratio;
 use super::plan::{DEVICE, Plan};
-use crate::RunError;
+use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
 use report::plot;
 
@@ -53,7 +53,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 ///
 /// # Errors
 /// A run is missing.
-pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = Section {
         title: "Write amplification on a full device".into(),
         words: vec![
@@ -107,7 +107,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, RunError> {
     }
     let title = "4 KiB programmed for each block that came home, by utilisation";
     let svg = plot::grouped_bars(title, "blocks", &groups, &series)
-        .map_err(|e| RunError::Plot(e.to_string()))?;
+        .map_err(|e| PaperError::Plot(e.to_string()))?;
     section.plots.push((title.into(), svg));
     let samples = plan.pick(16, 4);
     let head = ["utilisation", "home"].into_iter().map(String::from);

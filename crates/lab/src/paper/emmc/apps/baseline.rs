@@ -1,11 +1,12 @@
 //! What a generated app does to a scheme, for the fit and for its check.
 
+use crate::RunConfig;
 use crate::life::live;
+use crate::paper::PaperError;
 use crate::paper::emmc::plan::{FIG8, Plan};
 use crate::recording::Recording;
 use crate::workload::replay::Replay;
 use crate::workload::{Pace, Pacing};
-use crate::{RunConfig, RunError};
 use rig::{Class, Stack};
 
 /// Blocks by class, and commits.
@@ -78,7 +79,7 @@ impl Counts {
 }
 
 /// Runs `recording` at its own pace on the standard stack of the paper's runs.
-pub fn run(recording: &Recording, scheme: &str) -> Result<Counts, RunError> {
+pub fn run(recording: &Recording, scheme: &str) -> Result<Counts, PaperError> {
     let config = RunConfig {
         stack: Plan::new(true, 1, None).stack(scheme, FIG8),
         workload: "app:gmail".into(),
