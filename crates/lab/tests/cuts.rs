@@ -2,8 +2,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use rig::{Config, Data, Fs, Preset};
-use varve_lab::RunConfig;
 use varve_lab::cuts::{CutConfig, Judgement, judge, record};
+use work::RunConfig;
 
 fn config(scheme: Preset, workload: &str, cuts: usize) -> CutConfig {
     seeded(11, scheme, workload, cuts)

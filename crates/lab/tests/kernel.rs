@@ -11,14 +11,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
-use varve_lab::RunConfig;
 use varve_lab::crash::case::{Case, Setup, Volumes};
 use varve_lab::crash::traced::trace;
 use varve_lab::crash::{Disk, Remains};
 use varve_lab::cuts::{Tree, walk};
-use varve_lab::fsck::{Verdict, e2fsck_check};
-use varve_lab::run::{DATABASE, run};
 use vfs::{OpenFlags, RenameMode};
+use work::RunConfig;
+use work::fsck::{Verdict, e2fsck_check};
+use work::run::{DATABASE, run};
 
 type Result<T, E = String> = std::result::Result<T, E>;
 

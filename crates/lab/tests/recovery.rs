@@ -2,8 +2,8 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use rig::{Config, Preset};
-use varve_lab::RunConfig;
 use varve_lab::paper::emmc::recovery::{Checker, Recoveries, Recovery, RecoveryJob};
+use work::RunConfig;
 
 /// Few files, slowly: several commits in each phase.
 const POSTMARK: &str = "files:count=160,transactions=80,min=1000,max=10240,pause=100000";

@@ -3,11 +3,11 @@
 mod log;
 
 use super::*;
-use crate::RunConfig;
-use crate::RunError;
-use crate::life::live_through;
 use rig::{Config, JournalStats, Stack};
 use vfs::OpenFlags;
+use work::RunConfig;
+use work::RunError;
+use work::life::live_through;
 
 fn config(scheme: &str, workload: &str) -> RunConfig {
     let mut stack = Config::new(rig::Preset::default(), "emmc-odroid-xu4", 5);

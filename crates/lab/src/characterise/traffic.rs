@@ -1,15 +1,15 @@
 //! A whole run, read from its log.
 
 use super::{Command, Commit, Part, Paths, Role, Session};
-use crate::RunConfig;
 use crate::paper::PaperError;
-use crate::run::{Measured, run_through};
 use base::BLOCK_BYTES;
 use report::metrics::round;
 use report::results::Run;
 use rig::Class;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use work::RunConfig;
+use work::run::{Measured, run_through};
 
 /// How often each number of bytes (or blocks) occurred.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

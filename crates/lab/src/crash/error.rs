@@ -1,12 +1,12 @@
 //! Why a power cut could not be made or judged.
 
 use super::subject::TextError;
-use crate::RunError;
-use crate::workload::SpecError;
-use crate::workload::sqlite::SqliteFailure;
 use rig::RigError;
 use std::io;
 use thiserror::Error;
+use work::RunError;
+use work::workload::SpecError;
+use work::workload::sqlite::SqliteFailure;
 
 /// Why a power cut could not be made or judged. What a cut leaves is no error: that is a judgement.
 #[derive(Debug, Error)]

@@ -10,12 +10,12 @@ use super::run::{Cut, TaskLog};
 use super::{CrashConfig, Opinion};
 use crate::crash::CrashError;
 use crate::cuts::{Tree, differences, walk};
-use crate::fsck::{self, Verdict};
 use rig::Mounted;
 use rt::Sim;
 use std::path::Path;
 use std::sync::Arc;
 use vfs::{FsResult, OpenFlags, Vfs};
+use work::fsck::{self, Verdict};
 
 /// What was found of one cut.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -1,16 +1,16 @@
 //! Recovery of one remainder, and the properties it must have.
 
 use super::{Cut, CutConfig, Tree, walk};
-use crate::RunConfig;
 use crate::crash::CrashError;
-use crate::fsck::{self, Verdict};
-use crate::life::live;
-use crate::run::DATABASE;
-use crate::workload::sqlite::{self, Table, Transaction};
-use crate::workload::{SqliteSpec, Workload};
 use rig::AnyModel;
 use rusqlite::Connection;
 use std::path::Path;
+use work::RunConfig;
+use work::fsck::{self, Verdict};
+use work::life::live;
+use work::run::DATABASE;
+use work::workload::sqlite::{self, Table, Transaction};
+use work::workload::{SqliteSpec, Workload};
 
 /// What was found of one cut.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

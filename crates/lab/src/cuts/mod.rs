@@ -21,7 +21,7 @@ pub use tree::{Tree, walk};
 #[derive(Clone, Debug)]
 pub struct CutConfig {
     /// Stack, workload and seed.
-    pub run: crate::RunConfig,
+    pub run: work::RunConfig,
     /// Number of cuts.
     pub cuts: usize,
     /// Transactions at the start that no cut falls into, so that the database exists.

@@ -1,15 +1,15 @@
 //! Cuts in each phase of the workload `files:`.
 
-use crate::RunConfig;
-use crate::RunError;
 use crate::crash::CrashError;
-use crate::life::live;
-use crate::workload::files::{self, FilesRun, FilesSpec, FilesState};
-use crate::workload::{SpecError, Workload};
 use base::{Nanos, Rng, Time};
 use rig::{AnyModel, Media, Model, Stack};
 use rt::Mutex;
 use std::sync::Arc;
+use work::RunConfig;
+use work::RunError;
+use work::life::live;
+use work::workload::files::{self, FilesRun, FilesSpec, FilesState};
+use work::workload::{SpecError, Workload};
 
 /// What a cut in a phase leaves.
 pub struct PhaseCut {

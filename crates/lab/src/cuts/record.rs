@@ -1,17 +1,17 @@
 //! The run that is cut.
 
 use super::CutConfig;
-use crate::RunError;
 use crate::crash::CrashError;
-use crate::life::live;
-use crate::run::DATABASE;
-use crate::workload::Workload;
-use crate::workload::sqlite::{self, Transaction};
 use ::sqlite::Registration;
 use base::{Nanos, Rng, Time};
 use rig::{AnyModel, Media, Modelled, Stack};
 use rt::Mutex;
 use std::sync::Arc;
+use work::RunError;
+use work::life::live;
+use work::run::DATABASE;
+use work::workload::Workload;
+use work::workload::sqlite::{self, Transaction};
 
 /// What a cut leaves.
 pub struct Cut {

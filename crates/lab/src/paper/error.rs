@@ -1,13 +1,13 @@
 //! Why a paper could not be measured again.
 
 use super::TableError;
-use crate::RunError;
 use crate::crash::CrashError;
-use crate::workload::SpecError;
-use crate::workload::sqlite::SqliteFailure;
 use rig::RigError;
 use std::io;
 use thiserror::Error;
+use work::RunError;
+use work::workload::SpecError;
+use work::workload::sqlite::SqliteFailure;
 
 /// Why a paper could not be measured again.
 #[derive(Debug, Error)]

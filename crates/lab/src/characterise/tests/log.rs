@@ -1,6 +1,5 @@
 //! The reader on logs that others made: bytes of debugfs, and a log that debugfs reads, too.
 
-use crate::RunConfig;
 use crate::characterise::*;
 use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK, Tid};
 use ondisk::jbd2::{CHECKSUM_CRC32C, JournalIncompat, MAGIC, Superblock};
@@ -9,6 +8,7 @@ use rt::{Sim, SimConfig};
 use std::process::Command as Program;
 use std::sync::Arc;
 use vfs::OpenFlags;
+use work::RunConfig;
 
 /// The journal of the golden log lies from here on.
 const HOME: u64 = 100;

@@ -15,7 +15,6 @@ pub use device::{DeviceFs, NAME};
 pub use room::Room;
 
 use crate::crash::CrashError;
-use crate::fsck::Verdict;
 use base::{BlockNo, Bytes, Map};
 use rig::{BlockDevice, Bound, Caps, Choice, Cursor, Fs, Image, Mode, OverlayDisk, Trace, What};
 use std::fs::File;
@@ -24,6 +23,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use work::fsck::Verdict;
 
 const BLOCK: u64 = base::BLOCK_BYTES as u64;
 
@@ -267,16 +267,16 @@ impl Court<'_> {
             }
         }
         self.file.set(&image)?;
-        let verdict = crate::fsck::check(kind, &self.file.path);
+        let verdict = work::fsck::check(kind, &self.file.path);
         let verdict = verdict.map_err(|source| CrashError::Host {
-            doing: format!("running {}", crate::fsck::checker(kind)),
+            doing: format!("running {}", work::fsck::checker(kind)),
             source,
         })?;
         let bad = match verdict {
             Verdict::Clean => None,
             Verdict::Repaired(words) | Verdict::Findings(words) => Some(words),
             Verdict::NotInstalled => {
-                let what = format!("{} is not installed", crate::fsck::checker(kind));
+                let what = format!("{} is not installed", work::fsck::checker(kind));
                 return Err(CrashError::Check(what));
             }
         };

@@ -1,7 +1,7 @@
 //! How much memory an image and its recording may take.
 
-use crate::RunError;
 use crate::crash::CrashError;
+use work::RunError;
 
 /// Bytes of memory, given out until none are left.
 #[derive(Clone, Debug)]

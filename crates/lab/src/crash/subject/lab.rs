@@ -6,9 +6,9 @@
 
 use super::script::FileScript;
 use crate::crash::ops::Op;
-use crate::workload::fsync::{Op as Kind, Sync};
-use crate::workload::{Background, FilesSpec, FsyncSpec};
 use base::{BLOCK_BYTES, Rng};
+use work::workload::fsync::{Op as Kind, Sync};
+use work::workload::{Background, FilesSpec, FsyncSpec};
 
 /// Operations until the file system is synced again are few: what the model has to keep grows with them.
 pub(super) const OPS_MAX: u64 = 50_000;

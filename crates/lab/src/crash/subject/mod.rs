@@ -29,11 +29,11 @@ use super::rules::Terms;
 use super::run::run_tasks;
 use super::{CrashConfig, Script};
 use crate::crash::CrashError;
-use crate::workload::{SpecError, Workload, sets};
 use rig::Mounted;
 use rt::Mutex;
 use std::fmt;
 use std::sync::Arc;
+use work::workload::{SpecError, Workload, sets};
 
 /// Tasks that work on files.
 pub struct Files {

@@ -9,20 +9,20 @@
 //! controls. `journal=delete` with `synchronous=full` loses the last transaction by design, because the removal of the journal is not
 //! synced: that is found too, and `extra` is the remedy.
 
-use crate::RunError;
 use crate::crash::CrashError;
 use crate::crash::loss::Loss;
 use crate::crash::oracle::{Oracle, Subject};
 use crate::crash::{CrashConfig, Judgement};
-use crate::run::DATABASE;
-use crate::workload::sqlite::{self, Table, Transaction};
-use crate::workload::{JournalMode, SqliteSpec, Synchronous};
 use ::sqlite::Registration;
 use base::Time;
 use rig::Mounted;
 use rusqlite::Connection;
 use std::sync::Arc;
 use vfs::Vfs;
+use work::RunError;
+use work::run::DATABASE;
+use work::workload::sqlite::{self, Table, Transaction};
+use work::workload::{JournalMode, SqliteSpec, Synchronous};
 
 /// The workload.
 pub struct Transactions {

@@ -6,9 +6,9 @@ use super::plan::{DEVICE, Pace, Plan};
 use super::sens_device::source;
 use crate::paper::PaperError;
 use crate::paper::{Row, Section};
-use crate::recording::apps::APPS;
 use report::plot;
 use report::results::Run;
+use work::recording::apps::APPS;
 
 const FIGURE: &str = "Beyond";
 /// What no journal may be ahead of `adaptive`, mean over the apps (issue 5).

@@ -1,12 +1,12 @@
 //! What the creation of one file dirties (III.C.1): the metadata blocks of the commit that holds nothing else.
 
 use crate::characterise::{Role, Session};
-use crate::life::live_through;
 use crate::paper::PaperError;
-use crate::{RunConfig, RunError};
 use rig::{Config, Stack};
 use serde::{Deserialize, Serialize};
 use vfs::OpenFlags;
+use work::life::live_through;
+use work::{RunConfig, RunError};
 
 /// Files in the directory before: it is warm, and no block is new.
 const BEFORE: u32 = 8;

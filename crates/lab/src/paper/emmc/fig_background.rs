@@ -1,6 +1,6 @@
 //! Fig 16: the apps while another program runs: one that is all metadata, one that is all data.
 //!
-//! Performance is that of the app alone, one over its time. The programs are those of [`background`](crate::workload::background); how their
+//! Performance is that of the app alone, one over its time. The programs are those of [`background`](work::workload::background); how their
 //! parameters were chosen stands there, as the paper gives none but "4KB data to a 4GB file".
 
 use super::job::{Job, Outcomes, run_of};
@@ -9,9 +9,9 @@ use super::plan::{Pace, Plan};
 use super::published;
 use crate::paper::PaperError;
 use crate::paper::{Row, Section};
-use crate::recording::apps::APPS;
 use report::plot;
 use report::results::Run;
+use work::recording::apps::APPS;
 
 const FIGURE: &str = "Fig 16";
 const BASE: &str = "jbd2";

@@ -5,9 +5,9 @@ use super::measure::{mean, ratio};
 use super::plan::{FIG8, Plan};
 use super::published;
 use super::recovery::{Checker, Recoveries, Recovery, RecoveryJob};
-use crate::RunConfig;
 use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
+use work::RunConfig;
 
 const FIGURE: &str = "VI.G";
 const SCHEMES: [&str; 3] = ["jbd2", "emmc", "adaptive"];

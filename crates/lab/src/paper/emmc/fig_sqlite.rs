@@ -9,9 +9,9 @@ use super::plan::Plan;
 use super::published;
 use crate::paper::PaperError;
 use crate::paper::{Row, Section};
-use crate::workload::JournalMode;
 use report::plot;
 use report::results::Run;
+use work::workload::JournalMode;
 
 const FIGURE: &str = "Fig 15";
 const BASE: &str = "jbd2";

@@ -9,10 +9,10 @@ use crate::characterise::{Traffic, traffic};
 use crate::paper::PaperError;
 use crate::paper::study;
 pub use crate::paper::study::{Work, outcome};
-use crate::{RunConfig, run};
 use report::results::Run;
 use rig::Config;
 use serde::{Deserialize, Serialize};
+use work::{RunConfig, run};
 
 /// One simulation, or a few that belong together.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

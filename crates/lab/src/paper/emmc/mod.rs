@@ -33,8 +33,8 @@ mod table_ratio;
 pub use plan::{Pace, Plan};
 
 use super::{Table, TableError};
-use crate::recording::apps::APPS;
 use job::Job;
+use work::recording::apps::APPS;
 
 /// A figure, table or section of the page.
 pub type Part = super::study::Part<Plan, Job>;

@@ -4,11 +4,11 @@
 //! with a journal of 256 MiB, as the paper's.
 
 use super::job::Job;
-use crate::RunConfig;
 use crate::paper::{Published, Row};
-use crate::recording::apps::APPS;
 use rig::{Config, Preset};
 use std::path::{Path, PathBuf};
+use work::RunConfig;
+use work::recording::apps::APPS;
 
 /// Device profile of every figure that names no other.
 pub const DEVICE: &str = "emmc-odroid-xu4";

@@ -3,9 +3,7 @@
 //! A cut is recovered in a simulation of its own: its mount is timed, and so is a mount of the same volume after a clean unmount, so that
 //! the difference is recovery.
 
-use crate::RunConfig;
 use crate::cuts::{PhaseCut, record_phases, second_opinions, switched_off, walk};
-use crate::life::live;
 use crate::paper::PaperError;
 use base::{Nanos, SECTOR_BYTES};
 use report::metrics::round;
@@ -13,6 +11,8 @@ use rig::{AnyModel, HostFile, HostOptions, Media, RecoveryReport, WallTime};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
+use work::RunConfig;
+use work::life::live;
 
 /// What to cut and recover.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -8,9 +8,9 @@ use super::measure::{gain, mean};
 use super::plan::{DEVICE, FIG8, Pace, Plan, Source};
 use crate::paper::PaperError;
 use crate::paper::{Row, Section};
-use crate::recording::apps::APPS;
 use report::plot;
 use report::results::Run;
+use work::recording::apps::APPS;
 
 const FIGURE: &str = "Sensitivity";
 const BASE: &str = "jbd2";
@@ -356,13 +356,13 @@ mod tests {
             stack.bytes = 64 << 20;
             stack.journal_blocks = None;
             stack.timers = false;
-            let config = crate::RunConfig {
+            let config = work::RunConfig {
                 stack,
                 workload: "fsync:op=overwrite,count=40,file=160k,sync=fdatasync".into(),
                 seed: 1,
                 recording: None,
             };
-            let run = crate::run::run(&config, &mut |_, _| {}).unwrap().run;
+            let run = work::run::run(&config, &mut |_, _| {}).unwrap().run;
             run.fsync_us["flush"] / 1e3
         };
         for timing in [FIG8, FIT] {

@@ -8,9 +8,9 @@ use super::published;
 use super::scale::{CORES, FLAT_DEVICE, ring};
 use super::sized::{gain, rate};
 use super::system::{Size, System};
-use crate::RunConfig;
 use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
+use work::RunConfig;
 
 const FIGURE: &str = "5.3 aged";
 const ITEM: &str = "aged volume: F2FSJ over checkpoint-60";

@@ -9,12 +9,12 @@ use super::names::Op;
 use super::scale::ring;
 use super::system::{Size, System};
 use super::{Plan, published};
-use crate::RunConfig;
 use crate::paper::PaperError;
 use crate::paper::{Listed, Row, Section, number};
-use crate::workload::JournalMode;
 use report::results::Run;
 use rig::Config;
+use work::RunConfig;
+use work::workload::JournalMode;
 
 const FIGURE: &str = "5.7";
 const DEVICE: &str = "emmc-odroid-xu4";

@@ -7,9 +7,9 @@ use super::scale::{CORES, FLAT_DEVICE};
 use super::sized::gain;
 use super::system::System;
 use super::{published, xfs_rows};
-use crate::RunConfig;
 use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
+use work::RunConfig;
 
 const FIGURE: &str = "5.3 commands";
 const SYSTEMS: [System; 5] = [

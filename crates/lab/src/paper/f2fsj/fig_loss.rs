@@ -7,12 +7,12 @@ use super::names::Op;
 use super::scale::{CORES, DEVICE, ring};
 use super::system::{Size, System};
 use super::{Plan, published};
-use crate::RunConfig;
 use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
 use base::Nanos;
 use report::plot;
 use rig::{Config, Scheme};
+use work::RunConfig;
 
 const BYTES: u64 = 1 << 30;
 /// Objects of the paper's runs.

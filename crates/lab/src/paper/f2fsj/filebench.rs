@@ -6,9 +6,9 @@ use super::scale::{CORES, DEVICE};
 use super::sized::{gain, rate};
 use super::system::System;
 use super::{Plan, published};
-use crate::RunConfig;
 use crate::paper::PaperError;
 use crate::paper::{Row, Section, Table, number};
+use work::RunConfig;
 
 const FIGURE: &str = "5.3 applications";
 const NO_XFS: &str = "there is no XFS here";

@@ -7,10 +7,10 @@ use super::scale::{CORES, FLAT_DEVICE};
 use super::sized::gain;
 use super::system::System;
 use super::{published, xfs_rows};
-use crate::RunConfig;
 use crate::paper::PaperError;
 use crate::paper::{Row, Section, number};
-use crate::workload::Case;
+use work::RunConfig;
+use work::workload::Case;
 
 const FIGURE: &str = "5.3 FIO";
 const SYSTEMS: [System; 4] = [

@@ -9,9 +9,9 @@ use super::scale::{CORES, DEVICE};
 use super::system::System;
 use crate::paper::PaperError;
 use crate::paper::study::{self, Work, outcome};
-use crate::{RunConfig, run};
 use report::results::Run;
 use serde::{Deserialize, Serialize};
+use work::{RunConfig, run};
 
 /// One simulation, or a few that belong together.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use super::measure::{BenchJob, Host, Measured};
 use super::names::Op;
 use super::scale::{CORES, DEVICE, VOLUME};
 use super::system::{Size, System};
-use crate::RunConfig;
 use base::BLOCK_BYTES;
+use work::RunConfig;
 
 /// Objects, and a ring in which the page journal has several epochs of them.
 const OBJECTS: u32 = 3000;

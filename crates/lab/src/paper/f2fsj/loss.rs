@@ -6,10 +6,7 @@
 
 use super::measure::Host;
 use super::objects::{meta, recovered};
-use crate::RunConfig;
 use crate::paper::PaperError;
-use crate::workload::bench::MetaSpec;
-use crate::workload::{BenchSpec, Workload};
 use base::{Nanos, Rng, Time};
 use report::metrics::round;
 use rig::{
@@ -20,6 +17,9 @@ use rt::{Mutex, Sim, SimConfig};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use vfs::WritebackPolicy;
+use work::RunConfig;
+use work::workload::bench::MetaSpec;
+use work::workload::{BenchSpec, Workload};
 
 /// What to run and cut.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -5,12 +5,12 @@ use super::measure::Host;
 use super::objects::{meta, recovered};
 use super::recovery::{Act, RecoveryJob};
 use super::system::{Size, System};
-use crate::RunConfig;
-use crate::fsck::Verdict;
-use crate::run::second_opinion;
 use rig::{Clock, Config, Stack};
 use rt::SimConfig;
 use vfs::OpenFlags;
+use work::RunConfig;
+use work::fsck::Verdict;
+use work::run::second_opinion;
 
 const FILES: u32 = 400;
 const WORKLOAD: &str = "meta:op=create,count=400,size=4k,width=100";

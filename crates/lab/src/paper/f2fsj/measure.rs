@@ -2,17 +2,17 @@
 //! and what is not does not count.
 
 use super::scale;
-use crate::RunConfig;
-use crate::life::{directly, live_in};
 use crate::paper::PaperError;
-use crate::workload::Workload;
-use crate::workload::bench::room;
 use base::{Nanos, SECTORS_PER_BLOCK, Time};
 use report::metrics::{CdfPoint, Latencies, LatencySummary, round};
 use rig::{CheckpointStats, Class, F2fsJournalStats, JournalStats, Stack};
 use rt::SimConfig;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use work::RunConfig;
+use work::life::{directly, live_in};
+use work::workload::Workload;
+use work::workload::bench::room;
 
 /// What it runs on beside the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use super::Plan;
 use super::measure::{BenchJob, Host};
 use super::scale::{CORES, DEVICE, VOLUME, ring};
 use super::system::{Size, System};
-use crate::RunConfig;
+use work::RunConfig;
 
 /// Where a run stands in the report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

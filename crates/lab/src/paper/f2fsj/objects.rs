@@ -1,12 +1,12 @@
 //! Which objects of a `meta:` workload a recovery gives back.
 
 use crate::paper::PaperError;
-use crate::workload::bench::{MetaOp, MetaSpec};
-use crate::workload::fsync::content;
-use crate::workload::{BenchSpec, Program, Workload};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use vfs::{OpenFlags, Vfs};
+use work::workload::bench::{MetaOp, MetaSpec};
+use work::workload::fsync::content;
+use work::workload::{BenchSpec, Program, Workload};
 
 /// What of a run is there after a recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,7 +9,6 @@ use super::measure::Host;
 use super::objects::recovered;
 use crate::cuts::switched_off;
 use crate::paper::PaperError;
-use crate::workload::bench::{MetaOp, MetaSpec};
 use base::{Nanos, SECTOR_BYTES};
 use report::metrics::round;
 use rig::{Clock, Config, Media, Modelled, MountOptions, Stack};
@@ -17,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::{OpenFlags, Vfs, WritebackPolicy};
+use work::workload::bench::{MetaOp, MetaSpec};
 
 /// What is done with the files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]

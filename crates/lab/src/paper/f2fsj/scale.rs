@@ -6,8 +6,8 @@
 use super::Plan;
 use super::system::Size;
 use crate::paper::PaperError;
-use crate::workload::{BenchSpec, MetaOp, Program};
 use base::BLOCK_BYTES;
+use work::workload::{BenchSpec, MetaOp, Program};
 
 /// The paper's drive.
 pub const DEVICE: &str = "nvme-980pro";
@@ -100,7 +100,7 @@ pub fn check(spec: &BenchSpec, bytes: u64) -> Result<(), PaperError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Workload;
+    use work::workload::Workload;
 
     fn spec(text: &str) -> BenchSpec {
         match text.parse().unwrap() {

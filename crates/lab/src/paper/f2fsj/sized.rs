@@ -5,7 +5,7 @@ use super::measure::{BenchJob, Host, Measured};
 use super::names::Op;
 use super::scale::{DEVICE, VOLUME, ring};
 use super::system::{Size, System};
-use crate::RunConfig;
+use work::RunConfig;
 
 /// Objects of the paper's runs.
 const PAPER_OBJECTS: f64 = 4e6;

@@ -5,9 +5,9 @@ use super::recovery::{Recovered, RecoveryJob};
 use crate::paper::PaperError;
 use crate::paper::study;
 pub use crate::paper::study::{Work, outcome};
-use crate::{RunConfig, run};
 use report::results::Run;
 use serde::{Deserialize, Serialize};
+use work::{RunConfig, run};
 
 /// One simulation, or a few that belong together.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -1,8 +1,8 @@
 //! What the figures of the JFTL paper share: the device, the modes, and the standard runs.
 
 use super::job::Job;
-use crate::RunConfig;
 use rig::{Config, Fs, Preset};
+use work::RunConfig;
 
 /// The paper's device: nandsim of 128 MiB with pages of 512 bytes (section 4).
 pub const DEVICE: &str = "nandsim-2007";

@@ -1,11 +1,7 @@
 //! The job of section 3.2: a log of so many blocks that nothing brought home, and the mount that has to.
 
-use crate::RunConfig;
-use crate::RunError;
 use crate::cuts::switched_off;
-use crate::life::live;
 use crate::paper::PaperError;
-use crate::run::sync_home;
 use base::Nanos;
 use base::SECTOR_BYTES;
 use report::metrics::round;
@@ -13,6 +9,10 @@ use rig::{Config, Media};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vfs::OpenFlags;
+use work::RunConfig;
+use work::RunError;
+use work::life::live;
+use work::run::sync_home;
 
 /// What to log, and who recovers it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

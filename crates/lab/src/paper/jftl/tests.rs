@@ -15,7 +15,7 @@ fn some_run() -> Run {
     let mut stack = plan.stack_of("jbd2", "loop-like", 32 << 20);
     stack.timers = false;
     let config = plan.config(stack, "bonnie:phase=block,mib=1");
-    let mut run = crate::run::run(&config, &mut |_, _| {}).unwrap().run;
+    let mut run = work::run::run(&config, &mut |_, _| {}).unwrap().run;
     run.flash = Some(Flash {
         programs: 2100,
         map_programs: 4,

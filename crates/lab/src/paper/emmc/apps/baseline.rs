@@ -1,13 +1,13 @@
 //! What a generated app does to a scheme, for the fit and for its check.
 
-use crate::RunConfig;
-use crate::life::live;
 use crate::paper::PaperError;
 use crate::paper::emmc::plan::{FIG8, Plan};
-use crate::recording::Recording;
-use crate::workload::replay::Replay;
-use crate::workload::{Pace, Pacing};
 use rig::{Class, Stack};
+use work::RunConfig;
+use work::life::live;
+use work::recording::Recording;
+use work::workload::replay::Replay;
+use work::workload::{Pace, Pacing};
 
 /// Blocks by class, and commits.
 #[derive(Clone, Copy, Default, Debug)]

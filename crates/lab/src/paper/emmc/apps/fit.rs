@@ -8,7 +8,7 @@
 
 use super::baseline::{Counts, run};
 use crate::paper::emmc::published;
-use crate::recording::apps::{Parameters, Table, generate_with, table};
+use work::recording::apps::{Parameters, Table, generate_with, table};
 
 /// Seconds of each run of the fit.
 const SECONDS: u32 = 120;

@@ -4,8 +4,8 @@ mod baseline;
 mod fit;
 
 use super::published;
-use crate::recording::Recording;
-use crate::recording::apps::{APPS, Parameters, generate, table};
+use work::recording::Recording;
+use work::recording::apps::{APPS, Parameters, generate, table};
 
 fn fsyncs(recording: &Recording) -> usize {
     recording.calls.iter().filter(|c| c.op.is_sync()).count()

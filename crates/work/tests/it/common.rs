@@ -2,8 +2,8 @@
 
 use report::results::Run;
 use rig::{Config, Preset};
-use varve_lab::RunConfig;
-use varve_lab::run::run;
+use varve_work::RunConfig;
+use varve_work::run::run;
 
 /// The eMMC with each order in which a packed write may become durable.
 pub const DEVICES: [(&str, &str); 2] = [

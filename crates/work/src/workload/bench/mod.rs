@@ -72,7 +72,7 @@ pub enum Program {
 pub type Sync<'a> = dyn Fn() -> Result<(), RunError> + 'a;
 
 /// A benchmark on a mounted file system.
-pub(crate) trait Bench {
+pub trait Bench {
     /// Makes what it works on; not measured. Everything is home when it returns.
     fn prepare(&mut self, sync: &Sync<'_>) -> Result<(), RunError>;
     /// The measured part but its last sync.
@@ -205,7 +205,7 @@ impl BenchSpec {
     }
 
     /// It on a mounted file system, which is aged first, within [`Bench::prepare`], as on a volume of `bytes` if it is to be.
-    pub(crate) fn on_volume(&self, vfs: &Arc<Vfs>, bytes: u64, seed: u64) -> Box<dyn Bench> {
+    pub fn on_volume(&self, vfs: &Arc<Vfs>, bytes: u64, seed: u64) -> Box<dyn Bench> {
         let program = self.on(vfs, seed);
         match self.aged.percent {
             0 => program,
@@ -217,7 +217,7 @@ impl BenchSpec {
     }
 
     /// It on a mounted file system as that is.
-    pub(crate) fn on(&self, vfs: &Arc<Vfs>, seed: u64) -> Box<dyn Bench> {
+    pub fn on(&self, vfs: &Arc<Vfs>, seed: u64) -> Box<dyn Bench> {
         let vfs = vfs.clone();
         match &self.program {
             Program::Bonnie(spec) => Box::new(bonnie::Bonnie::new(spec, vfs)),

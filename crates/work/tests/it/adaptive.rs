@@ -2,9 +2,7 @@
 //! packed write promises. Virtual time: the figures depend on nothing but the code.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-mod common;
-
-use common::{DEVICES, measured};
+use crate::common::{DEVICES, measured};
 use report::results::Run;
 use rig::Preset;
 use std::collections::BTreeMap;

@@ -5,8 +5,8 @@
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use rig::{Config, Preset};
-use varve_lab::RunConfig;
-use varve_lab::run::run;
+use varve_work::RunConfig;
+use varve_work::run::run;
 
 fn main() {
     divan::main();

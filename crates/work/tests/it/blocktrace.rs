@@ -7,24 +7,27 @@ use proptest::prelude::*;
 use rig::counting::Policy;
 use std::io::Write;
 use std::path::PathBuf;
-use varve_lab::blocktrace::counting::{self, CountingRun, CountingSpec, Fill, Shape};
-use varve_lab::blocktrace::device::{self, DeviceRun, DeviceSpec, Pace};
-use varve_lab::blocktrace::fold::{Fold, Folder, Footprint};
-use varve_lab::blocktrace::{
+use varve_work::blocktrace::counting::{self, CountingRun, CountingSpec, Fill, Shape};
+use varve_work::blocktrace::device::{self, DeviceRun, DeviceSpec, Pace};
+use varve_work::blocktrace::fold::{Fold, Folder, Footprint};
+use varve_work::blocktrace::{
     BlockTrace, Format, LINE_BYTES_MAX, Op, Request, SECTOR_END, TRANSFER_SECTORS_MAX, read_from,
     stats,
 };
-use varve_lab::recording;
+use varve_work::recording;
 
 /// The same five requests in every format.
 const SAMPLES: [(Format, &str); 7] = [
-    (Format::Msr, include_str!("data/blocks-msr.csv")),
-    (Format::Mqsim, include_str!("data/blocks-mqsim.trace")),
-    (Format::Disksim, include_str!("data/blocks-disksim.txt")),
-    (Format::Pixel, include_str!("data/blocks-pixel.csv")),
-    (Format::Fio, include_str!("data/blocks-fio2.log")),
-    (Format::Fio, include_str!("data/blocks-fio3.log")),
-    (Format::Blkparse, include_str!("data/blocks-blkparse.txt")),
+    (Format::Msr, include_str!("../data/blocks-msr.csv")),
+    (Format::Mqsim, include_str!("../data/blocks-mqsim.trace")),
+    (Format::Disksim, include_str!("../data/blocks-disksim.txt")),
+    (Format::Pixel, include_str!("../data/blocks-pixel.csv")),
+    (Format::Fio, include_str!("../data/blocks-fio2.log")),
+    (Format::Fio, include_str!("../data/blocks-fio3.log")),
+    (
+        Format::Blkparse,
+        include_str!("../data/blocks-blkparse.txt"),
+    ),
 ];
 
 fn request(us: u64, op: Op, sector: u64, sectors: u32) -> Request {
@@ -429,7 +432,7 @@ fn phone(name: &str) -> Option<BlockTrace> {
         return None;
     };
     let path = PathBuf::from(folder).join(name);
-    Some(varve_lab::blocktrace::read(&path, None, true).expect("the recording reads"))
+    Some(varve_work::blocktrace::read(&path, None, true).expect("the recording reads"))
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl Background {
     }
 
     /// Time between two writes of the writer; `None` without it.
-    pub(crate) fn pause(self) -> Option<Nanos> {
+    pub fn pause(self) -> Option<Nanos> {
         rate::pause(self.rate)
     }
 

@@ -6,14 +6,14 @@ use proptest::prelude::*;
 use rig::{Config, Preset};
 use std::io::Write;
 use std::path::PathBuf;
-use varve_lab::RunConfig;
-use varve_lab::recording::stats::{self, Stats};
-use varve_lab::recording::{self, Call, Op, Reading, Recording};
-use varve_lab::run::run;
-use varve_lab::workload::replay::validate;
+use varve_work::RunConfig;
+use varve_work::recording::stats::{self, Stats};
+use varve_work::recording::{self, Call, Op, Reading, Recording};
+use varve_work::run::run;
+use varve_work::workload::replay::validate;
 
 /// A note-taking application, made by hand: each rule of the reader decides something in it.
-const NOTES: &str = include_str!("data/notes.txt");
+const NOTES: &str = include_str!("../data/notes.txt");
 const HOME: &str = "/data/data/org.example.notes";
 
 fn notes() -> (Recording, Reading) {

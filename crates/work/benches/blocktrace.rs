@@ -10,9 +10,9 @@ use rig::counting::Policy;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Instant;
-use varve_lab::blocktrace::counting::{self, CountingSpec, Fill, Shape};
-use varve_lab::blocktrace::fold::{Fold, Footprint};
-use varve_lab::blocktrace::{BlockTrace, read_from};
+use varve_work::blocktrace::counting::{self, CountingSpec, Fill, Shape};
+use varve_work::blocktrace::fold::{Fold, Footprint};
+use varve_work::blocktrace::{BlockTrace, read_from};
 
 /// CSV as from a phone: reads and writes of 4 to 64 KiB, some in a row, in 8 GiB.
 fn made(requests: u64) -> String {

@@ -2,9 +2,7 @@
 //! `docs/cost-table.tsv`; `docs/cost-table.md` shows it. After a change that is meant to change costs, `VARVE_BLESS=1` writes both anew.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-mod common;
-
-use common::{DEVICES, measured};
+use crate::common::{DEVICES, measured};
 use report::results::Run;
 use rig::Preset;
 use std::collections::BTreeMap;

@@ -265,7 +265,7 @@ fn measure_bench(
 ///
 /// # Errors
 /// Of the file system.
-pub(crate) fn sync_home(stack: &Stack) -> Result<(), RunError> {
+pub fn sync_home(stack: &Stack) -> Result<(), RunError> {
     stack.vfs.sync()?;
     stack.fs.write_home()?;
     // The homes are in the device's cache; nothing else is dirty now, so this is its flush.

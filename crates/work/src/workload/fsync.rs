@@ -129,7 +129,7 @@ fn numbered(prefix: &str, n: u64) -> String {
 }
 
 /// Content of the `n`-th write: no two are equal, so a lost one is seen.
-pub(crate) fn content(n: u64, bytes: u64) -> Vec<u8> {
+pub fn content(n: u64, bytes: u64) -> Vec<u8> {
     let stamp = n
         .wrapping_add(1)
         .wrapping_mul(0x9E37_79B9_7F4A_7C15)
