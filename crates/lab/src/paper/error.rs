@@ -1,7 +1,7 @@
 //! Why a paper could not be measured again.
 
 use super::TableError;
-use crate::crash::CrashError;
+use crash::CrashError;
 use rig::RigError;
 use std::io;
 use thiserror::Error;

@@ -3,9 +3,9 @@
 //! A cut is recovered in a simulation of its own: its mount is timed, and so is a mount of the same volume after a clean unmount, so that
 //! the difference is recovery.
 
-use crate::cuts::{PhaseCut, record_phases, second_opinions, switched_off, walk};
 use crate::paper::PaperError;
 use base::{Nanos, SECTOR_BYTES};
+use crash::cuts::{PhaseCut, record_phases, second_opinions, switched_off, walk};
 use report::metrics::round;
 use rig::{AnyModel, HostFile, HostOptions, Media, RecoveryReport, WallTime};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! The job of CrashMonkey's two tests in section 5.4: the workload is cut everywhere within a bound, and every state is recovered and judged.
 
-use crate::crash::campaign::{BATCH, Explored, Reach, explore};
-use crate::crash::case::{Case, Volumes};
 use crate::paper::PaperError;
+use crash::campaign::{BATCH, Explored, Reach, explore};
+use crash::case::{Case, Volumes};
 use serde::{Deserialize, Serialize};
 
 /// What to explore.

@@ -7,10 +7,10 @@ use super::recovery::{Act, Recovering, RecoveryJob};
 use super::scale::{CORES, DEVICE, VOLUME};
 use super::system::{Size, System};
 use super::{Plan, published};
-use crate::crash::campaign::Reach;
-use crate::crash::case::Case;
 use crate::paper::PaperError;
 use crate::paper::{Listed, Row, Section, number};
+use crash::campaign::Reach;
+use crash::case::Case;
 use report::plot;
 
 const FIGURE: &str = "5.4";

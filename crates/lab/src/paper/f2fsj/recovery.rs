@@ -7,9 +7,9 @@
 use super::loss::{BOOT, simulated};
 use super::measure::Host;
 use super::objects::recovered;
-use crate::cuts::switched_off;
 use crate::paper::PaperError;
 use base::{Nanos, SECTOR_BYTES};
+use crash::cuts::switched_off;
 use report::metrics::round;
 use rig::{Clock, Config, Media, Modelled, MountOptions, Stack};
 use serde::{Deserialize, Serialize};

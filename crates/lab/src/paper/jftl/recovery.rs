@@ -1,9 +1,9 @@
 //! The job of section 3.2: a log of so many blocks that nothing brought home, and the mount that has to.
 
-use crate::cuts::switched_off;
 use crate::paper::PaperError;
 use base::Nanos;
 use base::SECTOR_BYTES;
+use crash::cuts::switched_off;
 use report::metrics::round;
 use rig::{Config, Media};
 use serde::{Deserialize, Serialize};
