@@ -3,7 +3,7 @@
 //! Rates are of processor time of one thread. `judge` is recovery, mount and oracle alone, `fsck` the same with `varve fsck` of
 //! every state, `all` counts the run, the making of the states and their hashes too (without fsck).
 //!
-//! `cargo bench -p varve-lab --bench crash [-- SCHEME...]`
+//! `cargo bench -p varve-crash --bench crash [-- SCHEME...]`
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

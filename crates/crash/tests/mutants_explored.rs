@@ -440,7 +440,7 @@ const ELSEWHERE: &[(Mutant, &str)] = &[
     ),
     (
         Mutant::NoSuperblockFallback,
-        "lab, random cuts: the superblock is torn by the mount, before a workload begins",
+        "crash, random cuts: the superblock is torn by the mount, before a workload begins",
     ),
     (
         Mutant::RemapMoveUnmarked,

@@ -10,9 +10,9 @@
 //! | `fsync:KEY=VALUE,...`, `files:KEY=VALUE,...` | its other workloads |
 
 pub mod ace;
+mod compare;
 mod error;
 pub mod known;
-mod lab;
 mod mix;
 mod script;
 mod sqlite;
@@ -81,7 +81,7 @@ pub enum Spec {
     /// Seeded mixes.
     Mix(MixSpec),
     /// A workload of `varve compare`.
-    Lab(Workload),
+    Compare(Workload),
 }
 
 /// All first words of workload texts.
@@ -104,8 +104,8 @@ impl Spec {
             "known" => known::find(rest).map(Spec::Script),
             "ace" => ace::one(rest).map(Spec::Script),
             "mix" => MixSpec::parse(rest).map(Spec::Mix),
-            "sqlite" | "fsync" | "files" => return of_lab(text).map(Spec::Lab),
-            set if sets::NAMES.contains(&set) => return of_lab(text).map(Spec::Lab),
+            "sqlite" | "fsync" | "files" => return of_compare(text).map(Spec::Compare),
+            set if sets::NAMES.contains(&set) => return of_compare(text).map(Spec::Compare),
             _ => {
                 let what = format!("unknown workload `{}`; there is: {KINDS}", head(kind));
                 return Err(TextError::at(1, 1, what));
@@ -119,10 +119,10 @@ impl Spec {
         let script = match self {
             Spec::Script(script) => script.script(),
             Spec::Mix(mix) => mix.script(),
-            Spec::Lab(Workload::Sqlite(spec)) => {
+            Spec::Compare(Workload::Sqlite(spec)) => {
                 return Box::new(sqlite::Transactions { spec: spec.clone() });
             }
-            Spec::Lab(_) => {
+            Spec::Compare(_) => {
                 return Box::new(Seeded { spec: self.clone() });
             }
         };
@@ -134,9 +134,9 @@ impl Spec {
         match self {
             Spec::Script(script) => Some(script.clone()),
             Spec::Mix(mix) => mix.fixed(seed),
-            Spec::Lab(Workload::Fsync(spec)) => Some(lab::fsync(spec, seed)),
-            Spec::Lab(Workload::Files(spec)) => Some(lab::files(spec, seed)),
-            Spec::Lab(_) => None,
+            Spec::Compare(Workload::Fsync(spec)) => Some(compare::fsync(spec, seed)),
+            Spec::Compare(Workload::Files(spec)) => Some(compare::files(spec, seed)),
+            Spec::Compare(_) => None,
         }
     }
 }
@@ -146,7 +146,7 @@ impl fmt::Display for Spec {
         match self {
             Spec::Script(script) => write!(f, "script:{script}"),
             Spec::Mix(mix) => mix.fmt(f),
-            Spec::Lab(workload) => workload.fmt(f),
+            Spec::Compare(workload) => workload.fmt(f),
         }
     }
 }
@@ -155,7 +155,7 @@ impl fmt::Display for Spec {
 const TRANSACTIONS_MAX: u64 = 10_000;
 
 /// A workload of `varve compare`.
-fn of_lab(text: &str) -> Result<Workload, TextError> {
+fn of_compare(text: &str) -> Result<Workload, TextError> {
     let workload: Workload = text.parse().map_err(|e: SpecError| {
         let given = match &e {
             SpecError::Name { given, .. }
@@ -184,8 +184,8 @@ fn of_lab(text: &str) -> Result<Workload, TextError> {
                 )
             })
         }
-        Workload::Fsync(spec) => lab::fsync_too_large(spec),
-        Workload::Files(spec) => lab::files_too_large(spec),
+        Workload::Fsync(spec) => compare::fsync_too_large(spec),
+        Workload::Files(spec) => compare::files_too_large(spec),
         Workload::Bench(_) => {
             Some("a benchmark is no list of operations; the explorer cannot run it".into())
         }

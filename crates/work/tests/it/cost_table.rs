@@ -119,7 +119,7 @@ fn page(table: &str) -> String {
         "# What operations cost\n\n\
          Commands at the device and 4 KiB blocks per operation, by scheme, on `emmc-odroid-xu4`; timers off, mean over 40 operations or\n\
          60 SQLite transactions (20 inserts, 20 updates, 20 deletes). The counts behind it stand in\n\
-         [cost-table.tsv](cost-table.tsv). A test (`crates/lab/tests/cost_table.rs`) measures them anew and fails at any difference, here or\n\
+         [cost-table.tsv](cost-table.tsv). A test (`crates/work/tests/it/cost_table.rs`) measures them anew and fails at any difference, here or\n\
          there; `VARVE_BLESS=1` writes both.\n\n\
          FUA: writes with the reliable-write bit; each of a packed command counts. Journal blocks: descriptor, metadata, revoke, commit and\n\
          superblock; coalition blocks hold modified bytes.\n",
