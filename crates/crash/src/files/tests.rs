@@ -8,7 +8,8 @@ use crate::{CrashConfig, Script, Target, Volume};
 use base::Nanos;
 use rig::{Data, FsyncMode, Mounted};
 use rt::{Mutex, Sim, SimConfig};
-use vfs::{OpenFlags, RenameMode, WritebackPolicy, model::ModelFs};
+use testkit::model::ModelFs;
+use vfs::{OpenFlags, RenameMode, WritebackPolicy};
 
 const STRICT: Terms = Terms {
     journaled: true,

@@ -4,8 +4,8 @@
 use crate::common::{check_ram, fresh_of, mount, said};
 use fscore::FileSystem;
 use std::sync::Arc;
+use testkit::full::{self, Plan};
 use varve_ext4::mkfs::Kind;
-use vfs::full::{self, Plan};
 
 const TASKS: u64 = 4;
 
@@ -54,7 +54,7 @@ pub const MODES: [(Kind, &str); 9] = [
     (Kind::Ext3, "cache=2"),
 ];
 
-/// A volume that is shared in turns (F4 of `vfs::full`).
+/// A volume that is shared in turns (F4 of `testkit::full`).
 pub fn shared(options: &str, seed: u64, steps: usize) {
     let fs = mount(&fresh_of(Kind::Ext4, 10, 1024), options);
     let any: Arc<dyn FileSystem> = fs.clone();

@@ -6,8 +6,8 @@ use block::Queue;
 use blockdev::Ram;
 use fscore::{Creds, FileKind, FileSystem};
 use std::sync::Arc;
+use testkit::full::{self, Plan};
 use varve_f2fs::mkfs::{DeviceContent, JournalSize, Options, RING_AT, plan};
-use vfs::full::{self, Plan};
 
 const TASKS: u64 = 4;
 const VOLUME_MIB: u64 = 64;
@@ -71,7 +71,7 @@ pub const MODES: [(u32, &str); 7] = [
     (1024, "scheme=f2fsj"),
 ];
 
-/// A volume that is shared in turns (F4 of `vfs::full`).
+/// A volume that is shared in turns (F4 of `testkit::full`).
 pub fn shared((ring, options): (u32, &str), seed: u64, steps: usize) {
     let fs = mount(&volume(ring), options);
     let any: Arc<dyn FileSystem> = fs.clone();

@@ -302,7 +302,7 @@ mod tests {
 
     fn aged(percent: u32, overwrites: u32, look: impl FnOnce(&mut Aging, &Arc<Vfs>)) {
         let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
-            let vfs = Vfs::new(vfs::model::ModelFs::new());
+            let vfs = Vfs::new(testkit::model::ModelFs::new());
             let aged = Aged {
                 percent,
                 overwrites,

@@ -519,7 +519,7 @@ mod tests {
     #[test]
     fn wrong_content_is_found() {
         Sim::new(SimConfig::seeded(1)).run(|| {
-            let vfs = Vfs::new(vfs::model::ModelFs::new());
+            let vfs = Vfs::new(testkit::model::ModelFs::new());
             for place in [0, 17, 63] {
                 let mut fio = Fio::new(&spec("rw=randrw,file=256k,depth=4"), vfs.clone(), 1);
                 fio.prepare(&|| Ok(())).unwrap();

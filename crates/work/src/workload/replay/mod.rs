@@ -457,7 +457,7 @@ mod tests {
     fn replayed(pace: Pace) -> (Vec<&'static str>, Time, Arc<Vfs>) {
         let sim = Sim::new(SimConfig::seeded(1));
         sim.run(|| {
-            let vfs = Vfs::new(vfs::model::ModelFs::new());
+            let vfs = Vfs::new(testkit::model::ModelFs::new());
             let pacing = Pacing {
                 pace,
                 ..Pacing::default()
@@ -489,7 +489,7 @@ mod tests {
     fn a_call_that_fails_ends_the_run_in_words() {
         let sim = Sim::new(SimConfig::seeded(1));
         let error = sim.run(|| {
-            let vfs = Vfs::new(vfs::model::ModelFs::new());
+            let vfs = Vfs::new(testkit::model::ModelFs::new());
             let recording = recording();
             let mut replay = Replay::prepare(&recording, Pacing::default(), &vfs).unwrap();
             vfs.unlink("/d/old").unwrap();

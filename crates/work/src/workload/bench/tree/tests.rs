@@ -22,7 +22,7 @@ fn ran(
 ) -> Result<BTreeMap<&'static str, u64>, RunError> {
     let spec = spec(text);
     let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
-        let vfs = Vfs::new(vfs::model::ModelFs::new());
+        let vfs = Vfs::new(testkit::model::ModelFs::new());
         let mut tree = Tree::new(&spec, vfs.clone(), 5);
         let mut kinds = BTreeMap::new();
         tree.prepare(&|| Ok(()))?;
@@ -100,7 +100,7 @@ fn cpu_time_of_a_program_passes() {
     let time = |cpu: u32| {
         let spec = spec(&format!("op=make,files=60,cpu={cpu}"));
         let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
-            let vfs = Vfs::new(vfs::model::ModelFs::new());
+            let vfs = Vfs::new(testkit::model::ModelFs::new());
             let mut tree = Tree::new(&spec, vfs, 5);
             tree.prepare(&|| Ok(())).unwrap();
             tree.run(&|| Ok(()), &mut |_, _| {}).unwrap();

@@ -1,9 +1,9 @@
 //! Directories: making, removing, link counts, reading.
 
 use super::{Case, fails, names, ok, open, write_file};
-use crate::{Errno, FileKind, OpenFlags, Vfs};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use vfs::{Errno, FileKind, OpenFlags, Vfs};
 
 pub(super) const CASES: &[Case] = &[
     ("dir: mkdir and rmdir", make_and_remove),
@@ -147,7 +147,7 @@ fn removed_while_open(vfs: &Arc<Vfs>) {
     ok(vfs.rmdir("/d"), "rmdir");
     assert_eq!(ok(dir.stat(), "stat").nlink, 0);
     assert!(ok(dir.read_dir(0, 10), "readdir").is_empty());
-    let (fs, creds) = (vfs.fs(), crate::Creds::default());
+    let (fs, creds) = (vfs.fs(), vfs::Creds::default());
     let made = fs.create(dir.ino(), b"f", FileKind::File, 0o644, 0, creds);
     fails(made, Errno::NoEnt, "create in a removed directory");
     fails(

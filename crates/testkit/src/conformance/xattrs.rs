@@ -2,8 +2,8 @@
 
 use super::attributes::{CTIME, moves};
 use super::{Case, done, fails, ok, open, write_file};
-use crate::{Errno, RenameMode, Vfs, XattrMode};
 use std::sync::Arc;
+use vfs::{Errno, RenameMode, Vfs, XattrMode};
 
 pub(super) const CASES: &[Case] = &[
     ("xattr: set, get, list, remove", basics),
@@ -161,7 +161,7 @@ fn kinds(vfs: &Arc<Vfs>) {
     );
     ok(vfs.lremovexattr("/l", "trusted.a"), "remove");
     assert_eq!(ok(vfs.readlink("/l"), "readlink"), b"/f");
-    done(vfs.mknod("/p", crate::FileKind::Fifo, 0o600, 0), "mknod");
+    done(vfs.mknod("/p", vfs::FileKind::Fifo, 0o600, 0), "mknod");
     fails(
         vfs.setxattr("/p", "user.a", b"1", Any),
         Errno::Perm,

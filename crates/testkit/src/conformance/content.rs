@@ -1,8 +1,8 @@
 //! Content of files: offsets, holes, sizes, append, open files without a name.
 
 use super::{Case, content, fails, ok, open, read_file, write_file};
-use crate::{Errno, OpenFlags, Vfs};
 use std::sync::Arc;
+use vfs::{Errno, OpenFlags, Vfs};
 
 pub(super) const CASES: &[Case] = &[
     ("content: write and read at every alignment", alignments),

@@ -2,8 +2,8 @@
 
 use super::attributes::{BOTH, moves};
 use super::{Case, content, fails, ok, open, write_file};
-use crate::{Errno, FallocateMode, FsError, OpenFlags, Vfs};
 use std::sync::Arc;
+use vfs::{Errno, FallocateMode, FsError, OpenFlags, Vfs};
 
 pub(super) const CASES: &[Case] = &[
     ("fallocate: blocks and size", blocks_and_size),

@@ -12,9 +12,9 @@ mod renames;
 mod walks;
 mod xattrs;
 
-use crate::{Errno, File, FileSystem, FsError, FsResult, OpenFlags, Vfs};
 use std::fmt::Debug;
 use std::sync::Arc;
+use vfs::{Errno, File, FileSystem, FsError, FsResult, OpenFlags, Vfs};
 
 /// One case: its name and what it does with a fresh mount.
 pub type Case = (&'static str, fn(&Arc<Vfs>));

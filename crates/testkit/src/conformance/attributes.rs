@@ -1,9 +1,9 @@
 //! Attributes and which operation moves which time stamp.
 
 use super::{Case, done, ok, open, tick, write_file};
-use crate::{Attr, RenameMode, TimeSet, Vfs};
 use rt::WallTime;
 use std::sync::Arc;
+use vfs::{Attr, RenameMode, TimeSet, Vfs};
 
 pub(super) const CASES: &[Case] = &[
     ("attr: chmod", chmod),

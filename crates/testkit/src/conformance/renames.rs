@@ -1,8 +1,8 @@
 //! Rename in all its forms.
 
 use super::{Case, content, fails, names, ok, open, read_file, write_file};
-use crate::{Errno, FileKind, RenameMode, Vfs};
 use std::sync::Arc;
+use vfs::{Errno, FileKind, RenameMode, Vfs};
 
 use RenameMode::{Exchange, NoReplace, Replace};
 

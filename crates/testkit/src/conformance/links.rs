@@ -1,8 +1,8 @@
 //! Hard links, symbolic links, special files.
 
 use super::{Case, fails, ok, open, read_file, write_file};
-use crate::{Errno, FileKind, Vfs};
 use std::sync::Arc;
+use vfs::{Errno, FileKind, Vfs};
 
 pub(super) const CASES: &[Case] = &[
     ("link: names of one inode", hard_links),
@@ -103,7 +103,7 @@ fn special_files(vfs: &Arc<Vfs>) {
         let entries = ok(vfs.readdir("/"), "readdir");
         assert!(entries.iter().any(|e| e.ino == attr.ino && e.kind == kind));
         if kind != FileKind::File {
-            let opened = vfs.open(&path, crate::OpenFlags::READ, 0).map(drop);
+            let opened = vfs.open(&path, vfs::OpenFlags::READ, 0).map(drop);
             fails(opened, Errno::NotSup, "open of a special file");
         }
         ok(vfs.unlink(&path), &path);

@@ -1,8 +1,8 @@
 //! The path walk.
 
 use super::{Case, fails, names, ok, open, read_file, write_file};
-use crate::{Errno, OpenFlags, SetAttr, Vfs};
 use std::sync::Arc;
+use vfs::{Errno, OpenFlags, SetAttr, Vfs};
 
 pub(super) const CASES: &[Case] = &[
     ("walk: plain paths", plain),
