@@ -1,7 +1,7 @@
 //! The contract of [`BlockDevice`] as a test that every implementer runs.
 
-use crate::{BlockDevice, Class, DevErrorKind, Op, PackedWrite, Piece, Request};
 use base::{Bytes, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK};
+use blockdev::{BlockDevice, Class, DevErrorKind, Op, PackedWrite, Piece, Request};
 
 mod remap;
 

@@ -1,7 +1,7 @@
 //! Records every request with the times of its submission and completion.
 
-use crate::{BlockDevice, Caps, DevError, Reply, Request, Ticket};
 use base::{Map, Time};
+use blockdev::{BlockDevice, Caps, DevError, Reply, Request, Ticket};
 use rt::Mutex;
 
 /// A request as it passed.

@@ -1,8 +1,8 @@
-//! The contract of REMAP: S1, S2, S5 to S7 of [`Remap`](crate::Remap), as far as reads can tell.
+//! The contract of REMAP: S1, S2, S5 to S7 of [`Remap`](blockdev::Remap), as far as reads can tell.
 
 use super::{filled, is_misuse, read, unit, write};
-use crate::{BlockDevice, Class, Remap, RemapMode, RemapPair, Remapped, Request, expectation};
 use base::{Bytes, Lba, bytes::is_zero};
+use blockdev::{BlockDevice, Class, Remap, RemapMode, RemapPair, Remapped, Request, expectation};
 
 /// Sectors that no other case touches.
 const FIRST: u64 = 1664;
