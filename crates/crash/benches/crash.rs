@@ -10,7 +10,8 @@
     clippy::disallowed_macros
 )]
 
-use rig::{Bound, Image, Mode};
+use blockdev::Image;
+use blockdev::spec::{Bound, Mode};
 use varve_crash::cells::Cell;
 use varve_crash::check::{CheckOptions, Checker};
 use varve_crash::oracle::Oracle;

@@ -7,7 +7,7 @@
     clippy::disallowed_macros
 )]
 
-use rig::Adversary;
+use blockdev::Adversary;
 use std::time::{Duration, Instant};
 use varve_crash::nand::{NandBound, aged_volume, explore, small_chips};
 use varve_crash::{CrashConfig, Script, Target, small_volume, subject};

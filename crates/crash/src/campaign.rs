@@ -14,7 +14,8 @@ use super::traced::{Traced, trace, trace_recovery};
 use super::{Judgement, Loss, Target};
 use crate::CrashError;
 use base::{Set, Time};
-use rig::{Bound, Choice, Image, Mode, Trace};
+use blockdev::spec::{Bound, Choice, Mode};
+use blockdev::{Image, Trace};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -395,7 +396,7 @@ impl Explorer<'_, '_> {
     /// One cut; `outer` is the state in whose recovery it falls, `run_at` the moment of the cut of the run itself.
     fn cut(
         &mut self,
-        cursor: &rig::Cursor<'_>,
+        cursor: &blockdev::trace::Cursor<'_>,
         (point, _): (usize, Time),
         oracle: &dyn Oracle,
         outer: &StateId,

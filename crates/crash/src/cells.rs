@@ -3,7 +3,8 @@
 //! The table [`RULES`] is committed before the runs that it judges: the first rule that fits a cell decides. A safe cell has no
 //! violation in any cut; an unsafe one is refused at mount, or some cut shows damage.
 
-use rig::{Caps, FullFirst, PackOrder, Packed, Scheme};
+use blockdev::{Caps, PackOrder, Packed};
+use rig::{FullFirst, Scheme};
 use std::fmt;
 
 /// Reliable writes of a device.

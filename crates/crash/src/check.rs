@@ -18,7 +18,8 @@ use super::{CrashConfig, Judgement};
 use crate::CrashError;
 use base::collections::mix;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Nanos};
-use rig::{Fs, Image, Mounted, OverlayDisk, fsck};
+use blockdev::{Image, OverlayDisk};
+use rig::{Fs, Mounted, fsck};
 use rt::{Failure, Sim, SimConfig};
 use std::cell::Cell;
 

@@ -3,9 +3,8 @@
 use super::stamp::{self, NOBODY, Stamp};
 use crate::CrashError;
 use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK};
-use rig::{
-    Adversary, AnyModel, BlockDevice, Caps, Clock, Config, Image, Media, Modelled, Scheme, SpecDisk,
-};
+use blockdev::{Adversary, BlockDevice, Caps, Clock, Image, Modelled, SpecDisk};
+use rig::{AnyModel, Config, Media, Scheme};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;

@@ -9,7 +9,7 @@
 //! | `disk` | cache and flush, no FUA, sectors of 512 bytes that are old or new: what JBD2 was made for |
 
 use super::cells::{CacheOrder, Cell, Reliable};
-use rig::{Caps, PackOrder, RemapCaps};
+use blockdev::{Caps, PackOrder, RemapCaps};
 use std::fmt;
 use std::str::FromStr;
 

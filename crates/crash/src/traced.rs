@@ -5,7 +5,8 @@ use super::device::{Disk, Remains, Volume};
 use super::oracle::{Oracle, Subject};
 use crate::CrashError;
 use base::Time;
-use rig::{Mounted, Trace};
+use blockdev::Trace;
+use rig::Mounted;
 use rt::Sim;
 
 /// A recorded run.

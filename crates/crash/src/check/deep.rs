@@ -6,7 +6,8 @@ use crate::Judgement;
 use crate::device::{Disk, Remains};
 use crate::judge::epilogue;
 use crate::oracle::Oracle;
-use rig::{Image, Mounted};
+use blockdev::Image;
+use rig::Mounted;
 use rt::{Failure, Sim};
 
 impl Checker<'_> {

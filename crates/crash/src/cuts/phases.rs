@@ -2,7 +2,8 @@
 
 use crate::CrashError;
 use base::{Nanos, Rng, Time};
-use rig::{AnyModel, Media, Model, Stack};
+use blockdev::Model;
+use rig::{AnyModel, Media, Stack};
 use rt::Mutex;
 use std::sync::Arc;
 use work::RunConfig;

@@ -5,7 +5,8 @@ use crate::CrashError;
 use crate::case::Setup;
 use crate::nand::{self, Film, Filmed, NandCut, NandPath};
 use crate::{Judgement, Target};
-use rig::{Image, Media, Operation};
+use blockdev::Image;
+use rig::{Media, Operation};
 
 /// Operations of the chips that are shown, from those begun last before the cut.
 const BEFORE_MAX: usize = 16;

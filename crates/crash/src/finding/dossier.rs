@@ -14,7 +14,10 @@ use crate::device::{Disk, Remains};
 use crate::nand::{Filmed, NandPath, logical};
 use crate::traced::trace;
 use base::collections::mix;
-use rig::{Image, Kind, Mounted, Step, Trace, What, Write};
+use blockdev::spec::{Kind, Write};
+use blockdev::trace::{Step, What};
+use blockdev::{Image, Trace};
+use rig::Mounted;
 use rt::Sim;
 
 /// A crash state with its judgement.

@@ -10,7 +10,7 @@
 use super::dossier::{Dossier, Shrunk};
 use super::report::FindingReport;
 use crate::device::stale_block;
-use rig::Image;
+use blockdev::Image;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};

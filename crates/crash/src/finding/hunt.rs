@@ -13,7 +13,9 @@ use crate::nand::{NandBound, explore_each};
 use crate::oracle::Oracle;
 use crate::traced::trace;
 use base::{Set, Time};
-use rig::{Bound, Choice, Cursor, Image, Mode, Trace};
+use blockdev::spec::{Bound, Choice, Mode};
+use blockdev::trace::Cursor;
+use blockdev::{Image, Trace};
 
 /// States judged in one simulation: few, since the first hit ends the hunt.
 const BATCH: usize = 32;

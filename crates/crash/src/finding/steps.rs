@@ -18,8 +18,10 @@
 
 use crate::oracle::Told;
 use base::{SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
+use blockdev::spec::{Kind, Write};
+use blockdev::trace::{RemapDone, Step, What};
+use blockdev::{Class, Image, RemapMode, Trace};
 use ondisk::jbd2::{BlockKind, Header};
-use rig::{Class, Image, Kind, RemapDone, RemapMode, Step, Trace, What, Write};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;

@@ -3,7 +3,8 @@
 use crate::CrashError;
 use crate::device::{self, Volume};
 use base::{BlockNo, Rng};
-use rig::{Adversary, AnyModel, Config, Model};
+use blockdev::{Adversary, Model};
+use rig::{AnyModel, Config};
 
 /// A device of small blocks and a small cache, as the text of a profile: a block holds 32 units, so that a workload of a few hundred
 /// writes opens, collects and erases several.

@@ -8,10 +8,10 @@ use super::host::Command;
 use super::id::NandId;
 use base::collections::mix;
 use base::{Bytes, SECTORS_PER_BLOCK, Set, Time};
-use rig::{
-    AnyModel, BlockDevice, Caps, DevError, DevErrorKind, Media, Model, Modelled, Op, Operation,
-    Profile, Recovering, Reply, Request, Ticket,
+use blockdev::{
+    BlockDevice, Caps, DevError, DevErrorKind, Model, Modelled, Op, Reply, Request, Ticket,
 };
+use rig::{AnyModel, Media, Operation, Profile, Recovering};
 use rt::Mutex;
 use std::sync::Arc;
 

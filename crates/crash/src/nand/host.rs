@@ -2,10 +2,10 @@
 
 use super::film::Film;
 use base::{Bytes, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, bytes::is_zero};
-use rig::{
-    AnyModel, Class, Image, Kind, Model, Op, Remap, RemapDone, RemapMode, Request, Step, Ticket,
-    Trace, What, Write,
-};
+use blockdev::spec::{Kind, Write};
+use blockdev::trace::{RemapDone, Step, What};
+use blockdev::{Class, Image, Model, Op, Remap, RemapMode, Request, Ticket, Trace};
+use rig::AnyModel;
 use std::sync::Arc;
 
 /// A command of the host.
@@ -56,7 +56,7 @@ impl Command {
     fn step(&self, start: Time, before: &AnyModel) -> Option<Step> {
         let end = self.end.unwrap_or(Time(u64::MAX));
         let mut classes: Vec<Class> = Vec::new();
-        let mut write = |lba: Lba, pieces: &[rig::Piece], fua: bool| {
+        let mut write = |lba: Lba, pieces: &[blockdev::Piece], fua: bool| {
             classes.extend(pieces.iter().map(|p| p.class));
             let kind = match (fua, before.caps().volatile_cache) {
                 (true, _) => Kind::Fua,

@@ -5,10 +5,12 @@ use super::*;
 use crate::device::Disk;
 use crate::{CrashConfig, Script, Target, Volume, small_volume, subject};
 use base::{Nanos, Time};
-use rig::{
-    Adversary, AnyModel, BlockDevice, Caps, Cause, Choice, Class, Clock, DevError, Modelled,
-};
-use rig::{Mounted, Profile, Remap, RemapMode, RemapPair, Reply, Request, Ticket, What};
+use blockdev::spec::Choice;
+use blockdev::trace::What;
+use blockdev::{Adversary, BlockDevice, Caps, Class, Clock, DevError, Modelled};
+use blockdev::{Remap, RemapMode, RemapPair, Reply, Request, Ticket};
+use rig::{AnyModel, Cause};
+use rig::{Mounted, Profile};
 use rt::{Mutex, Sim};
 use std::sync::Arc;
 

@@ -3,7 +3,9 @@
 use super::Room;
 use crate::CrashError;
 use base::{Bytes, Ino, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
-use rig::{Caps, Class, Image, Kind, Step, Trace, What, Write};
+use blockdev::spec::{Kind, Write};
+use blockdev::trace::{Step, What};
+use blockdev::{Caps, Class, Image, Trace};
 use rt::Mutex;
 use std::sync::Arc;
 use vfs::{

@@ -16,7 +16,10 @@ pub use room::Room;
 
 use crate::CrashError;
 use base::{BlockNo, Bytes, Map};
-use rig::{BlockDevice, Bound, Caps, Choice, Cursor, Fs, Image, Mode, OverlayDisk, Trace, What};
+use blockdev::spec::{Bound, Choice, Mode};
+use blockdev::trace::{Cursor, What};
+use blockdev::{BlockDevice, Caps, Image, OverlayDisk, Trace};
+use rig::Fs;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;

@@ -1,6 +1,7 @@
 //! The checker of crash states: what fails in one state is blamed on that state, whatever stands beside it.
 
-use rig::{Bound, Choice, Image};
+use blockdev::Image;
+use blockdev::spec::{Bound, Choice};
 use rt::{Condvar, Mutex};
 use std::sync::Arc;
 use varve_crash::cells::Cell;

@@ -1,7 +1,8 @@
 //! Power cuts at file-system level, on devices that leave the worst that they promise.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use rig::{Adversary, Data, Scheme};
+use blockdev::Adversary;
+use rig::{Data, Scheme};
 use std::path::Path;
 use varve_crash::cells::{Cell, Expect, Question, Reliable};
 use varve_crash::ops::{Op, Stress};

@@ -5,9 +5,9 @@
     clippy::disallowed_macros
 )]
 
+use blockdev::spec::{Bound, Mode};
 use quick_xml::Reader;
 use quick_xml::events::Event;
-use rig::{Bound, Mode};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -178,7 +178,7 @@ fn a_violation_is_found_made_again_made_smaller_written_down_and_reported() {
         assert!(!here.contains(one.path().to_str().unwrap()), "{file}");
     }
     for (file, image) in [("before", &dossier.before), ("after", &dossier.after)] {
-        let kept = rig::Image::from_bytes(&found[&format!("{name}/image-{file}.img")]);
+        let kept = blockdev::Image::from_bytes(&found[&format!("{name}/image-{file}.img")]);
         same_but_stale(&kept, image);
     }
     assert_eq!(
@@ -190,7 +190,7 @@ fn a_violation_is_found_made_again_made_smaller_written_down_and_reported() {
 }
 
 /// Blocks are left out only if all that are hold the same: the marks of free blocks.
-fn same_but_stale(kept: &rig::Image, image: &rig::Image) {
+fn same_but_stale(kept: &blockdev::Image, image: &blockdev::Image) {
     let (mut blocks, mut left_out) = (0, None);
     for (n, bytes) in image.blocks() {
         if kept.is_zero(n) {
@@ -216,7 +216,10 @@ fn the_image_after_recovery_is_what_recovery_left() {
     let none = explore(&setup, &REACH, BATCH, &mut |_| {}).unwrap();
     assert_eq!((none.violations, none.failure), (0, None));
     // The last moment before the unmount ends has a log to replay.
-    let id = StateId(vec![(none.points as usize / 2, rig::Choice::Newest)]);
+    let id = StateId(vec![(
+        none.points as usize / 2,
+        blockdev::spec::Choice::Newest,
+    )]);
     let dossier = Dossier::new(&case, &id, &mut volumes).unwrap();
     assert_eq!(
         (&dossier.violations, &dossier.unrecovered),

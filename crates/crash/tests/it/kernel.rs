@@ -3,7 +3,9 @@
 
 use crate::Result;
 use crate::sh::sh;
-use rig::{Bound, Clock, Config, Image, Mounted, Preset, Stack};
+use blockdev::spec::Bound;
+use blockdev::{Clock, Image};
+use rig::{Config, Mounted, Preset, Stack};
 use rt::{Sim, SimConfig};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
 //! The explorer's cuts of a modelled device: each program and erase of the chips, and moments of virtual time.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use rig::{Adversary, Cause};
+use blockdev::Adversary;
+use rig::Cause;
 use std::collections::BTreeMap;
 use varve_crash::nand::{NandBound, NandExplored, NandPath, aged_volume, explore, small_chips};
 use varve_crash::{CrashConfig, Script, Target, Volume, small_volume, subject};

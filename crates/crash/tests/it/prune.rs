@@ -11,7 +11,8 @@ use varve_crash::oracle::Oracle;
 use varve_crash::traced::{Traced, trace};
 
 use base::Time;
-use rig::{Bound, Image, Mode};
+use blockdev::Image;
+use blockdev::spec::{Bound, Mode};
 use vfs::Vfs;
 
 /// Tells what was recovered, as one line.

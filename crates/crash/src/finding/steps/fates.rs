@@ -3,7 +3,9 @@
 
 use super::{Fate, Site};
 use base::{BLOCK_BYTES, Bytes, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
-use rig::{Image, Kind, What, Write};
+use blockdev::Image;
+use blockdev::spec::{Kind, Write};
+use blockdev::trace::What;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

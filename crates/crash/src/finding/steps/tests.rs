@@ -2,7 +2,8 @@
 
 use super::*;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Lba, Tid, fill};
-use rig::{Caps, Choice, PackOrder, Packed, RemapPair};
+use blockdev::spec::Choice;
+use blockdev::{Caps, PackOrder, Packed, RemapPair};
 
 fn caps() -> Caps {
     Caps {
