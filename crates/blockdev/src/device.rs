@@ -9,7 +9,7 @@ pub struct Ticket(pub u64);
 /// A block device. Requests may complete in any order; a write is volatile until a flush that started after its completion
 /// has completed, or, with `fua`, non-volatile at completion (where [`Caps::fua`] is set).
 ///
-/// Contract, run by the conformance test against every implementer: each ticket is waited for exactly once; a read
+/// Contract, run by `testkit::device` against every implementer: each ticket is waited for exactly once; a read
 /// submitted after a write has *completed* sees it; after the power is lost every call answers
 /// [`DevErrorKind::PowerLost`](crate::DevErrorKind::PowerLost) at once.
 pub trait BlockDevice: Send + Sync {

@@ -9,7 +9,6 @@
 
 mod caps;
 mod check;
-pub mod conformance;
 mod count;
 mod device;
 mod error;
@@ -21,7 +20,6 @@ mod modelled;
 mod overlay;
 mod parts;
 mod ram;
-mod record;
 mod remap;
 mod request;
 pub mod spec;
@@ -41,7 +39,6 @@ pub use model::{Completion, DeviceStats, FlashStats, Model, ProgramsByCause, Tra
 pub use modelled::{Clock, Modelled};
 pub use overlay::OverlayDisk;
 pub use ram::{Ram, write_block};
-pub use record::{Event, Record};
 pub use remap::{Remap, RemapCaps, RemapMode, RemapPair, Remapped, expectation};
 pub use request::{Class, Op, PackedWrite, Piece, Reply, Request};
 pub use spec::Adversary;

@@ -5,9 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
-use varve_blockdev::{
-    BlockDevice, Class, HostError, HostFile, HostIo, HostOptions, Request, conformance,
-};
+use varve_blockdev::{BlockDevice, Class, HostError, HostFile, HostIo, HostOptions, Request};
 
 const MIB: u64 = 1 << 20;
 
@@ -65,7 +63,7 @@ fn a_device_keeps_the_contract_in_every_way() {
             let device = HostFile::open(&on.device, &options).unwrap();
             assert_eq!(device.is_direct(), direct);
             assert_eq!(device.caps().sectors, 16 * MIB / 512);
-            conformance::run(&device);
+            testkit::device::run(&device);
             assert!(device.caps().discard, "loop devices punch holes");
             let write = Request::write(Lba(4096), Class::Data, vec![1; 1 << 20].into());
             device.wait(device.submit(write)).unwrap();
@@ -90,7 +88,7 @@ fn a_device_of_large_sectors_says_so() {
     };
     let device = HostFile::open(&on.device, &options).unwrap();
     assert_eq!(device.caps().sector_bytes, 4096);
-    conformance::run(&device);
+    testkit::device::run(&device);
     let odd = HostOptions {
         offset: 512,
         ..options

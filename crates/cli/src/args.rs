@@ -2,8 +2,8 @@
 
 use crate::size;
 use clap::{Parser, Subcommand, ValueEnum};
-use lab::crash::campaign::{Look, Reach};
-use lab::crash::plan::Job;
+use crash::campaign::{Look, Reach};
+use crash::plan::Job;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

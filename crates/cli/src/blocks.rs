@@ -4,15 +4,15 @@ use crate::args::ReplayArgs;
 use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
 use crate::table::{framed, to_the_right};
-use lab::blocktrace::counting::{self, CountingSpec, Fill, Shape};
-use lab::blocktrace::device::{self, DeviceSpec, Pace};
-use lab::blocktrace::fold::{Fold, Footprint};
-use lab::blocktrace::report::{Folded, Results, SCHEMA, Table, TraceWords, about};
-use lab::blocktrace::{self, BlockTrace, Format, stats};
-use lab::recording::Reading;
 use rig::counting::Policy;
 use serde_json::json;
 use std::fmt::Write;
+use work::blocktrace::counting::{self, CountingSpec, Fill, Shape};
+use work::blocktrace::device::{self, DeviceSpec, Pace};
+use work::blocktrace::fold::{Fold, Footprint};
+use work::blocktrace::report::{Folded, Results, SCHEMA, Table, TraceWords, about};
+use work::blocktrace::{self, BlockTrace, Format, stats};
+use work::recording::Reading;
 
 /// Sizes of a device that are accepted, MiB: up to 4 TiB.
 const MIB_RANGE: std::ops::RangeInclusive<u64> = 16..=4 << 20;
@@ -158,7 +158,7 @@ pub fn replay(args: &ReplayArgs, format: Format) -> Result<(), Failure> {
             bytes,
             fill: asked.fill.to_string(),
             passes: asked.passes,
-            overlaps: lab::blocktrace::fold::Folder::new(&footprint, asked.fold, bytes / 512)
+            overlaps: work::blocktrace::fold::Folder::new(&footprint, asked.fold, bytes / 512)
                 .overlaps(),
         },
         ftl: args.on.device.is_none().then(|| asked.shape.to_string()),

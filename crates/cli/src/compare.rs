@@ -8,14 +8,13 @@ use crate::stop::{Part, Stop};
 use crate::table;
 use crate::worker::{self, Checked, Done};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use lab::RunConfig;
-use lab::report;
-use lab::results::{Results, SCHEMA};
-use lab::workload::Workload;
-use lab::workload::bench::room;
+use report::results::{Results, SCHEMA};
 use rig::{Config, F2fsPreset, Fs, Model, Preset, Profile, Scheme};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use work::RunConfig;
+use work::workload::Workload;
+use work::workload::bench::room;
 
 /// Largest device that is accepted: a simulated device costs memory for what is written to it.
 const MIB_RANGE: std::ops::RangeInclusive<u64> = 16..=64 * 1024;

@@ -4,8 +4,8 @@
 
 use crate::args::HostSqliteArgs;
 use crate::failure::{Failure, failed, usage};
-use lab::workload::{Workload, sqlite};
 use std::io::Write;
+use work::workload::{Workload, sqlite};
 
 /// Prepares, waits for a line, runs, waits for the end of the input.
 pub fn run(args: &HostSqliteArgs) -> Result<(), Failure> {

@@ -7,11 +7,11 @@ use crate::compare::{self, What};
 use crate::failure::{Failure, failed, usage};
 use crate::out::say;
 use crate::table;
-use lab::recording::stats::{self, Spread, Stats};
-use lab::recording::{self, Format, Reading};
-use lab::workload::{FilebenchSpec, ReplaySpec, Workload, filebench};
 use serde_json::json;
 use std::fmt::Write;
+use work::recording::stats::{self, Spread, Stats};
+use work::recording::{self, Format, Reading};
+use work::workload::{FilebenchSpec, ReplaySpec, Workload, filebench};
 
 /// Reads the recording, then describes it or runs it on each scheme.
 pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {

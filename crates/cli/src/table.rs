@@ -1,8 +1,8 @@
 //! The two tables: what people decide by, and one fsync in its parts.
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use lab::report::{self, gain};
-use lab::results::Run;
+use report::gain;
+use report::results::Run;
 
 /// What the line below the head is made of.
 const LINE: char = '\u{2500}';

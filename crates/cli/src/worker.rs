@@ -6,15 +6,15 @@
 
 use crate::failure::{Failure, failed};
 use crate::stop::Stop;
-use lab::RunConfig;
-use lab::fsck::Verdict;
-use lab::results::Run;
-use lab::run;
+use report::results::Run;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use work::RunConfig;
+use work::fsck::Verdict;
+use work::run;
 
 /// A line from a worker.
 #[derive(Serialize, Deserialize)]
@@ -87,7 +87,7 @@ fn work(config: &RunConfig) -> Result<Done, Failure> {
     };
     Ok(Done {
         run: finished.run,
-        checker: lab::fsck::checker(fs).into(),
+        checker: work::fsck::checker(fs).into(),
         checked,
     })
 }

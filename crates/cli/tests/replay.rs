@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A recording made by hand; `lab` tests what is read from it.
-const NOTES: &str = include_str!("../../lab/tests/data/notes.txt");
+/// A recording made by hand; `work` tests what is read from it.
+const NOTES: &str = include_str!("../../work/tests/data/notes.txt");
 
 fn varve(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_varve"))
@@ -167,8 +167,8 @@ fn what_cannot_be_replayed_is_said() {
     );
 }
 
-/// Block requests made by hand; `lab` tests what is read from it.
-const BLOCKS: &str = include_str!("../../lab/tests/data/blocks-pixel.csv");
+/// Block requests made by hand; `work` tests what is read from it.
+const BLOCKS: &str = include_str!("../../work/tests/data/blocks-pixel.csv");
 
 #[test]
 fn block_requests_run_below_any_file_system() {

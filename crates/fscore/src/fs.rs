@@ -115,7 +115,7 @@ pub const XATTR_VALUE_BYTES_MAX: usize = 65536;
 /// Calls block (inside `rt` primitives only) and may come from many tasks. Every inode between [`open`](Self::open) and
 /// [`release`](Self::release) stays usable after its last link is gone.
 ///
-/// Inodes of every kind can be pinned, directories too. `vfs::conformance` checks what is promised here.
+/// Inodes of every kind can be pinned, directories too. `testkit::conformance` checks what is promised here.
 ///
 /// # Errors
 /// Each method answers the POSIX error of the system call it serves; I/O, corruption and an earlier failure come as their

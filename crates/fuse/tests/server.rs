@@ -1,9 +1,9 @@
 //! The handler of requests, driven without a kernel over the model file system.
 
 use std::sync::Arc;
+use testkit::model::ModelFs;
+use testkit::spy::{Call, SpyFs};
 use varve_fuse::{Caller, Change, NoCache, OpenMode, Server};
-use vfs::model::ModelFs;
-use vfs::spy::{Call, SpyFs};
 use vfs::{AccessTimes, Errno, FileKind, RenameMode, Vfs};
 
 const ROOT: u64 = 1;

@@ -23,15 +23,9 @@ mod volume;
 pub use bare::{FreshVolume, Mounted};
 pub use base::Ino;
 pub use blockdev::{
-    Adversary, BlockDevice, Caps, Class, Clock, DevError, DevErrorKind, DeviceStats, FlashStats,
-    HostError, HostFile, HostIo, HostOptions, Image, Model, Modelled, Op, OverlayDisk, PackOrder,
-    Packed, Piece, ProgramsByCause, Remap, RemapCaps, RemapMode, RemapPair, Remapped, Reply,
-    Request, SpecDisk, Ticket, Trace, TransparentStats,
-    spec::{
-        Bound, Choice, ChoiceError, Counted, Exact, Form, Kind, Mode, Named, Queue, Rest, Write,
-        WriteFate,
-    },
-    trace::{Cursor, RemapDone, Step, What},
+    BlockDevice, Caps, Class, Clock, DevError, DeviceStats, FlashStats, HostError, HostFile,
+    HostIo, HostOptions, Model, Modelled, Op, Piece, Remap, RemapPair, Reply, Request, Ticket,
+    spec::Bound,
 };
 pub use config::{Config, Data, Fs, identity};
 pub use ctrl::counting;

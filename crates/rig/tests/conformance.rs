@@ -8,7 +8,8 @@ use ext4::mkfs::{DeviceContent, JournalSize, Kind, MkfsOptions, plan};
 use ext4::{DataMode, Ext4, MountOptions};
 use rt::{Sim, SimConfig, WallTime};
 use std::sync::Arc;
-use vfs::{FileSystem, conformance};
+use testkit::conformance;
+use vfs::FileSystem;
 
 const BYTES: u64 = 64 << 20;
 

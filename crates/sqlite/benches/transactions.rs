@@ -4,9 +4,9 @@
 #![allow(clippy::disallowed_types)] // The attribute of divan expands to a LazyLock.
 
 use rt::{Sim, SimConfig};
+use testkit::model::ModelFs;
 use varve_sqlite::{Options, register};
 use vfs::Vfs;
-use vfs::model::ModelFs;
 
 const TRANSACTIONS: u32 = 1000;
 

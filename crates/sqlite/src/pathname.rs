@@ -56,7 +56,7 @@ fn reversed(path: &[u8]) -> Vec<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfs::model::ModelFs;
+    use testkit::model::ModelFs;
 
     #[test]
     fn dots_and_symlinks_are_gone() {

@@ -1,10 +1,10 @@
 //! A process that used SQLite before it was set up. Alone in its binary, since the set-up is per process.
 
 use std::sync::Arc;
+use testkit::model::ModelFs;
 use varve_sqlite::rusqlite::Connection;
 use varve_sqlite::{Options, SetupError, register};
 use vfs::Vfs;
-use vfs::model::ModelFs;
 
 #[test]
 fn a_late_set_up_is_refused_and_harms_nobody() {

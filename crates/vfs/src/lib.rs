@@ -1,4 +1,4 @@
-//! Path walk, open files, write-back policy, and an in-memory model file system.
+//! Path walk, open files, and the policy of write-back.
 //!
 //! [`Vfs`] turns paths into the inode operations of one [`fscore::FileSystem`]. It acts as the superuser: permission bits
 //! are stored, not checked.
@@ -16,18 +16,13 @@
 //! Lock order: rename lock -> directory lock set -> append lock -> locks of the file system. The [`grace`] lock and the node
 //! table are leaves.
 
-pub mod conformance;
 mod file;
 mod flags;
-pub mod full;
 mod grace;
 mod inodes;
 mod lockset;
-pub mod model;
 mod names;
 mod path;
-pub mod shadow;
-pub mod spy;
 mod synclog;
 mod walk;
 mod writeback;

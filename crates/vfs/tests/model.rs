@@ -1,8 +1,8 @@
 //! The model file system passes the suite that it is the reference of, in both worlds.
 
 use rt::{Sim, SimConfig};
-use varve_vfs::conformance;
-use varve_vfs::model::ModelFs;
+use testkit::conformance;
+use testkit::model::ModelFs;
 
 #[test]
 fn model_conforms_in_the_real_world() {

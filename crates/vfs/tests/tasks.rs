@@ -3,7 +3,7 @@
 use base::{Ino, Nanos};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
-use varve_vfs::model::ModelFs;
+use testkit::model::ModelFs;
 use varve_vfs::{Errno, FileKind, FsError, OpenFlags, RenameMode, SetAttr, Vfs};
 
 /// Runs `body` under this many random schedules, on the model.

@@ -3,8 +3,8 @@
 use base::{Nanos, Time};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
-use varve_vfs::model::ModelFs;
-use varve_vfs::spy::{Call, SpyFs};
+use testkit::model::ModelFs;
+use testkit::spy::{Call, SpyFs};
 use varve_vfs::{File, OpenFlags, Vfs, WritebackPolicy};
 
 const SECOND: u64 = 1_000_000_000;

@@ -3,6 +3,7 @@
 //! - R1: a suite above its budget fails, even if all its tests pass; at three times the budget it is stopped.
 //! - R2: a suite of cargo tests in which no test ran fails: a misspelt filter must not look like success.
 //! - R3: a test program with tests that no suite names fails the run: a new crate cannot be forgotten.
+//! - R4: so does a test of a program of which suites run parts alone, if it is in none of the parts: nor can a new module.
 
 use super::build::{self, Program};
 use super::need::Machine;
@@ -56,6 +57,10 @@ fn compile(plan: &Plan, tally: &mut Tally) -> Result<Vec<Program>> {
         let reason = format!("R3: no suite in tests.toml runs the tests of {name}");
         tally.suite(&name, Err(reason), Duration::ZERO, Duration::MAX);
     }
+    for name in left_over(plan, &programs, list) {
+        let reason = format!("R4: the filters of no suite in tests.toml choose {name}");
+        tally.suite(&name, Err(reason), Duration::ZERO, Duration::MAX);
+    }
     Ok(programs)
 }
 
@@ -76,12 +81,50 @@ fn forgotten(
     names
 }
 
-/// Asks the program for its list; one that does not answer counts as having tests.
-fn has_tests(program: &Program) -> bool {
+/// R4.
+fn left_over(
+    plan: &Plan,
+    programs: &[Program],
+    list: impl Fn(&Program) -> Option<Vec<String>>,
+) -> Vec<String> {
+    let mut names = Vec::new();
+    for program in programs {
+        let suites = plan.suite.iter().filter(|suite| matches(suite, program));
+        let parts: Vec<Vec<&str>> = suites.map(filters).collect();
+        // A suite without a filter runs the whole program; a program without a suite is R3's business.
+        if parts.is_empty() || parts.iter().any(Vec::is_empty) {
+            continue;
+        }
+        let filters = parts.concat();
+        let left = list(program).unwrap_or_default().into_iter();
+        let left = left.filter(|test| !filters.iter().any(|filter| test.contains(filter)));
+        names.extend(left.map(|test| format!("{} ({}) {test}", program.package, program.target)));
+    }
+    names
+}
+
+/// The words by which a suite chooses tests of its programs; none if it runs them all.
+fn filters(suite: &Suite) -> Vec<&str> {
+    let words = suite.args.iter().map(String::as_str);
+    let before = [""].into_iter().chain(words.clone());
+    let chosen = words.zip(before);
+    let chosen = chosen.filter(|(word, before)| !word.starts_with('-') && *before != "--skip");
+    chosen.map(|(word, _)| word).collect()
+}
+
+/// Asks the program for the names of its tests.
+fn list(program: &Program) -> Option<Vec<String>> {
     let list = Command::new(&program.path)
         .args(["--list", "--format", "terse"])
         .output();
-    list.map_or(true, |list| !list.stdout.is_empty())
+    let text = String::from_utf8_lossy(&list.ok()?.stdout).into_owned();
+    let names = text.lines().filter_map(|line| line.strip_suffix(": test"));
+    Some(names.map(String::from).collect())
+}
+
+/// One that does not answer counts as having tests.
+fn has_tests(program: &Program) -> bool {
+    list(program).is_none_or(|tests| !tests.is_empty())
 }
 
 fn matches(suite: &Suite, program: &Program) -> bool {
@@ -310,5 +353,21 @@ mod tests {
             "#!/bin/sh\necho a: test\n"
         )));
         assert!(!has_tests(&program("list-none", "#!/bin/sh\n")));
+    }
+
+    #[test]
+    fn a_module_without_a_suite_is_found() {
+        let programs = [program(
+            "list-three",
+            "#!/bin/sh\necho a::x: test\necho b::y: test\necho c::z: test\n",
+        )];
+        let with = |name: &str, args: &str| {
+            SUITE.replace("\"s\"", &format!("\"{name}\"")) + &format!("args = [{args}]\n")
+        };
+        let two = with("one", "\"a::\"") + &with("two", "\"--ignored\", \"b::\"");
+        let left = left_over(&plan(&two), &programs, list);
+        assert_eq!(left, ["p (list-three) c::z"]);
+        let all = two + &with("three", "\"--skip\", \"a::\"");
+        assert!(left_over(&plan(&all), &programs, list).is_empty());
     }
 }

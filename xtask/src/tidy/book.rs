@@ -123,7 +123,7 @@ mod tests {
     fn results_have_a_date_and_a_command() {
         let good = "# R\n\nMeasured 2026-11-25, on two cores.\n\n    cargo bench\n";
         assert_eq!(result("r.md", good), None);
-        let anew = "A test measures them anew: `cargo test -p varve-lab`.\n";
+        let anew = "A test measures them anew: `cargo test -p varve-work`.\n";
         assert_eq!(result("r.md", anew), None);
         let what = |text| result("r.md", text).unwrap().what;
         assert!(what("    cargo bench\n").contains("Measured"));

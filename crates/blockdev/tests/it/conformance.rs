@@ -5,9 +5,12 @@ mod host_file;
 use base::{Lba, Nanos, SECTORS_PER_BLOCK, Time};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
+use testkit::device;
+use testkit::record::Record;
 use varve_blockdev::{
-    BlockDevice, Caps, Class, Clock, Completion, Count, DevErrorKind, DeviceStats, FlashStats,
-    HostFile, Model, Modelled, Ram, Record, Request, check_request, conformance,
+    BlockDevice, Caps, Class, Clock, Completion, Count, DevErrorKind, DeviceStats, Fault,
+    FlashStats, HostFile, Image, Model, Modelled, OverlayDisk, Ram, RemapCaps, Request,
+    check_request,
 };
 
 /// A model that answers each request a millisecond later, on top of a RAM device.
@@ -57,25 +60,46 @@ fn block(fill: u8) -> base::Bytes {
 
 #[test]
 fn ram_and_wrappers() {
-    conformance::run(&Ram::new(1 << 20));
-    conformance::run(&Count::new(Ram::new(1 << 20)));
-    conformance::run(&Record::new(Ram::new(1 << 20)));
+    device::run(&Ram::new(1 << 20));
+    device::run(&Count::new(Ram::new(1 << 20)));
+    device::run(&Record::new(Ram::new(1 << 20)));
     let shared: Arc<dyn BlockDevice> = Arc::new(Ram::new(1 << 20));
-    conformance::run(&shared);
+    device::run(&shared);
+}
+
+#[test]
+fn faults_without_rules_are_any_device() {
+    device::run(&Fault::new(Ram::new(1 << 20)));
+    device::run(&Fault::with_cache(Ram::new(1 << 20)));
+}
+
+#[test]
+fn overlay_with_remap() {
+    let remap = Some(RemapCaps {
+        granule: 4096,
+        pairs_max: 8,
+    });
+    let caps = Caps {
+        fua: false,
+        discard: true,
+        remap,
+        ..Ram::new(1 << 20).caps()
+    };
+    device::run(&*OverlayDisk::new(caps, Image::new()));
 }
 
 #[test]
 fn host_file() {
     let file = tempfile::tempfile().unwrap();
     file.set_len((1 << 20) + 100).unwrap();
-    conformance::run(&HostFile::new(file).unwrap());
+    device::run(&HostFile::new(file).unwrap());
 }
 
 #[test]
 fn modelled_unpaced_and_in_virtual_time() {
-    conformance::run(&Modelled::new(Slow::new(), Clock::Unpaced));
+    device::run(&Modelled::new(Slow::new(), Clock::Unpaced));
     let outcome = Sim::new(SimConfig::seeded(1))
-        .run(|| conformance::run(&Modelled::new(Slow::new(), Clock::Runtime)));
+        .run(|| device::run(&Modelled::new(Slow::new(), Clock::Runtime)));
     assert!(
         outcome.end >= Time(10_000_000),
         "each command takes a virtual millisecond"

@@ -5,7 +5,7 @@ use rt::{Sim, SimConfig};
 use std::collections::BTreeSet;
 use varve_blockdev::{
     BlockDevice, Caps, Class, DevErrorKind, Image, Op, PackOrder, Packed, PackedWrite, Piece,
-    Remap, RemapCaps, RemapMode, RemapPair, Request, SpecDisk, conformance, expectation,
+    Remap, RemapCaps, RemapMode, RemapPair, Request, SpecDisk, expectation,
 };
 
 /// A device of 1 MiB that promises as little as it may.
@@ -128,7 +128,7 @@ fn the_contract_holds_for_any_caps() {
             ..weak()
         },
     ] {
-        in_sim(move || conformance::run(&SpecDisk::new(caps, 1)));
+        in_sim(move || testkit::device::run(&SpecDisk::new(caps, 1)));
     }
 }
 

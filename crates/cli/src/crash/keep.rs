@@ -3,10 +3,10 @@
 use crate::args::CrashArgs;
 use crate::failure::Failure;
 use crate::out::{OutFolder, say};
-use lab::crash::finding::folder::Folder;
-use lab::crash::finding::keep::{Gone, Keep, Kept, keep as keep_all};
-use lab::crash::finding::report::CampaignReport;
-use lab::crash::plan::Done;
+use crash::finding::folder::Folder;
+use crash::finding::keep::{Gone, Keep, Kept, keep as keep_all};
+use crash::finding::report::CampaignReport;
+use crash::plan::Done;
 
 /// Findings whose lines are printed; all stand in the files.
 const LINES_MAX: usize = 10;

@@ -4,8 +4,8 @@
 use super::worker::{Line, Task};
 use crate::failure::{Failure, failed};
 use crate::stop::{Guard, Stop};
-use lab::crash::campaign::Explored;
-use lab::crash::plan::Job;
+use crash::campaign::Explored;
+use crash::plan::Job;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -199,8 +199,8 @@ fn one<'s>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab::crash::campaign::Reach;
-    use lab::crash::case::Case;
+    use crash::campaign::Reach;
+    use crash::case::Case;
 
     fn jobs(count: usize) -> Vec<Job> {
         let job = |number| Job {

@@ -2,9 +2,9 @@
 
 use crate::failure::{Failure, failed, usage};
 use crate::out::say;
-use lab::crash::case::Volumes;
-use lab::crash::finding::dossier::Dossier;
-use lab::crash::finding::repro::Repro;
+use crash::case::Volumes;
+use crash::finding::dossier::Dossier;
+use crash::finding::repro::Repro;
 
 /// Makes one state again, judges it, prints what happened, and fails if a promise was broken.
 pub fn repro(line: &str) -> Result<(), Failure> {

@@ -2,8 +2,8 @@
 
 use crate::table::framed;
 use comfy_table::{CellAlignment, Table};
-use lab::crash::campaign::Losses;
-use lab::crash::plan::{Counts, Done};
+use crash::campaign::Losses;
+use crash::plan::{Counts, Done};
 
 /// The jobs of one group under one scheme.
 #[derive(Clone, Default)]

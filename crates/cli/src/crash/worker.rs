@@ -1,9 +1,9 @@
 //! The worker's side of `varve crash`: tasks as JSON lines on standard input, answers as JSON lines on standard output.
 
 use crate::failure::{Failure, failed};
-use lab::crash::campaign::{self, Explored};
-use lab::crash::case::Volumes;
-use lab::crash::plan::Job;
+use crash::campaign::{self, Explored};
+use crash::case::Volumes;
+use crash::plan::Job;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
 

@@ -7,7 +7,7 @@ use crate::failure::{Failure, failed, usage};
 use crate::fsck::open;
 use crate::out::say;
 use crate::plain::shown;
-use lab::characterise::log_listing;
+use paper::characterise::log_listing;
 use rig::{Fs, inspect};
 use std::os::unix::ffi::OsStrExt;
 

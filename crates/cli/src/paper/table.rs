@@ -2,7 +2,7 @@
 
 use crate::table::framed;
 use comfy_table::{CellAlignment, Table};
-use lab::paper::{Report, Row, Section, Summary};
+use paper::{Report, Row, Section, Summary};
 
 /// The whole text.
 pub fn text(report: &Report, sections: &[Section]) -> String {
@@ -73,7 +73,7 @@ fn line(row: &Row) -> String {
         .timing
         .as_ref()
         .map_or(String::new(), |timing| format!(" [{timing}]"));
-    let why = row.why.as_deref().unwrap_or(lab::paper::NOT_EXPLAINED);
+    let why = row.why.as_deref().unwrap_or(paper::NOT_EXPLAINED);
     format!(
         "- {}, {}{of}{timing}: published {}, measured {} {}: {why}\n",
         row.figure,

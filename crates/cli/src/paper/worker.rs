@@ -5,8 +5,8 @@
 use crate::failure::{Failure, failed};
 use crate::stop::Stop;
 use crate::worker::ask;
-use lab::paper::study::Work;
-use lab::paper::{emmc, f2fsj, jftl};
+use paper::study::Work;
+use paper::{emmc, f2fsj, jftl};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 

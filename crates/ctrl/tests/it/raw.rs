@@ -3,7 +3,7 @@
 use base::{Bytes, Lba, Rng, Time};
 use blockdev::{
     Adversary, Class, Clock, DevErrorKind, Model, Modelled, Remap, RemapMode, RemapPair, Remapped,
-    Request, conformance, expectation,
+    Request, expectation,
 };
 use varve_ctrl::{AnyModel, Profile};
 
@@ -76,11 +76,11 @@ fn batch(pairs: &[(u64, u64, u64)], mode: RemapMode) -> Remap {
 #[test]
 fn raw_devices_keep_the_contract_of_block_devices() {
     for changes in ["", ",controller.buffer_kib=64", ",controller.remap_pairs=0"] {
-        conformance::run(&Modelled::new(device(changes), Clock::Unpaced));
+        testkit::device::run(&Modelled::new(device(changes), Clock::Unpaced));
     }
     for name in ["raw-slc", "raw-mlc", "raw-tlc"] {
         let device = Profile::builtin(name).unwrap().build(None, None).unwrap();
-        conformance::run(&Modelled::new(device, Clock::Unpaced));
+        testkit::device::run(&Modelled::new(device, Clock::Unpaced));
     }
 }
 

@@ -432,7 +432,7 @@ fn written_over_rubbish() {
 }
 
 /// A RAM device that says it has a volatile cache, so that flushes reach it; records what comes.
-struct Cached(blockdev::Record<blockdev::Ram>);
+struct Cached(testkit::record::Record<blockdev::Ram>);
 
 impl block::BlockDevice for Cached {
     fn caps(&self) -> block::Caps {
@@ -452,7 +452,9 @@ impl block::BlockDevice for Cached {
 #[test]
 fn the_superblock_comes_last() {
     let size = 16 * MIB;
-    let device = Arc::new(Cached(blockdev::Record::new(blockdev::Ram::new(size))));
+    let device = Arc::new(Cached(testkit::record::Record::new(blockdev::Ram::new(
+        size,
+    ))));
     let queue = block::Queue::new(device.clone());
     let plan = planned(&options(size));
     plan.write(&queue, DeviceContent::Unknown)

@@ -4,8 +4,8 @@
 use crate::common::{check_ram, fresh_of, mount, said};
 use fscore::FileSystem;
 use std::sync::Arc;
+use testkit::full::{self, Plan};
 use varve_ext4::mkfs::Kind;
-use vfs::full::{self, Plan};
 
 const TASKS: u64 = 4;
 

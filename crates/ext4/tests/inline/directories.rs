@@ -3,7 +3,7 @@
 use crate::common::{Image, fork, have_tools, mount};
 use base::Rng;
 use fscore::{Creds, FileFlags, FileKind, FileSystem, RenameMode};
-use vfs::shadow::{Mix, Shadow, read_tree};
+use testkit::shadow::{Mix, Shadow, read_tree};
 
 fn churn(options: &[&str], seed: u64) {
     if !have_tools() {

@@ -3,7 +3,7 @@
 use crate::common::{Image, fork, have_tools, mount};
 use base::{Ino, Rng};
 use fscore::{Creds, FileKind, FileSystem};
-use vfs::shadow::{Mix, Shadow, Tree, read_tree};
+use testkit::shadow::{Mix, Shadow, Tree, read_tree};
 
 #[test]
 fn a_crash_keeps_a_prefix_of_the_operations() {

@@ -6,8 +6,8 @@ use base::Ino;
 use fscore::{Creds, FileKind, FileSystem, RenameMode};
 use std::collections::BTreeSet;
 use std::fs::File;
+use testkit::shadow::read_tree;
 use varve_ext4::Ext4;
-use vfs::shadow::read_tree;
 
 fn name(n: u32) -> String {
     format!("{n:06}{}", "abcdefgh".repeat((n % 24) as usize))

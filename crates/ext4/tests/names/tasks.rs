@@ -3,7 +3,7 @@
 use crate::common::{Image, have_tools, load, mount};
 use fscore::FileSystem;
 use rt::{Sim, SimConfig};
-use vfs::shadow::{race, read_tree};
+use testkit::shadow::{race, read_tree};
 
 #[test]
 fn many_tasks_on_few_names() {

@@ -7,8 +7,8 @@ use block::Queue;
 use blockdev::Ram;
 use fscore::FileSystem;
 use std::sync::Arc;
+use testkit::shadow::{Mix, Shadow, read_tree};
 use varve_ext4::mkfs::{self, DeviceContent, MkfsOptions};
-use vfs::shadow::{Mix, Shadow, read_tree};
 
 /// Random operations, with a remount in the middle; then unmount, `e2fsck`, `debugfs`, the kernel.
 fn run(features: &[&str], options: &str, seed: u64, steps: u32, mix: Mix) {

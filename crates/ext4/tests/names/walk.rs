@@ -3,7 +3,7 @@
 use crate::common::{Image, tool};
 use base::Ino;
 use fscore::FileKind;
-use vfs::shadow::{Entry, Tree};
+use testkit::shadow::{Entry, Tree};
 
 /// `debugfs` lists the same names with the same inodes in the directories of the tree.
 pub fn compare_with_debugfs(image: &Image, tree: &Tree) {

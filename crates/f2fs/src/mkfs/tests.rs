@@ -433,7 +433,7 @@ fn the_plan_adds_up() {
 }
 
 /// A device that has a volatile cache, so that flushes reach it.
-struct Cached(blockdev::Record<blockdev::Ram>);
+struct Cached(testkit::record::Record<blockdev::Ram>);
 
 impl block::BlockDevice for Cached {
     fn caps(&self) -> block::Caps {
@@ -454,7 +454,9 @@ impl block::BlockDevice for Cached {
 #[test]
 fn the_superblocks_come_last() {
     let size = 64 * MIB;
-    let device = Arc::new(Cached(blockdev::Record::new(blockdev::Ram::new(size))));
+    let device = Arc::new(Cached(testkit::record::Record::new(blockdev::Ram::new(
+        size,
+    ))));
     let queue = block::Queue::new(device.clone());
     let plan = planned(&options(size));
     plan.write(&queue, DeviceContent::Unknown)

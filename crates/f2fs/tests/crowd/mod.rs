@@ -6,8 +6,8 @@ use block::Queue;
 use blockdev::Ram;
 use fscore::{Creds, FileKind, FileSystem};
 use std::sync::Arc;
+use testkit::full::{self, Plan};
 use varve_f2fs::mkfs::{DeviceContent, JournalSize, Options, RING_AT, plan};
-use vfs::full::{self, Plan};
 
 const TASKS: u64 = 4;
 const VOLUME_MIB: u64 = 64;

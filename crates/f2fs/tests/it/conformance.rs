@@ -5,9 +5,10 @@ use block::Queue;
 use blockdev::Ram;
 use rt::{Sim, SimConfig, WallTime};
 use std::sync::Arc;
+use testkit::conformance;
 use varve_f2fs::mkfs::{DeviceContent, Options, plan};
 use varve_f2fs::{F2fs, MountOptions};
-use vfs::{FileSystem, conformance};
+use vfs::FileSystem;
 
 const BYTES: u64 = 64 << 20;
 

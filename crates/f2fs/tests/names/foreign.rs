@@ -5,7 +5,7 @@ use crate::hostile::patch_inode;
 use crate::volumes::ours;
 use base::Ino;
 use fscore::{Creds, FileKind, FileSystem, FsError, FsResult, SetAttr};
-use vfs::shadow::read_tree;
+use testkit::shadow::read_tree;
 
 #[test]
 fn a_tree_of_sload_is_read_and_changed() {

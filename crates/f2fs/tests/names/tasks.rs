@@ -8,7 +8,7 @@ use blockdev::{Ram, write_block};
 use fscore::{Creds, FileSystem};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
-use vfs::shadow::{race, read_tree};
+use testkit::shadow::{race, read_tree};
 
 #[test]
 fn many_tasks_on_few_names() {

@@ -6,7 +6,7 @@ use base::Rng;
 use blockdev::Ram;
 use fscore::FileSystem;
 use std::sync::Arc;
-use vfs::shadow::{Mix, Shadow, read_tree};
+use testkit::shadow::{Mix, Shadow, read_tree};
 
 /// Random operations, with a remount in the middle; then unmount and `fsck.f2fs`.
 fn run((ram, judge): (Arc<Ram>, Judge), options: &str, seed: u64, steps: u32, mix: Mix) {

@@ -220,7 +220,7 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfs::model::ModelFs;
+    use testkit::model::ModelFs;
 
     #[test]
     fn after_a_panic_every_request_fails_and_the_volume_is_left() {

@@ -7,8 +7,8 @@ use rt::{OnPanic, Sim, SimConfig};
 use rusqlite::{Connection, ErrorCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use testkit::model::ModelFs;
 use varve_sqlite::{Options, SetupError, register, rusqlite};
-use vfs::model::ModelFs;
 use vfs::{
     Attr, Creds, DirEntry, Errno, FallocateMode, FileKind, FileSystem, FsError, FsResult, FsStat,
     RenameMode, SetAttr, Vfs, XattrMode,

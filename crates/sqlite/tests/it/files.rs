@@ -5,8 +5,8 @@ use common::{connect, files, integrity, on, rows, simulated, workload};
 use rt::SimConfig;
 use rusqlite::ffi;
 use std::ffi::{CStr, c_int, c_void};
+use testkit::model::ModelFs;
 use varve_sqlite::rusqlite;
-use vfs::model::ModelFs;
 
 fn control<T>(db: &rusqlite::Connection, op: c_int, arg: &mut T) -> c_int {
     let arg: *mut T = arg;

@@ -3,8 +3,8 @@
 use crate::common;
 use common::{JOURNAL_MODES, LEVELS, connect, files, integrity, on, rows, simulated, workload};
 use rt::SimConfig;
+use testkit::model::ModelFs;
 use varve_sqlite::Registration;
-use vfs::model::ModelFs;
 
 /// Runs the workload, closes, opens again, looks, vacuums, looks again.
 fn life(sqlite: &Registration, mode: &str, level: &str) {

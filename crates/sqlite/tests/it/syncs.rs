@@ -5,10 +5,10 @@ use common::connect;
 use rt::{Sim, SimConfig};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use testkit::model::ModelFs;
+use testkit::spy::{Call, SpyFs};
 use varve_sqlite::{Options, SyncCall, register};
 use vfs::Vfs;
-use vfs::model::ModelFs;
-use vfs::spy::{Call, SpyFs};
 
 /// One insert, one update, closing, separated by `|`. W write (repeated ones once), S fdatasync, T truncate, U unlink;
 /// of d the database, j its journal, w its WAL, D the directory.

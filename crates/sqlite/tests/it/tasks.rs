@@ -7,8 +7,8 @@ use rt::SimConfig;
 use rusqlite::Connection;
 use std::sync::Arc;
 use std::time::Duration;
+use testkit::model::ModelFs;
 use varve_sqlite::{Registration, rusqlite};
-use vfs::model::ModelFs;
 
 const WRITES: i64 = 25;
 

@@ -6,9 +6,9 @@ use base::collections::fingerprint;
 use rt::{Outcome, Sim, SimConfig};
 use rusqlite::Connection;
 use std::sync::Arc;
+use testkit::model::ModelFs;
 use varve_sqlite::rusqlite;
 use varve_sqlite::{Options, Registration, register};
-use vfs::model::ModelFs;
 use vfs::{FileSystem, OpenFlags, Vfs};
 
 pub const JOURNAL_MODES: [&str; 5] = ["delete", "truncate", "persist", "wal", "off"];

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use varve_blockdev::{
     BlockDevice, Class, DevErrorKind, HostError, HostFile, HostIo, HostOptions, Op, Piece, Request,
-    conformance,
 };
 
 const MIB: u64 = 1 << 20;
@@ -59,14 +58,14 @@ fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
 fn every_way_keeps_the_contract() {
     for way in ways() {
         let (_dir, path) = image(1);
-        conformance::run(&HostFile::open(&path, &way).unwrap());
+        testkit::device::run(&HostFile::open(&path, &way).unwrap());
         let (_dir, path) = image(3);
         let window = HostOptions {
             offset: MIB,
             size: Some(MIB),
             ..way
         };
-        conformance::run(&HostFile::open(&path, &window).unwrap());
+        testkit::device::run(&HostFile::open(&path, &window).unwrap());
         let all = fs::read(&path).unwrap();
         let outside = [&all[..MIB as usize], &all[2 * MIB as usize..]].concat();
         assert!(base::bytes::is_zero(&outside), "{window:?}");
@@ -87,7 +86,7 @@ fn where_there_is_no_direct_io_the_page_cache_serves() {
     };
     let device = HostFile::open(&path, &way).unwrap();
     assert!(!device.is_direct() && !device.is_uring());
-    conformance::run(&device);
+    testkit::device::run(&device);
 }
 
 /// Pieces at any address and of any length; the file holds what a plain write would have left.
@@ -268,7 +267,7 @@ fn what_is_no_volume_is_refused_by_name() {
     let fresh = HostFile::create(dir.path().join("new"), MIB, &HostOptions::write()).unwrap();
     let grown = fresh.resized(2 * MIB).unwrap();
     assert_eq!((grown.bytes(), grown.caps().sectors), (2 * MIB, 4096));
-    conformance::run(&grown);
+    testkit::device::run(&grown);
 }
 
 #[test]

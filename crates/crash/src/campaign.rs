@@ -1,0 +1,610 @@
+//! The exploration of one case: run it, cut it everywhere within a bound, recover, judge, count.
+//!
+//! - C1: one run yields all cuts; the numbers of its moments and choices are those of [`StateId`].
+//! - C2: states with equal content in one epoch of the oracle are judged once; the others count as deduplicated.
+//! - C3: of the states that are judged for the first time, and not at the greatest depth, those are followed into recovery whose
+//!   content says so; the order of the moments is fixed, so neither the number of workers nor the size of a batch shows.
+
+use super::case::{Setup, StateId};
+use super::check::{CheckOptions, Checker};
+use super::device::Remains;
+use super::nand::{self, Cuts, NandBound};
+use super::oracle::Oracle;
+use super::traced::{Traced, trace, trace_recovery};
+use super::{Judgement, Loss, Target};
+use crate::CrashError;
+use base::{Set, Time};
+use blockdev::spec::{Bound, Choice, Mode};
+use blockdev::{Image, Trace};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// How far to look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Reach {
+    /// Which states of a cut.
+    pub mode: Look,
+    /// [`Look::Random`]: draws of each cut; of a modelled device, cuts of the run.
+    pub draws: u32,
+    /// Cut a modelled device at so many moments, and not at the operations of its chips; 0: at those.
+    pub moments: u32,
+    /// See [`Bound::subset_max`].
+    pub subset_max: u32,
+    /// See [`Bound::torn_max`].
+    pub torn_max: u32,
+    /// See [`Bound::states_max`].
+    pub states_max: u32,
+    /// See [`Bound::prune`].
+    pub prune: bool,
+    /// See [`CheckOptions::fsck`].
+    pub fsck: bool,
+    /// See [`CheckOptions::deep_one_in`].
+    pub deep_one_in: u32,
+    /// Depth to which recoveries are cut in turn.
+    pub nested: u32,
+    /// One state in so many is followed into its recovery.
+    pub nested_one_in: u32,
+}
+
+/// [`Mode`] as a word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Look {
+    /// In order only.
+    Linear,
+    /// Seeded draws.
+    Random,
+    /// All states, as far as the bounds allow.
+    Exhaustive,
+    /// Small subsets against the rest.
+    Bounded,
+}
+
+impl Default for Reach {
+    fn default() -> Self {
+        let bound = Bound::default();
+        Reach {
+            mode: Look::Bounded,
+            draws: 16,
+            moments: 0,
+            subset_max: bound.subset_max,
+            torn_max: bound.torn_max,
+            states_max: bound.states_max,
+            prune: bound.prune,
+            fsck: true,
+            deep_one_in: 256,
+            nested: 0,
+            nested_one_in: 64,
+        }
+    }
+}
+
+impl Reach {
+    /// What to do with each state.
+    pub fn check(&self) -> CheckOptions {
+        CheckOptions {
+            deep_one_in: self.deep_one_in,
+            fsck: self.fsck,
+        }
+    }
+
+    /// The bound of a run on a modelled device.
+    pub fn nand(&self) -> NandBound {
+        let draws = self.draws as usize;
+        NandBound {
+            cuts: match self.moments {
+                0 => Cuts::Operations,
+                n => Cuts::Moments(n as usize),
+            },
+            places: self.torn_max,
+            random: (self.mode == Look::Random).then_some(draws),
+            nested: self.nested,
+            ..NandBound::default()
+        }
+    }
+
+    /// The bound of one cut.
+    pub fn bound(&self) -> Bound {
+        Bound {
+            mode: match self.mode {
+                Look::Linear => Mode::Linear,
+                Look::Random => Mode::Random(self.draws),
+                Look::Exhaustive => Mode::Exhaustive,
+                Look::Bounded => Mode::Bounded,
+            },
+            subset_max: self.subset_max,
+            torn_max: self.torn_max,
+            states_max: self.states_max,
+            prune: self.prune,
+        }
+    }
+}
+
+impl fmt::Display for Reach {
+    /// The bound in words, for reports.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.mode {
+            Look::Linear => write!(f, "in order")?,
+            Look::Random => write!(f, "{} draws a cut", self.draws)?,
+            Look::Exhaustive => write!(f, "all subsets of up to {} open writes", self.subset_max)?,
+            Look::Bounded => write!(
+                f,
+                "subsets of up to {} writes against the rest",
+                self.subset_max
+            )?,
+        }
+        write!(
+            f,
+            ", {} torn places a write, {} states a cut, pruning {}",
+            self.torn_max,
+            self.states_max,
+            if self.prune { "on" } else { "off" }
+        )?;
+        match self.nested {
+            0 => Ok(()),
+            depth => write!(
+                f,
+                ", recovery cut to depth {depth} in one state of {}",
+                self.nested_one_in
+            ),
+        }
+    }
+}
+
+/// A state that violates a rule.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Finding {
+    /// Which state: a [`StateId`], or an id of another seam.
+    pub state: String,
+    /// When the run was cut, virtual ns.
+    pub at: u64,
+    /// Violated rules, each with its number and what was found.
+    pub violations: Vec<String>,
+    /// What is lost.
+    pub loss: Loss,
+    /// What had begun until the cut, a line each.
+    pub story: Vec<String>,
+}
+
+/// Losses of the states of one position of the workload.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Losses {
+    /// States.
+    pub states: u64,
+    /// States that lose an acknowledged operation.
+    pub acked: u64,
+    /// Most operations lost, promised or not.
+    pub ops_max: u64,
+    /// Sum over the states.
+    pub ops: u64,
+    /// Most bytes lost, promised or not.
+    pub bytes_max: u64,
+    /// Sum over the states.
+    pub bytes: u64,
+    /// Greatest age of a recovered state, ns.
+    pub age_max: u64,
+    /// Sum over the states.
+    pub age: u64,
+    /// States in which old data shows.
+    pub old: u64,
+    /// States in which foreign data shows.
+    pub foreign: u64,
+}
+
+impl Losses {
+    fn count(&mut self, loss: &Loss) {
+        let (ops, bytes, age) = (loss.ops as u64, loss.bytes, loss.age.0);
+        self.add(&Losses {
+            states: 1,
+            acked: u64::from(loss.acked_ops > 0 || loss.acked_bytes > 0),
+            ops_max: ops,
+            ops,
+            bytes_max: bytes,
+            bytes,
+            age_max: age,
+            age,
+            old: u64::from(loss.old_data),
+            foreign: u64::from(loss.foreign_data),
+        });
+    }
+
+    /// Adds what other states lose.
+    pub fn add(&mut self, other: &Losses) {
+        self.states += other.states;
+        self.acked += other.acked;
+        self.ops_max = self.ops_max.max(other.ops_max);
+        self.ops += other.ops;
+        self.bytes_max = self.bytes_max.max(other.bytes_max);
+        self.bytes += other.bytes;
+        self.age_max = self.age_max.max(other.age_max);
+        self.age += other.age;
+        self.old += other.old;
+        self.foreign += other.foreign;
+    }
+}
+
+/// What the exploration of a case gave.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Explored {
+    /// Moments at which the power was cut, those inside of recoveries included.
+    pub points: u64,
+    /// States that the bound names.
+    pub enumerated: u64,
+    /// Of them, equal to one that was judged.
+    pub deduplicated: u64,
+    /// States left out because no recovery can tell them apart from one that was taken.
+    pub pruned: u64,
+    /// States beyond the bound of one cut: not looked at.
+    pub beyond: u64,
+    /// States recovered, mounted and judged, nested ones included.
+    pub judged: u64,
+    /// Of them, cuts inside of a recovery.
+    pub nested: u64,
+    /// States that violate a rule.
+    pub violations: u64,
+    /// The first of them: [`FINDINGS_MAX`] at most.
+    pub findings: Vec<Finding>,
+    /// Losses by position: operations that had begun at the cut.
+    pub losses: BTreeMap<usize, Losses>,
+    /// Why the run itself failed, if it did.
+    pub failure: Option<String>,
+    /// How often the guard of each mutant was reached.
+    #[serde(skip)]
+    pub reached: rt::Reached,
+}
+
+/// Findings of one case that are kept; more of the same teach nothing.
+pub const FINDINGS_MAX: usize = 16;
+/// States judged in one simulation, where nothing else is asked for.
+pub const BATCH: usize = 256;
+
+/// When an exploration ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Until {
+    /// When everything within reach is judged.
+    #[default]
+    Done,
+    /// At the first violation, or once so many states are judged.
+    First(u64),
+}
+
+impl Until {
+    fn ends(self, out: &Explored) -> bool {
+        match self {
+            Until::Done => false,
+            Until::First(states) => out.violations > 0 || out.judged >= states,
+        }
+    }
+}
+
+/// Told of what is about to be judged, so that a watchdog can name it.
+pub type Watch<'a> = dyn FnMut(&str) + 'a;
+
+/// Explores a case: at the block seam if its device is a disk in memory, else at the chips. `batch` states are judged in one
+/// simulation, and `watch` is told of the first of them.
+///
+/// # Errors
+/// Something that is no property of a state failed.
+pub fn explore(
+    setup: &Setup,
+    reach: &Reach,
+    batch: usize,
+    watch: &mut Watch<'_>,
+) -> Result<Explored, CrashError> {
+    if let Target::Profile(_) = &setup.config.target {
+        let (subject, bound) = (setup.subject.as_ref(), reach.nand());
+        let found = nand::explore(&setup.config, &setup.volume, subject, &bound, watch)?;
+        return Ok(found.explored);
+    }
+    explore_until(setup, reach, Until::Done, batch, watch)
+}
+
+/// [`explore`] at the block seam that may end early: then [`Explored::judged`] says after how many states.
+///
+/// # Errors
+/// As [`explore`].
+pub fn explore_until(
+    setup: &Setup,
+    reach: &Reach,
+    until: Until,
+    batch: usize,
+    watch: &mut Watch<'_>,
+) -> Result<Explored, CrashError> {
+    let run = trace(&setup.config, &setup.volume, setup.subject.as_ref())?;
+    let Traced {
+        trace,
+        mut oracle,
+        began,
+        failure,
+        reached,
+        ..
+    } = run;
+    let mut explorer = Explorer {
+        setup,
+        checker: Checker::with(&setup.config, &setup.volume, reach.check()),
+        bound: reach.bound(),
+        reach,
+        batch,
+        until,
+        seen: Set::default(),
+        out: Explored {
+            failure,
+            reached,
+            ..Explored::default()
+        },
+        watch,
+    };
+    let mut cursor = trace.cursor();
+    for (point, at) in points(&trace, reach, &oracle.moments()) {
+        if explorer.ended() {
+            break;
+        }
+        if at > began {
+            cursor.seek(at);
+            oracle.advance(at);
+            explorer.cut(
+                &cursor,
+                (point, at),
+                oracle.as_ref(),
+                &StateId(Vec::new()),
+                at,
+            )?;
+        }
+    }
+    Ok(explorer.out)
+}
+
+/// The moments of a run that differ in what a cut may leave or in what is promised, ascending; their places are the numbers in ids.
+pub fn moments(trace: &Trace, promises: &[Time]) -> Vec<Time> {
+    let mut all = trace.cut_points();
+    all.extend(promises);
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// The moments to cut at, with their numbers; those whose states are among those of a later one are pruned.
+fn points(trace: &Trace, reach: &Reach, promises: &[Time]) -> Vec<(usize, Time)> {
+    let all = moments(trace, promises).into_iter().enumerate();
+    if !reach.prune || reach.mode != Look::Exhaustive {
+        // A bound that names a choice of states names others at an earlier cut of the same window.
+        return all.collect();
+    }
+    let maximal = trace.maximal_cut_points(promises);
+    all.filter(|(_, at)| maximal.binary_search(at).is_ok() || promises.binary_search(at).is_ok())
+        .collect()
+}
+
+struct Explorer<'a, 'w> {
+    setup: &'a Setup,
+    checker: Checker<'a>,
+    bound: Bound,
+    reach: &'a Reach,
+    batch: usize,
+    until: Until,
+    seen: Set<(u64, u64)>,
+    out: Explored,
+    watch: &'a mut Watch<'w>,
+}
+
+impl Explorer<'_, '_> {
+    fn ended(&self) -> bool {
+        self.until.ends(&self.out)
+    }
+
+    /// One cut; `outer` is the state in whose recovery it falls, `run_at` the moment of the cut of the run itself.
+    fn cut(
+        &mut self,
+        cursor: &blockdev::trace::Cursor<'_>,
+        (point, _): (usize, Time),
+        oracle: &dyn Oracle,
+        outer: &StateId,
+        run_at: Time,
+    ) -> Result<(), CrashError> {
+        self.out.points += 1;
+        let mut fresh: Vec<(Choice, Image)> = Vec::new();
+        let (out, seen, epoch) = (&mut self.out, &mut self.seen, oracle.epoch());
+        let counted = cursor.each_choice(&self.bound, &mut |choice| {
+            out.enumerated += 1;
+            let hash = cursor.content_hash(&choice);
+            match seen.insert((hash.expect("the cut names its own choices"), epoch)) {
+                true => fresh.push((choice.clone(), cursor.image(&choice))),
+                false => out.deduplicated += 1,
+            }
+            true
+        });
+        out.pruned += counted.pruned;
+        out.beyond += counted.beyond;
+        let id = |choice: &Choice| {
+            let mut id = outer.clone();
+            id.0.push((point, choice.clone()));
+            id
+        };
+        for batch in fresh.chunks(self.batch.max(1)) {
+            if let Some((choice, _)) = batch.first() {
+                (self.watch)(&id(choice).to_string());
+            }
+            let images: Vec<Image> = batch.iter().map(|(_, image)| image.clone()).collect();
+            let (until, out) = (self.until, &mut self.out);
+            self.checker.check(oracle, &images, &mut |n, judgement| {
+                out.count(|| id(&batch[n].0).to_string(), run_at, oracle, judgement);
+                out.nested += u64::from(!outer.0.is_empty());
+                !until.ends(out)
+            })?;
+            if self.ended() {
+                return Ok(());
+            }
+        }
+        if (outer.0.len() as u32) < self.reach.nested {
+            for (choice, image) in &fresh {
+                if self.ended() {
+                    break;
+                }
+                self.follow(&id(choice), image, oracle, run_at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts the recovery of a state, if its turn has come (C3).
+    fn follow(
+        &mut self,
+        id: &StateId,
+        image: &Image,
+        oracle: &dyn Oracle,
+        run_at: Time,
+    ) -> Result<(), CrashError> {
+        let one_in = u64::from(self.reach.nested_one_in.max(1));
+        if !base::collections::mix(image.content_hash()).is_multiple_of(one_in) {
+            return Ok(());
+        }
+        let (trace, failure) = recovery(self.setup, image)?;
+        if let Some(why) = failure {
+            // The state was judged by a mount for reading; this one writes, and tasks run beside it.
+            let judgement = Judgement {
+                violations: vec![format!("R1: recovery, mounted for writing: {why}")],
+                ..Judgement::default()
+            };
+            self.out.count(|| id.to_string(), run_at, oracle, judgement);
+        }
+        let mut cursor = trace.cursor();
+        for (point, at) in points(&trace, self.reach, &[]) {
+            if self.ended() {
+                break;
+            }
+            cursor.seek(at);
+            self.cut(&cursor, (point, at), oracle, id, run_at)?;
+        }
+        Ok(())
+    }
+}
+
+/// The commands of the recovery of a state by a mount for writing, and why it failed, if it did.
+///
+/// # Errors
+/// See [`trace_recovery`].
+pub fn recovery(setup: &Setup, image: &Image) -> Result<(Trace, Option<String>), CrashError> {
+    let remains = Remains::Image(image.clone());
+    let seed = image.content_hash();
+    trace_recovery(&setup.config, &setup.volume, &remains, seed)
+}
+
+impl Explored {
+    /// Enters one judgement.
+    pub fn count(
+        &mut self,
+        state: impl FnOnce() -> String,
+        at: Time,
+        oracle: &dyn Oracle,
+        judgement: Judgement,
+    ) {
+        self.judged += 1;
+        let losses = self.losses.entry(oracle.position()).or_default();
+        losses.count(&judgement.loss);
+        for (mutant, times) in &judgement.reached {
+            *self.reached.entry(*mutant).or_default() += times;
+        }
+        if judgement.violations.is_empty() {
+            return;
+        }
+        self.violations += 1;
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(Finding {
+                state: state(),
+                at: at.0,
+                loss: judgement.loss,
+                violations: judgement.violations,
+                story: oracle.story(),
+            });
+        }
+    }
+
+    /// All positions together.
+    pub fn loss(&self) -> Losses {
+        let mut all = Losses::default();
+        self.losses.values().for_each(|l| all.add(l));
+        all
+    }
+}
+
+/// A state made again from its id.
+pub struct State {
+    /// What the cut leaves.
+    pub image: Image,
+    /// Stands at the cut of the run.
+    pub oracle: Box<dyn Oracle>,
+    /// The run, and of a nested state the recoveries that were cut, in order.
+    pub traces: Vec<Trace>,
+    /// The moment of the cut in each of them.
+    pub cuts: Vec<Time>,
+    /// What each of these cuts left; the last one is [`State::image`].
+    pub images: Vec<Image>,
+}
+
+/// Makes a state of a case again.
+///
+/// # Errors
+/// The case does not run, or has no such moment or no such choice there; the message says which.
+pub fn state(setup: &Setup, id: &StateId) -> Result<State, CrashError> {
+    let run = trace(&setup.config, &setup.volume, setup.subject.as_ref())?;
+    let (mut oracle, mut trace) = (run.oracle, run.trace);
+    let (mut traces, mut cuts, mut images) = (Vec::new(), Vec::new(), Vec::new());
+    let mut image = trace.start.clone();
+    for (level, (point, choice)) in id.0.iter().enumerate() {
+        if level > 0 {
+            trace = recovery(setup, &image)?.0;
+        }
+        let promises = if level == 0 {
+            oracle.moments()
+        } else {
+            Vec::new()
+        };
+        let points = moments(&trace, &promises);
+        let at = *points.get(*point).ok_or_else(|| {
+            let (last, what) = (points.len(), ["run", "recovery"][level.min(1)]);
+            CrashError::Check(format!(
+                "state {id}: the {what} has {last} moments, there is none with number {point}"
+            ))
+        })?;
+        if level == 0 {
+            oracle.advance(at);
+        }
+        image = {
+            let mut cursor = trace.cursor();
+            cursor.seek(at);
+            let left = cursor.state(choice);
+            left.map_err(|e| CrashError::Check(format!("state {id}: {e}")))?
+        };
+        traces.push(trace.clone());
+        cuts.push(at);
+        images.push(image.clone());
+    }
+    Ok(State {
+        image,
+        oracle,
+        traces,
+        cuts,
+        images,
+    })
+}
+
+/// Judges one state.
+///
+/// # Errors
+/// See [`state`].
+pub fn judge(setup: &Setup, id: &StateId) -> Result<(State, Judgement), CrashError> {
+    let state = state(setup, id)?;
+    let mut found = Judgement::default();
+    let all = CheckOptions {
+        deep_one_in: 1,
+        fsck: true,
+    };
+    let checker = Checker::with(&setup.config, &setup.volume, all);
+    let images = [state.image.clone()];
+    checker.check(state.oracle.as_ref(), &images, &mut |_, judgement| {
+        found = judgement;
+        true
+    })?;
+    Ok((state, found))
+}

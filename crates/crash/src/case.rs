@@ -1,0 +1,201 @@
+//! What one exploration depends on, as a value with a text: any state of it can be made again from these words alone.
+
+use super::nand::{aged_volume, small_chips};
+use super::oracle::Subject;
+use super::promises::Promises;
+use super::{CrashConfig, Script, Target, Volume, small_volume, subject};
+use crate::CrashError;
+use base::Mutant;
+use blockdev::Adversary;
+use blockdev::spec::Choice;
+use rig::{Fs, Scheme};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// A workload under a scheme on a device.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct Case {
+    /// Scheme, as `compare` takes it, `data=` included.
+    pub scheme: String,
+    /// `spec:...` ([`Promises`]), [`NAND`], or the profile of a modelled device.
+    pub device: String,
+    /// What runs ([`subject::parse`]).
+    pub workload: String,
+    /// Seeds schedule, device times, and random workloads. A multiple of 3 runs without timers.
+    pub seed: u64,
+    /// The guard that is left out; only builds with the feature `mutants` honour it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mutant: Option<String>,
+}
+
+/// Blocks of the log in volumes of crash tests: the smallest that ext4 takes.
+const LOG_BLOCKS: u32 = 1024;
+/// A small device that was in use for long, so that its chips collect garbage all the time.
+pub const NAND: &str = "nand";
+const NAND_BYTES: u64 = 32 << 20;
+/// Bytes of an F2FS: below it mkfs refuses, as there is no room for six logs and cleaning.
+const F2FS_BYTES: u64 = 64 << 20;
+/// Seed of file-system identity: the same for all cases, so that fresh volumes can be shared.
+const VOLUME_SEED: u64 = 1;
+
+/// Fresh volumes, made once.
+#[derive(Default)]
+pub struct Volumes(BTreeMap<(Fs, Formatted, String), Volume>);
+
+/// What mkfs takes of a scheme: whether there is a journal of ext4; the ring of F2FSJ, `Some(None)`: of default size.
+type Formatted = (bool, Option<Option<u32>>);
+
+/// A case, ready to run.
+pub struct Setup {
+    /// How to run.
+    pub config: CrashConfig,
+    /// On what.
+    pub volume: Volume,
+    /// What.
+    pub subject: Box<dyn Subject>,
+}
+
+impl Case {
+    /// Builds what the case names.
+    ///
+    /// # Errors
+    /// An unknown scheme, device, mutant or workload, by name; a scheme that the device makes unsafe.
+    pub fn setup(&self, volumes: &mut Volumes) -> Result<Setup, CrashError> {
+        let device = match self.device.as_str() {
+            NAND => small_chips(),
+            spec if spec.starts_with("spec:") => "emmc-odroid-xu4",
+            profile => profile,
+        };
+        let mut stack = small_volume(rig::Preset::default().into(), device, VOLUME_SEED);
+        if self.device == NAND {
+            stack.bytes = NAND_BYTES;
+        }
+        stack.journal_blocks = Some(LOG_BLOCKS);
+        stack.set_scheme(&self.scheme)?;
+        if let Scheme::F2fs(_) = stack.scheme {
+            stack.fs = Fs::F2fs;
+            stack.bytes = stack.bytes.max(F2FS_BYTES);
+            stack.journal_blocks = None;
+        }
+        let target = match self.device.strip_prefix("spec:") {
+            Some(promises) => {
+                let promises: Promises = promises.parse().map_err(check)?;
+                Target::Spec(promises.caps(stack.bytes))
+            }
+            None => Target::Profile(Adversary::Own),
+        };
+        match &target {
+            Target::Spec(caps) => stack.scheme.check(&self.device, caps)?,
+            Target::Profile(_) => stack.check()?,
+        }
+        let volume = self.volume(&stack, &target, volumes)?;
+        let mut config = CrashConfig::new(stack, target, self.seed, Script::Fixed(Vec::new()), 0);
+        config.mutant = match &self.mutant {
+            Some(word) => Some(word.parse::<Mutant>().map_err(check)?),
+            None => None,
+        };
+        let subject = subject::parse(&self.workload)?;
+        Ok(Setup {
+            config,
+            volume,
+            subject,
+        })
+    }
+
+    fn volume(
+        &self,
+        stack: &rig::Config,
+        target: &Target,
+        volumes: &mut Volumes,
+    ) -> Result<Volume, CrashError> {
+        let profile = match target {
+            Target::Spec(_) => String::new(),
+            Target::Profile(_) => self.device.clone(),
+        };
+        let ring = match stack.scheme {
+            Scheme::F2fs(scheme) => scheme.journal().map(|_| scheme.ring),
+            Scheme::Journal(_) => None,
+        };
+        let formatted = (stack.scheme.is_consistent(), ring);
+        let key = (stack.fs, formatted, profile);
+        if !volumes.0.contains_key(&key) {
+            let volume = match target {
+                Target::Profile(adversary) if self.device == NAND => {
+                    aged_volume(stack, *adversary, VOLUME_SEED)?
+                }
+                _ => Volume::new(stack, target)?,
+            };
+            volumes.0.insert(key.clone(), volume);
+        }
+        let volume = &volumes.0[&key];
+        Ok(match target {
+            Target::Spec(caps) => volume.on(caps.clone()),
+            Target::Profile(_) => volume.clone(),
+        })
+    }
+}
+
+fn check(e: impl fmt::Display) -> CrashError {
+    CrashError::Check(e.to_string())
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Case {
+            scheme,
+            device,
+            workload,
+            seed,
+            mutant,
+        } = self;
+        write!(f, "{scheme} on {device}, seed {seed}: {workload}")?;
+        match mutant {
+            Some(word) => write!(f, " (without {word})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A crash state of a case on a disk in memory: the cut of the run, then cuts of its recoveries. Text: `17.newest/4.s2a`, each the
+/// number of the moment and what the device did there.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct StateId(pub Vec<(usize, Choice)>);
+
+impl fmt::Display for StateId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, (point, choice)) in self.0.iter().enumerate() {
+            let slash = if n > 0 { "/" } else { "" };
+            write!(f, "{slash}{point}.{choice}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for StateId {
+    type Err = String;
+    fn from_str(text: &str) -> Result<StateId, String> {
+        let level = |part: &str| {
+            let (point, choice) = part.split_once('.')?;
+            Some((point.parse().ok()?, choice.parse().ok()?))
+        };
+        let levels: Option<Vec<_>> = text.split('/').map(level).collect();
+        levels.map(StateId).ok_or_else(|| {
+            format!("`{text}` names no state: MOMENT.CHOICE, with `/` before a cut of its recovery")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_reads_back() {
+        let id = StateId(vec![(17, Choice::Newest), (4, Choice::Seed(42))]);
+        assert_eq!(id.to_string(), "17.newest/4.s2a");
+        assert_eq!(id.to_string().parse::<StateId>().unwrap(), id);
+        assert!("17".parse::<StateId>().is_err());
+    }
+}

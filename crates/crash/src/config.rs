@@ -1,0 +1,166 @@
+//! What to cut: a run, what its tasks do, and whom to ask of what is left.
+
+use crate::Target;
+use crate::ops::{Op, Stress};
+use base::{Mutant, Nanos, Time};
+use rig::{Config, MountOptions};
+use rt::SimConfig;
+use std::fmt;
+use std::path::Path;
+use vfs::WritebackPolicy;
+
+/// What the tasks do.
+#[derive(Clone, Debug)]
+pub enum Script {
+    /// One list of operations a task.
+    Fixed(Vec<Vec<Op>>),
+    /// Seeded mixes.
+    Mixed {
+        /// Number of tasks.
+        tasks: usize,
+        /// Operations of each.
+        ops: usize,
+        /// What they stress.
+        stress: Stress,
+        /// KiB that the volume has free when they begin; `None`: as it was made. Operations for which there is no room count as not done.
+        free: Option<u64>,
+    },
+}
+
+impl Script {
+    pub(crate) fn tasks(&self) -> usize {
+        match self {
+            Script::Fixed(scripts) => scripts.len(),
+            Script::Mixed { tasks, .. } => *tasks,
+        }
+    }
+
+    /// See [`Script::Mixed`].
+    pub(crate) fn free(&self) -> Option<u64> {
+        match self {
+            Script::Fixed(_) => None,
+            Script::Mixed { free, .. } => *free,
+        }
+    }
+}
+
+/// A run to be cut.
+#[derive(Clone, Debug)]
+pub struct CrashConfig {
+    /// File system, scheme, device, data mode.
+    pub stack: Config,
+    /// What the device is.
+    pub target: Target,
+    /// Seeds the workload, the schedule, the device and the cuts.
+    pub seed: u64,
+    /// What the tasks do.
+    pub script: Script,
+    /// Number of cuts.
+    pub cuts: usize,
+    /// Committed metadata goes home soon, dirty pages are written back in the background, and a timer commits.
+    pub busy: bool,
+    /// Freed extents are discarded.
+    pub discard: bool,
+    /// The guard that is left out, in the run and in recovery.
+    pub mutant: Option<Mutant>,
+}
+
+impl CrashConfig {
+    /// A run with this seed; which timers run is drawn from it.
+    pub fn new(stack: Config, target: Target, seed: u64, script: Script, cuts: usize) -> Self {
+        CrashConfig {
+            stack,
+            target,
+            seed,
+            script,
+            cuts,
+            busy: !seed.is_multiple_of(3),
+            discard: false,
+            mutant: None,
+        }
+    }
+
+    pub(crate) fn sim(&self, seed: u64) -> SimConfig {
+        SimConfig {
+            mutant: self.mutant,
+            quiet: self.mutant.is_some(),
+            // A run takes under a second; timers would keep a deadlock alive for a year.
+            time_limit: Time(600 * 1_000_000_000),
+            ..SimConfig::random(seed)
+        }
+    }
+
+    pub(crate) fn mount_options(&self) -> MountOptions {
+        let busy = |millis| self.busy.then_some(Nanos::from_millis(millis));
+        let options = self.stack.mount_options().discard(self.discard);
+        options.timers(busy(15), busy(2))
+    }
+
+    pub(crate) fn writeback(&self) -> WritebackPolicy {
+        WritebackPolicy {
+            interval: self.busy.then_some(Nanos::from_micros(1500)),
+            expire: Nanos::from_micros(700),
+            ..WritebackPolicy::off()
+        }
+    }
+}
+
+impl fmt::Display for CrashConfig {
+    /// What tells this run from others.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "seed {} scheme {} device {}",
+            self.seed,
+            self.stack.scheme_text(),
+            self.stack.device
+        )?;
+        match &self.script {
+            Script::Fixed(_) => write!(f, " script")?,
+            Script::Mixed {
+                tasks, ops, stress, ..
+            } => write!(f, " {tasks} x {ops} {stress:?}")?,
+        }
+        if let Some(kib) = self.script.free() {
+            write!(f, " free {kib} KiB")?;
+        }
+        match &self.target {
+            Target::Spec(caps) => write!(
+                f,
+                " cache={} fua={} granule={:?} no_collateral={} pack={:?} sector={} fifo={} barrier={}",
+                caps.volatile_cache,
+                caps.fua,
+                caps.reliable_granule,
+                caps.no_collateral,
+                caps.packed.map(|p| p.order),
+                caps.sector_bytes,
+                caps.cache_fifo,
+                caps.barrier
+            ),
+            Target::Profile(adversary) => write!(f, " {adversary:?}"),
+        }
+    }
+}
+
+/// Which outside checkers to ask, and where image files for them go.
+#[derive(Clone, Copy, Debug)]
+pub enum Opinion<'a> {
+    /// None.
+    Own,
+    /// `e2fsck -fn` after recovery.
+    Check(&'a Path),
+    /// The same, and `e2fsck -fy` instead of our recovery.
+    Replay(&'a Path),
+}
+
+impl<'a> Opinion<'a> {
+    pub(crate) fn folder(self) -> Option<&'a Path> {
+        match self {
+            Opinion::Own => None,
+            Opinion::Check(folder) | Opinion::Replay(folder) => Some(folder),
+        }
+    }
+    pub(crate) fn wants_tree(self) -> bool {
+        matches!(self, Opinion::Replay(_))
+    }
+}

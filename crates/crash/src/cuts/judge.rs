@@ -1,0 +1,224 @@
+//! Recovery of one remainder, and the properties it must have.
+
+use super::{Cut, CutConfig, Tree, walk};
+use crate::CrashError;
+use rig::AnyModel;
+use rusqlite::Connection;
+use std::path::Path;
+use work::RunConfig;
+use work::fsck::{self, Verdict};
+use work::life::live;
+use work::run::DATABASE;
+use work::workload::sqlite::{self, Table, Transaction};
+use work::workload::{SqliteSpec, Workload};
+
+/// What was found of one cut.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Judgement {
+    /// Violated properties, each with its number and what was found. Empty: all is well.
+    pub violations: Vec<String>,
+    /// Acknowledged transactions that are missing from the table, if it can be read.
+    pub lost: Option<usize>,
+    /// Outside checkers that were not there.
+    pub unchecked: bool,
+}
+
+/// The findings of `PRAGMA integrity_check`, or why it could not run.
+type Integrity = Result<Option<String>, String>;
+
+/// What Varve's own recovery gives.
+struct Recovered {
+    tree: Tree,
+    integrity: Integrity,
+    table: Result<Table, String>,
+    model: AnyModel,
+}
+
+/// Recovers the remainder of `cut` and judges it. `folder` takes image files for the outside checker.
+///
+/// # Errors
+/// Something that is no property of the remainder failed, e.g. writing an image file.
+pub fn judge(
+    config: &CutConfig,
+    transactions: &[Transaction],
+    cut: &Cut,
+    folder: &Path,
+) -> Result<Judgement, CrashError> {
+    let spec = config.run.workload.parse::<Workload>()?.into_sqlite()?;
+    let model = config.run.stack.attach(cut.media.clone())?;
+    let repaired = folder.join("repaired");
+    rig::write_image(&model, &repaired)?;
+    let mut judgement = Judgement::default();
+    let recovered = match recover(config, &spec, model) {
+        Ok(recovered) => recovered,
+        Err(why) => {
+            judgement
+                .violations
+                .push(format!("R1: recovery by Varve fails: {why}"));
+            return Ok(judgement);
+        }
+    };
+    let opinions = second_opinions(
+        &config.run,
+        &recovered.tree,
+        &recovered.model,
+        &repaired,
+        folder,
+    )?;
+    judgement.violations.extend(opinions.violations);
+    judgement.unchecked = opinions.unchecked;
+    database(&recovered, transactions, cut, &mut judgement);
+    Ok(judgement)
+}
+
+fn recover(
+    config: &CutConfig,
+    spec: &SqliteSpec,
+    model: AnyModel,
+) -> Result<Recovered, CrashError> {
+    let life = live(&config.run, model, |stack, sqlite| {
+        let tree = walk(&stack.vfs)?;
+        let (integrity, table) = match sqlite.open(DATABASE) {
+            Ok(db) => examine(&db, spec),
+            Err(e) => (Err(e.to_string()), Err(e.to_string())),
+        };
+        Ok((tree, integrity, table))
+    })?;
+    let (tree, integrity, table) = life.value;
+    let model = life.model;
+    Ok(Recovered {
+        tree,
+        integrity,
+        table,
+        model,
+    })
+}
+
+/// What SQLite makes of the database, its own recovery included.
+fn examine(db: &Connection, spec: &SqliteSpec) -> (Integrity, Result<Table, String>) {
+    let modes = sqlite::set_modes(db, spec).map_err(|e| e.to_string());
+    let integrity = modes.and_then(|()| sqlite::integrity(db).map_err(|e| e.to_string()));
+    let table = sqlite::read_table(db).map_err(|e| e.to_string());
+    (integrity, table)
+}
+
+/// What outside checkers say.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Opinions {
+    /// Violations of R2 and R3.
+    pub violations: Vec<String>,
+    /// They are not installed.
+    pub unchecked: bool,
+}
+
+/// R3 and R2: of the image `repaired` that a cut has left, and of `tree` and `model`, which Varve's recovery has made of it. Needs
+/// room for image files in `folder`.
+///
+/// # Errors
+/// An image cannot be written, or a checker cannot be run.
+pub fn second_opinions(
+    config: &RunConfig,
+    tree: &Tree,
+    model: &AnyModel,
+    repaired: &Path,
+    folder: &Path,
+) -> Result<Opinions, CrashError> {
+    let mut opinions = Opinions::default();
+    let host = |source| CrashError::Host {
+        doing: "running e2fsck".into(),
+        source,
+    };
+    let ours = folder.join("recovered");
+    rig::write_image(model, &ours)?;
+    match fsck::e2fsck_check(&ours).map_err(host)? {
+        Verdict::Clean => {}
+        Verdict::NotInstalled => opinions.unchecked = true,
+        Verdict::Repaired(words) | Verdict::Findings(words) => {
+            opinions
+                .violations
+                .push(format!("R2: e2fsck -fn after Varve's recovery: {words}"));
+        }
+    }
+    if config
+        .stack
+        .scheme
+        .journal()
+        .is_some_and(|s| s.is_coalition())
+    {
+        // e2fsck refuses such a log.
+        return Ok(opinions);
+    }
+    match fsck::e2fsck_repair(repaired).map_err(host)? {
+        Verdict::NotInstalled => opinions.unchecked = true,
+        Verdict::Findings(words) => opinions
+            .violations
+            .push(format!("R3: e2fsck -fy gives up: {words}")),
+        Verdict::Clean | Verdict::Repaired(_) => {
+            let theirs = rig::load_image(repaired, &config.stack).map_err(CrashError::from);
+            let theirs =
+                theirs.and_then(|model| Ok(live(config, model, |s, _| Ok(walk(&s.vfs)?))?));
+            match theirs {
+                Ok(life) => opinions.violations.extend(differences(tree, &life.value)),
+                Err(why) => opinions
+                    .violations
+                    .push(format!("R3: what e2fsck leaves cannot be read: {why}")),
+            }
+        }
+    }
+    Ok(opinions)
+}
+
+/// What differs between the tree of Varve's recovery and that of `e2fsck -fy`, in words.
+pub(crate) fn differences(ours: &Tree, theirs: &Tree) -> Option<String> {
+    let paths: std::collections::BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+    let differing = paths
+        .into_iter()
+        .filter(|path| ours.get(*path) != theirs.get(*path));
+    let lines: Vec<String> = differing
+        .map(|p| format!("{p}: Varve {:?}, e2fsck {:?}", ours.get(p), theirs.get(p)))
+        .collect();
+    (!lines.is_empty()).then(|| format!("R3: trees differ: {}", lines.join("; ")))
+}
+
+/// S1 and S2.
+fn database(
+    recovered: &Recovered,
+    transactions: &[Transaction],
+    cut: &Cut,
+    judgement: &mut Judgement,
+) {
+    match &recovered.integrity {
+        Ok(None) => {}
+        Ok(Some(findings)) => judgement
+            .violations
+            .push(format!("S1: integrity_check: {findings}")),
+        Err(why) => judgement
+            .violations
+            .push(format!("S1: integrity_check fails: {why}")),
+    }
+    let table = match &recovered.table {
+        Ok(table) => table,
+        Err(why) => {
+            judgement
+                .violations
+                .push(format!("S2: the table cannot be read: {why}"));
+            return;
+        }
+    };
+    let matching = |count: usize| sqlite::table_after(transactions, count) == *table;
+    let acknowledged = cut.acknowledged;
+    let newest = (acknowledged + 1).min(transactions.len());
+    if let Some(count) = (0..=newest).rev().find(|&count| matching(count)) {
+        let lost = acknowledged.saturating_sub(count);
+        judgement.lost = Some(lost);
+        if lost > 0 {
+            judgement.violations.push(format!(
+                "S2: {lost} of {acknowledged} acknowledged transactions are lost"
+            ));
+        }
+    } else {
+        judgement
+            .violations
+            .push("S2: the table is that of no prefix of the transactions".into());
+    }
+}

@@ -1,0 +1,154 @@
+//! Names that a cut may leave where there is no journal of them but checkpoints and roll-forward (F2FS).
+//!
+//! A mount finds the names of the last checkpoint: those after some prefix of the operations. On top of that each file that was synced
+//! after it comes back as it was at that sync, by itself: its attributes, and if the checkpoint did not know it its name. Nothing else
+//! that happened in between comes along, also nothing older.
+//!
+//! - F1 a sync that needs more than its own inode (a directory, a link, a rename) is a checkpoint: then the prefix holds it;
+//! - F2 the newest completed sync of a file that is still there has to come back; one that is under way may; of a file that was
+//!   removed since (an unsynced removal) it may come back as well.
+
+use super::{Legal, Made, Replay};
+use crate::found::FoundView;
+use crate::model::{Entry, View};
+use crate::ops::Op;
+use crate::stamp::FileId;
+use std::collections::BTreeMap;
+use vfs::FileKind;
+
+/// Most combinations of what may come back that are tried on one prefix.
+const COMBINATIONS_MAX: usize = 256;
+
+/// A sync of one file, and what it covered.
+#[derive(Clone)]
+pub(super) struct SyncedFile {
+    /// Its number, from 1.
+    pub op: usize,
+    /// Operations on names until then.
+    count: usize,
+    /// The directory and the name in it.
+    parent: FileId,
+    name: String,
+    entry: Entry,
+    /// fdatasync: attributes may stay behind.
+    data_only: bool,
+}
+
+impl SyncedFile {
+    /// What `op`, the `number`th operation, covers, if it is the sync of a file.
+    pub fn of(op: &Op, number: usize, count: usize, view: &View) -> Option<SyncedFile> {
+        let (path, data_only) = match op {
+            Op::Fsync(path) => (path, false),
+            Op::Fdatasync(path) => (path, true),
+            _ => return None,
+        };
+        let (dir, name) = path.rsplit_once('/')?;
+        Some(SyncedFile {
+            op: number,
+            count,
+            parent: view.get(dir)?.id,
+            name: name.into(),
+            entry: view.get(path)?.clone(),
+            data_only,
+        })
+    }
+
+    /// Changes `view` as recovery does. False if it cannot: the directory is not there (F1).
+    fn come_back(&self, view: &mut View, attributes: bool) -> bool {
+        let known = |e: &&mut Entry| e.id == self.entry.id;
+        let mut there = false;
+        for entry in view.values_mut().filter(known) {
+            there = true;
+            if attributes {
+                *entry = self.entry.clone();
+            }
+        }
+        if there {
+            return true;
+        }
+        let dir = view
+            .iter()
+            .find(|(_, e)| e.id == self.parent && e.kind == FileKind::Dir);
+        let Some(dir) = dir.map(|(path, _)| path.clone()) else {
+            return false;
+        };
+        let path = format!("{dir}/{}", self.name);
+        if view.get(&path).is_some_and(|e| e.kind == FileKind::Dir) {
+            return false;
+        }
+        view.insert(path, self.entry.clone());
+        true
+    }
+}
+
+/// One thing that may come back to a file: the sync, and whether the attributes come along.
+type Return<'a> = Option<(&'a SyncedFile, bool)>;
+
+/// What may come back of each file that was synced after `base`.
+fn returns<'a>(task: &'a Replay, base: &Legal) -> Vec<Vec<Return<'a>>> {
+    let mut by_file: BTreeMap<FileId, Vec<&SyncedFile>> = BTreeMap::new();
+    for sync in task.synced.iter().filter(|s| s.count > base.count) {
+        by_file.entry(sync.entry.id).or_default().push(sync);
+    }
+    let exists = |id: FileId| task.state.view.values().any(|e| e.id == id);
+    let of_file = |(id, syncs): (FileId, Vec<&'a SyncedFile>)| {
+        let last = syncs
+            .iter()
+            .copied()
+            .filter(|s| s.op <= task.at.ended)
+            .max_by_key(|s| s.op);
+        let under_way = syncs.iter().copied().find(|s| s.op > task.at.ended);
+        let in_base = base.view.values().any(|e| e.id == id);
+        let mut choices: Vec<Return> = Vec::new();
+        if last.is_none() || !exists(id) || !task.fsync_counts {
+            choices.push(None);
+        }
+        for sync in under_way.into_iter().chain(last) {
+            choices.push(Some((sync, true)));
+            if sync.data_only && in_base {
+                choices.push(Some((sync, false)));
+            }
+        }
+        choices
+    };
+    by_file.into_iter().map(of_file).collect()
+}
+
+/// The names that fit what was found: the newest prefix, and what came back on top of it.
+pub(super) fn newest(task: &Replay, found: &FoundView, made: &Made) -> Option<Legal> {
+    let mut bases = task.legal().iter().rev();
+    bases.find_map(|base| on_top_of(task, base, found, made))
+}
+
+/// The same with the oldest prefix.
+pub(super) fn oldest(task: &Replay, found: &FoundView, made: &Made) -> Option<Legal> {
+    let mut bases = task.legal().iter();
+    bases.find_map(|base| on_top_of(task, base, found, made))
+}
+
+fn on_top_of(task: &Replay, base: &Legal, found: &FoundView, made: &Made) -> Option<Legal> {
+    let files = returns(task, base);
+    let all: usize = files.iter().map(Vec::len).product();
+    (0..all.min(COMBINATIONS_MAX)).find_map(|number| {
+        let legal = combination(base, &files, number)?;
+        legal.fits(found, made).then_some(legal)
+    })
+}
+
+/// The `number`th combination on top of `base`; `None` if recovery cannot bring it about.
+fn combination(base: &Legal, files: &[Vec<Return<'_>>], mut number: usize) -> Option<Legal> {
+    let mut chosen: Vec<(&SyncedFile, bool)> = Vec::new();
+    for choices in files {
+        chosen.extend(choices[number % choices.len()]);
+        number /= choices.len();
+    }
+    chosen.sort_by_key(|(sync, _)| sync.op);
+    let mut view = base.view.clone();
+    for (sync, attributes) in chosen {
+        if !sync.come_back(&mut view, attributes) {
+            return None;
+        }
+    }
+    // O7 is about the prefix: what came back on top of it says nothing of the others.
+    Some(Legal::new(base.count, base.op, &view))
+}

@@ -1,0 +1,309 @@
+//! `index.html` of a campaign: one self-contained page. Same report, same bytes.
+
+use super::report::{CampaignReport, CaseReport, Counts, FindingReport, ShrunkReport};
+use super::steps::{Fate, Level, Line};
+use crate::campaign::Losses;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use report::STYLE;
+
+const OWN_STYLE: &str = "td.bad,span.bad{color:#b42318;font-weight:600}td.text,th.text{text-align:left}\
+details{margin:.8rem 0;border-left:3px solid #d5dae0;padding-left:.8rem}summary{cursor:pointer}\
+pre{background:#f6f8fa;padding:.6rem;overflow-x:auto;white-space:pre-wrap;word-break:break-all}\
+table.steps{font:12.5px/1.4 ui-monospace,monospace}table.steps td{border:0;padding:.05rem .5rem;text-align:left}\
+tr.lost td,tr.torn td,tr.garbage td,tr.damaged td{background:#fde8e6}tr.kept td{background:#e7f5ea}tr.never td{color:#8b949e}\
+tr.op td{color:#0550ae}tr.cut td{background:#b42318;color:#fff}";
+
+/// Findings shown in full; the others stand in `results.json`.
+const FINDINGS_MAX: usize = 200;
+
+/// The report of a campaign as one HTML page.
+pub fn page(report: &CampaignReport) -> String {
+    let total = report.total();
+    let findings: Vec<_> = report.findings().collect();
+    let body = html! {
+        h1 { "Varve: " (report.command) }
+        p {
+            (report.cases.len()) " cases on " code { (report.profile) } ", seed " (report.seed) ". Bound: " (report.bound)
+            ". Times are virtual. A state is what one power cut may leave of the device; it is judged after recovery."
+        }
+        p { "Made by " code { (report.reproduce) } }
+        @if let Some(why) = &report.incomplete { p { b { "Incomplete: " (why) } } }
+        p {
+            @if report.is_blind() { span.bad { "The positive control shows no damage: the explorer is blind." } }
+            @else if report.is_clean() { b { "No violation in " (total.judged) " distinct states." } }
+            @else { span.bad { (total.violations) " states violate a rule, of " (total.judged) " judged." } }
+        }
+        h2 { "States" }
+        (states(report))
+        h2 { "Losses" }
+        p.note {
+            "What had ended before the cut and is gone after recovery, promised or not: mean over all states, and the most in one. "
+            "Acknowledged: covered by a completed sync. Age: from the newest operation that the recovered state holds to the cut."
+        }
+        (losses(report))
+        (troubles(report))
+        h2 { "Findings" }
+        @if findings.is_empty() { p { "None." } }
+        @for (case, finding) in findings.iter().take(FINDINGS_MAX) { (one_finding(case, finding)) }
+        @if findings.len() > FINDINGS_MAX {
+            p { (findings.len() - FINDINGS_MAX) " more findings stand in " code { "results.json" } "." }
+        }
+    };
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                title { "Varve: " (report.command) }
+                style { (PreEscaped(STYLE)) (PreEscaped(OWN_STYLE)) }
+            }
+            body { (body) }
+        }
+    };
+    page.into_string()
+}
+
+/// Scheme x class of workload.
+fn states(report: &CampaignReport) -> Markup {
+    let head = [
+        "cases",
+        "moments",
+        "enumerated",
+        "deduplicated",
+        "pruned",
+        "judged",
+        "beyond the bound",
+        "timed out",
+        "violations",
+    ];
+    let row = |cases: &[&CaseReport]| {
+        let mut sum = Counts::default();
+        cases.iter().for_each(|case| sum.add(&case.counts));
+        html! {
+            td { (cases.len()) } td { (sum.points) } td { (sum.enumerated) } td { (sum.deduplicated) } td { (sum.pruned) }
+            td { (sum.judged) } td { (sum.nested) } td { (sum.beyond) } td { (sum.timed_out) }
+            td.bad[sum.violations > 0 && cases.iter().any(|c| !c.control)] { (sum.violations) }
+        }
+    };
+    html! {
+        table {
+            thead { tr { th { "scheme" } th.text { "workload" } th.text { "device" } @for h in head { th { (h) } } } }
+            tbody {
+                @for ((scheme, class, device), cases) in report.groups(|c| (c.scheme.clone(), c.class.clone(), c.device.clone())) {
+                    tr { td { (scheme) } td.text { (class) } td.text { (device) } (row(&cases)) }
+                }
+                tr { th { "all" } td {} td {} (row(&report.cases.iter().collect::<Vec<_>>())) }
+            }
+        }
+    }
+}
+
+/// Class of workload x scheme, side by side.
+fn losses(report: &CampaignReport) -> Markup {
+    let head = [
+        "states",
+        "operations",
+        "most",
+        "KiB",
+        "most",
+        "age, ms",
+        "most",
+        "states with acknowledged loss",
+        "with old data",
+        "with foreign data",
+    ];
+    html! {
+        table {
+            thead { tr { th { "workload" } th.text { "device" } th.text { "scheme" } @for h in head { th { (h) } } } }
+            tbody {
+                @for ((class, device), cases) in report.groups(|c| (c.class.clone(), c.device.clone())) {
+                    @for (scheme, loss) in by_scheme(&cases) {
+                        tr { td { (class) } td.text { (device) } td.text { (scheme) } (loss_cells(&loss)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn by_scheme(cases: &[&CaseReport]) -> Vec<(String, Losses)> {
+    let mut rows: Vec<(String, Losses)> = Vec::new();
+    for case in cases {
+        match rows.iter_mut().find(|(scheme, _)| *scheme == case.scheme) {
+            Some((_, loss)) => loss.add(&case.loss()),
+            None => rows.push((case.scheme.clone(), case.loss())),
+        }
+    }
+    rows
+}
+
+fn loss_cells(loss: &Losses) -> Markup {
+    let mean =
+        |sum: u64, unit: f64| format!("{:.2}", sum as f64 / unit / loss.states.max(1) as f64);
+    let most = |n: u64, unit: f64| format!("{:.1}", n as f64 / unit);
+    let (kib, ms) = (1024.0, 1e6);
+    html! {
+        td { (loss.states) }
+        td { (mean(loss.ops, 1.0)) } td { (loss.ops_max) }
+        td { (mean(loss.bytes, kib)) } td { (most(loss.bytes_max, kib)) }
+        td { (mean(loss.age, ms)) } td { (most(loss.age_max, ms)) }
+        td.bad[loss.acked > 0] { (loss.acked) }
+        td { (loss.old) } td { (loss.foreign) }
+    }
+}
+
+/// Runs that failed, and what could not be written.
+fn troubles(report: &CampaignReport) -> Markup {
+    let failed: Vec<_> = report
+        .cases
+        .iter()
+        .filter(|c| !c.failures.is_empty())
+        .collect();
+    let unkept: Vec<_> = report
+        .cases
+        .iter()
+        .filter(|c| !c.not_kept.is_empty())
+        .collect();
+    let list = |case: &CaseReport, words: &[String]| {
+        html! {
+            li { "case " (case.number) ", " (case.scheme) ": " code { (case.workload) } ": " (words.join("; ")) }
+        }
+    };
+    html! {
+        @if !failed.is_empty() {
+            h2 { "Runs that failed" }
+            ul { @for case in failed { (list(case, &case.failures)) } }
+        }
+        @if !unkept.is_empty() {
+            h2 { "Not kept" }
+            p { "The exploration went on; these could not be written down:" }
+            ul { @for case in unkept { (list(case, &case.not_kept)) } }
+        }
+    }
+}
+
+fn one_finding(case: &CaseReport, finding: &FindingReport) -> Markup {
+    html! {
+        details {
+            summary {
+                b.bad { (finding.rule) } " " (case.scheme) @if case.control { " (positive control)" } " on " (case.device) ", case " (case.number) ", state "
+                code { (finding.state) } ": " (finding.violations.first().map_or("", String::as_str))
+            }
+            p { "Workload " code { (case.workload) } ", seed " (case.seed)
+                @if let Some(mutant) = &case.mutant { ", without the guard " code { (mutant) } }
+            }
+            @if let Some(folder) = &finding.folder { p { "Folder " code { (folder) } } }
+            ul { @for violation in &finding.violations { li { (violation) } } }
+            p { "Reproduce:" }
+            pre { "varve crash --repro '" (finding.line) "'" }
+            @if let Some(shrunk) = &finding.shrunk { (one_shrunk(shrunk)) }
+            details {
+                summary { "What had begun" }
+                ol { @for line in &finding.story { li { (line) } } }
+            }
+            (steps(&finding.steps))
+        }
+    }
+}
+
+fn one_shrunk(shrunk: &ShrunkReport) -> Markup {
+    html! {
+        details open {
+            summary {
+                "The same with less" @if let Some(ops) = shrunk.ops { ": " (ops) " operations" }
+                " (" (shrunk.states) " states judged" @if !shrunk.complete { ", budget used up" } ")"
+            }
+            pre { (shrunk.workload) }
+            ul { @for violation in &shrunk.violations { li { (violation) } } }
+            pre { "varve crash --repro '" (shrunk.line) "'" }
+            (steps(&shrunk.steps))
+        }
+    }
+}
+
+fn steps(levels: &[Level]) -> Markup {
+    html! {
+        @for level in levels {
+            p.note {
+                "Cut of the " (level.of) " at " (micros(level.cut_ns)) " us (" (level.moment())
+                "). Addresses are 4 KiB blocks." @if level.earlier > 0 { " " (level.earlier) " earlier commands are not shown." }
+            }
+            table.steps { tbody {
+                @let cut = level.lines.iter().position(|line| line.fate == Some(Fate::Never)).unwrap_or(level.lines.len());
+                @for (n, line) in level.lines.iter().enumerate() {
+                    @if n == cut { (cut_row()) }
+                    (step(line))
+                }
+                @if cut == level.lines.len() { (cut_row()) }
+            } }
+        }
+    }
+}
+
+fn cut_row() -> Markup {
+    html! { tr.cut { td colspan="4" { "power cut" } } }
+}
+
+fn step(line: &Line) -> Markup {
+    let class = match (line.number().as_str(), line.fate) {
+        (_, Some(fate)) => fate.word(),
+        ("", None) => "op",
+        _ => "",
+    };
+    let to = line.to_ns.map(micros).unwrap_or_default();
+    html! {
+        tr class=(class) {
+            td { (micros(line.from_ns)) ".." (to) }
+            td { (line.number()) }
+            td { (line.what) @if let Some(tid) = line.tid { " (tid " (tid) ")" } }
+            td {
+                @match line.fate {
+                    Some(fate) => (fate.to_string()),
+                    None if line.to_ns.is_none() => "under way",
+                    None => "",
+                }
+            }
+        }
+    }
+}
+
+fn micros(ns: u64) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::tests::{campaign, parts};
+    use super::*;
+
+    #[test]
+    fn the_page_holds_every_scheme_and_line_and_nothing_from_outside() {
+        let mut report = campaign();
+        parts().into_iter().for_each(|part| report.enter(part));
+        let text = page(&report);
+        assert_eq!(text, page(&report));
+        for (case, finding) in report.findings() {
+            assert!(text.contains(&finding.line) && text.contains(&case.scheme));
+        }
+        assert!(text.contains("create /a &amp; &lt;b&gt;") && !text.contains("<b>zero"));
+        assert!(text.contains("no space left on device") && text.contains("the run failed"));
+        for foreign in ["http:", "https:", "src=", "<script", "@import"] {
+            assert!(!text.contains(foreign), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_clean_campaign_says_so() {
+        let mut report = campaign();
+        report.enter(CaseReport {
+            counts: Counts {
+                judged: 12,
+                ..Counts::default()
+            },
+            ..CaseReport::default()
+        });
+        let text = page(&report);
+        assert!(text.contains("No violation in 12 distinct states") && text.contains("None."));
+    }
+}

@@ -1,0 +1,504 @@
+//! What a campaign found, as `results.json`. Reports of parts of a campaign (shards, workers) merge in any order.
+//!
+//! No wall time, date, host or path inside: same seed, same bytes (F1).
+
+use super::steps::Level;
+use crate::Loss;
+use crate::campaign::{Explored, Finding, Losses};
+use crate::case::Case;
+use crate::plan::Job;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+pub use report::results::SCHEMA;
+
+/// The whole file.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct CampaignReport {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// `crash`.
+    pub command: String,
+    /// The seed of the campaign.
+    pub seed: u64,
+    /// The devices, separated by spaces.
+    pub profile: String,
+    /// The command line that makes the same campaign again.
+    pub reproduce: String,
+    /// How far it looks, in words.
+    pub bound: String,
+    /// What ended it, and how much was complete then; absent if all was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
+    /// One entry per case, by number.
+    pub cases: Vec<CaseReport>,
+}
+
+/// One case.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct CaseReport {
+    /// Its number in the campaign.
+    pub number: u64,
+    /// Scheme, data mode included.
+    pub scheme: String,
+    /// Device.
+    pub device: String,
+    /// Class of the workload: `ace-1`, `mix`, `sqlite` ...
+    pub class: String,
+    /// The workload.
+    pub workload: String,
+    /// Its seed.
+    pub seed: u64,
+    /// A positive control, whose violations are expected.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub control: bool,
+    /// The guard that was left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mutant: Option<String>,
+    /// States.
+    pub counts: Counts,
+    /// What the cuts took, promised or not, by position: operations that had begun at the cut.
+    pub losses: BTreeMap<usize, Losses>,
+    /// Violations that were kept, by state.
+    pub findings: Vec<FindingReport>,
+    /// Why the run itself failed, if it did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
+    /// What could not be written down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_kept: Vec<String>,
+}
+
+/// How many states.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Moments at which the power was cut.
+    pub points: u64,
+    /// States that the bound names.
+    pub enumerated: u64,
+    /// Equal to one that was judged.
+    pub deduplicated: u64,
+    /// Left out because no recovery can tell them apart.
+    pub pruned: u64,
+    /// Recovered, mounted and judged.
+    pub judged: u64,
+    /// Of them, cuts inside of a recovery.
+    pub nested: u64,
+    /// Beyond the bound: not looked at.
+    pub beyond: u64,
+    /// Their judge hung or died.
+    pub timed_out: u64,
+    /// In violation of a rule, kept as findings or not.
+    pub violations: u64,
+}
+
+impl From<&Explored> for Counts {
+    fn from(explored: &Explored) -> Counts {
+        Counts {
+            points: explored.points,
+            enumerated: explored.enumerated,
+            deduplicated: explored.deduplicated,
+            pruned: explored.pruned,
+            judged: explored.judged,
+            nested: explored.nested,
+            beyond: explored.beyond,
+            timed_out: 0,
+            violations: explored.violations,
+        }
+    }
+}
+
+impl Counts {
+    /// The counts of both together.
+    pub fn add(&mut self, other: &Counts) {
+        self.points += other.points;
+        self.enumerated += other.enumerated;
+        self.deduplicated += other.deduplicated;
+        self.pruned += other.pruned;
+        self.judged += other.judged;
+        self.nested += other.nested;
+        self.beyond += other.beyond;
+        self.timed_out += other.timed_out;
+        self.violations += other.violations;
+    }
+}
+
+/// A state in violation of a rule.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct FindingReport {
+    /// Its id.
+    pub state: String,
+    /// The rule that the first violation names.
+    pub rule: String,
+    /// The violations.
+    pub violations: Vec<String>,
+    /// What the cut took.
+    pub loss: Loss,
+    /// The reproduction line.
+    pub line: String,
+    /// What had begun until the cut.
+    pub story: Vec<String>,
+    /// The commands around the cut, from the run to the innermost recovery.
+    pub steps: Vec<Level>,
+    /// The smallest case with the same violation that was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shrunk: Option<ShrunkReport>,
+    /// Name of its folder in the folder of findings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+}
+
+/// A smaller case.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct ShrunkReport {
+    /// Its reproduction line.
+    pub line: String,
+    /// Its workload.
+    pub workload: String,
+    /// Operations of the workload; absent if it is no script.
+    pub ops: Option<usize>,
+    /// Its state.
+    pub state: String,
+    /// Its violations.
+    pub violations: Vec<String>,
+    /// Its steps.
+    pub steps: Vec<Level>,
+    /// States that were judged for it.
+    pub states: u64,
+    /// The budget sufficed to try everything.
+    pub complete: bool,
+}
+
+/// Two reports that are not of one campaign.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the reports are of two campaigns: {field} is `{here}` and `{there}`")]
+pub struct MergeError {
+    field: &'static str,
+    here: String,
+    there: String,
+}
+
+impl CampaignReport {
+    /// An empty report.
+    pub fn new(seed: u64, profile: &str, reproduce: &str, bound: &str) -> CampaignReport {
+        CampaignReport {
+            schema: SCHEMA,
+            command: "crash".into(),
+            seed,
+            profile: profile.into(),
+            reproduce: reproduce.into(),
+            bound: bound.into(),
+            incomplete: None,
+            cases: Vec::new(),
+        }
+    }
+
+    /// Takes in a part of the same campaign. Parts may come in any order, and a case may come in parts.
+    ///
+    /// # Errors
+    /// A part of another campaign.
+    pub fn merge(&mut self, part: CampaignReport) -> Result<(), MergeError> {
+        for (field, here, there) in [
+            ("schema", self.schema.to_string(), part.schema.to_string()),
+            ("command", self.command.clone(), part.command),
+            ("seed", self.seed.to_string(), part.seed.to_string()),
+            ("profile", self.profile.clone(), part.profile),
+            ("reproduce", self.reproduce.clone(), part.reproduce),
+            ("bound", self.bound.clone(), part.bound),
+        ] {
+            if here != there {
+                return Err(MergeError { field, here, there });
+            }
+        }
+        self.incomplete = self.incomplete.take().or(part.incomplete);
+        part.cases.into_iter().for_each(|case| self.enter(case));
+        Ok(())
+    }
+
+    /// Enters a case, or a part of one.
+    pub fn enter(&mut self, case: CaseReport) {
+        match self.cases.binary_search_by_key(&case.number, |c| c.number) {
+            Err(place) => {
+                let mut fresh = CaseReport {
+                    findings: Vec::new(),
+                    failures: Vec::new(),
+                    not_kept: Vec::new(),
+                    ..case.clone()
+                };
+                fresh.collect(case);
+                self.cases.insert(place, fresh);
+            }
+            Ok(place) => {
+                let here = &mut self.cases[place];
+                here.counts.add(&case.counts);
+                for (position, losses) in &case.losses {
+                    here.losses.entry(*position).or_default().add(losses);
+                }
+                here.collect(case);
+            }
+        }
+    }
+
+    /// All findings, with their cases.
+    pub fn findings(&self) -> impl Iterator<Item = (&CaseReport, &FindingReport)> {
+        self.cases
+            .iter()
+            .flat_map(|case| case.findings.iter().map(move |finding| (case, finding)))
+    }
+
+    /// Whether every case ran, none violates a rule, and each positive control shows damage.
+    pub fn is_clean(&self) -> bool {
+        let bad = |c: &CaseReport| {
+            let wrong = c.counts.violations > 0 || !c.findings.is_empty();
+            c.counts.timed_out > 0 || !c.failures.is_empty() || (wrong && !c.control)
+        };
+        !self.is_blind() && !self.cases.iter().any(bad)
+    }
+
+    /// There were positive controls, and none showed any damage: nothing that was found clean is believed.
+    pub fn is_blind(&self) -> bool {
+        let mut controls = self.cases.iter().filter(|c| c.control).peekable();
+        controls.peek().is_some() && controls.all(|c| c.counts.violations == 0)
+    }
+
+    /// The sums over all cases but positive controls.
+    pub fn total(&self) -> Counts {
+        let mut total = Counts::default();
+        let cases = self.cases.iter().filter(|c| !c.control);
+        cases.for_each(|case| total.add(&case.counts));
+        total
+    }
+
+    /// Cases by what `key` makes of them, in the order of their first cases.
+    pub fn groups<K: Ord + Clone>(
+        &self,
+        key: impl Fn(&CaseReport) -> K,
+    ) -> Vec<(K, Vec<&CaseReport>)> {
+        let mut places: BTreeMap<K, usize> = BTreeMap::new();
+        let mut groups: Vec<(K, Vec<&CaseReport>)> = Vec::new();
+        for case in &self.cases {
+            let place = *places.entry(key(case)).or_insert(groups.len());
+            if place == groups.len() {
+                groups.push((key(case), Vec::new()));
+            }
+            groups[place].1.push(case);
+        }
+        groups
+    }
+
+    /// The bytes of `results.json`.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("plain data serialises");
+        text.push('\n');
+        text
+    }
+}
+
+impl CaseReport {
+    /// What the exploration of a job gave. Findings come by [`CaseReport::findings`], from [`FindingReport::new`] or from
+    /// a dossier.
+    pub fn new(job: &Job, explored: &Explored) -> CaseReport {
+        CaseReport {
+            counts: Counts::from(explored),
+            losses: explored.losses.clone(),
+            failures: explored.failure.iter().cloned().collect(),
+            ..CaseReport::of(job)
+        }
+    }
+
+    /// A job whose worker hung or died; `state` is the one that it was judging.
+    pub fn lost(job: &Job, state: Option<&str>, why: &str) -> CaseReport {
+        let state = state.unwrap_or("the run itself");
+        let mut case = CaseReport {
+            failures: vec![format!("state {state}: the worker is gone: {why}")],
+            ..CaseReport::of(job)
+        };
+        case.counts.timed_out = 1;
+        case
+    }
+
+    fn of(job: &Job) -> CaseReport {
+        let Case {
+            scheme,
+            device,
+            workload,
+            seed,
+            mutant,
+        } = job.case.clone();
+        CaseReport {
+            number: job.number as u64,
+            scheme,
+            device,
+            class: job.group.clone(),
+            workload,
+            seed,
+            control: job.control,
+            mutant,
+            ..CaseReport::default()
+        }
+    }
+
+    /// All positions together.
+    pub fn loss(&self) -> Losses {
+        let mut all = Losses::default();
+        self.losses.values().for_each(|l| all.add(l));
+        all
+    }
+
+    /// Takes the lists of a part, sorted and without doubles.
+    fn collect(&mut self, part: CaseReport) {
+        self.findings.extend(part.findings);
+        self.findings.sort_by(|a, b| a.order().cmp(&b.order()));
+        self.findings.dedup_by(|a, b| a.line == b.line);
+        for (list, more) in [
+            (&mut self.failures, part.failures),
+            (&mut self.not_kept, part.not_kept),
+        ] {
+            list.extend(more);
+            list.sort();
+            list.dedup();
+        }
+    }
+}
+
+impl FindingReport {
+    /// A finding with nothing but its line.
+    pub fn new(finding: &Finding, line: &str) -> FindingReport {
+        FindingReport {
+            state: finding.state.clone(),
+            rule: super::rule_of(&finding.violations).into(),
+            violations: finding.violations.clone(),
+            loss: finding.loss,
+            line: line.into(),
+            story: finding.story.clone(),
+            ..FindingReport::default()
+        }
+    }
+
+    /// By the numbers in the id, so that moment 9 comes before moment 10.
+    fn order(&self) -> (Vec<(u64, &str)>, &str) {
+        let level = |part| {
+            let part: &str = part;
+            let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+            (part[..digits].parse().unwrap_or(u64::MAX), &part[digits..])
+        };
+        (self.state.split('/').map(level).collect(), &self.line)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    fn part(number: u64, states: &[(&str, u64)]) -> CaseReport {
+        let mut case = CaseReport {
+            number,
+            scheme: ["none", "jbd2", "emmc"][number as usize % 3].into(),
+            device: "spec:emmc".into(),
+            class: ["ace-1", "mix"][number as usize / 3 % 2].into(),
+            workload: "create /a & <b>".into(),
+            seed: 7,
+            ..CaseReport::default()
+        };
+        for (state, ops) in states {
+            case.counts.judged += 1;
+            case.counts.violations += 1;
+            let losses = Losses {
+                states: 1,
+                ops: *ops,
+                ops_max: *ops,
+                ..Losses::default()
+            };
+            case.losses.entry(3).or_default().add(&losses);
+            case.findings.push(FindingReport {
+                state: (*state).into(),
+                rule: "O3".into(),
+                violations: vec![format!("O3: sector {ops} is \u{1} & <zero>")],
+                line: format!("varve-crash-1 state={state} workload={number}"),
+                story: vec!["task 0: create /a (done)".into()],
+                ..FindingReport::default()
+            });
+        }
+        case
+    }
+
+    /// Five cases, some of them in parts.
+    pub(in crate::finding) fn parts() -> Vec<CaseReport> {
+        let mut parts = vec![
+            part(0, &[("9.oldest", 1), ("10.newest", 3)]),
+            part(3, &[]),
+            part(0, &[("10.newest", 3), ("2.oldest/4.s1", 3)]),
+            part(2, &[("1.oldest", 0)]),
+            part(1, &[]),
+            part(4, &[("5.s2", 9)]),
+        ];
+        parts[1].failures = vec!["the run failed".into()];
+        parts[5].not_kept = vec!["image-before.img: no space left on device".into()];
+        parts
+    }
+
+    pub(in crate::finding) fn campaign() -> CampaignReport {
+        CampaignReport::new(7, "spec:emmc", "varve crash --quick", "subsets of 2")
+    }
+
+    #[test]
+    fn parts_merge_in_any_order() {
+        let parts = parts();
+        let whole = |order: &[usize]| {
+            let mut report = campaign();
+            for n in order {
+                let mut one = campaign();
+                one.enter(parts[*n].clone());
+                report.merge(one).unwrap();
+            }
+            report.to_json()
+        };
+        let first = whole(&[0, 1, 2, 3, 4, 5]);
+        assert_eq!(whole(&[5, 4, 3, 2, 1, 0]), first);
+        assert_eq!(whole(&[2, 5, 0, 3, 1, 4]), first);
+        let report: CampaignReport = serde_json::from_str(&first).unwrap();
+        let numbers: Vec<u64> = report.cases.iter().map(|c| c.number).collect();
+        assert_eq!(numbers, [0, 1, 2, 3, 4]);
+        let states: Vec<&str> = report.cases[0]
+            .findings
+            .iter()
+            .map(|f| f.state.as_str())
+            .collect();
+        assert_eq!(states, ["2.oldest/4.s1", "9.oldest", "10.newest"]);
+        let loss = report.cases[0].loss();
+        assert_eq!((loss.states, loss.ops, loss.ops_max), (4, 10, 3));
+        assert_eq!(report.total().violations, 6);
+        assert!(!report.is_clean());
+    }
+
+    #[test]
+    fn parts_of_two_campaigns_are_refused_by_name() {
+        let other = CampaignReport {
+            seed: 8,
+            ..campaign()
+        };
+        let why = campaign().merge(other).unwrap_err().to_string();
+        assert!(why.contains("seed is `7` and `8`"), "{why}");
+    }
+
+    #[test]
+    fn a_campaign_is_clean_only_without_any_trouble() {
+        let mut report = campaign();
+        report.enter(part(1, &[]));
+        assert!(report.is_clean());
+        for spoil in [
+            |c: &mut CaseReport| c.counts.timed_out = 1,
+            |c: &mut CaseReport| c.counts.violations = 1,
+            |c: &mut CaseReport| c.failures.push("x".into()),
+        ] {
+            let mut bad = report.clone();
+            spoil(&mut bad.cases[0]);
+            assert!(!bad.is_clean());
+        }
+        report.cases[0].control = true;
+        assert!(report.is_blind() && !report.is_clean());
+        report.cases[0].counts.violations = 3;
+        assert!(report.is_clean());
+        assert_eq!(report.total().violations, 0);
+    }
+}

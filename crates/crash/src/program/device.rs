@@ -1,0 +1,485 @@
+//! An image as the only file of a directory, which keeps every write and every sync.
+
+use super::Room;
+use crate::CrashError;
+use base::{Bytes, Ino, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
+use blockdev::spec::{Kind, Write};
+use blockdev::trace::{Step, What};
+use blockdev::{Caps, Class, Image, Trace};
+use rt::Mutex;
+use std::sync::Arc;
+use vfs::{
+    Attr, Creds, DirEntry, Errno, FallocateMode, FileFlags, FileKind, FileSystem, FsResult, FsStat,
+    RenameMode, SetAttr, Vfs,
+};
+
+/// What the file is called.
+pub const NAME: &str = "device";
+
+const ROOT: Ino = Ino(1);
+const DEVICE: Ino = Ino(2);
+const BLOCK: u64 = base::BLOCK_BYTES as u64;
+const SECTOR: u64 = SECTOR_BYTES as u64;
+/// Bytes of memory, generously: a command without its content, a block of the image, and another name for one.
+const COMMAND_KEPT: u64 = 512;
+const BLOCK_KEPT: u64 = BLOCK + 256;
+const ENTRY_KEPT: u64 = 64;
+/// A command begins and ends at times of its own; between them it is in flight.
+const SPAN: u64 = 10;
+
+/// A directory with one file, `device`: reading and writing it is reading and writing the image. Nothing else can be changed.
+///
+/// - D1: commands are kept in the order in which they are carried out; a sync covers what was written before it.
+/// - D2: bytes of a sector that a write leaves alone are written as they were: a device has no smaller unit.
+/// - D3: the recording stays within its room. The first command that does not fit fails, and all behind it: what is kept has no gap.
+pub struct DeviceFs {
+    caps: Caps,
+    bytes: u64,
+    tape: Mutex<Tape>,
+}
+
+struct Tape {
+    image: Image,
+    trace: Trace,
+    clock: u64,
+    room: Room,
+    /// A command did not fit.
+    over: bool,
+}
+
+impl DeviceFs {
+    /// Exposes `image`, `bytes` long, as a device with a volatile cache, no order and sectors that a cut leaves old or new. The recording
+    /// takes what is left of `room`.
+    pub fn new(image: Image, bytes: u64, room: Room) -> DeviceFs {
+        let caps = Caps {
+            sectors: bytes / SECTOR,
+            sector_bytes: SECTOR_BYTES as u32,
+            volatile_cache: true,
+            fua: false,
+            reliable_granule: None,
+            tear_granule: Some(SECTOR_BYTES as u32),
+            atomic_write_bytes: 0,
+            no_collateral: true,
+            packed: None,
+            cache_fifo: false,
+            barrier: false,
+            remap: None,
+            discard: true,
+            max_transfer_sectors: u64::MAX,
+        };
+        let trace = Trace {
+            start: image.clone(),
+            caps: caps.clone(),
+            steps: Vec::new(),
+        };
+        let tape = Tape {
+            image,
+            trace,
+            clock: SPAN,
+            room,
+            over: false,
+        };
+        DeviceFs {
+            caps,
+            bytes,
+            tape: Mutex::named("tape", tape),
+        }
+    }
+
+    /// Paths and open files on it, for a front door.
+    pub fn mounted(self: &Arc<DeviceFs>) -> Arc<Vfs> {
+        Vfs::new(self.clone())
+    }
+
+    /// What was written and synced so far.
+    pub fn trace(&self) -> Trace {
+        self.tape.lock().trace.clone()
+    }
+
+    /// Whether everything was recorded.
+    ///
+    /// # Errors
+    /// A command did not fit into the room (D3).
+    pub fn complete(&self) -> Result<(), CrashError> {
+        let tape = self.tape.lock();
+        if !tape.over {
+            return Ok(());
+        }
+        let steps = tape.trace.steps.len();
+        let what = format!("the recording of $VARVE_DEVICE, {steps} writes and syncs by now,");
+        Err(tape.room.error(what))
+    }
+
+    /// The promises of the device.
+    pub fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn attr(&self, ino: Ino) -> FsResult<Attr> {
+        let (kind, perm, nlink, size) = match ino {
+            ROOT => (FileKind::Dir, 0o755, 2, 0),
+            DEVICE => (FileKind::File, 0o666, 1, self.bytes),
+            _ => return Err(Errno::Stale.into()),
+        };
+        let then = rt::WallTime { secs: 0, nanos: 0 };
+        Ok(Attr {
+            ino,
+            kind,
+            perm,
+            nlink,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size,
+            sectors: size / SECTOR,
+            atime: then,
+            mtime: then,
+            ctime: then,
+            crtime: then,
+            generation: 0,
+            flags: FileFlags::default(),
+        })
+    }
+
+    fn file(&self, ino: Ino) -> FsResult<()> {
+        match ino {
+            DEVICE => Ok(()),
+            ROOT => Err(Errno::IsDir.into()),
+            _ => Err(Errno::Stale.into()),
+        }
+    }
+}
+
+impl Tape {
+    fn read(&self, offset: u64, buf: &mut [u8]) {
+        let mut at = offset;
+        let mut rest = buf;
+        while !rest.is_empty() {
+            let from = (at % BLOCK) as usize;
+            let n = rest.len().min(base::BLOCK_BYTES - from);
+            let (now, later) = rest.split_at_mut(n);
+            now.copy_from_slice(&self.image.block(at / BLOCK)[from..from + n]);
+            at += n as u64;
+            rest = later;
+        }
+    }
+
+    /// D3: room for a command with `content` bytes of its own that changes `blocks` blocks.
+    fn take(&mut self, content: u64, blocks: u64) -> FsResult<()> {
+        match (self.room).take(COMMAND_KEPT + content + blocks * BLOCK_KEPT) {
+            true => Ok(()),
+            false => {
+                self.over = true;
+                Err(Errno::Io.into())
+            }
+        }
+    }
+
+    /// Keeps a write of whole sectors; a discard has no content.
+    fn write(&mut self, lba: Lba, sectors: u64, kind: Kind, new: Option<Bytes>) -> FsResult<()> {
+        let end = lba.0 + sectors;
+        let blocks = lba.0 / SECTORS_PER_BLOCK..end.div_ceil(SECTORS_PER_BLOCK);
+        let prev: Vec<(u64, Bytes)> = match new {
+            Some(_) => blocks.map(|n| (n, self.image.block(n))).collect(),
+            // Of a discard those that are not zeros already.
+            None => self.image.blocks_in(blocks).collect(),
+        };
+        // What was there before stays, too: the image held it, and had its room.
+        let changed = prev.len() as u64;
+        match &new {
+            Some(bytes) => self.take(bytes.len() as u64, changed)?,
+            // At both ends a block may be cut.
+            None => self.take(changed * ENTRY_KEPT, 2)?,
+        }
+        for &(n, _) in &prev {
+            let first = (n * SECTORS_PER_BLOCK).max(lba.0);
+            let last = ((n + 1) * SECTORS_PER_BLOCK).min(end);
+            let to = ((first % SECTORS_PER_BLOCK) * SECTOR) as usize;
+            let from = ((first - lba.0) * SECTOR) as usize;
+            let len = ((last - first) * SECTOR) as usize;
+            self.image.edit_block(n, |block| match &new {
+                Some(bytes) => block[to..to + len].copy_from_slice(&bytes[from..from + len]),
+                None => block[to..to + len].fill(0),
+            });
+        }
+        let (start, end) = self.span();
+        let write = Write {
+            start,
+            end,
+            kind,
+            lba,
+            sectors,
+            new: new.into_iter().collect(),
+            prev,
+        };
+        let classes = vec![Class::Data; write.new.len()];
+        self.keep(What::Write(Arc::new(write)), classes, (start, end));
+        Ok(())
+    }
+
+    fn span(&mut self) -> (Time, Time) {
+        let start = self.clock;
+        self.clock += SPAN;
+        (Time(start), Time(start + SPAN - 1))
+    }
+
+    fn keep(&mut self, what: What, classes: Vec<Class>, (start, end): (Time, Time)) {
+        self.trace.steps.push(Step {
+            start,
+            end,
+            what,
+            classes,
+        });
+    }
+
+    fn flush(&mut self) -> FsResult<()> {
+        self.take(0, 0)?;
+        let span = self.span();
+        self.keep(What::Flush, Vec::new(), span);
+        Ok(())
+    }
+}
+
+impl FileSystem for DeviceFs {
+    fn root(&self) -> Ino {
+        ROOT
+    }
+    fn lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino> {
+        match (dir, name) {
+            (ROOT, b"." | b"..") => Ok(ROOT),
+            (ROOT, _) if name == NAME.as_bytes() => Ok(DEVICE),
+            (ROOT, _) => Err(Errno::NoEnt.into()),
+            _ => Err(Errno::NotDir.into()),
+        }
+    }
+    fn getattr(&self, ino: Ino) -> FsResult<Attr> {
+        self.attr(ino)
+    }
+    fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
+        match set.size {
+            Some(size) if size != self.bytes => Err(Errno::Perm.into()),
+            _ => self.attr(ino),
+        }
+    }
+    fn create(&self, _: Ino, _: &[u8], _: FileKind, _: u16, _: u32, _: Creds) -> FsResult<Attr> {
+        Err(Errno::Perm.into())
+    }
+    fn mkdir(&self, _: Ino, _: &[u8], _: u16, _: Creds) -> FsResult<Attr> {
+        Err(Errno::Perm.into())
+    }
+    fn symlink(&self, _: Ino, _: &[u8], _: &[u8], _: Creds) -> FsResult<Attr> {
+        Err(Errno::Perm.into())
+    }
+    fn readlink(&self, _: Ino) -> FsResult<Vec<u8>> {
+        Err(Errno::Inval.into())
+    }
+    fn link(&self, _: Ino, _: Ino, _: &[u8]) -> FsResult<Attr> {
+        Err(Errno::Perm.into())
+    }
+    fn unlink(&self, _: Ino, _: &[u8]) -> FsResult<()> {
+        Err(Errno::Perm.into())
+    }
+    fn rmdir(&self, _: Ino, _: &[u8]) -> FsResult<()> {
+        Err(Errno::Perm.into())
+    }
+    fn rename(&self, _: Ino, _: &[u8], _: Ino, _: &[u8], _: RenameMode) -> FsResult<()> {
+        Err(Errno::Perm.into())
+    }
+    fn readdir(&self, dir: Ino, from: u64, max: usize) -> FsResult<Vec<DirEntry>> {
+        if dir != ROOT {
+            return Err(Errno::NotDir.into());
+        }
+        let all = [
+            (ROOT, FileKind::Dir, "."),
+            (ROOT, FileKind::Dir, ".."),
+            (DEVICE, FileKind::File, NAME),
+        ];
+        let entries = (1..).zip(all).map(|(next, (ino, kind, name))| DirEntry {
+            ino,
+            kind,
+            name: name.into(),
+            next,
+        });
+        Ok(entries.skip(from as usize).take(max).collect())
+    }
+    fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
+        self.file(ino)?;
+        let n = (buf.len() as u64).min(self.bytes.saturating_sub(offset)) as usize;
+        self.tape.lock().read(offset, &mut buf[..n]);
+        Ok(n)
+    }
+    fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize> {
+        self.file(ino)?;
+        let n = (data.len() as u64).min(self.bytes.saturating_sub(offset)) as usize;
+        if n == 0 {
+            return match data.len() {
+                0 => Ok(0),
+                _ => Err(Errno::NoSpc.into()),
+            };
+        }
+        let mut tape = self.tape.lock();
+        // D2.
+        let first = offset / SECTOR;
+        let sectors = (offset + n as u64).div_ceil(SECTOR) - first;
+        let mut whole = vec![0; (sectors * SECTOR) as usize];
+        tape.read(first * SECTOR, &mut whole);
+        let from = (offset - first * SECTOR) as usize;
+        whole[from..from + n].copy_from_slice(&data[..n]);
+        tape.write(Lba(first), sectors, Kind::Normal, Some(whole.into()))?;
+        Ok(n)
+    }
+    fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
+        self.file(ino)?;
+        let end = offset.saturating_add(len).min(self.bytes);
+        match mode {
+            FallocateMode::Allocate | FallocateMode::KeepSize if end == offset + len => Ok(()),
+            FallocateMode::PunchHole | FallocateMode::ZeroRangeKeepSize => {
+                let (first, last) = (offset.div_ceil(SECTOR), end / SECTOR);
+                if first * SECTOR != offset || last * SECTOR != end {
+                    return Err(Errno::NotSup.into());
+                }
+                let sectors = last.saturating_sub(first);
+                if sectors > 0 {
+                    let mut tape = self.tape.lock();
+                    tape.write(Lba(first), sectors, Kind::Discard, None)?;
+                }
+                Ok(())
+            }
+            _ => Err(Errno::NotSup.into()),
+        }
+    }
+    fn open(&self, ino: Ino) -> FsResult<()> {
+        self.attr(ino).map(drop)
+    }
+    fn release(&self, ino: Ino) -> FsResult<()> {
+        self.attr(ino).map(drop)
+    }
+    fn fsync(&self, ino: Ino, _data_only: bool) -> FsResult<()> {
+        match ino {
+            DEVICE => self.tape.lock().flush(),
+            _ => Ok(()),
+        }
+    }
+    fn sync(&self) -> FsResult<()> {
+        self.tape.lock().flush()
+    }
+    fn writeback(&self, _older_than: Time) -> FsResult<()> {
+        Ok(())
+    }
+    fn dirty_pages(&self) -> u64 {
+        0
+    }
+    fn statfs(&self) -> FsResult<FsStat> {
+        Ok(FsStat {
+            block_bytes: base::BLOCK_BYTES as u32,
+            blocks: self.bytes / BLOCK,
+            blocks_free: 0,
+            blocks_available: 0,
+            inodes: 2,
+            inodes_free: 0,
+            name_bytes_max: 255,
+        })
+    }
+    fn unmount(&self) -> FsResult<()> {
+        // What was not synced stays open: the program's business.
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device() -> DeviceFs {
+        DeviceFs::new(Image::from_bytes(&[7; 8192]), 8192, Room::new(1 << 20))
+    }
+
+    #[test]
+    fn d3_what_does_not_fit_fails_and_all_behind_it() {
+        let device = DeviceFs::new(Image::new(), 1 << 20, Room::new(20_000));
+        for block in 0..2 {
+            let n = device.write(DEVICE, block * BLOCK, &[1; 4096]).unwrap();
+            assert_eq!(n, 4096);
+        }
+        device.fsync(DEVICE, false).unwrap();
+        device.complete().unwrap();
+        let errno = |result: FsResult<()>| result.unwrap_err().errno();
+        assert_eq!(
+            errno(device.write(DEVICE, 8192, &[1; 4096]).map(drop)),
+            Errno::Io
+        );
+        // There would be room for these.
+        assert_eq!(errno(device.fsync(DEVICE, false)), Errno::Io);
+        assert_eq!(errno(device.sync()), Errno::Io);
+        let punch = FallocateMode::PunchHole;
+        assert_eq!(errno(device.fallocate(DEVICE, punch, 0, 512)), Errno::Io);
+        let mut buf = [9; 2];
+        device.read(DEVICE, 8191, &mut buf).unwrap();
+        assert_eq!(buf, [1, 0], "nothing of it was carried out");
+        assert_eq!(device.trace().steps.len(), 3);
+        let why = device.complete().unwrap_err().to_string();
+        assert!(
+            why.contains("3 writes and syncs") && why.contains("--memory"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn d3_syncs_and_discards_take_room_too() {
+        let endless = |device: DeviceFs, command: &dyn Fn(&DeviceFs) -> FsResult<()>| {
+            let done = (0..10_000).take_while(|_| command(&device).is_ok()).count();
+            assert!(done > 1 && device.complete().is_err(), "{done}");
+        };
+        let device = || DeviceFs::new(Image::new(), 8192, Room::new(1 << 20));
+        endless(device(), &|d| d.fsync(DEVICE, true));
+        endless(device(), &|d| {
+            d.fallocate(DEVICE, FallocateMode::PunchHole, 0, 8192)
+        });
+        endless(device(), &|d| d.write(DEVICE, 0, &[1]).map(drop));
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_kept_in_whole_sectors() {
+        let device = device();
+        assert_eq!(device.write(DEVICE, 1000, &[1; 30]).unwrap(), 30);
+        device.fsync(DEVICE, true).unwrap();
+        let mut buf = [0; 40];
+        assert_eq!(device.read(DEVICE, 995, &mut buf).unwrap(), 40);
+        let expected = [&[7; 5][..], &[1; 30], &[7; 5]].concat();
+        assert_eq!(buf[..], expected);
+        let steps = device.trace().steps;
+        let [write] = steps[0].writes() else {
+            panic!("one write")
+        };
+        assert_eq!((write.lba, write.sectors), (Lba(1), 2));
+        assert_eq!((write.new[0][487], write.new[0][488]), (7, 1));
+        assert!(matches!(steps[1].what, What::Flush));
+        assert!(steps[0].end < steps[1].start);
+    }
+
+    #[test]
+    fn the_end_of_the_device_is_its_end() {
+        let device = device();
+        assert_eq!(device.write(DEVICE, 8190, &[1; 30]).unwrap(), 2);
+        assert_eq!(
+            device.write(DEVICE, 8192, &[1]).unwrap_err().errno(),
+            Errno::NoSpc
+        );
+        let mut buf = [9; 4];
+        assert_eq!(device.read(DEVICE, 8190, &mut buf).unwrap(), 2);
+        assert_eq!(buf, [1, 1, 9, 9]);
+        assert_eq!(device.read(DEVICE, u64::MAX, &mut buf).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_hole_reads_as_zeros_and_is_a_discard() {
+        let device = device();
+        let punch = FallocateMode::PunchHole;
+        device.fallocate(DEVICE, punch, 512, 4096).unwrap();
+        let mut buf = [1; 8192];
+        device.read(DEVICE, 0, &mut buf).unwrap();
+        assert_eq!((buf[511], buf[512], buf[4607], buf[4608]), (7, 0, 0, 7));
+        assert_eq!(device.trace().steps[0].writes()[0].kind, Kind::Discard);
+        assert!(device.fallocate(DEVICE, punch, 100, 4096).is_err());
+    }
+}

@@ -1,0 +1,178 @@
+//! The explorer end to end: one run, all its cuts, one oracle.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use rig::Fs;
+use std::process::Command;
+use varve_crash::campaign::{BATCH, Look, Reach, explore, judge};
+use varve_crash::case::{Case, Volumes};
+use varve_crash::ops::Op;
+use varve_crash::plan::PRESETS;
+use varve_crash::subject::Files;
+use varve_crash::{Script, Volume};
+
+fn case(scheme: &str, workload: &str, seed: u64) -> Case {
+    Case {
+        scheme: scheme.into(),
+        device: "spec:emmc".into(),
+        workload: workload.into(),
+        seed,
+        mutant: None,
+    }
+}
+
+const REACH: Reach = Reach {
+    mode: Look::Bounded,
+    draws: 0,
+    moments: 0,
+    subset_max: 2,
+    torn_max: 2,
+    states_max: 256,
+    prune: true,
+    fsck: true,
+    deep_one_in: 32,
+    nested: 1,
+    nested_one_in: 8,
+};
+
+#[test]
+fn a_small_mix_keeps_its_promises_under_every_preset() {
+    let mut volumes = Volumes::default();
+    for scheme in PRESETS {
+        let setup = case(scheme, "mix", 3).setup(&mut volumes).unwrap();
+        let explored = explore(&setup, &REACH, BATCH, &mut |_| {}).unwrap();
+        assert_eq!(explored.failure, None);
+        assert!(
+            explored.judged > 20 && explored.nested > 0,
+            "{scheme}: {explored:?}"
+        );
+        assert!(
+            explored.findings.is_empty(),
+            "{scheme}: {:?}",
+            explored.findings
+        );
+    }
+}
+
+/// Block maps, and a log whose end only transaction numbers tell, on a device that does its worst.
+#[test]
+fn a_small_mix_keeps_its_promises_on_ext3() {
+    let reach = Reach {
+        states_max: 48,
+        deep_one_in: 64,
+        nested_one_in: 32,
+        ..REACH
+    };
+    let mut volumes = Volumes::default();
+    let mut setup = case("jbd2", "mix", 3).setup(&mut volumes).unwrap();
+    setup.config.stack.fs = Fs::Ext3;
+    setup.volume = Volume::new(&setup.config.stack, &setup.config.target).unwrap();
+    let explored = explore(&setup, &reach, BATCH, &mut |_| {}).unwrap();
+    assert_eq!(explored.failure, None);
+    assert!(explored.judged > 20, "{explored:?}");
+    assert!(explored.findings.is_empty(), "{:?}", explored.findings);
+}
+
+/// Open files lose their names and others are cut short, by tasks that change the same blocks of the orphan file; recovery is cut, too.
+#[test]
+fn orphans_in_the_orphan_file_keep_the_promises() {
+    let task = |n: u64| {
+        let path = |k: u64| format!("/t{n}f{k}");
+        let round = |k: u64| {
+            let write = Op::Write {
+                path: path(k),
+                offset: 0,
+                len: 40 * 512,
+            };
+            let (cut, end) = (3 * 512 * k, Op::Unlink(path(k)));
+            let truncate = Op::Truncate {
+                path: path(k),
+                size: cut,
+            };
+            let hold = Op::Hold(path(k));
+            let sync = Op::Fsync(path(k));
+            let then = Op::Create(path(k + 10));
+            let sync_then = Op::Fsync(path(k + 10));
+            let create = Op::Create(path(k));
+            [create, write, sync, truncate, hold, end, then, sync_then]
+        };
+        (0..2).flat_map(round).collect::<Vec<_>>()
+    };
+    let mut volumes = Volumes::default();
+    for scheme in ["jbd2", "emmc", "jbd2+data=journal"] {
+        let mut setup = case(scheme, "mix", 3).setup(&mut volumes).unwrap();
+        let Some(volume) = with_orphan_file(&setup.volume) else {
+            return;
+        };
+        setup.volume = volume;
+        setup.subject = Box::new(Files {
+            script: Script::Fixed((0..3).map(task).collect()),
+        });
+        let reach = Reach {
+            states_max: 64,
+            ..REACH
+        };
+        let explored = explore(&setup, &reach, BATCH, &mut |_| {}).unwrap();
+        assert_eq!(explored.failure, None);
+        assert!(
+            explored.judged > 100 && explored.nested > 0,
+            "{scheme}: {explored:?}"
+        );
+        assert!(
+            explored.findings.is_empty(),
+            "{scheme}: {:?}",
+            explored.findings
+        );
+    }
+}
+
+/// The volume with an orphan file of e2fsprogs; `None`, said aloud, where that is not installed.
+fn with_orphan_file(volume: &Volume) -> Option<Volume> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("image");
+    let disk = volume.fresh(0).unwrap();
+    disk.write_image(volume.config().bytes, &path).unwrap();
+    let tune2fs = Command::new("tune2fs")
+        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+        .args(["-O", "orphan_file"])
+        .arg(&path)
+        .output();
+    match tune2fs {
+        Ok(done) => assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        ),
+        Err(e) => {
+            eprintln!("skipped: tune2fs: {e}");
+            return None;
+        }
+    }
+    Some(volume.continued(&volume.load(&path).unwrap()))
+}
+
+#[test]
+fn the_positive_control_shows_damage_and_each_finding_can_be_made_again() {
+    let setup = case("none", "mix", 3)
+        .setup(&mut Volumes::default())
+        .unwrap();
+    let explored = explore(&setup, &REACH, BATCH, &mut |_| {}).unwrap();
+    assert!(!explored.findings.is_empty(), "the explorer is blind");
+    for finding in explored.findings.iter().take(3) {
+        let id = finding.state.parse().unwrap();
+        let (state, again) = judge(&setup, &id).unwrap();
+        assert_eq!(again.violations, finding.violations, "{id}");
+        assert_eq!(state.oracle.story(), finding.story, "{id}");
+    }
+}
+
+#[test]
+fn the_size_of_a_batch_does_not_show() {
+    let setup = case("emmc", "mix", 1)
+        .setup(&mut Volumes::default())
+        .unwrap();
+    let [small, whole] = [7, BATCH].map(|batch| {
+        let explored = explore(&setup, &REACH, batch, &mut |_| {}).unwrap();
+        format!("{explored:?}")
+    });
+    assert_eq!(small, whole);
+}

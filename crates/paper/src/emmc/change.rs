@@ -1,0 +1,25 @@
+//! V: the size of the paper's change, which has no counterpart here.
+
+use super::job::{Job, Outcomes};
+use super::{Plan, published};
+use crate::PaperError;
+use crate::{Row, Section};
+
+/// Nothing has to run.
+pub fn jobs(_plan: &Plan) -> Vec<Job> {
+    Vec::new()
+}
+
+/// The row.
+///
+/// # Errors
+/// The committed table is wrong.
+pub fn section(_plan: &Plan, _outcomes: &Outcomes) -> Result<Section, PaperError> {
+    let table = published()?;
+    let lines = table.get("V", "lines changed in Linux 3.10", None);
+    Ok(Section {
+        title: "V: size of the change".into(),
+        rows: vec![Row::unmeasured(lines, None)],
+        ..Section::default()
+    })
+}

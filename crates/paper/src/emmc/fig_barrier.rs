@@ -1,0 +1,210 @@
+//! Fig 8: flush at the end against direct persistence, on the device alone.
+
+use super::barrier::{Barrier, SIZES_KIB, Size, Times};
+use super::characterised::{digits, percent};
+use super::job::{Job, Outcome, Outcomes, Work, outcome};
+use super::measure::mean;
+use super::plan::{DEVICE, FIG8, FIT, Plan};
+use super::published;
+use crate::PaperError;
+use crate::{Row, Section};
+use report::plot;
+
+const FIGURE: &str = "Fig 8";
+const SHARE: &str = "flush over the whole of a flush-at-end commit";
+const GAIN: &str = "write and flush over direct persistence of the same data";
+const MEAN: &str = "write and flush over direct persistence of the same data, mean below 128 KiB";
+const CALIBRATED: &str =
+    "timing fig8 was calibrated to this figure (docs/design/models.md, F1 to F3): no prediction";
+const FITTED: &str =
+    "timing paper-fit was fitted to other results of the paper, not to this figure";
+
+/// Cards with chips of one bit per cell and no work of the firmware at a flush, and with a flush three times as dear: name, change of the
+/// profile.
+const CARDS: [(&str, &str); 2] = [
+    (
+        "cheap flush",
+        "timing.fig8.flush_us=0,nand.timing.program_us=200",
+    ),
+    ("expensive flush", "timing.fig8.flush_us=3345"),
+];
+
+/// The standard device with both timing sets, and the two other cards.
+pub fn jobs(plan: &Plan) -> Vec<Job> {
+    let standard = plan.timings.map(|timing| job(plan, DEVICE, timing));
+    let others = CARDS.map(|(_, change)| job(plan, &format!("{DEVICE},{change}"), FIG8));
+    standard.into_iter().chain(others).collect()
+}
+
+fn job(plan: &Plan, device: &str, timing: &str) -> Job {
+    Job::Barrier(Barrier {
+        device: device.into(),
+        timing: timing.into(),
+        seed: plan.seed,
+    })
+}
+
+fn times<'a>(
+    plan: &Plan,
+    outcomes: &'a Outcomes,
+    device: &str,
+    timing: &str,
+) -> Result<&'a Times, PaperError> {
+    let job = job(plan, device, timing);
+    match outcome(outcomes, &job)? {
+        Outcome::Barrier(times) => Ok(times),
+        _ => Err(PaperError::Check(format!("{} has no times", job.key()))),
+    }
+}
+
+/// The figure.
+///
+/// # Errors
+/// A run is missing.
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
+    let mut section = Section {
+        title: "Fig 8: flush at the end and direct persistence".into(),
+        words: words(),
+        ..Section::default()
+    };
+    for timing in plan.timings {
+        let found = times(plan, outcomes, DEVICE, timing)?;
+        section.rows.extend(rows(&found.fresh, timing)?);
+        section.plots.push(plotted(&found.fresh, timing)?);
+        for (state, sizes) in [("fresh", &found.fresh), ("used", &found.used)] {
+            let caption = format!("{state} device, timing {timing}, microseconds");
+            section.tables.push((caption, head(), lines(sizes)));
+        }
+    }
+    for (card, change) in CARDS {
+        let found = times(plan, outcomes, &format!("{DEVICE},{change}"), FIG8)?;
+        let caption = format!("{card} ({change}), fresh, timing {FIG8}, microseconds");
+        section.tables.push((caption, head(), lines(&found.fresh)));
+    }
+    Ok(section)
+}
+
+fn words() -> Vec<String> {
+    vec![
+        "n KiB in one sequential write through the cache, flush, commit block with FUA; against the same n KiB with FUA, commit block with \
+         FUA. On the device model alone; means of 64 transactions one after another, after 16 that do not count. Rows are of a fresh \
+         device; a used one (all of it written once, a quarter again at random) stands beside it."
+            .into(),
+        format!("{CALIBRATED}: its rows show that the composed model agrees with what it was made from. {FITTED}."),
+    ]
+}
+
+fn rows(sizes: &[Size], timing: &str) -> Result<Vec<Row>, PaperError> {
+    let table = published()?;
+    let note = if timing == FIT { FITTED } else { CALIBRATED };
+    let name = |size: &Size| format!("{} KiB", size.kib);
+    let mut rows = Vec::new();
+    for size in sizes {
+        let of = name(size);
+        rows.push(
+            Row::judged(table.get(FIGURE, SHARE, Some(&of)), size.flush_share()).because(&format!(
+                "{}{}",
+                parts(size),
+                share_cause(timing)
+            )),
+        );
+    }
+    let small = sizes.iter().filter(|s| s.kib < 128).map(Size::gain);
+    let small = mean(&small.collect::<Vec<_>>());
+    let biggest = sizes
+        .iter()
+        .find(|s| s.kib == 64)
+        .map_or_else(String::new, parts);
+    rows.push(Row::judged(table.get(FIGURE, MEAN, None), small).because(&biggest));
+    for size in sizes {
+        let of = name(size);
+        rows.push(match size.kib >= 128 {
+            true => Row::judged(table.get(FIGURE, GAIN, Some(&of)), size.gain()).because(&format!(
+                "{}{}",
+                parts(size),
+                gain_cause(timing)
+            )),
+            false => Row::ours(FIGURE, GAIN, "gain", size.gain()).of(&of),
+        });
+    }
+    let noted = rows.into_iter().map(|row| row.timed(timing).noted(note));
+    Ok(noted.collect())
+}
+
+/// Of a share that is too small.
+fn share_cause(timing: &str) -> &'static str {
+    match timing == FIT {
+        true => {
+            "; in this set any cached write costs 410 us before its first block, and a flush 519 us with one block in the cache"
+        }
+        false => "",
+    }
+}
+
+/// Of a gain of direct persistence that does not end.
+fn gain_cause(timing: &str) -> &'static str {
+    match timing == FIT {
+        true => {
+            "; in this set a FUA write is programmed while the bus still transfers, a flush programs what had been transferred before"
+        }
+        false => "",
+    }
+}
+
+fn parts(size: &Size) -> String {
+    format!(
+        "of {} KiB: write {:.0}, flush {:.0}, commit block {:.0}, direct {:.0} us",
+        size.kib, size.write, size.flush, size.commit, size.direct
+    )
+}
+
+fn head() -> Vec<String> {
+    [
+        "KiB",
+        "write",
+        "flush",
+        "commit block",
+        "direct",
+        "its commit block",
+        "flush share",
+        "gain of direct",
+    ]
+    .map(String::from)
+    .into()
+}
+
+fn lines(sizes: &[Size]) -> Vec<Vec<String>> {
+    let line = |s: &Size| {
+        let mut line = vec![s.kib.to_string()];
+        let times = [s.write, s.flush, s.commit, s.direct, s.direct_commit];
+        line.extend(times.map(|us| digits(us, 0)));
+        line.extend([percent(s.flush_share()), percent(s.gain())]);
+        line
+    };
+    sizes.iter().map(line).collect()
+}
+
+fn plotted(sizes: &[Size], timing: &str) -> Result<(String, String), PaperError> {
+    let parts = [
+        "write",
+        "flush",
+        "commit block",
+        "direct write",
+        "direct commit block",
+    ];
+    let mut bars = Vec::new();
+    for (kib, s) in SIZES_KIB.iter().zip(sizes) {
+        let ms = |us: f64| us / 1e3;
+        bars.push((
+            format!("{kib} F"),
+            vec![ms(s.write), ms(s.flush), ms(s.commit), 0.0, 0.0],
+        ));
+        bars.push((
+            format!("{kib} D"),
+            vec![0.0, 0.0, 0.0, ms(s.direct), ms(s.direct_commit)],
+        ));
+    }
+    let title = format!("A commit of n KiB, timing {timing}");
+    let svg = plot::stacked_bars(&title, "ms", &parts.map(String::from), &bars)?;
+    Ok(("F: flush at the end, D: direct persistence.".into(), svg))
+}

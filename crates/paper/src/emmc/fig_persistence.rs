@@ -1,0 +1,155 @@
+//! Fig 14: how much shorter the mean persistence path is with flush-ahead commit alone.
+
+use super::job::{Job, Outcomes, run_of};
+use super::measure::{PARTS, blocks_per_commit, decrease, mean, parts_us};
+use super::plan::{Pace, Plan, Source};
+use super::published;
+use crate::PaperError;
+use crate::{Row, Section};
+use report::plot;
+use report::results::Run;
+
+const FIGURE: &str = "Fig 14";
+const BASE: &str = "jbd2";
+const SCHEMES: [(&str, &str); 4] = [
+    ("flush-ahead", "flush-ahead commit"),
+    ("coalition", "journal coalition"),
+    ("emmc", "both"),
+    ("adaptive", "the adaptive order"),
+];
+
+/// Each app, busy.
+pub fn jobs(plan: &Plan) -> Vec<Job> {
+    let mut all = Vec::new();
+    for timing in plan.timings {
+        for source in plan.sources() {
+            let schemes = [BASE].into_iter().chain(SCHEMES.map(|(s, _)| s));
+            all.extend(schemes.map(|s| plan.run(&source, s, timing, Pace::BUSY)));
+        }
+    }
+    all
+}
+
+/// The figure.
+///
+/// # Errors
+/// A run is missing.
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
+    let mut section = Section {
+        title: "Fig 14: data persistence time".into(),
+        words: vec![
+            "The mean time of a sync, whatever it covers; the app is busy as for Fig 13. The paper shows flush-ahead commit alone.".into(),
+        ],
+        ..Section::default()
+    };
+    for timing in plan.timings {
+        let paths = Paths::take(plan, outcomes, timing)?;
+        let mut shown: Vec<(String, Vec<f64>)> = Vec::new();
+        for (n, (scheme, words)) in SCHEMES.iter().enumerate() {
+            section.rows.extend(paths.rows(n, words, timing)?);
+            let left = paths.decreases(n).iter().map(|d| 1.0 - d).collect();
+            shown.push(((*scheme).into(), left));
+        }
+        let names: Vec<String> = paths.sources.iter().map(Source::short).collect();
+        let title = format!("Mean time of a sync over the baseline's, timing {timing}");
+        let svg = plot::grouped_bars(&title, "fraction", &names, &shown)?;
+        section.plots.push(("Less is better.".into(), svg));
+        section.tables.push(paths.listed(timing));
+    }
+    Ok(section)
+}
+
+/// All runs of one timing set.
+struct Paths<'a> {
+    sources: Vec<Source>,
+    base: Vec<&'a Run>,
+    /// As [`SCHEMES`], then by source.
+    schemes: Vec<Vec<&'a Run>>,
+}
+
+impl<'a> Paths<'a> {
+    fn take(plan: &Plan, outcomes: &'a Outcomes, timing: &str) -> Result<Paths<'a>, PaperError> {
+        let sources = plan.sources();
+        let runs = |scheme: &str| -> Result<Vec<&'a Run>, PaperError> {
+            let run = |s| run_of(outcomes, &plan.run(s, scheme, timing, Pace::BUSY));
+            sources.iter().map(run).collect()
+        };
+        let base = runs(BASE)?;
+        let schemes = SCHEMES
+            .iter()
+            .map(|(s, _)| runs(s))
+            .collect::<Result<_, _>>()?;
+        Ok(Paths {
+            sources,
+            base,
+            schemes,
+        })
+    }
+
+    fn decreases(&self, scheme: usize) -> Vec<f64> {
+        let mean = |run: &Run| run.latency_us.fsync.mean;
+        let pairs = self.base.iter().zip(&self.schemes[scheme]);
+        pairs
+            .map(|(base, run)| decrease(mean(base), mean(run)))
+            .collect()
+    }
+
+    fn rows(&self, scheme: usize, words: &str, timing: &str) -> Result<Vec<Row>, PaperError> {
+        let table = published()?;
+        let item = format!("decrease of the data persistence time by {words}");
+        let decreases = self.decreases(scheme);
+        let mut rows: Vec<Row> = Vec::new();
+        for (n, source) in self.sources.iter().enumerate() {
+            let row = match SCHEMES[scheme].0 {
+                "flush-ahead" => source
+                    .row(table.get(FIGURE, &item, Some(source.app)), decreases[n])
+                    .because(&why(self.base[n], self.schemes[scheme][n])),
+                _ => source.ours(FIGURE, &item, "fraction", decreases[n]),
+            };
+            rows.push(row.timed(timing));
+        }
+        let generated = self.sources.iter().zip(&decreases);
+        let generated = generated.filter(|(s, _)| s.is_generated());
+        let all: Vec<f64> = generated.map(|(_, d)| *d).collect();
+        let item = format!("{item}, mean over the apps");
+        rows.push(Row::ours(FIGURE, &item, "fraction", mean(&all)).timed(timing));
+        Ok(rows)
+    }
+
+    /// One sync in its parts.
+    fn listed(&self, timing: &str) -> crate::Listed {
+        let head = ["app", "scheme"].into_iter().chain(PARTS);
+        let head = head.chain(["mean", "log blocks a commit"]);
+        let mut lines = Vec::new();
+        for (n, source) in self.sources.iter().enumerate() {
+            for run in [&self.base]
+                .into_iter()
+                .chain(&self.schemes)
+                .map(|all| all[n])
+            {
+                let parts = PARTS.map(|part| format!("{:.0}", parts_us(run, &[part])));
+                let mut line = vec![source.name(), run.scheme.clone()];
+                line.extend(parts);
+                line.push(format!("{:.0}", run.latency_us.fsync.mean));
+                line.push(format!("{:.1}", blocks_per_commit(run)));
+                lines.push(line);
+            }
+        }
+        let caption = format!("One sync in its parts, mean microseconds, timing {timing}.");
+        (caption, head.map(String::from).collect(), lines)
+    }
+}
+
+/// What flush-ahead commit saves and what it costs, from the parts of both.
+pub(super) fn why(base: &Run, ahead: &Run) -> String {
+    let parts = |run, part| parts_us(run, &[part]);
+    let gone = parts(base, "flush") - parts(ahead, "flush");
+    let commit = parts(base, "commit-record") - parts(ahead, "commit-record");
+    let log = parts(ahead, "log") - parts(base, "log");
+    format!(
+        "of {:.0} us the flush saves {gone:.0} and the commit block {commit:.0}, and the log, {:.1} blocks in one packed FUA command instead \
+         of the cache, costs {log:.0} more",
+        base.latency_us.fsync.mean,
+        blocks_per_commit(ahead)
+    )
+}

@@ -1,0 +1,202 @@
+//! VI.F, power: what a board with each scheme takes, estimated from counted operations.
+
+use super::job::{Job, Outcomes, run_of};
+use super::measure::{mean, ratio};
+use super::plan::{Pace, Plan, Source};
+use super::published;
+use crate::PaperError;
+use crate::energy::{Counts, Energy, EnergyModel, PARTS};
+use crate::{Row, Section, number};
+use report::results::Run;
+
+const FIGURE: &str = "VI.F";
+const ITEM: &str = "difference of the energy of the whole board, absolute";
+/// Compared on the board: the baseline and the paper's system.
+const BOARD: [&str; 2] = ["jbd2", "emmc"];
+/// Compared at the storage device.
+const DEVICE: [&str; 6] = [
+    "jbd2",
+    "coalition",
+    "flush-ahead",
+    "emmc",
+    "adaptive",
+    "none",
+];
+const ESTIMATE: &str = "estimate from a model";
+
+/// The apps at their recorded pace, so that both systems take the same time; and busy, where the storage device is at work.
+pub fn jobs(plan: &Plan) -> Vec<Job> {
+    let mut all = Vec::new();
+    for timing in plan.timings {
+        for source in plan.sources() {
+            all.extend(BOARD.map(|s| plan.run(&source, s, timing, Pace::Recorded)));
+            all.extend(DEVICE.map(|s| plan.run(&source, s, timing, Pace::BUSY)));
+        }
+    }
+    all
+}
+
+/// Mean power of the board in both systems, watts, of each app.
+struct Boards {
+    apps: Vec<(Source, [f64; 2])>,
+}
+
+impl Boards {
+    fn of(
+        plan: &Plan,
+        outcomes: &Outcomes,
+        timing: &str,
+        model: &EnergyModel,
+    ) -> Result<Boards, PaperError> {
+        let mut apps = Vec::new();
+        for source in plan.sources() {
+            let mut watts = [0.0; 2];
+            for (watt, scheme) in watts.iter_mut().zip(BOARD) {
+                let run = run_of(outcomes, &plan.run(&source, scheme, timing, Pace::Recorded))?;
+                let energy = model.of(&Counts::of(run));
+                *watt = ratio(energy.whole_j(), run.virtual_seconds);
+            }
+            apps.push((source, watts));
+        }
+        Ok(Boards { apps })
+    }
+    fn difference(&self) -> f64 {
+        let each = self.apps.iter().map(|(_, [a, b])| ratio(b - a, *a).abs());
+        mean(&each.collect::<Vec<_>>())
+    }
+    /// Power of a board without card at which the card's difference would be 1 % of it, watts.
+    fn one_percent_at(&self) -> f64 {
+        let each = self.apps.iter().map(|(_, [a, b])| (b - a).abs() / 0.01);
+        mean(&each.collect::<Vec<_>>())
+    }
+}
+
+/// The section.
+///
+/// # Errors
+/// A run is missing.
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
+    let mut section = Section {
+        title: "VI.F: power".into(),
+        words: words(),
+        ..Section::default()
+    };
+    for timing in plan.timings {
+        board(plan, outcomes, timing, &mut section)?;
+        device(plan, outcomes, timing, &mut section)?;
+    }
+    Ok(section)
+}
+
+fn words() -> Vec<String> {
+    [
+        "An estimate from a model, not a measurement: each counted operation (page read, program and erase of the chips, byte on the \
+         bus, time with a command under way) has a constant with its source (docs/design/energy.md), the rest of the board a constant power. \
+         The difference between two schemes on one board is that of the card alone.",
+        "The apps run at their recorded pace, so that every system takes the same time, as at a meter on the board's supply; the \
+         difference is that of mean power. A second row takes the constants that make the difference largest.",
+    ]
+    .map(String::from)
+    .into()
+}
+
+fn board(
+    plan: &Plan,
+    outcomes: &Outcomes,
+    timing: &str,
+    section: &mut Section,
+) -> Result<(), PaperError> {
+    let table = published()?;
+    let typical = Boards::of(plan, outcomes, timing, &EnergyModel::TYPICAL)?;
+    let largest = Boards::of(plan, outcomes, timing, &EnergyModel::LARGEST_DIFFERENCE)?;
+    let ours = |item: &str, unit: &str, measured: f64| {
+        Row::ours(FIGURE, item, unit, measured)
+            .timed(timing)
+            .noted(ESTIMATE)
+    };
+    section.rows.extend([
+        Row::judged(table.get(FIGURE, ITEM, None), typical.difference())
+            .timed(timing)
+            .noted(ESTIMATE),
+        ours(
+            "the same with the constants that make it largest",
+            "fraction",
+            largest.difference(),
+        ),
+        ours(
+            "power of a board at which the card's difference is 1 % of it",
+            "W",
+            typical.one_percent_at(),
+        ),
+    ]);
+    let lines = typical.apps.iter().map(|(source, [a, b])| {
+        let change = 100.0 * ratio(b - a, *a);
+        vec![
+            source.name(),
+            number(*a),
+            number(*b),
+            format!("{change:+.4}"),
+        ]
+    });
+    let head = ["app", "jbd2 (W)", "emmc (W)", "difference (%)"];
+    section.tables.push((
+        format!("Mean power of the board, timing {timing}"),
+        head.map(String::from).into(),
+        lines.collect(),
+    ));
+    Ok(())
+}
+
+/// Energy of the card of all apps together, by scheme, for each 1000 fsyncs.
+fn device(
+    plan: &Plan,
+    outcomes: &Outcomes,
+    timing: &str,
+    section: &mut Section,
+) -> Result<(), PaperError> {
+    let mut lines = Vec::new();
+    for scheme in DEVICE {
+        let (mut counts, mut fsyncs) = (Counts::default(), 0);
+        for source in plan.sources() {
+            let run = run_of(outcomes, &plan.run(&source, scheme, timing, Pace::BUSY))?;
+            counts = counts + Counts::of(run);
+            fsyncs += syncs(run);
+        }
+        let energy = EnergyModel::TYPICAL.of(&counts);
+        let per_1000 = |joules: f64| 1000.0 * ratio(joules, fsyncs as f64);
+        let row = Row::ours(
+            FIGURE,
+            "storage device alone, busy apps, each 1000 fsyncs",
+            "J",
+            per_1000(energy.device_j()),
+        );
+        section
+            .rows
+            .push(row.of(scheme).timed(timing).noted(ESTIMATE));
+        lines.push(line(scheme, &energy, &per_1000));
+    }
+    let head = ["scheme"].into_iter().chain(PARTS).chain(["all"]);
+    section.tables.push((
+        format!("Storage device, joules each 1000 fsyncs of the busy apps, timing {timing}"),
+        head.map(String::from).collect(),
+        lines,
+    ));
+    Ok(())
+}
+
+fn line(scheme: &str, energy: &Energy, per_1000: &dyn Fn(f64) -> f64) -> Vec<String> {
+    let parts = PARTS.map(|part| number(per_1000(energy.parts[part])));
+    let all = number(per_1000(energy.device_j()));
+    [scheme.to_string()]
+        .into_iter()
+        .chain(parts)
+        .chain([all])
+        .collect()
+}
+
+/// Number of fsync calls of a run.
+fn syncs(run: &Run) -> u64 {
+    run.ops_by_kind
+        .get("fsync")
+        .map_or(run.ops, |kind| kind.ops)
+}

@@ -1,0 +1,174 @@
+//! Fig 15: transactions per second of SQLite, by kind of transaction.
+//!
+//! With Mobibench's parameters, as the paper names its SQLite benchmark only by reference: one row a transaction, rollback journal that is truncated
+//! (Mobibench's and Android's default then), `synchronous=FULL`. The other journal modes are rows without a published value.
+
+use super::job::{Job, Outcomes, run_of};
+use super::measure::ratio;
+use super::plan::Plan;
+use super::published;
+use crate::PaperError;
+use crate::{Row, Section};
+use report::plot;
+use report::results::Run;
+use work::workload::JournalMode;
+
+const FIGURE: &str = "Fig 15";
+const BASE: &str = "jbd2";
+const BOTH: &str = "emmc";
+const KINDS: [&str; 3] = ["insert", "update", "delete"];
+/// Journal mode of the published rows.
+const MODE: JournalMode = JournalMode::Truncate;
+
+/// Every kind in every journal mode, on the baseline and on both together.
+pub fn jobs(plan: &Plan) -> Vec<Job> {
+    let mut all = Vec::new();
+    for timing in plan.timings {
+        for &mode in JournalMode::ALL {
+            for kind in KINDS {
+                all.extend([BASE, BOTH].map(|scheme| job(plan, kind, mode, scheme, timing)));
+            }
+        }
+    }
+    all
+}
+
+fn job(plan: &Plan, kind: &str, mode: JournalMode, scheme: &str, timing: &str) -> Job {
+    let text = format!("mobibench:{kind},journal={}", mode.word());
+    plan.workload(&text, scheme, timing)
+}
+
+/// The figure.
+///
+/// # Errors
+/// A run is missing.
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
+    let mut section = Section {
+        title: "Fig 15: SQLite".into(),
+        words: vec![WORDS.into()],
+        ..Section::default()
+    };
+    for timing in plan.timings {
+        let mut bars = Vec::new();
+        for &mode in JournalMode::ALL {
+            let mut gains = Vec::new();
+            for kind in KINDS {
+                let of = |scheme| run_of(outcomes, &job(plan, kind, mode, scheme, timing));
+                let (base, both) = (of(BASE)?, of(BOTH)?);
+                let gain = ratio(both.ops_per_s, base.ops_per_s) - 1.0;
+                gains.push(gain * 100.0);
+                section
+                    .rows
+                    .push(row(kind, mode, gain, base, both)?.timed(timing));
+            }
+            bars.push((mode.word().to_string(), gains));
+        }
+        let title = format!("SQLite, both over the baseline, timing {timing}");
+        let svg = plot::grouped_bars(&title, "gain, %", &KINDS.map(String::from), &bars)?;
+        section.plots.push((
+            "Transactions per second by journal mode: more is better.".into(),
+            svg,
+        ));
+        section.tables.push(parts(plan, outcomes, timing)?);
+    }
+    Ok(section)
+}
+
+fn row(
+    kind: &str,
+    mode: JournalMode,
+    gain: f64,
+    base: &Run,
+    both: &Run,
+) -> Result<Row, PaperError> {
+    let item = format!("SQLite {kind}, transactions per second of both over the baseline");
+    if mode == MODE {
+        let table = published()?;
+        let published = table.get(FIGURE, &item, None);
+        let cause = cause(base, both, published.value.unwrap_or_default());
+        return Ok(Row::judged(published, gain).because(&cause));
+    }
+    let row = Row::ours(FIGURE, &item, "gain", gain);
+    Ok(row.of(&format!("journal={}", mode.word())))
+}
+
+/// Time of a transaction in its syncs, in milliseconds, and what they consist of.
+fn cause(base: &Run, both: &Run, published: f64) -> String {
+    let words = |run: &Run| {
+        let parts = ["data", "log", "flush", "commit-record"].map(|part| {
+            let us = run.fsync_us.get(part).copied().unwrap_or_default();
+            format!("{part} {us:.0}")
+        });
+        let share = ratio(
+            run.latency_us.fsync.mean * syncs(run),
+            run.virtual_seconds * 1e6,
+        );
+        format!(
+            "{:.1} syncs a transaction are {:.0} % of its time, one is {:.0} us ({})",
+            ratio(syncs(run), run.ops as f64),
+            share * 100.0,
+            run.latency_us.fsync.mean,
+            parts.join(", ")
+        )
+    };
+    format!(
+        "baseline: {}; both: {}. The three kinds make the same syncs, so that their gains are alike, and those of the syncs alone: SQLite's CPU \
+         time costs no virtual time. {:.1} ms a transaction that no scheme changes would make the published gain of it; the paper does not \
+         break a transaction down, so what they would be is not explained",
+        words(base),
+        words(both),
+        unchanged_ms(base, both, published)
+    )
+}
+
+/// Milliseconds a transaction that would have to be added to both for the gain to be `gain`.
+fn unchanged_ms(base: &Run, both: &Run, gain: f64) -> f64 {
+    let (base, both) = (ratio(1e3, base.ops_per_s), ratio(1e3, both.ops_per_s));
+    ratio(base - (1.0 + gain) * both, gain)
+}
+
+/// Number of syncs of a run: what was waited for over the mean.
+fn syncs(run: &Run) -> f64 {
+    let waited = ["fsync-data", "fsync-commit", "fsync-home", "fsync-flush"];
+    let waited = waited.map(|cause| run.waits_us.get(cause).copied().unwrap_or_default());
+    ratio(waited.iter().sum(), run.latency_us.fsync.mean)
+}
+
+/// What a transaction of the published mode costs in blocks, commands and time.
+fn parts(plan: &Plan, outcomes: &Outcomes, timing: &str) -> Result<crate::Listed, PaperError> {
+    let head = [
+        "kind", "scheme", "per s", "blocks", "flushes", "FUA", "sync, us", "data", "log", "flush",
+        "record",
+    ];
+    let mut lines = Vec::new();
+    for kind in KINDS {
+        for scheme in [BASE, BOTH] {
+            let run = run_of(outcomes, &job(plan, kind, MODE, scheme, timing))?;
+            let per = |n: u64| format!("{:.2}", ratio(n as f64, run.ops as f64));
+            let us =
+                |part: &str| format!("{:.0}", run.fsync_us.get(part).copied().unwrap_or_default());
+            let commands = &run.device.commands;
+            lines.push(vec![
+                kind.into(),
+                scheme.into(),
+                format!("{:.1}", run.ops_per_s),
+                per(run.blocks.values().sum()),
+                per(commands.flushes),
+                per(commands.fua_writes),
+                format!("{:.0}", run.latency_us.fsync.mean),
+                us("data"),
+                us("log"),
+                us("flush"),
+                us("commit-record"),
+            ]);
+        }
+    }
+    let caption = format!(
+        "A transaction in its parts, journal={}, timing {timing}.",
+        MODE.word()
+    );
+    Ok((caption, head.map(String::from).to_vec(), lines))
+}
+
+const WORDS: &str = "Mobibench's SQLite test: 100 transactions of one row each; updates and deletes find 100 rows. The paper names neither journal mode nor number of \
+    transactions; its rows are compared with the default of the tool, TRUNCATE with synchronous=FULL.";

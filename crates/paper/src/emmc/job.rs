@@ -1,0 +1,79 @@
+//! What has to run for the figures of the paper: each job in a worker process of its own, in any order.
+//!
+//! See [`study`].
+
+use super::barrier::{Barrier, Times};
+use super::creation::{self, Creation};
+use super::recovery::{Recoveries, RecoveryJob};
+use crate::PaperError;
+use crate::characterise::{Traffic, traffic};
+use crate::study;
+pub use crate::study::{Work, outcome};
+use report::results::Run;
+use rig::Config;
+use serde::{Deserialize, Serialize};
+use work::{RunConfig, run};
+
+/// One simulation, or a few that belong together.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Job {
+    /// A workload, measured as `varve compare` does.
+    Run(RunConfig),
+    /// The same, with its log read back.
+    Traffic(RunConfig),
+    /// The creation of one file on this stack.
+    Creation(Config, u64),
+    /// Flush at the end and direct persistence on the device alone.
+    Barrier(Barrier),
+    /// Power cuts in the phases of PostMark, and their recovery.
+    Recovery(RecoveryJob),
+}
+
+/// What a job gave.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Of [`Job::Run`].
+    Run(Box<Run>),
+    /// Of [`Job::Traffic`].
+    Traffic(Box<Traffic>),
+    /// Of [`Job::Creation`].
+    Creation(Creation),
+    /// Of [`Job::Barrier`].
+    Barrier(Times),
+    /// Of [`Job::Recovery`].
+    Recovery(Box<Recoveries>),
+}
+
+impl Work for Job {
+    type Outcome = Outcome;
+
+    fn run(&self) -> Result<Outcome, PaperError> {
+        match self {
+            Job::Run(config) => {
+                let finished = run::run(config, &mut |_, _| {})?;
+                Ok(Outcome::Run(Box::new(finished.run)))
+            }
+            Job::Traffic(config) => Ok(Outcome::Traffic(Box::new(traffic(config)?))),
+            Job::Creation(stack, seed) => Ok(Outcome::Creation(creation::run(stack, *seed)?)),
+            Job::Barrier(barrier) => Ok(Outcome::Barrier(barrier.run()?)),
+            Job::Recovery(job) => Ok(Outcome::Recovery(Box::new(job.run()?))),
+        }
+    }
+}
+
+/// The figures of a [`Job::Run`].
+///
+/// # Errors
+/// It was not run, or is of another kind.
+pub fn run_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Run, PaperError> {
+    match outcome(outcomes, job)? {
+        Outcome::Run(run) => Ok(run),
+        #[allow(unreachable_patterns)]
+        _ => Err(PaperError::Check(format!("{} is no plain run", job.key()))),
+    }
+}
+
+/// Outcomes by [`Work::key`].
+pub type Outcomes = study::Outcomes<Outcome>;

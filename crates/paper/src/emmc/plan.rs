@@ -1,0 +1,264 @@
+//! What the figures of the eMMC paper share: seed, length, device, and the standard runs.
+//!
+//! A figure asks for its runs here, so that two figures that need the same one have it once. The standard device is `emmc-odroid-xu4` of 2 GiB
+//! with a journal of 256 MiB, as the paper's.
+
+use super::job::Job;
+use crate::{Published, Row};
+use rig::{Config, Preset};
+use std::path::{Path, PathBuf};
+use work::RunConfig;
+use work::recording::apps::APPS;
+
+/// Device profile of every figure that names no other.
+pub const DEVICE: &str = "emmc-odroid-xu4";
+/// Bytes of the device.
+pub const BYTES: u64 = 2 << 30;
+/// Size of the journal, MiB (paper, II.B).
+pub const JOURNAL_MIB: u32 = 256;
+/// Timing set that was measured on devices. Rows that do not depend on time are made with it.
+pub const FIG8: &str = "fig8";
+/// Timing set that was fitted to the paper's own results.
+pub const FIT: &str = "paper-fit";
+/// Schemes of the paper in its order: its baseline, coalition, flush-ahead, both.
+pub const PAPER_SCHEMES: [&str; 4] = ["jbd2", "coalition", "flush-ahead", "emmc"];
+
+/// Apps of which there are recordings, and the names of their files.
+const RECORDED: [(&str, &str); 2] = [
+    ("facebook", "mobibench-facebook.txt.gz"),
+    ("twitter", "mobibench-twitter.txt.gz"),
+];
+const STANDS_IN: &str = "generator stands in for the recording";
+
+/// Length of an app run, seconds of its recording: full and quick.
+const SECONDS: (u64, u64) = (120, 20);
+
+/// The file with the recording of an app, and its name in a workload; `None` if the folder has none.
+pub fn recording(traces: Option<&Path>, app: &str) -> Option<(PathBuf, &'static str)> {
+    let (_, file) = RECORDED.iter().find(|(name, _)| *name == app)?;
+    let path = traces?.join(file);
+    path.is_file().then_some((path, *file))
+}
+
+/// What is run, and how long.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// Fewer and shorter runs.
+    pub quick: bool,
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Folder of recordings, if there are any.
+    pub traces: Option<PathBuf>,
+    /// Length of an app run, seconds of its recording.
+    pub seconds: u64,
+    /// Timing sets of rows that depend on time.
+    pub timings: [&'static str; 2],
+}
+
+/// How the calls of an application follow each other.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Pace {
+    /// As recorded: for characterisation.
+    Recorded,
+    /// As fast as the application's own time allows, that time multiplied by this: for performance.
+    Busy(f64),
+    /// One after another.
+    None,
+}
+
+impl Pace {
+    /// The application as it was recorded, without pauses.
+    pub const BUSY: Pace = Pace::Busy(1.0);
+
+    fn words(self) -> String {
+        match self {
+            Pace::Recorded => "pace=recorded".into(),
+            Pace::Busy(think) => format!("pace=busy,think={think}"),
+            Pace::None => "pace=none".into(),
+        }
+    }
+}
+
+impl Plan {
+    /// The plan of `varve paper emmc`.
+    pub fn new(quick: bool, seed: u64, traces: Option<PathBuf>) -> Plan {
+        Plan {
+            quick,
+            seed,
+            traces,
+            seconds: if quick { SECONDS.1 } else { SECONDS.0 },
+            timings: [FIG8, FIT],
+        }
+    }
+
+    /// The standard stack: [`DEVICE`], [`BYTES`], [`JOURNAL_MIB`].
+    ///
+    /// # Panics
+    /// Not a scheme: schemes are literals of the code.
+    pub fn stack(&self, scheme: &str, timing: &str) -> Config {
+        let mut stack = Config::new(Preset::default(), DEVICE, self.seed);
+        stack
+            .set_scheme(scheme)
+            .expect("figures name schemes that are");
+        stack.timing = Some(timing.into());
+        stack.bytes = BYTES;
+        stack.journal_blocks = Some(JOURNAL_MIB << 8);
+        stack
+    }
+
+    /// Any workload on the standard stack.
+    pub fn workload(&self, text: &str, scheme: &str, timing: &str) -> Job {
+        self.on(self.stack(scheme, timing), text)
+    }
+
+    /// Any workload on any stack.
+    pub fn on(&self, stack: Config, text: &str) -> Job {
+        Job::Run(RunConfig {
+            stack,
+            workload: text.into(),
+            seed: self.seed,
+            recording: None,
+        })
+    }
+
+    /// The standard run of a generated app.
+    pub fn app(&self, app: &str, scheme: &str, timing: &str, pace: Pace) -> Job {
+        self.workload(&self.app_text(app, pace), scheme, timing)
+    }
+
+    /// The workload of [`Plan::app`].
+    pub fn app_text(&self, app: &str, pace: Pace) -> String {
+        format!("app:{app},seconds={},{}", self.seconds, pace.words())
+    }
+
+    /// The eight apps, and behind an app its recording where there is one.
+    pub fn sources(&self) -> Vec<Source> {
+        let mut all = Vec::new();
+        for app in APPS {
+            let recording = self.recording(app);
+            let recorded = RECORDED.iter().any(|(name, _)| *name == app);
+            all.push(Source {
+                app,
+                recording: None,
+                note: (recorded && recording.is_none()).then_some(STANDS_IN),
+            });
+            if recording.is_some() {
+                let note = None;
+                all.push(Source {
+                    app,
+                    recording,
+                    note,
+                });
+            }
+        }
+        all
+    }
+
+    /// The file with the recording of an app.
+    fn recording(&self, app: &str) -> Option<PathBuf> {
+        recording(self.traces.as_deref(), app).map(|(path, _)| path)
+    }
+
+    /// The standard run of an app or of its recording.
+    pub fn run(&self, source: &Source, scheme: &str, timing: &str, pace: Pace) -> Job {
+        let Some(path) = &source.recording else {
+            return self.app(source.app, scheme, timing, pace);
+        };
+        let file = path
+            .file_name()
+            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        Job::Run(RunConfig {
+            stack: self.stack(scheme, timing),
+            workload: format!("replay:file={file},{}", pace.words()),
+            seed: self.seed,
+            recording: Some(path.clone()),
+        })
+    }
+}
+
+/// Where the calls of an app come from.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Source {
+    /// The app.
+    pub app: &'static str,
+    /// Its recording; `None`: the generator.
+    pub recording: Option<PathBuf>,
+    /// What a reader of its rows has to know.
+    pub note: Option<&'static str>,
+}
+
+impl Source {
+    /// The `of` of its rows.
+    pub fn name(&self) -> String {
+        match self.recording {
+            None => self.app.into(),
+            Some(_) => format!("{} (recording)", self.app),
+        }
+    }
+
+    /// The same where there is little room.
+    pub fn short(&self) -> String {
+        match self.recording {
+            None => self.app.into(),
+            Some(_) => format!("{} rec.", self.app),
+        }
+    }
+
+    /// True for the eight that a mean is made of.
+    pub fn is_generated(&self) -> bool {
+        self.recording.is_none()
+    }
+
+    /// A value of this app beside the published one.
+    pub fn row(&self, published: &Published, measured: f64) -> Row {
+        self.mark(Row::judged(published, measured))
+    }
+
+    /// A value of this app that the paper does not have.
+    pub fn ours(&self, figure: &str, item: &str, unit: &str, measured: f64) -> Row {
+        self.mark(Row::ours(figure, item, unit, measured))
+    }
+
+    fn mark(&self, row: Row) -> Row {
+        let row = row.of(&self.name());
+        match self.note {
+            Some(note) => row.noted(note),
+            None => row,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::Work;
+
+    #[test]
+    fn the_same_run_has_the_same_key_and_another_has_not() {
+        let plan = Plan::new(true, 1, None);
+        let key = |scheme, timing, pace| plan.app("chrome", scheme, timing, pace).key();
+        let one = key("jbd2", FIG8, Pace::BUSY);
+        assert_eq!(one, key("jbd2", FIG8, Pace::Busy(1.0)));
+        for other in [
+            key("emmc", FIG8, Pace::BUSY),
+            key("jbd2", FIT, Pace::BUSY),
+            key("jbd2", FIG8, Pace::Busy(2.0)),
+            key("jbd2", FIG8, Pace::Recorded),
+            Plan::new(false, 1, None)
+                .app("chrome", "jbd2", FIG8, Pace::BUSY)
+                .key(),
+        ] {
+            assert_ne!(one, other);
+        }
+    }
+
+    #[test]
+    fn every_scheme_of_the_figures_stands_on_the_standard_device() {
+        let plan = Plan::new(true, 1, None);
+        for scheme in PAPER_SCHEMES.into_iter().chain(["adaptive", "none"]) {
+            for timing in plan.timings {
+                plan.stack(scheme, timing).check().unwrap();
+            }
+        }
+    }
+}

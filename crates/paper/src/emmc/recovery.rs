@@ -1,0 +1,227 @@
+//! The job of section VI.G: PostMark, power cuts in its phases, and for each what recovery gives and what it costs.
+//!
+//! A cut is recovered in a simulation of its own: its mount is timed, and so is a mount of the same volume after a clean unmount, so that
+//! the difference is recovery.
+
+use crate::PaperError;
+use base::{Nanos, SECTOR_BYTES};
+use crash::cuts::{PhaseCut, record_phases, second_opinions, switched_off, walk};
+use report::metrics::round;
+use rig::{AnyModel, HostFile, HostOptions, Media, RecoveryReport, WallTime};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+use work::RunConfig;
+use work::life::live;
+
+/// What to cut and recover.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RecoveryJob {
+    /// Stack, workload (`files:`) and seed.
+    pub run: RunConfig,
+    /// Cuts in each phase.
+    pub cuts: usize,
+    /// The volume is unmounted and mounted again behind the phase `create`.
+    pub remounted: bool,
+    /// What recovery leaves is judged by checkers.
+    pub checked: bool,
+}
+
+/// What came of all cuts.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Recoveries {
+    /// The phases that were cut, in their order, and their length in virtual seconds.
+    pub phases: Vec<(String, f64)>,
+    /// One entry a cut, by ascending time.
+    pub cuts: Vec<Recovery>,
+    /// Who judged.
+    pub checker: Checker,
+}
+
+/// Who judged what recovery leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Checker {
+    /// Nobody.
+    #[default]
+    Nobody,
+    /// e2fsck.
+    E2fsck,
+    /// `varve fsck`, because e2fsck is not installed.
+    VarveFsck,
+}
+
+/// One cut.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Recovery {
+    /// The phase it falls into.
+    pub phase: String,
+    /// When, virtual seconds after the mount.
+    pub at_s: f64,
+    /// The whole mount, virtual milliseconds.
+    pub mount_ms: f64,
+    /// A mount of the same volume after a clean unmount.
+    pub clean_mount_ms: f64,
+    /// The steps of journal recovery.
+    pub steps_ms: BTreeMap<String, f64>,
+    /// Transactions replayed.
+    pub transactions: u64,
+    /// Blocks written home.
+    pub blocks_replayed: u64,
+    /// Homes read.
+    pub home_reads: u64,
+    /// Commands for these.
+    pub home_read_commands: u64,
+    /// KiB read and written during the mount.
+    pub kib_read: u64,
+    /// KiB written.
+    pub kib_written: u64,
+    /// What is wrong with what recovery leaves; empty if all is well.
+    pub findings: Vec<String>,
+}
+
+impl Recovery {
+    /// What the cut adds to a mount, milliseconds.
+    pub fn recovery_ms(&self) -> f64 {
+        self.mount_ms - self.clean_mount_ms
+    }
+}
+
+/// A mount as it was measured.
+struct Mount {
+    took: Nanos,
+    recovery: Option<RecoveryReport>,
+    kib_read: u64,
+    kib_written: u64,
+}
+
+impl RecoveryJob {
+    /// Runs, cuts, recovers, judges.
+    ///
+    /// # Errors
+    /// The run itself fails, or something outside of it. A remainder that cannot be recovered is a finding.
+    pub fn run(&self) -> Result<Recoveries, PaperError> {
+        let phases = record_phases(&self.run, self.cuts, self.remounted)?;
+        let folder = tempfile::tempdir().map_err(|source| PaperError::Host {
+            doing: "making a folder for images".into(),
+            source,
+        })?;
+        let seconds = |span: Nanos| round(span.0 as f64 / 1e9);
+        let mut all = Recoveries {
+            phases: phases
+                .spans
+                .iter()
+                .map(|&(name, span)| (name.to_string(), seconds(span)))
+                .collect(),
+            ..Recoveries::default()
+        };
+        for cut in &phases.cuts {
+            let (recovery, checker) = self.recover(cut, folder.path())?;
+            all.cuts.push(recovery);
+            all.checker = checker;
+        }
+        Ok(all)
+    }
+
+    fn recover(&self, cut: &PhaseCut, folder: &Path) -> Result<(Recovery, Checker), PaperError> {
+        let mut found = Recovery {
+            phase: cut.phase.into(),
+            at_s: round(cut.at.0 as f64 / 1e9),
+            ..Recovery::default()
+        };
+        let model = self.run.stack.attach(cut.media.clone())?;
+        let repaired = folder.join("repaired");
+        if self.checked {
+            rig::write_image(&model, &repaired)?;
+        }
+        let life = live(&self.run, model, |stack, _| {
+            let mount = measured(stack);
+            let tree = match self.checked {
+                true => Some(walk(&stack.vfs)?),
+                false => None,
+            };
+            Ok((mount, tree, rt::now()))
+        });
+        let life = match life {
+            Ok(life) => life,
+            Err(why) => {
+                found.findings.push(format!("R1: recovery fails: {why}"));
+                return Ok((found, Checker::Nobody));
+            }
+        };
+        let (mount, tree, at) = life.value;
+        let mut checker = Checker::Nobody;
+        if let Some(tree) = tree {
+            let opinions = second_opinions(&self.run, &tree, &life.model, &repaired, folder)?;
+            checker = Checker::E2fsck;
+            found.findings = opinions.violations;
+            if opinions.unchecked {
+                checker = Checker::VarveFsck;
+                found.findings = own_check(&life.model, folder)?;
+            }
+        }
+        let clean = self.clean_mount(switched_off(life.model, at))?;
+        found.take(&mount, clean);
+        Ok((found, checker))
+    }
+
+    /// The time of a mount without recovery.
+    fn clean_mount(&self, media: Media) -> Result<Nanos, PaperError> {
+        let model = self.run.stack.attach(media)?;
+        let life = live(&self.run, model, |stack, _| Ok(measured(stack)))?;
+        match life.value.recovery {
+            None => Ok(life.value.took),
+            Some(_) => Err(PaperError::Check(
+                "a volume that was unmounted needs recovery".into(),
+            )),
+        }
+    }
+}
+
+fn measured(stack: &rig::Stack) -> Mount {
+    let stats = stack.queue.stats();
+    let kib = |sectors: u64| sectors * SECTOR_BYTES as u64 / 1024;
+    Mount {
+        took: stack.mount_took,
+        recovery: stack.fs.journal_recovery().cloned(),
+        kib_read: kib(stats.sectors_read),
+        kib_written: kib(stats.sectors_written.values().sum()),
+    }
+}
+
+impl Recovery {
+    fn take(&mut self, mount: &Mount, clean: Nanos) {
+        let ms = |span: Nanos| round(span.0 as f64 / 1e6);
+        self.mount_ms = ms(mount.took);
+        self.clean_mount_ms = ms(clean);
+        self.kib_read = mount.kib_read;
+        self.kib_written = mount.kib_written;
+        if let Some(report) = &mount.recovery {
+            self.transactions = report.transactions;
+            self.blocks_replayed = report.blocks_replayed;
+            self.home_reads = report.home_reads;
+            self.home_read_commands = report.home_read_commands;
+            let steps = report.spans.each().into_iter();
+            self.steps_ms = steps
+                .map(|(step, span)| (step.to_string(), ms(span)))
+                .collect();
+        }
+    }
+}
+
+/// What `varve fsck` finds.
+fn own_check(model: &AnyModel, folder: &Path) -> Result<Vec<String>, PaperError> {
+    let image = folder.join("own");
+    rig::write_image(model, &image)?;
+    let host = |source| PaperError::Host {
+        doing: "checking the image".into(),
+        source,
+    };
+    let file =
+        HostFile::open(&image, &HostOptions::read()).map_err(|e| host(std::io::Error::other(e)))?;
+    let now = WallTime { secs: 0, nanos: 0 };
+    let checked = rig::fsck::fsck(&file, false, now, 16)
+        .map_err(|e| PaperError::Check(format!("varve fsck: {e}")))?;
+    let findings = checked.report.findings.iter();
+    Ok(findings.map(|f| format!("varve fsck: {f}")).collect())
+}

@@ -1,0 +1,418 @@
+//! Fig 4 and Fig 17: where the time of journaling goes, in ext4, in a journal of pages on F2FS, and in F2FSJ.
+
+use super::job::{Job, Outcomes, measured};
+use super::measure::{BenchJob, Journaled, Measured};
+use super::names::Op;
+use super::sized::gain;
+use super::system::System;
+use super::{Plan, published};
+use crate::PaperError;
+use crate::{Row, Section, number};
+use base::BLOCK_BYTES;
+use report::plot;
+use std::collections::BTreeMap;
+
+const SYSTEMS: [System; 3] = [System::Ext4, System::PageJournal, System::F2fsj];
+/// Our aim for the log of F2FSJ over that of the journal of pages.
+const LOG_AIM: f64 = 0.25;
+/// JBD2's waits until a transaction is closed: one that is closing, one that is full.
+const JBD2_SWITCH: [&str; 2] = ["wait: transaction-locked", "wait: transaction-full"];
+/// For room in the log: the writing of homes.
+const JBD2_ROOM: [&str; 1] = ["wait: log-space"];
+/// What operations spend in handles, whole, and in and for locks.
+const JBD2_LOGGING: &str = "wait: logging";
+pub const JBD2_LOCKING: &str = "wait: locking";
+/// Waits of the task that commits, not of operations.
+pub const JBD2_COMMITTER: &str = "wait: updates";
+/// The same for a journal of F2FS.
+const F2FS_SWITCH: [&str; 1] = ["epoch-full"];
+const F2FS_ROOM: [&str; 3] = ["ring", "memory", "pace"];
+
+fn of(plan: &Plan, op: Op, system: System) -> BenchJob {
+    op.job(plan, system, 100)
+}
+
+/// Each operation on each system.
+pub fn jobs(plan: &Plan) -> Vec<Job> {
+    let each = |op: Op| SYSTEMS.map(|system| Job::Bench(of(plan, op, system)));
+    Op::FOUR.into_iter().flat_map(each).collect()
+}
+
+/// Where the time went, seconds.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    /// The whole run.
+    run: f64,
+    /// Operations in the journal, without waits.
+    logging: f64,
+    /// Of it in and for locks.
+    locking: f64,
+    /// Operations waiting until an epoch or transaction was closed.
+    switch: f64,
+    /// Operations waiting for room in the log: until homes are written.
+    room: f64,
+    /// Operations waiting for anything else: a commit.
+    waits: f64,
+    /// Commits, by their task.
+    commit: f64,
+    /// Applies: the writing of homes, by whoever does it.
+    apply: f64,
+    /// Blocks that were written home.
+    homes: u64,
+    /// Bytes of the log.
+    log: f64,
+    /// Commits, as a number.
+    commits: u64,
+}
+
+/// What stands under these names.
+fn sum(spans: &BTreeMap<String, f64>, names: &[&str]) -> f64 {
+    let found = names.iter().filter_map(|name| spans.get(*name));
+    found.sum()
+}
+
+impl Spent {
+    fn of(found: &Measured) -> Spent {
+        match &found.journal {
+            Some(journal) => Spent::of_f2fs(found, journal),
+            None => Spent::of_jbd2(found),
+        }
+    }
+
+    fn of_f2fs(found: &Measured, journal: &Journaled) -> Spent {
+        let all = |spans: &BTreeMap<String, f64>| spans.values().sum::<f64>();
+        let waits = &journal.waits_s;
+        let (full, room) = (sum(waits, &F2FS_SWITCH), sum(waits, &F2FS_ROOM));
+        Spent {
+            run: found.seconds,
+            logging: journal.logging_s,
+            locking: journal.locking_s,
+            switch: journal.switch_s + full,
+            room,
+            waits: all(waits) - full - room,
+            commit: all(&journal.commit_s),
+            apply: all(&journal.apply_s),
+            homes: journal.home_blocks,
+            log: journal.blocks as f64 * BLOCK_BYTES as f64,
+            commits: journal.commits,
+        }
+    }
+
+    fn of_jbd2(found: &Measured) -> Spent {
+        let spans = &found.jbd2_s;
+        let begun = |begin: &str| -> f64 {
+            let named = spans.iter().filter(|(name, _)| name.starts_with(begin));
+            named.map(|(_, span)| span).sum()
+        };
+        let (switch, room) = (sum(spans, &JBD2_SWITCH), sum(spans, &JBD2_ROOM));
+        let (logging, locking) = (sum(spans, &[JBD2_LOGGING]), sum(spans, &[JBD2_LOCKING]));
+        let committer = sum(spans, &[JBD2_COMMITTER]);
+        Spent {
+            run: found.seconds,
+            logging,
+            locking,
+            switch,
+            room,
+            waits: begun("wait: ") - switch - room - logging - locking - committer,
+            commit: begun("step: ") + committer,
+            apply: sum(spans, &["home"]),
+            homes: found.blocks.get("home").copied().unwrap_or(0),
+            log: found.jbd2.1 as f64 * BLOCK_BYTES as f64,
+            commits: found.jbd2.0,
+        }
+    }
+
+    /// What operations spend on the journal.
+    fn journaling(&self) -> f64 {
+        self.logging + self.switch + self.room + self.waits
+    }
+
+    fn share(&self, of: f64) -> f64 {
+        match self.journaling() {
+            all if all > 0.0 => of / all,
+            _ => 0.0,
+        }
+    }
+
+    /// In words, for the reason of a row.
+    fn told(&self) -> String {
+        format!(
+            "of a run of {} s operations spend {} s on logging, of it {} s in and for locks, wait {} s for a switch, {} s for room in the log and {} s for \
+             commits; {} commits take {} s, writing {} blocks home {} s",
+            number(self.run),
+            number(self.logging),
+            number(self.locking),
+            number(self.switch),
+            number(self.room),
+            number(self.waits),
+            self.commits,
+            number(self.commit),
+            self.homes,
+            number(self.apply)
+        )
+    }
+}
+
+/// One operation on the systems.
+struct Shown {
+    name: &'static str,
+    ext4: Spent,
+    pages: Spent,
+    f2fsj: Spent,
+}
+
+/// The section.
+///
+/// # Errors
+/// A run is missing, or a plot cannot be drawn.
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
+    let mut shown = Vec::new();
+    for op in Op::FOUR {
+        let spent = |system| -> Result<Spent, PaperError> {
+            Ok(Spent::of(measured(outcomes, &of(plan, op, system))?))
+        };
+        shown.push(Shown {
+            name: op.name(),
+            ext4: spent(System::Ext4)?,
+            pages: spent(System::PageJournal)?,
+            f2fsj: spent(System::F2fsj)?,
+        });
+    }
+    let rows = [fig4(&shown), fig17(&shown)].concat();
+    Ok(Section {
+        title: "Fig 4 and Fig 17: where the time of journaling goes".into(),
+        words: WORDS.map(String::from).into(),
+        rows,
+        tables: vec![listed(&shown)],
+        plots: shown.iter().map(plotted).collect::<Result<_, _>>()?,
+    })
+}
+
+/// What is said of an operation, and how it comes of the times.
+type Item = (&'static str, fn(&Spent) -> f64);
+
+/// What JBD2 costs ext4.
+fn fig4(shown: &[Shown]) -> Vec<Row> {
+    let table = published();
+    let items: [Item; 4] = [
+        ("JBD2, part of the run time", |s| {
+            s.journaling() / s.run.max(f64::MIN_POSITIVE)
+        }),
+        ("contention of locks, part of the journaling time", |s| {
+            s.share(s.locking)
+        }),
+        (
+            "wait for the switch of transactions, part of the journaling time",
+            |s| s.share(s.switch),
+        ),
+        ("writing homes, part of the journaling time", |s| {
+            s.share(s.room)
+        }),
+    ];
+    let mut rows = Vec::new();
+    for (item, share) in items {
+        for s in shown {
+            let published = table.get("Fig 4", &format!("{}: {item}", s.name), None);
+            rows.push(Row::judged(published, share(&s.ext4)).because(&s.ext4.told()));
+        }
+        for s in shown {
+            let row = Row::ours(
+                "Fig 4",
+                &format!("{}: {item}", s.name),
+                "fraction",
+                share(&s.pages),
+            );
+            rows.push(row.of("journal of pages on F2FS"));
+        }
+    }
+    rows
+}
+
+/// F2FSJ against both.
+fn fig17(shown: &[Shown]) -> Vec<Row> {
+    let table = published();
+    let items: [Item; 3] = [
+        ("time in and for locks: F2FSJ over JBD2", |s| s.locking),
+        ("wait for the switch: F2FSJ over JBD2", |s| s.switch),
+        ("time of applies: F2FSJ over JBD2", |s| s.apply),
+    ];
+    let mut rows = Vec::new();
+    for (item, span) in items {
+        let published = table.get("Fig 17", item, None);
+        for s in shown {
+            for (other, base) in [("JBD2 in ext4", &s.ext4), ("journal of pages", &s.pages)] {
+                let of = format!("{}, {other}", s.name);
+                let row = match gain(span(&s.f2fsj), span(base)) {
+                    Some(gain) => {
+                        let why = format!("{other}: {}; F2FSJ: {}", base.told(), s.f2fsj.told());
+                        Row::judged(published, gain).because(&why)
+                    }
+                    None => {
+                        let why = format!(
+                            "there is nothing to compare with, in {other}: {}",
+                            base.told()
+                        );
+                        Row::unmeasured(published, Some(&why))
+                    }
+                };
+                rows.push(row.of(&of));
+            }
+        }
+    }
+    for s in shown {
+        let share = s.f2fsj.log / s.pages.log.max(1.0);
+        let row = Row::ours(
+            "Fig 17",
+            "log bytes: F2FSJ over the journal of pages",
+            "fraction",
+            share,
+        );
+        let verdict = if share <= LOG_AIM { "met" } else { "missed" };
+        rows.push(
+            row.of(s.name)
+                .noted(&format!("our aim of at most {LOG_AIM} is {verdict}")),
+        );
+    }
+    rows
+}
+
+fn listed(shown: &[Shown]) -> crate::Listed {
+    let head = [
+        "operation",
+        "journal",
+        "run (s)",
+        "logging (s)",
+        "of it locks (s)",
+        "switch (s)",
+        "room (s)",
+        "other waits (s)",
+        "commits",
+        "commit (s)",
+        "homes (s)",
+        "home blocks",
+        "log (MB)",
+    ];
+    let line = |name: &str, journal: &str, s: &Spent| {
+        let mut cells = vec![name.to_string(), journal.to_string()];
+        cells.extend([s.run, s.logging, s.locking, s.switch, s.room, s.waits].map(number));
+        cells.push(s.commits.to_string());
+        cells.extend([s.commit, s.apply].map(number));
+        cells.extend([s.homes.to_string(), number(s.log / 1e6)]);
+        cells
+    };
+    let lines = shown.iter().flat_map(|s| {
+        [
+            line(s.name, "JBD2 in ext4", &s.ext4),
+            line(s.name, "journal of pages", &s.pages),
+            line(s.name, "F2FSJ", &s.f2fsj),
+        ]
+    });
+    let caption = "Seconds of virtual time; logging and waits are those of operations, commit and homes go on beside them";
+    (
+        caption.into(),
+        head.map(String::from).into(),
+        lines.collect(),
+    )
+}
+
+fn plotted(shown: &Shown) -> Result<(String, String), PaperError> {
+    let parts = ["logging", "locks", "switch", "room", "other waits"];
+    let bar = |name: &str, s: &Spent| {
+        let logging = (s.logging - s.locking).max(0.0);
+        let values = vec![logging, s.locking, s.switch, s.room, s.waits];
+        (name.to_string(), values)
+    };
+    let bars = [
+        bar("ext4", &shown.ext4),
+        bar("pages", &shown.pages),
+        bar("F2FSJ", &shown.f2fsj),
+    ];
+    let title = format!("{}: time of journaling", shown.name);
+    let svg = plot::stacked_bars(&title, "s", &parts.map(String::from), &bars)?;
+    Ok((format!("{}: less is better.", shown.name), svg))
+}
+
+const WORDS: [&str; 4] = [
+    "The paper compares F2FSJ on F2FS with JBD2 inside of ext4. Here both stand: that comparison, and one on the same file system with a journal of pages, \
+     which is F2FSJ without its four ideas (whole pages, one list under one lock, waits for the switch, no fast-forward).",
+    "Time of journaling is what operations spend on the journal (the paper: time spent journaling in the benchmark): logging with its locks, waits for the \
+     switch, waits for room in the log, which are waits for homes to be written, waits for commits. Commits and the writing of homes themselves go on in tasks \
+     of their own; Fig 17 compares the whole time of the latter.",
+    "In and for locks: from asking for a lock of the journal to giving it up. Waits for the switch: until a transaction that is closing, or full, is closed.",
+    "A range that the paper gives for the four operations together is compared with each of them.",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spans(of: &[(&str, f64)]) -> BTreeMap<String, f64> {
+        of.iter().map(|(name, s)| (name.to_string(), *s)).collect()
+    }
+
+    fn near(found: f64, wanted: f64) {
+        assert!((found - wanted).abs() < 1e-9, "{found}, wanted {wanted}");
+    }
+
+    #[test]
+    fn a_span_of_jbd2_counts_once_and_that_of_tasks_is_no_operations() {
+        let found = Measured {
+            seconds: 4.0,
+            jbd2_s: spans(&[
+                ("wait: transaction-full", 0.1),
+                ("wait: transaction-locked", 0.2),
+                ("wait: log-space", 0.3),
+                ("wait: commit", 0.05),
+                ("wait: logging", 0.5),
+                ("wait: locking", 0.25),
+                ("wait: updates", 0.7),
+                ("step: log", 1.0),
+                ("home", 2.0),
+            ]),
+            jbd2: (3, 10),
+            ..Measured::default()
+        };
+        let spent = Spent::of(&found);
+        near(spent.switch, 0.3);
+        near(spent.room, 0.3);
+        near(spent.waits, 0.05);
+        near(spent.journaling(), 1.15);
+        near(spent.share(spent.locking), 0.25 / 1.15);
+        near(spent.commit, 1.7);
+        near(spent.apply, 2.0);
+        near(spent.log, 40_960.0);
+    }
+
+    #[test]
+    fn a_full_epoch_is_a_wait_for_the_switch() {
+        let journal = Journaled {
+            waits_s: spans(&[
+                ("epoch-full", 0.5),
+                ("epochs", 0.125),
+                ("ring", 0.25),
+                ("memory", 1.0),
+            ]),
+            switch_s: 0.25,
+            logging_s: 2.0,
+            locking_s: 1.5,
+            ..Journaled::default()
+        };
+        let found = Measured {
+            journal: Some(journal),
+            ..Measured::default()
+        };
+        let spent = Spent::of(&found);
+        near(spent.switch, 0.75);
+        near(spent.room, 1.25);
+        near(spent.waits, 0.125);
+        near(spent.journaling(), 4.125);
+    }
+
+    #[test]
+    fn every_cause_of_waits_has_its_place() {
+        let known = [F2FS_SWITCH.to_vec(), F2FS_ROOM.to_vec(), vec!["epochs"]].concat();
+        for cause in rig::F2fsWaitCause::ALL {
+            assert!(known.contains(&cause.name()), "{}", cause.name());
+        }
+    }
+}

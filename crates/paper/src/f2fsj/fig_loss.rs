@@ -1,0 +1,230 @@
+//! Fig 2c and 2d: how much of a run a power cut takes, by system.
+
+use super::job::{Job, Outcomes, lost};
+use super::loss::{LossJob, Lost};
+use super::measure::Host;
+use super::names::Op;
+use super::scale::{CORES, DEVICE, ring};
+use super::system::{Size, System};
+use super::{Plan, published};
+use crate::PaperError;
+use crate::{Row, Section, number};
+use base::Nanos;
+use report::plot;
+use rig::{Config, Scheme};
+use work::RunConfig;
+
+const BYTES: u64 = 1 << 30;
+/// Objects of the paper's runs.
+const PUBLISHED: u32 = 4_000_000;
+
+/// System, seconds between its commits where it has a choice, and the period within which all is durable.
+type Kept = (System, Option<u32>, f64);
+const KEPT: [Kept; 6] = [
+    (System::Checkpoint60, None, 60.0),
+    (System::Checkpoint1, None, 1.0),
+    (System::Checkpoint5Bg, None, 5.0),
+    (System::PageJournal, None, 5.0),
+    (System::F2fsj, None, 5.0),
+    (System::F2fsj, Some(1), 1.0),
+];
+
+fn objects(plan: &Plan) -> u32 {
+    plan.pick(20_000, 3_000, 300)
+}
+
+/// Each operation stands for so many.
+fn stands_for(plan: &Plan) -> u32 {
+    PUBLISHED / objects(plan)
+}
+
+fn stack(plan: &Plan, (system, commit, _): Kept) -> Config {
+    let size = Size {
+        bytes: BYTES,
+        ring: ring(objects(plan)),
+    };
+    let mut stack = system.stack(DEVICE, size, plan.seed);
+    if let (Scheme::F2fs(scheme), Some(_)) = (&mut stack.scheme, commit) {
+        scheme.commit = commit.map(|seconds| Nanos::from_secs(seconds.into()));
+    }
+    stack
+}
+
+fn name((system, commit, _): Kept) -> String {
+    match commit {
+        Some(seconds) => format!("{}, commit={seconds}", system.name()),
+        None => system.name(),
+    }
+}
+
+fn job(plan: &Plan, op: Op, kept: Kept) -> LossJob {
+    LossJob {
+        run: RunConfig {
+            stack: stack(plan, kept),
+            workload: op.workload(objects(plan)),
+            seed: plan.seed,
+            recording: None,
+        },
+        host: Host::cores(CORES),
+        stands_for: stands_for(plan),
+        cuts: plan.pick(4, 1, 2),
+    }
+}
+
+/// Each operation on each system.
+pub fn jobs(plan: &Plan) -> Vec<Job> {
+    let of = |op| KEPT.map(|kept| Job::Loss(job(plan, op, kept)));
+    Op::FOUR.into_iter().flat_map(of).collect()
+}
+
+/// The section.
+///
+/// # Errors
+/// A run is missing.
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
+    let mut rows = Vec::new();
+    let mut lines = Vec::new();
+    let mut bars = Vec::new();
+    for kept in KEPT {
+        let of = |op| lost(outcomes, &job(plan, op, kept));
+        let found = Op::FOUR.into_iter().map(of);
+        let found = found.collect::<Result<Vec<&Lost>, PaperError>>()?;
+        let shares = found.iter().map(|l| l.worst().share() * 100.0).collect();
+        bars.push((name(kept), shares));
+        for (op, found) in Op::FOUR.iter().zip(&found) {
+            lines.push(line(op.name(), &name(kept), found));
+        }
+        rows.extend(of_system(plan, kept, &found));
+    }
+    let title = "Lost at the worst moment, of what was done";
+    let svg = plot::grouped_bars(title, "%", &Op::FOUR.map(|op| op.name().to_string()), &bars)?;
+    let head = [
+        "operation",
+        "system",
+        "operations",
+        "run (s)",
+        "commits",
+        "worst cut at (s)",
+        "lost",
+        "share",
+        "share, seeded cuts",
+        "files without their bytes",
+        "oldest lost (s)",
+        "mount (ms)",
+    ];
+    Ok(Section {
+        title: "Fig 2c, 2d: lost at a power cut".into(),
+        words: words(plan),
+        rows,
+        tables: vec![(
+            "Each operation on each system".into(),
+            head.map(String::from).into(),
+            lines,
+        )],
+        plots: vec![(format!("{title}."), svg)],
+    })
+}
+
+fn line(op: &str, system: &str, found: &Lost) -> Vec<String> {
+    let worst = found.worst();
+    let hollow = found.cuts.iter().map(|c| c.hollow).max().unwrap_or(0);
+    let mount = found.cuts.iter().map(|c| c.mount_ms).fold(0.0, f64::max);
+    vec![
+        op.into(),
+        system.into(),
+        found.ops.to_string(),
+        number(found.seconds),
+        found.commits.to_string(),
+        number(worst.at_s),
+        format!("{} of {}", worst.lost, worst.done),
+        number(worst.share()),
+        number(found.seeded()),
+        hollow.to_string(),
+        number(found.oldest_s()),
+        number(mount),
+    ]
+}
+
+const FIGURE_60: &str = "Fig 2c";
+const FIGURE_1: &str = "Fig 2d";
+
+fn of_system(plan: &Plan, kept: Kept, found: &[&Lost]) -> Vec<Row> {
+    let (system, _, period) = kept;
+    let table = published();
+    let share = |l: &&Lost| l.worst().share();
+    let largest = found.iter().map(share).fold(0.0, f64::max);
+    let name = name(kept);
+    let mut rows = Vec::new();
+    let judged = match system {
+        System::Checkpoint60 => Some((
+            FIGURE_60,
+            "lost at a cut with an interval of 60 s, largest of the four",
+        )),
+        System::Checkpoint1 => Some((
+            FIGURE_1,
+            "lost at a cut with an interval of 1 s, largest of the four",
+        )),
+        _ => None,
+    };
+    match judged {
+        Some((figure, item)) => {
+            let row = Row::judged(table.get(figure, item, None), largest);
+            rows.push(row.because(&why(plan, found)));
+        }
+        None => {
+            let item = "lost at a cut, largest of the four";
+            rows.push(Row::ours(FIGURE_1, item, "fraction", largest).of(&name));
+        }
+    }
+    let oldest = found.iter().map(|l| l.oldest_s()).fold(0.0, f64::max);
+    let item = format!("age of the oldest lost operation, where the period is {period} s");
+    rows.push(Row::ours(FIGURE_1, &item, "s", oldest).of(&name));
+    let hollow = found.iter().flat_map(|l| &l.cuts).map(|c| c.hollow).max();
+    let item = "files that a recovery gives back without their bytes, most of a cut";
+    rows.push(Row::ours(FIGURE_1, item, "files", hollow.unwrap_or(0) as f64).of(&name));
+    rows
+}
+
+/// What decides how much is lost, by operation.
+fn why(plan: &Plan, found: &[&Lost]) -> String {
+    let parts = Op::FOUR.iter().zip(found).map(|(op, l)| {
+        let worst = l.worst();
+        format!(
+            "{}: {} checkpoints in {} s, {} of {} operations lost, the oldest {} s old",
+            op.name(),
+            l.commits,
+            number(l.seconds),
+            worst.lost,
+            worst.done,
+            number(worst.oldest_s)
+        )
+    });
+    format!(
+        "a count (8 segments of dirty nodes, 10 % of the NAT) lets as many operations gather whatever their number, so that it takes a share of {} \
+         operations that is {} times that of 4 million; an interval takes the same share. {}. Removals make few nodes dirty: for them \
+         only time counts, and the run is as long as 4 million of our operations take, which is not the paper's time",
+        objects(plan),
+        stands_for(plan),
+        parts.collect::<Vec<_>>().join("; ")
+    )
+}
+
+fn words(plan: &Plan) -> Vec<String> {
+    vec![
+        format!(
+            "One process does {} operations, each of which stands for {} of the paper's 4 million: behind each passes the time that the others \
+             would take (by the median of the first ones), so that the intervals of 60, 5 and 1 s are to the run as they would be to the whole one; the \
+             ring is smaller in the same ratio.",
+            objects(plan),
+            stands_for(plan)
+        ),
+        "The worst moment is when the write that makes a checkpoint or a commit whole is about to be sent, the last time in the second half of the \
+         run; if none is sent there, the end. Beside it there are cuts at seeded moments. Lost is what had ended and is not there, of what had \
+         ended. Each remainder is recovered; the file system checks itself, and what is there has to be the state behind some prefix of the \
+         operations."
+            .into(),
+        "A file may come back without its bytes, in all systems: they are allocated when the background writes them, which is after some seconds, and a \
+         checkpoint or a commit waits for those that have been sent, not for all. Only an fsync asks for them."
+            .into(),
+    ]
+}

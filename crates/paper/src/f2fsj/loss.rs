@@ -1,0 +1,366 @@
+//! The job of Fig 2c and 2d: operations on names, the power is cut, and what recovery gives back.
+//!
+//! - L1: what is there is the state behind some prefix of the operations: one process did them, and every system here orders its changes.
+//! - L2: one run has all its cuts: a task takes what a cut would leave, and the run goes on. The worst moment for the system is when what
+//!   makes changes durable is about to be sent: just before the last write of a commit or a checkpoint is given to the device.
+
+use super::measure::Host;
+use super::objects::{meta, recovered};
+use crate::PaperError;
+use base::{Nanos, Rng, Time};
+use report::metrics::round;
+use rig::{
+    AnyModel, BlockDevice, Caps, Class, Clock, DevError, Media, Modelled, Op, Reply, Request,
+    Stack, Ticket,
+};
+use rt::{Mutex, Sim, SimConfig};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use vfs::WritebackPolicy;
+use work::RunConfig;
+use work::workload::bench::MetaSpec;
+use work::workload::{BenchSpec, Workload};
+
+/// What to run and cut.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct LossJob {
+    /// System, and a `meta:` workload of one process.
+    pub run: RunConfig,
+    /// On what.
+    pub host: Host,
+    /// Each operation stands for so many: behind it passes the time that the others would take, so that intervals of seconds are as long
+    /// beside the run as in a run with all of them.
+    pub stands_for: u32,
+    /// Cuts at seeded moments beside the one at the worst.
+    pub cuts: u32,
+}
+
+/// What came of it. Times are virtual.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Lost {
+    /// Operations.
+    pub ops: u64,
+    /// Length of the run, seconds.
+    pub seconds: f64,
+    /// Commits or checkpoints in it.
+    pub commits: u64,
+    /// What passed between two operations, microseconds.
+    pub pause_us: f64,
+    /// The cut at the worst moment in the second half of the run, then the seeded ones by ascending time.
+    pub cuts: Vec<Cut>,
+}
+
+/// One cut.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Cut {
+    /// When, seconds of the run.
+    pub at_s: f64,
+    /// Operations that had ended.
+    pub done: u64,
+    /// Of them, those that are not there.
+    pub lost: u64,
+    /// Files that are there and have not their bytes.
+    pub hollow: u64,
+    /// Age of the oldest operation that is lost, seconds.
+    pub oldest_s: f64,
+    /// The mount that recovers, ms.
+    pub mount_ms: f64,
+}
+
+impl Cut {
+    /// Lost of what had ended.
+    pub fn share(&self) -> f64 {
+        self.lost as f64 / self.done.max(1) as f64
+    }
+}
+
+impl Lost {
+    /// The cut at the worst moment.
+    pub fn worst(&self) -> Cut {
+        self.cuts.first().copied().unwrap_or_default()
+    }
+
+    /// The largest share of the seeded cuts.
+    pub fn seeded(&self) -> f64 {
+        let shares = self.cuts.iter().skip(1).map(Cut::share);
+        shares.fold(0.0, f64::max)
+    }
+
+    /// The greatest age of a lost operation, of all cuts.
+    pub fn oldest_s(&self) -> f64 {
+        self.cuts.iter().map(|c| c.oldest_s).fold(0.0, f64::max)
+    }
+}
+
+/// Operations at the begin whose median says how long one takes: one of so many.
+const WARM: u32 = 50;
+/// From power to the mount: the drive recovers its own map meanwhile.
+pub const BOOT: Nanos = Nanos::from_secs(10);
+
+/// What a cut would leave, and when.
+type Remainder = (Time, Media);
+
+/// The run as it was seen.
+struct Seen {
+    start: Time,
+    ended: Vec<Time>,
+    end: Time,
+    pause: Nanos,
+    commits: u64,
+    worst: Remainder,
+    seeded: Vec<Remainder>,
+}
+
+/// Takes what a cut would leave when a write that makes changes durable is about to be sent.
+struct Watch {
+    device: Arc<Modelled<AnyModel>>,
+    class: Class,
+    seed: u64,
+    state: Mutex<Watching>,
+}
+
+#[derive(Default)]
+struct Watching {
+    armed: bool,
+    done: usize,
+    taken_at: usize,
+    last: Option<Remainder>,
+}
+
+/// Sees every command pass.
+struct Tap {
+    inner: Arc<dyn BlockDevice>,
+    watch: Arc<Watch>,
+}
+
+impl BlockDevice for Tap {
+    fn caps(&self) -> Caps {
+        self.inner.caps()
+    }
+    fn submit(&self, request: Request) -> Ticket {
+        self.watch.before(&request);
+        self.inner.submit(request)
+    }
+    fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
+        self.inner.wait(ticket)
+    }
+}
+
+impl Watch {
+    fn before(&self, request: &Request) {
+        let pieces = match &request.op {
+            Op::Write { pieces, .. } => pieces,
+            _ => return,
+        };
+        if !pieces.iter().any(|piece| piece.class == self.class) {
+            return;
+        }
+        // Between the count and the snapshot no operation may end.
+        rt::no_yield(|| {
+            let mut state = self.state.lock();
+            if !state.armed || state.taken_at == state.done {
+                return;
+            }
+            state.taken_at = state.done;
+            state.last = self.snapshot(0).map(|media| (rt::now(), media));
+        });
+    }
+
+    /// What a cut now would leave; the choice of what survives comes from a stream for each number.
+    fn snapshot(&self, number: u64) -> Option<Media> {
+        let choice = Rng::named(self.seed, &format!("loss/{number}")).next_u64();
+        self.device.snapshot(choice)
+    }
+
+    fn ended(&self, done: usize, armed: bool) {
+        let mut state = self.state.lock();
+        (state.done, state.armed) = (done, armed);
+    }
+}
+
+/// The class of the write that makes a checkpoint or a commit whole.
+fn committing(run: &RunConfig) -> Class {
+    match run.stack.scheme {
+        rig::Scheme::F2fs(scheme) if scheme.journal().is_none() => Class::CheckpointPack,
+        _ => Class::JournalCommit,
+    }
+}
+
+impl LossJob {
+    /// Runs, cuts, recovers.
+    ///
+    /// # Errors
+    /// A run fails; a remainder cannot be recovered, or is that of no prefix (L1).
+    pub fn run(&self) -> Result<Lost, PaperError> {
+        let spec = meta(&self.run.workload)?;
+        let seen = self.recorded(&spec)?;
+        let seconds = |span: Nanos| round(span.0 as f64 / 1e9);
+        let mut all = Lost {
+            ops: spec.count.into(),
+            seconds: seconds(seen.end - seen.start),
+            commits: seen.commits,
+            pause_us: round(seen.pause.0 as f64 / 1e3),
+            cuts: Vec::new(),
+        };
+        let remainders = [&seen.worst].into_iter().chain(&seen.seeded);
+        for (at, media) in remainders {
+            let done = seen.ended.partition_point(|t| t <= at);
+            let (found, mount) = self.recover(&spec, media.clone())?;
+            if found.ops as usize > (done + 1).min(seen.ended.len()) {
+                let what = format!("{} of {done} operations are there", found.ops);
+                return Err(PaperError::Check(what));
+            }
+            let oldest = seen.ended.get(found.ops as usize).filter(|t| *t <= at);
+            all.cuts.push(Cut {
+                at_s: seconds(*at - seen.start),
+                done: done as u64,
+                lost: (done as u64).saturating_sub(found.ops),
+                hollow: found.ops - found.whole,
+                oldest_s: oldest.map_or(0.0, |t| seconds(*at - *t)),
+                mount_ms: round(mount.0 as f64 / 1e6),
+            });
+        }
+        Ok(all)
+    }
+
+    fn recorded(&self, spec: &MetaSpec) -> Result<Seen, PaperError> {
+        let model = self.run.stack.format()?;
+        simulated(self.host.sim(self.run.seed), || {
+            let watch = Arc::new(Watch {
+                device: Arc::new(Modelled::new(model, Clock::Runtime)),
+                class: committing(&self.run),
+                seed: self.run.seed,
+                state: Mutex::named("loss", Watching::default()),
+            });
+            let options = (self.run.stack.mount_options(), WritebackPolicy::default());
+            let stack = Stack::mount_with(watch.device.clone(), options, |inner| {
+                let watch = watch.clone();
+                Arc::new(Tap { inner, watch })
+            })?;
+            let seen = self.paced(spec, &stack, &watch)?;
+            stack.unmount()?;
+            Ok(seen)
+        })
+    }
+
+    /// The run, each operation followed by the time of those that it stands for.
+    fn paced(
+        &self,
+        spec: &MetaSpec,
+        stack: &Stack,
+        watch: &Arc<Watch>,
+    ) -> Result<Seen, PaperError> {
+        let Workload::Bench(BenchSpec { program, .. }) = self.run.workload.parse()? else {
+            return Err(PaperError::Check("no benchmark".into()));
+        };
+        let bench = BenchSpec {
+            program,
+            background: Default::default(),
+            aged: Default::default(),
+        };
+        let mut bench = bench.on(&stack.vfs, self.run.seed);
+        bench.prepare(&|| Ok(stack.vfs.sync()?))?;
+        let (start, before) = (rt::now(), commits(stack));
+        let (mut ended, mut spans) = (Vec::new(), Vec::new());
+        let (mut pause, mut cutter) = (Nanos(0), None);
+        let warm = (spec.count / WARM).max(1) as usize;
+        let half = spec.count as usize / 2;
+        bench.run(&|| Ok(()), &mut |_, took| {
+            ended.push(rt::now());
+            spans.push(took);
+            if ended.len() == warm {
+                spans.sort_unstable();
+                let median = spans[warm / 2];
+                pause = Nanos(median.0 * u64::from(self.stands_for.saturating_sub(1)));
+                let left = Nanos(pause.0 * (spec.count as u64 - warm as u64));
+                cutter = Some(self.cutter(watch.clone(), left));
+            }
+            watch.ended(ended.len(), ended.len() >= half);
+            rt::sleep(pause);
+        })?;
+        let end = rt::now();
+        let seeded = match cutter {
+            Some(cutter) => cutter
+                .join()
+                .map_err(|_| PaperError::Simulation("the cutter panicked".into()))?,
+            None => Vec::new(),
+        };
+        watch.ended(ended.len(), false);
+        let last = watch.state.lock().last.take();
+        // Nothing was sent in the second half: then the end is the worst moment.
+        let worst = last.or_else(|| Some((rt::now(), watch.snapshot(0)?)));
+        let power = || PaperError::Check("the power is off".into());
+        Ok(Seen {
+            start,
+            ended,
+            end,
+            pause,
+            commits: commits(stack) - before,
+            worst: worst.ok_or_else(power)?,
+            seeded,
+        })
+    }
+
+    /// Takes what cuts at seeded moments in the next `left` would leave.
+    fn cutter(&self, watch: Arc<Watch>, left: Nanos) -> rt::JoinHandle<Vec<Remainder>> {
+        let mut rng = Rng::named(self.run.seed, "loss/moments");
+        let now = rt::now();
+        let moment = |_| now + Nanos(rng.below(left.0.max(1)));
+        let mut moments: Vec<Time> = (0..self.cuts).map(moment).collect();
+        moments.sort_unstable();
+        rt::spawn("cutter", move || {
+            let mut all = Vec::new();
+            for (number, at) in (1..).zip(moments) {
+                rt::sleep_until(at);
+                let media = rt::no_yield(|| watch.snapshot(number).map(|m| (rt::now(), m)));
+                all.extend(media);
+            }
+            all
+        })
+    }
+
+    fn recover(
+        &self,
+        spec: &MetaSpec,
+        media: Media,
+    ) -> Result<(super::objects::Recovered, Nanos), PaperError> {
+        let model = self.run.stack.attach(media)?;
+        simulated(self.host.sim(self.run.seed), || {
+            rt::sleep(BOOT);
+            let stack = Stack::mount(model, &self.run.stack, Clock::Runtime)?;
+            let found = recovered(&stack.vfs, spec)?;
+            stack.fs.check();
+            let took = stack.mount_took;
+            stack.unmount()?;
+            Ok((found, took))
+        })
+    }
+}
+
+/// Commits of a journal, or checkpoints where there is none.
+fn commits(stack: &Stack) -> u64 {
+    let fs = stack.fs.f2fs().filter(|fs| fs.journal_stats().is_none());
+    match fs {
+        Some(fs) => fs.checkpoints().packs(),
+        None => stack.fs.journal_stats().transactions,
+    }
+}
+
+/// Runs `body` in a simulation. A body that fails leaves tasks of a mount behind, which end with the power of its device.
+pub fn simulated<T>(
+    sim: SimConfig,
+    body: impl FnOnce() -> Result<T, PaperError>,
+) -> Result<T, PaperError> {
+    let outcome = Sim::new(sim).run(|| {
+        let value = body();
+        if value.is_err() {
+            rt::power_cut();
+        }
+        value
+    });
+    if let Some(failure) = &outcome.first_failure {
+        let what = format!("{failure}; replay: {}", outcome.replay);
+        return Err(PaperError::Simulation(what));
+    }
+    outcome.value.expect("a run without failure has a value")
+}

@@ -1,0 +1,450 @@
+//! A benchmark on one of the systems, measured from its first operation to the end of its last, as filebench does: what is home by then
+//! and what is not does not count.
+
+use super::scale;
+use crate::PaperError;
+use base::{Nanos, SECTORS_PER_BLOCK, Time};
+use report::metrics::{CdfPoint, Latencies, LatencySummary, round};
+use rig::{CheckpointStats, Class, F2fsJournalStats, JournalStats, Stack};
+use rt::SimConfig;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use work::RunConfig;
+use work::life::{directly, live_in};
+use work::workload::Workload;
+use work::workload::bench::room;
+
+/// What it runs on beside the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Host {
+    /// CPU costs in percent of the table.
+    pub cpu_percent: u32,
+    /// Virtual cores.
+    pub cores: usize,
+}
+
+impl Host {
+    /// The table as it is, on so many cores.
+    pub const fn cores(cores: usize) -> Host {
+        Host {
+            cpu_percent: 100,
+            cores,
+        }
+    }
+
+    /// The simulation of it.
+    pub fn sim(self, seed: u64) -> SimConfig {
+        SimConfig {
+            cpu_percent: self.cpu_percent,
+            cores: self.cores,
+            ..SimConfig::seeded(seed)
+        }
+    }
+}
+
+/// What to run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct BenchJob {
+    /// System, and a benchmark as workload.
+    pub run: RunConfig,
+    /// On what.
+    pub host: Host,
+}
+
+/// What came of it. Times are virtual.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Measured {
+    /// Operations.
+    pub ops: u64,
+    /// From the first operation to the end of the last.
+    pub seconds: f64,
+    /// Operations by kind.
+    pub kinds: BTreeMap<String, u64>,
+    /// Of an operation.
+    pub latency_us: LatencySummary,
+    /// Distribution of the latencies.
+    pub cdf: Vec<CdfPoint>,
+    /// The run in slices of equal length; empty where all operations are told at the end of the run.
+    pub series: Vec<Slice>,
+    /// Mean of those operations that met a checkpoint: as many as there were checkpoints, the slowest, and nine in ten of them below, ms.
+    pub met_p90_ms: f64,
+    /// Checkpoints.
+    pub checkpoints: Checkpoints,
+    /// Cleaning of F2FS.
+    pub cleaned: Cleaned,
+    /// Commits and applies; `None` without a journal of F2FS.
+    pub journal: Option<Journaled>,
+    /// JBD2's waits and steps by name, and `home`: the writing of committed blocks; seconds. Empty on F2FS.
+    pub jbd2_s: BTreeMap<String, f64>,
+    /// Transactions of JBD2 that were committed, and blocks that they wrote into the log.
+    pub jbd2: (u64, u64),
+    /// Blocks written by class.
+    pub blocks: BTreeMap<String, u64>,
+    /// CPU time charged in the run, of all cores together, seconds; work of the benchmark itself is not charged.
+    pub cpu_s: f64,
+    /// What the mount holds in memory at the end of the run, by part (`F2fs::memory`); empty on ext4.
+    pub memory_bytes: BTreeMap<String, u64>,
+}
+
+/// A part of a run.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Slice {
+    /// Its beginning, in seconds of the run.
+    pub at: f64,
+    /// Operations that ended in it.
+    pub ops: u64,
+    /// Their mean latency, microseconds.
+    pub mean_us: f64,
+    /// The longest, microseconds.
+    pub max_us: f64,
+}
+
+/// Sections of F2FS that were picked to be cleaned.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Cleaned {
+    /// From the mount to the run: while the volume was aged, or filled.
+    pub before: u64,
+    /// In the run.
+    pub sections: u64,
+    /// Time of operations that cleaned, seconds.
+    pub foreground_s: f64,
+}
+
+/// Checkpoints in a run.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Checkpoints {
+    /// How many.
+    pub packs: u64,
+    /// Time inside, from the freeze to the end of the commit, seconds.
+    pub inside_s: f64,
+    /// The longest since the mount, ms.
+    pub longest_ms: f64,
+}
+
+/// What a journal of F2FS did in a run.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Journaled {
+    /// Epochs committed.
+    pub commits: u64,
+    /// Bytes of records.
+    pub bytes: u64,
+    /// Blocks written into the ring.
+    pub blocks: u64,
+    /// Whole blocks in them, by kind: none but with `records=pages`.
+    pub pages: BTreeMap<String, u64>,
+    /// Commits by a checkpoint pack, as the ring was too small.
+    pub by_pack: u64,
+    /// Most bytes of one epoch.
+    pub bytes_max: u64,
+    /// Time of commits by phase, seconds.
+    pub commit_s: BTreeMap<String, f64>,
+    /// Time of applies by phase, seconds.
+    pub apply_s: BTreeMap<String, f64>,
+    /// Time that operations waited by cause, seconds.
+    pub waits_s: BTreeMap<String, f64>,
+    /// Time that operations spent on logging, seconds.
+    pub logging_s: f64,
+    /// Of it in and for locks, seconds.
+    pub locking_s: f64,
+    /// Time that operations waited until an epoch was closed, seconds.
+    pub switch_s: f64,
+    /// Blocks that applies wrote home: nodes, directory pages, NAT, SIT, SSA.
+    pub home_blocks: u64,
+    /// Of nodes and pages, written as they were in memory.
+    pub fast_forwarded: u64,
+    /// Of nodes and pages, made of the block at home and records.
+    pub patched: u64,
+    /// Nodes of which nothing had to be written.
+    pub skipped: u64,
+}
+
+impl Journaled {
+    /// Time that operations spent on the journal: logging, and waiting for it; seconds.
+    pub fn of_operations(&self) -> f64 {
+        self.operations_s().values().sum()
+    }
+
+    /// The same by what it was, those that took none left out.
+    pub fn operations_s(&self) -> BTreeMap<String, f64> {
+        let own = [("logging", self.logging_s), ("switch", self.switch_s)];
+        let own = own.map(|(name, s)| (name.to_string(), s));
+        let waits = self.waits_s.iter();
+        let waits = waits.map(|(name, s)| (format!("wait for {name}"), *s));
+        let all = own.into_iter().chain(waits);
+        all.filter(|(_, s)| *s > 0.0).collect()
+    }
+
+    /// Time of commits and applies, which tasks beside the operations make; seconds.
+    pub fn of_tasks(&self) -> f64 {
+        self.commit_s.values().chain(self.apply_s.values()).sum()
+    }
+}
+
+/// Counters at one moment.
+struct Reading {
+    at: Time,
+    sectors: BTreeMap<Class, u64>,
+    checkpoints: CheckpointStats,
+    /// Sections that were cleaned, and the time of operations that did it.
+    cleaned: (u64, Nanos),
+    journal: Option<F2fsJournalStats>,
+    jbd2: JournalStats,
+    charged: Nanos,
+    memory: BTreeMap<String, u64>,
+}
+
+impl Reading {
+    fn take(stack: &Stack) -> Reading {
+        let f2fs = stack.fs.f2fs();
+        let memory = f2fs.map(|fs| {
+            let parts = fs.memory().parts().into_iter();
+            parts.map(|(part, bytes)| (part.into(), bytes)).collect()
+        });
+        Reading {
+            at: rt::now(),
+            charged: rt::charged(),
+            memory: memory.unwrap_or_default(),
+            sectors: stack.queue.stats().sectors_written,
+            checkpoints: f2fs.map(|fs| fs.checkpoints()).unwrap_or_default(),
+            cleaned: f2fs
+                .map(|fs| fs.gc_stats())
+                .map_or_else(Default::default, |gc| {
+                    (gc.sections.values().sum(), gc.foreground)
+                }),
+            journal: f2fs.and_then(|fs| fs.journal_stats()),
+            jbd2: match f2fs {
+                Some(_) => JournalStats::default(),
+                None => stack.fs.journal_stats(),
+            },
+        }
+    }
+}
+
+impl BenchJob {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// A run fails; the workload is no benchmark.
+    pub fn run(&self) -> Result<Measured, PaperError> {
+        self.measured(false)
+    }
+
+    /// Runs it, and a sync that counts as well: all that its operations log is in the log at the end.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_synced(&self) -> Result<Measured, PaperError> {
+        self.measured(true)
+    }
+
+    fn measured(&self, synced: bool) -> Result<Measured, PaperError> {
+        let workload: Workload = self.run.workload.parse()?;
+        let Workload::Bench(spec) = workload else {
+            let given = &self.run.workload;
+            return Err(PaperError::Check(format!("{given} is no benchmark")));
+        };
+        scale::check(&spec, self.run.stack.bytes)?;
+        room::check(&self.run)?;
+        let model = self.run.stack.format()?;
+        let sim = self.host.sim(self.run.seed);
+        let life = live_in(sim, &self.run, (model, &directly), |stack, _| {
+            let mut bench = spec.on_volume(&stack.vfs, self.run.stack.bytes, self.run.seed);
+            bench.prepare(&|| Ok(stack.vfs.sync()?))?;
+            if let Some(fs) = stack.fs.f2fs() {
+                fs.restart_journal_maxima();
+            }
+            let before = Reading::take(stack);
+            let mut ended: Vec<(Time, Nanos)> = Vec::new();
+            let mut kinds: BTreeMap<&'static str, u64> = BTreeMap::new();
+            bench.run(&|| Ok(()), &mut |kind, took| {
+                ended.push((rt::now(), took));
+                *kinds.entry(kind).or_default() += 1;
+            })?;
+            if synced {
+                stack.vfs.sync()?;
+            }
+            let after = Reading::take(stack);
+            for (told, at) in ended.iter_mut().zip(bench.ended()) {
+                told.0 = at;
+            }
+            bench.check()?;
+            let kinds = kinds.into_iter().map(|(kind, n)| (kind.into(), n));
+            Ok(Measured {
+                kinds: kinds.collect(),
+                ..measured(&before, &after, &ended)
+            })
+        })?;
+        Ok(life.value)
+    }
+}
+
+const SLICES: u64 = 200;
+
+fn measured(before: &Reading, after: &Reading, ended: &[(Time, Nanos)]) -> Measured {
+    let all = after.at - before.at;
+    let mut latencies = Latencies::default();
+    ended.iter().for_each(|(_, took)| latencies.add(*took));
+    let checkpoints = checkpoints(&before.checkpoints, &after.checkpoints);
+    let blocks = Class::ALL.iter().map(|&class| {
+        let of = |reading: &Reading| reading.sectors.get(&class).copied().unwrap_or(0);
+        let sectors = of(after) - of(before);
+        (class.name().into(), sectors.div_ceil(SECTORS_PER_BLOCK))
+    });
+    let journal = match (&before.journal, &after.journal) {
+        (Some(before), Some(after)) => Some(journaled(before, after)),
+        _ => None,
+    };
+    let mut jbd2_s = named(between(&before.jbd2.waits, &after.jbd2.waits, |name| {
+        format!("wait: {name}")
+    }));
+    jbd2_s.extend(named(between(
+        &before.jbd2.steps,
+        &after.jbd2.steps,
+        |name| format!("step: {name}"),
+    )));
+    jbd2_s.extend(named(vec![(
+        "home".into(),
+        Nanos(after.jbd2.homing.0 - before.jbd2.homing.0),
+    )]));
+    let jbd2 = (
+        after.jbd2.transactions - before.jbd2.transactions,
+        after.jbd2.blocks_logged - before.jbd2.blocks_logged,
+    );
+    Measured {
+        ops: ended.len() as u64,
+        seconds: round(all.0 as f64 / 1e9),
+        kinds: BTreeMap::new(),
+        latency_us: latencies.summary(),
+        cdf: latencies.cdf(),
+        series: series(before.at, all, ended),
+        met_p90_ms: met_p90(ended, checkpoints.packs),
+        checkpoints,
+        cleaned: Cleaned {
+            before: before.cleaned.0,
+            sections: after.cleaned.0 - before.cleaned.0,
+            foreground_s: round((after.cleaned.1.0 - before.cleaned.1.0) as f64 / 1e9),
+        },
+        journal,
+        jbd2_s,
+        jbd2,
+        blocks: blocks.filter(|(_, n)| *n > 0).collect(),
+        cpu_s: round((after.charged.0 - before.charged.0) as f64 / 1e9),
+        memory_bytes: after.memory.clone(),
+    }
+}
+
+/// Operations by the time at which they ended; empty if most ended at one time, as those of several processes that are told at the end.
+fn series(start: Time, all: Nanos, ended: &[(Time, Nanos)]) -> Vec<Slice> {
+    let told_at_once = ended.len() > 1 && ended.first().map(|e| e.0) == ended.last().map(|e| e.0);
+    if told_at_once || all.0 == 0 {
+        return Vec::new();
+    }
+    let length = all.0.div_ceil(SLICES);
+    let mut slices = vec![(0_u64, 0_u64, 0_u64); SLICES as usize];
+    for (at, took) in ended {
+        let n = ((*at - start).0 / length).min(SLICES - 1) as usize;
+        let (ops, sum, max) = &mut slices[n];
+        (*ops, *sum, *max) = (*ops + 1, *sum + took.0, (*max).max(took.0));
+    }
+    let slice = |(n, (ops, sum, max)): (usize, (u64, u64, u64))| Slice {
+        at: round(n as f64 * length as f64 / 1e9),
+        ops,
+        mean_us: round(sum as f64 / 1e3 / ops.max(1) as f64),
+        max_us: round(max as f64 / 1e3),
+    };
+    slices.into_iter().enumerate().map(slice).collect()
+}
+
+fn met_p90(ended: &[(Time, Nanos)], checkpoints: u64) -> f64 {
+    let mut spans: Vec<Nanos> = ended.iter().map(|(_, took)| *took).collect();
+    spans.sort_unstable();
+    let met = &spans[spans.len() - (checkpoints as usize).min(spans.len())..];
+    let at = met.get(met.len() * 9 / 10).or(met.last());
+    at.map_or(0.0, |took| round(took.0 as f64 / 1e6))
+}
+
+fn checkpoints(before: &CheckpointStats, after: &CheckpointStats) -> Checkpoints {
+    let inside = |s: &CheckpointStats| s.time.values().map(|t| t.0).sum::<u64>();
+    Checkpoints {
+        packs: after.packs() - before.packs(),
+        inside_s: round((inside(after) - inside(before)) as f64 / 1e9),
+        longest_ms: round(after.longest.0 as f64 / 1e6),
+    }
+}
+
+fn journaled(before: &F2fsJournalStats, after: &F2fsJournalStats) -> Journaled {
+    let home = |s: &F2fsJournalStats| {
+        let a = &s.apply;
+        a.node_blocks + a.dentry_blocks + a.nat_blocks + a.sit_blocks + a.ssa_blocks
+    };
+    let waited = |s: &F2fsJournalStats| -> BTreeMap<&'static str, Nanos> {
+        let waits = s.waits.iter();
+        waits
+            .map(|(cause, waits)| (cause.name(), waits.waited))
+            .collect()
+    };
+    let spans = |a: BTreeMap<&'static str, Nanos>, b: BTreeMap<&'static str, Nanos>| {
+        named(between(&a, &b, String::from))
+    };
+    let commit = |s: &F2fsJournalStats| s.time.iter().map(|(p, t)| (p.name(), *t)).collect();
+    let apply = |s: &F2fsJournalStats| s.apply.time.iter().map(|(p, t)| (p.name(), *t)).collect();
+    Journaled {
+        commits: after.commits() - before.commits(),
+        bytes: after.bytes - before.bytes,
+        blocks: after.blocks - before.blocks,
+        pages: pages(before, after),
+        by_pack: after.by_pack - before.by_pack,
+        bytes_max: after.plane.bytes_max,
+        commit_s: spans(commit(before), commit(after)),
+        apply_s: spans(apply(before), apply(after)),
+        waits_s: spans(waited(before), waited(after)),
+        logging_s: seconds(after.logging, before.logging),
+        locking_s: seconds(after.locking, before.locking),
+        switch_s: seconds(after.switch_waits.waited, before.switch_waits.waited),
+        home_blocks: home(after) - home(before),
+        fast_forwarded: after.apply.fast_forwarded - before.apply.fast_forwarded,
+        patched: after.apply.patched - before.apply.patched,
+        skipped: after.apply.skipped - before.apply.skipped,
+    }
+}
+
+/// What was added to a sum of times, seconds.
+fn seconds(after: Nanos, before: Nanos) -> f64 {
+    round(after.0.saturating_sub(before.0) as f64 / 1e9)
+}
+
+fn pages(before: &F2fsJournalStats, after: &F2fsJournalStats) -> BTreeMap<String, u64> {
+    let kinds = |s: &F2fsJournalStats| {
+        let p = s.pages;
+        [
+            ("node", p.node),
+            ("dentry", p.dentry),
+            ("nat", p.nat),
+            ("sit", p.sit),
+            ("late", p.late),
+        ]
+    };
+    let both = kinds(before).into_iter().zip(kinds(after));
+    let added = both.map(|((name, before), (_, after))| (name.to_string(), after - before));
+    added.filter(|(_, n)| *n > 0).collect()
+}
+
+/// What was added between two readings.
+fn between<K: Ord + Copy>(
+    before: &BTreeMap<K, Nanos>,
+    after: &BTreeMap<K, Nanos>,
+    name: impl Fn(K) -> String,
+) -> Vec<(String, Nanos)> {
+    let earlier = |key| before.get(key).copied().unwrap_or_default();
+    let spans = after
+        .iter()
+        .map(|(key, span)| (name(*key), Nanos(span.0.saturating_sub(earlier(key).0))));
+    spans.collect()
+}
+
+/// In seconds; those that took none are left out.
+fn named(spans: Vec<(String, Nanos)>) -> BTreeMap<String, f64> {
+    let some = spans.into_iter().filter(|(_, span)| span.0 > 0);
+    some.map(|(name, span)| (name, round(span.0 as f64 / 1e9)))
+        .collect()
+}

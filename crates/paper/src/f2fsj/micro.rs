@@ -1,0 +1,407 @@
+//! Section 5.3, operations on names and small files: the throughput of F2FSJ beside that of the other systems.
+
+use super::breakdown::{JBD2_COMMITTER, JBD2_LOCKING};
+use super::fig2::share;
+use super::job::{Job, Outcomes, RunJob, measured, run_of};
+use super::measure::Measured;
+use super::names::{At, Op};
+use super::scale::DEVICE;
+use super::system::System;
+use super::{Plan, published};
+use crate::PaperError;
+use crate::{Listed, Row, Section, Table, number};
+use report::plot;
+
+/// All systems, in the order of tables.
+pub const SYSTEMS: [System; 6] = [
+    System::Checkpoint60,
+    System::Checkpoint1,
+    System::Checkpoint5Bg,
+    System::PageJournal,
+    System::F2fsj,
+    System::Ext4,
+];
+/// Those that published values compare: with half and twice the CPU costs as well.
+const COMPARED: [System; 3] = [System::Checkpoint60, System::F2fsj, System::Ext4];
+const FIGURE: &str = "5.3 names";
+
+/// Every operation on every system.
+pub fn jobs(plan: &Plan) -> Vec<Job> {
+    let of = |op: Op| {
+        let all = SYSTEMS.map(|system| op.at(plan, system, At::Whole));
+        let more = COMPARED
+            .into_iter()
+            .flat_map(move |system| At::LEVELS.map(|at| op.at(plan, system, at)));
+        all.into_iter().chain(more).map(Job::Bench)
+    };
+    let pages = PAGES.map(|(_, op)| Job::Run(one_by_one(plan, op)));
+    Op::ALL.into_iter().flat_map(of).chain(pages).collect()
+}
+
+/// Operations a second.
+pub fn rate(of: &Measured) -> f64 {
+    of.ops as f64 / of.seconds.max(f64::MIN_POSITIVE)
+}
+
+/// Outcomes of the operations of a plan.
+pub struct Found<'a> {
+    /// Of this plan.
+    pub plan: &'a Plan,
+    outcomes: &'a Outcomes,
+}
+
+impl<'a> Found<'a> {
+    /// Of a report.
+    pub fn new(plan: &'a Plan, outcomes: &'a Outcomes) -> Found<'a> {
+        Found { plan, outcomes }
+    }
+
+    /// Of one run.
+    ///
+    /// # Errors
+    /// It is missing.
+    pub fn of(&self, op: Op, system: System, at: At) -> Result<&'a Measured, PaperError> {
+        measured(self.outcomes, &op.at(self.plan, system, at))
+    }
+
+    /// Gain of `a` over `b` in throughput.
+    ///
+    /// # Errors
+    /// A run is missing.
+    pub fn gain(&self, op: Op, (a, b): (System, System), at: At) -> Result<f64, PaperError> {
+        let (a, b) = (self.of(op, a, at)?, self.of(op, b, at)?);
+        Ok(rate(a) / rate(b) - 1.0)
+    }
+}
+
+/// What is compared with what, as the table of published values says it.
+struct Compared {
+    op: Op,
+    /// Gain of the first over the second.
+    pair: (System, System),
+}
+
+const fn compared(op: Op, a: System, b: System) -> Compared {
+    Compared { op, pair: (a, b) }
+}
+
+const PUBLISHED: [Compared; 16] = {
+    use System::{Checkpoint60 as Stock, Ext4, F2fsj};
+    [
+        compared(Op::Mkdir, F2fsj, Stock),
+        compared(Op::Rmdir, F2fsj, Stock),
+        compared(Op::CreateEmpty, F2fsj, Stock),
+        compared(Op::UnlinkEmpty, F2fsj, Stock),
+        compared(Op::Create4k, F2fsj, Stock),
+        compared(Op::Unlink4k, F2fsj, Stock),
+        compared(Op::Copy4k, F2fsj, Stock),
+        compared(Op::Mkdir, F2fsj, Ext4),
+        compared(Op::Rmdir, F2fsj, Ext4),
+        compared(Op::Mkdir, Stock, Ext4),
+        compared(Op::Rmdir, Stock, Ext4),
+        compared(Op::CreateEmpty, Ext4, F2fsj),
+        compared(Op::UnlinkEmpty, Ext4, F2fsj),
+        compared(Op::Create4k, F2fsj, Ext4),
+        compared(Op::Unlink4k, F2fsj, Ext4),
+        compared(Op::Copy4k, F2fsj, Ext4),
+    ]
+};
+
+const XFS: [&str; 4] = [
+    "operations on names: F2FSJ over XFS",
+    "create-4KB: F2FSJ over XFS",
+    "unlink-4KB: F2FSJ over XFS",
+    "copy-4KB: F2FSJ over XFS",
+];
+
+/// As the table of published values calls a system.
+pub fn title(system: System) -> String {
+    match system {
+        System::F2fsj => "F2FSJ".into(),
+        other => other.name(),
+    }
+}
+
+/// The section.
+///
+/// # Errors
+/// A run is missing.
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
+    let table = published();
+    let found = Found::new(plan, outcomes);
+    let mut rows = sizes(plan, &table);
+    for Compared { op, pair } in PUBLISHED {
+        let item = format!("{}: {} over {}", op.name(), title(pair.0), title(pair.1));
+        let why = why(op, pair, &found)?;
+        let gain = found.gain(op, pair, At::Whole)?;
+        rows.push(Row::judged(table.get(FIGURE, &item, None), gain).because(&why));
+        for at in At::LEVELS {
+            let gain = found.gain(op, pair, at)?;
+            rows.push(Row::ours(FIGURE, &item, "gain", gain).of(&at.text(plan)));
+        }
+    }
+    rows.extend(XFS.map(|item| Row::unmeasured(table.get(FIGURE, item, None), None)));
+    rows.extend(pages(plan, outcomes, &table)?);
+    Ok(Section {
+        title: "5.3: operations on names and small files".into(),
+        words: words(plan),
+        rows,
+        tables: vec![rates(&found)?, gains(&found)?, parts(&found)?],
+        plots: vec![bars(&found)?],
+    })
+}
+
+fn words(plan: &Plan) -> Vec<String> {
+    vec![
+        format!(
+            "One process, 100 entries a directory, {} objects and a ring of {} MiB where the paper has 4 million and 256 MiB; ext4's journal is four times \
+             the ring, as published. A run counts from its first operation to the end of its last, as filebench's does: what is still in memory \
+             then is in no system's time.",
+            plan.objects(),
+            number(plan.size().ring as f64 / f64::from(1 << 20))
+        ),
+        "checkpoint-5-bg writes stock checkpoints each 5 s in a task of its own, which is what the released prototype of F2FSJ does. Intervals are as \
+         published and runs are shorter: what only time triggers (60 s, 5 s) comes less often or never, what counts and room trigger \
+         comes as often for an object."
+            .into(),
+    ]
+}
+
+/// Section 5.1: sizes.
+fn sizes(plan: &Plan, table: &Table) -> Vec<Row> {
+    let size = plan.size();
+    let ext4 = System::Ext4.stack(DEVICE, size, plan.seed);
+    let journal = f64::from(ext4.journal_blocks.unwrap_or(0)) * base::BLOCK_BYTES as f64;
+    let over = |item: &str, what: f64| {
+        Row::judged(
+            table.get("5.1", item, None),
+            size.ring as f64 / what.max(1.0),
+        )
+    };
+    vec![
+        over("journal of F2FSJ over that of ext4", journal),
+        over("journal of F2FSJ over the drive", size.bytes as f64),
+    ]
+}
+
+/// Operations of `fsync:` that are one transaction each.
+const PAGES: [(&str, &str); 2] = [
+    ("create", "op=create,size=4k"),
+    ("unlink", "op=unlink,size=4k"),
+];
+
+fn one_by_one(plan: &Plan, op: &str) -> RunJob {
+    let count = plan.pick(1_000, 500, 50);
+    RunJob::new(plan, System::Ext4, format!("fsync:{op},count={count}"))
+}
+
+/// Section 5.3.1: pages that one operation gives to JBD2.
+fn pages(plan: &Plan, outcomes: &Outcomes, table: &Table) -> Result<Vec<Row>, PaperError> {
+    let item = "pages of metadata that a creation or removal on ext4 journals";
+    let published = table.get("5.3.1", item, None);
+    let row = |(name, op): (&str, &str)| {
+        let run = run_of(outcomes, &one_by_one(plan, op))?;
+        let pages = run.blocks.get("journal_metadata").copied().unwrap_or(0);
+        let commits = run.commits.max(1);
+        let why = format!(
+            "counted where each operation is a transaction of its own: {pages} pages in {commits} commits; operations that touch the same inode tables, \
+             bitmaps and directory in one transaction share them, and the paper does not say what it counts"
+        );
+        let row = Row::judged(published, pages as f64 / commits as f64);
+        Ok(row.because(&why).of(name))
+    };
+    PAGES.into_iter().map(row).collect()
+}
+
+fn micros_each(seconds: f64, of: &Measured) -> f64 {
+    seconds * 1e6 / of.ops.max(1) as f64
+}
+
+/// What operations of ext4 spend on JBD2: in handles, and waiting; not what its task does.
+fn jbd2_s(of: &Measured) -> f64 {
+    let not = [JBD2_LOCKING, JBD2_COMMITTER];
+    let waits = of.jbd2_s.iter().filter(|(name, _)| {
+        // Locks are in the time of handles already.
+        name.starts_with("wait: ") && !not.contains(&name.as_str())
+    });
+    waits.map(|(_, s)| *s).sum()
+}
+
+/// Where an operation's time goes, in a few words.
+fn parts_of(system: System, of: &Measured) -> String {
+    let all = number(micros_each(of.seconds, of));
+    let name = title(system);
+    let blocks = number(of.blocks.values().sum::<u64>() as f64 / of.ops.max(1) as f64);
+    match (system, &of.journal) {
+        (System::Ext4, _) => format!(
+            "{name} takes {all} us an operation and writes {blocks} blocks, {} us are the operations' own part of JBD2; {} commits",
+            number(micros_each(jbd2_s(of), of)),
+            of.jbd2.0
+        ),
+        (_, Some(journal)) => format!(
+            "{name} takes {all} us an operation and writes {blocks} blocks, {} us are the operations' own part of the journal; {} commits, {} packs",
+            number(micros_each(journal.of_operations(), of)),
+            journal.commits,
+            of.checkpoints.packs
+        ),
+        (_, None) => format!(
+            "{name} takes {all} us an operation and writes {blocks} blocks, {} us are inside of {} checkpoints",
+            number(micros_each(of.checkpoints.inside_s, of)),
+            of.checkpoints.packs
+        ),
+    }
+}
+
+/// What an operation takes without what keeps it consistent: checkpoints, or its part of a journal.
+fn bare(system: System, of: &Measured) -> f64 {
+    let kept = match (system, &of.journal) {
+        (System::Ext4, _) => jbd2_s(of),
+        (_, Some(journal)) => journal.of_operations(),
+        (_, None) => of.checkpoints.inside_s,
+    };
+    micros_each(of.seconds - kept, of)
+}
+
+fn why(op: Op, (a, b): (System, System), found: &Found<'_>) -> Result<String, PaperError> {
+    let (of_a, of_b) = (found.of(op, a, At::Whole)?, found.of(op, b, At::Whole)?);
+    let rest = format!(
+        "without these parts {} takes {} us and {} {} us",
+        title(a),
+        number(bare(a, of_a)),
+        title(b),
+        number(bare(b, of_b))
+    );
+    let interval = match (a, b) {
+        (System::Checkpoint60, _) | (_, System::Checkpoint60) => {
+            let stock = if a == System::Checkpoint60 {
+                of_a
+            } else {
+                of_b
+            };
+            match stock.checkpoints.packs {
+                0 => format!(
+                    "; in {} s no interval of 60 s passed and no count reached its trigger, so there is no checkpoint to save",
+                    number(stock.seconds)
+                ),
+                _ => format!(
+                    "; checkpoints are {} % of stock's time, which is all that a journal can save",
+                    number(100.0 * share(stock))
+                ),
+            }
+        }
+        _ => String::new(),
+    };
+    Ok(format!(
+        "the parts: {}; {}; {rest}{interval}",
+        parts_of(a, of_a),
+        parts_of(b, of_b)
+    ))
+}
+
+fn head(first: &str, rest: impl IntoIterator<Item = String>) -> Vec<String> {
+    [first.to_string()].into_iter().chain(rest).collect()
+}
+
+fn rates(found: &Found<'_>) -> Result<Listed, PaperError> {
+    let line = |op: Op| {
+        let each = SYSTEMS.map(|system| Ok(number(rate(found.of(op, system, At::Whole)?).round())));
+        let each: Result<Vec<String>, PaperError> = each.into_iter().collect();
+        Ok(head(op.name(), each?))
+    };
+    let lines: Result<_, PaperError> = Op::ALL.into_iter().map(line).collect();
+    Ok((
+        "Operations a second".into(),
+        head("operation", SYSTEMS.map(title)),
+        lines?,
+    ))
+}
+
+fn gains(found: &Found<'_>) -> Result<Listed, PaperError> {
+    use System::{Checkpoint60, Ext4, F2fsj};
+    let pairs = [(F2fsj, Checkpoint60), (F2fsj, Ext4), (Checkpoint60, Ext4)];
+    let name = |((a, b), at): ((System, System), At)| {
+        format!("{} over {}, {}", title(a), title(b), at.text(found.plan))
+    };
+    let all: Vec<_> = pairs
+        .into_iter()
+        .flat_map(|pair| At::LEVELS.map(|at| (pair, at)))
+        .collect();
+    let line = |op: Op| {
+        let each = all
+            .iter()
+            .map(|&(pair, at)| Ok(number(found.gain(op, pair, at)?)));
+        let each: Result<Vec<String>, PaperError> = each.collect();
+        Ok(head(op.name(), each?))
+    };
+    let lines: Result<_, PaperError> = Op::ALL.into_iter().map(line).collect();
+    Ok((
+        "Gains in throughput with half, the whole and twice the CPU costs of the table".into(),
+        head("operation", all.iter().map(|at| name(*at))),
+        lines?,
+    ))
+}
+
+/// What each run consists of.
+fn parts(found: &Found<'_>) -> Result<Listed, PaperError> {
+    const HEAD: [&str; 10] = [
+        "system",
+        "seconds",
+        "us an operation",
+        "checkpoints",
+        "inside, us an operation",
+        "commits",
+        "journal, us an operation",
+        "commit and apply, us an operation",
+        "blocks an operation",
+        "of them into a journal",
+    ];
+    let mut lines = Vec::new();
+    for op in Op::ALL {
+        for system in SYSTEMS {
+            let of = found.of(op, system, At::Whole)?;
+            let each = |seconds: f64| number(micros_each(seconds, of));
+            let journal = of.journal.clone().unwrap_or_default();
+            let (commits, own) = match system {
+                System::Ext4 => (of.jbd2.0, jbd2_s(of)),
+                _ => (journal.commits, journal.of_operations()),
+            };
+            let to_journal = of.blocks.iter().filter(|(c, _)| c.starts_with("journal"));
+            let logged: u64 = to_journal.map(|(_, n)| *n).sum();
+            let per_op = |blocks: u64| number(blocks as f64 / of.ops.max(1) as f64);
+            lines.push(vec![
+                op.name().into(),
+                title(system),
+                number(of.seconds),
+                each(of.seconds),
+                of.checkpoints.packs.to_string(),
+                each(of.checkpoints.inside_s),
+                commits.to_string(),
+                each(own),
+                each(journal.of_tasks()),
+                per_op(of.blocks.values().sum()),
+                per_op(logged),
+            ]);
+        }
+    }
+    let caption = "The parts of each run; a pack that an apply writes counts as a checkpoint, and nobody waits for it; the journal's own part is that of \
+                   operations, commit and apply are tasks beside them (of ext4 not shown)";
+    Ok((
+        caption.into(),
+        head("operation", HEAD.map(String::from)),
+        lines,
+    ))
+}
+
+fn bars(found: &Found<'_>) -> Result<(String, String), PaperError> {
+    let groups: Vec<String> = Op::ALL.iter().map(|op| op.name().to_string()).collect();
+    let mut series = Vec::new();
+    for system in SYSTEMS {
+        let over = |op: &Op| found.gain(*op, (system, System::Checkpoint60), At::Whole);
+        let values: Result<Vec<f64>, PaperError> =
+            Op::ALL.iter().map(|op| Ok(over(op)? + 1.0)).collect();
+        series.push((title(system), values?));
+    }
+    let caption = "Throughput over that of checkpoint-60";
+    let svg = plot::grouped_bars(caption, "times", &groups, &series)?;
+    Ok((caption.into(), svg))
+}

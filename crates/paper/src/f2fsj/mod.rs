@@ -1,0 +1,207 @@
+//! Cui, Wang, Chen, Shao: Decentralized, Epoch-based F2FS Journaling with Fine-grained Crash Recovery (OSDI 2025), measured again.
+//!
+//! `published.toml` has all that its text says; each value stands in one part.
+
+mod aged;
+mod board;
+mod breakdown;
+mod commands;
+pub mod crash;
+mod fig2;
+mod fig_loss;
+mod fig_recovery;
+mod filebench;
+mod fio;
+mod ideas_fig;
+pub mod job;
+mod limits;
+#[cfg(test)]
+mod log_tests;
+pub mod loss;
+#[cfg(test)]
+mod loss_tests;
+pub mod measure;
+mod micro;
+pub mod names;
+mod objects;
+mod overheads;
+mod period;
+pub mod recovery;
+pub mod scale;
+mod scaling;
+mod shapley;
+mod sized;
+pub mod system;
+mod tail;
+
+use crate::{Row, Table, study};
+use job::Job;
+use std::path::PathBuf;
+
+/// A figure, table or section of the page.
+pub type Part = study::Part<Plan, Job>;
+
+/// What stands in each row of a quick report.
+pub const QUICK: &str = "quick: fewer objects";
+
+/// All parts in the order of the page.
+pub const PARTS: &[Part] = &[
+    Part {
+        name: "fig2",
+        jobs: fig2::jobs,
+        section: fig2::section,
+    },
+    Part {
+        name: "loss",
+        jobs: fig_loss::jobs,
+        section: fig_loss::section,
+    },
+    Part {
+        name: "recovery",
+        jobs: fig_recovery::jobs,
+        section: fig_recovery::section,
+    },
+    Part {
+        name: "board",
+        jobs: board::jobs,
+        section: board::section,
+    },
+    Part {
+        name: "breakdown",
+        jobs: breakdown::jobs,
+        section: breakdown::section,
+    },
+    Part {
+        name: "journal-time",
+        jobs: tail::jobs,
+        section: tail::section,
+    },
+    Part {
+        name: "names",
+        jobs: micro::jobs,
+        section: micro::section,
+    },
+    Part {
+        name: "scaling",
+        jobs: scaling::jobs,
+        section: scaling::section,
+    },
+    Part {
+        name: "ideas",
+        jobs: ideas_fig::jobs,
+        section: ideas_fig::section,
+    },
+    Part {
+        name: "period",
+        jobs: period::jobs,
+        section: period::section,
+    },
+    Part {
+        name: "overheads",
+        jobs: overheads::jobs,
+        section: overheads::section,
+    },
+    Part {
+        name: "limits",
+        jobs: limits::jobs,
+        section: limits::section,
+    },
+    Part {
+        name: "fio",
+        jobs: fio::jobs,
+        section: fio::section,
+    },
+    Part {
+        name: "commands",
+        jobs: commands::jobs,
+        section: commands::section,
+    },
+    Part {
+        name: "aged",
+        jobs: aged::jobs,
+        section: aged::section,
+    },
+    Part {
+        name: "applications",
+        jobs: filebench::jobs,
+        section: filebench::section,
+    },
+];
+
+/// What is run, and how long.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// Fewer objects.
+    pub quick: bool,
+    /// Next to none: for tests in debug builds; `quick` as well.
+    pub tiny: bool,
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Folder of recordings, if there are any.
+    pub traces: Option<PathBuf>,
+}
+
+impl Plan {
+    /// The plan of `varve paper f2fsj`.
+    pub fn new(quick: bool, seed: u64) -> Plan {
+        Plan {
+            quick,
+            tiny: false,
+            seed,
+            traces: None,
+        }
+    }
+
+    /// The same with recordings of this folder.
+    #[must_use]
+    pub fn with_traces(self, traces: Option<PathBuf>) -> Plan {
+        Plan { traces, ..self }
+    }
+
+    /// As few objects as a debug build runs in seconds, with all jobs and rows.
+    pub fn tiny(seed: u64) -> Plan {
+        Plan {
+            quick: true,
+            tiny: true,
+            seed,
+            traces: None,
+        }
+    }
+}
+
+/// What is published of XFS in a figure: nothing of it can be measured here.
+fn xfs_rows(table: &Table, figure: &str) -> Vec<Row> {
+    let all = table.all().iter();
+    let of = all.filter(|p| p.figure == figure && p.item.ends_with("over XFS"));
+    of.map(|p| Row::unmeasured(p, None)).collect()
+}
+
+/// The committed table of published values.
+pub fn published() -> Table {
+    let text = include_str!("published.toml");
+    Table::parse(text, &[]).expect("the committed table is valid: a test reads it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::{self, Work};
+
+    /// Runs every job of every part.
+    #[test]
+    fn a_quick_report_has_each_published_value_once_and_can_be_made_again() {
+        let plan = Plan::tiny(1);
+        let parts: Vec<&Part> = PARTS.iter().collect();
+        let jobs = study::jobs(&plan, &parts);
+        let run = |job: &Job| (job.key(), job.run().expect("runs"));
+        let outcomes = jobs.iter().map(run).collect();
+        let made = study::report("f2fsj", &plan, (&parts, &outcomes), "c".into(), None);
+        let (_, sections) = made.expect("all there");
+        assert_eq!(
+            study::unanswered(&published(), &sections),
+            Vec::<String>::new()
+        );
+        let job = &jobs[0];
+        assert_eq!(&job.run().expect("runs"), &outcomes[&job.key()]);
+    }
+}

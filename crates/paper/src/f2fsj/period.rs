@@ -1,0 +1,173 @@
+//! Fig 18: the period of commits, 1 s and 5 s.
+
+use super::job::{Job, Outcomes, measured};
+use super::measure::{BenchJob, Journaled, Measured};
+use super::names::Op;
+use super::scale::{CORES, ring};
+use super::sized::{fewer, gain, job, rate};
+use super::system::System;
+use super::{Plan, published};
+use crate::PaperError;
+use crate::{Row, Section, number};
+use base::Nanos;
+use rig::Scheme;
+
+const FIGURE: &str = "Fig 18";
+/// Periods of the paper, seconds.
+const PERIODS: [u64; 2] = [1, 5];
+
+fn count(plan: &Plan) -> u32 {
+    plan.pick(60_000, 10_000, 300)
+}
+
+/// A period of the paper in a run as much shorter as it has fewer objects, ms.
+fn scaled_ms(plan: &Plan, seconds: u64) -> u64 {
+    let ms = seconds as f64 * 1e3 / fewer(count(plan));
+    (ms.round() as u64).max(1)
+}
+
+fn of(plan: &Plan, op: Op, seconds: u64) -> BenchJob {
+    let mut job = job(plan, System::F2fsj, op, (count(plan), ""), CORES);
+    if let Scheme::F2fs(scheme) = &mut job.run.stack.scheme {
+        scheme.commit = Some(Nanos::from_millis(scaled_ms(plan, seconds)));
+    }
+    job
+}
+
+/// Each operation with each period.
+pub fn jobs(plan: &Plan) -> Vec<Job> {
+    let each = |op: Op| PERIODS.map(|s| Job::Bench(of(plan, op, s)));
+    Op::FOUR.into_iter().flat_map(each).collect()
+}
+
+fn journal(found: &Measured) -> Result<&Journaled, PaperError> {
+    let missing = || PaperError::Check("a run of F2FSJ has no figures of a journal".into());
+    found.journal.as_ref().ok_or_else(missing)
+}
+
+/// The section.
+///
+/// # Errors
+/// A run is missing.
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
+    let table = published();
+    let (mut rates, mut sizes, mut growth, mut lines) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for op in Op::FOUR {
+        let name = op.name();
+        let runs = PERIODS.map(|s| measured(outcomes, &of(plan, op, s)));
+        let [short, long] = runs;
+        let (short, long) = (short?, long?);
+        let (few, many) = (journal(short)?, journal(long)?);
+        let more = gain(rate(long), rate(short)).unwrap_or(0.0);
+        let item = format!("{name}: throughput, 5 s over 1 s");
+        rates.push(
+            Row::judged(table.get(FIGURE, &item, None), more).because(&why_rate(short, long)?),
+        );
+        let item = format!("{name}: largest log of a commit, 5 s");
+        let megabytes = many.bytes_max as f64 / 1e6;
+        let row = Row::judged(table.get(FIGURE, &item, None), megabytes);
+        let whole = megabytes * fewer(count(plan));
+        sizes.push(row.noted(&format!("times the scale: {} MB", number(whole))));
+        let times = many.bytes_max as f64 / few.bytes_max.max(1) as f64;
+        let row = Row::judged(
+            table.get(FIGURE, "log of a commit, 5 s over 1 s", None),
+            times,
+        );
+        growth.push(row.of(name).because(&why_growth(plan, short, long)?));
+        for (seconds, found) in PERIODS.iter().zip([short, long]) {
+            lines.push(line(plan, name, *seconds, found)?);
+        }
+    }
+    let head = [
+        "operation",
+        "period (s)",
+        "here (ms)",
+        "operations a second",
+        "run (s)",
+        "commits",
+        "largest (MB)",
+        "log (MB)",
+        "in commits (s)",
+        "waits of operations (s)",
+    ];
+    Ok(Section {
+        title: "Fig 18: the period of commits".into(),
+        words: words(plan),
+        rows: [rates, sizes, growth].concat(),
+        tables: vec![(
+            "Each operation with each period".into(),
+            head.map(String::from).into(),
+            lines,
+        )],
+        plots: Vec::new(),
+    })
+}
+
+fn why_rate(short: &Measured, long: &Measured) -> Result<String, PaperError> {
+    let (few, many) = (journal(short)?, journal(long)?);
+    let waits = |j: &Journaled| number(j.waits_s.values().sum());
+    let commits = |j: &Journaled| number(j.commit_s.values().sum());
+    Ok(format!(
+        "commits go on beside the operations: with the short period {} of them took {} s of a run of {} s, with the long one {} took {} s of {} s; \
+         operations waited {} s and {} s for the journal",
+        few.commits,
+        commits(few),
+        number(short.seconds),
+        many.commits,
+        commits(many),
+        number(long.seconds),
+        waits(few),
+        waits(many)
+    ))
+}
+
+fn why_growth(plan: &Plan, short: &Measured, long: &Measured) -> Result<String, PaperError> {
+    let (few, many) = (journal(short)?, journal(long)?);
+    let ring = ring(count(plan)) as f64 / 1e6;
+    Ok(format!(
+        "an epoch is closed when it has a quarter of the ring ({} MB of {} MB), whatever the period; {} commits in {} s and {} in {} s, the largest of {} MB \
+         and {} MB, the whole log {} MB",
+        number(ring / 4.0),
+        number(ring),
+        few.commits,
+        number(short.seconds),
+        many.commits,
+        number(long.seconds),
+        number(few.bytes_max as f64 / 1e6),
+        number(many.bytes_max as f64 / 1e6),
+        number(many.bytes as f64 / 1e6)
+    ))
+}
+
+fn line(
+    plan: &Plan,
+    name: &str,
+    seconds: u64,
+    found: &Measured,
+) -> Result<Vec<String>, PaperError> {
+    let j = journal(found)?;
+    Ok(vec![
+        name.into(),
+        seconds.to_string(),
+        scaled_ms(plan, seconds).to_string(),
+        number(rate(found)),
+        number(found.seconds),
+        j.commits.to_string(),
+        number(j.bytes_max as f64 / 1e6),
+        number(j.bytes as f64 / 1e6),
+        number(j.commit_s.values().sum()),
+        number(j.waits_s.values().sum()),
+    ])
+}
+
+fn words(plan: &Plan) -> Vec<String> {
+    vec![format!(
+        "The paper's runs have 4 million objects and a ring of 256 MiB; here they have {}, a ring as much smaller, and periods as much shorter: {} ms for \
+         1 s and {} ms for 5 s, so that a run has about as many commits, each with about the same part of the ring. The largest log of a commit is \
+         an amount of that scale; beside it stands what it is times the scale.",
+        count(plan),
+        scaled_ms(plan, PERIODS[0]),
+        scaled_ms(plan, PERIODS[1])
+    )]
+}

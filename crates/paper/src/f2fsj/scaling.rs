@@ -1,0 +1,185 @@
+//! Section 5.3, scaling: several processes on as many cores.
+
+use super::job::{Job, Outcomes, measured};
+use super::measure::{BenchJob, Measured};
+use super::names::Op;
+use super::sized::{gain, job, rate};
+use super::system::System;
+use super::{Plan, published};
+use crate::PaperError;
+use crate::{Row, Section, number};
+use report::plot;
+use std::collections::BTreeMap;
+
+const FIGURE: &str = "5.3 scaling";
+/// Cores of the paper's machine, as it says; processes have one each, the tasks of the file system take what is left.
+const CORES: usize = 19;
+const PROCESSES: [u32; 5] = [1, 2, 4, 8, 16];
+/// The operations, and the number of processes that the text names.
+const OPS: [(Op, u32); 2] = [(Op::Mkdir, 2), (Op::Create4k, 4)];
+const SYSTEMS: [System; 4] = [
+    System::Checkpoint60,
+    System::PageJournal,
+    System::F2fsj,
+    System::Ext4,
+];
+
+fn count(plan: &Plan) -> u32 {
+    plan.pick(12_000, 2_000, 200)
+}
+
+fn processes(plan: &Plan) -> Vec<u32> {
+    let mut all = PROCESSES.to_vec();
+    if !plan.quick {
+        all.push(CORES as u32);
+    }
+    all
+}
+
+fn of(plan: &Plan, op: Op, system: System, processes: u32) -> BenchJob {
+    let more = format!(",procs={processes}");
+    job(plan, system, op, (count(plan), &more), CORES)
+}
+
+/// Each operation on each system with each number of processes.
+pub fn jobs(plan: &Plan) -> Vec<Job> {
+    let mut all = Vec::new();
+    for (op, _) in OPS {
+        for system in SYSTEMS {
+            let runs = processes(plan).into_iter();
+            all.extend(runs.map(|n| Job::Bench(of(plan, op, system, n))));
+        }
+    }
+    all
+}
+
+/// The runs of one operation, by system and processes.
+struct Runs<'a> {
+    name: &'static str,
+    named: u32,
+    all: BTreeMap<(System, u32), &'a Measured>,
+}
+
+impl Runs<'_> {
+    fn rate(&self, system: System, processes: u32) -> f64 {
+        self.all.get(&(system, processes)).map_or(0.0, |m| rate(m))
+    }
+
+    fn gain(&self, of: (System, u32), over: (System, u32)) -> f64 {
+        gain(self.rate(of.0, of.1), self.rate(over.0, over.1)).unwrap_or(0.0)
+    }
+
+    /// Rates with one process and with `n`, for the reason of a row.
+    fn told(&self, systems: &[System], n: u32) -> String {
+        let one = |system: &System| {
+            let (one, many) = (self.rate(*system, 1), self.rate(*system, n));
+            format!(
+                "{} goes from {} operations a second with one process to {} with {n}",
+                system.name(),
+                number(one),
+                number(many)
+            )
+        };
+        let all: Vec<_> = systems.iter().map(one).collect();
+        all.join(", ")
+    }
+}
+
+/// The section.
+///
+/// # Errors
+/// A run is missing, or a plot cannot be drawn.
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
+    let mut section = Section {
+        title: "Scaling: several processes".into(),
+        words: words(plan),
+        ..Section::default()
+    };
+    let (mut over, mut beyond) = (Vec::new(), Vec::new());
+    for (op, named) in OPS {
+        let name = op.name();
+        let mut all = BTreeMap::new();
+        for system in SYSTEMS {
+            for n in processes(plan) {
+                all.insert((system, n), measured(outcomes, &of(plan, op, system, n))?);
+            }
+        }
+        let runs = Runs { name, named, all };
+        over.extend(rows_over(&runs));
+        beyond.extend(rows_beyond(&runs));
+        section.tables.push(listed(plan, &runs));
+        section.plots.push(plotted(plan, &runs)?);
+    }
+    section.rows = [over, beyond].concat();
+    Ok(section)
+}
+
+fn rows_over(runs: &Runs<'_>) -> Vec<Row> {
+    let (table, n) = (published(), runs.named);
+    let published = |other: &str| {
+        let item = format!("{}, {n} processes: F2FSJ over {other}", runs.name);
+        table.get(FIGURE, &item, None)
+    };
+    let row = |name: &str, other: System| {
+        let gain = runs.gain((System::F2fsj, n), (other, n));
+        let one = runs.gain((System::F2fsj, 1), (other, 1));
+        let told = runs.told(&[System::F2fsj, other], n);
+        let why = format!("{told}; the gain with one process is {}", number(one));
+        Row::judged(published(name), gain).because(&why)
+    };
+    vec![
+        row("checkpoint-60", System::Checkpoint60),
+        row("ext4", System::Ext4),
+        Row::unmeasured(published("XFS"), None),
+    ]
+}
+
+fn rows_beyond(runs: &Runs<'_>) -> Vec<Row> {
+    let table = published();
+    let item = format!("{}: 16 processes over 8", runs.name);
+    let row = |system: System| {
+        let gain = runs.gain((system, 16), (system, 8));
+        let why = runs.told(&[system], 16);
+        Row::judged(table.get(FIGURE, &item, None), gain)
+            .of(&system.name())
+            .because(&why)
+    };
+    SYSTEMS.map(row).into()
+}
+
+fn listed(plan: &Plan, runs: &Runs<'_>) -> crate::Listed {
+    let all = processes(plan);
+    let head = ["system".to_string()].into_iter();
+    let head = head.chain(all.iter().map(|n| format!("{n}"))).collect();
+    let line = |system: System| {
+        let rates = all.iter().map(|n| number(runs.rate(system, *n)));
+        [system.name()].into_iter().chain(rates).collect()
+    };
+    let caption = format!("{}: operations a second by processes", runs.name);
+    (caption, head, SYSTEMS.map(line).into())
+}
+
+fn plotted(plan: &Plan, runs: &Runs<'_>) -> Result<(String, String), PaperError> {
+    let all = processes(plan);
+    let groups: Vec<String> = all.iter().map(|n| n.to_string()).collect();
+    let one = |system: System| {
+        let rates = all.iter().map(|n| runs.rate(system, *n) / 1e3);
+        (system.name(), rates.collect())
+    };
+    let svg = plot::grouped_bars(
+        &format!("{} by processes", runs.name),
+        "thousand operations a second",
+        &groups,
+        &SYSTEMS.map(one),
+    )?;
+    Ok((format!("{}: more is better.", runs.name), svg))
+}
+
+fn words(plan: &Plan) -> Vec<String> {
+    vec![format!(
+        "{} objects, 100 in a directory, shared by the processes: each takes the next one when it has done its last, as the threads of filebench do, so that \
+         they meet in one directory. {CORES} virtual cores, as the paper says of its machine: no process waits for a core, all that is lost is lost to locks \
+         and to the device. Costs of the CPU are charged while the lock is held under which the work is done.",
+        count(plan)
+    )]
+}

@@ -1,0 +1,270 @@
+//! Section 5.2: the time of the journal beside that of checkpoints, and the latency of operations.
+
+use super::job::{Job, Outcomes};
+use super::measure::{Journaled, Measured};
+use super::micro::{Found, SYSTEMS, title};
+use super::names::{At, Op};
+use super::system::System;
+use super::{Plan, published};
+use crate::PaperError;
+use crate::{Listed, Row, Section, Table, number};
+use report::plot;
+
+const FIGURE: &str = "5.2";
+
+/// Every operation of the section on every system; the two that are compared with half and twice the CPU costs as well.
+pub fn jobs(plan: &Plan) -> Vec<Job> {
+    let of = |op: Op| {
+        let all = SYSTEMS.map(|system| op.at(plan, system, At::Whole));
+        let compared = [System::Checkpoint60, System::F2fsj];
+        let more = compared
+            .into_iter()
+            .flat_map(move |system| At::LEVELS.map(|at| op.at(plan, system, at)));
+        all.into_iter().chain(more).map(Job::Bench)
+    };
+    Op::FOUR.into_iter().flat_map(of).collect()
+}
+
+/// The section.
+///
+/// # Errors
+/// A run is missing.
+pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
+    let table = published();
+    let found = Found::new(plan, outcomes);
+    let mut rows = Vec::new();
+    for op in Op::FOUR {
+        rows.extend(times(&table, op, &found)?);
+    }
+    for op in Op::FOUR {
+        rows.extend(means(&table, op, &found)?);
+    }
+    for op in Op::FOUR {
+        rows.extend(worst(&table, op, &found)?);
+    }
+    let mut plots = Vec::new();
+    for op in Op::FOUR {
+        plots.push(tail(op, &found)?);
+        plots.push(over_time(op, &found)?);
+    }
+    Ok(Section {
+        title: "5.2: journal and checkpoints".into(),
+        words: WORDS.map(String::from).into(),
+        rows,
+        tables: vec![latencies(&found)?, spent(&found)?],
+        plots,
+    })
+}
+
+const WORDS: [&str; 3] = [
+    "Checkpoint time is what operations of stock F2FS (checkpoint-60) spend inside of checkpoints. Journal time is what operations of F2FSJ spend on the \
+     journal: making records, its locks, and waits for room or a commit. Commits and applies run in tasks of their own on other cores; what \
+     they take is in the row beside it and has no published value.",
+    "The worst latency is published as about three orders of magnitude lower. Our own aim for F2FSJ is below a hundredth of checkpoint-60's worst; what \
+     operations waited for stands in the table.",
+    "Runs are cut into 200 slices of equal length; the plots over time show the longest operation of each, so that each checkpoint is a peak.",
+];
+
+/// Why a quotient has no denominator.
+const NO_TIME: &str =
+    "operations of F2FSJ spent no time on the journal, so there is nothing to divide by";
+
+fn times(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperError> {
+    let item = format!("{}: checkpoint time over journal time", op.name());
+    let published = table.get(FIGURE, &item, None);
+    let both = |at: At| -> Result<(&Measured, Journaled), PaperError> {
+        let stock = found.of(op, System::Checkpoint60, at)?;
+        let journal = found.of(op, System::F2fsj, at)?.journal.clone();
+        Ok((stock, journal.unwrap_or_default()))
+    };
+    let gain = |a: f64, b: f64| (b > 0.0).then(|| a / b - 1.0);
+    let (stock, journal) = both(At::Whole)?;
+    let (inside, spent) = (stock.checkpoints.inside_s, journal.of_operations());
+    let mut rows = vec![match gain(inside, spent) {
+        Some(gain) => Row::judged(published, gain).because(&why_time(stock, &journal)),
+        None => Row::unmeasured(published, Some(NO_TIME)),
+    }];
+    for at in At::LEVELS {
+        let (stock, journal) = both(at)?;
+        let gain = gain(stock.checkpoints.inside_s, journal.of_operations());
+        let of = at.text(found.plan);
+        rows.extend(gain.map(|gain| Row::ours(FIGURE, &item, "gain", gain).of(&of)));
+    }
+    let item = format!(
+        "{}: checkpoint time over the time of journal, commits and applies",
+        op.name()
+    );
+    let gain = gain(inside, spent + journal.of_tasks());
+    rows.extend(gain.map(|gain| Row::ours(FIGURE, &item, "gain", gain)));
+    Ok(rows)
+}
+
+fn why_time(stock: &Measured, journal: &Journaled) -> String {
+    let seconds = |what: f64| number(what * 1e3);
+    let packs = stock.checkpoints.packs;
+    let spent = format!(
+        "F2FSJ's operations spent {} ms on the journal ({}), its tasks {} ms on {} commits and the applies",
+        seconds(journal.of_operations()),
+        named(journal),
+        seconds(journal.of_tasks()),
+        journal.commits
+    );
+    match packs {
+        0 => format!(
+            "no checkpoint was written in {} s: no interval of 60 s passed, and {} operations made no count reach its trigger; {spent}",
+            number(stock.seconds),
+            stock.ops
+        ),
+        _ => format!(
+            "{packs} checkpoints took {} ms, {} of the run of {} s; {spent}",
+            seconds(stock.checkpoints.inside_s),
+            number(super::fig2::share(stock)),
+            number(stock.seconds)
+        ),
+    }
+}
+
+/// The causes of the operations' part, milliseconds.
+fn named(journal: &Journaled) -> String {
+    let parts = journal.operations_s();
+    let parts = parts
+        .into_iter()
+        .map(|(name, s)| format!("{name} {}", number(s * 1e3)));
+    let text = parts.collect::<Vec<_>>().join(", ");
+    if text.is_empty() { "none".into() } else { text }
+}
+
+fn means(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperError> {
+    let item = format!("{}: mean latency, F2FSJ over checkpoint-60", op.name());
+    let gain = |at: At| -> Result<f64, PaperError> {
+        let of = |system| Ok::<f64, PaperError>(found.of(op, system, at)?.latency_us.mean);
+        Ok(of(System::F2fsj)? / of(System::Checkpoint60)?.max(f64::MIN_POSITIVE) - 1.0)
+    };
+    let stock = found.of(op, System::Checkpoint60, At::Whole)?;
+    let own = found.of(op, System::F2fsj, At::Whole)?;
+    let journal = own.journal.clone().unwrap_or_default();
+    let each = |seconds: f64, of: &Measured| number(seconds * 1e6 / of.ops.max(1) as f64);
+    let why = format!(
+        "of {} us with checkpoint-60 an operation is inside of checkpoints for {}; of {} us with F2FSJ it spends {} on the journal: what is saved \
+         less what is added",
+        number(stock.latency_us.mean),
+        each(stock.checkpoints.inside_s, stock),
+        number(own.latency_us.mean),
+        each(journal.of_operations(), own)
+    );
+    let mut rows =
+        vec![Row::judged(table.get(FIGURE, &item, None), gain(At::Whole)?).because(&why)];
+    for at in At::LEVELS {
+        let of = at.text(found.plan);
+        rows.push(Row::ours(FIGURE, &item, "gain", gain(at)?).of(&of));
+    }
+    Ok(rows)
+}
+
+fn worst(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperError> {
+    let item = "worst latency, checkpoint-60 over F2FSJ, orders of magnitude";
+    let stock = found.of(op, System::Checkpoint60, At::Whole)?;
+    let own = found.of(op, System::F2fsj, At::Whole)?;
+    let journal = own.journal.clone().unwrap_or_default();
+    let times = stock.latency_us.max / own.latency_us.max.max(1e-3);
+    let why = format!(
+        "{} us with checkpoint-60 ({} checkpoints) and {} us with F2FSJ, whose operations waited {} ms in all ({})",
+        number(stock.latency_us.max),
+        stock.checkpoints.packs,
+        number(own.latency_us.max),
+        number(journal.of_operations() * 1e3),
+        named(&journal)
+    );
+    let judged = Row::judged(table.get(FIGURE, item, None), times.log10());
+    let item = "worst latency, F2FSJ over checkpoint-60; aim: below 0.01";
+    Ok(vec![
+        judged.because(&why).of(op.name()),
+        Row::ours(FIGURE, item, "fraction", 1.0 / times).of(op.name()),
+    ])
+}
+
+fn latencies(found: &Found<'_>) -> Result<Listed, PaperError> {
+    const HEAD: [&str; 8] = [
+        "operation",
+        "system",
+        "mean",
+        "p50",
+        "p99",
+        "p99.9",
+        "worst",
+        "checkpoints",
+    ];
+    let mut lines = Vec::new();
+    for op in Op::FOUR {
+        for system in SYSTEMS {
+            let of = found.of(op, system, At::Whole)?;
+            let l = &of.latency_us;
+            let values = [l.mean, l.p50, l.p99, l.p99_9, l.max].map(number);
+            let first = [op.name().to_string(), title(system)];
+            let last = [of.checkpoints.packs.to_string()];
+            lines.push(first.into_iter().chain(values).chain(last).collect());
+        }
+    }
+    let caption = "Latency of an operation, microseconds".into();
+    Ok((caption, HEAD.map(String::from).into(), lines))
+}
+
+fn spent(found: &Found<'_>) -> Result<Listed, PaperError> {
+    const HEAD: [&str; 7] = [
+        "operation",
+        "run",
+        "checkpoint-60: inside of checkpoints",
+        "F2FSJ: operations",
+        "of that",
+        "commits",
+        "applies",
+    ];
+    let mut lines = Vec::new();
+    for op in Op::FOUR {
+        for at in [At::Whole].into_iter().chain(At::LEVELS) {
+            let stock = found.of(op, System::Checkpoint60, at)?;
+            let own = found.of(op, System::F2fsj, at)?;
+            let journal = own.journal.clone().unwrap_or_default();
+            let ms = |seconds: f64| number(seconds * 1e3);
+            lines.push(vec![
+                op.name().into(),
+                at.text(found.plan),
+                ms(stock.checkpoints.inside_s),
+                ms(journal.of_operations()),
+                named(&journal),
+                ms(journal.commit_s.values().sum()),
+                ms(journal.apply_s.values().sum()),
+            ]);
+        }
+    }
+    let caption = "Time spent, ms".into();
+    Ok((caption, HEAD.map(String::from).into(), lines))
+}
+
+fn tail(op: Op, found: &Found<'_>) -> Result<(String, String), PaperError> {
+    let line = |system| Ok((title(system), found.of(op, system, At::Whole)?.cdf.clone()));
+    let lines: Result<Vec<_>, PaperError> = SYSTEMS.into_iter().map(line).collect();
+    let caption = format!("{}: latency, all systems", op.name());
+    let svg = plot::tail(&caption, "us", &lines?)?;
+    Ok((caption, svg))
+}
+
+/// The longest operation of each slice of the run.
+fn over_time(op: Op, found: &Found<'_>) -> Result<(String, String), PaperError> {
+    let shown = [
+        System::Checkpoint60,
+        System::Checkpoint5Bg,
+        System::Ext4,
+        System::F2fsj,
+    ];
+    let line = |system| {
+        let series = &found.of(op, system, At::Whole)?.series;
+        let points = series.iter().filter(|s| s.ops > 0 || s.max_us > 0.0);
+        let points = points.map(|s| (s.at, s.max_us)).collect();
+        Ok((title(system), points))
+    };
+    let lines: Result<Vec<_>, PaperError> = shown.into_iter().map(line).collect();
+    let caption = format!("{}: longest operation over the run", op.name());
+    let svg = plot::lines(&caption, ("s", "us"), &lines?)?;
+    Ok((caption, svg))
+}

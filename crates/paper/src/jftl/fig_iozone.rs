@@ -1,0 +1,237 @@
+//! Figs. 8a and 8b: IOzone's write and rewrite of 4,096 KiB over the size of a record.
+
+use super::job::{Job, Outcomes, run_of};
+use super::measure::{all_blocks, rate, ratio};
+use super::plan::{Mode, Plan};
+use super::published;
+use crate::PaperError;
+use crate::{Row, Section, number};
+use report::plot;
+use report::results::Run;
+
+/// Sizes of a record, KiB, rising.
+fn records(plan: &Plan) -> &'static [u32] {
+    plan.pick(
+        &[4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
+        &[4, 64, 4096],
+    )
+}
+
+fn job(plan: &Plan, op: &str, kib: u32, mode: Mode) -> Job {
+    plan.run(mode, &format!("iozone:op={op},file=4m,record={kib}k"))
+}
+
+fn jobs(plan: &Plan, op: &str) -> Vec<Job> {
+    let of = |kib: &u32| Mode::ALL.map(|mode| job(plan, op, *kib, mode));
+    records(plan).iter().flat_map(of).collect()
+}
+
+/// Jobs of Fig. 8a.
+pub fn jobs_of_write(plan: &Plan) -> Vec<Job> {
+    jobs(plan, "write")
+}
+
+/// Jobs of Fig. 8b; and the ordered mode once more where times alone are nothing to commit.
+pub fn jobs_of_rewrite(plan: &Plan) -> Vec<Job> {
+    let mut all = jobs(plan, "rewrite");
+    all.extend(records(plan).iter().map(|kib| coarse(plan, *kib)));
+    all
+}
+
+/// A rewrite in ordered mode as on a file system whose times are whole seconds: records of the same second change no inode.
+fn coarse(plan: &Plan, kib: u32) -> Job {
+    let text = format!("iozone:op=rewrite,file=4m,record={kib}k,sync=fdatasync");
+    plan.run(Mode::Ordered, &text)
+}
+
+/// Runs of all records, in the order of [`Mode::ALL`] each.
+type Lines<'a> = Vec<(u32, Vec<&'a Run>)>;
+
+fn lines<'a>(plan: &Plan, outcomes: &'a Outcomes, op: &str) -> Result<Lines<'a>, PaperError> {
+    let mut lines = Vec::new();
+    for kib in records(plan) {
+        let runs = Mode::ALL.map(|mode| run_of(outcomes, &job(plan, op, *kib, mode)));
+        lines.push((*kib, runs.into_iter().collect::<Result<_, _>>()?));
+    }
+    Ok(lines)
+}
+
+/// Fig. 8a.
+///
+/// # Errors
+/// A run is missing.
+pub fn write(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
+    let lines = lines(plan, outcomes, "write")?;
+    let mut section = drawn("Fig 8a", "write", &lines)?;
+    section.rows = vec![
+        judged(
+            "Fig 8a",
+            "ordered, largest record over smallest",
+            growth(&lines, Mode::Ordered),
+        ),
+        judged(
+            "Fig 8a",
+            "journaled, largest record over smallest",
+            growth(&lines, Mode::Journaled),
+        ),
+        gains("Fig 8a", &lines, Mode::OrderedJftl),
+        gains("Fig 8a", &lines, Mode::JournaledJftl),
+    ];
+    section.rows.extend(ours("Fig 8a", &lines));
+    Ok(section)
+}
+
+/// Fig. 8b.
+///
+/// # Errors
+/// A run is missing.
+pub fn rewrite(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
+    let lines = lines(plan, outcomes, "rewrite")?;
+    let mut section = drawn("Fig 8b", "rewrite", &lines)?;
+    let commits = |at: usize| lines[at].1[Mode::Ordered as usize].commits;
+    let all = records(plan);
+    let of = |kib: &u32| run_of(outcomes, &coarse(plan, *kib));
+    let [first, last] = [all.first(), all.last()].map(|kib| of(kib.expect("a figure has records")));
+    let flat = ratio(rate(last?), rate(first?));
+    let why = format!(
+        "a rewrite allocates nothing, but its fsync has the inode's times to commit: {} commits with the smallest record, {} with the largest. ext3 of 2007 \
+         kept times in seconds, so records of the same second had nothing to commit; with fdatasync, which leaves times alone, the same ratio is {}",
+        commits(0),
+        commits(lines.len() - 1),
+        number(flat),
+    );
+    section.rows = vec![
+        judged(
+            "Fig 8b",
+            "ordered, largest record over smallest",
+            growth(&lines, Mode::Ordered),
+        )
+        .because(&why),
+        gains("Fig 8b", &lines, Mode::OrderedJftl),
+        gains("Fig 8b", &lines, Mode::JournaledJftl),
+    ];
+    let item = "ordered, largest record over smallest, times not committed (fdatasync)";
+    section
+        .rows
+        .push(Row::ours("Fig 8b", item, "fraction", flat));
+    section.rows.extend(ours("Fig 8b", &lines));
+    Ok(section)
+}
+
+fn judged(figure: &str, item: &str, measured: f64) -> Row {
+    Row::judged(published().get(figure, item, None), measured)
+}
+
+/// Rate with the largest record over that with the smallest.
+fn growth(lines: &Lines<'_>, mode: Mode) -> f64 {
+    let of = |at: usize| rate(lines[at].1[mode as usize]);
+    ratio(of(lines.len() - 1), of(0))
+}
+
+fn over(runs: &[&Run], a: Mode, b: Mode) -> f64 {
+    ratio(rate(runs[a as usize]), rate(runs[b as usize]))
+}
+
+/// The least of JFTL over its plain version.
+fn gains(figure: &str, lines: &Lines<'_>, mode: Mode) -> Row {
+    let plain = mode.copied();
+    let item = format!(
+        "{} over {}, least of all records",
+        mode.name(),
+        plain.name()
+    );
+    let (kib, runs) = lines
+        .iter()
+        .min_by(|a, b| over(&a.1, mode, plain).total_cmp(&over(&b.1, mode, plain)))
+        .expect("a figure has records");
+    let map = |mode: Mode| {
+        let flash = runs[mode as usize].flash.as_ref();
+        flash.map_or(0, |f| f.map_programs)
+    };
+    let saved = all_blocks(runs[plain as usize]).saturating_sub(all_blocks(runs[mode as usize]));
+    let why = format!(
+        "with records of {kib} KiB JFTL saves {saved} blocks (8 programs each) and programs {} pages of its map where the plain device programs {}",
+        map(mode),
+        map(plain),
+    );
+    judged(figure, &item, over(runs, mode, plain)).because(&why)
+}
+
+fn ours(figure: &str, lines: &Lines<'_>) -> Vec<Row> {
+    let row = |at: usize, item: &str, a: Mode, b: Mode| {
+        let (kib, runs) = &lines[at];
+        let measured = over(runs, a, b);
+        Row::ours(figure, item, "fraction", measured).of(&format!("{kib} KiB"))
+    };
+    let mut rows = Vec::new();
+    for at in [0, lines.len() - 1] {
+        rows.extend([
+            row(at, "journaled over ordered", Mode::Journaled, Mode::Ordered),
+            row(
+                at,
+                "ordered with JFTL over ordered",
+                Mode::OrderedJftl,
+                Mode::Ordered,
+            ),
+            row(
+                at,
+                "journaled with JFTL over journaled",
+                Mode::JournaledJftl,
+                Mode::Journaled,
+            ),
+            row(
+                at,
+                "journaled with JFTL over ordered",
+                Mode::JournaledJftl,
+                Mode::Ordered,
+            ),
+        ]);
+    }
+    rows
+}
+
+fn drawn(figure: &str, op: &str, lines: &Lines<'_>) -> Result<Section, PaperError> {
+    let head: Vec<String> = ["record (KiB)"]
+        .into_iter()
+        .chain(Mode::ALL.map(Mode::name))
+        .map(String::from)
+        .collect();
+    let of = |what: fn(&Run) -> f64| -> Vec<Vec<String>> {
+        let line = |(kib, runs): &(u32, Vec<&Run>)| {
+            let values = runs.iter().map(|run| number(what(run)));
+            [kib.to_string()].into_iter().chain(values).collect()
+        };
+        lines.iter().map(line).collect()
+    };
+    let tables = vec![
+        (format!("{figure}: MB/s"), head.clone(), of(rate)),
+        (
+            "Blocks written, 4 KiB".into(),
+            head.clone(),
+            of(|run| all_blocks(run) as f64),
+        ),
+        ("Commits".into(), head, of(|run| run.commits as f64)),
+    ];
+    let groups: Vec<String> = lines.iter().map(|(kib, _)| kib.to_string()).collect();
+    let series: Vec<(String, Vec<f64>)> = Mode::ALL
+        .iter()
+        .map(|mode| {
+            let values = lines.iter().map(|(_, runs)| rate(runs[*mode as usize]));
+            (mode.name().to_string(), values.collect())
+        })
+        .collect();
+    let title = format!("{figure}: IOzone, {op} of 4 MiB, over the size of a record (KiB)");
+    let svg = plot::grouped_bars(&title, "MB/s", &groups, &series)
+        .map_err(|e| PaperError::Plot(e.to_string()))?;
+    Ok(Section {
+        title: format!("{figure}: IOzone, {op}"),
+        words: vec![
+            "A file of 4,096 KiB, record by record, each with fsync; everything is home when the clock stops. A fresh device; of a rewrite the first \
+             writing is not measured."
+                .into(),
+        ],
+        tables,
+        plots: vec![(title, svg)],
+        ..Section::default()
+    })
+}

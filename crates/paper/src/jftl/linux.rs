@@ -1,0 +1,129 @@
+//! The committed table of what Linux wrote (`linux.toml`), and how far a count may be from it.
+
+use crate::{Class, Published};
+use serde::Deserialize;
+
+/// A column may always differ by this: counts of one or two have no two per cent.
+pub const LEAST: f64 = 2.0;
+/// The figure of its rows.
+pub const FIGURE: &str = "Linux 6.18";
+
+/// One workload in one data mode.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinuxRow {
+    /// What ran.
+    pub workload: String,
+    /// `ordered` or `journal`.
+    pub mode: String,
+    /// Part of a value that counts as agreement.
+    pub part: f64,
+    /// Data and metadata blocks in the journal.
+    pub journal_data: u64,
+    /// Descriptors.
+    pub descriptors: u64,
+    /// Commit blocks.
+    pub commits: u64,
+    /// Superblock of the journal, revoke blocks.
+    pub other: u64,
+    /// Blocks at their home address.
+    pub home: u64,
+    /// All.
+    pub total: u64,
+    /// All but home writes that were the journal's copy.
+    pub remapped: u64,
+    /// What was deduced of the program.
+    pub assumed: Option<String>,
+    /// Why it cannot be run here.
+    pub why: Option<String>,
+}
+
+/// The columns, as in the table of the notes: item, value.
+pub type Columns = [(&'static str, f64); 7];
+
+impl LinuxRow {
+    /// Its counts by column.
+    pub fn columns(&self) -> Columns {
+        [
+            ("logged blocks", self.journal_data as f64),
+            ("descriptors", self.descriptors as f64),
+            ("commit blocks", self.commits as f64),
+            ("journal superblock and revokes", self.other as f64),
+            ("home blocks", self.home as f64),
+            (TOTAL, self.total as f64),
+            (REMAPPED, self.remapped as f64),
+        ]
+    }
+
+    /// A column as a published value with its tolerance.
+    pub fn published(&self, item: &str, value: f64) -> Published {
+        let away = (self.part * value).max(LEAST);
+        Published {
+            figure: FIGURE.into(),
+            item: item.into(),
+            of: Some(self.name()),
+            unit: "blocks".into(),
+            class: Class::Range,
+            value: Some(value),
+            range: Some((value - away, value + away)),
+            why: self.why.clone(),
+        }
+    }
+
+    /// Workload and mode.
+    pub fn name(&self) -> String {
+        format!("{}, data={}", self.workload, self.mode)
+    }
+}
+
+/// The column of all blocks.
+pub const TOTAL: &str = "all blocks";
+/// The column of all blocks with remap.
+pub const REMAPPED: &str = "all blocks with remap";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    row: Vec<LinuxRow>,
+}
+
+/// The committed table.
+pub fn rows() -> Vec<LinuxRow> {
+    let text: Text =
+        toml::from_str(include_str!("linux.toml")).expect("the committed table is valid");
+    text.row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_columns_of_each_row_add_up() {
+        for row in rows() {
+            let parts = row.journal_data + row.descriptors + row.commits + row.other + row.home;
+            let name = row.name();
+            assert!(
+                parts.abs_diff(row.total) <= 2,
+                "{name}: {parts} against {}",
+                row.total
+            );
+            assert!(row.remapped <= row.total, "{name}");
+            assert!(row.part > 0.0 && row.part <= 0.1, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_small_count_may_be_two_blocks_away() {
+        let row = &rows()[1];
+        let published = row.published("descriptors", 1.0);
+        let within = |n: f64| published.class.within(&published, n);
+        assert_eq!((within(3.0), within(4.0)), (Some(true), Some(false)));
+        let published = row.published(TOTAL, 16402.0);
+        let within = |n: f64| published.class.within(&published, n);
+        assert_eq!(
+            (within(16700.0), within(16800.0)),
+            (Some(true), Some(false))
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! What the figures read out of runs.
+
+use crate::{Published, Row};
+use report::results::Run;
+
+/// 4 KiB blocks of these classes.
+pub fn blocks(run: &Run, classes: &[&str]) -> u64 {
+    let of = |class: &&str| run.blocks.get(*class).copied().unwrap_or(0);
+    classes.iter().map(of).sum()
+}
+
+/// 4 KiB blocks of all classes.
+pub fn all_blocks(run: &Run) -> u64 {
+    run.blocks.values().sum()
+}
+
+/// Blocks of file content and metadata at their home address, in place or as a copy of the journal's.
+pub fn home_blocks(run: &Run) -> u64 {
+    blocks(run, &["data", "home"])
+}
+
+/// Descriptors, logged blocks, revokes and commit records; not the journal's superblock, whose writes depend on when the tail moves.
+pub fn log_blocks(run: &Run) -> u64 {
+    blocks(
+        run,
+        &[
+            "journal_data",
+            "journal_metadata",
+            "journal_descriptor",
+            "journal_revoke",
+            "journal_commit",
+        ],
+    )
+}
+
+/// `a / b`; nothing over nothing is 0.
+pub fn ratio(a: f64, b: f64) -> f64 {
+    if b == 0.0 { 0.0 } else { a / b }
+}
+
+/// MB/s of a benchmark.
+pub fn rate(run: &Run) -> f64 {
+    run.mb_per_s.unwrap_or(0.0)
+}
+
+/// A count that has to be exactly this, by an identity.
+pub fn identity(figure: &str, item: &str, unit: &str, wanted: f64, measured: f64) -> Row {
+    let published = Published {
+        figure: figure.into(),
+        item: item.into(),
+        of: None,
+        unit: unit.into(),
+        class: crate::Class::Count,
+        value: Some(wanted),
+        range: None,
+        why: None,
+    };
+    Row::judged(&published, measured)
+}
+
+/// Pages programmed for blocks that the host wrote: neither map nor copies.
+pub fn host_programs(run: &Run) -> u64 {
+    const PAGES: u64 = 8;
+    run.flash.as_ref().map_or(0, |f| {
+        f.programs
+            .saturating_sub(f.map_programs)
+            .saturating_sub(PAGES * f.gc_copies)
+    })
+}

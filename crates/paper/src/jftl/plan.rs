@@ -1,0 +1,135 @@
+//! What the figures of the JFTL paper share: the device, the modes, and the standard runs.
+
+use super::job::Job;
+use rig::{Config, Fs, Preset};
+use work::RunConfig;
+
+/// The paper's device: nandsim of 128 MiB with pages of 512 bytes (section 4).
+pub const DEVICE: &str = "nandsim-2007";
+/// Bytes of the volume: the paper's 128 MB; spare blocks lie behind them.
+pub const BYTES: u64 = 128 << 20;
+
+/// What is run, and how long.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// Fewer and shorter runs.
+    pub quick: bool,
+    /// Seed of every random stream.
+    pub seed: u64,
+}
+
+/// A journaling mode of the paper, and the published variant beside it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Mode {
+    /// Metadata is logged and copied home.
+    Ordered,
+    /// Metadata is logged and remapped home.
+    OrderedJftl,
+    /// Data and metadata are logged and copied home.
+    Journaled,
+    /// Data and metadata are logged and remapped home.
+    JournaledJftl,
+    /// The same as published: the journal's mapping is cleared.
+    JournaledPaper,
+}
+
+impl Mode {
+    /// The four of the paper's figures.
+    pub const PAPER: [Mode; 4] = [
+        Mode::Ordered,
+        Mode::OrderedJftl,
+        Mode::Journaled,
+        Mode::JournaledJftl,
+    ];
+    /// With the published variant.
+    pub const ALL: [Mode; 5] = [
+        Mode::Ordered,
+        Mode::OrderedJftl,
+        Mode::Journaled,
+        Mode::JournaledJftl,
+        Mode::JournaledPaper,
+    ];
+
+    /// The scheme as a configuration names it.
+    pub fn scheme(self) -> &'static str {
+        match self {
+            Mode::Ordered => "jbd2",
+            Mode::OrderedJftl => "jftl",
+            Mode::Journaled => "jbd2+data=journal",
+            Mode::JournaledJftl => "jftl+data=journal",
+            Mode::JournaledPaper => "jftl-paper+data=journal",
+        }
+    }
+
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Ordered => "ordered",
+            Mode::OrderedJftl => "ordered with JFTL",
+            Mode::Journaled => "journaled",
+            Mode::JournaledJftl => "journaled with JFTL",
+            Mode::JournaledPaper => "journaled, JFTL as published",
+        }
+    }
+
+    /// The same data mode with copies home.
+    pub fn copied(self) -> Mode {
+        match self {
+            Mode::Ordered | Mode::OrderedJftl => Mode::Ordered,
+            Mode::Journaled | Mode::JournaledJftl | Mode::JournaledPaper => Mode::Journaled,
+        }
+    }
+}
+
+impl Plan {
+    /// The plan of `varve paper jftl`.
+    pub fn new(quick: bool, seed: u64) -> Plan {
+        Plan { quick, seed }
+    }
+
+    /// The standard stack: [`DEVICE`], [`BYTES`], the journal that `mke2fs` would choose.
+    pub fn stack(&self, mode: Mode) -> Config {
+        self.stack_of(mode.scheme(), DEVICE, BYTES)
+    }
+
+    /// ext3 with any scheme on any device.
+    ///
+    /// # Panics
+    /// Not a scheme: schemes are literals of the code.
+    pub fn stack_of(&self, scheme: &str, device: &str, bytes: u64) -> Config {
+        let mut stack = Config::new(Preset::default(), device, self.seed);
+        stack
+            .set_scheme(scheme)
+            .expect("figures name schemes that are");
+        (stack.fs, stack.bytes) = (Fs::Ext3, bytes);
+        stack
+    }
+
+    /// What a worker gets.
+    pub fn config(&self, stack: Config, workload: &str) -> RunConfig {
+        RunConfig {
+            stack,
+            workload: workload.into(),
+            seed: self.seed,
+            recording: None,
+        }
+    }
+
+    /// A workload in a mode on the standard stack.
+    pub fn run(&self, mode: Mode, workload: &str) -> Job {
+        Job::Run(self.config(self.stack(mode), workload))
+    }
+
+    /// The same, where only syncs and lack of space commit: the transactions of all modes are the same.
+    pub fn untimed(&self, mode: Mode, journal_mib: u32, workload: &str) -> Job {
+        let mut stack = self.stack(mode);
+        stack.timers = false;
+        stack.journal_blocks = Some(journal_mib << 8);
+        Job::Run(self.config(stack, workload))
+    }
+
+    /// One of two, by the length of the plan.
+    pub fn pick<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}

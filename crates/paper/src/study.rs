@@ -1,0 +1,147 @@
+//! What the papers share: parts, the jobs that they need, and the report that is made of the outcomes.
+//!
+//! A part says which jobs it needs and makes its rows from their outcomes; a job that two parts need runs once. Jobs are compared by their
+//! JSON text. Each runs in a worker process of its own, in any order.
+
+use super::{Report, Row, SCHEMA, Section, Table};
+use crate::PaperError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A job of a paper.
+pub trait Work: Serialize + DeserializeOwned {
+    /// What it gives.
+    type Outcome: Serialize + DeserializeOwned;
+
+    /// Runs it, in this process.
+    ///
+    /// # Errors
+    /// Whatever went wrong, first failure first.
+    fn run(&self) -> Result<Self::Outcome, PaperError>;
+
+    /// The name by which jobs are the same.
+    fn key(&self) -> String {
+        serde_json::to_string(self).expect("plain data serialises")
+    }
+}
+
+/// Outcomes by [`Work::key`].
+pub type Outcomes<O> = BTreeMap<String, O>;
+
+/// A figure, table or section: the jobs it needs, and what becomes of their outcomes.
+pub struct Part<P: 'static, J: Work + 'static> {
+    /// Its name for `--only`, as `fig13`.
+    pub name: &'static str,
+    /// What has to run.
+    pub jobs: fn(&P) -> Vec<J>,
+    /// Rows, tables and plots.
+    pub section: fn(&P, &Outcomes<J::Outcome>) -> Result<Section, PaperError>,
+}
+
+/// The parts of these names, in the order of the page; all if there is none.
+///
+/// # Errors
+/// The name that no part has.
+pub fn parts<'n, P, J: Work>(
+    all: &'static [Part<P, J>],
+    names: &'n [String],
+) -> Result<Vec<&'static Part<P, J>>, &'n str> {
+    let unknown = |name: &&String| !all.iter().any(|part| part.name == name.as_str());
+    if let Some(name) = names.iter().find(unknown) {
+        return Err(name);
+    }
+    let chosen = |part: &&Part<P, J>| names.is_empty() || names.iter().any(|n| n == part.name);
+    Ok(all.iter().filter(chosen).collect())
+}
+
+/// The names of all parts.
+pub fn names<P, J: Work>(all: &[Part<P, J>]) -> String {
+    all.iter().map(|p| p.name).collect::<Vec<_>>().join(", ")
+}
+
+/// All jobs of these parts, each once.
+pub fn jobs<P, J: Work>(plan: &P, parts: &[&Part<P, J>]) -> Vec<J> {
+    let mut seen = BTreeSet::new();
+    let all = parts.iter().flat_map(|part| (part.jobs)(plan));
+    all.filter(|job| seen.insert(job.key())).collect()
+}
+
+/// Those of the parts whose jobs have all been run.
+pub fn complete<P, J: Work>(
+    plan: &P,
+    parts: &[&'static Part<P, J>],
+    outcomes: &Outcomes<J::Outcome>,
+) -> Vec<&'static Part<P, J>> {
+    let ran = |job: &J| outcomes.contains_key(&job.key());
+    let whole = |part: &&&Part<P, J>| (part.jobs)(plan).iter().all(ran);
+    parts.iter().filter(whole).copied().collect()
+}
+
+/// The outcome of `job`.
+///
+/// # Errors
+/// It was not run: the part that wants it did not ask for it.
+pub fn outcome<'a, J: Work>(
+    outcomes: &'a Outcomes<J::Outcome>,
+    job: &J,
+) -> Result<&'a J::Outcome, PaperError> {
+    let key = job.key();
+    outcomes.get(&key).ok_or_else(|| {
+        PaperError::Check(format!(
+            "no outcome of {key}: the figure did not ask for it"
+        ))
+    })
+}
+
+/// The report and the sections of its page. `command` makes the same again; `note` stands in each row.
+///
+/// # Errors
+/// An outcome that a part needs is missing or of another kind.
+pub fn report<P, J: Work>(
+    paper: &str,
+    plan: &P,
+    (parts, outcomes): (&[&Part<P, J>], &Outcomes<J::Outcome>),
+    command: String,
+    note: Option<&str>,
+) -> Result<(Report, Vec<Section>), PaperError> {
+    let mut sections = Vec::new();
+    for part in parts {
+        let mut section = (part.section)(plan, outcomes)?;
+        if let Some(note) = note {
+            section.rows = section.rows.into_iter().map(|r| r.noted(note)).collect();
+        }
+        sections.push(section);
+    }
+    let rows = sections.iter().flat_map(|s| s.rows.clone()).collect();
+    let report = Report {
+        schema: SCHEMA,
+        paper: paper.into(),
+        command,
+        incomplete: None,
+        rows,
+    };
+    Ok((report, sections))
+}
+
+/// Published values that not exactly one of the sections has rows for, as `Fig 13, item, app`. Meant for a report of all parts.
+pub fn unanswered(table: &Table, sections: &[Section]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for published in table.all() {
+        // A value that the paper has once may have rows of several schemes or circumstances.
+        let same = |row: &Row| {
+            (&row.figure, &row.item) == (&published.figure, &published.item)
+                && (published.of.is_none() || row.of == published.of)
+        };
+        let having = sections.iter().filter(|s| s.rows.iter().any(same));
+        let of = published.of.as_deref().unwrap_or("all");
+        match having.count() {
+            1 => {}
+            n => wrong.push(format!(
+                "{}, {}, {of}: {n} sections have it",
+                published.figure, published.item
+            )),
+        }
+    }
+    wrong
+}

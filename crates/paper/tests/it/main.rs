@@ -1,0 +1,4 @@
+//! What papers are measured with, through the seams that users have.
+
+mod choosing;
+mod recovery;

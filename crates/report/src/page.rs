@@ -1,0 +1,380 @@
+//! The page itself.
+
+use super::plot;
+use crate::results::{Results, Run};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use std::collections::BTreeSet;
+
+/// The style of every page.
+pub const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1b1f24}\
+h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}table{display:block;overflow-x:auto;border-collapse:collapse;margin:.6rem 0}\
+th,td{padding:.25rem .55rem;border-bottom:1px solid #d5dae0;text-align:right}th:first-child,td:first-child{text-align:left}\
+td{white-space:nowrap}thead th{border-bottom:2px solid #8b949e}figure{margin:1rem 0}svg{max-width:100%;height:auto}\
+p.note{color:#57606a}code{background:#f1f3f5;padding:0 .25rem}";
+
+/// The report of a comparison as one HTML page.
+///
+/// # Errors
+/// A plot that cannot be drawn, as text.
+pub fn page(results: &Results) -> Result<String, String> {
+    let figures = figures(&results.runs).map_err(|e| format!("drawing the plots: {e}"))?;
+    let of_first = |field: fn(&Run) -> &str| results.runs.first().map_or("", field);
+    let (workload, timing) = (of_first(|r| &r.workload), of_first(|r| &r.timing));
+    let body = html! {
+        h1 { "Varve: " (results.command) }
+        p {
+            "Workload " code { (workload) } " on device profile " code { (results.profile) }
+            ", timing " code { (timing) } ", seed " (results.seed) ". Times are virtual; traffic is counted in 4 KiB blocks; gains are over the first row."
+        }
+        p { "Made by " code { (results.reproduce) } }
+        @if let Some(why) = &results.incomplete { p { b { "Incomplete: " (why) } } }
+        h2 { "Summary" }
+        (summary(&results.runs))
+        @if super::kinds(&results.runs).len() > 1 {
+            h2 { "Rates by kind of operation" }
+            (kinds(&results.runs))
+        }
+        @for (caption, svg) in &figures {
+            figure { (PreEscaped(svg)) figcaption { p.note { (caption) } } }
+        }
+        h2 { "fsync latency, microseconds" }
+        (latencies(&results.runs))
+        h2 { "One fsync in its parts, mean microseconds" }
+        (parts(&results.runs))
+        h2 { "Blocks written, by class" }
+        (blocks(&results.runs))
+        h2 { "Device commands and flash operations" }
+        (device(&results.runs))
+        h2 { "Waits, milliseconds of virtual time" }
+        (waits(&results.runs))
+    };
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                title { "Varve: " (results.command) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body { (body) }
+        }
+    };
+    Ok(page.into_string())
+}
+
+/// Name of a run in tables and plots.
+fn name(run: &Run) -> String {
+    format!("{}/{}", run.fs, run.scheme)
+}
+
+type Figures = Vec<(&'static str, String)>;
+
+fn figures(runs: &[Run]) -> Result<Figures, Box<dyn std::error::Error>> {
+    let single = |value: fn(&Run) -> f64| -> Vec<(String, Vec<f64>)> {
+        runs.iter().map(|r| (name(r), vec![value(r)])).collect()
+    };
+    let one = |text: &str| vec![text.to_string()];
+    let classes: Vec<String> = classes(runs).into_iter().collect();
+    let by_class = |run: &Run| {
+        classes
+            .iter()
+            .map(|c| per_op(run, run.blocks.get(c).copied()))
+            .collect()
+    };
+    let blocks: Vec<_> = runs.iter().map(|r| (name(r), by_class(r))).collect();
+    let parts = super::fsync_parts(runs);
+    let by_part = |run: &Run| {
+        let part = |p| run.fsync_us.get(p).copied().unwrap_or(0.0);
+        parts.iter().map(part).collect()
+    };
+    let fsyncs: Vec<_> = runs.iter().map(|r| (name(r), by_part(r))).collect();
+    let curves: Vec<_> = runs
+        .iter()
+        .map(|r| (name(r), r.latency_us.fsync_cdf.clone()))
+        .collect();
+    let mut figures = vec![
+        (
+            "Operations per virtual second: more is better.",
+            plot::stacked_bars(
+                "Throughput",
+                "operations/s",
+                &one("all"),
+                &single(|r| r.ops_per_s),
+            )?,
+        ),
+        (
+            "How long an fsync takes: further left is better. A call that has nothing to write counts as 1.",
+            plot::cdf("fsync latency", "microseconds", &curves)?,
+        ),
+        (
+            "Where the time of an fsync goes, mean over all: less is better.",
+            plot::stacked_bars("One fsync", "microseconds", &parts, &fsyncs)?,
+        ),
+        (
+            "What an operation writes: less is better.",
+            plot::stacked_bars(
+                "Blocks by class",
+                "4 KiB blocks/operation",
+                &classes,
+                &blocks,
+            )?,
+        ),
+    ];
+    if runs.iter().any(|r| r.flash.is_some()) {
+        let programs = single(|r| per_op(r, r.flash.as_ref().map(|f| f.programs)));
+        figures.push((
+            "What the flash has to bear: less is better.",
+            plot::stacked_bars(
+                "Flash programs",
+                "page programs/operation",
+                &one("all"),
+                &programs,
+            )?,
+        ));
+    }
+    Ok(figures)
+}
+
+fn per_op(run: &Run, count: Option<u64>) -> f64 {
+    count.unwrap_or(0) as f64 / run.ops.max(1) as f64
+}
+
+fn classes(runs: &[Run]) -> BTreeSet<String> {
+    runs.iter().flat_map(|r| r.blocks.keys().cloned()).collect()
+}
+
+/// A table with a row a run.
+fn table(head: &[String], runs: &[Run], cells: impl Fn(&Run) -> Vec<String>) -> Markup {
+    html! {
+        table {
+            thead { tr { th { "run" } @for h in head { th { (h) } } } }
+            tbody {
+                @for run in runs {
+                    tr { td { (name(run)) } @for cell in cells(run) { td { (cell) } } }
+                }
+            }
+        }
+    }
+}
+
+fn heads(words: &[&str]) -> Vec<String> {
+    words.iter().map(|w| (*w).to_string()).collect()
+}
+
+fn summary(runs: &[Run]) -> Markup {
+    let head = heads(&[
+        "ops/s",
+        "gain %",
+        "fsync p50, us",
+        "fsync p99, us",
+        "blocks/op",
+        "journal share",
+        "flushes/op",
+        "FUA/op",
+        "programs/op",
+        "write amp.",
+    ]);
+    let first = runs.first().map_or(0.0, |r| r.ops_per_s);
+    table(&head, runs, |r| {
+        let total: u64 = r.blocks.values().sum();
+        vec![
+            format!("{:.1}", r.ops_per_s),
+            super::gain(r.ops_per_s, first),
+            format!("{:.0}", r.latency_us.fsync.p50),
+            format!("{:.0}", r.latency_us.fsync.p99),
+            format!("{:.2}", per_op(r, Some(total))),
+            format!("{:.1} %", r.journal_block_ratio * 100.0),
+            format!("{:.2}", per_op(r, Some(r.device.commands.flushes))),
+            format!("{:.2}", per_op(r, Some(r.device.commands.fua_writes))),
+            r.flash.as_ref().map_or_else(
+                || "-".into(),
+                |f| format!("{:.2}", per_op(r, Some(f.programs))),
+            ),
+            r.flash
+                .as_ref()
+                .map_or_else(|| "-".into(), |f| format!("{:.2}", f.write_amplification)),
+        ]
+    })
+}
+
+/// Rates of each kind of operation.
+fn kinds(runs: &[Run]) -> Markup {
+    let kinds = super::kinds(runs);
+    let columns = |kind: &String| [format!("{kind}/s"), "gain %".into()];
+    let head: Vec<String> = kinds.iter().flat_map(columns).collect();
+    let rate = |run: &Run, kind: &str| run.ops_by_kind.get(kind).map_or(0.0, |k| k.ops_per_s);
+    table(&head, runs, |r| {
+        let cells = kinds.iter().flat_map(|kind| {
+            let here = rate(r, kind);
+            // What only reads the page cache takes no virtual time.
+            let shown = match here > 0.0 {
+                true => format!("{here:.1}"),
+                false => "-".into(),
+            };
+            [shown, super::gain(here, rate(&runs[0], kind))]
+        });
+        cells.collect()
+    })
+}
+
+fn latencies(runs: &[Run]) -> Markup {
+    table(
+        &heads(&["mean", "p50", "p90", "p95", "p99", "p99.9", "max"]),
+        runs,
+        |r| {
+            let l = &r.latency_us.fsync;
+            let all = [l.mean, l.p50, l.p90, l.p95, l.p99, l.p99_9, l.max];
+            all.iter().map(|x| format!("{x:.0}")).collect()
+        },
+    )
+}
+
+fn parts(runs: &[Run]) -> Markup {
+    let mut head = super::fsync_parts(runs);
+    let shown = head.clone();
+    head.push("mean".into());
+    table(&head, runs, |r| {
+        let part = |p: &String| r.fsync_us.get(p).copied().unwrap_or(0.0);
+        let mut cells: Vec<String> = shown.iter().map(|p| format!("{:.0}", part(p))).collect();
+        cells.push(format!("{:.0}", r.latency_us.fsync.mean));
+        cells
+    })
+}
+
+fn blocks(runs: &[Run]) -> Markup {
+    let classes: Vec<String> = classes(runs).into_iter().collect();
+    let mut head = classes.clone();
+    head.push("all".into());
+    table(&head, runs, |r| {
+        let mut cells: Vec<u64> = classes
+            .iter()
+            .map(|c| r.blocks.get(c).copied().unwrap_or(0))
+            .collect();
+        cells.push(r.blocks.values().sum());
+        cells.iter().map(u64::to_string).collect()
+    })
+}
+
+fn device(runs: &[Run]) -> Markup {
+    let head = heads(&[
+        "reads",
+        "writes",
+        "flushes",
+        "FUA",
+        "reliable",
+        "packed",
+        "programs",
+        "erases",
+        "GC copies",
+        "map programs",
+    ]);
+    table(&head, runs, |r| {
+        let d = &r.device.commands;
+        let mut cells: Vec<String> = [
+            d.reads,
+            d.writes,
+            d.flushes,
+            d.fua_writes,
+            d.reliable_writes,
+            d.packed_commands,
+        ]
+        .iter()
+        .map(u64::to_string)
+        .collect();
+        let flash = r
+            .flash
+            .as_ref()
+            .map(|f| [f.programs, f.erases, f.gc_copies, f.map_programs]);
+        cells.extend(flash.map_or(vec!["-".to_string(); 4], |f| {
+            f.iter().map(u64::to_string).collect()
+        }));
+        cells
+    })
+}
+
+fn waits(runs: &[Run]) -> Markup {
+    let causes: BTreeSet<&String> = runs.iter().flat_map(|r| r.waits_us.keys()).collect();
+    let head: Vec<String> = causes.iter().map(|c| (*c).clone()).collect();
+    table(&head, runs, |r| {
+        causes
+            .iter()
+            .map(|c| format!("{:.1}", r.waits_us.get(*c).copied().unwrap_or(0.0) / 1000.0))
+            .collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Device, Flash, SCHEMA};
+    use blockdev::DeviceStats;
+
+    fn results() -> Results {
+        let run = |scheme: &str| Run {
+            fs: "ext4".into(),
+            scheme: scheme.into(),
+            device: Device {
+                profile: "p".into(),
+                commands: DeviceStats {
+                    flushes: 4,
+                    ..DeviceStats::default()
+                },
+            },
+            timing: "t".into(),
+            workload: "sqlite".into(),
+            virtual_seconds: 2.0,
+            ops: 10,
+            ops_per_s: 5.0,
+            ops_by_kind: Default::default(),
+            commits: 10,
+            fsync_us: [("data".to_string(), 100.0), ("flush".to_string(), 900.0)].into(),
+            latency_us: crate::results::LatencyTable {
+                fsync_cdf: vec![(100.0, 0.5), (900.0, 1.0)],
+                ..Default::default()
+            },
+            blocks: [("data".to_string(), 30), ("home".to_string(), 10)].into(),
+            journal_block_ratio: 0.0,
+            flash: Some(Flash {
+                programs: 44,
+                write_amplification: 1.25,
+                ..Flash::default()
+            }),
+            waits_us: [("flush".to_string(), 1500.0)].into(),
+            phases_s: Default::default(),
+            remapped_blocks: 0,
+            remap_copies: 0,
+            mb_per_s: None,
+            notes: Vec::new(),
+            trace_hash: "0".into(),
+        };
+        let runs = vec![run("jbd2"), run("<b>none")];
+        Results {
+            schema: SCHEMA,
+            command: "compare".into(),
+            seed: 1,
+            profile: "p".into(),
+            reproduce: "varve compare".into(),
+            incomplete: None,
+            runs,
+        }
+    }
+
+    #[test]
+    fn same_results_same_page_and_self_contained() {
+        let page = super::page(&results()).unwrap();
+        assert_eq!(page, super::page(&results()).unwrap());
+        assert_eq!(page.matches("<svg").count(), 5);
+        assert!(page.contains("ext4/jbd2") && page.contains("1.25"));
+        assert!(!page.contains("<b>none") && !page.contains("src=") && !page.contains("@import"));
+    }
+
+    #[test]
+    fn a_page_without_runs_or_flash_is_drawn() {
+        let mut empty = results();
+        empty.runs.iter_mut().for_each(|r| r.flash = None);
+        assert_eq!(super::page(&empty).unwrap().matches("<svg").count(), 4);
+        empty.runs.clear();
+        assert!(super::page(&empty).is_ok());
+    }
+}

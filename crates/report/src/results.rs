@@ -1,0 +1,178 @@
+//! `results.json`: what a comparison found. No wall time, date, host or path inside: same seed, same bytes.
+
+use crate::metrics::{CdfPoint, LatencySummary, round};
+use base::Nanos;
+use blockdev::{DeviceStats, ProgramsByCause, TransparentStats};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the layout of `results.json`.
+pub const SCHEMA: u32 = 1;
+
+/// The whole file.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Results {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The subcommand that made it.
+    pub command: String,
+    /// The seed of every random stream.
+    pub seed: u64,
+    /// The device profile.
+    pub profile: String,
+    /// The command line that makes the same runs again.
+    pub reproduce: String,
+    /// What ended it, and how much was complete then; absent if all was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incomplete: Option<String>,
+    /// One entry per file system and scheme, in the order asked for.
+    pub runs: Vec<Run>,
+}
+
+/// One workload on one scheme.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// File system.
+    pub fs: String,
+    /// Journaling scheme.
+    pub scheme: String,
+    /// The device: its profile and the host commands it got.
+    pub device: Device,
+    /// Timing set of the profile.
+    pub timing: String,
+    /// The workload with all its parameters.
+    pub workload: String,
+    /// Virtual time of the measured part, seconds.
+    pub virtual_seconds: f64,
+    /// Operations of the workload (transactions).
+    pub ops: u64,
+    /// Operations per virtual second.
+    pub ops_per_s: f64,
+    /// The same by kind of operation, each over the time of its own operations.
+    pub ops_by_kind: BTreeMap<String, Kind>,
+    /// Latencies in virtual microseconds.
+    pub latency_us: LatencyTable,
+    /// 4 KiB blocks written by class; classes without traffic are left out.
+    pub blocks: BTreeMap<String, u64>,
+    /// Journal blocks over all blocks.
+    pub journal_block_ratio: f64,
+    /// Flash operations; absent for a device without flash below.
+    pub flash: Option<Flash>,
+    /// Transactions that the journal committed.
+    pub commits: u64,
+    /// One fsync in its parts, mean microseconds; the parts do not overlap and add up to the mean.
+    pub fsync_us: BTreeMap<String, f64>,
+    /// Virtual time tasks spent waiting, by cause, microseconds.
+    pub waits_us: BTreeMap<String, f64>,
+    /// Begin and end of the phases of a workload that has some, seconds of the measured part.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub phases_s: BTreeMap<String, (f64, f64)>,
+    /// Blocks that came home by REMAP instead of a write (`home=remap`).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub remapped_blocks: u64,
+    /// Of them, those that the device copied.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub remap_copies: u64,
+    /// Of a benchmark: file content written, 10^6 bytes a virtual second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mb_per_s: Option<f64>,
+    /// What is to be said beside the figures: why the run ended, what of its model was ignored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Fingerprint of the schedule and of every traced event.
+    pub trace_hash: String,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// Operations of one kind.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Kind {
+    /// How many.
+    pub ops: u64,
+    /// Over the time that they took.
+    pub ops_per_s: f64,
+}
+
+impl Kind {
+    /// `ops` operations that took `span` together.
+    pub fn of((ops, span): (u64, Nanos)) -> Kind {
+        let seconds = span.0 as f64 / 1e9;
+        let ops_per_s = if span.0 == 0 {
+            0.0
+        } else {
+            round(ops as f64 / seconds)
+        };
+        Kind { ops, ops_per_s }
+    }
+}
+
+/// Latencies of the two kinds of operation.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct LatencyTable {
+    /// One operation of the workload.
+    pub op: LatencySummary,
+    /// One fsync or fdatasync.
+    pub fsync: LatencySummary,
+    /// Distribution of the fsyncs, for the plot.
+    pub fsync_cdf: Vec<CdfPoint>,
+}
+
+/// The device and the host commands it got during the measured part.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Device {
+    /// Profile name.
+    pub profile: String,
+    /// The commands, key by key beside the profile.
+    #[serde(flatten)]
+    pub commands: DeviceStats,
+}
+
+/// What happened on the flash during the measured part.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Flash {
+    /// 4 KiB units the host wrote.
+    pub host_pages: u64,
+    /// NAND page reads.
+    #[serde(default)]
+    pub reads: u64,
+    /// NAND page programs.
+    pub programs: u64,
+    /// NAND block erases.
+    pub erases: u64,
+    /// 4 KiB units copied by garbage collection.
+    pub gc_copies: u64,
+    /// 4 KiB units copied out of the pseudo-SLC write area.
+    #[serde(default)]
+    pub slc_folds: u64,
+    /// NAND page programs that hold the map.
+    pub map_programs: u64,
+    /// 4 KiB units whose home shares a page with its source by a REMAP command.
+    #[serde(default)]
+    pub remapped_units: u64,
+    /// 4 KiB units that were copied for a REMAP command.
+    #[serde(default)]
+    pub copied_units: u64,
+    /// 4 KiB units of zeros that were not programmed.
+    #[serde(default)]
+    pub zero_units: u64,
+    /// NAND page programs by cause.
+    #[serde(default)]
+    pub programs_by_cause: ProgramsByCause,
+    /// What transparent remapping did; all 0 where it is off.
+    #[serde(default)]
+    pub transparent: TransparentStats,
+    /// Bytes programmed over bytes the host wrote.
+    pub write_amplification: f64,
+}
+
+impl Results {
+    /// The bytes of `results.json`.
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("plain data serialises");
+        text.push('\n');
+        text
+    }
+}

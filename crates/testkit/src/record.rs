@@ -1,0 +1,79 @@
+//! Records every request with the times of its submission and completion.
+
+use base::{Map, Time};
+use blockdev::{BlockDevice, Caps, DevError, Reply, Request, Ticket};
+use rt::Mutex;
+
+/// A request as it passed.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// When it was submitted.
+    pub submitted: Time,
+    /// When its submitter learnt of the completion; `None` while nobody did.
+    pub completed: Option<Time>,
+    /// Whether it failed.
+    pub failed: bool,
+    /// The request itself; payloads are shared, not copied.
+    pub request: Request,
+}
+
+/// A device that keeps a log of all requests in the order of submission.
+pub struct Record<D> {
+    inner: D,
+    log: Mutex<Log>,
+}
+
+#[derive(Default)]
+struct Log {
+    events: Vec<Event>,
+    open: Map<u64, usize>,
+}
+
+impl<D: BlockDevice> Record<D> {
+    /// Records what goes to `inner`.
+    pub fn new(inner: D) -> Record<D> {
+        Record {
+            inner,
+            log: Mutex::named("record", Log::default()),
+        }
+    }
+    /// The log so far; recording starts anew.
+    pub fn take(&self) -> Vec<Event> {
+        let mut log = self.log.lock();
+        log.open.clear();
+        std::mem::take(&mut log.events)
+    }
+    /// The device below.
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+}
+
+impl<D: BlockDevice> BlockDevice for Record<D> {
+    fn caps(&self) -> Caps {
+        self.inner.caps()
+    }
+    fn submit(&self, request: Request) -> Ticket {
+        let event = Event {
+            submitted: rt::now(),
+            completed: None,
+            failed: false,
+            request: request.clone(),
+        };
+        let ticket = self.inner.submit(request);
+        let mut log = self.log.lock();
+        let index = log.events.len();
+        log.events.push(event);
+        log.open.insert(ticket.0, index);
+        ticket
+    }
+    fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
+        let result = self.inner.wait(ticket);
+        let mut log = self.log.lock();
+        if let Some(index) = log.open.remove(&ticket.0) {
+            log.events[index].completed = Some(rt::now());
+            log.events[index].failed = result.is_err();
+        }
+        result
+    }
+}

@@ -1,0 +1,356 @@
+//! A recording on a device profile, in the time of the device.
+//!
+//! - P1: open loop (`recorded`): a request goes to the device at its recorded time, whatever else is under way; its latency ends at its
+//!   completion. Closed loop (`none`): so many requests are under way at any time, one goes as another completes.
+//! - P2: before that the places that the recording touches are written once, in order, and flushed (unless told otherwise), so that reads
+//!   read flash; the requests before a mark run after that. Neither is in any figure.
+//! - P3: a request longer than a command of the device is sent as several commands at once; it ends with the last of them. Sectors that
+//!   are no multiple of the device's are rounded outwards.
+//! - P4: a FUA write on a device without FUA is a write and a flush; a discard on a device without discards is left out; both are counted.
+
+use super::counting::Fill;
+use super::fold::{Fold, Folder, Footprint};
+use super::{BlockTrace, Op, Request};
+use crate::RunError;
+use base::{Bytes, Lba, Nanos, Rng, SECTOR_BYTES, Time};
+use report::metrics::{Latencies, LatencySummary, round};
+use rig::{
+    AnyModel, Class, DeviceStats, FlashStats, Model, Op as DevOp, Piece, Profile, Request as Sent,
+    RigError,
+};
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::fmt;
+use std::str::FromStr;
+
+/// When requests go to the device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// At their recorded times.
+    Recorded,
+    /// So many under way at any time.
+    Closed(u32),
+}
+
+impl fmt::Display for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pace::Recorded => f.write_str("recorded"),
+            Pace::Closed(1) => f.write_str("none"),
+            Pace::Closed(n) => write!(f, "none:{n}"),
+        }
+    }
+}
+
+impl FromStr for Pace {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Pace, String> {
+        let known = "there is: recorded, none, none:N with N requests under way (1 to 1024)";
+        let depth = match text {
+            "recorded" => return Ok(Pace::Recorded),
+            "none" => Some(1),
+            _ => text.strip_prefix("none:").and_then(|n| n.parse().ok()),
+        };
+        match depth {
+            Some(n @ 1..=1024) => Ok(Pace::Closed(n)),
+            _ => Err(format!("pace `{text}`; {known}")),
+        }
+    }
+}
+
+/// How to run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DeviceSpec {
+    /// Profile with changes.
+    pub profile: String,
+    /// Timing set; `None`: the profile's own.
+    pub timing: Option<String>,
+    /// Size of the device, bytes.
+    pub bytes: u64,
+    /// When requests go.
+    pub pace: Pace,
+    /// How addresses are folded.
+    pub fold: Fold,
+    /// What is written before (P2).
+    pub fill: Fill,
+    /// How often the recording runs.
+    pub passes: u32,
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct DeviceRun {
+    /// Profile with changes.
+    pub profile: String,
+    /// Timing set.
+    pub timing: String,
+    /// Size of the device, bytes.
+    pub bytes: u64,
+    /// See [`Pace`].
+    pub pace: String,
+    /// Requests of the recording.
+    pub requests: u64,
+    /// From the first request to the last completion, virtual seconds.
+    pub seconds: f64,
+    /// Requests a virtual second.
+    pub requests_per_s: f64,
+    /// Sectors read and written, MiB a virtual second.
+    pub mib_per_s: f64,
+    /// Most requests under way at once.
+    pub depth_max: u64,
+    /// Latencies in virtual microseconds, by kind of request.
+    pub latency_us: BTreeMap<&'static str, LatencySummary>,
+    /// Commands of the device.
+    pub commands: DeviceStats,
+    /// What happened on the flash; absent for a device without.
+    pub flash: Option<FlashStats>,
+    /// Bytes programmed over bytes that the host wrote to the flash.
+    pub write_amplification: Option<f64>,
+    /// FUA writes that became a write and a flush.
+    pub fua_by_flush: u64,
+    /// Discards that the device cannot do.
+    pub discards_left_out: u64,
+}
+
+/// Bytes that are written: noise, the same again and again.
+const NOISE_BYTES: usize = 1 << 20;
+
+struct Runner<'a> {
+    model: AnyModel,
+    folder: Folder<'a>,
+    noise: Bytes,
+    now: Time,
+    /// Sectors of the smallest write, and of the longest command.
+    unit: u64,
+    longest: u64,
+    /// Completions of requests that are under way.
+    open: BinaryHeap<Reverse<u64>>,
+    depth_max: u64,
+    fua_by_flush: u64,
+    discards_left_out: u64,
+    last: Time,
+}
+
+/// Runs `trace` on a device.
+///
+/// # Errors
+/// An unknown profile or timing set, a size that the profile does not take, or a command that the device fails.
+pub fn run(
+    trace: &BlockTrace,
+    footprint: &Footprint,
+    spec: &DeviceSpec,
+) -> Result<DeviceRun, RunError> {
+    let mut profile = Profile::parse(&spec.profile).map_err(RigError::from)?;
+    if let Some(timing) = &spec.timing {
+        profile = profile.with_timing(timing).map_err(RigError::from)?;
+    }
+    let model = profile.build(Some(spec.bytes), None);
+    let model = model.map_err(RigError::from)?;
+    let mut runner = Runner::new(model, footprint, spec.fold);
+    runner.fill(spec.fill)?;
+    let (before, after) = trace.requests.split_at(trace.preparing);
+    let mut latencies = BTreeMap::new();
+    runner.requests(before, Pace::Closed(1), &mut latencies)?;
+    runner.settle();
+    let (began, commands) = (runner.now, runner.model.device_stats());
+    let flash = runner.model.flash_stats();
+    latencies.clear();
+    (
+        runner.depth_max,
+        runner.fua_by_flush,
+        runner.discards_left_out,
+    ) = (0, 0, 0);
+    for _ in 0..spec.passes {
+        runner.requests(after, spec.pace, &mut latencies)?;
+        runner.settle();
+    }
+    let requests = after.len() as u64 * u64::from(spec.passes);
+    let seconds = (runner.last.0.saturating_sub(began.0)).max(1) as f64 / 1e9;
+    let moved: u64 = after
+        .iter()
+        .filter(|r| matches!(r.op, Op::Read | Op::Write))
+        .map(|r| u64::from(r.sectors))
+        .sum::<u64>()
+        * u64::from(spec.passes);
+    let flash = runner
+        .model
+        .flash_stats()
+        .zip(flash)
+        .map(|(now, then)| now.since(&then));
+    let amplification = flash.as_ref().filter(|f| f.host_pages > 0).map(|f| {
+        let programmed = f.programs as f64 * f64::from(f.page_bytes);
+        round(programmed / (f.host_pages as f64 * 4096.0))
+    });
+    Ok(DeviceRun {
+        profile: spec.profile.clone(),
+        timing: profile.timing().into(),
+        bytes: spec.bytes,
+        pace: spec.pace.to_string(),
+        requests,
+        seconds: round(seconds),
+        requests_per_s: round(requests as f64 / seconds),
+        mib_per_s: round(moved as f64 / 2048.0 / seconds),
+        depth_max: runner.depth_max,
+        latency_us: latencies
+            .iter()
+            .map(|(kind, all): (&&'static str, &Latencies)| (*kind, all.summary()))
+            .collect(),
+        commands: runner.model.device_stats().since(&commands),
+        flash,
+        write_amplification: amplification,
+        fua_by_flush: runner.fua_by_flush,
+        discards_left_out: runner.discards_left_out,
+    })
+}
+
+impl<'a> Runner<'a> {
+    fn new(model: AnyModel, footprint: &'a Footprint, fold: Fold) -> Runner<'a> {
+        let caps = model.caps();
+        let unit = (u64::from(caps.sector_bytes) / SECTOR_BYTES as u64).max(1);
+        let most = caps
+            .max_transfer_sectors
+            .min((NOISE_BYTES / SECTOR_BYTES) as u64);
+        let sectors = caps.sectors / unit * unit;
+        let mut noise = vec![0; NOISE_BYTES];
+        Rng::named(1, "block trace").fill(&mut noise);
+        Runner {
+            folder: Folder::new(footprint, fold, sectors),
+            model,
+            noise: noise.into(),
+            now: Time(0),
+            unit,
+            longest: (most / unit * unit).max(unit),
+            open: BinaryHeap::new(),
+            depth_max: 0,
+            fua_by_flush: 0,
+            discards_left_out: 0,
+            last: Time(0),
+        }
+    }
+
+    /// P2.
+    fn fill(&mut self, fill: Fill) -> Result<(), RunError> {
+        let used = match fill {
+            Fill::None => return Ok(()),
+            Fill::Footprint => self.folder.used().next_multiple_of(self.unit),
+            Fill::All => self.model.caps().sectors / self.unit * self.unit,
+        };
+        let mut at = 0;
+        while at < used {
+            let n = self.longest.min(used - at);
+            self.now = self.send(Op::Write, at, n, false)?;
+            at += n;
+        }
+        self.now = self.command(Sent::flush())?;
+        Ok(())
+    }
+
+    /// Waits until nothing is under way.
+    fn settle(&mut self) {
+        let end = self.open.drain().map(|Reverse(end)| end).max();
+        self.now = Time(self.now.0.max(end.unwrap_or(0)));
+        self.last = self.last.max(self.now);
+    }
+
+    fn requests(
+        &mut self,
+        requests: &[Request],
+        pace: Pace,
+        latencies: &mut BTreeMap<&'static str, Latencies>,
+    ) -> Result<(), RunError> {
+        let begin = self.now.0;
+        let first = requests.first().map_or(0, |r| r.at);
+        for r in requests {
+            let due = match pace {
+                Pace::Recorded => begin + (r.at - first.min(r.at)),
+                Pace::Closed(depth) => match self.open.len() < depth as usize {
+                    true => self.now.0,
+                    false => self.open.peek().map_or(self.now.0, |next| next.0),
+                },
+            };
+            self.now = Time(self.now.0.max(due));
+            while self.open.peek().is_some_and(|next| next.0 <= self.now.0) {
+                self.open.pop();
+            }
+            let Some(end) = self.request(r)? else {
+                continue;
+            };
+            self.open.push(Reverse(end.0));
+            self.depth_max = self.depth_max.max(self.open.len() as u64);
+            self.last = self.last.max(end);
+            let span = Nanos(end.0.saturating_sub(self.now.0));
+            latencies.entry(r.op.word()).or_default().add(span);
+        }
+        Ok(())
+    }
+
+    /// P3, P4: when the last command of it completes; `None`: the device can do nothing of it.
+    fn request(&mut self, r: &Request) -> Result<Option<Time>, RunError> {
+        let (fua, discard) = (self.model.caps().fua, self.model.caps().discard);
+        if r.op == Op::Flush {
+            return self.command(Sent::flush()).map(Some);
+        }
+        if r.op == Op::Discard && !discard {
+            self.discards_left_out += 1;
+            return Ok(None);
+        }
+        let mut parts: Vec<(u64, u64)> = Vec::with_capacity(2);
+        self.folder.place(r, |at, n| parts.push((at, n)));
+        let mut end = None;
+        for (at, n) in parts {
+            let (from, to) = (
+                at / self.unit * self.unit,
+                (at + n).next_multiple_of(self.unit),
+            );
+            let mut at = from;
+            while at < to {
+                let n = match r.op {
+                    Op::Discard => to - at,
+                    _ => self.longest.min(to - at),
+                };
+                end = end.max(Some(self.send(r.op, at, n, r.fua && fua)?));
+                at += n;
+            }
+        }
+        if r.fua && !fua && end.is_some() {
+            self.fua_by_flush += 1;
+            // The flush goes when the write has completed.
+            let (now, written) = (self.now, end.unwrap_or(self.now));
+            self.now = written;
+            let flushed = self.command(Sent::flush())?;
+            // The clock of the model does not go back.
+            self.now = now.max(written);
+            return Ok(Some(flushed));
+        }
+        Ok(end)
+    }
+
+    fn send(&mut self, op: Op, sector: u64, sectors: u64, fua: bool) -> Result<Time, RunError> {
+        let lba = Lba(sector);
+        let request = match op {
+            Op::Read => Sent::read(lba, sectors),
+            Op::Discard => Sent::discard(lba, sectors),
+            Op::Flush => Sent::flush(),
+            Op::Write => Sent {
+                op: DevOp::Write {
+                    lba,
+                    pieces: vec![Piece {
+                        class: Class::Data,
+                        bytes: self.noise.slice(..sectors as usize * SECTOR_BYTES),
+                    }],
+                    fua,
+                },
+            },
+        };
+        self.command(request)
+    }
+
+    fn command(&mut self, request: Sent) -> Result<Time, RunError> {
+        let done = self.model.execute(self.now, request);
+        match done.result {
+            Ok(_) => Ok(done.at),
+            Err(e) => Err(RunError::Check(format!("the device fails a command: {e}"))),
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Aging of a volume before a benchmark: it is filled, and then files go and others come until it has been written over so many times, as
+//! Geriatrix does (Kadekodi et al., Geriatrix: Aging what you see and what you don't see, ATC 2018): creations and removals alone, by distributions of
+//! size, age and depth; what remains is a volume whose free space is in pieces.
+//!
+//! The operations depend on seed, size of the device and parameters alone, so all file systems see the same ones; where they put the pieces is
+//! their own. Distributions are ours, after Agrawal et al., A Five-Year Study of File-System Metadata, FAST 2007 (most files small, most bytes in
+//! large ones; most files die young): the profiles of Geriatrix were not at hand.
+
+use super::bench::pattern;
+use super::spec::{SpecError, number};
+use crate::RunError;
+use base::{BLOCK_BYTES, Rng};
+use std::fmt;
+use std::sync::Arc;
+use vfs::{OpenFlags, Vfs};
+
+/// How a volume is aged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Aged {
+    /// Percent of the device that files take in the end, an inode of 4 KiB for each counted; 0: it is not aged.
+    pub percent: u32,
+    /// Bytes that are written after it was full, percent of the device.
+    pub overwrites: u32,
+}
+
+impl Default for Aged {
+    fn default() -> Self {
+        Aged {
+            percent: 0,
+            overwrites: 100,
+        }
+    }
+}
+
+const PERCENT_MAX: u64 = 95;
+const OVERWRITES_MAX: u64 = 10_000;
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+impl Aged {
+    /// The parameters.
+    pub const KEYS: &'static str = "aged, overwrites";
+
+    /// False if the key is not one of these.
+    ///
+    /// # Errors
+    /// The value is not valid.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<bool, SpecError> {
+        match name {
+            "aged" => {
+                let digits = value.strip_suffix('%').unwrap_or(value);
+                self.percent = number(digits, 0..=PERCENT_MAX)? as u32;
+            }
+            "overwrites" => {
+                let digits = value.strip_suffix('%').unwrap_or(value);
+                self.overwrites = number(digits, 0..=OVERWRITES_MAX)? as u32;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// # Errors
+    /// What goes with aging alone was said without it.
+    pub fn check(&self) -> Result<(), SpecError> {
+        if self.percent == 0 && *self != Aged::default() {
+            let what = "overwrites= says how a volume is aged: it wants aged=PERCENT";
+            return Err(SpecError::Together(what.into()));
+        }
+        Ok(())
+    }
+
+    /// Blocks of content and inodes that files take on a device of `bytes`.
+    pub fn blocks(&self, bytes: u64) -> u64 {
+        bytes / BLOCK * u64::from(self.percent) / 100
+    }
+
+    /// Files that there may be at most, and directories.
+    pub fn names(&self, bytes: u64) -> (u64, u64) {
+        // Twice what the mean gives: ages and sizes are drawn.
+        let (weights, sum) = SIZES
+            .iter()
+            .fold((0, 0), |(weights, sum), (weight, blocks)| {
+                let weight = u64::from(*weight);
+                (weights + weight, sum + weight * (blocks + 1))
+            });
+        let mean = sum / weights;
+        let dirs = dirs(bytes).len() as u64;
+        (2 * self.blocks(bytes) / mean + 16, dirs)
+    }
+}
+
+impl fmt::Display for Aged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "aged={}%,overwrites={}%", self.percent, self.overwrites)
+    }
+}
+
+/// Weight, and blocks of 4 KiB of a file: a mean of 22 blocks, 88 KiB.
+const SIZES: [(u32, u64); 11] = [
+    (350, 1),
+    (150, 2),
+    (140, 4),
+    (120, 8),
+    (90, 16),
+    (60, 32),
+    (40, 64),
+    (25, 128),
+    (15, 256),
+    (7, 512),
+    (3, 1024),
+];
+/// How long files live: weight at birth, weight at death of all of one kind.
+const LIVES: [(u32, u32); 3] = [(60, 75), (30, 22), (10, 3)];
+/// Weight of the depth of a file's directory.
+const DEPTHS: [u32; 4] = [10, 30, 40, 20];
+const ROOT: &str = "/aged";
+/// Bytes of a write.
+const CHUNK: u64 = 128 << 10;
+/// Of so many files one has its content compared in the end.
+const COMPARED_ONE_IN: usize = 8;
+
+/// Which of the weights a draw hits.
+fn pick(weights: impl Iterator<Item = u32> + Clone, rng: &mut Rng) -> usize {
+    let mut draw = rng.below(weights.clone().map(u64::from).sum());
+    let hit = |weight: u32| {
+        let found = draw < u64::from(weight);
+        draw = draw.saturating_sub(weight.into());
+        found
+    };
+    weights.map(hit).position(|found| found).unwrap_or(0)
+}
+
+/// The directories on a device of `bytes`, parents first: a tree of three levels below the root, as wide as the device is large.
+fn dirs(bytes: u64) -> Vec<String> {
+    let width = ((bytes >> 27) + 2).min(8);
+    let mut all = vec![String::from(ROOT)];
+    let mut above = 0..1;
+    for _ in 1..DEPTHS.len() {
+        let first = all.len();
+        for parent in above {
+            (0..width).for_each(|n| all.push(format!("{}/d{n}", all[parent])));
+        }
+        above = first..all.len();
+    }
+    all
+}
+
+/// A file.
+#[derive(Clone, Copy, Debug)]
+struct Live {
+    id: u64,
+    dir: u32,
+    blocks: u64,
+}
+
+/// A volume that is being aged, and is compared in the end.
+pub(super) struct Aging {
+    aged: Aged,
+    vfs: Arc<Vfs>,
+    bytes: u64,
+    rng: Rng,
+    dirs: Vec<String>,
+    live: [Vec<Live>; LIVES.len()],
+    /// Blocks that they take, inodes among them.
+    taken: u64,
+    /// Blocks ever written.
+    written: u64,
+    files: u64,
+}
+
+impl Aging {
+    pub(super) fn new(aged: Aged, vfs: &Arc<Vfs>, bytes: u64, seed: u64) -> Aging {
+        Aging {
+            aged,
+            vfs: vfs.clone(),
+            bytes,
+            rng: Rng::named(seed, "workload/aging"),
+            dirs: dirs(bytes),
+            live: Default::default(),
+            taken: 0,
+            written: 0,
+            files: 0,
+        }
+    }
+
+    fn path(&self, file: Live) -> String {
+        format!("{}/f{}", self.dirs[file.dir as usize], file.id)
+    }
+
+    /// A directory of a depth that is drawn; those of one depth are neighbours.
+    fn dir(&mut self) -> u32 {
+        let depth = pick(DEPTHS.into_iter(), &mut self.rng);
+        let slashes = |n: usize| self.dirs[n].matches('/').count() - 1;
+        let first = (0..self.dirs.len()).position(|n| slashes(n) == depth);
+        let count = (0..self.dirs.len())
+            .filter(|&n| slashes(n) == depth)
+            .count();
+        (first.unwrap_or(0) as u64 + self.rng.below(count.max(1) as u64)) as u32
+    }
+
+    fn size(&mut self) -> u64 {
+        SIZES[pick(SIZES.into_iter().map(|(weight, _)| weight), &mut self.rng)].1
+    }
+
+    fn create(&mut self, blocks: u64) -> Result<(), RunError> {
+        let life = pick(LIVES.into_iter().map(|(birth, _)| birth), &mut self.rng);
+        let file = Live {
+            id: self.files,
+            dir: self.dir(),
+            blocks,
+        };
+        self.files += 1;
+        let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::EXCL;
+        let path = self.path(file);
+        let handle = self.vfs.open(&path, flags, 0o644)?;
+        let bytes = blocks * BLOCK;
+        for at in (0..bytes).step_by(CHUNK as usize) {
+            let part = pattern(file.id, at, (bytes - at).min(CHUNK));
+            let written = handle.write_at(at, &part);
+            if !matches!(written, Ok(n) if n == part.len()) {
+                handle.close()?;
+                let written = written?;
+                return Err(RunError::Check(format!(
+                    "aging: a write of {} bytes of {path} wrote {written}",
+                    part.len()
+                )));
+            }
+        }
+        handle.close()?;
+        self.taken += blocks + 1;
+        self.written += blocks;
+        self.live[life].push(file);
+        Ok(())
+    }
+
+    fn remove(&mut self) -> Result<(), RunError> {
+        let life = pick(LIVES.into_iter().map(|(_, death)| death), &mut self.rng);
+        let kinds = (life..LIVES.len()).chain(0..life);
+        let Some(life) = kinds.into_iter().find(|&n| !self.live[n].is_empty()) else {
+            return Ok(());
+        };
+        let at = self.rng.below(self.live[life].len() as u64) as usize;
+        let file = self.live[life].swap_remove(at);
+        self.taken -= file.blocks + 1;
+        Ok(self.vfs.unlink(self.path(file))?)
+    }
+
+    /// Fills the volume and writes it over.
+    ///
+    /// # Errors
+    /// Of the file system: no space above all.
+    pub(super) fn run(&mut self) -> Result<(), RunError> {
+        for dir in &self.dirs {
+            self.vfs.mkdir(dir, 0o755)?;
+        }
+        let target = self.aged.blocks(self.bytes);
+        while self.taken + 2 <= target {
+            let blocks = self.size().min(target - self.taken - 1);
+            self.create(blocks)?;
+        }
+        let goal = self.written + self.bytes / BLOCK * u64::from(self.aged.overwrites) / 100;
+        while self.written < goal {
+            let blocks = self.size().min(target.saturating_sub(1)).max(1);
+            while self.taken > 0 && self.taken + blocks + 1 > target {
+                self.remove()?;
+            }
+            self.create(blocks)?;
+        }
+        Ok(())
+    }
+
+    /// Every file has its size, and some of them are read.
+    ///
+    /// # Errors
+    /// The first difference; of the file system.
+    pub(super) fn check(&self) -> Result<(), RunError> {
+        for (n, &file) in self.live.iter().flatten().enumerate() {
+            let path = self.path(file);
+            let found = self.vfs.lstat(&path)?.size;
+            let wanted = file.blocks * BLOCK;
+            if found != wanted {
+                let what = format!("{path} of the aged volume has {found} bytes, not {wanted}");
+                return Err(RunError::Check(what));
+            }
+            if n % COMPARED_ONE_IN == 0 {
+                let handle = self.vfs.open(&path, OpenFlags::READ, 0)?;
+                let compared = super::bench::expect(&handle, 0, &pattern(file.id, 0, wanted));
+                handle.close()?;
+                compared?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rt::{Sim, SimConfig};
+
+    const MIB: u64 = 1 << 20;
+
+    fn aged(percent: u32, overwrites: u32, look: impl FnOnce(&mut Aging, &Arc<Vfs>)) {
+        let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
+            let vfs = Vfs::new(testkit::model::ModelFs::new());
+            let aged = Aged {
+                percent,
+                overwrites,
+            };
+            let mut aging = Aging::new(aged, &vfs, 64 * MIB, 3);
+            aging.run().unwrap();
+            look(&mut aging, &vfs);
+        });
+        outcome.unwrap();
+    }
+
+    #[test]
+    fn the_volume_is_as_full_and_as_often_written_as_asked_for() {
+        aged(50, 100, |aging, _| {
+            let target = 64 * MIB / BLOCK / 2;
+            assert!(aging.taken <= target && aging.taken + 1100 > target);
+            let over = aging.written - target;
+            assert!((over as i64 - 64 * 256).abs() < 2100, "{over}");
+            let [short, _, long] = &aging.live;
+            assert!(long.len() > short.len() / 2, "the old ones gather");
+            let (files, _) = aging.aged.names(aging.bytes);
+            let live: usize = aging.live.iter().map(Vec::len).sum();
+            assert!((live as u64) < files, "{live} of {files}");
+            aging.check().unwrap();
+        });
+    }
+
+    #[test]
+    fn what_became_of_an_old_file_is_seen() {
+        aged(20, 20, |aging, vfs| {
+            let file = aging.live[0][0];
+            vfs.truncate(aging.path(file), 1).unwrap();
+            let error = aging.check().unwrap_err().to_string();
+            assert!(error.contains("has 1 bytes"), "{error}");
+            vfs.unlink(aging.path(file)).unwrap();
+            assert!(aging.check().is_err());
+        });
+    }
+
+    #[test]
+    fn draws_follow_their_weights() {
+        let mut rng = Rng::named(1, "test");
+        let mut hits = [0; 3];
+        (0..3000).for_each(|_| hits[pick([0, 1, 2].into_iter(), &mut rng)] += 1);
+        assert_eq!(hits[0], 0);
+        assert!((900..1100).contains(&hits[1]), "{hits:?}");
+    }
+}

@@ -1,0 +1,206 @@
+//! What runs beside a workload: a writer at a fixed rate (`writer=`), and a program that never pauses (`beside=`).
+//!
+//! A background task begins before the measured part and goes on until its end; then it is asked to stop and joined. Its operations are
+//! not the workload's: they count in no rate and no latency of operations. What it makes the file system and the device do counts, as
+//! nothing below can tell whose block it is.
+
+mod fdtree;
+mod file_writer;
+mod rate;
+#[cfg(test)]
+mod tests;
+
+pub use fdtree::Fdtree;
+pub use file_writer::{FileWriter, Order};
+
+use super::spec::{SpecError, key, number};
+use crate::RunError;
+use base::Nanos;
+use rt::{JoinHandle, Mutex};
+use std::fmt;
+use std::sync::Arc;
+use vfs::Vfs;
+
+/// What runs beside a workload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Background {
+    /// KiB a second that the writer writes; 0: no writer.
+    rate: u32,
+    beside: Option<Beside>,
+}
+
+/// A program that never pauses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Beside {
+    /// Makes and removes a tree of files and directories, again and again.
+    Fdtree(Fdtree),
+    /// Writes 4 KiB after 4 KiB into a large file.
+    Writer(FileWriter),
+}
+
+/// Largest rate: more than any device here takes.
+const KIB_PER_S_MAX: u64 = 1 << 20;
+
+impl Background {
+    /// The parameters of a workload that say what runs beside it.
+    pub const KEYS: &'static str = "writer, beside";
+
+    /// Nothing but this.
+    pub fn of(beside: Beside) -> Background {
+        Background {
+            rate: 0,
+            beside: Some(beside),
+        }
+    }
+
+    /// Takes a parameter of a workload; false if it is none of [`Background::KEYS`].
+    ///
+    /// # Errors
+    /// A value that is not valid.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<bool, SpecError> {
+        match name {
+            "writer" => self.rate = number(value, 0..=KIB_PER_S_MAX)? as u32,
+            "beside" => self.beside = Beside::parse(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The program that never pauses.
+    pub fn beside(&self) -> Option<Beside> {
+        self.beside
+    }
+
+    /// Time between two writes of the writer; `None` without it.
+    pub fn pause(self) -> Option<Nanos> {
+        rate::pause(self.rate)
+    }
+
+    /// Prepares and starts what is to run; the file system holds what that needs when this returns.
+    ///
+    /// # Errors
+    /// Of the file system; a volume on which it has no room.
+    pub fn start(self, vfs: &Arc<Vfs>, seed: u64) -> Result<Running, RunError> {
+        let mut running = Running::default();
+        if let Some(pause) = self.pause() {
+            let writer = rate::prepare(vfs, seed, pause)?;
+            running.spawn("background writer", move |stop| writer.run(stop));
+        }
+        match self.beside {
+            None => {}
+            Some(Beside::Fdtree(spec)) => {
+                let tree = spec.prepare(vfs)?;
+                running.spawn("fdtree", move |stop| tree.run(stop));
+            }
+            Some(Beside::Writer(spec)) => {
+                let writer = spec.prepare(vfs, seed)?;
+                running.spawn("4 KiB writer", move |stop| writer.run(stop));
+            }
+        }
+        Ok(running)
+    }
+}
+
+impl fmt::Display for Background {
+    /// As parameters of a workload.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "writer={}", self.rate)?;
+        match self.beside {
+            None => Ok(()),
+            Some(beside) => write!(f, ",beside={beside}"),
+        }
+    }
+}
+
+impl Beside {
+    fn parse(text: &str) -> Result<Option<Beside>, SpecError> {
+        let mut parts = text.split('+');
+        let name = parts.next().unwrap_or_default().trim();
+        let mut beside = match name {
+            "none" if text == name => return Ok(None),
+            "fdtree" => Beside::Fdtree(Fdtree::default()),
+            "writer" => Beside::Writer(FileWriter::default()),
+            _ => {
+                return Err(SpecError::Value {
+                    given: text.into(),
+                    valid: "none, fdtree, writer, with their parameters behind `+`".into(),
+                });
+            }
+        };
+        for part in parts {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            match &mut beside {
+                Beside::Fdtree(spec) => spec.set(name.trim(), value)?,
+                Beside::Writer(spec) => spec.set(name.trim(), value)?,
+            }
+        }
+        Ok(Some(beside))
+    }
+}
+
+impl fmt::Display for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Beside::Fdtree(spec) => spec.fmt(f),
+            Beside::Writer(spec) => spec.fmt(f),
+        }
+    }
+}
+
+/// Asked between two operations: whether to end.
+#[derive(Clone)]
+struct Stop(Arc<Mutex<bool>>);
+
+impl Stop {
+    /// True once the foreground has ended, or the power is gone.
+    fn asked(&self) -> bool {
+        *self.0.lock() || !rt::powered()
+    }
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Stop(Arc::new(Mutex::named("end of the background", false)))
+    }
+}
+
+/// What is running.
+#[derive(Default)]
+pub struct Running {
+    stop: Stop,
+    tasks: Vec<(&'static str, JoinHandle<Result<(), RunError>>)>,
+}
+
+impl Running {
+    fn spawn(
+        &mut self,
+        name: &'static str,
+        body: impl FnOnce(&Stop) -> Result<(), RunError> + Send + 'static,
+    ) {
+        let stop = self.stop.clone();
+        self.tasks
+            .push((name, rt::spawn(name, move || body(&stop))));
+    }
+
+    /// Ends it and waits for the end.
+    ///
+    /// # Errors
+    /// What the file system said to it first.
+    pub fn stop(self) -> Result<(), RunError> {
+        *self.stop.0.lock() = true;
+        let mut first = Ok(());
+        for (name, task) in self.tasks {
+            let outcome = match task.join() {
+                Ok(outcome) => outcome,
+                Err(_) => Err(RunError::Check(format!("the task `{name}` panicked"))),
+            };
+            first = first.and(outcome);
+        }
+        first
+    }
+}
+
+/// A parameter that a program beside does not have.
+fn unknown(program: &str, given: &str, valid: &str) -> SpecError {
+    key(&format!("beside={program}"), given, valid)
+}

@@ -1,0 +1,325 @@
+//! Benchmarks that write: Bonnie's phases, IOzone's sweep, random writers, small files, trees that come and go, one
+//! operation on names.
+//!
+//! Each ends with everything at its home address: a sync, and then what Linux's `sync` writes as well, the committed blocks whose home is
+//! still old. That is in the time: the JFTL paper (section 4) says of its runs that all data are written to flash memory.
+
+mod bonnie;
+mod churn;
+mod fio;
+mod iozone;
+mod jobs;
+mod meta;
+pub mod room;
+mod small;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub use bonnie::{BonnieSpec, Phase};
+pub use churn::ChurnSpec;
+pub use fio::{Case, FioSpec, Rw};
+pub use iozone::{IozoneOp, IozoneSpec};
+pub use jobs::{Fill, JobsSpec, Order};
+pub use meta::{MetaOp, MetaSpec};
+pub use small::SmallSpec;
+pub use tree::{Command, TreeSpec};
+
+use super::aging::{Aged, Aging};
+use super::spec::{SpecError, key};
+use super::{Background, Done, Filebench, FilebenchSpec};
+use crate::RunError;
+use base::Time;
+use std::fmt;
+use std::sync::Arc;
+use vfs::Vfs;
+
+/// A benchmark and what runs beside it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BenchSpec {
+    /// What it does.
+    pub program: Program,
+    /// What runs beside it.
+    pub background: Background,
+    /// How the volume was aged before; not at all by default.
+    pub aged: Aged,
+}
+
+/// What a benchmark does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Program {
+    /// One phase of Bonnie on one file.
+    Bonnie(BonnieSpec),
+    /// IOzone's write and rewrite.
+    Iozone(IozoneSpec),
+    /// Several processes, each writing in a file of its own.
+    Jobs(JobsSpec),
+    /// Many small files, some removed.
+    Small(SmallSpec),
+    /// Trees of directories, made and removed.
+    Churn(ChurnSpec),
+    /// One operation on names, many times.
+    Meta(MetaSpec),
+    /// One file of fio.
+    Fio(FioSpec),
+    /// A workload model of Filebench.
+    Filebench(FilebenchSpec),
+    /// A command on a source tree.
+    Tree(TreeSpec),
+}
+
+/// Brings everything home: what `sync` does in Linux.
+pub type Sync<'a> = dyn Fn() -> Result<(), RunError> + 'a;
+
+/// A benchmark on a mounted file system.
+pub trait Bench {
+    /// Makes what it works on; not measured. Everything is home when it returns.
+    fn prepare(&mut self, sync: &Sync<'_>) -> Result<(), RunError>;
+    /// The measured part but its last sync.
+    fn run(&mut self, sync: &Sync<'_>, done: &mut Done<'_>) -> Result<(), RunError>;
+    /// When each operation of the measured part ended, in the order in which they were told; empty if each was told when it ended.
+    fn ended(&mut self) -> Vec<Time> {
+        Vec::new()
+    }
+    /// Compares what is there with what was written.
+    fn check(&mut self) -> Result<(), RunError>;
+    /// Bytes of file content that the measured part wrote, where only the run knows.
+    fn written(&self) -> Option<u64> {
+        None
+    }
+    /// What is to be said of the run beside its figures.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// The names of the programs.
+pub const NAMES: [&str; 9] = [
+    "bonnie",
+    "iozone",
+    "jobs",
+    "small",
+    "churn",
+    "meta",
+    "fio",
+    "filebench",
+    "tree",
+];
+
+impl BenchSpec {
+    /// The benchmark of that name with its defaults.
+    pub(super) fn named(name: &str) -> Option<BenchSpec> {
+        let program = match name {
+            "bonnie" => Program::Bonnie(BonnieSpec::default()),
+            "iozone" => Program::Iozone(IozoneSpec::default()),
+            "jobs" => Program::Jobs(JobsSpec::default()),
+            "small" => Program::Small(SmallSpec::default()),
+            "churn" => Program::Churn(ChurnSpec::default()),
+            "meta" => Program::Meta(MetaSpec::default()),
+            "fio" => Program::Fio(FioSpec::default()),
+            "filebench" => Program::Filebench(FilebenchSpec::default()),
+            "tree" => Program::Tree(TreeSpec::default()),
+            _ => return None,
+        };
+        Some(BenchSpec {
+            program,
+            background: Background::default(),
+            aged: Aged::default(),
+        })
+    }
+
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
+        let (workload, known, keys) = match &mut self.program {
+            Program::Bonnie(spec) => ("bonnie", spec.set(name, value)?, BonnieSpec::KEYS),
+            Program::Iozone(spec) => ("iozone", spec.set(name, value)?, IozoneSpec::KEYS),
+            Program::Jobs(spec) => ("jobs", spec.set(name, value)?, JobsSpec::KEYS),
+            Program::Small(spec) => ("small", spec.set(name, value)?, SmallSpec::KEYS),
+            Program::Churn(spec) => ("churn", spec.set(name, value)?, ChurnSpec::KEYS),
+            Program::Meta(spec) => ("meta", spec.set(name, value)?, MetaSpec::KEYS),
+            Program::Fio(spec) => ("fio", spec.set(name, value)?, FioSpec::KEYS),
+            Program::Filebench(spec) => {
+                let keys = FilebenchSpec::KEYS;
+                ("filebench", spec.set(name, value)?, keys)
+            }
+            Program::Tree(spec) => ("tree", spec.set(name, value)?, TreeSpec::KEYS),
+        };
+        if known || self.background.set(name, value)? || self.aged.set(name, value)? {
+            return Ok(());
+        }
+        let valid = format!("{keys}, {}, {}", Background::KEYS, Aged::KEYS);
+        Err(key(workload, name, &valid))
+    }
+
+    pub(super) fn check(&self) -> Result<(), SpecError> {
+        self.aged.check()?;
+        match &self.program {
+            Program::Bonnie(_) | Program::Churn(_) | Program::Meta(_) => Ok(()),
+            Program::Iozone(spec) => spec.check(),
+            Program::Jobs(spec) => spec.check(),
+            Program::Small(spec) => spec.check(),
+            Program::Fio(spec) => spec.check(),
+            Program::Filebench(spec) => spec.check(),
+            Program::Tree(spec) => spec.check(),
+        }
+    }
+
+    /// Operations of the measured part; 0: it does not say.
+    pub fn operations(&self) -> u64 {
+        match &self.program {
+            Program::Bonnie(spec) => spec.operations(),
+            Program::Iozone(spec) => spec.operations(),
+            Program::Jobs(spec) => spec.operations(),
+            Program::Small(spec) => spec.operations(),
+            Program::Churn(spec) => spec.operations(),
+            Program::Meta(spec) => spec.operations(),
+            Program::Fio(spec) => spec.operations(),
+            Program::Filebench(spec) => spec.ops().unwrap_or(0),
+            Program::Tree(spec) => spec.operations(),
+        }
+    }
+
+    /// Bytes of file content that the measured part writes; 0: only [`Bench::written`] knows.
+    pub fn bytes(&self) -> u64 {
+        match &self.program {
+            Program::Bonnie(spec) => spec.bytes(),
+            Program::Iozone(spec) => spec.bytes(),
+            Program::Jobs(spec) => spec.bytes(),
+            Program::Small(spec) => spec.bytes(),
+            Program::Churn(spec) => spec.bytes(),
+            Program::Meta(spec) => spec.bytes(),
+            Program::Fio(spec) => spec.bytes(),
+            Program::Tree(spec) => spec.bytes(),
+            Program::Filebench(_) => 0,
+        }
+    }
+
+    /// Reads the file that it names, if it does; `path`: where it is.
+    ///
+    /// # Errors
+    /// No path is given, it cannot be read, or is wrong.
+    pub fn load(&mut self, path: Option<&std::path::Path>) -> Result<(), RunError> {
+        match &mut self.program {
+            Program::Filebench(spec) => spec.load(path),
+            _ => Ok(()),
+        }
+    }
+
+    /// It on a mounted file system, which is aged first, within [`Bench::prepare`], as on a volume of `bytes` if it is to be.
+    pub fn on_volume(&self, vfs: &Arc<Vfs>, bytes: u64, seed: u64) -> Box<dyn Bench> {
+        let program = self.on(vfs, seed);
+        match self.aged.percent {
+            0 => program,
+            _ => Box::new(OnAged {
+                aging: Aging::new(self.aged, vfs, bytes, seed),
+                program,
+            }),
+        }
+    }
+
+    /// It on a mounted file system as that is.
+    pub fn on(&self, vfs: &Arc<Vfs>, seed: u64) -> Box<dyn Bench> {
+        let vfs = vfs.clone();
+        match &self.program {
+            Program::Bonnie(spec) => Box::new(bonnie::Bonnie::new(spec, vfs)),
+            Program::Iozone(spec) => Box::new(iozone::Iozone::new(spec, vfs)),
+            Program::Jobs(spec) => Box::new(jobs::Jobs::new(spec, vfs, seed)),
+            Program::Small(spec) => Box::new(small::Small::new(spec, vfs)),
+            Program::Churn(spec) => Box::new(churn::Churn::new(spec, vfs)),
+            Program::Meta(spec) => Box::new(meta::Meta::new(spec, vfs)),
+            Program::Fio(spec) => Box::new(fio::Fio::new(spec, vfs, seed)),
+            Program::Filebench(spec) => Box::new(Filebench::new(spec, vfs, seed)),
+            Program::Tree(spec) => Box::new(tree::Tree::new(spec, vfs, seed)),
+        }
+    }
+}
+
+impl fmt::Display for BenchSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.program {
+            Program::Bonnie(spec) => spec.fmt(f),
+            Program::Iozone(spec) => spec.fmt(f),
+            Program::Jobs(spec) => spec.fmt(f),
+            Program::Small(spec) => spec.fmt(f),
+            Program::Churn(spec) => spec.fmt(f),
+            Program::Meta(spec) => spec.fmt(f),
+            Program::Fio(spec) => spec.fmt(f),
+            Program::Filebench(spec) => spec.fmt(f),
+            Program::Tree(spec) => spec.fmt(f),
+        }?;
+        if self.aged != Aged::default() {
+            write!(f, ",{}", self.aged)?;
+        }
+        match self.background {
+            none if none == Background::default() => Ok(()),
+            some => write!(f, ",{some}"),
+        }
+    }
+}
+
+/// A benchmark on an aged volume.
+struct OnAged {
+    aging: Aging,
+    program: Box<dyn Bench>,
+}
+
+impl Bench for OnAged {
+    fn prepare(&mut self, sync: &Sync<'_>) -> Result<(), RunError> {
+        self.aging.run()?;
+        sync()?;
+        self.program.prepare(sync)
+    }
+
+    fn run(&mut self, sync: &Sync<'_>, done: &mut Done<'_>) -> Result<(), RunError> {
+        self.program.run(sync, done)
+    }
+
+    fn ended(&mut self) -> Vec<Time> {
+        self.program.ended()
+    }
+
+    fn check(&mut self) -> Result<(), RunError> {
+        self.program.check()?;
+        self.aging.check()
+    }
+}
+
+/// Content number `id` from the byte `at` of a file on, which begins a block: each 4 KiB its own.
+pub(in crate::workload) fn pattern(id: u64, at: u64, bytes: u64) -> Vec<u8> {
+    const BLOCK: u64 = base::BLOCK_BYTES as u64;
+    let first = (id << 24) ^ (at / BLOCK);
+    let mut all = Vec::with_capacity(bytes as usize);
+    for n in 0..bytes.div_ceil(BLOCK) {
+        let part = (bytes - n * BLOCK).min(BLOCK);
+        all.extend(super::fsync::content(first + n, part));
+    }
+    all
+}
+
+/// Times one operation.
+fn timed<T>(
+    kind: &'static str,
+    done: &mut Done<'_>,
+    work: impl FnOnce() -> Result<T, RunError>,
+) -> Result<T, RunError> {
+    let start = rt::now();
+    let value = work()?;
+    done(kind, rt::now() - start);
+    Ok(value)
+}
+
+/// The file has to hold this at `at`.
+pub(in crate::workload) fn expect(
+    file: &vfs::File,
+    at: u64,
+    wanted: &[u8],
+) -> Result<(), RunError> {
+    let mut found = vec![0; wanted.len()];
+    let length = file.read_at(at, &mut found)?;
+    if length != wanted.len() || found != *wanted {
+        return Err(RunError::Check(format!(
+            "the {} bytes at {at} of a file are not those that were written",
+            wanted.len()
+        )));
+    }
+    Ok(())
+}

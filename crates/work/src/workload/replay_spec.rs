@@ -1,0 +1,191 @@
+//! Parameters of the workloads that run recorded or generated system calls.
+
+use super::Background;
+use super::spec::{SpecError, key, number, words};
+use crate::recording::apps::APPS;
+use base::Nanos;
+use std::fmt;
+
+words! {
+    /// What decides when a call starts, beside the order of the recording.
+    Pace {
+        /// Not before the time that was recorded: timers and windows are those of the recording. For characterisation.
+        Recorded = "recorded",
+        /// After the application's own time, see [`Pacing`]. For performance.
+        Busy = "busy",
+        /// At once.
+        None = "none",
+    }
+}
+
+/// When calls start.
+///
+/// With `pace=busy` the application's own time is the recorded time between the starts of two calls, times `think`, but
+/// - nothing if it is longer than `idle`: then the application waited for a user, for the network, for a timer;
+/// - nothing after a sync of the same thread: then the time is that of the recording device, which is what is modelled here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pacing {
+    /// What decides.
+    pub pace: Pace,
+    /// Factor on the application's own time, in thousandths.
+    pub think_milli: u32,
+    /// Longer pauses are not the application's own time.
+    pub idle: Nanos,
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Pacing {
+            pace: Pace::Busy,
+            think_milli: 1000,
+            idle: Nanos::from_millis(20),
+        }
+    }
+}
+
+/// An application does not think longer than this factor says.
+const THINK_MAX: f64 = 1000.0;
+const IDLE_MS_MAX: u64 = 3_600_000;
+
+impl Pacing {
+    const KEYS: &'static str = "pace, think, idle";
+
+    /// False if the key is not one of these.
+    fn set(&mut self, name: &str, value: &str) -> Result<bool, SpecError> {
+        match name {
+            "pace" => self.pace = Pace::parse(value)?,
+            "think" => self.think_milli = factor(value)?,
+            "idle" => {
+                let digits = value.strip_suffix("ms").unwrap_or(value);
+                self.idle = Nanos::from_millis(number(digits, 0..=IDLE_MS_MAX)?);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// `span` of the application's own time.
+    pub fn think(&self, span: Nanos) -> Nanos {
+        let scaled = u128::from(span.0) * u128::from(self.think_milli) / 1000;
+        Nanos(u64::try_from(scaled).unwrap_or(u64::MAX))
+    }
+}
+
+fn factor(text: &str) -> Result<u32, SpecError> {
+    let parsed: Option<f64> = text.parse().ok();
+    let valid = parsed.filter(|x| (0.0..=THINK_MAX).contains(x));
+    let rounded = valid.map(|x| (x * 1000.0).round() as u32);
+    rounded.ok_or_else(|| SpecError::Value {
+        given: text.into(),
+        valid: format!("a factor from 0 to {THINK_MAX}, as 0.5"),
+    })
+}
+
+impl fmt::Display for Pacing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let think = f64::from(self.think_milli) / 1000.0;
+        let idle = self.idle.0 / 1_000_000;
+        write!(f, "pace={},think={think},idle={idle}ms", self.pace.word())
+    }
+}
+
+/// A recording that is in a file: its path is beside the workload, in [`RunConfig::recording`](crate::RunConfig::recording).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ReplaySpec {
+    /// Name of the file without its folder, for people; may be empty.
+    pub file: String,
+    /// When calls start.
+    pub pacing: Pacing,
+    /// What runs beside it.
+    pub background: Background,
+}
+
+impl ReplaySpec {
+    /// The workload for the file of this name; what would end a parameter is replaced by `_`.
+    pub fn of_file(name: &str, pacing: Pacing) -> ReplaySpec {
+        let plain = |c: char| match c {
+            c if c.is_whitespace() || c.is_control() => '_',
+            ',' | '=' | ':' | ';' => '_',
+            c => c,
+        };
+        ReplaySpec {
+            file: name.chars().map(plain).collect(),
+            pacing,
+            background: Background::default(),
+        }
+    }
+
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
+        match name {
+            "file" => self.file = value.into(),
+            _ if self.pacing.set(name, value)? || self.background.set(name, value)? => {}
+            _ => return Err(key("replay", name, &format!("file, {}", keys()))),
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ReplaySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "replay:")?;
+        if !self.file.is_empty() {
+            write!(f, "file={},", self.file)?;
+        }
+        write!(f, "{},{}", self.pacing, self.background)
+    }
+}
+
+/// System calls of a generated application.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AppSpec {
+    /// One of [`APPS`].
+    pub name: String,
+    /// How long the application was used, seconds of recorded time.
+    pub seconds: u32,
+    /// When calls start.
+    pub pacing: Pacing,
+    /// What runs beside it.
+    pub background: Background,
+}
+
+/// Parameters that both have.
+fn keys() -> String {
+    format!("{}, {}", Pacing::KEYS, Background::KEYS)
+}
+
+impl Default for AppSpec {
+    fn default() -> Self {
+        AppSpec {
+            name: APPS[0].into(),
+            seconds: 120,
+            pacing: Pacing::default(),
+            background: Background::default(),
+        }
+    }
+}
+
+const SECONDS_MAX: u64 = 3600;
+
+impl AppSpec {
+    /// `app:facebook,seconds=120`: the name stands without a key.
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
+        match name {
+            "seconds" => self.seconds = number(value, 1..=SECONDS_MAX)? as u32,
+            _ if APPS.contains(&name) && value.is_empty() => self.name = name.into(),
+            _ if self.pacing.set(name, value)? || self.background.set(name, value)? => {}
+            _ => {
+                let valid = format!("{}; seconds, {}", APPS.join(", "), keys());
+                return Err(key("app", name, &valid));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for AppSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, seconds) = (&self.name, self.seconds);
+        let (pacing, background) = (self.pacing, self.background);
+        write!(f, "app:{name},seconds={seconds},{pacing},{background}")
+    }
+}

@@ -1,0 +1,7 @@
+//! Workloads, recordings and runs through the seams that users have.
+
+mod adaptive;
+mod blocktrace;
+mod common;
+mod cost_table;
+mod recording;
