@@ -1,13 +1,15 @@
 //! The buffer cache: one cache of metadata blocks for the file system, commits and checkpoints.
 //!
-//! Content is reference-counted and copied on write. So an image is *taken* by cloning a reference: a commit or a home write
-//! that holds one never sees a later change, and nobody waits for it (Linux needs frozen data and shadow waits here).
+//! Content is reference-counted and copied on write. So an image is *taken* by cloning a reference:
+//! a commit or a home write that holds a reference never sees a later change, and no handle waits
+//! for it (Linux needs frozen data and shadow waits here).
 //!
 //! - U1: a buffer of the running transaction has its content in `current`, and `current` alone.
-//! - U2: `pending` is the newest committed image that is not home; only such images go home (hazards-H5). Without a log it says
-//!   that `current` has to go home.
+//! - U2: `pending` is the newest committed image that is not home; only such images go home
+//!   (hazards-H5). In a journal without a log, `pending` says that `current` has to go home.
 //! - U3: at most one home write of a block is in flight (`writing`).
-//! - U4: a load that was overtaken by `create` or `forget` changes nothing.
+//! - U4: a load changes nothing if `create` or `forget` changed the block while the load was under
+//!   way.
 //! - U5: a block has a `rec` (`track.rs`) if and only if an image of it is pending; it waits in that transaction's checkpoint list.
 
 use crate::ring::LogPos;
@@ -101,7 +103,7 @@ impl Buffer {
 pub(crate) enum Look {
     /// The content.
     Hit(Bytes),
-    /// Somebody is loading it: wait.
+    /// Another task is loading the block: wait.
     Loading,
     /// The caller has to load it and say [`Cache::loaded`] with this ticket.
     Load(u64),
@@ -169,7 +171,8 @@ impl Cache {
         self.sweep();
     }
 
-    /// Replaces bytes of a block whose content is here. Copies it if anybody else holds the content.
+    /// Replaces bytes of a block whose content is in the cache. Copies the content first if
+    /// anything else holds a reference to it.
     pub fn modify(&mut self, block: BlockNo, offset: usize, bytes: &[u8]) {
         let buffer = self.buffer(block);
         let content = buffer
@@ -485,7 +488,8 @@ impl Cache {
         }
     }
 
-    /// Second chance: passes over a few buffers and drops clean ones that nobody read since the last time.
+    /// Second chance: passes over a few buffers and drops clean ones that were not read since the
+    /// last sweep.
     fn sweep(&mut self) {
         const STEPS_MAX: usize = 64;
         let excess = self.buffers.len().saturating_sub(self.limit);
@@ -512,7 +516,8 @@ impl Cache {
     }
 }
 
-/// The same buffer, not merely equal bytes: while a reference is held its content cannot change.
+/// Whether `a` and `b` are one buffer, not merely equal bytes: while a reference is held, the
+/// content of a buffer cannot change.
 fn same(a: &Bytes, b: &Bytes) -> bool {
     a.as_ptr() == b.as_ptr()
 }

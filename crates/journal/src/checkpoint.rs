@@ -1,9 +1,11 @@
 //! The finished transactions whose images are not all home, oldest first.
 //!
-//! - C1: a block waits in the list of the oldest finished transaction of which recovery needs a record of it (`rec`, track-D3):
-//!   where every record is a full image that is the *newest* one that logged it, JBD2's rule.
-//! - C2: the tail of the log may move to the oldest transaction that still waits for a block, not beyond (hazards-H2), and only
-//!   after a device flush that started when all earlier blocks were home.
+//! - C1: a block waits in the list of the oldest finished transaction of which recovery needs a
+//!   record of that block (`rec`, track-D3). Where every record is a full image, this is the
+//!   *newest* transaction that logged the block, as in JBD2.
+//! - C2: the tail of the log may move up to the oldest transaction that still waits for a block and
+//!   not beyond (hazards-H2), and only after a device flush that started when all earlier blocks
+//!   were home.
 
 use crate::ring::LogPos;
 use base::{BlockNo, Tid};

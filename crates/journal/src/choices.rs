@@ -1,5 +1,5 @@
-//! A scheme as text, the same on the command line and among mount options: a preset, single choices, or a preset of which single
-//! choices are changed.
+//! A scheme written as text, equal on the command line and among mount options: a preset, single
+//! choices, or a preset with single choices changed.
 
 use crate::scheme::REMAP_NEEDS_BLOCKS;
 use crate::{FullFirst, Home, Order, Preset, Record, Scheme};

@@ -1,4 +1,4 @@
-//! Errors of the journal, and the failure that is latched first.
+//! Errors of the journal, and the latch that keeps the first failure.
 
 use block::{DevError, DevErrorKind};
 use ondisk::Corrupt;

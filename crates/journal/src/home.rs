@@ -1,14 +1,20 @@
 //! Writing committed images home, and moving the tail of the log behind them.
 //!
 //! - M1: only committed images go home (hazards-H5); without a log, current ones.
-//! - M2: the tail moves when the images are home and durable: written with FUA, or followed by a flush that *started* when they had
-//!   completed; and the superblock that names the new tail is durable before the log blocks behind it are free (hazards-H2). Homes and log may lie on two
-//!   devices, each with a flush of its own (devices-L5).
-//! - M3: every home write of a running journal that is none by REMAP (`home_remap.rs`) passes `write_home_batch`, so that those of deltas leave each byte old or new (hazards-H1). It
-//!   writes the committed image of blocks that a transaction is working on, too: hot blocks hold no tail back for ever.
-//! - M4: `copy-reliable` takes FUA where a FUA write is a reliable write ([`blockdev::Caps::writes_old_or_new`]). Where it promises nothing about a cut inside of it (a
-//!   file of a host, where it is a write and a flush), deltas live by full-first anyway (track-D2: `home_is_safe` is false there, and `full-first=off` is refused), full
-//!   images need nothing of home (journal-checkpoint-C1), and durable the home write becomes as with `copy`: by one flush for all of them before the tail moves (M2).
+//! - M2: the tail moves when the images are home and durable: written with FUA, or followed by a
+//!   flush that *started* when they had completed; and the superblock that names the new tail is
+//!   durable before the log blocks before that tail are free (hazards-H2). Homes and log may lie on
+//!   two devices, each with a flush of its own (devices-L5).
+//! - M3: every home write of a running journal, except by REMAP (`home_remap.rs`), passes
+//!   `write_home_batch`, so that home writes of blocks with deltas leave each byte old or new
+//!   (hazards-H1). It also writes the committed image of blocks that a transaction is working on,
+//!   so that a block changed all the time does not hold the tail back for ever.
+//! - M4: `copy-reliable` takes FUA where a FUA write is a reliable write
+//!   ([`blockdev::Caps::writes_old_or_new`]). On a device whose FUA promises nothing about a cut
+//!   inside the write (a file of a host, where FUA is a write and a flush) it writes as `copy`
+//!   does, and one flush for all home writes makes them durable before the tail moves (M2). That is
+//!   safe: deltas are then protected by full-first (track-D2: `home_is_safe` is false there, and
+//!   `full-first=off` is refused), and full images need nothing of home (journal-checkpoint-C1).
 
 use crate::inner::{Inner, Log};
 use crate::ring::LogPos;
@@ -20,7 +26,7 @@ use base::{BlockNo, Bytes, Mutant, Tid};
 const BATCH: usize = 64;
 
 impl Inner {
-    /// Frees about one largest transaction's worth of log. Whoever needs space does it.
+    /// Frees about one largest transaction's worth of log. The task that needs space calls it.
     pub fn make_room(&self, log: &Log) -> Result<(), JournalError> {
         let _home = self.home.lock();
         let blocks = {
@@ -57,7 +63,8 @@ impl Inner {
 
     /// Writes the pending images of these blocks home. The caller holds `home`.
     pub fn write_home(&self, blocks: &[BlockNo]) -> Result<(), JournalError> {
-        // What is left of a list that ends early counts as on its way: nobody may wait for it.
+        // A list that fails leaves its remaining blocks marked as under way. `fail` ends the
+        // journal, so no task waits for them.
         let rest = self
             .remap_home(blocks)
             .map_err(|e| self.fail(e, "REMAP of committed blocks"))?;

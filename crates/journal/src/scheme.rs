@@ -36,11 +36,11 @@ pub enum Home {
     /// FUA writes, which an eMMC turns into reliable writes: every byte is old or new whenever the power goes. Ordinary writes on a device whose FUA
     /// writes promise no such thing.
     CopyReliable,
-    /// The device points home at the page of the journal (JFTL, 3.1); what it cannot, and what must not be, is copied
-    /// (`home_remap.rs`).
+    /// The device points home at the page of the journal (JFTL, 3.1); blocks that cannot or must
+    /// not be remapped are copied (`home_remap.rs`).
     Remap {
-        /// What becomes of the journal's address: [`RemapMode::Share`] keeps the log readable for everybody,
-        /// [`RemapMode::Move`] clears it, as published.
+        /// What becomes of the journal's address: [`RemapMode::Share`] keeps the log readable for
+        /// any program, [`RemapMode::Move`] clears it, as published.
         mode: RemapMode,
     },
 }
@@ -138,19 +138,20 @@ pub enum Preset {
     /// Full block images, flush, FUA commit record, copy home: what Linux does.
     #[default]
     Jbd2,
-    /// The same records, flushed ahead.
+    /// Full images as with `Jbd2`, but flush-ahead.
     FlushAhead,
     /// Coalition, flush at the end, reliable home writes.
     Coalition,
-    /// The same with a separate commit block, as published.
+    /// As `Coalition`, with a separate commit block, as published.
     CoalitionPaper,
-    /// Coalition, flushed ahead: the eMMC paper whole.
+    /// Coalition with flush-ahead: the complete scheme of the eMMC paper.
     Emmc,
     /// Coalition, with the order chosen per commit.
     Adaptive,
     /// The records of `jbd2`; home is remapped to them, and they stay.
     Jftl,
-    /// The same with the journal's addresses cleared, as published: other programs refuse such a log.
+    /// As `Jftl`, with the journal's addresses cleared, as published: other programs refuse such a
+    /// log.
     JftlPaper,
     /// No journal: metadata is written home directly.
     None,

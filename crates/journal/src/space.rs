@@ -3,8 +3,9 @@
 //! - S1: the running transaction with all credits handed out always fits into the free part of the ring. So a commit never
 //!   waits for log space, and checkpoints never wait for a commit that waits for them.
 //! - S2: one revoke block is reserved from the start, and another one whenever the last is full.
-//! - S3: of a coalition the worst case is reserved: every image in full, and its parts. A delta takes less of a part than
-//!   the block that it saves. What composing does not need is given back (journal-commit-K3).
+//! - S3: for a coalition the worst case is reserved: every image in full, and its parts. A delta
+//!   takes less of a part than the image that it saves. Blocks that composing does not need are
+//!   given back (journal-commit-K3).
 
 use crate::Record;
 use ondisk::jbd2::Format;

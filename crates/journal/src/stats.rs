@@ -1,4 +1,4 @@
-//! What a journal did.
+//! Counters and times of a journal: what it committed, wrote home and waited for.
 
 use crate::commit::Composed;
 use crate::track::Logged;
@@ -39,7 +39,7 @@ pub struct Stats {
     pub blocks_remapped: u64,
     /// REMAP commands for them.
     pub remap_commands: u64,
-    /// Blocks whose REMAP the device has refused: they were written.
+    /// Blocks whose REMAP the device has refused, and which were written instead.
     pub remaps_refused: u64,
     /// Of the remapped blocks, those that the device has copied because it could not share a page.
     pub remaps_copied: u64,

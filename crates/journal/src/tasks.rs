@@ -1,4 +1,4 @@
-//! The tasks of a journal: the one that commits, and the one that writes home what has waited long.
+//! The two tasks of a journal: one commits, the other writes home images that have waited long.
 
 use crate::commit::{Job, Parts};
 use crate::inner::{Inner, Log};
@@ -211,7 +211,7 @@ fn publish(inner: &Inner, job: Job<'_>) -> Result<Vec<BlockNo>, JournalError> {
     Ok(sources.into_iter().map(|(block, _)| block).collect())
 }
 
-/// After a failure: somebody has to wait for the ordered data of the transaction that will never commit.
+/// After a failure: waits for the ordered data of the transaction that will never be committed.
 fn wait_out_ordered(inner: &Inner) {
     let batch = {
         let mut state = inner.state.lock();

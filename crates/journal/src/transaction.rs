@@ -1,4 +1,4 @@
-//! Transactions and their life.
+//! The states of a transaction, and what it holds.
 //!
 //! ```text
 //!   (none) --Inner::start--> Running --tasks::lock--> Locked --tasks::switch--> Flush
@@ -14,7 +14,7 @@
 //! | `Flush` | images are taken, log blocks are allocated, the next transaction may run; ordered data is waited for |
 //! | `Commit` | ordered data is complete (not yet durable); log blocks are being written |
 //! | `CommitFlush` | log blocks are complete; flush, then the commit record |
-//! | `Callback` | the transaction is durable; nobody knows yet |
+//! | `Callback` | the transaction is durable; not yet published |
 //! | finished | `committed()` has passed it; images wait for their way home |
 
 use crate::track::{Basis, Logged};

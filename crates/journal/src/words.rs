@@ -1,4 +1,5 @@
-//! A set of 8-byte words of a block: 512 bits, one cache line. Smaller blocks use the first of them.
+//! A set of the 8-byte words of a block: 512 bits, one cache line. A block smaller than 4 KiB uses
+//! the first bits of them.
 
 use base::BLOCK_BYTES;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! What one kind of command costs by its size: a line through measured spans, the newer the heavier.
+//! The cost of one kind of command as a function of its size: a line fitted to measured spans, in
+//! which newer samples weigh more.
 
 use base::Nanos;
 

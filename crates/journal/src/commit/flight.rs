@@ -1,4 +1,4 @@
-//! What the steps of a commit have started and nobody has waited for.
+//! The writes and flushes that the steps of a commit have started and not yet waited for.
 
 use crate::JournalError;
 use crate::devices::{Device, Marks};
@@ -11,7 +11,7 @@ pub(crate) enum Started {
     Writes(Device, Batch),
     /// A flush.
     Flush(Flushing),
-    /// Somebody else's flush that covers this mark of this queue.
+    /// A flush that another task started and that covers this mark of this queue.
     Joined(Arc<Queue>, WriteMark),
 }
 

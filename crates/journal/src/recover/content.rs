@@ -1,4 +1,5 @@
-//! What complete transactions say about blocks, in a form that does not grow beyond the log it was read from.
+//! What the complete transactions of a log say about each block, in a form that does not grow
+//! beyond the log that it was read from.
 
 use crate::LogBlock;
 use base::bytes::{get_be16, put_be16};

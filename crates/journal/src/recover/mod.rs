@@ -3,10 +3,12 @@
 //! A superblock that was only read is not a log that can be used: [`open`] answers [`Opened::Clean`] or
 //! [`Opened::NeedsRecovery`], and only a [`CleanLog`] starts a journal.
 //!
-//! Damage: a torn end of the log is what a cut leaves and ends it silently; damage before a commit block that counts is refused
-//! with an error, and nothing is written (the case table in `cases.rs` decides). An image whose checksum is wrong is refused in
-//! the same way, before anything is written home. So is a coalition log whose deltas do not lead to the blocks they foretell. And
-//! who mounts may look at what all of it leads to, and refuse that, before the first write (`foresee.rs`).
+//! Damage: a torn end of the log is what a cut leaves, and ends the log silently; damage before a
+//! commit block that counts is refused with an error, and nothing is written (the case table in
+//! `cases.rs` decides). An image whose checksum is wrong, and a coalition log whose deltas do not
+//! lead to the blocks that they foretell, are refused in the same way, before anything is written
+//! home. A mount may also look at the result of recovery and refuse it before the first write
+//! (`foresee.rs`).
 
 mod cases;
 mod content;
@@ -137,7 +139,7 @@ pub fn open(queue: Arc<Queue>, place: LogPlace) -> Result<Opened, JournalError> 
     open_on(queue.clone(), queue, place)
 }
 
-/// The same for a log on a device of its own, `log_queue` (`devices.rs`).
+/// As [`open`], for a log on a device of its own, `log_queue` (`devices.rs`).
 ///
 /// # Errors
 /// As [`open`].
@@ -184,8 +186,8 @@ impl DirtyLog {
         self.recover_for(None)
     }
 
-    /// The same for a journal that will run with this scheme: with `home=remap` on a device that has REMAP, homes are pointed at the log
-    /// instead of written (JFTL, 3.2).
+    /// As [`DirtyLog::recover`], for a journal that will run with this scheme: with `home=remap` on
+    /// a device that has REMAP, homes are pointed at the log instead of written (JFTL, 3.2).
     ///
     /// # Errors
     /// As [`DirtyLog::recover`].
@@ -269,7 +271,8 @@ impl CleanLog {
         self.log.sb.errno()
     }
 
-    /// Flushes the device of the log, whose emptiness was read and may be in its cache only (devices-L7). The caller flushes that of the homes.
+    /// Flushes the device of the log: that the log is empty was read, and may be true only in the
+    /// cache of that device (devices-L7). The caller flushes the device of homes.
     ///
     /// # Errors
     /// The device fails.

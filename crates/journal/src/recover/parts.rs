@@ -1,4 +1,5 @@
-//! The scan's view of coalition transactions: parts, the images behind them, and what lies behind a broken one.
+//! The scan of coalition transactions: their parts, the images that follow the parts, and what
+//! follows a broken transaction.
 
 use super::cases::Facts;
 use super::content::{Content, Patch};

@@ -1,8 +1,9 @@
 //! Pass 1, SCAN: finds the complete transactions, and what they log and revoke. Writes nothing.
 //!
 //! - N1: every step moves forward, and no more blocks are visited than the ring has. So a hostile log ends.
-//! - N2: a transaction counts only when it is complete: with its commit block, or with the checksum of the whole coalition
-//!   transaction. What lies behind the first incomplete one is looked at to tell damage from a cut, never to be replayed.
+//! - N2: a transaction counts only when it is complete: with its commit block, or with the checksum
+//!   of the whole coalition transaction. Blocks after the first incomplete one are read only to
+//!   tell damage from a cut, and are never replayed.
 
 use super::cases::{Control, Decision, Facts, classify};
 use super::content::Content;

@@ -1,4 +1,4 @@
-//! What a journal that remaps does when its device goes away.
+//! A journal with `home=remap` whose device fails.
 
 use super::*;
 use crate::Preset;

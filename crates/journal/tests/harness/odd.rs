@@ -1,4 +1,4 @@
-//! Devices that do what a device may and hardly ever does, in front of one that leaves any legal state at a cut.
+//! Devices with rare but allowed behaviour, in front of one that leaves any legal state at a cut.
 
 use base::{BLOCK_BYTES, Nanos, Rng};
 use block::{BlockDevice, Caps, Class, DevError};

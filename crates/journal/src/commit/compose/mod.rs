@@ -1,4 +1,4 @@
-//! The bytes of a transaction. No I/O.
+//! Composes the bytes of a transaction: which log blocks it takes and what they hold. Does no I/O.
 
 mod coalition;
 mod delta;
