@@ -1,7 +1,8 @@
-//! A queue that reads what a device will hold once something has been done that is only planned so far.
+//! A queue that answers reads as if a planned change of the device had been carried out already.
 //!
 //! - A1 reads are those of the queue below, with the blocks of a [`Plan`] laid over them;
-//! - A2 everything but a read is refused: whoever looks ahead has not yet decided that the plan is carried out.
+//! - A2 everything but a read is refused, because it is not yet decided that the plan will be
+//!   carried out.
 
 use crate::Queue;
 use base::{BlockNo, BlockSize, Bytes, Lba, SECTOR_BYTES};

@@ -6,8 +6,8 @@ use crate::observe::Probe;
 use blockdev::{DevError, Ticket};
 use std::sync::Arc;
 
-/// A flush whose start is numbered. Others may join it ([`Queue::ensure_flushed`]), so it must be waited for, on every path: who
-/// joined a flush that nobody waits for waits for ever.
+/// A flush whose start is numbered. Others may join it ([`Queue::ensure_flushed`]), so it must be
+/// waited for, on every path: a task that joins a flush which is never waited for waits for ever.
 #[must_use = "somebody has to wait for the flush"]
 pub struct Flushing {
     pub(crate) queue: Arc<Queue>,

@@ -1,4 +1,5 @@
-//! The queue in front of one device.
+//! The queue in front of one device: submits commands, and knows by marks which completed writes
+//! are durable.
 
 use crate::batch::{Batch, Held, Kind, Sent};
 use crate::command::Command;
@@ -74,7 +75,8 @@ impl Queue {
         self.read_split(lba, count, size, |piece, part| piece.slice(part))
     }
 
-    /// The same, but each block has memory of its own, so that one that is kept keeps no other: copies, where the device does not answer that way.
+    /// As [`read_blocks`](Self::read_blocks), but each block has memory of its own, so that keeping
+    /// one keeps no other: blocks are copied where the device does not answer that way.
     ///
     /// # Errors
     /// What the device says.

@@ -1,4 +1,4 @@
-//! The answer to a read, block by block.
+//! Splits the answer to a read into blocks.
 
 use base::{BlockSize, Bytes};
 use blockdev::Reply;

@@ -1,4 +1,5 @@
-//! What a front door knows of the running task's reads and writes, and a file system cannot see in their arguments.
+//! What a front door knows about the running task's reads and writes and a file system cannot see
+//! in their arguments.
 
 /// Marks the running task's writes as accepted earlier.
 ///

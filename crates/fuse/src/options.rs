@@ -1,4 +1,5 @@
-//! Mount options of the front door, and those of `mount(8)`; what is neither is left to the file system.
+//! Mount options of the front door, and those of `mount(8)`; all others are left to the file
+//! system.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,28 +12,28 @@ const READ_AHEAD_BYTES: u32 = 2 << 20;
 /// A worker that waits for an fsync is lost for others, so there are many.
 const THREADS: usize = 16;
 
-/// Who may use the mount.
+/// The users that may use the mount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
-    /// Who mounted it.
+    /// The user who mounted it.
     #[default]
     Owner,
-    /// He and the superuser (`allow_root`).
+    /// The user who mounted it and the superuser (`allow_root`).
     Root,
-    /// Everybody, as far as permissions go (`allow_other`).
+    /// Every user, as far as permissions go (`allow_other`).
     All,
 }
 
 /// How to mount. Permissions are always checked by the kernel (`default_permissions`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Who may use it.
+    /// The users that may use the mount.
     pub access: Access,
     /// Nothing is changed.
     pub read_only: bool,
-    /// Device files work (`dev`); `None`: as whoever mounts it may.
+    /// Device files work (`dev`); `None`: as far as the mounting user may allow it.
     pub devices: Option<bool>,
-    /// Set-user-ID works (`suid`); `None`: as whoever mounts it may.
+    /// Set-user-ID works (`suid`); `None`: as far as the mounting user may allow it.
     pub set_ids: Option<bool>,
     /// Programs can be run (`exec`).
     pub executables: bool,
@@ -80,7 +81,7 @@ impl Default for Options {
     }
 }
 
-/// An option whose value cannot be.
+/// An option whose value is not valid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownOption {
     item: String,

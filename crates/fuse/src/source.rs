@@ -1,4 +1,5 @@
-//! The queue of requests that the kernel keeps for a mount.
+//! The queue of requests that the kernel keeps for a mount: whether one waits, and whether the
+//! mount is gone.
 
 use rt::RwLock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -1,4 +1,4 @@
-//! Answers in the protocol's words.
+//! Turns answers of the server into those of the FUSE protocol.
 // Times of this protocol library are those of std; no clock is read here.
 #![allow(clippy::disallowed_types)]
 

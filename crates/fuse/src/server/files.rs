@@ -1,4 +1,4 @@
-//! Open files: reading, syncing, allocating, copying.
+//! Requests on open files: reading, syncing, allocating, copying.
 
 use super::attrs::OFFSET_MAX;
 use super::{Caller, Server};
@@ -133,7 +133,8 @@ impl Server {
         self.read_for(number, offset, len, |read| read.map(<[u8]>::to_vec))
     }
 
-    /// The same for who needs the bytes for a moment only: memory that other reads have used serves again.
+    /// As [`read`](Server::read), for a caller that needs the bytes only during the call: memory of
+    /// earlier reads is used again.
     ///
     /// # Errors
     /// Those of [`read`](Server::read), as `answer` passes them on.

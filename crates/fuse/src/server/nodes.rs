@@ -1,4 +1,4 @@
-//! What the kernel knows: looked-up inodes and open files (fuse-U1).
+//! What the kernel knows of inodes: those that it has looked up, and its open files (fuse-U1).
 
 use base::{Ino, Map};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Writes, and what the kernel is told of one for which the volume has too little room.
+//! Writes, and what the kernel is told of a write for which the volume has too little room.
 //!
 //! A count below the size of a request means something different to the kernel for each of the three kinds of writes, so each has its own rule:
 //!
