@@ -101,8 +101,9 @@ impl Checkpoint {
         cp
     }
 
-    /// Reads a checkpoint from its `1 + payload` blocks: its checksum. The numbers are checked by [`check`](Self::check): a checkpoint whose
-    /// numbers cannot be is whole all the same, and no older one takes its place.
+    /// Reads a checkpoint from its `1 + payload` blocks and checks its checksum. The numbers are
+    /// checked by [`check`](Self::check): a checkpoint with impossible numbers is whole all the
+    /// same, and no older one takes its place.
     ///
     /// # Errors
     /// Any of these is wrong.
@@ -216,7 +217,7 @@ impl Checkpoint {
     pub fn nat_bitmap(&self) -> &[u8] {
         self.raw.get(self.bitmap_places().0).unwrap_or_default()
     }
-    /// The same, to change.
+    /// As [`nat_bitmap`](Self::nat_bitmap), to be changed.
     pub fn nat_bitmap_mut(&mut self) -> &mut [u8] {
         let range = self.bitmap_places().0;
         self.raw.get_mut(range).unwrap_or_default()
@@ -225,7 +226,7 @@ impl Checkpoint {
     pub fn sit_bitmap(&self) -> &[u8] {
         self.raw.get(self.bitmap_places().1).unwrap_or_default()
     }
-    /// The same, to change.
+    /// As [`sit_bitmap`](Self::sit_bitmap), to be changed.
     pub fn sit_bitmap_mut(&mut self) -> &mut [u8] {
         let range = self.bitmap_places().1;
         self.raw.get_mut(range).unwrap_or_default()

@@ -13,7 +13,8 @@
 //! arrays inside their inode, with as many slots as fit ([`DentryLayout::inline`]): bitmap first, then the reserved bytes, entries and
 //! names at the end.
 //!
-//! What a bitmap of a damaged block marks as used may be no entry: [`iter`] reports it, [`find`] passes over it.
+//! In a damaged block the bitmap may mark as used what is no valid entry: [`iter`] reports it,
+//! [`find`] passes over it.
 
 use super::Nid;
 use crate::Corrupt;

@@ -1,5 +1,6 @@
-//! What a checkpoint says of the journal: the last epoch whose changes it contains. It commits with the pack, so that what is applied
-//! and what is said to be cannot differ.
+//! The field of a checkpoint that names the last epoch of the journal whose changes the checkpoint
+//! contains. It is committed with the pack, so that the applied changes and this number cannot
+//! differ.
 //!
 //! 24 bytes in front of the checksum, where a pack without a journal has zeros:
 //!
@@ -10,9 +11,10 @@
 //! | 4076 | 8 | the epoch |
 //! | 4084 | 8 | version of this checkpoint |
 //!
-//! Whoever does not know the journal carries these bytes from pack to pack, or rewrites the pack in place as fsck does: the version, or
-//! the checksum over all other fields, is then another one, and the pack says nothing of the journal any more. Then its ring is of
-//! a state that was overwritten, and must not be replayed.
+//! A program that does not know the journal either carries these bytes from pack to pack, or
+//! rewrites the pack in place as fsck does. In both cases the version, or the checksum over all
+//! other fields, no longer fits, and the pack says nothing of the journal any more. Then its ring
+//! belongs to a state that was overwritten, and must not be replayed.
 
 use super::EPOCH_MAX;
 use crate::f2fs::{BLOCK_BYTES, CP_CHECKSUM_AT, Checkpoint};
@@ -36,8 +38,8 @@ impl Checkpoint {
         self.checksum_offset() as usize == CP_CHECKSUM_AT && clear(&nat) && clear(&sit)
     }
 
-    /// The last epoch of the journal with this UUID that the pack contains; `None` if it does not say, or was changed since by somebody
-    /// who does not know the journal.
+    /// The last epoch of the journal with this UUID that the pack contains; `None` if the pack does
+    /// not say, or was changed since by a program that does not know the journal.
     pub fn applied(&self, uuid: &[u8; 16]) -> Option<u64> {
         let ours = self.has_room_for_applied()
             && get_le32(&self.raw, APPLIED_AT + 4) == MAGIC

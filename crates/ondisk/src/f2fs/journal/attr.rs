@@ -17,9 +17,11 @@
 //! | 11 | `i_generation` | 0x044, 4 | 23 | `i_compr_blocks` | 0x180, 8 |
 //! | 12 | `i_current_depth` / `i_gc_failures` | 0x048, 4 | 24 | compress algorithm, cluster, flag | 0x188, 4 |
 //!
-//! Packed: the fields of the mask in the order of their bits, nothing between them. The name is packed as its length (le32, as it
-//! stands in the inode), a byte `n`, and the first `n` bytes of its 255; those behind are zero. The checksum of the inode is none of
-//! them: it follows from the rest. Neither are addresses (`i_addr`) and the numbers of the five nodes (`i_nid`).
+//! Packed: the fields of the mask in the order of their bits, nothing between them. The name is
+//! packed as its length (le32, as it stands in the inode), a byte `n`, and the first `n` bytes of
+//! its 255; the bytes after those are zero. The checksum of the inode is not among the attributes,
+//! because it follows from the rest. Addresses (`i_addr`) and the numbers of the five nodes
+//! (`i_nid`) are no attributes either.
 //!
 //! An extra attribute counts only where `EXTRA_ATTR` is set and `i_extra_isize` covers it: elsewhere its bytes are addresses.
 
@@ -267,7 +269,7 @@ pub fn pack(block: &[u8], mask: u32) -> Vec<u8> {
     packed(block, mask).to_vec()
 }
 
-/// The same, without an allocation.
+/// As [`pack`], without an allocation.
 ///
 /// # Panics
 /// As [`pack`].

@@ -1,8 +1,11 @@
-//! What the superblock of the volume says of the journal: where its region lies; and how a volume is hidden from whoever would not see
-//! that its journal is not empty.
+//! The description of the journal in the superblock of the volume: it says where the region of the
+//! journal lies. This file also hides a volume whose journal is not empty from programs that do not
+//! know the journal.
 //!
-//! The last 64 bytes of what is reserved in `struct f2fs_super_block`. Fields were added to it at the front, up to byte 2810 (Linux 6.1);
-//! neither Linux nor f2fs-tools 1.15 reads or writes what is behind; f2fs-tools carry it along when they rewrite a superblock.
+//! The description is the last 64 bytes of what is reserved in `struct f2fs_super_block`. Fields
+//! were added to that struct at the front of the reserved part, up to byte 2810 (Linux 6.1);
+//! neither Linux nor f2fs-tools 1.15 reads or writes what follows; f2fs-tools carry it along when
+//! they rewrite a superblock.
 //!
 //! | offset | size | field |
 //! |---|---|---|

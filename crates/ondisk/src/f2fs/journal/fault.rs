@@ -1,4 +1,4 @@
-//! Why blocks of the ring are not the transaction that was looked for.
+//! The reasons why blocks of the ring are not the transaction that was looked for.
 
 use super::{BlockKind, HeaderFault};
 use crate::Corrupt;
@@ -69,7 +69,8 @@ impl Fault {
         Fault { part, index, kind }
     }
 
-    /// True if no power cut leaves this: every checksum that concerns it is right. Then somebody wrote it so.
+    /// True if no power cut leaves this: every checksum that concerns it is right, so it was
+    /// written this way.
     pub fn is_impossible(&self) -> bool {
         match &self.kind {
             FaultKind::Header(fault) => matches!(fault, HeaderFault::Field { .. }),

@@ -11,7 +11,8 @@
 //! | 24 | 4 | index in the transaction, from 0 |
 //! | 28 | 4 | crc32c (from all ones, not inverted at the end) over the block with this field as zero |
 //!
-//! A block of an earlier lap has a sound checksum and another epoch; one of an earlier life of the ring another incarnation.
+//! A block of an earlier lap of the ring has a sound checksum and another epoch; a block of an
+//! earlier life of the ring has another incarnation.
 
 use crate::f2fs::BLOCK_BYTES;
 use base::bytes::{get_le16, get_le32, get_le64, put_le16, put_le32, put_le64};
@@ -22,7 +23,8 @@ pub const BLOCK_HEADER_BYTES: usize = 32;
 /// Bytes of records in a block of kind [`BlockKind::Records`].
 pub const RECORDS_PER_BLOCK_BYTES: usize = BLOCK_BYTES - BLOCK_HEADER_BYTES;
 
-/// The largest number of an epoch: one more is still a number. Nobody gets so far; larger ones are damage.
+/// The largest number of an epoch, so that adding one cannot overflow. No volume gets so far;
+/// larger numbers are damage.
 pub const EPOCH_MAX: u64 = 1 << 62;
 
 /// `F2JB`.
@@ -88,7 +90,7 @@ pub struct BlockHeader {
 pub enum HeaderFault {
     /// It is shorter than 4096 bytes.
     Short,
-    /// Another magic number: never written, or written by somebody else.
+    /// Another magic number: never written, or written by another program.
     Magic(u32),
     /// The checksum does not fit: it was being written, or is damaged.
     Checksum {

@@ -1,6 +1,8 @@
-//! All that a ring holds, from its tail once around: transactions of this life and of older ones, whole or not, and what is none.
+//! Lists all that a ring holds, from its tail once around: transactions of this life and of older
+//! ones, whole or not, and blocks that belong to none.
 //!
-//! It goes on behind damage, block by block. No more memory than one transaction; no more steps than the ring has blocks.
+//! The listing goes on after damage, block by block. It takes no more memory than one transaction,
+//! and no more steps than the ring has blocks.
 
 use super::{
     Assembly, BlockHeader, BlockKind, Fault, Groups, HeaderFault, JournalSuper, RingArea,
@@ -43,7 +45,7 @@ pub enum What {
     },
     /// Blocks that were never written.
     Unwritten,
-    /// Blocks that are damaged, or written by somebody else.
+    /// Blocks that are damaged, or written by another program.
     Damaged(HeaderFault),
 }
 

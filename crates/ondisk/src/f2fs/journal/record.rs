@@ -1,7 +1,9 @@
-//! Records: absolute values, so that to redo one twice is to redo it once (f2fs-journal-I5).
+//! Records: changes as absolute values, so that to redo one twice is to redo it once
+//! (f2fs-journal-I5).
 //!
-//! Node and directory blocks are named by node number and page, never by address: where they lie changes only in apply, and is none
-//! of the journal's business. Bytes: [`codec`](super::Records).
+//! Node and directory blocks are named by node number and page, never by address: where such a
+//! block lies changes only when epochs are applied, and does not concern the journal. The bytes of
+//! records: [`codec`](super::Records).
 
 use crate::f2fs::{AllocType, BLOCK_BYTES, BlockAddr, FileType, Log, Nid, SegNo, VALID_MAP_BYTES};
 use base::checksum::crc32c;
@@ -205,7 +207,7 @@ pub enum Record<'a> {
         /// Log whose segment they lie in.
         log: Log,
     },
-    /// 11: the same for blocks of one segment.
+    /// 11: as `BlockRun`, for any blocks of one segment.
     BlockMask {
         /// The segment.
         seg: SegNo,

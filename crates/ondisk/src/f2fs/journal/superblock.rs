@@ -17,7 +17,8 @@
 //! | 72 | 8 | an epoch that was written; there may be later ones |
 //! | 4092 | 4 | crc32c (from all ones, not inverted at the end) over the bytes before |
 //!
-//! The tail is where the search begins; what is applied says the checkpoint alone (`Checkpoint::applied`).
+//! The tail is where the search begins; which epochs are applied is said by the checkpoint alone
+//! (`Checkpoint::applied`).
 
 use super::EPOCH_MAX;
 use super::place::{RING_AT, RING_MIN_BLOCKS};

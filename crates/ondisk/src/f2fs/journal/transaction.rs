@@ -1,7 +1,7 @@
-//! A transaction: all records of one epoch, and the mark that they are all there.
+//! A transaction: all records of one epoch, and the mark that they are complete.
 //!
-//! A descriptor block (JD), blocks of records, a commit block (JC); or, if the records are few, one compact block. Behind the
-//! [header](super::BlockHeader), descriptor:
+//! A transaction is a descriptor block (JD), blocks of records and a commit block (JC); or, if the
+//! records are few, one compact block. After the [header](super::BlockHeader), the descriptor has:
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -14,7 +14,8 @@
 //! | 60 | 4 | 0 |
 //! | 64 | 8 | when the epoch began, nanoseconds |
 //!
-//! and commit block (in a compact block the same 40 bytes lie at 72, behind those of the descriptor):
+//! and the commit block (in a compact block the same 40 bytes lie at 72, after those of the
+//! descriptor):
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -27,10 +28,13 @@
 //! | 64 | 4 | where the search for a free nid goes on |
 //! | 68 | 4 | 0 |
 //!
-//! Why it is whole or not at all, however its blocks reach the medium:
-//! - T1 each block has its checksum: a torn one is seen;
-//! - T2 each block has incarnation, epoch and index: what lay there before is not taken for one of this transaction;
-//! - T3 the commit block has a checksum over all the others: it does not commit those of another attempt at the same epoch.
+//! A cut leaves a transaction whole or makes it invalid, in whatever order its blocks reach the
+//! medium:
+//! - T1 each block has its checksum: a torn block is seen;
+//! - T2 each block has incarnation, epoch and index: a block that lay there before is not taken for
+//!   one of this transaction;
+//! - T3 the commit block has a checksum over all the others: it does not commit blocks of another
+//!   attempt at the same epoch.
 
 use super::header::seal;
 use super::{
