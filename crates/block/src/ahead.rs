@@ -11,16 +11,17 @@ use rt::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What will be written.
+/// A planned change of a device: the blocks that will be written.
 pub trait Plan: Send + Sync {
-    /// The content that a block, counted in those of the plan, will have; `None`: what it has.
+    /// The content that a block, counted in blocks of the plan, will have; `None`: the plan does
+    /// not change it.
     ///
     /// # Errors
     /// It cannot be read.
     fn content(&self, block: BlockNo) -> Result<Option<Bytes>, DevError>;
 }
 
-/// The device behind such a queue.
+/// The device below a queue that looks ahead.
 struct Ahead {
     below: Arc<Queue>,
     size: BlockSize,

@@ -32,11 +32,12 @@ pub(crate) struct Sent {
     pub sectors: u64,
 }
 
-/// What became of writes.
+/// The outcome of writes.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Written {
-    /// A flush that covers it covers all of them; [`WriteMark::NONE`] if none went through the cache (hazards-H19).
+    /// A flush that covers this mark covers all of the writes; [`WriteMark::NONE`] if none went
+    /// through the cache (hazards-H19).
     pub mark: WriteMark,
     /// The first failure among them.
     pub result: Result<(), DevError>,
@@ -174,7 +175,7 @@ impl Watch {
     /// Waits until the writes are complete.
     ///
     /// # Errors
-    /// The first failure among them, the same for everyone.
+    /// The first failure among them, equal for all holders.
     pub fn wait(&self) -> Result<(), DevError> {
         self.wait_written().result
     }
@@ -194,7 +195,7 @@ impl Watch {
     }
 }
 
-/// What the completion means.
+/// What the completion of a write promises.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Volatile until a flush.

@@ -17,7 +17,7 @@ use blockdev::DevError;
 pub struct WriteMark(pub(crate) u64);
 
 impl WriteMark {
-    /// Of writes none of which is volatile: every flush covers it, even none at all.
+    /// The mark of writes of which none is volatile: it is covered without any flush.
     pub const NONE: WriteMark = WriteMark(0);
 }
 
@@ -100,7 +100,7 @@ impl Durability {
     }
 }
 
-/// What a flush covers if it succeeds.
+/// The marks that a flush covers if it succeeds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FlushStart {
     pub mark: WriteMark,

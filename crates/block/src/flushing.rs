@@ -14,7 +14,7 @@ pub struct Flushing {
     pub(crate) under_way: UnderWay,
 }
 
-/// The part of a flush that knows no queue.
+/// A flush, apart from its queue.
 pub(crate) struct UnderWay {
     /// `None` without a volatile cache: there was nothing to send.
     pub ticket: Option<Ticket>,

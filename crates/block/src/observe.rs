@@ -23,7 +23,7 @@ pub enum Work {
     Flush,
 }
 
-/// How long something took.
+/// One sample: how long some work took.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sample {
     /// What it was.
@@ -43,12 +43,12 @@ pub(crate) struct Probe {
     pub commands: u64,
     pub blocks: u64,
     pub at: Time,
-    /// Value of `submitted` once its own commands are counted.
+    /// Value of `submitted` once the commands of the measurement are counted.
     expect: u64,
 }
 
 impl Probe {
-    /// The work needed a flush behind it.
+    /// The work needed a flush after it.
     pub fn flush_of_its_own(&mut self) {
         self.expect += 1;
     }

@@ -109,7 +109,7 @@ impl Plug {
     }
 }
 
-/// What [`Plug::submit`] says.
+/// Sends the writes as [`Plug::submit`] says.
 pub(crate) fn send_all(queue: &Arc<Queue>, writes: Vec<Write>) -> Batch {
     let caps = queue.caps();
     let (merged, joined) = merge(writes, caps);

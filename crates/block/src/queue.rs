@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Reads at the device at once: the depth of an eMMC command queue.
 const READS_DEPTH: usize = 32;
 
-/// All requests of a file system and its journal pass here.
+/// The queue of one device. All requests of a file system and its journal pass through it.
 pub struct Queue {
     device: Arc<dyn BlockDevice>,
     caps: Caps,
@@ -61,8 +61,8 @@ impl Queue {
         Ok(self.device.wait(self.device.submit(request))?.into_bytes())
     }
 
-    /// Reads `count` whole blocks of this size, one answer a block. Nothing is copied where the device answers in whole blocks, so that
-    /// one that is kept may keep others.
+    /// Reads `count` whole blocks of this size, one answer per block. Where the device answers in
+    /// whole blocks nothing is copied, so keeping one block may keep others in memory.
     ///
     /// # Errors
     /// What the device says.
@@ -154,7 +154,7 @@ impl Queue {
         OrderPlug::new(self.clone())
     }
 
-    /// Nothing held back, for something to be taken along.
+    /// An empty held batch, to which writes can be added that ride along.
     pub fn held(self: &Arc<Self>) -> Held {
         Batch::new(self.clone()).split_held()
     }
@@ -199,7 +199,7 @@ impl Queue {
             state.observer.completed(kind != Kind::Cached);
             match kind {
                 Kind::Durable => WriteMark::NONE,
-                // It puts no block into the cache.
+                // A REMAP puts no block into the cache.
                 Kind::Cached | Kind::FuaByFlush => state.durability.completed(0),
             }
         };

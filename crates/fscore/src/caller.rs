@@ -17,7 +17,7 @@ pub struct Caller {
     gid: u32,
     /// Process, and what knows the groups of one.
     process: Option<(u32, GroupsOf)>,
-    /// His groups beside `gid`, once they are known.
+    /// Their groups beside `gid`, once they are known.
     groups: RefCell<Option<Vec<u32>>>,
 }
 
@@ -56,7 +56,7 @@ impl Caller {
         Caller::current().is_none_or(|caller| caller.uid == 0 || caller.is_in(gid))
     }
 
-    /// For whom the running task works; `None`: for the superuser.
+    /// The caller for whom the running task works; `None`: the superuser.
     fn current() -> Option<Rc<Caller>> {
         rt::local()
     }

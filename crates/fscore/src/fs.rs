@@ -266,7 +266,7 @@ pub trait FileSystem: Send + Sync {
     fn open_handle(&self, ino: Ino) -> FsResult<()> {
         self.open(ino)
     }
-    /// Unpins it; the last one out frees an inode without links.
+    /// Unpins the inode; the last release frees an inode without links.
     fn release(&self, ino: Ino) -> FsResult<()>;
     /// Makes data and metadata of the inode durable; with `data_only` leaves out metadata not needed to read the data back.
     fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()>;

@@ -86,8 +86,8 @@ impl PageCache {
         Some(data)
     }
 
-    /// The content of a page, if it is cached and `wanted` says so; that is asked under the lock under which the page changes, so it must not
-    /// call the cache.
+    /// The content of a page, if it is cached and `wanted` says so. `wanted` is called under the
+    /// lock under which the page changes, so it must not call the cache.
     pub fn get_if(&self, ino: Ino, index: u64, wanted: impl FnOnce() -> bool) -> Option<Bytes> {
         let mut state = self.state.lock();
         let page = state.page(ino, index)?;

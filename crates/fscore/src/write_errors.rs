@@ -14,10 +14,10 @@ pub struct WriteErrors {
     last: Option<FsError>,
 }
 
-/// How many failures there were.
+/// Counts of failures.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct WriteErrorCounts {
-    /// In all.
+    /// All failures.
     pub all: u64,
     /// Up to the last one that any open file was told.
     pub told: u64,
@@ -63,12 +63,13 @@ impl WriteErrors {
 pub struct ErrorSeen(AtomicU64);
 
 impl ErrorSeen {
-    /// For a file that is being opened: what was told to others is not its business.
+    /// For a file that is being opened: it is not told of failures that another file was told of.
     pub fn at_open(counts: WriteErrorCounts) -> ErrorSeen {
         ErrorSeen(AtomicU64::new(counts.told))
     }
 
-    /// What a sync of this open file has to answer, which the file system answered with `result`; `counts` are those behind it.
+    /// The answer to a sync of this open file for which the file system returned `result`; `counts`
+    /// are the failures after it.
     ///
     /// # Errors
     /// That of the sync; ENOSPC or EIO for a failure that this file was not told.

@@ -38,7 +38,7 @@ const LONG_BYTES: usize = 64 << 10;
 /// Entries that a directory is asked for at a time.
 const ENTRIES: usize = 64;
 
-/// What `fuser` calls.
+/// The receiver of requests: `fuser` calls its methods.
 pub(crate) struct Adapter {
     server: Arc<Server>,
     options: Options,
@@ -153,7 +153,7 @@ impl Filesystem for Adapter {
     }
 
     fn forget(&self, _request: &Request, ino: INodeNo, lookups: u64) {
-        // It may be one of many, of which the kernel has told at once.
+        // This forget may be one of many that the kernel sends in one request.
         self.leaders.aside(|| self.server.forget(ino.0, lookups));
     }
 

@@ -98,7 +98,8 @@ impl Notices {
         });
     }
 
-    /// The kernel keeps no page of the range, soon: they are not what the file holds (P4). The write that was refused has been answered.
+    /// Has the kernel drop its pages of the range soon, because they differ from what the file
+    /// holds (P4). The write that was refused has been answered.
     pub fn drop_refused(&self, ino: INodeNo, offset: u64, len: usize) {
         self.drop_soon(Written {
             ino,

@@ -39,7 +39,7 @@ pub struct Options {
     pub executables: bool,
     /// Every write waits for its sync (`sync`).
     pub sync: bool,
-    /// Every change of a directory does (`dirsync`).
+    /// Every change of a directory waits for its sync (`dirsync`).
     pub dir_sync: bool,
     /// The word for access times: `relatime`, `strictatime` or `noatime`.
     pub access_times: Option<&'static str>,
@@ -99,7 +99,7 @@ impl Options {
     /// Reads `key=value,...`, as `-o` takes it. Words that only `mount(8)` and the table of mounts have a use for mean nothing here.
     ///
     /// # Errors
-    /// A value that cannot be, by name.
+    /// An option with an invalid value, by name.
     pub fn parse(text: &str) -> Result<Options, UnknownOption> {
         let mut options = Options::default();
         for item in text.split(',').map(str::trim).filter(|i| !i.is_empty()) {
@@ -110,7 +110,7 @@ impl Options {
         Ok(options)
     }
 
-    /// These options with others behind them, which win.
+    /// These options, followed by others, which win.
     ///
     /// # Errors
     /// As [`Options::parse`].
@@ -129,7 +129,8 @@ impl Options {
         Ok(options)
     }
 
-    /// What differs of that which the kernel was told once and for all, by name.
+    /// The names of options that differ here and that the kernel can be told only once, at the
+    /// mount.
     pub fn fixed_difference(&self, other: &Options) -> Option<&'static str> {
         let pairs = [
             ("who may use the mount", self.access == other.access),

@@ -19,7 +19,7 @@ use crate::words::WordMap;
 use base::{BlockNo, Bytes, Mutant, Tid, Time};
 use std::collections::BTreeMap;
 
-/// What has to be written home.
+/// The image of a block that has to be written home.
 #[derive(Clone, Debug)]
 pub(crate) enum Pending {
     /// The newest committed image.
@@ -30,7 +30,7 @@ pub(crate) enum Pending {
         /// Where the log holds the same bytes, if home can be pointed there (`home_remap.rs`).
         source: Option<LogPos>,
     },
-    /// No log: whatever is current.
+    /// The journal has no log: the current content.
     Current { kind: Kind, since: Time },
 }
 
@@ -65,7 +65,7 @@ enum Promise {
     Any,
 }
 
-/// A block changes its place in the checkpoint lists.
+/// A move of a block from one checkpoint list to another.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[must_use = "the checkpoint lists have to follow (U5)"]
 pub(crate) struct Refile {
@@ -76,7 +76,7 @@ pub(crate) struct Refile {
 #[derive(Default)]
 struct Buffer {
     current: Option<Bytes>,
-    /// `current` was read while a newer image was not home (track-D5).
+    /// `current` was read from home while a newer image was not home yet (track-D5).
     stale: bool,
     /// Ticket of the load under way.
     loading: Option<u64>,
@@ -109,13 +109,13 @@ pub(crate) enum Look {
     Load(u64),
 }
 
-/// The cache.
+/// The buffer cache.
 pub(crate) struct Cache {
     buffers: BTreeMap<BlockNo, Buffer>,
     limit: usize,
     tracking: Tracking,
     tickets: u64,
-    /// Where the sweep goes on.
+    /// The block at which the sweep goes on.
     hand: BlockNo,
 }
 
@@ -218,7 +218,7 @@ impl Cache {
         }
         if let Tracking::On { full_first } = tracking {
             let track = buffer.track.get_or_insert_with(|| {
-                // Everything of it is home.
+                // All of the block is home.
                 Box::new(Track::new(full_first))
             });
             track.joined(buffer.current.clone().filter(|_| !buffer.stale));
@@ -343,7 +343,8 @@ impl Cache {
         Some((image, kind))
     }
 
-    /// The log block at `source` is the pending image of this block; `None`: there is none any more, the image has to be copied.
+    /// The log block at `source` holds the pending image of this block; `None`: no log block holds
+    /// it any more, and the image has to be copied.
     pub fn set_source(&mut self, block: BlockNo, at: Option<LogPos>) {
         let pending = self.buffers.get_mut(&block).map(|b| &mut b.pending);
         if let Some(Some(Pending::Committed { source, .. })) = pending {
@@ -351,7 +352,7 @@ impl Cache {
         }
     }
 
-    /// hazards-R13: the mistake that takes a block out of the running transaction.
+    /// hazards-R13: the deliberate mistake that takes a block out of the running transaction.
     pub fn leave_running(&mut self, block: BlockNo) {
         self.buffer(block).running = false;
         self.settle(block);
@@ -420,7 +421,7 @@ impl Cache {
         self.buffers.get(&block).is_some_and(|b| b.writing)
     }
 
-    /// Blocks with something pending that no transaction is working on, ascending.
+    /// Blocks with a pending image that no transaction is working on, ascending.
     pub fn write_back_list(&self) -> Vec<BlockNo> {
         let idle = |b: &Buffer| b.pending.is_some() && !b.running && b.committing.is_none();
         let list = self.buffers.iter().filter(|(_, b)| idle(b));
@@ -444,13 +445,14 @@ impl Cache {
         buffer.and_then(|b| b.current.clone())
     }
 
-    /// Takes the block for one of which `rec` is needed.
+    /// Files the block as if recovery needed `rec` of it.
     #[cfg(test)]
     pub fn misfile(&mut self, block: BlockNo, rec: Tid) {
         self.buffer(block).rec = Some(rec);
     }
 
-    /// From now on others may write the block: what is known of its content need not be true any more.
+    /// Drops the content of a clean block: from now on it may be written directly, past the
+    /// journal, and the cached content would become stale.
     pub fn drop_clean(&mut self, block: BlockNo) {
         if self.buffers.get(&block).is_some_and(Buffer::is_clean) {
             self.buffers.remove(&block);
@@ -470,7 +472,7 @@ impl Cache {
         self.buffers.len()
     }
 
-    /// Forgets what need not be known of a block any more.
+    /// Drops what is not needed of a clean block any more.
     fn settle(&mut self, block: BlockNo) {
         let Some(buffer) = self.buffers.get_mut(&block) else {
             return;

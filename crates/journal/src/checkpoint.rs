@@ -17,7 +17,7 @@ struct Finished {
     waiting: BTreeSet<BlockNo>,
 }
 
-/// The list.
+/// The checkpoint list: for each finished transaction the blocks that wait in it.
 #[derive(Default)]
 pub(crate) struct CheckpointList {
     finished: VecDeque<Finished>,
@@ -62,7 +62,8 @@ impl CheckpointList {
         self.trim();
     }
 
-    /// A block moves. The list of `to` is younger than that of `from`, so it is still there.
+    /// Moves a block from the list of `from` to that of `to`, which is younger and therefore still
+    /// exists.
     pub fn refile(&mut self, block: BlockNo, from: Tid, to: Tid) {
         assert!(to.gt(from), "C1: a block moves to a younger transaction");
         self.find(to).waiting.insert(block);

@@ -58,7 +58,7 @@
 use crate::{Home, Order, Scheme};
 use block::WriteMark;
 
-/// Where something was written.
+/// The device that something was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Device {
     /// Homes: metadata and data of the file system.
@@ -67,7 +67,7 @@ pub(crate) enum Device {
     Log,
 }
 
-/// What has to be flushed, by device (L1).
+/// The writes that have to be flushed, by device (L1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
     /// On the device of homes.
@@ -93,7 +93,7 @@ impl Marks {
     }
 }
 
-/// Why a scheme cannot have its log on a device of its own; `None`: it can.
+/// The reason why a scheme cannot have its log on a device of its own; `None`: it can.
 pub(crate) fn refusal(scheme: &Scheme) -> Option<String> {
     let why = if let Home::Remap { .. } = scheme.home {
         "home=remap points homes at pages of the log, which a device can do with its own pages only"

@@ -17,7 +17,7 @@ pub struct Failure {
     pub power_lost: bool,
 }
 
-/// Why a journal refuses.
+/// The reason why a journal refuses an operation.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum JournalError {
     /// A device request failed.

@@ -148,7 +148,7 @@ impl<'j> Handle<'j> {
         Ok(())
     }
 
-    /// A journaled data block was freed (`data=journal`); the same as [`Handle::forget`].
+    /// A journaled data block was freed (`data=journal`): does what [`Handle::forget`] does.
     ///
     /// # Errors
     /// As [`Handle::forget`].

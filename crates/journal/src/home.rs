@@ -55,7 +55,8 @@ impl Inner {
         self.advance_tail(log)
     }
 
-    /// Writes home what no transaction is working on. The caller holds `home`.
+    /// Writes home all pending images of blocks that no transaction is working on. The caller holds
+    /// `home`.
     pub fn write_home_all(&self) -> Result<(), JournalError> {
         let blocks = self.lock()?.cache.write_back_list();
         self.write_home(&blocks)
@@ -77,10 +78,11 @@ impl Inner {
         Ok(())
     }
 
-    /// M3: every home write but a REMAP comes by here.
+    /// M3: every home write except a REMAP is made here.
     fn write_home_batch(&self, chunk: &[BlockNo]) -> Result<(), JournalError> {
         let reliable = self.writes_home_reliably();
-        // hazards-H1: where nothing but FUA keeps a home write from leaving garbage.
+        // hazards-H1: the mutant drops FUA where nothing else keeps a home write from leaving
+        // garbage.
         let fua = reliable && (self.full_first || !rt::mutant(Mutant::NormalHomeWrite));
         let size = self.block_size;
         let mut plug = self.queue.plug();
@@ -93,7 +95,7 @@ impl Inner {
                 };
                 let sent = self.home_image(&state, block, &image);
                 images.push((block, image));
-                // hazards-H2: it passes for written.
+                // hazards-H2: the mutant takes the image for written.
                 if self.log.is_some() && rt::mutant(Mutant::TailEarly) {
                     continue;
                 }
@@ -126,7 +128,7 @@ impl Inner {
             && self.queue.caps().writes_old_or_new()
     }
 
-    /// The image to write (M1), or the running one if a test asked for that mistake.
+    /// The image to write (M1), or the running one for the mutant that makes this mistake.
     fn home_image(&self, state: &State, block: BlockNo, image: &Bytes) -> Bytes {
         match state.cache.uncommitted(block) {
             // hazards-H5.

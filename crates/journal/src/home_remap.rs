@@ -141,7 +141,7 @@ impl Inner {
         Ok(rest)
     }
 
-    /// X1 to X5: what of `blocks` can be remapped now, and what cannot.
+    /// Divides `blocks` into those that can be remapped now (X1 to X5) and the others.
     fn list(
         &self,
         log: &Log,
@@ -169,7 +169,7 @@ impl Inner {
         Ok((list, rest))
     }
 
-    /// Sends one REMAP. Answers what has to be written instead.
+    /// Sends one REMAP. Answers the blocks that have to be written instead.
     fn remap_batch(&self, mode: RemapMode, batch: &[Listed]) -> Result<Vec<BlockNo>, JournalError> {
         let pair = |l: &Listed| self.remap_pair(l.block, l.source);
         let remap = Remap {
@@ -209,14 +209,14 @@ impl Inner {
         RemapPair::new(size.lba(home), size.lba(source), size.bytes())
     }
 
-    /// X1: nothing but the image that came home is clean now.
+    /// X1: only the image that came home becomes clean; later changes of the block stay.
     fn remapped(&self, state: &mut State, listed: &Listed) {
         let running = state.running.as_mut();
         let running = running.filter(|r| !r.locked && r.blocks.contains_key(&listed.block));
         if let Some(running) = running
             && rt::mutant(Mutant::CleanRedirtied)
         {
-            // hazards-R13: as published, the buffer is set clean.
+            // hazards-R13: the published scheme sets the buffer clean here.
             running.blocks.remove(&listed.block);
             state.cache.leave_running(listed.block);
         }
@@ -236,7 +236,8 @@ impl Inner {
         }
     }
 
-    /// The mistakes hazards-R25 and hazards-R12: a list is used once more, later.
+    /// The deliberate mistakes hazards-R25 and hazards-R12: the pairs of an old list are sent once
+    /// more, later.
     fn use_again(&self, log: &Log) -> Result<(), JournalError> {
         if !rt::MUTANTS {
             return Ok(());

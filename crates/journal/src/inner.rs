@@ -26,7 +26,7 @@ pub(crate) struct Log {
     pub superblock: Mutex<LogSuper>,
 }
 
-/// See the module.
+/// The state that handles and tasks share (see the head of this file).
 pub(crate) struct Inner {
     /// Of the device of homes.
     pub queue: Arc<Queue>,
@@ -109,7 +109,7 @@ impl Inner {
 
     /// Waits on one of the condition variables; also ends at a power cut, which the next [`check`](Inner::check) sees.
     pub fn sleep(&self, on: &Condvar, state: &mut MutexGuard<'_, State>) {
-        // The error says nothing that the latch does not say.
+        // The error of the wait is ignored: the latch reports the same.
         let _ = on.wait_powered(state);
     }
 
@@ -255,7 +255,8 @@ impl Inner {
         }
     }
 
-    /// A failed read is the caller's business, unless the device has no power.
+    /// A failed read is reported to the caller and does not end the journal, unless the device has
+    /// no power.
     fn read_failed(&self, state: &mut State, error: JournalError) -> JournalError {
         if error.is_power_lost() {
             self.latch(state, error.to_failure("read of metadata"));

@@ -127,8 +127,8 @@ impl LogSuper {
         self.sb.set_incompat(new);
     }
 
-    /// J3. Announces coalition blocks: before the first one is in the log, and in the same write that makes the log non-empty.
-    /// Only a clean log loses the feature again, in the write that makes it clean.
+    /// J3. Announces coalition blocks before the first one is in the log, in the same write that
+    /// makes the log non-empty. The feature is cleared only in the write that marks the log clean.
     pub fn set_coalition_feature(&mut self) {
         let new = self.sb.incompat() | JournalIncompat::COALITION;
         self.features_dirty |= new != self.sb.incompat();

@@ -38,7 +38,7 @@ impl LoggedData {
         gone.map(|(block, _)| block).collect()
     }
 
-    /// The first neighbours that are here, among `len` blocks from `start` on.
+    /// The first run of neighbours in the set, among `len` blocks from `start` on.
     pub fn first_of(&self, start: BlockNo, len: u32) -> Option<(BlockNo, u32)> {
         let mut range = self.0.range(start..start.plus(len.into()));
         let (&first, _) = range.next()?;

@@ -14,7 +14,7 @@ pub struct LogPlace {
     blocks_count: u32,
     fs_blocks: u64,
     block_size: BlockSize,
-    /// On a device of its own.
+    /// The log lies on a device of its own.
     external: bool,
 }
 

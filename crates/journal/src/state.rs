@@ -27,7 +27,8 @@ pub(crate) struct State {
     pub running: Option<Running>,
     pub committing: Option<Committing>,
     pub checkpoints: CheckpointList,
-    /// The last home writes that may still sit in the device cache had completed at this mark; `None`: there were none.
+    /// The mark at which the last home writes that may still sit in the device cache had completed;
+    /// `None`: there were none.
     pub home_mark: Option<WriteMark>,
     /// Pairs that were remapped, with the transaction that has freed the block since: for deliberate mistakes only (hazards-R25, hazards-R12).
     pub done: BTreeMap<BlockNo, (LogPos, Option<Tid>)>,
@@ -36,7 +37,7 @@ pub(crate) struct State {
     /// The next transaction gets this number.
     pub next_tid: Tid,
     pub committed: Tid,
-    /// Of the last transaction that was composed.
+    /// The commit time of the last transaction that was composed.
     pub commit_time: CommitTime,
     /// The newest transaction that a task waits for.
     pub requested: Option<Tid>,
@@ -49,7 +50,7 @@ pub(crate) struct State {
     /// The mark that callers of fsync want flushed: the next commit covers it, if it can.
     pub asked: WriteMark,
     pub failure: Option<Arc<Failure>>,
-    /// No new handles.
+    /// No new handles are admitted: the journal is stopping.
     pub stopping: bool,
     /// The tasks have to end.
     pub stopped: bool,

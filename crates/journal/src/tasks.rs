@@ -11,7 +11,7 @@ use base::{BlockNo, Mutant, Nanos};
 use rt::MutexGuard;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often the drain looks for handles that were dropped: their `Drop` cannot wake anybody.
+/// How often the drain looks for handles that were dropped: their `Drop` cannot wake a task.
 const DRAIN_LOOK: Nanos = Nanos::from_millis(10);
 /// `s_errno` of an aborted journal: EIO.
 const ERRNO_IO: i32 = -5;
@@ -49,7 +49,8 @@ fn wait_for_work(inner: &Inner) -> bool {
             }
             continue;
         }
-        // Without a running transaction a look once per interval is enough: none can become older before it is seen.
+        // Without a running transaction one look per interval is enough: a transaction that starts
+        // meanwhile is seen before it is older than the interval.
         let interval = inner.options.commit_interval;
         let mut deadline = interval.map(|i| rt::now() + i);
         if let Some(running) = &state.running {
@@ -73,7 +74,7 @@ fn wait_for_work(inner: &Inner) -> bool {
     }
 }
 
-/// Commits the running transaction. Only with the turn (turn-T1).
+/// Commits the running transaction. Only the holder of the turn calls this (turn-T1).
 pub(crate) fn commit_one(inner: &Inner, log: &Log) -> Result<(), JournalError> {
     let state = lock_transaction(inner)?;
     let Some(mut job) = switch(inner, log, state) else {

@@ -53,7 +53,7 @@
 use crate::words::WordMap;
 use base::{Bytes, Mutant, Tid};
 
-/// What a transaction logged of a block.
+/// How much of a block a transaction has logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Logged {
     /// The whole image.
@@ -83,7 +83,7 @@ pub(crate) struct Basis {
     pub full: bool,
     /// Words in which `base` may differ from home (D7).
     pub since_home: WordMap,
-    /// See the module.
+    /// `rec(b)`: see the head of this file.
     pub rec: Option<Tid>,
     /// `rec` holds the tail back while the log is short of space.
     pub pinned: bool,
@@ -106,14 +106,14 @@ pub(crate) struct Track {
 }
 
 impl Basis {
-    /// True if the record is full in any case, unless there is nothing to record.
+    /// True if the next record is full in any case, unless there is nothing to record.
     pub fn must_be_full(&self) -> bool {
         self.full || self.base.is_none()
     }
 }
 
 impl Track {
-    /// A block of which everything is home; `full`: its first record is full all the same.
+    /// A block that is completely home; with `full` its first record is a full image all the same.
     pub fn new(full: bool) -> Track {
         Track {
             base: None,
@@ -175,7 +175,7 @@ impl Track {
         self.full |= full;
     }
 
-    /// Its record in `tid` is durable.
+    /// The record of the block in `tid` is durable.
     pub fn published(&mut self, tid: Tid, logged: Logged, changed: &WordMap, writing: bool) {
         match writing {
             true => self.since_begin.add(changed),
@@ -195,7 +195,8 @@ impl Track {
         self.full |= full_first;
     }
 
-    /// It has ended. Says which transaction was the first to be published meanwhile, if it succeeded (R3).
+    /// A home write has ended. Answers, if it succeeded, which transaction was the first to be
+    /// published while it was in flight (R3).
     pub fn home_ended(&mut self, ok: bool) -> Option<Tid> {
         let since_begin = std::mem::take(&mut self.since_begin);
         let next = self.next_rec.take();

@@ -92,9 +92,10 @@ pub(crate) struct Running {
     pub revokes: BTreeSet<BlockNo>,
     /// Blocks freed in it: their older images must not go home once it is durable.
     pub forgotten: BTreeSet<BlockNo>,
-    /// Ordered data, submitted by the file system.
+    /// Ordered data that the file system has submitted.
     pub ordered: Option<Batch>,
-    /// Held data that the record does not vouch for: it goes along (journal-commit-F7).
+    /// Held data that the record does not vouch for: it rides along with the log
+    /// (journal-commit-F7).
     pub led: Option<Batch>,
     pub started: Time,
 }
@@ -117,7 +118,7 @@ impl Running {
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty() && self.revokes.is_empty() && self.ordered.is_none()
     }
-    /// Images it has or may still get.
+    /// Images that the transaction has or may still get.
     pub fn images(&self) -> u32 {
         self.blocks.len() as u32 + self.shared.credits()
     }

@@ -9,7 +9,7 @@ pub(crate) const WORD_BYTES: usize = 8;
 const WORDS: usize = BLOCK_BYTES / WORD_BYTES;
 const LANES: usize = WORDS / 64;
 
-/// See the module.
+/// A set of words of one block.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct WordMap([u64; LANES]);
 
@@ -34,7 +34,7 @@ impl WordMap {
         }
     }
 
-    /// The words of both.
+    /// The words that are in either set.
     pub fn union(mut self, other: &WordMap) -> WordMap {
         self.add(other);
         self

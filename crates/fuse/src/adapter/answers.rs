@@ -85,7 +85,8 @@ impl Adapter {
         }
     }
 
-    /// That there is no such name is kept as long as a name is: whatever makes one goes through the kernel, too.
+    /// The kernel keeps the absence of a name as long as it keeps a name: a request that makes the
+    /// name goes through the kernel, too.
     pub(super) fn no_entry(&self, reply: ReplyEntry) {
         let none = unknown(NO_NODE, FileKind::File);
         reply.entry_with_ttls(&Duration::ZERO, &NAME_TTL, &none, Generation(0));

@@ -10,7 +10,7 @@ const COPY_BYTES: usize = 1 << 20;
 
 /// Buffers of reads that are kept for the next ones, at most.
 const BUFFERS_MAX: usize = 4;
-/// Largest of them, bytes.
+/// Bytes of the largest buffer that is kept.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
 /// How a file is opened, and how a write to it is.
@@ -233,7 +233,7 @@ impl Server {
     /// Answers how many bytes that were.
     ///
     /// # Errors
-    /// EPERM for anybody but the superuser, EOPNOTSUPP, EINVAL.
+    /// EPERM for every caller but the superuser, EOPNOTSUPP, EINVAL.
     pub fn trim(&self, caller: Caller, start: u64, len: u64, min: u64) -> Result<u64, Errno> {
         self.run(|| match caller.uid {
             0 => {

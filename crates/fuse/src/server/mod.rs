@@ -38,7 +38,7 @@ pub struct Caller {
     pub umask: u16,
 }
 
-/// What the kernel keeps of files, and has to be told of when it is old.
+/// The kernel's caches of files: it is told when something in them is out of date.
 pub trait KernelCache: Send + Sync {
     /// Attributes of the inode that the protocol calls `number` have changed in a way that the answer to the request does not show. When
     /// this returns, the kernel asks for them anew.
@@ -155,7 +155,8 @@ impl Server {
         e.errno()
     }
 
-    /// The file system's number of an inode that the protocol calls `number`; 0, which no inode has, for what never came from here.
+    /// The file system's number of an inode that the protocol calls `number`; 0, which no inode
+    /// has, for a number that was never given to the kernel.
     fn ino(&self, number: u64) -> Ino {
         Ino(u32::try_from(self.swapped(number)).unwrap_or(0))
     }
@@ -198,7 +199,7 @@ impl Server {
         if self.panicked.load(Ordering::Acquire) {
             return Err("a request has failed for good: the volume is left for recovery".into());
         }
-        // What still comes is refused, and nothing keeps the device open behind this.
+        // Requests that still come are refused, and no open file keeps the device open after this.
         let Some(vfs) = self.vfs.write().take() else {
             return Err("there is no volume any more".into());
         };

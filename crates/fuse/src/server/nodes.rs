@@ -30,7 +30,7 @@ pub(super) struct Open {
     pub told: ErrorSeen,
 }
 
-/// All of them.
+/// All inodes that the kernel knows, and its open files.
 #[derive(Default)]
 pub(super) struct Nodes {
     known: Map<Ino, Node>,

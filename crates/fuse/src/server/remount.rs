@@ -35,7 +35,8 @@ pub struct Remount {
 /// Reads the words of a remount; nothing has changed yet.
 pub(super) type Remounter = Box<dyn Fn(&str) -> Result<Remount, String> + Send + Sync>;
 
-/// A mount for the place of the one that has ended; an error beside it says why it is not the one that was asked for.
+/// The mount that takes the place of the one that has ended; an error beside it says why it is not
+/// the one that was asked for.
 pub type Again = (Option<Arc<Vfs>>, Result<(), String>);
 
 impl Server {

@@ -117,7 +117,7 @@ impl Server {
         }
     }
 
-    /// The file is at least so long (W6).
+    /// Makes the file at least so long (W6).
     fn keep_size(&self, ino: Ino, end: u64) {
         let size = SetAttr {
             size: Some(end),

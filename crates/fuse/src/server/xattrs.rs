@@ -20,7 +20,7 @@ fn check_name(name: &[u8]) -> Result<(), FsError> {
     }
 }
 
-/// The options, if the attribute is no attribute but the way to ask for a remount.
+/// The options of a remount, if the name is not that of an attribute but asks for a remount.
 fn remount_words(number: u64, name: &[u8]) -> Option<&[u8]> {
     let of_root = number == PROTOCOL_ROOT;
     name.strip_prefix(REMOUNT_XATTR.as_bytes())

@@ -52,7 +52,8 @@ pub enum DataPath {
     Cached,
     /// With FUA: it needs no flush.
     Direct,
-    /// With FUA and not yet: held back, so that it goes ahead of the log of its transaction, in one command with it.
+    /// With FUA, but held back until the log of its transaction is written: it goes ahead of the
+    /// log, in one command with it.
     WithLog,
 }
 
@@ -88,7 +89,7 @@ pub(crate) enum Why {
     Cheapest,
     /// The other is cheaper by less than the hysteresis.
     Held,
-    /// To learn what it costs.
+    /// The way was taken to learn its cost.
     Tried,
 }
 
@@ -112,14 +113,14 @@ enum Question {
     },
     Log {
         blocks: u64,
-        /// Of held data that rides with it.
+        /// Blocks of held data that rides with the log.
         leading: u64,
         flush: bool,
         dirty: u64,
     },
 }
 
-/// The answer to both: without the cache or through it.
+/// The answer to both questions: past the cache or through it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     /// Direct data; the log ahead.
@@ -192,7 +193,8 @@ impl Adapt {
         }
     }
 
-    /// Takes in what commands have cost since the last call. Of a trial it books what the device charged beyond the estimate.
+    /// Takes in what commands have cost since the last call. For a trial it books the cost that the
+    /// device took beyond the estimate.
     pub fn observe(&mut self, samples: &[Sample]) {
         for sample in samples {
             let commands = sample.commands.max(1) as f64;
@@ -230,7 +232,8 @@ impl Adapt {
         (path, why)
     }
 
-    /// The way for a log of `blocks`, with `leading` blocks of held data; `flush`: something vouched for needs one.
+    /// The way for a log of `blocks`, with `leading` blocks of held data; `flush`: data that the
+    /// commit vouches for needs a flush.
     pub fn log(
         &mut self,
         (blocks, leading): (u64, u64),

@@ -15,14 +15,14 @@ pub(crate) enum Started {
     Joined(Arc<Queue>, WriteMark),
 }
 
-/// All of it, in the order of its start, each with the name of its step.
+/// The work in flight, in the order of its start, each with the name of its step.
 #[derive(Default)]
 pub(crate) struct InFlight(Vec<(&'static str, Started)>);
 
-/// What was waited for.
+/// The outcome of the work that was waited for.
 #[must_use]
 pub(crate) struct Landed {
-    /// Flushes that cover them cover all writes that landed (journal-commit-F2).
+    /// Flushes that cover these marks cover all writes that landed (journal-commit-F2).
     pub marks: Marks,
     /// Time waited, by step.
     pub spans: Vec<(&'static str, base::Nanos)>,

@@ -67,7 +67,7 @@ pub(crate) struct Job<'a> {
     pub revokes: Vec<BlockNo>,
     pub forgotten: BTreeSet<BlockNo>,
     ordered: Option<Batch>,
-    /// Data that may go along with the ordered one that goes ahead.
+    /// Data that may ride along with the ordered data that goes ahead.
     led: Option<Batch>,
     /// Ordered data that goes ahead of the log blocks, in their command where that is safe (F7).
     leading: Option<Held>,
@@ -75,11 +75,11 @@ pub(crate) struct Job<'a> {
     /// Where the tail may go once the device has flushed what completed before the mark.
     tail: Option<(Tid, LogPos, WriteMark)>,
     flight: InFlight,
-    /// Has to be flushed before the record is sent (F2), by device.
+    /// Marks that have to be flushed before the record is sent (F2), by device.
     vouched: Marks,
-    /// False once a deliberate mistake was made: then F2 may not hold.
+    /// False once a deliberate mistake was made: then F2 need not hold.
     guarded: bool,
-    /// What an adaptive plan chose.
+    /// The ending that an adaptive plan chose.
     ending: Option<Ending>,
     flushed: bool,
 }
@@ -187,7 +187,7 @@ impl<'a> Job<'a> {
         plan_of(&self.scheme())
     }
 
-    /// F3.
+    /// F3. Enters the state that this step begins.
     fn enter(&self, step: &Step) -> Result<(), JournalError> {
         let mut state = self.inner.lock()?;
         let committing = state.committing.as_mut();
@@ -246,7 +246,8 @@ impl<'a> Job<'a> {
             return Ok(());
         };
         if batch.is_volatile() && rt::mutant(Mutant::FlushBeforeData) {
-            // hazards-H16 unguarded: the flush covers what happens to be there, and the mark of the data is lost.
+            // hazards-H16 unguarded: the flush covers whatever has completed by chance, and the
+            // mark of the data is lost.
             self.guarded = false;
             self.inner.queue.flush()?;
             return Ok(batch.wait()?);
@@ -256,7 +257,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// F7: what goes ahead of the log blocks, and what goes along with it.
+    /// F7: takes the data that goes ahead of the log blocks, and the data that rides along with it.
     fn hold(&mut self, ordered: Option<&mut Batch>) -> Option<Held> {
         let led = self.led.take().map(|mut led| led.split_held());
         let held = match (ordered.map(Batch::split_held), led) {
@@ -419,7 +420,8 @@ impl<'a> Job<'a> {
         self.send_in_order(Some(record))
     }
 
-    /// F7: what leads, then the log blocks, with a border before number `last` if there is one.
+    /// F7: adds the held data, then the log blocks, with a border before number `last` if there is
+    /// one.
     fn send_in_order(&mut self, last: Option<usize>) -> Result<(), JournalError> {
         let blocks = self.composed().blocks.clone();
         let sent = blocks.len() as u64;
@@ -524,7 +526,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// True if nothing of that is volatile any more.
+    /// True if none of these writes is volatile any more.
     fn is_flushed(&self, asked: WriteMark) -> bool {
         let wanted = self.to_flush(asked);
         wanted.iter().all(|(queue, mark)| queue.is_flushed(*mark))
@@ -548,7 +550,8 @@ impl<'a> Job<'a> {
         let freed = to.0 - state.ring().tail().0;
         drop(state);
         let worth = freed >= u64::from(self.log.limits.transaction_max);
-        // Taken after the candidate: what it vouches for completed before this mark.
+        // The mark is taken after the candidate: the writes that the candidate relies on completed
+        // before this mark.
         Ok(worth.then(|| (tid, to, self.inner.queue.mark())))
     }
 

@@ -24,7 +24,7 @@ impl Logged {
     }
 }
 
-/// The content of a block, or a part of it.
+/// What a record says of a block: its whole content, or a part of it.
 #[derive(Clone)]
 pub(crate) enum Content {
     /// The image in a log block, with its tag.
@@ -44,7 +44,7 @@ pub(crate) enum Content {
 pub(crate) struct Patch(Box<[u8]>);
 
 impl Patch {
-    /// Of segments that lie inside a block.
+    /// The patch of these segments, which all lie inside a block.
     pub fn new(segments: &[Segment]) -> Patch {
         let bytes: usize = segments.iter().map(|s| 4 + s.bytes.len()).sum();
         let mut out = Vec::with_capacity(bytes);

@@ -22,7 +22,7 @@ use rt::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// See the module.
+/// A recovery that has been read and judged, and not begun (see the head of this file).
 pub struct Foreseen {
     queue: Arc<Queue>,
     log_queue: Arc<Queue>,

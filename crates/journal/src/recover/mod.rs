@@ -33,7 +33,7 @@ pub use foresee::Foreseen;
 use rt::Mutex;
 use std::sync::Arc;
 
-/// A log whose superblock is right.
+/// The answer of [`open`]: a log whose superblock is right, and whether it must be recovered.
 pub enum Opened {
     /// Nothing to replay.
     Clean(CleanLog),
@@ -62,27 +62,28 @@ pub struct DirtyLog {
 pub struct RecoveryReport {
     /// Transactions replayed.
     pub transactions: u64,
-    /// Those of them that are recorded as coalition.
+    /// Of these transactions, those recorded as coalition.
     pub coalitions: u64,
-    /// Coalition blocks of these.
+    /// Parts of these coalitions.
     pub coalition_parts: u64,
-    /// The first one that the log could hold.
+    /// The oldest transaction that the log could hold.
     pub first: Tid,
-    /// The first one that was not replayed.
+    /// The first transaction that was not replayed.
     pub end: Tid,
     /// Blocks brought home, by writing or REMAP.
     pub blocks_replayed: u64,
-    /// Of them by REMAP.
+    /// Of these blocks, those brought home by REMAP.
     pub blocks_remapped: u64,
-    /// REMAP commands for these.
+    /// REMAP commands for these blocks.
     pub remap_commands: u64,
     /// Blocks that needed nothing because their image was moved home before the cut (`home=remap-move`).
     pub blocks_moved: u64,
     /// Home blocks that had to be read because the log has only changed bytes of them.
     pub home_reads: u64,
-    /// Read commands for these.
+    /// Read commands for these blocks.
     pub home_read_commands: u64,
-    /// Blocks of these whose full image was logged first, because a home write on this device may be torn.
+    /// Blocks known by deltas only whose full image was logged first, because a home write on this
+    /// device may be torn.
     pub blocks_insured: u64,
     /// Fast commits of Linux that were replayed behind the full ones.
     pub fast_commits: u64,
@@ -222,8 +223,9 @@ impl Stopwatch {
     }
 }
 
-/// journal-replay-P4: where a home write may be torn, blocks that the log knows by deltas only get a full image first. Of how many; refused where the log
-/// has no room for them.
+/// journal-replay-P4: where a home write may be torn, blocks that the log knows by deltas only get
+/// a full image in the log first. Answers the number of these blocks; refuses where the log has no
+/// room for them.
 fn insure_room(
     replay: &replay::Replay,
     log: &LogSuper,

@@ -74,7 +74,7 @@ pub(crate) fn revoke_table(transactions: &[Logged]) -> BTreeMap<BlockNo, Tid> {
     table
 }
 
-/// What a block is made from.
+/// The parts that the content of a block is made from.
 enum Base {
     Home,
     Tagged {
@@ -104,12 +104,12 @@ pub(crate) struct Target {
     pub home: BlockNo,
     base: Base,
     patches: Vec<Patch>,
-    /// What the last delta foretold.
+    /// The checksum that the last delta foretold.
     post_crc: Option<u32>,
 }
 
 impl Target {
-    /// Where the log holds the very bytes of home, in a stock transaction.
+    /// Where the log holds exactly the bytes that home must hold, in a stock transaction.
     pub fn plain(&self) -> Option<LogBlock> {
         match &self.base {
             Base::Tagged { at, tag, .. } if self.patches.is_empty() => {
@@ -120,7 +120,7 @@ impl Target {
         }
     }
 
-    /// True if the log has no full image of it.
+    /// True if the log has no full image of the block.
     pub fn needs_home(&self) -> bool {
         matches!(self.base, Base::Home)
     }
@@ -191,7 +191,7 @@ pub(crate) struct Replay {
     queue: Arc<Queue>,
     format: Format,
     size: BlockSize,
-    /// Of the scan, with what it has read.
+    /// The reader of the scan, with what it has read.
     reader: LogReader,
     pub reads: Reads,
     unreadable: Vec<(BlockNo, DevError)>,
@@ -365,7 +365,7 @@ impl Replay {
         Ok(())
     }
 
-    /// repoint-Y5: nothing is left in the log because it is home.
+    /// repoint-Y5: true, and noted, if the log block reads as zeros because its image was moved home.
     fn was_moved(&mut self, target: &Target, logged: &[u8]) -> bool {
         let Some(count) = &mut self.moved else {
             return false;

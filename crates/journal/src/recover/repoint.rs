@@ -26,7 +26,7 @@ use block::{Caps, DevErrorKind, Queue, Remap, RemapCaps, RemapPair};
 use ondisk::jbd2::{ChecksumMode, JournalIncompat};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// See the module.
+/// The homes that recovery points at the log (see the head of this file).
 pub(crate) struct Repoint {
     /// `None`: everything is copied.
     caps: Option<RemapCaps>,
@@ -38,7 +38,7 @@ pub(crate) struct Repoint {
 }
 
 impl Repoint {
-    /// As the scheme that the journal will have wants it, and the device can.
+    /// Chosen by the scheme that the journal will have, as far as the device can REMAP.
     pub fn new(scheme: Option<&Scheme>, caps: &Caps) -> Repoint {
         let remaps = scheme.is_some_and(|s| matches!(s.home, Home::Remap { .. }));
         Repoint {
@@ -64,7 +64,7 @@ impl Repoint {
         if mistake { BTreeMap::new() } else { table }
     }
 
-    /// Before anything is read.
+    /// Called before any image is read.
     pub fn begin(&mut self, log: &LogSuper, targets: &mut Vec<Target>, replay: &mut Replay) {
         if self.caps.is_none() {
             return;
@@ -76,7 +76,7 @@ impl Repoint {
         }
     }
 
-    /// When all that has to be read is read, and right.
+    /// Called when all that has to be read is read, and right.
     pub fn checked(&mut self, log: &LogSuper, targets: &mut Vec<Target>) {
         if self.caps.is_some() && !self.unread {
             self.divide(log, targets);
