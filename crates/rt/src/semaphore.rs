@@ -8,8 +8,8 @@ use crate::task::{Site, Wait};
 use crate::world::{Binding, core};
 use parking_lot::Mutex as OsMutex;
 
-/// A counter of permits. Permits are given back with [`Semaphore::release`], by any task: there is no guard, so
-/// that no `Drop` has to wake anybody.
+/// A counter of permits. Permits are given back with [`Semaphore::release`], by any task: there is
+/// no guard, so no `Drop` has to wake a task.
 pub struct Semaphore {
     name: &'static str,
     world: Binding,

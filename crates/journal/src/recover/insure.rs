@@ -6,10 +6,10 @@
 //! would tear a home that no log record could repair (hazards-H11). The images become one more
 //! transaction, which gets the number of the transaction that the cut tore.
 //!
-//! - Q1: recovery looks for that transaction at one block first. This block is overwritten so that
-//!   it begins no transaction; then images and further parts are written and non-volatile; then the
-//!   block itself. So a cut leaves either no such transaction or all of it, and never parts of the
-//!   torn one with the same number.
+//! - Q1: recovery looks for that transaction at one particular block. This block is first
+//!   overwritten so that it begins no transaction; then images and further parts are written and
+//!   non-volatile; then this block itself. So a cut leaves either no such transaction or all of it,
+//!   and never parts of the torn one with the same number.
 //! - Q2: its images are what the log leads to: with or without it, recovery has the same result.
 
 use super::replay::Images;

@@ -365,7 +365,7 @@ impl Replay {
         Ok(())
     }
 
-    /// repoint-Y5: true, and noted, if the log block reads as zeros because its image was moved home.
+    /// repoint-Y5: true, and noted, if the log block reads as zeros: its image was moved home.
     fn was_moved(&mut self, target: &Target, logged: &[u8]) -> bool {
         let Some(count) = &mut self.moved else {
             return false;

@@ -17,7 +17,7 @@ pub struct Cell {
     pub apart: bool,
 }
 
-/// What a scheme does there.
+/// The expected outcome of a scheme on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expect {
     /// No violation, ever.
@@ -28,7 +28,7 @@ pub enum Expect {
     Damage(Why),
 }
 
-/// Why a device does not suffice.
+/// The reason why a device does not suffice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
     /// A cut write of the journal superblock may leave garbage in its first sector, and there is no second copy: without its magic
@@ -61,7 +61,7 @@ const fn preset(name: &'static str, preset: Preset) -> Column {
     }
 }
 
-/// The presets, and what can be chosen beside them.
+/// The presets, and single choices that can be made beside a preset.
 pub const COLUMNS: [Column; 9] = [
     preset("jbd2", Preset::Jbd2),
     preset("flush-ahead", Preset::FlushAhead),
@@ -92,7 +92,7 @@ impl Column {
     }
 }
 
-/// What points homes at the log.
+/// The schemes that point homes at the log.
 pub const REMAPPING: [Column; 4] = [
     preset("jftl", Preset::Jftl),
     preset("jftl-paper", Preset::JftlPaper),

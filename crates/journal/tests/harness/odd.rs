@@ -7,7 +7,7 @@ use rt::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is odd.
+/// The kind of odd behaviour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Odd {
     #[default]
@@ -23,7 +23,7 @@ pub enum Odd {
     LateLog,
 }
 
-/// See the module.
+/// A device with odd behaviour in front of another (see the head of this file).
 pub struct OddDevice {
     disk: Arc<SpecDisk>,
     odd: Odd,

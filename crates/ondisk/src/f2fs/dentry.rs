@@ -68,14 +68,14 @@ impl FileType {
         FileType::Socket,
         FileType::Symlink,
     ];
-    /// The type with this number; an unknown number gives [`FileType::Unknown`].
+    /// The type with this number; an unknown number is [`FileType::Unknown`].
     pub fn from_code(code: u8) -> FileType {
         Self::ALL
             .get(usize::from(code))
             .copied()
             .unwrap_or_default()
     }
-    /// The number on disk.
+    /// The number of the type on disk.
     pub const fn code(self) -> u8 {
         self as u8
     }
@@ -102,7 +102,7 @@ pub struct Dentry<'a> {
     pub hash: u32,
     /// The inode.
     pub ino: Nid,
-    /// What it names.
+    /// Type of that inode.
     pub kind: FileType,
     /// The name: 1 to 255 bytes.
     pub name: &'a [u8],

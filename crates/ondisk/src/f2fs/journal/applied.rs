@@ -21,15 +21,15 @@ use crate::f2fs::{BLOCK_BYTES, CP_CHECKSUM_AT, Checkpoint};
 use base::bytes::{get_le32, get_le64, put_le32, put_le64};
 use base::checksum::crc32c;
 
-/// Offset of what a checkpoint says of the journal.
+/// Offset of the field in the checkpoint.
 pub const APPLIED_AT: usize = CP_CHECKSUM_AT - 24;
 
 /// `F2JA`.
 const MAGIC: u32 = u32::from_le_bytes(*b"F2JA");
 
 impl Checkpoint {
-    /// True if there is room for it: the checksum is at its usual place, and no version bitmap reaches so far. Not so with a large NAT
-    /// bitmap, on volumes of many TiB.
+    /// True if the block has room for the field: the checksum is at its usual place, and no version
+    /// bitmap reaches so far. A large NAT bitmap, on volumes of many TiB, does.
     pub fn has_room_for_applied(&self) -> bool {
         let (nat, sit) = self.bitmap_places();
         let clear = |range: &std::ops::Range<usize>| {
@@ -49,8 +49,9 @@ impl Checkpoint {
             .filter(|&epoch| epoch <= EPOCH_MAX)
     }
 
-    /// Says that the pack contains all epochs up to `epoch`. To be called when all other fields are set, before the checksum of the
-    /// checkpoint. False, and nothing is changed, if there is no room.
+    /// Writes that the pack contains all epochs up to `epoch`. To be called when all other fields
+    /// are set, before the checksum of the checkpoint. False, with nothing changed, if there is no
+    /// room.
     pub fn set_applied(&mut self, uuid: &[u8; 16], epoch: u64) -> bool {
         if !self.has_room_for_applied() {
             return false;
@@ -64,7 +65,7 @@ impl Checkpoint {
         true
     }
 
-    /// Takes it away again: for a volume that is given up by its journal.
+    /// Clears the field, for a volume that gives its journal up.
     pub fn clear_applied(&mut self) {
         if self.has_room_for_applied() {
             self.raw[APPLIED_AT..CP_CHECKSUM_AT].fill(0);

@@ -101,7 +101,8 @@ pub struct Field {
     pub bit: u32,
     /// Its name in the kernel's headers.
     pub name: &'static str,
-    /// Its bytes in the inode block: offset and length of each piece. A length of 0: no second piece.
+    /// The bytes of the field in the inode block: offset and length of each piece. A length of 0:
+    /// no second piece.
     pub pieces: [(usize, usize); 2],
     /// True for extra attributes.
     pub extra: bool,
@@ -211,7 +212,7 @@ pub fn changed(before: &[u8], after: &[u8]) -> u32 {
 const WORD: usize = 8;
 /// End of the last extra attribute that there may be.
 const ATTRS_END: usize = EXTRA_AT + INODE_EXTRA_BYTES_MAX as usize;
-/// The bit of the field that a byte belongs to, 0 for those of none.
+/// The bit of the field that a byte belongs to; 0 for a byte of no field.
 static OWNERS: [u32; ATTRS_END] = owners();
 /// Most bytes of packed fields.
 const PACKED_MAX: usize = packed_max();
@@ -331,8 +332,8 @@ pub fn split(mask: u32, packed: &[u8]) -> Option<Vec<(&'static Field, &[u8])>> {
 /// Writes packed fields into an inode block; bytes of no field in `mask` stay.
 ///
 /// # Errors
-/// `packed` has another length than the mask says, a bit has no meaning, or the inode lacks an extra attribute: the block is then of no
-/// use any more.
+/// `packed` has another length than the mask says, a bit has no meaning, or the inode lacks an
+/// extra attribute: the block must not be used any more.
 ///
 /// # Panics
 /// `block` is shorter than 4096 bytes.

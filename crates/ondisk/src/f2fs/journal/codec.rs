@@ -322,7 +322,7 @@ fn too_many() -> Corrupt {
     Corrupt::field(WHAT, "n_records", 0, "the group says there are fewer")
 }
 
-/// The bytes of the first record, and those behind it.
+/// The bytes of the first record, and the bytes after it.
 pub(super) fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), Corrupt> {
     let len = usize::from(get_le16(
         Corrupt::need(WHAT, bytes, RECORD_HEADER_BYTES)?,

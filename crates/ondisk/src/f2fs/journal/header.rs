@@ -31,7 +31,7 @@ pub const EPOCH_MAX: u64 = 1 << 62;
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"F2JB");
 const CRC_AT: usize = 28;
 
-/// What a block of a transaction is.
+/// The kind of a block of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum BlockKind {
@@ -53,7 +53,7 @@ impl BlockKind {
         BlockKind::Commit,
         BlockKind::Compact,
     ];
-    /// Bytes before its records.
+    /// Bytes of the header before the records.
     pub const fn header_bytes(self) -> usize {
         match self {
             BlockKind::Records => BLOCK_HEADER_BYTES,
@@ -61,7 +61,7 @@ impl BlockKind {
             BlockKind::Compact => BLOCK_HEADER_BYTES + 80,
         }
     }
-    /// Name for people.
+    /// Name for messages and dumps.
     pub const fn name(self) -> &'static str {
         match self {
             BlockKind::Descriptor => "descriptor",
@@ -85,7 +85,7 @@ pub struct BlockHeader {
     pub index: u32,
 }
 
-/// Why a block is none of a transaction.
+/// The reason why a block belongs to no transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeaderFault {
     /// It is shorter than 4096 bytes.
@@ -99,7 +99,7 @@ pub enum HeaderFault {
         /// What the bytes give.
         computed: u32,
     },
-    /// The checksum fits, and a field says what no version here writes.
+    /// The checksum fits, but a field has a value that no known version writes.
     Field {
         /// The field.
         field: &'static str,
