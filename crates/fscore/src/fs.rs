@@ -199,13 +199,15 @@ pub trait FileSystem: Send + Sync {
         let _ = ino;
         Err(Errno::NotSup.into())
     }
-    /// True if POSIX ACLs count: new inodes inherit them, a mode and its access ACL follow each other. What guards access for such a file
-    /// system (the kernel of a mount) leaves the umask to it and asks for the ACLs; elsewhere they must not be set.
+    /// True if POSIX ACLs count: new inodes inherit them, and the mode and the access ACL of a file
+    /// follow each other. The front door that guards access to such a file system (the kernel of a
+    /// mount) leaves the umask to it and asks for the ACLs; elsewhere ACLs must not be set.
     fn obeys_acls(&self) -> bool {
         false
     }
-    /// Removes an extended attribute; ENODATA if there is none of that name, but for the ACLs of a file system that obeys them: to have
-    /// none is not an error there (Linux `vfs_remove_acl`).
+    /// Removes an extended attribute; ENODATA if there is none of that name. The ACLs of a file
+    /// system that obeys them are an exception: to have none is not an error there (Linux
+    /// `vfs_remove_acl`).
     fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
         let _ = (ino, name);
         Err(Errno::NotSup.into())

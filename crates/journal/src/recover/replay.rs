@@ -404,8 +404,8 @@ impl Replay {
         Ok(image)
     }
 
-    /// Reads homes in the order of their addresses, near neighbours with one command, many commands at once. A block between two
-    /// homes may be read with them; it is of no account.
+    /// Reads homes in the order of their addresses, near neighbours with one command, many commands
+    /// at once. A block between two homes may be read along with them, and is ignored.
     fn fill_from_home(
         &mut self,
         targets: &[Target],
