@@ -1,4 +1,4 @@
-//! Checksums of the on-disk formats.
+//! Checksums of the on-disk formats: CRC32C and CRC-16, as raw registers.
 
 /// CRC32C as a raw register: no inversion before or after, as JBD2 and ext4 use it
 /// (`crc32c(~0, ...)` in kernel terms is `crc32c(!0, ...)` here).

@@ -1,10 +1,12 @@
-//! What the work of this code costs a CPU core: the only table of such figures, for `rt::charge`, which lets them pass in virtual time and
-//! does nothing in the real world.
+//! What the work of this code costs a CPU core: the only table of such figures, for `rt::charge`,
+//! which lets them pass in virtual time and does nothing in the real world.
 //!
-//! Face values of the core of a PC: what this code takes on a 2.5 GHz Xeon (virtual, two cores) with devices in memory, the least of rounds and of
-//! three runs, as other programs can only make it slower. `cargo xtask calibrate-cpu` measures again and prints both. Nothing here is
-//! fitted to a result. How slow the core of a device's host is, its profile says (`[host] cpu_percent`); `SimConfig.cpu_percent` has the
-//! product. Each constant names its measurement in brackets: the benches `cost` of the crates print it. System-call entry and the
+//! The figures are those of the core of a PC: what this code takes on a 2.5 GHz Xeon (virtual, two
+//! cores) with devices in memory, the least of the rounds and of three runs, because other programs
+//! can only make it slower. `cargo xtask calibrate-cpu` measures again and prints both. Nothing
+//! here is fitted to a result. The profile of a device says how slow the core of its host is
+//! (`[host] cpu_percent`); `SimConfig.cpu_percent` has the product. Each constant names its
+//! measurement in brackets: the benches `cost` of the crates print it. System-call entry and the
 //! caller's own work are not in the table.
 
 /// The journal of ext4 (crate `journal`).
@@ -30,8 +32,9 @@ pub mod journal {
 pub mod sync {
     use crate::Nanos;
 
-    /// What a mutex that somebody else holds costs who waits for it, beyond the time that it is held: from its release in one thread to the
-    /// first instruction behind it in the other (`sync/lock-handover`).
+    /// What a contended mutex costs the task that waits for it, beyond the time that it is held:
+    /// from its release in one thread to the first instruction behind it in the other
+    /// (`sync/lock-handover`).
     pub const LOCK_HANDOVER: Nanos = Nanos(65);
 }
 
@@ -73,8 +76,8 @@ pub mod ext4 {
     pub const WRITEBACK_NEXT_PAGE: Nanos = Nanos(620);
 }
 
-/// F2FS, and the journal in it (crate `f2fs`). The first group is charged under the locks of what everybody shares; the operations are what is
-/// left of them when those parts are taken off.
+/// F2FS, and the journal in it (crate `f2fs`). The first group is charged under locks that all
+/// operations share; the figures of the operations are without those parts.
 pub mod f2fs {
     use crate::Nanos;
 

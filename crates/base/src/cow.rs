@@ -1,7 +1,9 @@
-//! A sparse vector that forks in constant time: chunks behind reference counts, copied when they are written while shared.
+//! A sparse vector that forks in constant time: chunks behind reference counts, copied when they
+//! are written while shared.
 //!
-//! Memory follows what was ever set, a fork costs what changes after it, and the hash of a chunk is kept until the chunk
-//! is written, so that hashing costs what changed too.
+//! Memory is that of the items that were ever set; a fork costs memory only for what changes after
+//! it. The hash of a chunk is kept until the chunk is written, so hashing again costs only what
+//! changed.
 
 use crate::collections::mix;
 use std::sync::Arc;

@@ -35,7 +35,7 @@ pub fn uniform(data: &[u8]) -> Option<u8> {
     (rest.first().is_none_or(|&b| b == first) && *rest == data[..data.len() - 1]).then_some(first)
 }
 
-/// The same content, out of the static table if it is uniform and fits in a block.
+/// `data`, out of the static table if it is uniform and fits in a block.
 pub fn compact(data: Bytes) -> Bytes {
     match uniform(&data) {
         Some(byte) if data.len() <= BLOCK_BYTES => filled(byte, data.len()),

@@ -1,8 +1,9 @@
 //! Deliberate mistakes, one for each guard: a crash test that does not notice its mutant is blind.
 //!
-//! The place of a guard asks `rt::mutant(Mutant::X)`. Without the feature `mutants` of `rt` the answer is the constant false;
-//! with it, the asking counts that the guard was reached, and the answer is true in a simulation that runs this
-//! mutant. The numbers are those of `docs/design/hazards.md`.
+//! The code of a guard asks `rt::mutant(Mutant::X)` whether to leave the guard out. Without the
+//! feature `mutants` of `rt` the answer is the constant false; with it, each call counts that the
+//! guard was reached, and the answer is true in a simulation that runs this mutant. The numbers are
+//! those of `docs/design/hazards.md`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -167,7 +168,7 @@ mutants! {
     PairBeforeSource = "pair-before-source", R(2);
     /// Recovery applies what it finds of a batch.
     HalfBatch = "half-batch", R(3);
-    /// Garbage collection asks the tag who owns a slot.
+    /// Garbage collection asks the tag which unit owns a slot.
     CollectByTag = "collect-by-tag", R(4);
     /// Blocks are erased while the records that name their units' other owners are in memory.
     EraseBeforeOwners = "erase-before-owners", R(5);
@@ -247,7 +248,7 @@ mutants! {
     F2fsjJoinOldFlush = "f2fsj-join-old-flush", H(17);
     /// Transactions of another life of the ring are redone.
     F2fsjStaleIncarnation = "f2fsj-stale-incarnation", F(55);
-    /// The ring is redone onto a pack that somebody else wrote.
+    /// The ring is redone onto a pack that another program wrote.
     F2fsjStampIgnored = "f2fsj-stamp-ignored", F(56);
     /// Blocks are promised to delayed pages of ext4 that are promised already.
     PromiseTwice = "promise-twice", S(1);
@@ -255,9 +256,9 @@ mutants! {
     NoTreePromise = "no-tree-promise", S(2);
     /// The tree of a file of ext4 changes while blocks are promised for what it was.
     TreeUnsettled = "tree-unsettled", S(2);
-    /// Whoever finds no block of ext4 for his claim does not search alone.
+    /// A task that finds no block of ext4 for its claim does not search alone.
     SearchBesideOthers = "search-beside-others", S(3);
-    /// Windows are opened while somebody searches for the last blocks.
+    /// Windows are opened while a task searches for the last blocks.
     WindowWhileStarving = "window-while-starving", S(3);
     /// F2FS counts blocks beyond what users may have.
     F2fsClaimBeyond = "f2fs-claim-beyond", S(4);

@@ -1,4 +1,4 @@
-//! Addresses and units. One newtype per address space, so that the compiler keeps them apart.
+//! Addresses and units: one newtype per address space, so that the compiler keeps them apart.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};

@@ -1,7 +1,8 @@
-//! A queue that reads what a device will hold once something has been done that is only planned so far.
+//! A queue that answers reads as if a planned change of the device had been carried out already.
 //!
 //! - A1 reads are those of the queue below, with the blocks of a [`Plan`] laid over them;
-//! - A2 everything but a read is refused: whoever looks ahead has not yet decided that the plan is carried out.
+//! - A2 everything but a read is refused, because it is not yet decided that the plan will be
+//!   carried out.
 
 use crate::Queue;
 use base::{BlockNo, BlockSize, Bytes, Lba, SECTOR_BYTES};
@@ -10,16 +11,17 @@ use rt::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What will be written.
+/// A planned change of a device: the blocks that will be written.
 pub trait Plan: Send + Sync {
-    /// The content that a block, counted in those of the plan, will have; `None`: what it has.
+    /// The content that a block, counted in blocks of the plan, will have; `None`: the plan does
+    /// not change it.
     ///
     /// # Errors
     /// It cannot be read.
     fn content(&self, block: BlockNo) -> Result<Option<Bytes>, DevError>;
 }
 
-/// The device behind such a queue.
+/// The device below a queue that looks ahead.
 struct Ahead {
     below: Arc<Queue>,
     size: BlockSize,

@@ -1,4 +1,4 @@
-//! Submitted writes that somebody has to wait for.
+//! Batches: submitted writes, which the caller has to wait for.
 
 use crate::Queue;
 use crate::durability::WriteMark;
@@ -11,8 +11,9 @@ use std::sync::Arc;
 /// Submitted writes. Dropping it unwaited keeps the queue's cache marked dirty for good, so that no flush is ever
 /// skipped on its account; still, wait for it.
 ///
-/// A batch may also hold writes back ([`Plug::hold`](crate::Plug::hold)): then whoever waits first sends them, unless an ordered
-/// plug has taken them along before ([`OrderPlug::lead`](crate::OrderPlug::lead)).
+/// A batch may also hold writes back ([`Plug::hold`](crate::Plug::hold)): then the first waiter
+/// sends them, unless an ordered plug has taken them along before
+/// ([`OrderPlug::lead`](crate::OrderPlug::lead)).
 #[must_use = "somebody has to wait for these writes"]
 pub struct Batch {
     queue: Arc<Queue>,
@@ -31,17 +32,19 @@ pub(crate) struct Sent {
     pub sectors: u64,
 }
 
-/// What became of writes.
+/// The outcome of writes.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Written {
-    /// A flush that covers it covers all of them; [`WriteMark::NONE`] if none went through the cache (hazards-H19).
+    /// A flush that covers this mark covers all of the writes; [`WriteMark::NONE`] if none went
+    /// through the cache (hazards-H19).
     pub mark: WriteMark,
     /// The first failure among them.
     pub result: Result<(), DevError>,
 }
 
-/// A second pair of eyes on submitted writes: whoever comes first waits for the device, the others for him.
+/// A second handle on submitted writes: the first holder that waits waits for the device, the
+/// others wait for the first.
 #[derive(Clone)]
 pub struct Watch(Arc<Mutex<Watched>>);
 
@@ -50,18 +53,18 @@ enum Watched {
     Done(Written),
 }
 
-/// Non-volatile writes that are held back, split off a batch: to be sent ahead of something else in one command. Each may
-/// have been sent before that, because somebody could not wait.
+/// Non-volatile writes that are held back, split off a batch, to be sent ahead of something else in
+/// one command. Each may have been sent before that, by a task that could not wait.
 #[must_use = "nobody else sends what nobody watches"]
 pub struct Held {
     own: Batch,
     watched: Vec<Watch>,
-    /// Their failure is their own: see [`Held::take_along`].
+    /// Their failure is not the failure of the rest: see [`Held::take_along`].
     passengers: Vec<Watch>,
 }
 
 impl Held {
-    /// Blocks held back, as far as nobody has sent them since.
+    /// Blocks held back, without those that a waiter has sent since.
     pub fn blocks(&self) -> u64 {
         let own: u64 = self.own.held.iter().map(|w| w.sectors).sum();
         let watched = self.watched.iter().chain(&self.passengers);
@@ -72,7 +75,8 @@ impl Held {
         (own + watched.sum::<u64>()).div_ceil(base::SECTORS_PER_BLOCK)
     }
 
-    /// Takes along what `other` has and what nothing depends on: where it cannot be written, only those who wait for it hear of that.
+    /// Takes along the writes of `other`, which nothing depends on: if they fail, only those that
+    /// wait for them learn of it.
     pub fn take_along(&mut self, other: Held) {
         self.own.held.extend(other.own.held);
         self.passengers.extend(other.watched);
@@ -84,18 +88,20 @@ impl Held {
         self.own.is_empty() && self.watched.is_empty() && self.passengers.is_empty()
     }
 
-    /// A batch again: whoever waits sends it. What was taken along is left to those who wait for it.
+    /// Makes a batch again: the first waiter sends it. What was taken along is left to those that
+    /// wait for it.
     pub fn into_batch(self) -> Batch {
         let mut batch = self.own;
         batch.watched.extend(self.watched);
         batch
     }
 
-    /// Takes all of it to the device by `send`: those who watch it wait until that has ended, and get its outcome. If that fails, what
-    /// was taken along goes alone, and `send` gets the rest once more: the same bytes for the same places.
+    /// Takes all of it to the device by `send`: holders of a [`Watch`] wait until that has ended,
+    /// and get its outcome. If that fails, what was taken along goes alone, and `send` gets the
+    /// rest once more: the same bytes for the same places.
     ///
     /// # Errors
-    /// What `send` says; or what became of a part that had been sent before: then nothing is sent.
+    /// The error of `send`; or that of a part that had been sent before: then nothing is sent.
     pub(crate) fn carry(
         self,
         mut send: impl FnMut(Vec<Write>) -> Result<(), DevError>,
@@ -133,7 +139,7 @@ fn may_be_its_own(result: &Result<(), DevError>) -> bool {
     matches!(result, Err(e) if e.kind != DevErrorKind::PowerLost)
 }
 
-/// Those of `watched` that nobody has sent, locked; and the first failure of the others.
+/// Those of `watched` that have not been sent yet, locked; and the first failure of the others.
 fn pending(watched: &[Watch]) -> (Vec<MutexGuard<'_, Watched>>, Result<(), DevError>) {
     let (mut open, mut earlier) = (Vec::new(), Ok(()));
     for watch in watched {
@@ -147,7 +153,8 @@ fn pending(watched: &[Watch]) -> (Vec<MutexGuard<'_, Watched>>, Result<(), DevEr
 }
 
 impl Watched {
-    /// The writes that are held back. They stay until their outcome is known, so that nobody takes what was never sent for done.
+    /// The writes that are held back. They stay until their outcome is known, so that writes never
+    /// sent are not taken for done.
     fn held(&self) -> Vec<Write> {
         match self {
             Watched::Pending(batch) => batch.held.clone(),
@@ -168,12 +175,12 @@ impl Watch {
     /// Waits until the writes are complete.
     ///
     /// # Errors
-    /// The first failure among them, the same for everyone.
+    /// The first failure among them, equal for all holders.
     pub fn wait(&self) -> Result<(), DevError> {
         self.wait_written().result
     }
 
-    /// The same; also answers what a flush has to cover.
+    /// As [`wait`](Self::wait); also answers what a flush has to cover.
     pub fn wait_written(&self) -> Written {
         let mut state = self.0.lock();
         if let Watched::Pending(batch) = &mut *state {
@@ -188,7 +195,7 @@ impl Watch {
     }
 }
 
-/// What the completion means.
+/// What the completion of a write promises.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Volatile until a flush.
@@ -214,8 +221,8 @@ impl Batch {
     pub fn is_volatile(&self) -> bool {
         self.volatile
     }
-    /// Lets somebody else wait for the writes gathered so far, too: the batch may go to a journal transaction while the
-    /// page cache has to know when its pages have left.
+    /// Makes a second handle to wait for the writes gathered so far: the batch may go to a journal
+    /// transaction while the page cache has to know when its pages have been written.
     pub fn watch(&mut self) -> Watch {
         let volatile = self.volatile;
         let empty = Batch::new(self.queue.clone());
@@ -281,7 +288,7 @@ impl Batch {
     pub fn wait(self) -> Result<(), DevError> {
         self.wait_written().result
     }
-    /// The same; also answers what a flush has to cover.
+    /// As [`wait`](Self::wait); also answers what a flush has to cover.
     pub fn wait_written(self) -> Written {
         let mut mark = WriteMark::NONE;
         let mut result = Ok(());

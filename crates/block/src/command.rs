@@ -1,4 +1,4 @@
-//! From gathered writes to commands: sort, split, merge, pack.
+//! Turns gathered writes into commands: sort, split, merge, pack.
 
 use crate::plug::Write;
 use blockdev::Caps;

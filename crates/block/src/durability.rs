@@ -1,13 +1,14 @@
 //! Which completed writes a flush covers.
 //!
-//! A flush makes durable what completed before it *started*. An fsync that joins a flush which began before its last data
-//! write completed would acknowledge data that still sits in the cache (hazards-H17). So the queue numbers completions
-//! and flush starts:
+//! A flush makes durable what completed before it *started*. An fsync that joins a flush which
+//! began before the fsync's last data write completed would acknowledge data that still sits in the
+//! cache (hazards-H17). So the queue numbers completions and flush starts:
 //!
 //! - B1 `completed` counts cached writes whose completion the host has seen;
 //! - B2 a flush remembers `completed` at its start; when it succeeds, `durable` rises to that number, never further;
-//! - B3 a failed flush covers nothing, and neither does any after it: what the device or the host had not written then may be lost, and it
-//!   tells that once (fsync of Linux). Who relied on it has to begin anew, with another queue.
+//! - B3 a failed flush covers nothing, and neither does any after it: what the device or the host
+//!   had not written by then may be lost, and the host reports that once (fsync of Linux). Code
+//!   that relied on it has to begin anew, with another queue.
 
 use blockdev::DevError;
 
@@ -16,7 +17,7 @@ use blockdev::DevError;
 pub struct WriteMark(pub(crate) u64);
 
 impl WriteMark {
-    /// Of writes none of which is volatile: every flush covers it, even none at all.
+    /// The mark of writes of which none is volatile: it is covered without any flush.
     pub const NONE: WriteMark = WriteMark(0);
 }
 
@@ -99,7 +100,7 @@ impl Durability {
     }
 }
 
-/// What a flush covers if it succeeds.
+/// The marks that a flush covers if it succeeds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FlushStart {
     pub mark: WriteMark,

@@ -6,15 +6,15 @@ use crate::observe::Probe;
 use blockdev::{DevError, Ticket};
 use std::sync::Arc;
 
-/// A flush whose start is numbered. Others may join it ([`Queue::ensure_flushed`]), so it must be waited for, on every path: who
-/// joined a flush that nobody waits for waits for ever.
+/// A flush whose start is numbered. Others may join it ([`Queue::ensure_flushed`]), so it must be
+/// waited for, on every path: a task that joins a flush which is never waited for waits for ever.
 #[must_use = "somebody has to wait for the flush"]
 pub struct Flushing {
     pub(crate) queue: Arc<Queue>,
     pub(crate) under_way: UnderWay,
 }
 
-/// The part of a flush that knows no queue.
+/// A flush, apart from its queue.
 pub(crate) struct UnderWay {
     /// `None` without a volatile cache: there was nothing to send.
     pub ticket: Option<Ticket>,

@@ -1,13 +1,15 @@
-//! What commands cost, as the host sees it: figures for whoever chooses between ways to make data durable.
+//! What commands cost, as the host sees it: samples for code that chooses between ways to make data
+//! durable.
 //!
-//! A sample is taken only where the span is that of the work itself: no flush and no other non-volatile write was under way
-//! when it began, nobody submitted anything until it ended, and the waiter really had to wait for its end. Off until
-//! somebody asks ([`Queue::observe`](crate::Queue::observe)).
+//! A sample is taken only where the span is that of the work itself: no flush and no other
+//! non-volatile write was under way when it began, nothing was submitted until it ended, and the
+//! waiter really had to wait for its end. Sampling is off until it is switched on
+//! ([`Queue::observe`](crate::Queue::observe)).
 
 use base::{Nanos, Time};
 use std::collections::VecDeque;
 
-/// Samples kept for whoever drains them, at most; the oldest go first.
+/// Most samples kept until they are drained; the oldest go first.
 const SAMPLES_MAX: usize = 64;
 
 /// Kinds of work.
@@ -21,7 +23,7 @@ pub enum Work {
     Flush,
 }
 
-/// How long something took.
+/// One sample: how long some work took.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sample {
     /// What it was.
@@ -41,12 +43,12 @@ pub(crate) struct Probe {
     pub commands: u64,
     pub blocks: u64,
     pub at: Time,
-    /// Value of `submitted` once its own commands are counted.
+    /// Value of `submitted` once the commands of the measurement are counted.
     expect: u64,
 }
 
 impl Probe {
-    /// The work needed a flush behind it.
+    /// The work needed a flush after it.
     pub fn flush_of_its_own(&mut self) {
         self.expect += 1;
     }
@@ -87,7 +89,7 @@ impl Observer {
     /// Ends a measurement; `waiting_since` is when the waiter came for the last command.
     pub fn end(&mut self, probe: Probe, waiting_since: Time, ok: bool) {
         let now = rt::now();
-        // Who did not have to wait does not know when it ended.
+        // A waiter that did not have to wait does not know when the work ended.
         if !ok || now <= waiting_since || self.submitted != probe.expect {
             return;
         }

@@ -1,4 +1,4 @@
-//! Gathers writes, so that neighbours become one command.
+//! A plug: gathers writes, so that neighbours become one command.
 
 use crate::batch::{Batch, Kind};
 use crate::command::{Command, merge, pack};
@@ -97,8 +97,8 @@ impl Plug {
         send_all(&self.queue, self.writes)
     }
 
-    /// Sends nothing yet: the first who waits for the batch does, unless an ordered plug takes the writes along before. All of them
-    /// have to be non-volatile ones; otherwise they are sent now.
+    /// Sends nothing yet: the first waiter for the batch does, unless an ordered plug takes the
+    /// writes along before. All of them have to be non-volatile ones; otherwise they are sent now.
     pub fn hold(self) -> Batch {
         if self.writes.iter().any(|w| !w.fua) {
             return self.submit();
@@ -109,7 +109,7 @@ impl Plug {
     }
 }
 
-/// What [`Plug::submit`] says.
+/// Sends the writes as [`Plug::submit`] says.
 pub(crate) fn send_all(queue: &Arc<Queue>, writes: Vec<Write>) -> Batch {
     let caps = queue.caps();
     let (merged, joined) = merge(writes, caps);

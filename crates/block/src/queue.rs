@@ -1,4 +1,5 @@
-//! The queue in front of one device.
+//! The queue in front of one device: submits commands, and knows by marks which completed writes
+//! are durable.
 
 use crate::batch::{Batch, Held, Kind, Sent};
 use crate::command::Command;
@@ -17,7 +18,7 @@ use std::sync::Arc;
 /// Reads at the device at once: the depth of an eMMC command queue.
 const READS_DEPTH: usize = 32;
 
-/// All requests of a file system and its journal pass here.
+/// The queue of one device. All requests of a file system and its journal pass through it.
 pub struct Queue {
     device: Arc<dyn BlockDevice>,
     caps: Caps,
@@ -60,8 +61,8 @@ impl Queue {
         Ok(self.device.wait(self.device.submit(request))?.into_bytes())
     }
 
-    /// Reads `count` whole blocks of this size, one answer a block. Nothing is copied where the device answers in whole blocks, so that
-    /// one that is kept may keep others.
+    /// Reads `count` whole blocks of this size, one answer per block. Where the device answers in
+    /// whole blocks nothing is copied, so keeping one block may keep others in memory.
     ///
     /// # Errors
     /// What the device says.
@@ -74,7 +75,8 @@ impl Queue {
         self.read_split(lba, count, size, |piece, part| piece.slice(part))
     }
 
-    /// The same, but each block has memory of its own, so that one that is kept keeps no other: copies, where the device does not answer that way.
+    /// As [`read_blocks`](Self::read_blocks), but each block has memory of its own, so that keeping
+    /// one keeps no other: blocks are copied where the device does not answer that way.
     ///
     /// # Errors
     /// What the device says.
@@ -152,7 +154,7 @@ impl Queue {
         OrderPlug::new(self.clone())
     }
 
-    /// Nothing held back, for something to be taken along.
+    /// An empty held batch, to which writes can be added that ride along.
     pub fn held(self: &Arc<Self>) -> Held {
         Batch::new(self.clone()).split_held()
     }
@@ -197,7 +199,7 @@ impl Queue {
             state.observer.completed(kind != Kind::Cached);
             match kind {
                 Kind::Durable => WriteMark::NONE,
-                // It puts no block into the cache.
+                // A REMAP puts no block into the cache.
                 Kind::Cached | Kind::FuaByFlush => state.durability.completed(0),
             }
         };

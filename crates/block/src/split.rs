@@ -1,4 +1,4 @@
-//! The answer to a read, block by block.
+//! Splits the answer to a read into blocks.
 
 use base::{BlockSize, Bytes};
 use blockdev::Reply;
@@ -7,8 +7,8 @@ use std::ops::Range;
 /// Takes a block out of a piece that holds several.
 pub(crate) type Part = fn(&Bytes, Range<usize>) -> Bytes;
 
-/// The blocks of an answer. A piece that is one block is handed on as it is; `part` takes those of larger ones. Only pieces that end
-/// inside a block are joined first.
+/// The blocks of an answer. A piece that is one block is passed on as it is; larger pieces are
+/// divided by `part`. Pieces are joined first only if they end inside a block.
 pub(crate) fn split(reply: Reply, size: BlockSize, part: Part) -> Vec<Bytes> {
     let size = size.bytes();
     let whole = (reply.data.iter()).all(|piece| piece.len().is_multiple_of(size));

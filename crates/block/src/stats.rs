@@ -1,4 +1,4 @@
-//! What passed the queue.
+//! Counters of what passed the queue.
 
 use base::{SECTOR_BYTES, SECTORS_PER_BLOCK};
 use blockdev::{Class, Op, Request};

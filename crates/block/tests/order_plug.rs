@@ -1,4 +1,4 @@
-//! The order that groups of writes keep over a power cut, on every kind of device.
+//! Checks, on every kind of device, that groups of writes keep their order over a power cut.
 
 mod plug;
 
@@ -241,7 +241,8 @@ fn o4_what_was_held_back_goes_ahead_of_all_groups() {
     assert_eq!(cost(packed(PackOrder::AnySubset, 60)), 2);
 }
 
-/// order_plug-O4: who waits for held writes sends them; a plug that comes later has nothing to send, and fails if they did.
+/// order_plug-O4: a task that waits for held writes sends them; a plug that comes later has nothing
+/// to send, and fails if those writes failed.
 #[test]
 fn o4_held_writes_that_somebody_waited_for_have_been_sent() {
     for fails in [false, true] {

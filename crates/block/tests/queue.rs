@@ -1,4 +1,4 @@
-//! The queue against a device whose flushes can be held back and failed.
+//! Tests of the queue against a device whose flushes can be held back and failed.
 
 use base::{Bytes, Lba, SECTORS_PER_BLOCK};
 use blockdev::{Count, Op, Ram, Reply, Request, Ticket};

@@ -1,4 +1,4 @@
-//! POSIX ACLs: their two forms, and how they go with the mode of a file.
+//! POSIX ACLs: their two forms, and how they change together with the mode of a file.
 //!
 //! The two forms: system calls have version 2 with entries of 8 bytes, the volume has version 1, in which only
 //! entries for a named user or group carry an id.
@@ -108,8 +108,8 @@ pub struct NewAcls {
 }
 
 impl NewAcls {
-    /// The permission bits of a new inode, and its ACLs (Linux `posix_acl_create`): by the default ACL of its directory, without one by the
-    /// umask of who makes it.
+    /// The permission bits of a new inode, and its ACLs (Linux `posix_acl_create`): by the default
+    /// ACL of its directory, and without one by the umask of the creator.
     pub fn inherit(
         default: Option<Acl>,
         kind: FileKind,
@@ -200,7 +200,8 @@ impl Acl {
         out
     }
 
-    /// Owner first, named users, the group, named groups, a mask if somebody is named, others last; each of the rest once.
+    /// Owner first, named users, the group, named groups, a mask if any user or group is named,
+    /// others last; owner, group, mask and others once each.
     fn is_valid(&self) -> bool {
         let tags: Vec<u16> = self.entries.iter().map(|e| e.tag).collect();
         let ordered = tags.windows(2).all(|pair| match pair[0] == pair[1] {

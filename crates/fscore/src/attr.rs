@@ -87,9 +87,10 @@ pub struct Attr {
 }
 
 impl Attr {
-    /// Whether a file with these flags can be opened this way: an immutable one not for writing, an append-only one for writing only
-    /// with `O_APPEND` and without `O_TRUNC` (Linux `may_open`). File systems check the rest of what the flags forbid; only who opens
-    /// knows this.
+    /// Whether a file with these flags can be opened this way: an immutable one not for writing, an
+    /// append-only one for writing only with `O_APPEND` and without `O_TRUNC` (Linux `may_open`).
+    /// The caller of `open` checks this, because only the caller knows how the file is opened; file
+    /// systems check everything else that the flags forbid.
     ///
     /// # Errors
     /// EPERM.

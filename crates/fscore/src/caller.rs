@@ -1,20 +1,23 @@
-//! For whom the running task works, and who may use the blocks that a volume holds back.
+//! The user for whom the running task works, and the right to use the blocks that a volume holds
+//! back.
 //!
-//! The kernel knows the caller of a system call wherever it is asked for, and so do file systems here: a front door that serves several users runs each
-//! operation [as its caller](Caller::scope); where nobody says, the superuser calls. It counts for the right to held back blocks
-//! alone: permissions have been checked.
+//! The kernel knows the caller of a system call at every place, and file systems here have to know
+//! it too: a front door that serves several users runs each operation [as its
+//! caller](Caller::scope). An operation that runs outside of such a scope counts as the
+//! superuser's. The caller matters for the right to held back blocks alone: permissions have been
+//! checked before.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A user, as a process of his calls.
+/// A user, with the groups of the process that made the call.
 #[derive(Debug)]
 pub struct Caller {
     uid: u32,
     gid: u32,
     /// Process, and what knows the groups of one.
     process: Option<(u32, GroupsOf)>,
-    /// His groups beside `gid`, once they are known.
+    /// Their groups beside `gid`, once they are known.
     groups: RefCell<Option<Vec<u32>>>,
 }
 
@@ -22,7 +25,7 @@ pub struct Caller {
 pub type GroupsOf = fn(process: u32) -> Vec<u32>;
 
 impl Caller {
-    /// A user with all the groups that he is in beside `gid`.
+    /// A user who is in group `gid` and in all of `groups`.
     pub fn new(uid: u32, gid: u32, groups: Vec<u32>) -> Caller {
         Caller {
             uid,
@@ -42,7 +45,8 @@ impl Caller {
         }
     }
 
-    /// Runs `f` for this caller: the running task is his until `f` ends. Tasks that `f` starts are not.
+    /// Runs `f` for this caller: the running task works for them until `f` ends. Tasks that `f`
+    /// starts do not.
     pub fn scope<T>(self, f: impl FnOnce() -> T) -> T {
         rt::with_local(self, f)
     }
@@ -52,7 +56,7 @@ impl Caller {
         Caller::current().is_none_or(|caller| caller.uid == 0 || caller.is_in(gid))
     }
 
-    /// For whom the running task works; `None`: for the superuser.
+    /// The caller for whom the running task works; `None`: the superuser.
     fn current() -> Option<Rc<Caller>> {
         rt::local()
     }
@@ -70,17 +74,19 @@ impl Caller {
     }
 }
 
-/// Who may use the blocks that a volume holds back, beside the superuser (ext4: `s_def_resuid` and `s_def_resgid`).
+/// The user and the group, beside the superuser, that may use the blocks that a volume holds back
+/// (ext4: `s_def_resuid` and `s_def_resgid`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReserveOwner {
     /// This user.
     pub uid: u32,
-    /// Who is in this group; 0: nobody by his group.
+    /// Members of this group; 0: no group has the right.
     pub gid: u32,
 }
 
 impl ReserveOwner {
-    /// Whether the running task's caller may, as far as can be told without his further groups; `None`: they decide.
+    /// Whether the running task's caller may use the blocks, as far as user and primary group
+    /// decide; `None`: their further groups decide.
     pub fn admits_by_number(&self) -> Option<bool> {
         let Some(caller) = Caller::current() else {
             return Some(true);
@@ -94,7 +100,8 @@ impl ReserveOwner {
         }
     }
 
-    /// Whether the running task's caller may. Asks for his groups where they decide, which can take a read of a file of the host.
+    /// Whether the running task's caller may use the blocks. Looks up their further groups where
+    /// these decide, which can mean reading a file of the host.
     pub fn admits(&self) -> bool {
         let by_groups = || Caller::current().is_none_or(|caller| caller.is_in(self.gid));
         self.admits_by_number().unwrap_or_else(by_groups)
@@ -120,7 +127,7 @@ mod tests {
             (6, 7, vec![], 5, 7, true),
             (6, 7, vec![8, 9], 5, 9, true),
             (6, 7, vec![8, 9], 5, 10, false),
-            // Group 0 is not a group of the reserve, whoever is in it.
+            // Group 0 is never the group of the reserve, whatever groups the caller is in.
             (6, 0, vec![0], 0, 0, false),
         ] {
             let seen = format!("{uid} {gid} {groups:?} of {user} {group}");

@@ -1,4 +1,5 @@
-//! The seam between `vfs` and a file system.
+//! The seam between `vfs` and a file system: the trait [`FileSystem`] and the values that its
+//! operations take.
 
 use crate::{
     Attr, DirEntry, Errno, FileFlags, FileKind, FsResult, FsStat, SetAttr, WriteErrorCounts,
@@ -9,7 +10,7 @@ use std::ops::Range;
 /// The root inode of ext4. A file system's own answer is [`FileSystem::root`].
 pub const ROOT_INO_HINT: Ino = Ino(2);
 
-/// Who makes a new inode: its owner and group, and which permissions it never gets.
+/// The creator of a new inode: its owner and group, and the permissions that it never gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Creds {
     /// User.
@@ -39,7 +40,8 @@ pub enum RenameMode {
     /// Replaces it, and leaves a whiteout of this owner under the old name: a character device 0:0 without permissions
     /// (`RENAME_WHITEOUT`, for overlays).
     Whiteout(Creds),
-    /// The same, but fails with EEXIST if the target exists (`RENAME_WHITEOUT | RENAME_NOREPLACE`).
+    /// As `Whiteout`, but fails with EEXIST if the target exists (`RENAME_WHITEOUT |
+    /// RENAME_NOREPLACE`).
     WhiteoutNoReplace(Creds),
 }
 
@@ -85,13 +87,13 @@ pub enum XattrMode {
 pub enum FallocateMode {
     /// Gives every block of the range a place; what was a hole reads as zeros. The size grows to the end of the range.
     Allocate,
-    /// The same; the size stays (`FALLOC_FL_KEEP_SIZE`).
+    /// As `Allocate`; the size stays (`FALLOC_FL_KEEP_SIZE`).
     KeepSize,
     /// Frees the blocks; the range reads as zeros, the size stays (`FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE`).
     PunchHole,
     /// The range reads as zeros and keeps its blocks; the size grows to its end (`FALLOC_FL_ZERO_RANGE`).
     ZeroRange,
-    /// The same; the size stays (`FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE`).
+    /// As `ZeroRange`; the size stays (`FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE`).
     ZeroRangeKeepSize,
     /// Takes the range out of the file; what lies behind it moves forward, and the size shrinks (`FALLOC_FL_COLLAPSE_RANGE`).
     /// EINVAL unless both ends are multiples of the block size and the range ends before the file does.
@@ -197,13 +199,15 @@ pub trait FileSystem: Send + Sync {
         let _ = ino;
         Err(Errno::NotSup.into())
     }
-    /// True if POSIX ACLs count: new inodes inherit them, a mode and its access ACL follow each other. What guards access for such a file
-    /// system (the kernel of a mount) leaves the umask to it and asks for the ACLs; elsewhere they must not be set.
+    /// True if POSIX ACLs count: new inodes inherit them, and the mode and the access ACL of a file
+    /// follow each other. The front door that guards access to such a file system (the kernel of a
+    /// mount) leaves the umask to it and asks for the ACLs; elsewhere ACLs must not be set.
     fn obeys_acls(&self) -> bool {
         false
     }
-    /// Removes an extended attribute; ENODATA if there is none of that name, but for the ACLs of a file system that obeys them: to have
-    /// none is not an error there (Linux `vfs_remove_acl`).
+    /// Removes an extended attribute; ENODATA if there is none of that name. The ACLs of a file
+    /// system that obeys them are an exception: to have none is not an error there (Linux
+    /// `vfs_remove_acl`).
     fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
         let _ = (ino, name);
         Err(Errno::NotSup.into())
@@ -258,12 +262,13 @@ pub trait FileSystem: Send + Sync {
     }
     /// Pins the inode.
     fn open(&self, ino: Ino) -> FsResult<()>;
-    /// Pins the inode whose number comes from a file handle (`open_by_handle_at(2)`, NFS): the caller may have made it up, so ESTALE for
-    /// inodes of the file system's own, which no name leads to.
+    /// Pins the inode whose number comes from a file handle (`open_by_handle_at(2)`, NFS). The
+    /// caller may have made the number up, so inodes of the file system's own, which no name leads
+    /// to, answer ESTALE.
     fn open_handle(&self, ino: Ino) -> FsResult<()> {
         self.open(ino)
     }
-    /// Unpins it; the last one out frees an inode without links.
+    /// Unpins the inode; the last release frees an inode without links.
     fn release(&self, ino: Ino) -> FsResult<()>;
     /// Makes data and metadata of the inode durable; with `data_only` leaves out metadata not needed to read the data back.
     fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()>;

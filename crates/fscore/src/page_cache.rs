@@ -1,9 +1,11 @@
 //! The page cache: pages of files (4 KiB, or as small as the blocks of the volume), their dirty and write-back state, and a bound on clean pages.
 //!
-//! The cache never reads, never writes, never waits: it hands dirty runs to the file system and is told what became of them.
+//! The cache never reads, never writes, never waits: it hands dirty runs to the file system and is
+//! told how their writes ended.
 //!
-//! Pages of 4 KiB that are written whole lie in [`rt::Page`]s, which direct I/O takes as they are. A page of which a part is changed is copied to memory
-//! of its own if it lies in one, or if somebody else holds it, and from then on changed in place.
+//! Pages of 4 KiB that are written whole lie in [`rt::Page`]s, which direct I/O uses in place. When
+//! a part of a page is changed and the page lies in an [`rt::Page`] or is also held by another
+//! holder, it is first copied to memory of its own, and from then on changed in place.
 //!
 //! Invariants:
 //! - P1 a page under write-back is neither evicted nor handed out a second time; it may become dirty again, and then its
@@ -57,7 +59,7 @@ impl PageCache {
         PageCache::with_page_bytes(limit_bytes, BLOCK_BYTES)
     }
 
-    /// The same with pages of another size, a power of two.
+    /// A cache with pages of another size, a power of two.
     pub fn with_page_bytes(limit_bytes: usize, page_bytes: usize) -> PageCache {
         PageCache {
             state: Mutex::named("page cache", State::default()),
@@ -84,16 +86,17 @@ impl PageCache {
         Some(data)
     }
 
-    /// The content of a page, if it is cached and `wanted` says so; that is asked under the lock under which the page changes, so it must not
-    /// call the cache.
+    /// The content of a page, if it is cached and `wanted` says so. `wanted` is called under the
+    /// lock under which the page changes, so it must not call the cache.
     pub fn get_if(&self, ino: Ino, index: u64, wanted: impl FnOnce() -> bool) -> Option<Bytes> {
         let mut state = self.state.lock();
         let page = state.page(ino, index)?;
         wanted().then(|| page.data.clone())
     }
 
-    /// Dirty pages of directories whose content is on the device, where whoever reads it finds it, are clean: those that `wanted` names. It is
-    /// asked under the lock under which pages change, so it must not call the cache.
+    /// Marks dirty pages of directories clean that `wanted` names: their content is on the device,
+    /// where a reader finds it. `wanted` is called under the lock under which pages change, so it
+    /// must not call the cache.
     pub fn settle_meta(&self, mut wanted: impl FnMut(Ino, u64) -> bool) {
         let mut state = self.state.lock();
         let dirs = state.dirty_files.iter().copied();

@@ -1,13 +1,14 @@
-//! How far to read ahead of a reader who goes through a file from front to end.
+//! How far to read ahead for a reader that goes through a file from front to end.
 //!
-//! As Linux does it (mm/readahead.c): a window that begins as a small multiple of the first request, grows to twice or four times its size each time
-//! its end is met, up to a maximum, and is gone when the reader jumps. Nobody reads in the background: the window makes the requests
-//! to the device long.
+//! The rule is that of Linux (mm/readahead.c): a window begins as a small multiple of the first
+//! request, grows to twice or four times its size each time its end is met, up to a maximum, and is
+//! dropped when the reader jumps. Nothing is read in the background: the window only makes the
+//! requests to the device long.
 
 /// Pages of the largest window: 1 MiB in pages of 4 KiB, what a request of FUSE has at most.
 const WINDOW_MAX: u64 = 256;
-/// A reader who asks for so many pages at once reads ahead by himself, and may have several requests under way, in any order (Linux:
-/// 128 KiB, the window of a file of FUSE).
+/// A reader that asks for so many pages at once does its own read-ahead, and may have several
+/// requests under way, in any order (Linux: 128 KiB, the window of a file of FUSE).
 const LARGE: u64 = 32;
 
 /// The state of one file.

@@ -1,10 +1,12 @@
-//! What a front door knows of the running task's reads and writes, and a file system cannot see in their arguments.
+//! What a front door knows about the running task's reads and writes and a file system cannot see
+//! in their arguments.
 
 /// Marks the running task's writes as accepted earlier.
 ///
-/// A front door may have a cache of its own above the file system: the kernel's, above a mount. What it took there was permitted at that time, and its writer
-/// has been told so. A flag that has been set since, like `chattr +i`, forbids later writes and not this one; to refuse it would lose the content without a
-/// word.
+/// A front door may have a cache of its own above the file system: under a mount, that of the
+/// kernel. A write that this cache took was permitted at that time, and the program was told so. A
+/// flag that has been set since, like `chattr +i`, forbids later writes and not this one; to refuse
+/// it would lose the content silently.
 #[derive(Clone, Copy, Debug)]
 pub struct Accepted;
 

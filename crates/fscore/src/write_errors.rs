@@ -1,7 +1,8 @@
-//! Failures of write-back, and who was told of them.
+//! Failures of write-back, and which open files were told of them.
 //!
-//! As Linux does it (`errseq_t`): a failure is counted at the inode; each open file remembers up to which one it was told. Every file that was
-//! open when it happened is told once; one that is opened later is told if nobody was yet.
+//! The rule is that of Linux (`errseq_t`): failures are counted at the inode, and each open file
+//! remembers up to which failure it was told. Every file that was open at the time of a failure is
+//! told once; one that is opened later is told if no open file was told yet.
 
 use crate::{Errno, FsError, FsResult};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,12 +14,12 @@ pub struct WriteErrors {
     last: Option<FsError>,
 }
 
-/// How many failures there were.
+/// Counts of failures.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct WriteErrorCounts {
-    /// In all.
+    /// All failures.
     pub all: u64,
-    /// Up to the last one that somebody was told.
+    /// Up to the last one that any open file was told.
     pub told: u64,
     /// The last one was for want of space.
     pub no_space: bool,
@@ -45,8 +46,9 @@ impl WriteErrors {
             .as_ref()
             .filter(|_| self.counts.all > self.counts.told)
     }
-    /// What an fsync that began after `begin` failures has to say: each failure is reported by the next fsync, and by every fsync that was
-    /// under way when it happened, whoever of them waited for the data first.
+    /// The failure that an fsync has to report which began after `begin` failures: each failure is
+    /// reported by the next fsync, and by every fsync that was under way when it happened,
+    /// whichever of them waited for the data first.
     pub fn report(&mut self, begin: u64) -> Option<FsError> {
         if self.counts.all <= begin.min(self.counts.told) {
             return None;
@@ -61,12 +63,13 @@ impl WriteErrors {
 pub struct ErrorSeen(AtomicU64);
 
 impl ErrorSeen {
-    /// For a file that is being opened: what was told to others is not its business.
+    /// For a file that is being opened: it is not told of failures that another file was told of.
     pub fn at_open(counts: WriteErrorCounts) -> ErrorSeen {
         ErrorSeen(AtomicU64::new(counts.told))
     }
 
-    /// What a sync of this open file has to answer, which the file system answered with `result`; `counts` are those behind it.
+    /// The answer to a sync of this open file for which the file system returned `result`; `counts`
+    /// are the failures after it.
     ///
     /// # Errors
     /// That of the sync; ENOSPC or EIO for a failure that this file was not told.

@@ -1,5 +1,5 @@
-//! Names of extended attributes: ext4 and F2FS store the prefix as a number, the same in both (ext4 disk layout, "Extended
-//! Attributes").
+//! Names of extended attributes: ext4 and F2FS both store the prefix of a name as the same number
+//! (ext4 disk layout, "Extended Attributes").
 
 use crate::{Errno, FileKind};
 

@@ -1,8 +1,11 @@
-//! The requests of crate `fuser`, handed to a [`Server`].
+//! Receives the requests of crate `fuser` and hands them to a [`Server`].
 //!
-//! - A1 whatever may take blocks of the volume runs as its caller, who may have a right to those held back, or none;
-//! - A2 what the kernel writes from its cache has no caller: whoever wrote it has been told that it is written, or has written to memory, so it is
-//!   not refused as long as there are blocks. What only gives blocks back (unlink, forget, release) never needs a right.
+//! - A1 a request that may take blocks of the volume runs as its caller, who may or may not have a
+//!   right to those held back;
+//! - A2 a write from the kernel's cache has no caller. The program that wrote the data has been
+//!   told that it is written, or has written to mapped memory, so the write is not refused as long
+//!   as there are blocks. Requests that only give blocks back (unlink, forget, release) never need
+//!   a right.
 // Times of this protocol library are those of std; no clock is read here.
 #![allow(clippy::disallowed_types)]
 
@@ -35,7 +38,7 @@ const LONG_BYTES: usize = 64 << 10;
 /// Entries that a directory is asked for at a time.
 const ENTRIES: usize = 64;
 
-/// What `fuser` calls.
+/// The receiver of requests: `fuser` calls its methods.
 pub(crate) struct Adapter {
     server: Arc<Server>,
     options: Options,
@@ -78,7 +81,7 @@ impl Adapter {
         self.leaders.turn(&asked, answer);
     }
 
-    /// Who makes something with this umask.
+    /// The creator of a new inode, with this umask.
     fn maker(&self, request: &Request, umask: u32) -> Caller {
         Caller {
             umask: if self.unmasked { umask as u16 } else { 0 },
@@ -95,7 +98,8 @@ fn caller(request: &Request) -> Caller {
     }
 }
 
-/// Runs a request as its caller: what it takes of the volume's blocks, it takes by his right (A1).
+/// Runs a request as its caller: whether it may take held back blocks of the volume is decided by
+/// the caller's right (A1).
 fn as_caller<T>(request: &Request, work: impl FnOnce() -> T) -> T {
     vfs::Caller::of_process(request.uid(), request.gid(), request.pid(), groups_of).scope(work)
 }
@@ -127,7 +131,7 @@ impl Filesystem for Adapter {
         // fuse-U5.
         if self.server.vfs().fs().obeys_acls() {
             let acls = InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK;
-            // A kernel without them masks by itself, and lets nobody set an ACL.
+            // A kernel without them applies the umask itself, and allows no ACL to be set.
             self.unmasked = config.add_capabilities(acls).is_ok();
         }
         // Limits of the kernel win.
@@ -149,7 +153,7 @@ impl Filesystem for Adapter {
     }
 
     fn forget(&self, _request: &Request, ino: INodeNo, lookups: u64) {
-        // It may be one of many, of which the kernel has told at once.
+        // This forget may be one of many that the kernel sends in one request.
         self.leaders.aside(|| self.server.forget(ino.0, lookups));
     }
 
@@ -362,7 +366,7 @@ impl Filesystem for Adapter {
             }
             let cached = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
             let done = match cached {
-                // For whoever has dirtied the pages (A2).
+                // For the program that dirtied the pages (A2).
                 true => self.server.write_cached(ino.0, offset, data, kill),
                 false => as_caller(request, || {
                     let mode = open_mode(flags.0);

@@ -1,4 +1,4 @@
-//! Between the values of crate `fuser` and ours.
+//! Conversion between the values of crate `fuser` and ours.
 // Times of this protocol library are those of std; no clock is read here.
 #![allow(clippy::disallowed_types)]
 
@@ -32,8 +32,8 @@ pub(crate) fn system_time(time: WallTime) -> SystemTime {
     start.unwrap_or(UNIX_EPOCH) + Duration::from_nanos(time.nanos.into())
 }
 
-/// The time that a caller asks for. The library counts its nanoseconds from the second towards the past when that is before 1970; the
-/// kernel counts them forwards, as everybody does.
+/// The time that a caller asks for. For times before 1970 the library counts nanoseconds from the
+/// second towards the past; the kernel counts them forwards, as is usual.
 fn asked_time(time: SystemTime) -> WallTime {
     let (secs, nanos) = match time.duration_since(UNIX_EPOCH) {
         Ok(since) => (since.as_secs() as i64, since.subsec_nanos()),
@@ -93,7 +93,7 @@ pub(crate) fn fallocate_mode(mode: i32) -> Option<FallocateMode> {
     }
 }
 
-/// Attributes of a name whose inode is not told.
+/// Attributes of a name whose inode is not known.
 pub(crate) fn unknown(ino: u64, kind: FileKind) -> FileAttr {
     FileAttr {
         ino: INodeNo(ino),

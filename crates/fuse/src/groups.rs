@@ -1,4 +1,4 @@
-//! Groups of the processes of this host.
+//! The supplementary groups of the processes of this host.
 
 /// The groups that a process is in beside its own; none if it has ended, or is in another name space.
 pub(crate) fn groups_of(process: u32) -> Vec<u32> {

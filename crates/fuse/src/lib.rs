@@ -9,17 +9,22 @@
 //!
 //! Invariants:
 //!
-//! - **U1** Every inode that the kernel knows (looked up and not forgotten) or has open is pinned once: its number stays its own.
-//! - **U2** A request that panics is answered with EIO, and so is every later one: nothing is written any more, the volume stays dirty
-//!   and the next mount recovers it.
+//! - **U1** Every inode that the kernel knows (looked up and not forgotten) or has open is pinned
+//!   once, so its number is not given to another inode.
+//! - **U2** A request that panics is answered with EIO, and so is every later one: nothing is
+//!   written any more, the volume stays dirty and the next mount recovers it.
 //! - **U3** A write to a file opened with `O_SYNC` or `O_DSYNC` is answered after its sync.
-//! - **U4** A failed write of file data is told once to each descriptor that was open ([`vfs::ErrorSeen`]).
-//! - **U5** ACLs are set only where the file system obeys them, and it gets the umask then.
-//! - **U6** When a write, a truncation, an allocation or a copy by an ordinary user is answered, set-user-ID and set-group-ID of the file are gone
-//!   from the volume *and* from what the kernel keeps: a file with new content is not run with the rights of its owner (`server/attrs.rs`).
-//! - **U7** A file handle whose inode the kernel has forgotten leads to that inode as long as it is in use, and never to one of the file
-//!   system's own.
-//! - **U8** A read that begins after a direct write was answered does not find older content in the kernel's cache (`notices.rs`).
+//! - **U4** A failed write of file data is told once to each descriptor that was open
+//!   ([`vfs::ErrorSeen`]).
+//! - **U5** ACLs can be set only where the file system obeys them; such a file system gets the
+//!   umask.
+//! - **U6** When a write, a truncation, an allocation or a copy by an ordinary user is answered,
+//!   set-user-ID and set-group-ID of the file are gone from the volume *and* from what the kernel
+//!   keeps: a file with new content is not run with the rights of its owner (`server/attrs.rs`).
+//! - **U7** A file handle whose inode the kernel has forgotten leads to that inode as long as it is
+//!   in use, and never to one of the file system's own.
+//! - **U8** A read that begins after a direct write was answered does not find older content in the
+//!   kernel's cache (`notices.rs`).
 
 mod adapter;
 mod convert;

@@ -1,27 +1,36 @@
-//! What the kernel is told without being asked: attributes and pages that it keeps and that are old.
+//! Notices to the kernel that its cached attributes or pages are out of date.
 //!
-//! Pages (fuse-U8). Before the kernel sends a direct write it drops its pages of the range, and it does so again behind one that it waits for. One that a
-//! program has handed over asynchronously it does not wait for (`FUSE_ASYNC_DIO`), so a read in between leaves a page with the old content for good.
-//! So pages of the range are dropped here, after the content has changed and before the write is answered:
+//! Pages (fuse-U8). Before the kernel sends a direct write it drops its pages of the range, and it
+//! does so again after a write that it waits for. It does not wait for a write that a program has
+//! handed over asynchronously (`FUSE_ASYNC_DIO`), so a read in between would leave a page with the
+//! old content for good. Therefore pages of the range are dropped here, after the content has
+//! changed and before the write is answered:
 //!
-//! - P1 the kernel may hold pages of an inode from its first request for pages on. It is noted before the content is read, so whoever has read old
-//!   content is known when the write looks;
-//! - P2 dropping waits for pages that are being read, which needs a thread to answer. So it happens in a thread of its own, which answers the write
-//!   afterwards, and never in one that answers requests;
-//! - P3 a file that is only read and written directly has no pages, and its writes are answered at once;
-//! - P4 pages whose write-back found no room (write-W5) are dropped after the write was answered: until then they are under write-back, and
-//!   dropping would wait for that. Dropping writes pages that are dirty again, which may be refused in turn: so that is answered at once, and only then queued.
+//! - P1 the kernel may hold pages of an inode from its first request for pages on. The request is
+//!   noted before the content is read, so a write that looks afterwards knows of every reader of
+//!   old content;
+//! - P2 dropping waits for pages that are being read, which needs a thread to answer. So it happens
+//!   in a thread of its own, which answers the write afterwards, and never in one that answers
+//!   requests;
+//! - P3 a file that is only read and written directly has no pages, and its writes are answered at
+//!   once;
+//! - P4 pages whose write-back found no room (write-W5) are dropped after the write was answered:
+//!   until then they are under write-back, and dropping would wait for that. Dropping writes pages
+//!   that are dirty again, and that write may be refused in turn: it too is answered at once, and
+//!   its pages are queued only then.
 
 use crate::server::KernelCache;
 use fuser::{INodeNo, Notifier, ReplyWrite};
 use rt::{JoinHandle, Mutex, RwLock, SendError, Sender, channel_named, spawn};
 
-/// Writes whose pages are to go. A full queue would stop the threads that P2 needs; the kernel bounds what is under way.
+/// Writes whose pages are to be dropped. A full queue would stop the threads that P2 needs; the
+/// kernel bounds what is under way.
 const WAITING_MAX: usize = usize::MAX;
 /// As the offset of a range: attributes only, no pages.
 const ATTRIBUTES: i64 = -1;
 
-/// Pages that have to go: those of a direct write whose content has changed, with its answer, or those that found no room.
+/// Pages to be dropped: those of a direct write whose content has changed, with its answer, or
+/// those that found no room.
 struct Written {
     ino: INodeNo,
     offset: u64,
@@ -69,7 +78,8 @@ impl Notices {
         *self.dropper.lock() = Some(Dropper { written, thread });
     }
 
-    /// Tells nobody any more; what waits has been answered when this returns.
+    /// Ends all notices to the kernel; every write that was waiting has been answered when this
+    /// returns.
     pub fn end(&self) {
         *self.kernel.write() = None;
         if let Some(Dropper { written, thread }) = self.dropper.lock().take() {
@@ -88,7 +98,8 @@ impl Notices {
         });
     }
 
-    /// The kernel keeps no page of the range, soon: they are not what the file holds (P4). The write that was refused has been answered.
+    /// Has the kernel drop its pages of the range soon, because they differ from what the file
+    /// holds (P4). The write that was refused has been answered.
     pub fn drop_refused(&self, ino: INodeNo, offset: u64, len: usize) {
         self.drop_soon(Written {
             ino,

@@ -1,4 +1,5 @@
-//! Mount options of the front door, and those of `mount(8)`; what is neither is left to the file system.
+//! Mount options of the front door, and those of `mount(8)`; all others are left to the file
+//! system.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,34 +12,34 @@ const READ_AHEAD_BYTES: u32 = 2 << 20;
 /// A worker that waits for an fsync is lost for others, so there are many.
 const THREADS: usize = 16;
 
-/// Who may use the mount.
+/// The users that may use the mount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
-    /// Who mounted it.
+    /// The user who mounted it.
     #[default]
     Owner,
-    /// He and the superuser (`allow_root`).
+    /// The user who mounted it and the superuser (`allow_root`).
     Root,
-    /// Everybody, as far as permissions go (`allow_other`).
+    /// Every user, as far as permissions go (`allow_other`).
     All,
 }
 
 /// How to mount. Permissions are always checked by the kernel (`default_permissions`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Who may use it.
+    /// The users that may use the mount.
     pub access: Access,
     /// Nothing is changed.
     pub read_only: bool,
-    /// Device files work (`dev`); `None`: as whoever mounts it may.
+    /// Device files work (`dev`); `None`: as far as the mounting user may allow it.
     pub devices: Option<bool>,
-    /// Set-user-ID works (`suid`); `None`: as whoever mounts it may.
+    /// Set-user-ID works (`suid`); `None`: as far as the mounting user may allow it.
     pub set_ids: Option<bool>,
     /// Programs can be run (`exec`).
     pub executables: bool,
     /// Every write waits for its sync (`sync`).
     pub sync: bool,
-    /// Every change of a directory does (`dirsync`).
+    /// Every change of a directory waits for its sync (`dirsync`).
     pub dir_sync: bool,
     /// The word for access times: `relatime`, `strictatime` or `noatime`.
     pub access_times: Option<&'static str>,
@@ -80,7 +81,7 @@ impl Default for Options {
     }
 }
 
-/// An option whose value cannot be.
+/// An option whose value is not valid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownOption {
     item: String,
@@ -98,7 +99,7 @@ impl Options {
     /// Reads `key=value,...`, as `-o` takes it. Words that only `mount(8)` and the table of mounts have a use for mean nothing here.
     ///
     /// # Errors
-    /// A value that cannot be, by name.
+    /// An option with an invalid value, by name.
     pub fn parse(text: &str) -> Result<Options, UnknownOption> {
         let mut options = Options::default();
         for item in text.split(',').map(str::trim).filter(|i| !i.is_empty()) {
@@ -109,7 +110,7 @@ impl Options {
         Ok(options)
     }
 
-    /// These options with others behind them, which win.
+    /// These options, followed by others, which win.
     ///
     /// # Errors
     /// As [`Options::parse`].
@@ -128,7 +129,8 @@ impl Options {
         Ok(options)
     }
 
-    /// What differs of that which the kernel was told once and for all, by name.
+    /// The names of options that differ here and that the kernel can be told only once, at the
+    /// mount.
     pub fn fixed_difference(&self, other: &Options) -> Option<&'static str> {
         let pairs = [
             ("who may use the mount", self.access == other.access),

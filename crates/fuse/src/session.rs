@@ -1,4 +1,5 @@
-//! A mount: from the handshake with the kernel to the clean volume.
+//! A session: the life of a mount, from the handshake with the kernel to the unmounted, clean
+//! volume.
 
 use crate::adapter::Adapter;
 use crate::notices::Notices;
@@ -125,7 +126,8 @@ impl Mounted {
         self.notices.end();
         let ended = match is_gone {
             true => {
-                // Dropping it would unmount the directory, where somebody else may have mounted something by now.
+                // Dropping it would unmount the directory, where another file system may have been
+                // mounted by now.
                 std::mem::forget(running);
                 Ok(())
             }
@@ -157,7 +159,8 @@ fn read_ahead(device: Option<&str>, bytes: u32) {
     let _ = std::fs::write(file, (bytes >> 10).to_string());
 }
 
-/// `MAJOR:MINOR` of what is mounted on `dir`. Asking the directory itself would be a request that nobody answers yet.
+/// `MAJOR:MINOR` of what is mounted on `dir`. Asking the directory itself would be a request that
+/// no thread answers yet.
 fn device_of(dir: &Path) -> Option<String> {
     let dir = dir.to_str()?;
     let table = std::fs::read_to_string("/proc/self/mountinfo").ok()?;

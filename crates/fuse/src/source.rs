@@ -1,10 +1,11 @@
-//! The queue of requests that the kernel keeps for a mount.
+//! The queue of requests that the kernel keeps for a mount: whether one waits, and whether the
+//! mount is gone.
 
 use rt::RwLock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;
 
-/// Where requests come from; nowhere before the mount is served.
+/// The device of requests; none before the mount is served.
 pub(crate) struct Source(RwLock<Option<OwnedFd>>);
 
 impl Source {
@@ -12,12 +13,12 @@ impl Source {
         Source(RwLock::named("fuse source", None))
     }
 
-    /// From here.
+    /// Sets the device that requests come from.
     pub fn set(&self, device: Option<OwnedFd>) {
         *self.0.write() = device;
     }
 
-    /// True if a request waits to be read. That it cannot be found out counts as none.
+    /// True if a request waits to be read. False if that cannot be found out.
     pub fn has_more(&self) -> bool {
         self.shows(PollFlags::IN)
     }

@@ -1,4 +1,4 @@
-//! The handler of requests, driven without a kernel over the model file system.
+//! Tests of the server, driven without a kernel over the model file system.
 
 use std::sync::Arc;
 use testkit::model::ModelFs;

@@ -1,5 +1,6 @@
-//! What journal work costs a CPU core: the measurements behind `base::cost::journal`. `cargo xtask calibrate-cpu` runs it and prints table and
-//! measurement side by side. A line: name, nanoseconds of one in the fastest of the rounds.
+//! What journal work costs a CPU core: the measurements behind `base::cost::journal`. `cargo xtask
+//! calibrate-cpu` runs this bench and prints the table beside the measurement. Each line of the
+//! output holds a name and the nanoseconds of one operation in the fastest round.
 #![allow(clippy::disallowed_macros)] // No simulation runs here: printing cannot hold up a yield.
 
 use base::{BLOCK_BYTES, BlockNo, checksum};

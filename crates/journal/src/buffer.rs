@@ -1,13 +1,15 @@
 //! The buffer cache: one cache of metadata blocks for the file system, commits and checkpoints.
 //!
-//! Content is reference-counted and copied on write. So an image is *taken* by cloning a reference: a commit or a home write
-//! that holds one never sees a later change, and nobody waits for it (Linux needs frozen data and shadow waits here).
+//! Content is reference-counted and copied on write. So an image is *taken* by cloning a reference:
+//! a commit or a home write that holds a reference never sees a later change, and no handle waits
+//! for it (Linux needs frozen data and shadow waits here).
 //!
 //! - U1: a buffer of the running transaction has its content in `current`, and `current` alone.
-//! - U2: `pending` is the newest committed image that is not home; only such images go home (hazards-H5). Without a log it says
-//!   that `current` has to go home.
+//! - U2: `pending` is the newest committed image that is not home; only such images go home
+//!   (hazards-H5). In a journal without a log, `pending` says that `current` has to go home.
 //! - U3: at most one home write of a block is in flight (`writing`).
-//! - U4: a load that was overtaken by `create` or `forget` changes nothing.
+//! - U4: a load changes nothing if `create` or `forget` changed the block while the load was under
+//!   way.
 //! - U5: a block has a `rec` (`track.rs`) if and only if an image of it is pending; it waits in that transaction's checkpoint list.
 
 use crate::ring::LogPos;
@@ -17,7 +19,7 @@ use crate::words::WordMap;
 use base::{BlockNo, Bytes, Mutant, Tid, Time};
 use std::collections::BTreeMap;
 
-/// What has to be written home.
+/// The image of a block that has to be written home.
 #[derive(Clone, Debug)]
 pub(crate) enum Pending {
     /// The newest committed image.
@@ -28,7 +30,7 @@ pub(crate) enum Pending {
         /// Where the log holds the same bytes, if home can be pointed there (`home_remap.rs`).
         source: Option<LogPos>,
     },
-    /// No log: whatever is current.
+    /// The journal has no log: the current content.
     Current { kind: Kind, since: Time },
 }
 
@@ -63,7 +65,7 @@ enum Promise {
     Any,
 }
 
-/// A block changes its place in the checkpoint lists.
+/// A move of a block from one checkpoint list to another.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[must_use = "the checkpoint lists have to follow (U5)"]
 pub(crate) struct Refile {
@@ -74,7 +76,7 @@ pub(crate) struct Refile {
 #[derive(Default)]
 struct Buffer {
     current: Option<Bytes>,
-    /// `current` was read while a newer image was not home (track-D5).
+    /// `current` was read from home while a newer image was not home yet (track-D5).
     stale: bool,
     /// Ticket of the load under way.
     loading: Option<u64>,
@@ -101,19 +103,19 @@ impl Buffer {
 pub(crate) enum Look {
     /// The content.
     Hit(Bytes),
-    /// Somebody is loading it: wait.
+    /// Another task is loading the block: wait.
     Loading,
     /// The caller has to load it and say [`Cache::loaded`] with this ticket.
     Load(u64),
 }
 
-/// The cache.
+/// The buffer cache.
 pub(crate) struct Cache {
     buffers: BTreeMap<BlockNo, Buffer>,
     limit: usize,
     tracking: Tracking,
     tickets: u64,
-    /// Where the sweep goes on.
+    /// The block at which the sweep goes on.
     hand: BlockNo,
 }
 
@@ -169,7 +171,8 @@ impl Cache {
         self.sweep();
     }
 
-    /// Replaces bytes of a block whose content is here. Copies it if anybody else holds the content.
+    /// Replaces bytes of a block whose content is in the cache. Copies the content first if
+    /// anything else holds a reference to it.
     pub fn modify(&mut self, block: BlockNo, offset: usize, bytes: &[u8]) {
         let buffer = self.buffer(block);
         let content = buffer
@@ -215,7 +218,7 @@ impl Cache {
         }
         if let Tracking::On { full_first } = tracking {
             let track = buffer.track.get_or_insert_with(|| {
-                // Everything of it is home.
+                // All of the block is home.
                 Box::new(Track::new(full_first))
             });
             track.joined(buffer.current.clone().filter(|_| !buffer.stale));
@@ -340,7 +343,8 @@ impl Cache {
         Some((image, kind))
     }
 
-    /// The log block at `source` is the pending image of this block; `None`: there is none any more, the image has to be copied.
+    /// The log block at `source` holds the pending image of this block; `None`: no log block holds
+    /// it any more, and the image has to be copied.
     pub fn set_source(&mut self, block: BlockNo, at: Option<LogPos>) {
         let pending = self.buffers.get_mut(&block).map(|b| &mut b.pending);
         if let Some(Some(Pending::Committed { source, .. })) = pending {
@@ -348,7 +352,7 @@ impl Cache {
         }
     }
 
-    /// hazards-R13: the mistake that takes a block out of the running transaction.
+    /// hazards-R13: the deliberate mistake that takes a block out of the running transaction.
     pub fn leave_running(&mut self, block: BlockNo) {
         self.buffer(block).running = false;
         self.settle(block);
@@ -417,7 +421,7 @@ impl Cache {
         self.buffers.get(&block).is_some_and(|b| b.writing)
     }
 
-    /// Blocks with something pending that no transaction is working on, ascending.
+    /// Blocks with a pending image that no transaction is working on, ascending.
     pub fn write_back_list(&self) -> Vec<BlockNo> {
         let idle = |b: &Buffer| b.pending.is_some() && !b.running && b.committing.is_none();
         let list = self.buffers.iter().filter(|(_, b)| idle(b));
@@ -441,13 +445,14 @@ impl Cache {
         buffer.and_then(|b| b.current.clone())
     }
 
-    /// Takes the block for one of which `rec` is needed.
+    /// Files the block as if recovery needed `rec` of it.
     #[cfg(test)]
     pub fn misfile(&mut self, block: BlockNo, rec: Tid) {
         self.buffer(block).rec = Some(rec);
     }
 
-    /// From now on others may write the block: what is known of its content need not be true any more.
+    /// Drops the content of a clean block: from now on it may be written directly, past the
+    /// journal, and the cached content would become stale.
     pub fn drop_clean(&mut self, block: BlockNo) {
         if self.buffers.get(&block).is_some_and(Buffer::is_clean) {
             self.buffers.remove(&block);
@@ -467,7 +472,7 @@ impl Cache {
         self.buffers.len()
     }
 
-    /// Forgets what need not be known of a block any more.
+    /// Drops what is not needed of a clean block any more.
     fn settle(&mut self, block: BlockNo) {
         let Some(buffer) = self.buffers.get_mut(&block) else {
             return;
@@ -485,7 +490,8 @@ impl Cache {
         }
     }
 
-    /// Second chance: passes over a few buffers and drops clean ones that nobody read since the last time.
+    /// Second chance: passes over a few buffers and drops clean ones that were not read since the
+    /// last sweep.
     fn sweep(&mut self) {
         const STEPS_MAX: usize = 64;
         let excess = self.buffers.len().saturating_sub(self.limit);
@@ -512,7 +518,8 @@ impl Cache {
     }
 }
 
-/// The same buffer, not merely equal bytes: while a reference is held its content cannot change.
+/// Whether `a` and `b` are one buffer, not merely equal bytes: while a reference is held, the
+/// content of a buffer cannot change.
 fn same(a: &Bytes, b: &Bytes) -> bool {
     a.as_ptr() == b.as_ptr()
 }

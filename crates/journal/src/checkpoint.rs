@@ -1,9 +1,11 @@
 //! The finished transactions whose images are not all home, oldest first.
 //!
-//! - C1: a block waits in the list of the oldest finished transaction of which recovery needs a record of it (`rec`, track-D3):
-//!   where every record is a full image that is the *newest* one that logged it, JBD2's rule.
-//! - C2: the tail of the log may move to the oldest transaction that still waits for a block, not beyond (hazards-H2), and only
-//!   after a device flush that started when all earlier blocks were home.
+//! - C1: a block waits in the list of the oldest finished transaction of which recovery needs a
+//!   record of that block (`rec`, track-D3). Where every record is a full image, this is the
+//!   *newest* transaction that logged the block, as in JBD2.
+//! - C2: the tail of the log may move up to the oldest transaction that still waits for a block and
+//!   not beyond (hazards-H2), and only after a device flush that started when all earlier blocks
+//!   were home.
 
 use crate::ring::LogPos;
 use base::{BlockNo, Tid};
@@ -15,7 +17,7 @@ struct Finished {
     waiting: BTreeSet<BlockNo>,
 }
 
-/// The list.
+/// The checkpoint list: for each finished transaction the blocks that wait in it.
 #[derive(Default)]
 pub(crate) struct CheckpointList {
     finished: VecDeque<Finished>,
@@ -60,7 +62,8 @@ impl CheckpointList {
         self.trim();
     }
 
-    /// A block moves. The list of `to` is younger than that of `from`, so it is still there.
+    /// Moves a block from the list of `from` to that of `to`, which is younger and therefore still
+    /// exists.
     pub fn refile(&mut self, block: BlockNo, from: Tid, to: Tid) {
         assert!(to.gt(from), "C1: a block moves to a younger transaction");
         self.find(to).waiting.insert(block);

@@ -1,5 +1,5 @@
-//! A scheme as text, the same on the command line and among mount options: a preset, single choices, or a preset of which single
-//! choices are changed.
+//! A scheme written as text, equal on the command line and among mount options: a preset, single
+//! choices, or a preset with single choices changed.
 
 use crate::scheme::REMAP_NEEDS_BLOCKS;
 use crate::{FullFirst, Home, Order, Preset, Record, Scheme};
@@ -10,7 +10,8 @@ use std::str::FromStr;
 /// Between the choices of one scheme: `emmc+full-first=on`. A comma separates schemes and mount options.
 const SEPARATOR: char = '+';
 
-/// Choices as they come in, in any order; the last word on a key counts, a preset is the ground for all others.
+/// Choices, given in any order: of several values of a key the last counts, and a preset gives the
+/// values of all keys that are not named.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choices {
     preset: Option<Preset>,
@@ -21,7 +22,7 @@ pub struct Choices {
     commit_block: Option<bool>,
 }
 
-/// Why a text names no scheme.
+/// The reason why a text names no scheme.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChoiceError(String);
 
@@ -74,7 +75,7 @@ fn value_of<T: Copy>(key: &str, word: &str, words: Words<T>) -> Result<T, Choice
     })
 }
 
-/// The word for a value.
+/// The word for a value: the inverse of [`value_of`].
 fn word_of<T: PartialEq>(value: &T, words: Words<T>) -> &'static str {
     let found = words.iter().find(|(_, v)| v == value);
     found.map_or("?", |(word, _)| word)
@@ -106,10 +107,11 @@ impl Choices {
         Ok(true)
     }
 
-    /// What the choices amount to; without a preset they change `jbd2`. `None`: no journal.
+    /// The scheme that the choices lead to; without a preset they change `jbd2`. `None`: no
+    /// journal.
     ///
     /// # Errors
-    /// Choices that contradict each other, or that no device can do.
+    /// Choices that contradict each other, or that no device can carry out.
     pub fn scheme(&self) -> Result<Option<Scheme>, ChoiceError> {
         let refuse = |why: &str| Err(ChoiceError(why.into()));
         let Some(mut scheme) = self.preset.unwrap_or_default().scheme() else {
@@ -207,7 +209,7 @@ pub fn scheme_text(scheme: &Option<Scheme>) -> String {
     text
 }
 
-/// What turns `from` into `to`, of the same kind of record.
+/// The choices that turn `from` into `to`, which has the same kind of record.
 fn changes(from: &Scheme, to: &Scheme) -> Vec<String> {
     let mut all = Vec::new();
     let commit_block = |s: &Scheme| s.record == Record::Coalition { commit_block: true };

@@ -1,46 +1,64 @@
 //! A log on a device of its own (external journal): two devices, and no order between them.
 //!
-//! The file system with all homes lies on one device, the log with its superblock on another. Each has a volatile cache. A cut takes both at
-//! the same moment: of what was not flushed on a device it leaves any subset there, and what it leaves on one says nothing about the other. A
-//! flush, or a FUA write, makes nothing durable but on its own device. So whatever the journal concludes from "a flush came after" has to name
-//! the device; the plans stay as they are ([`plan_of`](crate::plan_of)):
+//! The file system with all homes lies on one device, the log with its superblock on another. Each
+//! device has a volatile cache. A cut takes both at the same moment: of what was not flushed on one
+//! device it leaves any subset there, and what it leaves on one says nothing about the other. A
+//! flush or a FUA write makes things durable on its own device only. So whatever the journal
+//! concludes from "a flush came after" has to name the device; the plans stay as they are
+//! ([`plan_of`](crate::plan_of)):
 //!
-//! - L1 (marks): a [`WriteMark`] counts the writes of one queue and means nothing to another. What a commit vouches for has a mark for
-//!   each device ([`Marks`]), and so has whoever waits; the two are joined only where both are one device.
-//! - L2 (commit; journal-commit-K1, journal-commit-F2): the record is sent when the ordered data is flushed on the device of homes, and the log blocks before it
-//!   on that of the log. Both flushes start when all of it has completed, beside each other, and both have ended before the record is
-//!   sent. One that has nothing to cover is not sent (hazards-H19). With `flush-ahead` the flush is that of the device of homes alone: the log
-//!   blocks come behind it, non-volatile at completion and in their order on their own device (journal-commit-F4), which is all that order is needed for.
-//! - L3 (fsync; sync-F4): a commit is acknowledged when its record is durable on the device of the log; the marks that callers bring
-//!   ([`Journal::commit_covering`](crate::Journal::commit_covering)) are of the device of homes, and are flushed there. An fsync that needs a
-//!   commit reaches both devices, one of data that was overwritten in place only that of homes.
-//! - L4 (home; home-M1): an image goes home when its transaction is published, and that is when its record is durable on the device of
-//!   the log. So no cut leaves a home write on one device whose transaction is missing on the other.
-//! - L5 (tail; home-M2, journal-checkpoint-C2): the superblock of the log names a later beginning when the home writes before it are durable on the device of homes;
-//!   log blocks before it are used again when that superblock is durable on the device of the log. What the flush of a commit has not covered
-//!   there waits: the tail then moves with a later commit, or with the flush of who needs room.
-//! - L6 (revoke; hazards-H6, hazards-H18): a freed block gets another owner when the transaction that freed it is committed: its revoke record is durable
-//!   on the device of the log before anything of the new owner is sent to that of homes. Data whose image the log may hold goes
-//!   there directly only behind a tail that is durable (track-D6).
-//! - L7 (recovery; journal-replay-P3, journal-replay-P7): what was read from the log may lie in the cache of its device, because a process died and not the power. journal-replay-P7 flushes the
-//!   device of the log before the first home write, and no flush of the homes stands in for that. The device of homes is flushed before the
-//!   log is marked clean. An empty log that was read is made durable by its reader in the same way
+//! - L1 (marks): a [`WriteMark`] counts the writes of one queue and means nothing to another. What
+//!   a commit vouches for has a mark for each device ([`Marks`]), and so has every waiter; the two
+//!   marks are joined only where both are one device.
+//! - L2 (commit; journal-commit-K1, journal-commit-F2): the record is sent when the ordered data is
+//!   flushed on the device of homes, and the log blocks before the record are flushed on that of
+//!   the log. Both flushes start when all these writes have completed, run beside each other, and
+//!   have both ended before the record is sent. A flush that has nothing to cover is not sent
+//!   (hazards-H19). With `flush-ahead` only the device of homes is flushed: the log blocks follow
+//!   the flush, non-volatile at completion and in order on their own device (journal-commit-F4),
+//!   and no other order is needed.
+//! - L3 (fsync; sync-F4): a commit is acknowledged when its record is durable on the device of the
+//!   log; the marks that callers bring
+//!   ([`Journal::commit_covering`](crate::Journal::commit_covering)) are of the device of homes,
+//!   and are flushed there. An fsync that needs a commit reaches both devices; an fsync of data
+//!   that was overwritten in place reaches only that of homes.
+//! - L4 (home; home-M1): an image goes home when its transaction is published, which happens when
+//!   its record is durable on the device of the log. So no cut leaves a home write on one device
+//!   whose transaction is missing on the other.
+//! - L5 (tail; home-M2, journal-checkpoint-C2): the superblock of the log names a later beginning
+//!   when the home writes before it are durable on the device of homes; log blocks before it are
+//!   used again when that superblock is durable on the device of the log. If the flush of a commit
+//!   has not covered the home writes, the tail stays: it moves with a later commit, or with the
+//!   flush of a task that needs log space.
+//! - L6 (revoke; hazards-H6, hazards-H18): a freed block gets another owner when the transaction
+//!   that freed it is committed: its revoke record is durable on the device of the log before any
+//!   write of the new owner is sent to that of homes. File data whose image the log may hold is
+//!   written home directly only when a tail past that image is durable (track-D6).
+//! - L7 (recovery; journal-replay-P3, journal-replay-P7): what was read from the log may lie only
+//!   in the cache of its device, because the process died and not the power. journal-replay-P7
+//!   flushes the device of the log before the first home write, and a flush of the device of homes
+//!   does not replace that. The device of homes is flushed before the log is marked clean. The
+//!   reader of an empty log makes it durable in the same way
 //!   ([`CleanLog::make_durable`](crate::CleanLog::make_durable)).
-//! - L8 (needs_recovery; ext4-mount-M1): the file system says on the device of homes that it may need recovery, durably, before the log
-//!   begins, and takes that back when the log is empty, durably. So no cut leaves a volume that was unmounted beside a log with transactions:
-//!   where both are found they are of different times, and neither is touched.
-//! - L9 (errors): what ended a journal is left in the log (`s_errno`), as far as its device still takes that, and stays there until the log
-//!   is marked clean. By then the superblock of the file system, in which the next mount has noted the error with its first transaction, is
-//!   home. A log whose device is dead leaves needs_recovery on the device of homes: nobody mistakes that volume for whole.
-//! - L10 (who belongs to whom): the volume names the UUID of its log, and a log that is written names one user, this volume. Both devices
-//!   are opened by one process alone. Without its log a volume is written by nobody.
+//! - L8 (needs_recovery; ext4-mount-M1): the file system says on the device of homes that it may
+//!   need recovery, durably, before the log begins, and takes that back, durably, when the log is
+//!   empty. So no cut leaves an unmounted volume beside a log with transactions: where both are
+//!   found they come from different times, and neither is touched.
+//! - L9 (errors): the error that ended a journal is left in the log (`s_errno`), as far as the
+//!   device of the log still takes that, and stays there until the log is marked clean. By then the
+//!   superblock of the file system, in which the next mount has noted the error with its first
+//!   transaction, is home. A log whose device is dead leaves needs_recovery on the device of homes,
+//!   so that volume is not mistaken for a clean one.
+//! - L10 (pairing): the volume names the UUID of its log, and a log that is written names one user,
+//!   this volume. Both devices are opened by one process alone. A volume is never written without
+//!   its log.
 //!
 //! What rests on the order of one device is refused by name ([`refusal`]).
 
 use crate::{Home, Order, Scheme};
 use block::WriteMark;
 
-/// Where something was written.
+/// The device that something was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Device {
     /// Homes: metadata and data of the file system.
@@ -49,7 +67,7 @@ pub(crate) enum Device {
     Log,
 }
 
-/// What has to be flushed, by device (L1).
+/// The writes that have to be flushed, by device (L1).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
     /// On the device of homes.
@@ -75,7 +93,7 @@ impl Marks {
     }
 }
 
-/// Why a scheme cannot have its log on a device of its own; `None`: it can.
+/// The reason why a scheme cannot have its log on a device of its own; `None`: it can.
 pub(crate) fn refusal(scheme: &Scheme) -> Option<String> {
     let why = if let Home::Remap { .. } = scheme.home {
         "home=remap points homes at pages of the log, which a device can do with its own pages only"

@@ -1,4 +1,4 @@
-//! Errors of the journal, and the failure that is latched first.
+//! Errors of the journal, and the latch that keeps the first failure.
 
 use block::{DevError, DevErrorKind};
 use ondisk::Corrupt;
@@ -17,7 +17,7 @@ pub struct Failure {
     pub power_lost: bool,
 }
 
-/// Why a journal refuses.
+/// The reason why a journal refuses an operation.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum JournalError {
     /// A device request failed.

@@ -148,7 +148,7 @@ impl<'j> Handle<'j> {
         Ok(())
     }
 
-    /// A journaled data block was freed (`data=journal`); the same as [`Handle::forget`].
+    /// A journaled data block was freed (`data=journal`): does what [`Handle::forget`] does.
     ///
     /// # Errors
     /// As [`Handle::forget`].
@@ -199,7 +199,7 @@ impl<'j> Handle<'j> {
                 other => other,
             }
         };
-        // Without a log, or after an abort, nobody else would wait for it.
+        // Without a log, or after an abort, no commit waits for this data.
         let waited = data.wait().map_err(JournalError::from);
         refused.and(waited)
     }

@@ -1,14 +1,20 @@
 //! Writing committed images home, and moving the tail of the log behind them.
 //!
 //! - M1: only committed images go home (hazards-H5); without a log, current ones.
-//! - M2: the tail moves when the images are home and durable: written with FUA, or followed by a flush that *started* when they had
-//!   completed; and the superblock that names the new tail is durable before the log blocks behind it are free (hazards-H2). Homes and log may lie on two
-//!   devices, each with a flush of its own (devices-L5).
-//! - M3: every home write of a running journal that is none by REMAP (`home_remap.rs`) passes `write_home_batch`, so that those of deltas leave each byte old or new (hazards-H1). It
-//!   writes the committed image of blocks that a transaction is working on, too: hot blocks hold no tail back for ever.
-//! - M4: `copy-reliable` takes FUA where a FUA write is a reliable write ([`blockdev::Caps::writes_old_or_new`]). Where it promises nothing about a cut inside of it (a
-//!   file of a host, where it is a write and a flush), deltas live by full-first anyway (track-D2: `home_is_safe` is false there, and `full-first=off` is refused), full
-//!   images need nothing of home (journal-checkpoint-C1), and durable the home write becomes as with `copy`: by one flush for all of them before the tail moves (M2).
+//! - M2: the tail moves when the images are home and durable: written with FUA, or followed by a
+//!   flush that *started* when they had completed; and the superblock that names the new tail is
+//!   durable before the log blocks before that tail are free (hazards-H2). Homes and log may lie on
+//!   two devices, each with a flush of its own (devices-L5).
+//! - M3: every home write of a running journal, except by REMAP (`home_remap.rs`), passes
+//!   `write_home_batch`, so that home writes of blocks with deltas leave each byte old or new
+//!   (hazards-H1). It also writes the committed image of blocks that a transaction is working on,
+//!   so that a block changed all the time does not hold the tail back for ever.
+//! - M4: `copy-reliable` takes FUA where a FUA write is a reliable write
+//!   ([`blockdev::Caps::writes_old_or_new`]). On a device whose FUA promises nothing about a cut
+//!   inside the write (a file of a host, where FUA is a write and a flush) it writes as `copy`
+//!   does, and one flush for all home writes makes them durable before the tail moves (M2). That is
+//!   safe: deltas are then protected by full-first (track-D2: `home_is_safe` is false there, and
+//!   `full-first=off` is refused), and full images need nothing of home (journal-checkpoint-C1).
 
 use crate::inner::{Inner, Log};
 use crate::ring::LogPos;
@@ -20,7 +26,7 @@ use base::{BlockNo, Bytes, Mutant, Tid};
 const BATCH: usize = 64;
 
 impl Inner {
-    /// Frees about one largest transaction's worth of log. Whoever needs space does it.
+    /// Frees about one largest transaction's worth of log. The task that needs space calls it.
     pub fn make_room(&self, log: &Log) -> Result<(), JournalError> {
         let _home = self.home.lock();
         let blocks = {
@@ -49,7 +55,8 @@ impl Inner {
         self.advance_tail(log)
     }
 
-    /// Writes home what no transaction is working on. The caller holds `home`.
+    /// Writes home all pending images of blocks that no transaction is working on. The caller holds
+    /// `home`.
     pub fn write_home_all(&self) -> Result<(), JournalError> {
         let blocks = self.lock()?.cache.write_back_list();
         self.write_home(&blocks)
@@ -57,7 +64,8 @@ impl Inner {
 
     /// Writes the pending images of these blocks home. The caller holds `home`.
     pub fn write_home(&self, blocks: &[BlockNo]) -> Result<(), JournalError> {
-        // What is left of a list that ends early counts as on its way: nobody may wait for it.
+        // A list that fails leaves its remaining blocks marked as under way. `fail` ends the
+        // journal, so no task waits for them.
         let rest = self
             .remap_home(blocks)
             .map_err(|e| self.fail(e, "REMAP of committed blocks"))?;
@@ -70,10 +78,11 @@ impl Inner {
         Ok(())
     }
 
-    /// M3: every home write but a REMAP comes by here.
+    /// M3: every home write except a REMAP is made here.
     fn write_home_batch(&self, chunk: &[BlockNo]) -> Result<(), JournalError> {
         let reliable = self.writes_home_reliably();
-        // hazards-H1: where nothing but FUA keeps a home write from leaving garbage.
+        // hazards-H1: the mutant drops FUA where nothing else keeps a home write from leaving
+        // garbage.
         let fua = reliable && (self.full_first || !rt::mutant(Mutant::NormalHomeWrite));
         let size = self.block_size;
         let mut plug = self.queue.plug();
@@ -86,7 +95,7 @@ impl Inner {
                 };
                 let sent = self.home_image(&state, block, &image);
                 images.push((block, image));
-                // hazards-H2: it passes for written.
+                // hazards-H2: the mutant takes the image for written.
                 if self.log.is_some() && rt::mutant(Mutant::TailEarly) {
                     continue;
                 }
@@ -119,7 +128,7 @@ impl Inner {
             && self.queue.caps().writes_old_or_new()
     }
 
-    /// The image to write (M1), or the running one if a test asked for that mistake.
+    /// The image to write (M1), or the running one for the mutant that makes this mistake.
     fn home_image(&self, state: &State, block: BlockNo, image: &Bytes) -> Bytes {
         match state.cache.uncommitted(block) {
             // hazards-H5.

@@ -1,49 +1,62 @@
 //! `home=remap`: committed images come home without a copy (JFTL, 3.1). The device points the home address at the page that holds the
 //! image in the log.
 //!
-//! When a transaction is durable and published, the commit task sends one REMAP for all of its blocks that can be remapped: its *list*.
-//! An fsync does not wait for that; the next commit does. A checkpoint that comes before it sends the REMAP in its place. What
-//! is not on the list is written home by an ordinary checkpoint (`home.rs`).
+//! When a transaction is durable and published, the commit task sends one REMAP for all of its
+//! blocks that can be remapped: its *list*. An fsync does not wait for the REMAP; the next commit
+//! does. A checkpoint that comes before the commit task sends the REMAP in its place. Blocks that
+//! are not on the list are written home by an ordinary checkpoint (`home.rs`).
 //!
 //! # What is on a list
 //!
 //! The blocks of the transaction whose newest committed image is the one it has logged, less
 //!
 //! - escaped ones: the log does not hold the bytes of home (X2, hazards-R9);
-//! - those that it has freed itself, which have no image in it, and those freed by any transaction that is published (X3, hazards-R12);
+//! - those that the transaction has itself freed, which have no image in it, and those freed by any
+//!   transaction that is published (X3, hazards-R12);
 //! - those with an older home write on its way (X5, hazards-R10);
 //! - blocks of zeros, where the log's addresses are cleared (X7);
 //! - all of them, where home or log block does not lie on the device's granule.
 //!
 //! # Why it is right
 //!
-//! - X1: a list is built from `pending`, and publishing sets that (buffer-U2): so what comes home is committed and durable in the log, and it is
-//!   the newest committed image. That a handle has changed the block since is no obstacle: the change is in
-//!   `current`, belongs to the running transaction and stays there (buffer-U1). So a REMAP takes no block out of a transaction (hazards-R13).
-//!   The log has an image that nobody changes, as `frozen data` of JBD2.
+//! - X1: a list is built from `pending`, and publishing sets `pending` (buffer-U2): so what comes
+//!   home is committed and durable in the log, and it is the newest committed image. A change that
+//!   a handle has made to the block since is no obstacle: it is in `current`, belongs to the
+//!   running transaction and stays there (buffer-U1). So a REMAP takes no block out of a
+//!   transaction (hazards-R13). The image in the log never changes, like the `frozen data` of JBD2.
 //! - X2: the bytes of the log block at `source` are the bytes of the image: the image was logged there without an escape.
-//! - X3: a block that a transaction frees is pending until that transaction is published, and then no more; publishing waits for a REMAP
-//!   that is on its way, as for any home write. Only then may the block be used again (hazards-H18) or discarded. So no REMAP hits
-//!   what a block holds for its next owner, and none comes behind its discard (hazards-R12, hazards-R14).
-//! - X4: while a block is on a list, or its REMAP is on its way, it waits in the checkpoint list of the transaction that logged it. So the
-//!   tail is not behind that transaction, and nobody writes another image to the log block before the REMAP is complete (hazards-R25). A block
-//!   that is logged again leaves that list when its next transaction is published: by then no REMAP of the older image can be on its
-//!   way, for only the transaction published last has sources, and the commit task is done with its list before it commits another.
-//! - X5: at most one home write of a block is on its way, and a REMAP is one (buffer-U3); whoever writes home holds `home`. So no two of
-//!   them overtake each other (hazards-R10).
-//! - X6: a block leaves the checkpoint list when its REMAP has succeeded. If the device refuses a list, nothing of it has happened: its
-//!   blocks stay pending without a source, and a checkpoint writes them (hazards-R24). A REMAP is volatile as a cached write is, and
-//!   counts as one in the marks of the queue: the tail moves only after a flush that started later (home-M2). Until then the log has all images:
-//!   a cut leaves all of a list's homes old, or all new (remap-S4), and recovery makes them new again, which changes nothing where they are.
-//! - X7: [`RemapMode::Share`] leaves the log as it was: any program recovers it. [`RemapMode::Move`] clears the log blocks, which read as
-//!   zeros afterwards, and a program that does not know takes them for damage or for images (hazards-R1). Therefore such a log carries a
-//!   feature that keeps it out, from before its first record on until it is empty. What recovery then finds in a log block whose tag
-//!   is of a plain image, neither escaped nor flagged as an image of zeros, is the image, or zeros: then its pair was carried
-//!   out, and in the same moment its home got the image. Both hold for each pair alone, so it does not matter into how many
-//!   batches a list was cut, or which of several volatile batches a cut has kept. Behind that, home may hold a later image, whose transaction
-//!   is in the log with a later tag, or belong to a new owner, whose predecessor is revoked: in both cases recovery does not look at this
-//!   tag (journal-replay-P1, and the newest counts).
-//! - When the tail has passed and the log block gets something else, home keeps its page: that is the device's business (hazards-R20).
+//! - X3: a block that a transaction frees is pending until that transaction is published, and no
+//!   longer; publishing waits for a REMAP that is under way, as for any home write. Only then may
+//!   the block be used again (hazards-H18) or discarded. So no REMAP hits the content that the next
+//!   owner of a block wrote, and none follows the discard of its block (hazards-R12, hazards-R14).
+//! - X4: while a block is on a list, or its REMAP is under way, it waits in the checkpoint list of
+//!   the transaction that logged it. So the tail has not passed that transaction, and no other
+//!   image is written to the log block before the REMAP is complete (hazards-R25). A block that is
+//!   logged again leaves that list when its next transaction is published: by then no REMAP of the
+//!   older image can be under way, for only the transaction published last has sources, and the
+//!   commit task is done with its list before it commits another.
+//! - X5: at most one home write of a block is under way, and a REMAP is one (buffer-U3); a task
+//!   that writes home holds `home`. So no two of them overtake each other (hazards-R10).
+//! - X6: a block leaves the checkpoint list when its REMAP has succeeded. If the device refuses a
+//!   list, it has carried out none of it: the blocks stay pending without a source, and a
+//!   checkpoint writes them (hazards-R24). A REMAP is volatile as a cached write is, and counts as
+//!   one in the marks of the queue: the tail moves only after a flush that started later (home-M2).
+//!   Until then the log has all images: a cut leaves all of a list's homes old, or all new
+//!   (remap-S4), and recovery makes them new again, which changes nothing where they are new
+//!   already.
+//! - X7: [`RemapMode::Share`] leaves the log as it was: any program recovers it.
+//!   [`RemapMode::Move`] clears the log blocks, which read as zeros afterwards, and a program that
+//!   does not know the mode takes the zeros for damage or for images (hazards-R1). Therefore such a
+//!   log carries a feature that keeps other programs out, from before its first record on until the
+//!   log is empty. In a log block whose tag is of a plain image, neither escaped nor flagged as an
+//!   image of zeros, recovery finds either the image or zeros. Zeros mean that its pair was carried
+//!   out, and that its home got the image in the same moment. Both hold for each pair alone, so it
+//!   does not matter into how many batches a list was cut, or which of several volatile batches a
+//!   cut has kept. After that, home may hold a later image, whose transaction is in the log with a
+//!   later tag, or belong to a new owner, after the old one was revoked: in both cases recovery
+//!   does not look at this tag (journal-replay-P1; the newest tag counts).
+//! - When the tail has passed and the log block is written again, home keeps its page: the device
+//!   guarantees that (hazards-R20).
 
 use crate::commit::Job;
 use crate::inner::{Inner, Log};
@@ -128,7 +141,7 @@ impl Inner {
         Ok(rest)
     }
 
-    /// X1 to X5: what of `blocks` can be remapped now, and what cannot.
+    /// Divides `blocks` into those that can be remapped now (X1 to X5) and the others.
     fn list(
         &self,
         log: &Log,
@@ -156,7 +169,7 @@ impl Inner {
         Ok((list, rest))
     }
 
-    /// Sends one REMAP. Answers what has to be written instead.
+    /// Sends one REMAP. Answers the blocks that have to be written instead.
     fn remap_batch(&self, mode: RemapMode, batch: &[Listed]) -> Result<Vec<BlockNo>, JournalError> {
         let pair = |l: &Listed| self.remap_pair(l.block, l.source);
         let remap = Remap {
@@ -196,14 +209,14 @@ impl Inner {
         RemapPair::new(size.lba(home), size.lba(source), size.bytes())
     }
 
-    /// X1: nothing but the image that came home is clean now.
+    /// X1: only the image that came home becomes clean; later changes of the block stay.
     fn remapped(&self, state: &mut State, listed: &Listed) {
         let running = state.running.as_mut();
         let running = running.filter(|r| !r.locked && r.blocks.contains_key(&listed.block));
         if let Some(running) = running
             && rt::mutant(Mutant::CleanRedirtied)
         {
-            // hazards-R13: as published, the buffer is set clean.
+            // hazards-R13: the published scheme sets the buffer clean here.
             running.blocks.remove(&listed.block);
             state.cache.leave_running(listed.block);
         }
@@ -212,7 +225,7 @@ impl Inner {
         }
     }
 
-    /// Keeps in mind who has freed what was remapped.
+    /// Records which transaction freed a block that was remapped (for mutants only).
     pub fn note_freed(&self, state: &mut State, tid: Tid, forgotten: &BTreeSet<BlockNo>) {
         if rt::MUTANTS {
             for block in forgotten {
@@ -223,7 +236,8 @@ impl Inner {
         }
     }
 
-    /// The mistakes hazards-R25 and hazards-R12: a list is used once more, later.
+    /// The deliberate mistakes hazards-R25 and hazards-R12: the pairs of an old list are sent once
+    /// more, later.
     fn use_again(&self, log: &Log) -> Result<(), JournalError> {
         if !rt::MUTANTS {
             return Ok(());

@@ -1,4 +1,5 @@
-//! What handles and tasks of one journal share: the lock, its condition variables, admission, loading.
+//! The state that the handles and tasks of one journal share: its lock and condition variables, the
+//! admission of handles, the loading of blocks.
 
 use crate::adapt::Adapt;
 use crate::buffer::Look;
@@ -25,7 +26,7 @@ pub(crate) struct Log {
     pub superblock: Mutex<LogSuper>,
 }
 
-/// See the module.
+/// The state that handles and tasks share (see the head of this file).
 pub(crate) struct Inner {
     /// Of the device of homes.
     pub queue: Arc<Queue>,
@@ -47,7 +48,7 @@ pub(crate) struct Inner {
     pub buffers: Condvar,
     /// The cost model of `order=adaptive`. Locked for a moment, under no other lock.
     pub adapt: Option<Mutex<Adapt>>,
-    /// Held by whoever writes home. Home writes of one block must not overtake each other.
+    /// Held by the task that writes home. Home writes of one block must not overtake each other.
     pub home: Mutex<()>,
     /// A handle was dropped in the middle of its work (hazards-H21). `Drop` may not lock.
     pub dropped: AtomicBool,
@@ -63,7 +64,8 @@ impl Inner {
         Ok(state)
     }
 
-    /// The same for a handle, which books what it waited for the lock, and pays for the hand-over if it had to.
+    /// As [`lock`](Self::lock), for a handle: also books the time waited for the lock, and charges
+    /// the hand-over if it had to wait.
     pub fn lock_for_handle(&self) -> Result<MutexGuard<'_, State>, JournalError> {
         let mut state = self.lock_booked();
         self.check(&mut state)?;
@@ -107,11 +109,11 @@ impl Inner {
 
     /// Waits on one of the condition variables; also ends at a power cut, which the next [`check`](Inner::check) sees.
     pub fn sleep(&self, on: &Condvar, state: &mut MutexGuard<'_, State>) {
-        // The error says nothing that the latch does not say.
+        // The error of the wait is ignored: the latch reports the same.
         let _ = on.wait_powered(state);
     }
 
-    /// Keeps the first failure and wakes everybody.
+    /// Keeps the first failure and wakes all waiters.
     pub fn latch(&self, state: &mut State, failure: Failure) {
         if state.failure.is_none() {
             state.failure = Some(Arc::new(failure));
@@ -214,7 +216,9 @@ impl Inner {
         self.load_if(block, |_| false)
     }
 
-    /// The same to look only, which goes on when the journal has ended: memory has what was known last. Without power nothing goes on.
+    /// The content of `block`, for reading only. Unlike [`load`](Self::load) it also works after
+    /// the journal has ended, because memory still has the last known content; but not without
+    /// power.
     pub fn look(&self, block: BlockNo) -> Result<Bytes, JournalError> {
         let ended = |e: &JournalError| !e.is_power_lost();
         self.load_if(block, ended).map(|(_, bytes)| bytes)
@@ -251,7 +255,8 @@ impl Inner {
         }
     }
 
-    /// A failed read is the caller's business, unless the device has no power.
+    /// A failed read is reported to the caller and does not end the journal, unless the device has
+    /// no power.
     fn read_failed(&self, state: &mut State, error: JournalError) -> JournalError {
         if error.is_power_lost() {
             self.latch(state, error.to_failure("read of metadata"));

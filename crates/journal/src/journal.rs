@@ -1,4 +1,4 @@
-//! The journal as the file system sees it.
+//! The journal as the file system sees it: handles, commits, fsync, checkpoints, abort.
 
 use crate::adapt::Adapt;
 use crate::buffer::{Cache, Tracking};
@@ -33,7 +33,8 @@ fn adaptive(queue: &Queue, options: &Options) -> Option<Mutex<Adapt>> {
 }
 
 impl Journal {
-    /// The same handles above no log: changed metadata stays in the cache until [`Journal::sync_home`], write-back, or the end.
+    /// A journal whose handles have no log below them: changed metadata stays in the cache until
+    /// [`Journal::sync_home`], write-back, or the end.
     pub fn without_log(queue: Arc<Queue>, options: Options) -> Arc<Journal> {
         Journal::run(Journal::inner(queue, None, None, Tid(1), options))
     }
@@ -185,8 +186,9 @@ impl Journal {
         self.inner.state.lock().running.as_ref().map(|r| r.tid)
     }
 
-    /// The newest transaction that may hold a change of the past: the running one, else the one being committed, else the
-    /// newest durable one. Who knows nothing of a block's past waits for this one (as Linux does for an inode it reads).
+    /// The newest transaction that may hold a change of the past: the running one, else the one
+    /// being committed, else the newest durable one. A caller that does not know when a block was
+    /// last changed waits for this one (as Linux does for an inode that it reads).
     pub fn newest_tid(&self) -> Tid {
         let state = self.inner.state.lock();
         let running = state.running.as_ref().map(|r| r.tid);
@@ -221,8 +223,9 @@ impl Journal {
         Ok(())
     }
 
-    /// The same for a caller who also needs `mark` flushed: if the commit sends a flush, it covers the mark where it still can. No
-    /// promise: the flush of a commit under way may have begun before (hazards-H17), so the caller looks afterwards.
+    /// As [`Journal::commit`], for a caller that also needs `mark` flushed: if the commit sends a
+    /// flush, it covers the mark where it still can. This is no promise: the flush of a commit
+    /// under way may have begun before (hazards-H17), so the caller checks the mark afterwards.
     ///
     /// # Errors
     /// As [`Journal::commit`].
@@ -234,9 +237,10 @@ impl Journal {
         self.commit(tid)
     }
 
-    /// The first blocks among `len` from `start` on, neighbours, whose content the log may still hold as file data: replaying it would undo what
-    /// is written to them behind the journal's back (track-D6), and home may be older. They are written with
-    /// [`Handle::write_journaled_data`], read with [`Journal::read`], and given up with [`Handle::revoke_data`].
+    /// The first run of neighbours among the `len` blocks from `start` on whose content the log may
+    /// still hold as file data. Writing these blocks directly would be undone by replay (track-D6),
+    /// and home may be older than the log. They are written with [`Handle::write_journaled_data`],
+    /// read with [`Journal::read`], and given up with [`Handle::revoke_data`].
     pub fn data_in_log(&self, start: BlockNo, len: u32) -> Option<(BlockNo, u32)> {
         self.inner.log.as_ref()?;
         self.inner.state.lock().logged_data.first_of(start, len)
@@ -268,9 +272,11 @@ impl Journal {
         path
     }
 
-    /// Data of an fsync that is about to wait for transaction `tid`, held back ([`DataPath::WithLog`]) and not added by a handle, because
-    /// nothing in `tid` depends on it: it goes along ahead of the record of `tid` if that still runs, and if it cannot be written the
-    /// commit goes on without it. The caller looks afterwards what became of it.
+    /// Takes over data of an fsync that is about to wait for transaction `tid`. The data is held
+    /// back ([`DataPath::WithLog`]) and was not added by a handle, because nothing in `tid` depends
+    /// on it. If `tid` still runs, the data goes ahead of its record in the same command; if the
+    /// data cannot be written, the commit goes on without it. The caller checks the outcome
+    /// afterwards.
     pub fn lead(&self, tid: Tid, data: Batch) {
         let mut state = self.inner.state.lock();
         let running = state.running.as_mut().filter(|r| r.tid == tid);
@@ -338,7 +344,8 @@ impl Journal {
         self.inner.latch(&mut self.inner.state.lock(), failure);
     }
 
-    /// The same, as if the power were gone: no error is left in the log for the next mount.
+    /// As [`abort`](Self::abort), but as if the power were gone: no error is left in the log for
+    /// the next mount.
     pub fn cut_off(&self, why: impl Into<String>) {
         let failure = Failure {
             why: why.into(),
@@ -356,14 +363,14 @@ impl Journal {
         self.inner.write_home_all()
     }
 
-    /// The same, by the name that tests of this crate use.
+    /// [`write_back`](Self::write_back), by the name that tests of this crate use.
     #[cfg(test)]
     pub(crate) fn write_back_now(&self) -> Result<(), JournalError> {
         self.write_back()
     }
 
-    /// Without a log: the blocks that changed and were not written home, for somebody else to bring them there. The journal is of no use
-    /// afterwards but to be aborted.
+    /// The blocks of a journal without a log that changed and were not written home, so that the
+    /// caller can write them. Afterwards the journal can only be aborted.
     pub fn unwritten(&self) -> Vec<(BlockNo, Bytes)> {
         let mut state = self.inner.state.lock();
         let blocks = state.cache.write_back_list();

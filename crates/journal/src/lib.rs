@@ -13,14 +13,17 @@
 //!                                                     tail moves on  <-----  flush
 //! ```
 //!
-//! A log is opened with [`open`]: the answer says whether it must be recovered first, and only a [`CleanLog`] can
-//! be started. Preset [`Preset::None`] keeps the same handles above no log at all ([`Journal::without_log`]).
+//! A log is opened with [`open`]: the answer says whether it must be recovered first, and only a
+//! [`CleanLog`] can be started. With preset [`Preset::None`] handles work as
+//! always, but there is no log below them ([`Journal::without_log`]).
 //!
-//! The log may lie on a device of its own: `devices.rs` says what then holds.
+//! The log may lie on a device of its own: `devices.rs` says which rules hold then.
 //!
 //! Rules of the crate:
-//! - Nobody waits for log space or for a commit with the state locked; every wait loop tests the abort latch.
-//! - The first failure is latched: from then on everything but reading answers [`JournalError::Aborted`] with it.
+//! - No task waits for log space or for a commit with the state locked; every wait loop tests the
+//!   abort latch.
+//! - The first failure is latched: from then on everything but reading answers
+//!   [`JournalError::Aborted`] with it.
 //! - Lock order: checkpoint -> superblock -> state. No lock but `state` is taken by handles.
 
 mod adapt;

@@ -1,17 +1,23 @@
 //! The journal superblock of a log that may be used, as opposed to the untrusted bytes on the medium.
 //!
-//! - J1: it is written whole with FUA, so that on a device with reliable writes it is old or new, never garbage; everything
-//!   that changes lies in its first sector, its checksum too.
-//! - J2: whoever moves `s_start` has made durable that everything before it is home (hazards-H2).
-//! - J3: the feature COALITION is set in every superblock that names a log with coalition blocks, and in no superblock of an
-//!   empty log: other programs refuse the first and accept the second. So is REMAP_MOVE in every one that names a log whose images
-//!   may have been moved home.
-//! - J4: so a write that is cut between any two sectors of 512 bytes leaves the old superblock or the new one: the sectors behind the first
-//!   are the same in both. That is all that the format needs (JBD2 on Linux relies on it as well), and no atomic KiB. Who writes the
-//!   superblock is durable with what the old one leads to and with what the new one does (J2, hazards-H11), so either will do. A device that may leave
-//!   garbage in a sector that it was writing, FUA or not (neither `reliable_granule` nor `tear_granule` nor `atomic_write_bytes` in
-//!   its `Caps`), is not enough: there is one copy. Its magic number and its checksum tell, and the mount is refused by name; where
-//!   the log began nobody knows then, so nothing can be made up in its place.
+//! - J1: the superblock is written whole with FUA, so that on a device with reliable writes it is
+//!   old or new, never garbage; everything that changes lies in its first sector, including its
+//!   checksum.
+//! - J2: code that moves `s_start` has first made durable that everything before it is home
+//!   (hazards-H2).
+//! - J3: the feature COALITION is set in every superblock that names a log with coalition blocks,
+//!   and in no superblock of an empty log: other programs refuse the first and accept the second.
+//!   REMAP_MOVE is likewise set in every superblock that names a log whose images may have been
+//!   moved home, and in none of an empty log.
+//! - J4: by J1 a write that is cut between any two sectors of 512 bytes leaves the old superblock
+//!   or the new one, because the sectors after the first are the same in both. The format needs no
+//!   more than that, and no atomic KiB (JBD2 on Linux relies on it as well). Either superblock will
+//!   do: when the new one is written, what the old one leads to and what the new one leads to are
+//!   both durable (J2, hazards-H11). A device that may leave garbage in a sector that it was
+//!   writing, FUA or not (neither `reliable_granule` nor `tear_granule` nor `atomic_write_bytes` in
+//!   its `Caps`), is not enough, because there is one copy. Magic number and checksum then show the
+//!   damage, and the mount is refused by name; where the log began is lost, so nothing can be
+//!   reconstructed.
 
 use crate::{JournalError, LogBlock, LogPlace};
 use base::{Bytes, Tid};
@@ -121,8 +127,8 @@ impl LogSuper {
         self.sb.set_incompat(new);
     }
 
-    /// J3. Announces coalition blocks: before the first one is in the log, and in the same write that makes the log non-empty.
-    /// Only a clean log loses the feature again, in the write that makes it clean.
+    /// J3. Announces coalition blocks before the first one is in the log, in the same write that
+    /// makes the log non-empty. The feature is cleared only in the write that marks the log clean.
     pub fn set_coalition_feature(&mut self) {
         let new = self.sb.incompat() | JournalIncompat::COALITION;
         self.features_dirty |= new != self.sb.incompat();

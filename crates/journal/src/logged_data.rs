@@ -1,13 +1,18 @@
-//! File data that went through the log, in a file system whose other data does not.
+//! Which blocks of file data the log may still hold, in a file system that writes its other data
+//! directly.
 //!
-//! A block of data that is logged at one time and written home directly at another is in danger: recovery would replay the older image over
-//! the newer content (track-D6), and a reader of home would miss an image that has not got there. So it is known of each
-//! logged block until when.
+//! A block of data that is logged at one time and written home directly at another is in danger:
+//! recovery would replay the older image over the newer content (track-D6), and a reader of home
+//! would miss an image that has not got there. So this set holds each logged block for as long as
+//! the log may hold its image.
 //!
-//! - L1: a block is here from the moment its data joins a transaction until the superblock on the medium names a tail behind the last transaction
-//!   that logged it (home-M2: it is home and durable then, and recovery sees none of its images), or until it is freed, which revokes it.
-//! - L2: who writes file data asks first, under the lock that keeps others from logging the same file, and logs what is here again.
-//! - L3: when a block leaves, the cache forgets its content, which a direct write is about to make old.
+//! - L1: a block is in the set from the moment its data joins a transaction until the superblock on
+//!   the medium names a tail after the last transaction that logged it (home-M2: it is home and
+//!   durable then, and recovery sees none of its images), or until it is freed, which revokes it.
+//! - L2: a task that writes file data first looks its blocks up, under the lock that keeps others
+//!   from logging the same file, and logs those that are in the set.
+//! - L3: when a block leaves the set, the buffer cache drops its content, because direct writes
+//!   will make that content stale.
 
 use base::{BlockNo, Tid};
 use std::collections::BTreeMap;
@@ -33,7 +38,7 @@ impl LoggedData {
         gone.map(|(block, _)| block).collect()
     }
 
-    /// The first neighbours that are here, among `len` blocks from `start` on.
+    /// The first run of neighbours in the set, among `len` blocks from `start` on.
     pub fn first_of(&self, start: BlockNo, len: u32) -> Option<(BlockNo, u32)> {
         let mut range = self.0.range(start..start.plus(len.into()));
         let (&first, _) = range.next()?;

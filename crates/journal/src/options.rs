@@ -1,4 +1,4 @@
-//! How a journal is run.
+//! Options of a running journal: scheme, sizes, times, and which thread commits.
 
 use crate::{Preset, Scheme};
 use base::{BlockSize, Nanos};
@@ -21,7 +21,8 @@ pub struct Options {
     pub block_size: BlockSize,
     /// Clean metadata blocks beyond this number are dropped from the cache.
     pub cache_blocks: usize,
-    /// Who waits for a commit runs it in his own thread where nobody is at one (`turn.rs`), instead of waking the commit task.
+    /// A task that waits for a commit runs it in its own thread if no commit is under way
+    /// (`turn.rs`), instead of waking the commit task.
     pub commit_by_caller: bool,
 }
 

@@ -14,7 +14,7 @@ pub struct LogPlace {
     blocks_count: u32,
     fs_blocks: u64,
     block_size: BlockSize,
-    /// On a device of its own.
+    /// The log lies on a device of its own.
     external: bool,
 }
 
@@ -57,8 +57,8 @@ impl LogPlace {
         Ok(place)
     }
 
-    /// A log of `blocks` blocks on a device of its own, whose block numbers are those of the log; its superblock lies at `superblock`. The
-    /// file system has `fs_blocks` blocks.
+    /// A log of `blocks` blocks on a device of its own: block numbers of the device are those of
+    /// the log, and its superblock lies at `superblock`. The file system has `fs_blocks` blocks.
     pub fn external(superblock: BlockNo, blocks: u32, fs_blocks: u64) -> LogPlace {
         let run = |at, home, len| Run { at, home, len };
         let rest = run(1, BlockNo(1), blocks.saturating_sub(1));
@@ -76,7 +76,7 @@ impl LogPlace {
         self.external
     }
 
-    /// The same with blocks of this size.
+    /// This place, with blocks of this size.
     #[must_use]
     pub fn with_block_size(mut self, size: BlockSize) -> LogPlace {
         self.block_size = size;

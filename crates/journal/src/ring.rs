@@ -1,6 +1,7 @@
 //! The ring of log blocks between the superblock and the fast-commit area.
 //!
-//! Positions count up for ever; the block is the position modulo the length. So a full and an empty ring differ.
+//! Positions count up for ever; the block is the position modulo the length. So a full ring and an
+//! empty one have different positions.
 //!
 //! - R1: `tail <= head <= tail + len`.
 //! - R2: blocks from `tail` to `head` are in use; `tail` is never ahead of the tail that the superblock on the medium names.
@@ -61,7 +62,8 @@ impl Ring {
         self.head.0 += u64::from(n);
         start
     }
-    /// Gives back the last of `taken` blocks at `start`, of which `used` are needed. Nobody took any behind them.
+    /// Gives back the end of the `taken` blocks at `start`, of which `used` are needed. No other
+    /// blocks may have been taken after them.
     pub fn give_back(&mut self, start: LogPos, taken: u32, used: u32) {
         assert!(
             self.head.0 == start.0 + u64::from(taken),

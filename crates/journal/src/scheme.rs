@@ -24,7 +24,8 @@ pub enum Order {
     FlushEnd,
     /// Flush first, while the log blocks are composed; then all of them with FUA (eMMC paper, IV.B).
     FlushAhead,
-    /// One of the two, or no flush at all because the data went out with FUA: by a cost model, each commit anew.
+    /// Chosen anew for each commit by a cost model: flush-end, flush-ahead, or no flush at all
+    /// because the data went out with FUA.
     Adaptive,
 }
 
@@ -36,11 +37,11 @@ pub enum Home {
     /// FUA writes, which an eMMC turns into reliable writes: every byte is old or new whenever the power goes. Ordinary writes on a device whose FUA
     /// writes promise no such thing.
     CopyReliable,
-    /// The device points home at the page of the journal (JFTL, 3.1); what it cannot, and what must not be, is copied
-    /// (`home_remap.rs`).
+    /// The device points home at the page of the journal (JFTL, 3.1); blocks that cannot or must
+    /// not be remapped are copied (`home_remap.rs`).
     Remap {
-        /// What becomes of the journal's address: [`RemapMode::Share`] keeps the log readable for everybody,
-        /// [`RemapMode::Move`] clears it, as published.
+        /// What becomes of the journal's address: [`RemapMode::Share`] keeps the log readable for
+        /// any program, [`RemapMode::Move`] clears it, as published.
         mode: RemapMode,
     },
 }
@@ -51,13 +52,13 @@ pub enum FullFirst {
     /// Where home writes may tear, or a cut may damage what is not being written.
     #[default]
     Auto,
-    /// Always: the log can then heal any home block that it still covers.
+    /// On every device: the log can then heal any home block that it still covers.
     On,
     /// Never; refused where `Auto` would need it.
     Off,
 }
 
-/// A journaling scheme.
+/// A journaling scheme: record, order, home, and the guard of home writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scheme {
     /// What a commit writes.
@@ -66,7 +67,7 @@ pub struct Scheme {
     pub order: Order,
     /// How it reaches home.
     pub home: Home,
-    /// Guard against torn home writes of deltas.
+    /// The guard of deltas against torn home writes.
     pub full_first: FullFirst,
 }
 
@@ -91,7 +92,7 @@ impl Scheme {
             }
     }
 
-    /// Refuses what needs the log on the device of the homes: for a log on a device of its own.
+    /// Checks whether the log of this scheme may lie on a device of its own, apart from the homes.
     ///
     /// # Errors
     /// The reason, and what to choose instead.
@@ -99,7 +100,7 @@ impl Scheme {
         crate::devices::refusal(self).map_or(Ok(()), Err)
     }
 
-    /// Refuses what would be unsafe on this device.
+    /// Checks whether this scheme is safe on a device.
     ///
     /// # Errors
     /// The reason, and what to choose instead.
@@ -128,7 +129,7 @@ impl Scheme {
     }
 }
 
-/// Why a coalition is not remapped.
+/// The message that refuses REMAP for a coalition.
 pub(crate) const REMAP_NEEDS_BLOCKS: &str = "home=remap with record=coalition: a remapped page of the journal must be a whole block, and \
                                              a coalition holds only modified bytes; choose record=full or home=copy-reliable";
 
@@ -138,19 +139,20 @@ pub enum Preset {
     /// Full block images, flush, FUA commit record, copy home: what Linux does.
     #[default]
     Jbd2,
-    /// The same records, flushed ahead.
+    /// Full images as with `Jbd2`, but flush-ahead.
     FlushAhead,
     /// Coalition, flush at the end, reliable home writes.
     Coalition,
-    /// The same with a separate commit block, as published.
+    /// As `Coalition`, with a separate commit block, as published.
     CoalitionPaper,
-    /// Coalition, flushed ahead: the eMMC paper whole.
+    /// Coalition with flush-ahead: the complete scheme of the eMMC paper.
     Emmc,
     /// Coalition, with the order chosen per commit.
     Adaptive,
-    /// The records of `jbd2`; home is remapped to them, and they stay.
+    /// The records of `jbd2`; homes are pointed at the log blocks, which stay in the log.
     Jftl,
-    /// The same with the journal's addresses cleared, as published: other programs refuse such a log.
+    /// As `Jftl`, with the journal's addresses cleared, as published: other programs refuse such a
+    /// log.
     JftlPaper,
     /// No journal: metadata is written home directly.
     None,
@@ -190,7 +192,7 @@ impl Preset {
         matches!(self, Preset::Jftl | Preset::JftlPaper)
     }
 
-    /// What it stands for; `None` for no journal.
+    /// The scheme that the preset stands for; `None` for no journal.
     pub const fn scheme(self) -> Option<Scheme> {
         const DELTAS: Record = Record::Coalition {
             commit_block: false,

@@ -3,8 +3,9 @@
 //! - S1: the running transaction with all credits handed out always fits into the free part of the ring. So a commit never
 //!   waits for log space, and checkpoints never wait for a commit that waits for them.
 //! - S2: one revoke block is reserved from the start, and another one whenever the last is full.
-//! - S3: of a coalition the worst case is reserved: every image in full, and its parts. A delta takes less of a part than
-//!   the block that it saves. What composing does not need is given back (journal-commit-K3).
+//! - S3: for a coalition the worst case is reserved: every image in full, and its parts. A delta
+//!   takes less of a part than the image that it saves. Blocks that composing does not need are
+//!   given back (journal-commit-K3).
 
 use crate::Record;
 use ondisk::jbd2::Format;
@@ -12,8 +13,8 @@ use ondisk::jbd2::Format;
 /// Smallest ring that is accepted, blocks.
 pub(crate) const RING_MIN: u32 = 8;
 
-/// What a coalition part may have in a block besides records: its header, the head of a record that is split, and what is too small
-/// to be worth splitting.
+/// Bytes of a coalition part that may be lost to records: its header, the head of a record that is
+/// split, and a rest that is too small for a piece of a record.
 const PART_REST: u32 = 48 + 64;
 /// Bytes of the record of a full image.
 const FULL_RECORD: u32 = 16;
@@ -39,7 +40,7 @@ pub(crate) enum Admission {
     TransactionFull,
     /// The log has no room: move its tail first.
     LogFull,
-    /// More than any transaction can hold.
+    /// More credits than any transaction can hold.
     NeverFits,
 }
 
@@ -67,7 +68,7 @@ impl Limits {
             + 1
     }
 
-    /// Log blocks to reserve for it (S2).
+    /// Log blocks to reserve for a transaction with these numbers (S2).
     pub fn reserve(&self, images: u32, revokes: u32) -> u32 {
         self.log_blocks(images, revokes + 1)
     }
@@ -126,7 +127,7 @@ mod tests {
         assert_eq!(l.log_blocks(254, 510), 254 + 2 + 2 + 1);
     }
 
-    /// S3.
+    /// S3: the worst case of a coalition is reserved.
     #[test]
     fn counts_parts() {
         let l = coalition(4096);

@@ -1,4 +1,4 @@
-//! Everything behind the one lock of a journal. Never locked over device I/O.
+//! The state behind the one lock of a journal. The lock is never held over device I/O.
 
 use crate::buffer::{Cache, Refile};
 use crate::checkpoint::CheckpointList;
@@ -27,7 +27,8 @@ pub(crate) struct State {
     pub running: Option<Running>,
     pub committing: Option<Committing>,
     pub checkpoints: CheckpointList,
-    /// The last home writes that may still sit in the device cache had completed at this mark; `None`: there were none.
+    /// The mark at which the last home writes that may still sit in the device cache had completed;
+    /// `None`: there were none.
     pub home_mark: Option<WriteMark>,
     /// Pairs that were remapped, with the transaction that has freed the block since: for deliberate mistakes only (hazards-R25, hazards-R12).
     pub done: BTreeMap<BlockNo, (LogPos, Option<Tid>)>,
@@ -36,20 +37,20 @@ pub(crate) struct State {
     /// The next transaction gets this number.
     pub next_tid: Tid,
     pub committed: Tid,
-    /// Of the last transaction that was composed.
+    /// The commit time of the last transaction that was composed.
     pub commit_time: CommitTime,
-    /// Somebody waits for this transaction.
+    /// The newest transaction that a task waits for.
     pub requested: Option<Tid>,
-    /// Somebody commits (turn-T1).
+    /// A commit is under way, by the commit task or a caller (turn-T1).
     pub turn: bool,
     /// The commit task waits for the end of that turn.
     pub task_waits: bool,
     /// File data whose images the log may still hold.
     pub logged_data: LoggedData,
-    /// Callers of fsync want this flushed: a commit that comes by covers it, if it can.
+    /// The mark that callers of fsync want flushed: the next commit covers it, if it can.
     pub asked: WriteMark,
     pub failure: Option<Arc<Failure>>,
-    /// No new handles.
+    /// No new handles are admitted: the journal is stopping.
     pub stopping: bool,
     /// The tasks have to end.
     pub stopped: bool,

@@ -1,4 +1,4 @@
-//! What a journal did.
+//! Counters and times of a journal: what it committed, wrote home and waited for.
 
 use crate::commit::Composed;
 use crate::track::Logged;
@@ -21,7 +21,8 @@ pub struct Stats {
     pub deltas_logged: u64,
     /// Of them as every byte that may differ from home.
     pub cumulatives_logged: u64,
-    /// Blocks of transactions that came out as they were before, and were not logged (coalition).
+    /// Blocks that a transaction touched and left as they were before, and that were not logged
+    /// (coalition).
     pub blocks_unchanged: u64,
     /// Coalition parts logged.
     pub parts_logged: u64,
@@ -39,7 +40,7 @@ pub struct Stats {
     pub blocks_remapped: u64,
     /// REMAP commands for them.
     pub remap_commands: u64,
-    /// Blocks whose REMAP the device has refused: they were written.
+    /// Blocks whose REMAP the device has refused, and which were written instead.
     pub remaps_refused: u64,
     /// Of the remapped blocks, those that the device has copied because it could not share a page.
     pub remaps_copied: u64,
@@ -52,9 +53,10 @@ pub struct Stats {
     /// Choices of `order=adaptive`, by what was chosen (`data-direct`, `data-cached`, `log-ahead`, `log-end`) and why: `only` way,
     /// `cheapest`, `held` by hysteresis, `tried` to learn its cost.
     pub choices: BTreeMap<(&'static str, &'static str), u64>,
-    /// Time waited, by cause: `transaction-locked` (the switch of transactions), `transaction-full`, `log-space`, `commit`, `updates`; besides
-    /// what handles spend on admission and on the lock of the state, hand-over included: `logging`, and the same as `locking`, as all of it is
-    /// under that lock or for it.
+    /// Time waited, by cause: `transaction-locked` (the switch of transactions),
+    /// `transaction-full`, `log-space`, `commit`, `updates`. Besides, `logging` is the time that
+    /// handles spend on admission and on the lock of the state, hand-over included; `locking` is
+    /// equal to it, because all of that time is spent under that lock or waiting for it.
     pub waits: BTreeMap<&'static str, Nanos>,
     /// Time in each step of the commit plan.
     pub steps: BTreeMap<&'static str, Nanos>,
@@ -82,7 +84,7 @@ impl Stats {
     pub(crate) fn chose(&mut self, what: &'static str, why: &'static str) {
         *self.choices.entry((what, why)).or_default() += 1;
     }
-    /// A handle spent this under the lock of the state, or waiting for it.
+    /// Books time that a handle spent under the lock of the state, or waiting for it.
     pub(crate) fn booked(&mut self, span: Nanos) {
         self.waited("logging", span);
         self.waited("locking", span);

@@ -1,4 +1,4 @@
-//! The tasks of a journal: the one that commits, and the one that writes home what has waited long.
+//! The two tasks of a journal: one commits, the other writes home images that have waited long.
 
 use crate::commit::{Job, Parts};
 use crate::inner::{Inner, Log};
@@ -11,7 +11,7 @@ use base::{BlockNo, Mutant, Nanos};
 use rt::MutexGuard;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often the drain looks for handles that were dropped: their `Drop` cannot wake anybody.
+/// How often the drain looks for handles that were dropped: their `Drop` cannot wake a task.
 const DRAIN_LOOK: Nanos = Nanos::from_millis(10);
 /// `s_errno` of an aborted journal: EIO.
 const ERRNO_IO: i32 = -5;
@@ -49,7 +49,8 @@ fn wait_for_work(inner: &Inner) -> bool {
             }
             continue;
         }
-        // Without a running transaction a look once per interval is enough: none can become older before it is seen.
+        // Without a running transaction one look per interval is enough: a transaction that starts
+        // meanwhile is seen before it is older than the interval.
         let interval = inner.options.commit_interval;
         let mut deadline = interval.map(|i| rt::now() + i);
         if let Some(running) = &state.running {
@@ -73,7 +74,7 @@ fn wait_for_work(inner: &Inner) -> bool {
     }
 }
 
-/// Commits the running transaction. Only with the turn (turn-T1).
+/// Commits the running transaction. Only the holder of the turn calls this (turn-T1).
 pub(crate) fn commit_one(inner: &Inner, log: &Log) -> Result<(), JournalError> {
     let state = lock_transaction(inner)?;
     let Some(mut job) = switch(inner, log, state) else {
@@ -211,7 +212,7 @@ fn publish(inner: &Inner, job: Job<'_>) -> Result<Vec<BlockNo>, JournalError> {
     Ok(sources.into_iter().map(|(block, _)| block).collect())
 }
 
-/// After a failure: somebody has to wait for the ordered data of the transaction that will never commit.
+/// After a failure: waits for the ordered data of the transaction that will never be committed.
 fn wait_out_ordered(inner: &Inner) {
     let batch = {
         let mut state = inner.state.lock();

@@ -1,7 +1,9 @@
-//! Journal coalition: what of a block was modified, which record its commit has to make, and why recovery gets it right.
+//! Tracking for coalition: which bytes of a block were modified, which record its commit has to
+//! make, and why recovery gets the block right.
 //!
-//! A commit logs, instead of whole blocks, the bytes that changed (eMMC paper, IV.A). So a record alone is worth nothing:
-//! recovery applies it to something, and that must be the right thing. Words used below:
+//! A commit logs, instead of whole blocks, the bytes that changed (eMMC paper, IV.A). So a record
+//! alone does not give the block: recovery applies it to a base, and must have the right base.
+//! Notation:
 //!
 //! - `img_T(b)`: content of block `b` after committed transaction `T`;
 //! - `home(b)`: content at its place in the file system;
@@ -39,19 +41,19 @@
 //!   and `create` only, and both mark. Checked against a full comparison in debug builds (hazards-H4).
 //! - D5: the base of a delta is an image that recovery can build: content read from home while nothing newer was
 //!   on its way there, or the image of the transaction before, whose record recovery has. Otherwise the record is full (hazards-H3).
-//! - D6: nobody writes a journaled block behind the journal's back (hazards-H9).
+//! - D6: a journaled block is written through the journal only (hazards-H9).
 //! - D7: a cumulative delta covers all bytes in which `img_T(b)` may differ from home. Its map has everything changed since the last
 //!   *completed* home write; what was published while a home write was in flight stays marked when that one completes.
-//! - D8: a block whose content is the same as before its transaction gets no record, and nothing about it changes; unless it was made
-//!   anew, because a revoke may stand before it.
+//! - D8: a block whose content is the same as before its transaction gets no record, and nothing
+//!   about it changes; except a block that was made anew, because a revoke may stand before it.
 //!
-//! The rule about reuse: a freed block is revoked, and its `pending` and `rec` go when the freeing is durable;
-//! made anew it gets a full image, so recovery needs nothing older.
+//! Reuse: a freed block is revoked, and its `pending` and `rec` are dropped when the freeing is
+//! durable. When it is made anew it gets a full image, so recovery needs nothing older.
 
 use crate::words::WordMap;
 use base::{Bytes, Mutant, Tid};
 
-/// What a transaction logged of a block.
+/// How much of a block a transaction has logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Logged {
     /// The whole image.
@@ -81,7 +83,7 @@ pub(crate) struct Basis {
     pub full: bool,
     /// Words in which `base` may differ from home (D7).
     pub since_home: WordMap,
-    /// See the module.
+    /// `rec(b)`: see the head of this file.
     pub rec: Option<Tid>,
     /// `rec` holds the tail back while the log is short of space.
     pub pinned: bool,
@@ -104,14 +106,14 @@ pub(crate) struct Track {
 }
 
 impl Basis {
-    /// True if the record is full in any case, unless there is nothing to record.
+    /// True if the next record is full in any case, unless there is nothing to record.
     pub fn must_be_full(&self) -> bool {
         self.full || self.base.is_none()
     }
 }
 
 impl Track {
-    /// A block of which everything is home; `full`: its first record is full all the same.
+    /// A block that is completely home; with `full` its first record is a full image all the same.
     pub fn new(full: bool) -> Track {
         Track {
             base: None,
@@ -173,7 +175,7 @@ impl Track {
         self.full |= full;
     }
 
-    /// Its record in `tid` is durable.
+    /// The record of the block in `tid` is durable.
     pub fn published(&mut self, tid: Tid, logged: Logged, changed: &WordMap, writing: bool) {
         match writing {
             true => self.since_begin.add(changed),
@@ -193,7 +195,8 @@ impl Track {
         self.full |= full_first;
     }
 
-    /// It has ended. Says which transaction was the first to be published meanwhile, if it succeeded (R3).
+    /// A home write has ended. Answers, if it succeeded, which transaction was the first to be
+    /// published while it was in flight (R3).
     pub fn home_ended(&mut self, ok: bool) -> Option<Tid> {
         let since_begin = std::mem::take(&mut self.since_begin);
         let next = self.next_rec.take();

@@ -1,4 +1,4 @@
-//! Transactions and their life.
+//! The states of a transaction, and what it holds.
 //!
 //! ```text
 //!   (none) --Inner::start--> Running --tasks::lock--> Locked --tasks::switch--> Flush
@@ -14,7 +14,7 @@
 //! | `Flush` | images are taken, log blocks are allocated, the next transaction may run; ordered data is waited for |
 //! | `Commit` | ordered data is complete (not yet durable); log blocks are being written |
 //! | `CommitFlush` | log blocks are complete; flush, then the commit record |
-//! | `Callback` | the transaction is durable; nobody knows yet |
+//! | `Callback` | the transaction is durable; not yet published |
 //! | finished | `committed()` has passed it; images wait for their way home |
 
 use crate::track::{Basis, Logged};
@@ -92,9 +92,10 @@ pub(crate) struct Running {
     pub revokes: BTreeSet<BlockNo>,
     /// Blocks freed in it: their older images must not go home once it is durable.
     pub forgotten: BTreeSet<BlockNo>,
-    /// Ordered data, submitted by the file system.
+    /// Ordered data that the file system has submitted.
     pub ordered: Option<Batch>,
-    /// Held data that the record does not vouch for: it goes along (journal-commit-F7).
+    /// Held data that the record does not vouch for: it rides along with the log
+    /// (journal-commit-F7).
     pub led: Option<Batch>,
     pub started: Time,
 }
@@ -117,7 +118,7 @@ impl Running {
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty() && self.revokes.is_empty() && self.ordered.is_none()
     }
-    /// Images it has or may still get.
+    /// Images that the transaction has or may still get.
     pub fn images(&self) -> u32 {
         self.blocks.len() as u32 + self.shared.credits()
     }

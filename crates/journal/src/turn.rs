@@ -1,14 +1,18 @@
-//! Whose turn it is to commit.
+//! The turn: which task commits.
 //!
-//! The commit task commits what has become old, and what somebody asks for who cannot wait for it in a commit of his own. With
-//! [`Options::commit_by_caller`](crate::Options::commit_by_caller) an fsync needs nobody else: two changes of threads less.
+//! The commit task commits transactions that have become old, and those requested by a task that
+//! cannot run the commit itself. With
+//! [`Options::commit_by_caller`](crate::Options::commit_by_caller) an fsync commits in its own
+//! thread, which saves two thread switches.
 //!
-//! - T1: who has the turn commits, nobody else: transactions commit one after the other, and only the turn takes a running one away.
-//! - T2: the turn is given back on every path, and everybody who waits for it is woken: callers by `progress`, the task by `work` if it said that
-//!   it waits.
-//! - T3: a failed commit ends the journal, whoever ran it; the task sees that and leaves the reason in the superblock.
-//! - T4: what a commit does and in which order is the same (`commit`): it knows no thread. The caller holds no handle (handle-A1), no page and no lock
-//!   of the allocator.
+//! - T1: only the holder of the turn commits: transactions commit one after the other, and only the
+//!   holder takes a running one away.
+//! - T2: the turn is given back on every path, and all that wait for it are woken: callers by
+//!   `progress`, the commit task by `work` if it said that it waits.
+//! - T3: a failed commit ends the journal, whichever thread ran it; the commit task sees that and
+//!   leaves the reason in the superblock.
+//! - T4: a commit does the same steps in the same order in any thread (`commit` knows none). The
+//!   caller holds no handle (handle-A1), no page and no lock of the allocator.
 
 use crate::JournalError;
 use crate::inner::{Inner, Log};
@@ -17,7 +21,8 @@ use crate::tasks::commit_one;
 use rt::MutexGuard;
 
 impl Inner {
-    /// Commits the running transaction in this thread, or waits for who is at one (T4). The state may be any afterwards: the caller looks again.
+    /// Commits the running transaction in this thread, or waits for the commit that is under way
+    /// (T4). The state may have changed in any way when this returns: the caller looks at it again.
     pub fn commit_here<'s>(
         &'s self,
         log: &Log,

@@ -1,4 +1,5 @@
-//! A set of 8-byte words of a block: 512 bits, one cache line. Smaller blocks use the first of them.
+//! A set of the 8-byte words of a block: 512 bits, one cache line. A block smaller than 4 KiB uses
+//! the first bits of them.
 
 use base::BLOCK_BYTES;
 use std::ops::Range;
@@ -8,7 +9,7 @@ pub(crate) const WORD_BYTES: usize = 8;
 const WORDS: usize = BLOCK_BYTES / WORD_BYTES;
 const LANES: usize = WORDS / 64;
 
-/// See the module.
+/// A set of words of one block.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct WordMap([u64; LANES]);
 
@@ -33,7 +34,7 @@ impl WordMap {
         }
     }
 
-    /// The words of both.
+    /// The words that are in either set.
     pub fn union(mut self, other: &WordMap) -> WordMap {
         self.add(other);
         self

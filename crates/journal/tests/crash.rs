@@ -1,4 +1,5 @@
-//! Every scheme on every device, cut anywhere: each behaves as the committed table (`harness/cells.rs`) says.
+//! Every scheme on every device, cut anywhere: each must behave as the committed table
+//! (`harness/cells.rs`) says.
 //!
 //! A test per column. In the long form (`--ignored`) each cell is judged in 10,000 states; `VARVE_STATES` sets another number,
 //! `VARVE_CELL` runs that device alone. A violation names the seed of its history: `VARVE_SEED` begins there.
@@ -146,7 +147,7 @@ fn remapping_on_odd_devices() {
         let mut odd_setup = setup(&REMAPPING[0], cell);
         odd_setup.workload.odd = odd;
         if odd == Odd::LateLog {
-            // Nobody can recover such a log twice, nor without its checksums.
+            // Such a log cannot be recovered twice, nor without its checksums.
             odd_setup.workload.checksums = Some(true);
             odd_setup.workload.nested_one_in = u64::MAX;
             odd_setup.workload.lives = 1;

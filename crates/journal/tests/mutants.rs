@@ -20,7 +20,8 @@ fn noticed(mutant: Mutant, workload: &str, setup: Setup) {
     noticed_from(FIRST, mutant, workload, setup);
 }
 
-/// The same with other states: where about every second run of [`STATES`] of them meets what the guard is for.
+/// As [`noticed`], from another first state: one from which about every second run of [`STATES`]
+/// states meets what the guard is for.
 fn noticed_from(first: u64, mutant: Mutant, workload: &str, setup: Setup) {
     let clean = explore(&setup, first, STATES, None, false);
     assert_eq!(clean.first(), None, "the code with its guard");

@@ -1,4 +1,5 @@
-//! Nobody sleeps for ever: requests for a number that is given out twice, and the timer of a task that slept first.
+//! No task may sleep for ever: requests for a transaction number that is given out twice, and the
+//! timer of a task that slept first.
 
 use base::{BLOCK_BYTES, BlockNo, Bytes, Nanos};
 use block::Queue;

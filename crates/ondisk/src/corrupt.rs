@@ -1,4 +1,4 @@
-//! The error of a format (ondisk-I1): what is wrong, in which structure, at which place.
+//! The error of a damaged structure (ondisk-I1): what is wrong, in which structure, at which place.
 
 use base::{BlockNo, Ino, Tid};
 use std::fmt;

@@ -10,8 +10,9 @@
 //! Invariants:
 //! - I1: no input makes a `parse`, a getter or an iterator panic; damage is a [`Corrupt`] that names the place.
 //! - I2: `parse(encode(x)) == x`.
-//! - I3: whoever stores a structure that carries a checksum calls its `update_checksum` (or an `encode` that does it)
-//!   last; whoever loads one calls its `verify_checksum` first, unless `parse` says that it did.
+//! - I3: code that stores a structure with a checksum calls its `update_checksum` (or an `encode`
+//!   that does it) last; code that loads one calls its `verify_checksum` first, unless `parse` says
+//!   that it did.
 
 mod corrupt;
 mod field;

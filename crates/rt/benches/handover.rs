@@ -1,6 +1,7 @@
-//! What a mutex costs who has to wait for it: the figure behind `base::cost::sync::LOCK_HANDOVER`. From just before the release in one thread to
-//! the first instruction behind the lock in another, less what the same two readings of the clock and an uncontended lock take; the
-//! lower quartile of many. `cargo xtask calibrate-cpu` runs it.
+//! What a contended mutex costs the task that waits for it: the figure behind
+//! `base::cost::sync::LOCK_HANDOVER`. The span runs from just before the release in one thread to
+//! the first instruction behind the lock in another, less what the two clock readings and an
+//! uncontended lock take; the lower quartile of many. `cargo xtask calibrate-cpu` runs this bench.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)] // No simulation runs here: printing cannot hold up a yield.
 
 use base::{Nanos, Time};
@@ -25,7 +26,7 @@ fn quartile(mut all: Vec<u64>) -> u64 {
 
 fn contended() -> u64 {
     let released = Mutex::new(Time(0));
-    // The round whose waiter is about to ask, and the last one that is over.
+    // The round in which the waiter is about to lock, and the last round that is over.
     let (asking, over) = (AtomicU64::new(0), AtomicU64::new(0));
     let mut took = Vec::new();
     rt::scope(|s| {

@@ -1,4 +1,4 @@
-//! What a switch, a lock and a task cost in both worlds: `cargo bench -p varve-rt`.
+//! Measures what a switch, a lock and a task cost in both worlds: `cargo bench -p varve-rt`.
 
 use base::Nanos;
 use corosensei::{Coroutine, CoroutineResult};

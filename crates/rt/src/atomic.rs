@@ -1,5 +1,6 @@
-//! Atomics for lock-free code: as in std, and in random schedules each operation is a point where another task may
-//! run. They count and publish; nobody waits for one (rule: no spinning).
+//! Atomics for lock-free code: as in std, but in random schedules each operation is a point where
+//! another task may run. They are for counting and publishing; no task may wait for one (rule: no
+//! spinning).
 
 use crate::core::here;
 use crate::world::core;

@@ -58,7 +58,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     channel_named("", capacity)
 }
 
-/// The same with a name for deadlock reports.
+/// As [`channel`], with a name for deadlock reports.
 ///
 /// # Panics
 /// If `capacity` is 0.
@@ -119,7 +119,7 @@ impl<T> Sender<T> {
     /// Sends, waiting for room.
     ///
     /// # Errors
-    /// If nobody will receive it, or the power is gone while there is no room.
+    /// If no receiver is left, or the power is gone while there is no room.
     #[track_caller]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         let (site, shared) = (here(), &*self.0);

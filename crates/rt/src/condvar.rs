@@ -1,4 +1,4 @@
-//! `Condvar`, and the wait list below it and below channels and semaphores.
+//! The condition variable `Condvar`, and the wait list that it shares with channels and semaphores.
 
 use crate::core::{Core, here};
 use crate::guards::may_wait;

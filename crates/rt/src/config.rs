@@ -9,15 +9,16 @@ use std::str::FromStr;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Policy {
-    /// In the order in which they became ready.
+    /// Tasks run in the order in which they became ready.
     Fifo,
-    /// A random one; besides, a task yields before a lock, an atomic, a channel or semaphore operation with
-    /// probability 1/`yield_one_in` (0: never).
+    /// A random ready task runs; besides, a task yields before a lock, an atomic, a channel or
+    /// semaphore operation with probability 1/`yield_one_in` (0: never).
     Random {
         /// One yield in so many operations.
         yield_one_in: u64,
     },
-    /// In that order; but at these scheduling points (`u64::MAX`: none) the running task is put off. See [`crate::each_schedule`].
+    /// As `Fifo`, but at these scheduling points (`u64::MAX`: none) the running task is put off.
+    /// See [`crate::each_schedule`].
     Delays([u64; DELAYS]),
     /// By random priorities, which change at `depth` - 1 of the first `points` scheduling points.
     Pct {
@@ -47,7 +48,8 @@ pub struct SimConfig {
     pub seed: u64,
     /// Virtual CPU cores that [`crate::charge`] shares out; at least 1.
     pub cores: usize,
-    /// What [`crate::charge`] takes, percent of what it is told: 50 and 200 show how far a result depends on CPU costs.
+    /// The time that [`crate::charge`] takes, percent of the time it is given: 50 and 200 show how
+    /// far a result depends on CPU costs.
     pub cpu_percent: u32,
     /// The schedule.
     pub policy: Policy,
@@ -65,7 +67,8 @@ pub struct SimConfig {
     pub on_panic: OnPanic,
     /// What [`crate::wall`] answers at virtual time 0.
     pub epoch: WallTime,
-    /// Skip the switch where it would come back to the same task. Not observable; off only to test that.
+    /// Skips a switch that would come back to the same task. This is not observable; it is off only
+    /// to test that.
     pub fast_path: bool,
     /// Real time without any step after which the watchdog prints the running task.
     pub watchdog: Nanos,

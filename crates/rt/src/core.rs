@@ -2,8 +2,9 @@
 //!
 //! - I1: events have a total order: (virtual time, sequence number). Nothing here depends on addresses, hash
 //!   order, thread ids or the real clock.
-//! - I2: every decision "task T runs next, at time t" goes through [`Core::decide`], also where the switch itself
-//!   is skipped; so the trace hash, the counters and the limits do not depend on the fast paths.
+//! - I2: every decision "task T runs next, at time t" goes through [`Core::decide`], also where the
+//!   switch itself is skipped; so the trace hash, the counters and the limits do not depend on the
+//!   fast paths.
 //! - I3: no borrow of [`State`] is held over a switch.
 //! - I4: once `ended` is set no task runs again; suspended coroutines are leaked, never dropped or reset.
 
@@ -279,14 +280,14 @@ impl Core {
         self.fail(failure);
         self.leave_for_good()
     }
-    /// Ends the simulation, whose failure is noted already.
+    /// Ends the simulation after its failure has been noted.
     #[cold]
     pub(crate) fn leave_for_good(&self) -> ! {
         self.ended.set(true);
         LEFT_UNWINDING.set(LEFT_UNWINDING.get() || std::thread::panicking());
         self.task().wait.set(Wait::Ended);
         self.suspend();
-        // I4: resuming an ended task would run code whose world is gone.
+        // I4: a resumed task of an ended simulation would run code without a scheduler.
         std::process::abort();
     }
     /// True if the running task is unwinding.
@@ -329,8 +330,8 @@ impl Core {
             task.name
         );
     }
-    /// Suspends the running task until somebody wakes it. The caller has registered it where it will be found
-    /// and has called [`Core::may_park`].
+    /// Suspends the running task until another one wakes it. The caller has registered it where it
+    /// will be found and has called [`Core::may_park`].
     pub(crate) fn park(&self, wait: Wait, site: Site) -> Wake {
         let task = self.task();
         task.wait.set(wait);
@@ -383,7 +384,7 @@ impl Core {
             self.end_here(*failure);
         }
     }
-    /// Waits until `at`; without a switch if nobody else could run before.
+    /// Waits until `at`; without a switch if no other task could run before.
     pub(crate) fn sleep_until(&self, at: u64, wait: Wait, site: Site) {
         if !self.powered.get() || at <= self.now.get() {
             return self.yield_now(site);

@@ -1,5 +1,5 @@
-//! Schedules that look for rare interleavings: delay-bounded ones, all of which can be run, and PCT's, each of which finds a bug of
-//! depth d with a known probability.
+//! Schedules that look for rare interleavings, in two kinds: delay-bounded ones, all of which can
+//! be run, and those of PCT, each of which finds a bug of depth d with a known probability.
 //!
 //! Delay bounding (Emmi, Qadeer, Rakamaric: "Delay-bounded scheduling", POPL 2011): tasks run in FIFO order, but at up to n
 //! scheduling points the running task is put off behind all others. With n = 0 there is one schedule; each further delay multiplies

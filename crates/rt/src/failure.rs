@@ -1,4 +1,4 @@
-//! What can go wrong in a simulation, as values with a readable report.
+//! The failures of a simulation, as values with a readable report.
 
 use base::Time;
 use std::fmt;
@@ -19,9 +19,9 @@ pub enum Failure {
     },
     /// Every task waits and no timer is left.
     Deadlock {
-        /// Who waits for what.
+        /// The blocked tasks, and what each waits for.
         tasks: Vec<Blocked>,
-        /// True if the power was already cut: then an error path forgot somebody.
+        /// True if the power was already cut: then an error path forgot to wake a task.
         after_cut: bool,
     },
     /// A limit of [`crate::SimConfig`] was reached.
@@ -32,10 +32,10 @@ pub enum Failure {
         task: String,
         /// Virtual time.
         time: Time,
-        /// What everybody else was doing.
+        /// What all other tasks were doing.
         tasks: Vec<Blocked>,
     },
-    /// Many switches without progress of virtual time: somebody spins.
+    /// Many switches without progress of virtual time: a task spins.
     NoProgress {
         /// Switches (or lock operations) since the clock last moved.
         switches: u64,
@@ -43,12 +43,12 @@ pub enum Failure {
         task: String,
         /// Virtual time.
         time: Time,
-        /// What everybody was doing.
+        /// What all tasks were doing.
         tasks: Vec<Blocked>,
     },
     /// Tasks outlived the main task, or the power cut, by more than the run-out budget.
     TasksLeft {
-        /// Who is left, and what each waits for.
+        /// The tasks that are left, and what each waits for.
         tasks: Vec<Blocked>,
         /// True if it happened after a power cut.
         after_cut: bool,
@@ -71,7 +71,7 @@ pub struct Blocked {
     pub task: String,
     /// What it waits for, with source line and name of the lock.
     pub waits_for: String,
-    /// Who holds that, if it is a lock.
+    /// The task that holds the lock, if it waits for a lock.
     pub holder: Option<String>,
     /// Since when it waits.
     pub since: Time,

@@ -1,4 +1,5 @@
-//! Panics at the borders: the hook that names the task, the boundary to C, and parts that must not wait.
+//! Panics at borders: the hook that names the task, the boundary to C, and sections that must not
+//! wait.
 
 use crate::failure::Clock;
 use crate::leader::about_to_wait;

@@ -1,12 +1,15 @@
-//! Threads of the real world that take requests from one source, one of them at a time: Leader/Followers (Schmidt, O'Ryan, Kircher, Pyarali,
-//! Buschmann, "Leader/Followers", PLoP 2000).
+//! Threads of the real world that take requests from one source, with one of them reading at a
+//! time: Leader/Followers (Schmidt, O'Ryan, Kircher, Pyarali, Buschmann, "Leader/Followers", PLoP
+//! 2000).
 //!
-//! A source that many threads wait at, as the device of FUSE, gives each request to another one of them: whoever has answered comes last again.
-//! The thread that has just answered often is there before the one that was waked, which then was waked for nothing. With one thread there is
-//! nothing of that, but a request that waits for the disk holds up all others. So one thread reads until it is about to wait. Then another one is
-//! called to the source: at once if there is a crowd (several clients, or requests that queue), else by an alarm after [`LATE`], so that a client that
-//! is alone and waits for each answer pays for no second thread. Before a request that takes long by itself one is called in any case.
-//!
+//! A source that many threads wait at, as the device of FUSE, wakes the thread that has waited
+//! longest for each request, so a thread that has just answered is the last to be chosen. Often
+//! that thread is back at the source before the woken one and takes the request, and the wake-up
+//! was wasted. A single thread wastes none, but a request that waits for the disk then holds up all
+//! others. So one thread reads until it is about to wait. Then another one is called to the source:
+//! at once if there is a crowd (several clients, or requests that queue), else by an alarm after
+//! [`LATE`], so that a single client that waits for each answer pays for no second thread. Before a
+//! request that takes long by itself another thread is called in any case.
 //! ```text
 //!  reading --request--> in a turn --about to wait: a crowd? call another : set the alarm--> in a turn, waiting
 //!     ^                    | end: nobody reads?                                                | end: nobody reads?
@@ -14,11 +17,15 @@
 //!     +--- called --- parked <-- no -----------------------------------------------------------+
 //! ```
 //!
-//! - L1: while a thread is parked, one reads, or is on its way to, or is in a turn in which it has not waited, or the alarm is set.
-//! - L2: the alarm is set for [`LATE`] after a thread was about to wait, and not put off: nobody else sets it before somebody reads again.
-//! - L3: a thread parks only while another one that has had a turn reads. Those that never had one are not counted: nothing tells of their end.
+//! - L1: while a thread is parked, one of these holds: a thread reads, is on its way to the source,
+//!   or is in a turn in which it has not waited yet; or the alarm is set.
+//! - L2: the alarm is set for [`LATE`] after a thread was about to wait, and is not put off: it is
+//!   not set again before a thread reads again.
+//! - L3: a thread parks only while another one that has had a turn reads. Threads that never had a
+//!   turn are not counted, because nothing would tell of their end.
 //! - L4: a thread that ends calls a parked one, so the end of the source reaches all.
-//! - L5: nothing here waits for a task, and a thread without a turn takes no notice: all may be called inside of a simulation.
+//! - L5: nothing here waits for a task, and a thread without a turn ignores all calls: so these
+//!   functions may be called inside a simulation.
 
 use base::Nanos;
 use parking_lot::{Condvar as OsCondvar, Mutex as OsMutex};
@@ -31,11 +38,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
-/// How long requests of others may lie unread while the only thread that reads waits: where there was one client until then.
+/// How long requests of other clients may lie unread while the only reading thread waits, if there
+/// was one client until then.
 const LATE: Nanos = Nanos(1_000_000);
 /// Requests for which a crowd is remembered.
 const CROWD_REQUESTS: u32 = 64;
-/// Requests one after the other that found the next one there already: a crowd. A client that is alone has few that it does not wait for.
+/// So many requests in a row that found the next one already there make a crowd. A single client
+/// seldom has requests that it does not wait for.
 const QUEUED_MIN: u32 = 4;
 
 /// The threads that take turns at one source.
@@ -47,16 +56,16 @@ pub struct Leaders {
 
 #[derive(Default)]
 struct State {
-    /// Threads that read, or are called to: of those that have had a turn (L3).
+    /// Of the threads that have had a turn: those that read, or are called to (L3).
     readers: usize,
     parked: Vec<Arc<Bed>>,
-    /// Nobody reads, and who did last waits (L2).
+    /// No thread reads, and the last one that did is waiting (L2).
     late: bool,
-    /// Who asked last.
+    /// The client of the last request.
     client: u32,
-    /// Requests in a row that found another one there.
+    /// Requests in a row that found the next one already there.
     queued: u32,
-    /// Requests for which a crowd is taken for granted.
+    /// For so many more requests a crowd is assumed.
     crowd: u32,
 }
 
@@ -80,7 +89,7 @@ impl Bed {
     }
 }
 
-/// A timer with a thread that waits for it: to set it is one call of the kernel, and wakes nobody.
+/// A timer with a thread that waits for it: setting it is one system call, and wakes no thread.
 struct Alarm {
     timer: Arc<OwnedFd>,
     after: Nanos,
@@ -123,20 +132,21 @@ impl Alarm {
 }
 
 impl Drop for Alarm {
-    /// Its thread finds nobody to ring for, and ends.
+    /// The thread of the alarm finds the [`Leaders`] gone, and ends.
     fn drop(&mut self) {
         self.set(Nanos(1));
     }
 }
 
-/// A request, as far as it matters here.
+/// The properties of a request that decide which threads read.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Asked {
-    /// A thread of another process, which asks; 0 if that is not known.
+    /// The thread of another process that sent the request; 0 if that is not known.
     pub client: u32,
     /// Another request is there already.
     pub queued: bool,
-    /// The answer takes far longer than to wake a thread, whether it waits or not: another one is called first.
+    /// The answer takes far longer than waking a thread does, whether it waits or not: another
+    /// thread is called first.
     pub long: bool,
 }
 
@@ -154,8 +164,8 @@ thread_local! {
     static SEAT: Seat = Seat::default();
 }
 
-/// To be called before this thread waits for something of the real world. The locks and queues of this crate do so themselves; who waits in the
-/// kernel says so.
+/// To be called before this thread waits for something of the real world. The locks and queues of
+/// this crate call it themselves; code that waits in the kernel has to.
 #[inline]
 pub fn about_to_wait() {
     // A thread that is ending has no seat any more.
@@ -186,7 +196,8 @@ impl Leaders {
         self.end(true);
     }
 
-    /// As [`Leaders::turn`] for what nobody waits for, and without parking: the thread has more to do before it reads again.
+    /// As [`Leaders::turn`] for work whose end no client waits for, and without parking: the thread
+    /// has more to do before it reads again.
     pub fn aside(self: &Arc<Self>, work: impl FnOnce()) {
         self.begin(&Asked::default());
         work();
@@ -236,7 +247,7 @@ impl Leaders {
         true
     }
 
-    /// A thread has answered: back to the source, or to bed.
+    /// A thread has answered: it goes back to the source, or parks.
     fn end(&self, may_park: bool) {
         let _ = SEAT.try_with(|seat| seat.leads.set(false));
         let mut state = self.state.lock();
@@ -319,10 +330,10 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// Longer than anything here takes: who waits that long waits for good.
+    /// Longer than anything here takes: a thread that waits that long waits for ever.
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// A client that is alone, and another one.
+    /// A client that is alone, and a second one.
     const ALONE: u32 = 1;
     const OTHER: u32 = 2;
     /// Not a request.
@@ -332,7 +343,7 @@ mod tests {
 
     type Request = (Asked, Box<dyn FnOnce() + Send>);
 
-    /// A source: whoever comes first gets the next request; none any more is the end.
+    /// A source: the first thread that asks gets the next request; no further request is the end.
     struct Served {
         source: Option<mpsc::Sender<Request>>,
         threads: Vec<thread::JoinHandle<()>>,
@@ -491,7 +502,7 @@ mod tests {
             (calls, state.crowd > 0)
         };
         assert_eq!(crowd(ALONE, false), (false, false));
-        // Not known who: the kernel itself.
+        // The client is not known: the request is the kernel's own.
         assert_eq!(crowd(0, false), (false, false));
         assert_eq!(crowd(ALONE, false), (false, false));
         assert_eq!(crowd(OTHER, false), (false, true));

@@ -4,8 +4,9 @@
 //! threads with the real one (everywhere else); each blocking call looks where it is. In a simulation all tasks share
 //! one OS thread, switch only at calls of this crate, and the same seed gives the same run, bit for bit.
 //!
-//! Rules for callers: nothing but locks of this crate is held over a call that may wait; no lock in a `static`; no
-//! object shared by two worlds; daemons have an explicit stop; after a power cut tasks run out by errors.
+//! Rules for callers: no lock but those of this crate is held over a call that may wait; no lock in
+//! a `static`; no object shared by two worlds; daemons have an explicit stop; after a power cut
+//! tasks run out by errors.
 
 #![allow(
     clippy::disallowed_types,

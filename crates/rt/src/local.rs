@@ -1,7 +1,9 @@
-//! Values that belong to the running task: what is true of everything it does inside of one call, and of no other task.
+//! Values that belong to the running task: facts about everything that it does inside one call, and
+//! that no other task sees.
 //!
-//! - V1 a value is seen by the task that set it only: a switch to another task, and tasks that it starts, do not see it;
-//! - V2 it goes when the call ends, also by a panic; the one before it counts again.
+//! - V1 a value is seen only by the task that set it: other tasks do not see it, nor do tasks that
+//!   this one starts;
+//! - V2 the value goes when the call ends, also by a panic; the value before it is seen again.
 
 use crate::world::core;
 use std::any::Any;

@@ -1,4 +1,5 @@
-//! Asking for a deliberate mistake. The active mutant belongs to the simulation; the real world has none.
+//! Asks whether a deliberate mistake is switched on. The active mutant belongs to the simulation;
+//! the real world has none.
 
 use base::Mutant;
 use std::collections::BTreeMap;

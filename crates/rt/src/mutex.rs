@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Mutual exclusion. Does not poison.
 pub struct Mutex<T: ?Sized> {
     name: &'static str,
-    /// Number of the wait queue; 0 outside of a simulation and when nobody waits.
+    /// Number of the wait queue; 0 outside of a simulation and while no task waits.
     queue: AtomicU32,
     /// The holding task plus one; 0 outside of a simulation.
     holder: AtomicU32,
@@ -62,7 +62,7 @@ impl<T: ?Sized> Mutex<T> {
             inner: Some(self.lock_at(core(), site)),
         }
     }
-    /// Locks if nobody holds it.
+    /// Locks if the mutex is free.
     #[track_caller]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let site = here();

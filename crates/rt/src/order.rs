@@ -1,8 +1,9 @@
 //! Lock order, checked in debug builds: a graph of names learned from the program itself.
 //!
-//! An edge `a -> b` means "somebody took `b` while holding `a`". A lock that would close a cycle panics with the
-//! sites of all edges involved, on the first schedule that shows both orders, without needing the deadlock.
-//! Unnamed locks, and two locks of one name (inode locks, ordered by number), are not checked.
+//! An edge `a -> b` means that a task took `b` while holding `a`. A lock that would close a cycle
+//! panics with the sites of all edges involved, on the first schedule that shows both orders,
+//! without needing the deadlock. Unnamed locks, and two locks of one name (inode locks, ordered by
+//! number), are not checked.
 
 use crate::core::Core;
 use crate::task::Site;

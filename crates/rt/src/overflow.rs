@@ -1,7 +1,7 @@
 //! Stack overflow of a task: a SIGSEGV handler on the alternate stack that prints the task's name.
 //!
-//! std's own handler knows only the guards of its threads, so without this an overflow is a bare signal.
-//! Any other fault goes to the handler that was there before.
+//! std's own handler knows only the guards of its threads, so without this an overflow is a bare
+//! signal. Any other fault goes to the handler that was installed before.
 
 use crate::world::core;
 use std::cell::Cell;

@@ -1,7 +1,9 @@
-//! Memory of pages: 4096 bytes each, at addresses that are multiples of 4096, used again and again.
+//! Memory of pages: 4096 bytes each, at addresses that are multiples of 4096, reused after they are
+//! dropped.
 //!
-//! Direct I/O takes pages where they lie only at such addresses, and a page cache keeps and drops each of them alone. An allocator that is asked for
-//! one page at a time in that way takes up to two, and each new one costs a page fault.
+//! Direct I/O uses pages in place only at such addresses, and a page cache keeps and drops each
+//! page alone. A general allocator takes up to two pages of memory for each such request, and each
+//! new one costs a page fault.
 //!
 //! ```text
 //!  chunk (256 KiB of the kernel's)   | page | page | ... 64 |    bitmap of free pages
@@ -10,12 +12,14 @@
 //!
 //! - M1: a page is marked free in its chunk, or one [`Page`] owns it: never both, never two.
 //! - M2: a chunk goes back to the kernel when all of its pages are free, and its number is given to another only then.
-//! - M3: at most [`SPARE_CHUNKS`] chunks without a page in use are kept (4 MiB). Chunks with one are kept whole: the memory is at most that of the most pages
-//!   that ever were in use at one time, and the spare chunks.
-//! - M4: nothing here can yield or wait for a task, so a page may be dropped anywhere (rule 11 of ARCHITECTURE.md): by a task of any world, by a
-//!   thread that is none, while a simulation ends. The lock is one of the operating system, held over a few lines without a call of the kernel.
+//! - M3: at most [`SPARE_CHUNKS`] chunks without a page in use are kept (4 MiB). Chunks with a page
+//!   in use are kept whole: the memory is at most that of the most pages that ever were in use at
+//!   one time, and the spare chunks.
+//! - M4: nothing here can yield or wait for a task, so a page may be dropped anywhere (rule 11 of
+//!   ARCHITECTURE.md): by a task of any world, by a thread that is no task, while a simulation
+//!   ends. The lock is one of the operating system, held over a few lines without a system call.
 //!
-//! What a page holds before its owner has written to it is what its last owner left there.
+//! Before its owner has written to it, a page holds what its last owner left there.
 
 use base::{BLOCK_BYTES, Bytes};
 use parking_lot::Mutex as OsMutex;

@@ -1,5 +1,5 @@
-//! Power loss, as the simulated tasks see it: a latch. Time stops at the cut; nothing waits for time any more.
-//! Tasks see errors from their devices and run to their end (rule 4).
+//! Power loss, as the simulated tasks see it: a latch. Time stops at the cut, and no task waits for
+//! time any more. Tasks see errors from their devices and run to their end (rule 4).
 
 use crate::core::here;
 use crate::task::Wait;

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The queues of all locks and condition variables that somebody waits for. A lock stores the number of its
-/// queue (0: none), so a free lock costs one word, and nothing is keyed by an address.
+/// The queues of all locks and condition variables that a task waits for. A lock stores the number
+/// of its queue (0: none), so a free lock costs one word, and nothing is keyed by an address.
 #[derive(Default)]
 pub(crate) struct Queues {
     slots: Vec<VecDeque<Waiter>>,

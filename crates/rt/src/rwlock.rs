@@ -115,7 +115,7 @@ impl<T: ?Sized> RwLock<T> {
             inner: Some(inner),
         })
     }
-    /// Exclusive access if nobody has it.
+    /// Exclusive access if the lock is free.
     #[track_caller]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         let site = here();

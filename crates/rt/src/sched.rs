@@ -1,4 +1,5 @@
-//! The loop of a simulation: starting tasks, choosing the next one, ending, and reporting who waits for what.
+//! The main loop of a simulation: starting tasks, choosing the next one, ending, and reporting
+//! which task waits for what.
 
 use crate::core::{Core, State};
 use crate::failure::{Blocked, Failure};
@@ -120,7 +121,7 @@ impl Core {
         Ok(true)
     }
 
-    /// Nobody is ready and no timer is left.
+    /// No task is ready and no timer is left.
     fn all_wait(&self, st: &State) -> Result<(), Box<Failure>> {
         if st.live == 0 {
             return Ok(());

@@ -1,4 +1,5 @@
-//! `Semaphore`: counted permits, first come first served, so that who wants many does not starve.
+//! `Semaphore`: counted permits, first come first served, so that a task that wants many does not
+//! starve.
 
 use crate::condvar::WaitList;
 use crate::core::here;
@@ -7,8 +8,8 @@ use crate::task::{Site, Wait};
 use crate::world::{Binding, core};
 use parking_lot::Mutex as OsMutex;
 
-/// A counter of permits. Permits are given back with [`Semaphore::release`], by any task: there is no guard, so
-/// that no `Drop` has to wake anybody.
+/// A counter of permits. Permits are given back with [`Semaphore::release`], by any task: there is
+/// no guard, so no `Drop` has to wake a task.
 pub struct Semaphore {
     name: &'static str,
     world: Binding,
@@ -21,7 +22,7 @@ struct State {
     available: u64,
     /// Number of the next comer.
     next: u64,
-    /// Number of who is served next.
+    /// Number of the waiter that is served next.
     serving: u64,
 }
 
@@ -30,7 +31,7 @@ impl Semaphore {
     pub const fn new(permits: u64) -> Self {
         Self::named("", permits)
     }
-    /// The same with a name for deadlock reports.
+    /// As `new`, with a name for deadlock reports.
     pub const fn named(name: &'static str, permits: u64) -> Self {
         let state = OsMutex::new(State {
             available: permits,
@@ -78,7 +79,7 @@ impl Semaphore {
             self.changed.notify_all();
         }
     }
-    /// Takes `permits` if they are there and nobody waits.
+    /// Takes `permits` if they are available and no task waits.
     #[track_caller]
     pub fn try_acquire(&self, permits: u64) -> bool {
         self.enter(here());

@@ -1,7 +1,10 @@
-//! Signals that ask the process to end, noted instead of obeyed: who has something to put in order looks for them.
+//! Signals that ask the process to end. They are noted instead of obeyed, and code that has
+//! something to put in order before the end looks for them.
 //!
-//! Only the first one is noted. A second one of the same kind ends the process, as without all this: a user who asks twice does not want
-//! to wait. What the process was told to ignore from outside (`nohup`) stays ignored, and children begin with the default again.
+//! Only the first signal is noted. A second one of the same kind ends the process, as it would
+//! without this module: a user who asks twice does not want to wait. Signals that the process was
+//! told to ignore from outside (`nohup`) stay ignored, and child processes begin with the default
+//! again.
 
 use std::io;
 use std::sync::atomic::{AtomicI32, Ordering};

@@ -1,4 +1,5 @@
-//! Running a simulation.
+//! Runs a simulation: sets the world up, runs the main task in it, and returns its result and
+//! report.
 
 use crate::config::SimConfig;
 use crate::core::{Core, State};

@@ -80,7 +80,7 @@ unsafe fn spawn_in<T>(
     }
 }
 
-/// The running task has left its result: wakes who joins it.
+/// The running task has left its result: wakes the task that joins it.
 fn ended(core: &Core) {
     let task = core.task();
     task.finished.set(true);
@@ -163,7 +163,7 @@ struct SimScope {
 struct ScopeState {
     running: usize,
     owner: Option<Waiter>,
-    /// Panics that nobody has joined.
+    /// Panics of tasks that were not joined.
     panics: usize,
 }
 

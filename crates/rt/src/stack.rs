@@ -4,8 +4,9 @@
 //! The guard is `MADV_GUARD_INSTALL` (Linux 6.13, `madvise(2)`), which does not split the mapping, so that
 //! `vm.max_map_count` does not limit the number of tasks; on older kernels `mprotect`.
 //!
-//! High-water mark: the pages resident below the top [`KEEP_BYTES`] (`mincore(2)`), measured once per
-//! simulation for each stack it used and given back to the kernel at once, so that the next user starts clean.
+//! High-water mark: the pages resident below the top [`KEEP_BYTES`] are counted (`mincore(2)`) once
+//! per simulation for each stack it used, and given back to the kernel at once, so that the next
+//! user starts clean.
 
 use corosensei::stack::{Stack, StackPointer};
 use std::cell::RefCell;
@@ -73,7 +74,7 @@ impl Extent {
     /// No task may be on this stack.
     unsafe fn clean(self) {
         let low = self.bottom + GUARD_BYTES;
-        // SAFETY: the caller promises that nobody uses these pages; they read as zero afterwards.
+        // SAFETY: the caller promises that no task uses these pages; they read as zero afterwards.
         unsafe {
             libc::madvise(
                 low as *mut libc::c_void,
@@ -140,7 +141,8 @@ impl TaskStack {
 
 impl Drop for TaskStack {
     fn drop(&mut self) {
-        // SAFETY: this value owns the mapping, and nobody runs on it (a suspended coroutine is leaked).
+        // SAFETY: this value owns the mapping, and no coroutine runs on it (a suspended one is
+        // leaked).
         unsafe {
             libc::munmap(
                 self.extent.bottom as *mut libc::c_void,

@@ -1,4 +1,4 @@
-//! One simulated task: its coroutine, what it waits for, and what the reports say about it.
+//! One simulated task: its coroutine, what it waits for, and what reports say about it.
 
 use crate::local::Locals;
 use crate::order::Held;
@@ -70,7 +70,7 @@ impl LockWait {
 /// Why a parked task runs again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wake {
-    /// Somebody notified it.
+    /// Another task notified it.
     Notified,
     /// The lock it waits for was taken on its behalf.
     Granted,

@@ -159,7 +159,8 @@ pub fn task_name() -> String {
     }
 }
 
-/// A small number of the running task or thread, for whoever spreads load over shards: two of them may have the same one.
+/// A small number of the running task or thread, for spreading load over shards: two tasks may have
+/// the same number.
 #[inline]
 pub fn task_number() -> usize {
     match core() {

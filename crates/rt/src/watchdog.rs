@@ -1,5 +1,6 @@
-//! Watchdog: one OS thread that looks at all running simulations and prints the running task of one whose step
-//! counter stands still. That finds an OS lock held over a wait, and an endless loop without any `rt` call.
+//! Watchdog: one OS thread that looks at all running simulations. If the step counter of a
+//! simulation stands still, it prints the running task. That finds an OS lock held over a wait, and
+//! an endless loop without any `rt` call.
 
 use crate::task::TaskId;
 use parking_lot::Mutex as OsMutex;

@@ -1,4 +1,4 @@
-//! Which world this OS thread is in, and which world an object belongs to.
+//! Says which world this OS thread is in, and binds each object to the world that uses it first.
 
 use crate::core::Core;
 use parking_lot::Mutex as OsMutex;

@@ -1,4 +1,4 @@
-//! Schedules that look for rare interleavings: what each kind finds.
+//! Schedules that look for rare interleavings: which bugs each kind finds.
 
 use std::sync::Arc;
 use varve_rt::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What a simulation reports, and what it refuses.
+//! Failures that a simulation reports, and uses that it refuses.
 
 use base::{Nanos, Time};
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! The simulated world: clock, cores, schedules, failures, power.
+//! Tests of the simulated world: clock, cores, schedules, failures, power.
 
 use base::{Nanos, Time};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The same programs in both worlds, and what only a simulation can promise about them.
+//! Runs the same programs in both worlds, and checks what only a simulation can promise about them.
 
 use base::{Nanos, Set, Time};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Groups of writes through the ordered plug, cut anywhere and judged.
+//! Sends groups of writes through the ordered plug, cuts anywhere and judges what is left.
 #![allow(dead_code, missing_docs)]
 
 use base::{Bytes, Lba, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK};

@@ -1,4 +1,4 @@
-//! Pages and counts under the lock of the cache.
+//! Pages and counters under the lock of the page cache.
 
 use super::Home;
 use base::{Bytes, Ino, Map, Time};
@@ -27,7 +27,7 @@ pub(super) struct File {
     pub(super) pages: BTreeMap<u64, Page>,
     pub(super) dirty: BTreeSet<u64>,
     pub(super) delayed: u64,
-    /// Of a directory: somebody else than write-back decides when its pages are written.
+    /// Of a directory: the file system, not write-back, decides when its pages are written.
     pub(super) meta: bool,
 }
 
@@ -69,7 +69,7 @@ fn copy(content: &[u8]) -> Bytes {
     }
 }
 
-/// Overwrites part of a page; copies it if somebody else holds its bytes (page_cache-P1).
+/// Overwrites part of a page; copies it if there is another holder of its bytes (page_cache-P1).
 pub(super) fn modify(page: &mut Bytes, at: usize, data: &[u8]) {
     if data.len() == page.len() {
         *page = copy(data);
@@ -80,7 +80,7 @@ pub(super) fn modify(page: &mut Bytes, at: usize, data: &[u8]) {
     });
 }
 
-/// Changes a page; copies it if somebody else holds its bytes (page_cache-P1).
+/// Changes a page; copies it if there is another holder of its bytes (page_cache-P1).
 pub(super) fn change_bytes<R>(page: &mut Bytes, change: impl FnOnce(&mut [u8]) -> R) -> R {
     let mut bytes = match std::mem::take(page).try_into_mut() {
         Ok(own) => own,

@@ -1,4 +1,4 @@
-//! Handing dirty pages out, and what became of them.
+//! Hands dirty pages out for write-back, and takes back how their writes ended.
 
 use super::{Home, PageCache};
 use base::{Bytes, Ino, Time};

@@ -1,4 +1,4 @@
-//! Answers in the protocol's words.
+//! Turns answers of the server into those of the FUSE protocol.
 // Times of this protocol library are those of std; no clock is read here.
 #![allow(clippy::disallowed_types)]
 
@@ -85,7 +85,8 @@ impl Adapter {
         }
     }
 
-    /// That there is no such name is kept as long as a name is: whatever makes one goes through the kernel, too.
+    /// The kernel keeps the absence of a name as long as it keeps a name: a request that makes the
+    /// name goes through the kernel, too.
     pub(super) fn no_entry(&self, reply: ReplyEntry) {
         let none = unknown(NO_NODE, FileKind::File);
         reply.entry_with_ttls(&Duration::ZERO, &NAME_TTL, &none, Generation(0));

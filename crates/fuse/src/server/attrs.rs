@@ -1,4 +1,5 @@
-//! Attributes, and the privileges that a change takes away.
+//! Attributes of inodes, and the privileges (set-user-ID, set-group-ID, capabilities) that a change
+//! takes away.
 
 use super::{Caller, Server};
 use base::Ino;
@@ -94,7 +95,7 @@ impl Server {
             return self.drop_set_ids(ino);
         }
         if self.killing.load(Ordering::SeqCst) != 0 {
-            // Whoever took them away may not have told the kernel yet.
+            // The request that took them away may not have told the kernel yet.
             drop(self.killer.lock());
         }
         Ok(())
@@ -124,7 +125,7 @@ impl Server {
         if self.nodes.lock().is_plain(ino) {
             return Ok(());
         }
-        // A file whose flags let nobody take an attribute away can be written to if it has none.
+        // A file whose flags forbid taking an attribute away can be written to if it has none.
         let found = self.vfs().fs().getxattr(ino, CAPABILITY);
         match found.and_then(|_| self.vfs().fs().removexattr(ino, CAPABILITY)) {
             Ok(()) | Err(FsError::Posix(Errno::NoData | Errno::NotSup | Errno::RoFs)) => {}

@@ -1,4 +1,4 @@
-//! Open files: reading, syncing, allocating, copying.
+//! Requests on open files: reading, syncing, allocating, copying.
 
 use super::attrs::OFFSET_MAX;
 use super::{Caller, Server};
@@ -10,7 +10,7 @@ const COPY_BYTES: usize = 1 << 20;
 
 /// Buffers of reads that are kept for the next ones, at most.
 const BUFFERS_MAX: usize = 4;
-/// Largest of them, bytes.
+/// Bytes of the largest buffer that is kept.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
 /// How a file is opened, and how a write to it is.
@@ -133,7 +133,8 @@ impl Server {
         self.read_for(number, offset, len, |read| read.map(<[u8]>::to_vec))
     }
 
-    /// The same for who needs the bytes for a moment only: memory that other reads have used serves again.
+    /// As [`read`](Server::read), for a caller that needs the bytes only during the call: memory of
+    /// earlier reads is used again.
     ///
     /// # Errors
     /// Those of [`read`](Server::read), as `answer` passes them on.
@@ -232,7 +233,7 @@ impl Server {
     /// Answers how many bytes that were.
     ///
     /// # Errors
-    /// EPERM for anybody but the superuser, EOPNOTSUPP, EINVAL.
+    /// EPERM for every caller but the superuser, EOPNOTSUPP, EINVAL.
     pub fn trim(&self, caller: Caller, start: u64, len: u64, min: u64) -> Result<u64, Errno> {
         self.run(|| match caller.uid {
             0 => {

@@ -83,7 +83,8 @@ impl Server {
         }
     }
 
-    /// The kernel has checked who may change what; but for one flag, which takes room in the journal and is the superuser's.
+    /// The kernel has checked the right to change flags, except for one flag, which takes room in
+    /// the journal and is the superuser's.
     fn change_flags(&self, caller: Caller, number: u64, flags: FileFlags) -> Result<(), Errno> {
         let change = self.file_flags(number)?.0 ^ flags.0;
         match change & FileFlags::JOURNAL_DATA.0 != 0 && caller.uid != 0 {

@@ -1,4 +1,4 @@
-//! Requests of a kernel, without its protocol.
+//! The server: answers the requests of a kernel, without knowing its protocol.
 
 mod attrs;
 mod files;
@@ -27,7 +27,7 @@ pub const STATFS_NAME_BYTES: u32 = 255;
 /// The number that the FUSE protocol gives the root.
 const PROTOCOL_ROOT: u64 = 1;
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Caller {
     /// User.
@@ -38,7 +38,7 @@ pub struct Caller {
     pub umask: u16,
 }
 
-/// What the kernel keeps of files, and has to be told of when it is old.
+/// The kernel's caches of files: it is told when something in them is out of date.
 pub trait KernelCache: Send + Sync {
     /// Attributes of the inode that the protocol calls `number` have changed in a way that the answer to the request does not show. When
     /// this returns, the kernel asks for them anew.
@@ -52,8 +52,9 @@ impl KernelCache for NoCache {
     fn attributes_changed(&self, _number: u64) {}
 }
 
-/// Answers the requests of a kernel that checks permissions itself (`default_permissions`). Inode numbers are those of the file
-/// system, but for the root: it is 1, and whoever is 1 has the number of the root.
+/// Answers the requests of a kernel that checks permissions itself (`default_permissions`). Inode
+/// numbers are those of the file system, except that 1 and the number of the root are exchanged:
+/// the kernel's root is 1.
 pub struct Server {
     /// The mount below; none after a remount that could not come back (fuse-U2).
     vfs: RwLock<Option<Arc<Vfs>>>,
@@ -67,7 +68,7 @@ pub struct Server {
     /// Requests that are taking set-user-ID away (fuse-U6).
     killing: AtomicUsize,
     killer: Mutex<()>,
-    /// How the volume is mounted anew; nobody can if there is none.
+    /// How the volume is mounted anew; without it a remount is refused.
     remounter: Mutex<Option<Remounter>>,
     /// When reading changes an access time; what the kernel reads from its cache does not.
     access_times: RwLock<AccessTimes>,
@@ -154,7 +155,8 @@ impl Server {
         e.errno()
     }
 
-    /// The file system's number of an inode that the protocol calls `number`; 0, which no inode has, for what never came from here.
+    /// The file system's number of an inode that the protocol calls `number`; 0, which no inode
+    /// has, for a number that was never given to the kernel.
     fn ino(&self, number: u64) -> Ino {
         Ino(u32::try_from(self.swapped(number)).unwrap_or(0))
     }
@@ -197,7 +199,7 @@ impl Server {
         if self.panicked.load(Ordering::Acquire) {
             return Err("a request has failed for good: the volume is left for recovery".into());
         }
-        // What still comes is refused, and nothing keeps the device open behind this.
+        // Requests that still come are refused, and no open file keeps the device open after this.
         let Some(vfs) = self.vfs.write().take() else {
             return Err("there is no volume any more".into());
         };

@@ -1,4 +1,4 @@
-//! Names: lookup, making, removing, renaming, directories.
+//! Requests on names and directories: lookup, making, removing, renaming, listing.
 
 use super::{Caller, Server};
 use base::Ino;
@@ -57,7 +57,7 @@ impl Server {
     pub fn forget(&self, number: u64, lookups: u64) {
         let ino = self.ino(number);
         if self.nodes.lock().forget(ino, lookups) {
-            // Nobody waits for an answer.
+            // The kernel waits for no answer to this request.
             let _ = self.run(|| self.vfs().fs().release(ino));
         }
     }
@@ -191,8 +191,8 @@ impl Server {
         self.run(|| self.vfs().fs().readdir(self.ino(dir), from, max))
     }
 
-    /// The same with attributes; each entry that has them counts as a lookup. Those that the answer has no room for are given back with
-    /// [`forget`](Self::forget).
+    /// As `readdir`, with attributes; each entry that has them counts as a lookup. Entries for
+    /// which the answer has no room are given back with [`forget`](Self::forget).
     ///
     /// # Errors
     /// ENOTDIR; of the file system.

@@ -1,4 +1,4 @@
-//! What the kernel knows: looked-up inodes and open files (fuse-U1).
+//! What the kernel knows of inodes: those that it has looked up, and its open files (fuse-U1).
 
 use base::{Ino, Map};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) struct Open {
     pub told: ErrorSeen,
 }
 
-/// All of them.
+/// All inodes that the kernel knows, and its open files.
 #[derive(Default)]
 pub(super) struct Nodes {
     known: Map<Ino, Node>,

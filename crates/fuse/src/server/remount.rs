@@ -1,13 +1,16 @@
-//! Another mount in the place of the one below, while the kernel's goes on.
+//! A remount: the mount below the server is replaced by another one, while the kernel's mount goes
+//! on.
 //!
-//! A remount with other options is an unmount and a mount: both are what they are everywhere else, so each option is honoured in the one way that it
-//! has, and a volume that is read-only from now on is as clean as one that was unmounted.
+//! A remount with other options is an unmount and a mount, and both are the usual ones. So each
+//! option is honoured in the one way that it has, and a volume that is read-only from now on is as
+//! clean as one that was unmounted.
 //!
-//! - E1 no request is under way (`gate`), and none gets in before the other mount is there;
-//! - E2 every inode that the kernel knows is pinned in the new mount before that: numbers and generations are those of the volume, and stay. An inode
-//!   without a name would be gone, so a remount is refused while there is one;
-//! - E3 what was told of failed write-backs was told by the mount before: whoever has a file open then learns of its failures from the unmount, which
-//!   is refused if it cannot write everything;
+//! - E1 no request is under way (`gate`), and none is let in before the new mount is there;
+//! - E2 every inode that the kernel knows is pinned in the new mount before that: numbers and
+//!   generations are those of the volume, and stay. An inode without a name would be lost, so a
+//!   remount is refused while there is one;
+//! - E3 failures of write-back are counted by each mount anew: a holder of an open file learns of
+//!   the old mount's failures from its unmount, which is refused if it cannot write everything;
 //! - E4 without a mount below every request fails (fuse-U2).
 
 use super::Server;
@@ -15,8 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{AccessTimes, ErrorSeen, Vfs};
 
-/// Reading an attribute of the root whose name begins so, and goes on with options, is how the superuser asks for a remount: the kernel lets nobody
-/// else read such a name, and lets it be read of a read-only mount too. Its value is the reason of a refusal, and empty if it was done.
+/// The name of the attribute by which the superuser asks for a remount: reading an attribute of the
+/// root whose name begins so, and goes on with options. The kernel lets no other user read such a
+/// name, and lets it be read of a read-only mount too. Its value is the reason of a refusal, and
+/// empty if the remount was done.
 pub const REMOUNT_XATTR: &str = "trusted.varve.remount=";
 
 /// A remount that has been understood.
@@ -30,7 +35,8 @@ pub struct Remount {
 /// Reads the words of a remount; nothing has changed yet.
 pub(super) type Remounter = Box<dyn Fn(&str) -> Result<Remount, String> + Send + Sync>;
 
-/// A mount for the place of the one that has ended; an error beside it says why it is not the one that was asked for.
+/// The mount that takes the place of the one that has ended; an error beside it says why it is not
+/// the one that was asked for.
 pub type Again = (Option<Arc<Vfs>>, Result<(), String>);
 
 impl Server {

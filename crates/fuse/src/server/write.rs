@@ -1,4 +1,4 @@
-//! Writes, and what the kernel is told of one for which the volume has too little room.
+//! Writes, and what the kernel is told of a write for which the volume has too little room.
 //!
 //! A count below the size of a request means something different to the kernel for each of the three kinds of writes, so each has its own rule:
 //!
@@ -117,7 +117,7 @@ impl Server {
         }
     }
 
-    /// The file is at least so long (W6).
+    /// Makes the file at least so long (W6).
     fn keep_size(&self, ino: Ino, end: u64) {
         let size = SetAttr {
             size: Some(end),

@@ -1,4 +1,4 @@
-//! Extended attributes.
+//! Requests on extended attributes, ACLs among them.
 
 use super::remount::REMOUNT_XATTR;
 use super::{Caller, PROTOCOL_ROOT, Server};
@@ -20,7 +20,7 @@ fn check_name(name: &[u8]) -> Result<(), FsError> {
     }
 }
 
-/// The options, if the attribute is no attribute but the way to ask for a remount.
+/// The options of a remount, if the name is not that of an attribute but asks for a remount.
 fn remount_words(number: u64, name: &[u8]) -> Option<&[u8]> {
     let of_root = number == PROTOCOL_ROOT;
     name.strip_prefix(REMOUNT_XATTR.as_bytes())
@@ -28,11 +28,13 @@ fn remount_words(number: u64, name: &[u8]) -> Option<&[u8]> {
 }
 
 impl Server {
-    /// Sets an extended attribute. A new access ACL takes set-group-ID away, unless its caller is the superuser or in the group of the
-    /// file; `groups` are those he is in beside his own.
+    /// Sets an extended attribute. A new access ACL takes set-group-ID away, unless the caller is
+    /// the superuser or in the group of the file; `groups` are the groups that they are in beside
+    /// their own.
     ///
     /// # Errors
-    /// Those of `setxattr(2)`. EOPNOTSUPP for an ACL, if the file system does not obey them: nobody shall rely on it.
+    /// Those of `setxattr(2)`. EOPNOTSUPP for an ACL if the file system does not obey them, so that
+    /// no program relies on it.
     pub fn setxattr(
         &self,
         caller: Caller,

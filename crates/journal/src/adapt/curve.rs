@@ -1,4 +1,5 @@
-//! What one kind of command costs by its size: a line through measured spans, the newer the heavier.
+//! The cost of one kind of command as a function of its size: a line fitted to measured spans, in
+//! which newer samples weigh more.
 
 use base::Nanos;
 
@@ -8,8 +9,8 @@ const DECAY: f64 = 0.9;
 const SLOPE_TRUST: f64 = 16.0;
 /// A single sample counts as this many times the estimate at most: garbage collection in the device is real, but rare.
 const OUTLIER: f64 = 3.0;
-/// A sample below this share of the estimate proves it wrong, for nothing makes a command faster than it is: what was known
-/// before loses weight.
+/// A sample below this share of the estimate shows that the estimate is wrong, for a command is
+/// never faster than the device: older samples then lose weight.
 const TOO_GOOD: f64 = 0.6;
 const DISTRUST: f64 = 0.2;
 /// Samples that the prior is worth at first.
@@ -43,7 +44,7 @@ pub(crate) fn class(blocks: f64) -> usize {
 }
 
 impl Curve {
-    /// A curve that is assumed.
+    /// A curve without samples: the prior.
     pub fn assumed(base: Nanos, per_block: Nanos) -> Curve {
         let (base, block) = (base.0 as f64, per_block.0 as f64);
         // The prior stands at one block: the size that matters most.

@@ -1,8 +1,10 @@
-//! `order=adaptive`: which way to durability is the cheapest, by what commands have cost so far.
+//! `order=adaptive`: chooses the cheapest way to durability from what commands have cost so far.
 //!
-//! Two questions are asked, and any answer to either is safe: the flush step looks at marks, not at what was chosen (journal-commit-F2).
-//! The second is not asked where cached writes may damage what lies beside them ([`Caps::no_collateral`]): a log block
-//! sent through the cache would put the committed ones in its programming unit at risk (hazards-H13), so there the log goes ahead.
+//! The model answers two questions, and any answer to either is safe: the flush step looks at
+//! marks, not at what was chosen (journal-commit-F2). The second question is not asked where cached
+//! writes may damage what lies beside them ([`Caps::no_collateral`]): a log block sent through the
+//! cache would put committed log blocks in its programming unit at risk (hazards-H13). On such a
+//! device the log always goes ahead.
 //!
 //! | question | ways | costs |
 //! |---|---|---|
@@ -11,16 +13,20 @@
 //! | the log of a commit, J blocks | ahead | flush(x), if something vouched for needs one, + fua(J) |
 //! | | end | write(J - 1) + flush(x + J - 1) + fua(1) |
 //!
-//! Direct data rides with the log, ahead of it in one packed command, where the device keeps a prefix of a pack (journal-commit-F7): that saves
-//! a command and costs nothing, so it is no question of its own.
+//! Direct data rides with the log, ahead of it in one packed command, where the device keeps a
+//! prefix of a pack (journal-commit-F7). That saves a command and costs nothing, so the model does
+//! not ask about it.
 //!
 //! x is what the host believes to be in the device's cache. The three curves ([`Curve`]) start from the ratios behind the
 //! crossover that the eMMC paper reports (IV.B, Fig. 8: direct persistence pays below 128 KB) and follow measured spans.
 //!
-//! - Hysteresis: the way taken last by a question of this size stays until another one is cheaper by [`HOLD`].
-//! - Exploration: a way whose figures are older than [`STALE`] decisions (an eighth of it while they rest on few samples) is tried although it looks dearer, as long as all that was
-//!   ever paid for trying stays below [`EXPLORE`] of what the decisions cost. What a trial really cost is booked afterwards. A way
-//!   of which nothing is known but the prior, or figures of quite other sizes, gets one try at once.
+//! - Hysteresis: the way last taken for a question of this size stays until another one is cheaper
+//!   by [`HOLD`].
+//! - Exploration: a way whose figures are older than [`STALE`] decisions (an eighth of that while
+//!   they rest on few samples) is tried although it looks dearer, as long as the sum of all extra
+//!   costs of trials stays below [`EXPLORE`] of what the decisions cost. The real cost of a trial
+//!   is booked afterwards. A way that is known only by the prior, or by figures of quite other
+//!   sizes, gets one trial at once.
 //! - No clock and no randomness: equal samples, equal choices.
 
 mod curve;
@@ -46,7 +52,8 @@ pub enum DataPath {
     Cached,
     /// With FUA: it needs no flush.
     Direct,
-    /// With FUA and not yet: held back, so that it goes ahead of the log of its transaction, in one command with it.
+    /// With FUA, but held back until the log of its transaction is written: it goes ahead of the
+    /// log, in one command with it.
     WithLog,
 }
 
@@ -82,7 +89,7 @@ pub(crate) enum Why {
     Cheapest,
     /// The other is cheaper by less than the hysteresis.
     Held,
-    /// To learn what it costs.
+    /// The way was taken to learn its cost.
     Tried,
 }
 
@@ -106,14 +113,14 @@ enum Question {
     },
     Log {
         blocks: u64,
-        /// Of held data that rides with it.
+        /// Blocks of held data that rides with the log.
         leading: u64,
         flush: bool,
         dirty: u64,
     },
 }
 
-/// The answer to both: without the cache or through it.
+/// The answer to both questions: past the cache or through it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     /// Direct data; the log ahead.
@@ -186,7 +193,8 @@ impl Adapt {
         }
     }
 
-    /// Takes in what commands have cost since the last call. Of a trial it books what the device charged beyond the estimate.
+    /// Takes in what commands have cost since the last call. For a trial it books the cost that the
+    /// device took beyond the estimate.
     pub fn observe(&mut self, samples: &[Sample]) {
         for sample in samples {
             let commands = sample.commands.max(1) as f64;
@@ -224,7 +232,8 @@ impl Adapt {
         (path, why)
     }
 
-    /// The way for a log of `blocks`, with `leading` blocks of held data; `flush`: something vouched for needs one.
+    /// The way for a log of `blocks`, with `leading` blocks of held data; `flush`: data that the
+    /// commit vouches for needs a flush.
     pub fn log(
         &mut self,
         (blocks, leading): (u64, u64),

@@ -1,4 +1,5 @@
-//! The model against scripted devices: what it chooses, how soon it learns, what learning costs.
+//! Runs the cost model against scripted devices: what it chooses, how soon it learns, what learning
+//! costs.
 
 use super::*;
 use crate::Ending;

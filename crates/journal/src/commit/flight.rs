@@ -1,4 +1,4 @@
-//! What the steps of a commit have started and nobody has waited for.
+//! The writes and flushes that the steps of a commit have started and not yet waited for.
 
 use crate::JournalError;
 use crate::devices::{Device, Marks};
@@ -11,18 +11,18 @@ pub(crate) enum Started {
     Writes(Device, Batch),
     /// A flush.
     Flush(Flushing),
-    /// Somebody else's flush that covers this mark of this queue.
+    /// A flush that another task started and that covers this mark of this queue.
     Joined(Arc<Queue>, WriteMark),
 }
 
-/// All of it, in the order of its start, each with the name of its step.
+/// The work in flight, in the order of its start, each with the name of its step.
 #[derive(Default)]
 pub(crate) struct InFlight(Vec<(&'static str, Started)>);
 
-/// What was waited for.
+/// The outcome of the work that was waited for.
 #[must_use]
 pub(crate) struct Landed {
-    /// Flushes that cover them cover all writes that landed (journal-commit-F2).
+    /// Flushes that cover these marks cover all writes that landed (journal-commit-F2).
     pub marks: Marks,
     /// Time waited, by step.
     pub spans: Vec<(&'static str, base::Nanos)>,

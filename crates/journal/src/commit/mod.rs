@@ -8,21 +8,28 @@
 //!
 //! - F1: the flush starts after every ordered write of the transaction, and every log block sent through the cache before it,
 //!   has completed (hazards-H16), and it has ended before the record is sent.
-//! - F2: each of those completions raised the mark `vouched`; the record is sent only when that mark is flushed. So a flush may be
-//!   skipped, because the data went out with FUA or another flush has covered it, and nothing else can skip it (hazards-H19). What others
-//!   have in the device's cache forces no flush.
-//! - F3: the transaction takes no handle any more when its data is waited for, so F2's mark cannot rise behind the flush.
-//! - F4: log blocks that are sent without a flush between them and the record are non-volatile at completion, each is sent
-//!   once, and where order is what protects them the record is last (hazards-H20).
-//! - F5: a commit is acknowledged when every step is complete. What a device reports of a pack's failed entries is its host's to
-//!   retry; a failure that comes up here aborts the journal with the step's reason, after everything in flight has been waited for.
-//! - F6: body and record are in flight together only where checksums in the record say that the transaction is complete,
-//!   or where the device keeps a prefix of a pack; never by trust in an any-subset device (hazards-H20).
-//! - F7: ordered data that was held back (`adaptive`) goes in the ordered plug of the log blocks, in a group before all of them, with FUA: a
-//!   device that keeps a prefix of a pack gets one command, any other gets the log when the data is non-volatile (order_plug-O1). So no cut shows
-//!   a record without the data before it (hazards-H24). What somebody could not wait for has been sent earlier; if that failed, so does the
-//!   commit, before its record is sent (order_plug-O4). A plan that sends its log otherwise has the data sent and waited for first. Held data that
-//!   overwrites in place is no ordered data: it goes along where there is a pack, and its failure is no failure of the commit.
+//! - F2: each of those completions raised the mark `vouched`; the record is sent only when that
+//!   mark is flushed. So a flush is skipped only if the data went out with FUA or another flush has
+//!   covered it (hazards-H19). Cached writes that the commit does not vouch for force no flush.
+//! - F3: the transaction takes no new handle once its data is waited for, so F2's mark cannot rise
+//!   after the flush.
+//! - F4: log blocks that are sent without a flush between them and the record are non-volatile at
+//!   completion, each is sent once, and where order is what protects them the record is last
+//!   (hazards-H20).
+//! - F5: a commit is acknowledged when every step is complete. If a device reports failed entries
+//!   of a pack, the host driver retries them; a failure that reaches this code aborts the journal
+//!   with the step's reason, after everything in flight has been waited for.
+//! - F6: body and record are in flight together only where checksums in the record say that the
+//!   transaction is complete, or where the device keeps a prefix of a pack; never on a device that
+//!   may keep any subset of a pack (hazards-H20).
+//! - F7: ordered data that was held back (`adaptive`) goes in the ordered plug of the log blocks,
+//!   in a group before all of them, with FUA. A device that keeps a prefix of a pack gets one
+//!   command; any other device gets the log when the data is non-volatile (order_plug-O1). So no
+//!   cut shows a record without the data before it (hazards-H24). Held data that a task could not
+//!   wait for any longer has been sent earlier; if that write failed, the commit fails before its
+//!   record is sent (order_plug-O4). A plan that does not send its log by an ordered plug has the
+//!   data sent and waited for first. Held data that overwrites in place is not ordered data: it
+//!   rides along where there is a pack, and its failure does not fail the commit.
 //!
 //! What a cut leaves: before the record is durable recovery finds an incomplete transaction and ends the log before it;
 //! afterwards it finds all of it. There is no third state.
@@ -60,7 +67,7 @@ pub(crate) struct Job<'a> {
     pub revokes: Vec<BlockNo>,
     pub forgotten: BTreeSet<BlockNo>,
     ordered: Option<Batch>,
-    /// Data that may go along with the ordered one that goes ahead.
+    /// Data that may ride along with the ordered data that goes ahead.
     led: Option<Batch>,
     /// Ordered data that goes ahead of the log blocks, in their command where that is safe (F7).
     leading: Option<Held>,
@@ -68,11 +75,11 @@ pub(crate) struct Job<'a> {
     /// Where the tail may go once the device has flushed what completed before the mark.
     tail: Option<(Tid, LogPos, WriteMark)>,
     flight: InFlight,
-    /// Has to be flushed before the record is sent (F2), by device.
+    /// Marks that have to be flushed before the record is sent (F2), by device.
     vouched: Marks,
-    /// False once a deliberate mistake was made: then F2 may not hold.
+    /// False once a deliberate mistake was made: then F2 need not hold.
     guarded: bool,
-    /// What an adaptive plan chose.
+    /// The ending that an adaptive plan chose.
     ending: Option<Ending>,
     flushed: bool,
 }
@@ -87,7 +94,7 @@ pub(crate) struct Parts {
 }
 
 impl<'a> Job<'a> {
-    /// A job for transaction `tid`, whose `blocks` log blocks begin at `start`.
+    /// A job for transaction `tid`, which has `blocks` log blocks from `start` on.
     pub fn new(
         inner: &'a Inner,
         log: &'a Log,
@@ -127,7 +134,8 @@ impl<'a> Job<'a> {
     /// Runs the plan.
     pub fn run(&mut self) -> Result<(), JournalError> {
         let result = self.run_plan();
-        // F5: after a failure, too, somebody waits for what is on its way, ordered data that was never reached included.
+        // F5: also after a failure everything in flight is waited for, including ordered data that
+        // no step reached.
         let leading = self.leading.take().map(Held::into_batch);
         for batch in self.ordered.take().into_iter().chain(leading) {
             self.flight
@@ -179,7 +187,7 @@ impl<'a> Job<'a> {
         plan_of(&self.scheme())
     }
 
-    /// F3.
+    /// F3. Enters the state that this step begins.
     fn enter(&self, step: &Step) -> Result<(), JournalError> {
         let mut state = self.inner.lock()?;
         let committing = state.committing.as_mut();
@@ -238,7 +246,8 @@ impl<'a> Job<'a> {
             return Ok(());
         };
         if batch.is_volatile() && rt::mutant(Mutant::FlushBeforeData) {
-            // hazards-H16 unguarded: the flush covers what happens to be there, and the mark of the data is lost.
+            // hazards-H16 unguarded: the flush covers whatever has completed by chance, and the
+            // mark of the data is lost.
             self.guarded = false;
             self.inner.queue.flush()?;
             return Ok(batch.wait()?);
@@ -248,7 +257,7 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// F7: what goes ahead of the log blocks, and what goes along with it.
+    /// F7: takes the data that goes ahead of the log blocks, and the data that rides along with it.
     fn hold(&mut self, ordered: Option<&mut Batch>) -> Option<Held> {
         let led = self.led.take().map(|mut led| led.split_held());
         let held = match (ordered.map(Batch::split_held), led) {
@@ -279,7 +288,7 @@ impl<'a> Job<'a> {
         if !superblock.sb.is_clean() && !superblock.features_dirty {
             return Ok(());
         }
-        // Whoever moves the tail holds the superblock, so this is the tail on the medium.
+        // Moving the tail requires the lock of the superblock, so this is the tail on the medium.
         let ((tid, at), clean) = {
             let mut state = self.inner.lock()?;
             let tail = state.ring().tail();
@@ -305,7 +314,7 @@ impl<'a> Job<'a> {
         let mut state = self.inner.state.lock();
         state.ring().give_back(self.start, self.blocks, used);
         state.stats.composed(&composed);
-        // Whoever waits for log space may have enough now.
+        // A task that waits for log space may have enough now.
         self.inner.progress.notify_all();
         drop(state);
         self.blocks = used;
@@ -411,7 +420,8 @@ impl<'a> Job<'a> {
         self.send_in_order(Some(record))
     }
 
-    /// F7: what leads, then the log blocks, with a border before number `last` if there is one.
+    /// F7: adds the held data, then the log blocks, with a border before number `last` if there is
+    /// one.
     fn send_in_order(&mut self, last: Option<usize>) -> Result<(), JournalError> {
         let blocks = self.composed().blocks.clone();
         let sent = blocks.len() as u64;
@@ -451,7 +461,7 @@ impl<'a> Job<'a> {
         let asked = self.inner.state.lock().asked;
         let flush = !self.is_flushed(asked);
         let adapt = self.inner.adapt.as_ref();
-        // Whoever sends held data may have it locked for as long as that takes.
+        // The task that sends held data may keep it locked for as long as the write takes.
         let leading = self.leading.as_ref().map_or(0, Held::blocks);
         let mut adapt = adapt.expect("adaptive schemes have a model").lock();
         adapt.observe(&queue.take_samples());
@@ -474,7 +484,7 @@ impl<'a> Job<'a> {
         ending_of(&self.scheme(), ending)
     }
 
-    /// F1, F2. Covers callers of fsync, too, who asked in time.
+    /// F1, F2. The flush also covers callers of fsync that asked in time.
     fn flush(&mut self, step: &Step) -> Result<(), JournalError> {
         assert!(
             self.ordered.is_none() && !self.flight.has_writes(),
@@ -516,7 +526,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// True if nothing of that is volatile any more.
+    /// True if none of these writes is volatile any more.
     fn is_flushed(&self, asked: WriteMark) -> bool {
         let wanted = self.to_flush(asked);
         wanted.iter().all(|(queue, mark)| queue.is_flushed(*mark))
@@ -540,7 +550,8 @@ impl<'a> Job<'a> {
         let freed = to.0 - state.ring().tail().0;
         drop(state);
         let worth = freed >= u64::from(self.log.limits.transaction_max);
-        // Taken after the candidate: what it vouches for completed before this mark.
+        // The mark is taken after the candidate: the writes that the candidate relies on completed
+        // before this mark.
         Ok(worth.then(|| (tid, to, self.inner.queue.mark())))
     }
 

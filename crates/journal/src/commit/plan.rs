@@ -1,7 +1,8 @@
 //! Commit plans: the order of a commit as data.
 //!
-//! A plan is a list of named steps, run by one short loop (`Job::run`). The name of a step is a crash point, a line of the
-//! report, and a row of the test table. What is inside a step is ordinary code; order and waiting stand here alone.
+//! A plan is a list of named steps, run by one short loop (`Job::run`). The name of a step is a
+//! crash point, a line of the report, and a row of the test table. Order and waiting are decided
+//! only by the plan; the code inside a step is ordinary code.
 
 use crate::{Order, Record, Scheme};
 

@@ -1,4 +1,5 @@
-//! What a block met in the scan means: one row per case, exactly one row for every combination of facts.
+//! The meaning of a block that the scan meets: a table with one row per case, exactly one row for
+//! every combination of facts.
 
 use Decision::*;
 
@@ -56,7 +57,7 @@ pub(crate) enum Decision {
     End,
     /// The log ends before `t`, and what follows is of an older life of the ring.
     EndStale,
-    /// The log ends before `t`, whose commit record is damaged: say so.
+    /// The log ends before `t`, whose commit record is damaged; the report says so.
     EndFailedCommit,
     /// Note the images that follow.
     TakeDescriptor,

@@ -1,4 +1,5 @@
-//! What complete transactions say about blocks, in a form that does not grow beyond the log it was read from.
+//! What the complete transactions of a log say about each block, in a form that does not grow
+//! beyond the log that it was read from.
 
 use crate::LogBlock;
 use base::bytes::{get_be16, put_be16};
@@ -23,7 +24,7 @@ impl Logged {
     }
 }
 
-/// The content of a block, or a part of it.
+/// What a record says of a block: its whole content, or a part of it.
 #[derive(Clone)]
 pub(crate) enum Content {
     /// The image in a log block, with its tag.
@@ -43,7 +44,7 @@ pub(crate) enum Content {
 pub(crate) struct Patch(Box<[u8]>);
 
 impl Patch {
-    /// Of segments that lie inside a block.
+    /// The patch of these segments, which all lie inside a block.
     pub fn new(segments: &[Segment]) -> Patch {
         let bytes: usize = segments.iter().map(|s| 4 + s.bytes.len()).sum();
         let mut out = Vec::with_capacity(bytes);

@@ -1,9 +1,12 @@
-//! A log whose full commits are replayed, and behind which Linux has left fast commits: what these change is made by the file system.
+//! Fast commits: changes that Linux appended to the log after the last full commit. Recovery
+//! replays the full commits, and the file system turns the fast commits into images of blocks.
 //!
-//! - Z1: their changes come back as images of blocks, and are logged as one more transaction behind those that were replayed, with the number
-//!   that the area names. So from its first block on, which is written last (insure-Q1), the area counts no more: a cut leaves a log
-//!   that asks for the fast commits, or one that holds what they led to.
-//! - Z2: only then the images go home, and after a flush the log is marked clean (journal-replay-P3).
+//! - Z1: these images are logged as one more transaction after those that were replayed, with the
+//!   number that the area of fast commits names. From the moment the first block of that
+//!   transaction is written, which is last (insure-Q1), the area no longer counts: a cut leaves a
+//!   log that asks for the fast commits, or one that holds their result.
+//! - Z2: only then do the images go home, and after a flush the log is marked clean
+//!   (journal-replay-P3).
 
 use super::insure;
 use super::replay::Images;

@@ -1,10 +1,13 @@
-//! A recovery that has read and judged everything, and written nothing yet.
+//! A recovery that has read and judged the whole log, and has written nothing yet, so that a mount
+//! can look at the result first and refuse it.
 //!
-//! - B1: up to [`Foreseen::carry_out`] nothing is written. Who mounts reads the volume through [`Foreseen::queue`] as the recovery will leave
-//!   it, and may refuse it, for a feature that only the logged superblock has or a log that is too small: then log and homes are as they were.
-//! - B2: what is foreseen is what is written: the same targets, put together by the same code from the same log; images that do not stay in
-//!   memory (journal-replay-P5) are read again by both.
-//! - B3: images of fast commits lie over those of the full ones, and that the log has room for them (fast-Z1) is known before the first write.
+//! - B1: nothing is written before [`Foreseen::carry_out`]. A mount reads the volume through
+//!   [`Foreseen::queue`] as the recovery will leave it, and may refuse it, for a feature that only
+//!   the logged superblock has or a log that is too small: then log and homes stay as they were.
+//! - B2: what is foreseen is what is written: both use the same targets, put together by the same
+//!   code from the same log; both read images again that do not stay in memory (journal-replay-P5).
+//! - B3: images of fast commits replace those of full commits, and whether the log has room for
+//!   them (fast-Z1) is known before the first write.
 
 use super::fast::{self, FastArea};
 use super::replay::{Images, Replay, Target};
@@ -19,7 +22,7 @@ use rt::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// See the module.
+/// A recovery that has been read and judged, and not begun (see the head of this file).
 pub struct Foreseen {
     queue: Arc<Queue>,
     log_queue: Arc<Queue>,
@@ -189,7 +192,8 @@ impl Foreseen {
     /// Brings everything home and marks the log clean. May be cut and repeated at any point.
     ///
     /// # Errors
-    /// The device fails; or the log holds fast commits, and nobody has said what they lead to: then nothing has been written.
+    /// The device fails; or the log holds fast commits, and the caller has not said what they lead
+    /// to: then nothing has been written.
     pub fn carry_out(self) -> Result<(CleanLog, RecoveryReport), JournalError> {
         let sight = self.outlook.0.lock().take();
         let sight = sight.expect("B1: it is carried out once");
@@ -267,7 +271,8 @@ fn keep_log(log_queue: &Queue) -> Result<(), JournalError> {
     }
 }
 
-/// Who asked for no fast commits cannot carry them out; nothing has been written.
+/// The error of a caller that did not ask for fast commits where the log holds some; nothing has
+/// been written.
 fn unasked_fast_commits(end: Tid) -> JournalError {
     JournalError::Incompatible(format!(
         "the log holds fast commits after transaction {}, which the file system has to replay",

@@ -1,13 +1,15 @@
 //! Insurance: full images of the blocks that the log knows by deltas only, before recovery overwrites them on a device whose
 //! home writes may be torn.
 //!
-//! A log written under the rule full-first never needs it. It is for a device image that was moved, say from an eMMC with
-//! reliable writes to a file: there a second cut, during recovery, would tear a home that no log record could repair (hazards-H11).
-//! The images become one more transaction, whose number is that of the transaction the cut tore.
+//! A log written under the rule full-first never needs insurance. A device image that was moved
+//! does, say from an eMMC with reliable writes to a file: there a second cut, during recovery,
+//! would tear a home that no log record could repair (hazards-H11). The images become one more
+//! transaction, which gets the number of the transaction that the cut tore.
 //!
-//! - Q1: the block where recovery looks for that transaction is first made one that is none, then images and further parts
-//!   are written and non-volatile, then that block. So a cut leaves no such transaction, or all of it; never parts of the torn one
-//!   with the same number.
+//! - Q1: recovery looks for that transaction at one particular block. This block is first
+//!   overwritten so that it begins no transaction; then images and further parts are written and
+//!   non-volatile; then this block itself. So a cut leaves either no such transaction or all of it,
+//!   and never parts of the torn one with the same number.
 //! - Q2: its images are what the log leads to: with or without it, recovery has the same result.
 
 use super::replay::Images;

@@ -3,10 +3,12 @@
 //! A superblock that was only read is not a log that can be used: [`open`] answers [`Opened::Clean`] or
 //! [`Opened::NeedsRecovery`], and only a [`CleanLog`] starts a journal.
 //!
-//! Damage: a torn end of the log is what a cut leaves and ends it silently; damage before a commit block that counts is refused
-//! with an error, and nothing is written (the case table in `cases.rs` decides). An image whose checksum is wrong is refused in
-//! the same way, before anything is written home. So is a coalition log whose deltas do not lead to the blocks they foretell. And
-//! who mounts may look at what all of it leads to, and refuse that, before the first write (`foresee.rs`).
+//! Damage: a torn end of the log is what a cut leaves, and ends the log silently; damage before a
+//! commit block that counts is refused with an error, and nothing is written (the case table in
+//! `cases.rs` decides). An image whose checksum is wrong, and a coalition log whose deltas do not
+//! lead to the blocks that they foretell, are refused in the same way, before anything is written
+//! home. A mount may also look at the result of recovery and refuse it before the first write
+//! (`foresee.rs`).
 
 mod cases;
 mod content;
@@ -31,7 +33,7 @@ pub use foresee::Foreseen;
 use rt::Mutex;
 use std::sync::Arc;
 
-/// A log whose superblock is right.
+/// The answer of [`open`]: a log whose superblock is right, and whether it must be recovered.
 pub enum Opened {
     /// Nothing to replay.
     Clean(CleanLog),
@@ -60,27 +62,28 @@ pub struct DirtyLog {
 pub struct RecoveryReport {
     /// Transactions replayed.
     pub transactions: u64,
-    /// Those of them that are recorded as coalition.
+    /// Of these transactions, those recorded as coalition.
     pub coalitions: u64,
-    /// Coalition blocks of these.
+    /// Parts of these coalitions.
     pub coalition_parts: u64,
-    /// The first one that the log could hold.
+    /// The oldest transaction that the log could hold.
     pub first: Tid,
-    /// The first one that was not replayed.
+    /// The first transaction that was not replayed.
     pub end: Tid,
     /// Blocks brought home, by writing or REMAP.
     pub blocks_replayed: u64,
-    /// Of them by REMAP.
+    /// Of these blocks, those brought home by REMAP.
     pub blocks_remapped: u64,
-    /// REMAP commands for these.
+    /// REMAP commands for these blocks.
     pub remap_commands: u64,
     /// Blocks that needed nothing because their image was moved home before the cut (`home=remap-move`).
     pub blocks_moved: u64,
     /// Home blocks that had to be read because the log has only changed bytes of them.
     pub home_reads: u64,
-    /// Read commands for these.
+    /// Read commands for these blocks.
     pub home_read_commands: u64,
-    /// Blocks of these whose full image was logged first, because a home write on this device may be torn.
+    /// Blocks known by deltas only whose full image was logged first, because a home write on this
+    /// device may be torn.
     pub blocks_insured: u64,
     /// Fast commits of Linux that were replayed behind the full ones.
     pub fast_commits: u64,
@@ -137,7 +140,7 @@ pub fn open(queue: Arc<Queue>, place: LogPlace) -> Result<Opened, JournalError> 
     open_on(queue.clone(), queue, place)
 }
 
-/// The same for a log on a device of its own, `log_queue` (`devices.rs`).
+/// As [`open`], for a log on a device of its own, `log_queue` (`devices.rs`).
 ///
 /// # Errors
 /// As [`open`].
@@ -184,8 +187,8 @@ impl DirtyLog {
         self.recover_for(None)
     }
 
-    /// The same for a journal that will run with this scheme: with `home=remap` on a device that has REMAP, homes are pointed at the log
-    /// instead of written (JFTL, 3.2).
+    /// As [`DirtyLog::recover`], for a journal that will run with this scheme: with `home=remap` on
+    /// a device that has REMAP, homes are pointed at the log instead of written (JFTL, 3.2).
     ///
     /// # Errors
     /// As [`DirtyLog::recover`].
@@ -220,8 +223,9 @@ impl Stopwatch {
     }
 }
 
-/// journal-replay-P4: where a home write may be torn, blocks that the log knows by deltas only get a full image first. Of how many; refused where the log
-/// has no room for them.
+/// journal-replay-P4: where a home write may be torn, blocks that the log knows by deltas only get
+/// a full image in the log first. Answers the number of these blocks; refuses where the log has no
+/// room for them.
 fn insure_room(
     replay: &replay::Replay,
     log: &LogSuper,
@@ -269,7 +273,8 @@ impl CleanLog {
         self.log.sb.errno()
     }
 
-    /// Flushes the device of the log, whose emptiness was read and may be in its cache only (devices-L7). The caller flushes that of the homes.
+    /// Flushes the device of the log: that the log is empty was read, and may be true only in the
+    /// cache of that device (devices-L7). The caller flushes the device of homes.
     ///
     /// # Errors
     /// The device fails.

@@ -1,4 +1,5 @@
-//! The scan's view of coalition transactions: parts, the images behind them, and what lies behind a broken one.
+//! The scan of coalition transactions: their parts, the images that follow the parts, and what
+//! follows a broken transaction.
 
 use super::cases::Facts;
 use super::content::{Content, Patch};
@@ -41,7 +42,7 @@ pub(super) struct Found {
     /// Parsed, unless that is impossible.
     part: Option<CoalitionPart>,
     sound: bool,
-    /// Why no cut and no writer of ours leaves it here.
+    /// The reason why neither a cut nor our own writer leaves this block here.
     impossible: Option<String>,
     /// Of a last part: what is wrong with the transaction.
     broken: Option<String>,
@@ -55,7 +56,7 @@ impl Found {
     fn is_last(&self) -> bool {
         self.part.as_ref().is_some_and(|p| p.last.is_some())
     }
-    /// A cut may have left it so, or damage.
+    /// True if a cut or damage may have left the block as it is.
     pub fn is_troubled(&self) -> bool {
         !self.sound || (self.impossible.is_none() && self.broken.is_some())
     }
@@ -114,7 +115,8 @@ impl Scan<'_> {
         Ok((found, None))
     }
 
-    /// Why this part, which carries a right checksum, was written by no commit of ours to this place.
+    /// The reason why this part, whose checksum is right, cannot have been written to this place by
+    /// a commit of ours.
     fn impossible(&self, found: &Found) -> Option<String> {
         let part = found.part.as_ref()?;
         let (number, count) = (part.part, part.parts);

@@ -1,5 +1,6 @@
-//! Reads log blocks: with read-ahead where the log is read in order, and at once where it is known which blocks are wanted. What
-//! was read is kept, so that a block which two passes want crosses the bus once.
+//! Reads log blocks: with read-ahead where the log is read in order, and without where the wanted
+//! blocks are known. Blocks that were read are kept, so that a block which two passes want crosses
+//! the bus once.
 
 use crate::log_super::LogSuper;
 use crate::{JournalError, LogBlock, LogPlace};
@@ -16,7 +17,8 @@ const WINDOW_MAX: u32 = 128;
 const ROW_PER_WINDOW: u32 = 8;
 /// Unwanted blocks that are read to save a command: on an eMMC a command costs what eight blocks on the bus do.
 const GAP: u32 = 4;
-/// Blocks kept: 32 MiB. When they are that many, later ones are read again by whoever wants them.
+/// Blocks kept: 32 MiB. Blocks beyond this number are not kept, and each pass that wants one reads
+/// it again.
 const KEPT: usize = 8192;
 
 /// A view of the log.

@@ -1,30 +1,41 @@
 //! Pass 2, REVOKE: the newest revoking transaction of each block. Pass 3, REPLAY: the newest content of each block goes home.
 //!
-//! What has to go home of a block is made from its last full image in the log and the deltas behind that; if there is none, from
-//! what home holds and all deltas.
+//! The new content of a block is made from its last full image in the log and the deltas after it;
+//! if the log has no full image, from the content of home and all deltas.
 //!
 //! - P1: a record is skipped if its block is revoked in the same or a later transaction.
-//! - P2: everything is read, put together and checked before the first block is written: checksums of images, and of a block
-//!   that ends with a delta the CRC32C which that delta foretold. So a damaged log, a home that cannot be read (hazards-H12), or a
-//!   home that is not what the deltas were made against, changes nothing.
-//! - P3: the log is marked clean after a flush of the home writes (hazards-H11). Until then recovery can be repeated with the same
-//!   result. For a block with a full image in the log this is so whatever home holds. A block made from home and deltas is
-//!   written so that a cut leaves each of its bytes old or new (FUA on a device with reliable writes); each byte that any
-//!   delta names is set by the last one that does, all others are the same in the old and the new version.
-//! - P4: where the device cannot do that, there is a full image of every block in the log: by the rule full-first when it
-//!   was written there, otherwise (a device image that was moved) by `insure.rs` before the first home write. A block whose
-//!   home holds already what its deltas lead to is not written, so it needs none: under full-first the tail leaves a full image
-//!   behind only when home is complete, and deltas of that block may stand in younger transactions which the log still has.
-//! - P5: memory is bounded by the log, one chunk of images and one of log blocks: what does not fit is put together twice, first to
-//!   be checked, then to be written. Each home block is read before it is written, and only for itself.
-//! - P6: so neither the order of home reads nor that of home writes matters, nor how many are in one command: reads are sorted and
-//!   joined over small gaps, writes sorted, joined and packed. What is read between two homes reaches no image; what cannot be read
-//!   there is found out block by block and is no obstacle (hazards-H12). A pack repeats no block (hazards-H8): there is one target a block.
-//! - P7: what was read of the log may lie in its device's cache only: a process died, not the power, and its last commit was never flushed.
-//!   So that device, of its own or the one of the homes, is flushed once before the first write that brings something home: a copy, a REMAP,
-//!   an image of a fast commit, and the insurance of P4. Otherwise a cut could keep home writes and lose the log blocks they came from: half of
-//!   a transaction, which the log has no more (hazards-H26). A recovery that brings nothing home does not need it: what is there already
-//!   was sent by a checkpoint (home-M1) or by a recovery that had flushed.
+//! - P2: everything is read, put together and checked before the first block is written: checksums
+//!   of images, and of a block that ends with a delta the CRC32C which that delta foretold. So a
+//!   damaged log, a home that cannot be read (hazards-H12), or a home that differs from the base of
+//!   the deltas, changes nothing.
+//! - P3: the log is marked clean after a flush of the home writes (hazards-H11). Until then
+//!   recovery can be repeated with the same result. For a block with a full image in the log this
+//!   is so whatever home holds. A block made from home and deltas is written so that a cut leaves
+//!   each of its bytes old or new (FUA on a device with reliable writes); each byte that any delta
+//!   names is set by the last one that does, all others are the same in the old and the new
+//!   version.
+//! - P4: where the device cannot do that, the log has a full image of every block: by the rule
+//!   full-first when the log was written there, otherwise (a device image that was moved) by
+//!   `insure.rs` before the first home write. A block whose home already holds what its deltas lead
+//!   to is not written, so it needs no full image. This happens under full-first: the tail passes a
+//!   full image only when home is complete, and deltas of that block may stand in younger
+//!   transactions which the log still has.
+//! - P5: memory is bounded by the log, one chunk of images and one of log blocks: what does not fit
+//!   is put together twice, first to be checked, then to be written. Each home block is read before
+//!   it is written, and only for itself.
+//! - P6: so neither the order of home reads nor that of home writes matters, nor how many are in
+//!   one command: reads are sorted and joined over small gaps; writes are sorted, joined and
+//!   packed. Blocks that are read only because they lie in such a gap reach no image; if one of
+//!   them cannot be read, the wanted blocks are read one by one, and recovery goes on
+//!   (hazards-H12). A pack repeats no block (hazards-H8), because each block has one target.
+//! - P7: the log blocks that were read may lie only in the cache of their device: the process died,
+//!   not the power, and its last commit was never flushed. So the device that holds the log, its
+//!   own or the one of the homes, is flushed once before the first write that brings something
+//!   home: a copy, a REMAP, an image of a fast commit, and the insurance of P4. Otherwise a cut
+//!   could keep home writes and lose the log blocks they came from: half of a transaction, which
+//!   the log no longer has (hazards-H26). A recovery that brings nothing home does not need the
+//!   flush: whatever is home already was sent by a checkpoint (home-M1) or by a recovery that had
+//!   flushed.
 
 use super::content::{Content, Logged, Patch};
 use super::reader::LogReader;
@@ -63,7 +74,7 @@ pub(crate) fn revoke_table(transactions: &[Logged]) -> BTreeMap<BlockNo, Tid> {
     table
 }
 
-/// What a block is made from.
+/// The parts that the content of a block is made from.
 enum Base {
     Home,
     Tagged {
@@ -93,12 +104,12 @@ pub(crate) struct Target {
     pub home: BlockNo,
     base: Base,
     patches: Vec<Patch>,
-    /// What the last delta foretold.
+    /// The checksum that the last delta foretold.
     post_crc: Option<u32>,
 }
 
 impl Target {
-    /// Where the log holds the very bytes of home, in a stock transaction.
+    /// Where the log holds exactly the bytes that home must hold, in a stock transaction.
     pub fn plain(&self) -> Option<LogBlock> {
         match &self.base {
             Base::Tagged { at, tag, .. } if self.patches.is_empty() => {
@@ -109,7 +120,7 @@ impl Target {
         }
     }
 
-    /// True if the log has no full image of it.
+    /// True if the log has no full image of the block.
     pub fn needs_home(&self) -> bool {
         matches!(self.base, Base::Home)
     }
@@ -180,12 +191,13 @@ pub(crate) struct Replay {
     queue: Arc<Queue>,
     format: Format,
     size: BlockSize,
-    /// Of the scan, with what it has read.
+    /// The reader of the scan, with what it has read.
     reader: LogReader,
     pub reads: Reads,
     unreadable: Vec<(BlockNo, DevError)>,
     foreign: Vec<BlockNo>,
-    /// Blocks known by deltas only whose home is what these lead to (P4), and those whose image was moved home (repoint-Y5).
+    /// Blocks known by deltas only whose home already holds what the deltas lead to (P4), and
+    /// blocks whose image was moved home (repoint-Y5).
     at_home: BTreeSet<BlockNo>,
     /// The log is one of `move`: how many of its images were found moved.
     moved: Option<u64>,
@@ -353,7 +365,7 @@ impl Replay {
         Ok(())
     }
 
-    /// repoint-Y5: nothing is left in the log because it is home.
+    /// repoint-Y5: true, and noted, if the log block reads as zeros: its image was moved home.
     fn was_moved(&mut self, target: &Target, logged: &[u8]) -> bool {
         let Some(count) = &mut self.moved else {
             return false;
@@ -392,8 +404,8 @@ impl Replay {
         Ok(image)
     }
 
-    /// Reads homes in the order of their addresses, near neighbours with one command, many commands at once. A block between two
-    /// homes may be read with them; it is of no account.
+    /// Reads homes in the order of their addresses, near neighbours with one command, many commands
+    /// at once. A block between two homes may be read along with them, and is ignored.
     fn fill_from_home(
         &mut self,
         targets: &[Target],

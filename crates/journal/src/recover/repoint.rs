@@ -1,15 +1,21 @@
-//! Recovery by REMAP (JFTL, 3.2): homes are pointed at the images in the log again, instead of being written.
+//! Recovery by REMAP (JFTL, 3.2): homes are pointed at the images in the log again, instead of
+//! being overwritten with copies.
 //!
-//! - Y1: the same targets as for copying: of each block the newest committed image, after the revoke pass (journal-replay-P1: a revoked block is none,
-//!   hazards-R12). Escaped images, images of a coalition and blocks known by deltas, and pairs off the device's granule are copied (hazards-R9).
-//! - Y2: what the log has checksums for is read and checked before the first REMAP (journal-replay-P2), and each pair says what was read there
-//!   (`expect`): a log write of the life before that lands only now cannot slip in (hazards-R25). A log without checksums gives nothing to
-//!   check: of that descriptors, revoke and commit blocks are read, no image, and nothing is expected.
-//! - Y3: the log keeps its images (`share`, in a log of `move` as well) until it is marked clean, after a flush behind all of it (journal-replay-P3). So a cut
-//!   anywhere leaves a log that leads to the same blocks; a batch done twice changes nothing.
+//! - Y1: the targets are those of recovery by copying: of each block the newest committed image,
+//!   after the revoke pass (journal-replay-P1: a revoked block has none, hazards-R12). Escaped
+//!   images, images of a coalition, blocks known by deltas, and pairs that are not aligned to the
+//!   device's granule are copied (hazards-R9).
+//! - Y2: what the log has checksums for is read and checked before the first REMAP
+//!   (journal-replay-P2), and each pair says what was read there (`expect`): so a log write of the
+//!   previous life that lands only now cannot slip in (hazards-R25). In a log without checksums
+//!   there is nothing to check: only descriptors, revoke and commit blocks are read, no image, and
+//!   nothing is expected.
+//! - Y3: the log keeps its images (`share`, in a log of `move` as well) until it is marked clean,
+//!   after a flush that follows all REMAPs (journal-replay-P3). So a cut anywhere leaves a log that
+//!   leads to the same blocks; a batch done twice changes nothing.
 //! - Y4: a batch that the device refuses has done nothing; its blocks are copied.
-//! - Y5: a log of `move` is read whole, whoever recovers it and however: a log block of a plain image that reads as zeros was moved
-//!   home, and its target is done (home_remap-X7).
+//! - Y5: every recovery reads a log of `move` whole: a log block of a plain image that reads as
+//!   zeros was moved home, and its target is done (home_remap-X7).
 
 use super::replay::{Images, Replay, Target};
 use crate::home_remap::is_aligned;
@@ -20,7 +26,7 @@ use block::{Caps, DevErrorKind, Queue, Remap, RemapCaps, RemapPair};
 use ondisk::jbd2::{ChecksumMode, JournalIncompat};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// See the module.
+/// The homes that recovery points at the log (see the head of this file).
 pub(crate) struct Repoint {
     /// `None`: everything is copied.
     caps: Option<RemapCaps>,
@@ -32,7 +38,7 @@ pub(crate) struct Repoint {
 }
 
 impl Repoint {
-    /// As the scheme that the journal will have wants it, and the device can.
+    /// Chosen by the scheme that the journal will have, as far as the device can REMAP.
     pub fn new(scheme: Option<&Scheme>, caps: &Caps) -> Repoint {
         let remaps = scheme.is_some_and(|s| matches!(s.home, Home::Remap { .. }));
         Repoint {
@@ -58,7 +64,7 @@ impl Repoint {
         if mistake { BTreeMap::new() } else { table }
     }
 
-    /// Before anything is read.
+    /// Called before any image is read.
     pub fn begin(&mut self, log: &LogSuper, targets: &mut Vec<Target>, replay: &mut Replay) {
         if self.caps.is_none() {
             return;
@@ -70,7 +76,7 @@ impl Repoint {
         }
     }
 
-    /// When all that has to be read is read, and right.
+    /// Called when all that has to be read is read, and right.
     pub fn checked(&mut self, log: &LogSuper, targets: &mut Vec<Target>) {
         if self.caps.is_some() && !self.unread {
             self.divide(log, targets);

@@ -1,8 +1,9 @@
 //! Pass 1, SCAN: finds the complete transactions, and what they log and revoke. Writes nothing.
 //!
 //! - N1: every step moves forward, and no more blocks are visited than the ring has. So a hostile log ends.
-//! - N2: a transaction counts only when it is complete: with its commit block, or with the checksum of the whole coalition
-//!   transaction. What lies behind the first incomplete one is looked at to tell damage from a cut, never to be replayed.
+//! - N2: a transaction counts only when it is complete: with its commit block, or with the checksum
+//!   of the whole coalition transaction. Blocks after the first incomplete one are read only to
+//!   tell damage from a cut, and are never replayed.
 
 use super::cases::{Control, Decision, Facts, classify};
 use super::content::Content;
@@ -20,7 +21,7 @@ use ondisk::jbd2::{
 };
 use std::sync::Arc;
 
-/// The result.
+/// The complete transactions of a log, and why it ends where it does.
 pub(crate) struct Scanned {
     pub transactions: Vec<Logged>,
     /// The first transaction that is not complete.
@@ -32,7 +33,7 @@ pub(crate) struct Scanned {
     pub last_commit: (u64, u32),
     /// Its commit block, or what stands for one, is damaged.
     pub failed_commit: Option<Tid>,
-    /// Where its number is found on blocks of an older life.
+    /// Where the number of the first incomplete transaction is found on blocks of an older life.
     pub stale: bool,
     /// Letters of the cases met, in order of their first appearance.
     pub cases: Vec<char>,
@@ -53,7 +54,7 @@ pub(super) struct Scan<'a> {
     pub now: Logged,
     /// Its coalition parts, if it has any.
     pub parts: Option<Parts>,
-    /// Something stock of it was met.
+    /// A stock block of the transaction was met.
     pub stock: bool,
     doubted: Option<Corrupt>,
     /// Register of v1 checksums.
@@ -163,7 +164,8 @@ impl Scan<'_> {
         self.log.sb.log_end() - self.log.sb.first() - self.visited
     }
 
-    /// Parses what claims to be ours; `None`: it does not. The error says what is wrong with it.
+    /// Parses a control block that claims to belong to the expected transaction; `None`: it does
+    /// not claim so. The error says what is wrong with it.
     fn parse(
         &mut self,
         at: LogBlock,
@@ -224,7 +226,8 @@ impl Scan<'_> {
         (Some(Parsed::Commit { secs }), fault)
     }
 
-    /// Something of a coalition transaction is missing or damaged: only what lies behind tells a cut from damage.
+    /// A part of a coalition transaction is missing or damaged: only the blocks after it tell a cut
+    /// from damage.
     fn troubled(&self, parsed: &Option<Parsed>) -> bool {
         match parsed {
             None => self.parts.is_some(),

@@ -1,4 +1,4 @@
-//! What a coalition journal logs, block by block.
+//! Checks block by block what a coalition journal logs.
 
 use super::disk::Event;
 use super::*;

@@ -343,7 +343,7 @@ pub(super) fn explore(
     explore_on(Devices::One, histories, cuts, broken, scheme)
 }
 
-/// The same on one device, or with the log on another.
+/// As [`explore`], on one device or with the log on another.
 fn explore_on(
     devices: Devices,
     histories: std::ops::Range<u64>,

@@ -234,7 +234,8 @@ impl BlockDevice for CrashDisk {
     }
 }
 
-/// One of two devices on a disk: a flush of it is none of the other, and a cut takes both at the same moment.
+/// One of two devices on a disk: a flush of one does not flush the other, and a cut takes both at
+/// the same moment.
 pub struct Half {
     pub disk: Arc<CrashDisk>,
     pub blocks: Range<u64>,

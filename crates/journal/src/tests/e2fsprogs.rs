@@ -1,4 +1,5 @@
-//! Against e2fsprogs: logs of either side are recovered alike by both. Skipped, by name, where the tools are missing.
+//! Comparison with e2fsprogs: logs written by either side are recovered alike by both. Tests are
+//! skipped, by name, where the tools are missing.
 
 use super::*;
 use base::bytes::{get_le32, put_le32};
@@ -41,7 +42,7 @@ impl Image {
         let args = [
             "-q", "-F", "-t", "ext4", "-b", "4096", "-J", "size=4", "-O", features, &path, &size,
         ];
-        // Without mke2fs there is nobody to compare with.
+        // Without mke2fs there is nothing to compare with.
         run("mke2fs", &args, None)?;
         let list = run("debugfs", &["-R", "blocks <8>", &path], None).expect("runs");
         let blocks: Vec<u64> = list

@@ -1,4 +1,5 @@
-//! What a log written under full-first (track-D2) is worth on the device that it was written for.
+//! Recovery of a log that was written under full-first (track-D2), on the device that it was
+//! written for.
 
 use super::*;
 use crate::Preset;
@@ -47,7 +48,8 @@ fn store(journal: &Journal, blocks: &[u64], at: usize, byte: u8) {
     journal.commit(tid).expect("commits");
 }
 
-/// Deltas in the log of blocks that are home, and whose full images the tail has passed; hardly any room.
+/// A log with hardly any room left, with deltas of blocks that are home and whose full images the
+/// tail has passed.
 fn nearly_full(seed: u64) -> Image {
     let mut image = Image::new();
     image.set_block(1, empty_log(LOG));

@@ -1,5 +1,5 @@
-//! Steps of the plan and of recovery, removed, must be noticed: otherwise the crash test is blind there. Guards with a hazard number
-//! are in `tests/mutants.rs`.
+//! Removes steps of the plan and of recovery one at a time: the crash test must notice each,
+//! otherwise it is blind there. Guards with a hazard number are removed in `tests/mutants.rs`.
 
 use super::crash::explore;
 use super::*;

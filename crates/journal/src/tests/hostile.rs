@@ -328,7 +328,8 @@ fn with_fast_commits(head_tid: u32) -> Forge {
     f
 }
 
-/// foresee-B1, foresee-B3: fast commits that nobody has carried out, or whose images have no room in the log, are refused before anything is written.
+/// foresee-B1, foresee-B3: recovery refuses, before anything is written, fast commits that the
+/// caller has not replayed, and fast commits whose images have no room in the log.
 #[test]
 fn b3_the_room_for_fast_commits_is_known_before_the_first_write() {
     let foreseen = |rig: &Rig| match rig.open().expect("opens") {

@@ -1,4 +1,4 @@
-//! Handles, waiting, failures, timers.
+//! A running journal without cuts: handles, waiting, failures, timers.
 
 use super::*;
 use base::{Nanos, Tid};
@@ -356,7 +356,8 @@ fn without_a_log() {
     assert_eq!(rig.queue.stats().blocks_written(Class::Home), 2);
 }
 
-/// turn-T1, turn-T2: the tasks that wait for a commit run it by turns, and the commit task sees to what nobody waits for.
+/// turn-T1, turn-T2: the tasks that wait for a commit run it by turns, and the commit task runs the
+/// commits that no task waits for.
 #[test]
 fn callers_commit_by_turns() {
     for seed in 0..20 {

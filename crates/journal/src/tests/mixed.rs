@@ -1,4 +1,5 @@
-//! Logs with coalition transactions, alone and among stock ones, written by hand: what recovery makes of them, case by case.
+//! Logs with coalition transactions, alone and among stock ones, written by hand: the result of
+//! recovery, case by case.
 
 use super::hostile::{FS, Forge, LOG, V3};
 use super::*;
@@ -507,7 +508,8 @@ fn what_no_commit_writes_is_refused() {
         }
     }
 
-    // More than the ring has; images that nobody recorded; a segment outside of its block; another version.
+    // More than the ring has; images without a record; a segment outside of its block; another
+    // version.
     let f = a.forge.format();
     let sealed = |edit: &dyn Fn(&mut [u8])| {
         let mut block = with_commit.clone();

@@ -139,7 +139,7 @@ impl Rig {
         broken.apply(&mut inner);
         Journal::run(inner)
     }
-    /// The same device after a cut.
+    /// The device of this rig after a cut, with the journal not yet opened.
     fn after_cut(&self, cut: usize, seed: u64) -> Rig {
         let content = self.disk.cut(cut, seed);
         Rig::on(

@@ -1,4 +1,5 @@
-//! The table "operation -> flushes, FUA writes, log blocks" of preset jbd2, and the order of its commit.
+//! Checks the table "operation -> flushes, FUA writes, log blocks" of preset jbd2, and the order of
+//! its commit.
 
 use super::disk::Event;
 use super::*;

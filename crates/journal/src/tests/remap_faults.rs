@@ -1,4 +1,4 @@
-//! What a journal that remaps does when its device goes away.
+//! A journal with `home=remap` whose device fails.
 
 use super::*;
 use crate::Preset;
@@ -18,9 +18,10 @@ fn remapping(blocks: u64) -> Caps {
     }
 }
 
-/// True if a checkpoint has met the end of the device in the REMAPs that it sends in place of the commit task: then the journal is aborted,
-/// as after any other home write that fails. Otherwise the rest of its list would count as on its way for ever, and a commit that frees one
-/// of these blocks would wait for it.
+/// True if a checkpoint has met the end of the device in the REMAPs that it sends in place of the
+/// commit task: then the journal is aborted, as after any other home write that fails. Otherwise
+/// the rest of its list would count as under way for ever, and a commit that frees one of these
+/// blocks would wait for it.
 fn a_checkpoint_fails(seed: u64) -> bool {
     let outcome = Sim::new(SimConfig::seeded(seed)).run(move || {
         let content: blockdev::Image = BTreeMap::from([(1, empty_log(32))]).into_iter().collect();
@@ -44,7 +45,7 @@ fn a_checkpoint_fails(seed: u64) -> bool {
                     while journal.checkpoint_all().is_ok() {
                         rt::sleep(Nanos::from_micros(1));
                     }
-                    // Asked before anybody else can fail.
+                    // Asked before another task can fail.
                     journal.aborted()
                 })
             })

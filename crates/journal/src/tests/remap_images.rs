@@ -1,5 +1,6 @@
-//! hazards-R1: what other programs make of a log whose images were remapped. With `share` they recover it as we do. With `move` the log blocks
-//! are cleared: such a log keeps them out; without its mark (the published format) they refuse it, or write zeros home.
+//! hazards-R1: how other programs read a log whose images were remapped. With `share` they recover
+//! it as we do. With `move` the log blocks are cleared: the log carries a feature that keeps them
+//! out; without the feature (the published format) they refuse the log, or write zeros home.
 
 use super::e2fsprogs::{BLOCKS, FREE, Image, kernel_mounts, run, set_needs_recovery};
 use super::*;

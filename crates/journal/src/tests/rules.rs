@@ -1,5 +1,6 @@
-//! The checkpoint rules of `track.rs` as a random simulation: buffers, records and checkpoint lists are the real ones, log and
-//! home are a model that a cut may tear, and recovery is a page of code. Each rule, broken, makes runs come out wrong.
+//! Simulates the checkpoint rules of `track.rs` at random: buffers, records and checkpoint lists
+//! are the real ones, log and home are a model that a cut may tear, and recovery is a page of code.
+//! When a rule is broken, runs end with wrong content.
 
 use crate::buffer::{Cache, Look, Tracking};
 use crate::checkpoint::CheckpointList;
@@ -26,7 +27,7 @@ enum Broken {
     HomeCurrent,
     /// What is published during a home write counts as home when it completes.
     ForgetsInFlight,
-    /// Home writes leave garbage, and nobody logs full images first.
+    /// Home writes leave garbage, and no full image is logged first.
     Garbage,
 }
 
@@ -373,7 +374,7 @@ fn wrong(broken: Broken, torn: bool, runs: u64) -> u64 {
         let mut model = Model::new(seed, broken, torn);
         let steps = 10 + model.rng.below(60);
         (0..steps).for_each(|_| model.step());
-        // Some go home whole, so that a wrong tail has nobody else to hold it back.
+        // Some go home whole, so that a wrong tail is not held back by other blocks.
         for block in (0..BLOCKS).map(BlockNo) {
             if model.rng.one_in(2) {
                 model.end_home(block);

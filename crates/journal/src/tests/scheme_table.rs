@@ -1,5 +1,5 @@
-//! The table "scheme x device -> flushes, FUA commands, log blocks" of one commit with ordered data; and that whatever
-//! `order=adaptive` chooses is safe.
+//! The table "scheme x device -> flushes, FUA commands, log blocks" of one commit with ordered
+//! data. Also checks that every choice of `order=adaptive` is safe.
 
 use super::*;
 use crate::{DataNeed, DataPath, Home, Preset, Scheme};

@@ -1,4 +1,4 @@
-//! Histories that random ones would hardly ever be.
+//! Histories for rare cases, which the random histories would hardly ever contain.
 
 pub mod stale;
 pub mod twice;

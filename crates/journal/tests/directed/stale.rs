@@ -1,8 +1,9 @@
 //! Two lives whose first transactions meet at the same place of the ring (hazards-H7).
 //!
-//! Life one: transaction N changes A and logs F in full; the cut keeps its coalition block and loses the image. Life two starts
-//! with a transaction that changes C and logs the same F. If it carries N again and the cut keeps the image and loses the
-//! coalition block, the two halves make a whole transaction: the old one, which recovery had declared dead.
+//! In life one, transaction N changes A and logs F in full; the cut keeps its coalition block and
+//! loses the image. Life two starts with a transaction that changes C and logs the same F. If that
+//! transaction has number N again, and the cut keeps the image and loses the coalition block, the
+//! two halves make a whole transaction: the old one, which recovery had declared dead.
 
 use crate::harness::{Layout, Tally, Violation, cells};
 use base::{BLOCK_BYTES, Bytes, Mutant, Nanos, Rng, SECTORS_PER_BLOCK};

@@ -1,4 +1,4 @@
-//! The journal's superblock twice in one ordered plug, around a log block (hazards-H8).
+//! The journal's superblock is written twice in one ordered plug, around a log block (hazards-H8).
 
 use crate::harness::{Tally, Violation, cells};
 use base::{BLOCK_BYTES, BlockNo, Bytes, Mutant, Nanos, Rng, SECTORS_PER_BLOCK};

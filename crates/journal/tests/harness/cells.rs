@@ -1,4 +1,4 @@
-//! The devices, and what is expected of each scheme on each of them.
+//! The devices of the crash tests, and what is expected of each scheme on each of them.
 //!
 //! Every write of the journal's own superblock, and of the commit block, relies on one thing: a write that is cut leaves the sector
 //! that matters old or new. A device promises it for its FUA writes (`reliable_granule`), for all writes (`tear_granule`), or for
@@ -17,7 +17,7 @@ pub struct Cell {
     pub apart: bool,
 }
 
-/// What a scheme does there.
+/// The expected outcome of a scheme on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expect {
     /// No violation, ever.
@@ -28,7 +28,7 @@ pub enum Expect {
     Damage(Why),
 }
 
-/// Why a device does not suffice.
+/// The reason why a device does not suffice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
     /// A cut write of the journal superblock may leave garbage in its first sector, and there is no second copy: without its magic
@@ -61,7 +61,7 @@ const fn preset(name: &'static str, preset: Preset) -> Column {
     }
 }
 
-/// The presets, and what can be chosen beside them.
+/// The presets, and single choices that can be made beside a preset.
 pub const COLUMNS: [Column; 9] = [
     preset("jbd2", Preset::Jbd2),
     preset("flush-ahead", Preset::FlushAhead),
@@ -92,7 +92,7 @@ impl Column {
     }
 }
 
-/// What points homes at the log.
+/// The schemes that point homes at the log.
 pub const REMAPPING: [Column; 4] = [
     preset("jftl", Preset::Jftl),
     preset("jftl-paper", Preset::JftlPaper),
@@ -124,9 +124,10 @@ const HH: Expect = Expect::Damage(Why::HomesBesideHomes);
 /// - `no-fua`, `atomic-4k`: home writes may be torn to garbage (several blocks in one write are not atomic), so deltas need full
 ///   images first, which is the default, and switching that off is refused.
 /// - `packs-*`, `fifo`, `barrier`: such promises change the commands, never what is safe.
-/// - `unreliable`, `no-fua-torn`: nobody's superblock is safe.
-/// - Collateral damage: with file data beside metadata nobody is safe. With units of their own (`collateral-apart`) it depends on
-///   what goes through the cache: nothing but file data in the schemes that write log and homes with FUA.
+/// - `unreliable`, `no-fua-torn`: no scheme's superblock is safe.
+/// - Collateral damage: with file data beside metadata no scheme is safe. With units of their own
+///   (`collateral-apart`) it depends on what goes through the cache: nothing but file data in the
+///   schemes that write log and homes with FUA.
 #[rustfmt::skip]
 pub const TABLE: &[(&str, [Expect; 9])] = &[
     //                       jbd2 ahead paper coal emmc adapt on off copy

@@ -1,4 +1,4 @@
-//! Recovers every cut of a life and compares with what was promised.
+//! Recovers every cut of a life and compares the result with what the journal promised.
 
 use super::life::{Life, any_scheme};
 use super::model::{Cut, State};
@@ -138,7 +138,8 @@ impl Judge<'_> {
                 }
             })
         });
-        // As the scheme brings blocks home, or by copying: who recovers a log need not run it. Nor need its successor have the same scheme.
+        // Homes are restored by the scheme's own way, or by copying: the program that recovers a
+        // log need not be the one that runs it, and its successor may have another scheme.
         let successor = match self.life.setup.workload.mixed {
             true => Some(any_scheme(queue.caps(), &mut Rng::named(seed, "successor"))),
             false => self.life.options.scheme,

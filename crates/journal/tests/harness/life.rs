@@ -11,7 +11,7 @@ use rt::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// See the module.
+/// One life of a journal (see the head of this file).
 pub struct Life {
     pub setup: Setup,
     pub layout: Layout,
@@ -311,7 +311,7 @@ impl Player {
         Ok(())
     }
 
-    /// A free block, before anybody gets it.
+    /// Discards a free block before it gets another owner.
     fn discard(&mut self, m: &mut Model) -> Result<(), JournalError> {
         let shared = self.shared.clone();
         let committed = shared.journal.committed();

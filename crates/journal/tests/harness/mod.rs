@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use varve_journal as journal;
 
-/// What was found wrong.
+/// A violation of a property.
 #[derive(Clone, Debug)]
 pub struct Violation {
     /// Its label, as `harness-Q1`.
@@ -49,7 +49,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a history does.
+/// The kind of histories that are played.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// Blocks of the log, the superblock included: from, below.
@@ -68,7 +68,7 @@ pub struct Workload {
     pub mixed: bool,
     /// Recovery happens on this device instead.
     pub moved: Option<fn() -> Caps>,
-    /// What is odd about the device.
+    /// The odd behaviour of the device.
     pub odd: odd::Odd,
     /// One in so many new contents is all zeros; 0: none.
     pub zeros_one_in: u64,
@@ -137,7 +137,8 @@ impl Setup {
     }
 }
 
-/// Where things lie in one history. Units of 16 KiB hold either log, metadata or file data if the workload wants it.
+/// The layout of the device in one history. Units of 16 KiB hold either log, metadata or file data
+/// if the workload wants it.
 #[derive(Clone)]
 pub struct Layout {
     pub place: LogPlace,
@@ -196,7 +197,7 @@ impl Layout {
     }
 }
 
-/// What came out of a campaign.
+/// The result of a campaign.
 #[derive(Default)]
 pub struct Tally {
     /// States recovered and judged, those inside recovery included.

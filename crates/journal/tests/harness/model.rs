@@ -1,4 +1,4 @@
-//! What the journal has promised: the content of every block after every transaction.
+//! The model that cuts are judged by: the content that every block has after every transaction.
 
 use super::*;
 use base::bytes::put_be32;

@@ -1,4 +1,4 @@
-//! Devices that do what a device may and hardly ever does, in front of one that leaves any legal state at a cut.
+//! Devices with rare but allowed behaviour, in front of one that leaves any legal state at a cut.
 
 use base::{BLOCK_BYTES, Nanos, Rng};
 use block::{BlockDevice, Caps, Class, DevError};
@@ -7,7 +7,7 @@ use rt::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is odd.
+/// The kind of odd behaviour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Odd {
     #[default]
@@ -23,7 +23,7 @@ pub enum Odd {
     LateLog,
 }
 
-/// See the module.
+/// A device with odd behaviour in front of another (see the head of this file).
 pub struct OddDevice {
     disk: Arc<SpecDisk>,
     odd: Odd,

@@ -1,7 +1,7 @@
 //! Checksums of the block and inode bitmaps. They are stored in the group descriptor.
 //!
-//! A bitmap is one block; bit `n` is bit `n % 8` of byte `n / 8`. Bits beyond the end of the group are set. The checksum
-//! covers the bytes that describe a whole group, not the padding behind them.
+//! A bitmap is one block; bit `n` is bit `n % 8` of byte `n / 8`. Bits beyond the end of the group
+//! are set. The checksum covers the bytes that describe a whole group, not the padding after them.
 
 use super::{FsSeed, GroupDesc, Superblock};
 use crate::Corrupt;

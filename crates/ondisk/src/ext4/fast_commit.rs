@@ -1,8 +1,10 @@
-//! Fast commits: what ext4 of Linux appends to a log between two full commits, in an area of its own behind the ring.
+//! Fast commits: changes that ext4 of Linux appends to a log between two full commits, in an area
+//! of its own after the ring.
 //!
-//! A fast commit is a row of tags, each {le16 kind, le16 length, value}; it ends with a tail that carries the number of the transaction
-//! and a CRC32C over all tags since the tail before. Tags do not cross blocks; a pad fills a block up. The area counts only if it begins with a
-//! head that names the transaction behind the last full commit.
+//! A fast commit is a sequence of tags, each {le16 kind, le16 length, value}; it ends with a tail
+//! that carries the number of the transaction and a CRC32C over all tags since the previous tail.
+//! Tags do not cross blocks; a pad fills a block up. The area counts only if it begins with a head
+//! that names the transaction after the last full commit.
 //!
 //! Source: kernel documentation `filesystems/ext4/journal.rst`, "Fast commits"; checked against areas written by Linux 6.
 

@@ -1,4 +1,4 @@
-//! The three feature words, with the names that mke2fs and dumpe2fs use.
+//! The three feature words of the superblock, with the names that mke2fs and dumpe2fs use.
 
 use crate::field::bit_set;
 

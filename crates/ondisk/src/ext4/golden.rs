@@ -1,4 +1,4 @@
-//! Structures of volumes that e2fsprogs 1.47 made, read and checked bit by bit.
+//! Structures of volumes made by e2fsprogs 1.47, read and checked bit by bit.
 //!
 //! The first volume: `mke2fs -t ext4 -b 1024 -L golden -d DIR` on 32 MiB, where DIR holds a directory with 200 long names
 //! and a file with six runs of data, then `e2fsck -fyD` (it builds the index) and two `ea_set` of debugfs. The second:

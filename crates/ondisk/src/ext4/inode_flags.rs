@@ -1,4 +1,4 @@
-//! Flags of an inode.
+//! The flags of an inode (`i_flags`), with the names that `lsattr -l` prints.
 
 use crate::field::bit_set;
 

@@ -1,6 +1,7 @@
 //! The superblock of an external journal: a device with feature `journal_dev` that holds nothing but a log.
 //!
-//! The log's own superblock lies in the block behind it; a block number of the log is one of the device.
+//! The superblock of the log itself lies in the next block; a block number of the log is one of the
+//! device.
 
 use super::{Incompat, RoCompat, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC};
 use crate::Corrupt;

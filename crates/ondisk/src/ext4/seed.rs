@@ -1,4 +1,4 @@
-//! Where checksums start: two registers, kept apart by type.
+//! Seeds of checksums: one for the file system and one for each inode, kept apart by type.
 
 use base::Ino;
 use base::checksum::crc32c;

@@ -73,8 +73,9 @@ impl Superblock {
         Ok(sb)
     }
 
-    /// Reads one whose sectors may be of different times, because a write of it was cut: the checksum is not looked at. To be
-    /// believed in what no mounted system changes (geometry, UUID, place of the journal), if something else vouches for it.
+    /// Reads a superblock whose sectors may be of different times, because a write of it was cut:
+    /// the checksum is not looked at. Only fields that no mounted system changes (geometry, UUID,
+    /// place of the journal) can be believed, and only if another structure vouches for them.
     ///
     /// # Errors
     /// Magic or geometry is wrong.
@@ -271,11 +272,13 @@ impl Superblock {
     pub fn set_reserved_blocks(&mut self, n: u64) {
         self.set_wide(0x08, 0x154, n);
     }
-    /// User who may allocate them, too (`s_def_resuid`, and its upper half `s_def_resuid_hi` of Linux 6.18).
+    /// User who may also allocate the reserved blocks (`s_def_resuid`, and its upper half
+    /// `s_def_resuid_hi` of Linux 6.18).
     pub fn reserved_uid(&self) -> u32 {
         self.halves(0x50, 0x284)
     }
-    /// Group whose members may, unless it is 0 (`s_def_resgid`, `s_def_resgid_hi`).
+    /// Group whose members may also allocate the reserved blocks, unless it is 0 (`s_def_resgid`,
+    /// `s_def_resgid_hi`).
     pub fn reserved_gid(&self) -> u32 {
         self.halves(0x52, 0x286)
     }

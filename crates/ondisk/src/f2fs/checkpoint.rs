@@ -27,9 +27,9 @@ use crate::field::{bit_set, fields};
 use base::bytes::{get_le16, get_le32, put_le16, put_le32};
 use std::ops::Range;
 
-/// Offset of the version bitmaps, and lowest offset of the checksum.
+/// Offset of the version bitmaps, and the lowest offset that the checksum may have.
 pub const CP_BITMAP_AT: usize = 192;
-/// Usual offset of the checksum, and its highest.
+/// Usual offset of the checksum, which is also the highest.
 pub const CP_CHECKSUM_AT: usize = 4092;
 
 const WHAT: &str = "f2fs checkpoint";
@@ -67,7 +67,7 @@ bit_set! {
         QUOTA_NEED_FSCK = 0x800, "quota_need_fsck";
         /// Checkpoints are switched off.
         DISABLED = 0x1000, "disabled";
-        /// They were switched off without cleaning first.
+        /// Checkpoints were switched off without cleaning first.
         DISABLED_QUICK = 0x2000, "disabled_quick";
         /// A resize was begun.
         RESIZEFS = 0x4000, "resizefs";
@@ -101,8 +101,9 @@ impl Checkpoint {
         cp
     }
 
-    /// Reads a checkpoint from its `1 + payload` blocks: its checksum. The numbers are checked by [`check`](Self::check): a checkpoint whose
-    /// numbers cannot be is whole all the same, and no older one takes its place.
+    /// Reads a checkpoint from its `1 + payload` blocks and checks its checksum. The numbers are
+    /// checked by [`check`](Self::check): a checkpoint with impossible numbers is whole all the
+    /// same, and no older one takes its place.
     ///
     /// # Errors
     /// Any of these is wrong.
@@ -179,7 +180,7 @@ impl Checkpoint {
     pub fn alloc_type_raw(&self, log: Log) -> u8 {
         self.raw[ALLOC_TYPE_AT + log.index()]
     }
-    /// How a log allocates; what is not known counts as [`AllocType::Lfs`].
+    /// How a log allocates; an unknown value counts as [`AllocType::Lfs`].
     pub fn alloc_type(&self, log: Log) -> AllocType {
         if self.alloc_type_raw(log) == AllocType::Ssr as u8 {
             AllocType::Ssr
@@ -216,16 +217,16 @@ impl Checkpoint {
     pub fn nat_bitmap(&self) -> &[u8] {
         self.raw.get(self.bitmap_places().0).unwrap_or_default()
     }
-    /// The same, to change.
+    /// As [`nat_bitmap`](Self::nat_bitmap), to be changed.
     pub fn nat_bitmap_mut(&mut self) -> &mut [u8] {
         let range = self.bitmap_places().0;
         self.raw.get_mut(range).unwrap_or_default()
     }
-    /// Version bitmap of the SIT, likewise.
+    /// Version bitmap of the SIT, with the meaning of that of the NAT.
     pub fn sit_bitmap(&self) -> &[u8] {
         self.raw.get(self.bitmap_places().1).unwrap_or_default()
     }
-    /// The same, to change.
+    /// As [`sit_bitmap`](Self::sit_bitmap), to be changed.
     pub fn sit_bitmap_mut(&mut self) -> &mut [u8] {
         let range = self.bitmap_places().1;
         self.raw.get_mut(range).unwrap_or_default()
@@ -270,7 +271,8 @@ impl Checkpoint {
             Err(_) => 0,
         }
     }
-    /// What nodes written since this checkpoint carry: version, with the checksum in the upper half under `CRC_RECOVERY`.
+    /// The version that nodes written since this checkpoint carry; under `CRC_RECOVERY` the
+    /// checksum is its upper half.
     pub fn node_version(&self) -> u64 {
         let version = self.version();
         if self.flags().has(CpFlags::CRC_RECOVERY) {
@@ -303,7 +305,7 @@ impl Checkpoint {
     /// Compares the checksum, which covers the first block alone.
     ///
     /// # Errors
-    /// It is another one, or its offset is impossible.
+    /// The checksum differs, or its offset is impossible.
     pub fn verify_checksum(&self) -> Result<(), Corrupt> {
         let at = self.checksum_at()?;
         Corrupt::check(WHAT, get_le32(&self.raw, at), self.computed(at))
@@ -378,7 +380,7 @@ impl Checkpoint {
             "192 with a large NAT bitmap",
         )
     }
-    /// The version bitmaps lie within.
+    /// The version bitmaps must lie within the checkpoint and its payload.
     fn check_bitmaps(&self) -> Result<(), Corrupt> {
         let (nat, sit) = self.bitmap_places();
         let fits = |range: &Range<usize>| {

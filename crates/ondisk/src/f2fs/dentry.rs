@@ -13,7 +13,8 @@
 //! arrays inside their inode, with as many slots as fit ([`DentryLayout::inline`]): bitmap first, then the reserved bytes, entries and
 //! names at the end.
 //!
-//! What a bitmap of a damaged block marks as used may be no entry: [`iter`] reports it, [`find`] passes over it.
+//! In a damaged block the bitmap may mark as used what is no valid entry: [`iter`] reports it,
+//! [`find`] passes over it.
 
 use super::Nid;
 use crate::Corrupt;
@@ -67,14 +68,14 @@ impl FileType {
         FileType::Socket,
         FileType::Symlink,
     ];
-    /// The type with this number; an unknown number gives [`FileType::Unknown`].
+    /// The type with this number; an unknown number is [`FileType::Unknown`].
     pub fn from_code(code: u8) -> FileType {
         Self::ALL
             .get(usize::from(code))
             .copied()
             .unwrap_or_default()
     }
-    /// The number on disk.
+    /// The number of the type on disk.
     pub const fn code(self) -> u8 {
         self as u8
     }
@@ -101,7 +102,7 @@ pub struct Dentry<'a> {
     pub hash: u32,
     /// The inode.
     pub ino: Nid,
-    /// What it names.
+    /// Type of that inode.
     pub kind: FileType,
     /// The name: 1 to 255 bytes.
     pub name: &'a [u8],

@@ -1,4 +1,5 @@
-//! The geometry of a volume: the superblock's numbers after everything was checked that later code relies on.
+//! The geometry of a volume: the numbers of the superblock, after everything that later code relies
+//! on was checked.
 //!
 //! ```text
 //! 0        segment0 = cp          sit             nat             ssa        main
@@ -7,8 +8,9 @@
 //!
 //! Invariants:
 //! - G1: the areas follow each other without gap or overlap, each a whole number of segments, and end within the volume.
-//! - G2: SIT, NAT and summary area are large enough for the segments of the main area. A volume that was made to be read only (feature
-//!   `ro`, `mkfs.f2fs -O ro`) may lack the summary area: nobody will clean it ([`Geometry::is_sealed`]).
+//! - G2: SIT, NAT and summary area are large enough for the segments of the main area. A volume
+//!   that was made to be read only (feature `ro`, `mkfs.f2fs -O ro`) may lack the summary area,
+//!   because it is never cleaned ([`Geometry::is_sealed`]).
 //! - G3: every address that a function here returns for an index in range lies within the volume.
 
 use super::superblock::WHAT;

@@ -1,4 +1,4 @@
-//! Files of volumes that f2fs-tools 1.15 made, read and checked bit by bit.
+//! Files of volumes made by f2fs-tools 1.15, read and checked bit by bit.
 //!
 //! Volumes of 128 MiB by `mkfs.f2fs` and `sload.f2fs -f DIR`: *plain* without features, *extra* with `-O extra_attr,
 //! inode_checksum,inode_crtime,flexible_inline_xattr,project_quota,compression,sb_checksum`; the labelled inode comes from `sload.f2fs -s`.

@@ -1,10 +1,11 @@
 //! F2FS: all structures little-endian, blocks of 4096 bytes, segments of 512 blocks.
 //!
-//! A [`Superblock`] (two copies) gives the [`Geometry`]: areas at fixed places and, behind them, the main area of
-//! segments that six [logs](Log) fill. A [`Checkpoint`] pack (two, written in turn) fixes one state: counters, where the
-//! logs stand, and which of the two copies of each NAT and SIT block counts. The NAT ([`NatEntry`]) says where each node
-//! lies, the SIT ([`SitEntry`]) which blocks of a segment are valid, a [`SummaryBlock`] whose they are. Changes of few
-//! entries stand in journals in the summaries of the pack.
+//! A [`Superblock`] (two copies) gives the [`Geometry`]: areas at fixed places and, after them, the
+//! main area of segments that six [logs](Log) fill. A [`Checkpoint`] pack (two, written in turn)
+//! fixes one state: counters, the positions of the logs, and which of the two copies of each NAT
+//! and SIT block counts. The NAT ([`NatEntry`]) says where each node lies, the SIT ([`SitEntry`])
+//! which blocks of a segment are valid, a [`SummaryBlock`] which node each block belongs to. If few
+//! entries of NAT or SIT change, the changes stand in journals in the summaries of the pack.
 //!
 //! Files are trees of *nodes*: an [inode](InodeFields) holds the addresses of its first blocks and the numbers of five further nodes;
 //! a node is found by its number through the NAT. Directories are files of [dentry blocks](DentryLayout), found by the

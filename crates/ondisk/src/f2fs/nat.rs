@@ -16,7 +16,7 @@ pub const NAT_ENTRY_BYTES: usize = 9;
 /// Entries of a block.
 pub const NAT_PER_BLOCK: usize = 455;
 
-/// Where a node lies and whose it is.
+/// Where a node lies and which inode it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct NatEntry {
     /// Version of the nid; summaries of data blocks repeat it.

@@ -1,5 +1,6 @@
-//! NAT bits: at the end of each pack's segment, which NAT blocks are full and which empty, so that a mount need not read
-//! them all to find free nids. Valid under [`CpFlags::NAT_BITS`](super::CpFlags::NAT_BITS).
+//! NAT bits: two bitmaps at the end of each pack's segment that say which NAT blocks are full and
+//! which empty, so that a mount need not read them all to find free nids. Valid under
+//! [`CpFlags::NAT_BITS`](super::CpFlags::NAT_BITS).
 //!
 //! | offset | size | meaning |
 //! |---|---|---|
@@ -60,7 +61,7 @@ impl NatBits {
             empty: empty.to_vec(),
         })
     }
-    /// Their blocks under a checkpoint whose checksum is final.
+    /// The blocks of the NAT bits under a checkpoint whose checksum is final.
     pub fn encode(&self, cp: &Checkpoint) -> Vec<u8> {
         let bytes = KEY_BYTES + self.full.len() + self.empty.len();
         let mut blocks = vec![0; bytes.next_multiple_of(BLOCK_BYTES)];

@@ -1,4 +1,4 @@
-//! From the number of a block of a file to the nodes that lead to its address.
+//! The path from the number of a block of a file to the nodes that lead to its address.
 //!
 //! An inode has up to 923 addresses and five node numbers: two direct nodes (1018 addresses each), two indirect nodes (1018 node
 //! numbers each), one double indirect node. Each node has an *offset*, its number in a walk that visits a node before its

@@ -1,4 +1,5 @@
-//! Summary blocks: who owns each block of a segment, and in two of them journals of NAT and SIT.
+//! Summary blocks: the owner of each block of a segment, and in two of them journals of NAT and
+//! SIT.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
@@ -7,9 +8,10 @@
 //! | 4091 | u8 | `entry_type` | 0 data, 1 node |
 //! | 4092 | le32 | `check_sum` | 0: no version of the format fills it |
 //!
-//! Journals: count le16, then at most 38 NAT entries (nid le32, [`NatEntry`]) or 6 SIT entries (segment le32,
-//! [`SitEntry`]). An entry there counts more than the one in the table. The checkpoint keeps the NAT journal in the
-//! summary of the hot data log, the SIT journal in that of the cold data log.
+//! Journals: count le16, then at most 38 NAT entries (nid le32, [`NatEntry`]) or 6 SIT entries
+//! (segment le32, [`SitEntry`]). An entry in a journal takes precedence over the one in the table.
+//! The checkpoint keeps the NAT journal in the summary of the hot data log, the SIT journal in that
+//! of the cold data log.
 
 use super::nat::NAT_ENTRY_BYTES;
 use super::sit::SIT_ENTRY_BYTES;

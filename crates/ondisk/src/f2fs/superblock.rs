@@ -11,8 +11,9 @@
 //! | 124 | volume name, 512 UTF-16 units | 2762 | reasons of a stop, errors |
 //! | | | 3004 | journal of F2FSJ ([`Superblock::journal`]); 3068: checksum |
 //!
-//! The fields and their offsets stand in the `fields!` list below. [`Geometry::new`](super::Geometry::new) checks what
-//! they say; a mounted system changes only version strings, errors, and extensions.
+//! The fields and their offsets stand in the `fields!` list below.
+//! [`Geometry::new`](super::Geometry::new) checks their values; a mounted system changes only
+//! version strings, errors, and extensions.
 
 use super::checksum::crc_f2fs;
 use super::{BLOCK_BYTES, Features, Nid};
@@ -26,7 +27,8 @@ pub const SUPERBLOCK_AT: usize = 1024;
 pub const SUPERBLOCK_BYTES: usize = 3072;
 /// `magic`.
 pub const SUPERBLOCK_MAGIC: u32 = 0xF2F5_2010;
-/// Instead of it, while nobody else is to take the volume for an F2FS ([`Superblock::is_hidden`]).
+/// Stands in place of the magic while no other program may take the volume for an F2FS
+/// ([`Superblock::is_hidden`]).
 pub const SUPERBLOCK_HIDDEN: u32 = !SUPERBLOCK_MAGIC;
 /// Names in the list of extensions, cold and hot together.
 pub const EXTENSIONS_MAX: usize = 64;

@@ -1,4 +1,4 @@
-//! Round trips of the volume structures, and what hostile bytes do to them.
+//! Round trips of the volume structures, and their parsing of hostile bytes.
 
 use super::volume_golden::{geometry, superblock};
 use super::*;

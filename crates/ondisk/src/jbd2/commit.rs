@@ -1,4 +1,4 @@
-//! The commit block: its arrival makes the transaction durable.
+//! The commit block: the transaction exists once this block is on the medium.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|

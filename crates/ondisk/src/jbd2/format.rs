@@ -1,4 +1,4 @@
-//! What the feature bits decide about the bytes of a log.
+//! The layout of tags and the checksums of a log, as the feature bits decide them.
 //!
 //! | tags | bytes | layout |
 //! |---|---|---|

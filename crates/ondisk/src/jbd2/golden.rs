@@ -1,4 +1,5 @@
-//! A log made by debugfs 1.47 (`jo -c; jw -b 10000,10001`), re-made bit by bit.
+//! A log made by debugfs 1.47 (`jo -c; jw -b 10000,10001`), which our encoder makes again bit by
+//! bit.
 //!
 //! UUID 12345678-1234-1234-1234-123456789abc, 4 KiB blocks, 64bit and checksums v3, transaction 1. Block 10000 is all
 //! `A`; block 10001 begins with the magic number and goes on with `B`.

@@ -1,5 +1,6 @@
-//! A transaction as coalition: the modified bytes of all its blocks in one log block, or a few; then full images where deltas do
-//! not do; then a commit block, if the transaction does not commit itself by its checksums.
+//! Composes a transaction as a coalition: the modified bytes of all its blocks in one log block or
+//! a few, then full images of the blocks for which a delta does not do, then a commit block, unless
+//! the transaction commits itself by its checksums.
 
 use super::delta::{Choice, choose, cumulative, cumulative_max, delta_max, whole};
 use super::{CommitTime, Composed, commit_record, escaped};
@@ -12,7 +13,7 @@ use ondisk::jbd2::{
     post_image_checksum,
 };
 
-/// How the transaction is written.
+/// How a coalition is written.
 #[derive(Clone, Copy)]
 pub(crate) struct Coalition<'a> {
     pub format: &'a Format,
@@ -64,7 +65,7 @@ pub(crate) fn coalition(how: &Coalition, images: &mut [Image], revokes: &[BlockN
     }
 }
 
-/// The record of one block; a full image joins the others.
+/// Adds the record of one block; a full image joins the other images.
 fn record(
     how: &Coalition,
     image: &Image,
@@ -107,7 +108,7 @@ fn choices(how: &Coalition, images: &[Image], revokes: usize) -> Vec<Choice> {
     let mut order: Vec<usize> = (0..images.len())
         .filter(|&n| choices[n].logged == Logged::Delta && basis(&images[n]).rec.is_some())
         .collect();
-    // Those first that hold the tail back most.
+    // Blocks that hold the tail back most come first.
     order.sort_by_key(|&n| {
         let rec = basis(&images[n]).rec.expect("filtered");
         rec.0.wrapping_sub(how.tid.0) as i32
@@ -123,7 +124,7 @@ fn choices(how: &Coalition, images: &[Image], revokes: usize) -> Vec<Choice> {
     choices
 }
 
-/// A record that lets the tail pass everything older of this block (track-R2).
+/// Makes a record that lets the tail pass everything older of this block (track-R2).
 fn unpinned(how: &Coalition, image: &Image, choice: &Choice) -> Choice {
     let wide = cumulative(image, basis(image), choice);
     if !how.full_first && wide.bytes() <= delta_max(&image.bytes) {

@@ -1,4 +1,5 @@
-//! What to log of one block (track-D4, track-D5, track-D7, track-D8).
+//! Decides what a coalition logs of one block: nothing, a delta, a cumulative delta or a full image
+//! (track-D4, track-D5, track-D7, track-D8).
 
 use crate::track::{Basis, Logged};
 use crate::transaction::{Image, Kind};
@@ -89,7 +90,8 @@ pub(crate) fn delta_bytes(old: &Bytes, new: &Bytes, marked: &WordMap) -> usize {
     record_bytes(&segments(new, changed_bytes(old, new, marked)))
 }
 
-/// The same block with everything that may differ from home (track-D7).
+/// Turns `choice` into a cumulative delta: all bytes of its block that may differ from home
+/// (track-D7).
 pub(crate) fn cumulative(image: &Image, basis: &Basis, choice: &Choice) -> Choice {
     let words = basis.since_home.union(&choice.changed);
     Choice {
@@ -99,7 +101,7 @@ pub(crate) fn cumulative(image: &Image, basis: &Basis, choice: &Choice) -> Choic
     }
 }
 
-/// The same block with its whole image.
+/// Turns `choice` into the full image of its block.
 pub(crate) fn whole(choice: &Choice) -> Choice {
     Choice::full(choice.changed)
 }

@@ -1,4 +1,5 @@
-//! A transaction of full images: revoke blocks, then descriptors each followed by its images, then the commit record.
+//! Composes a transaction of full images: revoke blocks, then descriptors each followed by its
+//! images, then the commit record.
 
 use super::{CommitTime, Composed, LogImage, commit_record, escaped};
 use crate::transaction::Image;

@@ -1,4 +1,4 @@
-//! The bytes of a transaction. No I/O.
+//! Composes the bytes of a transaction: which log blocks it takes and what they hold. Does no I/O.
 
 mod coalition;
 mod delta;
@@ -50,8 +50,9 @@ pub(crate) fn full_transaction(
 /// Seconds and nanoseconds since 1970.
 pub(crate) type CommitTime = (u64, u32);
 
-/// The time of a commit behind one of time `last`. It never goes back, whatever the clock does: a transaction older than the
-/// one before it is one of an older life of the ring (hazards-H7).
+/// The time of a commit that follows one of time `last`. It never goes back, even if the clock
+/// does, because recovery takes a transaction that is older than the one before it for one of an
+/// older life of the ring (hazards-H7).
 pub(crate) fn commit_time(last: CommitTime) -> CommitTime {
     let now = rt::wall();
     (u64::try_from(now.secs).unwrap_or(0), now.nanos).max(last)

@@ -1,5 +1,6 @@
-//! What a checkpoint says of the journal: the last epoch whose changes it contains. It commits with the pack, so that what is applied
-//! and what is said to be cannot differ.
+//! The field of a checkpoint that names the last epoch of the journal whose changes the checkpoint
+//! contains. It is committed with the pack, so that the applied changes and this number cannot
+//! differ.
 //!
 //! 24 bytes in front of the checksum, where a pack without a journal has zeros:
 //!
@@ -10,24 +11,25 @@
 //! | 4076 | 8 | the epoch |
 //! | 4084 | 8 | version of this checkpoint |
 //!
-//! Whoever does not know the journal carries these bytes from pack to pack, or rewrites the pack in place as fsck does: the version, or
-//! the checksum over all other fields, is then another one, and the pack says nothing of the journal any more. Then its ring is of
-//! a state that was overwritten, and must not be replayed.
+//! A program that does not know the journal either carries these bytes from pack to pack, or
+//! rewrites the pack in place as fsck does. In both cases the version, or the checksum over all
+//! other fields, no longer fits, and the pack says nothing of the journal any more. Then its ring
+//! belongs to a state that was overwritten, and must not be replayed.
 
 use super::EPOCH_MAX;
 use crate::f2fs::{BLOCK_BYTES, CP_CHECKSUM_AT, Checkpoint};
 use base::bytes::{get_le32, get_le64, put_le32, put_le64};
 use base::checksum::crc32c;
 
-/// Offset of what a checkpoint says of the journal.
+/// Offset of the field in the checkpoint.
 pub const APPLIED_AT: usize = CP_CHECKSUM_AT - 24;
 
 /// `F2JA`.
 const MAGIC: u32 = u32::from_le_bytes(*b"F2JA");
 
 impl Checkpoint {
-    /// True if there is room for it: the checksum is at its usual place, and no version bitmap reaches so far. Not so with a large NAT
-    /// bitmap, on volumes of many TiB.
+    /// True if the block has room for the field: the checksum is at its usual place, and no version
+    /// bitmap reaches so far. A large NAT bitmap, on volumes of many TiB, does.
     pub fn has_room_for_applied(&self) -> bool {
         let (nat, sit) = self.bitmap_places();
         let clear = |range: &std::ops::Range<usize>| {
@@ -36,8 +38,8 @@ impl Checkpoint {
         self.checksum_offset() as usize == CP_CHECKSUM_AT && clear(&nat) && clear(&sit)
     }
 
-    /// The last epoch of the journal with this UUID that the pack contains; `None` if it does not say, or was changed since by somebody
-    /// who does not know the journal.
+    /// The last epoch of the journal with this UUID that the pack contains; `None` if the pack does
+    /// not say, or was changed since by a program that does not know the journal.
     pub fn applied(&self, uuid: &[u8; 16]) -> Option<u64> {
         let ours = self.has_room_for_applied()
             && get_le32(&self.raw, APPLIED_AT + 4) == MAGIC
@@ -47,8 +49,9 @@ impl Checkpoint {
             .filter(|&epoch| epoch <= EPOCH_MAX)
     }
 
-    /// Says that the pack contains all epochs up to `epoch`. To be called when all other fields are set, before the checksum of the
-    /// checkpoint. False, and nothing is changed, if there is no room.
+    /// Writes that the pack contains all epochs up to `epoch`. To be called when all other fields
+    /// are set, before the checksum of the checkpoint. False, with nothing changed, if there is no
+    /// room.
     pub fn set_applied(&mut self, uuid: &[u8; 16], epoch: u64) -> bool {
         if !self.has_room_for_applied() {
             return false;
@@ -62,7 +65,7 @@ impl Checkpoint {
         true
     }
 
-    /// Takes it away again: for a volume that is given up by its journal.
+    /// Clears the field, for a volume that gives its journal up.
     pub fn clear_applied(&mut self) {
         if self.has_room_for_applied() {
             self.raw[APPLIED_AT..CP_CHECKSUM_AT].fill(0);

@@ -17,9 +17,11 @@
 //! | 11 | `i_generation` | 0x044, 4 | 23 | `i_compr_blocks` | 0x180, 8 |
 //! | 12 | `i_current_depth` / `i_gc_failures` | 0x048, 4 | 24 | compress algorithm, cluster, flag | 0x188, 4 |
 //!
-//! Packed: the fields of the mask in the order of their bits, nothing between them. The name is packed as its length (le32, as it
-//! stands in the inode), a byte `n`, and the first `n` bytes of its 255; those behind are zero. The checksum of the inode is none of
-//! them: it follows from the rest. Neither are addresses (`i_addr`) and the numbers of the five nodes (`i_nid`).
+//! Packed: the fields of the mask in the order of their bits, nothing between them. The name is
+//! packed as its length (le32, as it stands in the inode), a byte `n`, and the first `n` bytes of
+//! its 255; the bytes after those are zero. The checksum of the inode is not among the attributes,
+//! because it follows from the rest. Addresses (`i_addr`) and the numbers of the five nodes
+//! (`i_nid`) are no attributes either.
 //!
 //! An extra attribute counts only where `EXTRA_ATTR` is set and `i_extra_isize` covers it: elsewhere its bytes are addresses.
 
@@ -99,7 +101,8 @@ pub struct Field {
     pub bit: u32,
     /// Its name in the kernel's headers.
     pub name: &'static str,
-    /// Its bytes in the inode block: offset and length of each piece. A length of 0: no second piece.
+    /// The bytes of the field in the inode block: offset and length of each piece. A length of 0:
+    /// no second piece.
     pub pieces: [(usize, usize); 2],
     /// True for extra attributes.
     pub extra: bool,
@@ -209,7 +212,7 @@ pub fn changed(before: &[u8], after: &[u8]) -> u32 {
 const WORD: usize = 8;
 /// End of the last extra attribute that there may be.
 const ATTRS_END: usize = EXTRA_AT + INODE_EXTRA_BYTES_MAX as usize;
-/// The bit of the field that a byte belongs to, 0 for those of none.
+/// The bit of the field that a byte belongs to; 0 for a byte of no field.
 static OWNERS: [u32; ATTRS_END] = owners();
 /// Most bytes of packed fields.
 const PACKED_MAX: usize = packed_max();
@@ -267,7 +270,7 @@ pub fn pack(block: &[u8], mask: u32) -> Vec<u8> {
     packed(block, mask).to_vec()
 }
 
-/// The same, without an allocation.
+/// As [`pack`], without an allocation.
 ///
 /// # Panics
 /// As [`pack`].
@@ -329,8 +332,8 @@ pub fn split(mask: u32, packed: &[u8]) -> Option<Vec<(&'static Field, &[u8])>> {
 /// Writes packed fields into an inode block; bytes of no field in `mask` stay.
 ///
 /// # Errors
-/// `packed` has another length than the mask says, a bit has no meaning, or the inode lacks an extra attribute: the block is then of no
-/// use any more.
+/// `packed` has another length than the mask says, a bit has no meaning, or the inode lacks an
+/// extra attribute: the block must not be used any more.
 ///
 /// # Panics
 /// `block` is shorter than 4096 bytes.

@@ -1,4 +1,4 @@
-//! Bytes of records: a header of 4 bytes, a body, zeros up to a multiple of 4.
+//! The bytes of records: a header of 4 bytes, a body, zeros up to a multiple of 4.
 //!
 //! Header: type u8, flags u8, bytes of the whole record le16. Integers are little-endian; `-` is zero.
 //!
@@ -23,8 +23,9 @@
 //! | 18 | HEAD | | segment 4, next block 2, log 1, how 1 |
 //! | 19 | PAGE | what block: 0 node, 1 directory, 2 NAT, 3 SIT | number 4, page 4, bytes 4096 |
 //!
-//! Each record has one form: what decodes encodes to the same bytes. Decoding checks what the format promises (lengths, ranges of a
-//! node block, kinds), not whether the volume fits: that is for whoever redoes it.
+//! Each record has one form: bytes that decode to a record are those that it encodes to. Decoding
+//! checks what the format promises (lengths, ranges of a node block, kinds), not whether a record
+//! fits the volume: the code that redoes it checks that.
 
 use super::{Block, Content, PageKind, Record, attr};
 use crate::Corrupt;
@@ -288,7 +289,7 @@ fn put_fields(out: &mut Vec<u8>, mask: u32, fields: &[u8]) {
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     rest: &'a [u8],
-    /// How many there must be, if somebody said so.
+    /// The number of records that there must be, if a header gave one.
     promised: Option<u32>,
 }
 
@@ -321,7 +322,7 @@ fn too_many() -> Corrupt {
     Corrupt::field(WHAT, "n_records", 0, "the group says there are fewer")
 }
 
-/// The bytes of the first record, and those behind it.
+/// The bytes of the first record, and the bytes after it.
 pub(super) fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), Corrupt> {
     let len = usize::from(get_le16(
         Corrupt::need(WHAT, bytes, RECORD_HEADER_BYTES)?,

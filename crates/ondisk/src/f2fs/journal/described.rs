@@ -1,8 +1,11 @@
-//! What the superblock of the volume says of the journal: where its region lies; and how a volume is hidden from whoever would not see
-//! that its journal is not empty.
+//! The description of the journal in the superblock of the volume: it says where the region of the
+//! journal lies. This file also hides a volume whose journal is not empty from programs that do not
+//! know the journal.
 //!
-//! The last 64 bytes of what is reserved in `struct f2fs_super_block`. Fields were added to it at the front, up to byte 2810 (Linux 6.1);
-//! neither Linux nor f2fs-tools 1.15 reads or writes what is behind; f2fs-tools carry it along when they rewrite a superblock.
+//! The description is the last 64 bytes of what is reserved in `struct f2fs_super_block`. Fields
+//! were added to that struct at the front of the reserved part, up to byte 2810 (Linux 6.1);
+//! neither Linux nor f2fs-tools 1.15 reads or writes what follows; f2fs-tools carry it along when
+//! they rewrite a superblock.
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -36,7 +39,7 @@ impl Superblock {
     /// The region of the journal; `None` if the volume has none.
     ///
     /// # Errors
-    /// There is something that is no description of this version: damage, or a later version.
+    /// The field holds no description of this version: damage, or a later version.
     pub fn journal(&self) -> Result<Option<JournalArea>, Corrupt> {
         let b = &self.raw[JOURNAL_AT..JOURNAL_AT + BYTES];
         if get_le32(b, 0) == 0 {
@@ -83,7 +86,7 @@ impl Superblock {
         let crc = crc32c(!0, &b[..BYTES - 4]);
         put_le32(b, BYTES - 4, crc);
     }
-    /// Says that there is none.
+    /// Removes the description: the volume has no journal.
     pub fn clear_journal(&mut self) {
         self.raw[JOURNAL_AT..JOURNAL_AT + BYTES].fill(0);
     }
@@ -92,8 +95,9 @@ impl Superblock {
     pub fn is_hidden(&self) -> bool {
         get_le32(&self.raw[..], 0) == SUPERBLOCK_HIDDEN
     }
-    /// Hides the volume from other implementations while its journal may not be empty, or shows it again. Only a volume with a journal
-    /// can be hidden: another one would not be found again.
+    /// Hides the volume from other implementations while its journal may not be empty, or shows it
+    /// again. Only a volume with a journal can be hidden, because a hidden volume is recognised by
+    /// its journal.
     pub fn hide(&mut self, yes: bool) {
         let magic = match yes {
             true => SUPERBLOCK_HIDDEN,

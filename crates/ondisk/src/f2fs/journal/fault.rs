@@ -1,4 +1,4 @@
-//! Why blocks of the ring are not the transaction that was looked for.
+//! The reasons why blocks of the ring are not the transaction that was looked for.
 
 use super::{BlockKind, HeaderFault};
 use crate::Corrupt;
@@ -15,18 +15,19 @@ pub enum Part {
     Commit,
 }
 
-/// The first thing that is wrong, and where.
+/// The first fault of a transaction, and where it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// In which part.
+    /// The part of the transaction that the block is.
     pub part: Part,
-    /// In which block of the transaction, from 0.
+    /// The number of the block in the transaction, from 0.
     pub index: u32,
-    /// What.
+    /// The fault.
     pub kind: FaultKind,
 }
 
-/// What is wrong. The order is that of the checks: a later one means that all before it are right.
+/// The kinds of faults, in the order in which they are checked: a later one means that all checks
+/// before it passed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FaultKind {
     /// The caller has fewer blocks than the descriptor promises.
@@ -53,7 +54,7 @@ pub enum FaultKind {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// The commit block is that of other blocks.
+    /// The commit block belongs to other blocks than these.
     Checksum {
         /// What it says.
         stored: u32,
@@ -69,7 +70,8 @@ impl Fault {
         Fault { part, index, kind }
     }
 
-    /// True if no power cut leaves this: every checksum that concerns it is right. Then somebody wrote it so.
+    /// True if no power cut leaves this: every checksum that concerns it is right, so it was
+    /// written this way.
     pub fn is_impossible(&self) -> bool {
         match &self.kind {
             FaultKind::Header(fault) => matches!(fault, HeaderFault::Field { .. }),

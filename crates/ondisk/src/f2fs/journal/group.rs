@@ -1,4 +1,4 @@
-//! Groups: the records of one inode in one epoch, behind a header of 16 bytes.
+//! Groups: the records of one inode in one epoch, after a header of 16 bytes.
 //!
 //! | offset | field |
 //! |---|---|

@@ -11,7 +11,8 @@
 //! | 24 | 4 | index in the transaction, from 0 |
 //! | 28 | 4 | crc32c (from all ones, not inverted at the end) over the block with this field as zero |
 //!
-//! A block of an earlier lap has a sound checksum and another epoch; one of an earlier life of the ring another incarnation.
+//! A block of an earlier lap of the ring has a sound checksum and another epoch; a block of an
+//! earlier life of the ring has another incarnation.
 
 use crate::f2fs::BLOCK_BYTES;
 use base::bytes::{get_le16, get_le32, get_le64, put_le16, put_le32, put_le64};
@@ -22,14 +23,15 @@ pub const BLOCK_HEADER_BYTES: usize = 32;
 /// Bytes of records in a block of kind [`BlockKind::Records`].
 pub const RECORDS_PER_BLOCK_BYTES: usize = BLOCK_BYTES - BLOCK_HEADER_BYTES;
 
-/// The largest number of an epoch: one more is still a number. Nobody gets so far; larger ones are damage.
+/// The largest number of an epoch, so that adding one cannot overflow. No volume gets so far;
+/// larger numbers are damage.
 pub const EPOCH_MAX: u64 = 1 << 62;
 
 /// `F2JB`.
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"F2JB");
 const CRC_AT: usize = 28;
 
-/// What a block of a transaction is.
+/// The kind of a block of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum BlockKind {
@@ -51,7 +53,7 @@ impl BlockKind {
         BlockKind::Commit,
         BlockKind::Compact,
     ];
-    /// Bytes before its records.
+    /// Bytes of the header before the records.
     pub const fn header_bytes(self) -> usize {
         match self {
             BlockKind::Records => BLOCK_HEADER_BYTES,
@@ -59,7 +61,7 @@ impl BlockKind {
             BlockKind::Compact => BLOCK_HEADER_BYTES + 80,
         }
     }
-    /// Name for people.
+    /// Name for messages and dumps.
     pub const fn name(self) -> &'static str {
         match self {
             BlockKind::Descriptor => "descriptor",
@@ -83,12 +85,12 @@ pub struct BlockHeader {
     pub index: u32,
 }
 
-/// Why a block is none of a transaction.
+/// The reason why a block belongs to no transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeaderFault {
     /// It is shorter than 4096 bytes.
     Short,
-    /// Another magic number: never written, or written by somebody else.
+    /// Another magic number: never written, or written by another program.
     Magic(u32),
     /// The checksum does not fit: it was being written, or is damaged.
     Checksum {
@@ -97,7 +99,7 @@ pub enum HeaderFault {
         /// What the bytes give.
         computed: u32,
     },
-    /// The checksum fits, and a field says what no version here writes.
+    /// The checksum fits, but a field has a value that no known version writes.
     Field {
         /// The field.
         field: &'static str,

@@ -1,6 +1,8 @@
-//! All that a ring holds, from its tail once around: transactions of this life and of older ones, whole or not, and what is none.
+//! Lists all that a ring holds, from its tail once around: transactions of this life and of older
+//! ones, whole or not, and blocks that belong to none.
 //!
-//! It goes on behind damage, block by block. No more memory than one transaction; no more steps than the ring has blocks.
+//! The listing goes on after damage, block by block. It takes no more memory than one transaction,
+//! and no more steps than the ring has blocks.
 
 use super::{
     Assembly, BlockHeader, BlockKind, Fault, Groups, HeaderFault, JournalSuper, RingArea,
@@ -9,41 +11,41 @@ use super::{
 use base::bytes::is_zero;
 use std::fmt;
 
-/// Something that lies in the ring.
+/// One item of a listing: blocks that belong together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
     /// Ring index of its first block.
     pub at: u32,
     /// Its blocks.
     pub blocks: u32,
-    /// What it is.
+    /// What these blocks are.
     pub what: What,
 }
 
-/// What lies there.
+/// The kinds of items.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum What {
     /// A whole transaction.
     Transaction(Box<Transaction>),
     /// The beginning of a transaction that is not whole.
     Torn {
-        /// The life of the ring it is of.
+        /// The life of the ring that it belongs to.
         incarnation: u64,
         /// Its epoch.
         epoch: u64,
-        /// What is wrong with it first.
+        /// The first fault of it.
         fault: Fault,
     },
     /// Blocks of a transaction whose beginning is not there any more.
     Rest {
-        /// The life of the ring they are of.
+        /// The life of the ring that they belong to.
         incarnation: u64,
         /// Their epoch.
         epoch: u64,
     },
     /// Blocks that were never written.
     Unwritten,
-    /// Blocks that are damaged, or written by somebody else.
+    /// Blocks that are damaged, or written by another program.
     Damaged(HeaderFault),
 }
 
@@ -62,7 +64,7 @@ pub fn list_ring<E>(
     while done < ring.blocks {
         let found = find(ring, ring.step(tail, done.into()), read)?;
         done += found.blocks;
-        // Runs of the same are one.
+        // Items of one kind in a row become one.
         match &mut before {
             Some(last) if last.what == found.what && last.is_loose() => last.blocks += found.blocks,
             _ => {
@@ -134,7 +136,7 @@ impl What {
 }
 
 impl Found {
-    /// True for what has no beginning and no end of its own.
+    /// True for items without a beginning and an end of their own.
     fn is_loose(&self) -> bool {
         matches!(
             self.what,
@@ -142,7 +144,7 @@ impl Found {
         )
     }
 
-    /// In words, as of a ring with superblock `sb`; each line ends.
+    /// The item as text, for a ring with superblock `sb`; each line ends with a newline.
     pub fn describe(&self, sb: Option<&JournalSuper>) -> impl fmt::Display {
         let (found, sb) = (self, sb.copied());
         fmt::from_fn(move |f| found.show(f, sb.as_ref()))

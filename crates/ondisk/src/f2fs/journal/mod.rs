@@ -1,11 +1,12 @@
-//! The journal of F2FSJ on the device: a region behind the volume, of two superblocks and a ring of transactions, each a descriptor
-//! block, blocks of records, and a commit block.
+//! The journal of F2FSJ on the device: a region after the volume, made of two superblocks and a
+//! ring of transactions, each a descriptor block, blocks of records, and a commit block.
 //!
-//! The superblock of the volume describes the [region](JournalArea); the [superblocks](JournalSuper) of the journal say where the
-//! ring begins and which of its lives this is. A [`Transaction`] holds all [records](Record) of one epoch, in [groups](Group) by
-//! inode. Which epochs the volume contains already says its checkpoint.
+//! The superblock of the volume describes the [region](JournalArea); the
+//! [superblocks](JournalSuper) of the journal say where the ring begins and which of its lives this
+//! is. A [`Transaction`] holds all [records](Record) of one epoch, in [groups](Group) by inode. The
+//! checkpoint of the volume says which epochs the volume already contains.
 //!
-//! Nothing here does I/O; whatever is parsed may have been made to hurt.
+//! Nothing here does I/O, and any bytes that are parsed may be hostile.
 
 mod applied;
 pub mod attr;

@@ -1,4 +1,4 @@
-//! Where the journal lies, and which block of the device a ring index is.
+//! The place of the journal: its region, and the block of the device for each index of the ring.
 
 use std::ops::Range;
 

@@ -1,13 +1,16 @@
-//! Records: absolute values, so that to redo one twice is to redo it once (f2fs-journal-I5).
+//! Records: changes as absolute values, so that to redo one twice is to redo it once
+//! (f2fs-journal-I5).
 //!
-//! Node and directory blocks are named by node number and page, never by address: where they lie changes only in apply, and is none
-//! of the journal's business. Bytes: [`codec`](super::Records).
+//! Node and directory blocks are named by node number and page, never by address: where such a
+//! block lies changes only when epochs are applied, and does not concern the journal. The bytes of
+//! records: [`codec`](super::Records).
 
 use crate::f2fs::{AllocType, BLOCK_BYTES, BlockAddr, FileType, Log, Nid, SegNo, VALID_MAP_BYTES};
 use base::checksum::crc32c;
 use std::fmt;
 
-/// What [`Record::Bytes`] is about: told apart for dumps; all but the last mean "these bytes at this place of the node block".
+/// What the bytes of [`Record::Bytes`] are. The kinds differ in dumps only: all but the last mean
+/// "these bytes at this place of the node block".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Content {
@@ -52,7 +55,7 @@ impl Content {
     }
 }
 
-/// What block a [`Record::Page`] is.
+/// What kind of block a [`Record::Page`] holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum PageKind {
@@ -89,7 +92,7 @@ impl PageKind {
     }
 }
 
-/// The bytes of a block. Shown by their checksum.
+/// The bytes of a block; `Debug` shows their checksum.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Block<'a>(pub &'a [u8; BLOCK_BYTES]);
 
@@ -113,12 +116,13 @@ pub enum Record<'a> {
     },
     /// 2: attributes of the inode.
     InodeAttr {
-        /// Which ([`attr`](super::attr)).
+        /// Which attributes ([`attr`](super::attr)).
         mask: u32,
         /// Their values, packed in the order of the bits.
         fields: &'a [u8],
     },
-    /// 3: a directory entry is written: its slots, their bits, its name, all but what lies behind the name in its last slot.
+    /// 3: a directory entry is written: its slots, their bits, its name; in the last slot nothing
+    /// after the name.
     DentSet {
         /// [`INLINE`](Record::INLINE), or the page of the directory.
         block: u32,
@@ -164,7 +168,8 @@ pub enum Record<'a> {
         count: u16,
         /// What the first of them says.
         addr: BlockAddr,
-        /// Of a directory: `addr` is then NULL or NEW, for directory blocks are placed by apply.
+        /// The node belongs to a directory: `addr` is then NULL or NEW, because directory blocks
+        /// get their addresses when epochs are applied.
         dir: bool,
     },
     /// 7: an empty node: zeros and a footer.
@@ -173,7 +178,7 @@ pub enum Record<'a> {
         nid: Nid,
         /// Its place in the tree of nodes of the inode.
         ofs: u32,
-        /// Cold mark in its footer: a node of what is no directory.
+        /// Cold mark in its footer: the node belongs to an inode that is no directory.
         cold: bool,
         /// Version in the NAT.
         version: u8,
@@ -205,7 +210,7 @@ pub enum Record<'a> {
         /// Log whose segment they lie in.
         log: Log,
     },
-    /// 11: the same for blocks of one segment.
+    /// 11: as `BlockRun`, for any blocks of one segment.
     BlockMask {
         /// The segment.
         seg: SegNo,
@@ -229,9 +234,9 @@ pub enum Record<'a> {
         /// Slot of the first one (`ofs_in_node`); the others follow.
         slot: u16,
     },
-    /// 13: content that lies in node blocks, and whatever has no record of its own.
+    /// 13: content that lies in node blocks, and changes that have no record of their own.
     Bytes {
-        /// What it is.
+        /// What the bytes are.
         content: Content,
         /// The node (of [`Content::Dentries`]: the directory).
         nid: Nid,
@@ -242,11 +247,12 @@ pub enum Record<'a> {
     },
     /// 14: the inode of the group has lost its last link.
     OrphanAdd,
-    /// 15: it is an orphan no more: it is freed, or has a link again.
+    /// 15: the inode is no orphan any more: it is freed, or has a link again.
     OrphanDel,
-    /// 16: blocks behind are being freed: to be continued after a crash.
+    /// 16: the blocks of the inode from a page on are being freed, which has to be continued after
+    /// a crash.
     Trunc {
-        /// First page that goes; `u64::MAX`: done.
+        /// First page that is freed; `u64::MAX`: done.
         from: u64,
     },
     /// 17: usage of a quota id.
@@ -275,7 +281,7 @@ pub enum Record<'a> {
     /// checksum is zero, and slots of a directory say NULL, or NEW for "in use": the block keeps the place that it has. Entries of the
     /// NAT name the place that a node had when the epoch was committed.
     Page {
-        /// What block.
+        /// The kind of block.
         what: PageKind,
         /// Its number: see [`PageKind`].
         number: u32,

@@ -1,5 +1,6 @@
-//! Rings damaged anywhere: what is read from the tail on is a prefix of what was written, each transaction as it was; what is listed ends.
-//! Nothing panics. The bodies are plain functions, for any fuzzer.
+//! Rings damaged anywhere: the transactions read from the tail on are a prefix of those written,
+//! each unchanged, and a listing ends. Nothing panics. The bodies are plain functions, for any
+//! fuzzer.
 
 use super::record_tests::{Owned, records};
 use super::*;

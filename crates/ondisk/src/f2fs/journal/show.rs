@@ -1,4 +1,4 @@
-//! Records in words, for dumps: fields under their names in the kernel's headers.
+//! Shows records as text, for dumps: fields under their names in the kernel's headers.
 
 use super::{Content, PageKind, Record, attr};
 use crate::f2fs::{BlockAddr, FileType};

@@ -17,7 +17,8 @@
 //! | 72 | 8 | an epoch that was written; there may be later ones |
 //! | 4092 | 4 | crc32c (from all ones, not inverted at the end) over the bytes before |
 //!
-//! The tail is where the search begins; what is applied says the checkpoint alone (`Checkpoint::applied`).
+//! The tail is where the search begins; which epochs are applied is said by the checkpoint alone
+//! (`Checkpoint::applied`).
 
 use super::EPOCH_MAX;
 use super::place::{RING_AT, RING_MIN_BLOCKS};
@@ -66,7 +67,7 @@ impl JournalSuper {
     /// Reads a copy.
     ///
     /// # Errors
-    /// Magic number, checksum, or a number that cannot be.
+    /// Magic number or checksum is wrong, or a number is impossible.
     pub fn parse(block: &[u8]) -> Result<JournalSuper, Corrupt> {
         let b = Corrupt::need(WHAT, block, BLOCK_BYTES)?;
         if get_le32(b, 0) != MAGIC {
@@ -119,10 +120,11 @@ impl JournalSuper {
         Ok(out)
     }
 
-    /// The later one of two copies, the first two blocks of the region; the other one is of no use any more.
+    /// The later of two copies, the first two blocks of the region; the other one is not needed any
+    /// more.
     ///
     /// # Errors
-    /// None is sound: what is wrong with each.
+    /// Neither copy is sound: what is wrong with each.
     pub fn choose(first: &[u8], second: &[u8]) -> Result<JournalSuper, Box<[Corrupt; 2]>> {
         match (Self::parse(first), Self::parse(second)) {
             (Ok(a), Ok(b)) if b.generation > a.generation => Ok(b),

@@ -1,7 +1,7 @@
-//! A transaction: all records of one epoch, and the mark that they are all there.
+//! A transaction: all records of one epoch, and the mark that they are complete.
 //!
-//! A descriptor block (JD), blocks of records, a commit block (JC); or, if the records are few, one compact block. Behind the
-//! [header](super::BlockHeader), descriptor:
+//! A transaction is a descriptor block (JD), blocks of records and a commit block (JC); or, if the
+//! records are few, one compact block. After the [header](super::BlockHeader), the descriptor has:
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -14,7 +14,8 @@
 //! | 60 | 4 | 0 |
 //! | 64 | 8 | when the epoch began, nanoseconds |
 //!
-//! and commit block (in a compact block the same 40 bytes lie at 72, behind those of the descriptor):
+//! and the commit block (in a compact block the same 40 bytes lie at 72, after those of the
+//! descriptor):
 //!
 //! | offset | size | field |
 //! |---|---|---|
@@ -27,10 +28,13 @@
 //! | 64 | 4 | where the search for a free nid goes on |
 //! | 68 | 4 | 0 |
 //!
-//! Why it is whole or not at all, however its blocks reach the medium:
-//! - T1 each block has its checksum: a torn one is seen;
-//! - T2 each block has incarnation, epoch and index: what lay there before is not taken for one of this transaction;
-//! - T3 the commit block has a checksum over all the others: it does not commit those of another attempt at the same epoch.
+//! A cut leaves a transaction whole or makes it invalid, in whatever order its blocks reach the
+//! medium:
+//! - T1 each block has its checksum: a torn block is seen;
+//! - T2 each block has incarnation, epoch and index: a block that lay there before is not taken for
+//!   one of this transaction;
+//! - T3 the commit block has a checksum over all the others: it does not commit blocks of another
+//!   attempt at the same epoch.
 
 use super::header::seal;
 use super::{
@@ -57,7 +61,7 @@ bit_set! {
 /// Bytes of records that a compact block holds.
 pub const COMPACT_BYTES: usize = BLOCK_BYTES - BlockKind::Compact.header_bytes();
 
-/// What the descriptor says beside lengths, which follow from the payload.
+/// What the descriptor says besides lengths, which follow from the payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Descriptor {
     /// What is special about it.
@@ -66,13 +70,14 @@ pub struct Descriptor {
     pub groups: u32,
     /// Records in them.
     pub records: u32,
-    /// Ring index of the commit block (or compact block) of the epoch before: for people.
+    /// Ring index of the commit block (or compact block) of the epoch before: for dumps only.
     pub previous: u32,
     /// When the epoch began, nanoseconds.
     pub opened: u64,
 }
 
-/// What the commit block says beside lengths and checksum: counters after this epoch, for recovery to compare.
+/// What the commit block says besides lengths and checksum: counters after this epoch, for recovery
+/// to compare.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Commit {
     /// When it was committed, nanoseconds.
@@ -201,11 +206,12 @@ impl Transaction {
         Ok(shape.blocks())
     }
 
-    /// Reads the transaction of this incarnation and epoch from `blocks`, which begin with its first one; those behind its last one
-    /// do not matter.
+    /// Reads the transaction of this incarnation and epoch from `blocks`, which begin with its
+    /// first block; blocks after its last one are ignored.
     ///
     /// # Errors
-    /// It is not whole, or it contradicts itself: what is wrong first, from the first block on.
+    /// The transaction is not whole, or contradicts itself: the first fault, from the first block
+    /// on.
     pub fn parse(blocks: &[u8], incarnation: u64, epoch: u64) -> Result<Transaction, Fault> {
         let mut assembly = Assembly::begin(blocks, incarnation, epoch)?;
         let mut behind = blocks.chunks_exact(BLOCK_BYTES).skip(1);
@@ -265,7 +271,8 @@ impl Transaction {
     }
 }
 
-/// A transaction that is read block by block. It takes no more memory than the blocks that were there, whatever the first one promises.
+/// A transaction that is read block by block. Its memory is that of the blocks read so far,
+/// whatever length the first one promises.
 #[derive(Debug)]
 pub struct Assembly {
     transaction: Transaction,
@@ -311,7 +318,7 @@ impl Assembly {
     pub fn missing(&self) -> u64 {
         self.shape.blocks() - u64::from(self.next)
     }
-    /// What is wrong if they do not come.
+    /// The fault to report if the missing blocks do not come.
     pub fn short(&self) -> Fault {
         let need = self.shape.blocks();
         Fault::new(Part::Descriptor, 0, FaultKind::Short { need })
@@ -320,7 +327,7 @@ impl Assembly {
     /// The next block.
     ///
     /// # Errors
-    /// It is another one.
+    /// The block is another one.
     ///
     /// # Panics
     /// None is missing.

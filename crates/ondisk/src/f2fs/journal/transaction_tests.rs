@@ -1,4 +1,5 @@
-//! Transactions: every length, every flipped bit, and what an earlier lap or life of the ring left.
+//! Transactions of every length, with every bit flipped, and among blocks that an earlier lap or
+//! life of the ring left.
 
 use super::record_tests::{Owned, records};
 use super::*;

@@ -1,7 +1,8 @@
 //! The coalition block: the modified bytes of many metadata blocks in one log block (eMMC paper, IV.A "journal coalition").
 //!
-//! Our own extension of the log, announced by [`JournalIncompat::COALITION`](super::JournalIncompat::COALITION); no other
-//! program reads it. A transaction in this form is, in log order,
+//! It is our own extension of the log, announced by
+//! [`JournalIncompat::COALITION`](super::JournalIncompat::COALITION); no other program reads it. A
+//! transaction in this form consists of, in log order,
 //!
 //! ```text
 //! part 0 .. part P-1, full image 1 .. full image n [, commit block]
@@ -31,7 +32,7 @@
 //! | 2 FULL | be32 CRC32C of the image as it stands in the log; the image is the next one behind the parts | 1 ESCAPED |
 //! | 3 REVOKE | be64 block numbers; `home` is their number | |
 //!
-//! These checksums are there in every format: a log without JBD2 checksums has them too (hazards-H14).
+//! All logs have these checksums, also a log without JBD2 checksums (hazards-H14).
 
 mod part;
 mod writer;

@@ -1,6 +1,7 @@
 //! Reads one coalition block.
 //!
-//! Every length, count, offset and alignment is checked before it is used; what is kept is bounded by the block.
+//! Every length, count, offset and alignment is checked before it is used; the memory taken is
+//! bounded by the block.
 
 use super::*;
 use crate::Corrupt;

@@ -1,4 +1,4 @@
-//! A part put together by hand, round trips, and damage.
+//! Tests of coalition blocks: a part put together by hand, round trips, and damage.
 
 use super::*;
 use crate::jbd2::{BlockKind, Header, JournalCompat, JournalIncompat};
