@@ -1,4 +1,4 @@
-//! Finding blocks.
+//! Looking up blocks in a block map.
 
 use super::POINTER_BYTES;
 use crate::Ext4;

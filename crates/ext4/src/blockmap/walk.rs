@@ -41,7 +41,8 @@ fn missing(source: &Source<'_>) -> FsError {
     ))
 }
 
-/// Ends: each pointer to data takes one off `left`, and a missing pointer is an error.
+/// The recursion ends because each pointer to data takes one off `left`, and a missing pointer is
+/// an error.
 fn collect(
     source: &Source<'_>,
     pointer: u32,

@@ -32,7 +32,8 @@ pub fn first_block(facts: &DirFacts, parent: Ino) -> Bytes {
     block.into()
 }
 
-/// Block 0 of a directory that had the records of `content` in its inode: they stay where they are, and the last one takes the rest.
+/// Block 0 of a directory that had the records of `content` in its inode: the records keep their
+/// offsets, and the last one takes the rest of the block.
 pub fn grown_block(facts: &DirFacts, content: &[u8]) -> Bytes {
     let mut block = layout::empty_leaf(facts);
     block[..content.len()].copy_from_slice(content);

@@ -1,4 +1,4 @@
-//! A directory block that holds entries: checked reading, and the changes an entry can undergo.
+//! A directory block that holds entries: reads it with checks, and changes its entries.
 
 use super::edit::Edit;
 use super::{DirFacts, DirIo, DirRead, Item, corrupt, layout, read_block};
@@ -30,7 +30,8 @@ pub(super) struct Spot {
     pub offset: usize,
     pub rec_len: usize,
     name_len: usize,
-    /// Offset of the record before it in this block, used or not; none behind a seam.
+    /// Offset of the record before it in this block, used or not; `None` if the entry lies right
+    /// behind a seam.
     pub previous: Option<usize>,
 }
 
@@ -39,7 +40,7 @@ pub(super) struct Spot {
 pub(super) struct Room {
     /// Offset of the record that has the room.
     offset: usize,
-    /// Bytes that the entry there keeps; 0: the record is unused.
+    /// Bytes that the entry in this record keeps; 0: the record is unused.
     keep: usize,
     /// Length of that record.
     rec_len: usize,
@@ -51,7 +52,7 @@ impl Leaf {
         let bytes = read_block(io, lblk)?;
         Leaf::check(io.facts(), lblk, bytes)
     }
-    /// Takes a block that has been read already.
+    /// Checks a block that has been read already.
     pub(super) fn check(facts: &DirFacts, lblk: u32, bytes: Bytes) -> FsResult<Leaf> {
         layout::verify_leaf(facts, &bytes).map_err(|why| corrupt(facts, lblk, why))?;
         Ok(Leaf {

@@ -1,4 +1,4 @@
-//! Inserting extents and turning unwritten ones into written ones.
+//! Inserting extents, and converting unwritten ones to written ones and back.
 
 use super::DEPTH_MAX;
 use super::node::first_key;
@@ -13,7 +13,7 @@ use ondisk::ext4::{
     EXTENT_LEN_MAX, EXTENT_UNWRITTEN_LEN_MAX, Extent, ExtentEntries, ExtentIndex, ExtentNode,
 };
 
-/// Most tree blocks that one insertion allocates: one per level, and one for a new level.
+/// The maximum of tree blocks that one insertion allocates: one per level, and one for a new level.
 pub(crate) const INSERT_NODES_MAX: u32 = DEPTH_MAX as u32 + 1;
 
 impl Ext4 {
@@ -115,7 +115,8 @@ impl Ext4 {
         ];
         leaf.splice(at..=at, pieces.into_iter().filter(|e| e.len > 0));
         merge_around(&mut leaf, at + usize::from(before > 0));
-        // One more record than `insert_extent` brings may come; a split leaves room for both.
+        // A conversion may add one more record than `insert_extent` does; a split leaves room for
+        // both.
         self.store_leaf(tx, inode, &mut path, leaf, false)
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct Path {
     pub levels: Vec<Level>,
 }
 
-/// Which record an index node is left by.
+/// Which record the path takes in an index node.
 #[derive(Clone, Copy)]
 pub(crate) enum Aim {
     /// The one that covers this logical block.
@@ -72,7 +72,7 @@ impl Ext4 {
             node: self.read_root(inode)?,
             at: 0,
         }];
-        // Ends: the depth falls by one in each turn (`read_node` checks it).
+        // The loop ends because the depth falls by one in each turn (`read_node` checks it).
         loop {
             let level = levels.last_mut().expect("the root is there");
             let ExtentEntries::Index(index) = &level.node.entries else {

@@ -1,4 +1,4 @@
-//! Removing the end of a file, in steps that each leave a whole tree.
+//! Removes the end of a file, in steps that each leave a whole tree.
 
 use super::path::{Aim, Path};
 use crate::Ext4;
@@ -7,7 +7,9 @@ use crate::tx::Tx;
 use fscore::FsResult;
 use ondisk::ext4::{Extent, ExtentEntries, ExtentNode};
 
-/// Blocks that one step may change: data in up to two groups, the inode, revoke records, the leaf, and for each level a node and where it is freed.
+/// Blocks that one step may change: bitmaps and descriptors of data in up to two groups, the inode,
+/// revoke records, the leaf, and for each level a node with the bitmap and the descriptor of its
+/// freeing.
 pub(crate) const STEP_CREDITS: u32 = 12 + 4 * (super::DEPTH_MAX as u32 + 1);
 
 /// Most blocks of journaled data that one step frees: each needs a revoke record.
@@ -41,7 +43,8 @@ impl Ext4 {
         if self.may_revoke(inode, whole.0, whole.1) {
             keep = keep.max(last.len.saturating_sub(LOGGED_MAX));
         }
-        // Within the last two groups it touches: small groups could lie below one extent by the dozen.
+        // A step stays within the last two groups that the extent touches, because with small
+        // groups one extent could span dozens of them.
         keep = keep.max(self.before_last_groups(&last));
         let freed = last.len - keep;
         let start = last.physical.plus(keep.into());
@@ -64,7 +67,7 @@ impl Ext4 {
     fn before_last_groups(&self, extent: &Extent) -> u32 {
         let last = extent.physical.plus(u64::from(extent.len) - 1);
         let Some((group, _)) = self.geo.block_place(last) else {
-            // Outside the volume: freeing it says so.
+            // The extent lies outside the volume: freeing it reports that.
             return 0;
         };
         let first = self.geo.group_first_block(group.saturating_sub(1));
