@@ -1,4 +1,4 @@
-//! What a check finds: a kind with a number and a name that stay, the place, and the facts.
+//! What a check finds: a kind, whose number and name never change, the place, and the facts.
 
 use base::{BlockNo, Ino};
 use std::fmt;
@@ -41,7 +41,7 @@ kinds! {
     CutOff = 105, "cut-off", "its end is missing: copy the image anew, in full; what is here alone cannot be trusted";
     /// Nothing says that this is a volume of ext4, and no backup is where one would be.
     NoFileSystem = 106, "no-file-system", "check that this is the right file or device, and that the volume begins at its start: not in a partition of it, not compressed";
-    /// The block that says who uses the volume is damaged, or says that somebody does.
+    /// The MMP block, which says which machine uses the volume, is damaged or says that one does.
     Mmp = 107, "mmp", "make sure that no other machine uses the volume, then tune2fs -f -E clear_mmp";
 
     /// The checksum of a group descriptor is wrong.
@@ -240,7 +240,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The findings of a check, at most as many as asked for.
+/// The findings of a check, up to a limit.
 #[derive(Debug)]
 pub(super) struct Findings {
     limit: usize,

@@ -1,4 +1,4 @@
-//! The journal: its inode, its superblock, and that its log is empty.
+//! Checks the journal: its inode, its superblock, and that its log is empty.
 
 use super::Options;
 use super::finding::Kind;
@@ -47,7 +47,8 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, options: &Option
         Err(e) => return state.at_block(ino, at, Kind::JournalSuperblock, e.to_string()),
     };
     check_superblock(volume, state, ino, at, &log);
-    // Of a size beyond 4 GiB e2fsck takes the lower half for the blocks that must be mapped.
+    // For a size beyond 4 GiB, e2fsck takes the lower half of the size for the blocks that must be
+    // mapped.
     let must = (size & u64::from(u32::MAX)) / volume.block_bytes() as u64;
     check_length(state, ino, &log, (blocks, must), &runs);
     check_empty(state, (ino, at), &log, options);
@@ -69,7 +70,7 @@ fn check_empty(
     }
 }
 
-/// The journal on a device of its own, by the beginning of that.
+/// Checks a journal on a device of its own, by the first bytes of that device.
 fn check_external(volume: &Volume<'_>, state: &mut State<'_>, head: &[u8], options: &Options) {
     let mut bad = |what: String| state.at_inode(0, Kind::JournalSuperblock, what);
     let own = volume.block_bytes();
@@ -116,7 +117,7 @@ fn check_superblock(
     if log.block_bytes() != volume.sb.block_bytes() {
         bad(format!("s_blocksize = {}", log.block_bytes()));
     }
-    // The first version knows no features, and no other volumes.
+    // The first version of the log's superblock has no features and no list of users.
     if log.is_v2() {
         if log.users_count() > 1 {
             bad(format!("s_nr_users = {}", log.users_count()));
@@ -136,7 +137,7 @@ fn check_superblock(
     }
 }
 
-/// All blocks that the journal says it has are there.
+/// Checks that all blocks that the journal says it has are mapped.
 fn check_length(
     state: &mut State<'_>,
     ino: u32,

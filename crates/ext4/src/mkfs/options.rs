@@ -1,4 +1,4 @@
-//! What the caller chooses, and what is wrong with a choice.
+//! The options of a new volume, and the errors for impossible ones.
 
 use rt::WallTime;
 
@@ -8,13 +8,13 @@ pub enum Kind {
     /// `mke2fs -t ext4` (1.47): extents, flexible groups, 64-bit descriptors, checksums.
     #[default]
     Ext4,
-    /// `mke2fs -t ext3`: block maps, descriptors of 32 bytes, bitmaps and tables of each group at its start, all of them initialised,
-    /// no checksum anywhere; a log without features.
+    /// `mke2fs -t ext3`: block maps, descriptors of 32 bytes, bitmaps and tables of each group at
+    /// its start, all of them initialised, no checksum anywhere; a log without features.
     Ext3,
 }
 
 impl Kind {
-    /// The word for it.
+    /// The word for it in options: `ext4` or `ext3`.
     pub const fn word(self) -> &'static str {
         match self {
             Kind::Ext4 => "ext4",
@@ -74,7 +74,7 @@ impl MkfsOptions {
 pub enum JournalSize {
     /// As mke2fs chooses by the size of the volume.
     Default,
-    /// So many blocks, at least 1024.
+    /// This many blocks, at least 1024.
     Blocks(u32),
     /// On a device of its own, with this UUID ([`LogDevice`](super::LogDevice)).
     External([u8; 16]),
@@ -82,7 +82,7 @@ pub enum JournalSize {
     None,
 }
 
-/// Why there is no volume.
+/// Why a volume cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MkfsError {
     /// Size.
