@@ -67,7 +67,7 @@ pub struct Range {
     pub blocks: u32,
 }
 
-/// What is to be done. Addresses and lengths count logical blocks; lengths are not 0's based here.
+/// What a command does. Addresses and lengths count logical blocks; lengths are not 0's based here.
 #[derive(Clone, Debug)]
 pub enum Op {
     /// All data of completed commands becomes non-volatile.

@@ -1,4 +1,5 @@
-//! `emmc-odroid-xu4` against device figures: the table "Device figures" of docs/design/models.md, within 10 %.
+//! Compares `emmc-odroid-xu4` with device figures: the table "Device figures" of
+//! docs/design/models.md, within 10 %.
 
 use base::{Bytes, Lba, Rng, Time};
 use blockdev::{Adversary, Class, Model, Request};

@@ -7,7 +7,7 @@
 //! | read | 8 x (25 + 25) = 400 | 10.24 |
 //!
 //! What the translation layer programs for itself (checkpoints, log) comes on top; it is counted, printed and taken off.
-// What is measured is printed: no task runs here that could wait.
+// Results are printed; no task runs here that printing could hold up.
 #![allow(clippy::disallowed_macros)]
 
 use base::{Bytes, Lba, Time};

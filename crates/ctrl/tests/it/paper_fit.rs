@@ -1,4 +1,5 @@
-//! Timing set `paper-fit` of `emmc-odroid-xu4` against the primitive costs of set A, within 10 %.
+//! Compares timing set `paper-fit` of `emmc-odroid-xu4` with the primitive costs of set A, within
+//! 10 %.
 
 use base::{Bytes, Lba, Rng, Time};
 use blockdev::{Adversary, Class, Model, PackedWrite, Piece, Request};

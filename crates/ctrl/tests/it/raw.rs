@@ -267,7 +267,8 @@ fn batches(mode: RemapMode) -> Vec<Remap> {
     (0..12).map(one).collect()
 }
 
-/// How many pairs of a batch have happened in what a cut left; a home that holds something else fails.
+/// The number of pairs of a batch that have happened in what a cut left; fails if a home holds
+/// anything else.
 fn happened(device: &AnyModel, batch: &Remap) -> usize {
     let sector = |lba: u64| {
         device
@@ -301,7 +302,7 @@ fn at_every_cut_a_batch_is_there_or_not_and_what_was_promised_is_there() {
             (0..48).for_each(|b| host.write(b, block(b as u8 | 0x80)));
             host.run(Request::flush());
             let mut rng = Rng::named(1, "batches");
-            // Of each batch when it ended, and when a flush after it had.
+            // For each batch: when it ended, and when a flush after it ended.
             let mut ends: Vec<(Remap, Time, Option<Time>)> = Vec::new();
             for (n, mut batch) in batches(mode).into_iter().enumerate() {
                 batch.fua = n % 5 == 4;
