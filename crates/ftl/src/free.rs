@@ -1,7 +1,8 @@
 //! The free blocks, by pool, die and wear: dynamic wear levelling.
 //!
-//! Hot data goes into the least worn free block, cold data into the most worn one, so that blocks take turns at being erased often
-//! (dynamic wear levelling). What never changes hands by itself is moved by `wear`.
+//! Hot data goes into the least worn free block, cold data into the most worn one, so that blocks
+//! take turns at being erased often (dynamic wear levelling). Data that is never overwritten is
+//! moved by `wear`.
 
 use std::collections::BTreeSet;
 
