@@ -1,4 +1,4 @@
-//! What a device promises.
+//! The promises of a device, as one value.
 
 use crate::RemapCaps;
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub struct Caps {
     pub sector_bytes: u32,
     /// A completed write may be lost until the next flush.
     pub volatile_cache: bool,
-    /// Writes can be made non-volatile at completion one by one.
+    /// Single writes can be made non-volatile at completion.
     pub fua: bool,
     /// A FUA write leaves each granule of this many bytes old or new, never garbage; `None`: no such promise.
     pub reliable_granule: Option<u32>,
@@ -59,8 +59,8 @@ pub struct Caps {
 }
 
 impl Caps {
-    /// True if a FUA write leaves every byte old or new whenever the power goes: what home writes of deltas need
-    /// (track-D2).
+    /// True if a FUA write leaves every byte old or new whenever the power goes, which home writes
+    /// of deltas need (track-D2).
     pub fn writes_old_or_new(&self) -> bool {
         self.fua && self.reliable_granule.is_some()
     }

@@ -391,7 +391,7 @@ impl Counting {
         let s = &mut self.streams[stream];
         let row = s.row.expect("opened above");
         let ppn = row.first + s.accepts.len() as u32;
-        // Its owner is entered below, when it is known whether it replaces a unit in a buffer.
+        // The number is lowered below if the unit replaces one that is in a buffer.
         s.accepts.push(accept);
         self.blocks[row.block as usize].valid += 1;
         self.p2l[ppn as usize] = lpn;

@@ -42,7 +42,7 @@ fn write(kind: Kind, start: u64, end: u64, lba: u64, fills: &[u8], prev: u8) -> 
     }
 }
 
-/// Per sector of block 0: every first byte that 1500 seeds draw; 256 stands for garbage.
+/// For each sector of block 0: every first byte that 1500 seeds draw; 256 stands for garbage.
 fn outcomes(ledger: &Ledger, at: u64, caps: &Caps, legal: &[u8]) -> Vec<BTreeSet<u16>> {
     let mut seen = vec![BTreeSet::new(); 8];
     for seed in 0..1500 {
