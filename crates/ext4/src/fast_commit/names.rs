@@ -54,7 +54,7 @@ impl Names {
         }
     }
 
-    /// Removes a name, which may be missing already (U3).
+    /// Removes a name, which may be missing already (fast_commit-U3).
     pub fn remove(
         &mut self,
         name: &FastCommitName,
